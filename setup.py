@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What pyproject.toml cannot say: man pages and completions are made by the build."""
+"""Have the build make man pages and completions, which pyproject.toml cannot say."""
 
 import os
 import sys

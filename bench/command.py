@@ -34,7 +34,7 @@ class Command:
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
-        self.log = scratch / "kpfs.base.log"
+        self.log = scratch / "kpfs.log"
         self.mounted: list[Path] = []
         prepare()
 

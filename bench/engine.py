@@ -27,8 +27,8 @@ from kpfs.engine.kprobe import Kprobe, OptimizedKprobe
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobe
 from kpfs.engine.register import register_kprobe, unregister_kprobe, unregister_kprobes
 from kpfs.engine.state import State
-from kpfs.fs.booted import settle_heap
 from kpfs.fs.node import walk
+from kpfs.host.process import settle_heap
 from kpfs.root.guest_kernel import GuestKernel
 
 Limits = tuple[float | None, float | None]

@@ -17,9 +17,9 @@ from time import sleep, thread_time
 from bench import mirror, qemu_kernel
 from bench.command import Command
 from bench.row import Group, Row, least, medians, seconds
-from kpfs.base.caller import Caller
+from kpfs.base import syscall_numbers as nr
+from kpfs.base.ktypes import Caller
 from kpfs.linux.package import packages
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 from kpfs.linux.store import image, store

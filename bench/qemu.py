@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The same hits in a Linux 6.1 that QEMU emulates, for comparison.
+"""Measure the hits of bench/hits.py in a Linux 6.1 that QEMU emulates.
 
 In QEMU a program calls getppid(2) and reads the clock of its machine, which goes on
 while other processes have the processor; hence the least of some rounds is taken. Here

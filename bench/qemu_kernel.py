@@ -62,8 +62,10 @@ def _root(program: str) -> bytes:
         "bin/getppid": Path(program).read_bytes(),
         "bin/busybox": Path(shutil.which("busybox") or "").read_bytes(),
     }
-    entries = [cpio.Entry(each, cpio.DIRECTORY) for each in folders]
-    entries += [cpio.Entry(each, cpio.PROGRAM, data) for each, data in files.items()]
+    entries = [cpio.CpioEntry(each, cpio.DIRECTORY) for each in folders]
+    entries += [
+        cpio.CpioEntry(each, cpio.PROGRAM, data) for each, data in files.items()
+    ]
     return cpio.archive(entries)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How Sphinx makes a site of docs/: scripts/docs runs it."""
+"""The configuration with which scripts/docs has Sphinx make a site of docs/."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The aggr_kprobe: one entry of kprobe_table for all the probes at an address."""
+"""The aggr_kprobe: one entry of kprobe_table for all the probes at an address.
+
+All functions are for control context, unless they say otherwise.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,7 @@ def aggr_pre_handler(p: Kprobe, regs: PtRegs) -> int:
     This is for probes whose handlers are all Python; where one is guest code, the
     runtime walks the list itself.
 
-    Context: hit.
-    Kernel: aggr_pre_handler()
+    Context: hit.  Kernel: aggr_pre_handler()
     """
     for kp in p.list:
         handler = kp.pre_handler
@@ -33,11 +35,7 @@ def aggr_pre_handler(p: Kprobe, regs: PtRegs) -> int:
 
 
 def aggr_post_handler(p: Kprobe, regs: PtRegs, flags: int) -> None:
-    """Call the post_handlers of the list.
-
-    Context: hit.
-    Kernel: aggr_post_handler()
-    """
+    """Call the list's post_handlers.  Context: hit.  Kernel: aggr_post_handler()"""
     for kp in p.list:
         handler = kp.post_handler
         if callable(handler) and not kprobe_disabled(kp):
@@ -45,21 +43,14 @@ def aggr_post_handler(p: Kprobe, regs: PtRegs, flags: int) -> None:
 
 
 def copy_kprobe(ap: Kprobe, p: Kprobe) -> None:
-    """Give p what the architecture keeps of ap: the same objects, not copies.
-
-    Kernel: copy_kprobe()
-    """
+    """Give p the architecture's objects that ap has.  Kernel: copy_kprobe()"""
     p.opcode = ap.opcode
     p.ainsn = ap.ainsn
     p.site = ap.site
 
 
 def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
-    """Prepare the detour buffer of op, if its address allows one.
-
-    Context: control.
-    Kernel: prepare_optimized_kprobe()
-    """
+    """Make op's detour buffer, if possible.  Kernel: prepare_optimized_kprobe()"""
     if not st.optprobes or op.optinsn is not None or kprobe_ftrace(op):
         return
     st.arch.opt.prepare(op)
@@ -70,11 +61,7 @@ def prepare_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
 
 
 def remove_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
-    """Give the detour buffer back, if there is one.
-
-    Context: control.
-    Kernel: arch_remove_optimized_kprobe()
-    """
+    """Free the detour buffer, if any.  Kernel: arch_remove_optimized_kprobe()"""
     if kprobe_optready(op):
         covered = st.opt_covered
         for a in st.arch.opt.covered(op)[1:]:
@@ -85,11 +72,7 @@ def remove_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
 
 
 def alloc_aggr_kprobe(st: State, p: Kprobe) -> OptimizedKprobe:
-    """A new aggr_kprobe for the address of p, with a detour buffer if there can be one.
-
-    Context: control.
-    Kernel: alloc_aggr_kprobe()
-    """
+    """Make an aggr_kprobe, if possible optimisable.  Kernel: alloc_aggr_kprobe()"""
     op = OptimizedKprobe(addr=p.addr, pre_handler=aggr_pre_handler)
     op.flags = p.flags & KprobeFlag.FTRACE
     prepare_optimized_kprobe(st, op)
@@ -97,11 +80,7 @@ def alloc_aggr_kprobe(st: State, p: Kprobe) -> OptimizedKprobe:
 
 
 def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
-    """Put ap in p's place in the table, with p as the first probe on its list.
-
-    Context: control.
-    Kernel: init_aggr_kprobe()
-    """
+    """Put ap in p's place, and p on its list.  Kernel: init_aggr_kprobe()"""
     copy_kprobe(p, ap)
     ap.flags = p.flags & ~KprobeFlag.OPTIMIZED
     if p.post_handler and not kprobe_gone(p):
@@ -113,30 +92,19 @@ def init_aggr_kprobe(st: State, ap: OptimizedKprobe, p: Kprobe) -> None:
 
 
 def free_aggr_kprobe(st: State, ap: Kprobe) -> None:
-    """Give back the slot and the detour buffer of an aggr_kprobe.
-
-    Context: control.
-    Kernel: free_aggr_kprobe()
-    """
+    """Free an aggr_kprobe's slot and buffer.  Kernel: free_aggr_kprobe()"""
     assert isinstance(ap, OptimizedKprobe)
     remove_optimized_kprobe(st, ap)
     st.arch.arch_remove_kprobe(ap)
 
 
 def aggr_kprobe_disabled(ap: Kprobe) -> bool:
-    """Return True if all probes on the list are disabled.
-
-    Kernel: aggr_kprobe_disabled()
-    """
+    """Return True if each is disabled.  Kernel: aggr_kprobe_disabled()"""
     return all(kprobe_disabled(kp) for kp in ap.list)
 
 
 def kprobe_nmissed(st: State, p: Kprobe) -> int:
-    """Return how often p was hit while it could not be handled.
-
-    Context: control.
-    Kernel: kprobe.nmissed
-    """
+    """Return p's missed hits.  Kernel: kprobe.nmissed"""
     if p.handler is None:
         return p.nmissed
     assert not p.is_aggr

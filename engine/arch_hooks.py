@@ -15,7 +15,7 @@ from typing import Protocol
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, PtRegs
 from kpfs.engine.machine import Machine
-from kpfs.engine.rethook import Rethook
+from kpfs.engine.rethook import Kretprobe
 from kpfs.engine.slots import KprobeInsnCache
 
 
@@ -42,29 +42,23 @@ class Optimizer(Protocol):
         """
 
     def check(self, op: OptimizedKprobe) -> bool:
-        """True if no armed probe stands in the bytes after the first that op covers.
+        """Return True if no armed probe stands behind the first byte that op covers.
 
         It asks kprobe_disarmed() about each probe that kprobe_table has there.
         Kernel: arch_check_optimized_kprobe()
         """
 
     def covered(self, op: OptimizedKprobe) -> range:
-        """The addresses of the bytes that op's jump covers.
-
-        Kernel: arch_within_optimized_kprobe()
-        """
+        """Addresses under op's jump.  Kernel: arch_within_optimized_kprobe()"""
 
     def buffer(self, op: OptimizedKprobe) -> KAddr | None:
-        """The address of op's detour buffer, if it has one."""
+        """Return the address of op's detour buffer, if it has one."""
 
     def optimize(self, op: OptimizedKprobe) -> None:
         """Turn op's breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
 
     def unoptimize(self, op: OptimizedKprobe) -> None:
-        """Turn op's jump into a breakpoint followed by the original bytes.
-
-        Kernel: arch_unoptimize_kprobe()
-        """
+        """Put the original bytes behind an int3.  Kernel: arch_unoptimize_kprobe()"""
 
     def remove(self, op: OptimizedKprobe) -> None:
         """Give back the detour buffer and clear op.optinsn; the text is not touched.
@@ -80,32 +74,29 @@ class Rethooks(Protocol):
     def pre_handler(self) -> KAddr:
         """Address of the guest code that hooks a call, at the function's entry.
 
-        A Kretprobe's kp gets it as its pre_handler, with rethook.addr as its data.
+        A Kretprobe's kp gets it as its pre_handler, with the Kretprobe's addr as data.
         Kernel: pre_handler_kretprobe()
         """
 
-    def alloc(self, rh: Rethook) -> None:
-        """Make rh's struct kp_rethook with maxactive free nodes; set rh.addr."""
+    def alloc(self, rp: Kretprobe) -> None:
+        """Make its struct kp_rethook with maxactive free nodes; set rp.addr."""
 
-    def free(self, rh: Rethook) -> None:
-        """Mark rh RETHOOK_DISABLED: its handlers are not called any more.
+    def free(self, rp: Kretprobe) -> None:
+        """Mark it RETHOOK_DISABLED: its handlers are not called any more.
 
         Functions that are still to return do so through their nodes; the memory is
         used again when all nodes are back.
         """
 
-    def nmissed(self, rh: Rethook) -> int:
-        """Number of calls that found no free node and were not hooked."""
+    def nmissed(self, rp: Kretprobe) -> int:
+        """Return the number of calls that found no free node and were not hooked."""
 
 
 class Ftrace(Protocol):
     """Patches the nops at functions' entries.  Context: control."""
 
     def prepare(self, p: Kprobe) -> None:
-        """Do as Arch.arch_prepare_kprobe(), for a probe on an entry nop.
-
-        Kernel: arch_prepare_kprobe_ftrace()
-        """
+        """Prepare a probe on an entry nop.  Kernel: arch_prepare_kprobe_ftrace()"""
 
     def arm(self, p: Kprobe) -> None:
         """Patch the call over the entry nop.  Kernel: arm_kprobe_ftrace()"""
@@ -148,7 +139,7 @@ class Running(Protocol):
     """Probes that are being handled.  Kernel: current_kprobe, struct kprobe_ctlblk"""
 
     def kprobe_running(self) -> Kprobe | None:
-        """The probe whose handler runs on the running CPU.  Context: either."""
+        """Return the probe whose handler runs on the running CPU.  Context: either."""
 
     def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
         """Return the running CPU's status and the probe that it interrupted.
@@ -164,13 +155,10 @@ class Running(Protocol):
         """
 
     def cpus_handling(self) -> Collection[int]:
-        """The CPUs that are in the middle of handling a probe.  Context: control."""
+        """Return the CPUs that are handling a probe.  Context: control."""
 
     def kprobe_reset(self, cpu: int) -> bool:
-        """Clean up after a CPU's dying task; return whether it was handling a probe.
-
-        Context: control.
-        """
+        """Clean up after a dying task; True: it was in a hit.  Context: control."""
 
 
 class Calls(Protocol):
@@ -235,7 +223,7 @@ class Arch(Protocol):
         """Keep the core, hook traps, load the runtime; State calls it once."""
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """True if that address of the kernel's text, or of a module's, is forbidden."""
+        """Return True if an address of the kernel's or a module's text is forbidden."""
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         """Return (address of the probe, whether it is the function's entry)."""
@@ -285,14 +273,14 @@ class Arch(Protocol):
         """Return how often one registered probe (never an aggr_kprobe) was missed."""
 
     def copied_insn(self, p: Kprobe) -> tuple[int, bool, int]:
-        """How the instruction of a prepared probe is run.
+        """Return the copy of a prepared probe's instruction, zeros if there is none.
 
-        The address of its copy, whether that may end in a jump back, and its length;
-        zeros if there is no copy.  Kernel: struct arch_specific_insn
+        That is its address, 1 if it may end in a jump back, and its length.
+        Kernel: struct arch_specific_insn
         """
 
     def boostable(self, p: Kprobe) -> int | None:
-        """Whether a copy can (0) or does (1) end in a jump back; -1: it cannot.
+        """Return 1 if p's copy ends in a jump back, 0 if it can, -1 if it cannot.
 
         None if there is no copy.  Kernel: arch_specific_insn.boostable, as it once was
         """

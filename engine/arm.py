@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Arms and disarms one probe, or all of them by the switch kprobes/enabled."""
+"""Arms and disarms one probe, or all (kprobes/enabled), in control context."""
 
 from __future__ import annotations
 
 from kpfs.base.errors import KernelError
-from kpfs.engine.kprobe import Kprobe, kprobe_disabled, kprobe_ftrace, kprobe_queued
+from kpfs.engine.kprobe import (
+    Kprobe,
+    KprobeFlag,
+    kprobe_disabled,
+    kprobe_ftrace,
+    kprobe_queued,
+)
 from kpfs.engine.optimizer import (
     get_optimized_kprobe,
     optimize_kprobe,
@@ -15,11 +21,7 @@ from kpfs.engine.state import KERN_INFO, KERN_WARNING, State
 
 
 def arm_kprobe(st: State, p: Kprobe) -> None:
-    """Put in the breakpoint (or ftrace call) of an entry of kprobe_table.
-
-    Context: control.
-    Kernel: arm_kprobe(), __arm_kprobe()
-    """
+    """Put in a breakpoint or ftrace call.  Kernel: arm_kprobe()"""
     if kprobe_ftrace(p):
         st.arch.ftrace.arm(p)
         return
@@ -36,7 +38,6 @@ def disarm_kprobe(st: State, p: Kprobe, reopt: bool) -> None:
 
     reopt: a jump that could not be written because of this probe may be queued now.
 
-    Context: control.
     Kernel: disarm_kprobe(), __disarm_kprobe()
     """
     if kprobe_ftrace(p):
@@ -83,11 +84,7 @@ def _all(st: State, arm: bool) -> None:
 
 
 def arm_all_kprobes(st: State) -> None:
-    """Arm all enabled probes, as 1 in kprobes/enabled asks; raise the last error.
-
-    Context: control.
-    Kernel: arm_all_kprobes()
-    """
+    """Arm all enabled probes; raise the last error.  Kernel: arm_all_kprobes()"""
     if not st.kprobes_all_disarmed:
         return
     # before arming: optimize_kprobe() asks for it
@@ -101,7 +98,6 @@ def disarm_all_kprobes(st: State) -> None:
     No patched byte is left but in disabled jumps, and those that are waiting to be
     undone are undone before it returns.
 
-    Context: control.
     Kernel: disarm_all_kprobes()
     """
     if st.kprobes_all_disarmed:
@@ -111,3 +107,21 @@ def disarm_all_kprobes(st: State) -> None:
         _all(st, False)
     finally:
         wait_for_kprobe_optimizer(st)
+
+
+def check_ftrace_location(st: State, p: Kprobe) -> None:
+    """Mark p if it is on an ftrace site.  Kernel: check_ftrace_location()"""
+    addr = p.addr
+    if st.kprobes_on_ftrace and st.machine.text.ftrace_location(addr, addr) == addr:
+        p.flags |= KprobeFlag.FTRACE
+
+
+def set_ftrace_enabled(st: State, value: int) -> None:
+    """Switch all calls from ftrace locations, of tracers and probes, on or off.
+
+    Context: control.  Kernel: ftrace_enable_sysctl()
+    """
+    changed = bool(value) != bool(st.ftrace_enabled)
+    st.ftrace_enabled = value
+    if changed:
+        st.arch.ftrace.enable(bool(value))

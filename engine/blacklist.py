@@ -19,8 +19,7 @@ def _within_kprobe_blacklist(st: State, addr: KAddr) -> bool:
 def within_kprobe_blacklist(st: State, addr: KAddr) -> bool:
     """Return True if addr, or the function it is a split-off part of, is blacklisted.
 
-    Context: control.
-    Kernel: within_kprobe_blacklist()
+    Context: control.  Kernel: within_kprobe_blacklist()
     """
     if _within_kprobe_blacklist(st, addr):
         return True

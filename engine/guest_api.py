@@ -69,10 +69,7 @@ def _unregister(st: State, probes: Sequence[Probe]) -> None:
 
 
 class GuestApi:
-    """The probes that guest code has registered, by the address of their structure.
-
-    Context: control.
-    """
+    """Guest code's probes, by addresses of their structures.  Context: control."""
 
     def __init__(self, state: Callable[[], State]) -> None:
         """state: the kprobes core, which is made when it is first needed."""
@@ -174,7 +171,7 @@ class GuestApi:
 
     # ---- questions
     def _structure_of(self, p: Kprobe | None) -> int:
-        """The module's struct kprobe of p, of an aggr_kprobe the newest; 0: none."""
+        """Return the struct kprobe of p, or of its newest probe; 0: none."""
         if p is None:
             return 0
         return next((kp.guest_at for kp in p.list or [p] if kp.guest_at), 0)

@@ -43,8 +43,7 @@ def register_jprobe(st: State, jp: Jprobe) -> None:
     EINVAL: the entry is not a function's; EEXIST: there is a jprobe at that address;
     and what register_kprobe() raises.
 
-    Context: control.
-    Kernel: register_jprobe()
+    Context: control.  Kernel: register_jprobe()
     """
     kp = jp.kp
     entry = jp.entry
@@ -63,7 +62,7 @@ def register_jprobe(st: State, jp: Jprobe) -> None:
 
 
 def _caller(st: State, entry: Callable[..., object]) -> PreHandler:
-    """The pre_handler that calls a Python entry function."""
+    """Return the pre_handler that calls a Python entry function."""
     count = len(inspect.signature(entry).parameters)
     argument = st.arch.calls.argument
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Judge a probe point without a probe or a running machine.
 
-A judge needs bytes and tables alone, so that a dump of a kernel will do; Arch's own
-checks are the same functions.  It is made as Class(tables), by the table JUDGES of
+A judge needs bytes and tables alone, so that a dump of a kernel will do.  It shares its
+checks with Arch.  It is made as Class(tables), by the table JUDGES of
 engine/arch/arches.py.
 """
 
@@ -53,16 +53,13 @@ class Judge(Protocol):
     """Judges probe points; raises MemoryFault where it lacks the bytes to decide."""
 
     def follow(self, release: str, config: str) -> None:
-        """Judge as the kernel of a release does, built with a configuration.
-
-        Until this is called: as 6.1 does.
-        """
+        """Judge as a release, built with config, would; before that as 6.1 does."""
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
-        """Do the same as Arch's method of this name."""
+        """Do what Arch's method of this name does."""
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """Do the same as Arch's method of this name."""
+        """Do what Arch's method of this name does."""
 
     def check_instruction(self, addr: int) -> None:
         """Raise what Arch.arch_prepare_kprobe() raises for the instruction at addr."""
@@ -73,7 +70,7 @@ class Judge(Protocol):
     def listing(
         self, addr: int, size: int, name: Callable[[int], str]
     ) -> Sequence[tuple[int, bytes, str]]:
-        """The instructions that touch [addr, addr+size): address, bytes, words."""
+        """Return instructions that touch [addr, addr+size): address, bytes, words."""
 
     # What a dump has no table of is read off the bytes of a function at addr.
 

@@ -63,10 +63,7 @@ class PtRegs:
 
 
 class ArchInsn:
-    """The architecture's state of a probed address.
-
-    Kernel: struct arch_specific_insn
-    """
+    """Architecture's part of a probe.  Kernel: struct arch_specific_insn"""
 
     __slots__ = ()
 
@@ -210,12 +207,12 @@ def kprobe_ftrace(p: Kprobe) -> bool:
 
 
 def kprobe_unused(p: Kprobe) -> bool:
-    """An aggr_kprobe whose last probe is gone, left for the optimizer to free."""
+    """Return True for an aggr_kprobe without probes, which the optimizer is to free."""
     return p.is_aggr and kprobe_disabled(p) and not p.list
 
 
 def kprobe_optready(p: Kprobe) -> bool:
-    """True if a detour buffer has been prepared.  Kernel: arch_prepared_optinsn()."""
+    """Return True if there is a detour buffer.  Kernel: arch_prepared_optinsn()."""
     return isinstance(p, OptimizedKprobe) and p.optinsn is not None
 
 

@@ -30,7 +30,7 @@ _SYSCTL_WRITE = 4095  # bytes of a write that a sysctl looks at
 
 
 def is_digit(char: str) -> bool:
-    """Of one character or none; str.isdigit() knows many more.  Kernel: isdigit()"""
+    """Return True for 0 to 9; str.isdigit() knows many more.  Kernel: isdigit()"""
     return len(char) == 1 and char in _DIGITS
 
 
@@ -40,7 +40,7 @@ def is_space(char: str) -> bool:
 
 
 def _fixup_radix(s: str, base: int) -> tuple[int, int]:
-    """(base, index of the first digit).  Kernel: _parse_integer_fixup_radix()."""
+    """Return (base, first digit's place).  Kernel: _parse_integer_fixup_radix()."""
     is_hex = len(s) > 2 and s[0] == "0" and s[1] in "xX" and s[2] in _XDIGITS
     if base == 0:
         if s[:1] != "0":
@@ -52,7 +52,7 @@ def _fixup_radix(s: str, base: int) -> tuple[int, int]:
 
 
 def _scan(s: str, base: int) -> tuple[int, int, int]:
-    """(value, index of the first digit, index after the last).
+    """Return (value, index of the first digit, index after the last).
 
     The value may exceed 64 bits; without a digit it is 0, and both indexes are equal.
     """
@@ -73,10 +73,7 @@ def _kstrtoull(s: str, base: int) -> int:
 
 
 def kstrtoul(s: str, base: int = 0) -> int:
-    """Unsigned 64-bit number, a leading + allowed; EINVAL, ERANGE.
-
-    Kernel: kstrtoul().
-    """
+    """Parse 64 unsigned bits, + allowed; EINVAL, ERANGE.  Kernel: kstrtoul()."""
     return _kstrtoull(s[1:] if s[:1] == "+" else s, base)
 
 
@@ -97,21 +94,18 @@ def kstrtouint(s: str, base: int = 0) -> int:
 
 
 def as_long(value: int) -> int:
-    """An unsigned 64-bit number as the signed one that the kernel stores it in."""
+    """Return an unsigned 64-bit number as the signed one that the kernel stores."""
     return value - (value >> 63 << 64)
 
 
 def simple_strtoul(s: str, base: int = 0) -> tuple[int, str]:
-    """(value, rest), 0 where there is no digit.  Kernel: simple_strtoul()."""
+    """Return (value, rest), 0 where there is no digit.  Kernel: simple_strtoul()."""
     value, _, end = _scan(s, base)
     return value & ULONG_MAX, s[end:]
 
 
 def kstrtobool(s: str) -> bool:
-    """The first character decides, after an ``o`` the second; EINVAL if neither does.
-
-    Kernel: kstrtobool()
-    """
+    """Read a truth value by its first characters; EINVAL.  Kernel: kstrtobool()"""
     if s[:1] in _TRUE or (s[:1] in ("o", "O") and s[1:2] in ("n", "N")):
         return True
     if s[:1] in _FALSE or (s[:1] in ("o", "O") and s[1:2] in ("f", "F")):
@@ -127,12 +121,12 @@ def _c_string(data: bytes) -> str:
 
 
 def kstrtoul_from_user(data: bytes, base: int) -> int:
-    """As kstrtoul(), of what one write brings.  Kernel: kstrtoul_from_user()."""
+    """Parse the data of one write.  Kernel: kstrtoul_from_user()."""
     return kstrtoul(_c_string(data[:_NUMBER_SIZE]), base)
 
 
 def kstrtobool_from_user(data: bytes) -> bool:
-    """As kstrtobool(), of what one write brings.  Kernel: kstrtobool_from_user()"""
+    """Parse the data of one write.  Kernel: kstrtobool_from_user()"""
     return kstrtobool(_c_string(data))
 
 
@@ -144,7 +138,7 @@ class Parsed(NamedTuple):
 
 
 def _proc_get_long(text: str) -> tuple[int, str]:
-    """(number at the start of the text, rest); EINVAL.  Kernel: proc_get_long()."""
+    """Return (number at the start, rest); EINVAL.  Kernel: proc_get_long()."""
     head = text[:_SYSCTL_NUMBER].partition("\0")[0]
     negative = head[:1] == "-" and len(text) > 1
     digits = head[negative:]
@@ -161,7 +155,7 @@ def _proc_get_long(text: str) -> tuple[int, str]:
 
 
 def proc_dointvec_minmax(data: bytes, low: int, high: int) -> Parsed:
-    """The one integer of a sysctl, and the bytes taken with the blanks after it.
+    """Return the one integer of a sysctl, and the bytes taken with the blanks after it.
 
     What follows is left for the caller's next write.  EINVAL if there is no number, it
     is out of bounds, or something but a blank follows it.

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The protocol of the kernel beneath the engine.
 
-``Guest`` implements Machine for our own guest kernel; another guest (an
-image of a real kernel) implements the same.  ``tests.fake.FakeMachine`` does it with a
+``Guest`` implements Machine for the guest kernel, ``tests.fake.FakeMachine`` with a
 bytearray.  Nothing in engine/ may reach the guest by any other way.
 
 Machine itself has what a hit needs: memory, registers, the running task.  All else is
@@ -50,10 +49,7 @@ class RuntimeConfig(NamedTuple):
 
 
 class Memory(Protocol):
-    """The guest's memory.  An implementation inherits read_cstring().
-
-    Context: either.
-    """
+    """The guest's memory; read_cstring() is inherited.  Context: either."""
 
     def read(self, addr: int, size: int) -> bytes:
         """Guest memory, text included; MemoryFault where a page is missing."""
@@ -86,13 +82,13 @@ class Registers(Protocol):
     """The CPU that is running, and its task.  Context: hit."""
 
     def cpu(self) -> int:
-        """Number of the CPU that is running."""
+        """Return the number of the CPU that is running."""
 
     def current(self) -> Task:
-        """The task running on that CPU."""
+        """Return the task running on that CPU."""
 
     def read_regs(self) -> Sequence[int]:
-        """All registers in the order of the architecture's struct pt_regs, unsigned."""
+        """Return all registers in the order of struct pt_regs, unsigned."""
 
     def write_regs(self, values: Sequence[int]) -> None: ...
 
@@ -111,16 +107,16 @@ class Kallsyms(Protocol):
     generation: int = 0  # changes with the symbols
 
     def __iter__(self) -> Iterator[Symbol]:
-        """All symbols in kallsyms order: the kernel by address, then the modules."""
+        """Yield all symbols in kallsyms order: the kernel by address, then modules."""
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        """The symbols of that name ("mod:name": of that module), by address.
+        """Return the symbols of that name ("mod:name": of that module), by address.
 
         Kernel: kallsyms_lookup_name(), which takes the first.
         """
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """The function or object covering addr, None if none does.
+        """Return the function or object covering addr, None if none does.
 
         Of several names at one address it is the one that kallsyms_lookup() gives.
         """
@@ -138,13 +134,10 @@ class KernelText(Protocol):
     """The tables about the text of the kernel and its modules.  Context: control."""
 
     def is_text(self, addr: int) -> bool:
-        """Kernel or module text, init text while it lives.
-
-        Kernel: kernel_text_address().
-        """
+        """Return True for text or init text in use.  Kernel: kernel_text_address()."""
 
     def in_init_text(self, addr: int) -> bool:
-        """Text that is freed after a module's init."""
+        """Return True for text that is freed after a module's init."""
 
     def module_of(self, addr: int) -> str:
         """Name of the module whose text holds addr, "" if none."""
@@ -153,19 +146,16 @@ class KernelText(Protocol):
         """NOKPROBE_SYMBOL functions, then section ranges, in the kernel's order."""
 
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
-        """The first ftrace site with start <= site <= end.
-
-        Kernel: ftrace_location_range().
-        """
+        """Return the first site in [start, end].  Kernel: ftrace_location_range()."""
 
     def ftrace_locations(self) -> Sequence[KAddr]:
-        """All ftrace sites, the kernel's by address, then those of modules."""
+        """Return all ftrace sites, the kernel's by address, then those of modules."""
 
     def text_reserved(self, start: int, end: int) -> bool:
         """Return True if bytes [start, end] belong to a jump label or static call."""
 
     def has_exception_entry(self, start: int, end: int) -> bool:
-        """True if an instruction in [start, end) has an exception-table entry."""
+        """Return True if an instruction in [start, end) has an exception entry."""
 
     def is_bug_site(self, addr: int) -> bool:
         """Return True if the instruction at addr is the ud2 of a BUG or WARN."""
@@ -175,10 +165,7 @@ class Modules(Protocol):
     """Modules, each by the address of its structure.  Context: control."""
 
     def try_module_get(self, module: int) -> bool:
-        """Keep a module from being unloaded; False if that has begun already.
-
-        Kernel: try_module_get()
-        """
+        """Keep a module; False if it is being unloaded.  Kernel: try_module_get()"""
 
     def module_put(self, module: int) -> None:
         """Undo one try_module_get().  Kernel: module_put()"""
@@ -188,7 +175,7 @@ class TraceEvents(Protocol):
     """The events of the kernel's own trace points.  Context: control."""
 
     def all(self) -> Sequence[StaticEvent]:
-        """All of them, oldest first."""
+        """Return all of them, oldest first."""
 
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
         """Let guest code record an event: commit(event, record, size); 0: no more.
@@ -342,7 +329,4 @@ class Machine(Memory, Registers, Protocol):
     def log(self) -> Log: ...
 
     def call(self, func: int, *args: int, task: Task | None = None) -> int:
-        """Run a guest function as a task (None: init); its value, unsigned.
-
-        Context: control.
-        """
+        """Run a guest function as task, None: init; return its unsigned value."""

@@ -13,6 +13,11 @@ from a wait that began before it was armed: each run of the worker has a number
 Unregistering ends with synchronize_rcu() in the kernel, which takes longer than the
 delay: jumps are undone when it returns.  Here that run of the work is made at once, so
 that no aggr_kprobe without probes outlives it and reuse_unused_kprobe() has no match.
+
+Invariants: A probe is on one queue at most; its tag OPTIMIZED says what it is to be,
+not what the text is.  A jump is written only after a quiescent state that began when
+the breakpoint was there; a detour buffer is freed only after one without the jump.
+All functions are for control context.
 """
 
 from __future__ import annotations
@@ -55,9 +60,8 @@ def _set_queue(st: State, op: OptimizedKprobe, queue: OptQueue) -> None:
 
 
 def get_optimized_kprobe(st: State, addr: KAddr) -> OptimizedKprobe | None:
-    """The optimised (or so queued) probe that covers addr but does not begin there.
+    """Return the optimised or queued probe that covers addr but does not begin there.
 
-    Context: control.
     Kernel: get_optimized_kprobe()
     """
     covering = st.opt_covered.get(addr)
@@ -71,11 +75,7 @@ def get_optimized_kprobe(st: State, addr: KAddr) -> OptimizedKprobe | None:
 
 
 def kick_kprobe_optimizer(st: State) -> None:
-    """Start the optimizer after OPTIMIZE_DELAY, if it is not going to run anyhow.
-
-    Context: control.
-    Kernel: kick_kprobe_optimizer()
-    """
+    """Have the optimizer run after OPTIMIZE_DELAY.  Kernel: kick_kprobe_optimizer()"""
     if st.opt_work_pending:
         return
     st.opt_work_pending = True
@@ -96,7 +96,6 @@ def kprobe_optimizer(st: State) -> None:
     The wait is for tasks that were preempted inside the bytes that a jump will
     replace, or inside a detour buffer that is to be freed.
 
-    Context: control.
     Kernel: kprobe_optimizer()
     """
     st.opt_work_pending = False
@@ -115,11 +114,7 @@ def kprobe_optimizer(st: State) -> None:
 
 
 def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
-    """Undo the jumps of the unoptimizing list; return the probes to be freed.
-
-    Context: control.
-    Kernel: do_unoptimize_kprobes()
-    """
+    """Undo jumps, return probes to be freed.  Kernel: do_unoptimize_kprobes()"""
     unoptimizing = list(st.opt_queues[OptQueue.UNOPTIMIZING])
     unused = []
     with st.arch.text_poke:
@@ -139,11 +134,7 @@ def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:
 
 
 def do_optimize_kprobes(st: State, epoch: int) -> None:
-    """Write the jumps of those that were queued before that run of the optimizer.
-
-    Context: control.
-    Kernel: do_optimize_kprobes()
-    """
+    """Write jumps queued before this epoch.  Kernel: do_optimize_kprobes()"""
     if st.kprobes_all_disarmed or not st.kprobes_allow_optimization:
         return
     ready = [op for op in st.opt_queues[OptQueue.OPTIMIZING] if op.epoch < epoch]
@@ -161,7 +152,6 @@ def wait_for_kprobe_optimizer(st: State) -> None:
 
     Jumps still to be written are written after the quiescent state, as always.
 
-    Context: control.
     Kernel: wait_for_kprobe_optimizer()
     """
     if any(st.opt_queues.values()):
@@ -172,11 +162,7 @@ def wait_for_kprobe_optimizer(st: State) -> None:
 
 
 def optimize_kprobe(st: State, p: Kprobe) -> None:
-    """Queue p for optimising if nothing forbids it.
-
-    Context: control.
-    Kernel: optimize_kprobe()
-    """
+    """Queue p for optimising if nothing forbids it.  Kernel: optimize_kprobe()"""
     if (
         not isinstance(p, OptimizedKprobe)
         or p.optinsn is None
@@ -202,7 +188,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
 
 
 def force_unoptimize_kprobe(st: State, op: OptimizedKprobe) -> None:
-    """Undo the jump now.  Context: control.  Kernel: force_unoptimize_kprobe()"""
+    """Undo the jump now.  Kernel: force_unoptimize_kprobe()"""
     st.arch.opt.unoptimize(op)
     clear_optimized(op)
 
@@ -210,7 +196,6 @@ def force_unoptimize_kprobe(st: State, op: OptimizedKprobe) -> None:
 def unoptimize_kprobe(st: State, p: Kprobe, force: bool) -> None:
     """Take p off the queue, or queue it for unoptimising; force: undo the jump now.
 
-    Context: control.
     Kernel: unoptimize_kprobe()
     """
     if (
@@ -235,11 +220,7 @@ def unoptimize_kprobe(st: State, p: Kprobe, force: bool) -> None:
 
 
 def kill_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
-    """Forget jump and detour buffer of a probe whose text is going away.
-
-    Context: control.
-    Kernel: kill_optimized_kprobe()
-    """
+    """Forget jump and buffer as text goes away.  Kernel: kill_optimized_kprobe()"""
     if op.queue is not OptQueue.NONE:
         _set_queue(st, op, OptQueue.NONE)
     clear_optimized(op)
@@ -250,7 +231,6 @@ def try_to_optimize_kprobe(st: State, p: Kprobe) -> bool:
     """If p, a plain registered probe, can be a jump: queue an aggr_kprobe in its place.
 
     Returns whether there is one now, whose site is in sync.
-    Context: control.
     Kernel: try_to_optimize_kprobe()
     """
     if kprobe_ftrace(p) or not st.optprobes:
@@ -270,7 +250,7 @@ def try_to_optimize_kprobe(st: State, p: Kprobe) -> bool:
 def set_kprobes_optimization(st: State, allow: bool) -> None:
     """Queue all probes that can be jumps, or undo all jumps: none is left on return.
 
-    Context: control.
+
     Kernel: proc_kprobes_optimization_handler(), [un]optimize_all_kprobes()
     """
     if st.kprobes_allow_optimization == allow:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Registers, enables and removes probes, also when the text of a module goes."""
+"""Registers, enables and removes probes, also when the text of a module goes.
+
+All functions are for control context.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from kpfs.engine.aggr import (
     kprobe_nmissed,
     prepare_optimized_kprobe,
 )
-from kpfs.engine.arm import arm_kprobe, disarm_kprobe
+from kpfs.engine.arm import arm_kprobe, check_ftrace_location, disarm_kprobe
 from kpfs.engine.blacklist import within_kprobe_blacklist
 from kpfs.engine.kprobe import (
     NO_ADDR,
@@ -32,7 +35,6 @@ from kpfs.engine.kprobe import (
     kprobe_gone,
     kprobe_unused,
 )
-from kpfs.engine.kprobe_ftrace import check_ftrace_location
 from kpfs.engine.optimizer import (
     kill_optimized_kprobe,
     kprobe_optimizer,
@@ -48,12 +50,11 @@ from kpfs.engine.state import ModuleState, State, get_kprobe, is_kprobe_insn_slo
 def kprobe_addr(
     st: State, addr: KAddr, symbol_name: str | None, offset: int
 ) -> tuple[KAddr, bool]:
-    """Address of the probe point, and whether it is a function's entry.
+    """Return the address of the probe point, and whether it is a function's entry.
 
     EINVAL: both or neither of address and symbol; ENOENT: there is no such symbol, or
     none that the sum lands in.
 
-    Context: control.
     Kernel: _kprobe_addr()
     """
     if (symbol_name is None) == (not addr):
@@ -77,7 +78,6 @@ def kprobe_on_func_entry(
 ) -> None:
     """EINVAL unless the probe point is a function's entry; ENOENT as kprobe_addr().
 
-    Context: control.
     Kernel: kprobe_on_func_entry()
     """
     if not kprobe_addr(st, addr, symbol_name, offset)[1]:
@@ -85,12 +85,10 @@ def kprobe_on_func_entry(
 
 
 def check_kprobe_address_safe(st: State, addr: KAddr) -> None:
-    """Whether text may be patched at addr, as far as tables tell.
+    """Raise KernelError unless text may be patched at addr, as far as tables tell.
 
-    Whether an instruction begins there, and one that can be probed, is judged by
-    arch_prepare_kprobe().
+    arch_prepare_kprobe() judges the instruction there.
 
-    Context: control.
     Kernel: check_kprobe_address_safe()
     """
     machine = st.machine
@@ -117,10 +115,7 @@ def check_kprobe_address_safe(st: State, addr: KAddr) -> None:
 
 
 def _get_valid_kprobe(st: State, p: Kprobe) -> Kprobe | None:
-    """The entry of kprobe_table that p is or belongs to; None if not registered.
-
-    Kernel: __get_valid_kprobe()
-    """
+    """Return p's entry in kprobe_table or None.  Kernel: __get_valid_kprobe()"""
     return get_kprobe(st, p.addr) if st.registered.get(p) == p.addr else None
 
 
@@ -157,10 +152,7 @@ def _add_new_kprobe(st: State, ap: Kprobe, p: Kprobe) -> None:
 
 
 def _register_aggr_kprobe(st: State, orig_p: Kprobe, p: Kprobe) -> None:
-    """Register the second or a further probe at an address.
-
-    Kernel: register_aggr_kprobe()
-    """
+    """Register another probe at an address.  Kernel: register_aggr_kprobe()"""
     if not isinstance(orig_p, OptimizedKprobe):
         ap = alloc_aggr_kprobe(st, orig_p)
         init_aggr_kprobe(st, ap, orig_p)
@@ -202,7 +194,6 @@ def register_kprobe(st: State, p: Kprobe) -> None:
     EILSEQ: no instruction begins there.  p.addr stays set when it fails after that was
     found out, as in the kernel.
 
-    Context: control.
     Kernel: register_kprobe()
     """
     p.addr, on_func_entry = kprobe_addr(st, p.addr, p.symbol_name, p.offset)
@@ -301,11 +292,7 @@ def _forget_handlers(st: State, ap: Kprobe, gone: dict[Kprobe, None]) -> None:
 
 
 def unregister_kprobe(st: State, p: Kprobe) -> None:
-    """Unregister p; if it is not registered, clear its address.
-
-    Context: control.
-    Kernel: unregister_kprobe()
-    """
+    """Unregister p, or else clear its address.  Kernel: unregister_kprobe()"""
     unregister_kprobes(st, [p])
 
 
@@ -314,7 +301,6 @@ def unregister_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
 
     Their jumps and breakpoints are gone when it returns.
 
-    Context: control.
     Kernel: unregister_kprobes()
     """
     unused = False
@@ -342,10 +328,7 @@ def unregister_kprobes(st: State, kps: Sequence[Kprobe]) -> None:
 
 
 def _disable(st: State, entry: Kprobe, probes: Sequence[Kprobe]) -> None:
-    """Disable probes of an entry of the table, and that with the last one.
-
-    Kernel: __disable_kprobe()
-    """
+    """Disable some or all probes of an entry.  Kernel: __disable_kprobe()"""
     own = entry in probes
     for p in () if own else probes:
         p.flags |= KprobeFlag.DISABLED
@@ -362,11 +345,7 @@ def _disable(st: State, entry: Kprobe, probes: Sequence[Kprobe]) -> None:
 
 
 def disable_kprobe(st: State, p: Kprobe) -> None:
-    """Disable a registered probe; EINVAL if it is not registered.
-
-    Context: control.
-    Kernel: disable_kprobe()
-    """
+    """Disable a probe; EINVAL: it is not registered.  Kernel: disable_kprobe()"""
     orig_p = _get_valid_kprobe(st, p)
     if orig_p is None:
         raise KernelError(errno.EINVAL, "is not registered")
@@ -381,7 +360,6 @@ def enable_kprobe(st: State, p: Kprobe) -> None:
     While all are disarmed the table's entry keeps its DISABLED, and arm_all_kprobes()
     passes it over: such a probe is never hit until it is disabled and enabled again.
 
-    Context: control.
     Kernel: enable_kprobe()
     """
     orig_p = _get_valid_kprobe(st, p)
@@ -410,10 +388,7 @@ def enable_kprobe(st: State, p: Kprobe) -> None:
 
 
 def _kill_kprobe(st: State, p: Kprobe) -> None:
-    """Mark an entry of the table GONE and free its slot, without touching the text.
-
-    Kernel: kill_kprobe()
-    """
+    """Mark an entry GONE and free its slot, not its text.  Kernel: kill_kprobe()"""
     # ftrace still knows the text, and must not find our call in it
     if kprobe_ftrace(p) and not kprobe_disabled(p) and not st.kprobes_all_disarmed:
         st.arch.ftrace.disarm(p)
@@ -433,7 +408,6 @@ def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
     To be called before its init runs; after init, before the init text is freed; after
     its exit, before its text is freed.
 
-    Context: control.
     Kernel: kprobes_module_callback()
     """
     machine = st.machine
@@ -460,11 +434,7 @@ class ListEntry(NamedTuple):
 
 
 def show_entries(st: State) -> Iterator[ListEntry]:
-    """All registered probes in the order of kprobes/list.
-
-    Context: control.
-    Kernel: show_kprobe_addr()
-    """
+    """Return all probes as kprobes/list sorts them.  Kernel: show_kprobe_addr()"""
     symbol_at = st.machine.kallsyms.symbol_at
     for entry in st.table_entries():
         symbol = symbol_at(entry.addr)

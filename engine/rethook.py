@@ -9,7 +9,6 @@ The architecture makes and frees them: alloc() and free() of arch_hooks.Rethooks
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
@@ -19,73 +18,53 @@ from kpfs.engine.kprobe import NO_ADDR, Kprobe, PtRegs
 RethookHandler = Callable[["RethookNode", PtRegs], int | None]
 
 
-class ReturnProbe(Protocol):
-    """A Kretprobe, as far as its hook knows it."""
+class Kretprobe:
+    """Return probe and its nodes.  Kernel: struct kretprobe, struct rethook"""
 
-    kp: Kprobe
-
-
-class Rethook:
-    """A pool of nodes with its handlers.  Kernel: struct rethook."""
+    __slots__ = (
+        "addr", "data_size", "entry_handler", "guest_data", "guest_kp", "handler", "kp",
+        "maxactive", "nmissed",
+    )  # fmt: skip
 
     def __init__(
         self,
-        data: ReturnProbe,
-        entry_handler: RethookHandler | KAddr | None,
-        handler: RethookHandler | KAddr | None,
-        maxactive: int,
-        data_size: int,
+        kp: Kprobe | None = None,
+        handler: RethookHandler | KAddr | None = None,
+        entry_handler: RethookHandler | KAddr | None = None,
+        *,
+        maxactive: int = 0,
+        data_size: int = 0,
         guest_data: int = 0,
         guest_kp: int = 0,
     ) -> None:
-        """data: what node.rethook.data gives a handler; maxactive: nodes.
+        """kp: the probe point.  maxactive: nodes, 0 or less for the default.
 
         data_size: bytes of data in each node.
         guest_data: the word that guest handlers find in kp_rethook.data.
         guest_kp: a module's struct kretprobe, 0 if none.
         """
-        self.data = data
-        self.entry_handler = entry_handler
+        self.kp = kp or Kprobe()
         self.handler = handler
+        self.entry_handler = entry_handler
         self.maxactive = maxactive
         self.data_size = data_size
         self.guest_data = guest_data
         self.guest_kp = guest_kp
-        self.addr = NO_ADDR  # its struct kp_rethook, set by the architecture
+        # as it stood when the probe was unregistered; kretprobe_nmissed() before that
+        self.nmissed = 0
+        self.addr = NO_ADDR  # its struct kp_rethook while it is registered
 
 
 class RethookNode:
-    """One call of a hooked function, made for a Python handler.
+    """One call of a hooked function, as a Python handler gets it.
 
     Kernel: struct rethook_node, struct kretprobe_instance.
     """
 
-    def __init__(
-        self,
-        addr: KAddr,
-        rethook: Rethook,
-        ret_addr: KAddr,
-        frame: int,
-        task: KAddr,
-        func: KAddr,
-        data: memoryview,
-    ) -> None:
-        """addr: of its struct kp_rethook_node.
-
-        ret_addr: where the function returns to; 0 in the entry handler.
-        frame: the stack address that held it.
-        func: the probed function.
-        data: data_size bytes that live as long as the call.
-        """
-        self.addr = addr
-        self.rethook = rethook
-        self.ret_addr = ret_addr
-        self.frame = frame
-        self.task = task
-        self.func = func
-        self.data = data
-
-    @property
-    def rp(self) -> ReturnProbe:
-        """The Kretprobe whose handler is called.  Kernel: get_kretprobe()"""
-        return self.rethook.data
+    addr: KAddr  # of its struct kp_rethook_node
+    rp: Kretprobe  # whose handler is called
+    ret_addr: KAddr  # where the function returns to; 0 in the entry handler
+    frame: int  # the stack address that held it
+    task: KAddr
+    func: KAddr  # the probed function
+    data: memoryview  # data_size bytes that live as long as the call

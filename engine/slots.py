@@ -36,14 +36,11 @@ class KprobeInsnCache:
         self.nr_used = 0  # handed out, not yet given back
         self._used: set[int] = set()
         self._clean: deque[int] = deque()
-        self._garbage: list[int] = []
-        self._collecting = False
 
     def get_insn_slot(self) -> KAddr:
         """Take a slot; its bytes are whatever they were.
 
-        Context: control.
-        Kernel: __get_insn_slot()
+        Context: control.  Kernel: __get_insn_slot()
         """
         if not self._clean:
             self._grow()
@@ -53,25 +50,18 @@ class KprobeInsnCache:
         return KAddr(slot)
 
     def free_insn_slot(self, slot: KAddr, dirty: bool = True) -> None:
-        """Give a slot back; dirty: some CPU may still be inside.
-
-        Context: control.
-        Kernel: __free_insn_slot()
-        """
+        """Give a slot back; dirty: a CPU may be inside.  Kernel: __free_insn_slot()"""
         self._used.remove(slot)
         self.nr_used -= 1
-        if not dirty:
+        if dirty:
+            self._sched.call_after_quiescence(lambda: self._clean.appendleft(slot))
+        else:
             self._clean.appendleft(slot)
-            return
-        self._garbage.append(slot)
-        if not self._collecting:
-            self._collect()
 
     def is_insn_slot_addr(self, addr: int) -> bool:
         """Return True if addr lies in memory of this cache.
 
-        Context: either.
-        Kernel: __is_insn_slot_addr()
+        Context: either.  Kernel: __is_insn_slot_addr()
         """
         return addr >> _PAGE_SHIFT in self._numbers
 
@@ -81,17 +71,3 @@ class KprobeInsnCache:
         end = page + CHUNK_SIZE
         self._numbers.update(range(page >> _PAGE_SHIFT, end >> _PAGE_SHIFT))
         self._clean.extend(range(page, end - self.insn_size + 1, self.insn_size))
-
-    def _collect(self) -> None:
-        """Reuse dirty slots after quiescence.  Kernel: collect_garbage_slots()"""
-        batch = self._garbage[:]
-        self._collecting = True
-
-        def done() -> None:
-            del self._garbage[: len(batch)]
-            self._clean.extendleft(reversed(batch))
-            self._collecting = False
-            if self._garbage:
-                self._collect()
-
-        self._sched.call_after_quiescence(done)

@@ -29,7 +29,7 @@ class ModuleState(enum.Enum):
 
 
 def hash_ptr(addr: int) -> int:
-    """Number of the bucket of kprobe_table that addr belongs to."""
+    """Return the number of the bucket of kprobe_table that addr belongs to."""
     return (addr * GOLDEN_RATIO_64 & MASK64) >> (64 - KPROBE_HASH_BITS)
 
 
@@ -51,8 +51,7 @@ class State:
     ) -> None:
         """The kernel's CONFIG_OPTPROBES, CONFIG_KPROBES_ON_FTRACE, CONFIG_PREEMPTION.
 
-        Context: control.
-        Kernel: init_kprobes(), init_optprobes()
+        Context: control.  Kernel: init_kprobes(), init_optprobes()
         """
         self.machine = machine
         self.arch = arch
@@ -62,7 +61,7 @@ class State:
         self.ftrace_enabled = 1  # the number that was written
         self.kprobe_table: dict[KAddr, Kprobe] = {}
         self.registered: dict[Kprobe, KAddr] = {}  # all probes of users, and where
-        # the same probes by hash, the newest last: the order of kprobes/list
+        # all probes by hash, the newest last: the order of kprobes/list
         self._buckets: list[dict[KAddr, Kprobe]] = [
             {} for _ in range(KPROBE_TABLE_SIZE)
         ]
@@ -121,7 +120,7 @@ class State:
             del self._buckets[hash_ptr(p.addr)][p.addr]
 
     def table_entries(self) -> Iterator[Kprobe]:
-        """The entries of kprobe_table, bucket by bucket, the newest first.
+        """Yield the entries of kprobe_table, bucket by bucket, the newest first.
 
         The table must not change meanwhile, but for replacing an entry.
         """
@@ -152,19 +151,14 @@ class State:
 
 
 def get_kprobe(st: State, addr: int) -> Kprobe | None:
-    """The plain probe or the aggr_kprobe at addr.
-
-    Context: either.
-    Kernel: get_kprobe()
-    """
+    """Return the table's entry at addr.  Context: either.  Kernel: get_kprobe()"""
     return st.kprobe_table.get(KAddr(addr))
 
 
 def is_kprobe_insn_slot(st: State, addr: int) -> bool:
     """Return True if addr is in a page of slots.
 
-    Context: either.
-    Kernel: is_kprobe_insn_slot(), is_kprobe_optinsn_slot()
+    Context: either.  Kernel: is_kprobe_insn_slot(), is_kprobe_optinsn_slot()
     """
     for cache in st.insn_caches:
         if cache.is_insn_slot_addr(addr):

@@ -116,7 +116,7 @@ class Guest:
         self.task_table = TaskTable(mem, self.info)
 
     def _make_processor(self) -> None:
-        """Make the CPUs, the clock, and who delivers exceptions."""
+        """Make the CPUs, the clock, and the trap table."""
         mem = self.memory
         self.cpus = self.text_writer = Cpu(mem, self.nr_cpus)
         self._shared = mem.alloc_low(memory.PAGE_SIZE)
@@ -139,7 +139,7 @@ class Guest:
             serve_control=self.control.serve,
             panic_reason=self.log.panic_reason,
             printk=self.log.printk,
-            in_module=self._in_module,
+            in_module=lambda ip: self.modules.at(ip) is not None,
         )
         self.syscalls = Syscalls(
             mem,
@@ -152,6 +152,7 @@ class Guest:
             address_of=self.address_of,
             forks_seen=self.forks_seen,
         )
+        vermagic = mem.read_cstring(self.needed("vermagic"), 256).decode("latin-1")
         self.modules = Modules(
             mem,
             self.cpus,
@@ -159,9 +160,9 @@ class Guest:
             self._image,
             self._module_percpu(),
             say=self.log.printk,
-            current_pid=self._current_pid,
+            current_pid=lambda: self.current().pid,
             later=self.sched.call_after_quiescence,
-            vermagic=self._vermagic(),
+            vermagic=vermagic,
             can_unload=self.configuration.module_unload,
         )
         self.text = KernelText(
@@ -183,14 +184,15 @@ class Guest:
         )
 
     def _serve_control_calls(self) -> None:
-        """Register who serves the hypercalls that need the whole guest to stand."""
+        """Register the servers of hypercalls that need the whole guest to stand."""
         register, percpu = self.control.register, self.modules.percpu
         register(CTL_MODULE, self.modules.serve)
         register((abi.CTL_SYMBOL_FIND,), self.modules.find_symbol)
         register((abi.CTL_PERCPU_ALLOC, abi.CTL_PERCPU_FREE), percpu.serve)
-        register((abi.CTL_DEBUGREG,), self._serve_debug_registers)
         register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
-        register((abi.CTL_STACK_TRACE,), self._serve_stack_trace)
+        # these are made when they are first asked for
+        register((abi.CTL_DEBUGREG,), lambda *args: self._debug_registers.serve(*args))
+        register((abi.CTL_STACK_TRACE,), lambda *args: self.backtrace.serve(*args))
 
     def _pass_hot_methods(self) -> None:
         """Have the hottest methods be those of the parts themselves."""
@@ -201,19 +203,6 @@ class Guest:
         self.read, self.write, self.view = mem.read, mem.write, mem.view
         self.read_u64, self.write_u64 = mem.read_u64, mem.write_u64
         self.read_cstring = mem.read_cstring
-
-    # ---- what the parts ask of each other later
-    def _in_module(self, ip: int) -> bool:
-        return self.modules.at(ip) is not None
-
-    def _current_pid(self) -> int:
-        return self.current().pid
-
-    def _serve_debug_registers(self, *words: int) -> int:
-        return self._debug_registers.serve(*words)
-
-    def _serve_stack_trace(self, *words: int) -> int:
-        return self.backtrace.serve(*words)
 
     # ---- boot
     def _load_segments(self) -> None:
@@ -307,11 +296,6 @@ class Guest:
         pcpus = [base + size * number for number in range(self.nr_cpus)]
         return DebugRegisters(self.cpus, self.memory, self.traps, pcpus)
 
-    def _vermagic(self) -> str:
-        """Return the version string that a module must have been built for."""
-        raw = self.memory.read_cstring(self.needed("vermagic"), 256)
-        return raw.decode("latin-1")
-
     def _runtime_config(self) -> RuntimeConfig:
         info = self.info
         return RuntimeConfig(
@@ -342,10 +326,7 @@ class Guest:
     # ---- who can see what tasks do
     @property
     def label_changes(self) -> int:
-        """Another number when an event of the kernel's own was switched on or off.
-
-        Context: any.
-        """
+        """Changes with each switch of an event of the kernel.  Context: any."""
         return self._jump_labels.changes
 
     def places_of_events(self) -> Iterator[int]:
@@ -353,7 +334,7 @@ class Guest:
         return self._jump_labels.places_on()
 
     def forks_seen(self) -> bool:
-        """Return True if anybody is told of each new task, and of who has made it."""
+        """Return True if the event sched_process_fork is on, which names parents."""
         return self._jump_labels.is_on(self.needed("__tracepoint_sched_process_fork"))
 
     @cached_property
@@ -406,7 +387,7 @@ class Guest:
 
     # ---- what else the files show
     def vmlinux(self, debug_info: bool) -> bytes:
-        """The image that runs; debug_info: with its line numbers."""
+        """Return the image that runs; debug_info: with its line numbers."""
         image = bytes(self._image.data)
         if not debug_info:
             return image

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kpfs.api.kernel import Explanation, Kernel
     from kpfs.api.probes import Probe, Registers
     from kpfs.api.records import Record
-    from kpfs.api.snapshot import Snapshot
-    from kpfs.host.errors import SetupError
+    from kpfs.backends.session import Snapshot
+    from kpfs.base.errors import SetupError
 
 __all__ = [
     "Explanation",
@@ -38,26 +38,21 @@ __all__ = [
     "run_inside",
 ]
 _HOMES = {
-    "Explanation": "api.kernel",
-    "Finished": "api.commands",
-    "Kernel": "api.kernel",
-    "Mount": "api.commands",
-    "Probe": "api.probes",
-    "Record": "api.records",
-    "Registers": "api.probes",
-    "SetupError": "host.errors",
-    "Snapshot": "api.snapshot",
-    "Task": "api.files",
-    "mount": "api.commands",
-    "run": "api.commands",
-    "run_inside": "api.commands",
+    "api.commands": ("Finished", "Mount", "mount", "run", "run_inside"),
+    "api.files": ("Task",),
+    "api.kernel": ("Explanation", "Kernel"),
+    "api.probes": ("Probe", "Registers"),
+    "api.records": ("Record",),
+    "backends.session": ("Snapshot",),
+    "base.errors": ("SetupError",),
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"kpfs.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"kpfs.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

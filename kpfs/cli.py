@@ -12,10 +12,12 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kpfs import config
-from kpfs.host.errors import SetupError
+from kpfs.arguments import Subcommand, add_command, flag, number, several
+from kpfs.base.errors import SetupError, told_to_user
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -96,15 +98,6 @@ in the kernel's background are recorded too, unless there is --quiet-guest.
   kpfs trace -o trace.dat -- ls; trace-cmd report trace.dat
 """
 EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
-
-
-class Subcommand(NamedTuple):
-    """A row of the table of commands."""
-
-    help: str
-    description: str
-    add_arguments: Callable[[ArgumentParser], None]
-    main: Callable[[Namespace], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -197,23 +190,15 @@ def _columns() -> int:
     return columns if columns > 0 else 80
 
 
-def _command_argument(parser: ArgumentParser) -> None:
-    """Add the user's command: from the first word that is no option, all is its own."""
-    import argparse
-
-    parser.add_argument(
-        "argv", nargs=argparse.REMAINDER, metavar="CMD", help=argparse.SUPPRESS
-    )
-
-
 def _guest_arguments(parser: ArgumentParser) -> None:
+    cpus = number(1, MAX_CPUS)
     parser.add_argument(
-        "--cpus", type=_cpus, default=0, metavar="N", help="1 to 16 CPUs (default 2)"
+        "--cpus", type=cpus, default=0, metavar="N", help="1 to 16 CPUs (default 2)"
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--quiet-guest",
-        action="store_true",
-        help="no background tasks: the same operations give the same trace",
+        "no background tasks: the same operations give the same trace",
     )
     parser.add_argument(
         "--config",
@@ -230,35 +215,15 @@ def _guest_arguments(parser: ArgumentParser) -> None:
         metavar="KERNEL",
         help="a Linux kernel: see 'kpfs kernel'",
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--exact",
-        action="store_true",
-        help="with --kernel: programs that change their own code run right, but slowly",
+        "with --kernel: programs that change their own code run right, but slowly",
     )
     parser.add_argument(
         "--log", default="", metavar="FILE", help="default: ~/.cache/kpfs/kpfs.log"
     )
-    parser.add_argument(
-        "--verbose", action="store_true", help="log every refused operation too"
-    )
-
-
-def _cpus(text: str) -> int:
-    import argparse
-
-    if not (text.isdecimal() and 1 <= int(text) <= MAX_CPUS):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number from 1 to {MAX_CPUS}"
-        )
-    return int(text)
-
-
-def _mebibytes(text: str) -> int:
-    import argparse
-
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB")
-    return int(text)
+    flag(parser, "--verbose", "log every refused operation too")
 
 
 def _option(text: str) -> tuple[str, bool]:
@@ -274,7 +239,8 @@ def _settings(arguments: Namespace) -> Settings:
     from kpfs.config import Settings
 
     _check_kernel(arguments)
-    log = _from_here(os.path.abspath, arguments.log) if arguments.log else ""
+    with told_to_user(arguments.log):  # in a directory that was removed
+        log = arguments.log and os.path.abspath(arguments.log)
     return Settings(
         cpus=arguments.cpus or OWN_CPUS,
         quiet_guest=arguments.quiet_guest,
@@ -290,15 +256,11 @@ def _check_kernel(arguments: Namespace) -> None:
     """Raise SetupError if there is no such kernel, or not with so many CPUs."""
     if not arguments.kernel:
         return
-    from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import image, store
 
     _check_options(arguments)
     name, wanted = arguments.kernel, arguments.cpus
-    try:
-        cpus = len(image.read_meta(store.folder(name)).processors)
-    except UnfitError as error:
-        raise SetupError(str(error)) from None
+    cpus = len(image.read_meta(store.folder(name)).processors)
     if wanted not in (0, cpus):
         raise SetupError(
             f"{name} was made with --cpus {cpus}; for {wanted} make it again: "
@@ -314,22 +276,9 @@ def _check_options(arguments: Namespace) -> None:
         )
 
 
-def _from_here(resolve: Callable[[str], str], name: str) -> str:
-    """Return the absolute path of a name.
-
-    Raises SetupError in a directory that was removed.
-    """
-    try:
-        return resolve(name)
-    except OSError as error:
-        raise SetupError(f"{name}: {error.strerror}") from None
-
-
 def _mount_arguments(parser: ArgumentParser) -> None:
     _guest_arguments(parser)
-    parser.add_argument(
-        "--foreground", action="store_true", help="stay until it is unmounted"
-    )
+    flag(parser, "--foreground", "stay until it is unmounted")
     parser.add_argument("dir", metavar="DIR")
 
 
@@ -339,11 +288,7 @@ def _umount_arguments(parser: ArgumentParser) -> None:
 
 def _run_arguments(parser: ArgumentParser) -> None:
     _guest_arguments(parser)
-    parser.add_argument(
-        "--no-mirror",
-        action="store_true",
-        help="do not make CMD's system calls in the kernel too",
-    )
+    flag(parser, "--no-mirror", "do not make CMD's system calls in the kernel too")
     parser.add_argument(
         "--mirror",
         choices=("always", "watched"),
@@ -351,61 +296,48 @@ def _run_arguments(parser: ArgumentParser) -> None:
         help="make them always, or while something is watched (default): a probe, an"
         " event, a tracer",
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--host-uname",
-        action="store_true",
-        help="tell CMD the host's release and version, not the kernel's",
+        "tell CMD the host's release and version, not the kernel's",
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--inside",
-        action="store_true",
-        help="with --kernel: CMD is a program of that kernel, with this host's files",
+        "with --kernel: CMD is a program of that kernel, with this host's files",
     )
-    parser.add_argument(
+    several(
+        parser,
         "--rw",
-        action="append",
-        default=[],
         metavar="DIR",
         help="with --inside: what CMD changes in DIR is changed on this host",
     )
     parser.add_argument(
         "--memory",
-        type=_mebibytes,
+        type=number(1),
         default=0,
         metavar="MIB",
         help="with --inside: refuse a kernel that was made with less",
     )
-    _command_argument(parser)
+    add_command(parser)
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
 
 def _doctor_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for machines")
+    flag(parser, "--json", "for machines")
 
 
 def _top_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--once", action="store_true", help="print a table, and end")
-    parser.add_argument("--json", action="store_true", help="the same, for machines")
+    flag(parser, "--once", "print a table, and end")
+    flag(parser, "--json", "print the table as JSON, and end")
     parser.add_argument(
         "--interval",
-        type=_seconds,
+        type=number(0.05, 3600, float),
         default=1.0,
         metavar="SECONDS",
         help="between two looks (default 1)",
     )
     parser.add_argument("dir", metavar="DIR", nargs="?", default="")
-
-
-def _seconds(text: str) -> float:
-    import argparse
-
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.05 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.05 to 3600")
-    return seconds
 
 
 def _completion_arguments(parser: ArgumentParser) -> None:
@@ -417,7 +349,6 @@ def _trace_arguments(parser: ArgumentParser) -> None:
 
     _guest_arguments(parser)
     command.add_arguments(parser)
-    _command_argument(parser)
 
 
 def _explain_arguments(parser: ArgumentParser) -> None:
@@ -427,18 +358,17 @@ def _explain_arguments(parser: ArgumentParser) -> None:
         nargs="+",
         help="a probe point; or 0xADDR, or with --kernel MODULE:SYMBOL[+OFFSET]",
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--all",
-        action="store_true",
-        help="list the function, with the fate of a probe at each instruction",
+        "list the function, with the fate of a probe at each instruction",
     )
     parser.add_argument(
         "--kernel", metavar="NAME", help="judge a Linux kernel: see 'kpfs kernel'"
     )
-    parser.add_argument(
+    several(
+        parser,
         "--insmod",
-        action="append",
-        default=[],
         metavar="FILE",
         help="with --kernel: load a module first; or the name of one of its package",
     )
@@ -455,7 +385,8 @@ def mount(arguments: Namespace) -> int:
     """``kpfs mount``."""
     from kpfs import mounting
 
-    target = _from_here(os.path.realpath, arguments.dir)
+    with told_to_user(arguments.dir):  # in a directory that was removed
+        target = os.path.realpath(arguments.dir)
     settings = _settings(arguments)._replace(lazy=True)
     return mounting.mount(
         settings, arguments.dir, target, foreground=arguments.foreground
@@ -473,10 +404,9 @@ def run(arguments: Namespace) -> int:
     """``kpfs run``."""
     if arguments.inside:
         return run_inside(arguments)
-    if arguments.rw:
-        raise SetupError("--rw is for --inside")
-    if arguments.memory:
-        raise SetupError("--memory is for --inside")
+    for option in ("rw", "memory"):
+        if getattr(arguments, option):
+            raise SetupError(f"--{option} is for --inside")
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
@@ -485,25 +415,6 @@ def run(arguments: Namespace) -> int:
         host_uname=arguments.host_uname,
     )
     return run_command(settings, arguments.argv)
-
-
-def doctor(arguments: Namespace) -> int:
-    """``kpfs doctor``."""
-    from kpfs import doctor
-
-    return doctor.main(as_json=arguments.json)
-
-
-def top(arguments: Namespace) -> int:
-    """``kpfs top``."""
-    from kpfs.top import command
-
-    return command.main(
-        arguments.dir,
-        once=arguments.once,
-        as_json=arguments.json,
-        interval=arguments.interval,
-    )
 
 
 def completion(arguments: Namespace) -> int:
@@ -523,7 +434,7 @@ def run_inside(arguments: Namespace) -> int:
     _check_options(arguments)
     if arguments.cpus:
         _check_kernel(arguments)
-    from kpfs.inside.kernel_choice import KernelChoice
+    from kpfs.config import KernelChoice
     from kpfs.inside.start import run as run_command
 
     choice = KernelChoice(arguments.kernel, arguments.quiet_guest, arguments.exact)
@@ -536,54 +447,13 @@ def trace(arguments: Namespace) -> int:
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(mirror=True)
-    return command.main(
-        lambda argv: run_command(settings, argv),
-        arguments.event,
-        arguments.output,
-        arguments.format,
-        arguments.argv,
-    )
+    return command.main(lambda argv: run_command(settings, argv), arguments)
 
 
-def explain(arguments: Namespace) -> int:
-    """``kpfs explain``."""
-    from kpfs.explain import command
-
-    return command.main(
-        arguments.points,
-        image=arguments.image,
-        kernel=arguments.kernel,
-        modules=arguments.insmod,
-        functions=arguments.all,
-    )
-
-
-def kernel(arguments: Namespace) -> int:
-    """``kpfs kernel``."""
-    from kpfs import kernel_command
-
-    return kernel_command.main(arguments)
-
-
-def matrix(arguments: Namespace) -> int:
-    """``kpfs matrix``."""
-    from kpfs import matrix as several
-
-    return several.main(arguments)
-
-
-def _matrix_arguments(parser: ArgumentParser) -> None:
-    from kpfs import matrix as several
-
-    several.add_arguments(parser)
-    _command_argument(parser)
-    parser.description = several.DESCRIPTION
-
-
-def _kernel_arguments(parser: ArgumentParser) -> None:
-    from kpfs import kernel_command
-
-    kernel_command.add_arguments(parser)
+def _later(name: str) -> Callable[..., Any]:
+    """Return a function of another module, which is imported when it is called."""
+    module, _, function = name.rpartition(".")
+    return lambda argument: getattr(import_module(module), function)(argument)
 
 
 COMMANDS = {
@@ -593,11 +463,30 @@ COMMANDS = {
         "run a command over files at the real paths", RUN_HELP, _run_arguments, run
     ),
     "trace": Subcommand(TRACE_HELP, TRACE_DESCRIPTION, _trace_arguments, trace),
-    "matrix": Subcommand(MATRIX_HELP, MATRIX_HELP, _matrix_arguments, matrix),
-    "kernel": Subcommand(KERNEL_HELP, KERNEL_HELP, _kernel_arguments, kernel),
-    "explain": Subcommand(EXPLAIN_HELP, EXPLAIN_HELP, _explain_arguments, explain),
-    "doctor": Subcommand(DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, doctor),
-    "top": Subcommand(TOP_HELP, TOP_DESCRIPTION, _top_arguments, top),
+    "matrix": Subcommand(
+        MATRIX_HELP,
+        MATRIX_HELP,
+        _later("kpfs.matrix.add_arguments"),
+        _later("kpfs.matrix.main"),
+    ),
+    "kernel": Subcommand(
+        KERNEL_HELP,
+        KERNEL_HELP,
+        _later("kpfs.kernel_command.add_arguments"),
+        _later("kpfs.kernel_command.main"),
+    ),
+    "explain": Subcommand(
+        EXPLAIN_HELP,
+        EXPLAIN_HELP,
+        _explain_arguments,
+        _later("kpfs.explain.command.main"),
+    ),
+    "doctor": Subcommand(
+        DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, _later("kpfs.doctor.main")
+    ),
+    "top": Subcommand(
+        TOP_HELP, TOP_DESCRIPTION, _top_arguments, _later("kpfs.top.command.main")
+    ),
     "completion": Subcommand(
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion
     ),

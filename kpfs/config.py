@@ -106,7 +106,7 @@ def help_text() -> str:
 
 
 class Settings(NamedTuple):
-    """What the command line says of the kernel and of the daemon."""
+    """The choices of the command line about the kernel and the daemon."""
 
     cpus: int = 2
     quiet_guest: bool = False
@@ -119,3 +119,11 @@ class Settings(NamedTuple):
     debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
     kernel: str = ""  # name of a Linux kernel, "": the guest kernel
     exact: bool = False  # it is checked whether each store changes code
+
+
+class KernelChoice(NamedTuple):
+    """Two kernels that were chosen alike can take each other's place."""
+
+    kernel: str
+    quiet: bool
+    exact: bool

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import signal
@@ -13,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import Settings
-from kpfs.host import guard, mounts
-from kpfs.host.errors import SetupError
+from kpfs.host import guard, mounts, process
 from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from kpfs.backends.backend import Backend
 
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 FUSE_DEVICE = "/dev/fuse"
 LOG_LIMIT = 1 << 20  # bytes
 # s until a thread that works gives way to one that wants to: Python's own 5 ms are what
@@ -83,7 +81,7 @@ class Daemon:
 def default_log() -> str:
     """Return the path to which a daemon without a terminal logs."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(cache, "kpfs", "kpfs.base.log")
+    return os.path.join(cache, "kpfs", "kpfs.log")
 
 
 def check_fuse() -> None:
@@ -122,9 +120,7 @@ def start(settings: Settings, mountpoint: str, *, die_with_parent: bool) -> Daem
     try:
         os.close(ready)
         if die_with_parent:
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:
-                os._exit(1)
+            process.die_with_parent(parent)
             # The terminal's signals are for the command.  Not a session of our own:
             # Linux schedules sessions against each other (sched_autogroup), and the
             # command would wait for us the longer the more it asks us.
@@ -137,16 +133,12 @@ def start(settings: Settings, mountpoint: str, *, die_with_parent: bool) -> Daem
         os._exit(status)
 
 
-def _prctl(option: int, argument: int | bytes) -> None:
-    ctypes.CDLL(None).prctl(option, argument, 0, 0, 0)
-
-
 class _Report:
-    """Tells the waiting parent, once, how the start went."""
+    """The one message to the waiting parent: how the start went."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        # what is said on stderr is wanted in the command's one line
+        # the last line on stderr goes into the command's one line
         self.stderr, stderr = os.pipe()
         for end in (self.stderr, stderr):
             os.set_blocking(end, False)
@@ -154,10 +146,10 @@ class _Report:
         os.close(stderr)
 
     def send(self, answer: str) -> None:
-        """Answer; from now on stderr goes to the log, as stdout does."""
+        """Send the answer; from now on stderr goes to the log, as stdout does."""
         os.dup2(1, 2)
         os.close(self.stderr)
-        with contextlib.suppress(BrokenPipeError):  # who waited was killed
+        with contextlib.suppress(BrokenPipeError):  # the parent was killed
             os.write(self.fd, answer.encode())
         os.close(self.fd)
         self.fd = -1
@@ -184,11 +176,11 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
     except SetupError as error:
         os.write(pipe, str(error).encode())
         return 2
-    _close_all_but({0, 1, 2, pipe, channel})
+    process.close_all_but({0, 1, 2, pipe, channel})
     guard.start(log=1)
     report = _Report(pipe)
     try:
-        os.writev(pipe, (b"",))  # so libfuse answers; who asks would wait for ever
+        os.writev(pipe, (b"",))  # so libfuse answers; a caller would wait for ever
     except OSError as error:
         report.fail(
             SetupError(f"writev(): {error.strerror}; a sandbox has to allow it")
@@ -197,11 +189,7 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
 
     try:
         serve(
-            settings,
-            mountpoint,
-            lambda: report.send("ready"),
-            channel,
-            short_log=True,
+            settings, mountpoint, lambda: report.send("ready"), channel, short_log=True
         )
     except SetupError as error:
         report.fail(error)
@@ -227,15 +215,13 @@ def _open_log(settings: Settings) -> int:
     """Open the log for writing; only the default one has its directory made."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     if settings.log:
-        try:
+        with told_to_user(settings.log):
             return os.open(settings.log, flags, 0o600)
-        except OSError as error:
-            raise SetupError(f"{settings.log}: {error.strerror}") from None
     path = default_log()
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         fd = os.open(path, flags | os.O_NOFOLLOW, 0o600)
-        # with HOME of another, root must not write where he has it write
+        # with another user's HOME, root must not write where that user leads it
         if os.fstat(fd).st_uid == os.geteuid() and os.fstat(fd).st_nlink == 1:
             return fd
         os.close(fd)
@@ -243,9 +229,9 @@ def _open_log(settings: Settings) -> int:
 
 
 def keep_log_short(limit: int = LOG_LIMIT) -> None:
-    """Have a log that is a file begin anew, and say so, when it becomes too long.
+    """Empty a log that is a file, and say so in it, when it becomes too long.
 
-    Others may write to the same file; all of them append.
+    Other daemons may write to it; all of them append.
     """
     import logging
     import stat
@@ -260,14 +246,6 @@ def keep_log_short(limit: int = LOG_LIMIT) -> None:
     if stat.S_ISREG(os.fstat(1).st_mode):
         for handler in logging.getLogger().handlers:
             handler.addFilter(make_room)
-
-
-def _close_all_but(kept: set[int]) -> None:
-    """Close what came from the caller, so that none of its pipes stays open."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
 
 
 def serve(
@@ -285,7 +263,7 @@ def serve(
     """
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     sys.setswitchinterval(SWITCH_INTERVAL)
-    _prctl(PR_SET_NAME, b"kpfs")
+    process.rename("kpfs")
     for number in guard.ENDING:
         signal.signal(number, signal.SIG_DFL)  # whatever the caller had ignored
     log = partial(_begin_log, verbose=settings.verbose, short=short_log)
@@ -310,6 +288,7 @@ def serve(
             fsname=source,
             allow_other=os.geteuid() == 0,
             writers=backend.writers,
+            apart=bool(settings.debugfs),
         )
     finally:
         backend.stop()
@@ -332,14 +311,12 @@ def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> No
     """Report that the mount is ready, then finish starting in the background."""
     import threading
 
-    from kpfs.fs.booted import settle_heap
-
     def do_the_rest() -> None:
         for what in rest:
             what()
 
     gc.enable()
-    settle_heap()
+    process.settle_heap()
     ready()
     try:
         threading.Thread(target=do_the_rest, name="rest", daemon=True).start()

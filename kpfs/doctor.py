@@ -17,17 +17,22 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
-from kpfs.host.errors import SetupError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 OK, LIMITED, BROKEN = "ok", "limited", "broken"
 EXIT_BROKEN = 1
 PATIENCE = 30.0  # s for one check
 AGAIN = "install kpfs anew, by pip install --force-reinstall"
+UNCONFINED = (
+    "allow seccomp(2): --security-opt seccomp=unconfined; or do with --no-mirror"
+)
 MTAB = "/etc/mtab"
 TOOLS = ("trace-cmd", "perf", "bpftrace", "sysctl", "gdb")  # known to run
 
@@ -44,20 +49,23 @@ class Check(NamedTuple):
     """A row of the table of checks."""
 
     name: str
-    look: Callable[[], Finding]
+    look: Callable[[], str | Finding]  # returns what it found, or raises any error
+    state: str = BROKEN  # if it raises one
+    mend: str = ""  # likewise, where the error does not say
+    aside: bool = False  # in a child, whose namespaces, filters and mounts end with it
 
 
-def main(*, as_json: bool) -> int:
+def main(arguments: Namespace) -> int:
     """Print all findings. Return 1 if something is broken, else 0."""
     rows = []
     works = True
     for check in CHECKS:
-        finding = check.look()
+        finding = find(check)
         works = works and finding.state != BROKEN
         rows.append({"name": check.name, **finding._asdict()})
-        if not as_json:  # as soon as it is known
+        if not arguments.json:  # as soon as it is known
             print("\n".join(in_words(check.name, finding)), flush=True)
-    if as_json:
+    if arguments.json:
         print(json.dumps({"works": works, "checks": rows}, indent=2))
     return 0 if works else EXIT_BROKEN
 
@@ -70,24 +78,15 @@ def in_words(name: str, finding: Finding) -> list[str]:
     return lines
 
 
-def attempt(action: Callable[[], object], state: str = BROKEN) -> Finding | None:
-    """Return None if action succeeds, else a Finding of that state."""
-    try:
-        action()
-    except SetupError as error:
-        return Finding(state, error.cause, error.mend)
-    except Exception as error:  # any error at all is a finding
-        return Finding(state, str(error) or type(error).__name__)
-    return None
-
-
-def aside(action: Callable[[], object], state: str = BROKEN) -> Finding | None:
-    """attempt() in a child, whose namespaces, filters and mounts end with it."""
+def find(check: Check) -> Finding:
+    """Carry out a check."""
+    if not check.aside:
+        return _attempt(check)
     told, tell = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(told)
-        _report(action, state, tell)
+        _report(check, tell)
     os.close(tell)
     with os.fdopen(told, encoding="utf-8") as pipe:
         ready, _, _ = select.select([pipe], [], [], PATIENCE)
@@ -96,193 +95,159 @@ def aside(action: Callable[[], object], state: str = BROKEN) -> Finding | None:
         words = pipe.read() if ready else ""
     os.waitpid(pid, 0)
     if not words:
-        return Finding(state, "it was killed" if ready else "it hangs")
-    return None if words == "null" else Finding(*json.loads(words))
+        why = "it was killed" if ready else "it hangs"
+        return Finding(check.state, why, check.mend)
+    return Finding(*json.loads(words))
 
 
-def _report(action: Callable[[], object], state: str, tell: int) -> NoReturn:
+def _attempt(check: Check) -> Finding:
     try:
-        finding = attempt(action, state)
-        os.write(tell, json.dumps(finding).encode())
+        found = check.look()
+    except SetupError as error:
+        return Finding(check.state, error.cause, error.mend or check.mend)
+    except Exception as error:  # any error at all is a finding
+        return Finding(check.state, str(error) or type(error).__name__, check.mend)
+    return Finding(OK, found) if isinstance(found, str) else found
+
+
+def _report(check: Check, tell: int) -> NoReturn:
+    try:
+        os.write(tell, json.dumps(_attempt(check)).encode())
     finally:
         os._exit(0)
 
 
 # ---- kpfs itself
-def python() -> Finding:
+def python() -> str:
     name, version = platform.python_implementation(), platform.python_version()
-    words = f"{name} {version}, {sys.executable}"
-    if find_spec("_lzma"):
-        return Finding(OK, words)
-    return Finding(
-        LIMITED,
-        f"{words}: built without lzma, which Linux kernels need",
-        "a Python that was built where liblzma-dev was",
-    )
+    return f"{name} {version}, {sys.executable}"
 
 
-def host() -> Finding:
+def host() -> str:
     uname = os.uname()
-    words = f"{uname.sysname} {uname.release}, {uname.machine}"
-    if uname.machine == "x86_64":
-        return Finding(OK, words)
-    return Finding(
-        LIMITED, f"{words}: system calls are mirrored on x86_64 alone", "kpfs mount"
-    )
+    return f"{uname.sysname} {uname.release}, {uname.machine}"
 
 
-def packages() -> Finding:
+def lacks() -> str | Finding:
+    """Look up what differs from Linux only because this host lacks something."""
+    from kpfs.manual import differs
+
+    rows = [row.here for row in differs.on_this_host()]
+    return Finding(LIMITED, " ".join(rows)) if rows else "nothing"
+
+
+def packages() -> str:
     """Load the emulator and the disassembler."""
-
-    def load() -> None:
-        from kpfs.engine.arch import arches  # noqa: F401 it loads the disassembler
-        from kpfs.guest.emu import cpu  # noqa: F401 and this the emulator
-
-    wrong = attempt(load)
-    if wrong:
-        return wrong._replace(mend=wrong.mend or AGAIN)
     from importlib.metadata import PackageNotFoundError, version
+
+    from kpfs.engine.arch import arches  # noqa: F401 it loads the disassembler
+    from kpfs.guest.emu import cpu  # noqa: F401 and this the emulator
 
     words = []
     for name in ("unicorn", "capstone", "zstandard"):
         with contextlib.suppress(PackageNotFoundError):
             words.append(f"{name} {version(name)}")
-    return Finding(OK, ", ".join(words) or "unicorn and capstone")
+    return ", ".join(words) or "unicorn and capstone"
 
 
-def images() -> Finding:
+def images() -> str:
     """Boot the guest kernel."""
+    from kpfs.guest.machine import Guest
+
     begin = time.monotonic()
-
-    def boot() -> None:
-        from kpfs.guest.machine import Guest
-
-        Guest(1, quiet=True).close()
-
-    wrong = attempt(boot)
-    if wrong:
-        return wrong._replace(mend=wrong.mend or AGAIN)
-    return Finding(
-        OK, f"the kernel boots, in {1e3 * (time.monotonic() - begin):.0f} ms"
-    )
+    Guest(1, quiet=True).close()
+    return f"the kernel boots, in {1e3 * (time.monotonic() - begin):.0f} ms"
 
 
 # ---- the host
-def fuse_device() -> Finding:
-    return attempt(check_fuse) or Finding(OK, "may be opened")
+def fuse_device() -> str:
+    check_fuse()
+    return "may be opened"
 
 
-def fusermount() -> Finding:
+def fusermount() -> str | Finding:
     """Look for the program that mounts for an ordinary user outside a namespace."""
     from kpfs.host.fusemount import HELPERS
 
     found = next(filter(None, map(shutil.which, HELPERS)), None)
     if os.geteuid() == 0:
-        return Finding(OK, found or "missing, and root needs none")
+        return found or "missing, and root needs none"
     if found and not os.path.exists(MTAB):
         return Finding(
             LIMITED,
             f"{found} mounts, but does not unmount where {MTAB} is missing",
             f"ln -s /proc/self/mounts {MTAB}, as root",
         )
-    if found:
-        return Finding(OK, found)
-    return Finding(
+    return found or Finding(
         LIMITED, "missing: 'kpfs mount' needs it, 'kpfs run' not", "apt install fuse3"
     )
 
 
-def namespaces() -> Finding:
-    def enter() -> None:
-        from kpfs.host.namespaces import enter_namespaces, lock_mounts
+def namespaces() -> str:
+    from kpfs.host.namespaces import enter_namespaces, lock_mounts
 
-        enter_namespaces()
-        lock_mounts()
-
-    return aside(enter) or Finding(OK, "may be made")
+    enter_namespaces()
+    lock_mounts()
+    return "may be made"
 
 
-def notification() -> Finding:
+def notification() -> str:
     """Install a filter that reports a command's system calls."""
+    from kpfs.mirror import seccomp
 
-    def install() -> None:
-        from kpfs.mirror import seccomp
-
-        seccomp.install_listener(())
-
-    wrong = aside(install, LIMITED)
-    if wrong is None:
-        return Finding(OK, "may be installed")
-    remedy = (
-        "allow seccomp(2): --security-opt seccomp=unconfined; or do with --no-mirror"
-    )
-    return wrong._replace(mend=remedy)
+    seccomp.install_listener(())
+    return "may be installed"
 
 
-def log() -> Finding:
+def log() -> str:
     path = default_log()
-
-    def write() -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "ab"):
-            pass
-
-    wrong = attempt(write, LIMITED)
-    if wrong:
-        return wrong._replace(mend="name another directory in XDG_CACHE_HOME")
-    return Finding(OK, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "ab"):
+        return path
 
 
 # ---- what else is useful
-def compilers() -> Finding:
+def compilers() -> str | Finding:
     missing = [name for name in ("gcc", "ld", "make") if not shutil.which(name)]
     if not missing:
-        return Finding(OK, "gcc, ld and make")
+        return "gcc, ld and make"
     words = f"no {' and no '.join(missing)}, which building modules needs"
     return Finding(LIMITED, words, "apt install gcc make")
 
 
-def kernels() -> Finding:
+def kernels() -> str:
     from kpfs.linux.store import store
 
-    names = ", ".join(store.names())
-    return Finding(OK, names or "none was made yet (kpfs kernel make 6.12)")
+    return ", ".join(store.names()) or "none was made yet (kpfs kernel make 6.12)"
 
 
-def tools() -> Finding:
-    found = [name for name in TOOLS if shutil.which(name)]
-    return Finding(OK, ", ".join(found) or "none; kpfs needs none")
+def tools() -> str:
+    return ", ".join(filter(shutil.which, TOOLS)) or "none; kpfs needs none"
 
 
-def whole() -> Finding:
+def whole() -> str:
     """Run ``kpfs run -- true`` from beginning to end."""
+    from kpfs.run_command import run
+
     begin = time.monotonic()
-
-    def run_true() -> None:
-        from kpfs.run_command import run
-
-        status = run(Settings(mirror=True), ["true"])
-        if status:
-            raise SetupError(
-                f"'true' ended with status {status}", f"see {default_log()}"
-            )
-
-    wrong = aside(run_true)
-    return wrong or Finding(OK, f"works, in {1e3 * (time.monotonic() - begin):.0f} ms")
+    if status := run(Settings(mirror=True), ["true"]):
+        raise SetupError(f"'true' ended with status {status}", f"see {default_log()}")
+    return f"works, in {1e3 * (time.monotonic() - begin):.0f} ms"
 
 
 CHECKS: Sequence[Check] = (
     Check("python", python),
     Check("host", host),
-    Check("packages", packages),
-    Check("images", images),
+    Check("lacks", lacks),
+    Check("packages", packages, mend=AGAIN),
+    Check("images", images, mend=AGAIN),
     Check("/dev/fuse", fuse_device),
     Check("fusermount", fusermount),
-    Check("namespaces", namespaces),
-    Check("seccomp", notification),
-    Check("log", log),
+    Check("namespaces", namespaces, aside=True),
+    Check("seccomp", notification, LIMITED, UNCONFINED, aside=True),
+    Check("log", log, LIMITED, "name another directory in XDG_CACHE_HOME"),
     Check("compilers", compilers),
     Check("kernels", kernels),
     Check("tools", tools),
-    Check("kpfs run", whole),
+    Check("kpfs run", whole, aside=True),
 )

@@ -183,7 +183,7 @@ def _cleared() -> int:
         return 0
 
 
-class _Parser(argparse.ArgumentParser):
+class _ToolParser(argparse.ArgumentParser):
     """An argument parser that raises its messages instead of printing them."""
 
     def error(self, message: str) -> NoReturn:
@@ -200,7 +200,7 @@ def _hosts(tool: str) -> str | None:
 
 def dmesg(arguments: Sequence[str]) -> None:
     """dmesg [-c|-C] [-r] [-t] [-w] [-l LEVELS]; the host's dmesg does all else."""
-    parser = _Parser("dmesg", add_help=False, allow_abbrev=False)
+    parser = _ToolParser("dmesg", add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--read-clear", action="store_true")
     parser.add_argument("-C", "--clear", action="store_true")
     parser.add_argument("-r", "--raw", action="store_true")

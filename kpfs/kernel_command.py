@@ -9,9 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kpfs.host.errors import SetupError
+from kpfs.arguments import Subcommand, flag
+from kpfs.base.errors import SetupError, told_to_user
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -31,8 +33,6 @@ the kernel is.  With another NAME, --package 6.1 means the same:
 
   kpfs kernel make 6.1-smp --package 6.1 --cpus 2
 """
-
-
 EXPORT_HELP = """\
 Write a kernel, with its modules, to one compressed file, which 'kpfs kernel import'
 reads: for hosts without the package, or the cache of a CI.
@@ -41,15 +41,6 @@ IMPORT_HELP = """\
 Keep a kernel that was exported, as NAME.  A file that is damaged, cut short, or of
 another version of kpfs is refused.
 """
-
-
-class KernelAction(NamedTuple):
-    """A row of the table of actions."""
-
-    help: str
-    description: str
-    add_arguments: Callable[[ArgumentParser], None]
-    main: Callable[[Namespace], int]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,11 +59,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """``kpfs kernel ACTION``. Raises SetupError."""
     from kpfs.guest.emu.libunicorn import EmulatorError
-    from kpfs.linux.errors import UnfitError
 
     try:
         return COMMANDS[arguments.action].main(arguments)
-    except (UnfitError, EmulatorError) as error:
+    except EmulatorError as error:
         raise SetupError(str(error)) from None
 
 
@@ -99,7 +89,7 @@ def _make_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--append", default="", metavar="TEXT", help="more for its command line"
     )
-    parser.add_argument("--verbose", action="store_true", help="show its console")
+    flag(parser, "--verbose", "show its console")
 
 
 def make(arguments: Namespace) -> int:
@@ -140,13 +130,12 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> Kern
 
     paths = arguments.deb or arguments.rpm
     if arguments.vmlinuz:
-        with _opened(arguments.vmlinuz) as file:
-            vmlinuz = file.read()
+        with told_to_user(arguments.vmlinuz):
+            vmlinuz = Path(arguments.vmlinuz).read_bytes()
         config = ""
         beside = arguments.vmlinuz.replace("vmlinuz", "config")
         if beside != arguments.vmlinuz and os.path.exists(beside):
-            with open(beside, encoding="utf-8") as text:
-                config = text.read()
+            config = Path(beside).read_text(encoding="utf-8")
         modules = packages.read_folder(arguments.modules) if arguments.modules else {}
         origin = os.path.basename(arguments.vmlinuz)
         return packages.KernelFiles(vmlinuz, config, modules, origin)
@@ -164,15 +153,8 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> Kern
     return packages.read_packages(paths)
 
 
-def _opened(path: str):  # type: ignore[no-untyped-def]
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise SetupError(f"{path}: {error.strerror}") from None
-
-
 class Progress:
-    """Shows in one line of a terminal what is being done, or the console."""
+    """The line of a terminal that shows what is being done, or the console."""
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
@@ -206,10 +188,6 @@ class Progress:
 
 
 # ---- the others
-def _no_arguments(_parser: ArgumentParser) -> None:
-    pass
-
-
 def _name_argument(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="KERNEL")
 
@@ -232,8 +210,7 @@ def show(arguments: Namespace) -> int:
 
     folder = store.folder(arguments.name)
     meta = image.read_meta(folder)
-    with open(os.path.join(folder, image.CONFIG), encoding="utf-8") as file:
-        config = file.read()
+    config = Path(folder, image.CONFIG).read_text(encoding="utf-8")
     rows = {
         "release": meta.release,
         "origin": meta.origin or "-",
@@ -272,10 +249,8 @@ def _import_arguments(parser: ArgumentParser) -> None:
 def export(arguments: Namespace) -> int:
     from kpfs.linux.store import archive
 
-    try:
+    with told_to_user(arguments.file):
         size = archive.export(arguments.name, arguments.file)
-    except OSError as error:
-        raise SetupError(f"{arguments.file}: {error.strerror}") from None
     print(f"{arguments.file}: {size >> 20} MiB")
     return 0
 
@@ -286,23 +261,19 @@ def import_file(arguments: Namespace) -> int:
     name = arguments.name
     if name is None:
         name = os.path.basename(arguments.file).removesuffix(archive.SUFFIX)
-    try:
+    with told_to_user(arguments.file):
         meta = archive.import_file(arguments.file, name)
-    except OSError as error:
-        raise SetupError(f"{arguments.file}: {error.strerror}") from None
     print(f"{name}: Linux {meta.release}")
     return 0
 
 
 COMMANDS = {
-    "make": KernelAction("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
-    "list": KernelAction("those that are there", "", _no_arguments, show_list),
-    "show": KernelAction("what one is like", "", _name_argument, show),
-    "rm": KernelAction("remove one", "", _name_argument, remove),
-    "export": KernelAction(
-        "write one to a file", EXPORT_HELP, _export_arguments, export
-    ),
-    "import": KernelAction(
+    "make": Subcommand("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
+    "list": Subcommand("those that are there", "", lambda _parser: None, show_list),
+    "show": Subcommand("what one is like", "", _name_argument, show),
+    "rm": Subcommand("remove one", "", _name_argument, remove),
+    "export": Subcommand("write one to a file", EXPORT_HELP, _export_arguments, export),
+    "import": Subcommand(
         "keep one of a file", IMPORT_HELP, _import_arguments, import_file
     ),
 }

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
-from kpfs.host.errors import SetupError
-from kpfs.host.process import die_with_parent
-from kpfs.inside.kernel_choice import KernelChoice
+from kpfs.arguments import add_command, flag, number, several
+from kpfs.base.errors import SetupError, told_to_user
+from kpfs.config import KernelChoice
+from kpfs.host.process import die_with_parent, exit_status
 from kpfs.inside.start import run as run_inside
-from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image, store
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--jobs",
-        type=_jobs,
+        type=number(1),
         default=os.cpu_count() or 1,
         metavar="N",
         help="how many at the same time (default: one for each processor)",
@@ -62,29 +62,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts of them"
     )
+    several(parser, "--rw", metavar="DIR", help="as of 'kpfs run'")
     parser.add_argument(
-        "--rw", action="append", default=[], metavar="DIR", help="as of 'kpfs run'"
+        "--memory", type=number(1), default=0, metavar="MIB", help="as of 'kpfs run'"
     )
-    parser.add_argument(
-        "--memory", type=_jobs, default=0, metavar="MIB", help="as of 'kpfs run'"
-    )
-    parser.add_argument(
-        "--exact", action="store_true", help="programs that change their own code"
-    )
-    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    flag(parser, "--exact", "programs that change their own code")
+    flag(parser, "--json", "print rows as JSON")
     parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
-    parser.add_argument(
-        "--diff",
-        action="store_true",
-        help="show where the output differs from that in the first kernel",
+    flag(
+        parser, "--diff", "show where the output differs from that in the first kernel"
     )
+    add_command(parser)
+    parser.description = DESCRIPTION
     parser.usage = "kpfs matrix --kernels NAME,... [OPTION...] [--] CMD [ARG...]"
-
-
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise ValueError
-    return int(text)
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -94,7 +84,7 @@ def _shard(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-_jobs.__name__, _shard.__name__ = "number", "part"  # as errors name them
+_shard.__name__ = "part"  # as errors name it
 
 
 def main(arguments: Namespace) -> int:
@@ -102,7 +92,7 @@ def main(arguments: Namespace) -> int:
     if not arguments.argv:
         raise SetupError("which command? (see 'kpfs matrix --help')")
     names = list(dict.fromkeys(filter(None, arguments.kernels.split(","))))
-    kernels = {name: _release(name) for name in names}
+    kernels = {name: image.read_meta(store.folder(name)).release for name in names}
     if arguments.shard:
         part, parts = arguments.shard
         names = names[part - 1 :: parts]
@@ -118,13 +108,6 @@ def main(arguments: Namespace) -> int:
     return FAILED if any(row.status for row in rows) else 0
 
 
-def _release(name: str) -> str:
-    try:
-        return image.read_meta(store.folder(name)).release
-    except UnfitError as error:
-        raise SetupError(str(error)) from None
-
-
 class Run(NamedTuple):
     """A command that is running."""
 
@@ -134,7 +117,7 @@ class Run(NamedTuple):
 
 
 class Runs:
-    """Runs the command in some kernels at the same time."""
+    """The runs of the command in some kernels, several at once."""
 
     def __init__(self, arguments: Namespace, releases: dict[str, str]) -> None:
         self._arguments = arguments
@@ -171,11 +154,10 @@ class Runs:
         run.output.seek(0)
         with run.output:
             text = run.output.read().decode("utf-8", "replace")
-        code = os.waitstatus_to_exitcode(status)
         return Row(
             kernel=run.kernel,
             release=self._releases[run.kernel],
-            status=code if code >= 0 else 128 - code,
+            status=exit_status(status),
             seconds=round(time.monotonic() - run.begin, 2),
             output=text,
         )
@@ -206,14 +188,11 @@ def _print_table(rows: Sequence[Row]) -> None:
 
 
 def _print_differences(rows: Sequence[Row]) -> None:
-    if not rows:
-        return
-    first = rows[0]
     for row in rows[1:]:
         lines = difflib.unified_diff(
-            first.output.splitlines(),
+            rows[0].output.splitlines(),
             row.output.splitlines(),
-            first.kernel,
+            rows[0].kernel,
             row.kernel,
             lineterm="",
         )
@@ -242,10 +221,8 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
             )
             why.text = _printable(row.last_line)
         ElementTree.SubElement(case, "system-out").text = _printable(row.output)
-    try:
+    with told_to_user(path):
         ElementTree.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
-    except OSError as error:
-        raise SetupError(f"{path}: {error.strerror}") from None
 
 
 def _printable(text: str) -> str:

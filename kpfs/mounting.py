@@ -12,10 +12,10 @@ import signal
 import sys
 from functools import partial
 
+from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, serve, start
 from kpfs.host import guard, mounts, patience
-from kpfs.host.errors import SetupError
 from kpfs.host.mounts import served_by
 from kpfs.host.progress import waiting_for
 
@@ -27,7 +27,7 @@ DEATH_PATIENCE = 3.0
 
 
 def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> int:
-    """``kpfs mount NAME``, whose real path is target; SetupError where it cannot be."""
+    """Do ``kpfs mount NAME``, whose real path is target; SetupError."""
     check_fuse()
     take_away_dead(target)
     _check_mount_point(target, name)
@@ -51,11 +51,9 @@ def _check_mount_point(target: str, name: str) -> None:
     entry = mounts.mount_at(target)
     if entry is not None and served_by(entry.source):
         raise SetupError(f"{name}: mounted already (kpfs umount {name})")
-    try:
+    with told_to_user(name):
         if os.listdir(target):
             raise SetupError(f"{name}: the directory is not empty")
-    except OSError as error:
-        raise SetupError(f"{name}: {error.strerror}") from None
     if os.geteuid() == 0:
         return
     import shutil
@@ -93,7 +91,7 @@ def _unmount(target: str, *, lazy: bool) -> None:
 
 
 def umount(name: str) -> int:
-    """``kpfs umount NAME``; SetupError where it cannot be."""
+    """Do ``kpfs umount NAME``; SetupError."""
     target = _place(name)
     entry = mounts.mount_at(target)
     pid = served_by(entry.source) if entry else 0
@@ -105,10 +103,10 @@ def umount(name: str) -> int:
         return 0
     with waiting_for("waiting for its daemon"):
         answer = _ask(target, pid)
-    if answer is Answer.DEAD:
+    if answer is DaemonAnswer.DEAD:
         _unmount(target, lazy=True)
         return 0
-    stuck = answer is Answer.NONE
+    stuck = answer is DaemonAnswer.NONE
     if not stuck:
         _unmount(target, lazy=False)
         # it goes on if a mount namespace made since then has the mount too
@@ -120,17 +118,15 @@ def umount(name: str) -> int:
             signal.pidfd_send_signal(daemon, signal.SIGKILL)
         if not _ends(daemon, pid, DEATH_PATIENCE):
             raise SetupError(f"its daemon (pid {pid}) goes on, although it was killed")
-        if left := mounts.where_now(entry):
-            mounts.detach(left.target)
+        mounts.detach(entry)
         print(
-            f"kpfs: {name}: its daemon (pid {pid}) was stuck: killed",
-            file=sys.stderr,
+            f"kpfs: {name}: its daemon (pid {pid}) was stuck: killed", file=sys.stderr
         )
     return 0
 
 
 def _daemon(pid: int, entry: mounts.MountEntry) -> int | None:
-    """A pidfd of the process that serves a mount; None: it is gone, or elsewhere."""
+    """Return a pidfd of a mount's process; None: it is gone, or elsewhere."""
     try:
         daemon = os.pidfd_open(pid)
     except OSError:
@@ -142,11 +138,9 @@ def _daemon(pid: int, entry: mounts.MountEntry) -> int | None:
 
 
 def _place(name: str) -> str:
-    """The real path of a directory; unlike stat() it asks no daemon that serves it."""
-    try:
+    """Return the real path of a directory, without asking a daemon that serves it."""
+    with told_to_user(name):
         place = os.open(name, os.O_PATH | os.O_DIRECTORY)
-    except OSError as error:
-        raise SetupError(f"{name}: {error.strerror}") from None
     try:
         return os.readlink(f"/proc/self/fd/{place}")
     finally:
@@ -154,7 +148,7 @@ def _place(name: str) -> str:
 
 
 def _has_ended(daemon: int, seconds: float) -> bool:
-    """True if the process of a pidfd ends within so many seconds on the clock."""
+    """Return True if the process of a pidfd ends within so many seconds."""
     waiting = select.poll()
     waiting.register(daemon, select.POLLIN)
     return bool(waiting.poll(seconds * 1000))
@@ -166,38 +160,38 @@ def _ends(daemon: int, pid: int, seconds: float) -> bool:
 
 
 def _end(daemon: int, pid: int) -> bool:
-    """Tell a process to end; returns whether it does in time."""
+    """Tell a process to end; return True if it does in time."""
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(daemon, signal.SIGTERM)
     return _ends(daemon, pid, END_PATIENCE)
 
 
-class Answer(enum.Enum):
-    """What the daemon that serves a mount says when it is asked for a file."""
+class DaemonAnswer(enum.Enum):
+    """The answer of the daemon that serves a mount to a question for a file."""
 
     SOME = enum.auto()  # be it an error
     NONE = enum.auto()  # in time
     DEAD = enum.auto()  # nobody serves it
 
 
-def _ask(target: str, pid: int) -> Answer:
+def _ask(target: str, pid: int) -> DaemonAnswer:
     """Ask the daemon that serves target.
 
     A thread does, as it waits for as long as the daemon does not answer.
     """
     import threading
 
-    answer = Answer.NONE
+    answer = DaemonAnswer.NONE
 
     def ask() -> None:
         nonlocal answer
         try:
             with open(f"{target}/kprobes/enabled", "rb") as file:
                 file.read()
-            answer = Answer.SOME
+            answer = DaemonAnswer.SOME
         except OSError as error:
             gone = error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
-            answer = Answer.DEAD if gone else Answer.SOME
+            answer = DaemonAnswer.DEAD if gone else DaemonAnswer.SOME
 
     question = threading.Thread(target=ask, daemon=True)
     question.start()

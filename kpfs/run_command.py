@@ -8,6 +8,7 @@ the way there.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -15,11 +16,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import Settings
 from kpfs.daemon import Daemon, check_fuse, start
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
+from kpfs.host.process import exit_status
 from kpfs.host.progress import waiting_for
 from kpfs.host.terminal import STOPPING, Job
 
@@ -29,11 +31,7 @@ if TYPE_CHECKING:
 DEBUGFS = "/sys/kernel/debug"
 TREE = f"{DEBUGFS}/kpfs"  # the whole tree; KPFS in the environment of the command
 # environment of the command; perf takes the last two before it looks itself
-PLACES = {
-    "KPFS": TREE,
-    "DEBUGFS_PATH": DEBUGFS,
-    "TRACEFS_PATH": "/sys/kernel/tracing",
-}
+PLACES = {"KPFS": TREE, "DEBUGFS_PATH": DEBUGFS, "TRACEFS_PATH": "/sys/kernel/tracing"}
 SYSLOG = "/var/log/messages"  # with LEGACY_SYMBOLS
 MODULES = "/lib/modules"  # make builds modules in RELEASE/build
 RELEASE = "6.1.0-kpfs"  # of the guest kernel
@@ -79,7 +77,7 @@ FORWARDED = (
     signal.SIGUSR2,
     *STOPPING,
 )
-# files that say the same as uname(2)
+# files that tell the names that uname(2) returns
 UNAME_BINDS = (
     ("sys/kernel/osrelease", "/proc/sys/kernel/osrelease"),
     ("sys/kernel/version", "/proc/sys/kernel/version"),
@@ -107,7 +105,8 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         release = RELEASE
         provide_builds((release, os.uname().release))
     if legacy:
-        provide_syslog()
+        with told_to_user():
+            mounts.provide_in_root(SYSLOG, mounts.make_file)
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
     settings = settings._replace(debugfs=DEBUGFS)
     daemon = start(settings, TREE, die_with_parent=True)
@@ -160,7 +159,7 @@ def provide_builds(releases: Sequence[str], folder: str = OWN_BUILD) -> None:
     """
     flags = mounts.MS_NOSUID | mounts.MS_NODEV
     first, *others = dict.fromkeys(releases)
-    try:
+    with told_to_user():
         mounts.provide_in_root(MODULES, os.mkdir)
         if os.path.isdir(MODULES):  # a chroot may have no /lib
             mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
@@ -168,8 +167,6 @@ def provide_builds(releases: Sequence[str], folder: str = OWN_BUILD) -> None:
             os.symlink(folder, f"{MODULES}/{first}/build")
             for release in others:
                 os.symlink(first, f"{MODULES}/{release}")
-    except OSError as error:
-        raise SetupError(f"{error.filename}: {error.strerror}") from None
 
 
 def provide_modules(name: str) -> str:
@@ -177,10 +174,9 @@ def provide_modules(name: str) -> str:
 
     The directory itself is new, so that modules and tables can be added.
     """
-    from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import image, kmod, store
 
-    try:
+    with told_to_user():
         folder = store.folder(name)
         release = image.read_meta(folder).release
         headers = os.path.realpath(f"{MODULES}/{release}/build")
@@ -199,25 +195,12 @@ def provide_modules(name: str) -> str:
             else:
                 os.symlink(entry.path, target)
         return release
-    except UnfitError as error:
-        raise SetupError(str(error)) from None
-    except OSError as error:
-        raise SetupError(f"{error.filename}: {error.strerror}") from None
-
-
-def provide_syslog() -> None:
-    """Make syslog's file exist, which old systems have."""
-    try:
-        mounts.provide_in_root(SYSLOG, mounts.make_file)
-    except OSError as error:
-        raise SetupError(f"{error.filename}: {error.strerror}") from None
 
 
 def bind_linux(host_uname: bool) -> None:
     """Show the parts of a Linux kernel's tree where it has them.
 
-    The host's name stays; with host_uname, so do the files that say the same as
-    uname(2).
+    The host's name stays; with host_uname, so do the files that tell uname(2)'s names.
     """
     names = ["/proc/sys/kernel/hostname"]
     names += [name for _, name in UNAME_BINDS] if host_uname else []
@@ -249,12 +232,8 @@ def bind_tree(parts: Sequence[tuple[str, str]] = BINDS) -> None:
         empty.append("/proc/modules")  # it cannot be taken away
     for source, target in [*binds, *((os.devnull, target) for target in empty)]:
         # this host may have no such file, and procfs lets nobody make one
-        try:
+        with told_to_user(target), contextlib.suppress(FileNotFoundError):
             mounts.bind(source, target)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise SetupError(f"{target}: {error.strerror}") from None
 
 
 def _filter(daemon: Daemon, kernel: str) -> Filter | None:
@@ -315,15 +294,9 @@ def _await(pid: int, watched: set[signal.Signals], daemon: Daemon, job: Job) -> 
             if changed and os.WIFSTOPPED(status):
                 job.stopped(pid, os.WSTOPSIG(status))
             elif changed:
-                return _exit_status(status)
+                return exit_status(status)
             if daemon.has_died():
                 _say(f"the daemon died; see {daemon.log}")
-
-
-def _exit_status(status: int) -> int:
-    if os.WIFSIGNALED(status):
-        return 128 + os.WTERMSIG(status)
-    return os.WEXITSTATUS(status)
 
 
 def _exec(

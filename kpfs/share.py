@@ -6,8 +6,8 @@ python -m kpfs.share DIR writes them to DIR/share and prints their paths in DIR.
 
 from __future__ import annotations
 
-import os
 import sys
+from pathlib import Path
 
 from kpfs import cli
 from kpfs.manual import completion, man
@@ -40,10 +40,9 @@ def write(prefix: str) -> list[str]:
     """Write all files below a prefix, and return their paths below it."""
     files = shared()
     for name, text in files.items():
-        path = os.path.join(prefix, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        path = Path(prefix, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return list(files)
 
 

@@ -102,6 +102,12 @@ packages() {
 		options+=(--target "$(site_packages)" --upgrade)
 	fi
 	quietly "$py" -I -m pip install "${options[@]}" -r "$root/requirements/$1.txt" && return
+	if grep -q CERTIFICATE_VERIFY_FAILED "$home/setup.log"; then
+		give_up "the Python package index shows a certificate that is not trusted here, as a" \
+			"company's proxy may (see $home/setup.log). Name the file of its authority:" \
+			"PIP_CERT=FILE. For apt, put it below /usr/local/share/ca-certificates and run" \
+			"update-ca-certificates"
+	fi
 	if grep -qE 'No matching distribution|Could not find a version|Connection' "$home/setup.log"; then
 		give_up "the first use needs the Python package index, which does not answer (see $home/setup.log)." \
 			"Without a network: elsewhere, pip download -d DIR -r $root/requirements/run.txt;" \

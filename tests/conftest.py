@@ -41,6 +41,11 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure():
+    """Take SIGINT, which jobs in the background, and so their children, ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(config, items):
     """Leave out what --quick does not need, and long tests without --all.
 
@@ -105,6 +110,15 @@ def no_unannounced_log(request, caplog):
     ]
     grave = [r for r in records if not any(re.search(p, r) for p in allowed)]
     assert grave == [], "unannounced log"
+
+
+@pytest.fixture(autouse=True)
+def made_kernels(request):
+    """Have tests of a Linux kernel find the made ones; no guest is kept ready."""
+    if any(map(request.node.get_closest_marker, ("kernel", "two_cpus"))):
+        monkeypatch = request.getfixturevalue("monkeypatch")
+        monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+        monkeypatch.setenv("KPFS_WARM", "0")
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from kpfs.engine.machine import (
     Memory,
     RuntimeConfig,
 )
-from kpfs.engine.rethook import Rethook
+from kpfs.engine.rethook import Kretprobe
 from kpfs.engine.slots import KprobeInsnCache
 from kpfs.engine.state import State
 
@@ -519,16 +519,16 @@ class FakeRethooks:
         self._arch = arch
         self.there: dict[KAddr, int] = {}  # kp_rethook -> nmissed
 
-    def alloc(self, rh: Rethook) -> None:
+    def alloc(self, rp: Kretprobe) -> None:
         self._arch.may_fail("rethooks.alloc")
-        rh.addr = self._arch.new()
-        self.there[rh.addr] = 0
+        rp.addr = self._arch.new()
+        self.there[rp.addr] = 0
 
-    def free(self, rh: Rethook) -> None:
-        del self.there[rh.addr]
+    def free(self, rp: Kretprobe) -> None:
+        del self.there[rp.addr]
 
-    def nmissed(self, rh: Rethook) -> int:
-        return self.there[rh.addr]
+    def nmissed(self, rp: Kretprobe) -> int:
+        return self.there[rp.addr]
 
 
 class FakeFtrace:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What tests do with the guest and its CPUs that the product does not."""
+"""Operations on the guest and its CPUs that only tests need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOOK_CODE = 4  # UC_HOOK_CODE
 
 
 def set_gs_base(cpu: Cpu, addr: int) -> None:
-    """Where the segment GS of the loaded CPU begins."""
+    """Set the base of the segment GS of the loaded CPU."""
     cpu._write(GS_BASE, addr)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What tests of whole commands share: how to run kpfs, and what it needs here."""
+"""Helpers for tests of whole commands: running kpfs, and its requirements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWO_CPUS = "6.1-cloud-2"  # the same
 
 
 def missing_fuse() -> str:
-    """Why the tests that mount cannot run; "" if they can."""
+    """Return why tests that mount cannot run; "" if they can."""
     try:
         os.close(os.open("/dev/fuse", os.O_RDWR))
     except OSError as error:
@@ -40,7 +40,7 @@ def missing_fuse() -> str:
 
 
 def missing_user() -> str:
-    """Why the tests as an ordinary user cannot run; "" if they can."""
+    """Return why tests as an ordinary user cannot run; "" if they can."""
     if os.geteuid() != 0:
         return ""  # these tests are then run as who we are
     if not shutil.which("setpriv") or not shutil.which("unshare"):
@@ -49,22 +49,22 @@ def missing_user() -> str:
 
 
 def missing_oracle() -> str:
-    """Why a real kernel cannot be asked; "" if it can."""
+    """Return why no Linux kernel can be asked; "" if one can."""
     return "" if os.access(ORACLE, os.X_OK) else f"{ORACLE} is not there"
 
 
 @functools.cache
 def missing_kernel() -> str:
-    """Why there is no kernel of a distribution; "" if there is, made now if need be.
+    """Make a Linux kernel if need be; return why there is none, or "".
 
-    It is kept for the next run, and made anew where it is one of an older kpfs.
+    It is kept for the next run, and made anew if an older kpfs has made it.
     """
     return missing_fuse() or _missing_image(KERNEL)
 
 
 @functools.cache
 def missing_two_cpus() -> str:
-    """Why there is no such kernel with two CPUs; "" if there is."""
+    """Make a Linux kernel with two CPUs; return why there is none, or ""."""
     source = "--package", KERNEL
     return missing_fuse() or _missing_image(TWO_CPUS, *source, "--cpus", "2")
 
@@ -80,26 +80,21 @@ def _make_image(
     name: str, options: tuple[str, ...], environment: dict[str, str]
 ) -> str:
     for words in (("show", name), ("make", name, *options)):
-        done = subprocess.run(
-            [str(KPFS), "kernel", *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = run(KPFS, "kernel", *words, env=environment)
         if not done.returncode:
             return ""
     return done.stderr.strip()
 
 
 def kernels() -> Path:
-    """XDG_DATA_HOME for the tests that run a kernel of a distribution."""
+    """Return the XDG_DATA_HOME of tests that run a Linux kernel."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache, "kpfs-tests")
 
 
 @contextlib.contextmanager
 def exclusive(name: str) -> Iterator[None]:
-    """Keep other workers, and other runs of this user, from what has that name."""
+    """Hold a named lock against other workers and other runs of this user."""
     kernels().mkdir(parents=True, exist_ok=True)
     with open(kernels() / f"{name}.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -107,26 +102,33 @@ def exclusive(name: str) -> Iterator[None]:
 
 
 class WrongError(Exception):
-    """Something that must hold does not."""
+    """Raised when something that must hold does not."""
 
 
 class Kpfs(command.Command):
-    """The command, for tests: at the end it complains about the log."""
+    """The command for tests, which at the end checks the log."""
 
     def __init__(self, scratch: Path) -> None:
         super().__init__(scratch)
         self.announced: list[str] = []
 
     def sh(self, script: str, **options: object) -> subprocess.CompletedProcess[str]:
-        """``kpfs run -- sh -c script``."""
+        """Run ``kpfs run -- sh -c script``."""
         return self("run", "--", "sh", "-c", script, **options)
 
+    @contextlib.contextmanager
+    def started(self, *words: str, **options: Any) -> Iterator[Any]:
+        """Yield the command as a process that runs, whose stdout is a pipe."""
+        command = self.command(*words)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
+            yield process
+
     def announce(self, pattern: str) -> None:
-        """The log may have warnings that match pattern."""
+        """Allow warnings in the log that match pattern."""
         self.announced.append(pattern)
 
     def grave_lines(self) -> list[str]:
-        """Lines of the log at WARNING or above that nobody announced."""
+        """Return lines of the log at WARNING or above that no test announced."""
         if not self.log.exists():
             return []
         lines = self.log.read_text(errors="replace").splitlines()
@@ -145,6 +147,11 @@ class Kpfs(command.Command):
         assert self.grave_lines() == [], f"unannounced in {self.log}"
 
 
+def run(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; its stdout and stderr are kept as text."""
+    return subprocess.run(words, capture_output=True, text=True, **options)
+
+
 def is_mounted(target: Path) -> bool:
     """Return True if the mount table has target."""
     with open("/proc/self/mountinfo", encoding="utf-8") as table:
@@ -152,7 +159,7 @@ def is_mounted(target: Path) -> bool:
 
 
 def daemon_of(target: Path) -> int:
-    """The pid of the daemon that serves target."""
+    """Return the pid of the daemon that serves target."""
     with open("/proc/self/mountinfo", encoding="utf-8") as table:
         for line in table:
             if line.split()[4] == str(target):
@@ -161,18 +168,36 @@ def daemon_of(target: Path) -> int:
 
 
 def alive(pid: int) -> bool:
-    """Return True if pid is a process that has not ended; a zombie has."""
+    """Return True if pid is a process that has not ended; a zombie has ended."""
     return state(pid) not in ("", "Z")
 
 
 def kill(pid: int, number: signal.Signals) -> None:
-    """kill(2), and wait until the process has ended."""
+    """Send a signal, and wait until the process has ended."""
     handle = os.pidfd_open(pid)
     try:
         os.kill(pid, number)
         wait_for(handle, f"process {pid} goes on after {number.name}")
     finally:
         os.close(handle)
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process's first thread."""
+    return [
+        int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    ]
+
+
+def kill_with_child(process: subprocess.Popen[Any], complaint: str) -> None:
+    """Kill a process as soon as it has a child, which must end as well."""
+    until(lambda: children(process.pid), "it starts nothing")
+    (child,) = children(process.pid)
+    handle = os.pidfd_open(child)
+    process.kill()
+    process.wait()
+    wait_for(handle, complaint)
+    os.close(handle)
 
 
 def wait_for(fd: int, complaint: str, seconds: float = TIMEOUT) -> None:
@@ -195,14 +220,15 @@ def until(
 
 
 def state(pid: int) -> str:
-    """What a process does, a letter of proc(5); "": there is none."""
+    """Return the letter of proc(5) for what a process does; "" if there is none."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        return stat.rpartition(")")[2].split()[0]
     return ""
 
 
 def await_blocked(child: subprocess.Popen[Any], path: Path) -> None:
-    """Wait until a child sleeps that has opened a file, as one does who reads it."""
+    """Wait until a child has opened a file and sleeps, as a blocked reader does."""
 
     def waits() -> bool:
         with contextlib.suppress(OSError):
@@ -222,7 +248,7 @@ def cpu_time(pid: int) -> float:
 
 
 def copy_checkout(target: Path) -> None:
-    """What a user needs of the project, as in a fresh clone."""
+    """Copy the parts of the project that a user needs, as in a fresh clone."""
     skip = shutil.ignore_patterns("__pycache__")
     parts = "kpfs", "engine", "guest", "linux", "requirements", "scripts", "bench"
     for name in parts:
@@ -231,12 +257,12 @@ def copy_checkout(target: Path) -> None:
 
 
 def user_name() -> str:
-    """Who we are, by the password database."""
+    """Return the name of the user that runs the tests."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def pip_settings() -> dict[str, str]:
-    """The part of the environment that says where packages come from."""
+    """Return the environment variables that say where packages come from."""
     return {
         name: value
         for name, value in os.environ.items()

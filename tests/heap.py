@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What this process has allocated, whatever of it is resident.
+"""The memory that this process has allocated, resident or not.
 
 Resident memory says little: libunicorn asks for huge pages, so the first byte of a new
 one counts two megabytes.

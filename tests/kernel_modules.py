@@ -12,7 +12,7 @@ from tests import harness
 
 
 def headers() -> Path:
-    """Where they are; skips the test where they are not."""
+    """Return the folder of a kernel's headers; skip the test if there is none."""
     folder = harness.kernels() / "kpfs" / "kernels" / harness.KERNEL
     release = json.loads((folder / "meta.json").read_text())["release"]
     found = Path(f"/usr/src/linux-headers-{release}")

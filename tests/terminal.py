@@ -28,7 +28,7 @@ class Terminal:
                 os.execvpe(words[0], list(words), {**os.environ, **settings})
             finally:
                 os._exit(127)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.resize(30, 100)
         self.shown = ""
 
     def __enter__(self) -> Terminal:
@@ -48,19 +48,27 @@ class Terminal:
         """Press the keys."""
         os.write(self.fd, text.encode())
 
-    def until(self, text: str) -> str:
-        """What has come since the last time, up to the end of text."""
+    def expect(self, pattern: str) -> re.Match[str]:
+        """Wait until the output matches; forget it up to the end of the match."""
         deadline = time.monotonic() + PATIENCE
-        while text not in (plain := ESCAPES.sub("", self.shown)):
+        while not (found := re.search(pattern, plain := ESCAPES.sub("", self.shown))):
             left = deadline - time.monotonic()
-            assert left > 0, f"no {text!r} in {plain!r}"
-            assert self._read(left), f"it ended without {text!r}: {plain!r}"
-        end = plain.index(text) + len(text)
-        self.shown = plain[end:]
-        return plain[:end]
+            assert left > 0, f"no {pattern!r} in {plain!r}"
+            assert self._read(left), f"it ended without {pattern!r}: {plain!r}"
+        self.shown = plain[found.end() :]
+        return found
+
+    def until(self, text: str) -> str:
+        """Wait for a text; return the output since the last time, up to its end."""
+        found = self.expect(re.escape(text))
+        return found.string[: found.end()]
+
+    def resize(self, rows: int, columns: int) -> None:
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, size)
 
     def ended(self) -> int:
-        """Its exit status, once it has ended."""
+        """Wait until the command has ended; return its exit status."""
         while self._read(PATIENCE):
             pass
         os.close(self.fd)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What may import what, and where each module is tested: read off the sources.
+"""Rooms import only rooms below them, and each module is tested: read off the sources.
 
 Every import counts, wherever it stands: at the top of a module, in a function, or under
 TYPE_CHECKING.  A "room" is a folder of modules.
@@ -31,11 +31,7 @@ MAY_IMPORT = {
     "bench": ("bench", "kpfs"),
     "kpfs.base": ("kpfs.base",),
     "kpfs.engine": ("kpfs.engine", "kpfs.base"),
-    "kpfs.guest": (
-        "kpfs.guest",
-        "kpfs.base",
-        "kpfs.engine.machine",
-    ),
+    "kpfs.guest": ("kpfs.guest", "kpfs.base", "kpfs.engine.machine"),
     "kpfs.linux": (
         "kpfs.linux",
         "kpfs.base",
@@ -43,68 +39,44 @@ MAY_IMPORT = {
         "kpfs.guest.loader.elf",
     ),
 }
+
+
+def _below(package, names):
+    return tuple(f"{package}.{name}" for name in names.split())
+
+
+COMMANDS = _below(
+    "kpfs", "__main__ cli daemon guest_tools mounting run_command share api"
+)
 # folder -> what it may not import.  F.* are the modules directly in F, F.** are those
 # in the folders below it as well.
-COMMANDS = (
-    "kpfs.__main__",
-    "kpfs.cli",
-    "kpfs.daemon",
-    "kpfs.guest_tools",
-    "kpfs.mounting",
-    "kpfs.run_command",
-    "kpfs.share",
-    "kpfs.api",
-)
-
-
-def _rooms(*names):
-    return tuple(f"kpfs.linux.{name}" for name in names)
-
-
 MAY_NOT_IMPORT = {
-    "kpfs.host.**": (
-        "kpfs.engine",
-        "kpfs.guest",
-        "kpfs.root",
-        "kpfs.fs",
-        "kpfs.mirror",
-        *COMMANDS,
+    "kpfs.host.**": (*_below("kpfs", "engine guest root fs mirror"), *COMMANDS),
+    "kpfs.engine.*": _below("kpfs.engine", "arch runtime trace"),
+    "kpfs.engine.runtime.**": _below("kpfs.engine", "arch trace"),
+    "kpfs.engine.arch.**": _below("kpfs.engine", "trace"),
+    "kpfs.guest.emu.**": _below("kpfs.guest", "loader running machine"),
+    "kpfs.guest.loader.**": _below("kpfs.guest", "running machine"),
+    "kpfs.guest.running.**": _below("kpfs.guest", "machine"),
+    "kpfs.linux.package.**": _below(
+        "kpfs.linux", "memory board store running make inside"
     ),
-    "kpfs.engine.*": ("kpfs.engine.arch", "kpfs.engine.runtime", "kpfs.engine.trace"),
-    "kpfs.engine.runtime.**": ("kpfs.engine.arch", "kpfs.engine.trace"),
-    "kpfs.engine.arch.**": ("kpfs.engine.trace",),
-    "kpfs.guest.emu.**": (
-        "kpfs.guest.loader",
-        "kpfs.guest.running",
-        "kpfs.guest.machine",
-    ),
-    "kpfs.guest.loader.**": ("kpfs.guest.running", "kpfs.guest.machine"),
-    "kpfs.guest.running.**": ("kpfs.guest.machine",),
-    "kpfs.linux.package.**": _rooms(
-        "memory", "board", "store", "running", "make", "inside"
-    ),
-    "kpfs.linux.board.**": _rooms("memory", "store", "running", "make", "inside"),
-    "kpfs.linux.memory.**": _rooms("store", "running", "make", "inside"),
-    "kpfs.linux.store.**": _rooms("memory", "running", "make", "inside"),
-    "kpfs.linux.running.**": _rooms("make", "inside"),
-    "kpfs.linux.make.**": _rooms("inside"),
-    "kpfs.linux.inside.**": _rooms("make"),
-    "kpfs.root.**": ("kpfs.host", "kpfs.fs", "kpfs.mirror", *COMMANDS),
-    "kpfs.fs.*": (
-        "kpfs.host",
-        "kpfs.mirror",
-        "kpfs.fs.files",
-        "kpfs.fs.fuse",
-        *COMMANDS,
-    ),
-    "kpfs.fs.files.**": ("kpfs.host", "kpfs.mirror", "kpfs.fs.fuse", *COMMANDS),
+    "kpfs.linux.board.**": _below("kpfs.linux", "memory store running make inside"),
+    "kpfs.linux.memory.**": _below("kpfs.linux", "store running make inside"),
+    "kpfs.linux.store.**": _below("kpfs.linux", "memory running make inside"),
+    "kpfs.linux.running.**": _below("kpfs.linux", "make inside"),
+    "kpfs.linux.make.**": _below("kpfs.linux", "inside"),
+    "kpfs.linux.inside.**": _below("kpfs.linux", "make"),
+    "kpfs.root.**": (*_below("kpfs", "host fs mirror"), *COMMANDS),
+    "kpfs.fs.*": (*_below("kpfs", "host mirror fs.files fs.fuse"), *COMMANDS),
+    "kpfs.fs.files.**": (*_below("kpfs", "host mirror fs.fuse"), *COMMANDS),
     "kpfs.fs.fuse.**": ("kpfs.mirror", *COMMANDS),
-    "kpfs.mirror.**": ("kpfs.fs.fuse", "kpfs.backends", *COMMANDS),
+    "kpfs.mirror.**": (*_below("kpfs", "fs.fuse backends"), *COMMANDS),
     "kpfs.backends.**": ("kpfs.fs.fuse", *COMMANDS[:-1]),  # kpfs.api is above some
     "kpfs.explain.**": ("kpfs.api",),
-    "kpfs.backends.*": ("kpfs.backends.guest", "kpfs.backends.linux", *COMMANDS[:-1]),
-    "kpfs.backends.guest.**": ("kpfs.linux", "kpfs.backends.linux", *COMMANDS[:-1]),
-    "kpfs.backends.linux.**": ("kpfs.root", "kpfs.backends.guest", *COMMANDS[:-1]),
+    "kpfs.backends.*": (*_below("kpfs.backends", "guest linux"), *COMMANDS[:-1]),
+    "kpfs.backends.guest.**": (*_below("kpfs", "linux backends.linux"), *COMMANDS[:-1]),
+    "kpfs.backends.linux.**": (*_below("kpfs", "root backends.guest"), *COMMANDS[:-1]),
 }
 # third-party package -> who alone may import it; nobody may import any other
 KEEPERS = {
@@ -162,7 +134,7 @@ def imports(path):
 
 
 def ours(name):
-    """What a module imports of ours; no module imports itself."""
+    """Return the modules of ours that a module imports, without itself."""
     found = {m for m in imports(MODULES[name]) if m.split(".")[0] in OURS}
     return found - {name}
 

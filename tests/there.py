@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What many tests say: that something is there, is a directory, or is refused.
+"""Short ways to say that something is there, is a directory, or is refused.
 
-Most of it is what a test knows and the types do not.
+Most of them tell mypy what a test knows and the types do not.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.engine.kprobe import Kprobe
 from kpfs.fs.node import Dir, File, walk
-from kpfs.fs.vfs import Vfs
 
 T = TypeVar("T")
 
 
 def there(thing: T | None) -> T:
-    """A thing that is there."""
+    """Return a thing that is not None."""
     assert thing is not None
     return thing
 
 
 def stand_in(fake: object) -> Any:
-    """A fake that stands for a class, where the product asks for no protocol."""
+    """Return a fake that stands for a class, where the product asks for no protocol."""
     return fake
 
 
 def code(function: Callable[..., object], *args: Any, **more: Any) -> str:
-    """The name of the errno with which a call is refused."""
+    """Make a call that must be refused; return the name of the errno."""
     with pytest.raises(KernelError) as info:
         function(*args, **more)
     return errno.errorcode[info.value.errno]
@@ -62,7 +62,7 @@ def write(vfs: Vfs, caller: Caller, path: str, data: bytes) -> int:
 
 
 def shown(root: Dir, path: str) -> str:
-    """What a file of text shows."""
+    """Return the text that a file shows."""
     text = file_at(root, path).show()
     assert isinstance(text, str)
     return text
@@ -75,6 +75,6 @@ def call_pre(p: Kprobe, regs: Any = None) -> int | None:
 
 
 def call_post(p: Kprobe, regs: Any = None) -> None:
-    """Call its post_handler, a Python function."""
+    """Call a probe's post_handler, a Python function, as a hit would."""
     assert callable(p.post_handler)
     p.post_handler(p, regs, 0)

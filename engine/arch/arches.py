@@ -19,20 +19,17 @@ class GuestArch(Arch, Protocol):
     runtime: Runtime  # once it is a core's
 
     def original_text(self, addr: int, size: int) -> bytes:
-        """Text without what probes have put there; MemoryFault where there is none.
+        """Return text without patches; MemoryFault where there is none.
 
         Context: control.  Kernel: recover_probed_instruction()
         """
 
     @property
     def text_changes(self) -> int:
-        """Another number when a probe, tracer or profiler came to the text, or left.
-
-        Context: any.
-        """
+        """Changes when probes, tracers, profilers come or go.  Context: any."""
 
     def patched_text(self) -> Iterator[int]:
-        """The addresses where they stand.  Context: control."""
+        """Yield the addresses where they stand.  Context: control."""
 
 
 MakeArch = Callable[[Machine], GuestArch]
@@ -55,7 +52,7 @@ def _x86_judge(tables: Tables) -> Judge:
     return X86Judge(tables)
 
 
-# the same, for text that need not be running
+# Machine.arch -> what makes a Judge, for text that need not be running
 JUDGES: dict[str, Callable[[Tables], Judge]] = {"x86": _x86_judge}
 
 
@@ -72,7 +69,7 @@ Compared = Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
 COMPARED: dict[str, Compared] = {"x86": _x86_compared}
 
 
-class Words(Protocol):
+class FrameMemory(Protocol):
     """Memory that a frame lies in; see kpfs.engine.machine.Memory."""
 
     def read_u64(self, addr: int) -> int: ...
@@ -80,7 +77,7 @@ class Words(Protocol):
     def write_u64(self, addr: int, value: int) -> None: ...
 
 
-def _x86_frame(memory: Words, addr: int) -> PtRegs:
+def _x86_frame(memory: FrameMemory, addr: int) -> PtRegs:
     from kpfs.engine.arch.x86.regs import FramePtRegs
 
     regs = FramePtRegs(cast(Machine, memory))  # which asks for no more
@@ -89,4 +86,4 @@ def _x86_frame(memory: Words, addr: int) -> PtRegs:
 
 
 # a struct pt_regs that a kernel has saved: its memory, and the address
-FRAMES: dict[str, Callable[[Words, int], PtRegs]] = {"x86": _x86_frame}
+FRAMES: dict[str, Callable[[FrameMemory, int], PtRegs]] = {"x86": _x86_frame}

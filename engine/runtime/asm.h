@@ -5,6 +5,19 @@
  * and the state of this CPU.
  */
 #include "runtime.h"
+#include "offsets.h" /* KPC_GS_CPU and its like: scripts/asm-offsets */
+
+	.macro PUSH_REGS regs:vararg
+	.irp	reg, \regs
+	pushq	%\reg
+	.endr
+	.endm
+
+	.macro POP_REGS regs:vararg
+	.irp	reg, \regs
+	popq	%\reg
+	.endr
+	.endm
 
 	.macro FUNC name
 	.globl	\name
@@ -12,32 +25,16 @@
 \name:
 	.endm
 
-	/* The registers that a called function may change. */
+	/* Save the registers that a called function may change. */
 	.macro PUSH_SCRATCH
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
-	pushq	%rcx
-	pushq	%rax
-	pushq	%r8
-	pushq	%r9
-	pushq	%r10
-	pushq	%r11
+	PUSH_REGS rdi, rsi, rdx, rcx, rax, r8, r9, r10, r11
 	.endm
 
 	.macro POP_SCRATCH
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rax
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
+	POP_REGS r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
 	.endm
 
-	/* The bytes before are a field of struct kp_config. */
+	/* The 4 bytes that begin so many before here are a field of struct kp_config. */
 	.macro CONFIG field size=4
 771:	.pushsection .kp_fixups, "a"
 	.long	771b - \size - ., 0x6b700000 + \field
@@ -51,7 +48,7 @@
 	.popsection
 	.endm
 
-	/* rcx, or another of the first four registers: struct kp_cpu */
+	/* Load struct kp_cpu into rcx, or another of the first four registers. */
 	.macro THIS_CPU reg=c
 	movl	%gs:0, %e\reg\()x
 	CONFIG	KPC_GS_CPU
@@ -60,14 +57,14 @@
 	CONFIG	KPC_CPUS
 	.endm
 
-	/* To where the site goes on. */
+	/* Jump to where the site goes on. */
 	.macro JUMP
 	.byte	0xe9
 	.long	LITE_BASE
 	FIELD	LITE_CONT
 	.endm
 
-	/* The node at rdx goes to the task's list; tmp and rsi are lost. */
+	/* Push the node at rdx to the list of the task; tmp and rsi are lost. */
 	.macro PUSH_NODE tmp
 	movq	%gs:0, %rsi
 	CONFIG	KPC_GS_CURRENT

@@ -22,7 +22,7 @@ kp_lite_fixups:
 
 	.text
 
-	/* handler(site, regs) */
+	/* Define an entry that calls handler(site, regs). */
 	.macro ENTRY name kind handler
 FUNC \name
 	FRAME	\kind %rdi
@@ -32,9 +32,7 @@ FUNC \name
 	.size	\name, . - \name
 	.endm
 
-	/*
-	 * What a block of krets.S does not do itself. r12: struct kp_site, rbx: struct kp_cpu.
-	 */
+	/* Handle what a block of krets.S cannot. r12: struct kp_site, rbx: struct kp_cpu. */
 	.macro KRETS name handler context
 	/* The block was entered while another site is handled. */
 	.globl	kp_krets_\name\()_long, kp_krets_\name\()_changed
@@ -64,8 +62,8 @@ FUNC asm_exc_int3
 kp_entry_opt_end:
 
 	/*
-	 * The trap that brought us here has its ip in mail[2]: kp_break(), kp_fault(), and
-	 * kp_post(), after the trap at the end of a slot, with current_kprobe set.
+	 * Enter after a trap whose ip is in mail[2]: kp_break(), kp_fault(), and kp_post(), behind
+	 * the trap at the end of a slot, with current_kprobe set.
 	 */
 	.irp	name, break, fault, post
 FUNC kp_\name\()_entry
@@ -105,10 +103,10 @@ FUNC kp_leave
 	.size	kp_leave, . - kp_leave
 
 	/*
-	 * Where a probed function returns to, the long way. The word that held its return
-	 * address has the trampoline's own address, so that a stack trace made by a handler
-	 * finds it behind struct pt_regs, and then takes the address to go on at. The words of
-	 * struct pt_regs from flags on are on the stack, but for sp.
+	 * Return from a probed function, the long way. The word that held its return address has
+	 * the trampoline's own address, so that a stack trace made by a handler finds it behind
+	 * struct pt_regs, and then takes the address to go on at. The words of struct pt_regs from
+	 * flags on are on the stack, but for sp.
 	 */
 FUNC kp_ret_long
 FUNC arch_rethook_trampoline

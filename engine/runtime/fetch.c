@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What runs the programs of fetch.h. Nothing here knows where a record goes: record.c and
- * trace.c come here with the bytes of one.
+ * The interpreter of the programs of fetch.h. It does not know where a record goes: record.c and
+ * trace.c pass the bytes of one.
  */
 #include "fetch.h"
 
@@ -16,15 +16,15 @@ long kp_read(void *dst, u64 src, u32 size);
 long kp_strnlen(u64 src, u64 max);
 long kp_strncpy(void *dst, u64 src, u64 max);
 
-/* A string's place in a record: length << 16 | offset. */
+/* Return a string's place in a record: length << 16 | offset. */
 static u32 data_loc(long length, u32 offset)
 {
 	return (u32)length << 16 | (offset & 0xffff);
 }
 
 /*
- * Whether it may be tried to read at addr. That is so for any address of user space, and, if
- * user is 0, for one of the kernel that is canonical and not in the guard page.
+ * Return true if a read at addr may be tried: at any address of user space, and, if user is 0, at
+ * one of the kernel that is canonical and not in the guard page.
  */
 static int allowed(u64 addr, int user)
 {
@@ -38,29 +38,21 @@ static long read_mem(void *dst, u64 addr, u32 size, int user)
 	return allowed(addr, user) ? kp_read(dst, addr, size) : -1;
 }
 
-static long symbol_name(u64 addr, void *dst, u64 size)
+static inline long symbol_name(u64 addr, void *dst, u64 size)
 {
-	struct kp_cpu *c = kp_this_cpu();
-
-	c->mail[0] = addr;
-	c->mail[1] = (u64)dst;
-	c->mail[2] = size;
-	kp_hypercall(HC_SYMBOL);
-	return c->mail_ret;
+	return kp_ask(HC_SYMBOL, addr, (u64)dst, size);
 }
 
-/* The bytes that a string will take, its NUL included; below 0 if it cannot be read. */
+/* Return the bytes that a string will take, its NUL included; below 0 if it cannot be read. */
 static long string_size(const struct kp_insn *i, u64 addr)
 {
 	if (i->op == OP_ST_SYMSTR)
 		return symbol_name(addr, 0, 0) + 1;
-	if (!allowed(addr, i->op == OP_ST_USTRING))
-		return -1;
-	return kp_strnlen(addr, MAX_STRING_SIZE);
+	return allowed(addr, i->op == OP_ST_USTRING) ? kp_strnlen(addr, MAX_STRING_SIZE) : -1;
 }
 
 /*
- * Put a string into the record; the bytes that it takes, below 0 if it cannot be read.
+ * Put a string into the record. Return the bytes that it takes, or below 0 if it cannot be read.
  * Kernel: fetch_store_string(), fetch_store_symstring()
  */
 static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record)
@@ -118,9 +110,9 @@ static u64 load(const struct kp_insn *i, struct pt_regs *regs)
 }
 
 /*
- * Run the instructions of one argument. If dst is 0, it is a string, and only its size is
- * wanted. The value is the number of bytes that it takes of the record's dynamic part, or
- * below 0 after a fault. Kernel: process_fetch_insn()
+ * Run the instructions of one argument. If dst is 0, it is a string, and only its size is wanted.
+ * Return the bytes that it takes of the record's dynamic part, or below 0 after a fault. Kernel:
+ * process_fetch_insn()
  */
 static long fetch(const struct kp_insn *i, struct pt_regs *regs, u8 *dst, u8 *record)
 {
@@ -181,16 +173,15 @@ static const struct kp_arg *next_arg(const struct kp_arg *a)
 	return (const struct kp_arg *)(a->insns + a->nr_insns);
 }
 
-/* The bytes that all strings of a record will take. Kernel: __get_data_size() */
+/* Return the bytes that all strings of a record will take. Kernel: __get_data_size() */
 u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
 	u64 size = 0;
-	u32 i;
 
 	if (!p->dynamic)
 		return 0;
-	for (i = 0; i < p->nr_args; i++, a = next_arg(a)) {
+	for (u32 i = 0; i < p->nr_args; i++, a = next_arg(a)) {
 		if (a->dynamic) {
 			long n = fetch(a->insns, regs, 0, 0);
 
@@ -201,7 +192,7 @@ u64 kp_dynamic_size(const struct kp_prog *p, struct pt_regs *regs)
 	return size;
 }
 
-/* Put all arguments into a record; room: kp_dynamic_size(). Kernel: store_trace_args() */
+/* Put all arguments into a record; room is kp_dynamic_size(). Kernel: store_trace_args() */
 void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u64 room)
 {
 	const struct kp_arg *a = (const struct kp_arg *)(p + 1);
@@ -225,7 +216,10 @@ void kp_store_args(const struct kp_prog *p, struct pt_regs *regs, u8 *record, u6
 
 #define USTRING_BUF_SIZE 512 /* on the stack; what is longer is cut */
 
-/* An inverted class matches the end of the string too. Kernel: glob_match_len() */
+/*
+ * Return true if a pattern matches a string. An inverted class matches the end of the string, too.
+ * Kernel: glob_match_len()
+ */
 static int glob(const u8 *pat, const u8 *str, const u8 *end)
 {
 	const u8 *back_pat = 0, *back_str = 0;
@@ -293,7 +287,7 @@ static int bytes_same(const u8 *a, const u8 *b, u32 length)
 	return !length;
 }
 
-/* Whether two strings are the same up to a NUL, or in their first length bytes. */
+/* Return true if two strings are equal up to a NUL, or in their first length bytes. */
 static int same(const u8 *a, const u8 *b, u32 length)
 {
 	while (length && *a == *b && *a)
@@ -302,8 +296,8 @@ static int same(const u8 *a, const u8 *b, u32 length)
 }
 
 /*
- * Whether part stands in str. If size is given, what is behind a NUL counts as well; if it is
- * 0, str ends at its NUL.
+ * Return true if part occurs in str. If size is given, what is behind a NUL counts as well; if it
+ * is 0, str ends at its NUL.
  */
 static int contains(const u8 *str, u32 size, const u8 *part, u32 length)
 {
@@ -345,7 +339,7 @@ static u64 number(const struct kp_pred *p, const u8 *field)
 	}
 }
 
-/* Whether a string of size bytes, its NUL included, fits; size is 0 if it could not be read. */
+/* Return true if a string of size bytes, NUL included, fits; size is 0 if it could not be read. */
 static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 {
 	const u8 *pattern = (const u8 *)p->value;
@@ -366,7 +360,10 @@ static int string_fits(const struct kp_pred *p, const u8 *str, u32 size)
 	return fits ^ !!(p->flags & PRED_NOT);
 }
 
-/* The same for a string at addr; unreadable, it fits nothing. Kernel: filter_pred_pchar() */
+/*
+ * Return true if the string at addr fits; one that cannot be read does not. Kernel:
+ * filter_pred_pchar()
+ */
 static __attribute__((noinline)) int pointed_fits(const struct kp_pred *p, u64 addr)
 {
 	u8 copy[USTRING_BUF_SIZE];

@@ -3,7 +3,7 @@
 /* Macros of the ways in that build a whole struct pt_regs. */
 #include "asm.h"
 
-	/* Below ss and sp. The flags are saved before anything changes them. */
+	/* Save what lies below ss and sp. The flags are saved before anything changes them. */
 	.macro SAVE
 	pushfq
 	SAVE_REST
@@ -13,27 +13,17 @@
 	pushq	$KP_CS
 	leaq	PT_ORIG_AX-PT_CS(%rsp), %rsp
 	PUSH_SCRATCH
-	pushq	%rbx
-	pushq	%rbp
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	%r15
+	PUSH_REGS rbx, rbp, r12, r13, r14, r15
 	movq	$-1, PT_ORIG_AX(%rsp)
 	cld
 	.endm
 
 	.macro RESTORE
-	popq	%r15
-	popq	%r14
-	popq	%r13
-	popq	%r12
-	popq	%rbp
-	popq	%rbx
+	POP_REGS r15, r14, r13, r12, rbp, rbx
 	POP_SCRATCH
 	.endm
 
-	/* A whole struct pt_regs at rsp; the word that stood in place of sp goes to \site. */
+	/* Build a struct pt_regs at rsp; the word that stood in place of sp goes to \site. */
 	.macro FRAME kind site
 	SAVE
 	.if	\kind == KP_INT3
@@ -53,9 +43,9 @@
 	CONFIG	KPC_GS_PREEMPT
 	.endm
 
-	/* rbx: struct kp_cpu, whose current_kprobe is done with; rcx is lost. */
+	/* Clear current_kprobe of struct kp_cpu at rbx; rcx is lost. */
 	.macro LEAVE_SITE context
 	PREEMPT	subl \context
-	movq	$0, CPU_CURRENT(%rbx)
+	movq	$0, CPU_CURRENT_KPROBE(%rbx)
 	movq	$0, CPU_STATUS(%rbx)
 	.endm

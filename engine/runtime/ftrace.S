@@ -7,7 +7,7 @@
 
 	.text
 
-	/* function(ip, parent_ip), whose two words are \at bytes up the stack */
+	/* Call function(ip, parent_ip), whose two words are \at bytes up the stack. */
 	.macro TRACE function at=0
 	pushfq
 	PUSH_SCRATCH
@@ -23,7 +23,7 @@
 	ret
 	.endm
 
-/* Stack: behind the entry nop, the function's return address. Kernel: ftrace_caller */
+/* Trace a function. Stack: behind the entry nop, its return address. Kernel: ftrace_caller */
 FUNC kp_ftrace_caller
 	.cfi_startproc
 	TRACE	kp_function_trace
@@ -31,8 +31,8 @@ FUNC kp_ftrace_caller
 	.size	kp_ftrace_caller, . - kp_ftrace_caller
 
 /*
- * The same where a probe stands on the function too: called by a stub that then goes on
- * in the probe's. Stack: in that stub, behind the entry nop, the return address.
+ * Trace a function on which a probe stands, too: called by a stub that then goes on in the
+ * probe's. Stack: in that stub, behind the entry nop, the return address.
  */
 FUNC kp_ftrace_both
 FUNC ftrace_regs_call
@@ -43,7 +43,7 @@ FUNC ftrace_regs_call
 	.size	kp_ftrace_both, . - kp_ftrace_both
 	.size	ftrace_regs_call, . - ftrace_regs_call
 
-	/* Where the kernel gives a record: with the stack, the ip and the bp of its caller. */
+	/* Take a record from the kernel, with the stack, the ip and the bp of its caller. */
 	.macro COMMIT name function
 FUNC \name
 	leaq	8(%rsp), %rcx

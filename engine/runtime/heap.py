@@ -13,20 +13,19 @@ class Heap:
     """Guest data memory in blocks of a power of two; freed blocks are used again.
 
     Those above CHUNK_SIZE are multiples of it: what comes behind one at a distance of a
-    power of two would share the emulator's entry for its first pages.
-    Context: control.
+    power of two would share the emulator's entry for its first pages. Context: control.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._free: dict[int, list[KAddr]] = {}
-        self._chunks: list[tuple[int, int, memoryview, memoryview]] = []
         self._fill = (0, 0)  # unused rest of the newest chunk
-        # block -> the chunk it lies in
-        self._chunk_of: dict[int, tuple[int, int, memoryview, memoryview]] = {}
+        # of the newest chunk, and of each block's: its address, bytes and words
+        self._chunk = 0, memoryview(b""), memoryview(b"")
+        self._chunk_of: dict[int, tuple[int, memoryview, memoryview]] = {}
 
     def alloc(self, size: int) -> KAddr:
-        """A zeroed block of at least size bytes, aligned to 64."""
+        """Return a zeroed block of at least size bytes, aligned to 64."""
         size = self._class(size)
         free = self._free.get(size)
         if free:
@@ -39,9 +38,9 @@ class Heap:
             start = self.machine.area.alloc_data(room)
             end = start + room
             view = self.machine.view(start, room)
-            self._chunks.append((start, end, view, view.cast("B").cast("Q")))
+            self._chunk = start, view, view.cast("B").cast("Q")
         self._fill = (start + size, end)
-        self._chunk_of[start] = self._chunks[-1]
+        self._chunk_of[start] = self._chunk
         return KAddr(start)
 
     def free(self, addr: KAddr, size: int) -> None:
@@ -49,13 +48,13 @@ class Heap:
         self._free.setdefault(self._class(size), []).append(addr)
 
     def view(self, addr: KAddr, size: int) -> memoryview:
-        """The bytes of a block."""
-        start, _, view, _ = self._chunk_of[addr]
+        """Return the bytes of a block."""
+        start, view, _ = self._chunk_of[addr]
         return view[addr - start : addr - start + size]
 
     def words(self, addr: KAddr) -> tuple[memoryview, int]:
-        """(64-bit words of the chunk around a block, index of the block's first)."""
-        start, _, _, words = self._chunk_of[addr]
+        """Return (64-bit words of a block's chunk, index of the block's first)."""
+        start, _, words = self._chunk_of[addr]
         return words, (addr - start) // 8
 
     @staticmethod

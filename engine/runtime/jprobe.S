@@ -16,16 +16,14 @@
 
 	.text
 
-	/* As kp_entry_\name: behind [ss or return address][site]. */
+	/* Enter as kp_entry_\name does: behind [ss or return address][site]. */
 #define SITE 40
 #define FRAME 56 /* the stack of the probed function */
 	.macro JPROBE name kind
 FUNC kp_entry_\name\()_jprobe
 	pushq	%rax
 	pushfq
-	pushq	%rcx
-	pushq	%rdx
-	pushq	%rsi
+	PUSH_REGS rcx, rdx, rsi
 	THIS_JPROBE
 	movq	SITE(%rsp), %rsi
 	leaq	FRAME(%rsp), %rax
@@ -33,30 +31,22 @@ FUNC kp_entry_\name\()_jprobe
 	subq	$KP_THREAD_SIZE - KP_MAX_STACK_SIZE + 1, %rax
 	notq	%rax
 	shrq	$63, %rax	/* there is less on the stack than is saved */
-	orq	CPU_CURRENT(%rcx), %rax
+	orq	CPU_CURRENT_KPROBE(%rcx), %rax
 	jnz	8f
 	movq	SITE_FIRST(%rsi), %rax
 	cmpq	$0, (%rax)
 	je	1f
-	pushq	%rdi
-	pushq	%r8
-	pushq	%r9
-	pushq	%r10
-	pushq	%r11
+	PUSH_REGS rdi, r8, r9, r10, r11
 	movq	%rsi, %rdi
 	leaq	FRAME+40(%rsp), %rsi
 	call	kp_krets
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rdi
+	POP_REGS r11, r10, r9, r8, rdi
 	testq	%rax, %rax
 	jz	8f
 	THIS_JPROBE
 	movq	SITE(%rsp), %rsi
 1:	incq	SITE_HITS(%rsi)
-	movq	%rsi, CPU_CURRENT(%rcx)
+	movq	%rsi, CPU_CURRENT_KPROBE(%rcx)
 	movq	$KP_HIT_ACTIVE, CPU_STATUS(%rcx)
 	movq	$\kind, CPU_KIND(%rcx)
 	movq	%rax, CPU_INSTANCE(%rcx)
@@ -69,39 +59,30 @@ FUNC kp_entry_\name\()_jprobe
 	movq	$KP_MAX_STACK_SIZE, JPROBE_SIZE(%rdx)
 	leaq	FRAME(%rsp), %rax
 	movq	%rax, PT_SP(%rdx)
-	movq	%r15, 0(%rdx)
-	movq	%r14, 8(%rdx)
-	movq	%r13, 16(%rdx)
-	movq	%r12, 24(%rdx)
-	movq	%rbp, 32(%rdx)
-	movq	%rbx, 40(%rdx)
-	movq	%r11, 48(%rdx)
-	movq	%r10, 56(%rdx)
-	movq	%r9, 64(%rdx)
-	movq	%r8, 72(%rdx)
-	movq	%rdi, 112(%rdx)
+	.set	at, 0
+	.irp	reg, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8
+	movq	%\reg, at(%rdx)
+	.set	at, at + 8
+	.endr
+	movq	%rdi, PT_DI(%rdx)
 	movq	%rdx, %rcx
 	popq	%rsi
-	movq	%rsi, 104(%rcx)
+	movq	%rsi, PT_SI(%rcx)
 	popq	%rdx
-	movq	%rdx, 96(%rcx)
+	movq	%rdx, PT_DX(%rcx)
 	popq	%rax
-	movq	%rax, 88(%rcx)
+	movq	%rax, PT_CX(%rcx)
 	popq	%rax
 	movq	%rax, PT_FLAGS(%rcx)
 	popq	%rax
-	movq	%rax, 80(%rcx)
-	movq	88(%rcx), %rcx
+	movq	%rax, PT_AX(%rcx)
+	movq	PT_CX(%rcx), %rcx
 	addl	$1, %gs:0
-771:	.pushsection .kp_fixups, "a"
-	.long	771b - 5 - ., 0x6b700000 + KPC_GS_PREEMPT
-	.popsection
+	CONFIG	KPC_GS_PREEMPT 5
 	leaq	8(%rsp), %rsp
 	cli
 	ret
-8:	popq	%rsi
-	popq	%rdx
-	popq	%rcx
+8:	POP_REGS rsi, rdx, rcx
 	movq	8(%rsp), %rax
 	popfq
 	leaq	8(%rsp), %rsp
@@ -113,12 +94,12 @@ FUNC kp_entry_\name\()_jprobe
 	JPROBE	ftrace KP_FTRACE
 
 	/*
-	 * The trap of jprobe_return(). What the registers are now is of no interest. The
-	 * flags and where to go on are put below the stack pointer that is restored.
+	 * Handle the trap of jprobe_return(). The registers of now do not matter. The flags and
+	 * where to go on are put below the stack pointer that is restored.
 	 */
 FUNC kp_jprobe_trap
 	THIS_JPROBE
-	movq	CPU_CURRENT(%rcx), %rsi
+	movq	CPU_CURRENT_KPROBE(%rcx), %rsi
 	testq	%rsi, %rsi
 	jz	8f
 	movq	JPROBE_SIZE(%rdx), %rax
@@ -128,7 +109,7 @@ FUNC kp_jprobe_trap
 	orq	%r8, %rax
 	jnz	8f
 	movq	%rax, JPROBE_SIZE(%rdx)
-	movq	%rax, CPU_CURRENT(%rcx)
+	movq	%rax, CPU_CURRENT_KPROBE(%rcx)
 	movq	%rax, CPU_STATUS(%rcx)
 	movq	PT_SP(%rdx), %rsp
 	.irpc	i, 01234567
@@ -138,24 +119,16 @@ FUNC kp_jprobe_trap
 	pushq	SITE_CONT(%rsi)
 	pushq	PT_FLAGS(%rdx)
 	subl	$1, %gs:0
-771:	.pushsection .kp_fixups, "a"
-	.long	771b - 5 - ., 0x6b700000 + KPC_GS_PREEMPT
-	.popsection
-7:	movq	0(%rdx), %r15
-	movq	8(%rdx), %r14
-	movq	16(%rdx), %r13
-	movq	24(%rdx), %r12
-	movq	32(%rdx), %rbp
-	movq	40(%rdx), %rbx
-	movq	48(%rdx), %r11
-	movq	56(%rdx), %r10
-	movq	64(%rdx), %r9
-	movq	72(%rdx), %r8
-	movq	80(%rdx), %rax
-	movq	88(%rdx), %rcx
-	movq	104(%rdx), %rsi
-	movq	112(%rdx), %rdi
-	movq	96(%rdx), %rdx
+	CONFIG	KPC_GS_PREEMPT 5
+7:
+	.set	at, 0
+	.irp	reg, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx
+	movq	at(%rdx), %\reg
+	.set	at, at + 8
+	.endr
+	movq	PT_SI(%rdx), %rsi
+	movq	PT_DI(%rdx), %rdi
+	movq	PT_DX(%rdx), %rdx
 	popfq
 	ret
 8:	subq	$64, %rsp

@@ -20,7 +20,7 @@ kp_lite_\name:
 kp_lite_\name\()_end:
 	.endm
 
-	/* As a stub and entry.S do it, then enter(). */
+	/* Do what a stub, entry.S and then enter() do. */
 	.macro HEAD name kind context
 	.if	\kind == KP_FTRACE
 	leaq	-8(%rsp), %rsp
@@ -31,11 +31,11 @@ kp_lite_\name\()_end:
 	THIS_CPU b
 	movq	$LITE_BASE, %r12
 	FIELD	LITE_SITE
-	cmpq	$0, CPU_CURRENT(%rbx)
+	cmpq	$0, CPU_CURRENT_KPROBE(%rbx)
 	jne	kp_krets_\name\()_long
 	FIELD	LITE_REL
 	incq	SITE_HITS(%r12)
-	movq	%r12, CPU_CURRENT(%rbx)
+	movq	%r12, CPU_CURRENT_KPROBE(%rbx)
 	movq	$KP_HIT_ACTIVE, CPU_STATUS(%rbx)
 	movq	$\kind, CPU_KIND(%rbx)
 	movq	$LITE_BASE + 1, PT_IP(%rsp)
@@ -61,13 +61,13 @@ kp_lite_\name\()_end:
 6:
 	.endm
 
-	/* A return probe's newest free node goes to the task's list. See KRET in lite.S. */
+	/* Push a return probe's newest free node to the task's list. See KRET in lite.S. */
 	.macro HOOK name kind
 	movq	LITE_BASE+RETHOOK_FREE, %rdx
 	FIELD	LITE_DATA
 	cmpq	$1, %rdx
 	sbbq	%rcx, %rcx
-	orq	LITE_BASE+RETHOOK_LONG, %rcx
+	orq	LITE_BASE+RETHOOK_LONG_WAY, %rcx
 	FIELD	LITE_DATA
 	orq	LITE_BASE+HANDLER_FLAGS, %rcx
 	FIELD	LITE_HANDLER
@@ -86,7 +86,7 @@ kp_lite_\name\()_end:
 2:
 	.endm
 
-	/* step: the slot ends in a trap, at which the site is left. */
+	/* Leave the block. step: the slot ends in a trap, at which the site is left. */
 	.macro LEAVE_BLOCK kind context step
 	.if	\step
 	PREEMPT	subl \context

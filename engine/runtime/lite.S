@@ -19,19 +19,17 @@
 	.macro SAVE
 	pushq	%rax
 	pushfq
-	pushq	%rcx
-	pushq	%rdx
-	pushq	%rsi
+	PUSH_REGS rcx, rdx, rsi
 	.endm
 #define SAVED 40
 #define SAVED_FLAGS 24
 
-	/* And go on as the macro named tail does it. It is seldom that OF is set. */
+	/*
+	 * Restore what SAVE saved, then do what the macro named tail does. It is seldom that OF is
+	 * set.
+	 */
 	.macro RESTORE tail:vararg
-	popq	%rsi
-	popq	%rdx
-	popq	%rcx
-	popq	%rax
+	POP_REGS rsi, rdx, rcx, rax
 	xchgb	%al, %ah
 	testb	$8, %al
 	jnz	7f
@@ -47,9 +45,7 @@
 	.endm
 
 	.macro RESTORE_ALL_FLAGS
-	popq	%rsi
-	popq	%rdx
-	popq	%rcx
+	POP_REGS rsi, rdx, rcx
 	movq	8(%rsp), %rax
 	popfq
 	leaq	8(%rsp), %rsp
@@ -118,8 +114,8 @@
 	.endm
 
 	/*
-	 * The record's head, and the name of the task, whose pointer goes to rsi. \type: where
-	 * the event's is; \flags: where RFLAGS are. rax and rdx are lost. See kp_context().
+	 * Write the record's head, and the name of the task, whose pointer goes to rsi. \type:
+	 * where the event's is; \flags: where RFLAGS are. rax and rdx are lost. See kp_context().
 	 */
 	.macro HEAD kind flags type what=none
 	movl	%gs:0, %eax
@@ -165,7 +161,7 @@
 	movq	%rax, 16(%rdx)
 	.endm
 
-	/* On to what follows the handlers. step: the slot ends in a trap. */
+	/* Go on to what follows the handlers. step: the slot ends in a trap. */
 	.macro GO_ON kind step
 	.if	\step
 	THIS_CPU
@@ -186,7 +182,7 @@
 	JUMP
 	.endm
 
-	/* As the stub does it. */
+	/* Go the long way, as the stub does. */
 	.macro LONG_WAY name kind
 	RESTORE_ALL_FLAGS
 	.if	\kind != KP_FTRACE
@@ -198,13 +194,13 @@
 	FIELD	LITE_REL
 	.endm
 
-	/* Of an event whose struct kp_event is the site's. */
+	/* Handle an event whose struct kp_event is the site's. */
 	.macro EVENT name entry kind step=0
 	.globl	kp_lite_\name\()_event, kp_lite_\name\()_event_end
 kp_lite_\name\()_event:
 	SAVE
 	THIS_CPU
-	movq	CPU_CURRENT(%rcx), %rax
+	movq	CPU_CURRENT_KPROBE(%rcx), %rax
 	CHECK	16, LITE_BASE+EVENT_NHIT, LITE_DATA
 	jnz	8f
 	TAKE	16 8f
@@ -221,16 +217,16 @@ kp_lite_\name\()_event_end:
 	.endm
 
 	/*
-	 * Of a return probe: its newest free node goes to the task's list. The nodes know
-	 * func already, and struct kp_rethook knows site. frame: where the return address is
+	 * Handle a return probe: push its newest free node to the task's list. The nodes know func
+	 * already, and struct kp_rethook knows site. frame: where the return address is
 	 */
 	.macro KRET name entry kind step=0 frame=SAVED
 	.globl	kp_lite_\name\()_kret, kp_lite_\name\()_kret_end
 kp_lite_\name\()_kret:
 	SAVE
 	THIS_CPU
-	movq	CPU_CURRENT(%rcx), %rax
-	orq	LITE_BASE+RETHOOK_LONG, %rax
+	movq	CPU_CURRENT_KPROBE(%rcx), %rax
+	orq	LITE_BASE+RETHOOK_LONG_WAY, %rax
 	FIELD	LITE_DATA
 	movq	LITE_BASE+RETHOOK_FREE, %rdx
 	FIELD	LITE_DATA
@@ -255,7 +251,7 @@ kp_lite_\name\()_kret_end:
 	.endm
 
 	/*
-	 * Of a jump whose handlers are all Python: they are called where it is, with the
+	 * Enter from a jump whose handlers are all Python: they are called where it is, with the
 	 * registers as they are. leaq and jrcxz leave the flags alone.
 	 */
 	.globl	kp_lite_opt_python, kp_lite_opt_python_trap, kp_lite_opt_python_end
@@ -296,8 +292,8 @@ kp_lite_opt_python_end:
 	KRET	opt opt KP_OPT
 
 	/*
-	 * A probed function returns here: the word that held its return address takes it
-	 * again. What is not simple: kp_ret_long().
+	 * Return from a probed function: the word that held its return address takes it again.
+	 * What is not simple goes to kp_ret_long().
 	 */
 FUNC kp_ret_trampoline
 	leaq	-8(%rsp), %rsp
@@ -345,10 +341,7 @@ FUNC kp_ret_trampoline
 8:	decq	EVENT_NHIT(%r8)
 	/* on with the flags in their place in struct pt_regs, and those registers restored */
 9:	popq	%r8
-	popq	%rdi
-	popq	%rsi
-	popq	%rdx
-	popq	%rcx
+	POP_REGS rdi, rsi, rdx, rcx
 	pushq	(%rsp)
 	movq	16(%rsp), %rax
 	movq	$KP_SS, 16(%rsp)

@@ -17,28 +17,25 @@
 kp_extable:
 
 	.text
-/* long kp_read(void *dst, u64 src, u32 size): size 1, 2, 4 or 8; non-zero: fault */
+/* long kp_read(void *dst, u64 src, u32 size): read 1, 2, 4 or 8 bytes; return 1 after a fault */
 FUNC kp_read
+	xorl	%eax, %eax
 	cmpl	$4, %edx
 	ja	8f
 	je	4f
 	cmpl	$2, %edx
 	je	2f
-1:	movzbl	(%rsi), %eax
-	movb	%al, (%rdi)
-	xorl	%eax, %eax
+1:	movzbl	(%rsi), %ecx
+	movb	%cl, (%rdi)
 	ret
-2:	movzwl	(%rsi), %eax
-	movw	%ax, (%rdi)
-	xorl	%eax, %eax
+2:	movzwl	(%rsi), %ecx
+	movw	%cx, (%rdi)
 	ret
-4:	movl	(%rsi), %eax
-	movl	%eax, (%rdi)
-	xorl	%eax, %eax
+4:	movl	(%rsi), %ecx
+	movl	%ecx, (%rdi)
 	ret
-8:	movq	(%rsi), %rax
-	movq	%rax, (%rdi)
-	xorl	%eax, %eax
+8:	movq	(%rsi), %rcx
+	movq	%rcx, (%rdi)
 	ret
 9:	movl	$1, %eax
 	ret
@@ -47,7 +44,10 @@ FUNC kp_read
 	EX 4b 9b
 	EX 8b 9b
 
-/* long kp_strnlen(u64 src, u64 max): bytes with the NUL, max if there is none; -1: fault */
+/*
+ * long kp_strnlen(u64 src, u64 max): return the bytes with the NUL, max if there is none, -1:
+ * fault
+ */
 FUNC kp_strnlen
 	xorl	%eax, %eax
 1:	movzbl	(%rdi,%rax), %edx
@@ -62,8 +62,8 @@ FUNC kp_strnlen
 	EX 1b 9b
 
 /*
- * long kp_strncpy(void *dst, u64 src, u64 max): bytes with the NUL, which is put over the
- * last byte if there is none; -1: fault, dst is empty
+ * long kp_strncpy(void *dst, u64 src, u64 max): copy a string, with a NUL over the last byte if it
+ * has none. Return the bytes with the NUL; -1: fault, dst is empty
  */
 FUNC kp_strncpy
 	xorl	%eax, %eax

@@ -10,8 +10,8 @@
 #include "trace_entry.h"
 
 /*
- * Begin a plain record. Its head is filled in already; the value is where its fields go, or 0 if
- * no record is to be written.
+ * Begin a plain record and fill in its head. Return where its fields go, or 0 if no record is to
+ * be written.
  */
 static void *record_begin(struct kp_event *e, struct pt_regs *regs)
 {
@@ -24,7 +24,7 @@ static void *record_begin(struct kp_event *e, struct pt_regs *regs)
 	if (!head)
 		return 0;
 	task = kp_current();
-	pid = *(u32 *)(task + kp_const32(task_pid));
+	pid = kp_pid(task);
 	*head = ENTRY_HEAD(e->type, kp_context(kp_preempt_count(), regs->flags), pid);
 	kp_save_cmdline(task, pid);
 	return head + 1;
@@ -34,7 +34,7 @@ static void *record_begin(struct kp_event *e, struct pt_regs *regs)
 static void fill(struct kp_event *e, struct pt_regs *regs, u64 *record, u64 first, u64 second)
 {
 	u64 task = kp_current();
-	u32 pid = *(u32 *)(task + kp_const32(task_pid));
+	u32 pid = kp_pid(task);
 
 	record[0] = ENTRY_HEAD(e->type, kp_context(kp_preempt_count(), regs->flags), pid);
 	record[1] = first;
@@ -51,7 +51,7 @@ event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
 {
 	const struct kp_prog *p = (const struct kp_prog *)e->prog;
 	struct kp_ring *r = (struct kp_ring *)kp_this_cpu()->ring;
-	u64 room, size, i, *record;
+	u64 room, size, *record;
 
 	if (e->files ? 0 : !(e->flags & EVENT_RECORD) || !r->on)
 		return;
@@ -80,8 +80,7 @@ event_record(struct kp_event *e, struct pt_regs *regs, u64 first, u64 second)
 		record = kp_ring_place(r, size);
 		if (!record)
 			return;
-		for (i = 0; i < (size + 3) / 4; i++)
-			((u32 *)record)[i] = ((u32 *)r->scratch)[i];
+		kp_copy_record((u32 *)record, (u32 *)r->scratch, size);
 	}
 	kp_save_cmdline(kp_current(), *(u32 *)((u8 *)record + 4));
 }
@@ -98,7 +97,7 @@ kretprobe_trace_func(struct kp_event *e, struct kp_rethook_node *node, struct pt
 	event_record(e, regs, node->func, node->ret_addr);
 }
 
-/* The pre_handler of a kprobe event, under the name that stack traces show on Linux. */
+/* Handle the entry of a kprobe event, under the name that stack traces show on Linux. */
 int kp_event_handler(struct kp_handler *h, struct pt_regs *regs)
 	__attribute__((alias("kprobe_dispatcher")));
 int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
@@ -117,7 +116,7 @@ int kprobe_dispatcher(struct kp_handler *h, struct pt_regs *regs)
 	return 0;
 }
 
-/* The ret_fn of a return probe's event, in the same way. */
+/* Handle the return of a return probe's event, likewise. */
 int kp_event_return(struct kp_rethook_node *node, struct pt_regs *regs)
 	__attribute__((alias("kretprobe_dispatcher")));
 int kretprobe_dispatcher(struct kp_rethook_node *node, struct pt_regs *regs)

@@ -32,10 +32,10 @@ def _word(offset: int, *, judged: bool = False) -> int:
     """
     n = offset // 8
 
-    def get(record: Record) -> int:
+    def get(record: RuntimeRecord) -> int:
         return record.words[record.base + n]
 
-    def put(record: Record, value: int) -> None:
+    def put(record: RuntimeRecord, value: int) -> None:
         record.words[record.base + n] = value
 
     def put_judged(record: KpEvent, value: int) -> None:
@@ -52,7 +52,7 @@ _SLOTS = ("addr", "base", "words")
 _ZEROS = memoryview(bytes(4096)).cast("Q")
 
 
-class Record:
+class RuntimeRecord:
     """A struct of 64-bit words in guest memory.
 
     A subclass also inherits the layout of its structure from kpfs/base/abi.py. Each
@@ -81,17 +81,17 @@ class Record:
         self.words[self.base : self.base + words] = _ZEROS[:words]
 
 
-class KpSite(Record, abi.KpSite):
+class KpSite(RuntimeRecord, abi.KpSite):
     __slots__ = ()
     addr: KAddr  # of the record, as in all of them
     probe_addr = _word(abi.KpSite.addr)
 
 
-class KpHandler(Record, abi.KpHandler):
+class KpHandler(RuntimeRecord, abi.KpHandler):
     __slots__ = ()
 
 
-class KpEvent(Record, abi.KpEvent):
+class KpEvent(RuntimeRecord, abi.KpEvent):
     __slots__ = ()
     flags = _word(abi.KpEvent.flags, judged=True)
     size = _word(abi.KpEvent.size, judged=True)
@@ -138,25 +138,29 @@ class KpEvent(Record, abi.KpEvent):
             self._nhit &= ~abi.EVENT_SIMPLE
 
 
-class KpTrigger(Record, abi.KpTrigger):
+class KpTrigger(RuntimeRecord, abi.KpTrigger):
     __slots__ = ()
 
 
-class KpFile(Record, abi.KpFile):
+class KpFile(RuntimeRecord, abi.KpFile):
     __slots__ = ()
 
 
-class KpArray(Record, abi.KpArray):
+class KpArray(RuntimeRecord, abi.KpArray):
     __slots__ = ()
 
     def set_ring(self, cpu: int, ring: int) -> None:
         self.words[self.base + abi.KpArray.ring // 8 + cpu] = ring
 
 
-class KpRethook(Record, abi.KpRethook):
+class KpRing(RuntimeRecord, abi.KpRing):
     __slots__ = ()
 
 
-class KpCpu(Record, abi.KpCpu):
+class KpRethook(RuntimeRecord, abi.KpRethook):
+    __slots__ = ()
+
+
+class KpCpu(RuntimeRecord, abi.KpCpu):
     __slots__ = ()
     mail0, mail1, mail2 = (_word(abi.KpCpu.mail + 8 * n) for n in range(3))

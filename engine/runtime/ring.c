@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Where the next record goes in the ring buffer of a CPU: all who write one ask here. */
+/* The place of the next record in the ring buffer of a CPU: all writers ask here. */
 #include "ring.h"
 
 /* Count what lite.S has written since the last time, and have it write no more for now. */
@@ -19,7 +19,7 @@ static void settle(struct kp_ring *r)
 }
 
 /*
- * The bytes of a page that gets no more entries, as they are counted: Linux fills it up.
+ * Return the bytes of a page that gets no more entries, as they are counted: Linux fills it up.
  * Kernel: rb_reset_tail()
  */
 static u64 page_bytes(const struct kp_page *page)
@@ -27,7 +27,7 @@ static u64 page_bytes(const struct kp_page *page)
 	return page->commit + 8 > KP_PAGE_DATA ? page->commit : KP_PAGE_DATA;
 }
 
-/* Go on to the page after the tail; 0 if the buffer is full and keeps its oldest records. */
+/* Go on to the page after the tail; return 0 if the buffer is full and keeps its oldest records. */
 static struct kp_page *next_page(struct kp_ring *r)
 {
 	u64 next = r->tail + 1;
@@ -54,7 +54,7 @@ static struct kp_page *next_page(struct kp_ring *r)
 	return page;
 }
 
-/* The time of a new record. Kernel: rb_time_stamp() */
+/* Return the time of a new record. Kernel: rb_time_stamp() */
 static inline u64 ring_clock(struct kp_ring *r)
 {
 	u64 ts;
@@ -65,7 +65,7 @@ static inline u64 ring_clock(struct kp_ring *r)
 	return r->on & RING_SLOW_CLOCK ? ts / r->quantum + r->offset : ts;
 }
 
-/* Place for a record of size bytes, 0 if there is none. Kernel: ring_buffer_lock_reserve() */
+/* Return a place for a record of size bytes, or 0. Kernel: ring_buffer_lock_reserve() */
 void *kp_ring_place(struct kp_ring *r, u64 size)
 {
 	u64 words = (size + 3) / 4, need = words * 4 + (words > MAX_SMALL_DATA / 4 ? 8 : 4);

@@ -7,5 +7,5 @@
 #define TYPE_TIME_EXTEND 30
 #define MAX_SMALL_DATA 112 /* 28 words */
 
-/* A place for a record of size bytes, 0 if there is none. */
+/* Return a place for a record of size bytes, or 0. */
 void *kp_ring_place(struct kp_ring *r, u64 size);

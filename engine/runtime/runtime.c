@@ -13,50 +13,6 @@ typedef int fault_fn(u64, struct pt_regs *, int trapnr);
 
 struct kp_config kp_config;
 
-#define SAME(offset, type, member) \
-	_Static_assert(offset == __builtin_offsetof(struct type, member), #member)
-SAME(KPC_GS_CURRENT, kp_config, gs_current);
-SAME(KPC_GS_CPU, kp_config, gs_cpu);
-SAME(KPC_GS_PREEMPT, kp_config, gs_preempt);
-SAME(KPC_GS_RESCHED, kp_config, gs_resched);
-SAME(KPC_TASK_PID, kp_config, task_pid);
-SAME(KPC_TASK_COMM, kp_config, task_comm);
-SAME(KPC_TASK_RETHOOKS, kp_config, task_rethooks);
-SAME(KPC_CLOCK_STEP, kp_config, clock_step);
-SAME(KPC_CLOCK, kp_config, clock);
-SAME(KPC_CPUS, kp_config, cpus);
-SAME(KPC_CMDLINES, kp_config, cmdlines);
-SAME(KPC_CMDLINE_MASK, kp_config, cmdline_mask);
-SAME(SITE_CONT, kp_site, cont);
-SAME(SITE_FLAGS, kp_site, flags);
-SAME(SITE_FIRST, kp_site, first);
-SAME(SITE_HITS, kp_site, hits);
-SAME(HANDLER_FN, kp_handler, fn);
-SAME(HANDLER_FLAGS, kp_handler, flags);
-SAME(HANDLER_DATA, kp_handler, data);
-SAME(HANDLER_ARG, kp_handler, arg);
-SAME(EVENT_TYPE, kp_event, type);
-SAME(EVENT_NHIT, kp_event, nhit);
-SAME(RETHOOK_FREE, kp_rethook, free);
-SAME(RETHOOK_EVENT, kp_rethook, event);
-SAME(RETHOOK_SITE, kp_rethook, site);
-SAME(RETHOOK_LONG, kp_rethook, long_way);
-SAME(NODE_RETHOOK, kp_rethook_node, rethook);
-SAME(NODE_RET_ADDR, kp_rethook_node, ret_addr);
-SAME(NODE_FRAME, kp_rethook_node, frame);
-SAME(NODE_TASK, kp_rethook_node, task);
-SAME(NODE_FUNC, kp_rethook_node, func);
-SAME(CPU_CURRENT, kp_cpu, current_kprobe);
-SAME(CPU_STATUS, kp_cpu, status);
-SAME(CPU_RING, kp_cpu, ring);
-SAME(CPU_INSTANCE, kp_cpu, instance);
-SAME(CPU_KIND, kp_cpu, kind);
-SAME(CPU_JPROBE, kp_cpu, jprobe);
-SAME(JPROBE_SIZE, kp_jprobe, size);
-SAME(JPROBE_STACK, kp_jprobe, stack);
-SAME(RING_LAST_TS, kp_ring, last_ts);
-SAME(RING_PLACE, kp_ring, place);
-
 #ifdef KP_GLOBAL_LOCK
 /*
  * The one lock that kprobes once held from the trap to the end of the handlers, until RCU and a
@@ -93,8 +49,8 @@ static void missed(struct kp_handler *h)
 }
 
 /*
- * A probe is hit while this CPU handles another one: the hit is counted as missed and the probed
- * instruction is run, but no handler.
+ * Count a hit as missed, as this CPU handles another probe: the probed instruction is run, but no
+ * handler.
  */
 static u64 reenter(struct kp_cpu *c, struct kp_site *site, u64 kind)
 {
@@ -124,7 +80,7 @@ static void run_post_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_
 	}
 }
 
-/* All pre_handlers have run: go on to the probed instruction. */
+/* Go on to the probed instruction, as all pre_handlers have run. Return where that is. */
 static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct kp_site *site,
 							struct pt_regs *regs, u64 kind, u32 context)
 {
@@ -151,8 +107,8 @@ static inline __attribute__((always_inline)) u64 finish(struct kp_cpu *c, struct
 }
 
 /*
- * A jprobe is hit: run its entry function as if it had been called. Word by word, for an
- * emulator takes a while for "rep movs".
+ * Run the entry function of a jprobe as if it had been called. Word by word, for an emulator takes
+ * a while for "rep movs".
  */
 static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struct kp_handler *h,
 							 struct pt_regs *regs)
@@ -163,7 +119,7 @@ static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struc
 
 	/* orig_ax, cs and ss are always the same */
 #pragma GCC unroll 15
-	for (i = 0; i < PT_ORIG_AX / 8; i++)
+	for (i = 0; i < __builtin_offsetof(struct pt_regs, orig_ax) / 8; i++)
 		to[i] = from[i];
 	j->regs.flags = regs->flags;
 	j->regs.sp = regs->sp;
@@ -182,15 +138,15 @@ static inline __attribute__((always_inline)) void setjmp(struct kp_cpu *c, struc
 	regs->ip = h->data;
 }
 
-/* What fn of a jprobe's handler is; run_handlers() and jprobe.S do it themselves. */
+/* Stand for the fn of a jprobe's handler; run_handlers() and jprobe.S do its work themselves. */
 int kp_setjmp_pre(struct kp_handler *h, struct pt_regs *regs)
 {
 	return 0;
 }
 
 /*
- * Run the handlers of a site, the newest first. The value is the address to go on at if a
- * handler has set one, else 0.
+ * Run the handlers of a site, the newest first. Return the address to go on at if a handler has
+ * set one, else 0.
  */
 static inline __attribute__((always_inline)) u64
 run_handlers(struct kp_cpu *c, struct kp_site *site, struct pt_regs *regs, u64 kind, u32 context)
@@ -282,7 +238,7 @@ ON_STACK u64 exc_int3(struct kp_site *site, struct pt_regs *regs)
 	return CALL(kprobe_int3_handler(site, regs));
 }
 
-/* The probed instruction has been stepped and its registers put right: run post_handlers. */
+/* Run the post_handlers: the probed instruction has been stepped and its registers put right. */
 u64 kp_post(struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -298,7 +254,7 @@ u64 kp_post(struct pt_regs *regs)
 
 /* ---- traps in handlers and in copied instructions */
 
-/* A handler has run into a breakpoint; mail[2] is the ip behind it. */
+/* Handle a breakpoint in a handler; mail[2] is the ip behind it. */
 u64 kp_break(struct pt_regs *regs)
 {
 	struct kp_cpu *c = kp_this_cpu();
@@ -318,9 +274,9 @@ u64 kp_break(struct pt_regs *regs)
 }
 
 /*
- * Something has faulted: a handler, whose struct kp_handler is mail[0], or a copied instruction,
- * the struct kp_site of whose probe is mail[1]. mail[2] is the ip to show, mail[3] the place
- * where it happened.
+ * Handle a fault of a handler, whose struct kp_handler is mail[0], or of a copied instruction, the
+ * struct kp_site of whose probe is mail[1]. mail[2] is the ip to show, mail[3] the place where it
+ * happened.
  */
 u64 kp_fault(struct pt_regs *regs)
 {
@@ -353,9 +309,9 @@ struct kp_resume {
 };
 
 /*
- * jprobe_return() has been called: undo what the entry function did and go on with the probed
- * function. Its flags and where to go on are left below its stack pointer. The jprobe is the
- * last of the handlers, so none is left out. cont is 0 if no entry function is running.
+ * Undo what the entry function of a jprobe did, as it has called jprobe_return(), and go on with
+ * the probed function. Its flags and where to go on are left below its stack pointer. The jprobe
+ * is the last of the handlers, so none is left out. cont is 0 if no entry function is running.
  */
 struct kp_resume kp_longjmp(void)
 {
@@ -376,7 +332,7 @@ struct kp_resume kp_longjmp(void)
 	return r;
 }
 
-/* break_handler of a jprobe: jprobe_return() does not come here, and no other is ours. */
+/* Decline a breakpoint in a jprobe: that of jprobe_return() does not come here. */
 int kp_longjmp_break(struct kp_handler *h, struct pt_regs *regs)
 {
 	return 0;
@@ -386,52 +342,27 @@ int kp_longjmp_break(struct kp_handler *h, struct pt_regs *regs)
 
 int kp_py_handler(struct kp_handler *h, struct pt_regs *regs)
 {
-	struct kp_cpu *c = kp_this_cpu();
-
-	c->mail[0] = (u64)h;
-	c->mail[1] = (u64)regs;
-	kp_hypercall(HC_PY_HANDLER);
-	return c->mail_ret;
+	return kp_ask(HC_PY_HANDLER, (u64)h, (u64)regs);
 }
 
 int kp_py_break(struct kp_handler *h, struct pt_regs *regs)
 {
-	struct kp_cpu *c = kp_this_cpu();
-
-	c->mail[0] = (u64)h;
-	c->mail[1] = (u64)regs;
-	kp_hypercall(HC_PY_BREAK);
-	return c->mail_ret;
+	return kp_ask(HC_PY_BREAK, (u64)h, (u64)regs);
 }
 
 void kp_py_post(struct kp_handler *h, struct pt_regs *regs)
 {
-	struct kp_cpu *c = kp_this_cpu();
-
-	c->mail[0] = (u64)h;
-	c->mail[1] = (u64)regs;
-	kp_hypercall(HC_PY_POST);
+	kp_ask(HC_PY_POST, (u64)h, (u64)regs);
 }
 
 int kp_py_entry(struct kp_rethook_node *node, struct pt_regs *regs)
 {
-	struct kp_cpu *c = kp_this_cpu();
-
-	c->mail[0] = (u64)node;
-	c->mail[1] = (u64)regs;
-	c->mail[2] = node->rethook;
-	kp_hypercall(HC_PY_ENTRY);
-	return c->mail_ret;
+	return kp_ask(HC_PY_ENTRY, (u64)node, (u64)regs, node->rethook);
 }
 
 int kp_py_return(struct kp_rethook_node *node, struct pt_regs *regs)
 {
-	struct kp_cpu *c = kp_this_cpu();
-
-	c->mail[0] = (u64)node;
-	c->mail[1] = (u64)regs;
-	c->mail[2] = node->rethook;
-	kp_hypercall(HC_PY_RETURN);
+	kp_ask(HC_PY_RETURN, (u64)node, (u64)regs, node->rethook);
 	return 0;
 }
 
@@ -469,7 +400,7 @@ static inline struct kp_rethook_node *take(struct kp_rethook *rh, u64 func)
 	return node;
 }
 
-/* pre_handler at the entry of a function with a return probe. */
+/* Hook the return of a function, as the pre_handler at its entry. */
 int kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 {
 	struct kp_rethook *rh = (struct kp_rethook *)h->data;
@@ -491,9 +422,8 @@ int kp_kret_entry(struct kp_handler *h, struct pt_regs *regs)
 }
 
 /*
- * All handlers of a site are those of return probes, but for the last, which is a jprobe's. Hook
- * the return probes and give the jprobe's handler. 0, with nothing done, if one of them wants to
- * know the registers or has no free node.
+ * Hook the return probes of a site, whose last handler is a jprobe's, and return that handler.
+ * Return 0, with nothing done, if one of them wants to know the registers or has no free node.
  */
 u64 kp_krets(struct kp_site *site, u64 *sp)
 {
@@ -513,7 +443,7 @@ u64 kp_krets(struct kp_site *site, u64 *sp)
 	return (u64)h;
 }
 
-/* The handler at the entry, which counts as the one that runs at the return too. */
+/* Return the handler at the entry, which counts as the one that runs at the return, too. */
 static u64 entry_handler(struct kp_rethook *rh)
 {
 	struct kp_handler *h = (struct kp_handler *)((struct kp_site *)rh->site)->first;
@@ -554,9 +484,7 @@ ON_STACK u64 rethook_trampoline_handler(struct pt_regs *regs)
 			break;
 	if (!last) {
 		c->orphan_returns++;
-		c->mail[0] = (u64)regs;
-		kp_hypercall(HC_ORPHAN);
-		return c->mail_ret;
+		return kp_ask(HC_ORPHAN, (u64)regs);
 	}
 	ret = last->ret_addr;
 	regs->ip = ret;

@@ -25,31 +25,22 @@
 /* "int $TRAP_ENTRY" in a detour buffer calls the Python handlers of the probe it belongs to. */
 #define TRAP_ENTRY 0x81
 
-/* x86-64's struct pt_regs: 21 words from low to high addresses. */
-#define PT_ORIG_AX 120
-#define PT_IP 128
-#define PT_CS 136
-#define PT_FLAGS 144
-#define PT_SP 152
-#define PT_SS 160
-#define PT_SIZE 168
 #define FLAGS_IF 0x200UL
 #define KP_CS 0x10
 #define KP_SS 0x18
 
-/* How a site was entered: the kind of struct kp_cpu. */
+/* Ways into a site: the kind of struct kp_cpu. */
 #define KP_INT3 0
 #define KP_FTRACE 1
 #define KP_OPT 2 /* by jump: a changed ip and the return value are ignored */
 
 /*
- * What lite.S and krets.S leave to engine/arch/x86, which copies their code for each site. An
- * operand that begins with LITE_BASE is replaced by what its mark asks for: the
- * address of the site, the structure that a handler works for (struct kp_event or struct
- * kp_rethook), the probed address, the distance to where execution goes on, or the handler's
- * struct kp_handler. A distance to code of the runtime (LITE_REL) changes with the place of
- * the copy. The table of all these places has LITE_BASE at its head and ends at the first word
- * that is not marked.
+ * Marks of what lite.S and krets.S leave to engine/arch/x86, which copies their code for each
+ * site. An operand that begins with LITE_BASE is replaced by what its mark asks for: the address
+ * of the site, the structure that a handler works for (struct kp_event or struct kp_rethook), the
+ * probed address, the distance to where execution goes on, or the handler's struct kp_handler. A
+ * distance to code of the runtime (LITE_REL) changes with the place of the copy. The table of all
+ * these places has LITE_BASE at its head and ends at the first word that is not marked.
  */
 #define LITE_BASE 0x12340000
 #define LITE_SITE 1
@@ -65,49 +56,7 @@
 #define SITE_POST 2       /* there are post_handlers */
 #define SITE_AGGR 4       /* it is an aggr_kprobe's */
 
-/* Offsets in the structures below, for the assembly; runtime.c checks that they are right. */
-#define KPC_GS_CURRENT 0
-#define KPC_GS_CPU 4
-#define KPC_GS_PREEMPT 8
-#define KPC_GS_RESCHED 12
-#define KPC_TASK_PID 16
-#define KPC_TASK_COMM 20
-#define KPC_TASK_RETHOOKS 24
-#define KPC_CLOCK_STEP 28
-#define KPC_CLOCK 32
-#define KPC_CPUS 40
-#define KPC_CMDLINES 48
-#define KPC_CMDLINE_MASK 56
-#define SITE_CONT 8
-#define SITE_FLAGS 16
-#define SITE_FIRST 24
-#define SITE_HITS 32
-#define HANDLER_FN 8
-#define HANDLER_FLAGS 16
-#define HANDLER_DISABLED 1 /* of flags */
-#define HANDLER_DATA 40
-#define HANDLER_ARG 72
-#define EVENT_TYPE 8
-#define EVENT_NHIT 16
-#define RETHOOK_FREE 0
-#define RETHOOK_EVENT 64
-#define RETHOOK_SITE 72
-#define RETHOOK_LONG 96
-#define NODE_RETHOOK 8
-#define NODE_RET_ADDR 16
-#define NODE_FRAME 24
-#define NODE_TASK 32
-#define NODE_FUNC 40
-#define CPU_CURRENT 0
-#define CPU_STATUS 8
-#define CPU_RING 72
-#define CPU_INSTANCE 88
-#define CPU_KIND 96
-#define CPU_JPROBE 104
-#define JPROBE_SIZE 168
-#define JPROBE_STACK 176
-#define RING_LAST_TS 40
-#define RING_PLACE 128
+#define HANDLER_DISABLED 1 /* of kp_handler.flags */
 #define KP_HIT_ACTIVE 1
 #define NMI_CONTEXT 0x110000 /* NMI and hard interrupt count, as a breakpoint trap has */
 #define KP_HIT_SS 2
@@ -123,6 +72,7 @@ typedef unsigned int u32;
 typedef unsigned short u16;
 typedef unsigned char u8;
 
+/* x86-64's, from low to high addresses. */
 struct pt_regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	u64 orig_ax, ip, cs, flags, sp, ss;
@@ -214,7 +164,7 @@ struct kp_trigger {
 	u64 pad[4];
 };
 
-/* What one trace array wants of an event; 64 bytes. Kernel: struct trace_event_file */
+/* The wishes of one trace array for an event; 64 bytes. Kernel: struct trace_event_file */
 #define FILE_RECORD 1UL        /* enabled, and not soft-disabled */
 #define FILE_TRIGGER_COND 2UL  /* a trigger needs the record */
 struct kp_file {
@@ -276,8 +226,8 @@ struct kp_rethook_node {
 };
 
 /*
- * What the entry function of a jprobe must leave as it was, one for each CPU. The kernel's
- * stacks are aligned to their size: so it is known how much of the stack there is to be saved.
+ * A copy of what the entry function of a jprobe must leave as it was, one for each CPU. The
+ * kernel's stacks are aligned to their size, which tells how much of the stack there is to save.
  */
 struct kp_jprobe {
 	struct pt_regs regs;
@@ -376,42 +326,26 @@ extern char kp_ret_trampoline[];
 	"0x6b700000 + %c" #operand "\n\t.popsection"
 #define KP_FIELD(field) __builtin_offsetof(struct kp_config, field)
 
-/* The value of a 32-bit word in the per-CPU area, whose offset is a field. */
-#define kp_gs32(field)                                                                     \
-	({                                                                                 \
-		u64 v_;                                                                    \
-		asm volatile("movl %%gs:0, %k0" KP_FIXUP(4, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
-		v_;                                                                        \
+/* The value that an instruction loads whose operand, of size bytes, is a field. */
+#define KP_LOAD(qualifier, insn, size, field)                                                        \
+	({                                                                                           \
+		u64 v_;                                                                              \
+		asm qualifier(insn KP_FIXUP(size, 1) : "=r"(v_) : "i"(KP_FIELD(field)));             \
+		v_;                                                                                  \
 	})
+/* The value of a 32-bit word in the per-CPU area, whose offset is a field. */
+#define kp_gs32(field) KP_LOAD(volatile, "movl %%gs:0, %k0", 4, field)
 /*
  * The value of a field itself: kp_const32() is for one of 32 bits, kp_top() for an address in
  * the top 2 GiB, kp_const64() for any other of 64 bits.
  */
-#define kp_const32(field)                                                              \
-	({                                                                             \
-		u64 v_;                                                                \
-		asm("movl $0x12345678, %k0" KP_FIXUP(4, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
-		v_;                                                                    \
-	})
-#define kp_top(field)                                                                  \
-	({                                                                             \
-		u64 v_;                                                                \
-		asm("movq $0x12345678, %0" KP_FIXUP(4, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
-		v_;                                                                    \
-	})
-#define kp_const64(field)                                                                \
-	({                                                                               \
-		u64 v_;                                                                  \
-		asm volatile("movabsq $0x123456789abcdef0, %0" KP_FIXUP(8, 1) : "=r"(v_) : "i"(KP_FIELD(field))); \
-		v_;                                                                      \
-	})
+#define kp_const32(field) KP_LOAD(, "movl $0x12345678, %k0", 4, field)
+#define kp_top(field) KP_LOAD(, "movq $0x12345678, %0", 4, field)
+#define kp_const64(field) KP_LOAD(volatile, "movabsq $0x123456789abcdef0, %0", 8, field)
 
 static inline u64 kp_current(void)
 {
-	u64 v;
-
-	asm volatile("movq %%gs:0, %0" KP_FIXUP(4, 1) : "=r"(v) : "i"(KP_FIELD(gs_current)));
-	return v;
+	return KP_LOAD(volatile, "movq %%gs:0, %0", 4, gs_current);
 }
 
 static inline struct kp_cpu *kp_this_cpu(void)
@@ -433,7 +367,17 @@ static inline u64 *kp_task_rethooks(u64 task)
 	return (u64 *)(task + kp_const32(task_rethooks));
 }
 
-/* Call Python. The number of the CPU, in eax, says in whose mail it finds the arguments. */
-#define kp_hypercall(reason) \
-	asm volatile("outl %%eax, %0" : : "N"(reason), "a"(kp_gs32(gs_cpu)) : "memory")
+/*
+ * Ask Python and return its answer. The number of the CPU, in eax, says in whose mail the
+ * arguments are.
+ */
+#define kp_ask(reason, ...)                                                                     \
+	({                                                                                      \
+		struct kp_cpu *c_ = kp_this_cpu();                                              \
+		const u64 mail_[] = { __VA_ARGS__ };                                            \
+		for (u32 i_ = 0; i_ < sizeof(mail_) / sizeof(*mail_); i_++)                     \
+			c_->mail[i_] = mail_[i_];                                               \
+		asm volatile("outl %%eax, %0" : : "N"(reason), "a"(kp_gs32(gs_cpu)) : "memory"); \
+		c_->mail_ret;                                                                   \
+	})
 #endif

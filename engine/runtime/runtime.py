@@ -11,14 +11,14 @@ from kpfs.base import abi
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.heap import Heap
-from kpfs.engine.runtime.records import CPU_WORDS, KpCpu, KpRethook, Record
+from kpfs.engine.runtime.records import CPU_WORDS, KpCpu, KpRethook, RuntimeRecord
 
 NR_CMDLINES = 1 << 15  # at least: as Linux, by the last 15 bits of a pid
 CMDLINE = Struct(f"<Q{abi.KpCmdline.SIZE - abi.KpCmdline.comm}s")
 FIXUP = Struct("<iI")  # an entry of kp_fixups
 EXTABLE = Struct("<ii")  # an entry of kp_extable: distances to both addresses
 
-_R = TypeVar("_R", bound=Record)
+_R = TypeVar("_R", bound=RuntimeRecord)
 
 
 class Runtime:
@@ -36,10 +36,10 @@ class Runtime:
         self.symbols = machine.runtime_image.symbols()
         self.heap = Heap(machine)
         self._dying: list[tuple[KpRethook, KAddr, int]] = []
-        self._garbage: list[Callable[[], None]] = []
-        self._collecting = False
+        # for what has been unlinked, but may be in use.  Kernel: call_rcu_tasks()
+        self.after_quiescence = machine.sched.call_after_quiescence
         # free records of each kind
-        self._pools: dict[type[Record], list[Record]] = {}
+        self._pools: dict[type[RuntimeRecord], list[RuntimeRecord]] = {}
 
         size = KpCpu.SIZE * machine.nr_cpus
         cpus = self.heap.alloc(size)
@@ -122,31 +122,9 @@ class Runtime:
         addr = self.heap.alloc(kind.SIZE)
         return kind(addr, *self.heap.words(addr))
 
-    def free(self, record: Record) -> None:
+    def free(self, record: RuntimeRecord) -> None:
         """Give a record back; the guest must not use it: see after_quiescence()."""
         self._pools.setdefault(type(record), []).append(record)
-
-    def after_quiescence(self, func: Callable[[], None]) -> None:
-        """Call func when no CPU can still use what has been unlinked before.
-
-        Kernel: call_rcu_tasks()
-        """
-        self._garbage.append(func)
-        if not self._collecting:
-            self._collect()
-
-    def _collect(self) -> None:
-        batch, self._garbage = self._garbage, []
-        self._collecting = True
-
-        def done() -> None:
-            for func in batch:
-                func()
-            self._collecting = False
-            if self._garbage:
-                self._collect()
-
-        self.machine.sched.call_after_quiescence(done)
 
     # ---- return probes
     def make_rethook(self, maxactive: int, data_size: int) -> tuple[KpRethook, KAddr]:
@@ -208,7 +186,7 @@ class Runtime:
         CMDLINE.pack_into(self._cmdlines, at, pid, name)
 
     def cmdlines(self) -> list[tuple[int, str]]:
-        """(pid, name) of all that are remembered, by place; not of idle tasks."""
+        """Return (pid, name) of all remembered tasks, by place; not of idle tasks."""
         return [
             (pid, _text(comm))
             for pid, comm in CMDLINE.iter_unpack(self._cmdlines)
@@ -229,5 +207,5 @@ def _text(comm: bytes) -> str:
 
 
 def node_size(data_size: int) -> int:
-    """Bytes of a node with data_size bytes of data."""
+    """Return the bytes of a node with data_size bytes of data."""
     return abi.KpRethookNode.SIZE + (data_size + 7) // 8 * 8

@@ -44,40 +44,31 @@ static u64 eflags(void)
 /* Write a stack trace, with the head of the record it belongs to. Kernel: ftrace_trace_stack() */
 static void trace_stack(struct kp_ring *r, u64 head, const struct kp_start *start, u64 skip)
 {
-	struct kp_cpu *c = kp_this_cpu();
-	u64 *record, i, n;
+	u64 n = kp_ask(HC_STACK, start->ip, start->sp, start->bp, skip);
+	u64 *record = kp_ring_place(r, 16 + 8 * n), i;
+	const u64 *stack = (const u64 *)kp_this_cpu()->stack;
 
-	c->mail[0] = start->ip;
-	c->mail[1] = start->sp;
-	c->mail[2] = start->bp;
-	c->mail[3] = skip;
-	kp_hypercall(HC_STACK);
-	n = c->mail_ret;
-	record = kp_ring_place(r, 16 + 8 * n);
 	if (!record)
 		return;
 	record[0] = (head & ~0xffffUL) | TRACE_STACK;
 	record[1] = n;
 	for (i = 0; i < n; i++)
-		record[2 + i] = ((u64 *)c->stack)[i];
+		record[2 + i] = stack[i];
 }
 
 static void trigger(struct kp_file *f, struct kp_trigger *t, const u8 *record,
 		    const struct kp_start *start)
 {
-	struct kp_cpu *c = kp_this_cpu();
-	struct kp_ring *r;
+	u64 stack = kp_ask(HC_TRIGGER, t->id);
+	struct kp_ring *r = (struct kp_ring *)((struct kp_array *)f->array)->ring[kp_gs32(gs_cpu)];
 
-	c->mail[0] = t->id;
-	kp_hypercall(HC_TRIGGER);
-	r = (struct kp_ring *)((struct kp_array *)f->array)->ring[kp_gs32(gs_cpu)];
-	if (c->mail_ret && r->on)
+	if (stack && r->on)
 		trace_stack(r, *(const u64 *)record, start, 0);
 }
 
 /*
- * Obey the triggers of the wanted kind; whether there are some of the other kind.
- * Kernel: event_triggers_call()
+ * Obey the triggers of the wanted kind; return true if there are some of the other kind. Kernel:
+ * event_triggers_call()
  */
 static int call_triggers(struct kp_file *f, const u8 *record, u64 post,
 			 const struct kp_start *start)
@@ -98,8 +89,8 @@ static int call_triggers(struct kp_file *f, const u8 *record, u64 post,
 }
 
 /*
- * What one array does with a record; triggers that look at no record have been obeyed.
- * Kernel: trace_event_buffer_commit()
+ * Write a record into one array; triggers that look at no record have been obeyed. Kernel:
+ * trace_event_buffer_commit()
  */
 static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct kp_start *start,
 			const struct kp_start *here)
@@ -113,7 +104,6 @@ static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct k
 	u64 on = !(f->flags & FILE_TRIGGER_COND) || f->filter || r->on;
 	int post = 0;
 	u32 *p;
-	u64 i;
 
 	if (f->flags & FILE_TRIGGER_COND)
 		post = call_triggers(f, (u8 *)record, 0, here);
@@ -122,8 +112,7 @@ static void commit_file(struct kp_file *f, u32 *record, u64 size, const struct k
 	    !((a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, record[1]))) {
 		p = kp_ring_place(r, size);
 		if (p) {
-			for (i = 0; i < (size + 3) / 4; i++)
-				p[i] = record[i];
+			kp_copy_record(p, record, size);
 			kp_save_cmdline(kp_current(), record[1]);
 			if (a->flags & ARRAY_STACKTRACE)
 				trace_stack(r, *(u64 *)record, start, 0);
@@ -142,7 +131,7 @@ static void record_file(struct kp_file *f, u32 *record, u64 size, const struct k
 }
 
 /*
- * A record made aside, head and all, for every array that wants it. A stack trace that
+ * Write a record made aside, head and all, into every array that wants it. A stack trace that
  * belongs to the record begins at start, one that a trigger makes here.
  */
 void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_start *start,
@@ -155,15 +144,15 @@ void kp_record_files(struct kp_event *e, u64 *record, u64 size, const struct kp_
 }
 
 /*
- * A trace point of the kernel has filled in the fields of a record of size bytes, its head
- * left out. sp, ip and bp are the caller's. Kernel: trace_event_buffer_commit()
+ * Write a record of size bytes whose fields, but not its head, a trace point of the kernel has
+ * filled in. sp, ip and bp are the caller's. Kernel: trace_event_buffer_commit()
  */
 void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, u64 bp)
 {
 	struct kp_start start = { ip, sp, bp };
 	struct kp_cpu *c = kp_this_cpu();
-	u64 task = kp_current(), i, *p = record;
-	u32 pid = *(u32 *)(task + kp_const32(task_pid));
+	u64 task = kp_current(), *p;
+	u32 pid = kp_pid(task);
 	u32 pc = kp_preempt_count() + 1 + !!(e->flags & EVENT_SYSCALL);
 
 	record[0] = ENTRY_HEAD(e->type, kp_context(pc, eflags()), pid);
@@ -177,24 +166,22 @@ void kp_trace_commit(struct kp_event *e, u64 *record, u64 size, u64 sp, u64 ip, 
 	p = kp_ring_place((struct kp_ring *)c->ring, size);
 	if (!p)
 		return;
-	for (i = 0; i < (size + 3) / 4; i++)
-		((u32 *)p)[i] = ((u32 *)record)[i];
+	kp_copy_record((u32 *)p, (u32 *)record, size);
 	kp_save_cmdline(task, pid);
 }
 
 /* ---- events whose records the kernel makes for one array, at its will */
 
 /*
- * The kernel asks whether it shall make a record of size bytes: 1 if so, 0 if none is wanted,
- * -EINVAL if there is no place for it. If there is a filter, or a trigger that looks at the
- * record, it is made aside.
- * Kernel: __synth_event_trace_init(), __synth_event_trace_start()
+ * Tell the kernel if it shall make a record of size bytes: 1 if so, 0 if none is wanted, -EINVAL
+ * if there is no place for it. If there is a filter, or a trigger that looks at the record, it is
+ * made aside. Kernel: __synth_event_trace_init(), __synth_event_trace_start()
  */
 long kp_file_begin(struct kp_file *f, u64 size)
 {
 	static const struct kp_start nowhere;
 	struct kp_array *a = (struct kp_array *)f->array;
-	u32 pid = *(u32 *)(kp_current() + kp_const32(task_pid));
+	u32 pid = kp_pid(kp_current());
 	int ignored = (a->pids | a->no_pids) && pid_ignored(a->pids, a->no_pids, pid);
 	int aside = f->flags & FILE_TRIGGER_COND || f->filter;
 
@@ -213,13 +200,13 @@ long kp_file_begin(struct kp_file *f, u64 size)
 }
 
 /*
- * The kernel has filled in the fields of that record and the type in its head. It has disabled
- * preemption once more than its caller knows.
+ * Write that record, whose fields and type the kernel has filled in. It has disabled preemption
+ * once more than its caller knows.
  */
 void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u64 bp)
 {
 	struct kp_start start = { ip, sp, bp };
-	u32 pid = *(u32 *)(kp_current() + kp_const32(task_pid));
+	u32 pid = kp_pid(kp_current());
 
 	record[0] = ENTRY_HEAD(record[0], kp_context(kp_preempt_count(), eflags()), pid);
 	commit_file(f, (u32 *)record, size, &start, &start);
@@ -227,19 +214,15 @@ void kp_file_commit(struct kp_file *f, u64 *record, u64 size, u64 sp, u64 ip, u6
 
 /* ---- tasks that come and go */
 
-/* self: who has made the task; 0: it is gone. Kernel: trace_filter_add_remove_task() */
+/* Follow a fork to task, or, if self is 0, its end. Kernel: trace_filter_add_remove_task() */
 void kp_follow_fork(u64 self, u64 task)
 {
-	struct kp_cpu *c = kp_this_cpu();
-
-	c->mail[0] = self;
-	c->mail[1] = task;
-	kp_hypercall(HC_FOLLOW_FORK);
+	kp_ask(HC_FOLLOW_FORK, self, task);
 }
 
 /* ---- functions */
 
-/* How often a function was called, in a table of the size of a kp_hash's keys. */
+/* Counts of the calls of functions, in a table of the size of a kp_hash's keys. */
 struct kp_fn_table {
 	u64 mask;
 	struct { u64 ip, hits; } fn[];
@@ -256,29 +239,25 @@ static void profile(struct kp_fn_table *t, u64 ip)
 		}
 }
 
-/* A function with commands begins at ip. Kernel: function_trace_probe_call() */
+/* Obey the commands of the function that begins at ip. Kernel: function_trace_probe_call() */
 static __attribute__((noinline)) void function_probe(struct kp_array *a, u64 ip, u32 pid)
 {
-	struct kp_cpu *c = kp_this_cpu();
-	struct kp_ring *r;
+	u64 stack = kp_ask(HC_FN_PROBE, ip, (u64)a);
+	struct kp_ring *r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
 	struct kp_start here;
 
-	c->mail[0] = ip;
-	c->mail[1] = (u64)a;
-	kp_hypercall(HC_FN_PROBE);
-	r = (struct kp_ring *)a->ring[kp_gs32(gs_cpu)];
-	if (!c->mail_ret || !r->on)
+	if (!stack || !r->on)
 		return;
 	KP_HERE(here);
 	kp_save_cmdline(kp_current(), pid);
 	trace_stack(r, ENTRY_HEAD(0, kp_context(kp_preempt_count() + 1, eflags()), pid), &here, 2);
 }
 
-/* A function begins at ip. Kernel: function_trace_call() */
+/* Trace the function that begins at ip. Kernel: function_trace_call() */
 void kp_function_trace(u64 ip, u64 parent)
 {
 	u64 task = kp_current(), cpu = kp_gs32(gs_cpu);
-	u32 pid = *(u32 *)(task + kp_const32(task_pid));
+	u32 pid = kp_pid(task);
 	struct kp_array *a;
 	u64 *p;
 
@@ -310,7 +289,7 @@ void kp_function_trace(u64 ip, u64 parent)
 	}
 }
 
-/* The same where a probe stands on the function too. Stack traces show its name, as on Linux. */
+/* Trace a function on which a probe stands, too. Stack traces show this name, as on Linux. */
 void arch_ftrace_ops_list_func(u64 ip, u64 parent)
 {
 	kp_preempt_add(1);

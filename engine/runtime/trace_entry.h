@@ -38,6 +38,18 @@ static inline void kp_save_cmdline(u64 task, u32 pid)
 	l->comm[1] = comm[1];
 }
 
+static inline u32 kp_pid(u64 task)
+{
+	return *(u32 *)(task + kp_const32(task_pid));
+}
+
+/* Copy a record of size bytes, word by word. */
+static inline void kp_copy_record(u32 *to, const u32 *from, u64 size)
+{
+	for (u64 i = 0; i < (size + 3) / 4; i++)
+		to[i] = from[i];
+}
+
 static inline u32 kp_preempt_count(void)
 {
 	return kp_gs32(gs_preempt);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse errors: their texts, the log that keeps the last eight, and raising them."""
+"""Parse errors: their texts, the log that keeps the last eight, and raising them.
+
+All functions are for control context.
+"""
 
 from __future__ import annotations
 
@@ -70,10 +73,7 @@ class Err(enum.Enum):
 
 
 class SynthErr(enum.Enum):
-    """The errors of a synthetic event's definition.
-
-    Kernel: ERRORS in trace_events_synth.c
-    """
+    """Errors of a synthetic event's definition.  Kernel: trace_events_synth.c"""
 
     BAD_NAME = "Illegal name"
     INVALID_CMD = "Command must be of the form: <name> field[;field] ..."
@@ -115,7 +115,7 @@ class ErrorLog:
         self._entries: deque[ErrorEntry] = deque(maxlen=TRACING_LOG_ERRS_MAX)
 
     def record(self, loc: str, text: str, command: str, pos: int) -> None:
-        """Context: control.  Kernel: tracing_log_err()."""
+        """Kernel: tracing_log_err()."""
         entry = ErrorEntry(self._clock(), loc, text, command, pos & 0xFFFF)
         self._entries.append(entry)
 
@@ -138,7 +138,7 @@ class TraceProbeLog:
     def err(self, code: Err, offset: int) -> None:
         """Record an entry, its caret offset characters behind the start of word index.
 
-        Context: control.  Kernel: __trace_probe_log_err().
+        Kernel: __trace_probe_log_err().
         """
         command = " ".join(self._argv)
         if self.index >= len(self._argv):
@@ -150,6 +150,6 @@ class TraceProbeLog:
     def fail(
         self, code: Err, offset: int, number: int = errno.EINVAL, why: str = ""
     ) -> NoReturn:
-        """Record the entry, then raise KernelError(number).  Context: control."""
+        """Record the entry, then raise KernelError(number)."""
         self.err(code, offset)
         raise KernelError(number, why or code.value)

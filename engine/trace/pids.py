@@ -24,7 +24,7 @@ PID_BUF_SIZE = 127
 
 
 def place(key: int) -> int:
-    """The hash of a key, which says where it is put: KP_HASH() of runtime.h."""
+    """Return the hash of a key, which says where it is put: KP_HASH() of runtime.h."""
     return (key * abi.KP_HASH_MULTIPLIER & MASK64) >> 32
 
 
@@ -41,10 +41,7 @@ def places(keys: Collection[int]) -> list[int]:
 
 
 class GuestTable:
-    """A table in guest memory that guest code looks numbers up in.
-
-    Context: control.
-    """
+    """A table of numbers that guest code looks up.  Context: control."""
 
     def __init__(self, runtime: Runtime, data: bytes) -> None:
         """data: the mask for the index of a place, and then what is at each place."""
@@ -115,11 +112,9 @@ class PidSet:
         return "".join(f"{pid}\n" for pid in sorted(self.pids))
 
     def write(self, data: bytes) -> int:
-        """Add the pids of one write and return the bytes consumed; EINVAL, EPERM.
-
-        Kernel: trace_pid_write()
-        """
-        done = _plain_end(data)
+        """Add pids; return bytes consumed; EINVAL, EPERM.  Kernel: trace_pid_write()"""
+        plain = _PLAIN.match(data)
+        done = plain.end() if plain else 0
         pids = set(map(int, data[:done].split()))
         while done < len(data):
             word, done = trace_get_user(data, PID_BUF_SIZE, done)
@@ -173,12 +168,6 @@ class PidSet:
     def addr(self) -> int:
         """The address of the guest's copy, 0 if there is no list."""
         return self._guest.addr if self._guest else 0
-
-
-def _plain_end(data: bytes) -> int:
-    """Return where the plain numbers at the head of data end."""
-    plain = _PLAIN.match(data)
-    return plain.end() if plain else 0
 
 
 def _pid(word: str) -> int:

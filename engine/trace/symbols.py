@@ -11,10 +11,7 @@ MAX_ERRNO = 4095
 
 
 def pointer_id(addr: int) -> str:
-    """Return what %p prints: a hash that does not give the address away.
-
-    Kernel: ptr_to_id()
-    """
+    """Return what %p prints: a hash that hides the address.  Kernel: ptr_to_id()"""
     if addr == 0 or addr > MASK64 - MAX_ERRNO:
         return f"{addr:016x}"
     value = (addr ^ PTR_KEY) & MASK64
@@ -24,7 +21,7 @@ def pointer_id(addr: int) -> str:
 
 
 def ip_sym(symbols: Kallsyms, addr: int, offset: bool, trampoline: int = 0) -> str:
-    """The text of an address in a record.  Kernel: seq_print_ip_sym()"""
+    """Return the text of an address in a record.  Kernel: seq_print_ip_sym()"""
     if not addr:
         return "0"
     if addr == trampoline:

@@ -68,7 +68,7 @@ class Options:
                 self.set(option.name, other[option.name])
 
     def text(self, tracer: str) -> str:
-        """The text of trace_options while that tracer is the current one.
+        """Return the text of trace_options while that tracer is the current one.
 
         Kernel: tracing_trace_options_show()
         """

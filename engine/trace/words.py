@@ -29,12 +29,12 @@ def is_good_name(name: str) -> bool:
 
 
 def is_good_system_name(name: str) -> bool:
-    """True if a group may have it, hyphens too.  Kernel: is_good_system_name()."""
+    """Return True for a group's name, hyphens too.  Kernel: is_good_system_name()."""
     return _SYSTEM_NAME.fullmatch(name) is not None
 
 
 def trace_get_user(data: bytes, room: int, start: int = 0) -> tuple[str, int]:
-    """(first word from start on, place behind it and its blank); EINVAL: too long.
+    """Return (first word from start on, place behind it and its blank); EINVAL.
 
     It takes no longer than the word is.  Kernel: trace_get_user().
     """

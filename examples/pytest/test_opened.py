@@ -21,7 +21,7 @@ def test_a_definition(kpfs):
 
 
 def test_a_refusal(kpfs):
-    """What implements kprobes cannot be probed: the errno is the kernel's."""
+    """Functions that implement kprobes cannot be probed: the kernel answers EINVAL."""
     with pytest.raises(OSError, match="do_int3") as refused:
         kpfs.write("tracing/kprobe_events", "p do_int3")
     assert refused.value.errno == errno.EINVAL

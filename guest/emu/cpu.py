@@ -374,7 +374,7 @@ class Cpu:
         ids, refs, count = self._all
 
         def read_regs() -> tuple[int, ...]:
-            """All 21 words of struct pt_regs; orig_ax reads -1."""
+            """Return all 21 words of struct pt_regs; orig_ax reads -1."""
             read_batch(uc, ids, refs, count)
             return unpack(regs)
 
@@ -424,10 +424,7 @@ class Cpu:
         self._write(_CR2, addr)
 
     def interrupt(self, entry: int) -> bool:
-        """Enter a handler as an interrupt does; return False if IF is clear.
-
-        Context: control.
-        """
+        """Interrupt the CPU; return False if IF is clear.  Context: control."""
         memory, window, word = self._memory, self._window, self._word
         self._py.uc_reg_read(self._uc, self._flags_id, self._word_ref)
         flags = word.value

@@ -18,7 +18,7 @@ from kpfs.base.errors import MemoryFault
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import Traps
-from kpfs.guest.emu.watch import Watch
+from kpfs.guest.emu.watch import DataWatch
 
 NR_DEBUGREG = 4
 _LENGTHS = (1, 2, 8, 4)  # bytes, by the length field of dr7
@@ -56,7 +56,7 @@ class DebugRegisters:
         size = abi.KpfsPcpu.SIZE
         self._pcpus = [memory.translate(addr, size) for addr in pcpus]
         self._watched: list[list[Watched]] = [[] for _ in pcpus]
-        self._watch = Watch(
+        self._watch = DataWatch(
             cpu,
             memory,
             traps.handle,

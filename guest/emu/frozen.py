@@ -7,19 +7,15 @@ changed since are written again.  Context: control.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kpfs.base import pagemap
 from kpfs.guest.emu.cpu import Cpu, CpuState
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 
 PIECE = 4 * PAGE_SIZE  # what is compared at once
 MAX_DROPPED = 256  # pages; of more of them all translated code is dropped at once
-_ENTRY = 8  # bytes of /proc/self/pagemap for a page
-# the last byte of an entry for a page that is there, or swapped out
-_THERE = re.compile(rb"[\x40-\xff]+")
 
 Run = tuple[int, int]  # where pages in one piece begin and end in physical memory
 
@@ -62,20 +58,14 @@ def thaw(frozen: Frozen, memory: Memory, cpu: Cpu) -> None:
 def _populated(memory: Memory, ranges: Iterable[Run]) -> Iterator[Run]:
     """Return the pages of ranges that have memory; all where Linux does not tell."""
     base = memory.host_address()
-    try:
-        fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        yield from ranges
-        return
-    try:
-        for start, end in ranges:
-            first = (base + start) // PAGE_SIZE
-            size = (end - start) // PAGE_SIZE * _ENTRY
-            found = os.pread(fd, size, first * _ENTRY)
-            for run in _THERE.finditer(found[_ENTRY - 1 :: _ENTRY]):
-                yield start + run.start() * PAGE_SIZE, start + run.end() * PAGE_SIZE
-    finally:
-        os.close(fd)
+    for start, end in ranges:
+        try:
+            for first, behind in pagemap.runs(
+                base + start, end - start, pagemap.POPULATED
+            ):
+                yield start + first * PAGE_SIZE, start + behind * PAGE_SIZE
+        except OSError:
+            yield start, end
 
 
 def _cut(run: Run) -> Iterator[Run]:

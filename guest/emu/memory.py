@@ -199,9 +199,9 @@ class Memory(machine.Memory):
 
     # ---- all of it (control)
     def used_ranges(self) -> list[tuple[int, int]]:
-        """Where physical memory is that something may have been written to, in order.
+        """Return the ranges of RAM that may have been written to, in order.
 
-        Not the addresses for rings that are in no ring.
+        Without the addresses for rings that are in no ring.
         """
         rings = [*self.near.blocks(), *self.far.blocks()]
         return [(0, self.size), *sorted(rings)]
@@ -317,10 +317,7 @@ class PageArea:
         self._set(addr, pages, flags | PTE_PRESENT | PTE_USED)
 
     def free(self, addr: int) -> None:
-        """Give back what alloc() gave; the caller flushes translations.
-
-        Context: control.
-        """
+        """Free what alloc() gave; the caller flushes.  Context: control."""
         pages = self._sizes.pop(addr)
         self._set(addr, pages, 0)
         self._memory.forget(self._memory.area_phys(addr), pages * PAGE_SIZE)
@@ -334,10 +331,7 @@ class PageArea:
 
 
 class RingArea:
-    """Allocator of whole pages for rings, in large pages that are mapped when needed.
-
-    Context: control.
-    """
+    """Allocates pages for rings, mapped in large ones if needed.  Context: control."""
 
     def __init__(
         self, memory: Memory, base: int, phys: int, size: int, *, apart: bool = False
@@ -416,7 +410,7 @@ class RingArea:
         return addr in self._sizes
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Where each block begins and ends in physical memory."""
+        """Yield begin and end of each block in physical memory."""
         for addr, size in self._sizes.items():
             yield self.phys(addr), self.phys(addr) + size
 
@@ -424,7 +418,7 @@ class RingArea:
 def _give_back(
     free: list[tuple[int, int]], first: int, pages: int
 ) -> list[tuple[int, int]]:
-    """The free runs with one more, those that touch one another joined."""
+    """Return the free runs with one more, those that touch one another joined."""
     i = bisect_right(free, (first, pages))
     before, behind = free[:i], free[i:]
     if before and sum(before[-1]) == first:
@@ -456,7 +450,7 @@ def _map(size: int) -> mmap.mmap:
 
 
 def _available() -> int:
-    """Bytes of memory that the host has left.  Kernel: si_mem_available()"""
+    """Return the bytes of memory that the host has left.  Kernel: si_mem_available()"""
     try:
         with open("/proc/meminfo", "rb") as file:
             text = file.read()

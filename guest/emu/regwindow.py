@@ -30,7 +30,7 @@ _POINTER = struct.Struct("<Q")
 def find_window(
     engine: int, write: Callable[[Sequence[int]], None]
 ) -> memoryview | None:
-    """The registers as 64-bit words; ``write`` sets all of them by the library.
+    """Return the registers as 64-bit words; ``write`` sets all of them by the library.
 
     Memory is read through /proc, where a wrong address is an error and no crash.
     """

@@ -62,10 +62,7 @@ class GuestPanicError(KernelError):
 
 
 class Traps:
-    """The trap table, kpfs.engine.machine.Traps.
-
-    Everything but the setting of handlers runs in hit context.
-    """
+    """The trap table, engine.machine.Traps.  Context: hit, but for setting handlers."""
 
     def __init__(
         self, cpu: Cpu, memory: Memory, address_of: Callable[[str], int | None]
@@ -107,17 +104,11 @@ class Traps:
         self._fault(X86_TRAP_PF, 0, 0, _X86_PF_INSTR)
 
     def lockup(self, seconds: int) -> None:
-        """Tell the guest by an NMI that it has not come to rest for so long.
-
-        Context: control.
-        """
+        """Tell the guest by an NMI that it does not rest.  Context: control."""
         self._deliver(X86_TRAP_NMI, self._cpu.read_reg(REG_IP), seconds)
 
     def no_room(self, sp: int) -> None:
-        """Tell the guest that its stack has no room for the frame of an interrupt.
-
-        Context: control.
-        """
+        """Tell the guest that an interrupt found no stack.  Context: control."""
         cpu = self._cpu
         cpu.set_fault_address(sp)
         entry, top = self._double_fault("interrupt", cpu.read_reg(REG_IP))
@@ -142,10 +133,7 @@ class Traps:
         return entry, end - len(frame)
 
     def debug_exception(self, stack: int) -> None:
-        """Raise #DB: the cause is in dr6.
-
-        stack: top of the one that it is handled on.
-        """
+        """Raise #DB, its cause in dr6, on the stack with this top."""
         self._deliver(X86_TRAP_DB, self._cpu.read_reg(REG_IP), 0, stack)
 
     def _fault(self, vector: int, ip: int, address: int, error_code: int) -> None:

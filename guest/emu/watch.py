@@ -28,7 +28,7 @@ class _Access(NamedTuple):
     before: bytes  # what was there, of a write
 
 
-class Watch:
+class DataWatch:
     """Calls ``touched`` for accesses, and ``done`` with what it returned, in one.
 
     ``touched`` gets whether it is a write, the physical address and the size, and
@@ -60,10 +60,7 @@ class Watch:
         cpu.accessed = self._accessed
 
     def set(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Look at accesses that begin in physical ranges (first, last).
-
-        Context: control.
-        """
+        """Watch physical ranges (first, last) for accesses.  Context: control."""
         ranges = list(ranges)
         self._cpu.trap = self._trap if ranges else self._handle
         self._cpu.go_on = self._go_on if ranges else lambda: False

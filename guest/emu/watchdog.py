@@ -95,7 +95,7 @@ def _seconds(value: float) -> tuple[int, int]:
 
 
 def _library() -> ctypes.CDLL | None:
-    """The library that has timer_create(): libc, or librt beside an old libc."""
+    """Return the library that has timer_create(): libc, or librt beside an old libc."""
     library = ctypes.CDLL(None)
     if hasattr(library, "timer_create"):
         return library

@@ -141,12 +141,10 @@ class ElfFile:
         if table is None:
             return {}
         names = self.contents(self.sections[table.link]).decode("latin-1")
-        end = names.index
+        end, rows = names.index, SYM.iter_unpack(self.contents(table))
         return {
             names[name : end("\0", name)]: value
-            for name, info, _other, shndx, value, _size in SYM.iter_unpack(
-                self.contents(table)
-            )
+            for name, info, _other, shndx, value, _size in rows
             if shndx and info >> 4 == STB_GLOBAL
         }
 
@@ -155,36 +153,25 @@ class ElfFile:
         table = self._symbol_table()
         if table is None:
             return []
-        strings = self.contents(self.sections[table.link])
-        find = strings.index
+        names = self.contents(self.sections[table.link]).decode("latin-1")
+        end, rows = names.index, SYM.iter_unpack(self.contents(table))
         return [
-            ElfSymbol(
-                strings[name : find(b"\0", name)].decode("latin-1"),
-                value,
-                size,
-                info >> 4,
-                info & 15,
-                shndx,
-            )
-            for name, info, _other, shndx, value, size in SYM.iter_unpack(
-                self.contents(table)
-            )
+            ElfSymbol(names[at : end("\0", at)], value, size, info >> 4, info & 15, n)
+            for at, info, _other, n, value, size in rows
         ]
 
 
 def relocate(
-    elf: ElfFile,
-    places: Mapping[int, int],
-    images: Mapping[int, bytearray],
-    resolve: Callable[[str], int | None],
-) -> dict[str, int]:
+    elf: ElfFile, places: Mapping[int, int], resolve: Callable[[str], int | None]
+) -> tuple[dict[int, bytearray], dict[str, int]]:
     """Link a relocatable file whose sections were given addresses.
 
-    ``places`` maps a section's index to its address, ``images`` to its bytes, which
-    are changed; ``resolve`` finds what the file does not define itself (0 for a missing
-    weak symbol).  Returns the addresses of the file's own named symbols.
+    ``places`` maps a section's index to its address; ``resolve`` finds what the file
+    does not define itself (0 for a missing weak symbol).  Returns the linked bytes of
+    each section by its index, and the addresses of the file's own named symbols.
     ENOENT: a symbol is nowhere; ENOEXEC: a relocation is unknown or does not fit.
     """
+    images = {i: bytearray(elf.contents(elf.sections[i])) for i in places}
     symbols = elf.symbols()
     values: list[int | None] = []
     own: dict[str, int] = {}
@@ -196,7 +183,7 @@ def relocate(
     for section in elf.sections:
         if section.type == SHT_RELA and section.info in images:
             _apply(elf, section, places, images[section.info], symbols, values)
-    return own
+    return images, own
 
 
 def _symbol_value(

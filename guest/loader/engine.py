@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the engine owns in the guest: its own pages, and the image of its code.
-
-Context: control.
-"""
+"""The engine's own pages in the guest, and its code.  Context: control."""
 
 from __future__ import annotations
 

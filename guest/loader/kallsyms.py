@@ -83,7 +83,7 @@ def kernel_symbols(image: elf.ElfFile, everything: bool = True) -> list[Symbol]:
 def with_sizes(
     rows: list[tuple[int, str, str]], end_of: Callable[[int], int], module: str = ""
 ) -> list[Symbol]:
-    """The symbols of (address, name, type), each as long as it is to the next address.
+    """Return symbols of (address, name, type), each as long as up to the next address.
 
     end_of: where the part of the image ends that an address is in.
     """
@@ -117,10 +117,7 @@ class SymbolTable:
         return names
 
     def at(self, addr: int) -> Symbol | None:
-        """Return the symbol that covers addr, the first one of aliases.
-
-        Kernel: get_symbol_pos().
-        """
+        """Return the first symbol that covers addr.  Kernel: get_symbol_pos()."""
         start, end, last = self._last  # most come again: a probe is looked up often
         if start <= addr < end:
             return last
@@ -154,10 +151,7 @@ class Kallsyms(machine.Kallsyms):
         return SymbolTable(kernel_symbols(self._image, self.everything))
 
     def set_module(self, name: str, symbols: Sequence[Symbol]) -> None:
-        """Set a module's symbols by address, sizes known; a new module goes first.
-
-        Context: control.
-        """
+        """Set a module's symbols, with sizes; a new one is first.  Context: control."""
         self.generation += 1
         if name in self._modules:
             self._modules[name] = SymbolTable(symbols)

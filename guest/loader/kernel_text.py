@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Properties of the text of the kernel and its modules together.
-
-Context: control.
-"""
+"""Properties of the kernel's and its modules' text.  Context: control."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from kpfs.base.ktypes import BlacklistEntry, KAddr
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.modules import Module, Modules
-from kpfs.guest.loader.sections import Tables
+from kpfs.guest.loader.sections import SectionTables
 
-_NOTHING = Tables()
+_NOTHING = SectionTables()
 
 
 class KernelText:
@@ -44,18 +41,13 @@ class KernelText:
         self._text = text
 
     @cached_property
-    def kernel(self) -> Tables:
-        """The kernel's own."""
-        tables, image = Tables(), self._image
-
-        def base(name: str) -> int | None:
-            section = image.section(name)
-            return section.addr if section else None
-
-        tables.add(image, base)
+    def kernel(self) -> SectionTables:
+        """The kernel's own tables, without those of modules."""
+        tables, image = SectionTables(), self._image
+        tables.add(image, lambda name: at.addr if (at := image.section(name)) else None)
         return tables
 
-    def _tables(self, addr: int) -> Tables:
+    def _tables(self, addr: int) -> SectionTables:
         """Return the tables of the image that addr is in."""
         if addr in self._text:
             return self.kernel
@@ -106,7 +98,7 @@ class KernelText:
 
 
 def _text_ends(module: Module) -> dict[str, int]:
-    """Where a module's text lies that no probe may be in, by marker symbols."""
+    """Return begin and end of a module's blacklisted sections, by symbol."""
     ends: dict[str, int] = {}
     for name in ("kprobes", "noinstr"):
         place, raw = module.section(f".{name}.text")

@@ -19,7 +19,7 @@ PERCPU_SECTION = ".data..percpu"
 _NOT_LOADED = (".modinfo", "__versions", ".note", ".comment", ".discard")
 
 
-class Part:
+class ModulePages:
     """Pages that come and go together.  Kernel: struct module_layout"""
 
     __slots__ = ("base", "size", "text_size")
@@ -28,12 +28,12 @@ class Part:
         self.base = self.size = self.text_size = 0
 
 
-class Layout:
+class ModulePlaces:
     """The places of a module's core and init part, each with its text first."""
 
     def __init__(self) -> None:
-        self.core = Part()
-        self.init = Part()
+        self.core = ModulePages()
+        self.init = ModulePages()
         self.places: dict[int, int] = {}  # section index to address
         self.symtab = 0  # room for the guest's table of the symbols
         self.percpu = 0  # where its per-CPU variables are, 0: it has none
@@ -50,16 +50,12 @@ class Layout:
     def in_init(self, addr: int) -> bool:
         return 0 <= addr - self.init.base < self.init.text_size
 
-    def forget_init(self) -> None:
-        """Forget the init part, whose pages the caller gives back."""
-        self.init = Part()
-
     def free(self, memory: Memory) -> None:
         """Give all pages back, for a module that has not run."""
         for part in (self.core, self.init):
             if part.size:
                 memory.area.free(part.base)
-        self.core, self.init = Part(), Part()
+        self.core, self.init = ModulePages(), ModulePages()
 
     def symbols(
         self, image: elf.ElfFile, module: str, exported: Mapping[str, object]
@@ -100,11 +96,8 @@ def _letter(sym: elf.ElfSymbol, section: elf.Section) -> str:
     return "d" if section.flags & elf.SHF_WRITE else "r"
 
 
-def place_module(memory: Memory, image: elf.ElfFile, layout: Layout) -> None:
-    """Give every section that is loaded an address; ENOMEM.
-
-    Kernel: layout_sections(), move_module()
-    """
+def place_module(memory: Memory, image: elf.ElfFile, layout: ModulePlaces) -> None:
+    """Lay out the sections to load; ENOMEM.  Kernel: move_module()"""
     names = [s.name for s in image.symbols() if s.name and 0 < s.shndx < 0xFF00]
     tail = sum(len(n) + 1 for n in names) + 24 * len(names)
     for part, init in ((layout.core, False), (layout.init, True)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether a file is a module of this kernel: the checks made before anything is placed.
+"""Checks that a file is a module of this kernel, before anything of it is placed.
 
 Each refusal says in the kernel log what Linux says there.
 """
@@ -16,7 +16,8 @@ from kpfs.guest.loader.modtables import damage
 KERN_ERR = 3
 KERN_WARNING = 4
 THIS_MODULE = ".gnu.linkonce.this_module"
-_GPL_LICENSES = (
+# Kernel: license_is_gpl_compatible()
+GPL_LICENSES = (
     "GPL",
     "GPL v2",
     "GPL and additional rights",
@@ -64,20 +65,13 @@ class ModuleFile(elf.ElfFile):
         return info
 
 
-def license_is_gpl_compatible(text: str) -> bool:
-    return text in _GPL_LICENSES
-
-
 def _refuse(say: Say, text: str, level: int = KERN_ERR) -> KernelError:
     say(level, text)
     return KernelError(errno.ENOEXEC, text)
 
 
 def elf_validity_check(data: bytes, say: Say) -> None:
-    """Check that headers and sections make sense; else ENOEXEC.
-
-    Kernel: elf_validity_check()
-    """
+    """Check headers and sections; ENOEXEC.  Kernel: elf_validity_check()"""
     if len(data) < elf.EHDR.size:
         raise _refuse(say, f"Invalid ELF header len {len(data)}")
     head = elf.EHDR.unpack_from(data)
@@ -99,13 +93,6 @@ def elf_validity_check(data: bytes, say: Say) -> None:
             f"({shstrndx}) >= e_shnum ({shnum})",
         )
     rows = [elf.SHDR.unpack_from(data, shoff + i * elf.SHDR.size) for i in range(shnum)]
-    _check_names(data, rows, shstrndx, say)
-    _check_sections(data, rows, shstrndx, say)
-
-
-def _check_names(
-    data: bytes, rows: list[tuple[int, ...]], shstrndx: int, say: Say
-) -> None:
     kind, offset, size = rows[shstrndx][1], rows[shstrndx][4], rows[shstrndx][5]
     if offset + size > len(data):
         raise _refuse(say, f"Invalid ELF section hdr(type {kind})")
@@ -115,6 +102,7 @@ def _check_names(
         raise _refuse(
             say, "ELF Spec violation: section name table isn't null terminated"
         )
+    _check_sections(data, rows, shstrndx, say)
 
 
 def _check_sections(

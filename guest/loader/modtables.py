@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether the tables of a module make sense: symbols, names, relocations, lists.
+"""Checks the tables of a module: symbols, names, relocations, lists.
 
 Linux believes them, and a damaged module may break it.  Here they are looked at before
 anything is placed, so that such a file is refused like one with damaged headers.
@@ -34,10 +34,7 @@ _ROWS = {  # bytes of a row of the lists that a module brings with it
 
 
 def damage(image: elf.ElfFile) -> str:
-    """What is wrong with the tables of a module whose headers are right; "" if nothing.
-
-    Context: control.
-    """
+    """Return what is wrong with a module's tables, "" if nothing is."""
     return next((what for check in _CHECKS for what in check(image)), "")
 
 

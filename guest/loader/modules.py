@@ -21,19 +21,24 @@ from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
-from kpfs.guest.loader.layout import PERCPU_SECTION, Layout, Part, place_module
+from kpfs.guest.loader.layout import (
+    PERCPU_SECTION,
+    ModulePages,
+    ModulePlaces,
+    place_module,
+)
 from kpfs.guest.loader.modelf import (
+    GPL_LICENSES,
     KERN_ERR,
     KERN_WARNING,
     THIS_MODULE,
     ModuleFile,
     Say,
-    license_is_gpl_compatible,
     open_module,
 )
 from kpfs.guest.loader.modtables import EXPORT
 from kpfs.guest.loader.percpu import ModulePerCpu
-from kpfs.guest.loader.sections import Tables
+from kpfs.guest.loader.sections import SectionTables
 
 CTL_MODULE = range(abi.CTL_MODULE_LOAD, abi.CTL_MODULE_FREE + 1)
 STATES = {
@@ -75,7 +80,7 @@ class Export(NamedTuple):
 class Module:
     """A module that is loaded, or being loaded or unloaded."""
 
-    def __init__(self, name: str, file: ModuleFile, layout: Layout) -> None:
+    def __init__(self, name: str, file: ModuleFile, layout: ModulePlaces) -> None:
         self.name = name
         self.file = file
         self.layout = layout
@@ -86,7 +91,7 @@ class Module:
         self.uses: list[Module] = []
         self.users: list[Module] = []  # newest first
         self.symbols: list[Symbol] = []
-        self.tables = Tables()
+        self.tables = SectionTables()
         self.eh_frame: tuple[int, bytes] | None = None  # (address, contents)
 
     def section(self, name: str) -> tuple[int, bytes]:
@@ -98,10 +103,7 @@ class Module:
 
 
 class Modules:
-    """All modules of the guest, and the text of Linux's files about them.
-
-    Context: control.
-    """
+    """The modules of the guest, and the text of Linux's files about them."""
 
     def __init__(
         self,
@@ -140,7 +142,7 @@ class Modules:
         self.taints = 0
 
     def attach(self, notify: Notifier, keep_init_names: Callable[[], bool]) -> None:
-        """Set who is told of modules, and who says whether init names are kept.
+        """Set functions: one is told of modules, one says if init names are kept.
 
         Freed init functions keep their names while functions are traced.
         """
@@ -286,7 +288,7 @@ class Modules:
         name = self._name_of(image)
         if name in self._list:
             raise KernelError(errno.EEXIST, f"{name} is loaded")
-        mod = Module(name, image, Layout())
+        mod = Module(name, image, ModulePlaces())
         self._check_modinfo(mod, image.modinfo())
         try:
             place_module(self._memory, image, mod.layout)
@@ -326,11 +328,8 @@ class Modules:
         raw = b"" if section is None else image.contents(section)
         if len(raw) != abi.Module.SIZE:
             raise KernelError(errno.ENOEXEC, "struct module of another size")
-        return (
-            raw[abi.Module.name : abi.Module.name + abi.MODULE_NAME_LEN]
-            .split(b"\0")[0]
-            .decode("latin-1")
-        )
+        name = raw[abi.Module.name : abi.Module.name + abi.MODULE_NAME_LEN]
+        return name.split(b"\0")[0].decode("latin-1")
 
     def _check_modinfo(self, mod: Module, info: dict[str, str]) -> None:
         """Kernel: the second half of check_modinfo()"""
@@ -338,7 +337,7 @@ class Modules:
             text = f"{mod.name}: loading out-of-tree module taints kernel."
             self._taint(mod, _TAINT_OOT, text)
         license_text = info.get("license", "unspecified")
-        mod.gpl = license_is_gpl_compatible(license_text)
+        mod.gpl = license_text in GPL_LICENSES
         if not mod.gpl:
             text = f"{mod.name}: module license '{license_text}' taints kernel."
             lockdep = "Disabling lock debugging due to kernel taint"
@@ -407,13 +406,9 @@ class Modules:
                 missing.append(name)
             return found
 
-        images = {
-            index: bytearray(image.contents(image.sections[index]))
-            for index in mod.layout.places
-        }
         weak = {s.name for s in image.symbols() if s.bind == elf.STB_WEAK}
         try:
-            elf.relocate(image, mod.layout.places, images, resolve)
+            image.linked, _ = elf.relocate(image, mod.layout.places, resolve)
         except KernelError as exc:
             unknown = next((n for n in missing if n not in weak), None)
             if unknown is not None:
@@ -422,7 +417,6 @@ class Modules:
                 raise KernelError(errno.ENOENT, text) from None
             self._say(KERN_ERR, f"{mod.name}: {exc.why}")
             raise
-        image.linked = images
 
     def _collect(self, mod: Module) -> None:
         """Collect exports, symbols and tables from the linked sections."""
@@ -497,7 +491,7 @@ class Modules:
     def _free_init(self, mod: Module) -> None:
         """Free the init part of a module, as its init function has returned."""
         init = mod.layout.init
-        mod.layout.forget_init()
+        mod.layout.init = ModulePages()
         self._write_layouts(mod)
         if self._keep_init_names():
             # of several at one address the first, as for the sites' own names
@@ -505,13 +499,10 @@ class Modules:
             first = {s.addr: s for s in reversed(mod.symbols) if s.addr in sites}
             freed = [first[a]._replace(type="T") for a in sorted(first)]
             self._kallsyms.set_freed(mod.name, freed)
-        # Kernel: is_core_symbol()
-        letters = None if self._kallsyms.everything else TEXT
-        mod.symbols = [
-            s
-            for s in mod.symbols
-            if mod.layout.holds(s.addr) and (letters is None or s.type in letters)
-        ]
+        left = [s for s in mod.symbols if mod.layout.holds(s.addr)]
+        if not self._kallsyms.everything:  # Kernel: is_core_symbol()
+            left = [s for s in left if s.type in TEXT]
+        mod.symbols = left
         self._kallsyms.set_module(mod.name, mod.symbols)
         self._write_symbols(mod)
         mod.tables.drop_range(init.base, init.base + init.size)
@@ -524,7 +515,7 @@ class Modules:
         self._unuse(mod)
         self._give_back([mod.layout.core, mod.layout.init], mod)
 
-    def _give_back(self, parts: list[Part], last: Module | None = None) -> None:
+    def _give_back(self, parts: list[ModulePages], last: Module | None = None) -> None:
         def free() -> None:
             for part in parts:
                 if part.size:

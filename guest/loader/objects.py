@@ -50,11 +50,7 @@ def load_object(
     blocks: list[int] = []  # addresses of the pages got for it
     try:
         _place(memory, loaded, blocks)
-        images = {
-            index: bytearray(image.contents(image.sections[index]))
-            for index in loaded.places
-        }
-        loaded.symbols = elf.relocate(image, loaded.places, images, resolve)
+        images, loaded.symbols = elf.relocate(image, loaded.places, resolve)
     except BaseException:
         for start in blocks:
             memory.area.free(start)

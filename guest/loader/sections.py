@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the sections of an image say of its text: blacklist, fentry sites, fix-ups.
+"""The tables that an image has of its text: blacklist, fentry sites, fix-ups.
 
 Context: control.  The tables are read from the file, as the guest never changes them.
 """
@@ -24,7 +24,7 @@ _BLACKLIST_RANGES = (
 )
 
 
-class Tables:
+class SectionTables:
     """The sorted tables of the kernel; modules add theirs."""
 
     def __init__(self) -> None:
@@ -100,10 +100,7 @@ class Tables:
         addr: int,
         symbol_at: Callable[[int], Symbol | None],
     ) -> int:
-        """Size of the function at addr, which is now on the list.
-
-        Kernel: kprobe_add_ksym_blacklist().
-        """
+        """List the function at addr; return its size: kprobe_add_ksym_blacklist()."""
         sym = symbol_at(addr)
         if sym is None:
             return 0

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * How long a function takes: the time is noted at its entry, with the instance of the
- * return probe, and read again when it returns.
- * Parameter: symbol.
+ * The time that a function takes: noted at its entry, with the instance of the return probe, and
+ * read again when it returns. Parameter: symbol.
  */
 #include <linux/kprobes.h>
 #include <linux/ktime.h>

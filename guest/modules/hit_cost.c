@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a hit costs: probes with handlers that do nothing, and loops to call what they
- * probe, for kpfs top and for scripts/bench.
- * Parameters: target; probes, of the letters k, j and r.
+ * The cost of a hit: probes with handlers that do nothing, and loops to call what they probe, for
+ * kpfs top and for scripts/bench. Parameters: target; probes, of the letters k, j and r.
  */
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -13,7 +12,7 @@ notrace __attribute__((__noipa__)) long cost_plain(long x)
 	return x + 1;
 }
 
-/* The same with an instruction that runs by a single step, and with an entry nop. */
+/* A function with an instruction that runs by a single step, and one with an entry nop. */
 long cost_stepped(long x);
 __asm__(".text\n"
 	".globl cost_stepped\n"

@@ -53,8 +53,7 @@ class Clock:
     def asked(self, why: int) -> None:
         """Serve a guest that wants the word brought up to date.
 
-        why: CLOCK_READ, or CLOCK_STEP for what step() is.
-        Context: hit.
+        why: CLOCK_READ, or CLOCK_STEP for what step() is. Context: hit.
         """
         if not self.quiet:
             self.now()

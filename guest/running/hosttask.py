@@ -55,7 +55,7 @@ def comm_of(raw: bytes) -> str:
 
 
 def open_comm(pid: int) -> tuple[int, str]:
-    """(open file of /proc/PID/comm or -1, name of the process)."""
+    """Return (open file of /proc/PID/comm or -1, name of the process)."""
     try:
         fd = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

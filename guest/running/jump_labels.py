@@ -56,7 +56,7 @@ class JumpLabels:
         return 0
 
     def use(self, key: int, on: bool, function: int | None = None) -> None:
-        """Count one user more, or one less, who needs a key to be on.
+        """Count one user more, or one less, that needs a key to be on.
 
         function: the only one whose calls he wants to see, of all that pass the sites.
         """
@@ -74,7 +74,7 @@ class JumpLabels:
         return key in self._users and self._users[key].total() > 0
 
     def places_on(self) -> Iterator[int]:
-        """What those see for whom use() has switched keys on: sites, or a function."""
+        """Yield the sites of the keys that are on, or the functions of their users."""
         for key, counts in self._users.items():
             for function, users in counts.items():
                 if users and function is not None:

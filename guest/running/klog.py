@@ -101,10 +101,7 @@ class KernelLog:
         return next((x for x in lines if x.startswith("Kernel panic")), "kernel panic")
 
     def printk(self, level: int, text: str) -> None:
-        """Add one record for each line, dropping the oldest where room is needed.
-
-        Kernel: vprintk_store().
-        """
+        """Add a record for each line.  Kernel: vprintk_store()."""
         for line in text.rstrip("\n").split("\n"):
             self.store(0, level, line.encode(errors="replace"))
 

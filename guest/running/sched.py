@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from time import monotonic, thread_time
 
 from kpfs.base import abi
@@ -87,9 +88,7 @@ class Patience:
         self._shares: dict[int, float] = {}  # seconds by address of the task
 
     def spend(self, seconds: float, turns: int) -> float:
-        """Add the time and turns just taken; return how many limits are used
-        up in all.
-        """
+        """Add the time and turns just taken; return the limits used up in all."""
         self.seconds += seconds
         self._turns += turns
         return max(self.seconds / self._limit, self._turns / LOCKUP_TURNS)
@@ -117,9 +116,7 @@ class Patience:
         return shares.get(task, 0.0) >= MOST * sum(shares.values())
 
     def was_killed(self, spent: float) -> None:
-        """Start over after a kill: the next task is due after a grace, with
-        new shares.
-        """
+        """Start over after a kill: the next task is due after a grace."""
         self._kill_at = spent + self._grace
         self._grace = SHORT_GRACE
         self._shares.clear()
@@ -188,12 +185,10 @@ class Sched:
         self._host_op = 0  # the pid that came to HC_HOST_OP last
         self._quiescent: list[Callable[[], None]] = []
         hypercalls = cpu.hypercalls
-        hypercalls[abi.HC_IDLE] = self._hc_idle
-        hypercalls[abi.HC_YIELD] = self._hc_yield
+        for reason in (abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API):
+            hypercalls[reason] = partial(self._end_turn, reason)
         hypercalls[abi.HC_HOST_OP] = self._hc_host_op
-        hypercalls[abi.HC_PANIC] = self._hc_panic
-        hypercalls[abi.HC_EXIT] = self._hc_exit
-        hypercalls[abi.HC_API] = self._hc_api
+        hypercalls[abi.HC_EXIT] = lambda pid: self._on_exit(pid)
         hypercalls[abi.HC_CLOCK] = clock.asked
 
     def attach(
@@ -223,30 +218,14 @@ class Sched:
     def _no_host_op(self, pid: int, _sp: int) -> None:
         raise EmulatorError(f"no handler serves the files of the mount (pid {pid})")
 
-    def _hc_idle(self, _cpu: int) -> None:
-        self._reason = abi.HC_IDLE
-        self._cpu.stop()
-
-    def _hc_yield(self, _value: int) -> None:
-        self._reason = abi.HC_YIELD
+    def _end_turn(self, reason: int, _value: int) -> None:
+        self._reason = reason
         self._cpu.stop()
 
     def _hc_host_op(self, pid: int) -> None:
         self._host_op = pid
         self.standing[pid] = self._cpu.read_reg(REG_SP)
-        self._reason = abi.HC_HOST_OP
-        self._cpu.stop()
-
-    def _hc_api(self, _cpu: int) -> None:
-        self._reason = abi.HC_API
-        self._cpu.stop()
-
-    def _hc_panic(self, _value: int) -> None:
-        self._reason = abi.HC_PANIC
-        self._cpu.stop()
-
-    def _hc_exit(self, pid: int) -> None:
-        self._on_exit(pid)
+        self._end_turn(abi.HC_HOST_OP, pid)
 
     # ---- turns
     def interrupt(self, number: int, entry: int) -> None:
@@ -344,8 +323,7 @@ class Sched:
         return Patience(self._watchdog.limit, task)
 
     def run(self, done: Callable[[], bool], patience: Patience | None = None) -> bool:
-        """Take turns until done() holds after one; return False if nothing is
-        left to run.
+        """Take turns until done() holds after one; return False if all idle before.
 
         A task at HC_HOST_OP is served at once, before anything else runs.
         """
@@ -358,8 +336,7 @@ class Sched:
                 self._account(patience)
 
     def _account(self, patience: Patience) -> tuple[float, float]:
-        """Count what ran since the last time; return limits used in all,
-        seconds now.
+        """Count what ran since the last time; return limits used in all, seconds now.
 
         Asking for the CPU time is a system call, so it is not asked before a run turns
         out to be no short one. Until then the host's clock must do.
@@ -377,8 +354,7 @@ class Sched:
         return spent, seconds
 
     def _take_turns(self, done: Callable[[], bool], patience: Patience) -> bool:
-        """Take the turns of run(): choose a CPU, run it, account, act on its
-        stop.
+        """Take the turns of run(): choose a CPU, run it, account, act on its stop.
 
         Time is accounted every LOOK_TURNS, as that costs a system call, and each turn
         once half of the limit is used up. A turn that takes long is accounted at once.
@@ -433,8 +409,7 @@ class Sched:
             self.expire()
 
     def _host_op_turn(self, pid: int, patience: Patience) -> None:
-        """Serve an operation on a file of the mount, and count little of its
-        time.
+        """Serve an operation on a file of the mount, and count little of its time.
 
         The operation may run the guest, in the middle of this run.
         """
@@ -451,8 +426,7 @@ class Sched:
             self._since, self._began = 0.0, monotonic()
 
     def _look(self, patience: Patience, spent: float, seconds: float) -> None:
-        """Kill the task to blame if it is due, or end a guest that is beyond
-        help.
+        """Kill the task to blame if it is due, or end a guest that is beyond help.
 
         Called after a turn of ``seconds`` in a guest that neither finishes nor idles. A
         task can be killed where it stopped by itself, but not at an operation on a file
@@ -483,8 +457,7 @@ class Sched:
                 raise self._died(exc) from exc
 
     def _reach_module(self, at: int, task: int) -> bool:
-        """Run a task that is to be killed on to a place where it holds no
-        kernel lock.
+        """Run a task that is to be killed on to where it holds no kernel lock.
 
         That is in the text of a module, or where it can be preempted. If it does not
         come there soon, it is killed where it is. Return False if it has lost its CPU.
@@ -547,9 +520,7 @@ class Sched:
 
     # ---- time
     def next_deadline(self) -> int | None:
-        """Return the earliest time at which a CPU wants its timer interrupt,
-        or None.
-        """
+        """Return when a CPU first wants its timer interrupt; None: no CPU does."""
         ram, first = self._ram, NO_DEADLINE
         for at in self._pcpu:
             deadline: int = _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]

@@ -20,6 +20,7 @@ from kpfs.base import abi
 from kpfs.base.abi import REQ_NONE, TASK_COMM_LEN
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
+from kpfs.base.syscall_numbers import CLONE3, EXIT_GROUP
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.running.clock import Clock
@@ -44,8 +45,6 @@ PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
 EXPIRIES_MAX = 2_000  # timers in one wait, as some recur for ever, every 4 ms
 MAX_ARGS = 6
-NR_CLONE3 = 435
-NR_EXIT_GROUP = 231
 _REAP_INTERVAL_NS = 1_000_000_000
 _REQUEST = abi.KpfsRequest.STRUCT
 _RET_AT = abi.KpfsRequest.ret
@@ -89,7 +88,7 @@ class Syscalls:
     ) -> None:
         """``wakeups`` is the offset in RAM of struct kpfs_wakeups.
 
-        forks_seen: whether anybody is told of who has made a task.
+        forks_seen: tells whether the event that names tasks' makers is on.
         """
         self._memory = memory
         self._ram = memory.ram
@@ -112,7 +111,7 @@ class Syscalls:
         self._bug: BaseException | None = None
         self._patience = sched.patience()  # allowance of the request that runs
         self._next_reap = 0
-        self._files: HostOpHandler = self._no_file
+        self._files: HostOpHandler = lambda _op: -errno.EIO
         self.refusal: KernelError | None = None  # of a host operation of the last call
         sched.attach(self._serve, self._on_exit)
 
@@ -193,7 +192,7 @@ class Syscalls:
         return min(max(self._begun(task), 1), len(rows)), ret
 
     def _row(self, at: int, name: str, args: Sequence[Arg]) -> tuple[list[int], bytes]:
-        """A call's number and seven words, and its strings, which will be at ``at``."""
+        """Return a call's number and seven words, and its strings, to be at ``at``."""
         words = [self.number(name), 0, 0, 0, 0, 0, 0, 0]
         strings = b""
         for index, arg in enumerate(args, 1):
@@ -207,8 +206,7 @@ class Syscalls:
 
     def _begun(self, task: HostTask) -> int:
         """Return how many calls of a REQ_SYSCALLS were begun."""
-        begun: int = _U64.unpack_from(self._ram, task.req_at + _NR_AT)[0]
-        return begun
+        return int(_U64.unpack_from(self._ram, task.req_at + _NR_AT)[0])
 
     def collect(self, task: HostTask) -> int:
         """Return the value of a call that was BLOCKED; BLOCKED while it sleeps."""
@@ -224,7 +222,7 @@ class Syscalls:
         return task.gone or not task.blocked or self._is_done(task)
 
     def interrupt(self, task: HostTask) -> None:
-        """The process that a task stands for has got a signal: it may sleep no more.
+        """Wake a task whose process has got a signal.
 
         Unless nothing wakes it but what it waits for.
         """
@@ -317,10 +315,7 @@ class Syscalls:
         return addr
 
     def _perform(self, task: HostTask, sleeps: bool = False) -> int:
-        """Run until a task has done its request or is gone.
-
-        BLOCKED if it sleeps too long.
-        """
+        """Run a task's request until it is done, the task is gone, or BLOCKED."""
         ram, sched = self._ram, self._sched
         pid, at, exited = task.pid, task.req_at, self._exited
         # the task is in no call: the mark is that of a former task with this pid
@@ -384,9 +379,6 @@ class Syscalls:
         return True
 
     # ---- host operations
-    def _no_file(self, _op: HostOp) -> int:
-        return -errno.EIO
-
     def _request_nested(self, kind: int, nr: int, args: tuple[Arg, ...]) -> int:
         """Make the task that stands at a host operation serve a request in its middle.
 
@@ -414,8 +406,7 @@ class Syscalls:
         if task.gone:
             raise KernelError(errno.EFAULT, "killed in a nested call")
         del host_ops[pid]
-        ret: int = _I64.unpack_from(self._ram, task.nested_at + _RET_AT)[0]
-        return ret
+        return int(_I64.unpack_from(self._ram, task.nested_at + _RET_AT)[0])
 
     def _serve(self, pid: int, sp: int) -> None:
         """Run the handler of a task that stands at HC_HOST_OP and leave the answer."""
@@ -443,7 +434,7 @@ class Syscalls:
 
     # ---- tasks of host processes
     def init(self) -> HostTask:
-        """The guest's first process."""
+        """Return the guest's first process."""
         return self.find(INIT_PID)
 
     def _awake(self) -> HostTask:
@@ -564,23 +555,21 @@ class Syscalls:
         pids = set_tid, int(bool(pid)), 0
         args = _CLONE_ARGS.pack(*signal, *pids, name, uid, 0xFFFF_FFFF)
         addr = self._place_bytes(task, args)
-        return self._request(task, abi.REQ_SYSCALL, NR_CLONE3, (addr, len(args)))
+        return self._request(task, abi.REQ_SYSCALL, CLONE3, (addr, len(args)))
 
     def exit(self, task: HostTask, status: int = 0) -> None:
         """Make the task exit_group(), as its host process is gone."""
         if self._inside:
             return  # not now: another task is in a host operation
-        self._request(task, abi.REQ_SYSCALL, NR_EXIT_GROUP, (status,))
+        self._request(task, abi.REQ_SYSCALL, EXIT_GROUP, (status,))
 
     def _is_done(self, task: HostTask) -> bool:
         """Return True if the request that is in the task has been served."""
-        kind: int = _U64.unpack_from(self._ram, task.req_at)[0]
-        return kind == REQ_NONE
+        return bool(_U64.unpack_from(self._ram, task.req_at)[0] == REQ_NONE)
 
     def _value(self, task: HostTask) -> int:
         """Return the value of the request that was served."""
-        ret: int = _I64.unpack_from(self._ram, task.req_at + _RET_AT)[0]
-        return ret
+        return int(_I64.unpack_from(self._ram, task.req_at + _RET_AT)[0])
 
     def _has_ended(self, task: HostTask) -> bool:
         """Return True if a call that was BLOCKED has ended since."""
@@ -635,5 +624,5 @@ class Syscalls:
 
 
 def _bytes(arg: bytes | str) -> bytes:
-    """A string as the guest has it."""
+    """Return a string as the guest has it."""
     return (os.fsencode(arg) if isinstance(arg, str) else bytes(arg)) + b"\0"

@@ -64,10 +64,8 @@ class TaskTable:
 
     def current(self, cpu: int) -> Task:
         """Return the task that a CPU is running."""
-        addr = _U64.unpack_from(self._ram, self._pcpu[cpu] + abi.KpfsPcpu.current_task)[
-            0
-        ]
-        return self.read(addr)
+        at = self._pcpu[cpu] + abi.KpfsPcpu.current_task
+        return self.read(_U64.unpack_from(self._ram, at)[0])
 
     def read(self, addr: int) -> Task:
         info, ram = self.info, self._ram

@@ -82,21 +82,13 @@ class TraceEvents:
             system, name, key, slot, fields, count, fmt = call
             group, name = self._text(system), self._text(name)
             raw = self._memory.read(fields, count * _FIELD.size)
-            event = StaticEvent(
-                group,
-                name,
-                tuple(map(self._field, _FIELD.iter_unpack(raw))),
-                self._text(fmt),
+            rows = tuple(
+                EventField(self._text(kind), self._text(field), at, size, bool(signed))
+                for kind, field, at, size, signed in _FIELD.iter_unpack(raw)
             )
             self._switches[group, name] = _Switch(key, slot)
-            found.append(event)
+            found.append(StaticEvent(group, name, rows, self._text(fmt)))
         return found
-
-    def _field(self, raw: tuple[int, ...]) -> EventField:
-        kind, name, offset, size, signed = raw
-        return EventField(
-            self._text(kind), self._text(name), offset, size, bool(signed)
-        )
 
     def _syscalls(self) -> list[StaticEvent]:
         section = self._image.section("__syscalls_metadata")

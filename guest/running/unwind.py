@@ -98,7 +98,7 @@ def parse_eh_frame(data: bytes, addr: int) -> list[Fde]:
 
 
 def _parse_cie(data: bytes, at: int) -> tuple[int, int, bytes]:
-    """(encoding of addresses, data alignment, initial instructions)"""
+    """Return (encoding of addresses, data alignment, initial instructions)"""
     end = data.index(b"\0", at + 1)
     augmentation = data[at + 1 : end]
     r = _Reader(data, end + 1)
@@ -136,7 +136,7 @@ class Cfa(IntEnum):
 
 
 class _Rules:
-    """Where to find each register of the caller, at one instruction."""
+    """Rules that find the caller's registers, at one instruction."""
 
     def __init__(self) -> None:
         self.cfa: tuple[int, int] | None = (RSP, 8)
@@ -265,7 +265,7 @@ class Unwinder:
     def _step(
         self, regs: dict[int, int], pc: int
     ) -> tuple[dict[int, int], bool] | None:
-        """The caller's registers, and whether its RA is exact; None at the end."""
+        """Return the caller's registers, and whether its RA is exact, or None."""
         fde = self._find(pc)
         if fde is None:
             if self._is_regs_frame(pc):

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kpfs.host.errors import SetupError
+from kpfs.api.records import without_task
+from kpfs.base.errors import SetupError
 
 ROOT = str(Path(__file__).resolve().parents[2])  # where the package kpfs lies
 START = """\
@@ -66,7 +67,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Finished:
-    """What became of a command, and of the kernel that it ran in.
+    """The result of a command, and the state of the kernel that it ran in.
 
     trace and files are as they were when the command had ended; trace has the records
     of the command alone, and dmesg is the kernel's log as dmesg prints it.
@@ -77,7 +78,7 @@ class Finished:
     stdout: str
     stderr: str
     dmesg: str
-    files: Mapping[str, str]  # what was kept, by the path below a mount
+    files: Mapping[str, str]  # kept texts, by their paths below a mount
 
     @property
     def kprobes(self) -> str:
@@ -148,7 +149,7 @@ def run(
             raise SetupError(done.stderr.strip().removeprefix("kpfs: "))
         kept = {name: _text(out, str(n)) for n, name in enumerate(files)}
         log = _text(out, "kmsg")
-    kept[TRACE] = _without(kept[TRACE], pid)
+    kept[TRACE] = without_task(kept[TRACE], pid)
     return Finished(
         command, done.returncode, done.stdout, done.stderr, as_dmesg(log), kept
     )
@@ -172,19 +173,15 @@ def run_inside(
     The arguments are those of ``kpfs run --kernel NAME --inside``; argv, input and
     timeout are as of run(). memory: MiB. SetupError: there is no such kernel.
     """
-    from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import image, store
 
-    try:
-        image.read_meta(store.folder(kernel))
-    except UnfitError as error:
-        raise SetupError(str(error)) from None
+    image.read_meta(store.folder(kernel))  # raises where there is none
     command = ["sh", "-c", argv] if isinstance(argv, str) else list(argv)
     options = ["--kernel", kernel, "--inside"]
     for folder in rw:
         options += ["--rw", os.fspath(folder)]
-    options += ["--memory", str(memory)] * bool(memory)
-    options += ["--exact"] * exact + ["--quiet-guest"] * quiet
+    options += ["--memory", str(memory)] * bool(memory) + ["--exact"] * exact
+    options += ["--quiet-guest"] * quiet
     words = ["run", *options, "--", *command]
     return _communicate(words, input, timeout, cwd, env)
 
@@ -224,15 +221,11 @@ def _options(
     for name, value in (config or {}).items():
         letter = ("y" if value else "n") if isinstance(value, bool) else value
         words += ["--config", f"{name}={letter}"]
-    if kernel:
-        words += ["--kernel", kernel]
-    if quiet:
-        words.append("--quiet-guest")
-    return words
+    return words + ["--kernel", kernel] * bool(kernel) + ["--quiet-guest"] * quiet
 
 
 def _program() -> list[str]:
-    """The command of this very package, whether it is installed or not."""
+    """Return the command of this very package, be it installed or not."""
     return [sys.executable, "-c", START, ROOT]
 
 
@@ -251,20 +244,13 @@ def _text(folder: str, name: str) -> str:
         return ""
 
 
-def _without(trace: str, pid: str) -> str:
-    """The trace without the records of a task."""
-    mark = re.compile(rf"-{pid} +\[[0-9]{{3}}\] ")
-    lines = trace.splitlines(keepends=True)
-    return "".join(x for x in lines if not (pid and mark.search(x)))
-
-
 def read_kmsg(path: Path) -> str:
-    """The log of a mounted kernel, by its file kmsg, as dmesg prints it."""
-    records: list[bytes] = []
+    """Return the log of a mounted kernel, from its file kmsg, as dmesg prints it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         return str(error)
+    records: list[bytes] = []
     try:
         while len(records) < MAX_RECORDS:
             records.append(os.read(fd, 8192))

@@ -55,7 +55,7 @@ def encoded(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else os.fsencode(text)
 
 
-class Files:
+class FileAccess:
     """The kernel's files.  Each operation is made of system calls of one of its tasks.
 
     A path is relative to a mount (``tracing/trace``) or absolute as on Linux
@@ -112,7 +112,7 @@ class Files:
         self._task.rmdir(self._below(path))
 
 
-class Task(Files):
+class Task(FileAccess):
     """A task of the kernel.  Probes see its system calls and file operations."""
 
     def __init__(self, task: KernelTask, pid: int, comm: str) -> None:

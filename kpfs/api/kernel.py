@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpfs.api.clock import Clock
-from kpfs.api.files import Files, Task
+from kpfs.api.files import FileAccess, Task
+from kpfs.api.probes import ProbeDefinition
 
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
     from kpfs.api.records import Record
-    from kpfs.api.snapshot import Snapshot
-    from kpfs.backends.session import Session
+    from kpfs.backends.session import Session, Snapshot
 
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"
@@ -38,7 +37,30 @@ class Explanation(NamedTuple):
         return self.text
 
 
-class Kernel(Files):
+class Clock:
+    """The kernel's time: virtual if the kernel is quiet, else the host's."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def now(self) -> float:
+        """Return the seconds since the kernel booted."""
+        return self._session.now()
+
+    def advance(self, seconds: float) -> None:
+        """Let that many seconds pass at once, with all that is due in them.
+
+        Timers run, probes that wait for optimization become jumps, sleeping tasks wake.
+        ValueError: the kernel is not quiet, so its time is the host's.
+        """
+        if not self._session.quiet:
+            raise ValueError("only the clock of a quiet kernel can be advanced")
+        if seconds < 0:
+            raise ValueError("time does not go back")
+        self._session.advance(seconds)
+
+
+class Kernel(FileAccess):
     """An emulated kernel with its files, booted in this process within some 25 ms.
 
     Several can live at once.  As a context manager it is closed at the end.
@@ -186,7 +208,8 @@ class Kernel(Files):
         and write registers and memory, but not run the kernel, which stands there.
         An exception that they raise leaves the method that ran the kernel.
         """
-        return self._session.kprobe(symbol, offset, pre, post)
+        handlers = {"pre_handler": pre, "post_handler": post}
+        return self._session.probe(ProbeDefinition(symbol, offset, handlers))
 
     def kretprobe(
         self,
@@ -203,7 +226,8 @@ class Kernel(Files):
         not called for this call.  maxactive: calls that are followed at once; 0: the
         kernel's default.
         """
-        return self._session.kretprobe(symbol, handler, entry, maxactive)
+        handlers = {"handler": handler, "entry_handler": entry}
+        return self._session.probe(ProbeDefinition(symbol, 0, handlers, maxactive))
 
     # ---- memory, also for handlers
     def symbol(self, name: str) -> int:

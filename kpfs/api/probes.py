@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 
 class Registers(Protocol):
@@ -48,6 +48,24 @@ class Registers(Protocol):
 PreHandler = Callable[[Registers], "int | None"]
 PostHandler = Callable[[Registers], object]
 ReturnHandler = Callable[[Registers], object]
+# by the fields of struct kprobe or struct kretprobe that they are for
+Handlers = Mapping[str, Callable[[Registers], object] | None]
+
+
+class ProbeDefinition(NamedTuple):
+    """A probe that is to be registered."""
+
+    symbol: str | int  # or an address
+    offset: int
+    handlers: Handlers
+    maxactive: int | None = None  # of a return probe; 0: the kernel's default
+
+    @property
+    def place(self) -> str:
+        """The place as it was given: SYMBOL[+OFFSET] or an address."""
+        if isinstance(self.symbol, int):
+            return hex(self.symbol + self.offset)
+        return f"{self.symbol}+{self.offset:#x}" if self.offset else self.symbol
 
 
 class Probe(ABC):
@@ -58,6 +76,7 @@ class Probe(ABC):
 
     place: str  # as it was given: SYMBOL[+OFFSET] or an address
     kind: str  # as in kprobes/list: k or r
+    address: int  # in the kernel
 
     def __enter__(self) -> Probe:
         return self
@@ -76,11 +95,6 @@ class Probe(ABC):
 
     @property
     @abstractmethod
-    def address(self) -> int:
-        """The probe's address in the kernel."""
-
-    @property
-    @abstractmethod
     def nmissed(self) -> int:
         """The number of hits for which its handlers were not called."""
 
@@ -95,10 +109,3 @@ class Probe(ABC):
     @abstractmethod
     def unregister(self) -> None:
         """Remove the probe; no handler is called any more.  Twice does no harm."""
-
-
-def place_of(symbol: str | int, offset: int) -> str:
-    """Return a place as it was given: SYMBOL[+OFFSET] or an address."""
-    if isinstance(symbol, int):
-        return hex(symbol + offset)
-    return f"{symbol}+{offset:#x}" if offset else symbol

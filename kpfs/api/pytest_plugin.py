@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The plugin for pytest: fixtures, a marker, and the state of kernels in
-reports.
+"""The plugin for pytest: fixtures, a marker, and the state of kernels in reports.
 
 Every run of pytest loads it where kpfs is installed. It therefore imports nothing of
 kpfs before a test asks for it.
@@ -42,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that wants a kernel runs for each that the closest marker names."""
+    """Run a test that wants a kernel for each that the closest marker names."""
     if "kpfs_kernel" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("kernels")
@@ -67,7 +66,7 @@ def _watch(request: pytest.FixtureRequest, state: State) -> None:
 
 @pytest.fixture
 def kpfs(request: pytest.FixtureRequest) -> Iterator[Kernel]:
-    """A fresh kernel in this process: kpfs.Kernel; quiet, unless the marker says so."""
+    """Boot a kernel in this process, a kpfs.Kernel; quiet unless the marker says no."""
     from kpfs.api.kernel import Kernel
 
     with Kernel(**_options(request)) as kernel:
@@ -77,7 +76,7 @@ def kpfs(request: pytest.FixtureRequest) -> Iterator[Kernel]:
 
 @pytest.fixture
 def kpfs_mount(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A directory in which a fresh kernel is mounted."""
+    """Mount a fresh kernel; return the directory."""
     from kpfs.api.commands import mount
 
     path = tmp_path / "kpfs"
@@ -89,7 +88,7 @@ def kpfs_mount(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 @pytest.fixture
 def kpfs_run(request: pytest.FixtureRequest) -> Callable[..., Finished]:
-    """kpfs.run(), which runs a command in a fresh kernel, with the marker's options."""
+    """Return kpfs.run() with the marker's options; each run has a fresh kernel."""
     from kpfs.api.commands import run
 
     defaults = _options(request)
@@ -104,7 +103,7 @@ def kpfs_run(request: pytest.FixtureRequest) -> Callable[..., Finished]:
 
 @pytest.fixture
 def kpfs_kernel(request: pytest.FixtureRequest) -> str:
-    """The kernel that the marker kernels has the test run for, by its name."""
+    """Return the name of the kernel for which the marker kernels runs the test."""
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import image, store
 
@@ -122,7 +121,7 @@ def kpfs_kernel(request: pytest.FixtureRequest) -> str:
 def kpfs_inside(
     request: pytest.FixtureRequest, kpfs_kernel: str
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """kpfs.run_inside(), which runs a command inside the test's kernel."""
+    """Return kpfs.run_inside(), which runs a command inside the test's kernel."""
     from kpfs.api.commands import run_inside
 
     def runner(
@@ -136,52 +135,40 @@ def kpfs_inside(
 
 
 # ---- reports
-def _shown(dmesg: str, kprobes: str, error_log: str, trace: str) -> dict[str, str]:
+def _shown(dmesg: str, read: Callable[[str], str]) -> dict[str, str]:
+    """Return the state of a kernel.  read: reads one of its files; OSError."""
+
+    def lines(path: str) -> list[str]:
+        try:
+            return read(path).splitlines()
+        except OSError as error:  # it is dead, or configured without that file
+            return [str(error)]
+
+    trace = [line for line in lines("tracing/trace") if not line.startswith("#")]
     parts = {
         "dmesg": dmesg.splitlines()[-NEWEST:],
-        "kprobes/list": kprobes.splitlines(),
-        "error_log": error_log.splitlines(),
-        "the end of trace": [
-            line for line in trace.splitlines() if not line.startswith("#")
-        ][-TAIL:],
+        "kprobes/list": lines("kprobes/list"),
+        "error_log": lines("tracing/error_log"),
+        "the end of trace": trace[-TAIL:],
     }
-    return {title: "\n".join(lines) for title, lines in parts.items() if any(lines)}
+    return {title: "\n".join(rows) for title, rows in parts.items() if any(rows)}
 
 
 def _of_kernel(kernel: Kernel) -> dict[str, str]:
-    def read(path: str) -> str:
-        try:
-            return kernel.read(path)
-        except OSError as error:  # it is dead, or configured without that file
-            return str(error)
-
-    return _shown(
-        kernel.dmesg(),
-        read("kprobes/list"),
-        read("tracing/error_log"),
-        read("tracing/trace"),
-    )
+    return _shown(kernel.dmesg(), kernel.read)
 
 
 def _of_mount(path: Path) -> dict[str, str]:
     from kpfs.api.commands import read_kmsg
 
     def read(name: str) -> str:
-        try:
-            return (path / name).read_text(errors="surrogateescape")
-        except OSError as error:
-            return str(error)
+        return (path / name).read_text(errors="surrogateescape")
 
-    return _shown(
-        read_kmsg(path / "kmsg"),
-        read("kprobes/list"),
-        read("tracing/error_log"),
-        read("tracing/trace"),
-    )
+    return _shown(read_kmsg(path / "kmsg"), read)
 
 
 def _of_finished(finished: Finished) -> dict[str, str]:
-    said = _shown(finished.dmesg, finished.kprobes, finished.error_log, finished.trace)
+    said = _shown(finished.dmesg, finished.files.__getitem__)
     return said | _output(finished.stdout, finished.stderr)
 
 

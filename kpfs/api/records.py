@@ -57,7 +57,7 @@ class Record:
         return self.fields[name]
 
     def __str__(self) -> str:
-        """The line as trace has it, in µs."""
+        """Return the line as trace has it, in µs."""
         us = (self.timestamp + 500) // 1000
         task = f"{self.comm:>16}-{self.pid:<7d} [{self.cpu:03d}] {self.flags}"
         return f"{task} {us // 10**6:5d}.{us % 10**6:06d}: {self.text}"
@@ -67,18 +67,18 @@ class Record:
 
         A field that has the name of an attribute becomes ``EVENT.NAME``.
         """
-        row: dict[str, Value] = {
-            "timestamp": self.timestamp,
-            "cpu": self.cpu,
-            "pid": self.pid,
-            "comm": self.comm,
-            "flags": self.flags,
-            "group": self.group,
-            "event": self.event,
-        }
+        names = "timestamp", "cpu", "pid", "comm", "flags", "group", "event"
+        row: dict[str, Value] = {name: getattr(self, name) for name in names}
         for name, value in self.fields.items():
             row[f"{self.event}.{name}" if name in row else name] = value
         return row
+
+
+def without_task(trace: str, pid: str) -> str:
+    """Return the text of a trace without the records of a task; "" is none."""
+    mark = re.compile(rf"-{pid} +\[[0-9]{{3}}\] ")
+    lines = trace.splitlines(keepends=True)
+    return "".join(line for line in lines if not (pid and mark.search(line)))
 
 
 def field_format(

@@ -7,6 +7,7 @@ implements Backend, and a row of KINDS.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -41,11 +42,9 @@ class Backend(Protocol):
         """End the kernel."""
 
 
-class MakeBackend(Protocol):
-    """Makes the kernel and its files.  SetupError: that cannot be."""
-
-    def __call__(self, settings: Settings, mountpoint: str, source: str) -> Backend:
-        """source: what the mount table will call the mount."""
+# Makes the kernel and its files, given a mountpoint and what the mount table will call
+# the mount.  SetupError: that cannot be.
+MakeBackend = Callable[["Settings", str, str], Backend]
 
 
 def maker(settings: Settings) -> MakeBackend:

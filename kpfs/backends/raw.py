@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kpfs.api.records import FieldFormat, Record, decode, field_format
@@ -13,7 +13,7 @@ from kpfs.api.records import FieldFormat, Record, decode, field_format
 PAGE_SIZE = 4096
 _PAGE = struct.Struct("<QQ")  # its time, and how many bytes follow
 _SIZE_MASK = (1 << 20) - 1  # of the latter; above are the flags of what was missed
-_HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry
+HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry
 _PADDING, _TIME_EXTEND, _TIME_STAMP = 29, 30, 31
 _DELTA_BITS = 27
 _ID = re.compile(r"^ID: (\d+)$", re.MULTILINE)
@@ -26,16 +26,16 @@ _FIELD = re.compile(
 
 
 class Format(NamedTuple):
-    """What events/GROUP/EVENT/format says."""
+    """The contents of events/GROUP/EVENT/format."""
 
     group: str
     name: str
     number: int
-    fields: list[FieldFormat]
+    fields: Sequence[FieldFormat] = ()
 
 
 def parse_format(group: str, text: str) -> Format:
-    """The format of an event by the text of its file; ValueError: it is none."""
+    """Return the format of an event by the text of its file; ValueError: it is none."""
     name, number = _NAME.search(text), _ID.search(text)
     if name is None or number is None:
         raise ValueError(f"no format of an event: {text[:40]!r}")
@@ -49,14 +49,20 @@ def parse_format(group: str, text: str) -> Format:
     return Format(group, name[1], int(number[1]), fields)
 
 
+def parse_cmdlines(text: str) -> dict[int, str]:
+    """Return the names of tasks by pid, from the text of saved_cmdlines."""
+    rows = (line.partition(" ") for line in text.splitlines())
+    return {int(pid): comm for pid, _, comm in rows}
+
+
 def entries(pages: bytes) -> Iterator[tuple[int, bytes]]:
-    """The entries of a CPU's pages: (time, record), in order."""
+    """Yield the entries of a CPU's pages: (time, record), in order."""
     for start in range(0, len(pages), PAGE_SIZE):
         yield from page_entries(pages[start : start + PAGE_SIZE])
 
 
 def page_entries(page: bytes, begin: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Those of one page.  begin: bytes of its records that are left out."""
+    """Yield the entries of one page.  begin: bytes of its records that are left out."""
     ts, size = _PAGE.unpack_from(page)
     at = _PAGE.size
     end = at + (size & _SIZE_MASK)
@@ -88,39 +94,32 @@ def page_entries(page: bytes, begin: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def records(
-    cpus: Mapping[int, bytes], formats: Mapping[int, Format], comms: Mapping[int, str]
-) -> list[Record]:
-    """The records of all CPUs, oldest first, without the text that trace has.
-
-    cpus: the pages of each.  formats: by the events' numbers.  comms: the tasks' names.
-    """
-    found = [
-        (ts, cpu, data) for cpu, pages in cpus.items() for ts, data in entries(pages)
-    ]
-    return records_of(found, formats, comms)
-
-
-def records_of(
     found: Iterable[tuple[int, int, bytes]],
     formats: Mapping[int, Format],
     comms: Mapping[int, str],
 ) -> list[Record]:
-    """The same of entries: time, CPU, record."""
+    """Return the records of entries, oldest first, without the text that trace has.
+
+    found: time, CPU and record of each.  formats: by the events' numbers.  comms: the
+    tasks' names.
+    """
     ordered = sorted(found, key=lambda entry: entry[:2])
-    return [_record(ts, cpu, data, formats, comms) for ts, cpu, data in ordered]
+    return [record(ts, cpu, data, formats, comms) for ts, cpu, data in ordered]
 
 
-def _record(
+def record(
     ts: int,
     cpu: int,
     data: bytes,
     formats: Mapping[int, Format],
     comms: Mapping[int, str],
+    text: str = "",
 ) -> Record:
+    """Make a Record of one record as it lies in the ring."""
     from kpfs.engine.trace.text.lines import lat_fmt
 
-    number, flags, preempt_count, pid = _HEAD.unpack_from(data)
-    made = formats.get(number) or Format("", str(number), number, [])
+    number, flags, preempt_count, pid = HEAD.unpack_from(data)
+    made = formats.get(number) or Format("", str(number), number)
     return Record(
         timestamp=ts,
         cpu=cpu,
@@ -130,5 +129,5 @@ def _record(
         group=made.group,
         event=made.name,
         fields=decode(made.fields, data, binary=made.name == "raw_data"),
-        text="",
+        text=text,
     )

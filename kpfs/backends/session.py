@@ -16,12 +16,19 @@ from kpfs.base.errors import KernelError, MemoryFault
 
 if TYPE_CHECKING:
     from kpfs.api.files import KernelTask
-    from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
+    from kpfs.api.probes import Probe, ProbeDefinition
     from kpfs.api.records import Record
-    from kpfs.api.snapshot import Snapshot
     from kpfs.explain.verdicts import Verdict
 
 _CALL = re.compile(r"^\w+\(\): ")  # the call that stands before a reason
+
+
+class Snapshot(Protocol):
+    """The state that a kernel had once.  It can be restored any number of times."""
+
+    @property
+    def session(self) -> object:
+        """The session that it belongs to."""
 
 
 class Session(Protocol):
@@ -80,34 +87,16 @@ class Session(Protocol):
         """Return the bytes up to a NUL.  Handlers may call it: MemoryFault."""
 
     # ---- probes
-    def kprobe(
-        self,
-        symbol: str | int,
-        offset: int,
-        pre: PreHandler | None,
-        post: PostHandler | None,
-    ) -> Probe:
-        """Register a kprobe."""
-
-    def kretprobe(
-        self,
-        symbol: str | int,
-        handler: ReturnHandler | None,
-        entry: PreHandler | None,
-        maxactive: int,
-    ) -> Probe:
-        """Register a return probe.  maxactive: 0 for the kernel's default."""
+    def probe(self, asked: ProbeDefinition) -> Probe:
+        """Register a kprobe or a return probe."""
 
 
-def os_error(refused: KernelError, path: str = "") -> OSError:
+def os_error(refused: KernelError | MemoryFault, path: str = "") -> OSError:
     """Return the OSError for a refusal, with its reason behind the errno's text."""
+    if isinstance(refused, MemoryFault):
+        refused = KernelError(errno.EFAULT, str(refused))
     why = _CALL.sub("", refused.why)
     text = os.strerror(refused.errno)
     if why not in ("", "failed", path, f"/{path}"):
         text = f"{text}: {why}"
     return OSError(refused.errno, text, path) if path else OSError(refused.errno, text)
-
-
-def memory_error(fault: MemoryFault) -> KernelError:
-    """Return the refusal for an access to memory that is not there."""
-    return KernelError(errno.EFAULT, str(fault))

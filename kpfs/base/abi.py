@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the C in engine/runtime and guest says of its structures and constants.
+"""The structures and constants of the C in engine/runtime and guest.
 
 Made by scripts/asm-offsets, which scripts/build-guest runs: change the headers instead.
 In the class of a structure each field has its offset in bytes, SIZE is that of all, and

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The one exception that the engine, the guest and the files raise on purpose."""
+"""Errors that are raised on purpose: for callers of system calls, and for the user."""
 
 import errno as _errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # Errnos that the kernel uses inside.  The first few have a call made again, and no
 # program sees them; others, as the last one, now and then get out to one.
@@ -29,7 +31,7 @@ class KernelError(Exception):
 
 
 class MemoryFault(Exception):  # noqa: N818 (the kernel says fault)
-    """Guest memory that is not mapped was read or written by the engine.
+    """An access of the engine to guest memory that is not mapped.
 
     Internal: whoever reads guest memory on behalf of a probe catches it and answers
     as the kernel does (EFAULT, ``(fault)``, EILSEQ).
@@ -38,3 +40,21 @@ class MemoryFault(Exception):  # noqa: N818 (the kernel says fault)
     def __init__(self, addr: int) -> None:
         super().__init__(f"no memory at {addr:#x}")
         self.addr = addr
+
+
+class SetupError(Exception):
+    """One line that tells the user what is wrong, and what mends it."""
+
+    def __init__(self, cause: str, mend: str = "") -> None:
+        super().__init__(f"{cause}: {mend}" if mend else cause)
+        self.cause = cause
+        self.mend = mend  # "": the cause says how
+
+
+@contextmanager
+def told_to_user(name: str = "") -> Iterator[None]:
+    """Raise an OSError as SetupError: the name, or else the error's file, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise SetupError(f"{name or error.filename}: {error.strerror}") from None

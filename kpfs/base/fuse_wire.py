@@ -129,7 +129,7 @@ class InitRequest(NamedTuple):
 
 
 class SetattrRequest(NamedTuple):
-    """What is to be changed; None: it stays.  Times are nanoseconds since 1970."""
+    """The attributes to change; None: it stays.  Times are nanoseconds since 1970."""
 
     fh: int | None = None  # by the open file
     mode: int | None = None
@@ -274,12 +274,12 @@ class IoctlRequest(NamedTuple):
 
 
 def name(body: bytes) -> bytes:
-    """The first name in a request."""
+    """Return the first name in a request."""
     return body.split(b"\0", 1)[0]
 
 
 def number(body: bytes) -> int:
-    """The first word of a request."""
+    """Return the first word of a request."""
     return int(FH.unpack_from(body)[0])
 
 
@@ -288,7 +288,7 @@ def open_flags(body: bytes) -> int:
 
 
 def getattr_file(body: bytes) -> int | None:
-    """The open file whose attributes are asked for, None: those of the node."""
+    """Return the open file whose attributes are asked for; None: those of the node."""
     flags, fh = GETATTR_REQUEST.unpack_from(body)
     return fh if flags & GETATTR_FH else None
 
@@ -315,14 +315,14 @@ def forgotten(opcode: int, node: int, body: bytes) -> list[tuple[int, int]]:
 
 # ---- answers
 def notification(code: int, payload: bytes) -> bytes:
-    """A message to Linux that it has not asked for."""
+    """Return a message to Linux that it has not asked for."""
     return ANSWER.pack(ANSWER.size + len(payload), code, 0) + payload
 
 
 def init_answer(
     asked: InitRequest, wanted: int, *, background: int, max_write: int, pages: int = 0
 ) -> bytes:
-    """wanted: flags, of which those are taken that the kernel offers."""
+    """Return the answer to INIT, with those of the wanted flags that Linux offers."""
     return INIT_ANSWER.pack(
         *(MAJOR, min(asked.minor, MINOR)),
         *(min(asked.readahead, max_write), asked.flags & wanted),
@@ -331,45 +331,29 @@ def init_answer(
 
 
 def attributes(
-    ino: int,
-    size: int,
-    blocks: int,
-    atime: int,
-    mtime: int,
-    ctime: int,
-    *rest: int,
+    ino: int, size: int, blocks: int, atime: int, mtime: int, ctime: int, *rest: int
 ) -> bytes:
     """Return struct fuse_attr.
 
     Times are nanoseconds since 1970.  rest: mode, nlink, uid, gid, rdev, blksize.
     """
-    return ATTR.pack(
-        ino,
-        size,
-        blocks,
-        atime // NSEC,
-        mtime // NSEC,
-        ctime // NSEC,
-        atime % NSEC,
-        mtime % NSEC,
-        ctime % NSEC,
-        *rest,
-        0,
-    )
+    seconds = atime // NSEC, mtime // NSEC, ctime // NSEC
+    ns = atime % NSEC, mtime % NSEC, ctime % NSEC
+    return ATTR.pack(ino, size, blocks, *seconds, *ns, *rest, 0)
 
 
 def attributes_answer(attr: bytes, hold: int) -> bytes:
-    """hold: seconds for which the kernel need not ask again."""
+    """Return struct fuse_attr_out.  hold: seconds for which Linux keeps it."""
     return ATTR_ANSWER.pack(hold, 0, 0) + attr
 
 
 def entry(node: int, attr: bytes, hold: int, attr_hold: int) -> bytes:
-    """A name, what it stands for, and seconds for which name and attributes hold."""
+    """Return struct fuse_entry_out.  hold: seconds, of the name; attr_hold: of attr."""
     return ENTRY.pack(node, 0, hold, attr_hold, 0, 0) + attr
 
 
 def no_entry(hold: int = 0) -> bytes:
-    """The answer that there is no such name, which the kernel remembers so long."""
+    """Return the answer that there is no such name, which Linux keeps so long."""
     return entry(0, bytes(ATTR.size), hold, hold)
 
 
@@ -379,7 +363,7 @@ def dirents(
     size: int,
     ahead: Callable[[bytes], bytes] | None = None,
 ) -> bytes:
-    """The entries from the offset-th on, as many as fit into size bytes.
+    """Return the entries from the offset-th on, as many as fit into size bytes.
 
     ahead: returns what READDIRPLUS has before each entry.
     """

@@ -36,6 +36,14 @@ class Task(NamedTuple):
     uid: int
 
 
+class Caller(NamedTuple):
+    """The process that makes an operation on the mount: FUSE's context, of the host."""
+
+    pid: int  # of the thread; 0 for one outside our pid namespace
+    uid: int
+    gid: int
+
+
 class EventField(NamedTuple):
     """One field of a record.  Kernel: struct ftrace_event_field."""
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kernel's lock, which threads get in the order in which they asked for it.
 
-It is taken again by who has it, as threading.RLock is, which starves some of those who
-wait for it when many do.
+Its owner may take it again, as of threading.RLock, which starves some threads when many
+wait for it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Waiter:
 class FairLock:
     """First come, first served.
 
-    ``turns`` counts how often it has been taken by somebody.  ``wait`` is what a thread
-    calls to sleep, here and in kpfs.root.background: a mount sets it, as it must know
-    who sleeps.
+    ``turns`` counts how often it has been taken.  ``wait`` is what a thread calls to
+    sleep, here and in kpfs.root.background: a mount sets it, as it must know which
+    threads sleep.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class FairLock:
             self._queue_up()
 
     def __exit__(self, *_: object) -> None:
-        """Give it back; the one who has waited longest has it then."""
+        """Give it back; the thread that has waited longest has it then."""
         if self._depth:
             self._depth -= 1
             return
@@ -139,9 +139,9 @@ class FairLock:
             raise KernelError(errno.EINTR, "a signal")
 
     def _hand_over(self) -> None:
-        """Make the first of the queue the owner; _taken is for him."""
+        """Make the first of the queue the owner; _taken is for that thread."""
         with self._guard:
-            while not self._queue:  # he did not wait for it
+            while not self._queue:  # the thread did not wait for it
                 self._taken.release()
                 if not self._queue or not self._taken.acquire(False):
                     return

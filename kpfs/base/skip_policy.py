@@ -29,7 +29,7 @@ What must always hold:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
@@ -51,7 +51,7 @@ Seen = _Every | frozenset[int]
 
 
 class Watch(Protocol):
-    """Knows which system calls somebody could see in one kernel."""
+    """The knowledge of which system calls somebody could see in one kernel."""
 
     @property
     def seen(self) -> Seen | None:
@@ -65,35 +65,45 @@ class Watch(Protocol):
         """Find out, and return the numbers as ``seen`` does.  Context: lock held."""
 
 
+# Returns the host's number of a process's descriptor, or -1 if it is unknown, given a
+# pid, path and flags of a file of the mount, and numbers that are not meant.
+# Context: lock held.
+NumberOf = Callable[[int, bytes, int, set[int]], int]
+
+
 class Book(Protocol):
-    """What calls that were left out would have changed.  Context: lock held."""
+    """The changes that skipped calls would have made.  Context: lock held."""
 
     def catch_up(self, pid: int | None) -> None:
         """Bring the kernel up to date, or only the task of one process."""
 
-    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """Return the host's number of a process's descriptor; -1 if it is unknown.
-
-        path, flags: of a file of the mount.  others: numbers that are not meant.
-        """
-
 
 class SkipPolicy:
-    """Answers the two questions for one kernel."""
+    """The answers to the two questions for one kernel."""
 
     def __init__(self, watch: Watch, lock: AbstractContextManager[object]) -> None:
         """lock: the kernel's."""
         self._watch = watch
         self._lock = lock
         self._books: list[Book] = []
+        self._number_of: NumberOf | None = None  # nobody knows, without a mirror
         self._made = 0  # calls in a row that were made although nobody could see them
 
-    def join(self, book: Book, *, makes_tasks: bool = False) -> None:
-        """Have a book brought up to date from now on.
+    def join(self, book: Book) -> None:
+        """Have a book brought up to date from now on."""
+        self._books.append(book)
 
-        makes_tasks: it goes before the others, which give descriptors to its tasks.
+    def join_tasks(self, book: Book, number_of: NumberOf | None = None) -> None:
+        """Have a book that makes tasks brought up to date from now on.
+
+        It goes before the others, which give descriptors to its tasks.
         """
-        self._books.insert(0 if makes_tasks else len(self._books), book)
+        self._books.insert(0, book)
+        self._number_of = number_of
+
+    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
+        """See NumberOf; -1, too, if no book knows.  Context: lock held."""
+        return self._number_of(pid, path, flags, others) if self._number_of else -1
 
     def catch_up(self, pid: int | None = None) -> None:
         """Bring all books up to date, or only what concerns one process.
@@ -102,11 +112,6 @@ class SkipPolicy:
         """
         for book in self._books:
             book.catch_up(pid)
-
-    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """Ask the books; see Book.number_of().  Context: lock held."""
-        numbers = (book.number_of(pid, path, flags, others) for book in self._books)
-        return max(numbers, default=-1)
 
     def can_be_seen(self, numbers: Iterable[int]) -> bool:
         """Return True if one of these calls can be seen.  Context: lock held."""

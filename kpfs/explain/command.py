@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command ``kpfs explain``: is a probe accepted and optimised, and if
-not, why.
+"""The command ``kpfs explain``: is a probe accepted and optimised, and if not, why.
 
 It asks a guest kernel booted for the purpose, with --kernel a Linux kernel that was
 made, or with --image the dump of one. kpfs.explain.verdicts judges; this module puts a
@@ -10,15 +9,15 @@ verdict in words.
 from __future__ import annotations
 
 import errno
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from kpfs import colour
-from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault, SetupError, told_to_user
 from kpfs.base.ktypes import KAddr
-from kpfs.colour import CYAN, GREEN, RED, YELLOW, paint
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.judge import Judge
 from kpfs.engine.kprobe import NO_ADDR
@@ -26,18 +25,20 @@ from kpfs.engine.register import kprobe_addr
 from kpfs.engine.state import State
 from kpfs.explain.image import DumpedImage
 from kpfs.explain.verdicts import Verdict, errno_name, judge, judging_state
-from kpfs.host.errors import SetupError
 from kpfs.host.progress import waiting_for
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 EXIT_REFUSED = 1
+RED, GREEN, YELLOW, CYAN = 31, 32, 33, 36  # ECMA-48, 8.3.117 (SGR)
 COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # of tags; else RED
 
 
 class Explainer:
-    """Puts verdicts on the probe points of one kernel in words."""
+    """The words for verdicts on the probe points of one kernel."""
 
     def __init__(self, st: State, arch: Judge) -> None:
         self.st = st
@@ -98,14 +99,13 @@ class Explainer:
             tag, why = self._in_short(at, sym.addr)
             head = f"{tag:<9}"
             if coloured:
-                head = paint(head, COLOURS.get(tag, RED))
+                head = f"\033[{COLOURS.get(tag, RED)}m{head}\033[0m"
             line = f"  {head} +{at - sym.addr:<#6x} {raw.hex(' '):<30} {words:<40}"
             lines.append(f"{line}  {why}".rstrip())
         return 0, "\n".join(lines)
 
     def _in_short(self, addr: int, start: int) -> tuple[str, str]:
-        """Return the fate of a probe at an instruction, as tag or errno, and
-        why.
+        """Return the fate of a probe at an instruction, as tag or errno, and why.
 
         start: of its function.
         """
@@ -152,34 +152,23 @@ def parse_point(point: str) -> tuple[str | None, KAddr, int]:
 # ---- the command
 
 
-def main(
-    points: Sequence[str],
-    *,
-    image: str | None = None,
-    kernel: str | None = None,
-    modules: Sequence[str] = (),
-    functions: bool = False,
-) -> int:
+def main(arguments: Namespace) -> int:
     """Print the fate of a probe at each point; return the exit status.
 
     The status is 0 if every point is accepted, 1 if one is refused or its bytes are
-    unknown.
-
-    image, kernel: the dump, or the name of the Linux kernel, to be judged.
-
-    modules: files, or names of modules in the kernel's package, to load first.
-
-    functions: list the whole function around each point; 1 if one is unknown.
-
-    Raises SetupError.
+    unknown.  Raises SetupError.
     """
-    if kernel:
-        return _explain_kernel(kernel, points, modules, functions)
-    if modules:
+    points, functions = arguments.points, arguments.all
+    if arguments.kernel:
+        return _explain_kernel(arguments.kernel, points, arguments.insmod, functions)
+    if arguments.insmod:
         raise SetupError("explain: --insmod wants a kernel: --kernel NAME")
-    if image:
-        return _explain_image(Path(image), points, functions)
-    return _explain_guest(points, functions)
+    if arguments.image:
+        return _explain_image(Path(arguments.image), points, functions)
+    with ExitStack() as stack:
+        with waiting_for("starting the kernel"):
+            explainer = stack.enter_context(guest_explainer())
+        return print_points(explainer, points, functions=functions)
 
 
 def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
@@ -200,24 +189,19 @@ def _explain_kernel(
     The modules of points like MODULE:SYMBOL are loaded, too.
     """
     from kpfs.guest.emu.libunicorn import EmulatorError
-    from kpfs.linux.errors import UnfitError
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
     try:
         linux = LinuxKernel(name, quiet=True)
-    except (UnfitError, EmulatorError) as error:
+    except EmulatorError as error:
         raise SetupError(str(error)) from None
     try:
         linux.start()
-        _load(linux, [*modules, *_modules_of(points)])
+        named = (point.partition(":") for point in points)
+        _load(linux, [*modules, *(module for module, colon, _ in named if colon)])
         return print_points(explainer_of(linux), points, functions=functions)
     finally:
         linux.stop()
-
-
-def _modules_of(points: Sequence[str]) -> list[str]:
-    parted = (point.partition(":") for point in points)
-    return [module for module, colon, _ in parted if colon]
 
 
 def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
@@ -228,7 +212,7 @@ def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
     for module in modules:
         is_file = "/" in module or module.endswith(".ko")
         try:
-            with linux.lock:
+            with told_to_user(f"explain: {module}"), linux.lock:
                 agent, loaded = linux.tasks.agent, [m.name for m in linux.modules()]
                 if is_file:
                     loading.load(linux, agent, Path(module).read_bytes())
@@ -237,8 +221,6 @@ def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
         except KernelError as refused:
             why = refused.why or errno_name(refused.errno)
             raise SetupError(f"explain: {module}: {why}") from None
-        except OSError as error:
-            raise SetupError(f"explain: {module}: {error.strerror}") from None
 
 
 def explainer_of(linux: LinuxKernel) -> Explainer:
@@ -254,30 +236,23 @@ def explainer_of(linux: LinuxKernel) -> Explainer:
     return Explainer(state, image.judge)
 
 
-def _explain_guest(points: Sequence[str], functions: bool) -> int:
-    """Judge points in a guest kernel of this command alone."""
-    from kpfs.guest.machine import Guest
-
-    with waiting_for("starting the kernel"):
-        guest = Guest(1, quiet=True)
-    try:
-        arch = JUDGES[guest.arch](guest)
-        explainer = Explainer(judging_state(guest, arch), arch)
-        return print_points(explainer, points, functions=functions)
-    finally:
-        guest.close()
-
-
-def words_of_guest(point: str) -> str:
-    """Return in words what becomes of a probe in a guest kernel."""
+@contextmanager
+def guest_explainer() -> Iterator[Explainer]:
+    """Start a guest kernel for this alone, and yield an explainer of it."""
     from kpfs.guest.machine import Guest
 
     guest = Guest(1, quiet=True)
     try:
         arch = JUDGES[guest.arch](guest)
-        return Explainer(judging_state(guest, arch), arch).explain(point)[1]
+        yield Explainer(judging_state(guest, arch), arch)
     finally:
         guest.close()
+
+
+def wants_colours(stream: TextIO) -> bool:
+    """Return True for a terminal, unless the user wants none: no-color.org."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain
 
 
 def print_points(
@@ -285,7 +260,7 @@ def print_points(
 ) -> int:
     """Print what becomes of each point; return the exit status of main()."""
     status = 0
-    coloured = colour.wanted(sys.stdout)
+    coloured = wants_colours(sys.stdout)
     for point in points:
         if functions:
             number, words = explainer.explain_all(point, coloured=coloured)

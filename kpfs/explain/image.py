@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
-from kpfs.base.ktypes import BlacklistEntry, KAddr, Symbol
+from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.explain.tables import JUMP_LABEL_MAX, KernelTables, read_blacklist_line
 
@@ -38,8 +38,7 @@ class DumpedFunction(NamedTuple):
 
 
 class DumpedImage(KernelTables):
-    """The tables of a dump, as kpfs.engine.judge.Tables and for the engine's
-    core.
+    """The tables of a dump, as kpfs.engine.judge.Tables and for the engine's core.
 
     Context: none, it never runs.
     """
@@ -53,7 +52,8 @@ class DumpedImage(KernelTables):
         self._sites: dict[int, list[int]] = {}
         self._bugs: dict[int, frozenset[int]] = {}
         self._read_symbols()
-        self._blacklist = list(_read_blacklist(folder / "blacklist.txt"))
+        lines = (folder / "blacklist.txt").read_text().splitlines()
+        self._blacklist = [read_blacklist_line(line) for line in lines]
         self._exceptions = _read_addresses(folder / "ex_table.tsv")
         self._jump_labels = _read_addresses(folder / "jump_labels.tsv")
         self._static_calls = _read_addresses(folder / "static_calls.tsv")
@@ -108,8 +108,7 @@ class DumpedImage(KernelTables):
         return self._addrs[i] - start if i < len(self._addrs) else 0
 
     def read(self, addr: int, size: int) -> bytes:
-        """Read bytes of one or more functions, fewer if later bytes are
-        unknown.
+        """Read bytes of one or more functions, fewer if later bytes are unknown.
 
         Raises MemoryFault if the first bytes are unknown.
         """
@@ -172,11 +171,6 @@ def read_functions(path: Path) -> list[DumpedFunction]:
             )
             for row in csv.DictReader(lines, delimiter="\t")
         ]
-
-
-def _read_blacklist(path: Path) -> Iterable[BlacklistEntry]:
-    for line in path.read_text().splitlines():
-        yield read_blacklist_line(line)
 
 
 def _read_addresses(path: Path) -> list[int]:

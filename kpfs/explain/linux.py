@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A Linux kernel made by ``kpfs kernel``, judged by its text and tables in
-memory.
+"""A Linux kernel made by ``kpfs kernel``, judged by its text and tables in memory.
 
 The text of modules is read live, without what probes have written there. Kernel: struct
 jump_entry, static_call_site, exception_table_entry; all since 5.10.
@@ -8,10 +7,10 @@ jump_entry, static_call_site, exception_table_entry; all since 5.10.
 
 from __future__ import annotations
 
-import os
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
+from pathlib import Path
 
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.arches import JUDGES
@@ -32,8 +31,6 @@ _INIT = 2  # flag of a jump label's key: it is in init text
 _STATIC_CALL_SITE = struct.Struct("<ii")
 _EXCEPTION = struct.Struct("<iii")
 _BUG, _BUG_VERBOSE = struct.Struct("<ihxx"), struct.Struct("<iiHH")
-
-
 _STATES = {
     modules.LIVE: ModuleState.LIVE,
     modules.COMING: ModuleState.COMING,
@@ -49,8 +46,7 @@ class KernelImage(KernelTables):
         self._saved, self._live = kernel.saved_memory, kernel.memory
         symbols = kernel.symbols
         self._text, self._etext = symbols.address("_text"), symbols.address("_etext")
-        with open(os.path.join(kernel.folder, image.CONFIG), encoding="utf-8") as file:
-            config = file.read()
+        config = Path(kernel.folder, image.CONFIG).read_text(encoding="utf-8")
         verbose = not config or "CONFIG_DEBUG_BUGVERBOSE=y\n" in config
         bug = _BUG_VERBOSE if verbose else _BUG
         with kernel.lock:

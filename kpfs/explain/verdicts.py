@@ -15,9 +15,9 @@ from typing import NamedTuple, cast
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch_hooks import Arch
+from kpfs.engine.arm import check_ftrace_location
 from kpfs.engine.judge import Judge, Jump, Tables
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace
-from kpfs.engine.kprobe_ftrace import check_ftrace_location
 from kpfs.engine.machine import Machine
 from kpfs.engine.register import check_kprobe_address_safe
 from kpfs.engine.state import State
@@ -48,9 +48,7 @@ class Verdict(NamedTuple):
 
 
 def errno_name(number: int) -> str:
-    """Return the kernel's name of an errno; Python prefers ENOTSUP, which
-    Linux lacks.
-    """
+    """Return the kernel's name of an errno; Python prefers ENOTSUP, not Linux's."""
     if number == errno.EOPNOTSUPP:
         return "EOPNOTSUPP"
     return errno.errorcode.get(number, str(number))
@@ -69,7 +67,7 @@ def judge(st: State, arch: Judge, addr: int) -> Verdict:
             if within_notrace_func(st.machine, addr):
                 raise KernelError(errno.EINVAL, "its function has no ftrace site")
         except MemoryFault:
-            # what the tables forbid is EINVAL, whether there is an ftrace site or not
+            # a place that the tables forbid is EINVAL, with or without an ftrace site
             check_kprobe_address_safe(st, KAddr(addr))
             raise
         check_ftrace_location(st, p)

@@ -24,7 +24,7 @@ def module_name(line: bytes) -> bytes:
 
 
 def seen_by(pid: int, path: bytes) -> bytes:
-    """A path as that process means it: its root, its working directory."""
+    """Return a path as a process means it, by its root and working directory."""
     start = b"root" if path.startswith(b"/") else b"cwd"
     found = b"/proc/%d/%s/%s" % (pid, start, path.lstrip(b"/"))
     if os.path.exists(found) or not os.path.isabs(path):
@@ -33,7 +33,7 @@ def seen_by(pid: int, path: bytes) -> bytes:
 
 
 def contents(path: bytes) -> bytes:
-    """The bytes of a file; its own errno if it cannot be read."""
+    """Return the bytes of a file; its own errno if it cannot be read."""
     try:
         # a FIFO must not make it wait
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

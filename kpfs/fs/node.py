@@ -22,17 +22,9 @@ if TYPE_CHECKING:
 NAME_MAX = 255
 T = TypeVar("T")
 
-# What a file system answers to operations that would change its tree.
-DEBUGFS = {
-    "create": errno.EACCES,
-    "mknod": errno.EPERM,
-    "mkdir": errno.EPERM,
-    "rmdir": errno.EPERM,
-    "unlink": errno.EPERM,
-    "rename": errno.EPERM,
-    "link": errno.EPERM,
-    "symlink": errno.EPERM,
-}
+# Errnos of a file system for operations that would change its tree.
+_CHANGES = "mknod", "mkdir", "rmdir", "unlink", "rename", "link", "symlink"
+DEBUGFS = dict.fromkeys(_CHANGES, errno.EPERM) | {"create": errno.EACCES}
 PROC_SYS = dict.fromkeys(DEBUGFS, errno.ENOENT) | {
     "unlink": errno.EACCES,
     "chmod": errno.EPERM,
@@ -63,7 +55,7 @@ class Node:
         self.mode = stat.S_IFMT(self.mode) | stat.S_IMODE(mode)
 
     def chown(self, uid: int, gid: int) -> None:
-        """-1 leaves one as it is."""
+        """Change the owner; -1 leaves an id as it is."""
         if "chown" in self.fs:
             raise self.refuse("chown")
         self.uid = self.uid if uid == -1 else uid
@@ -131,7 +123,7 @@ class DynDir(Dir):
     def keep(
         self, name: str, thing: T | None, make: Callable[[T], Node]
     ) -> Node | None:
-        """The entry for a thing, made anew for another thing; None if there is none."""
+        """Return the entry for a thing, made anew for another thing; None for None."""
         if thing is None:
             self._kept.pop(name, None)
             return None
@@ -154,10 +146,114 @@ class DynDir(Dir):
         return [*self.children, *self.entries()]
 
 
+class Handle:
+    """One open file.  Kernel: struct file and its private data.
+
+    FUSE moves the file position after a write and some kernel files do not: ``ahead``
+    is how much further FUSE's position is than the kernel's would be, until a seek.
+    """
+
+    def __init__(self, file: File, flags: int, pid: int) -> None:
+        self.file = file
+        self.flags = flags
+        self.pid = pid  # of the process that opened it
+        self.next = 0  # FUSE's position, if nobody seeks
+        self.ahead = 0
+        self.nonblock = bool(flags & os.O_NONBLOCK)
+
+    def prepare(self, size: int, offset: int) -> None:
+        """Do the part of a read that needs no lock; called before it, without the lock.
+
+        The result of read() must not depend on it.
+        """
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Return at most size bytes; b"" at the end."""
+        raise KernelError(errno.EINVAL, "not for reading")
+
+    def write(self, data: bytes, offset: int) -> int:
+        """Take a write that FUSE asks for at offset; return the bytes taken."""
+        pos = self.tell(offset, bool(self.flags & os.O_APPEND))
+        taken, after = self.write_at(data, pos)
+        self.ahead += pos + taken - after
+        return taken
+
+    def write_at(self, data: bytes, pos: int) -> tuple[int, int]:
+        """Take a write at the kernel's position; return bytes taken, new position."""
+        taken = self.take(data, pos)
+        moves = self.file.write_moves
+        return taken, pos + (taken if moves is None else moves)
+
+    def take(self, data: bytes, pos: int) -> int:
+        """Take a write at a position; return the number of bytes taken."""
+        taken = self.file.store(data)
+        return len(data) if taken is None else taken
+
+    # a write takes effect in written(), which only writers through the mount get
+    acts_later = False
+
+    def written(self, task: Callable[[], object]) -> None:
+        """Act on what a write() has taken; may still fail it.
+
+        task: returns the writing task, one of the emulated kernel.
+        Context: without the kernel's lock, as this may wait.
+        """
+
+    def seek_end(self) -> None:
+        """Refuse lseek(SEEK_END), or let it answer the size that stat shows."""
+
+    def ready(self) -> bool:
+        """Return True if a read would not block.  Called under the kernel's lock."""
+        return True
+
+    def poll(self) -> bool:
+        """Return True if poll() says that there is something to read."""
+        return self.ready()
+
+    def release(self) -> None:
+        """Give up the file: the last reference is gone."""
+        self.file.closed()
+        self.file.released(self)
+
+    def tell(self, offset: int, append: bool = False) -> int:
+        """Return the kernel's position for an operation that FUSE asks for at offset.
+
+        append: for a write with O_APPEND FUSE says the end of the file, as if that had
+        any meaning; the kernel files go on from where they are.
+        """
+        if append:
+            self.ahead += offset - self.next
+        elif offset != self.next:
+            self.ahead = 0
+        return offset - self.ahead
+
+    def moved(self, offset: int, length: int) -> None:
+        """Note that an operation at FUSE's offset took length bytes."""
+        self.next = offset + length
+
+    def placed(self, pos: int) -> None:
+        """Note that FUSE's position and the kernel's are pos from now on."""
+        self.next, self.ahead = pos, 0
+
+    def stays(self, pos: int) -> None:
+        """Note that the kernel's position is pos now, and FUSE's where it was."""
+        self.ahead = self.next - pos
+
+
+class OpenHandle:
+    """The base of a tree's open files that have a handle."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.nonseekable = handle.file.nonseekable
+        self.constant, self.sleeps = handle.file.constant, handle.file.sleeps
+
+
 class File(Node):
     """A file that can be opened, but neither read nor written."""
 
     kernel: GuestKernel  # absent from a file that was made without one
+    handle_type: type[Handle] = Handle  # of its open files
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     posthumous = False  # can be opened and read when the guest is dead
@@ -177,22 +273,22 @@ class File(Node):
             self.kernel = kernel
 
     def show(self) -> str | bytes:
-        """The text, as it stands."""
+        """Return the text as it stands."""
         raise KernelError(errno.EINVAL, "not for reading")
 
     def store(self, data: bytes) -> int | None:
-        """Take a write; returns the bytes taken if not all."""
+        """Take a write; return the bytes taken if not all."""
         raise KernelError(errno.EINVAL, "not for writing")
 
     def opened(self, flags: int) -> None:
-        """Called by open(); raises what it is refused with."""
+        """Note that the file is opened, or raise what open() is refused with."""
 
     def may_pwrite(self, flags: int) -> bool:
-        """True if an open file can be written at an offset.  Kernel: FMODE_PWRITE."""
+        """Return True if it can be written at an offset.  Kernel: FMODE_PWRITE."""
         return not self.nonseekable
 
     def closed(self) -> None:
-        """Called when what open() gave is given up."""
+        """Note that an open file is closed: opened()'s counterpart."""
 
     def busy(self) -> bool:
         """Return True if this file is exclusive and open."""
@@ -209,107 +305,10 @@ class File(Node):
         return self.handle(flags, pid)
 
     def handle(self, flags: int, pid: int) -> Handle:
-        return Handle(self, flags, pid)
+        return self.handle_type(self, flags, pid)
 
     def released(self, handle: Handle) -> None:
-        """Called when the last reference to an open file is gone."""
-
-
-class Handle:
-    """One open file.  Kernel: struct file and its private data.
-
-    FUSE moves the file position after a write and some kernel files do not: ``ahead``
-    is how much further FUSE's position is than the kernel's would be, until a seek.
-    """
-
-    def __init__(self, file: File, flags: int, pid: int) -> None:
-        self.file = file
-        self.flags = flags
-        self.pid = pid  # who opened it
-        self.next = 0  # FUSE's position, if nobody seeks
-        self.ahead = 0
-
-    @property
-    def nonblock(self) -> bool:
-        return bool(self.flags & os.O_NONBLOCK)
-
-    def prepare(self, size: int, offset: int) -> None:
-        """Do the part of a read that needs no lock; called before it, without the lock.
-
-        What read() then gives is the same as if this had not been called.
-        """
-
-    def read(self, size: int, offset: int) -> bytes:
-        """At most size bytes; b"" at the end."""
-        raise KernelError(errno.EINVAL, "not for reading")
-
-    def write(self, data: bytes, offset: int) -> int:
-        """A write that FUSE asks for at offset: the number of bytes taken."""
-        pos = self.tell(offset, bool(self.flags & os.O_APPEND))
-        taken, after = self.write_at(data, pos)
-        self.ahead += pos + taken - after
-        return taken
-
-    def write_at(self, data: bytes, pos: int) -> tuple[int, int]:
-        """A write at the kernel's position: bytes taken, the position afterwards."""
-        taken = self.take(data, pos)
-        moves = self.file.write_moves
-        return taken, pos + (taken if moves is None else moves)
-
-    def take(self, data: bytes, pos: int) -> int:
-        """Take a write at a position; returns the number of bytes taken."""
-        taken = self.file.store(data)
-        return len(data) if taken is None else taken
-
-    # what it does is done in written(), for whom the mount serves
-    acts_later = False
-
-    def written(self, task: Callable[[], object]) -> None:
-        """Called after a write() has taken something; may still fail it.
-
-        task: returns the writing task, one of the emulated kernel.
-        Context: without the kernel's lock, as this may wait.
-        """
-
-    def seek_end(self) -> None:
-        """Called by lseek(SEEK_END), which then answers the size that stat shows."""
-
-    def ready(self) -> bool:
-        """Return True if a read would not block.  Called under the kernel's lock."""
-        return True
-
-    def poll(self) -> bool:
-        """Return True if poll() says that there is something to read."""
-        return self.ready()
-
-    def release(self) -> None:
-        """Give up the file: the last reference is gone."""
-        self.file.closed()
-        self.file.released(self)
-
-    def tell(self, offset: int, append: bool = False) -> int:
-        """The kernel's position for an operation that FUSE asks for at offset.
-
-        append: for a write with O_APPEND FUSE says the end of the file, as if that had
-        any meaning; the kernel files go on from where they are.
-        """
-        if append:
-            self.ahead += offset - self.next
-        elif offset != self.next:
-            self.ahead = 0
-        return offset - self.ahead
-
-    def moved(self, offset: int, length: int) -> None:
-        """Note that an operation at FUSE's offset took length bytes."""
-        self.next = offset + length
-
-    def placed(self, pos: int) -> None:
-        """Note that FUSE's position and the kernel's are the same from now on."""
-        self.next, self.ahead = pos, 0
-
-    def stays(self, pos: int) -> None:
-        """Note that the kernel's position is pos now, and FUSE's where it was."""
-        self.ahead = self.next - pos
+        """Act on the end of an open file, after closed()."""
 
 
 def names_of(folder: Node) -> list[tuple[str, int]]:
@@ -324,7 +323,7 @@ def names_of(folder: Node) -> list[tuple[str, int]]:
 
 
 def walk(root: Dir, path: str) -> Node:
-    """The node of an absolute path; ENOENT, ENOTDIR."""
+    """Return the node at an absolute path; ENOENT, ENOTDIR."""
     node: Node = root
     for name in path.split("/"):
         if not name:
@@ -372,5 +371,5 @@ def populate_configured(
 
 
 def encode(text: str | bytes) -> bytes:
-    """Text of a file as bytes: a character is a byte, as the kernel has it."""
+    """Encode the text of a file: a character is a byte, as the kernel has it."""
     return text if isinstance(text, bytes) else text.encode("latin-1")

@@ -10,27 +10,10 @@ from kpfs.base.errors import KernelError
 from kpfs.engine.kstrtox import proc_dointvec_minmax
 from kpfs.fs.node import PROC_SYS, File, Handle, encode
 
-# What FUSE puts into one request: a longer write comes in pieces of this size, which
+# Most bytes of a request of FUSE: a longer write comes in pieces of this size, which
 # are up to a page shorter if they do not begin with a page.
 MAX_WRITE = 131072
 WHOLE_MAX = MAX_WRITE - 4096
-
-
-class SeqFile(File):
-    """A text of lines, as of the time when its reading began."""
-
-    write_moves: int | None = 0
-    # SEEK_END is for readers alone an error.  Kernel: tracing_lseek()
-    tracing_lseek = False
-    grows = False  # who has read all of it gets the records that are added
-    seq_for_writers = True  # False: who opens it to write alone gets no seq_file
-
-    def may_pwrite(self, flags: int) -> bool:
-        """Kernel: seq_open() clears FMODE_PWRITE."""
-        return not self.seq_for_writers and flags & os.O_ACCMODE == os.O_WRONLY
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return SeqHandle(self, flags, pid)
 
 
 class SeqHandle(Handle):
@@ -41,10 +24,10 @@ class SeqHandle(Handle):
 
     file: SeqFile
     text: bytes | None = None
-    pos = 0  # what follows in text
+    pos = 0  # of the next read, in text
 
     def make(self) -> bytes:
-        """The text, as it stands."""
+        """Return the text as it stands."""
         return encode(self.file.show())
 
     def read(self, size: int, offset: int) -> bytes:
@@ -64,6 +47,21 @@ class SeqHandle(Handle):
         raise KernelError(errno.EINVAL, "seq_file knows no end")
 
 
+class SeqFile(File):
+    """A text of lines, as of the time when its reading began."""
+
+    handle_type: type[Handle] = SeqHandle
+    write_moves: int | None = 0
+    # SEEK_END is for readers alone an error.  Kernel: tracing_lseek()
+    tracing_lseek = False
+    grows = False  # a reader at the end gets the records that are added
+    seq_for_writers = True  # False: who opens it to write alone gets no seq_file
+
+    def may_pwrite(self, flags: int) -> bool:
+        """Return True without a seq_file.  Kernel: seq_open() clears FMODE_PWRITE."""
+        return not self.seq_for_writers and flags & os.O_ACCMODE == os.O_WRONLY
+
+
 class ValueHandle(Handle):
     """The text is made afresh for each read.  Kernel: simple_read_from_buffer()."""
 
@@ -75,23 +73,18 @@ class ValueHandle(Handle):
 class ValueFile(File):
     """A short value; where a write is made does not matter."""
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return ValueHandle(self, flags, pid)
+    handle_type: type[Handle] = ValueHandle
 
 
 class OnceHandle(ValueHandle):
-    """Gives the value to a read from the start, and nothing to a second one."""
+    """A reader that gets the value from the start, and nothing behind it."""
 
     def read(self, size: int, offset: int) -> bytes:
         return b"" if self.tell(offset) else super().read(size, offset)
 
 
-class SysctlHandle(Handle):
-    """Reads and writes only from the start.  Kernel: proc_dointvec_minmax()."""
-
-    def read(self, size: int, offset: int) -> bytes:
-        offset = self.tell(offset)
-        return b"" if offset else encode(self.file.show())[:size]
+class SysctlHandle(OnceHandle):
+    """A reader and writer only from the start.  Kernel: proc_dointvec_minmax()."""
 
     def take(self, data: bytes, pos: int) -> int:
         if pos or not data:
@@ -102,6 +95,7 @@ class SysctlHandle(Handle):
 class Sysctl(File):
     """An integer below /proc/sys."""
 
+    handle_type = SysctlHandle
     fs = PROC_SYS
     blksize = 1024
     write_iter = True
@@ -123,10 +117,7 @@ class Sysctl(File):
         return used
 
     def truncate(self, size: int) -> None:
-        """The size stays 0."""
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return SysctlHandle(self, flags, pid)
+        """Ignore it: the size stays 0."""
 
 
 def whole_lines(data: bytes) -> bytes:

@@ -32,7 +32,7 @@ class SyscallLine(NamedTuple):
 
 
 def parse(line: bytes) -> SyscallLine | None:
-    """The call of a line, None for an empty one; EINVAL."""
+    """Parse the call of a line, None for an empty one; EINVAL."""
     words = list(WORD.finditer(line))
     if not words:
         return None
@@ -52,7 +52,7 @@ def _argument(match: re.Match[bytes]) -> int | bytes | Buffer:
 
 
 def number(word: bytes) -> int:
-    """A number in C's notation, as NUMBER has it; EINVAL: of more than 64 bits."""
+    """Parse a number in C's notation, as NUMBER has it; EINVAL: more than 64 bits."""
     if len(word) > MAX_NUMBER:
         raise KernelError(errno.EINVAL, "more than 64 bits")
     octal = len(word) > 1 and word.isdigit() and word.startswith(b"0")

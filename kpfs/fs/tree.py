@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from kpfs.base.caller import Caller
     from kpfs.base.fuse_wire import SetattrRequest
+    from kpfs.base.ktypes import Caller
     from kpfs.base.lock import FairLock
 
 
@@ -40,7 +40,7 @@ class Entry(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """Equal keys are the same inode."""
+        """Return the key; entries with equal keys share an inode."""
 
 
 class OpenFile(Protocol):
@@ -48,32 +48,47 @@ class OpenFile(Protocol):
 
     @property
     def nonseekable(self) -> bool:
-        """It has no position that lseek() could set."""
+        """Return True if it has no position that lseek() could set."""
 
     @property
     def constant(self) -> bool:
-        """Its bytes never change, so that they may be mapped."""
+        """Return True if its bytes never change, so that they may be mapped."""
 
     @property
     def sleeps(self) -> bool:
-        """A write to it may take as long as the kernel's code likes."""
+        """Return True if a write may take as long as the kernel's code likes."""
 
 
 class Listener(Protocol):
-    """Learns of changes that did not come through the mount.
+    """The listener to changes that did not come through the mount.
 
     Context: the kernel's lock is held.
     """
 
     def replaced(self) -> None:
-        """The tree has another kernel now: all entries are to be renewed."""
+        """Renew all entries: the tree has another kernel now."""
 
     def directories_changed(self) -> None:
-        """The attributes of directories may have changed."""
+        """Forget attributes of directories: they may have changed."""
 
 
+class WriteCall(NamedTuple):
+    """A write(2), pwrite64(2) or writev(2) that is made in the middle of a request.
+
+    See kpfs.mirror.write.
+    """
+
+    name: str
+    data: bytes
+    sizes: list[int]  # of the segments of a writev()
+    pos: int  # of a pwrite64()
+
+
+# ioctl(2) of the mount for such a write without data, for the daemon's own threads
+EMPTY_WRITE = ord("k") << 8
 E = TypeVar("E", bound=Entry)
 F = TypeVar("F", bound=OpenFile)
+Wake = Callable[[], None]  # tells a poller that its file may be ready
 # Makes a call in place of the write to an open file; returns the bytes taken.
 # The first argument is the table that the kernel's open files are in.
 InPlace = Callable[[Any, Any], int]
@@ -84,13 +99,8 @@ Writers = MutableMapping[int, InPlace]
 class Tree(Protocol[E, F]):
     """The protocol of a mounted tree.  All operations raise KernelError."""
 
-    @property
-    def lock(self) -> FairLock:
-        """The kernel's lock."""
-
-    @property
-    def root(self) -> E:
-        """The directory that is mounted."""
+    lock: FairLock  # the kernel's
+    root: E  # the directory that is mounted
 
     def start(self, listener: Listener) -> None:
         """Let time pass in the kernel: operations come from now on."""
@@ -155,9 +165,7 @@ class Tree(Protocol[E, F]):
     def write_in_place(self, make: InPlace, file: F) -> int:
         """Have a write made by make(), as a task that is not the caller's."""
 
-    def poll(
-        self, caller: Caller, file: F, events: int, wake: Callable[[], None] | None
-    ) -> int:
+    def poll(self, caller: Caller, file: F, events: int, wake: Wake | None) -> int:
         """Return those of the events that are there.
 
         If there are none, wake() is called under the lock when that may have changed.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
+from kpfs.base.errors import SetupError
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
 
 DEVICE = "/dev/fuse"
 SUBTYPE = "kpfs"

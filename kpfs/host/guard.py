@@ -14,7 +14,7 @@ import select
 import signal
 
 from kpfs.base.log import Log
-from kpfs.host import mounts, patience
+from kpfs.host import mounts, patience, process
 
 log = Log(__name__)
 
@@ -40,10 +40,9 @@ def start(log: int) -> None:
         for number in ENDING:  # the terminal sends them to the foreground
             signal.signal(number, signal.SIG_IGN)
         os.chdir("/")
-        _close_all_but({told, log})
-        with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
-            comm.write("kpfs-guard")
-        if _has_to_act(daemon, told):
+        process.close_all_but({told, log})
+        process.rename("kpfs-guard")
+        if os.read(told, 1) and not _ends(daemon, told, PATIENCE):
             _end(daemon, told, log)
     finally:
         os._exit(0)
@@ -64,18 +63,6 @@ def give_up() -> None:
     """Continue without the guard, which was killed. Context: the main thread."""
     signal.set_wakeup_fd(-1)
     log.warning("the guard was killed: SIGTERM will not end a kernel that loops")
-
-
-def _close_all_but(kept: set[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
-
-
-def _has_to_act(daemon: int, told: int) -> bool:
-    """Wait until the daemon is told to end. Return True if it does not obey."""
-    return bool(os.read(told, 1)) and not _ends(daemon, told, PATIENCE)
 
 
 def _ends(daemon: int, told: int, seconds: float) -> bool:
@@ -107,6 +94,4 @@ def _end(daemon: int, told: int, log: int) -> None:
         os.kill(daemon, signal.SIGKILL)
     _ends(daemon, told, DEATH)
     for entry in reversed(served):
-        with contextlib.suppress(OSError):
-            if now := mounts.where_now(entry):
-                mounts.detach(now.target)
+        mounts.detach(entry)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
-MS_RELATIME = 1 << 21
+MS_NOATIME, MS_NODIRATIME, MS_RELATIME = 1024, 2048, 1 << 21
 MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MOUNT_FLAGS = ("rw", "ro", "nosuid", "nodev", "noexec", "relatime")
@@ -57,21 +57,11 @@ def _check(result: int, what: str) -> None:
 def mount(
     source: str, target: str, fstype: str = "", flags: int = 0, data: str = ""
 ) -> None:
-    """mount(2)."""
-    _check(
-        _libc.mount(
-            os.fsencode(source),
-            os.fsencode(target),
-            fstype.encode(),
-            ctypes.c_ulong(flags),
-            data.encode(),
-        ),
-        target,
-    )
+    names = os.fsencode(source), os.fsencode(target), fstype.encode()
+    _check(_libc.mount(*names, ctypes.c_ulong(flags), data.encode()), target)
 
 
 def umount(target: str, flags: int = 0) -> None:
-    """umount2(2)."""
     _check(_libc.umount2(os.fsencode(target), flags | UMOUNT_NOFOLLOW), target)
 
 
@@ -81,14 +71,20 @@ def abort(target: str) -> None:
         umount(target, MNT_FORCE)
 
 
-def detach(target: str) -> None:
-    """Unmount a FUSE mount even if it is in use; by fusermount for ordinary users."""
-    try:
-        umount(target, MNT_DETACH)
-    except PermissionError:
-        import subprocess
+def detach(mount: MountEntry) -> None:
+    """Unmount a FUSE mount from where it is now, even if it is in use.
 
-        subprocess.run(["fusermount", "-uz", target], stderr=subprocess.DEVNULL)
+    As an ordinary user by fusermount.  Errors are ignored: it may be gone.
+    """
+    with contextlib.suppress(OSError):
+        if now := where_now(mount):
+            try:
+                umount(now.target, MNT_DETACH)
+            except PermissionError:
+                import subprocess
+
+                words = ["fusermount", "-uz", now.target]
+                subprocess.run(words, stderr=subprocess.DEVNULL)
 
 
 def bind(source: str, target: str) -> None:
@@ -110,14 +106,15 @@ def make_read_only(target: str) -> None:
     bind(target, target)
     flags = os.statvfs(target).f_flag
     # flags that a user namespace may not clear must be said again
-    kept = flags & (MS_NOSUID | MS_NODEV | MS_NOEXEC | 1024 | 2048)
+    atimes = MS_NOATIME | MS_NODIRATIME
+    kept = flags & (MS_NOSUID | MS_NODEV | MS_NOEXEC | atimes)
     if flags & ST_RELATIME:
         kept |= MS_RELATIME
     mount("", target, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
 def unshare(flags: int) -> None:
-    """unshare(2). CLONE_NEWUSER needs a process with one thread."""
+    """Call unshare(2). CLONE_NEWUSER needs a process with one thread."""
     _check(_libc.unshare(flags), "unshare")
 
 
@@ -131,14 +128,15 @@ def return_to_root() -> None:
 
 
 def pivot_root(new: str, old: str) -> None:
-    """pivot_root(2)."""
+    """Call pivot_root(2), which the C library lacks."""
     number = {"x86_64": 155}.get(os.uname().machine, 41)  # else as asm-generic has it
     _check(_libc.syscall(number, os.fsencode(new), os.fsencode(old)), "pivot_root")
 
 
-def table() -> Iterator[MountEntry]:
-    """Return the mounts that this process sees. One that covers another comes later."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as f:
+def table(pid: int | str = "self") -> Iterator[MountEntry]:
+    """Yield the mounts that a process sees. One that covers another comes later."""
+    path = f"/proc/{pid}/mountinfo"
+    with open(path, encoding="utf-8", errors="surrogateescape") as f:
         for line in f:
             left, _, right = line.partition(" - ")
             words = left.split()
@@ -158,11 +156,8 @@ def mount_at(path: str) -> MountEntry | None:
 
     path is as os.path.realpath() gives it.
     """
-    found = None
-    for entry in table():
-        if entry.target == path:
-            found = entry
-    return found
+    found = [entry for entry in table() if entry.target == path]
+    return found[-1] if found else None
 
 
 def where_now(mount: MountEntry) -> MountEntry | None:
@@ -171,10 +166,8 @@ def where_now(mount: MountEntry) -> MountEntry | None:
     Its ident alone is not enough: Linux gives it to the next mount.
     """
     same = mount.ident, mount.device, mount.source
-    for entry in table():
-        if (entry.ident, entry.device, entry.source) == same:
-            return entry
-    return None
+    found = (e for e in table() if (e.ident, e.device, e.source) == same)
+    return next(found, None)
 
 
 def _unescape(word: str) -> str:
@@ -216,8 +209,7 @@ def _is_of(pid: int, fd: str, mount: MountEntry) -> bool:
 
 
 def as_linux_shows(table: str, source: str) -> str:
-    """Give the tree's parts in a mount table the types of Linux's file
-    systems.
+    """Give the tree's parts in a mount table the types of Linux's file systems.
 
     source: the tree's. Mounts that Linux does not have are left out. Ours follow /sys,
     as on a system that boots, so that tools that take the first tracefs find ours.
@@ -282,7 +274,7 @@ def provide_in_root(path: str, make: Callable[[str], None]) -> None:
 
 
 def _cover(parent: str) -> None:
-    """Cover a directory by a tmpfs that shows the same files and can be written."""
+    """Cover a directory by a tmpfs that shows its files and can be written."""
     below = os.open(parent, os.O_PATH | os.O_DIRECTORY)
     try:
         old = f"/proc/self/fd/{below}"

@@ -10,8 +10,8 @@ import contextlib
 import errno
 import os
 
+from kpfs.base.errors import SetupError
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
 
 
 def enter_namespaces() -> None:
@@ -127,8 +127,7 @@ class _MapWriter:
 
 
 def lock_mounts() -> None:
-    """Keep the command from unmounting our mounts: the host's may lie
-    beneath.
+    """Keep the command from unmounting our mounts: the host's may lie beneath.
 
     In a user namespace of its own it may add mounts, but not undo inherited ones:
     mount_namespaces(7).

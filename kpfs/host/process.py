@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tie between a process and its parent."""
+"""Descriptors, name, heap and end of a process."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
 import signal
+from collections.abc import Container
 
 _PR_SET_PDEATHSIG = 1
+# New objects until the collector looks at them.  Thousands of probes are made of many
+# that stay, and next to nothing of what is thrown away needs it.
+GC_THRESHOLD = 20_000
 
 
 def die_with_parent(parent: int) -> None:
@@ -15,3 +21,29 @@ def die_with_parent(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def close_all_but(kept: Container[int]) -> None:
+    """Close what this process has from its parent, so that no pipe stays open."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def settle_heap() -> None:
+    """Keep the garbage collector from looking at the objects of now: they stay."""
+    gc.set_threshold(GC_THRESHOLD)
+    gc.freeze()
+
+
+def rename(name: str) -> None:
+    """Set the name that ps(1) shows of this process."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
+        comm.write(name)
+
+
+def exit_status(status: int) -> int:
+    """Return a status of wait(2) as a shell gives it."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code

@@ -21,8 +21,8 @@ import tty
 from collections.abc import Iterable
 from typing import Any
 
-from kpfs.host.errors import SetupError
-from kpfs.linux.inside.request import Request, TerminalState
+from kpfs.base.errors import SetupError, told_to_user
+from kpfs.linux.inside.request import RunRequest, TerminalState
 
 FORWARDED = {  # True: for the whole group, as from a terminal
     signal.SIGINT: True,
@@ -151,17 +151,15 @@ def terminal_state(fds: Iterable[int]) -> TerminalState | None:
     return None
 
 
-def request_of(argv: list[str], writable: list[str]) -> Request:
+def request_of(argv: list[str], writable: list[str]) -> RunRequest:
     """Describe the command to run, with this process's surroundings.
 
     Raises SetupError.
     """
     umask = os.umask(0o022)
     os.umask(umask)
-    try:
+    with told_to_user("the current directory"):
         cwd = os.getcwd()
-    except OSError as error:
-        raise SetupError(f"the current directory: {error.strerror}") from None
     folders = []
     for folder in writable:
         path = os.path.realpath(folder)
@@ -169,7 +167,7 @@ def request_of(argv: list[str], writable: list[str]) -> Request:
             raise SetupError(f"{folder}: not a directory")
         folders.append(path)
     command = argv or [os.environ.get("SHELL") or "/bin/sh"]
-    return Request(
+    return RunRequest(
         argv=tuple(command),
         environment=dict(os.environ),
         cwd=cwd,

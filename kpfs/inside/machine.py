@@ -12,17 +12,21 @@ import socket
 from typing import Any
 
 from kpfs.base.errors import KernelError
+from kpfs.config import KernelChoice
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.inside.kernel_choice import KernelChoice
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.command import InsideCommand, Outcome
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
-from kpfs.linux.inside.request import Request
+from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.store import store
 
 TROUBLE = 2
+LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
+    *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
+    *(signal.SIGTSTP, signal.SIGTTOU, signal.SIGTTIN),
+)
 
 
 def start(choice: KernelChoice) -> PreparedKernel:
@@ -35,7 +39,7 @@ def start(choice: KernelChoice) -> PreparedKernel:
 
 
 class CommandSession:
-    """Runs one command, for a client at the other end of a socket."""
+    """The run of one command, for a client at the other end of a socket."""
 
     def __init__(self, kernel: PreparedKernel, client: socket.socket) -> None:
         self._loop = kernel.loop
@@ -44,7 +48,7 @@ class CommandSession:
         self._input = b""
         self._command: InsideCommand | None = None
 
-    def run(self, request: Request, stdio: list[int]) -> None:
+    def run(self, request: RunRequest, stdio: list[int]) -> None:
         """Run the command and tell the client how it has ended. Raises nothing."""
         os.umask(0)  # the kernel has applied the command's
         self._tell(begun=True)
@@ -54,7 +58,7 @@ class CommandSession:
             ended = Outcome(TROUBLE, f"the kernel died: {error}")
         self._tell(status=ended.status, why=ended.why)
 
-    def _run(self, request: Request, stdio: list[int]) -> Outcome:
+    def _run(self, request: RunRequest, stdio: list[int]) -> Outcome:
         kernel = self._kernel
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
         command = InsideCommand(self._loop, kernel.worker, kernel.files, request, stdio)
@@ -91,17 +95,12 @@ class CommandSession:
         self._listen()
 
 
-def run_for(client: socket.socket, choice: KernelChoice, request: Request) -> None:
+def run_for(client: socket.socket, choice: KernelChoice, request: RunRequest) -> None:
     """Be the process of a command, with the command's standard streams."""
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the client passes them on
-    for number in (signal.SIGTSTP, signal.SIGTTOU, signal.SIGTTIN):
+    for number in LEFT_TO_CLIENT:
         signal.signal(number, signal.SIG_IGN)
-    session: CommandSession | None = None
     try:
-        kernel = start(choice)
-        session = CommandSession(kernel, client)
-        session.run(request, [0, 1, 2])
+        CommandSession(start(choice), client).run(request, [0, 1, 2])
     except (UnfitError, EmulatorError, CallError, KernelError) as error:
         refuse(client, str(error))
 

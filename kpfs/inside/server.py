@@ -16,15 +16,15 @@ import signal
 import socket
 
 from kpfs.base.errors import KernelError
+from kpfs.config import KernelChoice
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.inside.kernel_choice import KernelChoice
 from kpfs.inside.machine import CommandSession, refuse, start
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.read_ahead import ReadAhead
 from kpfs.linux.inside.rehearsal import rehearse
-from kpfs.linux.inside.request import Request
+from kpfs.linux.inside.request import RunRequest
 
 FDS = 3
 _LIMIT = 1 << 20  # bytes of a request
@@ -115,7 +115,7 @@ class ForkServer:
             return
         reads = self._kernel.files.reads = []
         CommandSession(self._kernel, client).run(
-            Request.unpacked(json.loads(data)), fds
+            RunRequest.unpacked(json.loads(data)), fds
         )
         client.close()
         self._teach.setblocking(False)

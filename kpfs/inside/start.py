@@ -7,12 +7,11 @@ import contextlib
 import os
 import socket
 
-from kpfs.host.errors import SetupError
+from kpfs.base.errors import SetupError
+from kpfs.config import KernelChoice
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
-from kpfs.inside.kernel_choice import KernelChoice
-from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside.request import Request
+from kpfs.linux.inside.request import RunRequest
 
 
 def run(
@@ -37,10 +36,7 @@ def _check_memory(kernel: str, memory: int) -> None:
     """Raise SetupError if a kernel has less memory. An image cannot grow."""
     from kpfs.linux.store import image, store
 
-    try:
-        made = image.read_meta(store.folder(kernel)).memory >> 20
-    except UnfitError as error:
-        raise SetupError(str(error)) from None
+    made = image.read_meta(store.folder(kernel)).memory >> 20
     if made < memory:
         raise SetupError(
             f"{kernel} was made with {made} MiB of memory; for {memory} make it again: "
@@ -48,7 +44,7 @@ def _check_memory(kernel: str, memory: int) -> None:
         )
 
 
-def _run_cold(choice: KernelChoice, request: Request) -> int:
+def _run_cold(choice: KernelChoice, request: RunRequest) -> int:
     """Run a command in a kernel that is started for it."""
     from kpfs.inside.machine import run_for
 

@@ -15,11 +15,11 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Iterator
 
-from kpfs.inside.kernel_choice import KernelChoice
+from kpfs.config import KernelChoice
+from kpfs.host import process
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside.request import Request
+from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.store import store
 
 SECONDS = "KPFS_WARM"  # environment variable; 0: keep no process
@@ -39,7 +39,7 @@ def seconds() -> int:
 
 # ---- the socket
 def _key(choice: KernelChoice) -> str:
-    """Return a digest of everything that must be the same for a process to serve us."""
+    """Return a digest of everything that we and a process that serves us must share."""
     root = os.stat("/")
     facts: list[object] = [choice, root.st_dev, root.st_ino]
     facts += [os.getuid(), os.getgid(), sorted(os.getgroups())]
@@ -52,11 +52,15 @@ def _key(choice: KernelChoice) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
-def _sources() -> Iterator[str]:
-    """Yield the files of this version."""
-    for folder in ("linux", "linux/image", "linux/inside", "inside"):
-        with os.scandir(os.path.join(_HERE, folder)) as entries:
-            yield from sorted(entry.path for entry in entries if entry.is_file())
+def _sources() -> list[str]:
+    """Return the files of this version: those of all rooms of kpfs.linux, and ours."""
+    return sorted(
+        os.path.join(folder, name)
+        for top in ("linux", "inside")
+        for folder, _, names in os.walk(os.path.join(_HERE, top))
+        if not folder.endswith("__pycache__")
+        for name in names
+    )
 
 
 def _folder() -> str:
@@ -111,7 +115,7 @@ def _try(path: str) -> socket.socket:
     return connection
 
 
-def ask(connection: socket.socket, request: Request) -> None:
+def ask(connection: socket.socket, request: RunRequest) -> None:
     """Have the process run a command with our standard streams."""
     data = json.dumps(request.packed()).encode() + b"\n"
     socket.send_fds(connection, [data[:1]], range(_FDS))
@@ -152,9 +156,5 @@ def _detach(listener: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(_FDS):
         os.dup2(null, number)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in (*range(_FDS), listener):
-            with contextlib.suppress(OSError):
-                os.close(int(name))
-    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
-        comm.write("kpfs-warm")
+    process.close_all_but((*range(_FDS), listener))
+    process.rename("kpfs-warm")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kpfs.manual.description import (
     CommandDescription,
@@ -301,8 +301,4 @@ def _fish_quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-SHELLS: dict[str, Callable[[CommandDescription], str]] = {
-    "bash": bash,
-    "zsh": zsh,
-    "fish": fish,
-}
+SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}

@@ -16,7 +16,7 @@ from kpfs import config
 
 
 class ValueKind(enum.Enum):
-    """What a shell may offer for a value."""
+    """The kinds of values, by what a shell may offer for them."""
 
     NOTHING = enum.auto()
     WORDS = enum.auto()

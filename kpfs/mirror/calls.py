@@ -18,21 +18,21 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.mirror.host import AT_FDCWD, Host
+from kpfs.mirror.host import AT_FDCWD, Host, signed
 from kpfs.mirror.plan import DATA_MAX, MAX_FD, Plan
 from kpfs.mirror.seccomp import Notification
 
-AT_SYMLINK_NOFOLLOW, AT_SYMLINK_FOLLOW = 0x100, 0x400
+AT_NOFOLLOW, AT_FOLLOW = 0x100, 0x400  # AT_SYMLINK_...
 O_CREAT_EXCL, O_NOFOLLOW = 0o300, 0o400000
 F_DUPFD, F_SETFD, F_DUPFD_CLOEXEC = 0, 2, 1030
 EXECS = frozenset((nr.EXECVE, nr.EXECVEAT))
 EXITS = frozenset((nr.EXIT, nr.EXIT_GROUP))
 # calls that a Linux kernel answers itself
 ANSWERED = frozenset((nr.SYSLOG, nr.INIT_MODULE, nr.DELETE_MODULE, nr.FINIT_MODULE))
-VECTOR_MAX = 256  # strings of argv and of envp that the guest sees
+VECTOR_MAX = 256  # strings of argv and of envp that the kernel sees
 VECTOR_BYTES = 0xA000
 IOV_MAX = 1024
-NUMBER = "number"  # a kind of argument that is the same in the guest
+NUMBER = "number"  # a kind of argument that needs no change
 _IOV = struct.Struct("<2Q")
 
 
@@ -40,100 +40,95 @@ class Call(NamedTuple):
     """A system call that is mirrored."""
 
     args: tuple[str, ...]  # kinds of argument: NUMBER, or methods of _Carrier
-    new_fds: int = 0  # descriptors that it makes
+    new_fds: int  # descriptors that it makes
     # (argument, flags in it that keep a last link from being followed)
-    nofollow: tuple[int, int] = (0, 0)
+    nofollow: tuple[int, int]
     # mirrored for files of the mount too, as FUSE has no request for it
-    tree: bool = False
+    tree: bool
 
 
-_AT_FLAGS = AT_SYMLINK_NOFOLLOW
-_OPEN_FLAGS = O_NOFOLLOW
+def _call(
+    kinds: str = "",
+    *,
+    new_fds: int = 0,
+    nofollow: tuple[int, int] = (0, 0),
+    tree: bool = False,
+) -> Call:
+    return Call(tuple(kinds.split()), new_fds, nofollow, tree)
+
 
 CALLS: dict[int, Call] = {
-    nr.READ: Call(("read_fd", "out", "number")),
-    nr.WRITE: Call(("write_fd", "data", "number")),
-    nr.OPEN: Call(("path", "number", "number"), new_fds=1, nofollow=(1, _OPEN_FLAGS)),
-    nr.CLOSE: Call(("closed",)),
-    nr.STAT: Call(("path", "out"), tree=True),
-    nr.FSTAT: Call(("fd", "out"), tree=True),
-    nr.LSTAT: Call(("link_path", "out"), tree=True),
-    nr.LSEEK: Call(("seek_fd", "number", "number"), tree=True),
-    nr.PREAD64: Call(("read_fd", "out", "number", "number")),
-    nr.PWRITE64: Call(("write_fd", "data", "number", "number")),
-    nr.READV: Call(("readv_fd", "read_iov", "number")),
-    nr.WRITEV: Call(("writev_fd", "write_iov", "number")),
-    nr.ACCESS: Call(("path", "number"), tree=True),
-    nr.PIPE: Call(("out",), new_fds=2),
-    nr.DUP: Call(("fd",), new_fds=1, tree=True),
-    nr.DUP2: Call(("fd", "replaced"), tree=True),
-    nr.GETPID: Call(()),
-    nr.EXECVE: Call(("path", "vector", "vector")),
-    nr.EXIT: Call(("number",)),
-    nr.UNAME: Call(("out",)),
-    nr.FCNTL: Call(("fd", "number", "number"), tree=True),
-    nr.FSYNC: Call(("fd",)),
-    nr.FDATASYNC: Call(("fd",)),
-    nr.TRUNCATE: Call(("path", "number")),
-    nr.FTRUNCATE: Call(("fd", "number")),
-    nr.GETDENTS: Call(("dir_fd", "out", "number"), tree=True),
-    nr.GETCWD: Call(("cwd_out", "number")),
-    nr.CHDIR: Call(("path",), tree=True),
-    nr.FCHDIR: Call(("cwd_fd",), tree=True),
-    nr.RENAME: Call(("entry", "entry")),
-    nr.MKDIR: Call(("entry", "number")),
-    nr.RMDIR: Call(("entry",)),
-    nr.CREAT: Call(("path", "number"), new_fds=1),
-    nr.LINK: Call(("link_path", "entry")),
-    nr.UNLINK: Call(("entry",)),
-    nr.SYMLINK: Call(("text", "entry")),
-    nr.READLINK: Call(("read_link", "out", "number"), tree=True),
-    nr.CHMOD: Call(("path", "number")),
-    nr.FCHMOD: Call(("fd", "number")),
-    nr.CHOWN: Call(("path", "number", "number")),
-    nr.FCHOWN: Call(("fd", "number", "number")),
-    nr.LCHOWN: Call(("link_path", "number", "number")),
-    nr.GETUID: Call(()),
-    nr.GETGID: Call(()),
-    nr.GETEUID: Call(()),
-    nr.GETEGID: Call(()),
-    nr.GETPPID: Call(()),
-    nr.STATFS: Call(("path", "out"), tree=True),
-    nr.FSTATFS: Call(("fd", "out"), tree=True),
-    nr.GETTID: Call(()),
-    nr.GETDENTS64: Call(("dir_fd", "out", "number"), tree=True),
-    nr.EXIT_GROUP: Call(("number",)),
-    nr.OPENAT: Call(
-        ("at", "path", "number", "number"), new_fds=1, nofollow=(2, _OPEN_FLAGS)
-    ),
-    nr.MKDIRAT: Call(("at", "entry", "number")),
-    nr.FCHOWNAT: Call(
-        ("at", "path", "number", "number", "number"), nofollow=(4, _AT_FLAGS)
-    ),
-    nr.NEWFSTATAT: Call(
-        ("at", "path", "out", "number"), nofollow=(3, _AT_FLAGS), tree=True
-    ),
-    nr.UNLINKAT: Call(("at", "entry", "number")),
-    nr.RENAMEAT: Call(("at", "entry", "at", "entry")),
-    nr.LINKAT: Call(("at", "old_path", "at", "entry", "number")),
-    nr.SYMLINKAT: Call(("text", "at", "entry")),
-    nr.READLINKAT: Call(("at", "read_link", "out", "number"), tree=True),
-    nr.FCHMODAT: Call(("at", "path", "number")),
-    nr.FACCESSAT: Call(("at", "path", "number"), tree=True),
-    nr.UTIMENSAT: Call(("at", "path", "times", "number"), nofollow=(3, _AT_FLAGS)),
-    nr.DUP3: Call(("fd", "replaced", "number"), tree=True),
-    nr.PIPE2: Call(("out", "number"), new_fds=2),
-    nr.RENAMEAT2: Call(("at", "entry", "at", "entry", "number")),
-    nr.EXECVEAT: Call(
-        ("at", "path", "vector", "vector", "number"), nofollow=(4, _AT_FLAGS)
-    ),
-    nr.STATX: Call(
-        ("at", "path", "number", "number", "out"), nofollow=(2, _AT_FLAGS), tree=True
-    ),
-    nr.OPENAT2: Call(("at", "path", "how", "number"), new_fds=1),
-    nr.FACCESSAT2: Call(
-        ("at", "path", "number", "number"), nofollow=(3, _AT_FLAGS), tree=True
-    ),
+    nr.READ: _call("read_fd out number"),
+    nr.WRITE: _call("write_fd data number"),
+    nr.OPEN: _call("path number number", new_fds=1, nofollow=(1, O_NOFOLLOW)),
+    nr.CLOSE: _call("closed"),
+    nr.STAT: _call("path out", tree=True),
+    nr.FSTAT: _call("fd out", tree=True),
+    nr.LSTAT: _call("link_path out", tree=True),
+    nr.LSEEK: _call("seek_fd number number", tree=True),
+    nr.PREAD64: _call("read_fd out number number"),
+    nr.PWRITE64: _call("write_fd data number number"),
+    nr.READV: _call("readv_fd read_iov number"),
+    nr.WRITEV: _call("writev_fd write_iov number"),
+    nr.ACCESS: _call("path number", tree=True),
+    nr.PIPE: _call("out", new_fds=2),
+    nr.DUP: _call("fd", new_fds=1, tree=True),
+    nr.DUP2: _call("fd replaced", tree=True),
+    nr.GETPID: _call(),
+    nr.EXECVE: _call("path vector vector"),
+    nr.EXIT: _call("number"),
+    nr.UNAME: _call("out"),
+    nr.FCNTL: _call("fd number number", tree=True),
+    nr.FSYNC: _call("fd"),
+    nr.FDATASYNC: _call("fd"),
+    nr.TRUNCATE: _call("path number"),
+    nr.FTRUNCATE: _call("fd number"),
+    nr.GETDENTS: _call("dir_fd out number", tree=True),
+    nr.GETCWD: _call("cwd_out number"),
+    nr.CHDIR: _call("path", tree=True),
+    nr.FCHDIR: _call("cwd_fd", tree=True),
+    nr.RENAME: _call("entry entry"),
+    nr.MKDIR: _call("entry number"),
+    nr.RMDIR: _call("entry"),
+    nr.CREAT: _call("path number", new_fds=1),
+    nr.LINK: _call("link_path entry"),
+    nr.UNLINK: _call("entry"),
+    nr.SYMLINK: _call("text entry"),
+    nr.READLINK: _call("read_link out number", tree=True),
+    nr.CHMOD: _call("path number"),
+    nr.FCHMOD: _call("fd number"),
+    nr.CHOWN: _call("path number number"),
+    nr.FCHOWN: _call("fd number number"),
+    nr.LCHOWN: _call("link_path number number"),
+    nr.GETUID: _call(),
+    nr.GETGID: _call(),
+    nr.GETEUID: _call(),
+    nr.GETEGID: _call(),
+    nr.GETPPID: _call(),
+    nr.STATFS: _call("path out", tree=True),
+    nr.FSTATFS: _call("fd out", tree=True),
+    nr.GETTID: _call(),
+    nr.GETDENTS64: _call("dir_fd out number", tree=True),
+    nr.EXIT_GROUP: _call("number"),
+    nr.OPENAT: _call("at path number number", new_fds=1, nofollow=(2, O_NOFOLLOW)),
+    nr.MKDIRAT: _call("at entry number"),
+    nr.FCHOWNAT: _call("at path number number number", nofollow=(4, AT_NOFOLLOW)),
+    nr.NEWFSTATAT: _call("at path out number", nofollow=(3, AT_NOFOLLOW), tree=True),
+    nr.UNLINKAT: _call("at entry number"),
+    nr.RENAMEAT: _call("at entry at entry"),
+    nr.LINKAT: _call("at old_path at entry number"),
+    nr.SYMLINKAT: _call("text at entry"),
+    nr.READLINKAT: _call("at read_link out number", tree=True),
+    nr.FCHMODAT: _call("at path number"),
+    nr.FACCESSAT: _call("at path number", tree=True),
+    nr.UTIMENSAT: _call("at path times number", nofollow=(3, AT_NOFOLLOW)),
+    nr.DUP3: _call("fd replaced number", tree=True),
+    nr.PIPE2: _call("out number", new_fds=2),
+    nr.RENAMEAT2: _call("at entry at entry number"),
+    nr.EXECVEAT: _call("at path vector vector number", nofollow=(4, AT_NOFOLLOW)),
+    nr.STATX: _call("at path number number out", nofollow=(2, AT_NOFOLLOW), tree=True),
+    nr.OPENAT2: _call("at path how number", new_fds=1),
+    nr.FACCESSAT2: _call("at path number number", nofollow=(3, AT_NOFOLLOW), tree=True),
 }
 
 
@@ -152,21 +147,14 @@ def plan_call(host: Host, note: Notification) -> Plan | None:
 
 
 class _Carrier:
-    """Goes through the arguments of one call and fills its plan.
+    """A pass through the arguments of one call, which fills its plan.
 
     A kind of argument is a method, which is told the argument's number.
     """
 
     __slots__ = (
-        "call",
-        "dirfd",
-        "follow",
-        "host",
-        "left_to_mount",
-        "pid",
-        "plan",
-        "values",
-    )
+        "call", "dirfd", "follow", "host", "left_to_mount", "pid", "plan", "values",
+    )  # fmt: skip
 
     def __init__(self, host: Host, note: Notification) -> None:
         number = note.nr
@@ -182,7 +170,7 @@ class _Carrier:
         if mask:
             flags = values[index]
             self.follow = not flags & mask and not (
-                mask == _OPEN_FLAGS and flags & O_CREAT_EXCL == O_CREAT_EXCL
+                mask == O_NOFOLLOW and flags & O_CREAT_EXCL == O_CREAT_EXCL
             )
         for index, carry in _CARRIERS[number]:
             carry(self, index)
@@ -196,13 +184,13 @@ class _Carrier:
 
     # ---- plain
     def text(self, index: int) -> None:
-        """A string that is no path to be walked."""
+        """Plan a string that is no path to be walked."""
         text = self.host.string(self.pid, self.values[index])
-        if text is not None:  # a bad address is as bad in the guest
+        if text is not None:  # a bad address is as bad in the kernel
             self.plan.point(index, self.plan.place(text + b"\0"))
 
     def out(self, index: int) -> None:
-        """An address where the call stores its result."""
+        """Plan an address where the call stores its result."""
         if self.values[index]:
             self.plan.point(index, abi.USER_BUFFER)
 
@@ -213,19 +201,19 @@ class _Carrier:
 
     # ---- paths
     def at(self, index: int) -> None:
-        """The directory that the next path begins at."""
-        self.dirfd = _signed(self.values[index])
+        """Note the directory that the next path begins at."""
+        self.dirfd = signed(self.values[index])
 
     def path(self, index: int) -> None:
         self._path(index, self.follow)
 
     def link_path(self, index: int) -> None:
-        """A path whose last component is taken as it is."""
+        """Plan a path whose last component is taken as it is."""
         self._path(index, False)
 
     def old_path(self, index: int) -> None:
         """Plan a path; linkat's flags say whether its last link is followed."""
-        self._path(index, bool(self.values[4] & AT_SYMLINK_FOLLOW))
+        self._path(index, bool(self.values[4] & AT_FOLLOW))
 
     def read_link(self, index: int) -> None:
         """Plan the path of a link that the call reads; the plan gets its contents."""
@@ -240,12 +228,12 @@ class _Carrier:
             self.plan.names[-1] = 0, self.plan.names[-1][1]
 
     def _path(self, index: int, follow: bool) -> bytes | None:
-        """Plan a path: what the host has there, None where that is no string."""
+        """Plan a path and return it; None if it is bad, or left to the mount."""
         plan, host, dirfd, value = self.plan, self.host, self.dirfd, self.values[index]
         self.dirfd = AT_FDCWD
         text = host.string(self.pid, value)
         plan.paths = True
-        if text is None:  # a bad address is as bad in the guest
+        if text is None:  # a bad address is as bad in the kernel
             # utimensat: NULL is the descriptor itself
             place = b"" if value else self._relative(dirfd, b"")
             self.left_to_mount = host.in_tree(place) and not self.call.tree
@@ -267,40 +255,40 @@ class _Carrier:
         return text
 
     def _relative(self, dirfd: int, text: bytes) -> bytes:
-        """The place of a path that begins at a directory, which the plan provides."""
+        """Return the place of a path that begins at a directory; plan the directory."""
         plan = self.plan
         if dirfd == AT_FDCWD:
             plan.cwd = self.host.cwd(self.pid)
             return plan.cwd + b"/" + text
         base = self.host.fd_path(self.pid, dirfd)
         if base is None:
-            return b"/" + text  # not open, and so not in the guest
+            return b"/" + text  # not open, and so not in the kernel
         if dirfd < MAX_FD:
             plan.fds.append((dirfd, S_IFDIR if text else S_IFREG))
         return base + b"/" + text if text else base
 
     def how(self, index: int) -> None:
-        """struct open_how."""
+        """Plan a struct open_how."""
         self._structure(index, 24)
 
     def times(self, index: int) -> None:
-        """Two struct timespec, or NULL."""
+        """Plan two struct timespec, or NULL."""
         self._structure(index, 32)
 
     def _structure(self, index: int, size: int) -> None:
         value = self.values[index]
         raw = self.host.read(self.pid, value, size) if value else b""
-        if len(raw) == size:  # a bad address is as bad in the guest
+        if len(raw) == size:  # a bad address is as bad in the kernel
             self.plan.point(index, self.plan.place(raw))
 
     # ---- descriptors
     def fd(self, index: int) -> None:
-        """A descriptor that the call uses without reading or writing."""
+        """Plan a descriptor that the call uses without reading or writing."""
         self._fd(index, S_IFREG)
 
     def _fd(self, index: int, mode: int) -> bool:
         """Plan a descriptor; return False if it is not open, or left to the mount."""
-        number = _signed(self.values[index])
+        number = signed(self.values[index])
         place = self.host.fd_path(self.pid, number) if number >= 0 else None
         if place and not self.call.tree and self.host.in_tree(place):
             self.left_to_mount = True
@@ -311,22 +299,22 @@ class _Carrier:
         return True
 
     def dir_fd(self, index: int) -> None:
-        """A descriptor that should be of a directory."""
-        self._fd(index, self.host.fd_type(self.pid, _signed(self.values[index])))
+        """Plan a descriptor that should be of a directory."""
+        self._fd(index, self.host.fd_type(self.pid, signed(self.values[index])))
 
     def cwd_fd(self, index: int) -> None:
-        """Plan fchdir()'s descriptor, which leaves the guest's directory as it is."""
+        """Plan fchdir()'s descriptor, which leaves the task's directory as it is."""
         self.plan.paths = True
         self.dir_fd(index)
 
     def seek_fd(self, index: int) -> None:
-        fd, whence = _signed(self.values[index]), self.values[2]
+        fd, whence = signed(self.values[index]), self.values[2]
         mode, start = self.host.seek_from(self.pid, fd, whence)
         self._fd(index, mode)
         self.plan.count = start
 
     def read_fd(self, index: int) -> None:
-        pos = _signed(self.values[3], 64) if len(self.call.args) > 3 else None
+        pos = signed(self.values[3], 64) if len(self.call.args) > 3 else None
         if self._fd(index, S_IFREG | 0o400):
             self._count_left(index, self.values[2], pos)
 
@@ -344,25 +332,25 @@ class _Carrier:
         self.plan.count = sum(size for _, size in self._iov())
 
     def _count_left(self, index: int, count: int, pos: int | None) -> None:
-        fd = _signed(self.values[index])
+        fd = signed(self.values[index])
         self.plan.count = self.host.bytes_left(self.pid, fd, count, pos)
 
     def closed(self, index: int) -> None:
-        place = self.host.fd_path(self.pid, _signed(self.values[index]))
+        place = self.host.fd_path(self.pid, signed(self.values[index]))
         if place is not None and self.host.in_tree(place):
             self.plan.mount = True
         else:
             self.replaced(index)
 
     def replaced(self, index: int) -> None:
-        """A number that is free, or taken by something else, afterwards."""
-        number = _signed(self.values[index])
+        """Plan a number that is free, or taken by something else, afterwards."""
+        number = signed(self.values[index])
         if 0 <= number < MAX_FD:
             self.plan.spare_fd = number
 
     # ---- data
     def data(self, index: int) -> None:
-        """The data of a write; its size is the next argument."""
+        """Plan the data of a write; its size is the next argument."""
         size = min(self.values[2], DATA_MAX)
         data = self.host.read(self.pid, self.values[index], size)
         self.plan.point(index, self.plan.place(data))
@@ -394,7 +382,7 @@ class _Carrier:
         plan.point(index, at)
 
     def vector(self, index: int) -> None:
-        """argv or envp."""
+        """Plan argv or envp."""
         value = self.values[index]
         if not value:
             return
@@ -414,8 +402,3 @@ def _carriers(call: Call) -> list[tuple[int, Callable[[_Carrier, int], None]]]:
 
 
 _CARRIERS = {number: _carriers(call) for number, call in CALLS.items()}
-
-
-def _signed(value: int, bits: int = 32) -> int:
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value

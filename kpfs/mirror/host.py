@@ -81,7 +81,7 @@ class Standing(NamedTuple):
         return self.state != b"R"
 
 
-class Tree(NamedTuple):
+class MountPlace(NamedTuple):
     """A place where the mount's files lie, and the st_dev that they have."""
 
     path: str
@@ -89,39 +89,39 @@ class Tree(NamedTuple):
 
 
 class Host:
-    """Reads /proc.  ``trees`` are the places at which the mount's files lie.
+    """A reader of /proc.  ``trees`` are the places at which the mount's files lie.
 
     Context: one thread at a time, where it is not said otherwise.
     """
 
-    def __init__(self, trees: Iterable[Tree]) -> None:
+    def __init__(self, trees: Iterable[MountPlace]) -> None:
         trees = list(trees)
         self._trees = tuple(os.fsencode(tree.path.rstrip("/") + "/") for tree in trees)
         self._devices = {tree.device for tree in trees}
         self._proc = os.stat("/proc").st_dev
-        self._memory = ProcFdCache(_mem_of)
-        self._fds = ProcFdCache(_fds_of, os.O_DIRECTORY)
+        self._memory = ProcFdCache[int]("/proc/{}/mem".format)
+        self._fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY)
         # a file about a number says what is open at it by the time it is read
-        self._info = ProcFdCache(_info_of)
+        self._info = ProcFdCache[tuple[int, int]]("/proc/{0[0]}/fdinfo/{0[1]}".format)
 
     def await_mount(self) -> None:
-        """Return when the mount has got to what it was asked for before.
+        """Wait until the mount has served what it was asked for before.
 
-        That is served in its order, if nothing takes long, and so a file is closed that
-        nobody has open any more.
+        It serves requests in their order if none takes long, so a file that nobody has
+        open any more is closed then.
         """
         for tree in self._trees[:1]:
             with contextlib.suppress(OSError):  # it is gone
                 os.statvfs(tree)
 
     def another(self) -> Host:
-        """Return a Host that reads the same, for another thread."""
+        """Return a Host for these trees, to be used by another thread."""
         host = Host([])
         host._trees, host._devices = self._trees, self._devices
         return host
 
     def forget(self, pid: int) -> None:
-        """The process has another memory from now on, or none.  Context: any."""
+        """Note that a process has other memory from now on, or none.  Context: any."""
         self._memory.forget(pid)
         self._fds.forget(pid)
 
@@ -153,20 +153,18 @@ class Host:
         return bytes(data)
 
     def write(self, pid: int, addr: int, data: bytes) -> bool:
-        """Write to memory of the process; False if it cannot be."""
+        """Write to memory of the process; return False if it cannot be."""
         try:
             fd = os.open(f"/proc/{pid}/mem", os.O_WRONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            return os.pwrite(fd, data, addr) == len(data)
+            try:
+                return os.pwrite(fd, data, addr) == len(data)
+            finally:
+                os.close(fd)
         except (OSError, OverflowError):
             return False
-        finally:
-            os.close(fd)
 
     def string(self, pid: int, addr: int, limit: int = PATH_MAX) -> bytes | None:
-        """A string without its NUL; None where there is no memory or no end."""
+        """Read a string without its NUL; None if there is no memory, or no end."""
         data = b""
         while len(data) < limit:
             start = addr + len(data)
@@ -181,7 +179,7 @@ class Host:
         return None
 
     def pointers(self, pid: int, addr: int, limit: int) -> list[int]:
-        """An array of pointers up to its NULL."""
+        """Read an array of pointers up to its NULL."""
         found: list[int] = []
         while len(found) < limit:
             raw = self.read(pid, addr + 8 * len(found), 128)
@@ -201,11 +199,22 @@ class Host:
         return (path + b"/").startswith(self._trees)
 
     def cwd(self, pid: int) -> bytes:
-        """The working directory."""
+        """Return the working directory."""
         return _readlink(f"/proc/{pid}/cwd") or b"/"
 
+    def absolute(self, pid: int, dirfd: int, path: bytes) -> bytes:
+        """Return the absolute path of one that a process gives a system call.
+
+        dirfd: the word for the directory that it may begin at.
+        """
+        if path.startswith(b"/"):
+            return path
+        number = signed(dirfd)
+        base = self.cwd(pid) if number == AT_FDCWD else self.fd_path(pid, number)
+        return os.path.join(base or b"/", path)
+
     def file(self, pid: int, dirfd: int, path: bytes, follow: bool) -> tuple[int, bool]:
-        """The mode of what a path leads to, 0: nothing; whether it is of the mount."""
+        """Return the mode of a path's file, or 0, and True if the mount has it."""
         try:
             st = os.stat(_place(pid, dirfd, path), follow_symlinks=follow)
         except (OSError, ValueError):
@@ -213,7 +222,7 @@ class Host:
         return st.st_mode, st.st_dev in self._devices
 
     def link(self, pid: int, dirfd: int, path: bytes) -> bytes:
-        """The contents of the symbolic link at a path; b"" if there is none."""
+        """Return the contents of the symbolic link at a path; b"" if there is none."""
         try:
             return os.readlink(_place(pid, dirfd, path))
         except (OSError, ValueError):
@@ -221,7 +230,7 @@ class Host:
 
     # ---- descriptors
     def fd_path(self, pid: int, fd: int) -> bytes | None:
-        """The path that a descriptor leads to; None if it is not open."""
+        """Return the path that a descriptor leads to; None if it is not open."""
         for _ in range(2):
             try:
                 return os.readlink(b"%d" % fd, dir_fd=self._fds[pid])
@@ -230,7 +239,7 @@ class Host:
         return None
 
     def _stat_fd(self, pid: int, fd: int) -> os.stat_result:
-        """stat() of what a descriptor leads to."""
+        """Return stat() of what a descriptor leads to."""
         try:
             return os.stat(b"%d" % fd, dir_fd=self._fds[pid])
         except OSError:
@@ -257,16 +266,16 @@ class Host:
         return flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH
 
     def fd_type(self, pid: int, fd: int) -> int:
-        """The type bits of a descriptor's mode; 0 if it is not open."""
+        """Return the type bits of a descriptor's mode; 0 if it is not open."""
         try:
             return stat.S_IFMT(self._stat_fd(pid, fd).st_mode)
         except OSError:
             return 0
 
     def seek_from(self, pid: int, fd: int, whence: int) -> tuple[int, int]:
-        """Type and what an lseek counts from: its position, or where the file ends.
+        """Return a file's type, and the position or end that an lseek counts from.
 
-        All that cannot be positioned is a pipe.
+        A file that cannot be positioned is a pipe.
         """
         try:
             st = self._stat_fd(pid, fd)
@@ -280,9 +289,9 @@ class Host:
             return stat.S_IFREG, 0
 
     def take_writable(self, pid: int, fd: int) -> int:
-        """A duplicate of a descriptor if it is one to write to a file of the mount.
+        """Duplicate a descriptor that can write to a file of the mount.
 
-        -1 if it is not, and where the host does not allow it.
+        Return -1 if it is none, and where the host does not allow it.
         """
         copy = _duplicate(pid, fd & 0xFFFFFFFF)
         if copy < 0:
@@ -337,9 +346,9 @@ class Host:
     def free_fds(
         self, pid: int, count: int, start: int = 0, end: int = 1 << 31
     ) -> list[int]:
-        """The numbers, from start on, that the next descriptors will have.
+        """Return the numbers between start and end that the next descriptors will have.
 
-        Those before end: fewer, or [], if there are none, or it is unknown.
+        They are fewer than count if no more are free, and none if it is unknown.
         """
         for _ in range(2):
             try:
@@ -380,7 +389,7 @@ class Host:
         return uid_of(pid)
 
     def creator(self, pid: int) -> int:
-        """The process that made this thread or process; 0 if it is gone."""
+        """Return the process that made this thread or process; 0 if it is gone."""
         status = _status(pid)
         if not status:
             return 0
@@ -388,7 +397,7 @@ class Host:
         return leader if leader != pid else int(status[b"PPid"])
 
     def children(self, pid: int) -> list[int]:
-        """The processes that a process has made, and its threads, while they live."""
+        """Return the living processes that a process has made, and its threads."""
         found: list[int] = []
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
@@ -402,10 +411,16 @@ class Host:
         return standing(pid).state not in b"ZX"
 
 
-def trees_of(source: str) -> list[Tree]:
-    """The places where file systems of that source are mounted here."""
-    entries = (entry for entry in mounts.table() if entry.source == source)
-    return [Tree(entry.target, entry.device) for entry in entries]
+def trees_of(source: str, pid: int) -> list[MountPlace]:
+    """Return the places where a process sees file systems of that source."""
+    entries = (entry for entry in mounts.table(pid) if entry.source == source)
+    return [MountPlace(entry.target, entry.device) for entry in entries]
+
+
+def signed(value: int, bits: int = 32) -> int:
+    """Return the signed number in the low bits of a word."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def _place(pid: int, dirfd: int, path: bytes) -> bytes:
@@ -427,7 +442,7 @@ def _readlink(path: str) -> bytes | None:
 
 
 def _duplicate(pid: int, fd: int) -> int:
-    """A descriptor of a thread as one of ours; -1: it is not to be had."""
+    """Duplicate a descriptor of a thread; -1: it is not to be had."""
     copy = -1
     for flags in (0, PIDFD_THREAD):
         try:
@@ -441,7 +456,7 @@ def _duplicate(pid: int, fd: int) -> int:
 
 
 def _device(fd: int) -> int:
-    """st_dev of an open file, without asking its file system."""
+    """Return st_dev of an open file, without asking its file system."""
     buffer = ctypes.create_string_buffer(STATX_SIZE)
     flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC
     if _libc.syscall(SYS_STATX, fd, b"", flags, 0, buffer):
@@ -450,7 +465,7 @@ def _device(fd: int) -> int:
 
 
 def _mode(folder: int, place: bytes) -> int:
-    """st_mode of an open file, without asking its file system."""
+    """Return st_mode of an open file, without asking its file system."""
     buffer = ctypes.create_string_buffer(STATX_SIZE)
     mask = STATX_TYPE | STATX_MODE
     if _libc.syscall(SYS_STATX, folder, place, AT_STATX_DONT_SYNC, mask, buffer):
@@ -459,57 +474,32 @@ def _mode(folder: int, place: bytes) -> int:
 
 
 def same_open_file(pid: int, fd: int, other_pid: int, other_fd: int) -> bool:
-    """True if descriptors of two processes lead to one open file; False if unknown."""
+    """Return True if descriptors of two processes surely lead to one open file."""
     return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILE, fd, other_fd)
 
 
 def _read(path: str) -> bytes:
-    """The begin of a file of /proc."""
+    """Return the beginning of a file of /proc."""
     fd = os.open(path, _OPEN)
     try:
-        return os.read(fd, 64)
+        return os.read(fd, 4096)
     finally:
         os.close(fd)
-
-
-def _mem_of(pid: int) -> str:
-    return f"/proc/{pid}/mem"
-
-
-def _fds_of(pid: int) -> str:
-    return f"/proc/{pid}/fd"
-
-
-def _info_of(descriptor: tuple[int, int]) -> str:
-    pid, fd = descriptor
-    return f"/proc/{pid}/fdinfo/{fd}"
 
 
 def standing(pid: int) -> Standing:
     """Read a process's state from /proc/PID/stat, its cheapest file."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", _OPEN)
-    except OSError:
-        return Standing(pid)
-    try:
-        fields = os.read(fd, 4096).rpartition(b")")[2].split()
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         return Standing(pid, fields[0], int(fields[1]), int(fields[_SIGCATCH]))
     except (OSError, ValueError, IndexError):
         return Standing(pid)
-    finally:
-        os.close(fd)
 
 
 def _status(pid: int) -> dict[bytes, bytes]:
-    """The lines of /proc/PID/status; empty if the process is gone."""
+    """Return the lines of /proc/PID/status; {} if the process is gone."""
     try:
-        status = os.open(f"/proc/{pid}/status", _OPEN)
+        lines = _read(f"/proc/{pid}/status").splitlines()
     except OSError:
         return {}
-    try:
-        lines = os.read(status, 4096).splitlines()
-    except OSError:
-        return {}
-    finally:
-        os.close(status)
     return {key: value.strip() for key, _, value in (x.partition(b":") for x in lines)}

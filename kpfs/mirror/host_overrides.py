@@ -39,12 +39,10 @@ class PathCall(NamedTuple):
     size: int = 0
 
 
-OPENS = {
+PATH_CALLS = {
     nr.OPEN: PathCall(0, flags=1),
     nr.OPENAT: PathCall(1, 0, flags=2),
     nr.OPENAT2: PathCall(1, 0, flags=2),
-}
-LOOKS = {
     nr.STAT: PathCall(0, out=1, size=144),
     nr.LSTAT: PathCall(0, out=1, size=144),
     nr.ACCESS: PathCall(0),
@@ -56,7 +54,7 @@ LOOKS = {
 
 
 class HostOverrides:
-    """Answers those calls.  Context: the kernel's lock is not held."""
+    """The answers to those calls.  Context: the kernel's lock is not held."""
 
     def __init__(
         self, names: Mapping[int, bytes], tree: str, listener: int = -1
@@ -74,7 +72,7 @@ class HostOverrides:
             for name in PROC_FILES
             if not os.path.exists(b"/proc/" + name)
         }
-        calls = [*OPENS, *LOOKS] if self.absent else []
+        calls = list(PATH_CALLS) if self.absent else []
         self.names_absent = frozenset(self.absent.values())
         self.calls = frozenset([*calls, nr.UNAME] if names else calls)
 
@@ -82,8 +80,8 @@ class HostOverrides:
         """Return True if one of ``calls`` may have to be answered."""
         if note.nr == nr.UNAME:
             return True
-        call = OPENS.get(note.nr) or LOOKS[note.nr]
-        return self.means(note.nr, host.string(note.pid, note.args[call.path]))
+        path = note.args[PATH_CALLS[note.nr].path]
+        return self.means(note.nr, host.string(note.pid, path))
 
     def means(self, number: int, path: bytes | None) -> bool:
         """Return True if a call with that path may have to be answered."""
@@ -97,11 +95,11 @@ class HostOverrides:
         """Return the value of a call, or -errno; None: the caller's own goes on."""
         if note.nr == nr.UNAME:
             return self.uname(note, host, commit)
-        call = OPENS.get(note.nr) or LOOKS[note.nr]
+        call = PATH_CALLS[note.nr]
         place = self.place(note, host, call)
         if place is None:
             return None
-        return (self.open if note.nr in OPENS else self.look)(note, host, call, place)
+        return (self.open if call.flags >= 0 else self.look)(note, host, call, place)
 
     def uname(
         self, note: Notification, host: Host, commit: Callable[[], bool]
@@ -124,13 +122,8 @@ class HostOverrides:
         path = host.string(note.pid, note.args[call.path])
         if path is None:
             return None
-        if not path.startswith(b"/"):
-            dirfd = note.args[call.dirfd] & 0xFFFFFFFF if call.dirfd >= 0 else AT_FDCWD
-            if dirfd == AT_FDCWD & 0xFFFFFFFF or dirfd == AT_FDCWD:
-                base: bytes | None = host.cwd(note.pid)
-            else:
-                base = host.fd_path(note.pid, dirfd)
-            path = (base or b"") + b"/" + path
+        dirfd = note.args[call.dirfd] if call.dirfd >= 0 else AT_FDCWD
+        path = host.absolute(note.pid, dirfd, path)
         name = self.absent.get(os.path.normpath(path))
         if name is None:
             return None

@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from kpfs.base.errors import KernelError
-from kpfs.host import mounts
+from kpfs.host import mounts, process
 from kpfs.mirror import seccomp
 
-# What each of the supervisor's threads shows: the report in work, when it was received
+# A slot of one of the supervisor's threads: the report in work, when it was received
 # (ns of the monotonic clock, 0: none is in work, COMMITTED: it takes as long as it must
 # and while the supervisor lives nobody else may answer), how many it has received.
 SLOT = struct.Struct("=QQQ")
@@ -43,8 +43,8 @@ READY = b"r"  # of the command to the runner: a filter is being installed
 NEXT_REPORTS = 8  # the one in work may be that much after the last that was shown
 
 
-class Watch:
-    """Finds out when the supervisor is stuck."""
+class SupervisorWatch:
+    """The test for a supervisor that is stuck."""
 
     def __init__(self, listener: int, state: mmap.mmap) -> None:
         self.listener = listener
@@ -92,7 +92,7 @@ def keep(
         if is_dying(supervisor):
             abort()
 
-    watch = Watch(listener, state)
+    watch = SupervisorWatch(listener, state)
     waiting = select.poll()
     waiting.register(listener, 0)  # POLLHUP is reported without being asked for
     try:
@@ -179,10 +179,7 @@ class Filter:
         mountpoint: str,
         calls: Iterable[int],
     ) -> None:
-        """channel leads to the supervisor, in the process of that number.
-
-        calls: the numbers of those that are reported.
-        """
+        """channel: leads to the supervisor's process.  calls: numbers, to report."""
         self.channel = channel
         self.calls = tuple(calls)
         self.supervisor = supervisor
@@ -190,7 +187,7 @@ class Filter:
         self.ours, self.commands = socket.socketpair()
 
     def install(self) -> None:
-        """In the process that is to be the command: put the filter on it."""
+        """Put the filter on this process, which is to be the command."""
         from kpfs.mirror.calls import MEANINGS
 
         self.ours.close()
@@ -203,13 +200,13 @@ class Filter:
                 reason = os.strerror(error.errno or 0)
                 print(f"kpfs: system calls are not mirrored: {reason}", file=sys.stderr)
             return
-        # what is called from here on waits until the runner has given the listener on
+        # each call from here on waits until the runner has given the listener on
         socket.send_fds(self.commands, [b"l"], [listener])
         # and not for ever, if the runner dies before that: nobody holds it then
         seccomp.close_unreported(listener)
 
     def hand_over(self) -> None:
-        """In the runner: give the listener to the supervisor, and have it watched."""
+        """Give the listener to the supervisor, and have it watched; in the runner."""
         self.commands.close()
         with self.ours, self.channel:
             fds: list[int] = []
@@ -223,7 +220,7 @@ class Filter:
 def start(
     listener: int, channel: socket.socket, supervisor: int, mountpoint: str
 ) -> int:
-    """Start a keeper and give the listener to the supervisor: the keeper's pid."""
+    """Start a keeper, give the listener to the supervisor; return the keeper's pid."""
     shared = _memory()
     os.ftruncate(shared, STATE_SIZE)
     state = mmap.mmap(shared, STATE_SIZE)
@@ -242,7 +239,7 @@ def start(
 
 
 def _memory() -> int:
-    """A file that nobody else has; of a disk where memfd_create() is denied."""
+    """Open a file that nobody else has; on a disk where memfd_create() is denied."""
     try:
         return os.memfd_create("mirror")
     except OSError:
@@ -259,9 +256,5 @@ def _become_keeper(listener: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
-        comm.write("kpfs-keeper")
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) != listener:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
+    process.rename("kpfs-keeper")
+    process.close_all_but({listener})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
     from kpfs.base.skip_policy import SkipPolicy
-    from kpfs.fs.write_call import WriteCall
+    from kpfs.fs.tree import WriteCall
     from kpfs.mirror.plan import Plan
     from kpfs.mirror.seccomp import Notification
 
@@ -31,9 +31,7 @@ OpenedT = TypeVar("OpenedT", contravariant=True)
 class TaskBook(Protocol):
     """The tasks that a command's processes have in the kernel."""
 
-    @property
-    def behind(self) -> set[int]:
-        """The processes that have made calls of which their tasks know nothing."""
+    behind: set[int]  # processes that have made calls of which their tasks know nothing
 
     def task(self, pid: int) -> object:
         """Return the task of a thread, up to date.  Context: lock held."""
@@ -56,13 +54,11 @@ class MirroredKernel(Protocol[FilesT, OpenedT]):
 
     # calls that the kernel answers itself, whatever the host would say
     answered: frozenset[int]
-    # whether any call may take long, so that its thread must not be the receiving one
+    # any call may take long, so that its thread must not be the receiving one
     is_slow: bool
 
     skip_policy: SkipPolicy
-
-    @property
-    def lock(self) -> FairLock: ...
+    lock: FairLock
 
     @property
     def tasks(self) -> TaskBook: ...
@@ -84,13 +80,13 @@ class MirroredKernel(Protocol[FilesT, OpenedT]):
         files: FilesT,
         opened: OpenedT,
         pid: int,
-        fd: int,
         call: WriteCall,
+        before: int,
         commit: Commit,
-    ) -> int:
-        """Make a caller's write to a file of the mount; return the bytes taken.
+    ) -> tuple[int, int]:
+        """Make a caller's write to a file of the mount.
 
-        fd: our duplicate of the caller's descriptor, whose position is to be set.
-        Context: a thread of the mount, in the request.  The lock is not held: a reader
-        of the same open file has its position locked while it waits for that lock.
+        Return the bytes taken and the position afterwards, which was ``before`` unless
+        the call or the file has none.
+        Context: a thread of the mount, in the request; the lock is not held.
         """

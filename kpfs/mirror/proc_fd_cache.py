@@ -39,7 +39,7 @@ class ProcFdCache(dict[Key, int]):
     def forget(self, key: Key) -> None:
         """Close a file; it is opened anew when next asked for.  Context: any thread."""
         fd = self.pop(key, None)
-        if fd is not None:  # who reads it now goes on
+        if fd is not None:  # a thread that reads it now goes on
             self._forgotten.append(fd)
 
     def _close_forgotten(self) -> None:

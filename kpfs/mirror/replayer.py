@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ OpenKernel = Callable[[Host, int], "MirroredKernel[Any, Any]"]
 
 
 class Replayer:
-    """Makes the host's system calls in a kernel, where somebody could see them."""
+    """The maker of the host's calls in a kernel, if somebody could see them."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ def serve(
         if received is None:
             return
         listener, state = received
-        host = Host(trees_of(source))
+        host = Host(trees_of(source, os.getppid()))  # this process lives apart
         kernel = open_kernel(host, listener)
         names = {} if host_uname else kernel.uts_names()
         overrides = HostOverrides(names, mountpoint, listener)

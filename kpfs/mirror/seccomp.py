@@ -60,10 +60,10 @@ class Notification(NamedTuple):
 def build_filter(
     syscalls: Iterable[int], meanings: Mapping[int, Sequence[int]] = NO_MEANINGS
 ) -> bytes:
-    """BPF code that reports the given x86-64 system calls and allows the rest.
+    """Return BPF code that reports the given x86-64 system calls and allows the rest.
 
-    At most MAX_SYSCALLS of them: the jumps are eight bits wide.  Calls of other
-    architectures, 32-bit programs, are let through.
+    They are at most MAX_SYSCALLS: the jumps are eight bits wide.  Calls of other
+    architectures, as of 32-bit programs, are let through.
     meanings: those that are reported only where the low half of their second argument
     has one of these values.
     """
@@ -94,7 +94,7 @@ def build_filter(
 def install_listener(
     syscalls: Iterable[int], meanings: Mapping[int, Sequence[int]] = NO_MEANINGS
 ) -> int:
-    """Put the filter on the calling thread and its children; the listener's descriptor.
+    """Put the filter on the calling thread and its children; return the listener.
 
     Without CAP_SYS_ADMIN in its user namespace the caller gives up gaining privileges
     by exec.  errno: EBUSY when a listener is there already, ENOSYS or EINVAL where the
@@ -139,7 +139,7 @@ def wake_up_synchronously(listener: int) -> None:
 
 
 def receive(listener: int) -> Notification | None:
-    """The next report, waited for; None if its caller died or there was none."""
+    """Wait for the next report; return None if its caller died or there was none."""
     buffer = bytearray(NOTIF_SIZE)
     try:
         fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, buffer)
@@ -161,14 +161,14 @@ def is_abandoned(listener: int) -> bool:
 
 
 def _poll(listener: int) -> list[int]:
-    """The poll events of the listener now."""
+    """Return the poll events of the listener now."""
     waiting = select.poll()
     waiting.register(listener, select.POLLIN)
     return [events for _fd, events in waiting.poll(0)]
 
 
 def parse(buffer: bytes | bytearray) -> Notification:
-    """struct seccomp_notif to a Notification."""
+    """Make a Notification of a struct seccomp_notif."""
     words = NOTIF.unpack(buffer)
     return Notification(words[0], words[1], words[3], words[6:])
 
@@ -183,12 +183,12 @@ def let_go_on(listener: int, ident: int) -> bool:
 
 
 def answer(listener: int, ident: int, value: int) -> bool:
-    """Give the caller value or -errno in place of the call; False if nobody waits."""
+    """Answer a call by value or -errno; return False if nobody waits."""
     return _send(listener, ident, max(value, 0), min(value, 0), 0)
 
 
 def give_file(listener: int, ident: int, fd: int, flags: int) -> int:
-    """Give the waiting caller a descriptor of our open file: its number there.
+    """Give the waiting caller a descriptor of our open file; return its number there.
 
     flags: O_CLOEXEC or 0.  OSError where the caller is gone, or Linux is before 5.9.
     """
@@ -197,7 +197,7 @@ def give_file(listener: int, ident: int, fd: int, flags: int) -> int:
 
 
 def is_valid(listener: int, ident: int) -> bool:
-    """True if the caller waits for an answer, and so its pid is still its own."""
+    """Return True if the caller waits for an answer; then its pid is still its own."""
     try:
         fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, struct.pack("=Q", ident))
     except OSError as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SkippedCalls:
-    """Does what remains to be done for calls that are left out.
+    """The rest of the work for calls that are left out.
 
     A write to the mount is made, the tasks' book notes the rest, and calls that the
     host cannot answer as the kernel would are answered in its place.

@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The supervisor of ``kpfs run``: CMD's system calls are made in the guest too.
+"""The supervisor of ``kpfs run``: makes CMD's system calls in the emulated kernel, too.
 
-A thread of the daemon receives them from the listener, has each made by the guest task
-of that process, and lets the host go on.  keeper.py steps in where it does not.
+A seccomp filter reports each call that may matter.  A thread receives the report, has
+the call made by the task that stands for its process, and lets the host go on.
+
+One thread for all would fail twice.  While a report is not received, a signal whose
+handler lacks SA_RESTART interrupts the caller: it gets EINTR where Linux gives none.
+And one call that waits in the emulated kernel would hold up all others.  So one of some
+threads always waits for the next report, and they replay one at a time.  To hand over
+costs more than most calls, so the thread that has received a call makes it first, if it
+cannot wait.  While a thread waits for the answer to a call, another takes its place.
+
+Invariants: A received report stands in a slot of shared memory until it is answered;
+keeper.py answers it if this process does not.  The end of a process is held up until
+its parent can take the signal, but for SETTLE_PATIENCE at most.
 """
 
 from __future__ import annotations
@@ -39,26 +50,16 @@ log = logging.getLogger(__name__)
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
 NOT_MADE = 1 << 64  # no answer that there can be
-# makes a call in the guest
+# makes a call in the emulated kernel
 Replay = Callable[[Notification, Commit], Replayed]
 # says something of a call when it is received
 Judge = Callable[[Notification], bool]
-# whether a process that is to end may do so: its parent can take the signal
+# tells whether a process that is to end may do so: its parent can take the signal
 Settled = Callable[[Notification, Callable[[int], bool]], bool]
 
 
 class Supervisor:
-    """Receives reports, has them replayed, and answers, whatever becomes of it.
-
-    While its report is not received yet, a caller can be interrupted by a signal whose
-    handler lacks SA_RESTART: it gets EINTR where Linux gives none.  So there are some
-    threads, of which one always waits for the next report (they replay one at a time),
-    and the end of a process is held up until its parent sleeps, but not for long.
-    To hand over to another thread costs more than most calls do, so who has received a
-    call makes it first if it is not one that may wait, and hands over then only if
-    there is something left to wait for.
-    While one waits for the answer to a call, another one takes its place.
-    """
+    """The threads that receive reports, have them replayed, and answer in any case."""
 
     def __init__(
         self,
@@ -69,10 +70,7 @@ class Supervisor:
         skip: Judge = lambda _note: False,
         may_wait: Judge = lambda _note: True,
     ) -> None:
-        """skip: whether nothing is to be done for a call.
-
-        may_wait: whether it may take long.
-        """
+        """skip: True if nothing is to do for a call.  may_wait: if it may take long."""
         self.listener = listener
         self.skip = skip
         self.may_wait = may_wait
@@ -90,7 +88,7 @@ class Supervisor:
         self.spare = list(range(SLOTS_MAX - 1, SLOTS - 1, -1))  # slots
         self.waiting = 0  # threads that wait for an answer
         self.threads: list[threading.Thread] = []
-        self.broken = False  # the guest is dead: calls are only let go on
+        self.broken = False  # the kernel is dead: calls are only let go on
 
     def run(self) -> None:
         """Receive and answer reports until nobody is left who has the filter."""
@@ -106,7 +104,7 @@ class Supervisor:
         thread.start()
 
     def loop(self, slot: int) -> None:
-        """The body of one thread."""
+        """Handle reports until there are no more: the body of one thread."""
         try:
             while True:
                 with self.receiving:
@@ -121,7 +119,7 @@ class Supervisor:
             raise
 
     def receive(self, slot: int) -> Notification | None:
-        """The next report that cannot be skipped, shown as in work; None: no more."""
+        """Return the next report that is not skipped, shown as in work, or None."""
         listener, state, at = self.listener, self.state, slot * SLOT.size
         count = self.received[slot]
         try:
@@ -173,7 +171,7 @@ class Supervisor:
         self.answer(slot, note, value)
 
     def make(self, slot: int, note: Notification) -> Replayed:
-        """Replay one report; None, so that the call goes on, if that fails."""
+        """Replay one report; return None, so that the call goes on, if that fails."""
         with self.turn:
             if self.broken:
                 return None
@@ -194,7 +192,7 @@ class Supervisor:
         if isinstance(error, KernelError):
             log.debug("call %d of %d: %s", note.nr, note.pid, error)
         else:
-            # with a dead guest every call would be logged
+            # with a dead kernel every call would be logged
             self.broken = True
             log.exception("system calls are not mirrored any more")
 
@@ -230,7 +228,7 @@ class Supervisor:
                 self.waiting -= 1
 
     def is_superfluous(self, slot: int) -> bool:
-        """True if a thread can end that took the place of one that has waited."""
+        """Return True if a thread can end that replaced one that has waited."""
         with self.guard:
             extra = SLOTS_MAX - SLOTS - len(self.spare)
             if slot < SLOTS or extra <= self.waiting:
@@ -271,7 +269,7 @@ def settled(note: Notification, busy: Callable[[int], bool]) -> bool:
 
 
 def await_listener(channel: int) -> tuple[int, mmap.mmap] | None:
-    """The listener that a runner sends, and what is shared with the keeper.
+    """Return the listener that a runner sends, and the memory shared with the keeper.
 
     None: the command could not be filtered, or is gone.
     """

@@ -22,6 +22,7 @@ does it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -32,10 +33,10 @@ from typing import TYPE_CHECKING, Any
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import ERESTART_RESTARTBLOCK, KernelError
 from kpfs.fs.seqfile import WHOLE_MAX
-from kpfs.fs.write_call import EMPTY_WRITE, WriteCall
+from kpfs.fs.tree import EMPTY_WRITE, WriteCall
 
 if TYPE_CHECKING:
-    from kpfs.fs.tree import InPlace, Writers
+    from kpfs.fs.tree import InPlace, OpenFile, Writers
     from kpfs.mirror.host import Host
     from kpfs.mirror.kernel import Commit, MirroredKernel
     from kpfs.mirror.seccomp import Notification
@@ -46,7 +47,7 @@ _IOV = struct.Struct("<2Q")
 
 
 class TreeWriter:
-    """Makes the calls of NAMES to files of the mount."""
+    """The maker of the calls of NAMES to files of the mount."""
 
     def __init__(
         self, kernel: MirroredKernel[Any, Any], host: Host, writers: Writers
@@ -62,8 +63,17 @@ class TreeWriter:
         if call is None or fd < 0:
             return None
 
-        def in_place(files: object, opened: object) -> int:
-            return self.kernel.write(files, opened, note.pid, fd, call, commit)
+        def in_place(files: object, opened: OpenFile) -> int:
+            # without the lock: a reader of the same open file has its position locked
+            # while it waits for that
+            moves = call.name != "pwrite64" and not opened.nonseekable
+            before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
+            place = before, commit
+            taken, after = self.kernel.write(files, opened, note.pid, call, *place)
+            if moves and after != before:
+                with contextlib.suppress(OSError):
+                    os.lseek(fd, after, os.SEEK_SET)
+            return taken
 
         try:
             return self._take(in_place, fd, call)
@@ -71,9 +81,10 @@ class TreeWriter:
             os.close(fd)
 
     def _take(self, made: InPlace, fd: int, call: WriteCall) -> int | None:
-        """Write to fd, for which the mount makes the caller's call: value or -errno.
+        """Write to fd, for which the mount makes the caller's call.
 
-        None: it did not reach the mount, or may not be made there.
+        Return its value or -errno, or None if it did not reach the mount, or may not be
+        made there.
         """
         reached, refused = False, 0
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kpfs.backends.raw import parse_format, records
-from kpfs.host.errors import SetupError
-from kpfs.record.writers import WRITERS, Recording
+from kpfs.api.records import without_task
+from kpfs.arguments import add_command, several
+from kpfs.backends import raw
+from kpfs.base.errors import SetupError, told_to_user
+from kpfs.record.writers import WRITERS, Recording, write_text
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
 
 DEFAULT_EVENTS = ("syscalls:",)
 MARK = "kpfs-trace-ended"  # the file that says that the command was run
@@ -77,11 +79,10 @@ exit $status
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kpfs trace``."""
-    parser.add_argument(
+    several(
+        parser,
         "-e",
         "--event",
-        action="append",
-        default=[],
         metavar="EVENT",
         help="as in set_event (sched:sched_switch, syscalls:), or a definition as in "
         "kprobe_events ('p:e vfs_read'); several times, if wanted (default syscalls:)",
@@ -96,24 +97,20 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="text; jsonl: a JSON object a record; json: for ui.perfetto.dev; dat: for "
         "trace-cmd (default: as the name of FILE ends, else text)",
     )
+    add_command(parser)
     parser.usage = "kpfs trace [-e EVENT] [-o FILE] [OPTION...] [--] CMD [ARG...]"
 
 
-def main(
-    run: Callable[[Sequence[str]], int],
-    events: Sequence[str],
-    output: str,
-    form: str,
-    argv: Sequence[str],
-) -> int:
-    """Trace a command; return its exit status. SetupError: an event is
-    refused.
+def main(run: Callable[[Sequence[str]], int], arguments: Namespace) -> int:
+    """Trace a command; return its exit status.  SetupError: an event is refused.
 
     run: runs a command as ``kpfs run`` does.
     """
+    events, output, argv = arguments.event, arguments.output, arguments.argv
     if not argv:
         raise SetupError("trace: no command (see 'kpfs trace --help')")
-    write = WRITERS[form or _form_of(output)]
+    form = arguments.format or output.rpartition(".")[2]
+    write = WRITERS.get(form, write_text)
     definitions = [e for e in events if DEFINITION.match(e)]
     others = [e for e in events if not DEFINITION.match(e)]
     if not events:
@@ -133,17 +130,9 @@ def main(
         write(recording, sys.stdout.buffer)
         sys.stdout.flush()
         return status
-    try:
-        with open(output, "wb") as file:
-            write(recording, file)
-    except OSError as error:
-        raise SetupError(f"{output}: {error.strerror}") from None
+    with told_to_user(output), open(output, "wb") as file:
+        write(recording, file)
     return status
-
-
-def _form_of(output: str) -> str:
-    ending = output.rpartition(".")[2]
-    return ending if ending in WRITERS else "text"
 
 
 def _reason(error_log: str) -> str:
@@ -153,12 +142,10 @@ def _reason(error_log: str) -> str:
 
 def _collect(folder: Path) -> Recording:
     """Return what the script has kept, without the records of its own shell."""
-    pid = int((folder / "pid").read_text())
+    pid = (folder / "pid").read_text().strip()
     recording = Recording()
-    mark = re.compile(rf"-{pid} +\[[0-9]{{3}}\] ")
     text = (folder / "trace").read_bytes().decode("utf-8", "surrogateescape")
-    lines = text.splitlines(keepends=True)
-    recording.text = "".join(line for line in lines if not mark.search(line))
+    recording.text = without_task(text, pid)
     for path in (*map(Path, FILES), Path("kallsyms")):
         recording.files[path.name] = (folder / path.name).read_bytes()
     formats = {}
@@ -167,14 +154,16 @@ def _collect(folder: Path) -> Recording:
         texts = [path.read_text() for path in sorted(group.iterdir())]
         recording.formats[name] = texts
         for one in texts:
-            made = parse_format(name, one)
-            formats[made.number] = made
+            form = raw.parse_format(name, one)
+            formats[form.number] = form
     cpus = {int(p.name.removeprefix("raw-")): p for p in folder.glob("raw-*")}
     recording.cpus = {cpu: cpus[cpu].read_bytes() for cpu in sorted(cpus)}
-    comms = {}
-    for line in recording.files["saved_cmdlines"].splitlines():
-        number, _, comm = os.fsdecode(line).partition(" ")
-        comms[int(number)] = comm
-    found = records(recording.cpus, formats, comms)
-    recording.records = [record for record in found if record.pid != pid]
+    found = [
+        (ts, cpu, data)
+        for cpu, pages in recording.cpus.items()
+        for ts, data in raw.entries(pages)
+    ]
+    comms = raw.parse_cmdlines(os.fsdecode(recording.files["saved_cmdlines"]))
+    made = raw.records(found, formats, comms)
+    recording.records = [record for record in made if record.pid != int(pid)]
     return recording

@@ -103,7 +103,7 @@ class Background:
         self._ticker.start()
 
     def _tick(self) -> None:
-        """The ticker: runs the guest when something is due, sleeps in between."""
+        """Run the guest when something is due, sleep in between: the ticker's body."""
         wake = self._wake_ticker
         while not self._stopped:
             with self._lock:

@@ -20,14 +20,14 @@ NAME_MAX = 255
 _TOLD = abi.KpfsDebugfs.STRUCT
 
 
-class Entry:
+class DebugfsEntry:
     """A directory or a file of a module."""
 
-    def __init__(self, name: str, mode: int, parent: Entry | None) -> None:
+    def __init__(self, name: str, mode: int, parent: DebugfsEntry | None) -> None:
         self.name = name
         self.mode = mode  # with its type
         self.parent = parent
-        self.children: dict[str, Entry] = {}  # oldest first
+        self.children: dict[str, DebugfsEntry] = {}  # oldest first
 
     @property
     def is_dir(self) -> bool:
@@ -45,8 +45,8 @@ class DebugFs:
         """show: told of each name that comes to the root, or (False) leaves it."""
         self._guest = guest
         self._show = show
-        self.root = Entry("", stat.S_IFDIR | 0o755, None)
-        self._by_dentry: dict[int, Entry] = {0: self.root}
+        self.root = DebugfsEntry("", stat.S_IFDIR | 0o755, None)
+        self._by_dentry: dict[int, DebugfsEntry] = {0: self.root}
         calls = abi.CTL_DEBUGFS_ADD, abi.CTL_DEBUGFS_REMOVE
         guest.control.register(calls, self.serve)
 
@@ -70,7 +70,7 @@ class DebugFs:
         if parent is None:
             raise KernelError(errno.EINVAL, "its directory is not there")
         name = guest.read_cstring(name_at, NAME_MAX + 1).decode("latin-1")
-        entry = Entry(name, mode, parent)
+        entry = DebugfsEntry(name, mode, parent)
         parent.children[name] = self._by_dentry[dentry] = entry
         if parent is self.root:
             self._show(name, True)
@@ -86,11 +86,11 @@ class DebugFs:
 
 
 def shown_nowhere(_name: str, _there: bool) -> None:
-    """Where nobody but the mount shows the names of the root."""
+    """Do nothing: nobody but the mount shows the names of the root."""
 
 
 def links_in(folder: str, target: str) -> Callable[[str, bool], None]:
-    """Has a folder of the host, where debugfs is to be seen, show them by links."""
+    """Return a function that shows names by links in a folder of the host."""
 
     def show(name: str, there: bool) -> None:
         with contextlib.suppress(OSError):  # a name that no file can have

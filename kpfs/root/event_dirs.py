@@ -27,7 +27,7 @@ _Key = tuple[str, str]  # group, event ("": the group's own)
 
 
 class EventDirs:
-    """Makes and removes these directories in the guest. Context: control.
+    """The directories of events in the guest. Context: control.
 
     Kernel: event_create_dir(), remove_event_file_dir()
     """
@@ -41,7 +41,7 @@ class EventDirs:
         self._name: KAddr | None = None
         self._dentries: dict[_Key, int] = {}
         self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
-        self._making: _Key | None = None  # what guest code has been told to make
+        self._making: _Key | None = None  # guest code was told to make it
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Make and remove the directories of events, and those of their groups."""

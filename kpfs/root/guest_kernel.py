@@ -73,7 +73,7 @@ class part(Generic[T]):  # noqa: N801 (a decorator, as property is)
 
 
 def _makers(arch: str) -> tuple[MakeArch, type[State]]:
-    """What makes the engine, whose import takes as long as a boot."""
+    """Import and return the makers of the engine; that takes as long as a boot."""
     from kpfs.engine.arch.arches import ARCHES
     from kpfs.engine.state import State
 
@@ -98,7 +98,7 @@ class GuestKernel:
 
         mount_table: what /proc/PID/mounts of a process of the host is to show.
         show_debugfs: told of what comes to the root of debugfs and leaves it.
-        reboot: puts a fresh kernel, with the same lock, in the place of this one.
+        reboot: puts a fresh kernel, with this one's lock, in its place.
         """
         self.mount_table = mount_table
         self.reboot = reboot
@@ -118,12 +118,12 @@ class GuestKernel:
 
     @part
     def arch(self) -> GuestArch:
-        """The architecture's side of the engine."""
+        """Make the architecture's side of the engine."""
         return _makers(self.guest.arch)[0](self.guest)
 
     @part
     def state(self) -> State:
-        """The kprobes core."""
+        """Make the kprobes core."""
         return _makers(self.guest.arch)[1](
             self.guest,
             self.arch,
@@ -134,21 +134,21 @@ class GuestKernel:
 
     @part
     def trace(self) -> TraceState:
-        """The trace of the kernel, which the files of tracefs show."""
+        """Make the trace of the kernel, which the files of tracefs show."""
         from kpfs.engine.trace.array.trace_state import TraceState
 
         return TraceState(self.state, self.arch.runtime, self.event_dirs)
 
     @part
     def kprobe_events(self) -> TraceKprobeOps:
-        """The kprobe events among the dynamic events."""
+        """Make the kprobe events among the dynamic events."""
         from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
 
         return TraceKprobeOps(self.trace)
 
     @part
     def synthetic_events(self) -> TraceSynthOps:
-        """The synthetic events among the dynamic events."""
+        """Make the synthetic events among the dynamic events."""
         from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
 
         return TraceSynthOps(self.trace)
@@ -163,13 +163,13 @@ class GuestKernel:
 
     @part
     def event_dirs(self) -> EventDirs:
-        """The directories of events that the guest knows."""
+        """Make the directories of events that the guest knows."""
         from kpfs.root.event_dirs import EventDirs
 
         return EventDirs(self.guest)
 
     def parts_built(self) -> PartsBuilt:
-        """What of it somebody has asked for."""
+        """Return the parts that somebody has asked for."""
         built = vars(self)
         return PartsBuilt(**{name: built.get(name) for name in PartsBuilt._fields})
 
@@ -188,7 +188,7 @@ class GuestKernel:
             self.retire()
 
     def retire(self) -> None:
-        """End the guest at once; who has one of its files open gets ESHUTDOWN.
+        """End the guest at once; its open files answer ESHUTDOWN.
 
         Context: control, lock held.
         """

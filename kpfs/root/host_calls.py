@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
 from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
@@ -27,7 +27,7 @@ def _no_files(_request: HostOp) -> int:
 
 
 class HostCalls:
-    """Makes these system calls.  Context: control, lock held."""
+    """The maker of these system calls.  Context: control, lock held."""
 
     def __init__(self, guest: Guest, background: Background, lock: FairLock) -> None:
         """background: is told after each, and knows how to wait."""
@@ -81,7 +81,7 @@ class HostCalls:
         *args: int | str | bytes,
         host_op: HostOpHandler | None = None,
     ) -> int:
-        """A system call of a task in the guest; its value.
+        """Make a system call of a task in the guest; return its value.
 
         host_op runs where the call reaches a file of the mount; what it raises, or any
         other failure of the call, is raised here.
@@ -106,9 +106,9 @@ class HostCalls:
     def call_all(
         self, task: HostTask, calls: Sequence[tuple[str, Sequence[int | str | bytes]]]
     ) -> None:
-        """System calls of a task, one after the other, up to the first that fails.
+        """Make system calls of a task up to the first that fails; raise its error.
 
-        What that fails with is raised.  The lock is given back now and then.
+        The lock is given back now and then.
         Context: the lock is not held.
         """
         done = 0
@@ -129,10 +129,10 @@ class HostCalls:
                 self._result(ret, calls[done - 1][0])
 
     def sleeping_call(self, task: HostTask, name: str, *args: int | str | bytes) -> int:
-        """A system call that may sleep for as long as it likes: its value.
+        """Make a system call that may sleep as long as it likes; return its value.
 
-        A signal of the caller wakes the task if it sleeps interruptibly; else it is
-        waited for all the same.  Raises what the call fails with.
+        A signal of the caller wakes the task if it sleeps interruptibly; else the
+        caller waits on.  Raises what the call fails with.
         Context: the lock is not held, or the call does not sleep.
         """
         syscalls, signals = self._guest.syscalls, True
@@ -161,7 +161,7 @@ class HostCalls:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """With the lock, which a signal does not keep the caller from having."""
+        """Take the lock; a signal does not keep the caller from it."""
         while True:
             try:
                 self._lock.__enter__()
@@ -183,7 +183,7 @@ class HostCalls:
         return ret
 
     def insmod(self, task: HostTask, image: bytes, parameters: bytes) -> None:
-        """init_module() of an image; raises what it is refused with."""
+        """Load an image by init_module(); raises what that is refused with."""
         pending = self._guest.modules.pending
         pending[task.pid] = image
         try:
@@ -192,7 +192,7 @@ class HostCalls:
             pending.pop(task.pid, None)
 
     def get_parameter(self, parameter: Parameter) -> bytes:
-        """What the parameter of a module says; EPERM: nobody may know.
+        """Return the value of a module's parameter; EPERM: it cannot be read.
 
         Kernel: param_attr_show()
         """
@@ -222,16 +222,9 @@ class HostCalls:
         """Return a page in which values of parameters are handed over."""
         return self._guest.area.alloc_data(PAGE_SIZE)
 
-    def host_pid(self, task: HostTask) -> int:
-        """Return the host's process that a task stands for."""
-        return self._guest.syscalls.host_pid(task)
-
     def stats(self) -> dict[str, int]:
         """Return how many calls were made, and the time that they took."""
-        return {
-            "syscalls": self._nr_calls,
-            "host_us_in_syscalls": self._busy // 1000,
-        }
+        return {"syscalls": self._nr_calls, "host_us_in_syscalls": self._busy // 1000}
 
     def close(self) -> None:
         """Refuse all that come from now on: the guest ends."""

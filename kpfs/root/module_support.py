@@ -51,7 +51,7 @@ class Parts(Protocol):
 
 
 class ModuleSupport:
-    """Serves modules the APIs of probes and events, and tells the engine of modules.
+    """The APIs of probes and events for modules, and the engine's news of modules.
 
     Context: control, lock held.
     """

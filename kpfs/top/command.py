@@ -7,9 +7,10 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from kpfs.base.errors import SetupError, told_to_user
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
 from kpfs.top.costs import Costs, cost_of, measure, sorts_of
 from kpfs.top.samples import (
     COLUMNS,
@@ -21,24 +22,25 @@ from kpfs.top.samples import (
     read,
 )
 
+if TYPE_CHECKING:
+    from argparse import Namespace
+
 LIBRARY = "textual"
 
 
-def main(name: str, *, once: bool, as_json: bool, interval: float) -> int:
+def main(arguments: Namespace) -> int:
     """Show the probes of a mount until the user leaves, or once.
 
     Raises SetupError without a mount, or if the package for the screen is missing.
     """
-    tree = find_tree(name)
-    try:
-        if not once and not as_json:
-            return _show(tree, interval)
-        rates = sample_twice(tree, interval)
+    tree = find_tree(arguments.dir)
+    with told_to_user():
+        if not arguments.once and not arguments.json:
+            return _show(tree, arguments.interval)
+        rates = sample_twice(tree, arguments.interval)
         guest_kernel = is_guest_kernel(tree)
-    except OSError as error:
-        raise SetupError(f"{error.filename}: {error.strerror}") from None
     costs = measure(sorts_of(rate.probe for rate in rates)) if guest_kernel else {}
-    print(in_json(rates, costs) if as_json else in_words(rates, costs))
+    print(in_json(rates, costs) if arguments.json else in_words(rates, costs))
     return 0
 
 

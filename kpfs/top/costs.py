@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cost of a hit of each kind, measured on this machine in a kernel of its
-own.
+"""The cost of a hit of each kind, measured on this machine in a kernel of its own.
 
 The shortest hits take a tenth of a microsecond, and timing them in the watched kernel
 would change that.
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from kpfs.backends.guest.box import Box
 from kpfs.config import make
-from kpfs.top.samples import Probe
+from kpfs.top.samples import TopProbe
 
 CALLS = 500
 TURNS = 8  # the least is taken: a disturbance only makes a turn longer
@@ -39,7 +38,7 @@ BREAKPOINTS = {"1": BOOSTED, "0": STEPPED, "-1": STEPPED}
 
 
 class Sort(NamedTuple):
-    """The properties shared by probes whose hits cost the same."""
+    """The properties of a probe that decide what a hit costs."""
 
     way: Way
     type: str  # k, r or j
@@ -49,7 +48,7 @@ class Sort(NamedTuple):
 Costs = Mapping[Sort, float]  # microseconds
 
 
-def sort_of(probe: Probe) -> Sort | None:
+def sort_of(probe: TopProbe) -> Sort | None:
     """Return a probe's sort, None if it is off or the files tell too little."""
     way = KINDS.get(probe.kind)
     if probe.kind == "breakpoint":
@@ -57,11 +56,11 @@ def sort_of(probe: Probe) -> Sort | None:
     return Sort(way, probe.type, "/" in probe.owner) if way else None
 
 
-def sorts_of(probes: Iterable[Probe]) -> set[Sort]:
+def sorts_of(probes: Iterable[TopProbe]) -> set[Sort]:
     return {sort for probe in probes if (sort := sort_of(probe))}
 
 
-def cost_of(probe: Probe, costs: Costs) -> float | None:
+def cost_of(probe: TopProbe, costs: Costs) -> float | None:
     """Return the microseconds of a hit, None if they were not measured."""
     sort = sort_of(probe)
     return costs.get(sort) if sort else None
@@ -73,8 +72,7 @@ def measure(sorts: Iterable[Sort]) -> dict[Sort, float]:
 
 
 def prepared(way: Way, probes: str, *, event: bool = False) -> Box:
-    """Return a kernel with these probes: an event, or empty handlers of a
-    module.
+    """Return a kernel with these probes: an event, or empty handlers of a module.
 
     probes: letters of k, j and r; an event has one of them.
     """

@@ -27,7 +27,7 @@ TAGS = {
 }
 
 
-class Probe(NamedTuple):
+class TopProbe(NamedTuple):
     """A probe at one time."""
 
     address: str  # "-": the files do not tell
@@ -35,7 +35,7 @@ class Probe(NamedTuple):
     place: str
     owner: str
     kind: str  # how it is armed: ftrace, jump or breakpoint; or why it is not
-    state: str  # what each CPU does at it; "-": the files do not tell
+    state: str  # of each CPU at it; "-": the files do not tell
     boostable: str  # 1, 0 or -1; "-": it is no breakpoint, or the files do not tell
     hits: int
     nmissed: int
@@ -44,7 +44,7 @@ class Probe(NamedTuple):
 class Rate(NamedTuple):
     """A probe, with its hits and misses per second."""
 
-    probe: Probe
+    probe: TopProbe
     hits: float
     missed: float
     history: tuple[float, ...]  # hits a second, the newest last
@@ -59,7 +59,7 @@ def is_guest_kernel(tree: Path) -> bool:
     return release.rstrip("\n").endswith("-kpfs")
 
 
-def read(tree: Path) -> list[Probe]:
+def read(tree: Path) -> list[TopProbe]:
     """Return all probes of a mount in the order of kprobes/list."""
     armed = (tree / "kprobes/enabled").read_text().strip() == "1"
     kinds = _kinds((tree / "kprobes/list").read_text(), armed)
@@ -85,20 +85,20 @@ def _kinds(listed: str, armed: bool) -> dict[tuple[str, str], str]:
     return kinds
 
 
-def _from_table(table: str, kinds: dict[tuple[str, str], str]) -> list[Probe]:
+def _from_table(table: str, kinds: dict[tuple[str, str], str]) -> list[TopProbe]:
     probes = []
     for line in table.splitlines()[1:]:
         *words, boostable, _slot, _detour, hits, missed = line.split()
         address, type_, place, owner, state = words
         kind = kinds.get((type_, place.partition(":")[0]), "gone")
         said = address, type_, place, owner, kind, state, boostable
-        probes.append(Probe(*said, int(hits), int(missed)))
+        probes.append(TopProbe(*said, int(hits), int(missed)))
     return probes
 
 
 def _from_profile(
     profile: str, events: str, kinds: dict[tuple[str, str], str]
-) -> list[Probe]:
+) -> list[TopProbe]:
     """Return the probes of events: definitions with the counts of kprobe_profile."""
     counts = {}
     for line in profile.splitlines():
@@ -112,19 +112,19 @@ def _from_profile(
         type_, where = ("r" if type_[0] == "r" else "k"), place.rpartition(":")[2]
         where = where if "+" in where else f"{where}+0x0"
         kind = kinds.get((type_, where), "?")
-        probes.append(Probe("-", type_, where, owner, kind, "-", "-", hits, missed))
+        probes.append(TopProbe("-", type_, where, owner, kind, "-", "-", hits, missed))
     return probes
 
 
 class Sampler:
-    """Compares each sample with the one before."""
+    """The comparison of each sample with the one before."""
 
     def __init__(self) -> None:
-        self._before: dict[Key, Probe] = {}
+        self._before: dict[Key, TopProbe] = {}
         self._when = 0.0
         self._histories: dict[Key, deque[float]] = {}
 
-    def add(self, probes: Iterable[Probe], now: float | None = None) -> list[Rate]:
+    def add(self, probes: Iterable[TopProbe], now: float | None = None) -> list[Rate]:
         """Return the rates since the sample before; 0 for a probe that is new."""
         now = time.monotonic() if now is None else now
         seconds = now - self._when

@@ -17,9 +17,9 @@ from kpfs.top.costs import Sort, cost_of, measure, sorts_of
 from kpfs.top.samples import (
     COLUMNS,
     NUMBERS,
-    Probe,
     Rate,
     Sampler,
+    TopProbe,
     cells,
     is_guest_kernel,
     read,
@@ -30,7 +30,7 @@ COLOURS = {"ftrace": "cyan", "jump": "green", "breakpoint": "yellow"}
 
 
 class Screen(App[None]):
-    """Samples the probes of a mount, and shows them."""
+    """The screen with the probes of a mount, sampled again and again."""
 
     TITLE = "kpfs top"
     ENABLE_COMMAND_PALETTE = False
@@ -118,7 +118,7 @@ class Screen(App[None]):
         table.move_cursor(row=min(cursor, max(len(rates) - 1, 0)))
         self.shown = rates
 
-    def chosen(self) -> Probe | None:
+    def chosen(self) -> TopProbe | None:
         """Return the probe at the cursor."""
         table = self.query_one("#table", DataTable)
         if not self.shown:
@@ -135,9 +135,7 @@ class Screen(App[None]):
         self.query_one("#below").remove_class("shown")
 
     def action_disassemble(self) -> None:
-        """Show the function's present text, with the breakpoints and jumps of
-        probes.
-        """
+        """Show the function's text as it stands, with breakpoints and jumps."""
         if probe := self.chosen():
             symbol = probe.place.partition("+")[0]
             path = self.place / "machine/text" / symbol
@@ -149,9 +147,10 @@ class Screen(App[None]):
     def action_explain(self) -> None:
         """Show why the probe is armed as it is."""
         if probe := self.chosen():
-            from kpfs.explain.command import words_of_guest
+            from kpfs.explain.command import guest_explainer
 
-            self.show_words(words_of_guest(probe.place.partition(":")[0]))
+            with guest_explainer() as explainer:
+                self.show_words(explainer.explain(probe.place.partition(":")[0])[1])
 
     def action_switch(self) -> None:
         """Disarm all probes, or arm them again."""
@@ -168,9 +167,9 @@ class Screen(App[None]):
         self.show_rates()
 
     def on_data_table_header_selected(self, _event: DataTable.HeaderSelected) -> None:
-        """A click on the head of the table sorts too."""
+        """Sort, after a click on the head of the table."""
         self.action_sort()
 
     def on_data_table_row_selected(self, _event: DataTable.RowSelected) -> None:
-        """A second click on a row, or Enter, disassembles."""
+        """Disassemble, after a second click on a row, or Enter."""
         self.action_disassemble()

@@ -12,9 +12,9 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from kpfs.base import abi
+from kpfs.base import abi, pagemap
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
 from kpfs.linux.board import registers
 
@@ -108,9 +108,7 @@ class Board:
         )
 
     def _find_state(self) -> int:
-        """Return the address of the processor's state. Raises EmulatorError if its
-        layout is unknown.
-        """
+        """Return the processor's state's address; EmulatorError if unknown."""
         values = [0x5EED_0000_1234_0000 + number for number in range(16)]
         order = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15"
         for name, value in zip(order.split(), values, strict=True):
@@ -163,9 +161,7 @@ class Board:
         return (abi.Board.cpus + number * abi.Cpu.SIZE + field) >> 3
 
     def add_flushers(self, addresses: Iterable[int]) -> None:
-        """Drop translated code after these functions, which write code by another
-        mapping.
-        """
+        """Drop translations after functions that write code by another mapping."""
         first = abi.Board.flushers >> 3
         for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
             self.words[first + number] = address
@@ -285,3 +281,10 @@ def _load_board() -> ctypes.CDLL:
 def address_of(memory: mmap.mmap) -> int:
     """Return the address of a mapping in this process."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def written_pages(memory: mmap.mmap) -> Iterator[tuple[int, bytes]]:
+    """Yield number and contents of each page of a private mapping that was written."""
+    for first, end in pagemap.runs(address_of(memory), len(memory), pagemap.WRITTEN):
+        for number in range(first, end):
+            yield number, memory[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The processor's registers by libunicorn's numbers, in the order in which images keep
-them.
-"""
+"""The processor's registers by libunicorn's numbers, in the order of images."""
 
 from __future__ import annotations
 

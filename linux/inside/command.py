@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
-from kpfs.linux.inside.request import Request
+from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
-from kpfs.linux.running import syscalls as nr
-from kpfs.linux.running.machine import Op, Out, Place
+from kpfs.linux.running.machine import Op, Out, SlotOffset
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000
@@ -42,16 +42,14 @@ class Outcome(NamedTuple):
 
 
 class InsideCommand:
-    """A command in the kernel. Creating it starts it, so create it before anything else
-    runs.
-    """
+    """A command in the kernel, begun when it is made, before anything else runs."""
 
     def __init__(
         self,
         loop: Loop,
         worker: Worker,
         files: HostFiles,
-        request: Request,
+        request: RunRequest,
         stdio: Sequence[int],
     ) -> None:
         """worker: from tree.build(). stdio: three descriptors of the host."""
@@ -75,10 +73,8 @@ class InsideCommand:
         agent, machine = self._loop.agent, self._loop.machine
         if not machine.quiet:
             machine.skip(VALID * NSEC)  # what the kernel caches of files may be stale
-            now = _TIMESPEC.pack(*divmod(time.time_ns(), NSEC))
-            agent.call(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
-        name = (self._request.hostname or socket.gethostname()).encode()
-        agent.call(Op(nr.SETHOSTNAME, (name, len(name))))
+            set_clock(agent)
+        set_hostname(agent, self._request.hostname or socket.gethostname())
 
     def _show_directories(self) -> None:
         """Mount the host directories that the command needs over the kernel's own."""
@@ -89,29 +85,24 @@ class InsideCommand:
             tree.show_host_directory(self._worker, path, writable=True)
 
     def _begin(self) -> None:
-        """Fork the command's task and have it call execve(). Returns while that is
-        under way.
-        """
+        """Fork the command's task and have it begin to call execve()."""
         worker = self._worker
         null = Op(nr.OPEN, (b"/dev/null\0", os.O_RDWR))
-        default = [Op(nr.RT_SIGACTION, (signal.SIGCHLD, _SIGACTION, 0, 8))]
-        worker.call(null, null, null, Op(nr.SETSID), *default)
+        default = Op(nr.RT_SIGACTION, (signal.SIGCHLD, _SIGACTION, 0, 8))
+        worker.call(null, null, null, Op(nr.SETSID), default)
         worker.call(Op(nr.UMASK, (self._request.umask,)))
         ends = self._open_stdio()
         command = self._command = worker.fork("kpfs-command")
-        ids = [struct.pack("<i", command.pid)]
         worker.attempt(Op(nr.SETPGID, (command.pid, command.pid)))
         if self._terminal:
-            slave = self._slave
-            worker.call(Op(nr.IOCTL, (slave, termios.TIOCSPGRP, ids[0])))
+            group = struct.pack("<i", command.pid)
+            worker.call(Op(nr.IOCTL, (self._slave, termios.TIOCSPGRP, group)))
         worker.call(*[Op(nr.CLOSE, (fd,)) for fd in set(ends)])
         self._become(command, ends)
         self._wait()
 
     def _open_stdio(self) -> list[int]:
-        """Return the command's descriptors 0 to 2, and start what serves their other
-        ends.
-        """
+        """Return the command's descriptors 0 to 2; start to serve their other ends."""
         stdio = self._stdio
         tty = [os.isatty(fd) for fd in stdio]
         ends: list[int] = []
@@ -144,9 +135,7 @@ class InsideCommand:
         return theirs
 
     def _half_pipe(self, name: str, end: int) -> tuple[tuple[Worker, int], int]:
-        """Open a pipe and fork a worker that keeps only one end; return the worker and
-        our end.
-        """
+        """Fork a worker with one end of a pipe; return it, its end and ours."""
         ends = open_pipe(self._worker)
         server = self._worker.fork(name)
         self._worker.call(Op(nr.CLOSE, (ends[end],)))
@@ -170,22 +159,10 @@ class InsideCommand:
         self._master = master
 
     def _become(self, command: Worker, ends: list[int]) -> None:
-        """Set up a worker's descriptors, signals and limits, then turn it into the
-        command.
-        """
+        """Turn a worker into the command."""
         request = self._request
-        dups = [Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)]
-        defaults = [
-            Op(nr.RT_SIGACTION, (number, _SIGACTION, 0, 8)) for number in _IGNORED
-        ]
-        groups = [0 if gid == os.getgid() else gid for gid in os.getgroups()]
-        packed = struct.pack(f"<{len(groups)}I", *groups)
         command.call(
-            *dups,
-            *defaults,
-            Op(nr.CLOSE_RANGE, (_FIRST_FREE, _LAST_FD, 0)),
-            Op(nr.SETGROUPS, (len(groups), packed)),
-            _limit(resource.RLIMIT_NOFILE, request.files),
+            *set_up(ends, request.files),
             Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)),
         )
         self._paths = _candidates(request)
@@ -212,7 +189,7 @@ class InsideCommand:
             struct.pack(f"<{len(part)}QQ", *(base + place for place in part), 0)
             for part in (strings.places[:argc], strings.places[argc:])
         )
-        op = Op(nr.EXECVE, (path, Place(at), Place(at + 8 * (argc + 1))))
+        op = Op(nr.EXECVE, (path, SlotOffset(at), SlotOffset(at + 8 * (argc + 1))))
         command.start([op], lambda: self._refused(command), strings.data + vectors)
 
     def _refused(self, command: Worker) -> None:
@@ -270,9 +247,7 @@ class InsideCommand:
         return self.ended
 
     def _drain(self) -> None:
-        """Write out what the command left in its pipes. Processes that it left behind
-        are not awaited.
-        """
+        """Write out what the command left in its pipes, not what its children may."""
         self._loop.settle()
         self._loop.run(lambda: all(output.idle for output in self._outputs))
 
@@ -293,7 +268,7 @@ def _strings(argv: tuple[str, ...], environment: dict[str, str]) -> _Strings:
     return _Strings(bytes(data), places)
 
 
-def _candidates(request: Request) -> list[str]:
+def _candidates(request: RunRequest) -> list[str]:
     """Return the paths that a command's name may mean, in the order of execvp(3)."""
     name = request.argv[0]
     if "/" in name:
@@ -302,6 +277,29 @@ def _candidates(request: Request) -> list[str]:
     return [os.path.join(folder or ".", name) for folder in path.split(":")]
 
 
-def _limit(number: int, limits: tuple[int, int]) -> Op:
-    soft, hard = (value & (1 << 64) - 1 for value in limits)
-    return Op(nr.PRLIMIT64, (0, number, struct.pack("<QQ", soft, hard), 0))
+def set_clock(agent: Worker) -> None:
+    """Set the kernel's time of day to the host's."""
+    now = _TIMESPEC.pack(*divmod(time.time_ns(), NSEC))
+    agent.call(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
+
+
+def set_hostname(agent: Worker, name: str) -> None:
+    raw = name.encode()
+    agent.call(Op(nr.SETHOSTNAME, (raw, len(raw))))
+
+
+def set_up(ends: Sequence[int], files: tuple[int, int]) -> list[Op]:
+    """Return the calls that prepare a worker for execve().
+
+    ends: its standard descriptors to be; files: its RLIMIT_NOFILE.
+    """
+    groups = [0 if gid == os.getgid() else gid for gid in os.getgroups()]
+    packed = struct.pack(f"<{len(groups)}I", *groups)
+    limits = struct.pack("<QQ", *(limit & (1 << 64) - 1 for limit in files))
+    return [
+        *(Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)),
+        *(Op(nr.RT_SIGACTION, (number, _SIGACTION, 0, 8)) for number in _IGNORED),
+        Op(nr.CLOSE_RANGE, (_FIRST_FREE, _LAST_FD, 0)),
+        Op(nr.SETGROUPS, (len(groups), packed)),
+        Op(nr.PRLIMIT64, (0, resource.RLIMIT_NOFILE, limits, 0)),
+    ]

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Explain a failed command where the emulated machine is the cause: no AVX, too little
-memory.
-"""
+"""Explain a failed command by the machine's lack of AVX or memory."""
 
 from __future__ import annotations
 
 import re
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.inside.loop import Worker
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op, Out
 
 _VEX = (0xC4, 0xC5, 0x62)  # what instructions of AVX, FMA, BMI and AVX-512 begin with
@@ -34,10 +32,7 @@ def diagnose(worker: Worker) -> str:
 
 
 def out_of_memory(log: str, memory: int) -> str:
-    """Return one line if the log reports processes killed for lack of memory.
-
-    memory: the machine's, in MiB.
-    """
+    """Return a line about killed processes in a log; memory: in MiB."""
     killed = list(_KILLED.finditer(log))
     if not killed:
         return ""

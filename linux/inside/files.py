@@ -2,7 +2,7 @@
 """The frame of a FUSE server for a kernel's requests: it decodes them and
 packs replies.
 
-A subclass answers each request about one of its nodes.
+A subclass says what its nodes are, and answers further requests about them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from kpfs.base import fuse_wire as wire
-from kpfs.base.fuse_wire import Opcode
+from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 
 N = TypeVar("N")  # what a number of the protocol stands for
 Answers = Mapping[int, Callable[[N, bytes], bytes]]
@@ -38,22 +38,40 @@ class ReplyMemory(Protocol):
         """Return size bytes of memory from an offset on, in pieces."""
 
 
-class Files(ABC, Generic[N]):
+class FuseFiles(ABC, Generic[N]):
     """Answers FUSE requests. Context: one thread."""
 
     def __init__(self, nodes: dict[int, N], answers: Answers[N]) -> None:
-        """answers: functions by opcode. An OSError that one raises becomes the reply's
-        errno.
+        """answers: of further requests, by opcode.
+
+        An OSError of any function that answers becomes the reply's errno.
         """
         self._nodes = nodes
-        self._answers = answers
-        self.requests = 0
+        self._answers: Answers[N] = {
+            Opcode.LOOKUP: taking(wire.name, self._lookup),
+            Opcode.GETATTR: taking(wire.nothing, self._getattr),
+            Opcode.STATFS: taking(wire.nothing, self._statfs),
+            Opcode.READDIR: taking(ReadRequest.parse, self._readdir),
+            Opcode.READDIRPLUS: taking(ReadRequest.parse, self._readdirplus),
+            **answers,
+        }
 
     @abstractmethod
-    def _read(self, node: N, asked: wire.ReadRequest, reply: ReplyMemory) -> int:
-        """Write file contents behind the head of a reply; return the number of bytes.
-        Raises OSError.
-        """
+    def _lookup(self, node: N, name: bytes) -> bytes: ...
+
+    @abstractmethod
+    def _getattr(self, node: N, _asked: None) -> bytes: ...
+
+    @abstractmethod
+    def _statfs(self, node: N, _asked: None) -> bytes: ...
+
+    @abstractmethod
+    def _list(self, node: N, offset: int) -> list[DirectoryEntry]:
+        """Return all entries of a directory, to be read from number offset on."""
+
+    @abstractmethod
+    def _read(self, node: N, asked: ReadRequest, reply: ReplyMemory) -> int:
+        """Write contents behind a reply's head; return their length; OSError."""
 
     @abstractmethod
     def _forget(self, number: int, lookups: int) -> None:
@@ -63,13 +81,10 @@ class Files(ABC, Generic[N]):
         """Write the reply to a request; return its size, or 0 if there is no reply."""
         _, opcode, unique, number, *_ = wire.HEADER.unpack_from(request)
         body = request[wire.HEADER.size :]
-        self.requests += 1
         head = wire.ANSWER.size
         try:
             if opcode == Opcode.READ:
-                size = self._read(
-                    self._nodes[number], wire.ReadRequest.parse(body), reply
-                )
+                size = self._read(self._nodes[number], ReadRequest.parse(body), reply)
             else:
                 data = self._answer(opcode, number, body)
                 if data is None:
@@ -100,6 +115,21 @@ class Files(ABC, Generic[N]):
             raise OSError(errno.ENOSYS, "not served")
         return make(self._nodes[number], body)
 
+    def _readdir(self, node: N, asked: ReadRequest) -> bytes:
+        return wire.dirents(self._list(node, asked.offset), asked.offset, asked.size)
+
+    def _readdirplus(self, node: N, asked: ReadRequest) -> bytes:
+        def entry_of(name: bytes) -> bytes:
+            if name in (b".", b".."):
+                return wire.no_entry()
+            try:
+                return self._lookup(node, name)
+            except OSError:
+                return wire.no_entry()
+
+        rows = self._list(node, asked.offset)
+        return wire.dirents(rows, asked.offset, asked.size, entry_of)
+
 
 def attributes(st: os.stat_result, uid: int, gid: int) -> bytes:
     """Return struct fuse_attr for what lstat() said, with that owner."""
@@ -108,6 +138,10 @@ def attributes(st: os.stat_result, uid: int, gid: int) -> bytes:
         *(st.st_atime_ns, st.st_mtime_ns, st.st_ctime_ns),
         *(st.st_mode, st.st_nlink, uid, gid, st.st_rdev & 0xFFFFFFFF, st.st_blksize),
     )
+
+
+# of a file system that has no room, and takes none
+EMPTY_STATFS = os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255))
 
 
 def statfs_answer(st: os.statvfs_result) -> bytes:

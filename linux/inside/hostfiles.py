@@ -14,21 +14,21 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import (
     DirectoryEntry,
     Opcode,
-    ReadRequest,
     RenameRequest,
     SetattrRequest,
     taking,
 )
 from kpfs.linux.inside.files import (
+    EMPTY_STATFS,
     Answers,
-    Files,
+    FuseFiles,
     ReplyMemory,
     attributes,
     statfs_answer,
@@ -50,7 +50,7 @@ class Identity(NamedTuple):
     kind: int  # as in st_mode
 
 
-class Node:
+class HostNode:
     """A file, found by its path, or by its descriptor once it was unlinked."""
 
     __slots__ = ("fd", "identity", "listing", "lookups", "number", "path", "writable")
@@ -65,26 +65,22 @@ class Node:
         self.listing: list[DirectoryEntry] = []
 
 
-class HostFiles(Files[Node]):
+class HostFiles(FuseFiles[HostNode]):
     """Answers FUSE requests from the host's files. Context: one thread."""
 
     valid = VALID
 
     def __init__(self, writable: tuple[str, ...] = ()) -> None:
-        """writable: absolute real paths of folders below which everything may
-        be changed.
-        """
-        self._writable = tuple(os.fsencode(path).rstrip(b"/") for path in writable)
+        """writable: see allow()."""
+        self._writable: tuple[bytes, ...] = ()
+        self.allow(writable)
         self._uid, self._gid = os.getuid(), os.getgid()
-        root = Node(wire.ROOT, b"/", _identity(self._lstat(b"/")))
+        root = HostNode(wire.ROOT, b"/", _identity(self._lstat(b"/")))
         self._by_path = {b"/": root}
         self._next = wire.ROOT + 1
-        self._open: OrderedDict[int, Node] = OrderedDict()
+        self._open: OrderedDict[int, HostNode] = OrderedDict()
         self.reads: list[tuple[str, int, int]] | None = None  # path, offset, size
-        self.bytes_read = 0
-        answers: Answers[Node] = {
-            Opcode.LOOKUP: taking(wire.name, self._lookup),
-            Opcode.GETATTR: taking(wire.nothing, self._getattr),
+        answers: Answers[HostNode] = {
             Opcode.SETATTR: taking(SetattrRequest.parse, self._setattr),
             Opcode.READLINK: taking(wire.nothing, self._readlink),
             Opcode.SYMLINK: taking(wire.SymlinkRequest.parse, self._symlink),
@@ -97,16 +93,13 @@ class HostFiles(Files[Node]):
             Opcode.RENAME2: taking(RenameRequest.parse2, self._rename),
             Opcode.LINK: taking(wire.LinkRequest.parse, self._link),
             Opcode.WRITE: taking(wire.WriteRequest.parse, self._write),
-            Opcode.STATFS: taking(wire.nothing, self._statfs),
             Opcode.FSYNC: taking(wire.nothing, self._fsync),
             Opcode.FSYNCDIR: taking(wire.nothing, self._fsync),
-            Opcode.READDIR: taking(ReadRequest.parse, self._readdir),
-            Opcode.READDIRPLUS: taking(ReadRequest.parse, self._readdirplus),
         }
         super().__init__({wire.ROOT: root}, answers)
 
     def allow(self, writable: tuple[str, ...]) -> None:
-        """Allow changes below more folders."""
+        """Allow changes below folders, which are absolute real paths."""
         self._writable += tuple(os.fsencode(path).rstrip(b"/") for path in writable)
 
     def packed(self) -> list[tuple[int, str, int]]:
@@ -120,7 +113,7 @@ class HostFiles(Files[Node]):
         """Serve a kernel that already knows the nodes of packed(). Raises OSError."""
         for number, name, lookups in nodes:
             path = os.fsencode(name)
-            node = Node(number, path, _identity(self._lstat(path)))
+            node = HostNode(number, path, _identity(self._lstat(path)))
             node.lookups = lookups
             self._nodes[number] = self._by_path[path] = node
             self._next = max(self._next, number + 1)
@@ -142,16 +135,14 @@ class HostFiles(Files[Node]):
         identity = _identity(st)
         node = self._by_path.get(path)
         if node is None or node.identity != identity:
-            node = Node(self._next, path, identity)
+            node = HostNode(self._next, path, identity)
             self._next += 1
             self._nodes[node.number] = self._by_path[path] = node
         node.lookups += 1
         return wire.entry(node.number, self._attr(st), self.valid, self.valid)
 
     def _attr(self, st: os.stat_result) -> bytes:
-        """Pack attributes. The user's own files belong to root, as in a user
-        namespace.
-        """
+        """Pack attributes; the user's files become root's, as by a user namespace."""
         uid = 0 if st.st_uid == self._uid else st.st_uid
         gid = 0 if st.st_gid == self._gid else st.st_gid
         return attributes(st, uid, gid)
@@ -167,28 +158,29 @@ class HostFiles(Files[Node]):
             if self._by_path.get(node.path) is node:
                 del self._by_path[node.path]
 
-    def _lookup(self, node: Node, name: bytes) -> bytes:
+    def _lookup(self, node: HostNode, name: bytes) -> bytes:
         return self._entry(_child(node, name))
 
-    def _stat(self, node: Node) -> os.stat_result:
+    def _stat(self, node: HostNode) -> os.stat_result:
         return self._lstat(node.path) if node.path else os.fstat(node.fd)
 
-    def _getattr(self, node: Node, _asked: object) -> bytes:
+    def _getattr(self, node: HostNode, _asked: object) -> bytes:
         return wire.attributes_answer(self._attr(self._stat(node)), self.valid)
 
-    def _readlink(self, node: Node, _asked: None) -> bytes:
+    def _readlink(self, node: HostNode, _asked: None) -> bytes:
         return os.readlink(node.path)
 
-    def _statfs(self, node: Node, _asked: None) -> bytes:
+    def _statfs(self, node: HostNode, _asked: None) -> bytes:
         return statfs_answer(self._statvfs(node.path or node.fd))
 
     # ---- directories
-    def _list(self, node: Node, offset: int) -> list[DirectoryEntry]:
-        """Return the entries of a directory (name, inode, type) as they were when its
-        reading began.
-        """
+    def _list(self, node: HostNode, offset: int) -> list[DirectoryEntry]:
+        """Return the entries as they were when reading the directory began."""
         if offset and node.listing:
-            return node.listing
+            rows = node.listing
+            if offset >= len(rows):  # read to its end
+                node.listing = []
+            return rows
         folder = stat.S_IFDIR >> 12
         rows = [(b".", node.identity.inode or 1, folder)]
         rows.append((b"..", 1, folder))
@@ -198,37 +190,9 @@ class HostFiles(Files[Node]):
         node.listing = rows
         return rows
 
-    def _readdir(self, node: Node, asked: ReadRequest) -> bytes:
-        return self._rows(node, asked)
-
-    def _readdirplus(self, node: Node, asked: ReadRequest) -> bytes:
-        def entry_of(name: bytes) -> bytes:
-            if name in (b".", b".."):
-                return wire.no_entry()
-            try:
-                return self._entry(_child(node, name))
-            except OSError:
-                return wire.no_entry()
-
-        return self._rows(node, asked, entry_of)
-
-    def _rows(
-        self,
-        node: Node,
-        asked: ReadRequest,
-        ahead: Callable[[bytes], bytes] | None = None,
-    ) -> bytes:
-        rows = self._list(node, asked.offset)
-        reply = wire.dirents(rows, asked.offset, asked.size, ahead)
-        if not reply:
-            node.listing = []
-        return reply
-
     # ---- contents
-    def _file(self, node: Node, *, write: bool = False) -> int:
-        """Return an open descriptor of a regular file. Raises OSError: EACCES for any
-        other type.
-        """
+    def _file(self, node: HostNode, *, write: bool = False) -> int:
+        """Return a regular file's descriptor; EACCES for any other type."""
         if node.fd >= 0 and (node.writable or not write):
             if node.path:
                 self._open.move_to_end(node.number)
@@ -247,16 +211,15 @@ class HostFiles(Files[Node]):
             self._close(self._open.popitem(last=False)[1])
         return fd
 
-    def _close(self, node: Node) -> None:
+    def _close(self, node: HostNode) -> None:
         self._open.pop(node.number, None)
         if node.fd >= 0:
             os.close(node.fd)
             node.fd = -1
 
-    def _read(self, node: Node, asked: ReadRequest, reply: ReplyMemory) -> int:
+    def _read(self, node: HostNode, asked: wire.ReadRequest, reply: ReplyMemory) -> int:
         views = reply.views(wire.ANSWER.size, asked.size)
         count = os.preadv(self._file(node), views, asked.offset)
-        self.bytes_read += count
         if self.reads is not None and node.path:
             self.reads.append((os.fsdecode(node.path), asked.offset, count))
         return count
@@ -279,13 +242,13 @@ class HostFiles(Files[Node]):
         finally:
             os.close(fd)
 
-    def _write(self, node: Node, asked: wire.WriteRequest) -> bytes:
+    def _write(self, node: HostNode, asked: wire.WriteRequest) -> bytes:
         if node.path:
             self._may_change(node.path)
         fd = self._file(node, write=True)
         return wire.WRITE_ANSWER.pack(os.pwrite(fd, asked.data, asked.offset))
 
-    def _setattr(self, node: Node, asked: SetattrRequest) -> bytes:
+    def _setattr(self, node: HostNode, asked: SetattrRequest) -> bytes:
         _, mode, uid, gid, size, atime, mtime = asked
         if node.path:
             self._may_change(node.path)
@@ -311,16 +274,14 @@ class HostFiles(Files[Node]):
             os.close(fd)
         return self._getattr(node, None)
 
-    def _symlink(self, node: Node, asked: wire.SymlinkRequest) -> bytes:
+    def _symlink(self, node: HostNode, asked: wire.SymlinkRequest) -> bytes:
         path = _child(node, asked.name)
         with self._folder(path) as folder:
             os.symlink(asked.target, asked.name, dir_fd=folder)
         return self._entry(path)
 
-    def _create(self, node: Node, asked: wire.CreateRequest) -> bytes:
-        """Create and open a file, which may exist by now although the kernel
-        saw none.
-        """
+    def _create(self, node: HostNode, asked: wire.CreateRequest) -> bytes:
+        """Create and open a file, which may exist by now though the kernel saw none."""
         flags, mode, umask, name = asked
         path = _child(node, name)
         exclusive = os.O_CREAT | flags & os.O_EXCL | _READ_FLAGS
@@ -329,7 +290,7 @@ class HostFiles(Files[Node]):
         os.close(fd)
         return self._entry(path) + wire.OPEN_ANSWER.pack(0, 0, 0)
 
-    def _mknod(self, node: Node, asked: wire.MknodRequest) -> bytes:
+    def _mknod(self, node: HostNode, asked: wire.MknodRequest) -> bytes:
         mode, _, umask, name = asked
         path = _child(node, name)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
@@ -339,7 +300,7 @@ class HostFiles(Files[Node]):
         _set_mode(path, mode & ~umask)
         return self._entry(path)
 
-    def _mkdir(self, node: Node, asked: wire.MkdirRequest) -> bytes:
+    def _mkdir(self, node: HostNode, asked: wire.MkdirRequest) -> bytes:
         mode, umask, name = asked
         path = _child(node, name)
         with self._folder(path) as folder:
@@ -347,7 +308,7 @@ class HostFiles(Files[Node]):
         _set_mode(path, mode & ~umask)
         return self._entry(path)
 
-    def _unlink(self, node: Node, name: bytes) -> bytes:
+    def _unlink(self, node: HostNode, name: bytes) -> bytes:
         path = _child(node, name)
         with self._folder(path) as folder:
             self._keep(path)
@@ -355,7 +316,7 @@ class HostFiles(Files[Node]):
         self._lose(path)
         return b""
 
-    def _rmdir(self, node: Node, name: bytes) -> bytes:
+    def _rmdir(self, node: HostNode, name: bytes) -> bytes:
         path = _child(node, name)
         with self._folder(path) as folder:
             os.rmdir(name, dir_fd=folder)
@@ -379,7 +340,7 @@ class HostFiles(Files[Node]):
             self._open.pop(node.number, None)
             node.path = b""
 
-    def _rename(self, node: Node, asked: RenameRequest) -> bytes:
+    def _rename(self, node: HostNode, asked: RenameRequest) -> bytes:
         old_name, parent, new_name, flags = asked
         if flags & ~wire.RENAME_NOREPLACE:
             raise OSError(errno.EINVAL, "such a rename")
@@ -399,7 +360,7 @@ class HostFiles(Files[Node]):
                 self._by_path[moved.path] = moved
         return b""
 
-    def _link(self, node: Node, asked: wire.LinkRequest) -> bytes:
+    def _link(self, node: HostNode, asked: wire.LinkRequest) -> bytes:
         old, name = self._nodes[asked.node].path, asked.name
         new = _child(node, name)
         with self._folder(old) as source, self._folder(new) as target:
@@ -412,15 +373,14 @@ class HostFiles(Files[Node]):
             )
         return self._entry(new)
 
-    def _fsync(self, node: Node, _asked: None) -> bytes:
+    def _fsync(self, node: HostNode, _asked: None) -> bytes:
         if node.fd >= 0:
             os.fsync(node.fd)
         return b""
 
 
 class EmptyFiles(HostFiles):
-    """A file tree that is the same on every host: a root with empty mount
-    points.
+    """A file tree that is the same on every host: a root with empty mount points.
 
     The kernel caches nothing of it, so another host's files can take its place later.
     """
@@ -437,17 +397,15 @@ class EmptyFiles(HostFiles):
         )
 
     def _statvfs(self, path: bytes | int) -> os.statvfs_result:
-        return os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255))
+        return EMPTY_STATFS
 
 
 def _identity(st: os.stat_result) -> Identity:
     return Identity(st.st_dev, st.st_ino, stat.S_IFMT(st.st_mode))
 
 
-def _child(node: Node, name: bytes) -> bytes:
-    """Return the path of a name in a directory. Raises ENOENT below the kernel's own
-    mount points.
-    """
+def _child(node: HostNode, name: bytes) -> bytes:
+    """Return a name's path; ENOENT below the kernel's own mount points."""
     if not node.path or node.path in HIDDEN:
         raise OSError(errno.ENOENT, "not there")
     if not stat.S_ISDIR(node.identity.kind):
@@ -458,9 +416,7 @@ def _child(node: Node, name: bytes) -> bytes:
 
 
 def _open(path: bytes, flags: int) -> int:
-    """Open a path without following any symbolic link. Raises ESTALE if there
-    is one.
-    """
+    """Open a path without following symbolic links. Raises ESTALE if there is one."""
     fd = os.open(path, flags | os.O_NOFOLLOW)
     if os.readlink(b"/proc/self/fd/%d" % fd) != path:
         os.close(fd)

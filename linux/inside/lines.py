@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,8 +24,8 @@ from kpfs.base.errors import MemoryFault
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import PAGE_SIZE, Board
 from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
-from kpfs.linux.memory.symbols import Symbols
-from kpfs.linux.running.ready import open_texts
+from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.running.ready import ADDRESS, hide, open_texts
 from kpfs.linux.store import image
 
 ROOM = 1 << 20  # bytes to which the kernel itself enlarges a reader's buffer
@@ -35,7 +34,6 @@ _BUF, _SIZE, _COUNT, _INDEX = 0, 8, 24, 40
 _OP_FROM, _OP_TO, _FILE_BEHIND_OP = 56, 160, 16
 _FILE_SIZE = 256  # bytes at the start of struct file, f_op among them
 _NEXT, _SHOW = 2, 3  # of struct seq_operations
-_ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
 _READER = "seq_read_iter"  # the caller of next()
 # The functions that make a line, besides those of the operations themselves.  Compilers
 # may append a dot and a suffix to a name.
@@ -72,7 +70,7 @@ SOURCES = (
 )  # fmt: skip
 
 
-class Place(NamedTuple):
+class LinePlaces(NamedTuple):
     """A Source resolved to addresses of one kernel. JSON can hold it."""
 
     file: str
@@ -84,10 +82,10 @@ class Place(NamedTuple):
     functions: list[list[int]]  # begin and size of each
 
 
-def find(folder: str, board: Board) -> list[Place]:
+def find(folder: str, board: Board) -> list[LinePlaces]:
     """Return the texts that a kernel surely has. folder: of its image."""
     try:
-        symbols = Symbols(os.path.join(folder, image.SYMBOLS))
+        symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS))
     except (OSError, ValueError):
         return []
     memory = LiveMemory(board)
@@ -95,7 +93,9 @@ def find(folder: str, board: Board) -> list[Place]:
     return [place for place in found if place]
 
 
-def _find(source: Source, symbols: Symbols, memory: KernelMemory) -> Place | None:
+def _find(
+    source: Source, symbols: CoreSymbols, memory: KernelMemory
+) -> LinePlaces | None:
     ops = symbols.lookup_name(source.operations)
     files = symbols.lookup_name(source.file_operations)
     readers = symbols.lookup_name(_READER)
@@ -108,7 +108,7 @@ def _find(source: Source, symbols: Symbols, memory: KernelMemory) -> Place | Non
         return None
     own = [found for at in (step, show) if (found := symbols.symbol_at(at))]
     made = symbols.functions_made_of(_PRINTS + source.functions)
-    return Place(
+    return LinePlaces(
         file=source.file,
         op=op,
         file_ops=[found.addr for found in files],
@@ -120,11 +120,9 @@ def _find(source: Source, symbols: Symbols, memory: KernelMemory) -> Place | Non
 
 
 class KnownLines:
-    """Puts known lines into the buffers of one machine. Context: the machine stands
-    still.
-    """
+    """Puts known lines into a machine's buffers while it stands still."""
 
-    def __init__(self, board: Board, folder: str, places: Sequence[Place]) -> None:
+    def __init__(self, board: Board, folder: str, places: Sequence[LinePlaces]) -> None:
         """Context: the kernel is as in its image; nothing has changed it yet."""
         self._board = board
         self._memory = LiveMemory(board)
@@ -158,9 +156,7 @@ class KnownLines:
                 self._arm(armed=False)
 
     def _begin(self, known: _KnownText, seq: int) -> None:
-        """Before the first line, make the kernel enlarge its buffer, by a factor of two
-        each time.
-        """
+        """Make the kernel double its buffer until it suffices, before line 1."""
         if not known.is_unchanged():
             return
         size = self._memory.word(seq + _SIZE)
@@ -207,7 +203,7 @@ class _KnownText:
     """One text of one machine."""
 
     def __init__(
-        self, text: mmap.mmap, place: Place, board: Board, memory: KernelMemory
+        self, text: mmap.mmap, place: LinePlaces, board: Board, memory: KernelMemory
     ) -> None:
         self.place = place
         self._text = text
@@ -222,9 +218,7 @@ class _KnownText:
         self._offsets = {0: 0}  # line number -> offset in the text
 
     def is_unchanged(self) -> bool:
-        """Return True if no probe or tracer has changed a function that makes the
-        lines.
-        """
+        """Return True if no function that makes lines is probed or traced."""
         ram = self._ram
         return all(ram[at : at + len(code)] == code for at, code in self._code)
 
@@ -252,10 +246,10 @@ class _KnownText:
             return None
         start = at + len(lines)
         shown = self._text[at:start]
-        hidden = _hide(shown)
+        hidden = hide(shown)
         if lines not in (shown, hidden):
             return None
-        if shown == hidden and _ADDRESS.match(lines):
+        if shown == hidden and ADDRESS.match(lines):
             return b"", number
         piece = self._text[start : start + room]
         piece = piece[: piece.rfind(b"\n") + 1]
@@ -263,8 +257,4 @@ class _KnownText:
             return None
         number += piece.count(b"\n") + 1
         self._offsets[number] = start + len(piece)
-        return piece if lines == shown else _hide(piece), number
-
-
-def _hide(lines: bytes) -> bytes:
-    return _ADDRESS.sub(b"0" * 16, lines)
+        return piece if lines == shown else hide(piece), number

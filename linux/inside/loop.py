@@ -134,9 +134,7 @@ class Loop:
         self._free.append(worker.slot)
 
     def _finish(self, slot: int) -> bool:
-        """If the worker of a slot has done its request, call what follows and return
-        True.
-        """
+        """Return True if a slot's worker has done its request; call what follows."""
         if not self.machine.has_done(slot):
             return False
         self._then.pop(slot)()
@@ -189,17 +187,12 @@ class Loop:
             raise machine.died(why)
         current = machine.current()
         if current:
-            if not (current in self._then and self._finish(current)):
-                machine.give_way()
-            elif current not in self._then:
+            has_finished = current in self._then and self._finish(current)
+            if not has_finished or current not in self._then:
                 machine.give_way()
             return False
-        return not self._finish_any()
-
-    def _finish_any(self) -> bool:
-        """Call what follows for each worker that has finished; True if one had."""
         finished = [self._finish(slot) for slot in list(self._then)]
-        return any(finished)
+        return not any(finished)
 
     def _idle(self) -> None:
         """At the agent's pause, let time pass if no other task can run."""
@@ -208,11 +201,8 @@ class Loop:
         # No other task ran, but one may be runnable and get its turn when the agent has
         # had its share. If time passed now, the kernel would charge it to the agent,
         # which as SCHED_IDLE would then have to wait for seconds.
-        if ran < QUIET_BLOCKS and not self._others_can_run():
+        if ran < QUIET_BLOCKS and not runnable.others(self.machine.board, self._counts):
             self._pass_time()
-
-    def _others_can_run(self) -> bool:
-        return runnable.others(self.machine.board, self._counts)
 
     def follow_host(self) -> None:
         """Set the kernel's clock forward if it has fallen far behind the host's."""
@@ -225,9 +215,7 @@ class Loop:
         machine.board.set(now=host)
 
     def _pass_time(self) -> None:
-        """Advance the clock to the next timer: at once if the host's is there, else
-        after waiting.
-        """
+        """Advance the clock to the next timer, when the host's is there."""
         machine = self.machine
         self.follow_host()
         machine.wait_from_here(LEAD_NS)

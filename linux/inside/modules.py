@@ -6,9 +6,9 @@ from __future__ import annotations
 import errno
 import os
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.loop import Worker
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
 from kpfs.linux.store.modules import ModuleArchive
@@ -18,10 +18,7 @@ _PATH = b"/tmp/module\0"
 
 
 def load(folder: str, worker: Worker, names: list[str]) -> None:
-    """Load modules of the kernel in a folder, unless they are there or built in.
-
-    Raises UnfitError.
-    """
+    """Load modules that are neither loaded nor built in.  Raises UnfitError."""
     files: dict[str, bytes] = {}
     with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
         for name in names:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel with everything mounted, kept beside its image so that later
-starts are quick.
+"""A kernel with everything mounted, kept beside its image for quick starts.
 
 Loading modules and mounting takes longer than most commands. It is therefore done once,
 over files that are the same on every host, and the pages that changed since the image
@@ -14,33 +13,28 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import mmap
 import os
 import socket
 import struct
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kpfs.base import abi
-from kpfs.linux.board.board import PAGE_SIZE, Board, address_of
+from kpfs.base import abi, pagemap
+from kpfs.base import syscall_numbers as nr
+from kpfs.linux.board.board import PAGE_SIZE, Board, written_pages
 from kpfs.linux.inside import runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
-from kpfs.linux.inside.lines import KnownLines, Place, find
+from kpfs.linux.inside.lines import KnownLines, LinePlaces, find
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import FileSources
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Machine, Op
 from kpfs.linux.store import image
 
-PAGEMAP = "/proc/self/pagemap"
 FILE = "mounted"  # its name in the folder of a kernel
 _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
 _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
-_ENTRY = struct.Struct("<Q")
-_THERE, _OF_FILE = 3 << 62, 1 << 61  # pagemap: present or swapped; page of a file
 
 
 class PreparedKernel(NamedTuple):
@@ -59,12 +53,10 @@ class KeptPages(NamedTuple):
 
 
 def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
-    """Return a kernel that serves this host's files. Raises UnfitError, EmulatorError,
-    CallError.
-    """
+    """Return a kernel with this host's files; UnfitError, EmulatorError, CallError."""
     meta = image.read_meta(folder)
     kept: KeptPages | None = None
-    if tree.fits_host() and os.access(PAGEMAP, os.R_OK):
+    if tree.fits_host() and os.access(pagemap.PATH, os.R_OK):
         kept = read(folder, meta) or make(folder, meta)
     with image.open_ram(folder, meta) as saved:
         if kept:
@@ -74,9 +66,11 @@ def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
         _put(kept, board)
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
     loop = Loop(Machine(board, quiet=quiet), counts)
-    served = FileSources(HostFiles(), _package(folder, meta))
+    served = FileSources(HostFiles(), PackageFiles(folder, meta.release))
     places = (
-        [Place(*row) for row in kept.facts["lines"]] if kept else find(folder, board)
+        [LinePlaces(*row) for row in kept.facts["lines"]]
+        if kept
+        else find(folder, board)
     )
     loop.machine.on_call = KnownLines(board, folder, places).call
     if not kept:
@@ -98,7 +92,7 @@ def make(folder: str, meta: image.Meta) -> KeptPages:
         board = image.load(saved, meta, exact=False)
         counts = runnable.find(folder, board)
         loop = Loop(Machine(board, quiet=True), counts)
-        served = FileSources(EmptyFiles(), _package(folder, meta))
+        served = FileSources(EmptyFiles(), PackageFiles(folder, meta.release))
         built = _build(loop, served, folder)
         loop.settle()
         kept = _changes(board, saved.fileno())
@@ -116,10 +110,6 @@ def make(folder: str, meta: image.Meta) -> KeptPages:
     return kept
 
 
-def _package(folder: str, meta: image.Meta) -> PackageFiles:
-    return PackageFiles(folder, meta.release)
-
-
 def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:
     """Bring up the loopback interface and mount the files."""
     agent, up = loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
@@ -131,34 +121,17 @@ def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:
 # ---- pages
 def _changes(board: Board, saved: int) -> KeptPages:
     """Return the pages in which a board differs from the image that it started with."""
-    ram, pages = [], []
-    for number in _own_pages(board.ram):
-        at = number * PAGE_SIZE
-        page = board.ram[at : at + PAGE_SIZE]
-        if page != os.pread(saved, PAGE_SIZE, at):
-            ram.append(number)
-            pages.append(page)
-    region, empty = [], bytes(PAGE_SIZE)
-    for number in _own_pages(board.region):
-        page = board.region[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
-        if page != empty:
-            region.append(number)
-            pages.append(page)
-    return KeptPages({"ram": ram, "region": region}, memoryview(b"".join(pages)))
-
-
-def _own_pages(memory: mmap.mmap) -> Iterator[int]:
-    """Yield the numbers of the pages of a private mapping that were written.
-
-    Document: proc(5), pagemap.
-    """
-    count = len(memory) // PAGE_SIZE
-    with open(PAGEMAP, "rb", buffering=0) as pagemap:
-        first = address_of(memory) // PAGE_SIZE
-        raw = os.pread(pagemap.fileno(), count * _ENTRY.size, first * _ENTRY.size)
-    for number, (entry,) in enumerate(_ENTRY.iter_unpack(raw)):
-        if entry & _THERE and not entry & _OF_FILE:
-            yield number
+    facts: dict[str, Any] = {}
+    pages, empty = [], bytes(PAGE_SIZE)
+    for name, memory in (("ram", board.ram), ("region", board.region)):
+        facts[name] = []
+        for number, page in written_pages(memory):
+            in_ram = memory is board.ram
+            old = os.pread(saved, PAGE_SIZE, number * PAGE_SIZE) if in_ram else empty
+            if page != old:
+                facts[name].append(number)
+                pages.append(page)
+    return KeptPages(facts, memoryview(b"".join(pages)))
 
 
 def _put(kept: KeptPages, board: Board) -> None:
@@ -192,9 +165,7 @@ def _sources() -> list[str]:
 
 
 def read(folder: str, meta: image.Meta) -> KeptPages | None:
-    """Return what is kept for an image, or None if nothing fits this version
-    of kpfs.
-    """
+    """Return what is kept for an image, None if it is of another version of kpfs."""
     try:
         with open(os.path.join(folder, FILE), "rb") as file:
             head = file.read(_HEAD.size)

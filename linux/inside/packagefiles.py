@@ -13,11 +13,11 @@ import stat
 from functools import cached_property
 
 from kpfs.base import fuse_wire as wire
-from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
+from kpfs.base.fuse_wire import DirectoryEntry, ReadRequest
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.files import (
-    Answers,
-    Files,
+    EMPTY_STATFS,
+    FuseFiles,
     ReplyMemory,
     attributes,
     statfs_answer,
@@ -29,19 +29,12 @@ MODE = 0o644
 DIRECTORY = stat.S_IFDIR | MODE | 0o111
 
 
-class PackageFiles(Files[str]):
+class PackageFiles(FuseFiles[str]):
     """Nodes are paths, without a slash before or behind them."""
 
     def __init__(self, folder: str, release: str) -> None:
         """folder: the kernel's."""
-        answers: Answers[str] = {
-            Opcode.LOOKUP: taking(wire.name, self._lookup),
-            Opcode.GETATTR: taking(wire.nothing, self._getattr),
-            Opcode.STATFS: taking(wire.nothing, self._statfs),
-            Opcode.READDIR: taking(ReadRequest.parse, self._readdir),
-            Opcode.READDIRPLUS: taking(ReadRequest.parse, self._readdirplus),
-        }
-        super().__init__({wire.ROOT: ""}, answers)
+        super().__init__({wire.ROOT: ""}, {})
         self._numbers = {"": wire.ROOT}
         self._folder, self._release = folder, release
         # hosts have one or the other, or both by a link
@@ -97,13 +90,9 @@ class PackageFiles(Files[str]):
         except NotADirectoryError:
             return None
 
-    def _is_there(self, path: str) -> bool:
-        known = path in self._above or path in self._tops
-        return known or os.path.exists(self._file(path))
-
     def _attr(self, path: str) -> bytes:
         mode, size = DIRECTORY, 4096
-        if path not in self._above and path not in self._tops:
+        if not self._is_fixed(path):
             found = os.stat(self._file(path))
             if not stat.S_ISDIR(found.st_mode):
                 mode, size = stat.S_IFREG | MODE, found.st_size
@@ -112,39 +101,30 @@ class PackageFiles(Files[str]):
         row = (mode, self._number(path), 0, 1, 0, 0, size, *times, *blocks)
         return attributes(os.stat_result(row), 0, 0)
 
+    def _is_fixed(self, path: str) -> bool:
+        """Return True for directories that exist even if nothing is unpacked yet."""
+        return path in self._above or path in self._tops
+
     # ---- answers
-    def _entry(self, path: str) -> bytes:
-        if not self._is_there(path):
+    def _lookup(self, node: str, name: bytes) -> bytes:
+        path = _child(node, name)
+        if not self._is_fixed(path) and not os.path.exists(self._file(path)):
             return wire.no_entry(VALID)
         return wire.entry(self._number(path), self._attr(path), VALID, VALID)
 
-    def _lookup(self, path: str, name: bytes) -> bytes:
-        return self._entry(_child(path, name))
+    def _getattr(self, node: str, _asked: None) -> bytes:
+        return wire.attributes_answer(self._attr(node), VALID)
 
-    def _getattr(self, path: str, _asked: None) -> bytes:
-        return wire.attributes_answer(self._attr(path), VALID)
+    def _statfs(self, node: str, _asked: None) -> bytes:
+        return statfs_answer(EMPTY_STATFS)
 
-    def _statfs(self, _path: str, _asked: None) -> bytes:
-        return statfs_answer(os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, 0, 255)))
-
-    def _rows(self, path: str) -> list[DirectoryEntry]:
+    def _list(self, node: str, offset: int) -> list[DirectoryEntry]:
         rows = [(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
-        for name in self._entries(path) or ():
-            child = _child(path, os.fsencode(name))
+        for name in self._entries(node) or ():
+            child = _child(node, os.fsencode(name))
             kind = stat.S_IFREG if self._entries(child) is None else stat.S_IFDIR
-            known = os.fsencode(name), self._number(child)
-            rows.append((*known, kind >> 12))
+            rows.append((os.fsencode(name), self._number(child), kind >> 12))
         return rows
-
-    def _readdir(self, path: str, asked: ReadRequest) -> bytes:
-        return wire.dirents(self._rows(path), asked.offset, asked.size)
-
-    def _readdirplus(self, path: str, asked: ReadRequest) -> bytes:
-        def entry_of(name: bytes) -> bytes:
-            own = name in (b".", b"..")
-            return wire.no_entry() if own else self._entry(_child(path, name))
-
-        return wire.dirents(self._rows(path), asked.offset, asked.size, entry_of)
 
     def _read(self, node: str, asked: ReadRequest, reply: ReplyMemory) -> int:
         if node in self._above:

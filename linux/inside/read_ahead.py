@@ -6,13 +6,12 @@ from __future__ import annotations
 import os
 from collections import deque
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.tree import NEW
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import STOP, Op, Result
 
 LIMIT = 96 << 20  # bytes of the kernel's page cache that may be filled so
-READAHEAD = 187
 
 
 class ReadAhead:
@@ -46,7 +45,7 @@ class ReadAhead:
         name = os.fsencode(NEW + path) + b"\0"
         self._worker.attempt(
             Op(nr.OPEN, (name, os.O_RDONLY | os.O_CLOEXEC), STOP),
-            Op(READAHEAD, (Result(0), offset, size)),
+            Op(nr.READAHEAD, (Result(0), offset, size)),
             Op(nr.CLOSE, (Result(0),)),
         )
         self._loop.settle()

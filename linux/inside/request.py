@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The client's request: the command to run inside a kernel, and its
-surroundings.
+"""The client's request: the command to run inside a kernel, and its surroundings.
 
 The module imports nothing of the kernel, because every start waits for it.
 """
@@ -17,7 +16,7 @@ class TerminalState(NamedTuple):
     size: bytes
 
 
-class Request(NamedTuple):
+class RunRequest(NamedTuple):
     """A command to run, with its user, directory and limits."""
 
     argv: tuple[str, ...]
@@ -37,7 +36,7 @@ class Request(NamedTuple):
         return row
 
     @classmethod
-    def unpacked(cls, row: dict[str, Any]) -> Request:
+    def unpacked(cls, row: dict[str, Any]) -> RunRequest:
         """Return the request that packed() described."""
         for name in ("argv", "writable", "files"):
             row[name] = tuple(row[name])

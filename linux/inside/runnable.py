@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Count the tasks of a Linux kernel that can run, by its own counter for each
-processor.
-"""
+"""Count a Linux kernel's tasks that can run, by its counters per processor."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.store import image
 
 SIZE = 4  # bytes of a count
@@ -22,12 +20,11 @@ _POINTER = 8
 
 
 def find(folder: str, board: Board) -> list[int]:
-    """Return the offsets of the counters in a board's RAM; none if the kernel
-    lacks BTF.
-
-    Kernel: struct rq.
-    """
-    symbols, memory = Symbols(os.path.join(folder, image.SYMBOLS)), LiveMemory(board)
+    """Return the offsets in RAM of rq.nr_running; [] without BTF."""
+    symbols, memory = (
+        CoreSymbols(os.path.join(folder, image.SYMBOLS)),
+        LiveMemory(board),
+    )
     try:
         queues = symbols.address("runqueues")
         offsets = symbols.address("__per_cpu_offset")

@@ -13,10 +13,10 @@ import stat
 import struct
 import termios
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.request import TerminalState
-from kpfs.linux.running import syscalls as nr
-from kpfs.linux.running.machine import Op, Out, Place
+from kpfs.linux.running.machine import Op, Out, SlotOffset
 
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that never block after poll() reported room
@@ -93,7 +93,9 @@ class Output:
         return not self._pending
 
     def _next(self) -> None:
-        self._worker.start([Op(nr.READ, (self._source, Place(0), _CHUNK))], self._came)
+        self._worker.start(
+            [Op(nr.READ, (self._source, SlotOffset(0), _CHUNK))], self._came
+        )
 
     def _came(self) -> None:
         count = self._worker.results(1)[0]

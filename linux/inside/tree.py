@@ -14,12 +14,12 @@ import mmap
 import os
 from typing import Any, NamedTuple
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import PAGE_SIZE
-from kpfs.linux.inside.files import MAX_IO, Files
+from kpfs.linux.inside.files import MAX_IO, FuseFiles
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Batch, Op
 
 HOST, PACKAGE = "/host", "/package"
@@ -51,10 +51,8 @@ BUFFER = MAX_IO + PAGE_SIZE  # bytes of the longest request and reply
 _MAP_LOCKED = 0x2000
 
 
-class Buffer:
-    """Memory that all workers share and the kernel can pin. It cannot pin the shared
-    region.
-    """
+class SharedBuffer:
+    """Memory that workers share and the kernel can pin, as it cannot the region."""
 
     def __init__(self, worker: Worker, address: int) -> None:
         self.address = address
@@ -62,10 +60,7 @@ class Buffer:
         self._ram = memoryview(self._board.ram)
 
     def views(self, at: int, size: int) -> list[memoryview]:
-        """Return a range of the buffer, page by page.
-
-        Context: the current task is one of the agent's.
-        """
+        """Return a range by pages.  Context: an agent's task is current."""
         views = []
         while size > 0:
             start = self._board.translate(self.address + at)
@@ -97,16 +92,16 @@ class Ends(NamedTuple):
 class FileServer:
     """A worker that reads requests from /dev/fuse and writes the replies of a Files."""
 
-    def __init__(self, worker: Worker, files: Files[Any], ends: Ends) -> None:
+    def __init__(self, worker: Worker, files: FuseFiles[Any], ends: Ends) -> None:
         self._worker = worker
         self._files = files
         self._ends = ends
-        self._buffer = Buffer(worker, ends.buffer)
+        self._buffer = SharedBuffer(worker, ends.buffer)
         self._read = Op(nr.READ, (ends.device, ends.buffer, BUFFER))
         self._asked = 0  # operations of the request that is under way
 
     @classmethod
-    def mounted(cls, worker: Worker, files: Files[Any], path: str) -> FileServer:
+    def mounted(cls, worker: Worker, files: FuseFiles[Any], path: str) -> FileServer:
         """Mount files at a directory, which is made, and start to serve them."""
         make_directories(worker, path)
         device = worker.call(Op(nr.OPEN, (b"/dev/fuse\0", os.O_RDWR | os.O_CLOEXEC)))[0]
@@ -121,7 +116,7 @@ class FileServer:
 
     @classmethod
     def adopted(
-        cls, loop: Loop, files: Files[Any], facts: dict[str, int]
+        cls, loop: Loop, files: FuseFiles[Any], facts: dict[str, int]
     ) -> FileServer:
         """Return a server that goes on from what packed() told."""
         worker = loop.adopt(facts["slot"], facts["pid"])
@@ -207,9 +202,7 @@ def adopt(loop: Loop, served: FileSources, facts: dict[str, Any]) -> MountedTree
 
 
 def fits_host() -> bool:
-    """Return True if the host has a directory for each of the kernel's own mount
-    points.
-    """
+    """Return True if the host has all of the kernel's mount points."""
     return all(os.path.isdir(path) and not os.path.islink(path) for path in OWN)
 
 

@@ -45,15 +45,15 @@ def boot(
     progress is called every few ms. Raises UnfitError if the kernel does not come up.
     """
     agent = read_agent()
-    directories = [cpio.Entry(name, cpio.DIRECTORY) for name in _DIRECTORIES]
-    initrd = cpio.archive([*directories, cpio.Entry("init", cpio.PROGRAM, agent)])
+    directories = [cpio.CpioEntry(name, cpio.DIRECTORY) for name in _DIRECTORIES]
+    initrd = cpio.archive([*directories, cpio.CpioEntry("init", cpio.PROGRAM, agent)])
     ram = mmap.mmap(-1, memory, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     cmdline = CMDLINE + (_SINGLE if cpus == 1 else "") + (VERBOSE if verbose else "")
     cmdline += f" {append}" if append else ""
-    start = firmware.place(ram, kernel, initrd, cmdline, cpus)
+    entry = firmware.place(ram, kernel, initrd, cmdline, cpus)
     board = Board(ram, region, cpus=cpus)
-    _prepare(board, start)
+    _prepare(board, entry)
     pause = firmware.agent_symbol(agent, "agent_pause")
     board.set(pause=pause)
     board.listen(SYMBOLS_MAX)
@@ -73,7 +73,7 @@ def boot(
     return BootedBoard(board, pause, heard)
 
 
-def _prepare(board: Board, start: firmware.EntryState) -> None:
+def _prepare(board: Board, entry: int) -> None:
     """Set up a processor as the 64-bit boot protocol wants it."""
     general, control = registers.GENERAL, registers.CONTROL
     for name in general:
@@ -88,9 +88,9 @@ def _prepare(board: Board, start: firmware.EntryState) -> None:
     for name in ("ds", "es", "ss"):
         board.write_reg(registers.SEGMENTS[name], firmware.DATA_SELECTOR)
     board.write_reg(general["rflags"], _FIXED_FLAGS)
-    board.write_reg(general["rsi"], start.boot_params)
+    board.write_reg(general["rsi"], firmware.BOOT_PARAMS)
     board.write_reg(general["rsp"], firmware.STACK)
-    board.write_reg(general["rip"], start.entry)
+    board.write_reg(general["rip"], entry)
 
 
 def _last_words(board: Board) -> str:

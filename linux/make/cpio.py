@@ -13,16 +13,16 @@ from typing import NamedTuple
 DIRECTORY, PROGRAM = 0o40755, 0o100755
 
 
-class Entry(NamedTuple):
+class CpioEntry(NamedTuple):
     name: str
     mode: int
     data: bytes = b""
 
 
-def archive(entries: Iterable[Entry]) -> bytes:
+def archive(entries: Iterable[CpioEntry]) -> bytes:
     """Return an archive of format newc. Times are fixed, inode numbers are in order."""
     out = bytearray()
-    for number, entry in enumerate((*entries, Entry("TRAILER!!!", 0)), 1):
+    for number, entry in enumerate((*entries, CpioEntry("TRAILER!!!", 0)), 1):
         name = entry.name.encode() + b"\0"
         size = len(entry.data)
         fields = number, entry.mode, 0, 0, 1, 0, size, 0, 0, 0, 0, len(name), 0

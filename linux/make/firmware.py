@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import mmap
 import struct
-from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import BzImage
@@ -24,7 +24,6 @@ CODE_SELECTOR, DATA_SELECTOR = 0x10, 0x18
 _GDT_ENTRIES = (0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF)
 _PRESENT_WRITABLE, _LARGE = 3, 0x83
 _LARGE_PAGE = 1 << 21
-_PT_LOAD = 1
 _RAM, _RESERVED = 1, 2
 # offsets in struct boot_params
 _RSDP, _E820_COUNT, _SETUP_HEADER = 0x70, 0x1E8, 0x1F1
@@ -32,17 +31,10 @@ _LOADER_TYPE, _RAMDISK, _CMDLINE_AT, _E820 = 0x210, 0x218, 0x228, 0x2D0
 _HARDWARE_REDUCED = 1 << 20
 
 
-class EntryState(NamedTuple):
-    """The first values of a processor's registers."""
-
-    entry: int
-    boot_params: int
-
-
 def place(
     ram: mmap.mmap, kernel: BzImage, initrd: bytes, cmdline: str, cpus: int = 1
-) -> EntryState:
-    """Lay out everything in RAM, which is zero before."""
+) -> int:
+    """Lay out everything in RAM, which is zero before; return the kernel's entry."""
     text = cmdline.encode() + b"\0"
     if len(text) > _MAX_CMDLINE:
         raise UnfitError(f"a command line of more than {_MAX_CMDLINE - 1} bytes")
@@ -58,22 +50,21 @@ def place(
     struct.pack_into("<I", ram, BOOT_PARAMS + _CMDLINE_AT, _CMDLINE)
     _place_memory_map(ram)
     struct.pack_into("<Q", ram, BOOT_PARAMS + _RSDP, _place_acpi(ram, cpus))
-    return EntryState(entry, BOOT_PARAMS)
+    return entry
 
 
 def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes) -> int:
     """Put the kernel at its physical addresses, and return its entry."""
-    entry, headers = struct.unpack_from("<QQ", vmlinux, 24)
-    (count,) = struct.unpack_from("<H", vmlinux, 56)
-    for number in range(count):
-        kind, _, offset, _, at, filesz, memsz = struct.unpack_from(
-            "<IIQQQQQ", vmlinux, headers + 56 * number
-        )
-        if kind == _PT_LOAD:
-            if at + memsz > len(ram):
-                raise UnfitError("the kernel needs more memory")
-            ram[at : at + filesz] = vmlinux[offset : offset + filesz]
-    return int(entry)
+    try:
+        image = ElfFile(vmlinux)
+    except KernelError as error:
+        raise UnfitError(f"the kernel's file is damaged: {error.why}") from None
+    for part in image.segments:
+        at = part.paddr
+        if at + part.memsz > len(ram):
+            raise UnfitError("the kernel needs more memory")
+        ram[at : at + part.filesz] = vmlinux[part.offset : part.offset + part.filesz]
+    return image.entry
 
 
 def _place_page_tables(ram: mmap.mmap) -> None:
@@ -103,26 +94,16 @@ def _checksum(table: bytearray, at: int, size: int) -> None:
 
 def _table(signature: bytes, revision: int, body: bytes) -> bytes:
     """Return a table of ACPI."""
-    head = struct.pack(
-        "<4sIBB6s8sI4sI",
-        signature,
-        36 + len(body),
-        revision,
-        0,
-        b"KPFS  ",
-        b"BOARD   ",
-        1,
-        b"KPFS",
-        1,
-    )
+    names = b"KPFS  ", b"BOARD   ", 1, b"KPFS", 1  # of the maker, with versions
+    size = 36 + len(body)
+    head = struct.pack("<4sIBB6s8sI4sI", signature, size, revision, 0, *names)
     table = bytearray(head + body)
     _checksum(table, 9, len(table))
     return bytes(table)
 
 
 def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
-    """Put the tables of hardware-reduced ACPI; return the address of the root
-    pointer.
+    """Put the tables of hardware-reduced ACPI; return the root pointer's address.
 
     Without ACPI the kernel would stay on a timer that is not there.
     """
@@ -151,7 +132,7 @@ def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
 
 def agent_symbol(agent: bytes, name: str) -> int:
     """Return the address of a symbol of the agent."""
-    for symbol in ElfFile(agent).symbols():
-        if symbol.name == name:
-            return symbol.value
-    raise UnfitError(f"the agent lacks {name}: run scripts/build-guest")
+    address = ElfFile(agent).addresses().get(name)
+    if address is None:
+        raise UnfitError(f"the agent lacks {name}: run scripts/build-guest")
+    return address

@@ -9,12 +9,12 @@ import struct
 from collections.abc import Callable
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import boot
 from kpfs.linux.package.bzimage import parse
 from kpfs.linux.package.packages import KernelFiles
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import AGENT, Machine, Op, Out
 from kpfs.linux.store import image, store
 from kpfs.linux.store.modules import write_archive
@@ -31,7 +31,6 @@ _SIGNS = {
 FUNCTIONS = b"/sys/kernel/tracing/available_filter_functions\0"
 ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
-_SYS_SYSINFO = 99
 _SYSINFO = struct.Struct("<14Q")
 _FREE_SHARE = 7 / 8  # part of the free memory that is zeroed
 
@@ -118,7 +117,7 @@ def _read(machine: Machine, path: bytes) -> bytes:
 def _give_back(machine: Machine) -> None:
     """Have the kernel zero its free memory, so that the image is small."""
     board = machine.board
-    machine.start(AGENT, [Op(_SYS_SYSINFO, (Out(_SYSINFO.size),))])
+    machine.start(AGENT, [Op(nr.SYSINFO, (Out(_SYSINFO.size),))])
     machine.run(AGENT)
     free = _SYSINFO.unpack(machine.data(AGENT, 0, _SYSINFO.size))[5]
     machine.start(AGENT, [Op(abi.AGENT_GIVE_BACK, (int(free * _FREE_SHARE) & -4096,))])

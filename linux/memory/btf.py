@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The layout of a kernel's structures, read from its BTF.
-
-Kernel: Documentation/bpf/btf.rst.
-"""
+"""Layouts of structures, from a kernel's BTF: Documentation/bpf/btf.rst."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 
 MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")  # ..., size of it, types, their size, strings, ...
@@ -23,13 +20,11 @@ _LAST = 19  # the last kind that we know
 # words behind the head of a type of each kind, and for each of its vlen parts
 _FIXED = {1: 1, _ARRAY: 3, 14: 1, 17: 1}
 _EACH = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
-_NAMES_ANOTHER = frozenset(
-    (8, 9, 10, 11, 18)
-)  # typedef, volatile, const, restrict, tag
+_NAMES_ANOTHER = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, tag
 _MAX_DEPTH = 16
 
 
-class Layout(NamedTuple):
+class StructLayout(NamedTuple):
     """The places of a structure's fields, by path, such as core_layout.base."""
 
     size: int
@@ -41,7 +36,7 @@ class Layout(NamedTuple):
         return field in self.at
 
 
-NOWHERE = Layout(0, {}, {})  # a structure that this kernel lacks
+NOWHERE = StructLayout(0, {}, {})  # a structure that this kernel lacks
 
 
 class Btf:
@@ -51,9 +46,8 @@ class Btf:
         """Raises ValueError if the types are damaged or of another format."""
         if len(raw) < _HEADER.size:
             raise ValueError("no BTF")
-        magic, _, _, size, types, types_size, names, names_size = _HEADER.unpack_from(
-            raw
-        )
+        head = _HEADER.unpack_from(raw)
+        magic, _, _, size, types, types_size, names, names_size = head
         if magic != MAGIC:
             raise ValueError("no BTF")
         words = raw[size + types : size + types + types_size // 4 * 4]
@@ -74,15 +68,15 @@ class Btf:
                 raise ValueError(f"a type of the unknown kind {kind}")
             at += _HEAD_WORDS + fixed[kind] + each[kind] * (info & 0xFFFF)
 
-    def layouts(self, wanted: Mapping[str, Iterable[str]]) -> dict[str, Layout]:
+    def layouts(self, wanted: Mapping[str, Iterable[str]]) -> dict[str, StructLayout]:
         """Return structures by name, with those of the wanted paths that they have."""
         places = {self._name_place(name): name for name in wanted}
-        found: dict[str, Layout] = {}
+        found: dict[str, StructLayout] = {}
         words = self._words
         for at in self._starts[1:]:
             name = places.get(words[at])
             if name and name not in found and words[at + 1] >> 24 & 31 == _STRUCT:
-                layout = Layout(words[at + 2], {}, {})
+                layout = StructLayout(words[at + 2], {}, {})
                 for path in wanted[name]:
                     self._place(at, path.split("."), path, layout)
                 found[name] = layout
@@ -94,7 +88,7 @@ class Btf:
     def _name(self, place: int) -> str:
         return self._names[place : self._names.find(b"\0", place)].decode("latin-1")
 
-    def _place(self, at: int, rest: list[str], path: str, layout: Layout) -> None:
+    def _place(self, at: int, rest: list[str], path: str, layout: StructLayout) -> None:
         """Find a path in a structure, and note its place."""
         base, bits = 0, 0
         for name in rest:
@@ -111,9 +105,7 @@ class Btf:
     def _member(
         self, at: int, name: str, depth: int = 0
     ) -> tuple[int, int, int] | None:
-        """Return a field's first bit, its number of bits (0: a whole type),
-        its type.
-        """
+        """Return a field's first bit, number of bits (0: a whole type), and type."""
         words, info = self._words, self._words[at + 1]
         if info >> 24 & 31 not in (_STRUCT, _UNION) or depth > _MAX_DEPTH:
             return None
@@ -156,7 +148,7 @@ class Btf:
         return found
 
 
-def read_btf(memory: KernelMemory, symbols: Symbols) -> Btf | None:
+def read_btf(memory: KernelMemory, symbols: CoreSymbols) -> Btf | None:
     """Return the types that a kernel carries, None if it carries none."""
     start, end = symbols.address("__start_BTF"), symbols.address("__stop_BTF")
     if not start < end:

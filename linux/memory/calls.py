@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 
 PREFIX, ABSENT = "__x64_sys_", "__x64_sys_ni_syscall"
 # names in <asm/unistd.h> that differ from the function's
@@ -20,9 +20,8 @@ NAMES = {
 WORD = 8
 
 
-def call_numbers(memory: KernelMemory, symbols: Symbols) -> dict[str, int]:
-    """Return the number of each system call by name; {} if the kernel has no
-    table.
+def call_numbers(memory: KernelMemory, symbols: CoreSymbols) -> dict[str, int]:
+    """Return the number of each system call by name; {} if the kernel has no table.
 
     Context: the machine's lock is held.
     """

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 
 VMCOREINFO_SIZE = 4096
 MAX_RECORDS = 1 << 20
@@ -24,7 +24,7 @@ _NO_DATA = 1  # in a position: the record has no text
 _U32 = struct.Struct("<I")
 
 
-class Record(NamedTuple):
+class LogLine(NamedTuple):
     """A line of the kernel log."""
 
     seq: int
@@ -43,12 +43,8 @@ class Record(NamedTuple):
         return f"[{seconds:5}.{us:06}] {self.text}"
 
 
-def read_log(memory: KernelMemory, symbols: Symbols) -> list[Record]:
-    """Return all records, oldest first; [] if the kernel's log cannot be
-    found.
-
-    Context: the machine's lock is held.
-    """
+def read_log(memory: KernelMemory, symbols: CoreSymbols) -> list[LogLine]:
+    """Return all records, oldest first, [] without a log.  Context: lock held."""
     try:
         return _Ring(memory, symbols).records()
     except (MemoryFault, KeyError):
@@ -58,7 +54,7 @@ def read_log(memory: KernelMemory, symbols: Symbols) -> list[Record]:
 class _Ring:
     """struct printk_ringbuffer."""
 
-    def __init__(self, memory: KernelMemory, symbols: Symbols) -> None:
+    def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
         """Raises KeyError, MemoryFault."""
         self.memory = memory
         at = memory.word(symbols.address("vmcoreinfo_data"))
@@ -82,20 +78,18 @@ class _Ring:
         raw = self.memory.read(base + self.of[name], _U32.size)
         return int(_U32.unpack(raw)[0])
 
-    def records(self) -> list[Record]:
-        found = []
-        number, left = self.tail, MAX_RECORDS
-        while left:
+    def records(self) -> list[LogLine]:
+        found, number = [], self.tail
+        for _ in range(MAX_RECORDS):
             record = self._record(number)
             if record is not None:
                 found.append(record)
             if number == self.head:
                 break
             number = (number + 1) & (1 << _STATE_SHIFT) - 1
-            left -= 1
         return found
 
-    def _record(self, number: int) -> Record | None:
+    def _record(self, number: int) -> LogLine | None:
         of, memory = self.of, self.memory
         desc = self.descs + (number & self.mask) * of["prb_desc"]
         state = self._word(desc, "prb_desc.state_var")
@@ -108,20 +102,19 @@ class _Ring:
         end = self._word(lpos, "prb_data_blk_lpos.next")
         info = self.infos + (number & self.mask) * of["printk_info"]
         raw = memory.read(info, of["printk_info"])
-        size = int.from_bytes(_field(raw, of["printk_info.text_len"], 2), "little")
-        text = b""
+
+        def number_at(at: int, size: int) -> int:
+            return int.from_bytes(raw[at : at + size], "little")
+
+        length_at, text = of["printk_info.text_len"], b""
         if not begin & _NO_DATA:
             wraps = begin & ~self.text_mask != (end - 1) & ~self.text_mask
             at = 0 if wraps else begin & self.text_mask
+            size = number_at(length_at, 2)
             text = memory.read(self.text + at + _DATA_ID_SIZE, size)
-        return Record(
-            int.from_bytes(_field(raw, of["printk_info.seq"], 8), "little"),
-            int.from_bytes(_field(raw, of["printk_info.ts_nsec"], 8), "little"),
-            raw[of["printk_info.text_len"] + 2] << 3
-            | raw[of["printk_info.text_len"] + 3] >> 5,
+        return LogLine(
+            number_at(of["printk_info.seq"], 8),
+            number_at(of["printk_info.ts_nsec"], 8),
+            raw[length_at + 2] << 3 | raw[length_at + 3] >> 5,
             text.decode("latin-1"),
         )
-
-
-def _field(raw: bytes, at: int, size: int) -> bytes:
-    return raw[at : at + size]

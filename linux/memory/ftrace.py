@@ -10,14 +10,14 @@ import struct
 from collections.abc import Iterator
 
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 
 NOP = b"\x0f\x1f\x44\x00\x00"  # a site without a call
 _PAGE = struct.Struct("<QQii")  # next, records, their number, order
 _RECORD = struct.Struct("<QQ")  # address, flags
 
 
-def ftrace_sites(memory: KernelMemory, symbols: Symbols) -> Iterator[int]:
+def ftrace_sites(memory: KernelMemory, symbols: CoreSymbols) -> Iterator[int]:
     """Return the addresses of all sites, also of modules; raises MemoryFault."""
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:

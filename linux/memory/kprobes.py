@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain, islice
 from typing import NamedTuple
 
 from kpfs.linux.memory.structures import Reader, View
@@ -19,7 +20,7 @@ JUMP_SIZE = 5
 WORD = 8
 
 
-class Probe(NamedTuple):
+class ProbeState(NamedTuple):
     """A registered probe, and the entry of kprobe_table that it is or belongs to."""
 
     own: View  # struct kprobe
@@ -36,80 +37,61 @@ class Kprobes(Reader):
 
     needs = "kprobe", "addr"
 
-    def _handler(self, name: str) -> int:
-        return self._symbols.address(name)
-
     def entries(self) -> Iterator[View]:
         """Yield the entries of kprobe_table in the order of kprobes/list."""
-        memory, layout = self._memory, self._structures["kprobe"]
         table = self._symbols.lookup_name("kprobe_table")[0]
-        left = MAX_PROBES
-        for head in range(table.addr, table.addr + table.size, WORD):
-            node = memory.word(head)
-            while node and left:
-                yield View(memory, layout, node - layout.at["hlist"])
-                node, left = memory.word(node), left - 1
+        heads = range(table.addr, table.addr + table.size, WORD)
+        lists = (self._memory.nodes(head, MAX_PROBES) for head in heads)
+        at = self._structures["kprobe"].at["hlist"]
+        for node in islice(chain.from_iterable(lists), MAX_PROBES):
+            yield self._view("kprobe", node - at)
 
-    def __iter__(self) -> Iterator[Probe]:
+    def __iter__(self) -> Iterator[ProbeState]:
         """Yield the probes in the order of kprobes/list."""
-        aggregates, returns = (
-            self._handler("aggr_pre_handler"),
-            self._handler("pre_handler_kretprobe"),
-        )
+        returns = self._symbols.address("pre_handler_kretprobe")
         for entry in self.entries():
-            several = entry.word("pre_handler") == aggregates
-            for own in self._members(entry) if several else (entry,):
-                yield Probe(own, entry, own.word("pre_handler") == returns)
+            head = entry.place("list")
+            several = entry.word("pre_handler") == self._aggr_pre_handler
+            for own in self._listed("kprobe", head) if several else (entry,):
+                yield ProbeState(own, entry, own.word("pre_handler") == returns)
 
-    def _members(self, entry: View) -> Iterator[View]:
-        layout, head = entry.layout, entry.place("list")
-        node, left = self._memory.word(head), MAX_PROBES
-        while node not in (0, head) and left:
-            yield View(self._memory, layout, node - layout.at["list"])
-            node, left = self._memory.word(node), left - 1
+    @cached_property
+    def _aggr_pre_handler(self) -> int:
+        return self._symbols.address("aggr_pre_handler")
 
     # ---- details of a probe
     def optimized(self, entry: View) -> View | None:
         """Return the optimized_kprobe around an entry, None if there is none."""
         layout = self._structures["optimized_kprobe"]
-        if entry.word("pre_handler") != self._handler("aggr_pre_handler") or (
-            not layout.has("optinsn.insn")
-        ):
+        several = entry.word("pre_handler") == self._aggr_pre_handler
+        if not several or not layout.has("optinsn.insn"):
             return None
         return self._view("optimized_kprobe", entry.addr - layout.at["kp"])
 
-    def event(self, probe: Probe) -> tuple[str, int] | None:
+    def event(self, probe: ProbeState) -> tuple[str, int] | None:
         """Return a probe's event as GROUP/NAME, and how often it was hit."""
-        memory = self._memory
-        if probe.is_return:
-            kretprobe = self._kretprobe(probe)
-            mine = kretprobe.word("handler") == self._handler("kretprobe_dispatcher")
-        else:
-            handler = probe.own.word("pre_handler")
-            mine = handler == self._handler("kprobe_dispatcher")
+        memory, kind = self._memory, "kretprobe" if probe.is_return else "kprobe"
+        mine = self.handlers(probe)[:1] == [self._symbols.address(f"{kind}_dispatcher")]
         layout = self._structures["trace_kprobe"]
         if not mine or not layout.has("rp.kp"):
             return None
         event = self._view("trace_kprobe", probe.own.addr - layout.at["rp.kp"])
-        kind = self._view("trace_probe_event", event.word("tp.event"))
-        group = memory.string(kind.word("class.system"), NAME_MAX)
-        name = memory.string(kind.word("call.name"), NAME_MAX)
+        shared = self._view("trace_probe_event", event.word("tp.event"))
+        group = memory.string(shared.word("class.system"), NAME_MAX)
+        name = memory.string(shared.word("call.name"), NAME_MAX)
         hits = sum(memory.word(event.word("nhit") + at) for at in self.cpu_offsets)
         return f"{group}/{name}", hits
 
-    def _kretprobe(self, probe: Probe) -> View:
+    def _kretprobe(self, probe: ProbeState) -> View:
         kp = self._structures["kretprobe"].at["kp"]
         return self._view("kretprobe", probe.own.addr - kp)
 
-    def nmissed(self, probe: Probe) -> int:
-        """Return how often its handlers could not run.
-
-        Kernel: probes_profile_seq_show()
-        """
+    def nmissed(self, probe: ProbeState) -> int:
+        """Return its missed hits.  Kernel: probes_profile_seq_show()"""
         missed = probe.own.word("nmissed")
         return missed + self._kretprobe(probe).number("nmissed", 4) * probe.is_return
 
-    def handlers(self, probe: Probe) -> list[int]:
+    def handlers(self, probe: ProbeState) -> list[int]:
         """Return the addresses of its handlers."""
         found = [probe.own.word("pre_handler"), probe.own.word("post_handler")]
         if probe.is_return:

@@ -54,6 +54,16 @@ class KernelMemory(ABC):
             found += self.read(at, min(size - len(found), PAGE_SIZE - at % PAGE_SIZE))
         return found.partition(b"\0")[0].decode("latin-1")
 
+    def nodes(self, head: int, most: int) -> Iterator[int]:
+        """Yield the addresses of a list's nodes, at most so many.
+
+        head: address of a struct list_head or hlist_head.
+        """
+        node = self.word(head)
+        while node not in (0, head) and most:
+            yield node
+            node, most = self.word(node), most - 1
+
     @abstractmethod
     def _piece(self, addr: int, size: int) -> bytes:
         """Return bytes of one page, b"" if the page is missing."""

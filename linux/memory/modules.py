@@ -15,7 +15,7 @@ from functools import cached_property
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.structures import Structures, View
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols, SymbolLookup
 
 LIVE, COMING, GOING, UNFORMED = range(4)  # enum module_state
 MAX_MODULES = 4096
@@ -70,9 +70,7 @@ class LoadedModule:
         return [row.addr for row in rows], rows
 
     def _sized(self, symbol: Symbol) -> Symbol:
-        """Return a symbol with its size: up to the next symbol or the end of
-        the text.
-        """
+        """Return a symbol; its size reaches to the next or the text's end."""
         addrs, _ = self._sorted
         start, end = self.init_text
         limit = end if start <= symbol.addr < end else self.text[1]
@@ -123,38 +121,26 @@ def _symbols(
 
 
 def loaded_modules(
-    memory: KernelMemory, symbols: Symbols, structures: Structures
+    memory: KernelMemory, symbols: CoreSymbols, structures: Structures
 ) -> list[LoadedModule]:
-    """Return the modules in the order of /proc/modules; [] if they cannot be
-    found.
+    """Return the modules in the order of /proc/modules; [] if they cannot be found.
 
     Raises MemoryFault. Context: the machine's lock is held.
     """
     layout, head = structures["module"], symbols.address("modules")
     if not layout.has("kallsyms") or not head:
         return []
-    found: list[LoadedModule] = []
-    node = memory.word(head)
-    while node not in (0, head) and len(found) < MAX_MODULES:
-        view = View(memory, layout, node - layout.at["list"])
-        if view.number("state", 4) != UNFORMED:
-            found.append(LoadedModule(memory, structures, view))
-        node = memory.word(node)
-    return found
+    nodes = memory.nodes(head, MAX_MODULES)
+    views = (View(memory, layout, node - layout.at["list"]) for node in nodes)
+    formed = [view for view in views if view.number("state", 4) != UNFORMED]
+    return [LoadedModule(memory, structures, view) for view in formed]
 
 
-class AllSymbols:
-    """The symbols of the kernel and its modules: kpfs.engine.judge.Symbols."""
+class AllSymbols(SymbolLookup):
+    """The symbols of the kernel and its modules."""
 
-    generation = 0
-
-    def __init__(self, kernel: Symbols, modules: Sequence[LoadedModule]) -> None:
+    def __init__(self, kernel: CoreSymbols, modules: Sequence[LoadedModule]) -> None:
         self.kernel, self.modules = kernel, modules
-
-    def address(self, name: str) -> int:
-        """Return the address of the first symbol of that name, 0 if there is none."""
-        found = self.lookup_name(name)
-        return found[0].addr if found else 0
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
         """Return the symbols of a name in the order of kallsyms.
@@ -176,12 +162,3 @@ class AllSymbols:
         """Return the first symbol around an address."""
         module = self.module_at(addr)
         return module.symbol_at(addr) if module else self.kernel.symbol_at(addr)
-
-    def name_of(self, addr: int) -> str:
-        """Return symbol+offset [module] of an address. Kernel: sprint_symbol()"""
-        found = self.symbol_at(addr)
-        if found is None:
-            return f"{addr:#x}"
-        offset = addr - found.addr
-        name = f"{found.name}+{offset:#x}" if offset else found.name
-        return f"{name} [{found.module}]" if found.module else name

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The records of the trace, read from the kernel's memory without consuming
-any.
+"""The records of the trace, read from the kernel's memory without consuming any.
 
 Kernel: ftrace_trace_arrays, struct ring_buffer_per_cpu, rb_set_head_page().
 """
@@ -17,13 +16,12 @@ from kpfs.linux.memory.structures import Reader, View
 
 NAME_MAX = 256
 MAX_PAGES = 1 << 20
-MAX_EVENTS = 1 << 16
 _FLAGS, _IS_HEAD = 3, 1  # in a pointer to the next page
 _HEAD_SIZE = 16  # a page's time, and the number of bytes that follow
 _SIZE_MASK = (1 << 20) - 1
 
 
-class Page(NamedTuple):
+class RingPage(NamedTuple):
     """A page of a ring."""
 
     data: bytes
@@ -35,29 +33,19 @@ class Rings(Reader):
 
     needs = "ring_buffer_per_cpu", "reader_page"
 
-    def _list(self, head: str, structure: str, most: int) -> Iterator[View]:
-        """Yield the structures of a list of the kernel."""
-        layout, first = self._structures[structure], self._symbols.address(head)
-        node = self._memory.word(first)
-        while node not in (0, first) and most:
-            yield View(self._memory, layout, node - layout.at["list"])
-            node, most = self._memory.word(node), most - 1
-
-    def pages(self, instance: str = "") -> dict[int, list[Page]]:
+    def pages(self, instance: str = "") -> dict[int, list[RingPage]]:
         """Return by CPU the pages that have records, oldest first.
 
         instance: "" for the first array. Raises KernelError(ENOENT) if there is none of
         that name.
         """
-        for array in self._list("ftrace_trace_arrays", "trace_array", MAX_EVENTS):
+        arrays = self._symbols.address("ftrace_trace_arrays")
+        for array in self._listed("trace_array", arrays):
             name = array.word("name")
             if (self._memory.string(name, NAME_MAX) if name else "") == instance:
-                return dict(self._of_cpus(array.word("array_buffer.buffer")))
+                rings = self._rings(array.word("array_buffer.buffer"))
+                return {n: [*map(self._page, self._chain(ring))] for n, ring in rings}
         raise KernelError(errno.ENOENT, f"no instance {instance}")
-
-    def _of_cpus(self, buffer: int) -> Iterator[tuple[int, list[Page]]]:
-        for cpu, ring in self._rings(buffer):
-            yield cpu, [self._page(page) for page in self._chain(ring)]
 
     def _rings(self, buffer: int) -> Iterator[tuple[int, View]]:
         """Yield each CPU's part of a buffer."""
@@ -97,10 +85,12 @@ class Rings(Reader):
             at = after & ~_FLAGS
         return at
 
-    def _page(self, page: View) -> Page:
+    def _page(self, page: View) -> RingPage:
         at = page.word("page")
         size = self._memory.word(at + 8) & _SIZE_MASK
-        return Page(self._memory.read(at, _HEAD_SIZE + size), page.number("read", 4))
+        return RingPage(
+            self._memory.read(at, _HEAD_SIZE + size), page.number("read", 4)
+        )
 
     def events(self, numbers: frozenset[int]) -> dict[int, tuple[str, str]]:
         """Return group and name of events by the numbers in their records."""
@@ -108,7 +98,8 @@ class Rings(Reader):
         memory, values = self._memory, self._structures.values
         tracepoint = values.get("TRACE_EVENT_FL_TRACEPOINT", 0)
         custom = values.get("TRACE_EVENT_FL_CUSTOM", 0)
-        for call in self._list("ftrace_events", "trace_event_call", MAX_EVENTS):
+        head = self._symbols.address("ftrace_events")
+        for call in self._listed("trace_event_call", head):
             number = call.number("event.type", 4)
             if number in numbers:
                 group = memory.string(memory.word(call.word("class")), NAME_MAX)

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar
 
 from kpfs.base.errors import KernelError
-from kpfs.linux.memory.btf import NOWHERE, Btf, Layout, read_btf
+from kpfs.linux.memory.btf import NOWHERE, Btf, StructLayout, read_btf
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "module": (
@@ -49,6 +50,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "file": ("f_op", "private_data"),
     "seq_file": ("private",),
 }
+MAX_LISTED = 1 << 16  # in one list: a damaged one may have no end
 # places in module.mem, which is there since 6.4; flags of events
 VALUES = (
     *("MOD_TEXT", "MOD_INIT_TEXT"),
@@ -59,12 +61,12 @@ VALUES = (
 class Structures:
     """The layouts of a kernel's structures, which are empty if it has no BTF."""
 
-    def __init__(self, memory: KernelMemory, symbols: Symbols) -> None:
+    def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
         """memory: the memory of the image."""
         self._memory, self._symbols = memory, symbols
 
     @cached_property
-    def _found(self) -> tuple[dict[str, Layout], dict[str, int]]:
+    def _found(self) -> tuple[dict[str, StructLayout], dict[str, int]]:
         btf: Btf | None = read_btf(self._memory, self._symbols)
         if btf is None:
             return {}, {}
@@ -75,7 +77,7 @@ class Structures:
         """True if the kernel describes any of them."""
         return bool(self._found[0])
 
-    def __getitem__(self, name: str) -> Layout:
+    def __getitem__(self, name: str) -> StructLayout:
         return self._found[0].get(name, NOWHERE)
 
     @property
@@ -87,16 +89,14 @@ class Structures:
 class View:
     """A structure in memory, read when the view was made."""
 
-    def __init__(self, memory: KernelMemory, layout: Layout, addr: int) -> None:
+    def __init__(self, memory: KernelMemory, layout: StructLayout, addr: int) -> None:
         """Raises MemoryFault."""
         self.addr = addr
         self.layout = layout
         self.raw = memory.read(addr, layout.size)
 
     def number(self, field: str, size: int) -> int:
-        """Return an unsigned field of so many bytes, 0 if this kernel has no
-        such field.
-        """
+        """Return an unsigned field, 0 if this kernel's structure lacks it."""
         at = self.layout.at.get(field)
         return (
             int.from_bytes(self.raw[at : at + size], "little") if at is not None else 0
@@ -125,7 +125,7 @@ class Reader:
     needs: ClassVar[tuple[str, str]]  # a structure, and a field that it has to have
 
     def __init__(
-        self, memory: KernelMemory, symbols: Symbols, structures: Structures
+        self, memory: KernelMemory, symbols: CoreSymbols, structures: Structures
     ) -> None:
         """Raises KernelError(EOPNOTSUPP) if the kernel does not describe `needs`."""
         name, field = self.needs
@@ -136,3 +136,9 @@ class Reader:
 
     def _view(self, structure: str, addr: int) -> View:
         return View(self._memory, self._structures[structure], addr)
+
+    def _listed(self, structure: str, head: int) -> Iterator[View]:
+        """Yield the structures of a list that they are in by their field ``list``."""
+        at = self._structures[structure].at["list"]
+        for node in self._memory.nodes(head, MAX_LISTED):
+            yield self._view(structure, node - at)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The symbols of a kernel, looked up in the text of /proc/kallsyms in its
-image.
+"""The symbols of a kernel, looked up in the text of /proc/kallsyms in its image.
 
 The text is mapped and never parsed as a whole, so that machines of one image share it.
 Its lines are sorted by address; no module was loaded when it was read.
@@ -10,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
 from kpfs.base.ktypes import KAddr, Symbol
@@ -18,23 +18,43 @@ _ROW = re.compile(rb"([0-9a-f]+) (\w) (\S+)\n")
 _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
 
 
-class Symbols:
-    """The symbols of a kernel without modules. Context: any; they never change."""
+class SymbolLookup(ABC):
+    """Symbols by name and by address: kpfs.engine.judge.Symbols."""
 
     generation = 0
 
-    def __init__(self, path: str) -> None:
-        """Raises OSError or ValueError if the image has no such text."""
-        with open(path, "rb") as file:
-            self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    @abstractmethod
+    def lookup_name(self, name: str) -> Sequence[Symbol]:
+        """Return the symbols of a name in the order of kallsyms."""
+
+    @abstractmethod
+    def symbol_at(self, addr: int) -> Symbol | None:
+        """Return the first symbol around an address."""
 
     def address(self, name: str) -> int:
         """Return the address of the first symbol of that name, 0 if there is none."""
         found = self.lookup_name(name)
         return found[0].addr if found else 0
 
+    def name_of(self, addr: int) -> str:
+        """Return symbol+offset [module]. Kernel: sprint_symbol(), without the size."""
+        found = self.symbol_at(addr)
+        if found is None:
+            return f"{addr:#x}"
+        offset = addr - found.addr
+        name = f"{found.name}+{offset:#x}" if offset else found.name
+        return f"{name} [{found.module}]" if found.module else name
+
+
+class CoreSymbols(SymbolLookup):
+    """The symbols of a kernel without modules. Context: any; they never change."""
+
+    def __init__(self, path: str) -> None:
+        """Raises OSError or ValueError if the image has no such text."""
+        with open(path, "rb") as file:
+            self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        """Return the symbols of a name in the order of kallsyms."""
         text, found = self._text, []
         tail = f" {name}\n".encode("latin-1")
         at = text.find(tail)
@@ -46,16 +66,13 @@ class Symbols:
         return found
 
     def functions_made_of(self, names: Iterable[str]) -> Sequence[Symbol]:
-        """Return functions of these names, also with a compiler's suffix
-        after a dot.
-        """
+        """Return functions of these names, also with a compiler's suffix (NAME.*)."""
         wanted = b"|".join(re.escape(name.encode()) for name in names)
         rows = rb"^[0-9a-f]+ [tTwW] (?:" + wanted + rb")(?:\.\S*)?$"
         lines = re.finditer(rows, self._text, re.M)
         return [row for line in lines if (row := self._symbol(line.start()))]
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """Return the first symbol around an address."""
         text, low, high = self._text, 0, len(self._text)
         while low < high:  # lines from low on may be the last that begins up to addr
             middle = text.rfind(b"\n", 0, (low + high) // 2) + 1
@@ -70,16 +87,6 @@ class Symbols:
         found = self._symbol(self._first_there(at))
         inside = found is not None and addr < found.addr + max(found.size, 1)
         return found if inside else None
-
-    def name_of(self, addr: int) -> str:
-        """Return symbol+offset of an address. Kernel: sprint_symbol(),
-        without the size.
-        """
-        found = self.symbol_at(addr)
-        if found is None:
-            return f"{addr:#x}"
-        offset = addr - found.addr
-        return f"{found.name}+{offset:#x}" if offset else found.name
 
     def _first_there(self, at: int) -> int:
         """Return where the first line with this line's address begins."""

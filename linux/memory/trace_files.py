@@ -39,14 +39,12 @@ class TraceFile(Reader):
     def _file(self, pid: int, fd: int) -> int:
         memory, fields = self._memory, self._structures["task_struct"].at
         first = self._symbols.address("init_task") + fields["tasks"]
-        node, left = memory.word(first), MAX_TASKS
-        while node not in (0, first) and left:
-            task, left = node - fields["tasks"], left - 1
+        for node in memory.nodes(first, MAX_TASKS):
+            task = node - fields["tasks"]
             if int.from_bytes(memory.read(task + fields["pid"], 4), "little") == pid:
                 files = self._view("files_struct", memory.word(task + fields["files"]))
                 table = self._view("fdtable", files.word("fdt"))
                 return memory.word(table.word("fd") + WORD * fd)
-            node = memory.word(node)
         raise KernelError(errno.ENOENT, f"no task {pid}")
 
     def newest(self, iterator: int) -> int:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel's image as an ELF file, made of its memory and its symbols.
-
-Document: elf(5).
-"""
+"""Makes an ELF file of a kernel's memory and symbols.  Document: elf(5)."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.guest.loader import elf
-from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.memory import KernelMemory, pages_of
+from kpfs.linux.memory.symbols import CoreSymbols
 
 PAGE = 4096
 _EXEC, _PROGBITS, _SYMTAB, _STRTAB, _NOBITS = 2, 1, 2, 3, 8
@@ -45,7 +42,7 @@ class _Part(NamedTuple):
 class Vmlinux:
     """The ELF file of an image. Context: any; an image never changes."""
 
-    def __init__(self, memory: KernelMemory, symbols: Symbols) -> None:
+    def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
         self._memory, self._symbols = memory, symbols
         found = [
             _Part(name, flags, symbols.address(start), symbols.address(end))
@@ -99,14 +96,12 @@ class Vmlinux:
 
     def _bytes(self, part: _Part) -> bytes:
         """Return a part's bytes from memory, zeros where memory is missing."""
-        pieces, at = [], part.start
-        while at < part.start + part.size:
-            size = min(part.end - at, PAGE - at % PAGE)
+        pieces = []
+        for at, size in pages_of(part.start, part.size):
             try:
                 pieces.append(self._memory.read(at, size))
             except MemoryFault:
                 pieces.append(bytes(size))
-            at += size
         return b"".join(pieces)
 
     def _symbol_table(self) -> tuple[bytes, bytes, int]:

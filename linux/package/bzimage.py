@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Takes a bzImage apart, the file of a kernel with a compressed ELF file in
-it.
+"""Takes a bzImage apart, the file of a kernel with a compressed ELF file in it.
 
 Kernel: Documentation/arch/x86/boot.rst
 """

@@ -6,8 +6,8 @@ from __future__ import annotations
 import errno
 import os
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, MachineDiedError, Op, Out, Result
 from kpfs.linux.running.ready import ReadyReader

@@ -10,18 +10,12 @@ then.
 from __future__ import annotations
 
 import mmap
-import os
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kpfs.linux.board.board import PAGE_SIZE, address_of
+from kpfs.linux.board.board import PAGE_SIZE, written_pages
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import Task
 from kpfs.linux.store import image
-
-PAGEMAP = "/proc/self/pagemap"
-_ENTRY = 8
-_THERE, _OF_FILE = 3 << 62, 1 << 61  # of an entry of pagemap: present or swapped
 
 Pages = dict[int, bytes]  # by their numbers
 
@@ -42,10 +36,7 @@ _OF_TASKS = "_by_pid", "_free", "waiting", "_dying", "_said"
 
 
 def freeze(kernel: LinuxKernel) -> Frozen:
-    """Copy a kernel; ValueError if a task waits in it.
-
-    Context: the kernel's lock is held.
-    """
+    """Copy a locked kernel; ValueError if a task waits in it."""
     machine, tasks = kernel.machine, kernel.tasks
     tasks.check(tasks.agent)
     if tasks.waiting:
@@ -53,8 +44,8 @@ def freeze(kernel: LinuxKernel) -> Frozen:
     machine.settle(machine.now())
     board = machine.board
     return Frozen(
-        ram={number: _page(board.ram, number) for number in _own_pages(board.ram)},
-        region={n: _page(board.region, n) for n in _own_pages(board.region)},
+        ram=dict(written_pages(board.ram)),
+        region=dict(written_pages(board.region)),
         board_fields=image.board_fields(board),
         machine=_kept(machine, _OF_MACHINE),
         tasks=_kept(tasks, _OF_TASKS),
@@ -63,10 +54,7 @@ def freeze(kernel: LinuxKernel) -> Frozen:
 
 
 def thaw(kernel: LinuxKernel, frozen: Frozen) -> None:
-    """Put a kernel, which may be dead, back into a copied state.
-
-    Context: the kernel's lock is held.
-    """
+    """Put a locked kernel, also a dead one, back into a copied state."""
     board = kernel.another_board(frozen.board_fields)
     _put(board.ram, frozen.ram)
     _put(board.region, frozen.region)
@@ -93,21 +81,6 @@ def _restore(owner: object, values: dict[str, Any]) -> None:
 
 def _copy(value: Any) -> Any:
     return value.copy() if isinstance(value, list | dict | set) else value
-
-
-# ---- pages
-def _page(memory: mmap.mmap, number: int) -> bytes:
-    return memory[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
-
-
-def _own_pages(memory: mmap.mmap) -> Iterator[int]:
-    """Return the pages of a private mapping that were written.  Document: proc(5)."""
-    count = len(memory) // PAGE_SIZE
-    with open(PAGEMAP, "rb", buffering=0) as pagemap:
-        first = address_of(memory) // PAGE_SIZE
-        raw = os.pread(pagemap.fileno(), count * _ENTRY, first * _ENTRY)
-    entries = memoryview(raw).cast("Q")
-    return (n for n, e in enumerate(entries) if e & _THERE and not e & _OF_FILE)
 
 
 def _put(memory: mmap.mmap, pages: Pages) -> None:

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.linux.board import registers
 from kpfs.linux.board.board import PAGE_SIZE
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
 from kpfs.linux.running.tasks import Task
@@ -47,7 +47,7 @@ class SavedFunctions(NamedTuple):
     gate: int
 
 
-class Functions:
+class PythonFunctions:
     """The Python functions that one kernel can call.  Raises MachineDiedError."""
 
     def __init__(self, kernel: LinuxKernel) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 
 _HEAD = struct.Struct("<2Q")  # next, prev
 
@@ -21,7 +21,7 @@ class Heads:
         self,
         board: Board,
         saved: KernelMemory,
-        symbols: Symbols,
+        symbols: CoreSymbols,
         names: Iterable[str],
     ) -> None:
         """saved: the memory of the image."""

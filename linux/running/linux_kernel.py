@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from kpfs.base.caller import Caller
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.linux.board.board import Board
@@ -20,8 +21,7 @@ from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory, SavedMemory
 from kpfs.linux.memory.modules import LoadedModule, loaded_modules
 from kpfs.linux.memory.structures import Structures
-from kpfs.linux.memory.symbols import Symbols
-from kpfs.linux.running import syscalls as nr
+from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.directories import Directories
 from kpfs.linux.running.machine import Machine, MachineDiedError, Op, Out, only_look
 from kpfs.linux.running.ready import ReadyTexts, open_texts
@@ -51,7 +51,7 @@ class LinuxKernel:
         """name: of a kernel that was made; UnfitError where there is none."""
         self.folder = store.folder(name)
         self.meta = image.read_meta(self.folder)
-        self.symbols = Symbols(os.path.join(self.folder, image.SYMBOLS))
+        self.symbols = CoreSymbols(os.path.join(self.folder, image.SYMBOLS))
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
         self._saved = image.open_ram(self.folder, self.meta)
@@ -71,7 +71,7 @@ class LinuxKernel:
         self._start_machine()
 
     def _start_machine(self) -> None:
-        """A machine that goes on from the image, and nobody in it."""
+        """Make a machine that goes on from the image, without tasks of callers."""
         board = image.load(self._saved, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
         self._next_look = self._last_news = 0.0
@@ -114,8 +114,8 @@ class LinuxKernel:
             follower()
 
     # ---- the kernel's log
-    def dmesg(self) -> list[dmesg.Record]:
-        """The kernel's log, also of one that is dead.  Context: lock held."""
+    def dmesg(self) -> list[dmesg.LogLine]:
+        """Return the kernel's log, also of a dead one.  Context: lock held."""
         return dmesg.read_log(self.memory, self.symbols)
 
     def _last_words(self) -> list[str]:
@@ -149,10 +149,7 @@ class LinuxKernel:
 
     # ---- what is in its memory
     def modules(self) -> list[LoadedModule]:
-        """Return the loaded modules, also of a dead kernel; [] without BTF.
-
-        Context: lock held.
-        """
+        """Return all modules, also of a dead kernel; [] without BTF.  Lock held."""
         try:
             return loaded_modules(self.memory, self.symbols, self.structures)
         except MemoryFault:
@@ -194,10 +191,7 @@ class LinuxKernel:
         return reply
 
     def read_file(self, path: str) -> bytes:
-        """Return the whole contents of a file, read by the agent.
-
-        Context: lock held.
-        """
+        """Return a file's contents, read by the agent.  Context: lock held."""
         agent, content = self.tasks.agent, b""
         name = path.encode("latin-1") + b"\0"
         opening = Op(nr.OPENAT, (nr.AT_FDCWD, name, os.O_RDONLY, 0))
@@ -211,7 +205,7 @@ class LinuxKernel:
         return content
 
     def make_file(self, task: Task, data: bytes) -> int:
-        """A task's descriptor of a file that holds data and has no name.
+        """Make a nameless file with these data; return a task's descriptor of it.
 
         ENOMEM: the guest has no room for it.  Context: lock held.
         """
@@ -252,7 +246,7 @@ class LinuxKernel:
 
     @property
     def ticker(self) -> int:
-        """The thread that runs the guest while those who have asked it wait; or 0."""
+        """Number of the thread that lets time pass for tasks that wait, or 0."""
         return (self._ticker.ident or 0) if self._ticker is not None else 0
 
     def _tick(self) -> None:
@@ -267,10 +261,9 @@ class LinuxKernel:
                 pause.wait(seconds)
 
     def _look_after_waiting(self) -> None:
-        """Find out now and then whether those who wait still live.
+        """Find out now and then if tasks that wait still live.
 
-        In a quiet guest by its own clock: what it executes must not depend on the
-        host's.
+        In a quiet guest by its own clock: its work must not depend on the host's.
         """
         machine = self.machine
         now = machine.now() / NSEC if machine.quiet else monotonic()
@@ -305,10 +298,6 @@ class LinuxKernel:
         return min(max(left, least), MAX_SLEEP)
 
     # ---- the rest
-    def stats(self) -> dict[str, int]:
-        """Counters of the machine."""
-        return self.machine.stats()
-
     def stop(self) -> None:
         """End the guest; nothing of this kernel may be used afterwards."""
         self._stopped = True

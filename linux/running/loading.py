@@ -6,9 +6,9 @@ from __future__ import annotations
 import errno
 import os
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
 from kpfs.linux.running.tasks import Task

@@ -11,15 +11,15 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic_ns
 from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason
-from kpfs.linux.running import syscalls as nr
 
 MASK64 = (1 << 64) - 1
 AGENT = 0  # its slot
@@ -56,13 +56,13 @@ class Result(NamedTuple):
     plus: int = 0
 
 
-class Place(NamedTuple):
+class SlotOffset(NamedTuple):
     """An offset in the slot's data: of what an earlier argument holds."""
 
     offset: int
 
 
-Argument = int | bytes | Out | Result | Place
+Argument = int | bytes | Out | Result | SlotOffset
 
 
 class Op(NamedTuple):
@@ -109,7 +109,7 @@ class Batch:
             return argument & MASK64, abi.ARG_VALUE
         if isinstance(argument, Result):
             return argument.plus & MASK64, abi.ARG_RESULT + argument.op
-        if isinstance(argument, Place):
+        if isinstance(argument, SlotOffset):
             return argument.offset, abi.ARG_DATA
         at = self.size
         self.places.append(at)
@@ -156,17 +156,16 @@ class Machine:
                 self._busy.add(slot)
 
     def forget(self, slot: int) -> None:
-        """The slot's task is gone, whatever it was asked for."""
+        """Expect no answer of a slot, whose task is gone."""
         self._busy.discard(slot)
 
     def start(self, slot: int, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
         """Begin a request of a task; return where its data are.
 
-        memory: what its data begin with, for a Place.
+        memory: what its data begin with, for a SlotOffset.
         """
         batch = Batch(ops, memory)
-        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA
-        self.region[at : at + len(batch.data)] = bytes(batch.data)
+        self.memory(slot)[: len(batch.data)] = batch.data
         self.begin(slot, batch.ops, batch.count)
         return batch.places
 
@@ -187,7 +186,7 @@ class Machine:
         self._busy.add(slot)
 
     def current(self) -> int:
-        """The slot whose task stands at its pause, AGENT if none does."""
+        """Return the slot whose task stands at its pause, AGENT if none does."""
         return self._current
 
     def _control(self, at: int) -> int:
@@ -208,7 +207,7 @@ class Machine:
         self._set_control(abi.AgentControl.others, 1)
 
     def memory(self, slot: int) -> memoryview:
-        """The slot's data themselves."""
+        """Return the slot's data, not a copy."""
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA
         return memoryview(self.region)[at : at + abi.DATA_SIZE]
 
@@ -235,8 +234,7 @@ class Machine:
 
     def data(self, slot: int, offset: int, size: int) -> bytes:
         """Return bytes of a slot's data."""
-        at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA + offset
-        return self.region[at : at + size]
+        return bytes(self.memory(slot)[offset : offset + size])
 
     # ---- running
     def step(self) -> int:
@@ -250,41 +248,37 @@ class Machine:
     def run(self, slot: int) -> bool:
         """Run until the task has done what it was asked for; False: it waits."""
         self._set_control(abi.AgentControl.others, len(self._busy - {AGENT}))
-        turns = 0
-        while True:
-            why = self.step()
-            if why == abi.STOP_PAUSE:
-                if self.has_done(slot):
-                    return True
-                if not self.current():
-                    return False
+        for at_pause in self._stops():
+            if at_pause and self.has_done(slot):
+                return True
+            if at_pause and not self.current():
+                break
+            if at_pause:
                 self.give_way()  # it is another task
-            else:
-                turns = self._turn(why, turns)
+        return False
 
     def settle(self, until: int) -> None:
         """Run until nothing can run before time passes, but not much beyond a moment.
 
-        Somebody who never rests, as some tracers' threads, would hold everybody up.
+        A task that never rests, as some tracers' threads, would hold all others up.
         """
         self.give_way()
+        for at_pause in self._stops():
+            if not (self.current() if at_pause else self.now() < until):
+                return
+            if at_pause:
+                self.give_way()
+
+    def _stops(self) -> Iterator[bool]:
+        """Run, and yield True at each pause of a task, False at the end of a turn."""
         turns = 0
         while True:
             why = self.step()
-            if why == abi.STOP_PAUSE:
-                if not self.current():
-                    return
-                self.give_way()
-            else:
-                turns = self._turn(why, turns)
-                if self.now() >= until:
-                    return
-
-    def _turn(self, why: int, turns: int) -> int:
-        """The machine stopped in between; it is dead if that is not for a turn."""
-        if why != abi.STOP_TURN or turns > MAX_TURNS:
-            raise self.died(why)
-        return turns + 1
+            if why != abi.STOP_PAUSE:
+                turns += 1
+                if why != abi.STOP_TURN or turns > MAX_TURNS + 1:
+                    raise self.died(why)
+            yield why == abi.STOP_PAUSE
 
     def died(self, why: int) -> MachineDiedError:
         """Return the error for a machine that has stopped so."""

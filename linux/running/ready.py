@@ -25,17 +25,17 @@ from typing import NamedTuple
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import Symbol
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.store import image
 
 PIECE = 64 << 10
 MAX_NODES = 4096
-_ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
+ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
 # reads so many bytes at an offset of the kernel's own file
 Real = Callable[[int, int], bytes]
 
 
-class List(NamedTuple):
+class KernelList(NamedTuple):
     """A list of the kernel, with the bytes around each node that identify it."""
 
     symbol: str
@@ -43,15 +43,15 @@ class List(NamedTuple):
     behind: int
 
 
-MODULES = List("modules", 8, 72)  # struct module: state, list, name
+MODULES = KernelList("modules", 8, 72)  # struct module: state, list, name
 LISTS = {
     image.SYMBOLS: (
         MODULES,
-        List("ftrace_mod_maps", 0, 64),
-        List("ftrace_ops_trampoline_list", 64, 64),
-        List("bpf_kallsyms", 544, 16),  # struct bpf_ksym: start, end, name, lnode
-        List("kprobe_insn_slots", 0, 32),  # struct kprobe_insn_page: list, insns
-        List("kprobe_optinsn_slots", 0, 32),
+        KernelList("ftrace_mod_maps", 0, 64),
+        KernelList("ftrace_ops_trampoline_list", 64, 64),
+        KernelList("bpf_kallsyms", 544, 16),  # struct bpf_ksym: start, end, name, lnode
+        KernelList("kprobe_insn_slots", 0, 32),  # struct kprobe_insn_page: list, insns
+        KernelList("kprobe_optinsn_slots", 0, 32),
     ),
     image.FUNCTIONS: (MODULES,),
 }
@@ -62,27 +62,32 @@ PATHS = {
 }
 
 
+def hide(lines: bytes | mmap.mmap) -> bytes:
+    """Return lines with zeros for the addresses they begin with."""
+    return ADDRESS.sub(b"0" * 16, lines)
+
+
 class ReadyText:
     """The kept part of one text, for one machine.  Context: its lock is held."""
 
     def __init__(
         self,
         shown: mmap.mmap,
-        lists: tuple[List, ...],
+        lists: tuple[KernelList, ...],
         saved: KernelMemory,
         memory: KernelMemory,
-        symbols: Symbols,
+        symbols: CoreSymbols,
     ) -> None:
         """shown: the text with addresses, as it is in the saved kernel."""
         self._shown = shown
         self._hidden = b""
-        self.has_addresses = _ADDRESS.match(shown) is not None
+        self.has_addresses = ADDRESS.match(shown) is not None
         self._lists, self._symbols = lists, symbols
         self._saved, self._memory = saved, memory
         self._tails: tuple[bytes, dict[bool, bytes]] = b"", {}
 
     @cached_property
-    def _places(self) -> list[tuple[List, Symbol]]:
+    def _places(self) -> list[tuple[KernelList, Symbol]]:
         """Return the lists that this kernel has."""
         return [
             (each, symbol)
@@ -98,7 +103,7 @@ class ReadyText:
         """Return the lines about the kernel itself; hidden: without addresses."""
         if not hidden:
             return self._shown
-        self._hidden = self._hidden or _ADDRESS.sub(b"0" * 16, self._shown)
+        self._hidden = self._hidden or hide(self._shown)
         return self._hidden
 
     def tail(self, hidden: bool, real: Real) -> bytes:
@@ -123,7 +128,7 @@ class ReadyText:
         )
 
 
-def _nodes(memory: KernelMemory, each: List, place: Symbol) -> Iterator[bytes]:
+def _nodes(memory: KernelMemory, each: KernelList, place: Symbol) -> Iterator[bytes]:
     """Yield the bytes that identify each node of a list; a structure has its head."""
     size = each.before + each.behind
     for head in range(place.addr, place.addr + place.size, 8):
@@ -200,7 +205,7 @@ class ReadyTexts:
         texts: dict[str, mmap.mmap],
         saved: KernelMemory,
         memory: KernelMemory,
-        symbols: Symbols,
+        symbols: CoreSymbols,
     ) -> None:
         """texts: of open_texts(); saved, memory: the kernel's memory then and now."""
         self._texts = {
@@ -209,8 +214,6 @@ class ReadyTexts:
         }
 
     def reader(self, path: bytes) -> ReadyReader | None:
-        """Return a reader for a path that is opened for reading, None without
-        a text.
-        """
+        """Return a reader for an opened path, None if it has no ready text."""
         text = self._texts.get(PATHS.get(path, ""))
         return ReadyReader(text) if text else None

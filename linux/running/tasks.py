@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kpfs.base import abi
-from kpfs.base.caller import Caller
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import AGENT, Machine, MachineDiedError, Op
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Reply:
         self._places = places
 
     def out(self, number: int, size: int) -> bytes:
-        """So many bytes of the argument that is the number-th one in memory."""
+        """Return size bytes of the number-th argument that lies in memory."""
         return self._machine.data(self._slot, self._places[number], size)
 
 
@@ -79,11 +79,11 @@ class Tasks:
 
     # ---- who
     def known(self, pid: int) -> Task | None:
-        """The task of a process of the host, if it has one."""
+        """Return the task of a process of the host, or None."""
         return self._by_pid.get(pid)
 
     def task(self, caller: Caller) -> Task:
-        """The caller's task, forked if it is new; it does not wait."""
+        """Return the caller's task, forked if it is new; it does not wait."""
         task = self._by_pid.get(caller.pid)
         if task is not None and not self.free(task):
             task = None
@@ -97,7 +97,7 @@ class Tasks:
         return task
 
     def fork(self, parent: Task, caller: Caller, comm: str) -> Task:
-        """A new task, of that pid if it is free; EAGAIN where there are too many."""
+        """Make a task, with that pid if it is free; EAGAIN: there are too many."""
         if not self._free:
             self.bury()
         if not self._free:
@@ -164,13 +164,10 @@ class Tasks:
 
     def bury(self) -> None:
         """Free the slots of tasks that are no more."""
-        alive = []
-        for task in self._dying:
+        for task in self._dying.copy():
             if self._quick(Op(nr.KILL, (task.pid, 0))) == -errno.ESRCH:
                 self._free.append(task.slot)
-            else:
-                alive.append(task)
-        self._dying = alive
+                self._dying.remove(task)
 
     def _quick(self, op: Op) -> int:
         """Make a call by the agent that never waits; return its result."""
@@ -217,9 +214,9 @@ class Tasks:
         return places
 
     def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
-        """Make system calls of a task, of which none may wait: their results.
+        """Make system calls of a task, none of which may wait; return their results.
 
-        One that does is interrupted; [] if even that takes long.
+        One that waits is interrupted; [] if even that takes long.
         """
         self.check(task)
         with self._watched():
@@ -270,7 +267,7 @@ class Tasks:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Whatever the guest dies of in there is said at once."""
+        """Log at once of what the guest dies in there."""
         try:
             yield
         except MachineDiedError:
@@ -296,7 +293,7 @@ class Tasks:
             self._lose(task)
 
     def look(self) -> None:
-        """Find out which requests are done by now, and wake who waits for them."""
+        """Find out which requests are done by now, and wake their callers."""
         for task in [t for t in self.waiting if self._machine.has_done(t.slot)]:
             self._ended(task)
 
@@ -308,12 +305,12 @@ class Tasks:
             waiter.wake()
 
     def stop(self) -> None:
-        """The guest is not to be used any more."""
+        """Wake all that wait, as the guest is not used any more."""
         self._said = True
         self.died()
 
     def died(self) -> None:
-        """The guest is dead: said once, and nobody has anything to wait for."""
+        """Log once that the guest is dead, and wake all that wait."""
         if not self._said:
             self._said = True
             words = "".join(f"\n  {line}" for line in self.last_words())
@@ -322,7 +319,7 @@ class Tasks:
             self._ended(task)
 
     def check(self, task: Task) -> None:
-        """ESHUTDOWN where the guest is dead, or the task is one of a guest before."""
+        """Raise ESHUTDOWN if the guest is dead or the task was in another one."""
         if self._machine.dead:
             self.died()
             raise MachineDiedError(self._machine.dead)
@@ -331,7 +328,7 @@ class Tasks:
 
 
 def host_comm(pid: int) -> str:
-    """The name of a process of the host; "" if it is gone."""
+    """Return the name of a process of the host; "" if it is gone."""
     try:
         with open(f"/proc/{pid}/comm", "rb", 0) as file:
             return file.read().rstrip(b"\n").decode("latin-1")

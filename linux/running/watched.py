@@ -13,23 +13,18 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 from collections.abc import Callable, Iterator
 from time import monotonic
 
+from kpfs.base import pagemap
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import EVERY, NONE, Seen
 from kpfs.linux.board.board import PAGE_SIZE, Board
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.heads import Heads
 
 PIECE = 16 * PAGE_SIZE  # that is compared at once
-_ENTRY = 8  # bytes of /proc/PID/pagemap for a page
-# Of the last byte of an entry: in memory or swapped, and no page of the file.
-_COPIED = re.compile(rb"[\x40-\x5f\x80-\x9f\xc0-\xdf]+")
-
-
 UNWATCHED = 0.05  # s between looks whether all watchers have stopped
 
 
@@ -74,13 +69,10 @@ class LinuxWatch:
 
 
 class ChangedText:
-    """Compares one machine's text with its image.
-
-    Context: the machine's lock is held, and it does not run.
-    """
+    """Compares the text of a machine, locked and standing, with its image."""
 
     def __init__(
-        self, board: Board, saved: int, memory: KernelMemory, symbols: Symbols
+        self, board: Board, saved: int, memory: KernelMemory, symbols: CoreSymbols
     ) -> None:
         """saved: a descriptor of the image's memory; memory: shows it."""
         self._ram = board.ram
@@ -114,18 +106,15 @@ class ChangedText:
 
     def _copied(self) -> Iterator[tuple[int, int]]:
         """Yield the parts of the text that this process has copied: begin, end."""
-        first, last = self._begin // PAGE_SIZE, -(-self._end // PAGE_SIZE)
-        offset = (self._address // PAGE_SIZE + first) * _ENTRY
+        start = self._begin & -PAGE_SIZE
+        size = (self._end - start + PAGE_SIZE - 1) & -PAGE_SIZE
         try:
-            with open("/proc/self/pagemap", "rb", 0) as file:
-                raw = os.pread(file.fileno(), (last - first) * _ENTRY, offset)
-        except OSError:
-            raw = b""
-        if len(raw) < (last - first) * _ENTRY:  # this host does not tell
+            runs = list(pagemap.runs(self._address + start, size, pagemap.WRITTEN))
+        except OSError:  # this host does not tell
             yield self._begin, self._end
             return
-        for run in _COPIED.finditer(raw[_ENTRY - 1 :: _ENTRY]):
-            begin, end = (PAGE_SIZE * (first + page) for page in run.span())
+        for run in runs:
+            begin, end = (start + PAGE_SIZE * page for page in run)
             yield max(begin, self._begin), min(end, self._end)
             # the caller found all of it unchanged, or it would have stopped: share it
             self._ram.madvise(mmap.MADV_DONTNEED, begin, end - begin)

@@ -109,16 +109,13 @@ def _pieces(fd: int) -> Iterator[tuple[int, int]]:
 
 
 def import_file(path: str, name: str) -> image.Meta:
-    """Keep an exported kernel by a name.
-
-    Raises UnfitError that says why not, and OSError.
-    """
+    """Keep an exported kernel by a name; UnfitError says why not; OSError."""
     store.check_name(name)
     with open(path, "rb") as file:
         _check(file, path)
         with store.new_folder(name) as folder:
             try:
-                _unpack(_Unpacker(file), folder)
+                _unpack(_ArchiveReader(file), folder)
             except (zlib.error, EOFError):
                 raise UnfitError(f"{path}: damaged") from None
             return image.read_meta(folder, path)
@@ -145,7 +142,7 @@ def _check(file: IO[bytes], path: str) -> None:
     file.seek(_HEAD.size)
 
 
-class _Unpacker:
+class _ArchiveReader:
     """Returns as many unpacked bytes as asked for. Raises EOFError."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -163,7 +160,7 @@ class _Unpacker:
         return found
 
 
-def _unpack(read: _Unpacker, folder: str) -> None:
+def _unpack(read: _ArchiveReader, folder: str) -> None:
     left = list(FILES)
     while left:
         (length,) = _FILE.unpack(read(_FILE.size))

@@ -85,10 +85,7 @@ def board_fields(board: Board) -> dict[str, Any]:
 
 
 def with_board_fields(meta: Meta, fields: dict[str, Any]) -> Meta:
-    """Return meta for another state of the board.
-
-    fields: of board_fields(), or what JSON has made of them.
-    """
+    """Return meta with board_fields(), or with what JSON made of them."""
     processors = [Processor(*row) for row in fields["processors"]]
     return meta._replace(words=fields["words"], processors=processors)
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The modules of a kernel's package, in an archive that is kept with its image.
-
-Document: modinfo(8).
-"""
+"""A kernel's modules, in an archive beside its image; see modinfo(8)."""
 
 from __future__ import annotations
 
@@ -89,10 +86,7 @@ class ModuleArchive:
         return self._files[module_name(name)]
 
     def read(self, name: str) -> bytes:
-        """Return a module's file without its compression.
-
-        Raises KeyError if there is no such module, and UnfitError.
-        """
+        """Unpack a module's file; KeyError: no such module; UnfitError."""
         path = self.path(name)
         if self._archive.getinfo(path).file_size > MAX_UNPACKED:
             raise self._damaged()

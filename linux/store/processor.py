@@ -65,10 +65,7 @@ def load(board: Board, number: int, processor: Processor) -> None:
 
 
 def is_sound(saved: Processor) -> bool:
-    """Return True if a board can safely be given this state.
-
-    Raises TypeError and others if the types are wrong.
-    """
+    """Return True if a board can safely take this state; raises for wrong types."""
     kept = registers.GENERAL.keys() | registers.CONTROL.keys() | registers.FPU.keys()
     tables, arrays = saved.tables, saved.arrays
     numbers = [*saved.registers.values(), *saved.words.values()]

@@ -59,10 +59,7 @@ def folder(name: str) -> str:
 
 @contextlib.contextmanager
 def new_folder(name: str) -> Iterator[str]:
-    """Make a folder that gets this name when the block ends without an error.
-
-    Otherwise it is removed.
-    """
+    """Make a folder that gets this name unless the block fails."""
     import shutil
     import tempfile
 

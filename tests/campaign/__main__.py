@@ -39,7 +39,7 @@ def load(name: str) -> Part:
 
 
 def work(part: Part, hunt: Hunt) -> None:
-    """The body of a part's process."""
+    """Run a part in its own process; its failure is a finding."""
     try:
         hunt.save()
         part.run(hunt)
@@ -85,21 +85,21 @@ def conduct(
 
 
 def _complain(hunt: Hunt, what: str, pids: list[int]) -> None:
-    """A finding of ours, beside those of the part's own process."""
+    """Add a finding beside those of the part's own process."""
     hunt.resume(progress_of(hunt.scratch.parent))
-    lines = [f"{pid} {processes.state(pid)} {processes.name(pid)}" for pid in pids]
+    lines = [f"{pid} {harness.state(pid)} {processes.name(pid)}" for pid in pids]
     hunt.finding("\n".join((what, *lines)))
 
 
 def row(name: str, what: str, progress: Progress, seconds: float) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     took = f"{seconds:.0f} s"
     count = len(progress.findings)
     return ROW.format(name, progress.done, what, took, count, progress.note).rstrip()
 
 
 def campaign(arguments: argparse.Namespace, folder: Path) -> int:
-    """Run the parts; print the table; how many findings there were."""
+    """Run the parts, print the table, return the number of findings."""
     names = [name for name in arguments.available if name in arguments.parts]
     lines, total = [ROW.format("part", "how many", "what", "time", "findings", "")], 0
     end = time.monotonic() + arguments.minutes * 60

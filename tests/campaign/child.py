@@ -21,7 +21,7 @@ from tests.modbox import Box
 
 
 class Answer(NamedTuple):
-    """How it went."""
+    """The result of a call in a child."""
 
     value: Any  # what the function returned, if it did
     wrong: str  # what went wrong, "" if nothing did
@@ -82,7 +82,7 @@ class Grave(logging.Handler):
 
 
 def _read(fd: int, until: float) -> tuple[bytes, bool]:
-    """All that comes until the other end is closed; and whether that takes too long."""
+    """Read until the other end is closed; return the bytes, and if it took too long."""
     raw = b""
     waiting = select.poll()
     waiting.register(fd, select.POLLIN)
@@ -97,17 +97,17 @@ def _read(fd: int, until: float) -> tuple[bytes, bool]:
 
 
 def resident() -> int:
-    """Bytes of memory that this process has touched."""
+    """Return the bytes of memory that this process has touched."""
     words = Path("/proc/self/statm").read_text().split()
     return int(words[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def tail(box: Box, lines: int = 30) -> str:
-    """The end of the guest's log."""
+    """Return the last lines of the guest's log."""
     records = box.kernel.guest.log.records()[-lines:]
     return "\n".join(record.text.decode("latin-1") for record in records)
 
 
 def where() -> str:
-    """The last calls of the exception that is handled."""
+    """Return the innermost calls of the exception that is being handled."""
     return traceback.format_exc()[-1500:].partition("\n")[2]

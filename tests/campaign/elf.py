@@ -44,13 +44,11 @@ class Damage:
         self.headers = [shoff + SHDR * i for i in range(number)]
 
     def value(self) -> int:
-        """A number that might be on some edge."""
+        """Return a number, often one at the edge of a range."""
         edges = (*EDGES, *WIDE, len(self.data), len(self.data) - 1)
-        return (
-            self.rng.choice(edges)
-            if self.rng.random() < 0.7
-            else self.rng.getrandbits(64)
-        )
+        if self.rng.random() < 0.7:
+            return self.rng.choice(edges)
+        return self.rng.getrandbits(64)
 
     def put(self, at: int, size: int) -> None:
         raw = (self.value() & (1 << 8 * size) - 1).to_bytes(size, "little")
@@ -70,25 +68,13 @@ class Damage:
         self.put(at, size)
 
     def section(self) -> None:
-        """A field of a section's header."""
-        at, size = self.rng.choice(
-            (
-                (0, 4),
-                (4, 4),
-                (8, 8),
-                (16, 8),
-                (24, 8),
-                (32, 8),
-                (40, 4),
-                (44, 4),
-                (48, 8),
-                (56, 8),
-            )
-        )
+        """Spoil a field of a section's header."""
+        at = self.rng.choice((0, 4, 8, 16, 24, 32, 40, 44, 48, 56))
+        size = 4 if at in (0, 4, 40, 44) else 8
         self.put(self.rng.choice(self.headers) + at, size)
 
     def swap(self) -> None:
-        """Two sections' headers change places."""
+        """Swap the headers of two sections."""
         one, two = self.rng.choice(self.headers), self.rng.choice(self.headers)
         data = self.data
         data[one : one + SHDR], data[two : two + SHDR] = (
@@ -96,7 +82,7 @@ class Damage:
         )  # fmt: skip
 
     def row(self, kind: int, fields: tuple[tuple[int, int], ...], size: int) -> None:
-        """A field of a row of a table, whose sections are of that type."""
+        """Spoil a field in a row of a table whose section has that type."""
         found = []
         for header in self.headers:
             is_of, offset, length = (
@@ -121,26 +107,26 @@ class Damage:
         del self.data[self.rng.randrange(len(self.data)) :]
 
     def move(self) -> None:
-        """A piece goes, or comes twice."""
+        """Remove or double a piece."""
         at, size = self.rng.randrange(len(self.data)), self.rng.randint(1, 64)
         piece = self.data[at : at + size] * self.rng.choice((0, 2))
         self.data[at : at + size] = piece
 
     def string(self) -> None:
-        """A letter of a name, of a licence, of a parameter, of the version."""
+        """Spoil a letter, as of a name, a licence, a parameter or the version."""
         places = [i for i, b in enumerate(self.data) if 0x20 < b < 0x7F]
         self.data[self.rng.choice(places)] = self.rng.choice(b"\0a.=%\xff")
 
     def apply(self) -> bytes:
-        usual = (
-            self.flip,
-            self.byte,
-            self.header,
-            self.section,
-            self.section,
+        usual = (self.flip, self.byte, self.header, self.section, self.section)
+        more = (
             self.swap,
+            self.symbol,
+            self.relocation,
+            self.cut,
+            self.move,
+            self.string,
         )
-        more = (self.symbol, self.relocation, self.cut, self.move, self.string)
         times = 1 if self.rng.random() > HARSH else self.rng.randint(2, 6)
         for _ in range(times):
             if len(self.data) > EHDR:

@@ -58,9 +58,9 @@ class Writes(MountFuzzer):
     """Writes of both kinds to one mount."""
 
     def __init__(self, mount: Path, seed: int, kernel: str = "") -> None:
-        """In a guest with a life of its own, its own hits change what files say.
+        """Choose by the seed if the guest is quiet: its own hits would change files.
 
-        kernel: a real one, which is always quiet.
+        kernel: name of a Linux kernel, which is always quiet.
         """
         super().__init__(mount, seed)
         self.quiet = bool(seed % LIVE or kernel)
@@ -139,7 +139,7 @@ class Writes(MountFuzzer):
             self.known = []
 
     def comparable(self, name: str, flags: int) -> list[str]:
-        """The files to look at around such a write."""
+        """Return the files to look at around a write with these flags."""
         watched = [self.look.choice(LISTS)]
         itself = os.path.basename(name) not in (*RESTLESS, "filter")
         if itself and self.readable(name):
@@ -155,7 +155,7 @@ class Writes(MountFuzzer):
             return False
 
     def remembered(self, name: str) -> str:
-        """What a file shows, for a list since the last write that was taken."""
+        """Return the text of a file; that of a list may be as old as the last write."""
         if name not in LISTS:
             return self.look_at(name)
         if name not in self.seen:
@@ -163,7 +163,7 @@ class Writes(MountFuzzer):
         return self.seen[name]
 
     def look_at(self, name: str) -> str:
-        """What a file shows, be it an errno."""
+        """Return the text of a file, or the name of the errno of reading it."""
         try:
             return self.show(name)
         except OSError as error:
@@ -173,7 +173,7 @@ class Writes(MountFuzzer):
 
 
 def options(seed: int, kernel: str = "") -> list[str]:
-    """Of a mount for the writes of that seed."""
+    """Return the options of the mount for the writes of a seed."""
     if kernel:
         return ["--kernel", kernel, "--quiet-guest"]
     words = [f"--cpus={random.Random(seed).randint(1, 4)}"]

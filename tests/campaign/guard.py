@@ -12,13 +12,8 @@ from kpfs.guest.emu import memory
 GUARD = 64 << 20  # bytes on either side
 SLACK = 4 << 20  # bytes that Linux may want in order to align a large mapping
 TRIES = 500  # there may be as many smaller holes
-PROT_NONE, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS, MAP_NORESERVE = (
-    0,
-    2,
-    0x10,
-    0x20,
-    0x4000,
-)
+PROT_NONE, MAP_PRIVATE, MAP_FIXED = 0, 2, 0x10
+MAP_ANONYMOUS, MAP_NORESERVE = 0x20, 0x4000
 FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -51,7 +46,7 @@ class GuardedMmap:
         return getattr(mmap, name)
 
     def mmap(self, fd: int, size: int, *args: Any, **more: Any) -> mmap.mmap:
-        """As the original, in the middle of pages that nobody may touch.
+        """Map memory as mmap.mmap() does, between pages that nobody may touch.
 
         They are mapped first, in one piece; Linux then puts what is mapped next into
         the hole that is made in them, if no hole above is as large.

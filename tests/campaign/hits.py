@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kpfs import config
 from kpfs.backends.guest import tree
-from kpfs.base.caller import Caller
-from kpfs.fs.vfs import Vfs
+from kpfs.backends.guest.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from kpfs.root.guest_kernel import GuestKernel
 from tests.campaign.child import in_child, resident
 from tests.campaign.hunt import Hunt, Part
@@ -76,7 +76,7 @@ class Setting(Box):
             self.write("/sys/debug/kprobes-optimization", value)
 
     def load(self, module: Path, before: int) -> int:
-        """Load the module once; the number of calls, all events counted before."""
+        """Load the module once, after so many calls; return the number of its calls."""
         turns = self.rng.randint(*TURNS) // self.cpus
         self.insmod(module, f"turns={turns}")
         calls = self.int_at("calls")

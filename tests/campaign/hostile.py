@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from kpfs.base import abi
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.guest.emu import memory
 from tests.campaign.guard import guard
 from tests.campaign.hunt import Hunt, Part
@@ -62,7 +62,7 @@ IMAGE = 8 << 20  # bytes of RAM with the kernel's image and what it allocates fi
 
 
 class Case:
-    """What one load of the module does, chosen at random."""
+    """One misuse for one load of the module, chosen at random."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -99,13 +99,8 @@ class Case:
 
     def value(self) -> int:
         rng = self.rng
-        some = (
-            rng.choice(LENGTHS),
-            self.address(),
-            rng.getrandbits(64),
-            rng.randrange(300),
-        )
-        return rng.choice(some)
+        some = rng.choice(LENGTHS), self.address(), rng.getrandbits(64)
+        return rng.choice((*some, rng.randrange(300)))
 
     def port(self) -> int:
         rng = self.rng
@@ -113,7 +108,7 @@ class Case:
         return rng.choice(usual)
 
     def entry(self) -> int:
-        """A page table's entry, or a value for one."""
+        """Return a value for an entry of a page table."""
         rng = self.rng
         flags = rng.choice((1, 3, 7, 0x63, 0xE3, 0x83, 1 << 63 | 0x63, 0xFFF))
         page = rng.choice(
@@ -130,7 +125,7 @@ class Case:
         return self.address(), self.value()
 
     def scribble(self) -> tuple[int, ...]:
-        """Over some pages, or a few words of many pages."""
+        """Overwrite some pages, or a few words of many pages."""
         size = self.rng.choice((64, 4096, 1 << 16, 1 << 20))
         return self.address() & ~7, size, 0, self.rng.choice((1, 1, 61, 509))
 
@@ -212,15 +207,14 @@ class Victim(Seeds):
         self.as_another(lambda: self.box.write("/tracing/events/enable", "0\n"))
         dead = self.box.kernel.syscalls.dead
         self.survived += 1
-        word = "dead guests" if dead else "survived"
-        self.tally[word] += 1
+        self.tally["dead guests" if dead else "survived"] += 1
 
     def read(self, path: str) -> None:
         with contextlib.suppress(UnicodeDecodeError):
             self.box.read(path)
 
     def as_another(self, function: object) -> None:
-        """A process that was not seen before does something, or is refused it."""
+        """Have a new process do something; a refusal is fine."""
         assert callable(function)
         self.pid += 1
         self.box.caller = Caller(self.pid, 0, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a part of the campaign is given: how much, until when, where findings go."""
+"""The task of a part of the campaign: how much, until when, where findings go."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Part(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a part has done, as its process notes it down."""
+    """The progress of a part, as its process notes it down."""
 
     done: int = 0
     note: str = ""
@@ -85,7 +85,7 @@ class Hunt:
         return min(count, self.number - self.done)
 
     def did(self, count: int = 1, *words: str) -> None:
-        """So much more is done; each word is counted."""
+        """Note that count more are done, and count each word."""
         self.done += count
         self.tally.update(words)
         if time.monotonic() >= self._saved + SAVE_EVERY:
@@ -127,7 +127,7 @@ class Hunt:
 
 
 def progress_of(folder: Path) -> Progress:
-    """What the part that works in folder has noted down last."""
+    """Return the last progress that the part working in folder has noted down."""
     try:
         done, note, findings = json.loads((folder / "progress").read_text())
     except FileNotFoundError:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from bench.command import KPFS
 from tests import harness
@@ -61,8 +62,8 @@ def comm(pid: int) -> str:
 
 
 def victims(runner: int) -> dict[str, int]:
-    """The processes that there are now, by what they do."""
-    found = {"runner": runner} if processes.state(runner) not in ("", "Z") else {}
+    """Return the processes that run now, by their role."""
+    found = {"runner": runner} if harness.state(runner) not in ("", "Z") else {}
     for pid in processes.below(os.getpid()):
         if role := NAMES.get(comm(pid)):
             found[role] = pid
@@ -70,7 +71,7 @@ def victims(runner: int) -> dict[str, int]:
 
 
 class Kills:
-    """Starts the command in a new folder and kills of it what it is told."""
+    """Starts the command in a new folder and kills some of its processes."""
 
     def __init__(self, hunt: Hunt) -> None:
         self.hunt = hunt
@@ -105,10 +106,7 @@ class Kills:
         self.said = ["kpfs run"]
         child = subprocess.Popen(words, stdout=-1, stderr=-1, text=True)
         self.kill_some(child.pid, RUNNING)
-        try:
-            child.communicate(timeout=SOON)
-        except subprocess.TimeoutExpired:
-            raise StuckError("kpfs run, or its command, does not end") from None
+        self.await_end(child, "kpfs run, or its command,")
         self.all_end()
         done = self.kpfs(
             "run", *self.options, "--", "cat", "/sys/kernel/debug/kprobes/list"
@@ -124,22 +122,22 @@ class Kills:
         )
         clients = []
         if self.rng.random() < 0.7:
-            try:
-                child.communicate(timeout=SOON)
-            except subprocess.TimeoutExpired:
-                raise StuckError("kpfs mount does not end") from None
+            self.await_end(child, "kpfs mount")
             self.said.append(f"{CLIENTS} clients")
             words = [sys.executable, "-S", "-c", CLIENT, str(at)]
             clients = [subprocess.Popen([*words, str(i)]) for i in range(CLIENTS)]
         self.kill_some(child.pid, MOUNTED)
+        self.await_end(child, "kpfs mount")
+        self.again(clients)
+
+    def await_end(self, child: subprocess.Popen[Any], what: str) -> None:
         try:
             child.communicate(timeout=SOON)
         except subprocess.TimeoutExpired:
-            raise StuckError("kpfs mount does not end") from None
-        self.again(clients)
+            raise StuckError(f"{what} does not end") from None
 
     def again(self, clients: list[subprocess.Popen[bytes]]) -> None:
-        """The next mount at the same place; the clients of the old one end."""
+        """Mount again at the same place; the clients of the old mount must end."""
         until = time.monotonic() + SOON
         while "daemon" in victims(0) and not harness.is_mounted(self.mountpoint):
             if time.monotonic() > until:
@@ -151,10 +149,7 @@ class Kills:
             done = self.kpfs("umount", self.mountpoint)
             self.expect(done, "kpfs umount of the old mount")
         for client in clients:
-            try:
-                client.wait(SOON)
-            except subprocess.TimeoutExpired:
-                raise StuckError("a client does not end") from None
+            self.await_end(client, "a client")
         self.expect(
             self.kpfs("mount", *self.options, self.mountpoint), "the next mount"
         )
@@ -167,9 +162,7 @@ class Kills:
 
     def kpfs(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         try:
-            return subprocess.run(
-                [KPFS, *words], capture_output=True, text=True, timeout=3 * SOON
-            )
+            return harness.run(KPFS, *words, timeout=3 * SOON)
         except subprocess.TimeoutExpired:
             raise StuckError(f"kpfs {words[0]} does not end") from None
 
@@ -178,10 +171,9 @@ class Kills:
             raise StuckError(f"{what}: status {done.returncode}, {done.stderr!r}")
 
     def all_end(self) -> None:
-        """Whatever was started is gone."""
+        """Raise StuckError unless all that was started has ended."""
         if left := processes.linger(SOON):
-            names = [f"{processes.name(pid)} ({processes.state(pid)})" for pid in left]
-            raise StuckError("left behind: " + "; ".join(names))
+            raise StuckError(f"left behind: {processes.told(left)}")
 
 
 def run(hunt: Hunt) -> None:

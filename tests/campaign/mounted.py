@@ -20,7 +20,7 @@ class Mounts:
 
     @contextlib.contextmanager
     def new(self, *options: str) -> Iterator[Path]:
-        """A mount for a while; WrongError if its daemon complains, or does not end."""
+        """Yield a mount. Raises WrongError if its daemon complains or does not end."""
         self.number += 1
         scratch = self.folder / f"mount{self.number}"
         scratch.mkdir()
@@ -43,5 +43,5 @@ class Mounts:
 
 
 def log_of(target: Path) -> Path:
-    """The log of the daemon that serves, or has served, a mount."""
-    return target.parent / "kpfs.base.log"
+    """Return the path of the log of a mount's daemon."""
+    return target.parent / "kpfs.log"

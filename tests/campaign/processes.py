@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kpfs.host import mounts
+from tests.harness import state
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PATIENCE = 10.0  # s
@@ -34,7 +35,7 @@ def die_with(parent: int) -> None:
 
 
 def below(pid: int) -> Iterator[int]:
-    """The processes below one, zombies left out; children after their parents."""
+    """Yield the processes below one, parents first, without zombies."""
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             text = Path(f"/proc/{pid}/task/{task}/children").read_text()
@@ -44,17 +45,13 @@ def below(pid: int) -> Iterator[int]:
                 yield from below(child)
 
 
-def state(pid: int) -> str:
-    """The letter of ps(1) for what a process does; "" if there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[0]
+def told(pids: list[int]) -> str:
+    """Name processes, and what each of them does."""
+    return "; ".join(f"{name(pid)} ({state(pid)})" for pid in pids)
 
 
 def name(pid: int) -> str:
-    """The words of a process, or its short name."""
+    """Return the command line of a process, or its short name."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
         if words.strip():
@@ -64,32 +61,31 @@ def name(pid: int) -> str:
 
 
 def reap() -> None:
-    """Bury the children that have ended."""
+    """Wait for the children that have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
-def linger(patience: float, but: int = 0) -> list[int]:
-    """The processes below us, but one, that go on for longer than patience."""
+def linger(patience: float) -> list[int]:
+    """Wait; return the processes below us that go on for longer than patience."""
     until = time.monotonic() + patience
     while True:
         reap()
-        left = [pid for pid in below(os.getpid()) if pid != but]
+        left = list(below(os.getpid()))
         if not left or time.monotonic() > until:
             return left
         time.sleep(0.05)
 
 
 def unmount_below(folder: Path) -> list[str]:
-    """Take away the mounts below folder: where they were."""
+    """Remove the mounts below folder; return their places."""
     inside = f"{folder}/"
-    targets = [e.target for e in mounts.table() if e.target.startswith(inside)]
-    for target in reversed(targets):
-        mounts.abort(target)
-        with contextlib.suppress(OSError):
-            mounts.detach(target)
-    return targets
+    found = [entry for entry in mounts.table() if entry.target.startswith(inside)]
+    for entry in reversed(found):
+        mounts.abort(entry.target)
+        mounts.detach(entry)
+    return [entry.target for entry in found]
 
 
 def end_all(folder: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where something is missing: it works, or one line says what is wrong and what to do.
+"""kpfs where something is missing: it works, or one line names the fault and a remedy.
 
 The rows: each system call that we use is denied, one at a time; no /dev/fuse; HOME and
 /tmp that cannot be written to; a full disk; other Pythons; programs of other kinds.
@@ -122,7 +122,7 @@ class Tries:
             raise WrongError(f"{' '.join(words)} hangs: {said}") from None
 
     def judge(self, done: subprocess.CompletedProcess[str], works: bool) -> str:
-        """Whether it "works" or is "refused"; WrongError if neither."""
+        """Return "works" or "refused". Raises WrongError if it is neither."""
         said = done.stderr.splitlines()  # the first use prepares what it needs
         lines = [line for line in said if not line.startswith("kpfs: preparing ")]
         ours = all(line.startswith("kpfs: ") for line in lines) and len(lines) <= 1
@@ -167,8 +167,7 @@ class Tries:
     def both(self, prefix: list[str]) -> str:
         how = [f"run {self.run(prefix)}, mount {self.mount(prefix)}"]
         if left := processes.linger(SOON):
-            names = [f"{processes.name(pid)} ({processes.state(pid)})" for pid in left]
-            raise WrongError(f"left behind: {names}")
+            raise WrongError(f"left behind: {processes.told(left)}")
         return how[0]
 
     # ---- rows
@@ -183,7 +182,7 @@ class Tries:
         return self.both(words)
 
     def elsewhere(self, script: str) -> str:
-        """In a mount namespace that the script prepares."""
+        """Try it in a mount namespace that the script prepares."""
         self.number += 1
         folder = self.hunt.scratch / f"place{self.number}"
         folder.mkdir()
@@ -197,7 +196,7 @@ class Tries:
             self.log = log
 
     def program(self, source: str, *options: str) -> str:
-        """A program of another kind, under ``kpfs run``."""
+        """Run a program of another kind under ``kpfs run``."""
         self.number += 1
         path = self.hunt.scratch / f"program{self.number}"
         path.with_suffix(".S").write_text(source)
@@ -232,7 +231,7 @@ class Tries:
 
 
 def pythons() -> dict[str, str]:
-    """The Pythons that this machine has, by version."""
+    """Return the Pythons of this machine by version."""
     found = {}
     script = (
         "import os, sys; print(os.path.realpath(sys.executable), sys.version_info[1])"
@@ -250,13 +249,13 @@ def pythons() -> dict[str, str]:
 
 
 def _pyenv(minor: int) -> str:
-    """The name that pyenv has for a version, if there is pyenv."""
+    """Return the name that pyenv has for a version, if there is pyenv."""
     top = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     return next((p.name for p in top.glob(f"3.{minor}.*")), "system")
 
 
 def rows(tries: Tries) -> dict[str, Callable[[], str]]:
-    """All of them, by what is said of them."""
+    """Return all restrictions by their names in reports."""
     found: dict[str, Callable[[], str]] = {
         "no /dev/fuse": lambda: tries.elsewhere(NEW_DEV),
         "another device as /dev/fuse": lambda: tries.elsewhere(NO_DEVICE),

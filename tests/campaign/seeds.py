@@ -39,11 +39,11 @@ class Seeds:
         self.box = self.boot(random.Random(0))
 
     def boot(self, _rng: random.Random) -> Box:
-        """A new guest."""
+        """Return a new guest."""
         return self.impatient(Box(1))
 
     def impatient(self, box: Box) -> Box:
-        """A guest that notices soon what does not come back."""
+        """Have the watchdog of a guest act soon; return the guest."""
         box.kernel.guest.cpus.watchdog.limit = LIMIT
         box.kernel.guest.cpus.watchdog.rewind_at = 0.0
         return box
@@ -59,7 +59,7 @@ class Seeds:
         raise NotImplementedError
 
     def work(self, seeds: list[int]) -> dict[str, int]:
-        """All of them; what became of how many."""
+        """Work through the seeds; return how many ended in which way."""
         for number, seed in enumerate(seeds):
             os.pwrite(self.at, number.to_bytes(4, "little"), 0)
             try:
@@ -83,7 +83,7 @@ class Seeds:
 def hunt_with(
     make: Callable[[Path, int], Seeds], hunt: Hunt, per_child: int, patience: float
 ) -> None:
-    """As many seeds as there are to do, so many in each process.
+    """Work through random seeds until all is done, per_child of them in each process.
 
     patience: s for one process.
     """

@@ -11,6 +11,11 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 static int fd[10] = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 }, cur;
+static const struct {
+	char letter;
+	int flag;
+} flags[] = { { 't', O_TRUNC }, { 'a', O_APPEND },   { 'c', O_CREAT },
+	      { 'x', O_EXCL },  { 'n', O_NONBLOCK }, { 'd', O_DIRECTORY } };
 static const char *en(int e)
 {
 	const char *n = strerrorname_np(e);
@@ -38,6 +43,7 @@ static void esc(const char *b, long n)
 }
 static long unesc(char *s)
 {
+	static const char letters[] = "nrt0", meant[] = "\n\r\t";
 	char *d = s, *o = s;
 	while (*s) {
 		if (*s != '\\') {
@@ -45,31 +51,16 @@ static long unesc(char *s)
 			continue;
 		}
 		s++;
-		switch (*s) {
-		case 'n':
-			*d++ = '\n';
+		const char *letter = *s ? strchr(letters, *s) : NULL;
+		if (letter) {
+			*d++ = meant[letter - letters];
 			s++;
-			break;
-		case 'r':
-			*d++ = '\r';
-			s++;
-			break;
-		case 't':
-			*d++ = '\t';
-			s++;
-			break;
-		case '0':
-			*d++ = 0;
-			s++;
-			break;
-		case 'x': {
+		} else if (*s == 'x') {
 			char h[3] = { s[1], s[2], 0 };
 			*d++ = strtol(h, 0, 16);
 			s += 3;
-			break;
-		}
-		case 0:  break;
-		default: *d++ = *s++;
+		} else if (*s) {
+			*d++ = *s++;
 		}
 	}
 	return d - o;
@@ -80,6 +71,13 @@ static void rc(const char *what, long r)
 		printf("%s = -1 %s\n", what, en(errno));
 	else
 		printf("%s = %ld\n", what, r);
+}
+/* Part an argument at its colon; return what is behind it. */
+static char *second(char *a)
+{
+	char *p = strchr(a, ':');
+	*p++ = 0;
+	return p;
 }
 int main(int c, char **v)
 {
@@ -96,23 +94,13 @@ int main(int c, char **v)
 			continue;
 		}
 		if (!strcmp(op, "open")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			int f = 0;
 			int r = !!strchr(a, 'r'), w = !!strchr(a, 'w');
 			f = r && w ? O_RDWR : w ? O_WRONLY : O_RDONLY;
-			if (strchr(a, 't'))
-				f |= O_TRUNC;
-			if (strchr(a, 'a'))
-				f |= O_APPEND;
-			if (strchr(a, 'c'))
-				f |= O_CREAT;
-			if (strchr(a, 'x'))
-				f |= O_EXCL;
-			if (strchr(a, 'n'))
-				f |= O_NONBLOCK;
-			if (strchr(a, 'd'))
-				f |= O_DIRECTORY;
+			for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
+				if (strchr(a, flags[k].letter))
+					f |= flags[k].flag;
 			fd[cur] = open(p, f, 0644);
 			if (fd[cur] < 0)
 				printf("open %s = -1 %s\n", a, en(errno));
@@ -162,13 +150,9 @@ int main(int c, char **v)
 			printf("write %s", n > 60 ? "..." : "");
 			if (n <= 60)
 				esc(s, n);
-			if (r < 0)
-				printf(" = -1 %s\n", en(errno));
-			else
-				printf(" = %ld\n", r);
+			rc("", r);
 		} else if (!strcmp(op, "writerep")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			long n = atol(p);
 			long l = unesc(a);
 			long k = 0;
@@ -176,33 +160,23 @@ int main(int c, char **v)
 				memcpy(buf + k, a, l);
 			long r = write(fd[cur], buf, k);
 			printf("writerep len=%ld", k);
-			if (r < 0)
-				printf(" = -1 %s\n", en(errno));
-			else
-				printf(" = %ld\n", r);
+			rc("", r);
 		} else if (!strcmp(op, "writefile")) {
 			FILE *f = fopen(a, "r");
 			long n = fread(buf, 1, sizeof buf, f);
 			fclose(f);
 			long r = write(fd[cur], buf, n);
 			printf("writefile len=%ld", n);
-			if (r < 0)
-				printf(" = -1 %s\n", en(errno));
-			else
-				printf(" = %ld\n", r);
+			rc("", r);
 		} else if (!strcmp(op, "pwrite")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			long o = atol(a);
 			char *s = strdup(p);
 			long n = unesc(s);
 			long r = pwrite(fd[cur], s, n, o);
 			printf("pwrite @%ld ", o);
 			esc(s, n);
-			if (r < 0)
-				printf(" = -1 %s\n", en(errno));
-			else
-				printf(" = %ld\n", r);
+			rc("", r);
 		} else if (!strcmp(op, "writev")) {
 			struct iovec v[8];
 			int k = 0;
@@ -243,8 +217,7 @@ int main(int c, char **v)
 			rc("close", close(fd[cur]));
 			fd[cur] = -1;
 		} else if (!strcmp(op, "truncate")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			rc("truncate", truncate(p, atol(a)));
 		} else if (!strcmp(op, "poll")) {
 			struct pollfd pf = { fd[cur], POLLIN | POLLOUT, 0 };
@@ -268,28 +241,23 @@ int main(int c, char **v)
 				close(f);
 			}
 		} else if (!strcmp(op, "link")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			rc("link", link(a, p));
 		} else if (!strcmp(op, "symlink")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			rc("symlink", symlink(a, p));
 		} else if (!strcmp(op, "rename")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			rc("rename", rename(a, p));
 		} else if (!strcmp(op, "chmod")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			rc("chmod", chmod(p, strtol(a, 0, 8)));
 		} else if (!strcmp(op, "utime"))
 			rc("utime", utimensat(AT_FDCWD, a, 0, 0));
 		else if (!strcmp(op, "setuid"))
 			rc("setuid", setuid(atoi(a)));
 		else if (!strcmp(op, "access")) {
-			char *p = strchr(a, ':');
-			*p++ = 0;
+			char *p = second(a);
 			rc("access", access(p, strchr(a, 'w') ? W_OK :
 					       strchr(a, 'x') ? X_OK :
 								R_OK));

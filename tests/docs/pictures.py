@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The pictures of docs/, drawn of what a live machine shows.
+"""Make the pictures of docs/ from a live machine, and the page of differences.
 
-python -m tests.docs.pictures draws all of them anew.
+``python -m tests.docs.pictures`` makes all of them anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import kpfs
+from kpfs.manual import differs
 from kpfs.run_command import GREETING, RELEASE
 from tests import harness
 from tests.docs import transcript
@@ -202,12 +203,13 @@ def session_picture() -> str:
 
 
 def pictures() -> dict[str, Callable[[], str]]:
-    """What draws each picture, by its path below docs/."""
+    """Return path below docs/ -> function that makes its text."""
     seen = list(states())
     return {
         "explanation/text.svg": lambda: text_picture(seen),
         "explanation/states.svg": lambda: states_picture(seen),
         "session.svg": session_picture,
+        "reference/differs.md": differs.page,
     }
 
 

@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
 
 def steps(block: re.Match[str]) -> Iterator[Step]:
-    """What a block has."""
+    """Return the steps of a block."""
     language, body = block[1], block[2]
     if language == "console":
         for part in re.split(r"^(?=[$#] )", body, flags=re.M):

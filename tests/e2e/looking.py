@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Scripts in whose middle somebody begins to look, and what he then finds.
+"""Scripts in whose middle a watcher begins to look, and the hits that it then finds.
 
-Whether calls that nobody sees are left out must make no difference to him.
+Leaving out calls that nobody sees must make no difference to the watcher.
 """
 
 import sys
@@ -64,7 +64,7 @@ def found(
 
 
 def differences(always: Found, watched: Found) -> dict[str, dict[Hashable, object]]:
-    """What was not the same both ways, by script."""
+    """Return the hits that differ between both ways, by script."""
     both = {name: (always[name], watched[name]) for name in always}
     return {
         name: {hit: (one[hit], two[hit]) for hit in one | two if one[hit] != two[hit]}

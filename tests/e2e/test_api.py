@@ -58,13 +58,7 @@ def run_pytest(*words):
     """pytest as somebody uses it who has installed kpfs."""
     plugin = ("-p", "kpfs.api.pytest_plugin", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", *plugin, "-c", "/dev/null", *words]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=harness.ROOT,
-        timeout=harness.TIMEOUT,
-    )
+    done = harness.run(*command, cwd=harness.ROOT, timeout=harness.TIMEOUT)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -105,7 +99,7 @@ def test_run():
 
 
 @pytest.mark.fuse
-def test_run_of_what_is_not_there():
+def test_a_run_that_cannot_begin():
     assert kpfs.run(["no-such-command"]).returncode == 127
     assert kpfs.run(["exit", "3"]).returncode == 127  # the shell's own are no commands
     with pytest.raises(kpfs.SetupError, match="no option"):
@@ -155,9 +149,7 @@ def test_the_report_of_a_command(tmp_path):
 
 
 @pytest.mark.kernel
-def test_the_marker_kernels(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-    monkeypatch.setenv("KPFS_WARM", "0")
+def test_the_marker_kernels(tmp_path):
     (tmp_path / "test_it.py").write_text(INSIDE)
     status, text = run_pytest("-rs", str(tmp_path))
     assert status == 1

@@ -86,7 +86,7 @@ def test_without_the_configuration_the_old_names_are_not_there(kpfs):
     assert sorted(names) == ["_do_fork", "do_fork", "sys_open"]
 
 
-def test_who_calls_the_old_names(kpfs):
+def test_system_calls_run_the_old_names(kpfs):
     mount = kpfs.mount("--quiet-guest", "--config", "LEGACY_SYMBOLS=y")
     events = mount / "tracing/kprobe_events"
     names = ("do_fork", "sys_open", "do_sys_openat2")
@@ -171,7 +171,7 @@ def test_the_build_directory_of_the_release(kpfs, tree):
 
 
 @needs_make
-def test_what_make_refuses(kpfs, tree):
+def test_make_refuses_wrong_targets_and_sources(kpfs, tree):
     build = f"make -C {MODULES}/{RELEASE}/build"
     done = kpfs.sh(f"{build} modules; {build} M=/proc modules; {build} M={tree} frob")
     said = done.stderr
@@ -186,7 +186,7 @@ def test_what_make_refuses(kpfs, tree):
 
 
 def test_nothing_is_left_on_the_host(kpfs):
-    """What is made in / for the command is seen by it alone."""
+    """Only the command sees the folders that are made in / for it."""
     kpfs("run", "--config", "LEGACY_SYMBOLS=y", "--", "true")
     assert not Path(MODULES, RELEASE).exists()
 
@@ -209,7 +209,7 @@ def test_wrong_words_for_build_module(tmp_path, words, said):
     assert done.stderr.decode() == f"build-module: {said}\n"
 
 
-def test_old_names_are_for_those_who_ask(tmp_path):
+def test_old_names_need_the_old_api(tmp_path):
     (tmp_path / "m.c").write_text(
         "#include <linux/config.h>\n#include <linux/kprobes.h>\n"
         "#include <asm/uaccess.h>\n#include <asm/semaphore.h>\n"

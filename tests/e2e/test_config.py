@@ -22,7 +22,7 @@ def define(mount, *places):
 
 
 def hits(mount):
-    """Of each event, after one more system call than before."""
+    """Make one system call, then return the hits of each event."""
     (mount / "machine/syscall").write_text("getppid")
     profile = (mount / "tracing/kprobe_profile").read_text()
     return [int(line.split()[1]) for line in profile.splitlines()]
@@ -67,7 +67,7 @@ def test_without_kprobe_events(kpfs):
 
 @pytest.mark.skipif(not shutil.which("addr2line"), reason="no addr2line")
 def test_line_numbers(kpfs):
-    """In the image that the mount offers; it can be mapped, as binutils do."""
+    """The image of the mount has them, and binutils can map it."""
     for value in "ny":
         mount = kpfs.mount("--config", f"DEBUG_INFO={value}")
         image = mount / "machine/vmlinux"
@@ -76,9 +76,7 @@ def test_line_numbers(kpfs):
             address, _, name = line.split()[:3]
             if name == "vfs_read":
                 break
-        shown = subprocess.run(
-            ["addr2line", "-e", image, address], capture_output=True, text=True
-        ).stdout
+        shown = harness.run("addr2line", "-e", image, address).stdout
         assert ("guest/src/fs/read_write.c:" in shown) == (value == "y")
         with image.open("rb") as file:
             fd, flags = file.fileno(), mmap.MAP_PRIVATE

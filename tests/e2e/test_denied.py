@@ -5,7 +5,6 @@ scripts/campaign tries all of them; these are those that went wrong once.
 """
 
 import errno
-import subprocess
 import sys
 
 import pytest
@@ -24,12 +23,7 @@ def denied(kpfs):
 
     def run(call, error, *words):
         prefix = [sys.executable, "-I", "-S", str(DENY), str(CALLS[call]), str(error)]
-        return subprocess.run(
-            [*prefix, *kpfs.command(*words)],
-            capture_output=True,
-            text=True,
-            timeout=harness.TIMEOUT,
-        )
+        return harness.run(*prefix, *kpfs.command(*words), timeout=harness.TIMEOUT)
 
     return run
 
@@ -38,7 +32,7 @@ def denied(kpfs):
 @pytest.mark.parametrize(
     "call", ["writev", "rt_sigaction", "recvmsg", "ftruncate", "rt_sigtimedwait"]
 )
-def test_what_run_cannot_do_without(kpfs, denied, call, error):
+def test_run_ends_without_an_indispensable_system_call(kpfs, denied, call, error):
     kpfs.announce("supervisor")
     done = denied(call, error, "run", "--", "sh", "-c", SCRIPT)
     (line,) = done.stderr.splitlines()

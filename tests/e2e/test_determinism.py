@@ -30,7 +30,7 @@ close 3
 
 
 def session(mount):
-    """The texts that a run leaves; all of it is done by this very process."""
+    """Make a run, all of it by this very process; return the texts that it leaves."""
     tracing = mount / "tracing"
     (mount / "sys/debug/kprobes-optimization").write_text("0")
     (tracing / "kprobe_events").write_text(EVENTS)

@@ -3,7 +3,6 @@
 
 import errno
 import json
-import subprocess
 import sys
 
 import pytest
@@ -32,11 +31,8 @@ def test_here(kpfs):
 )
 def test_where_a_call_is_denied(kpfs, call, status, state):
     prefix = [sys.executable, "-I", "-S", str(DENY), str(CALLS[call]), str(errno.EPERM)]
-    done = subprocess.run(
-        [*prefix, *kpfs.command("doctor", "--json")],
-        capture_output=True,
-        text=True,
-        timeout=harness.TIMEOUT,
+    done = harness.run(
+        *prefix, *kpfs.command("doctor", "--json"), timeout=harness.TIMEOUT
     )
     assert done.returncode == status
     assert state in states(done).items()

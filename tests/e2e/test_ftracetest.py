@@ -28,7 +28,7 @@ RESULT = re.compile(r"^\[\d+\] (.*?)\s*\[(\w+)\]$", re.M)
 
 
 def source():
-    """The folder of the tests, in KPFS_LINUX or below /usr/src."""
+    """Return the folder of the tests, in KPFS_LINUX or below /usr/src, or None."""
     trees = [os.environ.get("KPFS_LINUX", ""), *sorted(glob.glob("/usr/src/linux*"))]
     found = [Path(tree) / FTRACE for tree in trees if tree]
     return next((path for path in found if (path / "ftracetest").exists()), None)
@@ -36,7 +36,7 @@ def source():
 
 @pytest.fixture
 def command():
-    """The words that run some of the tests."""
+    """A function that returns the words for running some of the tests."""
     folder = source()
     if folder is None:
         pytest.skip("no kernel source (KPFS_LINUX, or unpacked below /usr/src)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a command under ``kpfs run`` is told of the kernel that it runs on.
+"""Names, versions and modules of the kernel that a command under ``kpfs run`` sees.
 
 This also tests kpfs.mirror.host_overrides.
 """
@@ -59,7 +59,7 @@ def test_modules_whatever_the_host_has(kpfs):
 
 
 def test_a_configuration_without_the_file(kpfs):
-    """What cannot be taken away is at least empty."""
+    """A file of the host that cannot be hidden is empty."""
     done = kpfs("run", "--config", "MODULES=n", "--", "cat", "/proc/modules")
     assert done.stdout == ""
     assert done.returncode == (0 if os.path.exists("/proc/modules") else 1)

@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
 
-Tests kpfs.inside.client, kpfs.inside.kernel_choice, kpfs.inside.machine,
+Tests kpfs.inside.client, kpfs.inside.machine,
 kpfs.inside.server, kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
 kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop, kpfs.linux.inside.modules,
 kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
 """
 
 import contextlib
-import fcntl
 import os
-import pty
 import re
-import select
 import shutil
 import signal
-import struct
 import subprocess
-import termios
 import time
 from pathlib import Path
 
@@ -25,20 +20,15 @@ import pytest
 
 from tests import harness
 from tests.docs.transcript import BLOCK, FILE_NAME
+from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.kernel]
 
 KERNEL = harness.KERNEL
+INSIDE = "run", "--kernel", KERNEL, "--inside", "--"
 PATIENCE = 30  # s
 PROMPT = "@ready@ "
 SBIN = "/usr/sbin:/sbin"
-
-
-@pytest.fixture(autouse=True)
-def data(monkeypatch):
-    """The kernels; and no guest is kept ready, if a test does not say so."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-    monkeypatch.setenv("KPFS_WARM", "0")
 
 
 def inside(kpfs, *command, **options):
@@ -98,24 +88,24 @@ def test_a_script_without_interpreter_is_the_shells(kpfs, tmp_path):
     assert inside(kpfs, "--", "./script", "a", cwd=tmp_path).stdout == "./script a\n"
 
 
-def test_it_is_in_the_guest_and_who_and_where_we_are(kpfs, tmp_path):
+def test_user_directory_and_environment_are_the_callers(kpfs, tmp_path):
     script = "uname -r; hostname; pwd; umask; ulimit -n; echo $WORD; id -G; ls -A /tmp"
     words = {**os.environ, "WORD": "a b"}
     done = sh(kpfs, f"umask 027; {script}", cwd="/usr", env=words)
     release, *rest, temporary = done.stdout.split("\n", 7)
-    host = subprocess.run(
-        ["sh", "-c", "umask 027; hostname; pwd; umask; ulimit -n; echo $WORD; id -G"],
+    host = harness.run(
+        "sh",
+        "-c",
+        "umask 027; hostname; pwd; umask; ulimit -n; echo $WORD; id -G",
         cwd="/usr",
         env=words,
-        capture_output=True,
-        text=True,
     ).stdout.splitlines()
     assert release.startswith("6.1.")
     assert rest == host
     assert temporary == ""
 
 
-def test_what_the_guest_has_of_its_own(kpfs):
+def test_sys_proc_and_the_network_are_the_guests(kpfs):
     done = sh(
         kpfs,
         "cd /sys; ls -d fs/bpf kernel/debug/kprobes kernel/tracing/kprobe_events;"
@@ -140,7 +130,7 @@ def test_a_probe_sees_the_command_itself(kpfs):
     assert re.search(r' cat-\d+ +\[000\] .* file="/etc/hostname"', done.stdout)
 
 
-def test_what_the_processor_lacks_is_told(kpfs, tmp_path):
+def test_a_missing_instruction_set_is_told(kpfs, tmp_path):
     compiler = shutil.which(os.environ.get("CC", "gcc"))
     if not compiler:
         pytest.skip("no C compiler")
@@ -169,24 +159,19 @@ def test_pipes_of_any_length(kpfs):
 
 
 def test_one_pipe_for_both_keeps_the_order(kpfs):
-    done = kpfs.command(
-        "run", "--kernel", KERNEL, "--inside", "--", "sh", "-c",
-        "for i in 1 2 3; do echo o$i; echo e$i >&2; done",
-    )  # fmt: skip
-    both = subprocess.run(done, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert both.stdout == b"o1\ne1\no2\ne2\no3\ne3\n"
+    script = "for i in 1 2 3; do echo o$i; echo e$i >&2; done"
+    with kpfs.started(*INSIDE, "sh", "-c", script, stderr=subprocess.STDOUT) as process:
+        assert process.stdout.read() == b"o1\ne1\no2\ne2\no3\ne3\n"
 
 
 def test_a_reader_that_leaves_ends_the_writer(kpfs):
-    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "yes")
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout
+    with kpfs.started(*INSIDE, "yes") as process:
         assert process.stdout.read(4) == b"y\ny\n"
         process.stdout.close()
         assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
 
 
-def test_what_it_leaves_behind_holds_nothing_up(kpfs):
+def test_background_processes_hold_nothing_up(kpfs):
     done = sh(kpfs, "sleep 1000 & echo done")
     assert (done.returncode, done.stdout) == (0, "done\n")
 
@@ -194,11 +179,7 @@ def test_what_it_leaves_behind_holds_nothing_up(kpfs):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_are_passed_on(kpfs, number):
     script = "trap 'echo caught; exit 7' TERM INT USR1; echo go; while :; do :; done"
-    command = kpfs.command(
-        "run", "--kernel", KERNEL, "--inside", "--", "sh", "-c", script
-    )
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout
+    with kpfs.started(*INSIDE, "sh", "-c", script) as process:
         assert process.stdout.readline() == b"go\n"
         process.send_signal(number)
         assert process.stdout.read() == b"caught\n"
@@ -206,19 +187,8 @@ def test_signals_are_passed_on(kpfs, number):
 
 
 def test_nothing_is_left_of_one_that_is_killed(kpfs):
-    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "sleep", "999")
-    process = subprocess.Popen(command)
-    children = f"/proc/{process.pid}/task/{process.pid}/children"
-    deadline = time.monotonic() + PATIENCE
-    child = ""
-    while not child and time.monotonic() < deadline:
-        with open(children, encoding="ascii") as file:
-            child = file.read()
-    handle = os.pidfd_open(int(child))
-    process.kill()
-    process.wait()
-    harness.wait_for(handle, "the guest goes on")
-    os.close(handle)
+    process = subprocess.Popen(kpfs.command(*INSIDE, "sleep", "999"))
+    harness.kill_with_child(process, "the guest goes on")
 
 
 # ---- what tools are made of
@@ -230,10 +200,8 @@ def bpf(tmp_path_factory):
         pytest.skip("no C compiler")
     program = tmp_path_factory.mktemp("bpf") / "bpf"
     source = harness.ROOT / "tests/programs/bpf.c"
-    done = subprocess.run(
-        [compiler, "-static", "-O1", "-Wall", "-Werror", "-o", program, source],
-        capture_output=True,
-        text=True,
+    done = harness.run(
+        compiler, "-static", "-O1", "-Wall", "-Werror", "-o", program, source
     )
     if done.returncode:
         pytest.skip(f"{source.name}: {done.stderr.splitlines()[0]}")
@@ -268,12 +236,8 @@ def libbpf(tmp_path_factory):
     )
     path = f"{os.environ['PATH']}:/usr/sbin"
     for command in commands:
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=folder,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
+        done = harness.run(
+            "sh", "-c", command, cwd=folder, env={**os.environ, "PATH": path}
         )
         if done.returncode:  # no clang, bpftool or libbpf
             pytest.skip(f"{command.split()[0]}: {done.stderr.splitlines()[0]}")
@@ -308,7 +272,7 @@ def test_a_program_of_go_counts_exactly(kpfs, tmp_path):
 # ---- modules
 @pytest.mark.skipif(not shutil.which("modprobe", path=SBIN), reason="no kmod")
 def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
-    """Which the host has none of."""
+    """The host itself has no modules of that kernel."""
     script = f"""
     PATH=$PATH:{SBIN}
     modprobe dummy && modprobe -v -n fs-btrfs | tail -n 1
@@ -332,7 +296,7 @@ def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
 # ---- guests that are kept ready
 @pytest.fixture
 def warm(monkeypatch, tmp_path_factory):
-    """The folder of their sockets; they end with the test."""
+    """The folder of the sockets of warm guests, which end with the test."""
     runtime = tmp_path_factory.mktemp("run")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.setenv("KPFS_WARM", "30")
@@ -342,7 +306,7 @@ def warm(monkeypatch, tmp_path_factory):
 
 
 def servers(runtime):
-    """The processes whose sockets are there, by their environment."""
+    """Return the servers of warm guests that have this runtime folder."""
     found = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -375,7 +339,7 @@ def test_a_killed_guest_is_replaced(kpfs, warm):
 
 
 def test_many_at_once_share_a_guest(kpfs, warm):
-    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "cat")
+    command = kpfs.command(*INSIDE, "cat")
     pipe = subprocess.PIPE
     processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe) for _ in range(6)]
     for number, process in enumerate(processes):
@@ -385,9 +349,7 @@ def test_many_at_once_share_a_guest(kpfs, warm):
 
 
 def test_a_command_ends_with_its_client(kpfs, warm):
-    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "yes")
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout
+    with kpfs.started(*INSIDE, "yes") as process:
         assert process.stdout.read(2) == b"y\n"
         process.kill()
         # the guest has the other end of the pipe for as long as it runs
@@ -417,9 +379,7 @@ def test_the_hosts_files_are_as_they_are(kpfs, tmp_path):
         "stat -c '%n %F %a %h %s %u %g %Y %y %i' f* link; readlink link;"
         "cat file|md5sum; ls folder"
     )
-    here = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True
-    ).stdout
+    here = harness.run("sh", "-c", script, cwd=tmp_path).stdout
     there = sh(kpfs, script, cwd=tmp_path).stdout
     # the overlay numbers directories itself
     drop = re.compile(r"^(folder directory .*) \d+$", re.M)
@@ -454,7 +414,7 @@ def test_changes_below_rw_are_the_hosts(kpfs, tmp_path):
     assert (tmp_path / "not").read_text() == ""
 
 
-def test_what_is_special_on_the_host_cannot_be_reached(kpfs, tmp_path):
+def test_a_fifo_of_the_host_cannot_be_reached(kpfs, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     script = "(echo in >fifo &); cat fifo"
     assert sh(kpfs, script, cwd=tmp_path).stdout == "in\n"
@@ -468,7 +428,7 @@ def test_what_is_special_on_the_host_cannot_be_reached(kpfs, tmp_path):
         (["--kernel", KERNEL, "--rw", "/"], "--rw is for --inside"),
         (["--kernel", KERNEL, "--inside", "--rw", "/none"], "/none: not a directory"),
         (["--kernel", KERNEL, "--memory", "9"], "--memory is for --inside"),
-        (["--kernel", KERNEL, "--inside", "--memory", "0"], "not a number of MiB"),
+        (["--kernel", KERNEL, "--inside", "--memory", "0"], "not a number from 1 on"),
         (
             ["--kernel", KERNEL, "--inside", "--memory", "1024"],
             f"made with 512 MiB of memory; for 1024 make it again: kpfs kernel make "
@@ -483,57 +443,19 @@ def test_wrong_use_is_told_in_one_line(kpfs, options, why):
 
 
 # ---- a terminal
-class Terminal:
-    """A command at the slave of a pty, with a session of its own."""
-
-    def __init__(self, command):
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.environ["PS1"] = PROMPT
-            os.execvp(command[0], command)
-        self.seen = ""
-
-    def type(self, text):
-        os.write(self.master, text.encode())
-
-    def expect(self, pattern):
-        """Wait until the output has it, and forget what came before."""
-        deadline = time.monotonic() + PATIENCE
-        while not (found := re.search(pattern, self.seen)):
-            left = deadline - time.monotonic()
-            ready, _, _ = select.select([self.master], [], [], max(left, 0))
-            assert ready, f"{pattern!r} does not come: {self.seen!r}"
-            data = b""
-            with contextlib.suppress(OSError):
-                data = os.read(self.master, 4096)
-            assert data, f"{pattern!r} never came: {self.seen!r}"
-            self.seen += data.decode()
-        self.seen = self.seen[found.end() :]
-        return found
-
-    def resize(self, rows, columns):
-        size = struct.pack("<4H", rows, columns, 0, 0)
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
-
-    def status(self):
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
 @pytest.fixture
-def terminal(kpfs):
+def terminal():
     made = []
 
     def make(*command):
-        terminal = Terminal([str(word) for word in command])
-        made.append(terminal)
-        return terminal
+        made.append(Terminal(command, PS1=PROMPT))
+        return made[-1]
 
     yield make
-    for terminal in made:
-        with contextlib.suppress(OSError):
-            os.kill(terminal.pid, signal.SIGKILL)
-            os.waitpid(terminal.pid, 0)
-        os.close(terminal.master)
+    for one in made:
+        if one.fd >= 0:
+            os.kill(one.pid, signal.SIGKILL)
+            one.__exit__(None, None, None)
 
 
 def test_a_shell_with_job_control(kpfs, terminal):
@@ -542,40 +464,40 @@ def test_a_shell_with_job_control(kpfs, terminal):
     shell.type(f"PS1='{PROMPT}'\n")
     shell.expect(f"\n{PROMPT}")
     shell.type("tty; stty size\n")
-    shell.expect(r"/dev/pts/0\r\n\d+ \d+\r\n")
+    shell.expect(r"/dev/pts/0\n\d+ \d+\n")
     shell.resize(33, 99)
     shell.type("until stty size | grep '33 99'; do sleep 0.1; done\n")
-    shell.expect("33 99\r\n")
+    shell.expect("33 99\n")
     shell.expect(PROMPT)
     # says when it has begun, and when it goes on
     loop = "while :; do sleep 0.1; done"
     shell.type(f"sh -c 'trap \"echo goes\" CONT; echo begun; {loop}'\n")
-    shell.expect("\nbegun\r\n")
+    shell.expect("\nbegun\n")
     shell.type("\x1a")
     shell.expect("Stopped")
     shell.type("fg\n")
-    shell.expect("\ngoes\r\n")
+    shell.expect("\ngoes\n")
     shell.type("\x03")
     shell.expect(PROMPT)
     shell.type("echo $?\n")
-    shell.expect("130\r\n")
+    shell.expect("130\n")
     shell.type("exit 5\n")
-    assert shell.status() == 5
+    assert shell.ended() == 5
 
 
 def test_control_z_stops_us_with_a_command(kpfs, terminal):
     shell = terminal("sh")
     shell.expect(PROMPT)
-    command = kpfs.command("run", "--kernel", KERNEL, "--inside", "--", "cat")
+    command = kpfs.command(*INSIDE, "cat")
     shell.type(" ".join(command) + "\n")
     shell.type("one\n")
-    shell.expect("one\r\n(.|\r|\n)*one\r\n")
+    shell.expect("one\n(.|\n)*one\n")
     shell.type("\x1a")
     shell.expect("Stopped")
     shell.type("fg\n")
     shell.expect("run")
     shell.type("two\n")
-    shell.expect("two\r\n(.|\r|\n)*two\r\n")
+    shell.expect("two\n(.|\n)*two\n")
     shell.type("\x04")
     shell.expect(PROMPT)
     shell.type("echo status $?\n")

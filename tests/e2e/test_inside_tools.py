@@ -81,10 +81,7 @@ PROBES = {
         r"@retval: \d+",
     ),
     "offset": ("kprobe:vfs_statx+5 { @offset = count() }", r"@offset: \d+"),
-    "kfunc": (
-        'kfunc:vfs_statx /comm == "stat"/ { @kfunc = count() }',
-        r"@kfunc: \d+",
-    ),
+    "kfunc": ('kfunc:vfs_statx /comm == "stat"/ { @kfunc = count() }', r"@kfunc: \d+"),
     "kretfunc": ("kretfunc:vfs_statx { @kretfunc = count() }", r"@kretfunc: \d+"),
     "tracepoint": (
         "tracepoint:syscalls:sys_enter_newfstatat /pid == cpid/"
@@ -111,22 +108,13 @@ PROBES = {
         'kprobe:vfs_getattr /comm == "stat"/ { @stack[kstack(2)] = count() }',
         r"@stack\[\n +vfs_getattr\+\d+\n",
     ),
-    "arguments": (
-        'kprobe:vfs_open /comm == "stat"/ { @arg = arg0 > 0 }',
-        r"@arg: 1",
-    ),
+    "arguments": ('kprobe:vfs_open /comm == "stat"/ { @arg = arg0 > 0 }', r"@arg: 1"),
     "end": ('END { printf("the end\\n") }', "the end"),
 }
 
 
-@pytest.fixture(autouse=True)
-def data(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-    monkeypatch.setenv("KPFS_WARM", "0")
-
-
 def tool(kpfs, name, script):
-    """What a script prints inside; the test is skipped where the tool is missing."""
+    """Return the output of a script inside; skip the test where the tool is missing."""
     if not shutil.which(name):
         pytest.skip(f"{name} is not installed")
     command = ("run", "--kernel", KERNEL, "--inside", "--", "sh", "-ec", script)

@@ -14,9 +14,7 @@ INSTALL = harness.ROOT / "scripts/install"
 
 
 def install(*words):
-    return subprocess.run(
-        [INSTALL, *map(str, words)], capture_output=True, text=True, cwd="/"
-    )
+    return harness.run(INSTALL, *map(str, words), cwd="/")
 
 
 @pytest.fixture(scope="module")

@@ -23,11 +23,6 @@ KERNEL = harness.KERNEL
 SHUT_DOWN = os.strerror(errno.ESHUTDOWN)
 
 
-@pytest.fixture(autouse=True)
-def data(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-
-
 @pytest.fixture
 def m(kpfs):
     return kpfs.mount("--kernel", KERNEL)
@@ -52,7 +47,7 @@ def test_the_directory(m):
         (m / "machine" / "new").mkdir()
 
 
-def test_text_shows_what_probes_put_in(m):
+def test_text_shows_the_bytes_of_probes(m):
     text = m / "machine" / "text" / "vfs_read"
     before = text.read_text()
     assert before.startswith("vfs_read:\n  ffffffff")

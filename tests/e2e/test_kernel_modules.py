@@ -65,14 +65,9 @@ def call(*words):
 """
 
 
-@pytest.fixture(autouse=True)
-def data(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-
-
 @pytest.fixture
 def run(kpfs):
-    """A script of sh beside the kernel: what it prints, without complaint."""
+    """Runs a script beside the kernel, which must not complain; returns its output."""
 
     def run(script, *arguments):
         words = "run", "--kernel", harness.KERNEL, "--", *script, *arguments
@@ -100,7 +95,7 @@ def built(tmp_path_factory):
     return kernel_modules.build(folder, {"slow": SLOW, "probe": PROBE})
 
 
-def test_a_packaged_module_with_what_it_needs(sh):
+def test_a_packaged_module_brings_its_dependencies(sh):
     lines = sh("modprobe xfs && lsmod; cat /proc/modules; ls -d /sys/module/xfs")
     assert re.search(r"^xfs +\d+  0$", lines, re.M)
     assert re.search(r"^libcrc32c +\d+  1 xfs$", lines, re.M)
@@ -146,10 +141,7 @@ def test_a_host_without_kmod():
     [
         ("modprobe nothing", "modprobe: FATAL: Module nothing not found in directory"),
         ("rmmod nothing", "rmmod: ERROR: Module nothing is not currently loaded"),
-        (
-            "rmmod libcrc32c",
-            "rmmod: ERROR: Module libcrc32c is in use by: xfs",
-        ),
+        ("rmmod libcrc32c", "rmmod: ERROR: Module libcrc32c is in use by: xfs"),
         (
             "insmod /etc/passwd",
             "insmod: ERROR: could not insert module /etc/passwd: Invalid module format",
@@ -157,7 +149,7 @@ def test_a_host_without_kmod():
         ("insmod /none.ko", "insmod: ERROR: could not load module /none.ko: No such"),
     ],
 )
-def test_what_the_tools_say(kpfs, command, said):
+def test_tools_of_kmod_say_why_they_refuse(kpfs, command, said):
     first = "modprobe xfs; " if "libcrc32c" in command else ""
     script = f"{first}{command}; echo $?"
     done = kpfs("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
@@ -227,11 +219,10 @@ def test_a_module_that_takes_long_holds_nobody_up(sh, built):
     assert re.match(r"slow \d+ 0 - Live ", after)
 
 
-def test_who_is_killed_does_not_load(kpfs, built):
+def test_a_killed_insmod_does_not_load(kpfs, built):
     script = "echo there; insmod slow.ko; echo $?"
-    words = kpfs.command("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
-    with subprocess.Popen(words, cwd=built, stdout=subprocess.PIPE) as process:
-        assert process.stdout
+    words = "run", "--kernel", harness.KERNEL, "--", "sh", "-c", script
+    with kpfs.started(*words, cwd=built) as process:
         assert process.stdout.readline() == b"there\n"
         time.sleep(1)
         assert process.poll() is None

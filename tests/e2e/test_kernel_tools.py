@@ -15,11 +15,6 @@ RUN = "run", "--kernel", harness.KERNEL, "--", "bash", "-ec"
 CAT = "cat /etc/hostname >/dev/null"
 
 
-@pytest.fixture(autouse=True)
-def data(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-
-
 @pytest.fixture
 def sh(kpfs, tmp_path):
     """Runs a script below tracefs; what it prints.  Everything must succeed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A real kernel: calls that nobody sees are left out, and who looks finds the rest.
+"""A Linux kernel: calls that nobody sees are left out, and a watcher misses no hit.
 
 Tests kpfs.linux.running.watched, kpfs.linux.running.heads,
 kpfs.backends.linux.task_book.
@@ -36,11 +36,6 @@ HIT = re.compile(r".*-(\d+) +\[\d+\] .* sys_enter: NR (\d+) ")
 OURS = frozenset(("3", "24", "72", "80", "202", "292", "332"))
 
 
-@pytest.fixture(autouse=True)
-def data(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-
-
 def calls(text):
     """Return how often each call was made, but by init."""
     hits = (HIT.match(line) for line in text.splitlines())
@@ -49,7 +44,7 @@ def calls(text):
     )
 
 
-def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
+def test_leaving_calls_out_changes_no_hit(kpfs, tmp_path):
     def run(mode, script):
         options = "--quiet-guest", f"--mirror={mode}"
         command = "--kernel", harness.KERNEL, *options, "--", "sh", "-c", script
@@ -65,7 +60,7 @@ def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
     assert looking.differences(always, watched) == {}
 
 
-def test_a_directory_that_was_made_before_takes_what_is_made_in_it(kpfs, tmp_path):
+def test_a_directory_made_unseen_takes_new_entries(kpfs, tmp_path):
     script = f"""
 T=/sys/kernel/tracing
 mkdir {tmp_path}/folder
@@ -80,7 +75,7 @@ grep -c ' made: ' $T/trace
 
 
 def test_a_directory_that_was_left_unseen_is_left(kpfs, tmp_path):
-    """Entered while somebody looked, left while nobody did."""
+    """It is entered while a probe is on, and left while none is."""
     script = f"""
 T=/sys/kernel/tracing
 mkdir {tmp_path}/there {tmp_path}/gone

@@ -21,7 +21,7 @@ grep -v '^#' trace
 
 
 def traced(kpfs, events, script, *options):
-    """The lines of the trace of a script, and its pid."""
+    """Run a script with events on; return the lines of the trace, and its pid."""
     quoted = " ".join(f"'{event}'" for event in events)
     words = START.format(events=quoted), script, STOP, "echo pid $$"
     done = kpfs("run", "--quiet-guest", *options, "sh", "-c", "\n".join(words))
@@ -74,7 +74,7 @@ def test_results_are_those_of_the_host(kpfs, tmp_path):
     assert any(line.endswith("ret=3") for line in cats if "opened:" in line)
 
 
-def test_what_a_link_has(kpfs, tmp_path):
+def test_readlink_returns_the_hosts_result(kpfs, tmp_path):
     (tmp_path / "link").symlink_to("where it leads")
     (tmp_path / "file").write_text("x")
     script = f"(cd {tmp_path}; readlink link file {tmp_path}/none >/dev/null)"
@@ -111,7 +111,7 @@ def test_the_command_outlives_the_supervisor(kpfs, tmp_path):
     assert (done.returncode, done.stdout) == (4, "/dev/null\nforked\n")
 
 
-def test_what_goes_on_after_the_command(kpfs, tmp_path):
+def test_background_processes_outlive_the_command(kpfs, tmp_path):
     """A process in the background keeps its system calls."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -157,7 +157,7 @@ TOOLS = {
 }
 
 
-def test_what_the_usual_tools_do(kpfs, tmp_path):
+def test_usual_tools_reach_their_kernel_functions(kpfs, tmp_path):
     (tmp_path / "file").write_text("1\n2\n")
     script = "; ".join(f"{line.format(tmp_path)} >/dev/null" for line in TOOLS.values())
     lines, _ = traced(kpfs, [f"p:{name} {name}" for name in TOOLS], script)

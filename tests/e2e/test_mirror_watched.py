@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Calls that nobody sees are left out: who looks finds what he would have found.
+"""Calls that nobody sees are left out, and a watcher finds all hits all the same.
 
 This tests kpfs.backends.guest.task_book.
 """
@@ -69,8 +69,8 @@ INNER = re.compile(
     "update_|wake|ttwu|switch|preempt|_task_|idle|pick_|account|cpu|spin|entity|kpfs|native"
 )
 
-# Linux tells the mount that a file is closed when whoever had it may have ended, so the
-# guest closes it at the exit of his task, or a moment before.
+# Linux may tell the mount that a file is closed after the process with it has ended,
+# so the guest closes it at the exit of its task, or a moment before.
 CLOSING = ("__x64_sys_close", "close_fd", "__put_unused_fd")
 # Sets of probes of which each lets other calls be left out.
 PROBES = {
@@ -114,7 +114,7 @@ def function_hits(text):
 
 
 def probe_hits(text):
-    """How often each command came to each probe, and to each function of its stack."""
+    """Count the hits of each probe, and of each function of a stack, by command."""
     counter: Counter[tuple[str, ...]] = Counter()
     comm = event = ""
     for line in text.splitlines():
@@ -127,7 +127,7 @@ def probe_hits(text):
 
 
 def differences(kpfs, tmp_path, form, hits, least):
-    """What was not the same both ways, by script."""
+    """Return the hits that differ between both ways, by script."""
 
     def run(mode, script):
         options = ("--quiet-guest", f"--mirror={mode}")
@@ -147,7 +147,7 @@ def differences(kpfs, tmp_path, form, hits, least):
     return looking.differences(always, watched)
 
 
-def test_who_looks_finds_what_he_would_have_found(kpfs, tmp_path):
+def test_leaving_calls_out_changes_no_hit(kpfs, tmp_path):
     assert differences(kpfs, tmp_path, TRACED, function_hits, least=100) == {}
 
 
@@ -180,6 +180,6 @@ in_list $$
 
 
 def test_the_forks_that_a_list_follows(kpfs, tmp_path):
-    """Of the sleepers no call could be seen, and the parent of one has ended."""
+    """The sleepers make no call that is seen, and the parent of one has ended."""
     done = kpfs("run", "--", "env", f"TMP={tmp_path}", "sh", "-c", FORKS)
     assert (done.stdout.split(), done.stderr) == (["1", "1", "0", "1"], "")

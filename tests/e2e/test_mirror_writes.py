@@ -79,7 +79,7 @@ for line in open(TRACING + "trace"):
 
 
 def test_threads(program):
-    """Also those that are not the first of their process."""
+    """A thread that is not the first of its process writes, too."""
     (line,) = program("""
 thread = threading.Thread(target=lambda: print(write(ENABLED, b"")))
 thread.start()
@@ -119,7 +119,7 @@ print(position(fd), os.pwrite(fd, b"0", 50), position(fd), os.pread(fd, 9, 0))
     assert lines == ["1 b'\\n'", "3 1 3 b'0\\n'"]
 
 
-def test_who_may_not_write(program):
+def test_descriptors_that_cannot_be_written_to(program):
     lines = program("""
 fd = os.open(ENABLED, os.O_RDONLY)
 print(code(os.write, fd, b"0"), code(os.pwrite, fd, b"0", 0), code(os.write, fd, b""))
@@ -155,7 +155,7 @@ while isinstance(record := code(os.read, log, 8192), bytes):
 
 
 def test_a_blocked_reader_does_not_hold_up_a_writer(program):
-    """Of the same open file: it has the position locked."""
+    """Both use one open file, whose position the reader has locked."""
     lines = program("""
 fd = os.open("/dev/kmsg", os.O_RDWR)
 log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -234,7 +234,7 @@ def test_without_mirroring_it_is_fuse(program):
 
 
 def at_rest(directory):
-    """How many names are in it at the least: a call under way has some for a moment."""
+    """Return the least number of names in it; a call under way adds some briefly."""
     counts = []
     for _ in range(20):
         counts.append(len(os.listdir(directory)))
@@ -254,11 +254,8 @@ def test_nothing_of_it_stays_open(kpfs, tmp_path):
     """
     run = subprocess.Popen(kpfs.command("run", "--", "sh", "-c", script))
     fifo.read_text()
-    with open(f"/proc/{run.pid}/task/{run.pid}/children") as children:
-        names = {
-            open(f"/proc/{pid}/comm").read().strip(): pid
-            for pid in children.read().split()
-        }
+    pids = harness.children(run.pid)
+    names = {open(f"/proc/{pid}/comm").read().strip(): pid for pid in pids}
     descriptors = f"/proc/{names['kpfs']}/fd"
     before = at_rest(descriptors)
     fifo.write_text("go\n")
@@ -270,7 +267,7 @@ def test_nothing_of_it_stays_open(kpfs, tmp_path):
 
 @pytest.mark.user
 def test_as_an_ordinary_user(ordinary):
-    """Whom the host lets take a descriptor of his own process."""
+    """The host lets a user take descriptors of a process of the same user."""
     text = """
 print(write(ENABLED, b""))
 fd = os.open(ENABLED, os.O_RDWR)

@@ -7,20 +7,19 @@ This also tests kpfs.guest_tools.
 import re
 import shlex
 import shutil
-import subprocess
 
 import pytest
 
+from tests import harness
 from tests.modbox import build, module
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
-HELLO = (
-    'static char *who = "world"; module_param(who, charp, 0);\n'
-    'static int __init go(void) { pr_info("hello, %s\\n", who); return 0; }\n'
-    "module_init(go);\n"
-    'static void __exit end(void) { pr_info("good bye\\n"); }\nmodule_exit(end);\n'
-)
+HELLO = r"""
+static char *who = "world"; module_param(who, charp, 0);
+INIT(pr_info("hello, %s\n", who); return 0;)
+EXIT(pr_info("good bye\n");)
+"""
 
 
 def test_files_of_a_module_in_debugfs(kpfs):
@@ -76,16 +75,15 @@ def test_the_tools(kpfs):
     )
 
 
-USER = (
-    'int hello_value(void); static int __init go(void) { pr_info("%d\\n",'
-    " hello_value()); return 0; }\nmodule_init(go);\n"
-    "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
+USER = r"""
+int hello_value(void); INIT(pr_info("%d\n", hello_value()); return 0;)
+EXIT()
+"""
 OWNER = "int hello_value(void) { return 5; }\nEXPORT_SYMBOL_GPL(hello_value);\n" + HELLO
 
 
-def test_what_the_tools_say_of_refusals(kpfs, tmp_path):
-    """In kmod's words; the kernel's are in the log."""
+def test_tools_say_why_a_module_is_refused(kpfs, tmp_path):
+    """They use kmod's words; those of the kernel are in the log."""
     user, owner = module("user", USER), module("owner", OWNER)
     (tmp_path / "bad.ko").write_bytes(b"no ELF" * 20)
     numbered = "static int n; module_param(n, int, 0);\n" + HELLO
@@ -129,7 +127,7 @@ def test_what_the_tools_say_of_refusals(kpfs, tmp_path):
 
 
 def test_a_file_that_the_caller_alone_sees(kpfs):
-    """In a mount namespace of its own; and a module that holds itself."""
+    """The caller has a mount namespace of its own, and the module holds itself."""
     held = HELLO.replace("return 0;", "__module_get(THIS_MODULE); return 0;", 1)
     done = kpfs.sh(
         f"""
@@ -144,7 +142,7 @@ def test_a_file_that_the_caller_alone_sees(kpfs):
 
 @pytest.mark.user
 def test_an_ordinary_user_loads_modules(ordinary):
-    """In kpfs run he is root; what the host does not let him read is refused."""
+    """Inside, the user is root, but still cannot read files that the host protects."""
     script = """
         modprobe kprobe_example && lsmod && rmmod kprobe_example
         cp "${kpfs%/scripts/kpfs}/guest/image/modules/jprobe_example.ko" mine.ko
@@ -156,10 +154,11 @@ def test_an_ordinary_user_loads_modules(ordinary):
     loaded = "kprobe_example         12288  0\n"
     listed = "  j  do_sys_openat2+0x0    [FTRACE]\n"
     assert done.stdout == head + loaded + listed + head
-    assert done.stderr == (
-        "insmod: ERROR: could not load module /etc/shadow: Permission denied\n"
-        "/bin/echo: write error: Permission denied\n"
-    )
+    # which name echo gives itself depends on its release
+    assert done.stderr.replace("/bin/echo", "echo").splitlines() == [
+        "insmod: ERROR: could not load module /etc/shadow: Permission denied",
+        "echo: write error: Permission denied",
+    ]
 
 
 def test_dmesg(kpfs):
@@ -170,14 +169,11 @@ def test_dmesg(kpfs):
     assert raw == f"<6>{plain}"
 
 
-OOPS = (
-    "static int pre(struct kprobe *p, struct pt_regs *regs)\n"
-    '{ if (!strcmp(current->comm, "victim"))'
-    ' __asm__ __volatile__("movq 0x18, %%rax" ::: "rax"); return 0; }\n'
-    'static struct kprobe kp = { .symbol_name = "vfs_read", .pre_handler = pre };\n'
-    "static int __init go(void) { return register_kprobe(&kp); }\nmodule_init(go);\n"
-    "static void __exit end(void) { unregister_kprobe(&kp); }\nmodule_exit(end);\n"
-)
+OOPS = """
+PRE(pre, if (!strcmp(current->comm, "victim"))
+    __asm__ __volatile__("movq 0x18, %%rax" ::: "rax"); return 0;)
+WITH_KPROBE(.symbol_name = "vfs_read", .pre_handler = pre)
+"""
 
 
 def test_a_mount_survives_an_oops(kpfs, tmp_path):
@@ -192,9 +188,7 @@ def test_a_mount_survives_an_oops(kpfs, tmp_path):
         echo oops > machine/rmmod && cat kprobes/list modules
         echo unloaded
     """
-    done = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, check=False
-    )
+    done = harness.run("sh", "-c", script)
     entry = r"[0-9a-f]{16}  k  vfs_read\+0x0    \[FTRACE\]\n"
     assert re.match(f"(1\n{entry}){{2}}", done.stdout), done
     assert done.stderr.count("Bad address") == 2
@@ -234,25 +228,19 @@ except OSError as e:
     print(e.strerror)' {target}/machine/insmod
         echo hello > {target}/machine/rmmod && cat {target}/modules
     """
-    done = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, check=False
-    )
+    done = harness.run("sh", "-c", script)
     assert (done.stdout, done.stderr) == ("hello\nFile exists\n", "")
 
 
-SLOW = (
-    "#include <linux/delay.h>\n"
-    "static int soft, enough; module_param(soft, int, 0);\n"
-    "module_param(enough, int, 0644);\n"
-    "static int __init go(void)\n"
-    "{\n"
-    "  if (soft) msleep_interruptible(3600000);\n"
-    "  else do msleep(20); while (!READ_ONCE(enough));\n"
-    "  return 0;\n"
-    "}\n"
-    "static void __exit end(void) { msleep(50); }\n"
-    "module_init(go);\nmodule_exit(end);\n"
-)
+SLOW = """
+#include <linux/delay.h>
+static int soft, enough; module_param(soft, int, 0);
+module_param(enough, int, 0644);
+INIT(if (soft) msleep_interruptible(3600000);
+  else do msleep(20); while (!READ_ONCE(enough));
+  return 0;)
+EXIT(msleep(50);)
+"""
 
 
 LOADING = "until grep -q Loading $KPFS/modules; do sleep 0.02; done"
@@ -260,7 +248,7 @@ LOADING = "until grep -q Loading $KPFS/modules; do sleep 0.02; done"
 
 @pytest.mark.parametrize("options", [[], ["--no-mirror"]], ids=["mirrored", "not"])
 def test_init_that_sleeps(kpfs, options):
-    """Whoever loads it waits, and nobody else does."""
+    """Only the task that loads the module waits."""
     script = f"""
         insmod {module("slow", SLOW)} & pid=$!
         {LOADING}

@@ -11,7 +11,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -33,15 +32,13 @@ def test_mount_returns_when_the_tree_answers(kpfs):
     assert list(target.iterdir()) == []
 
 
-def test_who_starts_a_mount_is_killed(kpfs, tmp_path):
+def test_a_mount_comes_though_its_starter_is_killed(kpfs, tmp_path):
     """The mount comes all the same, and its log does not complain."""
     target = tmp_path / "killed"
     target.mkdir()
     starter = subprocess.Popen(kpfs.command("mount", target))
-    children = f"/proc/{starter.pid}/task/{starter.pid}/children"
-    until = time.monotonic() + 30
-    while "kpfs" not in map(comm_of, open(children).read().split()):
-        assert time.monotonic() < until
+    while "kpfs" not in map(comm_of, harness.children(starter.pid)):
+        assert starter.poll() is None
     starter.kill()
     starter.wait()
     harness.until(lambda: harness.is_mounted(target), "no mount comes")
@@ -82,7 +79,7 @@ def test_umount_of_a_mount_in_use(kpfs, mount):
 
 @contextlib.contextmanager
 def another_namespace(kpfs):
-    """A mount namespace that was made meanwhile, and has all mounts of here too."""
+    """Make a mount namespace that has all mounts of this one, too."""
     with subprocess.Popen(
         [*kpfs.command("run"), "sh", "-c", "echo up; exec sleep 60"],
         stdout=subprocess.PIPE,
@@ -103,11 +100,11 @@ def test_umount_of_a_mount_that_a_namespace_has_too(kpfs, mount):
         assert not harness.alive(daemon)
 
 
-def test_who_is_to_end_takes_no_other_mount_away(kpfs, mount):
+def test_a_daemon_that_ends_takes_no_other_mount_away(kpfs, mount):
     """Though Linux gives the next one the ident of the one that is gone here."""
     with another_namespace(kpfs):
         daemon = harness.daemon_of(mount)
-        mounts.detach(str(mount))
+        mounts.detach(there(mounts.mount_at(str(mount))))
         following = kpfs.mount()
         harness.kill(daemon, signal.SIGTERM)
         assert harness.is_mounted(following)
@@ -123,14 +120,14 @@ def test_a_signal_ends_it_cleanly(kpfs, mount, name):
 
 def test_the_log_says_that_somebody_has_unmounted_it(kpfs, mount):
     daemon = os.pidfd_open(harness.daemon_of(mount))
-    mounts.detach(str(mount))
+    mounts.detach(there(mounts.mount_at(str(mount))))
     harness.wait_for(daemon, "the daemon goes on")
     os.close(daemon)
     assert f"{mount}: unmounted, or aborted\n" in kpfs.log.read_text()
 
 
 def test_a_mount_that_was_aborted_is_taken_away(mount):
-    """As by umount -f, which leaves it where it is while somebody uses it."""
+    """umount -f aborts it and leaves it in place while it is in use."""
     daemon = os.pidfd_open(harness.daemon_of(mount))
     used = os.open(mount, os.O_PATH)
     mounts.abort(str(mount))
@@ -198,7 +195,7 @@ def test_umount_of_a_mount_that_was_moved(kpfs, moved):
     assert (moved.parent.parent / "old/m/kprobes").is_dir()
 
 
-def test_what_a_killed_daemon_leaves_is_replaced(kpfs, mount):
+def test_the_mount_of_a_killed_daemon_is_replaced(kpfs, mount):
     harness.kill(harness.daemon_of(mount), signal.SIGKILL)
     assert harness.is_mounted(mount)
     done = kpfs("mount", mount)
@@ -218,7 +215,7 @@ def test_it_is_replaced_at_once(kpfs, mount):
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_umount_of_what_a_killed_daemon_left(kpfs, mount):
+def test_umount_of_the_mount_of_a_killed_daemon(kpfs, mount):
     harness.kill(harness.daemon_of(mount), signal.SIGKILL)
     done = kpfs("umount", mount)
     assert (done.returncode, done.stderr) == (0, "")
@@ -255,16 +252,14 @@ def test_cpus(kpfs):
 
 
 # ---- a guest that does not come back
-LOOPS = """
-static int __init go(void)
-{ __asm__ __volatile__("cli"); for (;;) __asm__ __volatile__(""); return 0; }
-module_init(go);
-"""
+LOOPS = (
+    'INIT(__asm__ __volatile__("cli"); for (;;) __asm__ __volatile__(""); return 0;)\n'
+)
 
 
 @pytest.fixture
 def stuck(kpfs, mount):
-    """(mount, who waits): the guest loops for a write, with interrupts off.
+    """(mount, writer): the guest loops for the write, with interrupts off.
 
     That it ends in time is tested by unit/host/test_patience.py, which has a clock.
     """
@@ -308,8 +303,7 @@ def test_a_guard_that_is_killed_is_said_once(kpfs, mount):
     """The daemon goes on without, and ends when it is told to."""
     kpfs.announce("the guard was killed")
     daemon = harness.daemon_of(mount)
-    task = f"/proc/{daemon}/task/{daemon}/children"
-    (guard,) = map(int, open(task).read().split())
+    (guard,) = harness.children(daemon)
     os.kill(guard, signal.SIGKILL)
     said = "the guard was killed"
     harness.until(lambda: said in kpfs.log.read_text(), "nothing is said")
@@ -322,22 +316,14 @@ def test_a_guard_that_is_killed_is_said_once(kpfs, mount):
 
 
 # ---- a fresh guest
-PANICS = """
-void panic(const char *fmt, ...);
-static int __init go(void) { panic("the end"); return 0; }
-module_init(go);
-"""
+PANICS = 'void panic(const char *fmt, ...);\nINIT(panic("the end"); return 0;)\n'
 
 
 def test_reboot(kpfs, mount):
-    """Of a guest that lives, and of one that is dead; nobody waits for the old one."""
+    """Reboot a living and a dead guest; nobody goes on waiting for the old one."""
     kpfs.announce("kernel panic")
-    pipe = subprocess.Popen(
-        ["cat", mount / "tracing/trace_pipe"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = "cat", mount / "tracing/trace_pipe"
+    pipe = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=-1, text=True)
     (mount / "tracing/instances/one").mkdir()
     (mount / "tracing/kprobe_events").write_text("p vfs_read\n")
     harness.await_blocked(pipe, mount / "tracing/trace_pipe")
@@ -364,7 +350,7 @@ def test_reboot(kpfs, mount):
     (mount / "tracing/kprobe_events").write_text("p:mine vfs_read\n")
     (mount / "tracing/events/kprobes/mine/enable").write_text("1")
     (mount / "kprobes/enabled").read_text()
-    # who reads trace while his reads are recorded never comes to its end
+    # a reader of trace whose reads are recorded never comes to its end
     (mount / "tracing/events/kprobes/mine/enable").write_text("0")
     assert "mine: (vfs_read" in (mount / "tracing/trace").read_text()
 
@@ -409,11 +395,7 @@ def test_in_a_removed_directory(kpfs, tmp_path, words):
     gone = tmp_path / "gone"
     gone.mkdir()
     script = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
-    done = subprocess.run(
-        ["sh", "-c", script, "sh", gone, *kpfs.command(*words.split())],
-        capture_output=True,
-        text=True,
-    )
+    done = harness.run("sh", "-c", script, "sh", gone, *kpfs.command(*words.split()))
     assert done.returncode == 2
     ours = [
         line
@@ -436,15 +418,15 @@ def test_the_directory_of_a_log_is_not_made(kpfs, tmp_path):
 
 @pytest.mark.parametrize("flaw", ["a link", "a second name"])
 def test_a_log_that_leads_elsewhere_is_not_written(kpfs, tmp_path, flaw):
-    """Root with the HOME of another would write where he likes."""
+    """Root with the HOME of another user would write wherever that user likes."""
     folder, target = tmp_path / "cache/kpfs", tmp_path / "m"
     folder.mkdir(parents=True)
     target.mkdir()
     (tmp_path / "other").write_text("as it was\n")
     if flaw == "a link":
-        (folder / "kpfs.base.log").symlink_to(tmp_path / "other")
+        (folder / "kpfs.log").symlink_to(tmp_path / "other")
     else:
-        (folder / "kpfs.base.log").hardlink_to(tmp_path / "other")
+        (folder / "kpfs.log").hardlink_to(tmp_path / "other")
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     words = [str(harness.KPFS), "mount", str(target)]
     assert subprocess.run(words, env=environment).returncode == 0

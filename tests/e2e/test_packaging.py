@@ -24,11 +24,8 @@ def project(tmp_path):
 
 
 def make(project):
-    return subprocess.run(
-        ["make", "-C", project, "check", f"KPFS={harness.KPFS}"],
-        capture_output=True,
-        text=True,
-        timeout=harness.TIMEOUT,
+    return harness.run(
+        "make", "-C", project, "check", f"KPFS={harness.KPFS}", timeout=harness.TIMEOUT
     )
 
 
@@ -64,7 +61,7 @@ def run(words, cwd):
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("lintian"), reason="there is no lintian")
 def test_the_debian_package(tmp_path):
-    """It is built, lintian finds nothing, and what is in it works."""
+    """Build the package: lintian finds nothing, and its contents work."""
     source = tmp_path / "kpfs-0"
     skip = shutil.ignore_patterns(".git", ".venv", "_build", "__pycache__", ".*_cache")
     shutil.copytree(harness.ROOT, source, symlinks=True, ignore=skip)

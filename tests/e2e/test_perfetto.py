@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ``kpfs trace`` writes for Perfetto, read by Perfetto's own trace processor."""
+"""Output of ``kpfs trace`` for Perfetto, read by Perfetto's own trace processor."""
 
 import io
 import json
@@ -28,7 +28,7 @@ WRONG = "select name, value from stats where severity != 'info' and value > 0"
 
 
 def read(trace):
-    """The slices by rows, each with its arguments; nothing in the trace is wrong."""
+    """Return the slices with their arguments; the trace must have no errors."""
     wrong, slices, arguments = perfetto.ask(trace, WRONG, SLICES, ARGUMENTS)
     assert wrong == []
     for row in slices:

@@ -2,7 +2,6 @@
 """The first use of a checkout: what scripts/setup.sh runs, what it refuses to run."""
 
 import os
-import subprocess
 
 import pytest
 
@@ -25,24 +24,23 @@ def checkout(tmp_path):
 
 def first_use(checkout, cwd, **environment):
     settings = {"PATH": PATH, **harness.pip_settings(), **environment}
-    return subprocess.run(
-        [checkout / "scripts/kpfs", "--version"],
+    return harness.run(
+        checkout / "scripts/kpfs",
+        "--version",
         cwd=cwd,
         env={name: value for name, value in settings.items() if value is not None},
-        capture_output=True,
-        text=True,
         timeout=300,
     )
 
 
 def shell(script, **environment):
-    """A script that has sourced scripts/setup.sh."""
-    return subprocess.run(
-        ["bash", "-euc", f"root={harness.ROOT}; . scripts/setup.sh; {script}"],
+    """Run a script that has sourced scripts/setup.sh."""
+    return harness.run(
+        "bash",
+        "-euc",
+        f"root={harness.ROOT}; . scripts/setup.sh; {script}",
         cwd=harness.ROOT,
         env={"PATH": PATH, **environment},
-        capture_output=True,
-        text=True,
         timeout=60,
     )
 
@@ -126,7 +124,7 @@ def test_apt_can_be_forbidden():
 @pytest.mark.parametrize(
     ("name", "key"), [("run", "dependencies"), ("dev", "dependencies"), ("dev", "dev")]
 )
-def test_the_lists_have_what_pyproject_asks_for(name, key):
+def test_the_lists_have_all_packages_of_pyproject(name, key):
     packages = shell(f"home={harness.ROOT}/.venv; requirements {key}").stdout.split()
     listed = (harness.ROOT / "requirements" / f"{name}.txt").read_text()
     assert packages

@@ -67,7 +67,7 @@ def test_the_file_of_trace_cmd(kpfs, tmp_path):
     assert "sched_switch:" in report
 
 
-def test_what_is_refused(kpfs):
+def test_wrong_events_and_options_are_refused(kpfs):
     done = trace(kpfs, "-e", "p:bad no_such_function", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

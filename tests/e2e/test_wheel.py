@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What pip installs: the contents of the wheel, and the command that it brings.
+"""The contents of the wheel, and the command that pip installs from it.
 
 All is built in a copy of the checkout and installed without a network, into a new
 virtual environment that sees the packages of the one the tests run in.
@@ -48,6 +48,7 @@ DATA = (
     "guest/image/**",
     "guest/include/**",
     "linux/image/*",
+    "manual/differs.tsv",
 )
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")
@@ -68,7 +69,7 @@ class Environment:
         (packages / "dependencies.pth").write_text(f"{ours}\n")
 
     def run(self, *words: str | Path, cwd: str | Path = "/") -> str:
-        """What a command of the environment prints; it succeeds and says no more."""
+        """Return the output of a command, which must succeed without a complaint."""
         path = f"{self.python.parent}:/usr/bin:/bin"
         done = command(words, cwd=cwd, PATH=path)
         assert (done.returncode, done.stderr) == (0, "")
@@ -84,15 +85,12 @@ class Environment:
 def command(
     words: Iterable[str | Path], cwd: str | Path = "/", **settings: str
 ) -> subprocess.CompletedProcess[str]:
-    """A command with little in its environment."""
-    return subprocess.run(
-        list(map(str, words)),
+    """Run a command with little in its environment."""
+    return harness.run(
+        *map(str, words),
         env={"HOME": os.environ["HOME"], **settings},
-        capture_output=True,
-        text=True,
         timeout=harness.TIMEOUT,
         cwd=cwd,
-        check=False,
     )
 
 
@@ -135,7 +133,7 @@ def names(wheel):
 
 
 def package_files():
-    """What the wheel must have of kpfs/, with what is behind the links there."""
+    """Return the files that the wheel must have of kpfs/, with those behind links."""
     root = harness.ROOT / "kpfs"
     found = [
         path
@@ -165,7 +163,7 @@ def test_it_is_small(wheel):
     assert wheel.stat().st_size < 3_000_000
 
 
-def test_it_has_all_modules_and_what_they_read_and_no_more(wheel):
+def test_it_has_all_modules_and_their_data_and_no_more(wheel):
     found = {name for name in names(wheel) if name.startswith("kpfs/")}
     assert found == package_files()
     assert "kpfs/engine/arch/x86/core.py" in found
@@ -200,7 +198,7 @@ def test_the_module_and_the_version(installed):
 
 
 def test_the_plugin_of_pytest(installed, tmp_path):
-    """It is found by pytest itself, and its fixture boots a kernel."""
+    """pytest itself finds it, and its fixture boots a kernel."""
     test = "def test_it(kpfs): assert kpfs.read('kprobes/enabled') == '1\\n'"
     (tmp_path / "test_one.py").write_text(test)
     assert "1 passed" in installed.run("python", "-m", "pytest", cwd=tmp_path)
@@ -217,7 +215,7 @@ def test_types_are_found_in_it(installed):
 
 @pytest.mark.user
 def test_the_command_as_an_ordinary_user(ordinary, wheel):
-    """He installs it himself, beside the packages that scripts/kpfs has for him."""
+    """The user installs it beside the packages that scripts/kpfs has prepared."""
     shutil.copy(wheel, "/var/tmp")
     script = f"""
     home=${{kpfs%/scripts/kpfs}}/.venv

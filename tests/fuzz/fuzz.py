@@ -43,7 +43,7 @@ BOUNDARIES = (0, 1, 2, 31, 63, 64, 65, 127, 255, 256, 4095, 4096, 4097, 8191, 13
 
 
 def random_bytes(rng: random.Random) -> bytes:
-    """Something to write: words of the interface, noise, the edge of some size."""
+    """Return bytes to write: words of the interface, noise, or an edge of some size."""
     kind = rng.random()
     if kind < 0.6:
         words = [rng.choice(WORDS) + rng.choice(GLUE) for _ in range(rng.randint(1, 9))]
@@ -63,7 +63,7 @@ def random_bytes(rng: random.Random) -> bytes:
 
 
 def files(top: str, wanted: int) -> list[str]:
-    """Paths below top of files with a permission of wanted; some of each directory."""
+    """Return files below top with these permissions, some of each directory."""
     found = []
     for directory, names, members in os.walk(top):
         del names[50:]
@@ -118,7 +118,7 @@ def read_all(top: str) -> None:
 
 
 def replay(top: Path) -> None:
-    """Write what once was a bug."""
+    """Write the cases of the corpus, each of which once was a bug."""
     for path in sorted(CORPUS.glob("*.case")):
         name, _, data = path.read_bytes().partition(b"\n")
         signal.alarm(PATIENCE)
@@ -127,7 +127,7 @@ def replay(top: Path) -> None:
 
 
 def keep(name: str, data: bytes) -> Path:
-    """Add a case to the corpus."""
+    """Add a case to the corpus; return its path."""
     case = name.encode() + b"\n" + data
     path = CORPUS / f"{hashlib.sha1(case).hexdigest()[:12]}.case"
     path.write_bytes(case)

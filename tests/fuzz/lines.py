@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.engine.arch.x86.core import X86
-from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import WrongError
 from tests.there import shown
@@ -59,7 +59,7 @@ BENDING = 0.3  # of the lines
 
 
 def pick(rng: random.Random, words: list[str]) -> str:
-    """One of the words, most often one of those before the bar."""
+    """Return one of the words, most often one of those before the bar."""
     good = words.index("|")
     return rng.choice(words[:good] if rng.random() < 0.8 else words[good + 1 :])
 
@@ -74,7 +74,7 @@ def _fetch(rng: random.Random, depth: int = 0) -> str:
 
 
 def probe(rng: random.Random) -> str:
-    """A line for kprobe_events."""
+    """Return a line for kprobe_events."""
     if rng.random() < 0.2:
         name = rng.choice((pick(rng, NAMES), "g/", "", "nosuch"))
         return f"-:{name}" + rng.choice(("", "", f" {pick(rng, PLACES)}"))
@@ -94,7 +94,7 @@ def probe(rng: random.Random) -> str:
 
 
 def synthetic(rng: random.Random) -> str:
-    """A line for synthetic_events."""
+    """Return a line for synthetic_events."""
     name = pick(rng, NAMES)
     if rng.random() < 0.2:
         return f"!{name}"
@@ -106,7 +106,7 @@ def synthetic(rng: random.Random) -> str:
 
 
 def dynamic(rng: random.Random) -> str:
-    """A line for dynamic_events."""
+    """Return a line for dynamic_events."""
     if rng.random() < 0.5:
         return probe(rng)
     line = synthetic(rng)
@@ -116,7 +116,7 @@ def dynamic(rng: random.Random) -> str:
 
 
 def condition(rng: random.Random, depth: int = 0) -> str:
-    """A line for a filter."""
+    """Return a line for a filter."""
     if depth < 3 and rng.random() < 0.4:
         left, right = condition(rng, depth + 1), condition(rng, depth + 1)
         text = f"{left} {rng.choice(('&&', '||'))} {right}"
@@ -143,7 +143,7 @@ def function_word(rng: random.Random) -> str:
 
 
 def bent(rng: random.Random, line: str) -> str:
-    """The line, with something in it changed."""
+    """Return the line with something in it changed."""
     for _ in range(rng.choice((1, 1, 2, 5))):
         at = rng.randrange(len(line) + 1)
         kind = rng.randrange(5)
@@ -172,7 +172,7 @@ KINDS: Mapping[str, Callable[[random.Random], str]] = {
 
 
 class Lines:
-    """Writes random lines; where to, and what they may do there, says who inherits."""
+    """Writes random lines. A subclass says where to, and checks their effect."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -184,11 +184,11 @@ class Lines:
         raise NotImplementedError
 
     def write(self, path: str, data: bytes) -> int | None:
-        """Write; the errno of what was refused.  WrongError if that changed a thing."""
+        """Write; return the errno of a refusal. WrongError: it changed something."""
         raise NotImplementedError
 
     def target(self, kind: str) -> str:
-        """The file for a line of that kind; "" if there is none now."""
+        """Return the file for a line of that kind; "" if there is none now."""
         if kind not in ("filter", "trigger"):
             return f"{TRACING}/{kind}"
         groups = OURS if self.rng.random() < 0.8 else ("sched",)
@@ -229,7 +229,7 @@ class Fuzzer(Lines):
         self.me = Caller(os.getpid(), 0, 0)
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a line could change."""
+        """Return all state that a line could change."""
         trace, arch = self.kernel.trace, self.kernel.state.arch
         assert isinstance(arch, X86)
         files = {

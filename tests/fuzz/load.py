@@ -48,7 +48,7 @@ TRACE_LINE = re.compile(rb"#.*| +.*-\d+ +\[\d{3}\] .{5} +\d+\.\d{6}: .*|CPU:.*LO
 
 
 class Kind(NamedTuple):
-    """How often one kind of operation was done, and how long it took."""
+    """The number of operations of one kind, and the time that they took."""
 
     times: int
     fewest: int  # by any one client

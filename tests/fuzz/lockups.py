@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules that do not come back, of all kinds: each ends, and the files answer.
+"""Modules of all kinds that never return: each is ended, and the files answer.
 
 ``python -m tests.fuzz.lockups [--first N] [--count N] [--limit S] [--cpus N] ...``:
 one kernel in a process of its own for each.  Afterwards somebody else asks for the
@@ -23,9 +23,9 @@ import time
 from typing import NamedTuple
 
 from kpfs.backends.guest import tree
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
-from kpfs.fs.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from kpfs.root.guest_kernel import GuestKernel
 from tests import modbox
 
@@ -34,22 +34,14 @@ TIME_MAX = 15.0  # s, with the usual limit
 KILLED = b"BUG: soft lockup", b"stack guard page was hit"
 TICKS = 20
 HANG = 300  # s after which a case is given up, on a machine that others use too
-BARRIER = '__asm__ __volatile__("" ::: "memory");'
-HEAD = """\
-#include <linux/completion.h>
-#include <linux/delay.h>
-#include <linux/hrtimer.h>
-#include <linux/interrupt.h>
-#include <linux/jiffies.h>
-#include <linux/kprobes.h>
-#include <linux/kthread.h>
-#include <linux/module.h>
-#include <linux/mutex.h>
-#include <linux/sched.h>
-#include <linux/slab.h>
-#include <linux/spinlock.h>
-#include <linux/timer.h>
-#include <linux/workqueue.h>
+HEADERS = """
+completion delay hrtimer interrupt jiffies kthread mutex notifier sched slab spinlock
+timer workqueue
+""".split()
+HEAD = (
+    "".join(f"#include <linux/{name}.h>\n" for name in HEADERS)
+    + modbox.HEAD
+    + """
 static volatile int depth, turns, never;
 static struct timer_list again;
 static struct kprobe other;
@@ -58,12 +50,14 @@ static DEFINE_MUTEX(mutex);
 static DECLARE_COMPLETION(done);
 static struct work_struct work;
 #define schedule_work(w) queue_work_on(0, system_wq, w)
-static __attribute__((__noipa__)) int target(int x) { return x + 1; }
-static __attribute__((__noipa__)) int deeper(int x)
+static TARGET int target(int x) { return x + 1; }
+static TARGET int deeper(int x)
 { volatile char pad[64]; pad[x & 63] = 1; return deeper(x + 1) + pad[x & 31]; }
-static __attribute__((__noipa__)) int talks(int x)
-{ printk("deeper %d\\n", x); return talks(x + 1) + 1; }
+static TARGET int talks(int x) { printk("deeper %d\\n", x); return talks(x + 1) + 1; }
+static void fires_again(struct timer_list *t) { mod_timer(t, jiffies); }
+static void works(struct work_struct *w) { schedule_work(w); }
 """
+)
 # What is done once by a body that goes on for ever with something else.
 BEFORE = (
     "",
@@ -76,7 +70,7 @@ BEFORE = (
 )
 # What a loop does all the time; what does not loop stands alone.
 LOOPS = {
-    "spin": BARRIER,
+    "spin": "barrier();",
     "relax": "cpu_relax();",
     "resched": "cond_resched();",
     "schedule": "schedule();",
@@ -101,48 +95,49 @@ ENDS = {
     "mutex": "mutex_lock(&mutex); mutex_lock(&mutex);",
     "completion": "wait_for_completion(&done);",
 }
+PRE = "PRE(pre, body(); return 0;)\nstatic struct kprobe kp = {{ {} }};\n"
+KPROBE = "register_kprobe(&kp);", "unregister_kprobe(&kp);"
+FIRES = (
+    "static void fires(struct timer_list *t) {{ {} }}\nstatic struct timer_list tl;\n"
+)
+FLUSH = "flush_work(&mine);"
+WORKS = (
+    "static void runs(struct work_struct *w) { body(); }\n"
+    "static struct work_struct mine;\n"
+)
+THREAD = "static int runs(void *d) { body(); return 0; }\n"
+TOLD = (
+    "static int told(struct notifier_block *n, unsigned long v, void *d) {{ {} }}\n"
+    "static struct notifier_block nb = {{ .notifier_call = told }};\n"
+)
 # Where it happens: definitions, what init does, what exit does.
 PLACES = {
     "init": ("", "body();", ""),
     "exit": ("", "", "body();"),
-    "kprobe": (
-        "static int pre(struct kprobe *p, struct pt_regs *r) { body(); return 0; }\n"
-        "static struct kprobe kp = { .symbol_name = SYMBOL, .pre_handler = pre };\n",
-        "register_kprobe(&kp);",
-        "unregister_kprobe(&kp);",
-    ),
+    "kprobe": (PRE.format(".symbol_name = SYMBOL, .pre_handler = pre"), *KPROBE),
     "kprobe-inside": (
-        "static int pre(struct kprobe *p, struct pt_regs *r) { body(); return 0; }\n"
-        "static struct kprobe kp = "
-        "{ .symbol_name = SYMBOL, .offset = 5, .pre_handler = pre };\n",
-        "register_kprobe(&kp);",
-        "unregister_kprobe(&kp);",
+        PRE.format(".symbol_name = SYMBOL, .offset = 5, .pre_handler = pre"),
+        *KPROBE,
     ),
     "post": (
-        "static void post(struct kprobe *p, struct pt_regs *r, unsigned long f)"
-        " { body(); }\n"
+        "static void post(struct kprobe *p, struct pt_regs *r, unsigned long f)\n"
+        "{ body(); }\n"
         "static struct kprobe kp = { .symbol_name = SYMBOL, .post_handler = post };\n",
-        "register_kprobe(&kp);",
-        "unregister_kprobe(&kp);",
+        *KPROBE,
     ),
     "kretprobe": (
-        "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
-        " { body(); return 0; }\n"
-        "static struct kretprobe rp ="
-        " { .kp.symbol_name = SYMBOL, .handler = ret, .maxactive = 4 };\n",
+        "KRET(ret, body(); return 0;)\nstatic struct kretprobe rp =\n"
+        "{ .kp.symbol_name = SYMBOL, .handler = ret, .maxactive = 4 };\n",
         "register_kretprobe(&rp);",
         "unregister_kretprobe(&rp);",
     ),
     "timer": (
-        "static void fires(struct timer_list *t) { body(); }\n"
-        "static struct timer_list tl;\n",
+        FIRES.format("body();"),
         "timer_setup(&tl, fires, 0); mod_timer(&tl, jiffies + 1);",
         "",
     ),
     "rearmed": (
-        "static void fires(struct timer_list *t)"
-        " { if (turns++ > 3) body(); mod_timer(t, jiffies); }\n"
-        "static struct timer_list tl;\n",
+        FIRES.format("if (turns++ > 3) body(); mod_timer(t, jiffies);"),
         "timer_setup(&tl, fires, 0); mod_timer(&tl, jiffies);",
         "",
     ),
@@ -153,49 +148,26 @@ PLACES = {
         "tasklet_setup(&tasklet, runs); tasklet_schedule(&tasklet);",
         "",
     ),
-    "work": (
-        "static void runs(struct work_struct *w) { body(); }\n"
-        "static struct work_struct mine;\n",
-        "INIT_WORK(&mine, runs); schedule_work(&mine);",
-        "flush_work(&mine);",
-    ),
-    "flushed": (
-        "static void runs(struct work_struct *w) { body(); }\n"
-        "static struct work_struct mine;\n",
-        "INIT_WORK(&mine, runs); schedule_work(&mine); flush_work(&mine);",
-        "",
-    ),
-    "kthread": (
-        "static int runs(void *d) { body(); return 0; }\n",
-        'kthread_run(runs, NULL, "spinner");',
-        "",
-    ),
+    "work": (WORKS, "INIT_WORK(&mine, runs); schedule_work(&mine);", FLUSH),
+    "flushed": (WORKS, f"INIT_WORK(&mine, runs); schedule_work(&mine); {FLUSH}", ""),
+    "kthread": (THREAD, 'kthread_run(runs, NULL, "spinner");', ""),
     "kthreads": (
-        "static int runs(void *d) { body(); return 0; }\n",
+        THREAD,
         'for (int i = 0; i < 4; i++) kthread_run(runs, NULL, "spinner%d", i);',
         "",
     ),
     "die-notifier": (
-        "#include <linux/notifier.h>\n"
-        "static int told(struct notifier_block *n, unsigned long v, void *d)"
-        " { body(); return NOTIFY_DONE; }\n"
-        "static struct notifier_block nb = { .notifier_call = told };\n",
+        TOLD.format("body(); return NOTIFY_DONE;"),
         "register_die_notifier(&nb); BUG();",
         "",
     ),
     "die-stops": (
-        "#include <linux/notifier.h>\n"
-        "static int told(struct notifier_block *n, unsigned long v, void *d)"
-        " { return v == DIE_OOPS ? NOTIFY_STOP : NOTIFY_DONE; }\n"
-        "static struct notifier_block nb = { .notifier_call = told };\n",
+        TOLD.format("return v == DIE_OOPS ? NOTIFY_STOP : NOTIFY_DONE;"),
         "register_die_notifier(&nb); body();",
         "",
     ),
     "module-notifier": (
-        "#include <linux/notifier.h>\n"
-        "static int told(struct notifier_block *n, unsigned long v, void *d)"
-        " { if (v == MODULE_STATE_LIVE) body(); return NOTIFY_DONE; }\n"
-        "static struct notifier_block nb = { .notifier_call = told };\n",
+        TOLD.format("if (v == MODULE_STATE_LIVE) body(); return NOTIFY_DONE;"),
         "register_module_notifier(&nb);",
         "",
     ),
@@ -220,7 +192,7 @@ class Outcome(NamedTuple):
 
 
 def case(number: int) -> Case:
-    """The module of a number: the first ones have each place and each loop once."""
+    """Return the module of a number; the first have each place and each loop once."""
     rng = random.Random(number)
     bodies = [*LOOPS, *ENDS]
     places = list(PLACES)
@@ -232,28 +204,26 @@ def case(number: int) -> Case:
         body = f"for (;;) {{ {LOOPS[what]} {LOOPS[rng.choice(list(LOOPS))]} }}"
     symbol = rng.choice(SYMBOLS[:2] if number < 200 else SYMBOLS)
     definitions, init, leave = PLACES[place]
-    text = (
-        HEAD
-        + "static void fires_again(struct timer_list *t) { mod_timer(t, jiffies); }\n"
-        + "static void works(struct work_struct *w) { schedule_work(w); }\n"
-        + f"static __attribute__((__noipa__)) void body(void)\n{{ {first} {body} }}\n"
-        + definitions.replace("SYMBOL", f'"{symbol}"')
-        + "static int __init go(void)\n{\n"
-        + '\tother.symbol_name = "__x64_sys_getpid";\n'
-        + "\ttimer_setup(&again, fires_again, 0); INIT_WORK(&work, works);\n"
-        + "\tif (never) { body(); deeper(0); talks(0); target(0); spin_lock(&lock);\n"
-        + "\t\tmutex_lock(&mutex); wait_for_completion(&done); }\n"
-        + f"\t{init}\n\ttarget(1);\n\treturn 0;\n}}\n"
-        + f"static void __exit end(void) {{ {leave} }}\n"
-        + "module_init(go);\nmodule_exit(end);\n"
-        + modbox.LICENSE
-    )
+    text = f"""{HEAD}
+static TARGET void body(void) {{ {first} {body} }}
+{definitions.replace("SYMBOL", f'"{symbol}"')}
+INIT(
+	other.symbol_name = "__x64_sys_getpid";
+	timer_setup(&again, fires_again, 0); INIT_WORK(&work, works);
+	if (never) {{ body(); deeper(0); talks(0); target(0); spin_lock(&lock);
+		mutex_lock(&mutex); wait_for_completion(&done); }}
+	{init}
+	target(1);
+	return 0;
+)
+EXIT({leave})
+{modbox.LICENSE}"""
     flags = "+".join(x for x in (first.split("(")[0], what) if x)
     return Case(f"{number}:{place}:{flags}", text)
 
 
 class Runner:
-    """Loads the module of a case into a kernel and looks what is left of that."""
+    """Loads the module of a case into a kernel and looks if that still answers."""
 
     def __init__(self, limit: float, cpus: int, *, live: bool) -> None:
         self.box = modbox.Box(cpus)
@@ -270,7 +240,7 @@ class Runner:
         self.errors: list[int] = []
 
     def ask(self, what: str, *args: str) -> None:
-        """One request, by a thread that is left alone if it comes to sleep."""
+        """Have a thread make a request; leave it alone if it comes to sleep."""
         begin = time.process_time()
         asking = threading.Thread(target=self.request, args=(what, *args), daemon=True)
         asking.start()
@@ -279,7 +249,7 @@ class Runner:
         self.seconds = max(self.seconds, time.process_time() - begin)
 
     def sleeps(self, asking: threading.Thread) -> bool:
-        """True if it waits for the guest, and has been told that it got a signal."""
+        """Return True if a thread still waits for the guest after a signal."""
         for waiter in list(self.box.kernel.background._waiting):
             if waiter.ident == asking.ident:
                 asking.join(0.1)
@@ -289,7 +259,7 @@ class Runner:
         return False
 
     def request(self, what: str, *args: str) -> None:
-        """Its error, if it is a refusal, is kept."""
+        """Make a request, and keep the errno of a refusal."""
         try:
             if what == "syscall":
                 with self.box.kernel.lock:
@@ -326,7 +296,7 @@ class Runner:
             writer.wait()
 
     def provoke(self, name: str) -> Outcome:
-        """It is there, or its init has ended somehow: go where it loops."""
+        """Go to where the module loops, now that its init has ended somehow."""
         self.ask("syscall", "getppid")
         self.ask("pass_time")
         self.ask("rmmod", "stuck")
@@ -337,7 +307,7 @@ class Runner:
         return self.look(name)
 
     def look(self, name: str) -> Outcome:
-        """Another process comes: the files answer, or say that the guest is dead."""
+        """Read files as another process: they answer, or say that the guest is dead."""
         box = self.box
         box.caller = Caller(os.getpid(), 0, 0)
         before, self.errors = self.errors, []
@@ -362,14 +332,14 @@ class Runner:
 
 
 def run_case(number: int, limit: float, cpus: int, *, live: bool = False) -> Outcome:
-    """In a process of its own, which is killed if it hangs."""
+    """Run a case in a process of its own, which is killed if it hangs."""
     with tempfile.TemporaryDirectory(prefix="kpfs-lockup-") as folder:
         it = case(number)
         return _in_child(it.name, _built(it, folder), limit, cpus, live)
 
 
 def _built(it: Case, folder: str) -> str:
-    """The module of a case."""
+    """Build the module of a case; return its path."""
     source = f"{folder}/stuck.c"
     with open(source, "w", encoding="utf-8") as file:
         file.write(it.text)

@@ -57,7 +57,7 @@ class MountFuzzer(Lines):
         return self.known
 
     def show(self, name: str) -> str:
-        """What a file says, without what changes by itself."""
+        """Return the text of a file, without the parts that change by themselves."""
         fd = os.open(self.path(name), os.O_RDONLY)
         try:
             text = b""
@@ -70,7 +70,7 @@ class MountFuzzer(Lines):
         return RESTLESS.sub("", text.decode("latin-1"))
 
     def watched(self, path: str) -> Iterable[str]:
-        """The files to look at around a write to path."""
+        """Return the files to look at around a write to path."""
         folder, name = os.path.split(path.lstrip("/"))
         names = [f"{folder}/{name}"]
         if name in DEFINING:
@@ -118,7 +118,7 @@ class MountFuzzer(Lines):
         return number
 
     def compare(self, names: list[str]) -> None:
-        """Look again."""
+        """Raise WrongError if a file shows another text than before."""
         for name in names:
             now = self.show(name)
             if now != self.seen[name]:
@@ -141,7 +141,7 @@ class MountFuzzer(Lines):
         self.known = []
 
     def run(self, lines: int) -> dict[str, int]:
-        """Write so many."""
+        """Write so many lines; return how often each errno came, by kind."""
         for _ in range(lines):
             self.one()
             if self.seen.get(ALL_DEFINITIONS, "").count("\n") > EVENTS_MAX:

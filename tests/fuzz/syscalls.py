@@ -54,7 +54,7 @@ class Fuzzer:
         guest.cpus.watchdog.limit = IMPATIENCE
 
     def argument(self, task):
-        """Something that might mean something."""
+        """Return an argument that may be nearly right, or noise."""
         rng = self.rng
         kind = rng.random()
         if kind < 0.25:
@@ -72,7 +72,7 @@ class Fuzzer:
         return rng.getrandbits(rng.choice((8, 16, 32, 64)))
 
     def structure(self) -> bytes:
-        """Words as of a structure that a call reads."""
+        """Return the bytes of a structure that a call may read."""
         rng = self.rng
         words = [
             rng.choice((0, 0, 1, rng.choice(EDGES), rng.choice(POINTERS)))
@@ -81,7 +81,7 @@ class Fuzzer:
         return b"".join(struct.pack("<Q", w & (1 << 64) - 1) for w in words)
 
     def one(self) -> None:
-        """One call by one of the tasks."""
+        """Have one of the tasks make a random call."""
         rng, guest = self.rng, self.guest
         name = rng.choice(self.names)
         if name in RARE and rng.random() < 0.9:
@@ -104,7 +104,7 @@ class Fuzzer:
             self.counts["task ended"] = self.counts.get("task ended", 0) + 1
 
     def look(self) -> None:
-        """WrongError if the guest has lost something."""
+        """Raise WrongError if the guest has logged a bug or lost memory or tasks."""
         guest = self.guest
         records = guest.log.records(self.log_seq)
         for record in records:

@@ -25,7 +25,7 @@ def test_any_bytes_into_any_file(mount, writes, seed):
     assert harness.alive(harness.daemon_of(mount))
 
 
-def test_it_writes_what_it_should():
+def test_random_bytes_have_words_noise_and_edges():
     import random
 
     rng = random.Random(0)

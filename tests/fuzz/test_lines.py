@@ -29,7 +29,7 @@ def test_a_refused_line_changes_nothing(quiet_kernel, lines, seed):
         assert tally[f"{kind} EINVAL"]
 
 
-def test_it_sees_what_a_refused_line_leaves_behind(quiet_kernel, monkeypatch):
+def test_it_sees_a_refused_line_that_changes_events(quiet_kernel, monkeypatch):
     fuzzer = Fuzzer(quiet_kernel, 1)
     dyn_events = quiet_kernel.trace.dyn_events
     run = dyn_events.run_commands
@@ -52,7 +52,7 @@ def quiet_mount(kpfs):
 @pytest.mark.parametrize(
     ("lines", "seed"), [(400, 1), pytest.param(100_000, 2, marks=pytest.mark.slow)]
 )
-def test_nor_does_it_through_a_mount(quiet_mount, lines, seed):
+def test_a_refused_line_changes_nothing_on_a_mount(quiet_mount, lines, seed):
     daemon = harness.daemon_of(quiet_mount)
     tally = MountFuzzer(quiet_mount, seed).run(lines)
     for kind in KINDS:

@@ -99,7 +99,7 @@ def test_the_guest_stays_sound(seed, batches):
 
 
 def _texts(kernel):
-    """All text of the kernel proper."""
+    """Return all text of the kernel itself."""
     start = kernel.guest.kallsyms.lookup_name("_stext")[0].addr
     end = kernel.guest.kallsyms.lookup_name("_etext")[0].addr
     return kernel.guest.read(start, end - start)

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.base.lock import Waiter
 from kpfs.fs.files import machine
 from kpfs.fs.files.tree import TABLE
-from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import GuestKernel
 from tests.fuzz.fuzz import FLAGS, random_bytes
 from tests.there import shown

@@ -71,23 +71,16 @@ static struct kretprobe rps[] = {
 };
 static struct jprobe jp = { .kp.symbol_name = "busy", .entry = jumped };
 
-TARGET long run_busy(long n)
-{
-	long sum = 0;
-
-	while (n--)
-		sum += busy(n);
-	return sum;
-}
-
-TARGET long run_outer(long n)
-{
-	long sum = 0;
-
-	while (n--)
-		sum += outer(n);
-	return sum;
-}
+#define RUN(function)						\
+	TARGET long run_##function(long n)			\
+	{							\
+		long sum = 0;					\
+		while (n--)					\
+			sum += function(n);			\
+		return sum;					\
+	}
+RUN(busy)
+RUN(outer)
 
 static int __init all_init(void)
 {

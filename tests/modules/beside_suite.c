@@ -92,8 +92,7 @@ static void put(struct kunit *test, kprobe_pre_handler_t first, kprobe_pre_handl
 	older.pre_handler = last;
 	newer.addr = older.addr = rp.kp.addr = (kprobe_opcode_t *)target;
 	newer.flags = older.flags = rp.kp.flags = 0;
-	KUNIT_ASSERT_EQ(test, register_kprobe(&older), 0);
-	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&older) ?: register_kretprobe(&rp), 0);
 	KUNIT_ASSERT_EQ(test, register_kprobe(&newer), 0);
 }
 
@@ -116,119 +115,76 @@ static void each(struct kunit *test, void (*one)(struct kunit *, int way))
 	}
 }
 
-static void one_order(struct kunit *test, int way)
+/* Define a case by what it does for one way in. */
+#define EACH_WAY(name)								\
+	static void name##_by(struct kunit *test, int way);			\
+	static void name(struct kunit *test)					\
+	{									\
+		each(test, name##_by);						\
+	}									\
+	static void name##_by(struct kunit *test, int way)
+
+EACH_WAY(test_order)
 {
 	put(test, before, after);
 	KUNIT_EXPECT_EQ(test, target(3), 31);
-	KUNIT_EXPECT_EQ(test, target(4), 41);
-	KUNIT_EXPECT_EQ(test, befores, 2);
-	KUNIT_EXPECT_EQ(test, afters, 2);
-	KUNIT_EXPECT_EQ(test, returns, 2);
+	EXPECT_EQUAL(target(4), 41, befores, 2, afters, 2, returns, 2);
 	KUNIT_EXPECT_EQ(test, returned_value, 41);
 	KUNIT_EXPECT_TRUE(test, is_running);
-	KUNIT_EXPECT_EQ(test, in_irq_off, way ? 0 : 2);
-	KUNIT_EXPECT_EQ(test, in_preemptible, 0);
+	EXPECT_EQUAL(in_irq_off, way ? 0 : 2, in_preemptible, 0);
 	KUNIT_EXPECT_EQ(test, seen_ip, (unsigned long)target + 1);
 	KUNIT_EXPECT_EQ(test, seen_di, 4);
 	KUNIT_EXPECT_NE(test, seen_ret[0], seen_ret[1]);
 	KUNIT_EXPECT_NULL(test, kprobe_running());
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	take_away();
-	KUNIT_EXPECT_EQ(test, target(3), 31);
-	KUNIT_EXPECT_EQ(test, returns, 2);
-}
-static void test_order(struct kunit *test)
-{
-	each(test, one_order);
+	EXPECT_EQUAL(target(3), 31, returns, 2);
 }
 
-static void one_change(struct kunit *test, int way)
+EACH_WAY(test_changed_registers)
 {
 	put(test, change, change);
-	KUNIT_EXPECT_EQ(test, target(3), 51);
-	KUNIT_EXPECT_EQ(test, afters, 2);
-	KUNIT_EXPECT_EQ(test, returned_value, 51);
+	EXPECT_EQUAL(target(3), 51, afters, 2, returned_value, 51);
 	take_away();
 }
-static void test_changed_registers(struct kunit *test)
-{
-	each(test, one_change);
-}
 
-static void one_skip(struct kunit *test, int way)
+EACH_WAY(test_skipped)
 {
 	put(test, skip, after);
-	KUNIT_EXPECT_EQ(test, target(3), 77);
-	KUNIT_EXPECT_EQ(test, afters, 0);
-	KUNIT_EXPECT_EQ(test, returns, 0);
+	EXPECT_EQUAL(target(3), 77, afters, 0, returns, 0);
 	KUNIT_EXPECT_NULL(test, kprobe_running());
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	take_away();
 	put(test, before, skip);
-	KUNIT_EXPECT_EQ(test, target(3), 77);
-	KUNIT_EXPECT_EQ(test, befores, 1);
-	KUNIT_EXPECT_EQ(test, returned_value, 77);
+	EXPECT_EQUAL(target(3), 77, befores, 1, returned_value, 77);
 	take_away();
 }
-static void test_skipped(struct kunit *test)
-{
-	each(test, one_skip);
-}
 
-static void one_disabled(struct kunit *test, int way)
+EACH_WAY(test_disabled)
 {
 	put(test, before, after);
-	KUNIT_EXPECT_EQ(test, disable_kprobe(&newer), 0);
-	target(1);
-	KUNIT_EXPECT_EQ(test, befores, 0);
-	KUNIT_EXPECT_EQ(test, afters + returns, 2);
-	KUNIT_EXPECT_EQ(test, disable_kretprobe(&rp), 0);
-	target(1);
-	KUNIT_EXPECT_EQ(test, afters, 2);
-	KUNIT_EXPECT_EQ(test, returns, 1);
-	KUNIT_EXPECT_EQ(test, enable_kprobe(&newer), 0);
-	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), 0);
-	target(1);
-	KUNIT_EXPECT_EQ(test, befores, 1);
-	KUNIT_EXPECT_EQ(test, returns, 2);
+	EXPECT_EQUAL(disable_kprobe(&newer), 0, target(1), 11, befores, 0, afters + returns, 2);
+	EXPECT_EQUAL(disable_kretprobe(&rp), 0, target(1), 11, afters, 2, returns, 1);
+	EXPECT_EQUAL(enable_kprobe(&newer), 0, enable_kretprobe(&rp), 0);
+	EXPECT_EQUAL(target(1), 11, befores, 1, returns, 2);
 	take_away();
 }
-static void test_disabled(struct kunit *test)
-{
-	each(test, one_disabled);
-}
 
-static void one_refusal(struct kunit *test, int way)
+EACH_WAY(test_entry_handler)
 {
 	rp.entry_handler = refuse;
 	put(test, before, after);
-	KUNIT_EXPECT_EQ(test, target(3), 31);
-	KUNIT_EXPECT_EQ(test, befores + afters, 2);
-	KUNIT_EXPECT_EQ(test, returns, 0);
-	KUNIT_EXPECT_EQ(test, seen_ret[0], seen_ret[1]);
+	EXPECT_EQUAL(target(3), 31, befores + afters, 2, returns, 0, seen_ret[0], seen_ret[1]);
 	take_away();
-}
-static void test_entry_handler(struct kunit *test)
-{
-	each(test, one_refusal);
 }
 
 /* A hit by a handler is missed by all. */
-static void one_nested(struct kunit *test, int way)
+EACH_WAY(test_nested)
 {
 	put(test, nested, after);
-	KUNIT_EXPECT_EQ(test, target(3), 31);
-	KUNIT_EXPECT_EQ(test, befores, 1);
-	KUNIT_EXPECT_EQ(test, afters, 1);
-	KUNIT_EXPECT_EQ(test, returns, 1);
-	KUNIT_EXPECT_EQ(test, newer.nmissed, 1);
-	KUNIT_EXPECT_EQ(test, older.nmissed, 1);
-	KUNIT_EXPECT_EQ(test, rp.kp.nmissed, 1);
+	EXPECT_EQUAL(target(3), 31, befores, 1, afters, 1, returns, 1);
+	EXPECT_EQUAL(newer.nmissed, 1, older.nmissed, 1, rp.kp.nmissed, 1);
 	take_away();
-}
-static void test_nested(struct kunit *test)
-{
-	each(test, one_nested);
 }
 
 notrace TARGET long recursive(long n)
@@ -245,10 +201,7 @@ static void test_no_instance(struct kunit *test)
 	target = recursive;
 	rp.maxactive = 2;
 	put(test, before, after);
-	KUNIT_EXPECT_EQ(test, recursive(4), 10);
-	KUNIT_EXPECT_EQ(test, befores, 5);
-	KUNIT_EXPECT_EQ(test, afters, 5);
-	KUNIT_EXPECT_EQ(test, returns, 2);
+	EXPECT_EQUAL(recursive(4), 10, befores, 5, afters, 5, returns, 2);
 	KUNIT_EXPECT_EQ(test, rp.nmissed, 3);
 	take_away();
 }
@@ -280,7 +233,7 @@ static int clobber(struct kprobe *p, struct pt_regs *regs)
 }
 
 /* A probed function gets all registers and flags as they were. */
-static void one_sum(struct kunit *test, int way)
+EACH_WAY(test_registers_kept)
 {
 	long sum;
 
@@ -292,15 +245,9 @@ static void one_sum(struct kunit *test, int way)
 		     : "=a"(sum)
 		     : "b"(target)
 		     : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc", "memory");
-	KUNIT_EXPECT_EQ(test, sum, 0x876543211);
-	KUNIT_EXPECT_EQ(test, afters, 2);
-	KUNIT_EXPECT_EQ(test, returned_value, 0x876543211);
+	EXPECT_EQUAL(sum, 0x876543211, afters, 2, returned_value, 0x876543211);
 	KUNIT_EXPECT_FALSE(test, irqs_disabled());
 	take_away();
-}
-static void test_registers_kept(struct kunit *test)
-{
-	each(test, one_sum);
 }
 
 /* The function is not run at all: back to its caller, with its stack. */
@@ -312,22 +259,16 @@ static int leave(struct kprobe *p, struct pt_regs *regs)
 	return 1;
 }
 
-static void one_left(struct kunit *test, int way)
+EACH_WAY(test_left)
 {
 	put(test, leave, after);
 	KUNIT_EXPECT_EQ(test, target(3), 55);
-	KUNIT_EXPECT_EQ(test, target(4), 55);
-	KUNIT_EXPECT_EQ(test, afters + returns, 0);
+	EXPECT_EQUAL(target(4), 55, afters + returns, 0);
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	take_away();
 	put(test, before, leave); /* by way of the return probe */
-	KUNIT_EXPECT_EQ(test, target(3), 55);
-	KUNIT_EXPECT_EQ(test, returned_value, 55);
+	EXPECT_EQUAL(target(3), 55, returned_value, 55);
 	take_away();
-}
-static void test_left(struct kunit *test)
-{
-	each(test, one_left);
 }
 
 /* The function runs 64 bytes further down. */
@@ -353,9 +294,7 @@ static void test_moved(struct kunit *test)
 		     : "=a"(moved)
 		     : "r"(target)
 		     : "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc", "memory");
-	KUNIT_EXPECT_EQ(test, moved, -8 - 64);
-	KUNIT_EXPECT_EQ(test, afters, 1);
-	KUNIT_EXPECT_EQ(test, returns, 1);
+	EXPECT_EQUAL(moved, -8 - 64, afters, 1, returns, 1);
 	take_away();
 }
 
@@ -375,40 +314,25 @@ static int give_up(struct kprobe *p, struct pt_regs *regs)
 }
 
 /* A break_handler ends the handling; one that has one is the last to be called. */
-static void one_break(struct kunit *test, int way)
+EACH_WAY(test_break_handler)
 {
 	newer.break_handler = give_up;
 	put(test, trap, after);
-	KUNIT_EXPECT_EQ(test, target(3), 31);
-	KUNIT_EXPECT_EQ(test, befores, 1);
-	KUNIT_EXPECT_EQ(test, afters, 1);
-	KUNIT_EXPECT_EQ(test, returns, 1);
+	EXPECT_EQUAL(target(3), 31, befores, 1, afters, 1, returns, 1);
 	KUNIT_EXPECT_NULL(test, kprobe_running());
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	take_away();
-}
-static void test_break_handler(struct kunit *test)
-{
-	each(test, one_break);
 }
 
 #define MANY 7
 static struct kprobe many[MANY];
 static struct kretprobe many_rp[2];
 static int many_hits, many_returns;
-static int count_hit(struct kprobe *p, struct pt_regs *regs)
-{
-	many_hits++;
-	return 0;
-}
-static int count_return(struct kretprobe_instance *ri, struct pt_regs *regs)
-{
-	many_returns++;
-	return 0;
-}
+PRE(count_hit, many_hits++)
+KRET(count_return, many_returns++)
 
 /* More and more probes, then fewer: each is hit once. */
-static void one_many(struct kunit *test, int way)
+EACH_WAY(test_many)
 {
 	int i, krets;
 
@@ -425,40 +349,21 @@ static void one_many(struct kunit *test, int way)
 			many[i].addr = (kprobe_opcode_t *)target;
 			many[i].pre_handler = count_hit;
 			KUNIT_ASSERT_EQ(test, register_kprobe(&many[i]), 0);
-			KUNIT_EXPECT_EQ(test, target(3), 31);
-			KUNIT_EXPECT_EQ(test, many_hits, i + 1);
-			KUNIT_EXPECT_EQ(test, many_returns, krets);
+			EXPECT_EQUAL(target(3), 31, many_hits, i + 1, many_returns, krets);
 			many_hits = many_returns = 0;
 		}
 		for (i = MANY - 1; i >= 0; i--) {
 			unregister_kprobe(&many[i]);
-			KUNIT_EXPECT_EQ(test, target(3), 31);
-			KUNIT_EXPECT_EQ(test, many_hits, i);
-			KUNIT_EXPECT_EQ(test, many_returns, krets);
+			EXPECT_EQUAL(target(3), 31, many_hits, i, many_returns, krets);
 			many_hits = many_returns = 0;
 		}
 		for (i = 0; i < krets; i++)
 			unregister_kretprobe(&many_rp[i]);
 	}
 }
-static void test_many(struct kunit *test)
-{
-	each(test, one_many);
-}
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_order),
-				     KUNIT_CASE(test_changed_registers),
-				     KUNIT_CASE(test_skipped),
-				     KUNIT_CASE(test_disabled),
-				     KUNIT_CASE(test_entry_handler),
-				     KUNIT_CASE(test_nested),
-				     KUNIT_CASE(test_no_instance),
-				     KUNIT_CASE(test_registers_kept),
-				     KUNIT_CASE(test_left),
-				     KUNIT_CASE(test_moved),
-				     KUNIT_CASE(test_break_handler),
-				     KUNIT_CASE(test_many),
-				     {} };
-static struct kunit_suite suite = { .name = "beside", .init = suite_init, .test_cases = cases };
-kunit_test_suite(suite);
-MODULE_LICENSE("GPL");
+SUITE(beside, suite_init, KUNIT_CASE(test_order), KUNIT_CASE(test_changed_registers),
+      KUNIT_CASE(test_skipped), KUNIT_CASE(test_disabled), KUNIT_CASE(test_entry_handler),
+      KUNIT_CASE(test_nested), KUNIT_CASE(test_no_instance), KUNIT_CASE(test_registers_kept),
+      KUNIT_CASE(test_left), KUNIT_CASE(test_moved), KUNIT_CASE(test_break_handler),
+      KUNIT_CASE(test_many));

@@ -61,11 +61,7 @@ static int bad_handler(struct kprobe *p, struct pt_regs *regs)
 	return 0;
 }
 
-static int pre(struct kprobe *p, struct pt_regs *regs)
-{
-	pre_hits++;
-	return 0;
-}
+PRE(pre, pre_hits++)
 
 static int suite_init(struct kunit *test)
 {
@@ -93,8 +89,7 @@ static void test_in_handler(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, loaded, 123);
 		KP_CLEAR(kp);
 	}
-	KUNIT_EXPECT_EQ(test, faults, 2);
-	KUNIT_EXPECT_EQ(test, last_trap, 14);
+	EXPECT_EQUAL(faults, 2, last_trap, 14);
 	KUNIT_EXPECT_PTR_EQ(test, fault_kp, &kp);
 }
 
@@ -104,15 +99,10 @@ static void test_in_instruction(struct kunit *test)
 	kp.offset = 5;
 	kp.fault_handler = point_elsewhere;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
-	KUNIT_EXPECT_EQ(test, faults, 1);
-	KUNIT_EXPECT_EQ(test, last_trap, 14);
+	EXPECT_EQUAL(load((long *)NOWHERE), 42, faults, 1, last_trap, 14);
 	KUNIT_EXPECT_EQ(test, fault_ip, (unsigned long)kp.addr);
-	KUNIT_EXPECT_EQ(test, load((long *)NONCANONICAL), 42);
-	KUNIT_EXPECT_EQ(test, faults, 2);
-	KUNIT_EXPECT_EQ(test, last_trap, 13);
-	KUNIT_EXPECT_EQ(test, load(&value), 42);
-	KUNIT_EXPECT_EQ(test, faults, 2);
+	EXPECT_EQUAL(load((long *)NONCANONICAL), 42, faults, 2, last_trap, 13);
+	EXPECT_EQUAL(load(&value), 42, faults, 2);
 	unregister_kprobe(&kp);
 }
 
@@ -155,8 +145,7 @@ static void test_trap_numbers(struct kunit *test)
 	kp.fault_handler = divide_by_two;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	last_trap = -1;
-	KUNIT_EXPECT_EQ(test, divide(10, 0), 5);
-	KUNIT_EXPECT_EQ(test, last_trap, 0);
+	EXPECT_EQUAL(divide(10, 0), 5, last_trap, 0);
 	KUNIT_EXPECT_EQ(test, fault_ip, (unsigned long)kp.addr);
 	unregister_kprobe(&kp);
 	for (i = 0; i < 4; i++) {
@@ -167,9 +156,7 @@ static void test_trap_numbers(struct kunit *test)
 		last_trap = -1;
 		pre_hits = 0;
 		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-		KUNIT_EXPECT_EQ(test, divide(10, 5), 2);
-		KUNIT_EXPECT_EQ(test, pre_hits, 1);
-		KUNIT_EXPECT_EQ(test, last_trap, i / 2 ? 6 : 0);
+		EXPECT_EQUAL(divide(10, 5), 2, pre_hits, 1, last_trap, i / 2 ? 6 : 0);
 		unregister_kprobe(&kp);
 	}
 }
@@ -193,28 +180,20 @@ static void test_instruction_of_several(struct kunit *test)
 	kp.offset = kp2.offset = 5;
 	kp.fault_handler = note_and_mend;
 	kp2.fault_handler = note_and_decline;
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&kp2), 0);
 	nr_asked = 0;
-	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
-	KUNIT_EXPECT_EQ(test, nr_asked, 2);
-	KUNIT_EXPECT_EQ(test, asked[0], 1);
-	KUNIT_EXPECT_EQ(test, asked[1], 0);
+	EXPECT_EQUAL(load((long *)NOWHERE), 42, nr_asked, 2, asked[0], 1, asked[1], 0);
 	unregister_kprobe(&kp2);
 	/* the newest has no handler, or is disabled */
 	KP_CLEAR(kp2);
 	kp2.fault_handler = NULL;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
-	KUNIT_EXPECT_EQ(test, nr_asked, 3);
-	unregister_kprobe(&kp2);
-	KP_CLEAR(kp2);
+	EXPECT_EQUAL(load((long *)NOWHERE), 42, nr_asked, 3);
+	remove_kprobe(&kp2);
 	kp2.fault_handler = note_and_decline;
 	kp2.flags = KPROBE_FLAG_DISABLED;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-	KUNIT_EXPECT_EQ(test, load((long *)NOWHERE), 42);
-	KUNIT_EXPECT_EQ(test, nr_asked, 4);
-	KUNIT_EXPECT_EQ(test, asked[3], 0);
+	EXPECT_EQUAL(load((long *)NOWHERE), 42, nr_asked, 4, asked[3], 0);
 	unregister_kprobe(&kp);
 	unregister_kprobe(&kp2);
 }
@@ -225,21 +204,15 @@ static void test_colocated(struct kunit *test)
 	kp.pre_handler = bad_handler;
 	kp.fault_handler = skip_load;
 	kp2.fault_handler = fixable;
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-	KUNIT_EXPECT_EQ(test, load(&value), 42);
-	KUNIT_EXPECT_EQ(test, pre_hits, 2);
-	KUNIT_EXPECT_EQ(test, faults, 1);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&kp2), 0);
+	EXPECT_EQUAL(load(&value), 42, pre_hits, 2, faults, 1);
 	KUNIT_EXPECT_PTR_EQ(test, fault_kp, &kp);
 	unregister_kprobe(&kp);
 	unregister_kprobe(&kp2);
 }
 
 /* One in any other handler is that handler's probe's too. */
-static void bad_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	bad_handler(p, regs);
-}
+POST(bad_post, bad_handler(p, regs))
 static int bad_node(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	return bad_handler(NULL, regs);
@@ -283,9 +256,7 @@ static void test_in_other_handlers(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
 		}
 		loaded = 0;
-		KUNIT_EXPECT_EQ(test, load(&value), 42);
-		KUNIT_EXPECT_EQ(test, loaded, 123);
-		KUNIT_EXPECT_EQ(test, faults, 1);
+		EXPECT_EQUAL(load(&value), 42, loaded, 123, faults, 1);
 		KUNIT_EXPECT_PTR_EQ(test, fault_kp, i < 2 ? &kp : i < 4 ? &jp.kp : &rp.kp);
 		unregister_kprobe(&kp);
 		unregister_kprobe(&kp2);
@@ -310,15 +281,12 @@ static void test_exception_table(struct kunit *test)
 	kp.pre_handler = copy_handler;
 	copied = 0;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, load(&value), 42);
-	KUNIT_EXPECT_EQ(test, copied, -EFAULT);
-	unregister_kprobe(&kp);
-	KP_CLEAR(kp);
+	EXPECT_EQUAL(load(&value), 42, copied, -EFAULT);
+	remove_kprobe(&kp);
 	kp.fault_handler = fixable;
 	copied = 0;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, load(&value), 42);
-	KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+	EXPECT_EQUAL(load(&value), 42, copied, -EFAULT);
 	KUNIT_EXPECT_GT(test, faults, 0);
 	KUNIT_EXPECT_EQ(test, pre_hits, 2);
 	unregister_kprobe(&kp);
@@ -339,10 +307,7 @@ static void test_fault_in_fault_handler(struct kunit *test)
 	kp.fault_handler = faulty_fault_handler;
 	copied = loaded = 0;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, load(&value), 42);
-	KUNIT_EXPECT_EQ(test, loaded, 123);
-	KUNIT_EXPECT_EQ(test, copied, -EFAULT);
-	KUNIT_EXPECT_EQ(test, faults, 1);
+	EXPECT_EQUAL(load(&value), 42, loaded, 123, copied, -EFAULT, faults, 1);
 	unregister_kprobe(&kp);
 }
 
@@ -358,11 +323,9 @@ static void test_colocated_declines(struct kunit *test)
 			(older ? &kp : &kp2)->pre_handler = copy_handler;
 			(older ? &kp : &kp2)->fault_handler = fixable;
 			(older ? &kp2 : &kp)->fault_handler = skip_load;
-			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&kp2), 0);
 			copied = 0;
-			KUNIT_EXPECT_EQ(test, load(&value), 42);
-			KUNIT_EXPECT_EQ(test, copied, -EFAULT);
+			EXPECT_EQUAL(load(&value), 42, copied, -EFAULT);
 			KUNIT_EXPECT_GT(test, faults, 0);
 			KUNIT_EXPECT_PTR_EQ(test, fault_kp, older ? &kp : &kp2);
 			unregister_kprobe(&kp);
@@ -384,23 +347,12 @@ static void test_warning(struct kunit *test)
 	kp.pre_handler = warn_handler;
 	kp.fault_handler = skip_load;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, load(&value), 42);
-	KUNIT_EXPECT_EQ(test, faults, 0);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	EXPECT_EQUAL(load(&value), 42, faults, 0, pre_hits, 1);
 	unregister_kprobe(&kp);
 }
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_in_handler),
-				     KUNIT_CASE(test_in_instruction),
-				     KUNIT_CASE(test_trap_numbers),
-				     KUNIT_CASE(test_instruction_of_several),
-				     KUNIT_CASE(test_colocated),
-				     KUNIT_CASE(test_in_other_handlers),
-				     KUNIT_CASE(test_exception_table),
-				     KUNIT_CASE(test_colocated_declines),
-				     KUNIT_CASE(test_fault_in_fault_handler),
-				     KUNIT_CASE(test_warning),
-				     {} };
-static struct kunit_suite suite = { .name = "fault", .init = suite_init, .test_cases = cases };
-kunit_test_suite(suite);
-MODULE_LICENSE("GPL");
+SUITE(fault, suite_init, KUNIT_CASE(test_in_handler), KUNIT_CASE(test_in_instruction),
+      KUNIT_CASE(test_trap_numbers), KUNIT_CASE(test_instruction_of_several),
+      KUNIT_CASE(test_colocated), KUNIT_CASE(test_in_other_handlers),
+      KUNIT_CASE(test_exception_table), KUNIT_CASE(test_colocated_declines),
+      KUNIT_CASE(test_fault_in_fault_handler), KUNIT_CASE(test_warning));

@@ -36,10 +36,7 @@ static int pre(struct kprobe *p, struct pt_regs *regs)
 	return 0;
 }
 
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	post_status = get_kprobe_ctlblk()->kprobe_status;
-}
+POST(post, post_status = get_kprobe_ctlblk()->kprobe_status)
 
 static int suite_init(struct kunit *test)
 {
@@ -62,16 +59,11 @@ static void test_ainsn(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_ASSERT_TRUE(test, kp.ainsn.insn != NULL);
-	KUNIT_EXPECT_EQ(test, *(u32 *)kp.ainsn.insn, insn);
-	KUNIT_EXPECT_EQ(test, kp.ainsn.boostable, 1);
-	KUNIT_EXPECT_EQ(test, kp.ainsn.size, 4);
-	unregister_kprobe(&kp);
-
-	KP_CLEAR(kp);
+	EXPECT_EQUAL(*(u32 *)kp.ainsn.insn, insn, kp.ainsn.boostable, 1, kp.ainsn.size, 4);
+	remove_kprobe(&kp);
 	kp.post_handler = post;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, *(u32 *)kp.ainsn.insn, insn);
-	KUNIT_EXPECT_EQ(test, kp.ainsn.boostable, 0);
+	EXPECT_EQUAL(*(u32 *)kp.ainsn.insn, insn, kp.ainsn.boostable, 0);
 	unregister_kprobe(&kp);
 }
 
@@ -116,10 +108,8 @@ static void test_reentered(struct kunit *test)
 {
 	kp.pre_handler = pre_calls_inner;
 	nested.pre_handler = pre;
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&nested), 0);
-	target(1);
-	KUNIT_EXPECT_EQ(test, nested.nmissed, 1);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&nested), 0);
+	EXPECT_EQUAL(target(1), 2, nested.nmissed, 1);
 	KUNIT_EXPECT_PTR_EQ(test, running, &kp);
 	KUNIT_EXPECT_EQ(test, pre_status, KPROBE_HIT_ACTIVE);
 	unregister_kprobe(&nested);
@@ -173,8 +163,7 @@ static void test_inatomic(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	target((long)buffer);
 	unregister_kprobe(&kp);
-	KUNIT_EXPECT_EQ(test, left, 0);
-	KUNIT_EXPECT_EQ(test, left_of_nothing, 4);
+	EXPECT_EQUAL(left, 0, left_of_nothing, 4);
 	KUNIT_EXPECT_EQ(test, memcmp(copied, "in user", 8), 0);
 }
 
@@ -198,8 +187,7 @@ static void test_die_notifier(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_die_notifier(&nb), 0);
 	__asm__ __volatile__("int3" : : "D"(0x1d1eUL));
 	KUNIT_EXPECT_EQ(test, unregister_die_notifier(&nb), 0);
-	KUNIT_EXPECT_EQ(test, nr_int3, 1);
-	KUNIT_EXPECT_EQ(test, trapnr, 3);
+	EXPECT_EQUAL(nr_int3, 1, trapnr, 3);
 }
 
 static DEFINE_SEMAPHORE(sem);
@@ -226,9 +214,7 @@ static void test_semaphore(struct kunit *test)
 	order[nr_order++] = 1;
 	up(&sem);
 	msleep(8);
-	KUNIT_EXPECT_EQ(test, nr_order, 2);
-	KUNIT_EXPECT_EQ(test, order[0], 1);
-	KUNIT_EXPECT_EQ(test, order[1], 2);
+	EXPECT_EQUAL(nr_order, 2, order[0], 1, order[1], 2);
 	KUNIT_EXPECT_EQ(test, down_interruptible(&sem), 0);
 	up(&sem);
 	(void)t;
@@ -258,13 +244,7 @@ static void test_cpumask(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, cpumask_test_cpu(1, &odd));
 }
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_ainsn),        KUNIT_CASE(test_ainsn_at_entry),
-				     KUNIT_CASE(test_running),      KUNIT_CASE(test_reentered),
-				     KUNIT_CASE(test_get_kprobe),   KUNIT_CASE(test_inatomic),
-				     KUNIT_CASE(test_die_notifier), KUNIT_CASE(test_semaphore),
-				     KUNIT_CASE(test_cpumask),      {} };
-static struct kunit_suite headers_suite = { .name = "headers_suite",
-					    .init = suite_init,
-					    .test_cases = cases };
-kunit_test_suites(&headers_suite);
-MODULE_LICENSE("GPL");
+SUITE(headers_suite, suite_init, KUNIT_CASE(test_ainsn), KUNIT_CASE(test_ainsn_at_entry),
+      KUNIT_CASE(test_running), KUNIT_CASE(test_reentered), KUNIT_CASE(test_get_kprobe),
+      KUNIT_CASE(test_inatomic), KUNIT_CASE(test_die_notifier), KUNIT_CASE(test_semaphore),
+      KUNIT_CASE(test_cpumask));

@@ -89,51 +89,43 @@ static void scribble(void)
 
 static void set_system_register(void)
 {
-	if (a == 0)
-		asm volatile("mov %0, %%cr0" : : "r"(b) : "memory");
-	else if (a == 3)
-		asm volatile("mov %0, %%cr3" : : "r"(b) : "memory");
-	else if (a == 4)
-		asm volatile("mov %0, %%cr4" : : "r"(b) : "memory");
-	else if (a == 8)
-		asm volatile("mov %0, %%cr8" : : "r"(b) : "memory");
-	else if (a == 9)
+	switch (a) {
+	case 0: asm volatile("mov %0, %%cr0" : : "r"(b) : "memory"); break;
+	case 3: asm volatile("mov %0, %%cr3" : : "r"(b) : "memory"); break;
+	case 4: asm volatile("mov %0, %%cr4" : : "r"(b) : "memory"); break;
+	case 8: asm volatile("mov %0, %%cr8" : : "r"(b) : "memory"); break;
+	case 9:
 		asm volatile("wrmsr" : : "c"((u32)c), "a"((u32)b), "d"((u32)(b >> 32)) : "memory");
-	else if (a == 10)
-		asm volatile("mov %0, %%dr7; mov %0, %%dr0" : : "r"(b) : "memory");
-	else if (a == 11)
-		asm volatile("lgdt %0" : : "m"(b) : "memory");
-	else if (a == 12)
-		asm volatile("lidt %0" : : "m"(b) : "memory");
-	else if (a == 13)
+		break;
+	case 10: asm volatile("mov %0, %%dr7; mov %0, %%dr0" : : "r"(b) : "memory"); break;
+	case 11: asm volatile("lgdt %0" : : "m"(b) : "memory"); break;
+	case 12: asm volatile("lidt %0" : : "m"(b) : "memory"); break;
+	case 13:
 		asm volatile("mov %0, %%ds; mov %0, %%ss; mov %0, %%gs" : : "r"((u16)b) : "memory");
-	else if (a == 14)
-		asm volatile("ltr %0" : : "r"((u16)b) : "memory");
-	else if (a == 15)
-		asm volatile("push %0; popfq" : : "r"(b) : "memory");
-	else if (a == 16)
+		break;
+	case 14: asm volatile("ltr %0" : : "r"((u16)b) : "memory"); break;
+	case 15: asm volatile("push %0; popfq" : : "r"(b) : "memory"); break;
+	case 16:
 		asm volatile("xsetbv" : : "c"((u32)c), "a"((u32)b), "d"((u32)(b >> 32)) : "memory");
-	else if (a == 17)
-		asm volatile("swapgs; invlpg (%0); wbinvd" : : "r"(b) : "memory");
+		break;
+	case 17: asm volatile("swapgs; invlpg (%0); wbinvd" : : "r"(b) : "memory"); break;
+	}
 }
 
 /* A stack where there is none, and something that needs it. */
 static void lose_the_stack(void)
 {
-	if (b == 0)
-		asm volatile("mov %0, %%rsp; push %%rax" : : "r"(a) : "memory");
-	else if (b == 1)
-		asm volatile("mov %0, %%rsp; int3" : : "r"(a) : "memory");
-	else if (b == 2)
-		asm volatile("mov %0, %%rsp; call *%1" : : "r"(a), "r"(c) : "memory");
-	else if (b == 3)
+	switch (b) {
+	case 0: asm volatile("mov %0, %%rsp; push %%rax" : : "r"(a) : "memory"); break;
+	case 1: asm volatile("mov %0, %%rsp; int3" : : "r"(a) : "memory"); break;
+	case 2: asm volatile("mov %0, %%rsp; call *%1" : : "r"(a), "r"(c) : "memory"); break;
+	case 3:
 		asm volatile("mov %0, %%rsp; sti; 1: decl %%gs:0x1c; jmp 1b" : : "r"(a) : "memory");
-	else if (b == 4)
-		asm volatile("mov %0, %%rsp; iretq" : : "r"(a) : "memory");
-	else if (b == 5)
-		asm volatile("mov %0, %%rsp; ud2" : : "r"(a) : "memory");
-	else
-		asm volatile("mov %0, %%rsp; lretq" : : "r"(a) : "memory");
+		break;
+	case 4:  asm volatile("mov %0, %%rsp; iretq" : : "r"(a) : "memory"); break;
+	case 5:  asm volatile("mov %0, %%rsp; ud2" : : "r"(a) : "memory"); break;
+	default: asm volatile("mov %0, %%rsp; lretq" : : "r"(a) : "memory"); break;
+	}
 }
 
 /* int $a */
@@ -214,18 +206,14 @@ static void wild_batch(void)
 {
 	struct kprobe **list = (struct kprobe **)b;
 
-	if (a == 0)
-		register_kprobes(list, c);
-	else if (a == 1)
-		unregister_kprobes(list, c);
-	else if (a == 2)
-		register_kretprobes((struct kretprobe **)list, c);
-	else if (a == 3)
-		unregister_jprobes((struct jprobe **)list, c);
-	else if (a == 4)
-		enable_kprobe((struct kprobe *)list);
-	else
-		disable_kprobe((struct kprobe *)list);
+	switch (a) {
+	case 0:  register_kprobes(list, c); break;
+	case 1:  unregister_kprobes(list, c); break;
+	case 2:  register_kretprobes((struct kretprobe **)list, c); break;
+	case 3:  unregister_jprobes((struct jprobe **)list, c); break;
+	case 4:  enable_kprobe((struct kprobe *)list); break;
+	default: disable_kprobe((struct kprobe *)list); break;
+	}
 }
 
 static int __init hostile_init(void)

@@ -29,7 +29,7 @@ static void note(struct perf_event *bp, struct perf_sample_data *data, struct pt
 	h->irqs_off = irqs_disabled() && bp->overflow_handler_context == CONTEXT;
 }
 
-static struct perf_event * __percpu * set_at(void *addr, u64 len, u32 type)
+static struct perf_event_attr attr_at(void *addr, u64 len, u32 type)
 {
 	struct perf_event_attr attr;
 
@@ -37,6 +37,13 @@ static struct perf_event * __percpu * set_at(void *addr, u64 len, u32 type)
 	attr.bp_addr = (unsigned long)addr;
 	attr.bp_len = len;
 	attr.bp_type = type;
+	return attr;
+}
+
+static struct perf_event * __percpu * set_at(void *addr, u64 len, u32 type)
+{
+	struct perf_event_attr attr = attr_at(addr, len, type);
+
 	nr_hits = 0;
 	return register_wide_hw_breakpoint(&attr, note, CONTEXT);
 }
@@ -80,7 +87,7 @@ __asm__(".text; .type copy, @function; copy: mov %rdx, %rcx; rep movsb; ret;"
 static void test_refused(struct kunit *test)
 {
 	struct perf_event * __percpu * e[HBP_NUM];
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = attr_at(watched, 8, HW_BREAKPOINT_W);
 	int i;
 
 	KUNIT_EXPECT_EQ(test, error_at(1, 2, HW_BREAKPOINT_W), -EINVAL);
@@ -116,10 +123,6 @@ static void test_refused(struct kunit *test)
 		if (i != 1)
 			unregister_wide_hw_breakpoint(e[i]);
 
-	hw_breakpoint_init(&attr);
-	attr.bp_addr = (unsigned long)watched;
-	attr.bp_len = 8;
-	attr.bp_type = HW_BREAKPOINT_W;
 	KUNIT_EXPECT_EQ(
 		test,
 		PTR_ERR(perf_event_create_kernel_counter(&attr, nr_cpu_ids, NULL, note, NULL)),
@@ -139,24 +142,19 @@ static void test_writes(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, HITS(store(watched, 3)), 1);
 	KUNIT_EXPECT_EQ(test, h->ip, (unsigned long)store_behind);
-	KUNIT_EXPECT_EQ(test, h->value, 3);
-	KUNIT_EXPECT_EQ(test, h->bp->cpu, h->cpu);
+	EXPECT_EQUAL(h->value, 3, h->bp->cpu, h->cpu);
 	KUNIT_EXPECT_EQ(test, h->context & ~PREEMPT_MASK, NMI_OFFSET + HARDIRQ_OFFSET);
 	KUNIT_EXPECT_TRUE(test, h->irqs_off);
 	KUNIT_EXPECT_EQ(test, HITS(store(watched, 3)), 1); /* the same value */
-	KUNIT_EXPECT_EQ(test, HITS(load(watched, 0)), 0);
-	KUNIT_EXPECT_EQ(test, HITS(compare(watched, 0)), 0);
-	KUNIT_EXPECT_EQ(test, HITS(increment(watched, 0)), 1);
-	KUNIT_EXPECT_EQ(test, h->value, 4);
+	EXPECT_EQUAL(HITS(load(watched, 0)), 0, HITS(compare(watched, 0)), 0);
+	EXPECT_EQUAL(HITS(increment(watched, 0)), 1, h->value, 4);
 	KUNIT_EXPECT_EQ(test, h->ip, (unsigned long)increment_behind);
-	KUNIT_EXPECT_EQ(test, HITS(exchange(watched, 9)), 1);
-	KUNIT_EXPECT_EQ(test, watched[0], 9);
+	EXPECT_EQUAL(HITS(exchange(watched, 9)), 1, watched[0], 9);
 	KUNIT_EXPECT_EQ(test, HITS(copy(watched, watched + 4, 3)), 3); /* each round */
 	KUNIT_EXPECT_EQ(test, hits[0].ip, hits[1].ip);
 	KUNIT_EXPECT_EQ(test, HITS(copy(watched + 1, watched, 8)), 0);
 	unregister_wide_hw_breakpoint(e);
-	KUNIT_EXPECT_EQ(test, HITS(store(watched, 4)), 0);
-	KUNIT_EXPECT_EQ(test, watched[0], 4);
+	EXPECT_EQUAL(HITS(store(watched, 4)), 0, watched[0], 4);
 }
 
 static void test_reads_and_overlaps(struct kunit *test)
@@ -177,10 +175,8 @@ static void test_reads_and_overlaps(struct kunit *test)
 	unregister_wide_hw_breakpoint(e);
 	for (i = 1; i <= 8; i *= 2) {
 		e = set_at(at + 8, i, HW_BREAKPOINT_RW);
-		KUNIT_EXPECT_EQ(test, HITS(compare(at + 7, 0)), 0);
-		KUNIT_EXPECT_EQ(test, HITS(compare(at + 8, 0)), 1);
-		KUNIT_EXPECT_EQ(test, HITS(compare(at + 7 + i, 0)), 1);
-		KUNIT_EXPECT_EQ(test, HITS(compare(at + 8 + i, 0)), 0);
+		EXPECT_EQUAL(HITS(compare(at + 7, 0)), 0, HITS(compare(at + 8, 0)), 1);
+		EXPECT_EQUAL(HITS(compare(at + 7 + i, 0)), 1, HITS(compare(at + 8 + i, 0)), 0);
 		unregister_wide_hw_breakpoint(e);
 	}
 }
@@ -191,11 +187,9 @@ static void test_two_at_once(struct kunit *test)
 	struct perf_event *__percpu *one = set_at(watched, 1, HW_BREAKPOINT_W), *__percpu * all;
 
 	all = set_at(watched, 8, HW_BREAKPOINT_RW);
-	KUNIT_EXPECT_EQ(test, HITS(store(watched, 2)), 2);
-	KUNIT_EXPECT_EQ(test, hits[0].bp->attr.bp_len, 1);
+	EXPECT_EQUAL(HITS(store(watched, 2)), 2, hits[0].bp->attr.bp_len, 1);
 	KUNIT_EXPECT_EQ(test, hits[1].bp->attr.bp_len, 8);
-	KUNIT_EXPECT_EQ(test, HITS(load(watched, 0)), 1);
-	KUNIT_EXPECT_EQ(test, hits[0].bp->attr.bp_len, 8);
+	EXPECT_EQUAL(HITS(load(watched, 0)), 1, hits[0].bp->attr.bp_len, 8);
 	unregister_wide_hw_breakpoint(one);
 	KUNIT_EXPECT_EQ(test, HITS(store(watched, 2)), 1);
 	unregister_wide_hw_breakpoint(all);
@@ -236,8 +230,7 @@ static void test_each_cpu_has_its_own(struct kunit *test)
 	int cpu;
 
 	for_each_online_cpu(cpu) {
-		KUNIT_EXPECT_EQ(test, hits_on(cpu), 1);
-		KUNIT_EXPECT_EQ(test, hits[0].cpu, cpu);
+		EXPECT_EQUAL(hits_on(cpu), 1, hits[0].cpu, cpu);
 		bp = *per_cpu_ptr(e, cpu);
 		KUNIT_EXPECT_PTR_EQ(test, hits[0].bp, bp);
 		KUNIT_EXPECT_EQ(test, local64_read(&bp->count), 1);
@@ -253,14 +246,10 @@ static void test_each_cpu_has_its_own(struct kunit *test)
 /* Each third access alone; counting without a handler. */
 static void test_period(struct kunit *test)
 {
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = attr_at(watched, 8, HW_BREAKPOINT_W);
 	struct perf_event *bp;
 	int i, cpu = smp_processor_id();
 
-	hw_breakpoint_init(&attr);
-	attr.bp_addr = (unsigned long)watched;
-	attr.bp_len = 8;
-	attr.bp_type = HW_BREAKPOINT_W;
 	attr.sample_period = 3;
 	attr.disabled = 1;
 	bp = perf_event_create_kernel_counter(&attr, cpu, NULL, note, CONTEXT);
@@ -275,8 +264,7 @@ static void test_period(struct kunit *test)
 		cond_resched();
 	for (i = 0; i < 7; i++)
 		store(watched, i);
-	KUNIT_EXPECT_EQ(test, local64_read(&bp->count), 7);
-	KUNIT_EXPECT_EQ(test, nr_hits, 2);
+	EXPECT_EQUAL(local64_read(&bp->count), 7, nr_hits, 2);
 	perf_event_release_kernel(bp);
 }
 
@@ -293,10 +281,7 @@ static int pre(struct kprobe *p, struct pt_regs *regs)
 	return 0;
 }
 
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	post_ip = regs->ip;
-}
+POST(post, post_ip = regs->ip)
 
 /* The ip of a probed instruction is that of its copy, as on Linux. */
 static void test_probed(struct kunit *test)
@@ -306,12 +291,9 @@ static void test_probed(struct kunit *test)
 	unsigned long text = (unsigned long)store_at;
 
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0); /* boosted */
-	KUNIT_EXPECT_EQ(test, HITS(store(watched, 17)), 1);
-	KUNIT_EXPECT_EQ(test, pre_ip, text + 1);
-	KUNIT_EXPECT_EQ(test, hits[0].value, 17);
+	EXPECT_EQUAL(HITS(store(watched, 17)), 1, pre_ip, text + 1, hits[0].value, 17);
 	KUNIT_EXPECT_TRUE(test, hits[0].ip - text > PAGE_SIZE);
-	unregister_kprobe(&kp);
-	KP_CLEAR(kp);
+	remove_kprobe(&kp);
 	kp.addr = (void *)store_at;
 	kp.post_handler = post; /* stepped */
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
@@ -339,11 +321,9 @@ static void test_in_a_handler(struct kunit *test)
 
 	stores = 1;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, plain(1), 2);
-	KUNIT_EXPECT_EQ(test, hits_in_pre, 1);
+	EXPECT_EQUAL(plain(1), 2, hits_in_pre, 1);
 	KUNIT_EXPECT_EQ(test, hits[0].ip, (unsigned long)store_behind);
-	KUNIT_EXPECT_EQ(test, watched[0], 33);
-	KUNIT_EXPECT_EQ(test, kp.nmissed, 0);
+	EXPECT_EQUAL(watched[0], 33, kp.nmissed, 0);
 	unregister_kprobe(&kp);
 	stores = 0;
 	unregister_wide_hw_breakpoint(e);
@@ -360,12 +340,8 @@ static void test_no_recursion(struct kunit *test)
 {
 	struct perf_event * __percpu * e;
 	struct kprobe kp = { .symbol_name = "plain", .pre_handler = pre };
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = attr_at(watched, 8, HW_BREAKPOINT_RW);
 
-	hw_breakpoint_init(&attr);
-	attr.bp_addr = (unsigned long)watched;
-	attr.bp_len = 8;
-	attr.bp_type = HW_BREAKPOINT_RW;
 	e = register_wide_hw_breakpoint(&attr, touch_again, NULL);
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	pre_ip = 0;
@@ -377,22 +353,7 @@ static void test_no_recursion(struct kunit *test)
 	unregister_wide_hw_breakpoint(e);
 }
 
-static struct kunit_case hw_breakpoint_cases[] = {
-	KUNIT_CASE(test_refused),
-	KUNIT_CASE(test_writes),
-	KUNIT_CASE(test_reads_and_overlaps),
-	KUNIT_CASE(test_two_at_once),
-	KUNIT_CASE(test_on_the_stack),
-	KUNIT_CASE(test_each_cpu_has_its_own),
-	KUNIT_CASE(test_period),
-	KUNIT_CASE(test_probed),
-	KUNIT_CASE(test_in_a_handler),
-	KUNIT_CASE(test_no_recursion),
-	{},
-};
-static struct kunit_suite hw_breakpoint_suite = {
-	.name = "hw_breakpoint",
-	.test_cases = hw_breakpoint_cases,
-};
-kunit_test_suite(hw_breakpoint_suite);
-MODULE_LICENSE("GPL");
+SUITE(hw_breakpoint, NULL, KUNIT_CASE(test_refused), KUNIT_CASE(test_writes),
+      KUNIT_CASE(test_reads_and_overlaps), KUNIT_CASE(test_two_at_once),
+      KUNIT_CASE(test_on_the_stack), KUNIT_CASE(test_each_cpu_has_its_own), KUNIT_CASE(test_period),
+      KUNIT_CASE(test_probed), KUNIT_CASE(test_in_a_handler), KUNIT_CASE(test_no_recursion));

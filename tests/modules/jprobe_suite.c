@@ -58,15 +58,8 @@ static long my_nine(long a, long b, long c, long d, long e, long f, long g, long
 	return 0;
 }
 
-static int pre(struct kprobe *p, struct pt_regs *regs)
-{
-	pre_hits++;
-	return 0;
-}
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	post_hits++;
-}
+PRE(pre, pre_hits++)
+POST(post, post_hits++)
 static struct jprobe jp, jp2;
 static struct kprobe kp;
 
@@ -90,8 +83,7 @@ static void check_arguments(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
 	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 2);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 2);
 	for (i = 0; i < 6; i++)
 		KUNIT_EXPECT_EQ(test, got[i], i + 1);
 	KUNIT_EXPECT_FALSE(test, was_preemptible);
@@ -99,21 +91,12 @@ static void check_arguments(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, running, &jp.kp);
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	unregister_jprobe(&jp);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 2);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 2);
 }
 
 static int entries, returns;
-static int entered(struct kretprobe_instance *ri, struct pt_regs *regs)
-{
-	entries++;
-	return 0;
-}
-static int returned(struct kretprobe_instance *ri, struct pt_regs *regs)
-{
-	returns += regs_return_value(regs) == 91;
-	return 0;
-}
+KRET(entered, entries++)
+KRET(returned, returns += regs_return_value(regs) == 91)
 static struct kretprobe rp;
 
 /* At the entry nop, behind it, and with other probes there: there are several ways. */
@@ -135,8 +118,7 @@ static void test_arguments(struct kunit *test)
 		if (i & 2)
 			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		check_arguments(test);
-		KUNIT_EXPECT_EQ(test, pre_hits, i & 2 ? 3 : 0);
-		KUNIT_EXPECT_EQ(test, returns, i & 4 ? 3 : 0);
+		EXPECT_EQUAL(pre_hits, i & 2 ? 3 : 0, returns, i & 4 ? 3 : 0);
 		KUNIT_EXPECT_EQ(test, entries, (i & 12) == 12 ? 3 : 0);
 		unregister_kprobe(&kp);
 		unregister_kretprobe(&rp);
@@ -210,8 +192,7 @@ static void test_registers_at_entry(struct kunit *test)
 		for (i = 0; i < ARRAY_SIZE(expected); i++)
 			KUNIT_EXPECT_EQ(test, at_entry[i], expected[i]);
 		KUNIT_EXPECT_EQ(test, at_entry[11], (unsigned long)(top - 1));
-		KUNIT_EXPECT_EQ(test, at_entry[12], 99);
-		KUNIT_EXPECT_EQ(test, at_entry[13], 100);
+		EXPECT_EQUAL(at_entry[12], 99, at_entry[13], 100);
 		KUNIT_EXPECT_GT(test, (unsigned long)at_entry[14], (unsigned long)call_checked);
 		KUNIT_EXPECT_LT(test, (unsigned long)at_entry[14],
 				(unsigned long)call_checked + 256);
@@ -245,10 +226,7 @@ static void test_end_of_the_stack(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, call_checked(top), 0);
 		preempt_enable();
 		unregister_jprobe(&jp);
-		KUNIT_EXPECT_EQ(test, hits, 1);
-		KUNIT_EXPECT_EQ(test, top[0], 0);
-		KUNIT_EXPECT_EQ(test, top[2], 0);
-		KUNIT_EXPECT_EQ(test, *last, 0);
+		EXPECT_EQUAL(hits, 1, top[0], 0, top[2], 0, *last, 0);
 		KUNIT_EXPECT_EQ(test, *canary, 78);
 	}
 }
@@ -259,9 +237,7 @@ static void test_stack_is_put_back(struct kunit *test)
 	jp.entry = my_nine;
 	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
 	KUNIT_EXPECT_EQ(test, nine(1, 1, 1, 1, 1, 1, 7, 8, 9), 6 + 70 + 800 + 9000);
-	KUNIT_EXPECT_EQ(test, hits, 1);
-	KUNIT_EXPECT_EQ(test, got[6], 7);
-	KUNIT_EXPECT_EQ(test, got[8], 9);
+	EXPECT_EQUAL(hits, 1, got[6], 7, got[8], 9);
 	unregister_jprobe(&jp);
 }
 
@@ -272,9 +248,7 @@ static void test_breakpoint(struct kunit *test)
 	jp.kp.post_handler = post;
 	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
 	KUNIT_EXPECT_EQ(test, *(u8 *)jp.kp.addr, 0xcc);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 1);
-	KUNIT_EXPECT_EQ(test, post_hits, 1);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 1, post_hits, 1);
 	unregister_jprobe(&jp);
 }
 
@@ -334,15 +308,11 @@ static void test_colocated(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KP_CLEAR(jp2.kp);
 	KUNIT_EXPECT_EQ(test, register_jprobe(&jp2), -EEXIST);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 1, pre_hits, 1);
 	unregister_jprobe(&jp);
 	KP_CLEAR(jp2.kp);
 	KUNIT_EXPECT_EQ(test, register_jprobe(&jp2), 0);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 2);
-	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 2, pre_hits, 2);
 	unregister_kprobe(&kp);
 	unregister_jprobe(&jp2);
 }
@@ -353,40 +323,29 @@ static void test_batch_and_switch(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, register_jprobes(jps, 0), -EINVAL);
 	KUNIT_EXPECT_EQ(test, register_jprobes(jps, 2), -EEXIST);
-	six(1, 2, 3, 4, 5, 6);
-	KUNIT_EXPECT_EQ(test, hits, 0);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 0);
 	KP_CLEAR(jp.kp);
 	KP_CLEAR(jp2.kp);
 	jp2.kp.symbol_name = "nine";
 	jp2.entry = my_nine;
 	KUNIT_ASSERT_EQ(test, register_jprobes(jps, 2), 0);
 	six(1, 2, 3, 4, 5, 6);
-	nine(1, 1, 1, 1, 1, 1, 7, 8, 9);
-	KUNIT_EXPECT_EQ(test, hits, 2);
-	KUNIT_EXPECT_EQ(test, disable_jprobe(&jp), 0);
-	six(1, 2, 3, 4, 5, 6);
-	KUNIT_EXPECT_EQ(test, hits, 2);
-	KUNIT_EXPECT_EQ(test, enable_jprobe(&jp), 0);
-	six(1, 2, 3, 4, 5, 6);
-	KUNIT_EXPECT_EQ(test, hits, 3);
+	EXPECT_EQUAL(nine(1, 1, 1, 1, 1, 1, 7, 8, 9), 9876, hits, 2);
+	EXPECT_EQUAL(disable_jprobe(&jp), 0, six(1, 2, 3, 4, 5, 6), 91, hits, 2);
+	EXPECT_EQUAL(enable_jprobe(&jp), 0, six(1, 2, 3, 4, 5, 6), 91, hits, 3);
 	unregister_jprobes(jps, 2);
 	/* registered disabled; one that is not registered has its addr cleared, the other goes */
 	KP_CLEAR(jp.kp);
 	jp.kp.flags = KPROBE_FLAG_DISABLED;
 	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
-	six(1, 2, 3, 4, 5, 6);
-	KUNIT_EXPECT_EQ(test, hits, 3);
-	KUNIT_EXPECT_EQ(test, enable_jprobe(&jp), 0);
-	six(1, 2, 3, 4, 5, 6);
-	KUNIT_EXPECT_EQ(test, hits, 4);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 3);
+	EXPECT_EQUAL(enable_jprobe(&jp), 0, six(1, 2, 3, 4, 5, 6), 91, hits, 4);
 	swap(jps[0], jps[1]);
 	unregister_jprobes(jps, 2);
 	KUNIT_EXPECT_NULL(test, jp2.kp.addr);
 	KUNIT_EXPECT_PTR_EQ(test, jp.kp.addr, six);
-	six(1, 2, 3, 4, 5, 6);
-	KUNIT_EXPECT_EQ(test, hits, 4);
-	KUNIT_EXPECT_EQ(test, enable_jprobe(&jp), -EINVAL);
-	KUNIT_EXPECT_EQ(test, disable_jprobe(&jp), -EINVAL);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 4);
+	EXPECT_EQUAL(enable_jprobe(&jp), -EINVAL, disable_jprobe(&jp), -EINVAL);
 }
 
 static long call_other(long a, long b, long c, long d, long e, long f)
@@ -402,14 +361,9 @@ static void test_missed_inside(struct kunit *test)
 {
 	jp.entry = call_other;
 	kp.symbol_name = "other";
-	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, got[0], 2);
-	KUNIT_EXPECT_EQ(test, pre_hits, 0);
-	KUNIT_EXPECT_EQ(test, kp.nmissed, 1);
-	other(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	KUNIT_ASSERT_EQ(test, register_jprobe(&jp) ?: register_kprobe(&kp), 0);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, got[0], 2, pre_hits, 0, kp.nmissed, 1);
+	EXPECT_EQUAL(other(1), 2, pre_hits, 1);
 	unregister_jprobe(&jp);
 	unregister_kprobe(&kp);
 }
@@ -441,9 +395,7 @@ static void test_break_handler(struct kunit *test)
 	kp.pre_handler = remember_and_trap;
 	kp.break_handler = give_up;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 0);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 1, pre_hits, 0);
 	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -EEXIST);
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	unregister_kprobe(&kp);
@@ -469,63 +421,36 @@ static int onlooker(struct notifier_block *nb, unsigned long val, void *data)
 static struct notifier_block dbg = { .notifier_call = debugger, .priority = 1 };
 static struct notifier_block look = { .notifier_call = onlooker, .priority = INT_MAX };
 
-static int decline(struct kprobe *p, struct pt_regs *regs)
-{
-	hits++;
-	return 0;
-}
+PRE(decline, hits++)
 
 /* What kprobes do not want goes on to the next notifiers, by priority. */
 static void test_notifier_chain(struct kunit *test)
 {
 	long v = 0;
 
-	KUNIT_ASSERT_EQ(test, register_die_notifier(&dbg), 0);
-	KUNIT_ASSERT_EQ(test, register_die_notifier(&look), 0);
+	KUNIT_ASSERT_EQ(test, register_die_notifier(&dbg) ?: register_die_notifier(&look), 0);
 	die_calls = 0;
 	__asm__ __volatile__("int3" : "+a"(v) : : "memory");
-	KUNIT_EXPECT_EQ(test, v, 4711);
-	KUNIT_EXPECT_EQ(test, die_calls, 2);
-	KUNIT_EXPECT_EQ(test, die_order[0], INT_MAX);
-	KUNIT_EXPECT_EQ(test, die_order[1], 1);
+	EXPECT_EQUAL(v, 4711, die_calls, 2, die_order[0], INT_MAX, die_order[1], 1);
 	/* that of a probe is seen by kprobes alone */
 	kp.offset = 5;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
-	KUNIT_EXPECT_EQ(test, die_calls, 2);
-	unregister_kprobe(&kp);
-	KP_CLEAR(kp);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, pre_hits, 1, die_calls, 2);
+	remove_kprobe(&kp);
 	/* one in a handler first by its break_handler, if there is one */
 	kp.pre_handler = trap;
 	kp.break_handler = decline;
 	die_calls = 0;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 1);
-	KUNIT_EXPECT_EQ(test, die_calls, 2);
-	KUNIT_EXPECT_EQ(test, pre_hits, 2);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	KUNIT_EXPECT_EQ(test, hits, 2);
-	KUNIT_EXPECT_EQ(test, die_calls, 4);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 1, die_calls, 2, pre_hits, 2);
+	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 2, die_calls, 4);
 	unregister_kprobe(&kp);
 	unregister_die_notifier(&look);
 	unregister_die_notifier(&dbg);
 }
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_arguments),
-				     KUNIT_CASE(test_stack_is_put_back),
-				     KUNIT_CASE(test_registers_at_entry),
-				     KUNIT_CASE(test_end_of_the_stack),
-				     KUNIT_CASE(test_breakpoint),
-				     KUNIT_CASE(test_entry),
-				     KUNIT_CASE(test_flags),
-				     KUNIT_CASE(test_colocated),
-				     KUNIT_CASE(test_batch_and_switch),
-				     KUNIT_CASE(test_missed_inside),
-				     KUNIT_CASE(test_break_handler),
-				     KUNIT_CASE(test_notifier_chain),
-				     {} };
-static struct kunit_suite suite = { .name = "jprobe", .init = suite_init, .test_cases = cases };
-kunit_test_suite(suite);
-MODULE_LICENSE("GPL");
+SUITE(jprobe, suite_init, KUNIT_CASE(test_arguments), KUNIT_CASE(test_stack_is_put_back),
+      KUNIT_CASE(test_registers_at_entry), KUNIT_CASE(test_end_of_the_stack),
+      KUNIT_CASE(test_breakpoint), KUNIT_CASE(test_entry), KUNIT_CASE(test_flags),
+      KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch_and_switch), KUNIT_CASE(test_missed_inside),
+      KUNIT_CASE(test_break_handler), KUNIT_CASE(test_notifier_chain));

@@ -70,17 +70,14 @@ static void test_handlers(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_PTR_EQ(test, kp.addr, target);
 	KUNIT_EXPECT_NE(test, text_at(target), text);
-	KUNIT_EXPECT_EQ(test, target(x), x + 1L);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
-	KUNIT_EXPECT_EQ(test, post_hits, 1);
+	EXPECT_EQUAL(target(x), x + 1L, pre_hits, 1, post_hits, 1);
 	KUNIT_EXPECT_PTR_EQ(test, seen, &kp);
 	KUNIT_EXPECT_EQ(test, seen_ip, (unsigned long)target + 1);
 	KUNIT_EXPECT_EQ(test, seen_di, x);
 	KUNIT_EXPECT_FALSE(test, seen_preemptible);
 	unregister_kprobe(&kp);
 	KUNIT_EXPECT_EQ(test, text_at(target), text);
-	KUNIT_EXPECT_EQ(test, target(41), 42);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	EXPECT_EQUAL(target(41), 42, pre_hits, 1);
 	KUNIT_EXPECT_TRUE(test, preemptible());
 }
 
@@ -93,11 +90,8 @@ static void test_breakpoint(struct kunit *test)
 	kp.post_handler = post;
 	opcode = ((u8 *)target)[5];
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, *(u8 *)kp.addr, 0xcc);
-	KUNIT_EXPECT_EQ(test, kp.opcode, opcode);
-	KUNIT_EXPECT_EQ(test, target(1), 2);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
-	KUNIT_EXPECT_EQ(test, post_hits, 1);
+	EXPECT_EQUAL(*(u8 *)kp.addr, 0xcc, kp.opcode, opcode);
+	EXPECT_EQUAL(target(1), 2, pre_hits, 1, post_hits, 1);
 	KUNIT_EXPECT_EQ(test, seen_ip, (unsigned long)target + 6);
 	KUNIT_EXPECT_GT(test, post_ip, (unsigned long)target + 5);
 	KUNIT_EXPECT_LT(test, post_ip, (unsigned long)target + 16);
@@ -109,8 +103,7 @@ static void test_no_handlers(struct kunit *test)
 	kp.pre_handler = NULL;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_EQ(test, target(1), 2);
-	unregister_kprobe(&kp);
-	KP_CLEAR(kp);
+	remove_kprobe(&kp);
 	kp.offset = 5;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_EQ(test, target(1), 2);
@@ -151,19 +144,15 @@ static void test_disabled(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	KUNIT_EXPECT_TRUE(test, kprobe_disabled(&kp));
 	KUNIT_EXPECT_EQ(test, text_at(target), text);
-	target(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 0);
+	EXPECT_EQUAL(target(1), 2, pre_hits, 0);
 	KUNIT_EXPECT_EQ(test, enable_kprobe(&kp), 0);
 	KUNIT_EXPECT_FALSE(test, kprobe_disabled(&kp));
-	target(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	EXPECT_EQUAL(target(1), 2, pre_hits, 1);
 	KUNIT_EXPECT_EQ(test, disable_kprobe(&kp), 0);
 	KUNIT_EXPECT_TRUE(test, kprobe_disabled(&kp));
-	target(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 1);
+	EXPECT_EQUAL(target(1), 2, pre_hits, 1);
 	unregister_kprobe(&kp);
-	KUNIT_EXPECT_EQ(test, enable_kprobe(&kp), -EINVAL);
-	KUNIT_EXPECT_EQ(test, disable_kprobe(&kp), -EINVAL);
+	EXPECT_EQUAL(enable_kprobe(&kp), -EINVAL, disable_kprobe(&kp), -EINVAL);
 	KUNIT_EXPECT_EQ(test, register_kprobe(&kp), -EINVAL); /* addr has stayed: both */
 }
 
@@ -175,18 +164,15 @@ static void test_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, register_kprobes(kps, 0), -EINVAL);
 	KUNIT_ASSERT_EQ(test, register_kprobes(kps, 2), 0);
 	target(1);
-	target2(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	EXPECT_EQUAL(target2(1), 3, pre_hits, 2);
 	unregister_kprobes(kps, 2);
-	target(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	EXPECT_EQUAL(target(1), 2, pre_hits, 2);
 	KP_CLEAR(kp);
 	KP_CLEAR(kp2);
 	kp2.symbol_name = "no_such_function";
 	KUNIT_EXPECT_EQ(test, register_kprobes(kps, 2), -ENOENT);
 	KUNIT_EXPECT_EQ(test, text_at(target), text);
-	target(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 2);
+	EXPECT_EQUAL(target(1), 2, pre_hits, 2);
 	/* only those before the bad one are undone, not one that was there already */
 	memset(&kp2, 0, sizeof(kp2));
 	kp2.addr = (kprobe_opcode_t *)target2;
@@ -197,8 +183,7 @@ static void test_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, register_kprobes(kps, -1), -EINVAL);
 	KUNIT_EXPECT_PTR_EQ(test, kp2.addr, target2);
 	target(1);
-	target2(1);
-	KUNIT_EXPECT_EQ(test, pre_hits, 3);
+	EXPECT_EQUAL(target2(1), 3, pre_hits, 3);
 	unregister_kprobe(&kp2);
 	/* the same one twice */
 	KP_CLEAR(kp);
@@ -244,19 +229,13 @@ static void test_changed_ip(struct kunit *test)
 		kp.post_handler = post;
 		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_EXPECT_EQ(test, target(1), 77);
-		unregister_kprobe(&kp);
-		KP_CLEAR(kp);
+		remove_kprobe(&kp);
 	}
-	KUNIT_EXPECT_EQ(test, pre_hits, 2);
-	KUNIT_EXPECT_EQ(test, post_hits, 0);
+	EXPECT_EQUAL(pre_hits, 2, post_hits, 0);
 	KUNIT_EXPECT_EQ(test, target(1), 2);
 }
 
-static int other_argument(struct kprobe *p, struct pt_regs *regs)
-{
-	regs->di = 1000;
-	return 0;
-}
+PRE(other_argument, regs->di = 1000)
 
 static void test_changed_registers(struct kunit *test)
 {
@@ -267,16 +246,12 @@ static void test_changed_registers(struct kunit *test)
 		kp.pre_handler = other_argument;
 		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_EXPECT_EQ(test, target(1), 1001);
-		unregister_kprobe(&kp);
-		KP_CLEAR(kp);
+		remove_kprobe(&kp);
 	}
 }
 
 /* What a post_handler leaves in the registers counts, where it was stepped and elsewhere. */
-static void other_value(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	regs->di += 500 + flags;
-}
+POST(other_value, regs->di += 500 + flags)
 
 static int nop_pre(struct kprobe *p, struct pt_regs *regs)
 {
@@ -294,17 +269,12 @@ static void test_changed_in_post(struct kunit *test)
 		kp.symbol_name = "far_use";
 		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_EXPECT_EQ(test, far_use(1), 501);
-		unregister_kprobe(&kp);
-		KP_CLEAR(kp);
+		remove_kprobe(&kp);
 	}
 }
 
 /* A handler writes memory: here the argument that the probed function finds on the stack. */
-static int other_memory(struct kprobe *p, struct pt_regs *regs)
-{
-	((long *)regs->sp)[1] = 700;
-	return 0;
-}
+PRE(other_memory, ((long *)regs->sp)[1] = 700)
 
 static void test_changed_memory(struct kunit *test)
 {
@@ -316,16 +286,11 @@ static void test_changed_memory(struct kunit *test)
 		kp.pre_handler = other_memory;
 		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_EXPECT_EQ(test, seven(1, 2, 3, 4, 5, 6, 7), 701);
-		unregister_kprobe(&kp);
-		KP_CLEAR(kp);
+		remove_kprobe(&kp);
 	}
 }
 
-static int note_kp(struct kprobe *p, struct pt_regs *regs)
-{
-	order[nr_order++] = p == &kp ? 1 : 2;
-	return 0;
-}
+PRE(note_kp, order[nr_order++] = p == &kp ? 1 : 2)
 
 static int note_and_stop(struct kprobe *p, struct pt_regs *regs)
 {
@@ -338,25 +303,17 @@ static void test_colocated(struct kunit *test)
 {
 	kp.pre_handler = kp2.pre_handler = note_kp;
 	kp2.symbol_name = "target";
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-	KUNIT_EXPECT_EQ(test, target(1), 2);
-	KUNIT_EXPECT_EQ(test, nr_order, 2);
-	KUNIT_EXPECT_EQ(test, order[0], 2);
-	KUNIT_EXPECT_EQ(test, order[1], 1);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&kp2), 0);
+	EXPECT_EQUAL(target(1), 2, nr_order, 2, order[0], 2, order[1], 1);
 	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(target), &kp2);
-	unregister_kprobe(&kp2);
-	KP_CLEAR(kp2);
+	remove_kprobe(&kp2);
 	kp2.pre_handler = note_and_stop;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
 	nr_order = 0;
-	KUNIT_EXPECT_EQ(test, target(1), 77);
-	KUNIT_EXPECT_EQ(test, nr_order, 1);
+	EXPECT_EQUAL(target(1), 77, nr_order, 1);
 	disable_kprobe(&kp2);
 	nr_order = 0;
-	KUNIT_EXPECT_EQ(test, target(1), 2);
-	KUNIT_EXPECT_EQ(test, nr_order, 1);
-	KUNIT_EXPECT_EQ(test, order[0], 1);
+	EXPECT_EQUAL(target(1), 2, nr_order, 1, order[0], 1);
 	unregister_kprobe(&kp);
 	unregister_kprobe(&kp2);
 	KUNIT_EXPECT_NULL(test, get_kprobe(target));
@@ -371,15 +328,10 @@ static void test_one_of_two_disabled(struct kunit *test)
 		kp.offset = kp2.offset = offset;
 		kp2.symbol_name = "target";
 		kp.post_handler = kp2.post_handler = post;
-		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-		target(1);
-		KUNIT_EXPECT_EQ(test, pre_hits, 2);
-		KUNIT_EXPECT_EQ(test, post_hits, 2);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&kp2), 0);
+		EXPECT_EQUAL(target(1), 2, pre_hits, 2, post_hits, 2);
 		disable_kprobe(&kp);
-		target(1);
-		KUNIT_EXPECT_EQ(test, pre_hits, 3);
-		KUNIT_EXPECT_EQ(test, post_hits, 3);
+		EXPECT_EQUAL(target(1), 2, pre_hits, 3, post_hits, 3);
 		KUNIT_EXPECT_PTR_EQ(test, seen, &kp2);
 		unregister_kprobe(&kp);
 		unregister_kprobe(&kp2);
@@ -404,16 +356,11 @@ static void test_nmissed(struct kunit *test)
 	for (offset = 0; offset <= 5; offset += 5) {
 		kp.pre_handler = call_target2;
 		kp.offset = kp2.offset = offset;
-		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&kp2), 0);
 		pre_hits = 0;
-		KUNIT_EXPECT_EQ(test, target(1), 2);
-		KUNIT_EXPECT_EQ(test, inside, 12);
-		KUNIT_EXPECT_EQ(test, pre_hits, 1);
-		KUNIT_EXPECT_EQ(test, kp.nmissed, 0);
+		EXPECT_EQUAL(target(1), 2, inside, 12, pre_hits, 1, kp.nmissed, 0);
 		KUNIT_EXPECT_EQ(test, kp2.nmissed, 1);
-		target2(1);
-		KUNIT_EXPECT_EQ(test, pre_hits, 2);
+		EXPECT_EQUAL(target2(1), 3, pre_hits, 2);
 		unregister_kprobe(&kp);
 		unregister_kprobe(&kp2);
 		KUNIT_EXPECT_EQ(test, kp2.nmissed, 1);
@@ -431,15 +378,11 @@ static void test_nmissed(struct kunit *test)
 		kp.offset = kp2.offset = kp3.offset = offset;
 		kp2.pre_handler = NULL;
 		kp3.symbol_name = "target2";
-		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-		target(1);
-		KUNIT_EXPECT_EQ(test, kp2.nmissed, 1);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp) ?: register_kprobe(&kp2), 0);
+		EXPECT_EQUAL(target(1), 2, kp2.nmissed, 1);
 		kp3.flags = KPROBE_FLAG_DISABLED;
 		KUNIT_ASSERT_EQ(test, register_kprobe(&kp3), 0);
-		target(1);
-		KUNIT_EXPECT_EQ(test, kp2.nmissed, 2);
-		KUNIT_EXPECT_EQ(test, kp3.nmissed, 1);
+		EXPECT_EQUAL(target(1), 2, kp2.nmissed, 2, kp3.nmissed, 1);
 		unregister_kprobe(&kp);
 		unregister_kprobe(&kp2);
 		unregister_kprobe(&kp3);
@@ -447,11 +390,7 @@ static void test_nmissed(struct kunit *test)
 }
 
 static struct kprobe *running;
-static int ask_running(struct kprobe *p, struct pt_regs *regs)
-{
-	running = kprobe_running();
-	return 0;
-}
+PRE(ask_running, running = kprobe_running())
 
 static void test_kprobe_running(struct kunit *test)
 {
@@ -464,22 +403,10 @@ static void test_kprobe_running(struct kunit *test)
 	unregister_kprobe(&kp);
 }
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_handlers),
-				     KUNIT_CASE(test_breakpoint),
-				     KUNIT_CASE(test_no_handlers),
-				     KUNIT_CASE(test_where),
-				     KUNIT_CASE(test_disabled),
-				     KUNIT_CASE(test_batch),
-				     KUNIT_CASE(test_unregister_others),
-				     KUNIT_CASE(test_changed_ip),
-				     KUNIT_CASE(test_changed_registers),
-				     KUNIT_CASE(test_changed_in_post),
-				     KUNIT_CASE(test_changed_memory),
-				     KUNIT_CASE(test_colocated),
-				     KUNIT_CASE(test_one_of_two_disabled),
-				     KUNIT_CASE(test_nmissed),
-				     KUNIT_CASE(test_kprobe_running),
-				     {} };
-static struct kunit_suite suite = { .name = "kprobe", .init = suite_init, .test_cases = cases };
-kunit_test_suite(suite);
-MODULE_LICENSE("GPL");
+SUITE(kprobe, suite_init, KUNIT_CASE(test_handlers), KUNIT_CASE(test_breakpoint),
+      KUNIT_CASE(test_no_handlers), KUNIT_CASE(test_where), KUNIT_CASE(test_disabled),
+      KUNIT_CASE(test_batch), KUNIT_CASE(test_unregister_others), KUNIT_CASE(test_changed_ip),
+      KUNIT_CASE(test_changed_registers), KUNIT_CASE(test_changed_in_post),
+      KUNIT_CASE(test_changed_memory), KUNIT_CASE(test_colocated),
+      KUNIT_CASE(test_one_of_two_disabled), KUNIT_CASE(test_nmissed),
+      KUNIT_CASE(test_kprobe_running));

@@ -71,9 +71,7 @@ static int suite_init(struct kunit *test)
 static void test_return(struct kunit *test)
 {
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	KUNIT_EXPECT_EQ(test, outer(3), 40);
-	KUNIT_EXPECT_EQ(test, returns, 1);
-	KUNIT_EXPECT_EQ(test, retvals[0], 4);
+	EXPECT_EQUAL(outer(3), 40, returns, 1, retvals[0], 4);
 	KUNIT_EXPECT_PTR_EQ(test, seen_rp, &rp);
 	KUNIT_EXPECT_PTR_EQ(test, seen_task, current);
 	KUNIT_EXPECT_GT(test, (unsigned long)seen_ret_addr, (unsigned long)outer);
@@ -81,8 +79,7 @@ static void test_return(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, seen_preemptible);
 	KUNIT_EXPECT_PTR_EQ(test, rp.kp.addr, inner);
 	unregister_kretprobe(&rp);
-	KUNIT_EXPECT_EQ(test, outer(3), 40);
-	KUNIT_EXPECT_EQ(test, returns, 1);
+	EXPECT_EQUAL(outer(3), 40, returns, 1);
 }
 
 static void test_maxactive(struct kunit *test)
@@ -97,21 +94,15 @@ static void test_maxactive(struct kunit *test)
 	rp.kp.symbol_name = "recursive";
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	recursive(expected + 1);
-	KUNIT_EXPECT_EQ(test, returns, expected);
-	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
-	unregister_kretprobe(&rp);
-	KP_CLEAR(rp.kp);
+	EXPECT_EQUAL(returns, expected, rp.nmissed, 2);
+	remove_kretprobe(&rp);
 	rp.maxactive = -3;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	KUNIT_EXPECT_EQ(test, rp.maxactive, expected);
 	unregister_kretprobe(&rp);
 }
 
-static int pre(struct kprobe *p, struct pt_regs *regs)
-{
-	order[nr_order++] = kprobe_running() == p;
-	return 0;
-}
+PRE(pre, order[nr_order++] = kprobe_running() == p)
 
 /* At the return it is the return probe again that is being handled. */
 static void test_kprobe_running(struct kunit *test)
@@ -121,9 +112,7 @@ static void test_kprobe_running(struct kunit *test)
 	kp.offset = 5;
 	kp.pre_handler = pre;
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_EQ(test, inner(1), 2);
-	KUNIT_EXPECT_EQ(test, nr_order, 1);
-	KUNIT_EXPECT_EQ(test, order[0], 1);
+	EXPECT_EQUAL(inner(1), 2, nr_order, 1, order[0], 1);
 	KUNIT_EXPECT_PTR_EQ(test, running, &rp.kp);
 	KUNIT_EXPECT_NULL(test, kprobe_running());
 	unregister_kprobe(&kp);
@@ -136,14 +125,10 @@ static void test_recursion(struct kunit *test)
 	rp.kp.symbol_name = "recursive";
 	rp.maxactive = 3;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	KUNIT_EXPECT_EQ(test, recursive(4), 10);
-	KUNIT_EXPECT_EQ(test, returns, 3);
-	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	EXPECT_EQUAL(recursive(4), 10, returns, 3, rp.nmissed, 2);
 	KUNIT_EXPECT_EQ(test, retvals[0], 3); /* of recursive(2) */
 	KUNIT_EXPECT_EQ(test, retvals[2], 10);
-	KUNIT_EXPECT_EQ(test, recursive(2), 3);
-	KUNIT_EXPECT_EQ(test, returns, 6);
-	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
+	EXPECT_EQUAL(recursive(2), 3, returns, 6, rp.nmissed, 2);
 	unregister_kretprobe(&rp);
 	KUNIT_EXPECT_EQ(test, rp.nmissed, 2);
 	KP_CLEAR(rp.kp);
@@ -159,15 +144,10 @@ static void test_data(struct kunit *test)
 	rp.handler = check_data;
 	rp.data_size = sizeof(struct private);
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	recursive(2);
-	KUNIT_EXPECT_EQ(test, entries, 3);
-	KUNIT_EXPECT_EQ(test, returns, 3);
-	KUNIT_EXPECT_EQ(test, retvals[8 + 1], 0);
-	KUNIT_EXPECT_EQ(test, retvals[8 + 2], 1);
-	KUNIT_EXPECT_EQ(test, retvals[8 + 3], 2);
+	EXPECT_EQUAL(recursive(2), 3, entries, 3, returns, 3, retvals[8 + 1], 0);
+	EXPECT_EQUAL(retvals[8 + 2], 1, retvals[8 + 3], 2);
 	KUNIT_EXPECT_FALSE(test, seen_preemptible);
-	unregister_kretprobe(&rp);
-	KP_CLEAR(rp.kp);
+	remove_kretprobe(&rp);
 	rp.data_size = KRETPROBE_MAX_DATA_SIZE + 1;
 	KUNIT_EXPECT_EQ(test, register_kretprobe(&rp), -E2BIG);
 }
@@ -186,17 +166,11 @@ static void test_entry_handler_refuses(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	KUNIT_EXPECT_EQ(test, inner(1), 2);
 	KUNIT_EXPECT_EQ(test, inner(3), 4);
-	KUNIT_EXPECT_EQ(test, inner(2), 3);
-	KUNIT_EXPECT_EQ(test, entries, 3);
-	KUNIT_EXPECT_EQ(test, returns, 1);
-	KUNIT_EXPECT_EQ(test, rp.nmissed, 0);
+	EXPECT_EQUAL(inner(2), 3, entries, 3, returns, 1, rp.nmissed, 0);
 	unregister_kretprobe(&rp);
 }
 
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	nr_order++;
-}
+POST(post, nr_order++)
 
 /* One of the two handlers, or none. */
 static void test_no_handlers(struct kunit *test)
@@ -209,18 +183,15 @@ static void test_no_handlers(struct kunit *test)
 		rp.maxactive = 1;
 		KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 		KUNIT_EXPECT_EQ(test, inner(2), 3);
-		KUNIT_EXPECT_EQ(test, inner(2), 3);
-		KUNIT_EXPECT_EQ(test, rp.nmissed, 0);
-		unregister_kretprobe(&rp);
-		KP_CLEAR(rp.kp);
+		EXPECT_EQUAL(inner(2), 3, rp.nmissed, 0);
+		remove_kretprobe(&rp);
 	}
 	KUNIT_EXPECT_EQ(test, entries, 2);
 	/* a post_handler is not for return probes */
 	rp.kp.post_handler = post;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
 	KUNIT_EXPECT_EQ(test, inner(2), 3);
-	unregister_kretprobe(&rp);
-	KP_CLEAR(rp.kp);
+	remove_kretprobe(&rp);
 	KUNIT_EXPECT_EQ(test, nr_order, 0);
 	entries = 2;
 	/* nor is the entry_handler called where there is no instance */
@@ -229,9 +200,7 @@ static void test_no_handlers(struct kunit *test)
 	rp.data_size = sizeof(struct private);
 	rp.maxactive = 2;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	recursive(4);
-	KUNIT_EXPECT_EQ(test, entries, 4);
-	KUNIT_EXPECT_EQ(test, rp.nmissed, 3);
+	EXPECT_EQUAL(recursive(4), 10, entries, 4, rp.nmissed, 3);
 	unregister_kretprobe(&rp);
 }
 
@@ -255,18 +224,12 @@ static void test_colocated(struct kunit *test)
 {
 	rp.handler = rp2.handler = note;
 	rp2.kp.symbol_name = "inner";
-	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp2), 0);
-	KUNIT_EXPECT_EQ(test, outer(1), 20);
-	KUNIT_EXPECT_EQ(test, nr_order, 2);
-	KUNIT_EXPECT_EQ(test, order[0], 1);
-	KUNIT_EXPECT_EQ(test, order[1], 2);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp) ?: register_kretprobe(&rp2), 0);
+	EXPECT_EQUAL(outer(1), 20, nr_order, 2, order[0], 1, order[1], 2);
 	KUNIT_EXPECT_FALSE(test, in_outer(retvals[0]));
 	KUNIT_EXPECT_TRUE(test, in_outer(retvals[1]));
 	unregister_kretprobe(&rp);
-	KUNIT_EXPECT_EQ(test, outer(1), 20);
-	KUNIT_EXPECT_EQ(test, nr_order, 3);
-	KUNIT_EXPECT_EQ(test, order[2], 2);
+	EXPECT_EQUAL(outer(1), 20, nr_order, 3, order[2], 2);
 	KUNIT_EXPECT_TRUE(test, in_outer(retvals[2]));
 	unregister_kretprobe(&rp2);
 }
@@ -277,39 +240,27 @@ static void test_batch(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, register_kretprobes(rps, 0), -EINVAL);
 	KUNIT_ASSERT_EQ(test, register_kretprobes(rps, 2), 0);
-	KUNIT_EXPECT_EQ(test, outer(1), 20);
-	KUNIT_EXPECT_EQ(test, returns, 2);
-	KUNIT_EXPECT_EQ(test, retvals[0], 2);
-	KUNIT_EXPECT_EQ(test, retvals[1], 20);
+	EXPECT_EQUAL(outer(1), 20, returns, 2, retvals[0], 2, retvals[1], 20);
 	unregister_kretprobes(rps, 2);
 	KP_CLEAR(rp.kp);
 	KP_CLEAR(rp2.kp);
 	rp2.kp.symbol_name = "no_such_function";
 	KUNIT_EXPECT_EQ(test, register_kretprobes(rps, 2), -ENOENT);
-	outer(1);
-	KUNIT_EXPECT_EQ(test, returns, 2);
+	EXPECT_EQUAL(outer(1), 20, returns, 2);
 }
 
 static void test_switch(struct kunit *test)
 {
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	KUNIT_EXPECT_EQ(test, disable_kretprobe(&rp), 0);
-	inner(1);
-	KUNIT_EXPECT_EQ(test, returns, 0);
-	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), 0);
-	inner(1);
-	KUNIT_EXPECT_EQ(test, returns, 1);
+	EXPECT_EQUAL(disable_kretprobe(&rp), 0, inner(1), 2, returns, 0);
+	EXPECT_EQUAL(enable_kretprobe(&rp), 0, inner(1), 2, returns, 1);
 	unregister_kretprobe(&rp);
-	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), -EINVAL);
-	KUNIT_EXPECT_EQ(test, disable_kretprobe(&rp), -EINVAL);
+	EXPECT_EQUAL(enable_kretprobe(&rp), -EINVAL, disable_kretprobe(&rp), -EINVAL);
 	KP_CLEAR(rp.kp);
 	rp.kp.flags = KPROBE_FLAG_DISABLED;
 	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	inner(1);
-	KUNIT_EXPECT_EQ(test, returns, 1);
-	KUNIT_EXPECT_EQ(test, enable_kretprobe(&rp), 0);
-	inner(1);
-	KUNIT_EXPECT_EQ(test, returns, 2);
+	EXPECT_EQUAL(inner(1), 2, returns, 1);
+	EXPECT_EQUAL(enable_kretprobe(&rp), 0, inner(1), 2, returns, 2);
 	unregister_kretprobe(&rp);
 }
 
@@ -355,11 +306,7 @@ static void test_unregistered_meanwhile(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, returns, 0);
 }
 
-static int change_value(struct kretprobe_instance *ri, struct pt_regs *regs)
-{
-	regs_set_return_value(regs, 99);
-	return 0;
-}
+KRET(change_value, regs_set_return_value(regs, 99))
 
 static void test_changed_value(struct kunit *test)
 {
@@ -371,11 +318,7 @@ static void test_changed_value(struct kunit *test)
 
 static unsigned long stack[16];
 static int nr_stack;
-static int save_stack(struct kretprobe_instance *ri, struct pt_regs *regs)
-{
-	nr_stack = stack_trace_save_regs(regs, stack, 16, 0);
-	return 0;
-}
+KRET(save_stack, nr_stack = stack_trace_save_regs(regs, stack, 16, 0))
 
 /* One made by what the probed functions call, and one made by a handler of its own stack. */
 static bool on_stack(unsigned long from, unsigned long to)
@@ -455,23 +398,10 @@ static void test_stack_trace(struct kunit *test)
 	unregister_kretprobes(rps, 2);
 }
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_return),
-				     KUNIT_CASE(test_maxactive),
-				     KUNIT_CASE(test_kprobe_running),
-				     KUNIT_CASE(test_recursion),
-				     KUNIT_CASE(test_data),
-				     KUNIT_CASE(test_entry_handler_refuses),
-				     KUNIT_CASE(test_no_handlers),
-				     KUNIT_CASE(test_colocated),
-				     KUNIT_CASE(test_batch),
-				     KUNIT_CASE(test_switch),
-				     KUNIT_CASE(test_where),
-				     KUNIT_CASE(test_unregistered_meanwhile),
-				     KUNIT_CASE(test_changed_value),
-				     KUNIT_CASE(test_unregister_others),
-				     KUNIT_CASE(test_stack_inside),
-				     KUNIT_CASE(test_stack_trace),
-				     {} };
-static struct kunit_suite suite = { .name = "kretprobe", .init = suite_init, .test_cases = cases };
-kunit_test_suite(suite);
-MODULE_LICENSE("GPL");
+SUITE(kretprobe, suite_init, KUNIT_CASE(test_return), KUNIT_CASE(test_maxactive),
+      KUNIT_CASE(test_kprobe_running), KUNIT_CASE(test_recursion), KUNIT_CASE(test_data),
+      KUNIT_CASE(test_entry_handler_refuses), KUNIT_CASE(test_no_handlers),
+      KUNIT_CASE(test_colocated), KUNIT_CASE(test_batch), KUNIT_CASE(test_switch),
+      KUNIT_CASE(test_where), KUNIT_CASE(test_unregistered_meanwhile),
+      KUNIT_CASE(test_changed_value), KUNIT_CASE(test_unregister_others),
+      KUNIT_CASE(test_stack_inside), KUNIT_CASE(test_stack_trace));

@@ -182,11 +182,4 @@ ENTRY int do_disable(int i)
 	return disable_kprobe(kp_of(i));
 }
 
-static int __init probes_init(void)
-{
-	return 0;
-}
-static void __exit probes_exit(void) {}
-module_init(probes_init);
-module_exit(probes_exit);
 MODULE_LICENSE("GPL");

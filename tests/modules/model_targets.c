@@ -13,11 +13,4 @@ TARGET long second(long x)
 }
 EXPORT_SYMBOL_GPL(first);
 
-static int __init targets_init(void)
-{
-	return 0;
-}
-static void __exit targets_exit(void) {}
-module_init(targets_init);
-module_exit(targets_exit);
 MODULE_LICENSE("GPL");

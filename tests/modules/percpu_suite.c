@@ -91,9 +91,4 @@ static void test_operations(struct kunit *test)
 	put_cpu_var(number);
 }
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_each_cpu_has_its_own),
-				     KUNIT_CASE(test_operations),
-				     {} };
-static struct kunit_suite suite = { .name = "percpu", .test_cases = cases };
-kunit_test_suite(suite);
-MODULE_LICENSE("GPL");
+SUITE(percpu, NULL, KUNIT_CASE(test_each_cpu_has_its_own), KUNIT_CASE(test_operations));

@@ -29,36 +29,17 @@ static void linger(void)
 	WRITE_ONCE(left, left + 1);
 }
 
-static int slow_pre(struct kprobe *p, struct pt_regs *regs)
-{
-	linger();
-	return 0;
-}
-static void slow_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	linger();
-}
-static int slow_node(struct kretprobe_instance *ri, struct pt_regs *regs)
-{
-	linger();
-	return 0;
-}
+PRE(slow_pre, linger())
+POST(slow_post, linger())
+KRET(slow_node, linger())
 static long slow_entry(long x)
 {
 	linger();
 	jprobe_return();
 	return 0;
 }
-static int pre(struct kprobe *p, struct pt_regs *regs)
-{
-	hits++;
-	return 0;
-}
-static int count_return(struct kretprobe_instance *ri, struct pt_regs *regs)
-{
-	hits++;
-	return 0;
-}
+PRE(pre, hits++)
+KRET(count_return, hits++)
 
 static struct kprobe kp, kp2;
 static struct kretprobe rp;
@@ -70,7 +51,8 @@ static int suite_init(struct kunit *test)
 	memset(&kp2, 0, sizeof(kp2));
 	memset(&rp, 0, sizeof(rp));
 	memset(&jp, 0, sizeof(jp));
-	kp.symbol_name = rp.kp.symbol_name = jp.kp.symbol_name = "target";
+	kp.symbol_name = kp2.symbol_name = rp.kp.symbol_name = jp.kp.symbol_name = "target";
+	kp2.pre_handler = pre;
 	inside = left = hits = 0;
 	return 0;
 }
@@ -135,12 +117,10 @@ static void test_kprobes(struct kunit *test)
 
 	kp.pre_handler = slow_pre;
 	kp2.symbol_name = "target2";
-	kp2.pre_handler = pre;
 	KUNIT_ASSERT_EQ(test, register_kprobes(kps, 2), 0);
 	start_elsewhere(test);
 	target2(1); /* handled here, whatever the other CPU is at */
-	KUNIT_EXPECT_EQ(test, hits, 1);
-	KUNIT_EXPECT_EQ(test, kp2.nmissed, 0);
+	EXPECT_EQUAL(hits, 1, kp2.nmissed, 0);
 	unregister_kprobes(kps, 2);
 	finish(test);
 }
@@ -176,17 +156,12 @@ static void test_beside_a_kretprobe(struct kunit *test)
 {
 	rp.handler = count_return;
 	kp.pre_handler = slow_pre;
-	kp2.symbol_name = "target";
-	kp2.pre_handler = pre;
-	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp) ?: register_kprobe(&kp), 0);
 	start_elsewhere(test);
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
 	KUNIT_EXPECT_EQ(test, left, 0);
 	wait_for_completion(&done);
-	KUNIT_EXPECT_EQ(test, result, 2);
-	KUNIT_EXPECT_EQ(test, left, 1);
-	KUNIT_EXPECT_EQ(test, hits, 1);
+	EXPECT_EQUAL(result, 2, left, 1, hits, 1);
 	unregister_kprobe(&kp2);
 	unregister_kprobe(&kp);
 	unregister_kretprobe(&rp);
@@ -206,15 +181,10 @@ static void test_beside_a_kretprobe_and_gone(struct kunit *test)
 {
 	rp.handler = count_return;
 	kp.pre_handler = slow_pre;
-	kp2.symbol_name = "target";
-	kp2.pre_handler = pre;
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2) ?: register_kretprobe(&rp), 0);
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 	run_elsewhere(test, unregister_kp2);
-	KUNIT_EXPECT_EQ(test, target(1), 2);
-	KUNIT_EXPECT_EQ(test, left, 1);
-	KUNIT_EXPECT_EQ(test, hits, 1);
+	EXPECT_EQUAL(target(1), 2, left, 1, hits, 1);
 	wait_for_completion(&done);
 	unregister_kprobe(&kp);
 	unregister_kretprobe(&rp);
@@ -224,10 +194,7 @@ static void test_beside_a_kretprobe_and_gone(struct kunit *test)
 static void test_colocated(struct kunit *test)
 {
 	kp.pre_handler = slow_pre;
-	kp2.symbol_name = "target";
-	kp2.pre_handler = pre;
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_ASSERT_EQ(test, register_kprobe(&kp2) ?: register_kprobe(&kp), 0);
 	start_elsewhere(test);
 	unregister_kprobe(&kp2);
 	finish(test);
@@ -262,19 +229,13 @@ static int wait_for_tick(struct kprobe *p, struct pt_regs *regs)
 		running_wrong++;
 	return 0;
 }
-static void wait_post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	wait_for_tick(p, regs);
-}
+POST(wait_post, wait_for_tick(p, regs))
 static int wait_return(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	return wait_for_tick(kprobe_running(), regs);
 }
 static int posts;
-static void post(struct kprobe *p, struct pt_regs *regs, unsigned long flags)
-{
-	posts++;
-}
+POST(post, posts++)
 
 /* Call target() on this CPU, whose probe waits; then let another tick be hit. */
 static void one_tick(struct kunit *test, bool inside)
@@ -286,20 +247,16 @@ static void one_tick(struct kunit *test, bool inside)
 	timer.function = timer_fn;
 	came_in = false;
 	hrtimer_start(&timer, 1000 * 1000, HRTIMER_MODE_REL);
-	KUNIT_EXPECT_EQ(test, target(1), 2);
-	KUNIT_EXPECT_EQ(test, came_in, inside);
+	EXPECT_EQUAL(target(1), 2, came_in, inside);
 	while (READ_ONCE(ticks) == before)
 		cpu_relax();
-	KUNIT_EXPECT_EQ(test, ticks, before + 1);
-	KUNIT_EXPECT_EQ(test, kp2.nmissed - missed, inside);
-	KUNIT_EXPECT_EQ(test, hits - hit, !inside);
+	EXPECT_EQUAL(ticks, before + 1, kp2.nmissed - missed, inside, hits - hit, !inside);
 	KUNIT_EXPECT_EQ(test, posts - stepped, kp2.post_handler && !inside);
 	KUNIT_EXPECT_NULL(test, kprobe_running());
 	hrtimer_start(&timer, 1000, HRTIMER_MODE_REL);
 	while (READ_ONCE(ticks) == before + 1)
 		cpu_relax();
-	KUNIT_EXPECT_EQ(test, hits - hit, 1 + !inside);
-	KUNIT_EXPECT_EQ(test, running_wrong, 0);
+	EXPECT_EQUAL(hits - hit, 1 + !inside, running_wrong, 0);
 }
 
 /*
@@ -316,23 +273,20 @@ static void test_interrupt(struct kunit *test)
 			suite_init(test);
 			kp2.symbol_name = "tick";
 			kp2.offset = inner ? 5 : 0;
-			kp2.pre_handler = pre;
 			kp2.post_handler = inner == 2 ? post : NULL;
 			kp.offset = outer & 1 ? 5 : 0;
 			if (outer < 2)
 				kp.pre_handler = wait_for_tick;
 			else
 				kp.post_handler = wait_post;
-			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+			KUNIT_ASSERT_EQ(test, register_kprobe(&kp2) ?: register_kprobe(&kp), 0);
 			one_tick(test, !(outer & 1));
 			unregister_kprobe(&kp);
 			unregister_kprobe(&kp2);
 		}
 		KP_CLEAR(kp2);
 		rp.handler = wait_return;
-		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2), 0);
-		KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp2) ?: register_kretprobe(&rp), 0);
 		one_tick(test, true);
 		unregister_kretprobe(&rp);
 		unregister_kprobe(&kp2);
@@ -345,31 +299,20 @@ static void test_interrupt_returns(struct kunit *test)
 	rp.kp.symbol_name = "tick";
 	rp.handler = count_return;
 	kp.pre_handler = wait_for_tick;
-	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+	KUNIT_ASSERT_EQ(test, register_kretprobe(&rp) ?: register_kprobe(&kp), 0);
 	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 	timer.function = timer_fn;
 	hrtimer_start(&timer, 1000 * 1000, HRTIMER_MODE_REL);
 	KUNIT_EXPECT_EQ(test, target(1), 2);
 	KUNIT_EXPECT_TRUE(test, came_in);
-	KUNIT_EXPECT_EQ(test, hits, 0);
-	KUNIT_EXPECT_EQ(test, rp.kp.nmissed, 1);
+	EXPECT_EQUAL(hits, 0, rp.kp.nmissed, 1);
 	tick();
 	KUNIT_EXPECT_EQ(test, hits, 1);
 	unregister_kprobe(&kp);
 	unregister_kretprobe(&rp);
 }
 
-static struct kunit_case cases[] = { KUNIT_CASE(test_kprobe),
-				     KUNIT_CASE(test_kprobes),
-				     KUNIT_CASE(test_kretprobe),
-				     KUNIT_CASE(test_jprobe),
-				     KUNIT_CASE(test_colocated),
-				     KUNIT_CASE(test_interrupt),
-				     KUNIT_CASE(test_interrupt_returns),
-				     KUNIT_CASE(test_beside_a_kretprobe),
-				     KUNIT_CASE(test_beside_a_kretprobe_and_gone),
-				     {} };
-static struct kunit_suite suite = { .name = "smp", .init = suite_init, .test_cases = cases };
-kunit_test_suite(suite);
-MODULE_LICENSE("GPL");
+SUITE(smp, suite_init, KUNIT_CASE(test_kprobe), KUNIT_CASE(test_kprobes),
+      KUNIT_CASE(test_kretprobe), KUNIT_CASE(test_jprobe), KUNIT_CASE(test_colocated),
+      KUNIT_CASE(test_interrupt), KUNIT_CASE(test_interrupt_returns),
+      KUNIT_CASE(test_beside_a_kretprobe), KUNIT_CASE(test_beside_a_kretprobe_and_gone));

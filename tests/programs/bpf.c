@@ -43,6 +43,11 @@
 #define EXIT INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
 #define MAP_FD(d, fd) \
 	INSN(BPF_LD | BPF_DW | BPF_IMM, d, BPF_PSEUDO_MAP_FD, 0, fd), INSN(0, 0, 0, 0, 0)
+/* Count a hit in the element of the map; a jump over nine instructions leaves it out. */
+#define COUNT_HIT_AND_EXIT \
+	STORE_IMM_W(10, -4, 0), MOV_REG(2, 10), ADD_IMM(2, -4), MAP_FD(1, counter), \
+		CALL(BPF_FUNC_map_lookup_elem), JUMP_EQ(0, 0, 2), MOV_IMM(1, 1), \
+		ATOMIC_ADD(0, 1), MOV_IMM(0, 0), EXIT
 
 static int failures;
 static int counter; /* an array with one element */
@@ -211,29 +216,25 @@ static int load(const struct bpf_insn *insns, size_t length, int type, int attac
 	return bpf(BPF_PROG_LOAD, &attr);
 }
 
+/* Return True if a program was loaded. */
+static bool loaded(const char *name, int program)
+{
+	if (program < 0)
+		fail(name, "%s\n%s", strerror(errno), verifier);
+	return program >= 0;
+}
+
 /* A program that counts its hits by this process. */
 static int load_counter(int type, int attach, int btf_id)
 {
 	const struct bpf_insn insns[] = {
 		CALL(BPF_FUNC_get_current_pid_tgid),
 		RSH_IMM(0, 32),
-		JUMP_NE(0, getpid(), 8),
-		STORE_IMM_W(10, -4, 0),
-		MOV_REG(2, 10),
-		ADD_IMM(2, -4),
-		MAP_FD(1, counter),
-		CALL(BPF_FUNC_map_lookup_elem),
-		JUMP_EQ(0, 0, 2),
-		MOV_IMM(1, 1),
-		ATOMIC_ADD(0, 1),
-		MOV_IMM(0, 0),
-		EXIT,
+		JUMP_NE(0, getpid(), 9),
+		COUNT_HIT_AND_EXIT,
 	};
-	struct bpf_insn patched[COUNT(insns)];
 
-	memcpy(patched, insns, sizeof(insns));
-	patched[2].off = COUNT(insns) - 2 - 3; /* to MOV_IMM(0, 0) */
-	return load(patched, COUNT(insns), type, attach, btf_id);
+	return load(insns, COUNT(insns), type, attach, btf_id);
 }
 
 static void read_version(int times)
@@ -385,29 +386,14 @@ static void test_raw_tracepoint(void)
 	const char *name = "raw tracepoint";
 	/* only getppid(): the number is the second argument of sys_enter */
 	const struct bpf_insn insns[] = {
-		LOAD_DW(6, 1, 8),
-		CALL(BPF_FUNC_get_current_pid_tgid),
-		RSH_IMM(0, 32),
-		JUMP_NE(0, getpid(), 10),
-		JUMP_NE(6, SYS_getppid, 9),
-		STORE_IMM_W(10, -4, 0),
-		MOV_REG(2, 10),
-		ADD_IMM(2, -4),
-		MAP_FD(1, counter),
-		CALL(BPF_FUNC_map_lookup_elem),
-		JUMP_EQ(0, 0, 2),
-		MOV_IMM(1, 1),
-		ATOMIC_ADD(0, 1),
-		MOV_IMM(0, 0),
-		EXIT,
+		LOAD_DW(6, 1, 8),         CALL(BPF_FUNC_get_current_pid_tgid), RSH_IMM(0, 32),
+		JUMP_NE(0, getpid(), 10), JUMP_NE(6, SYS_getppid, 9),          COUNT_HIT_AND_EXIT,
 	};
 	int program = load(insns, COUNT(insns), BPF_PROG_TYPE_RAW_TRACEPOINT, 0, 0);
 	union bpf_attr attr = { 0 };
 
-	if (program < 0) {
-		fail(name, "%s\n%s", strerror(errno), verifier);
+	if (!loaded(name, program))
 		return;
-	}
 	attr.raw_tracepoint.name = address("sys_enter");
 	attr.raw_tracepoint.prog_fd = program;
 	check_hits(name, bpf(BPF_RAW_TRACEPOINT_OPEN, &attr), call_getppid);
@@ -465,10 +451,8 @@ static void test_trampoline(const char *name, int attach, int btf_id)
 	int program = load_counter(BPF_PROG_TYPE_TRACING, attach, btf_id);
 	union bpf_attr attr = { 0 };
 
-	if (program < 0) {
-		fail(name, "%s\n%s", strerror(errno), verifier);
+	if (!loaded(name, program))
 		return;
-	}
 	attr.raw_tracepoint.prog_fd = program;
 	check_hits(name, bpf(BPF_RAW_TRACEPOINT_OPEN, &attr), read_version);
 	close(program);
@@ -523,6 +507,23 @@ static void test_link(int program)
 }
 
 /* ---- what programs say */
+static void hit_probed(int program)
+{
+	int fd = attach_kprobe(program, false);
+
+	read_version(HITS);
+	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+	close(fd);
+}
+
+static void check_count(const char *name, int found, const char *what)
+{
+	if (found != HITS)
+		fail(name, "%d %s", found, what);
+	else
+		ok(name);
+}
+
 static void test_ring_buffer(void)
 {
 	const char *name = "ring buffer";
@@ -542,17 +543,12 @@ static void test_ring_buffer(void)
 	};
 	int program = load(insns, COUNT(insns), BPF_PROG_TYPE_KPROBE, 0, 0), mine = 0;
 
-	if (ring < 0 || program < 0) {
-		fail(name, "%s\n%s", strerror(errno), verifier);
+	if (!loaded(name, ring < 0 ? ring : program))
 		return;
-	}
 	uint64_t *consumer = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring, 0);
 	char *producer = mmap(NULL, 4096 + 2 * size, PROT_READ, MAP_SHARED, ring, 4096);
-	int fd = attach_kprobe(program, false);
 
-	read_version(HITS);
-	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-	close(fd);
+	hit_probed(program);
 	uint64_t end = *(volatile uint64_t *)producer;
 
 	for (uint64_t at = *consumer; at < end;) {
@@ -563,10 +559,7 @@ static void test_ring_buffer(void)
 		at += ((length & 0x3fffffff) + 8 + 7) & ~7u;
 		*(volatile uint64_t *)consumer = at;
 	}
-	if (mine != HITS)
-		fail(name, "%d records", mine);
-	else
-		ok(name);
+	check_count(name, mine, "records");
 	close(program);
 	close(ring);
 }
@@ -590,20 +583,14 @@ static void test_perf_buffer(void)
 	int output = perf_event(&attr, -1, 0);
 	int program = load(insns, COUNT(insns), BPF_PROG_TYPE_KPROBE, 0, 0);
 
-	if (array < 0 || output < 0 || program < 0) {
-		fail(name, "%s\n%s", strerror(errno), verifier);
+	if (!loaded(name, array < 0 || output < 0 ? -1 : program))
 		return;
-	}
 	struct perf_event_mmap_page *page =
 		mmap(NULL, 4096 * 17, PROT_READ | PROT_WRITE, MAP_SHARED, output, 0);
 
 	ioctl(output, PERF_EVENT_IOC_ENABLE, 0);
 	map_element(BPF_MAP_UPDATE_ELEM, array, &(uint32_t){ 0 }, &output);
-	int fd = attach_kprobe(program, false);
-
-	read_version(HITS);
-	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-	close(fd);
+	hit_probed(program);
 	for (uint64_t at = 0; at < page->data_head;) {
 		char *record = (char *)page + 4096 + at;
 		struct perf_event_header *head = (void *)record;
@@ -612,10 +599,7 @@ static void test_perf_buffer(void)
 		mine += head->type == PERF_RECORD_SAMPLE && data[1] == (uint32_t)getpid();
 		at += head->size;
 	}
-	if (mine != HITS)
-		fail(name, "%d records", mine);
-	else
-		ok(name);
+	check_count(name, mine, "records");
 	munmap(page, 4096 * 17);
 	close(program);
 	close(output);
@@ -657,21 +641,12 @@ static void test_trace_printk(void)
 	};
 	int program = load(insns, COUNT(insns), BPF_PROG_TYPE_KPROBE, 0, 0), before, found;
 
-	if (program < 0) {
-		fail(name, "%s\n%s", strerror(errno), verifier);
+	if (!loaded(name, program))
 		return;
-	}
 	before = count_in_trace("bpf_trace_printk: has 42");
-	int fd = attach_kprobe(program, false);
-
-	read_version(HITS);
-	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-	close(fd);
+	hit_probed(program);
 	found = count_in_trace("bpf_trace_printk: has 42") - before;
-	if (found != HITS)
-		fail(name, "%d lines", found);
-	else
-		ok(name);
+	check_count(name, found, "lines");
 	close(program);
 }
 
@@ -704,10 +679,8 @@ static void test_all(bool jit)
 	test_map("array per CPU", BPF_MAP_TYPE_PERCPU_ARRAY);
 	test_map("hash per CPU", BPF_MAP_TYPE_PERCPU_HASH);
 	program = load_counter(BPF_PROG_TYPE_KPROBE, 0, 0);
-	if (program < 0) {
-		fail("load", "%s\n%s", strerror(errno), verifier);
+	if (!loaded("load", program))
 		return;
-	}
 	test_jit(program, jit);
 	check_hits("kprobe", attach_kprobe(program, false), read_version);
 	check_hits("kretprobe", attach_kprobe(program, true), read_version);

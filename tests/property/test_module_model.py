@@ -69,7 +69,7 @@ class Model(RuleBasedStateMachine):
             self.agrees()
             for i in self.registered():
                 self.box.call("do_unregister", i)
-            self.settle()
+            self.box.settle(12)
             assert self.box.list() == []
             arch = self.box.kernel.state.arch
             for cache in self.box.kernel.state.insn_caches:
@@ -78,10 +78,6 @@ class Model(RuleBasedStateMachine):
             if self.loaded:
                 assert self.now() == self.text
             self.box.close()
-
-    def settle(self):
-        for _ in range(12):
-            self.box.kernel.guest.tick()
 
     # ---- the text of first() and second()
     def read_text(self):
@@ -219,7 +215,7 @@ class Model(RuleBasedStateMachine):
 
     @rule()
     def time_passes(self):
-        self.settle()
+        self.box.settle(12)
 
     @rule(value=st.sampled_from("01"))
     def sysctl(self, value):
@@ -238,7 +234,7 @@ class Model(RuleBasedStateMachine):
         # a probe that is gone is not armed again, and would be in the way of others
         for i in list(self.gone):
             self.unregister(i)
-        self.settle()
+        self.box.settle(12)
         self.box.insmod(build("model_targets"))
         self.loaded = True
         self.read_text()
@@ -248,11 +244,8 @@ class Model(RuleBasedStateMachine):
         if not hasattr(self, "box"):
             return
         box = self.box
-        read, at, posts = (
-            box.kernel.guest.read_u64,
-            box.address("hits"),
-            box.address("posts"),
-        )
+        read = box.kernel.guest.read_u64
+        at, posts = box.address("hits"), box.address("posts")
         assert [read(at + 8 * i) for i in range(NR)] == self.hits
         assert read(posts + 8) == self.hits[1]
         assert box.call("do_missed") == 0

@@ -24,11 +24,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
 from kpfs.engine.kprobe import NO_FLAGS, Kprobe, KprobeFlag, OptimizedKprobe
-from kpfs.engine.kretprobe import (
-    Kretprobe,
-    register_kretprobe,
-    unregister_kretprobe,
-)
+from kpfs.engine.kretprobe import Kretprobe, register_kretprobe, unregister_kretprobe
 from kpfs.engine.optimizer import OPTIMIZE_DELAY, set_kprobes_optimization
 from kpfs.engine.register import (
     disable_kprobe,

@@ -172,7 +172,7 @@ class Bench:
         regs[IP] = insn.addr
         return regs
 
-    def cases(self, function: checks.Function):
+    def cases(self, function: checks.DecodedFunction):
         for insn in function.insns:
             if to_be_skipped(insn):
                 continue

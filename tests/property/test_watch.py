@@ -11,7 +11,7 @@ import random
 import pytest
 
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SI, REG_SP
-from kpfs.guest.emu.watch import Watch
+from kpfs.guest.emu.watch import DataWatch
 from tests.unit.guest.bare import BareCpu
 
 ROWS = 1000 if os.environ.get("KPFS_SLOW") else 60
@@ -43,7 +43,7 @@ class Machine(BareCpu):
         self.start = self.memory.translate(self.data + WATCHED.start, len(WATCHED))
         self.found: list[tuple[int, int]] = []
         self.bits = 0
-        self.watch = Watch(
+        self.watch = DataWatch(
             self.cpu,
             self.memory,
             self.on_trap,

@@ -6,16 +6,15 @@ import stat
 from types import SimpleNamespace
 from typing import Any
 
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import Caller, KAddr, Symbol
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import NONE, Seen, SkipPolicy
 from kpfs.config import Config
 from kpfs.engine.state import State
 from kpfs.fs.seqfile import ValueFile
-from kpfs.fs.write_call import WriteCall
-from kpfs.root.debugfs import Entry
+from kpfs.fs.tree import WriteCall
+from kpfs.root.debugfs import DebugfsEntry
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -46,7 +45,7 @@ class FakeTask:
 
 
 class FakeKernel:
-    """Implements what kpfs.fs.vfs and the files ask of a GuestKernel."""
+    """Implements what kpfs.backends.guest.vfs and the files ask of a GuestKernel."""
 
     def __init__(self):
         self.lock = FairLock()
@@ -61,13 +60,13 @@ class FakeKernel:
         self.trace: Any = SimpleNamespace()
         self.config = Config()
         self.syscalls = self.background = self
-        root = Entry("", stat.S_IFDIR | 0o755, None)
+        root = DebugfsEntry("", stat.S_IFDIR | 0o755, None)
         self.debugfs = SimpleNamespace(root=root)
         self.dead = ""  # why the guest is dead
         self.closed = False
         self.seen: Seen = NONE  # system calls that somebody can see
         self.skip_policy = SkipPolicy(self, self.lock)
-        self.skip_policy.join(self)
+        self.skip_policy.join_tasks(self, self.number_of)
         self.left_out = 0  # calls that are not made
         self.numbers: dict[int, int] = {}  # pid -> what number_of() gives
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Arguments of the command, and what it says where it cannot do as told."""
+"""The command line: what it takes, says and refuses (kpfs.cli, kpfs.arguments)."""
 
 import errno
 import os
@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs import cli, daemon
+from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
 from kpfs.linux.store import image, store
+from tests import harness
 from tests.harness import ROOT
 from tests.there import there
 
@@ -150,12 +151,6 @@ def test_what_python_itself_lacks_is_one_line(tmp_path):
         "from kpfs.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     words = "kernel", "make", "x", "--deb", str(tmp_path / "none")
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = harness.run(sys.executable, "-c", script, *words, cwd=ROOT)
     said = "kpfs: this Python was built without lzma: use another\n"
     assert (done.stderr, done.returncode) == (said, 2)

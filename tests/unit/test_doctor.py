@@ -11,9 +11,10 @@ from functools import partial
 import pytest
 
 from kpfs import cli, doctor
+from kpfs.base.errors import SetupError
 from kpfs.doctor import BROKEN, LIMITED, OK, Check, Finding
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
+from kpfs.manual import differs
 from kpfs.mirror import seccomp
 
 
@@ -51,16 +52,25 @@ def fails():
     raise SetupError("cause", "remedy")
 
 
+def aside(look, state=BROKEN, mend=""):
+    return doctor.find(Check("c", look, state, mend, aside=True))
+
+
+def by_name(*names):
+    """Return what the checks of these names find here."""
+    return {c.name: doctor.find(c) for c in doctor.CHECKS if c.name in names}
+
+
 def test_what_is_tried_in_a_child():
-    assert doctor.aside(lambda: None) is None
-    assert doctor.aside(fails, LIMITED) == Finding(LIMITED, "cause", "remedy")
-    assert doctor.aside(lambda: os._exit(1)) == Finding(BROKEN, "it was killed")
-    assert doctor.aside(lambda: 1 / 0) == Finding(BROKEN, "division by zero")
+    assert aside(lambda: "words") == Finding(OK, "words")
+    assert aside(fails, LIMITED, "mend") == Finding(LIMITED, "cause", "remedy")
+    assert aside(lambda: os._exit(1)) == Finding(BROKEN, "it was killed")
+    assert aside(lambda: 1 / 0, mend="m") == Finding(BROKEN, "division by zero", "m")
 
 
 def test_a_child_that_hangs_is_killed(monkeypatch):
     monkeypatch.setattr(doctor, "PATIENCE", 0.1)
-    assert doctor.aside(lambda: time.sleep(60)) == Finding(BROKEN, "it hangs")
+    assert aside(lambda: time.sleep(60)) == Finding(BROKEN, "it hangs")
 
 
 def test_a_host_that_denies_things(monkeypatch):
@@ -71,7 +81,7 @@ def test_a_host_that_denies_things(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     monkeypatch.setattr(mounts, "unshare", deny)
     monkeypatch.setattr(seccomp, "install_listener", deny)
-    said = {check.name: check.look() for check in doctor.CHECKS[5:8]}
+    said = by_name("fusermount", "namespaces", "seccomp", "compilers")
     assert said["fusermount"].state == LIMITED
     assert "fuse3" in said["fusermount"].mend
     assert said["namespaces"].state == BROKEN
@@ -79,35 +89,32 @@ def test_a_host_that_denies_things(monkeypatch):
     assert "kpfs mount" in said["namespaces"].mend
     assert said["seccomp"].state == LIMITED
     assert "--no-mirror" in said["seccomp"].mend
-    assert doctor.compilers().state == LIMITED
+    assert said["compilers"].state == LIMITED
 
 
 def test_a_log_that_cannot_be_written(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
-    said = doctor.log()
+    said = by_name("log")["log"]
     assert said.state == LIMITED
     assert "XDG_CACHE_HOME" in said.mend
 
 
-def test_another_architecture(monkeypatch):
-    there = os.uname()
-    arm = os.uname_result((*there[:4], "aarch64"))
-    monkeypatch.setattr(os, "uname", lambda: arm)
-    assert doctor.host().state == LIMITED
-
-
-def test_a_python_without_lzma(monkeypatch):
-    assert doctor.python().state == OK
-    monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
-    assert "Linux kernels" in doctor.python().found
-    assert doctor.python().state == LIMITED
+def test_what_this_host_lacks(monkeypatch):
+    monkeypatch.setattr(differs, "LACKS", dict.fromkeys(differs.LACKS, lambda _: False))
+    assert doctor.lacks() == "nothing"
+    monkeypatch.setitem(differs.LACKS, "module", lambda _: True)
+    monkeypatch.setitem(differs.LACKS, "machine", lambda name: name == "x86_64")
+    state, found, _ = by_name("lacks")["lacks"]
+    assert state == LIMITED
+    assert "without lzma" in found
+    assert "--no-mirror" in found
 
 
 def test_fusermount_without_a_table_of_mounts(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(doctor, "MTAB", str(tmp_path))
-    assert doctor.fusermount() == Finding(OK, "/usr/bin/fusermount")
+    assert doctor.fusermount() == "/usr/bin/fusermount"
     monkeypatch.setattr(doctor, "MTAB", str(tmp_path / "mtab"))
-    assert doctor.fusermount().state == LIMITED
-    assert doctor.fusermount().mend.startswith("ln -s ")
+    state, _, mend = by_name("fusermount")["fusermount"]
+    assert (state, mend[:6]) == (LIMITED, "ln -s ")

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from kpfs import cli, mounting
+from kpfs.base.errors import SetupError
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
 from kpfs.host.mounts import MountEntry
 
 

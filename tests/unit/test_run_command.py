@@ -7,19 +7,17 @@ This also tests kpfs.host.namespaces and kpfs.host.terminal.
 import contextlib
 import errno
 import os
-import pty
-import select
 import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from kpfs import run_command
 from kpfs.host import namespaces
-from tests.harness import ROOT, state, until
+from tests.harness import ROOT, run, state, until
+from tests.terminal import Terminal
 from tests.there import stand_in, there
 
 
@@ -89,15 +87,14 @@ def test_identity_maps_every_id():
 def in_namespaces(code):
     """Run Python code where it may mount, in a process of its own."""
     head = "from kpfs.host import mounts, namespaces\nnamespaces.enter_namespaces()\n"
-    return subprocess.run(
-        [sys.executable, "-c", head + code], cwd=ROOT, capture_output=True, text=True
-    )
+    done = run(sys.executable, "-c", head + code, cwd=ROOT)
+    if "no user and mount namespace" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    return done
 
 
 def test_inside_it_is_root(tmp_path):
     done = in_namespaces("import os; print(os.geteuid(), os.getegid())")
-    if "no user and mount namespace" in done.stderr:
-        pytest.skip(done.stderr.splitlines()[-1])
     assert done.stdout == "0 0\n", done.stderr
 
 
@@ -119,8 +116,6 @@ print(os.readlink(top + "/link"))
 open(top + "/file", "w").write("new")
 """
     )
-    if "no user and mount namespace" in done.stderr:
-        pytest.skip(done.stderr.splitlines()[-1])
     assert done.stdout.splitlines() == [
         "['added', 'file', 'link', 'sub'] []",
         "old inner",
@@ -137,8 +132,6 @@ mounts.make_read_only({str(tmp_path)!r})
 open({str(tmp_path / "x")!r}, "w")
 """
     )
-    if "no user and mount namespace" in done.stderr:
-        pytest.skip(done.stderr.splitlines()[-1])
     assert "Read-only file system" in done.stderr
 
 
@@ -147,60 +140,45 @@ PYTHON = os.path.basename(sys.executable)
 RUN = "from tests.unit.test_run_command import shell; raise SystemExit(shell({!r}))"
 
 
-class Terminal:
-    """bash with job control on a pseudo terminal, and what it has shown so far."""
+class Shell(Terminal):
+    """bash with job control at a terminal."""
 
     def __init__(self):
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            environment = {**os.environ, "PS1": "outer$ ", "PYTHON": sys.executable}
-            words = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
-            os.chdir(ROOT)
-            os.execvpe("bash", words, environment)
-        self.seen = ""
-        self.expect("outer$ ")
-        self.type("stty -echo; echo rea''dy")
-        self.expect("ready")
-        self.expect("outer$ ")
+        words = f"cd {ROOT}; exec bash --norc --noprofile --noediting -i"
+        super().__init__(["sh", "-c", words], PS1="outer$ ", PYTHON=sys.executable)
+        self.until("outer$ ")
+        self.enter("stty -echo; echo rea''dy")
+        self.until("ready")
+        self.until("outer$ ")
 
-    def type(self, line):
-        os.write(self.master, line.encode() + b"\n")
+    def enter(self, line):
+        self.type(f"{line}\n")
 
     def run(self, script):
         """supervise() in a process of its own."""
-        self.type(f"$PYTHON -c {shlex.quote(RUN.format(script))}")
+        self.enter(f"$PYTHON -c {shlex.quote(RUN.format(script))}")
 
-    def expect(self, text):
-        deadline = time.monotonic() + 15
-        while text not in self.seen:
-            left = deadline - time.monotonic()
-            ready, _, _ = select.select([self.master], [], [], max(left, 0))
-            assert ready, f"no {text!r} in {self.seen!r}"
-            self.seen += os.read(self.master, 4096).decode()
-        self.seen = self.seen.partition(text)[2]
+    def stop(self):
+        self.type("\x1a")
+        self.until("Stopped")
 
     def foreground(self, name):
         """Wait until a program has the terminal, and waits itself: its pid."""
 
         def is_there():
-            group = os.tcgetpgrp(self.master)
+            group = os.tcgetpgrp(self.fd)
             with contextlib.suppress(OSError), open(f"/proc/{group}/comm") as comm:
                 return comm.read().strip() == name[:15] and state(group) == "S"
             return False
 
         until(is_there, f"{name} does not get the terminal")
-        return os.tcgetpgrp(self.master)
-
-    def close(self):
-        os.close(self.master)  # hangs up
-        os.waitpid(self.pid, 0)
+        return os.tcgetpgrp(self.fd)
 
 
 @pytest.fixture
 def terminal():
-    made = Terminal()
-    yield made
-    made.close()
+    with Shell() as made:
+        yield made
 
 
 INNER = "PS1='inner$ ' exec bash --norc --noprofile --noediting -i"
@@ -209,68 +187,65 @@ INNER = "PS1='inner$ ' exec bash --norc --noprofile --noediting -i"
 def test_a_shell_that_suspends_itself(terminal):
     terminal.run(INNER)
     for _ in range(3):
-        terminal.expect("inner$ ")
-        terminal.type("suspend")
-        terminal.expect("Stopped")
-        terminal.expect("outer$ ")
-        terminal.type("fg")
-        terminal.type("echo in''side")
-        terminal.expect("inside")
-    terminal.type("exit 7")
-    terminal.expect("outer$ ")
-    terminal.type("echo status $?")
-    terminal.expect("status 7")
+        terminal.until("inner$ ")
+        terminal.enter("suspend")
+        terminal.until("Stopped")
+        terminal.until("outer$ ")
+        terminal.enter("fg")
+        terminal.enter("echo in''side")
+        terminal.until("inside")
+    terminal.enter("exit 7")
+    terminal.until("outer$ ")
+    terminal.enter("echo status $?")
+    terminal.until("status 7")
 
 
 def test_ctrl_z_stops_and_fg_continues(terminal):
     """For a command in our own group, and for jobs of a shell."""
     terminal.run("echo up; read line; echo got $line; exit 3")
-    terminal.expect("up")
+    terminal.until("up")
     for _ in range(3):
-        os.write(terminal.master, b"\x1a")
-        terminal.expect("Stopped")
-        terminal.type("fg; echo status $?")
-        terminal.expect("raise SystemExit")  # fg says what it continues
+        terminal.stop()
+        terminal.enter("fg; echo status $?")
+        terminal.until("raise SystemExit")  # fg says what it continues
         terminal.foreground(PYTHON)
-    terminal.type("words")
-    terminal.expect("got words")
-    terminal.expect("status 3")
+    terminal.enter("words")
+    terminal.until("got words")
+    terminal.until("status 3")
     terminal.run(INNER)
-    terminal.expect("inner$ ")
-    terminal.type("sleep 60")
+    terminal.until("inner$ ")
+    terminal.enter("sleep 60")
     terminal.foreground("sleep")
-    os.write(terminal.master, b"\x1a")
-    terminal.expect("Stopped")
-    terminal.expect("inner$ ")
-    terminal.type("kill %1; exit")
+    terminal.stop()
+    terminal.until("inner$ ")
+    terminal.enter("kill %1; exit")
 
 
 def test_stopped_by_a_signal_to_kpfs(terminal):
     """exec: what stops between dash's vfork() and exec never lets its shell stop."""
     terminal.run("echo up $PPID; exec sleep 60")
-    terminal.expect("up ")
-    terminal.expect("\r")
+    terminal.until("up ")
+    terminal.until("\n")
     job = terminal.foreground(PYTHON)
-    os.write(terminal.master, b"\x1a")
-    terminal.expect("Stopped")
-    terminal.type("bg")
+    terminal.stop()
+    terminal.enter("bg")
     until(lambda: state(job) == "S", "it does not go on")
-    terminal.type("kill -TSTP %1")
+    terminal.enter("kill -TSTP %1")
     until(lambda: state(job) == "T", "it does not stop")
-    terminal.type("jobs; echo do''ne")
-    terminal.expect("Stopped")
-    terminal.expect("done")
-    terminal.type("kill -HUP %1; fg; echo status $?")
-    terminal.expect("status 129")
+    terminal.enter("jobs; echo do''ne")
+    terminal.until("Stopped")
+    terminal.until("done")
+    terminal.enter("kill -HUP %1; fg; echo status $?")
+    terminal.until("status 129")
 
 
 def test_a_killed_shell_leaves_the_terminal(terminal):
     """The command was started by a shell without job control, such as a script."""
     inner = shlex.quote(RUN.format(INNER))
-    terminal.type(f'sh -c \'"$0" -c "$1"; cat\' $PYTHON {inner}')
-    terminal.expect("inner$ ")
-    terminal.type("kill -9 $$")
-    terminal.type("line")
-    terminal.expect("line")
-    os.write(terminal.master, b"\x04")
-    terminal.expect("outer$ ")
+    terminal.enter(f'sh -c \'"$0" -c "$1"; cat\' $PYTHON {inner}')
+    terminal.until("inner$ ")
+    terminal.enter("kill -9 $$")
+    terminal.enter("line")
+    terminal.until("line")
+    terminal.type("\x04")
+    terminal.until("outer$ ")

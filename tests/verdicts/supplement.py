@@ -130,7 +130,7 @@ def _run(oracle: Path, wanted: list[tuple[str, int, int]]) -> list[DumpedFunctio
 
 
 def _output(command: list[str]) -> str:
-    """What a command prints; OracleError if it fails or takes too long."""
+    """Return the output of a command; OracleError if it fails or takes too long."""
     try:
         process = subprocess.Popen(
             command,

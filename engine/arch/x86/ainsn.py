@@ -13,7 +13,7 @@ from kpfs.engine.kprobe import ArchInsn, Kprobe
 from kpfs.engine.runtime.records import KpHandler, KpSite
 
 
-class Entry(enum.Enum):
+class StubEntry(enum.Enum):
     """The code of entry.S, lite.S or krets.S that a stub is: ends of its names."""
 
     RUNTIME = ""  # any
@@ -38,7 +38,7 @@ class Ainsn(ArchInsn):
         self.kind = Emulation.NONE
         self.slot: KAddr | None = None
         self.stub: KAddr | None = None
-        self.entry: Entry | None = None  # None: not armed yet
+        self.entry: StubEntry | None = None  # None: not armed yet
         self.data = 0  # what that code is for: kp_event or kp_rethook
         self.parts: tuple[KpHandler, ...] = ()  # the handlers that blocks are made for
         self.blocks: dict[str, range] = {}  # by the way in: int3 or ftrace, and opt
@@ -49,7 +49,7 @@ class Ainsn(ArchInsn):
         self.removed = False
 
     def way_in(self) -> int:
-        """The address where a breakpoint goes on if handlers are in the guest."""
+        """Return where a breakpoint goes on if its handlers are in the guest."""
         block = self.blocks.get("int3")
         return block.start if block else self.stub or 0
 
@@ -75,6 +75,6 @@ def is_guest(kp: Kprobe) -> bool:
 
 
 def ainsn_of(p: Kprobe) -> Ainsn:
-    """The record of a probe that is prepared."""
+    """Return the record of a probe that is prepared."""
     assert isinstance(p.ainsn, Ainsn)
     return p.ainsn

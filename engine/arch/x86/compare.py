@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kpfs.engine.arch.x86.insn import Disassembler, Line, decode, disassemble
+from kpfs.engine.arch.x86.insn import Disassembler, decode, disassemble
 
-BYTES_WIDTH = 3 * 11
 NOTES = {0xCC: "breakpoint", 0xE8: "call", 0xE9: "jump"}
 
 
 def compared_listing(
     live: bytes, saved: bytes, start: int, name: Callable[[int], str]
 ) -> Iterator[str]:
-    """A line for each instruction from start on, with a note if it was another one.
+    """Yield a line for each instruction from start on, noting those that were others.
 
     name gives what is written behind the target of a jump or call.
     """
@@ -32,9 +31,9 @@ def compared_listing(
             )
             code = patch.raw if patch else live[at:end]
             row = disassemble(code, start + at, dis)[0]._replace(raw=live[at:end])
-            yield _line(row, f"{NOTES.get(live[at], 'patched')}, was: {was}")
+            yield row.shown(f"{NOTES.get(live[at], 'patched')}, was: {was}")
         else:
-            yield _line(disassemble(live[at:end], start + at, dis, name)[0])
+            yield disassemble(live[at:end], start + at, dis, name)[0].shown()
         at = end
 
 
@@ -44,8 +43,3 @@ def _whole(code: bytes, start: int, at: int, until: int) -> int:
         insn = decode(code, start + at, at)
         at += insn.length if insn else 1
     return min(at, len(code))
-
-
-def _line(row: Line, note: str = "") -> str:
-    line = f"  {row.addr:016x}  {row.raw.hex(' '):<{BYTES_WIDTH}} {row.text}"
-    return f"{line:<84} # {note}" if note else line

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import KAddr
-from kpfs.engine.arch.x86.ainsn import Ainsn, Entry, ainsn_of, is_guest
+from kpfs.engine.arch.x86.ainsn import Ainsn, StubEntry, ainsn_of, is_guest
 from kpfs.engine.arch.x86.checks import probe as checks
 from kpfs.engine.arch.x86.checks.probe import KPROBE_SLOT_SIZE, Emulation
 from kpfs.engine.arch.x86.emulate import INT3, slot_code
@@ -34,10 +34,7 @@ _OFF = int(KprobeFlag.DISABLED | KprobeFlag.GONE)
 
 
 class X86:
-    """Implements kpfs.engine.arch_hooks.Arch.
-
-    Context: control.
-    """
+    """Implements kpfs.engine.arch_hooks.Arch.  Context: control."""
 
     name = "x86"
     kretprobe_blacklist: Sequence[str] = ("__switch_to",)
@@ -55,17 +52,17 @@ class X86:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.patcher = self.text_poke = TextPatcher(machine, machine.text_writer)
-        self.text = checks.MachineText(machine, self.patcher.original)
+        self.text = checks.KernelView(machine, self.patcher.original)
         self.insn_slots = KprobeInsnCache(machine, KPROBE_SLOT_SIZE, "kprobe_insn_page")
         self.handlers: dict[KAddr, KpHandler] = {}
 
     @property
     def text_changes(self) -> int:
-        """How often a breakpoint, jump or call was put into the text, or removed."""
+        """Number of changes of the text: breakpoints, jumps and calls put in or out."""
         return self.patcher.changes
 
     def patched_text(self) -> Iterator[int]:
-        """The addresses where there is one.  Context: control."""
+        """Yield the addresses where there is one.  Context: control."""
         return self.patcher.addresses()
 
     def arch_init_kprobes(self, core: Core) -> None:
@@ -154,10 +151,7 @@ class X86:
                     self.opt.entry_changed(p)
 
     def _write_slot(self, ainsn: Ainsn, post_handler: bool) -> None:
-        """Write the copy of the instruction, and what follows it, to the slot.
-
-        Kernel: prepare_singlestep()
-        """
+        """Write a probe's slot.  Context: control.  Kernel: prepare_singlestep()"""
         insn, slot, hit = ainsn.insn, ainsn.slot, ainsn.hit
         assert insn is not None
         assert slot is not None
@@ -252,7 +246,7 @@ class X86:
 
     @staticmethod
     def _is_simple(p: Kprobe, hit: Hit | None, changed: Kprobe) -> bool:
-        """True if a probe among others of any kind changes nothing but their lists."""
+        """Return True if ``changed`` concerns nothing but the lists of handlers."""
         others = changed.post_handler, changed.break_handler, changed.fault_handler
         if others != (None, None, None) or p.break_handler is not None:
             return False
@@ -278,7 +272,7 @@ class X86:
             | (abi.SITE_AGGR if p.is_aggr else 0)
         )
         if self.stubs.set_entry(ainsn, records):
-            if ainsn.entry in (Entry.KRET, Entry.KRETS):
+            if ainsn.entry in (StubEntry.KRET, StubEntry.KRETS):
                 self.rethooks.set_places(records, site)
             self.opt.entry_changed(p)
 
@@ -342,7 +336,7 @@ class X86:
         return record
 
     def _function(self, user: Callable[..., object] | KAddr | None, kind: str) -> int:
-        """The guest function to be called for a user's handler; 0: none."""
+        """Return the guest function to be called for a user's handler; 0: none."""
         if user is None:
             return 0
         return self._python[kind] if callable(user) else int(user)

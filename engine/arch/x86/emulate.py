@@ -35,16 +35,23 @@ RSP = 4  # its number in ModRM
 _POPF_MASK = 0x24_7FD5
 
 
+# By condition code >> 1, the flags any of which makes it hold; the last two conditions
+# hold also if SF and OF differ.
+_TESTED = (
+    X86_EFLAGS_OF, X86_EFLAGS_CF, X86_EFLAGS_ZF, X86_EFLAGS_CF | X86_EFLAGS_ZF,
+    X86_EFLAGS_SF, X86_EFLAGS_PF, 0, X86_EFLAGS_ZF,
+)  # fmt: skip
+
+
 def indirect_reg(insn: Insn) -> int:
-    """Number of the register that a call *reg or jmp *reg goes by."""
+    """Return the number of the register that a call *reg or jmp *reg goes by."""
     return insn.modrm & 7 | (insn.rex & 1) << 3
 
 
 def slot_code(insn: Insn, kind: Emulation, slot: int) -> bytes | None:
     """Code at slot that has the effect of an emulated instruction, wherever it leads.
 
-    None: there is none; the slot is to trap, and emulate() to do it.
-    Context: control.
+    None: there is none; the slot is to trap, and emulate() to do it. Context: control.
     """
     after = insn.next_addr
     if kind is Emulation.IFMODIFIERS:
@@ -90,18 +97,7 @@ def _far_return(memory: Memory, insn: Insn, regs: PtRegs) -> int:
 def _condition(flags: int, cc: int) -> bool:
     """Return True if jcc with condition code cc jumps.  Kernel: int3_emulate_jcc()"""
     less = bool(flags & X86_EFLAGS_SF) != bool(flags & X86_EFLAGS_OF)
-    zero = bool(flags & X86_EFLAGS_ZF)
-    carry = bool(flags & X86_EFLAGS_CF)
-    holds = (
-        bool(flags & X86_EFLAGS_OF),
-        carry,
-        zero,
-        carry or zero,
-        bool(flags & X86_EFLAGS_SF),
-        bool(flags & X86_EFLAGS_PF),
-        less,
-        less or zero,
-    )[cc >> 1]
+    holds = bool(flags & _TESTED[cc >> 1]) or (cc >> 1 >= 6 and less)
     return holds != bool(cc & 1)
 
 
@@ -138,8 +134,7 @@ def _ifmodifiers(memory: Memory, insn: Insn, regs: PtRegs) -> None:
 def emulate(memory: Memory, insn: Insn, kind: Emulation, regs: PtRegs) -> None:
     """Do to regs and memory what the instruction would do; sets regs.ip.
 
-    MemoryFault: the stack is not there.
-    Context: hit.  Kernel: kprobe_emulate_*()
+    MemoryFault: the stack is not there.  Context: hit.  Kernel: kprobe_emulate_*()
     """
     ip = insn.next_addr
     if kind is Emulation.IFMODIFIERS:

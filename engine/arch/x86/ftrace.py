@@ -69,10 +69,7 @@ class FtraceSites:
             self._patcher.forget(addr)
 
     def trace(self, add: Collection[KAddr], remove: Collection[KAddr]) -> None:
-        """Make the functions ``add`` call the tracer, and ``remove`` no more.
-
-        Kernel: ftrace_modify_all_code()
-        """
+        """Switch calls of the tracer on or off.  Kernel: ftrace_modify_all_code()"""
         self._traced.update(add)
         self._traced.difference_update(remove)
         self._write_all((*add, *remove))

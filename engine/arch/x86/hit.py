@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What happens at a breakpoint; it is run at every hit, so its speed counts most.
+"""Handles breakpoints, as fast as it can, since it is run at every hit.
 
 A Hit is made ready in control context for each armed address; at the trap it is found
 by the trap's RIP.  If a handler is guest code, execution goes on in the site's stub and
@@ -33,7 +33,7 @@ from kpfs.engine.arch.x86.regs import (
 from kpfs.engine.arch.x86.trap import GuestHandlers
 from kpfs.engine.kprobe import Kprobe, PostHandler, PreHandler
 from kpfs.engine.machine import Machine
-from kpfs.engine.rethook import Rethook, RethookNode
+from kpfs.engine.rethook import Kretprobe, RethookNode
 from kpfs.engine.runtime.records import (
     CPU_WORDS,
     CURRENT,
@@ -91,16 +91,16 @@ class Hit:
 class LazyNode(RethookNode):
     """A node that is read from guest memory when a handler wants to know more of it."""
 
-    def __init__(self, machine: Machine, addr: KAddr, rethook: Rethook) -> None:
+    def __init__(self, machine: Machine, addr: KAddr, rp: Kretprobe) -> None:
         self.machine = machine
         self.addr = addr
-        self.rethook = rethook
+        self.rp = rp
 
     def __getattr__(self, name: str) -> object:
         """Read all fields, when one is asked for that has not been read."""
         if name not in _NODE_FIELDS:
             raise AttributeError(name)
-        m, size = self.machine, self.rethook.data_size
+        m, size = self.machine, self.rp.data_size
         raw = m.read(self.addr, KpRethookNode.SIZE)
         _, _, *head = KpRethookNode.STRUCT.unpack(raw)
         self.ret_addr, self.frame, self.task, self.func = head[:4]
@@ -109,10 +109,7 @@ class LazyNode(RethookNode):
 
 
 class HitPath:
-    """Handles the traps and hypercalls of probes.
-
-    Context: hit, but for the set-up.
-    """
+    """Handles the traps and hypercalls of probes.  Context: hit, but for the set-up."""
 
     def __init__(self, machine: Machine, runtime: Runtime) -> None:
         self.machine = machine
@@ -123,7 +120,7 @@ class HitPath:
         self.traps: dict[int, Hit] = {}  # of the int3 at the end of a slot
         self.slots: dict[int, Hit] = {}  # by the address of the copied instruction
         self.handlers: dict[int, Kprobe] = {}  # by struct kp_handler
-        self.rethooks: dict[int, Rethook] = {}  # by struct kp_rethook
+        self.rethooks: dict[int, Kretprobe] = {}  # by struct kp_rethook
         self.cpus = runtime.cpu_words
         self.extable = runtime.extable
         self.live = LivePtRegs(machine)
@@ -222,10 +219,7 @@ class HitPath:
         return False
 
     def _reenter(self, hit: Hit, base: int) -> int:
-        """Step a probe that is hit while another is handled, without its handlers.
-
-        Kernel: reenter_kprobe()
-        """
+        """Step a probe hit during another one's handling.  Kernel: reenter_kprobe()"""
         hit.count += 1
         for record in hit.records:
             record.nmissed += 1
@@ -248,7 +242,7 @@ class HitPath:
         get, cpu, cpus = self.traps.get, self.machine.cpu, self.cpus
 
         def stepped(ip: int) -> int | None:
-            """The trap behind a copied instruction; None if ip is not ours."""
+            """Handle the trap behind a copied instruction; None: ip is no copy's."""
             hit = get(ip)
             if hit is None:
                 # a breakpoint that has just been removed, or somebody else's
@@ -292,10 +286,7 @@ class HitPath:
 
     # ---- faults
     def kprobe_fault_handler(self, trapnr: int, ip: int, addr: int) -> int | None:
-        """Attribute a fault in a slot to the probed instruction; ask fault_handlers.
-
-        Kernel: kprobe_fault_handler()
-        """
+        """Handle a fault in a slot for its probe.  Kernel: kprobe_fault_handler()"""
         if ip in self.extable:
             return self.extable[ip]
         cpus = self.cpus
@@ -374,30 +365,28 @@ class HitPath:
         except Exception:
             self._failed(p, regs, "post_handler")
 
-    def _node(self, base: int) -> tuple[Rethook, RethookNode]:
+    def _node(self, base: int) -> RethookNode:
         cpus = self.cpus
-        rh = self.rethooks[cpus[base + MAIL2]]
-        node = LazyNode(self.machine, KAddr(cpus[base + MAIL0]), rh)
+        rp = self.rethooks[cpus[base + MAIL2]]
         self.frame.addr = cpus[base + MAIL1]
         self.calls += 1
-        return rh, node
+        return LazyNode(self.machine, KAddr(cpus[base + MAIL0]), rp)
 
     def py_entry(self, eax: int) -> None:
         """Call an entry handler for the runtime's kp_py_entry()."""
         base = eax * CPU_WORDS
         skip: object = 0
-        rh, node = self._node(base)
+        node = self._node(base)
         try:
-            skip = rh.entry_handler(node, self.frame)  # type: ignore[operator,misc]
+            skip = node.rp.entry_handler(node, self.frame)  # type: ignore[operator,misc]
         except Exception:
-            self._failed(rh.data.kp, self.frame, "entry_handler")
+            self._failed(node.rp.kp, self.frame, "entry_handler")
         self.cpus[base + MAIL_RET] = 1 if skip else 0
 
     def py_return(self, eax: int) -> None:
         """Call a return handler for the runtime's kp_py_return()."""
-        base = eax * CPU_WORDS
-        rh, node = self._node(base)
+        node = self._node(eax * CPU_WORDS)
         try:
-            rh.handler(node, self.frame)  # type: ignore[operator,misc]
+            node.rp.handler(node, self.frame)  # type: ignore[operator,misc]
         except Exception:
-            self._failed(rh.data.kp, self.frame, "return handler")
+            self._failed(node.rp.kp, self.frame, "return handler")

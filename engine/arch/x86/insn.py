@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 MAX_INSN_SIZE = 15
+BYTES_WIDTH = 3 * 11  # of a line, for most instructions
 INT3_INSN_OPCODE = 0xCC
 NOP5 = b"\x0f\x1f\x44\x00\x00"  # what stands at an ftrace site that is off
 
@@ -126,7 +127,7 @@ _SHIFT_REGS = {0x71: b"\2\4\6", 0x72: b"\0\1\2\4\6", 0x73: b"\2\3\6\7"}
 
 
 def decode(code: bytes, addr: int, pos: int = 0) -> Insn | None:
-    """The instruction at code[pos:], which lies at addr; None if there is none.
+    """Return the instruction at code[pos:], which lies at addr; None if there is none.
 
     None as well when the instruction is longer than 15 bytes or than the code given.
     Context: any.  Kernel: insn_decode_kernel().
@@ -175,7 +176,7 @@ def _operands(
     opnd: int,
     addr_bytes: int,
 ) -> Insn | None:
-    """The whole instruction, given what stands before its ModRM byte at b[i:]."""
+    """Return the instruction, given what stands before its ModRM byte at b[i:]."""
     modrm, disp, disp_off, disp_size = -1, 0, 0, 0
     if attr & _MODRM:
         modrm = b[i]
@@ -217,7 +218,7 @@ def _vex_map(b: bytes, i: int) -> bytes | None:
 
 
 def _displacement(b: bytes, i: int, modrm: int) -> tuple[int, int]:
-    """(size of the displacement, its place) given the place behind ModRM."""
+    """Return (size of the displacement, its place) given the place behind ModRM."""
     mod, rm = modrm >> 6, modrm & 7
     if mod == 3:
         return 0, i
@@ -233,7 +234,7 @@ def _displacement(b: bytes, i: int, modrm: int) -> tuple[int, int]:
 def _immediate(
     attr: int, op: int, modrm: int, opnd: int, addr_bytes: int
 ) -> tuple[int, int]:
-    """(size of the first immediate, size of all)."""
+    """Return (size of the first immediate, size of all)."""
     if attr & _TEST and (modrm >> 3) & 7 > 1:
         return 0, 0
     if attr & _SHIFT and (modrm >> 3) & 7 not in _SHIFT_REGS[op]:
@@ -252,10 +253,7 @@ def _immediate(
 
 
 def decode_all(code: bytes, addr: int, size: int) -> Iterator[Insn]:
-    """Instructions from addr on that start in the first size bytes of code.
-
-    Ends early at bytes that do not decode.
-    """
+    """Decode what starts in the first size bytes, up to bytes that do not decode."""
     pos = 0
     while pos < size:
         insn = decode(code, addr + pos, pos)
@@ -271,6 +269,10 @@ class Line(NamedTuple):
     addr: int
     raw: bytes
     text: str
+
+    def shown(self, note: str = "") -> str:
+        line = f"  {self.addr:016x}  {self.raw.hex(' '):<{BYTES_WIDTH}} {self.text}"
+        return f"{line:<84} # {note}" if note else line
 
 
 class Disassembler:
@@ -295,11 +297,10 @@ def disassemble(
     dis: Disassembler | None = None,
     name: Callable[[int], str] | None = None,
 ) -> list[Line]:
-    """A listing of code, one line for each instruction as the kernel would cut it.
+    """Return a listing of code, a line for each instruction as the kernel cuts it.
 
-    What capstone does not know, or nobody does, is shown as .byte.  ``name`` gives what
-    is written behind the target of a direct jump or call.
-    Context: control.
+    Bytes that are no instruction, or none that capstone knows, are shown as .byte.
+    ``name`` gives the text behind the target of a jump or call.  Context: control.
     """
     dis = dis or Disassembler()
     lines = []

@@ -15,10 +15,7 @@ TRAP = INT3 + b"\x90\x90\x90\x90"  # jprobe_return()'s, with room for a jump
 
 
 class Jprobes:
-    """Implements kpfs.engine.arch_hooks.Jprobes.
-
-    Context: control.
-    """
+    """Implements kpfs.engine.arch_hooks.Jprobes.  Context: control."""
 
     def __init__(self, runtime: Runtime, path: HitPath, patcher: TextPatcher) -> None:
         self._runtime = runtime

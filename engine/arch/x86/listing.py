@@ -12,6 +12,7 @@ from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     MAX_INSN_SIZE,
     Disassembler,
+    Line,
     decode,
     disassemble,
 )
@@ -22,14 +23,10 @@ from kpfs.engine.machine import Machine
 JMP32_OPCODE = 0xE9
 CALL_OPCODE = 0xE8
 PAGE_MASK = 0xFFF
-BYTES_WIDTH = 3 * 11
 
 
 class Listing:
-    """Makes the lines of one listing.
-
-    Context: control.
-    """
+    """Makes the lines of one listing.  Context: control."""
 
     def __init__(
         self,
@@ -48,22 +45,18 @@ class Listing:
         self.stubs: dict[int, tuple[int, int]] = {}
 
     def name(self, addr: int) -> str:
-        """The address as symbol+offset.  Kernel: sprint_symbol(), without the size."""
+        """Return addr as symbol+offset.  Kernel: sprint_symbol(), without the size."""
         sym = self.machine.kallsyms.symbol_at(addr)
         if sym is None:
             return self.names.get(KAddr(addr), f"{addr:#x}")
         offset = addr - sym.addr
         return f"{sym.name}+{offset:#x}" if offset else sym.name
 
-    def line(self, addr: int, raw: bytes, text: str, note: str = "") -> str:
-        line = f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {text}"
-        return f"{line:<84} # {note}" if note else line
-
     def plain(self, start: int, end: int) -> Iterator[str]:
         # no bytes are asked for: in front of them there may be no memory
         code = self.machine.read(start, end - start) if start < end else b""
         for found in disassemble(code, start, self.dis, self.name):
-            yield self.line(found.addr, found.raw, found.text)
+            yield found.shown()
 
     def function(self, start: int, end: int) -> Iterator[str]:
         """[start, end), with a line for each patch; fills self.extra."""
@@ -78,9 +71,9 @@ class Listing:
                 addr += insn.length if insn else 1
                 continue
             yield from self.plain(plain, addr)
-            size = self.patch(p, addr, raw)
-            yield from size[1]
-            addr = plain = addr + size[0]
+            size, line = self.patch(p, addr, raw)
+            yield line
+            addr = plain = addr + size
         yield from self.plain(plain, end)
 
     def code(self, addr: int, end: int) -> bytes:
@@ -89,8 +82,8 @@ class Listing:
         except MemoryFault:
             return self.machine.read(addr, end - addr)
 
-    def patch(self, p: Kprobe, addr: int, opcode: int) -> tuple[int, list[str]]:
-        """(bytes that the patch stands for, its lines)."""
+    def patch(self, p: Kprobe, addr: int, opcode: int) -> tuple[int, str]:
+        """Return how many bytes the patch stands for, and its line."""
         was, size = p.opcode, len(p.opcode)
         ainsn, optinsn = ainsn_of(p), None
         if opcode == JMP32_OPCODE and isinstance(p, OptimizedKprobe) and p.optinsn:
@@ -101,7 +94,7 @@ class Listing:
         assert patch is not None
         raw = self.machine.read(addr, size)
         text = self.dis.text(patch.raw, addr) or ""
-        title = f"{self.name(addr)}"
+        title = self.name(addr)
         if opcode == INT3_INSN_OPCODE:
             note = f"breakpoint, was: {words}"
             self.extra.append((f"slot of {title}", ainsn.slot or 0))
@@ -114,7 +107,7 @@ class Listing:
             note = f"ftrace call, was: {words}"
             self.extra.append((f"stub of {title}", ainsn.stub or 0))
             self.block(title, ainsn.blocks.get("ftrace"))
-        return size, [self.line(addr, raw, text, note)]
+        return size, Line(addr, raw, text).shown(note)
 
     def block(self, title: str, block: range | None) -> None:
         """List the block that the stub jumps to, if there is one (see stub.py)."""
@@ -149,10 +142,7 @@ def text_listing(
     start: KAddr,
     end: KAddr,
 ) -> str:
-    """Live disassembly of [start, end), then of the slots, stubs and detour buffers.
-
-    Context: control.
-    """
+    """Disassemble [start, end) and its code out of line, live.  Context: control."""
     listing = Listing(machine, table, symbols)
     lines = [f"{listing.name(start)}:", *listing.function(start, end)]
     for title, addr in listing.extra:

@@ -37,10 +37,7 @@ class Operands(NamedTuple):
 
 
 class LiteCode:
-    """The templates, by name: KIND_event, KIND_kret ..., KIND as in runtime.symbols.
-
-    Context: control.
-    """
+    """The templates by name: KIND_event, KIND_kret ...  Context: control."""
 
     def __init__(self, memory: Memory, symbols: dict[str, KAddr]) -> None:
         self._memory = memory
@@ -79,7 +76,7 @@ class LiteCode:
             self._found[name] = Template(start, read(start, end - start), tuple(own))
 
     def block_size(self, parts: int) -> int:
-        """Bytes of a block of krets.S for so many return probes, at most."""
+        """Return the bytes of a block of krets.S for so many return probes, at most."""
         size = {name: len(template.code) for name, template in self._found.items()}
         return max(
             size[name] + parts * size[f"{name}_kret"] + size[f"{name}_leave"]
@@ -88,7 +85,7 @@ class LiteCode:
         )
 
     def copy(self, name: str, at: int, operands: Operands) -> bytes:
-        """The code that stands at ``at``."""
+        """Return the code that stands at ``at``."""
         site, addr, cont, data, handler = operands
         template = self._found[name]
         code = bytearray(template.code)

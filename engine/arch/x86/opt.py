@@ -8,11 +8,14 @@ displaced instructions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
-from kpfs.engine.arch.x86.checks.probe import JMP32_INSN_SIZE, Text, relocate
+from kpfs.engine.arch.x86.checks.probe import JMP32_INSN_SIZE, KernelView, relocate
 from kpfs.engine.arch.x86.emulate import INT3
 from kpfs.engine.arch.x86.hit import Hit, HitPath
 from kpfs.engine.arch.x86.insn import MAX_INSN_SIZE
@@ -42,21 +45,18 @@ class Optinsn(ArchOptInsn):
 
 
 def optinsn_of(op: OptimizedKprobe) -> Optinsn:
-    """The record of a probe that is prepared to be a jump."""
+    """Return the record of a probe that is prepared to be a jump."""
     assert isinstance(op.optinsn, Optinsn)
     return op.optinsn
 
 
 class OptProbes:
-    """Implements kpfs.engine.arch_hooks.Optimizer.
-
-    Context: control.
-    """
+    """Implements kpfs.engine.arch_hooks.Optimizer.  Context: control."""
 
     def __init__(
         self,
         core: Core,
-        text: Text,
+        text: KernelView,
         patcher: TextPatcher,
         runtime: Runtime,
         stubs: Stubs,
@@ -96,11 +96,11 @@ class OptProbes:
     def check(self, op: OptimizedKprobe) -> bool:
         """Kernel: arch_check_optimized_kprobe()"""
         table = self._core.kprobe_table
-        covered = self.covered(op)[1:]
+        covered = cast("Sequence[KAddr]", self.covered(op)[1:])
         if table.keys().isdisjoint(covered):
             return True
         for addr in covered:
-            p = table.get(KAddr(addr))
+            p = table.get(addr)
             if p is not None and not kprobe_disarmed(p):
                 return False
         return True
@@ -113,7 +113,7 @@ class OptProbes:
         return None if op.optinsn is None else optinsn_of(op).buffer
 
     def continuation(self, p: Kprobe) -> KAddr | None:
-        """The address where a hit goes on while the jump is in the text, else None."""
+        """Return where a hit goes on while the jump is in the text, else None."""
         if not isinstance(p, OptimizedKprobe) or p.optinsn is None:
             return None
         optinsn = optinsn_of(p)

@@ -57,9 +57,8 @@ def _register(i: int) -> int:
 class PtRegs(kprobe.PtRegs):
     """Registers as a handler sees them; ip is the probed address + 1.
 
-    Nothing is read before a handler asks for it.  Valid until the handler returns: the
-    object is used again for the next hit.
-    Context: hit.  Kernel: struct pt_regs
+    Nothing is read before a handler asks for it.  Valid until the handler returns:
+    the object is used again for the next hit.  Context: hit.  Kernel: struct pt_regs
     """
 
     __slots__ = ("_machine",)
@@ -152,7 +151,7 @@ class FramePtRegs(PtRegs):
 
 
 def regs_get_kernel_argument(regs: kprobe.PtRegs, n: int) -> int:
-    """The n-th argument of a function, from 0, at its first instruction.
+    """Return the n-th argument of a function, from 0, at its first instruction.
 
     Beyond the sixth they are on the stack: MemoryFault where it is not mapped.
     Kernel: regs_get_kernel_argument()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Return hooks on x86: keeps a struct kp_rethook in guest memory for each Rethook.
+"""Return hooks on x86: keeps a struct kp_rethook in guest memory for each Kretprobe.
 
 Guest code in engine/runtime does the rest: kp_kret_entry() replaces the return address,
 and kp_ret_trampoline is where the function returns to instead.
@@ -13,7 +13,7 @@ from kpfs.base.abi import KpRethookNode
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.hit import KERN_ERR, HitPath
 from kpfs.engine.arch.x86.regs import PT_REGS_SIZE
-from kpfs.engine.rethook import Rethook
+from kpfs.engine.rethook import Kretprobe
 from kpfs.engine.runtime.records import KpHandler, KpRethook, KpSite
 from kpfs.engine.runtime.runtime import Runtime, node_size
 
@@ -24,10 +24,7 @@ FRAME, FUNC, RP = (
 
 
 class Rethooks:
-    """Implements kpfs.engine.arch_hooks.Rethooks.
-
-    Context: control.
-    """
+    """Implements kpfs.engine.arch_hooks.Rethooks.  Context: control."""
 
     def __init__(self, runtime: Runtime, path: HitPath) -> None:
         self.runtime = runtime
@@ -36,27 +33,22 @@ class Rethooks:
         # struct kp_rethook -> (it, its nodes, their size in all)
         self._made: dict[KAddr, tuple[KpRethook, KAddr, int]] = {}
 
-    def alloc(self, rh: Rethook) -> None:
+    def alloc(self, rp: Kretprobe) -> None:
         """Kernel: rethook_alloc(), rethook_add_node()"""
-        record, nodes = self.runtime.make_rethook(rh.maxactive, rh.data_size)
-        size = node_size(rh.data_size) * rh.maxactive
-        rh.addr = record.addr
-        self._made[rh.addr] = record, nodes, size
-        self.path.rethooks[rh.addr] = rh
-        self._set_rp(nodes, size, rh, rh.guest_kp)
-        self.sync(rh)
-
-    def sync(self, rh: Rethook) -> None:
-        record = self._record(rh)
+        record, nodes = self.runtime.make_rethook(rp.maxactive, rp.data_size)
+        rp.addr = record.addr
+        self._made[rp.addr] = record, nodes, node_size(rp.data_size) * rp.maxactive
+        self.path.rethooks[rp.addr] = rp
+        self._fill(rp, RP, rp.guest_kp)
         symbols = self.runtime.symbols
         for user, fn, python in (
-            (rh.entry_handler, "entry_fn", "kp_py_entry"),
-            (rh.handler, "ret_fn", "kp_py_return"),
+            (rp.entry_handler, "entry_fn", "kp_py_entry"),
+            (rp.handler, "ret_fn", "kp_py_return"),
         ):
             value = symbols[python] if callable(user) else user or 0
             setattr(record, fn, value)
-        record.data = rh.guest_data
-        record.kp = rh.guest_kp
+        record.data = rp.guest_data
+        record.kp = rp.guest_kp
         record.long_way = record.flags | record.entry_fn
         alone = record.ret_fn == symbols["kp_event_return"] and not record.flags
         record.event = record.data if alone else symbols["kp_no_event"]
@@ -64,28 +56,23 @@ class Rethooks:
     def set_places(self, handlers: Sequence[KpHandler], site: KpSite) -> None:
         """Write site and function into each kp_rethook and its nodes, before hits."""
         for handler in handlers:
-            if handler.data not in self._made:
-                continue
-            record, nodes, size = self._made[KAddr(handler.data)]
-            record.site = site.addr
-            words, base = self.runtime.heap.words(nodes)
-            step = node_size(self.path.rethooks[handler.data].data_size) // 8
-            for i in range(base + FUNC, base + size // 8, step):
-                words[i] = site.probe_addr
+            if handler.data in self._made:
+                self._made[KAddr(handler.data)][0].site = site.addr
+                self._fill(self.path.rethooks[handler.data], FUNC, site.probe_addr)
 
-    def free(self, rh: Rethook) -> None:
+    def free(self, rp: Kretprobe) -> None:
         """Kernel: rethook_free()"""
-        record, nodes, size = self._made.pop(rh.addr)
-        del self.path.rethooks[rh.addr]
-        self._set_rp(nodes, size, rh, 0)
-        self.runtime.free_rethook(record, nodes, size)
+        self._fill(rp, RP, 0)
+        del self.path.rethooks[rp.addr]
+        self.runtime.free_rethook(*self._made.pop(rp.addr))
 
-    def _set_rp(self, nodes: KAddr, size: int, rh: Rethook, rp: int) -> None:
-        """Let the nodes say which struct kretprobe of a module they are of."""
+    def _fill(self, rp: Kretprobe, word: int, value: int) -> None:
+        """Set a word of each node: RP says which struct kretprobe of a module it is."""
+        _, nodes, size = self._made[rp.addr]
         words, base = self.runtime.heap.words(nodes)
-        step = node_size(rh.data_size) // 8
-        for i in range(base + RP, base + size // 8, step):
-            words[i] = rp
+        step = node_size(rp.data_size) // 8
+        for i in range(base + word, base + size // 8, step):
+            words[i] = value
 
     def orphan(self, cpu: int) -> None:
         """Log a return that no node expects, and let it go to 0, which makes an oops.
@@ -103,24 +90,21 @@ class Rethooks:
         mail.mail_ret = 0
 
     def _blame(self, frame: int) -> str:
-        """The message that blames the probe whose node had that frame; "": none had.
+        """Return the message that blames the probe of a node's frame; "": none had it.
 
         Kernel: kretprobe_assert()
         """
-        for rh, (_, nodes, size) in self._made.items():
+        for addr, (_, nodes, size) in self._made.items():
             words, base = self.runtime.heap.words(nodes)
-            step = node_size(self.path.rethooks[rh].data_size) // 8
+            step = node_size(self.path.rethooks[addr].data_size) // 8
             for i in range(base, base + size // 8, step):
                 if words[i + FRAME] == frame:
-                    rp = words[i + RP] or rh
+                    rp = words[i + RP] or addr
                     return (
                         f"kretprobe BUG!: Processing kretprobe {rp:016x} "
                         f"@ {words[i + FUNC]:016x}"
                     )
         return ""
 
-    def nmissed(self, rh: Rethook) -> int:
-        return self._record(rh).nmissed
-
-    def _record(self, rh: Rethook) -> KpRethook:
-        return self._made[rh.addr][0]
+    def nmissed(self, rp: Kretprobe) -> int:
+        return self._made[rp.addr][0].nmissed

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kpfs.base.ktypes import KAddr
-from kpfs.engine.arch.x86.ainsn import Ainsn, Entry
+from kpfs.engine.arch.x86.ainsn import Ainsn, StubEntry
 from kpfs.engine.arch.x86.lite import LiteCode, Operands
 from kpfs.engine.arch.x86.regs import KERNEL_DS
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp, push_imm32
@@ -43,10 +43,10 @@ class Stubs:
         self._opt_blocks = KprobeInsnCache(machine, size, "kprobe_optinsn_page")
         self.caches = self.slots, self._blocks, self._opt_blocks
         # fn of a handler -> the code for it alone
-        self._short_ways: dict[int, Entry] = {
-            symbols["kp_event_handler"]: Entry.EVENT,
-            symbols["kp_kret_entry"]: Entry.KRET,
-            symbols["kp_setjmp_pre"]: Entry.JPROBE,
+        self._short_ways: dict[int, StubEntry] = {
+            symbols["kp_event_handler"]: StubEntry.EVENT,
+            symbols["kp_kret_entry"]: StubEntry.KRET,
+            symbols["kp_setjmp_pre"]: StubEntry.JPROBE,
         }
         self._kret, self._jprobe = symbols["kp_kret_entry"], symbols["kp_setjmp_pre"]
         # an event's shows in stack traces how it was called
@@ -61,12 +61,14 @@ class Stubs:
     def write(self, ainsn: Ainsn) -> None:
         """Write the stub anew, if one is in use."""
         stub, hit = ainsn.stub, ainsn.hit
-        if stub is None or ainsn.entry is None or ainsn.entry is Entry.PYTHON:
+        if stub is None or ainsn.entry is None or ainsn.entry is StubEntry.PYTHON:
             return
         if hit is None:
             code = self.code(ainsn, stub, "ftrace", ainsn.site.cont)
         else:
-            kind = "step" if hit.step and ainsn.entry is not Entry.RUNTIME else "int3"
+            kind = (
+                "step" if hit.step and ainsn.entry is not StubEntry.RUNTIME else "int3"
+            )
             code = self.code(ainsn, stub, kind, hit.slot)
             hit.stub = ainsn.way_in() if hit.stub else 0
         self._patcher.poke(stub, code)
@@ -93,7 +95,7 @@ class Stubs:
         """Make a new block; the old one stays, as a handler may yet return to it."""
         self._free_block(ainsn, kind, dirty=True)
         block = self._cache(kind).get_insn_slot()
-        copy, name = self.lite.copy, kind + Entry.KRETS.value
+        copy, name = self.lite.copy, kind + StubEntry.KRETS.value
         where = Operands(ainsn.site.addr, ainsn.site.probe_addr, cont)
         code = copy(name, block, where)
         for record in ainsn.parts:
@@ -106,19 +108,19 @@ class Stubs:
         return block
 
     def code(self, ainsn: Ainsn, at: int, kind: str, cont: int) -> bytes:
-        """The bytes of a stub at ``at`` for that way in; makes a block if need be."""
+        """Return a stub's bytes at ``at`` for that way in; makes a block if need be."""
         site, entry = ainsn.site, ainsn.entry
         assert entry is not None
-        if entry is Entry.KRETS:
+        if entry is StubEntry.KRETS:
             return jmp(at, self._make_block(ainsn, kind, cont))
-        if entry not in (Entry.RUNTIME, Entry.JPROBE):
+        if entry not in (StubEntry.RUNTIME, StubEntry.JPROBE):
             where = Operands(site.addr, site.probe_addr, cont, ainsn.data)
             return self.lite.copy(kind + entry.value, at, where)
         code = push_imm32(site.addr)
         if kind != "ftrace":
             code = bytes((0x6A, KERNEL_DS)) + code  # push $KERNEL_DS
         name = {"step": "int3"}.get(kind, kind)
-        if kind != "opt" or entry is not Entry.JPROBE:
+        if kind != "opt" or entry is not StubEntry.JPROBE:
             name += entry.value
         return code + jmp(at + len(code), self._symbols[f"kp_entry_{name}"])
 
@@ -129,7 +131,7 @@ class Stubs:
         )
 
     def _have_krets(self, records: Sequence[KpHandler]) -> bool:
-        """True if there is a return probe, and nothing else but users' pre_handlers."""
+        """Return True for return probes beside nothing but users' pre_handlers."""
         functions = {r.fn for r in records}
         others = functions & self._others or any(r.post_fn for r in records)
         few = len(records) <= PARTS_MAX
@@ -137,19 +139,19 @@ class Stubs:
 
     def set_entry(self, ainsn: Ainsn, records: Sequence[KpHandler]) -> bool:
         """Choose the code that fits the handlers; return whether it has changed."""
-        entry, data = Entry.RUNTIME, 0
+        entry, data = StubEntry.RUNTIME, 0
         parts: tuple[KpHandler, ...] = ()
         if ainsn.hit is not None and not ainsn.hit.stub:
-            entry = Entry.PYTHON
+            entry = StubEntry.PYTHON
         elif len(records) == 1:
             (record,) = records
             if not record.flags and not record.post_fn:
                 entry = self._short_ways.get(record.fn, entry)
-                data = record.data if entry is not Entry.RUNTIME else 0
+                data = record.data if entry is not StubEntry.RUNTIME else 0
         elif records and records[-1].fn == self._jprobe and self._are_krets(records):
             entry = self._short_ways.get(self._jprobe, entry)
         elif self._have_krets(records):
-            entry, parts = Entry.KRETS, tuple(records)
+            entry, parts = StubEntry.KRETS, tuple(records)
         if (entry, data, parts) == (ainsn.entry, ainsn.data, ainsn.parts):
             return False
         ainsn.entry, ainsn.data, ainsn.parts = entry, data, parts

@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Makes all writes to guest text, and knows what stood there before."""
+"""Makes all writes to guest text, and knows what stood there before.
+
+Checks, listings and the copies in slots want the text without patches, and thousands of
+probes are switched at a time.  To look for a patch at each byte that is read would cost
+more than the read, and each write makes the emulator drop the code translated of it.
+So each page has a mask of its patched bytes, by which one operation on large integers
+undoes them all; and in a batch (``with patcher``) writes are gathered, made a page at a
+time, and above DROP_ALL all translated code is dropped at once.
+
+Invariants: The mask is ff at the bytes of patches alone, and ``old`` is 0 elsewhere.
+Within a batch the guest does not run.  Text is read by original(), which first writes
+what is put off.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +44,10 @@ class _Page:
 
     def clear(self, at: int, size: int) -> None:
         """Note that none of these bytes is patched."""
-        self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
+        if size == 1:  # most are: a breakpoint's
+            self.mask[at] = self.old[at] = 0
+        else:
+            self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
 
 
 class TextPatcher:
@@ -129,24 +144,18 @@ class TextPatcher:
 
     def unpatch(self, addr: int) -> None:
         """Put the original bytes back, if there is a patch at addr."""
-        page = self._pages.get(addr >> _SHIFT)
-        original = page.patches.pop(addr, None) if page else None
-        if page and original:
-            self.changes += 1
-            at, size = addr & _IN_PAGE, len(original)
-            if size == 1:
-                page.mask[at] = page.old[at] = 0
-            else:
-                page.clear(at, size)
-            self._put(page, at, original)
+        original = self.forget(addr)
+        if original:
+            self._put(self._pages[addr >> _SHIFT], addr & _IN_PAGE, original)
 
-    def forget(self, addr: int) -> None:
-        """Drop the record of a patch, whose text may be gone."""
+    def forget(self, addr: int) -> bytes | None:
+        """Drop the record of a patch, whose text may be gone; return the original."""
         page = self._pages.get(addr >> _SHIFT)
         original = page.patches.pop(addr, None) if page else None
         if page and original:
             self.changes += 1
             page.clear(addr & _IN_PAGE, len(original))
+        return original
 
     def addresses(self) -> Iterator[int]:
         """Return the addresses where patches begin."""
@@ -159,10 +168,9 @@ class TextPatcher:
         return page is not None and addr in page.patches
 
     def original(self, addr: int, size: int) -> bytes:
-        """Text without the patches.
+        """Return text without the patches.
 
-        Raises MemoryFault where there is none.
-        Kernel: recover_probed_instruction()
+        Raises MemoryFault where there is none. Kernel: recover_probed_instruction()
         """
         if self._pending:
             self._write_pending()
@@ -176,7 +184,7 @@ class TextPatcher:
 
     @staticmethod
     def _undo(text: bytes, addr: int, page: _Page, start: int) -> bytes:
-        """Text with the patches of one page undone: all bytes at once, as integers."""
+        """Return text without one page's patches: all bytes at once, as integers."""
         first = max(addr, start)
         end = min(addr + len(text), start + len(page.mask))
         if first >= end:
@@ -190,7 +198,7 @@ class TextPatcher:
 
 
 def rel32(place: int, target: int) -> bytes:
-    """The operand at place that makes a jump or call reach target."""
+    """Return the operand at place that makes a jump or call reach target."""
     return (target - place - 4).to_bytes(4, "little", signed=True)
 
 

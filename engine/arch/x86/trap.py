@@ -55,7 +55,7 @@ class GuestHandlers:
 
     # ---- breakpoints that are no probe's
     def breakpoint(self, ip: int) -> int | None:
-        """Where to go on after an int3 before ip that is no probe's; None: not ours.
+        """Return where to go on after an int3 before ip, None if it is another's.
 
         Kernel: kprobe_int3_handler(), with a kprobe_running()
         """
@@ -76,7 +76,7 @@ class GuestHandlers:
     def fault(
         self, trapnr: int, ip: int, shown: int, site: int, probes: Sequence[Kprobe]
     ) -> int | None:
-        """Where to go on after a fault at ip, or None if no handler is to be asked.
+        """Return where to go on after a fault at ip, None if no handler is to be asked.
 
         site: 0 for a fault in a handler, else that of the copied instruction at ip.
         shown: the ip that handlers see.
@@ -102,7 +102,7 @@ class GuestHandlers:
 
     # ---- what is being handled
     def kprobe_running(self) -> Kprobe | None:
-        """The probe whose handler runs on this CPU.  Kernel: kprobe_running()"""
+        """Return the probe whose handler runs on this CPU.  Kernel: kprobe_running()"""
         base = self.machine.cpu() * CPU_WORDS
         if not self.cpus[base + CURRENT] or self.cpus[base + STATUS] == KP_IDLE:
             return None
@@ -119,7 +119,7 @@ class GuestHandlers:
         return status, self.handlers.get(newest), self.cpus[base + PREV_STATUS]
 
     def statuses(self, p: Kprobe) -> list[int]:
-        """The states of the paper's figure, CPU by CPU.  Context: control."""
+        """Return the states of the paper's figure, CPU by CPU.  Context: control."""
         found = []
         for c in self.runtime.cpus:
             status = KP_IDLE
@@ -131,7 +131,7 @@ class GuestHandlers:
         return found
 
     def cpus_handling(self) -> Collection[int]:
-        """The CPUs that are handling a probe.  Context: control."""
+        """Return the CPUs that are handling a probe.  Context: control."""
         return [n for n, c in enumerate(self.runtime.cpus) if c.current_kprobe]
 
     def kprobe_reset(self, cpu: int) -> bool:

@@ -22,9 +22,9 @@ from kpfs.engine.trace.event.event_file import (
     set_clr_event,
     set_event_word,
 )
-from kpfs.engine.trace.event.filter import Err as FilterErr
 from kpfs.engine.trace.event.filter import (
     EventFilter,
+    FilterErr,
     FilterError,
     create_filter,
     error_text,
@@ -61,11 +61,11 @@ class ArrayEvents:
         self.event_no_pids = PidSet(array.runtime, partial(setattr, guest, "no_pids"))
 
     def file(self, event: TraceEvent) -> EventFile:
-        """The state of an event in this array."""
+        """Return the state of an event in this array."""
         return self._files.get(event, self._array)
 
     def files(self) -> list[EventFile]:
-        """The state of each event that was ever set here, the newest event first."""
+        """Return the states of events that were ever set here, newest event first."""
         found = [self._files.find(event, self._array) for event in self._events]
         return [file for file in found if file is not None]
 
@@ -89,7 +89,7 @@ class ArrayEvents:
         enable_disable(self.file(event), enable)
 
     def group_enable_text(self, group: str | None) -> str:
-        """The enable file of a group, None: of all.  Kernel: system_enable_read()."""
+        """Return a group's enable file, None: all.  Kernel: system_enable_read()."""
         return event_file.enable_text(self._members(group))
 
     def group_enable_store(self, group: str | None, data: bytes) -> None:
@@ -102,10 +102,7 @@ class ArrayEvents:
             set_clr_event(self._members(group), None, group, None, enable)
 
     def set_clr_event(self, system: str | None, name: str | None, enable: bool) -> None:
-        """Switch an event, all events of a group, or all there are; EINVAL.
-
-        Kernel: trace_array_set_clr_event()
-        """
+        """Switch one or many events; EINVAL.  Kernel: trace_array_set_clr_event()"""
         self._array.ring.expand()
         with self._arch.text_poke:
             set_clr_event(self._members(None), None, system, name, enable)
@@ -166,20 +163,14 @@ class ArrayEvents:
         )
 
     def set_event_text(self) -> str:
-        """The events that are on, newest first; those older than an instance last.
-
-        Kernel: show_set_event_seq_ops
-        """
+        """List events that are on, newest first, but an instance's older ones last."""
         on = [file.event for file in self.files() if file.enabled]
         older = [e for e in reversed(on) if e.epoch <= self._epoch]
         newer = [e for e in on if e.epoch > self._epoch]
         return "".join(f"{e.group}:{e.name}\n" for e in newer + older)
 
     def set_event_store(self, data: bytes) -> int:
-        """Switch what the first word says and return the bytes consumed; EINVAL.
-
-        Kernel: ftrace_event_write().
-        """
+        """Switch by one word; return bytes consumed.  Kernel: ftrace_event_write()"""
         if not data:
             return 0
         self._array.ring.expand()
@@ -223,7 +214,7 @@ class ArrayEvents:
 
 
 def filter_string(data: bytes) -> str:
-    """The text of a filter written.  Kernel: event_filter_write(), strstrip()"""
+    """Return the text of a filter written.  Kernel: event_filter_write(), strstrip()"""
     if len(data) >= PAGE_SIZE:
         raise KernelError(errno.EINVAL, "filter too long")
     return data.partition(b"\0")[0].decode("latin-1").rstrip(BLANKS)

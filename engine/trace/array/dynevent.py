@@ -42,7 +42,7 @@ class DynEventOps(Protocol):
         return False
 
     def show(self, event: DynEvent) -> str:
-        """The command that would make it again, with a newline."""
+        """Return the command that would make it again, with a newline."""
 
     def is_busy(self, event: DynEvent) -> bool: ...
 
@@ -93,7 +93,7 @@ class DynEvents:
             del self._by_name[event.name]
 
     def of(self, ops: DynEventOps | None = None) -> list[DynEvent]:
-        """The events of one kind, or all, in the order in which they were added."""
+        """Return the events of one kind, or all, in the order of their coming."""
         return [e for e in self._events if ops is None or e.ops is ops]
 
     def named(self, name: str) -> list[DynEvent]:
@@ -102,10 +102,7 @@ class DynEvents:
     # ---- kprobe_events and dynamic_events
 
     def show(self, ops: DynEventOps | None = None) -> str:
-        """The text of kprobe_events or dynamic_events.  Context: control.
-
-        Kernel: probes_seq_show(), dyn_event_seq_show()
-        """
+        """Return the text of these events.  Kernel: dyn_event_seq_show()"""
         return "".join([e.ops.show(e) for e in self.of(ops)])
 
     def run_commands(self, data: bytes, ops: DynEventOps | None = None) -> None:
@@ -113,7 +110,7 @@ class DynEvents:
 
         A line that does not fit in 4095 bytes, or with a NUL in it, is EINVAL too.
         Directories come and go when all have run.
-        Context: control.  Kernel: trace_parse_run_command().
+        Kernel: trace_parse_run_command().
         """
         with self._trace_events.held():
             self._run_commands(data, ops)
@@ -148,10 +145,7 @@ class DynEvents:
         raise KernelError(errno.EINVAL, text)
 
     def run_command(self, command: str, ops: DynEventOps | None = None) -> None:
-        """Create an event or delete some.  Context: control.
-
-        Kernel: create_or_delete_trace_kprobe(), create_dyn_event().
-        """
+        """Create an event or delete some.  Kernel: create_dyn_event()."""
         if ops is not None and ops.own_command(command):
             return
         if command.startswith("-" if ops else ("-", "!")):
@@ -165,10 +159,7 @@ class DynEvents:
         raise KernelError(errno.EINVAL, "not a command of any kind of event")
 
     def release(self, command: str, ops: DynEventOps | None = None) -> None:
-        """Delete every event that command names; ENOENT, EBUSY, EINVAL.
-
-        Context: control.  Kernel: dyn_event_release().
-        """
+        """Delete events; ENOENT, EBUSY, EINVAL.  Kernel: dyn_event_release()."""
         system, name, argv = _parse_release(command)
         found = False
         try:
@@ -186,7 +177,7 @@ class DynEvents:
     def release_all(self, ops: DynEventOps | None = None) -> None:
         """Delete all events of a kind, or none if one of them is in use: EBUSY.
 
-        Context: control.  Kernel: dyn_events_release_all().
+        Kernel: dyn_events_release_all().
         """
         events = self.of(ops)
         try:
@@ -201,10 +192,7 @@ class DynEvents:
 
 
 def _parse_release(command: str) -> tuple[str | None, str, list[str]]:
-    """Split a deleting command: (group or None, event or "", more words); EINVAL.
-
-    Kernel: dyn_event_release().
-    """
+    """Return (group or None, event or "", more words) to delete; EINVAL."""
     head, *argv = argv_split(command)
     if head.startswith("-"):
         colon, name = head[1:2], head[2:]

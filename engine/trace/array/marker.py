@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Sequence
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.machine import Machine
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.fields import Field, string_at
-from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.event.trace_event import FtraceEvent, Printer, SymbolText
 
 TRACE_PRINT = 5
 MARKER_FUNCTION = "tracing_mark_write"
@@ -24,24 +23,19 @@ _HEAD = struct.Struct("<HBBi")
 _IP = struct.Struct("<Q")
 
 
-class PrintEvent(TraceEvent):
+class PrintEvent(FtraceEvent):
     """The event of trace_marker.  Kernel: TRACE_PRINT, trace_print_event."""
 
-    ignore_enable = True
-
     def __init__(self, machine: Machine) -> None:
-        super().__init__("ftrace", "print", TRACE_PRINT)
-        found = machine.kallsyms.lookup_name(MARKER_FUNCTION)
-        self.ip = found[0].addr if found else 0
-
-    def fields(self) -> Sequence[Field]:
-        return (
+        super().__init__(
+            "print",
+            TRACE_PRINT,
+            '"%ps: %s", (void *)REC->ip, REC->buf',
             Field("unsigned long", "ip", 8, 8, False),
             Field("char", "buf[]", 16, 0, True),
         )
-
-    def print_fmt(self) -> str:
-        return '"%ps: %s", (void *)REC->ip, REC->buf'
+        found = machine.kallsyms.lookup_name(MARKER_FUNCTION)
+        self.ip = found[0].addr if found else 0
 
     def printer(self, symbol: SymbolText) -> Printer:
         """Kernel: trace_print_print()"""
@@ -72,22 +66,17 @@ def write_marker(array: TraceArray, data: bytes) -> int:
     return taken
 
 
-class RawDataEvent(TraceEvent):
+class RawDataEvent(FtraceEvent):
     """The event of trace_marker_raw.  Kernel: TRACE_RAW_DATA, trace_raw_data_event."""
 
-    ignore_enable = True
-
     def __init__(self) -> None:
-        super().__init__("ftrace", "raw_data", TRACE_RAW_DATA)
-
-    def fields(self) -> Sequence[Field]:
-        return (
+        super().__init__(
+            "raw_data",
+            TRACE_RAW_DATA,
+            '"id:%04x %08x", REC->id, (int)REC->buf[0]',
             Field("unsigned int", "id", 8, 4, False),
             Field("char", "buf[]", 12, 0, True),
         )
-
-    def print_fmt(self) -> str:
-        return '"id:%04x %08x", REC->id, (int)REC->buf[0]'
 
     def printer(self, symbol: SymbolText) -> Printer:
         """Kernel: trace_raw_data()"""

@@ -88,20 +88,14 @@ class TraceArray:
         )
 
     def find_event_file(self, group: str, name: str) -> EventFile | None:
-        """The state in this array of an event that can be switched.
-
-        Kernel: find_event_file()
-        """
+        """Return a switchable event's state here.  Kernel: find_event_file()"""
         event = self.events.find(group, name)
         if event is None or event.ignore_enable:
             return None
         return self.array_events.file(event)
 
     def find_cmdline(self, pid: int) -> str:
-        """The name of a task as it was at its last record.
-
-        Kernel: trace_find_cmdline()
-        """
+        """Return a task's name at its last record.  Kernel: trace_find_cmdline()"""
         if pid <= 0:
             return "<XXX>" if pid else "<idle>"
         comm = self.runtime.comm_of(pid)
@@ -154,10 +148,7 @@ class TraceArray:
         self.ring.set_clock(CLOCKS[name], offset)
 
     def reset_after_events(self) -> None:
-        """Clear the trace if an event that may have left records in it is gone.
-
-        Kernel: tracing_reset_all_online_cpus()
-        """
+        """Clear the trace if a deleted event may have left records in it."""
         if self.clear_trace:
             self.clear_trace = False
             self.ring.reset()

@@ -24,8 +24,7 @@ from kpfs.engine.trace.event.static_events import static_events
 from kpfs.engine.trace.event.trace_event import Events, EventWatcher, TraceEvent
 from kpfs.engine.trace.event.trigger import Triggers
 from kpfs.engine.trace.follow_fork import FollowFork
-from kpfs.engine.trace.func.function_event import FunctionEvent
-from kpfs.engine.trace.func.function_tracer import FunctionTracers
+from kpfs.engine.trace.func.function_tracer import FunctionEvent, FunctionTracers
 
 
 class TraceState(TraceArray):
@@ -34,7 +33,7 @@ class TraceState(TraceArray):
     def __init__(
         self, st: State, runtime: Runtime, watcher: EventWatcher | None = None
     ) -> None:
-        """watcher: is told of events that come and go.  Context: control."""
+        """watcher: is told of events that come and go."""
         self.event_files = EventFiles()
         self.function_tracers = tracers = FunctionTracers(st, runtime)
         self.follow_fork = FollowFork(runtime)
@@ -65,10 +64,7 @@ class TraceState(TraceArray):
     # ---- instances
 
     def mkdir(self, name: str) -> TraceArray:
-        """Make an instance; EEXIST, ENOMEM.
-
-        Context: control.  Kernel: instance_mkdir()
-        """
+        """Make an instance; EEXIST, ENOMEM.  Kernel: instance_mkdir()"""
         if name in self.instances:
             raise KernelError(errno.EEXIST, f"there is an instance {name}")
         array = TraceArray(
@@ -85,10 +81,7 @@ class TraceState(TraceArray):
         return array
 
     def rmdir(self, name: str) -> None:
-        """Remove an instance; ENODEV: there is none; EBUSY: a file of it is open.
-
-        Context: control.  Kernel: instance_rmdir()
-        """
+        """Remove an instance; ENODEV; EBUSY: open.  Kernel: instance_rmdir()"""
         array = self.instances.get(name)
         if array is None:
             raise KernelError(errno.ENODEV, f"no instance {name}")
@@ -102,18 +95,12 @@ class TraceState(TraceArray):
     # ---- events that go
 
     def tracing_reset_all(self) -> None:
-        """Clear each trace in which a deleted event may have left records.
-
-        Context: control.  Kernel: tracing_reset_all_online_cpus()
-        """
+        """Clear each trace in which a deleted event may have left records."""
         for array in self.arrays():
             array.reset_after_events()
 
     def remove_event_call(self, event: TraceEvent) -> None:
-        """Take an event out of the registry; EBUSY while it is enabled.
-
-        Context: control.  Kernel: trace_remove_event_call().
-        """
+        """Remove an event; EBUSY: enabled.  Kernel: trace_remove_event_call()."""
         if event.tracing:
             for array in self.arrays():
                 array.clear_trace = False

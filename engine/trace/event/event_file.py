@@ -40,10 +40,7 @@ class EventArray(Protocol):
         """Return True if guest code may take the short way into this array's ring."""
 
     def find_event_file(self, group: str, name: str) -> EventFile | None:
-        """The state here of an event that can be switched; None: no such event.
-
-        Kernel: find_event_file()
-        """
+        """Return a switchable event's state here.  Kernel: find_event_file()"""
 
 
 class EventFile:
@@ -65,12 +62,12 @@ class EventFile:
         self._written: tuple[int, ...] = ()  # what its struct kp_file has
 
     def enable_text(self) -> str:
-        """The text of its enable file.  Kernel: event_enable_read()."""
+        """Return the text of its enable file.  Kernel: event_enable_read()."""
         text = "1" if self.enabled and not self.soft_disabled else "0"
         return text + ("*" if self.soft_disabled or self.sm_ref else "") + "\n"
 
     def filter_text(self) -> str:
-        """The text of its filter file.  Kernel: print_event_filter()."""
+        """Return the text of its filter file.  Kernel: print_event_filter()."""
         return (self.filter.text if self.filter else "none") + "\n"
 
     def set_filter(self, event_filter: EventFilter | None) -> None:
@@ -82,7 +79,7 @@ class EventFile:
         free_filter(runtime, old, old_prog)
 
     def sync(self) -> None:
-        """Tell guest code who wants the records of the event."""
+        """Tell guest code which arrays want records of the event."""
         self._files.sync(self.event)
 
     def flip(self, enable: bool) -> bool:
@@ -107,12 +104,12 @@ class EventFile:
         self.event.refcnt += 1 if on else -1
 
     def guest_flags(self) -> int:
-        """The flags of its struct kp_file."""
+        """Return the flags of its struct kp_file."""
         flags = FILE_RECORD if self.enabled and not self.soft_disabled else 0
         return flags | FILE_TRIGGER_COND if self.trigger_cond else flags
 
     def guest_file(self) -> KpFile:
-        """Its struct kp_file, which is made if there is none yet."""
+        """Return its struct kp_file, which is made if there is none yet."""
         if self.guest is None:
             self.write_guest(KAddr(0))
             assert self.guest is not None
@@ -179,7 +176,7 @@ class EventFiles:
         return self._of.get(event, {}).get(array)
 
     def get(self, event: TraceEvent, array: EventArray) -> EventFile:
-        """The file of an event in an array, made when it is first asked for."""
+        """Return the file of an event in an array, made when it is first asked for."""
         files = self._of.setdefault(event, {})
         if array not in files:
             files[array] = EventFile(event, array, self)
@@ -194,7 +191,7 @@ class EventFiles:
             self._of.pop(event, None)
 
     def sync(self, event: TraceEvent, only: KpEvent | None = None) -> None:
-        """Tell guest code who wants the records of an event.
+        """Tell guest code which arrays want records of an event.
 
         only: tell it of one of its structs alone, as the others are up to date.
         """
@@ -222,6 +219,16 @@ def _simple(file: EventFile) -> bool:
         and not file.soft_disabled
         and not file.sm_ref
     )
+
+
+def find_target(array: EventArray, text: str) -> tuple[EventFile, str | None]:
+    """Parse GROUP:EVENT[:REST]: the event to switch, and the rest or None; EINVAL."""
+    group, _, rest = text.partition(":")
+    name, colon, rest = rest.partition(":")
+    target = array.find_event_file(group, name)
+    if target is None:
+        raise KernelError(errno.EINVAL, f"no event {group}:{name}")
+    return target, rest if colon else None
 
 
 def carry_out(command: str, array: EventArray, target: EventFile | None) -> bool:

@@ -14,5 +14,5 @@ COMMON_FIELDS = (
 
 
 def string_at(pages: memoryview, start: int) -> str:
-    """The string at start, up to its NUL or else to the end of pages."""
+    """Return the string at start, up to its NUL or else to the end of pages."""
     return bytes(pages[start:]).partition(b"\0")[0].decode("latin-1")

@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9_\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 _NUMBER = re.compile(r"-?[A-Za-z0-9\xc0-\xd6\xd8-\xf6\xf8-\xff]*")
 
 
-class Err(enum.Enum):
+class FilterErr(enum.Enum):
     """The errors of a filter.  Kernel: ERRORS in trace_events_filter.c."""
 
     INVALID_OP = "Invalid operator"
@@ -53,58 +53,31 @@ class Err(enum.Enum):
 class FilterError(KernelError):
     """An error of a filter and its place; no code: the kernel gives none."""
 
-    def __init__(self, number: int, code: Err | None, pos: int) -> None:
+    def __init__(self, number: int, code: FilterErr | None, pos: int) -> None:
         super().__init__(number, code.value if code else "bad filter")
         self.code = code
         self.pos = pos
 
 
-class PredOp(enum.IntEnum):
-    EQ = abi.PRED_EQ
-    NE = abi.PRED_NE
-    LT = abi.PRED_LT
-    LE = abi.PRED_LE
-    GT = abi.PRED_GT
-    GE = abi.PRED_GE
-    BAND = abi.PRED_BAND
-    # for strings: which part of them is compared; kernel: enum regex_type
-    FULL = abi.PRED_FULL
-    FRONT = abi.PRED_FRONT
-    MIDDLE = abi.PRED_MIDDLE
-    END = abi.PRED_END
-    GLOB = abi.PRED_GLOB
-
-
 # in this order, for "<=" must be tried before "<"
 _OPS = {
-    "~": PredOp.GLOB,
-    "!=": PredOp.NE,
-    "==": PredOp.EQ,
-    "<=": PredOp.LE,
-    "<": PredOp.LT,
-    ">=": PredOp.GE,
-    ">": PredOp.GT,
-    "&": PredOp.BAND,
+    "~": abi.PRED_GLOB,
+    "!=": abi.PRED_NE,
+    "==": abi.PRED_EQ,
+    "<=": abi.PRED_LE,
+    "<": abi.PRED_LT,
+    ">=": abi.PRED_GE,
+    ">": abi.PRED_GT,
+    "&": abi.PRED_BAND,
 }
-
-
-class Source(enum.IntEnum):
-    """The place where a predicate's left side is found."""
-
-    RECORD = abi.FROM_RECORD
-    DYNAMIC = abi.FROM_DYNAMIC
-    CPU = abi.FROM_CPU
-    COMM = abi.FROM_COMM
-    KERNEL = abi.FROM_KERNEL  # a string that the field points to
-    USER = abi.FROM_USER
 
 
 @dataclass
 class Pred:
     """One comparison.  Kernel: struct filter_pred."""
 
-    op: PredOp
-    source: Source
+    op: int  # abi.PRED_*
+    source: int  # where its left side is found: abi.FROM_*
     field: Field
     value: int = 0
     string: str = ""
@@ -117,37 +90,34 @@ class FieldInfo(NamedTuple):
     """A field, and how a filter gets at its value."""
 
     field: Field
-    source: Source
+    source: int
     is_string: bool
 
 
 _GENERIC = {
-    **{n: (Field("int", n, 0, 4, True), Source.CPU) for n in ("CPU", "cpu")},
-    "common_cpu": (Field("int", "common_cpu", 0, 4, True), Source.CPU),
-    **{n: (Field("char *", n, 0, 0, False), Source.COMM) for n in ("COMM", "comm")},
+    **{n: (Field("int", n, 0, 4, True), abi.FROM_CPU) for n in ("CPU", "cpu")},
+    "common_cpu": (Field("int", "common_cpu", 0, 4, True), abi.FROM_CPU),
+    **{n: (Field("char *", n, 0, 0, False), abi.FROM_COMM) for n in ("COMM", "comm")},
 }
 
 
 def find_field(fields: Iterable[Field], name: str) -> FieldInfo | None:
-    """Find a field by name.
-
-    Kernel: trace_find_event_field(), filter_assign_type()
-    """
+    """Find a field by name.  Kernel: trace_find_event_field(), filter_assign_type()"""
     for known in fields:
         label, array, _ = known.name.partition("[")
         if label == name:
             is_string = "char" in known.type and ("[" in known.type or bool(array))
             if known.type in ("char *", "const char *"):
-                return FieldInfo(known, Source.KERNEL, True)
+                return FieldInfo(known, abi.FROM_KERNEL, True)
             dynamic = is_string and known.type.startswith("__data_loc")
-            source = Source.DYNAMIC if dynamic else Source.RECORD
+            source = abi.FROM_DYNAMIC if dynamic else abi.FROM_RECORD
             return FieldInfo(known, source, is_string)
     if name in _GENERIC:
         generic, source = _GENERIC[name]
-        return FieldInfo(generic, source, source is Source.COMM)
+        return FieldInfo(generic, source, source == abi.FROM_COMM)
     for known in COMMON_FIELDS:
         if known.name == name:
-            return FieldInfo(known, Source.RECORD, False)
+            return FieldInfo(known, abi.FROM_RECORD, False)
     return None
 
 
@@ -164,15 +134,12 @@ class _Node:
     terms: list[list[_Node]] = field(default_factory=lambda: [[]])
 
 
-def _fail(number: int, code: Err | None, pos: int) -> NoReturn:
+def _fail(number: int, code: FilterErr | None, pos: int) -> NoReturn:
     raise FilterError(number, code, pos)
 
 
 def check_structure(text: str) -> None:
-    """Check that parentheses and quotes match; EPERM, ENOENT, ESRCH; EINVAL: empty.
-
-    Kernel: calc_stack()
-    """
+    """Check nesting; EPERM, ENOENT, ESRCH; EINVAL: empty.  Kernel: calc_stack()"""
     depth, quote, quote_at, has_pred = 1, "", 0, False
     for i, char in enumerate(text):
         if is_space(char):
@@ -185,20 +152,20 @@ def check_structure(text: str) -> None:
             depth += 1
         elif char == ")":
             if depth == 1:
-                _fail(errno.EPERM, Err.TOO_MANY_CLOSE, i)
+                _fail(errno.EPERM, FilterErr.TOO_MANY_CLOSE, i)
             depth -= 1
         elif char not in "&|" or text[i + 1 : i + 2] != char:
             has_pred = True
     if quote:
-        _fail(errno.ESRCH, Err.MISSING_QUOTE, quote_at)
+        _fail(errno.ESRCH, FilterErr.MISSING_QUOTE, quote_at)
     if depth != 1:
-        _fail(errno.ENOENT, Err.TOO_MANY_OPEN, _bad_open(text, depth))
+        _fail(errno.ENOENT, FilterErr.TOO_MANY_OPEN, _bad_open(text, depth))
     if not has_pred:
         _fail(errno.EINVAL, None, 0)
 
 
 def _bad_open(text: str, depth: int) -> int:
-    """The position of the parenthesis that is not closed."""
+    """Return the position of the parenthesis that is not closed."""
     level, quote = depth, ""
     for i in range(len(text) - 1, 0, -1):
         char = text[i]
@@ -245,7 +212,7 @@ class _Parser:
                 pos = self._operators(pos)
                 if pos < 0:
                     return self._stack[0]
-        code = Err.INVALID_FILTER if self.preds else Err.NO_FILTER
+        code = FilterErr.INVALID_FILTER if self.preds else FilterErr.NO_FILTER
         _fail(errno.EINVAL, code, len(text))
 
     def _add(self, negate: bool, pred: Pred | None = None) -> _Node:
@@ -270,14 +237,14 @@ class _Parser:
                     self._stack[-1].terms.append([])
                 return pos + 2
             else:
-                _fail(errno.EPERM, Err.TOO_MANY_PREDS, pos)
+                _fail(errno.EPERM, FilterErr.TOO_MANY_PREDS, pos)
 
 
 # ---- predicates
 
 
 def parse_pred(text: str, start: int, fields: Sequence[Field]) -> tuple[Pred, int]:
-    """(predicate at start, position behind it); EINVAL, EPERM.  Kernel: parse_pred()"""
+    """Return (predicate, place behind it); EINVAL, EPERM.  Kernel: parse_pred()"""
     match = _NAME.match(text, start)
     assert match
     if not match.group():
@@ -286,15 +253,15 @@ def parse_pred(text: str, start: int, fields: Sequence[Field]) -> tuple[Pred, in
     info = find_field(fields, match.group())
     # as in Linux, the positions of the errors here are one too high
     if info is None:
-        _fail(errno.EINVAL, Err.FIELD_NOT_FOUND, pos + 1)
+        _fail(errno.EINVAL, FilterErr.FIELD_NOT_FOUND, pos + 1)
     if text.startswith(".ustring", pos):
         pos += len(".ustring")
-        if info.source is Source.KERNEL:
-            info = info._replace(source=Source.USER)
+        if info.source == abi.FROM_KERNEL:
+            info = info._replace(source=abi.FROM_USER)
     pos = _skip(text, pos)
     symbol = next((s for s in _OPS if text.startswith(s, pos)), None)
     if symbol is None:
-        _fail(errno.EINVAL, Err.INVALID_OP, pos + 1)
+        _fail(errno.EINVAL, FilterErr.INVALID_OP, pos + 1)
     op = _OPS[symbol]
     pos = _skip(text, pos + len(symbol))
     char = text[pos : pos + 1]
@@ -302,7 +269,7 @@ def parse_pred(text: str, start: int, fields: Sequence[Field]) -> tuple[Pred, in
         return _string_pred(text, pos, info, op)
     if char and char in "-0123456789":
         return _number_pred(text, pos, info, op)
-    _fail(errno.EINVAL, Err.INVALID_VALUE, pos + 1)
+    _fail(errno.EINVAL, FilterErr.INVALID_VALUE, pos + 1)
 
 
 def _skip(text: str, pos: int) -> int:
@@ -311,22 +278,22 @@ def _skip(text: str, pos: int) -> int:
     return pos
 
 
-def _string_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred, int]:
-    if op not in (PredOp.NE, PredOp.GLOB, PredOp.EQ):
-        _fail(errno.EINVAL, Err.ILLEGAL_FIELD_OP, pos + 1)
+def _string_pred(text: str, pos: int, info: FieldInfo, op: int) -> tuple[Pred, int]:
+    if op not in (abi.PRED_NE, abi.PRED_GLOB, abi.PRED_EQ):
+        _fail(errno.EINVAL, FilterErr.ILLEGAL_FIELD_OP, pos + 1)
     if not info.is_string:
-        _fail(errno.EINVAL, Err.EXPECT_DIGIT, pos + 1)
+        _fail(errno.EINVAL, FilterErr.EXPECT_DIGIT, pos + 1)
     end = text.find(text[pos], pos + 1)
     if end < 0:
-        _fail(errno.EINVAL, Err.MISSING_QUOTE, len(text) + 1)
+        _fail(errno.EINVAL, FilterErr.MISSING_QUOTE, len(text) + 1)
     if end - pos - 1 >= MAX_FILTER_STR_VAL:
-        _fail(errno.EINVAL, Err.OPERAND_TOO_LONG, end + 1)
+        _fail(errno.EINVAL, FilterErr.OPERAND_TOO_LONG, end + 1)
     string = text[pos + 1 : end]
-    pred = Pred(PredOp.FULL, info.source, info.field, string=string)
-    if op is PredOp.GLOB:
+    pred = Pred(abi.PRED_FULL, info.source, info.field, string=string)
+    if op == abi.PRED_GLOB:
         _parse_glob(pred)
     else:
-        pred.negate = op is PredOp.NE
+        pred.negate = op == abi.PRED_NE
     return pred, end + 1
 
 
@@ -341,30 +308,30 @@ def _parse_glob(pred: Pred) -> None:
         return
     inner = text[1:-1] if text[:1] == "*" else text[:-1]
     if any(char in text for char in "?[\\") or "*" in inner:
-        pred.op = PredOp.GLOB
+        pred.op = abi.PRED_GLOB
     elif text[:1] == "*":
-        pred.op = PredOp.MIDDLE if text[1:].endswith("*") else PredOp.END
+        pred.op = abi.PRED_MIDDLE if text[1:].endswith("*") else abi.PRED_END
         pred.string = text[1:].removesuffix("*")
     elif text.endswith("*"):
-        pred.op = PredOp.FRONT
+        pred.op = abi.PRED_FRONT
         pred.string = text[:-1]
 
 
-def _number_pred(text: str, pos: int, info: FieldInfo, op: PredOp) -> tuple[Pred, int]:
+def _number_pred(text: str, pos: int, info: FieldInfo, op: int) -> tuple[Pred, int]:
     if info.is_string:
-        _fail(errno.EINVAL, Err.EXPECT_STRING, pos + 1)
-    if op is PredOp.GLOB:
-        _fail(errno.EINVAL, Err.ILLEGAL_FIELD_OP, pos + 1)
+        _fail(errno.EINVAL, FilterErr.EXPECT_STRING, pos + 1)
+    if op == abi.PRED_GLOB:
+        _fail(errno.EINVAL, FilterErr.ILLEGAL_FIELD_OP, pos + 1)
     match = _NUMBER.match(text, pos)
     assert match
     digits, end = match.group(), match.end()
     if len(digits) >= MAX_NUMBER:
-        _fail(errno.EINVAL, Err.OPERAND_TOO_LONG, end + 1)
+        _fail(errno.EINVAL, FilterErr.OPERAND_TOO_LONG, end + 1)
     signed = info.field.signed
     try:
         value = kstrtol(digits) if signed else kstrtoul(digits)
     except KernelError:
-        _fail(errno.EINVAL, Err.ILLEGAL_INTVAL, pos + 1)
+        _fail(errno.EINVAL, FilterErr.ILLEGAL_INTVAL, pos + 1)
     bits = 8 * info.field.size
     if bits in (8, 16, 32):
         value &= (1 << bits) - 1
@@ -394,10 +361,10 @@ def _link(root: _Node) -> None:
 
 
 def _go_on(pred: Pred, yes: int, no: int) -> None:
-    never = pred.source is Source.RECORD and pred.field.size not in (1, 2, 4, 8)
-    if never and pred.op <= PredOp.BAND:
+    never = pred.source == abi.FROM_RECORD and pred.field.size not in (1, 2, 4, 8)
+    if never and pred.op <= abi.PRED_BAND:
         yes = no
-    if pred.source is Source.CPU and pred.op is PredOp.BAND:
+    if pred.source == abi.FROM_CPU and pred.op == abi.PRED_BAND:
         yes = no
     pred.yes, pred.no = yes, no
 
@@ -411,8 +378,8 @@ class EventFilter:
         self.preds = preds
 
     def size(self) -> int:
-        """The number of bytes that encode() will return."""
-        strings = sum(len(p.string) + 1 for p in self.preds if p.op > PredOp.BAND)
+        """Return the number of bytes that encode() will return."""
+        strings = sum(len(p.string) + 1 for p in self.preds if p.op > abi.PRED_BAND)
         return len(self.preds) * _PRED.size + strings
 
     def encode(self, addr: int) -> bytes:
@@ -421,7 +388,7 @@ class EventFilter:
         addr += len(self.preds) * _PRED.size
         for p in self.preds:
             value = p.value
-            if p.op > PredOp.BAND:
+            if p.op > abi.PRED_BAND:
                 value = addr + len(strings)
                 strings += p.string.encode("latin-1") + b"\0"
             out += _PRED.pack(
@@ -439,10 +406,7 @@ class EventFilter:
 
 
 def create_filter(text: str, fields: Sequence[Field]) -> EventFilter:
-    """Compile a filter for records with these fields; raises FilterError.
-
-    Kernel: process_preds()
-    """
+    """Compile a filter for these fields; FilterError.  Kernel: process_preds()"""
     check_structure(text)
     parser = _Parser(text, fields)
     _link(parser.parse())

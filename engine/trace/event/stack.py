@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 
 from kpfs.base.abi import HC_STACK, KP_STACK_MAX
 from kpfs.engine.runtime.records import MAIL0, MAIL_RET
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.fields import Field
-from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
+from kpfs.engine.trace.event.trace_event import FtraceEvent, Printer, SymbolText
 
 TRACE_STACK = 4
 
@@ -39,24 +38,19 @@ class StackTraces:
         mail.words[mail.base + MAIL_RET] = len(found)
 
 
-class StackEvent(TraceEvent):
+class StackEvent(FtraceEvent):
     """The event of stack traces.  Kernel: TRACE_STACK, trace_stack_event."""
 
-    ignore_enable = True
-
     def __init__(self) -> None:
-        super().__init__("ftrace", "kernel_stack", TRACE_STACK)
-
-    def fields(self) -> Sequence[Field]:
-        return (
+        rows = ['"' + "\\t=> %ps\\n" * n + '"' for n in (3, 3, 2)]
+        values = ", ".join(f"(void *)REC->caller[{i}]" for i in range(8))
+        super().__init__(
+            "kernel_stack",
+            TRACE_STACK,
+            f"{' '.join(rows)}, {values}",
             Field("int", "size", 8, 4, True),
             Field("unsigned long", "caller[8]", 16, 64, False),
         )
-
-    def print_fmt(self) -> str:
-        rows = ['"' + "\\t=> %ps\\n" * n + '"' for n in (3, 3, 2)]
-        values = ", ".join(f"(void *)REC->caller[{i}]" for i in range(8))
-        return f"{' '.join(rows)}, {values}"
 
     def printer(self, symbol: SymbolText) -> Printer:
         """Kernel: trace_stack_print()"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from kpfs.base.abi import EVENT_SYSCALL
 from kpfs.base.ktypes import StaticEvent
@@ -18,14 +19,11 @@ COMMIT = "kp_trace_event"
 _ENTER, _EXIT = "sys_enter_", "sys_exit_"
 _ARG = struct.Struct("<Q")
 
-Values = Mapping[str, "int | str"]
+Values = Mapping[str, "int | str | list[int]"]
 
 
 class KernelEvent(TraceEvent):
-    """The event of one trace point or system call.
-
-    Kernel: a struct trace_event_call of DEFINE_EVENT or SYSCALL_METADATA
-    """
+    """The event of a trace point or system call.  Kernel: trace_event_call"""
 
     def __init__(self, machine: Machine, runtime: Runtime, what: StaticEvent) -> None:
         super().__init__(what.group, what.name)
@@ -63,7 +61,8 @@ class KernelEvent(TraceEvent):
         if self.group == "syscalls":
             return self._syscall_printer()
         name, read = self.name, _reader(self._what.fields)
-        text = TEXTS.get(name, _any_fields)
+        known = TEXTS.get(name)
+        text = known.format_map if known else _any_fields
         return lambda pages, record: f"{name}: {text(read(pages, record))}\n"
 
     def _syscall_printer(self) -> Printer:
@@ -95,9 +94,8 @@ def _reader(fields: Sequence[Field]) -> Callable[[memoryview, int], Values]:
     for field in fields:
         name, bracket, _ = field.name.partition("[")
         if bracket and field.size > 8 and "char" not in field.type:
-            for i in range(field.size // 8):
-                word = f"{name}[{i}]", field.offset + 8 * i, _ARG, 8
-                plan.append(word)
+            words = struct.Struct(f"<{field.size // 8}Q")
+            plan.append((name, field.offset, words, field.size))
         elif bracket:
             plan.append((name, field.offset, None, field.size))
         else:
@@ -106,14 +104,17 @@ def _reader(fields: Sequence[Field]) -> Callable[[memoryview, int], Values]:
             plan.append((name, field.offset, one, field.size))
 
     def read(pages: memoryview, record: int) -> Values:
-        values: dict[str, int | str] = {}
-        for name, offset, one, size in plan:
+        values: dict[str, int | str | list[int]] = {}
+        for name, offset, form, size in plan:
             at = record + offset
-            if one is None:
+            if form is None:
                 text = bytes(pages[at : at + size]).partition(b"\0")[0]
                 values[name] = text.decode("latin-1")
             else:
-                values[name] = one.unpack_from(pages, at)[0]
+                found = form.unpack_from(pages, at)
+                values[name] = found[0] if len(found) == 1 else list(found)
+        if (state := values.get("prev_state")) is not None:
+            values["prev_state"] = _task_state(cast(int, state))
         return values
 
     return read
@@ -130,62 +131,37 @@ def _task_state(state: int) -> str:
     return ("|".join(names) or "R") + ("+" if state & _STATE_MAX else "")
 
 
-def _sched_switch(v: Values) -> str:
-    state = v["prev_state"]
-    assert isinstance(state, int)
-    return (
-        f"prev_comm={v['prev_comm']} prev_pid={v['prev_pid']} "
-        f"prev_prio={v['prev_prio']} prev_state={_task_state(state)} ==> "
-        f"next_comm={v['next_comm']} next_pid={v['next_pid']} "
-        f"next_prio={v['next_prio']}"
-    )
+def _any_fields(values: Values) -> str:
+    """Return the text of an event whose format is not known here."""
+    rows = []
+    for name, value in values.items():
+        words = enumerate(value) if isinstance(value, list) else ()
+        rows += [f"{name}[{i}]={word}" for i, word in words] or [f"{name}={value}"]
+    return " ".join(rows)
 
 
-def _wakeup(v: Values) -> str:
-    return (
-        f"comm={v['comm']} pid={v['pid']} prio={v['prio']} "
-        f"target_cpu={v['target_cpu']:03d}"
-    )
-
-
-def _fork(v: Values) -> str:
-    return (
-        f"comm={v['parent_comm']} pid={v['parent_pid']} "
-        f"child_comm={v['child_comm']} child_pid={v['child_pid']}"
-    )
-
-
-def _exit(v: Values) -> str:
-    return f"comm={v['comm']} pid={v['pid']} prio={v['prio']}"
-
-
-def _sys_enter(v: Values) -> str:
-    values = ", ".join(f"{v[f'args[{i}]']:x}" for i in range(6))
-    return f"NR {v['id']} ({values})"
-
-
-def _sys_exit(v: Values) -> str:
-    return f"NR {v['id']} = {v['ret']}"
-
-
-def _any_fields(v: Values) -> str:
-    """The text of an event whose format is not known here."""
-    return " ".join(f"{name}={value}" for name, value in v.items())
-
-
-TEXTS: Mapping[str, Callable[[Values], str]] = {
-    "sched_switch": _sched_switch,
-    "sched_waking": _wakeup,
-    "sched_wakeup": _wakeup,
-    "sched_wakeup_new": _wakeup,
-    "sched_process_fork": _fork,
-    "sched_process_exit": _exit,
-    "sys_enter": _sys_enter,
-    "sys_exit": _sys_exit,
+_TASK = "comm={comm} pid={pid} prio={prio}"
+_WAKEUP = _TASK + " target_cpu={target_cpu:03d}"
+TEXTS: Mapping[str, str] = {
+    "sched_switch": (
+        "prev_comm={prev_comm} prev_pid={prev_pid} prev_prio={prev_prio} "
+        "prev_state={prev_state} ==> "
+        "next_comm={next_comm} next_pid={next_pid} next_prio={next_prio}"
+    ),
+    "sched_waking": _WAKEUP,
+    "sched_wakeup": _WAKEUP,
+    "sched_wakeup_new": _WAKEUP,
+    "sched_process_fork": (
+        "comm={parent_comm} pid={parent_pid} "
+        "child_comm={child_comm} child_pid={child_pid}"
+    ),
+    "sched_process_exit": _TASK,
+    "sys_enter": "NR {id} (" + ", ".join(f"{{args[{i}]:x}}" for i in range(6)) + ")",
+    "sys_exit": "NR {id} = {ret}",
 }
 
 
 def static_events(runtime: Runtime) -> list[KernelEvent]:
-    """All events of this kind.  Context: control.  Kernel: __start_ftrace_events"""
+    """Return all such events.  Context: control.  Kernel: __start_ftrace_events"""
     machine = runtime.machine
     return [KernelEvent(machine, runtime, what) for what in machine.trace_events.all()]

@@ -56,15 +56,15 @@ class TraceEvent:
         raise NotImplementedError
 
     def guest_events(self) -> Sequence[KpEvent]:
-        """The structs that tell guest code about the event."""
+        """Return the structs that tell guest code about the event."""
         return ()
 
     def guest_flags(self) -> int:
-        """The flags of all guest_events(), without EVENT_RECORD."""
+        """Return the flags of all guest_events(), without EVENT_RECORD."""
         return 0
 
     def describe(self) -> KAddr | None:
-        """The description for guest code that got a file of the event, to make records.
+        """Return a description for guest code that makes records by the event's file.
 
         None: guest code cannot make records of this event in that way.
         """
@@ -85,13 +85,30 @@ class TraceEvent:
         return self.printer(symbol)
 
     def format_text(self) -> str:
-        """The text of events/GROUP/EVENT/format.  Kernel: f_show()."""
+        """Return the text of events/GROUP/EVENT/format.  Kernel: f_show()."""
         common = "".join(map(_field_line, COMMON_FIELDS))
         own = "".join(map(_field_line, self.fields()))
         return (
             f"name: {self.name}\nID: {self.id}\nformat:\n{common}\n{own}\n"
             f"print fmt: {self.print_fmt()}\n"
         )
+
+
+class FtraceEvent(TraceEvent):
+    """An event of the group ftrace, whose number is fixed and which is not switched."""
+
+    ignore_enable = True
+
+    def __init__(self, name: str, number: int, print_fmt: str, *fields: Field) -> None:
+        super().__init__("ftrace", name, number)
+        self._print_fmt = print_fmt
+        self._fields = fields
+
+    def fields(self) -> Sequence[Field]:
+        return self._fields
+
+    def print_fmt(self) -> str:
+        return self._print_fmt
 
 
 def _field_line(field: Field) -> str:
@@ -114,7 +131,7 @@ class Change(NamedTuple):
 
 
 class EventWatcher(Protocol):
-    """Somebody who is told of events that come and go.  Context: control."""
+    """An object that is told of events that come and go.  Context: control."""
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Some have, in this order."""
@@ -143,11 +160,11 @@ class Events:
         return self._by_id.get(number)
 
     def groups(self) -> list[str]:
-        """The groups that have an event, oldest first."""
+        """Return the groups that have an event, oldest first."""
         return list(self._groups)
 
     def group(self, name: str) -> dict[str, TraceEvent]:
-        """The events of a group by name; empty if there is no such group."""
+        """Return the events of a group by name; empty if there is no such group."""
         return self._groups.get(name, {})
 
     def add(self, event: TraceEvent) -> None:
@@ -189,7 +206,7 @@ class Events:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Tell the watcher, who runs the guest, only afterwards, and of all at once."""
+        """Tell the watcher, which runs the guest, afterwards, and of all at once."""
         held = self._held = []
         try:
             yield
@@ -205,10 +222,7 @@ class Events:
             self._watcher.changed([change])
 
     def _new_id(self) -> int:
-        """The next id; once all were given out, the lowest free one; ENODEV.
-
-        Kernel: register_trace_event().
-        """
+        """Return the next or a free id; ENODEV.  Kernel: register_trace_event()."""
         if self._next_id <= TRACE_EVENT_TYPE_MAX:
             self._next_id += 1
             return self._next_id - 1

@@ -2,7 +2,8 @@
 """Event triggers: commands that an event carries out when it is hit.
 
 Guest code walks an event's triggers and applies their filters; what a trigger does is
-done here, by a hypercall (engine/runtime/trace.c).
+done here, by a hypercall (engine/runtime/trace.c).  All functions are for control
+context, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kpfs.engine.trace.event.event_file import (
     EventFile,
     carry_out,
     enable_disable,
+    find_target,
     free_filter,
     write_filter,
 )
@@ -53,16 +55,8 @@ class Trigger:
     filter_prog: KAddr | None  # the filter in guest memory
     guest: KpTrigger
 
-    @property
-    def needs_record(self) -> bool:
-        """True if it needs the record to run.  Kernel: update_cond_flag()"""
-        return self.filter is not None or self.command.post
-
     def text(self) -> str:
-        """Its line in the trigger file.
-
-        Kernel: event_trigger_print(), event_enable_trigger_print()
-        """
+        """Return its line in the trigger file.  Kernel: event_trigger_print()"""
         name = self.command.name
         if self.target is not None:
             name += f":{self.target.event.group}:{self.target.event.name}"
@@ -75,7 +69,7 @@ class Trigger:
         return self.command.kind == command.kind and self.target is target
 
     def run(self) -> bool:
-        """Run it, as its event was hit; whether it did something.  Context: hit."""
+        """Run it at a hit; return True if it did anything.  Context: hit."""
         name = self.command.name
         if not self.count:
             return False
@@ -106,7 +100,6 @@ class Triggers:
     """The triggers of all event files: makes, shows and runs them."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Context: control."""
         self._runtime = runtime
         self._of: dict[EventFile, list[Trigger]] = {}  # newest first
         self._by_id: dict[int, Trigger] = {}
@@ -114,7 +107,7 @@ class Triggers:
         runtime.machine.traps.on_hypercall(HC_TRIGGER, self._hit)
 
     def _hit(self, cpu: int) -> None:
-        """Run a trigger; whether to write a stack trace.  Context: hit."""
+        """Run a trigger; answer 1 to have a stack trace written.  Context: hit."""
         mail = self._runtime.cpus[cpu]
         trigger = self._by_id.get(mail.mail0)
         mail.mail_ret = int(
@@ -124,15 +117,12 @@ class Triggers:
         )
 
     def text(self, file: EventFile) -> str:
-        """The text of events/GROUP/EVENT/trigger.  Context: control."""
+        """Return the text of events/GROUP/EVENT/trigger."""
         triggers = self._of.get(file)
         return "".join(t.text() for t in triggers) if triggers else AVAILABLE
 
     def store(self, file: EventFile, data: bytes) -> None:
-        """Do what is written to a trigger file; EINVAL, EEXIST, EBUSY.
-
-        Context: control.  Kernel: trigger_process_regex()
-        """
+        """Do what data say; EINVAL, EEXIST, EBUSY.  Kernel: trigger_process_regex()"""
         if not data:
             return
         if len(data) >= PAGE_SIZE:
@@ -149,7 +139,7 @@ class Triggers:
         param, condition = _separate_filter(rest or None, command.needs_target)
         target = None
         if command.needs_target:
-            target, param = self._target(file, param or "")
+            target, param = find_target(file.array, param or "")
         old = next((t for t in self._of.get(file, ()) if t.same(command, target)), None)
         if remove:
             if old is not None:
@@ -175,18 +165,6 @@ class Triggers:
                 command, file, target, count, event_filter, filter_text, prog, guest
             )
         )
-
-    @staticmethod
-    def _target(file: EventFile, param: str) -> tuple[EventFile, str | None]:
-        """(the event to switch, the count); EINVAL."""
-        group, rest = _strsep(param, ":")
-        if rest is None:
-            raise KernelError(errno.EINVAL, "no event to switch")
-        name, count = _strsep(rest, ":")
-        target = file.array.find_event_file(group, name)
-        if target is None:
-            raise KernelError(errno.EINVAL, f"no event {group}:{name}")
-        return target, count
 
     def _register(self, trigger: Trigger) -> None:
         """Kernel: register_trigger(), event_enable_register_trigger()"""
@@ -222,10 +200,7 @@ class Triggers:
         runtime.after_quiescence(lambda: runtime.free(guest))
 
     def clear(self, file: EventFile) -> None:
-        """Remove all triggers, as the file's array is deleted.  Context: control.
-
-        Kernel: clear_event_triggers()
-        """
+        """Remove all triggers of a file.  Kernel: clear_event_triggers()"""
         for trigger in list(self._of.get(file, ())):
             self._unregister(trigger)
 
@@ -237,11 +212,11 @@ def _link(file: EventFile, triggers: Sequence[Trigger]) -> None:
         trigger.guest.next = following
         following = trigger.guest.addr
     file.triggers = following
-    file.trigger_cond = any(trigger.needs_record for trigger in triggers)
+    file.trigger_cond = any(t.filter is not None or t.command.post for t in triggers)
 
 
 def _strsep(text: str, separators: str) -> tuple[str, str | None]:
-    """(text up to a separator, what is behind it or None).  Kernel: strsep()."""
+    """Return (text up to a separator, what is behind it or None).  Kernel: strsep()."""
     for i, char in enumerate(text):
         if char in separators:
             return text[:i], text[i + 1 :]
@@ -249,10 +224,7 @@ def _strsep(text: str, separators: str) -> tuple[str, str | None]:
 
 
 def _separate_filter(text: str | None, required: bool) -> tuple[str | None, str | None]:
-    """(parameter, "if ..."), each None if it is not there.
-
-    Kernel: event_trigger_separate_filter()
-    """
+    """Split "PARAMETER if ..."; None for a missing part."""
     if text is None:
         return None, None
     if not required and not is_digit(text[0]):

@@ -13,7 +13,12 @@ from typing import NamedTuple
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.kstrtox import as_long, kstrtoul
-from kpfs.engine.trace.event.event_file import EventArray, EventFile, carry_out
+from kpfs.engine.trace.event.event_file import (
+    EventArray,
+    EventFile,
+    carry_out,
+    find_target,
+)
 from kpfs.engine.trace.event.trigger import UNLIMITED
 from kpfs.engine.trace.func.functions import Functions
 from kpfs.engine.trace.func.glob import glob
@@ -52,7 +57,7 @@ class FunctionProbes:
         return {ip for counts in self._kinds.values() for ip in counts}
 
     def text(self) -> str:
-        """The last lines of set_ftrace_filter.  Kernel: t_probe_show()"""
+        """Return the last lines of set_ftrace_filter.  Kernel: t_probe_show()"""
         lines = []
         for kind, counts in self._kinds.items():
             for function in self._functions.all():
@@ -73,7 +78,7 @@ class FunctionProbes:
         """
         target = None
         if command in ("enable_event", "disable_event"):
-            target, rest = self._target(rest)
+            target, rest = find_target(self._array, rest or "")
         kind = Kind(command, rest is not None, target)
         if pattern.startswith("!"):
             self._unregister(kind, pattern[1:])
@@ -81,14 +86,6 @@ class FunctionProbes:
         number = (rest or "").partition(":")[0]
         count = as_long(kstrtoul(number)) if number else UNLIMITED
         self._register(kind, pattern, count)
-
-    def _target(self, rest: str | None) -> tuple[EventFile, str | None]:
-        group, colon, rest = (rest or "").partition(":")
-        name, more, count = rest.partition(":")
-        target = self._array.find_event_file(group, name) if colon else None
-        if target is None:
-            raise KernelError(errno.EINVAL, f"no event {group}:{name}")
-        return target, count if more else None
 
     def _register(self, kind: Kind, pattern: str, count: int) -> None:
         """Give functions a command.  Kernel: register_ftrace_function_probe()"""
@@ -132,10 +129,7 @@ class FunctionProbes:
                 kind.target.hold(False)
 
     def forget(self, gone: Collection[KAddr]) -> None:
-        """Drop the commands of functions that are gone, or whose array is.
-
-        Kernel: clear_ftrace_function_probes()
-        """
+        """Drop functions' commands.  Kernel: clear_ftrace_function_probes()"""
         for kind, counts in list(self._kinds.items()):
             self._drop(kind, [ip for ip in counts if ip in gone])
 

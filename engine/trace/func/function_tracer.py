@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The function tracer: which functions call it, and for which trace arrays.
+"""The function tracer: which functions call it, for which trace arrays; its event.
 
 All functions are for control context.  Calls are recorded by engine/runtime/trace.c.
 """
@@ -7,6 +7,7 @@ All functions are for control context.  Calls are recorded by engine/runtime/tra
 from __future__ import annotations
 
 import errno
+import struct
 from functools import partial
 from typing import NamedTuple
 
@@ -17,18 +18,21 @@ from kpfs.engine.runtime.records import MAIL0, MAIL_RET
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.state import State
 from kpfs.engine.trace.event.event_file import EventArray
+from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.event.trace_event import FtraceEvent, Printer, SymbolText
 from kpfs.engine.trace.event.trigger import COMMANDS
 from kpfs.engine.trace.func.func_probe import FunctionProbes
 from kpfs.engine.trace.func.functions import Functions
 from kpfs.engine.trace.func.profile import FunctionProfile
 from kpfs.engine.trace.pids import GuestSet, PidSet
+from kpfs.engine.trace.trace_options import Options
+
+TRACE_FN = 1
+_IP_PARENT = struct.Struct("<QQ")
 
 
 class FunctionTracers:
-    """The function tracers of all trace arrays, and the functions patched for them.
-
-    Kernel: ftrace_ops_list
-    """
+    """All function tracers, and functions patched for them.  Kernel: ftrace_ops_list"""
 
     def __init__(self, st: State, runtime: Runtime) -> None:
         self._st = st
@@ -133,13 +137,10 @@ class FunctionTracer:
         self._tracers.update()
 
     def chosen(self) -> set[KAddr]:
-        """The functions that it traces."""
-        return self._filtered() - self.notrace
-
-    def _filtered(self) -> set[KAddr]:
+        """Return the functions that it traces."""
         if self.filter or self.filter_mods:
-            return self.filter
-        return {f.addr for f in self._functions.all()}
+            return self.filter - self.notrace
+        return {f.addr for f in self._functions.all()} - self.notrace
 
     def modules_changed(self, here: set[KAddr]) -> None:
         """Forget functions that are gone; take what was chosen of a module that came.
@@ -177,16 +178,13 @@ class FunctionTracer:
             old.free()
 
     def set_pids(self, pids: PidSet, data: bytes | None) -> int:
-        """Write to pids or no_pids; None clears it; bytes consumed.
-
-        Kernel: pid_write()
-        """
+        """Write to pids or no_pids, None clears; return bytes.  Kernel: pid_write()"""
         if data is None:
             pids.clear()
         return pids.write(data) if data else 0
 
 
-class Words(NamedTuple):
+class FilterState(NamedTuple):
     """The state that words written to a filter file may change."""
 
     functions: Functions
@@ -239,3 +237,36 @@ class Words(NamedTuple):
             raise KernelError(errno.EINVAL, f"no such function in {module}")
         else:
             mods.insert(0, (pattern, module))
+
+
+class FunctionEvent(FtraceEvent):
+    """A call of a function, and its caller.  Kernel: TRACE_FN, trace_fn_event."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(
+            "function",
+            TRACE_FN,
+            '" %ps <-- %ps", (void *)REC->ip, (void *)REC->parent_ip',
+            Field("unsigned long", "ip", 8, 8, False),
+            Field("unsigned long", "parent_ip", 16, 8, False),
+        )
+        self._options = options
+
+    def printer(self, symbol: SymbolText) -> Printer:
+        """Kernel: trace_fn_trace()"""
+        unpack = _IP_PARENT.unpack_from
+        parents = self._options["print-parent"]
+        known: dict[tuple[int, int], str] = {}
+
+        def show(pages: memoryview, record: int) -> str:
+            key = unpack(pages, record + 8)
+            text = known.get(key)
+            if text is None:
+                text = symbol(key[0], False)
+                if parents and key[1]:
+                    text += f" <-{symbol(key[1], False)}"
+                text += "\n"
+                known[key] = text
+            return text
+
+        return show

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The functions that can be traced, and which of them a pattern matches.
-
-All functions are for control context.
-"""
+"""The functions that can be traced, matched by patterns, in control context."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class Functions:
         self._all: list[Function] | None = None
 
     def all(self) -> list[Function]:
-        """All of them, in the order of available_filter_functions."""
+        """Return all of them, in the order of available_filter_functions."""
         if self._all is None:
             machine = self._machine
             self._all = []
@@ -52,10 +49,7 @@ class Functions:
         return {f.addr for f in self._all}
 
     def match(self, pattern: str, module: str | None = None) -> set[KAddr]:
-        """The functions that a word of set_ftrace_filter matches.
-
-        Kernel: match_records()
-        """
+        """Match functions by a word of set_ftrace_filter.  Kernel: match_records()"""
         if is_digit(pattern[:1]):
             index = simple_strtoul(pattern)[0]
             functions = self.all()
@@ -73,10 +67,7 @@ class Functions:
 
 
 def fits_module(wanted: str, module: str) -> bool:
-    """True if a module is wanted: ``*`` is any module, ``!name`` all but that one.
-
-    Kernel: ftrace_match_record()
-    """
+    """Return True for a module of x, !x or *.  Kernel: ftrace_match_record()"""
     if wanted in ("", "*", "!"):
         return bool(module) != (wanted == "!")
     if wanted.startswith("!"):

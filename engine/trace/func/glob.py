@@ -61,7 +61,7 @@ def _parse(pattern: str) -> _Pattern:
 
 
 def _class(pattern: str, i: int) -> tuple[_Token | None, int]:
-    """(the class behind a "[", its end); None: it has no end, so "[" is itself."""
+    """Return (class behind a "[", its end), None if it has no end: "[" is itself."""
     inverted = pattern[i : i + 1] == "!"
     i += inverted
     ranges: list[tuple[str, str]] = []

@@ -32,7 +32,7 @@ class HitTable(GuestTable):
         super().__init__(runtime, head + b"".join(entries))
 
     def hits(self) -> Counter[KAddr]:
-        """The functions and their counts."""
+        """Return the functions and their counts."""
         entries = _ENTRY.iter_unpack(self.view[abi.KpFnTable.fn :])
         return Counter({KAddr(addr): count for addr, count in entries if addr})
 
@@ -52,10 +52,7 @@ class FunctionProfile:
         ]
 
     def enable(self, on: bool) -> None:
-        """Count from 0, or stop and keep the counts.
-
-        Kernel: ftrace_profile_write()
-        """
+        """Count from 0, or stop and keep the counts.  Kernel: ftrace_profile_write()"""
         if on == self.enabled:
             return
         if on:
@@ -85,17 +82,14 @@ class FunctionProfile:
             table.free()
 
     def _read(self) -> list[Counter[KAddr]]:
-        """All counts, also of functions that are no longer counted."""
+        """Return all counts, also of functions that are no longer counted."""
         return [
             hits | table.hits()
             for hits, table in zip(self._hits, self._tables, strict=True)
         ]
 
     def text(self, cpu: int) -> str:
-        """The text of trace_stat/functionN, most calls first.
-
-        Kernel: function_stat_show()
-        """
+        """Return the text of trace_stat/functionN.  Kernel: function_stat_show()"""
         hits = (self._read() if self._tables else self._hits)[cpu]
         lines = [HEADER]
         for addr, count in hits.most_common():

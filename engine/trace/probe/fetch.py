@@ -20,12 +20,12 @@ endian (engine/runtime/fetch.h: struct kp_prog):
     IMM          number   val = the number (or the address of an immediate string)
     COMM         -        val = address of the current task's comm
     DEREF        offset   val = word at val + offset, in kernel or user memory
-    UDEREF       offset   the same, user memory only
+    UDEREF       offset   as DEREF, in user memory only
     ST_RAW       -        store the low size bytes of val
     ST_MEM       offset   store size bytes found at val + offset
-    ST_UMEM      offset   the same, user memory only
+    ST_UMEM      offset   as ST_MEM, in user memory only
     ST_STRING    offset   store the string at val + offset in the dynamic part
-    ST_USTRING   offset   the same, user memory only
+    ST_USTRING   offset   as ST_STRING, in user memory only
     ST_SYMSTR    offset   store the name of the symbol at val + offset there too
     MOD_BF       -        size-byte field <<= lshift, >>= rshift
     LP_ARRAY     -        go back to the store until count elements are done
@@ -55,7 +55,7 @@ MAX_PROBE_EVENT_SIZE = 3072
 SymbolFunc = Callable[[int], str]
 
 
-class Op(enum.IntEnum):
+class FetchOp(enum.IntEnum):
     """The operation of an instruction.  Kernel: enum fetch_op."""
 
     END = abi.OP_END
@@ -81,10 +81,10 @@ class Op(enum.IntEnum):
 
 
 @dataclass(slots=True)
-class Insn:
+class FetchInsn:
     """One instruction of a program.  Kernel: struct fetch_insn."""
 
-    op: Op
+    op: FetchOp
     value: int = 0
     size: int = 0
     count: int = 0
@@ -132,7 +132,7 @@ DEFAULT_FETCH_TYPE = "x64"
 
 
 def type_names() -> list[str]:
-    """The names as tracing/README lists them: s8/16/32/64 for the types of one letter.
+    """Return names as tracing/README lists them: s8/16/32/64 for types of one letter.
 
     Bit fields and arrays, which are made of other types, come where Linux's text has
     them: behind symbol, and at the end.
@@ -158,7 +158,7 @@ class ProbeArg:
     type: FetchType = FETCH_TYPES[DEFAULT_FETCH_TYPE]
     count: int = 0  # elements of an array, 0: no array
     offset: int = 0  # within the arguments
-    code: list[Insn] = field(default_factory=list)
+    code: list[FetchInsn] = field(default_factory=list)
 
     @property
     def dynamic(self) -> bool:
@@ -174,7 +174,7 @@ class ProbeArg:
 
 
 def print_fmt(head: str, head_args: str, args: Sequence[ProbeArg]) -> str:
-    """The text behind "print fmt: ".  Kernel: __set_print_fmt()."""
+    """Return the text behind "print fmt: ".  Kernel: __set_print_fmt()."""
     fmt, values = head, head_args
     for arg in args:
         one = arg.type.fmt
@@ -193,9 +193,9 @@ INSN_SIZE = abi.KpInsn.SIZE
 
 
 def prog_size(args: Sequence[ProbeArg]) -> int:
-    """The number of bytes that encode() will return for these arguments."""
-    insns = [i for arg in args for i in arg.code if i.op is not Op.SYMBOL]
-    data = sum(len(i.data) + 1 for i in insns if i.op is Op.DATA)
+    """Return the number of bytes that encode() will return for these arguments."""
+    insns = [i for arg in args for i in arg.code if i.op is not FetchOp.SYMBOL]
+    data = sum(len(i.data) + 1 for i in insns if i.op is FetchOp.DATA)
     return _PROG.size + len(args) * _ARG.size + len(insns) * INSN_SIZE + data
 
 
@@ -208,20 +208,22 @@ def encode(args: Sequence[ProbeArg], start: int, addr: int) -> bytes:
     dynamic = any(arg.dynamic for arg in args)
     out = [_PROG.pack(len(args), size, start, dynamic)]
     strings = addr + prog_size(args)
-    strings -= sum(len(i.data) + 1 for a in args for i in a.code if i.op is Op.DATA)
+    strings -= sum(
+        len(i.data) + 1 for a in args for i in a.code if i.op is FetchOp.DATA
+    )
     tail = []
     for arg in args:
-        insns = [i for i in arg.code if i.op is not Op.SYMBOL]
+        insns = [i for i in arg.code if i.op is not FetchOp.SYMBOL]
         out.append(_ARG.pack(start + arg.offset, len(insns), arg.dynamic))
         for insn in insns:
             op, value = insn.op, insn.value
-            if op is Op.DATA:
+            if op is FetchOp.DATA:
                 text = insn.data.encode("latin-1") + b"\0"
-                op, value = Op.IMM, strings
+                op, value = FetchOp.IMM, strings
                 strings += len(text)
                 tail.append(text)
-            elif op is Op.STACKP:
-                op = Op.REG
+            elif op is FetchOp.STACKP:
+                op = FetchOp.REG
             out.append(
                 _INSN.pack(
                     op,
@@ -242,7 +244,7 @@ _LOC = struct.Struct("<I")
 
 
 def print_string(pages: memoryview, offset: int, record: int) -> str:
-    """The text of a string argument.  Kernel: PRINT_TYPE_FUNC_NAME(string)."""
+    """Return the text of a string argument.  Kernel: PRINT_TYPE_FUNC_NAME(string)."""
     (loc,) = _LOC.unpack_from(pages, offset)
     length, start = loc >> 16, record + (loc & 0xFFFF)
     if not length:
@@ -257,8 +259,7 @@ def print_args(
 ) -> Callable[[memoryview, int], str]:
     """Make the function that prints all arguments; symbol(addr) is the text for %pS.
 
-    mark is put around each name and each value.
-    Kernel: print_probe_args()
+    mark is put around each name and each value. Kernel: print_probe_args()
     """
     codes, text = "<", ""
     strings: list[int] = []  # indices of the values that locate strings

@@ -28,7 +28,7 @@ from kpfs.engine.trace.probe.fetch import (
     print_fmt,
     prog_size,
 )
-from kpfs.engine.trace.probe.parse import Place
+from kpfs.engine.trace.probe.parse import ProbePlace
 
 _IP = struct.Struct("<Q")
 _FUNC_RET_IP = struct.Struct("<QQ")
@@ -41,7 +41,7 @@ class TraceKprobe(DynEvent):
     ops: DynEventOps
     group: str
     name: str
-    place: Place
+    place: ProbePlace
     rp: Kretprobe  # a probe that is no return probe uses only its kp
     args: list[ProbeArg]
     event: KprobeEvent
@@ -68,10 +68,7 @@ class TraceKprobe(DynEvent):
 
 
 class GuestEvents:
-    """Keeps what guest code needs for the probes: struct kp_event and programs.
-
-    Context: control.
-    """
+    """The probes' struct kp_event and programs in the guest.  Context: control."""
 
     def __init__(self, runtime: Runtime, files: EventFiles) -> None:
         self._runtime = runtime
@@ -126,7 +123,7 @@ class KprobeEvent(TraceEvent):
             self._same.discard(tk.same_as)
 
     def has_same(self, tk: TraceKprobe) -> bool:
-        """True if one of its probes has the same place and the same expressions."""
+        """Return True if one of its probes has tk's place and expressions."""
         if self._same is None:
             self._same = {probe.same_as for probe in self.probes}
         return tk.same_as in self._same
@@ -160,10 +157,7 @@ class KprobeEvent(TraceEvent):
         return print_fmt(fmt, values, tk.args)
 
     def reg(self, enable: bool) -> None:
-        """Arm or disarm the probes.  Context: control.
-
-        Kernel: enable_trace_kprobe(), disable_trace_kprobe()
-        """
+        """Arm or disarm the probes.  Context: control."""
         if self.tracing == self._armed:
             return  # another trace array still has it on, or had it on before
         self._armed = enable

@@ -12,8 +12,7 @@ def within_notrace_func(tables: Tables, addr: int) -> bool:
     For a part of a function (a name with a dot) without a site of its own, the whole
     function decides.  Only tracefs has this rule; kprobes themselves do not.
 
-    Context: control.
-    Kernel: within_notrace_func()
+    Context: control.  Kernel: within_notrace_func()
     """
     if not _without_site(tables, addr):
         return False

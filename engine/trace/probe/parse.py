@@ -24,9 +24,9 @@ from kpfs.engine.trace.probe.fetch import (
     FETCH_INSN_MAX,
     FETCH_TYPES,
     MAX_PROBE_EVENT_SIZE,
+    FetchInsn,
+    FetchOp,
     FetchType,
-    Insn,
-    Op,
     ProbeArg,
 )
 from kpfs.engine.trace.words import is_good_name, is_good_system_name
@@ -49,12 +49,13 @@ RESERVED_FIELD_NAMES = frozenset(
     )
 )
 _SIGN = re.compile(r"[+-]")
-_ADDRESS_OPS = (Op.REG, Op.STACK, Op.DEREF)  # what a symstr may come from
-_STRING_OPS = (Op.DEREF, Op.UDEREF, Op.IMM, Op.COMM, Op.DATA)
-_NO_DEREF = (Op.IMM, Op.COMM, Op.DATA)
+# what a symstr may come from
+_ADDRESS_OPS = (FetchOp.REG, FetchOp.STACK, FetchOp.DEREF)
+_STRING_OPS = (FetchOp.DEREF, FetchOp.UDEREF, FetchOp.IMM, FetchOp.COMM, FetchOp.DATA)
+_NO_DEREF = (FetchOp.IMM, FetchOp.COMM, FetchOp.DATA)
 
 
-class Place(NamedTuple):
+class ProbePlace(NamedTuple):
     """The place of a probe as it was typed; no symbol has been looked up yet."""
 
     symbol: str | None
@@ -79,7 +80,7 @@ class ArgContext:
 
 
 def parse_maxactive(log: TraceProbeLog, head: str, is_return: bool) -> int:
-    """The number after "r", or 0; EINVAL.  Kernel: __trace_kprobe_create()."""
+    """Return the number after "r", or 0; EINVAL.  Kernel: __trace_kprobe_create()."""
     if not head[1:2].isascii() or not head[1:2].isdigit():
         return 0
     if not is_return:
@@ -111,14 +112,14 @@ def split_symbol_offset(symbol: str) -> tuple[str, int]:
     return symbol[: sign.start()], kstrtol(symbol[sign.start() :])
 
 
-def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> Place | None:
+def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> ProbePlace | None:
     """Parse ADDRESS or SYMBOL[+OFFSET][%return]; None: it is a uprobe's; EINVAL.
 
     Kernel: __trace_kprobe_create()
     """
     if word[0] in "+0123456789":  # else it is no number
         with suppress(KernelError):
-            return Place(None, 0, kstrtoul(word), is_return)
+            return ProbePlace(None, 0, kstrtoul(word), is_return)
     log.index = 1
     if "/" in word and ":" in word:
         return None
@@ -133,7 +134,7 @@ def parse_place(log: TraceProbeLog, word: str, is_return: bool) -> Place | None:
         offset = -1
     if not 0 <= offset <= UINT_MAX:
         log.fail(Err.BAD_PROBE_ADDR, 0)
-    return Place(symbol, offset, 0, is_return)
+    return ProbePlace(symbol, offset, 0, is_return)
 
 
 def parse_event_name(log: TraceProbeLog, text: str, offset: int) -> tuple[str, str]:
@@ -165,8 +166,8 @@ def parse_event_name(log: TraceProbeLog, text: str, offset: int) -> tuple[str, s
     return group, text
 
 
-def default_event_name(place: Place, hashed: str) -> str:
-    """The name of an event that was given none: p_SYMBOL_OFFSET or p_0xHASH."""
+def default_event_name(place: ProbePlace, hashed: str) -> str:
+    """Return the name of an event that was given none: p_SYMBOL_OFFSET or p_0xHASH."""
     letter = "r" if place.is_return else "p"
     if place.symbol is None:
         name = f"{letter}_0x{hashed}"
@@ -180,10 +181,7 @@ def default_event_name(place: Place, hashed: str) -> str:
 
 
 def find_fetch_type(name: str | None) -> FetchType | None:
-    """The type of that name; for a bit field bW@O/C, the type of its container.
-
-    Kernel: find_fetch_type()
-    """
+    """Find a type; bW@O/C names its container's.  Kernel: find_fetch_type()"""
     if name is None:
         name = DEFAULT_FETCH_TYPE
     if name.startswith("b"):
@@ -202,16 +200,16 @@ class _ArgParser:
     def __init__(self, log: TraceProbeLog, ctx: ArgContext) -> None:
         self.log = log
         self.ctx = ctx
-        self.code: list[Insn] = []
+        self.code: list[FetchInsn] = []
 
-    def push(self, insn: Insn) -> bool:
+    def push(self, insn: FetchInsn) -> bool:
         """Append an instruction; False if there is no room for one more."""
         if len(self.code) == FETCH_INSN_MAX - 1:
             return False
         self.code.append(insn)
         return True
 
-    def _push(self, insn: Insn, offs: int) -> None:
+    def _push(self, insn: FetchInsn, offs: int) -> None:
         if not self.push(insn):
             self.log.fail(Err.TOO_MANY_OPS, offs)
 
@@ -230,7 +228,7 @@ class _ArgParser:
             register = self.ctx.registers.get(arg[1:])
             if register is None:
                 self.log.fail(Err.BAD_REG_NAME, offs)
-            self._push(Insn(Op.REG, register), offs)
+            self._push(FetchInsn(FetchOp.REG, register), offs)
         elif kind == "@":
             self._memory(arg, offs)
         elif kind and kind in "+-":
@@ -246,16 +244,16 @@ class _ArgParser:
         if name == "retval":
             if not ctx.is_return:
                 log.fail(Err.RETVAL_ON_PROBE, offs)
-            insn = Insn(Op.REG, ctx.return_value)
+            insn = FetchInsn(FetchOp.REG, ctx.return_value)
         elif name == "stack":
-            insn = Insn(Op.STACKP, ctx.stack_pointer)
+            insn = FetchInsn(FetchOp.STACKP, ctx.stack_pointer)
         elif name.startswith("stack") and name[5] in "0123456789":
             number = self._param(name[5:], offs)
             if number > PARAM_MAX_STACK:
                 log.fail(Err.BAD_STACK_NUM, offs)
-            insn = Insn(Op.STACK, number)
+            insn = FetchInsn(FetchOp.STACK, number)
         elif name in ("comm", "COMM"):
-            insn = Insn(Op.COMM)
+            insn = FetchInsn(FetchOp.COMM)
         elif name.startswith("arg") and ctx.on_func_entry and not ctx.is_return:
             number = self._param(name[3:], offs)
             if not 0 < number <= PARAM_MAX_STACK:
@@ -265,12 +263,12 @@ class _ArgParser:
             log.fail(Err.BAD_VAR, offs)
         self._push(insn, offs)
 
-    def _argument(self, number: int) -> Insn:
-        """The load of a function's argument.  Kernel: regs_get_kernel_argument()"""
+    def _argument(self, number: int) -> FetchInsn:
+        """Return the load of an argument.  Kernel: regs_get_kernel_argument()"""
         registers = self.ctx.arguments
         if number < len(registers):
-            return Insn(Op.REG, registers[number])
-        return Insn(Op.STACK, number - len(registers) + 1)
+            return FetchInsn(FetchOp.REG, registers[number])
+        return FetchInsn(FetchOp.STACK, number - len(registers) + 1)
 
     def _param(self, text: str, offs: int) -> int:
         try:
@@ -281,18 +279,18 @@ class _ArgParser:
     def _memory(self, arg: str, offs: int) -> None:
         if arg[1:2] and arg[1] in "0123456789":
             addr = self._number(Err.BAD_MEM_ADDR, offs, arg[1:], signed=False)
-            self._push(Insn(Op.IMM, addr), offs)
+            self._push(FetchInsn(FetchOp.IMM, addr), offs)
         elif arg[1:2] == "+":
             self.log.fail(Err.FILE_ON_KPROBE, offs)
         else:
-            self._push(Insn(Op.SYMBOL, data=arg[1:]), offs)
-            self._push(Insn(Op.IMM), offs)
-        self._push(Insn(Op.DEREF), offs)
+            self._push(FetchInsn(FetchOp.SYMBOL, data=arg[1:]), offs)
+            self._push(FetchInsn(FetchOp.IMM), offs)
+        self._push(FetchInsn(FetchOp.DEREF), offs)
 
     def _dereference(self, arg: str, offs: int) -> None:
-        op = Op.DEREF
+        op = FetchOp.DEREF
         if arg[1:2] == "u":
-            op = Op.UDEREF
+            op = FetchOp.UDEREF
             arg = arg[0] + arg[2:]
             # as in Linux, error positions behind it do not count the u
         if arg[0] == "+":
@@ -306,27 +304,27 @@ class _ArgParser:
         if not brace:
             self.log.fail(Err.DEREF_OPEN_BRACE, offs + len(rest))
         self.parse(inner, offs)
-        if self.code[-1].op in (Op.COMM, Op.DATA):
+        if self.code[-1].op in (FetchOp.COMM, FetchOp.DATA):
             self.log.fail(Err.COMM_CANT_DEREF, offs)
-        self._push(Insn(op, offset & MASK64), offs)
+        self._push(FetchInsn(op, offset & MASK64), offs)
 
     def _immediate(self, arg: str, offs: int) -> None:
         if arg[1:2] == '"':
             text = arg[2:]
             if not text.endswith('"'):
                 self.log.fail(Err.IMMSTR_NO_CLOSE, offs + 2 + len(text))
-            self._push(Insn(Op.DATA, data=text[:-1]), offs)
+            self._push(FetchInsn(FetchOp.DATA, data=text[:-1]), offs)
             return
         text = arg[1:]
         if text[:1] not in ("-", "+", *"0123456789"):
             self.log.fail(Err.BAD_IMM, offs + 1)
         signed = text[0] in "+-"
         value = self._number(Err.BAD_IMM, offs + 1, text.removeprefix("+"), signed)
-        self._push(Insn(Op.IMM, value & MASK64), offs)
+        self._push(FetchInsn(FetchOp.IMM, value & MASK64), offs)
 
 
 def _parse_array(log: TraceProbeLog, text: str, offs: int) -> int:
-    """The number of elements, from the text behind the "[" at offs; EINVAL."""
+    """Return the number of elements, from the text behind the "[" at offs; EINVAL."""
     number, bracket, rest = text.partition("]")
     if not bracket:
         log.fail(Err.ARRAY_NO_CLOSE, offs + len(text))
@@ -343,8 +341,8 @@ def _parse_array(log: TraceProbeLog, text: str, offs: int) -> int:
     return count
 
 
-def _bitfield(text: str, size: int) -> Insn | None:
-    """The instruction for the bit field bW@O/C, or None if its text is wrong.
+def _bitfield(text: str, size: int) -> FetchInsn | None:
+    """Return the instruction for the bit field bW@O/C, or None if its text is wrong.
 
     Kernel: __parse_bitfield_probe_arg()
     """
@@ -358,7 +356,7 @@ def _bitfield(text: str, size: int) -> Insn | None:
     if (width + first) & MASK64 > bits:
         return None
     shifts = [(bits - n) & 0xFF for n in (width + first, width)]
-    return Insn(Op.MOD_BF, size=size, lshift=shifts[0], rshift=shifts[1])
+    return FetchInsn(FetchOp.MOD_BF, size=size, lshift=shifts[0], rshift=shifts[1])
 
 
 def _store_string(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> None:
@@ -370,33 +368,35 @@ def _store_string(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> No
     if not symstr and last not in _STRING_OPS:
         p.log.fail(Err.BAD_STRING, type_offs)
     # an array holds pointers to strings; a symstr names the symbol at the value
-    if (symstr or last in _NO_DEREF or arg.count) and not p.push(Insn(Op.END)):
+    if (symstr or last in _NO_DEREF or arg.count) and not p.push(
+        FetchInsn(FetchOp.END)
+    ):
         p.log.fail(Err.TOO_MANY_OPS, offs)
     store = p.code[-1]
-    if arg.type.name == "ustring" or store.op is Op.UDEREF:
-        op = Op.ST_USTRING
+    if arg.type.name == "ustring" or store.op is FetchOp.UDEREF:
+        op = FetchOp.ST_USTRING
     else:
-        op = Op.ST_SYMSTR if symstr else Op.ST_STRING
+        op = FetchOp.ST_SYMSTR if symstr else FetchOp.ST_STRING
     store.op = op
     store.size = arg.type.size
 
 
-def _store(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> Op:
+def _store(p: _ArgParser, arg: ProbeArg, offs: int, type_offs: int) -> FetchOp:
     """Append the store operation and return which one it is."""
     last = p.code[-1]
     size = arg.type.size
     if arg.type.is_string:
         _store_string(p, arg, offs, type_offs)
-    elif last.op in (Op.DEREF, Op.UDEREF):
-        last.op = Op.ST_MEM if last.op is Op.DEREF else Op.ST_UMEM
+    elif last.op in (FetchOp.DEREF, FetchOp.UDEREF):
+        last.op = FetchOp.ST_MEM if last.op is FetchOp.DEREF else FetchOp.ST_UMEM
         last.size = size
-    elif not p.push(Insn(Op.ST_RAW, size=size)):
+    elif not p.push(FetchInsn(FetchOp.ST_RAW, size=size)):
         p.log.fail(Err.TOO_MANY_OPS, offs)
     return p.code[-1].op
 
 
 def _arg_type(body: str, kind: str | None, count: int) -> FetchType | None:
-    """The type of an argument; EINVAL without an entry where the kernel logs none."""
+    """Return an argument's type; EINVAL, without an entry where Linux logs none."""
     if body not in ("$comm", "$COMM") and not body.startswith('\\"'):
         return find_fetch_type(kind)
     if count or kind not in (None, "string"):
@@ -437,11 +437,11 @@ def parse_arg_body(
         if insn is None or not parser.push(insn):
             log.fail(Err.BAD_BITFIELD, type_offs)
     if arg.count:
-        if store not in (Op.ST_MEM, Op.ST_STRING, Op.ST_USTRING):
+        if store not in (FetchOp.ST_MEM, FetchOp.ST_STRING, FetchOp.ST_USTRING):
             log.fail(Err.BAD_STRING, type_offs)
-        if not parser.push(Insn(Op.LP_ARRAY, count=arg.count)):
+        if not parser.push(FetchInsn(FetchOp.LP_ARRAY, count=arg.count)):
             log.fail(Err.TOO_MANY_OPS, offs)
-    parser.code.append(Insn(Op.END))
+    parser.code.append(FetchInsn(FetchOp.END))
     arg.code = parser.code
 
 

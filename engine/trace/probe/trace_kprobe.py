@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands of kprobe_events, which create, show and delete kprobe events."""
+"""The commands of kprobe_events, which create, show and delete kprobe events.
+
+All functions are for control context, unless they say otherwise.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,14 @@ from kpfs.engine.state import KERN_WARNING, ModuleState, State
 from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.errlog import Err, TraceProbeLog
-from kpfs.engine.trace.probe.fetch import MAX_TRACE_ARGS, Op, ProbeArg
+from kpfs.engine.trace.probe.fetch import MAX_TRACE_ARGS, FetchOp, ProbeArg
 from kpfs.engine.trace.probe.kprobe_event import GuestEvents, KprobeEvent, TraceKprobe
 from kpfs.engine.trace.probe.notrace import within_notrace_func
 from kpfs.engine.trace.probe.parse import (
     KPROBE_EVENT_SYSTEM,
     MAX_ARGSTR_LEN,
     ArgContext,
-    Place,
+    ProbePlace,
     default_event_name,
     parse_args,
     parse_event_name,
@@ -49,10 +52,7 @@ class TraceKprobeOps(DynEventOps):
     """The five operations of kprobe events.  Kernel: trace_kprobe_ops."""
 
     def __init__(self, ts: TraceState) -> None:
-        """Register this kind with ts.  Context: control.
-
-        Kernel: init_kprobe_trace_early()
-        """
+        """Register this kind of events with ts."""
         self._ts = ts
         self._st: State = ts.st
         self._guest = GuestEvents(ts.runtime, ts.event_files)
@@ -99,7 +99,7 @@ class TraceKprobeOps(DynEventOps):
 
         It may fail with EINVAL, ENOENT, EADDRNOTAVAIL, EEXIST, EILSEQ, E2BIG or ERANGE;
         an entry in error_log then says why.
-        Context: control.  Kernel: __trace_kprobe_create()
+        Kernel: __trace_kprobe_create()
         """
         argv = argv_split(command)
         head = argv[0]
@@ -136,8 +136,8 @@ class TraceKprobeOps(DynEventOps):
             raise
         return True
 
-    def _check_symbol(self, log: TraceProbeLog, place: Place) -> bool:
-        """True if the place is a function's entry; EINVAL, EADDRNOTAVAIL, ENOENT."""
+    def _check_symbol(self, log: TraceProbeLog, place: ProbePlace) -> bool:
+        """Return True for a function's entry; EINVAL, EADDRNOTAVAIL, ENOENT."""
         symbol = place.symbol
         if symbol is None:
             return False
@@ -162,7 +162,7 @@ class TraceKprobeOps(DynEventOps):
         self,
         group: str,
         name: str,
-        place: Place,
+        place: ProbePlace,
         maxactive: int,
         args: list[ProbeArg],
     ) -> TraceKprobe:
@@ -209,7 +209,7 @@ class TraceKprobeOps(DynEventOps):
         ts.dyn_events.add(tk)
 
     def _find(self, group: str, name: str) -> TraceKprobe | None:
-        """The first probe of that event, if any.  Kernel: find_trace_kprobe()"""
+        """Return the first probe of that event, if any.  Kernel: find_trace_kprobe()"""
         for event in self._ts.dyn_events.named(name):
             if isinstance(event, TraceKprobe) and event.group == group:
                 return event
@@ -260,7 +260,7 @@ class TraceKprobeOps(DynEventOps):
         return any(s.module == name for s in self._st.machine.kallsyms if s.module)
 
     def _address(self, tk: TraceKprobe) -> int:
-        """Its address, 0: no such symbol.  Kernel: trace_kprobe_address()"""
+        """Return its address, 0: no such symbol.  Kernel: trace_kprobe_address()"""
         if tk.place.symbol is None:
             return tk.place.addr
         found = self._st.machine.kallsyms.lookup_name(tk.place.symbol)
@@ -294,7 +294,7 @@ class TraceKprobeOps(DynEventOps):
         Kernel: traceprobe_update_arg()
         """
         for insn, following in zip(arg.code, arg.code[1:], strict=False):
-            if insn.op is not Op.SYMBOL:
+            if insn.op is not FetchOp.SYMBOL:
                 continue
             name, offset = split_symbol_offset(insn.data)
             found = self._st.machine.kallsyms.lookup_name(name)
@@ -318,7 +318,7 @@ class TraceKprobeOps(DynEventOps):
         """Register the probes that were waiting for a module that has been loaded.
 
         Call it after kprobes' own notifier and before the module's init.
-        Context: control.  Kernel: trace_kprobe_module_callback()
+        Kernel: trace_kprobe_module_callback()
         """
         for tk in self._probes():
             if not (tk.place.symbol or "").startswith(f"{module}:"):
@@ -342,7 +342,7 @@ class TraceKprobeOps(DynEventOps):
         return {id(tk.rp.kp): f"{tk.group}/{tk.name}" for tk in self._probes()}
 
     def show(self, event: DynEvent) -> str:
-        """Context: control.  Kernel: trace_kprobe_show()"""
+        """Kernel: trace_kprobe_show()"""
         assert isinstance(event, TraceKprobe)
         letter = "p"
         if event.is_return:
@@ -355,10 +355,7 @@ class TraceKprobeOps(DynEventOps):
         return event.event.tracing
 
     def free(self, event: DynEvent) -> None:
-        """Delete a probe, and its event with the last probe of it; EBUSY.
-
-        Context: control.  Kernel: unregister_trace_kprobe()
-        """
+        """Delete a probe, or its event with the last one; EBUSY."""
         assert isinstance(event, TraceKprobe)
         parent = event.event
         if len(parent.probes) == 1:
@@ -390,10 +387,7 @@ class TraceKprobeOps(DynEventOps):
         return words == shown[: len(words)]
 
     def profile(self) -> str:
-        """The text of kprobe_profile.
-
-        Context: control.  Kernel: probes_profile_seq_show()
-        """
+        """Return the text of kprobe_profile."""
         lines = []
         for tk in self._probes():
             nmissed = kprobe_nmissed(self._st, tk.rp.kp)
@@ -403,17 +397,14 @@ class TraceKprobeOps(DynEventOps):
         return "".join(lines)
 
 
-def _place_text(place: Place) -> str:
+def _place_text(place: ProbePlace) -> str:
     if place.symbol is None:
         return f"0x{pointer_id(place.addr)}"
     return f"{place.symbol}+{place.offset}" if place.offset else place.symbol
 
 
 def _different_arg(new: Sequence[ProbeArg], old: Sequence[ProbeArg]) -> int:
-    """The number of the first argument that differs, counted from 1; 0: none.
-
-    Kernel: trace_probe_compare_arg_type()
-    """
+    """Return the number, from 1, of the first argument that differs, 0: none."""
     if len(new) != len(old):
         return min(len(new), len(old)) + 1
     for i, (a, b) in enumerate(zip(new, old, strict=True)):

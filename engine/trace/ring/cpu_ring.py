@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The per-CPU ring buffers in guest memory: made, resized, walked and consumed here.
 
-Guest code writes them; the layout is in engine/runtime/runtime.h (struct kp_ring).  All
-functions are for control context, so that nothing is written while they run.
+A hit writes its record without Python.  So a ring is memory of the guest (struct
+kp_ring, engine/runtime/runtime.h), which guest code fills and Python reads while the
+guest stands still.  To count each record in several words would take a hit's time, so
+the short way (lite.S) moves the word ``place`` alone; _settle() does the counting.
+
+Invariants: _settle() comes before anything else is read or changed.  The pages from
+head to tail, in a circle, are in use; the writer clears a page when it comes to it.
+The time of an entry is its distance from the one before, so each place in a ring goes
+with that one's time: ``_cursor`` keeps it where consuming has stopped.  A ring that
+somebody reads without consuming (``readers``) keeps its pages, and ``generation`` tells
+such readers that all entries were cleared or moved.
+
+All functions are for control context.
 """
 
 from __future__ import annotations
@@ -11,6 +22,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kpfs.base import abi
 from kpfs.base.abi import (
     DELTA_BITS,
     MAX_SMALL_DATA,
@@ -18,10 +30,10 @@ from kpfs.base.abi import (
     RING_SLOW_CLOCK,
     TYPE_TIME_EXTEND,
     KpPage,
-    KpRing,
 )
 from kpfs.base.ktypes import MASK64, KAddr
 from kpfs.engine.machine import Machine
+from kpfs.engine.runtime.records import KpRing
 
 PAGE_SIZE = KpPage.SIZE
 BUF_PAGE_HDR_SIZE = KpPage.STRUCT.size
@@ -43,7 +55,7 @@ RING_ON = 1
 Record = tuple[int, int, int, int]
 
 
-class Page(NamedTuple):
+class CopiedPage(NamedTuple):
     """A copy of a page, and which entries of it are to be read; places are words."""
 
     number: int  # in the ring
@@ -109,7 +121,7 @@ class Room(NamedTuple):
 
 
 def pages_for(size: int) -> int:
-    """The pages that size bytes need, modulo 2^64.  Kernel: ring_buffer_resize()."""
+    """Return the pages for size bytes, modulo 2^64.  Kernel: ring_buffer_resize()."""
     return max(MIN_PAGES, (size + BUF_PAGE_SIZE - 1 & MASK64) // BUF_PAGE_SIZE)
 
 
@@ -128,12 +140,13 @@ class CpuRing:
         self.readers = 0  # who reads without consuming; it cannot be resized then
         self._cursor: tuple[int, int, int] = (-1, -1, 0)  # head, read, time there
         self._set_room(self.alloc_room(nr_pages))
-        self._set(KpRing.on, 1)
-        self._set(KpRing.overwrite, 1)
+        self._ring.on = self._ring.overwrite = 1
 
     def alloc_room(self, nr_pages: int) -> Room:
         """Memory for a ring of so many pages; ENOMEM."""
-        header = -(-(KpRing.page_entries + 4 * nr_pages + 8) // PAGE_SIZE) * PAGE_SIZE
+        header = (
+            -(-(abi.KpRing.page_entries + 4 * nr_pages + 8) // PAGE_SIZE) * PAGE_SIZE
+        )
         area = self._machine.area
         size = header + (1 + nr_pages) * PAGE_SIZE
         addr, is_near = area.alloc_ring(size, near=self._near)
@@ -148,35 +161,21 @@ class CpuRing:
         self.addr, header = room.addr, room.header
         self._room = room
         start = self.addr + header
-        self._ring = self._machine.view(self.addr, header)
+        view = self._machine.view(self.addr, header)
+        self._ring = ring = KpRing(self.addr, view.cast("B").cast("Q"), 0)
+        self._page_entries = view[abi.KpRing.page_entries :].cast("B").cast("I")
         size = room.nr_pages * PAGE_SIZE
         self.pages = self._machine.view(KAddr(start + PAGE_SIZE), size)
         self._words = self.pages.cast("B").cast("I")
-        self._set(KpRing.pages, start + PAGE_SIZE)
-        self._set(KpRing.nr_pages, room.nr_pages)
-        self._set(KpRing.scratch, start)
-        self._set(KpRing.counter, start - 8)
+        ring.pages, ring.nr_pages = start + PAGE_SIZE, room.nr_pages
+        ring.scratch, ring.counter = start, start - 8
 
     def free(self) -> None:
         """Give back its memory; guest code must not know of it any more."""
         self.free_room(self._room)
 
-    def _get(self, offset: int) -> int:
-        value: int = _U64.unpack_from(self._ring, offset)[0]
-        return value
-
-    def _set(self, offset: int, value: int) -> None:
-        _U64.pack_into(self._ring, offset, value)
-
-    def _page_entries(self, page: int) -> int:
-        value: int = _U32.unpack_from(self._ring, KpRing.page_entries + 4 * page)[0]
-        return value
-
-    def _set_page_entries(self, page: int, value: int) -> None:
-        _U32.pack_into(self._ring, KpRing.page_entries + 4 * page, value)
-
     def _page_bytes(self, page: int) -> int:
-        """The bytes that a finished page counts for: page_bytes() of record.c."""
+        """Return the bytes that a finished page counts for: page_bytes() of record.c"""
         commit = self._words[page * PAGE_WORDS + _COMMIT_WORD]
         return commit if commit + 8 > BUF_PAGE_SIZE else BUF_PAGE_SIZE
 
@@ -185,90 +184,85 @@ class CpuRing:
 
         Call it before anything else is read or changed.  Context: either.
         """
-        place = self._get(KpRing.place)
+        place = self._ring.place
         if not place:
             return
-        self._set(KpRing.place, 0)
+        self._ring.place = 0
         count = place >> 32
         if count:
-            page = self._get(KpRing.tail)
-            data = self._get(KpRing.pages) + page * PAGE_SIZE + BUF_PAGE_HDR_SIZE
+            page = self._ring.tail
+            data = self._ring.pages + page * PAGE_SIZE + BUF_PAGE_HDR_SIZE
             commit = place - data & 0xFFFF_FFFF
             size = commit - self._words[page * PAGE_WORDS + _COMMIT_WORD]
             _U64.pack_into(self.pages, page * PAGE_SIZE + KpPage.commit, commit)
-            self._set_page_entries(page, self._page_entries(page) + count)
-            self._set(KpRing.bytes, self._get(KpRing.bytes) + size)
-            self._set(KpRing.entries, self._get(KpRing.entries) + count)
+            self._page_entries[page] += count
+            self._ring.bytes += size
+            self._ring.entries += count
 
     @property
     def nr_pages(self) -> int:
-        return self._get(KpRing.nr_pages)
+        return self._room.nr_pages
 
     @property
     def entries(self) -> int:
         """The number of unread entries.  Kernel: ring_buffer_entries_cpu()."""
         self._settle()
-        gone = self._get(KpRing.overrun) + self._get(KpRing.consumed)
-        return self._get(KpRing.entries) - gone
+        gone = self._ring.overrun + self._ring.consumed
+        return self._ring.entries - gone
 
     @property
     def consumed(self) -> int:
         """The number of entries that were consumed."""
-        return self._get(KpRing.consumed)
+        return self._ring.consumed
 
     @property
     def tail(self) -> int:
         """The page that is being written."""
-        return self._get(KpRing.tail)
+        return self._ring.tail
 
     @property
     def overrun(self) -> int:
         """Entries lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
-        return self._get(KpRing.overrun)
+        return self._ring.overrun
 
     def set_on(self, on: bool, slow_clock: bool = False) -> None:
         self._settle()
         clock = RING_SLOW_CLOCK if slow_clock else 0
         far = RING_FAR if self._room.is_far else 0
-        self._set(KpRing.on, on and (RING_ON | clock | far))
+        self._ring.on = on and (RING_ON | clock | far)
 
     def set_quantum(self, quantum: int, offset: int = 0) -> None:
         """Set a slow clock: its unit in ns (0: it counts records), and its start."""
-        self._set(KpRing.quantum, quantum)
-        self._set(KpRing.offset, offset)
-        _U64.pack_into(self._machine.view(KAddr(self._get(KpRing.counter)), 8), 0, 0)
+        self._ring.quantum, self._ring.offset = quantum, offset
+        self._ring.words[-1] = 0  # the counter
 
     @property
     def overwrite(self) -> bool:
-        return bool(self._get(KpRing.overwrite))
+        return bool(self._ring.overwrite)
 
-    def set_overwrite(self, overwrite: bool) -> None:
-        self._set(KpRing.overwrite, int(overwrite))
+    @overwrite.setter
+    def overwrite(self, overwrite: bool) -> None:
+        self._ring.overwrite = int(overwrite)
 
     def now(self) -> int:
-        """The time by the ring's clock.  Kernel: ring_buffer_time_stamp()."""
-        if not self._get(KpRing.on) & RING_SLOW_CLOCK:
+        """Return the time by the ring's clock.  Kernel: ring_buffer_time_stamp()."""
+        if not self._ring.on & RING_SLOW_CLOCK:
             return self._machine.clock.now()
-        quantum = self._get(KpRing.quantum)
+        quantum = self._ring.quantum
         if quantum:
-            return self._machine.clock.now() // quantum + self._get(KpRing.offset)
-        return self._count()
-
-    def _count(self) -> int:
-        """The next number of the counter that serves as a clock."""
-        counter = self._machine.view(KAddr(self._get(KpRing.counter)), 8)
-        value: int = _U64.unpack(counter)[0] + 1
-        _U64.pack_into(counter, 0, value)
-        return value
+            return self._machine.clock.now() // quantum + self._ring.offset
+        words = self._ring.words
+        words[-1] += 1
+        return words[-1]
 
     def stats(self) -> RingStats:
         first = next(self.records(), None)
         return RingStats(
             self.entries,
             self.overrun,
-            self._get(KpRing.bytes),
-            self._get(KpRing.dropped),
-            self._get(KpRing.consumed),
+            self._ring.bytes,
+            self._ring.dropped,
+            self._ring.consumed,
             first[0] if first else 0,
         )
 
@@ -278,13 +272,10 @@ class CpuRing:
         self.generation += 1
         # the others are cleared when the writer comes to them
         KpPage.STRUCT.pack_into(self.pages, 0, 0, 0)
-        self._set_page_entries(0, 0)
-        for place in (KpRing.head, KpRing.read, KpRing.tail, KpRing.full):
-            self._set(place, 0)
-        for count in (KpRing.entries, KpRing.overrun, KpRing.consumed, KpRing.bytes):
-            self._set(count, 0)
-        self._set(KpRing.dropped, 0)
-        self._set(KpRing.last_ts, 0)
+        self._page_entries[0] = 0
+        ring = self._ring
+        ring.head = ring.read = ring.tail = ring.full = ring.last_ts = 0
+        ring.entries = ring.overrun = ring.consumed = ring.bytes = ring.dropped = 0
         self.overrun_seen = 0
         self._cursor = (-1, -1, 0)
 
@@ -298,57 +289,54 @@ class CpuRing:
         assert not self.readers
         self.generation += 1
         old, nr_pages = self._room, room.nr_pages
-        head = self._get(KpRing.head)
+        head = self._ring.head
         order = [(head + i) % old.nr_pages for i in range(self.dirty_pages + 1)]
         lost, kept = order[:-nr_pages], order[-nr_pages:]
         data = [bytes(self.pages[p * PAGE_SIZE : (p + 1) * PAGE_SIZE]) for p in kept]
-        counts = [self._page_entries(p) for p in kept]
+        counts = [self._page_entries[p] for p in kept]
         if lost:
-            gone = sum(map(self._page_bytes, lost)) - self._get(KpRing.read)
-            self._set(KpRing.bytes, self._get(KpRing.bytes) - gone)
-            self._set(KpRing.read, 0)
-            over = sum(map(self._page_entries, lost))
-            self._set(KpRing.overrun, self._get(KpRing.overrun) + over)
-        words = bytes(self._ring[: KpRing.page_entries])
-        counter = self._machine.read(KAddr(self._get(KpRing.counter)), 8)
+            gone = sum(map(self._page_bytes, lost)) - self._ring.read
+            self._ring.bytes -= gone
+            self._ring.read = 0
+            self._ring.overrun += sum(self._page_entries[p] for p in lost)
+        words = self._ring.words
         self._set_room(room)
-        start, behind = KpRing.head, KpRing.scratch
-        self._ring[start:behind] = words[start:behind]
-        start, behind = KpRing.quantum, KpRing.page_entries
-        self._ring[start:behind] = words[start:behind]
-        self._machine.write(KAddr(self._get(KpRing.counter)), counter)
+        for first, behind in (
+            (abi.KpRing.head, abi.KpRing.scratch),
+            (abi.KpRing.quantum, abi.KpRing.page_entries),
+        ):
+            same = slice(first // 8, behind // 8)
+            self._ring.words[same] = words[same]
+        self._ring.words[-1] = words[-1]
         for page, (content, count) in enumerate(zip(data, counts, strict=True)):
             if not any(content):
                 continue  # it has not been written yet, and stays so
             self.pages[page * PAGE_SIZE : (page + 1) * PAGE_SIZE] = content
-            self._set_page_entries(page, count)
-        self._set(KpRing.head, 0)
-        self._set(KpRing.tail, len(kept) - 1)
+            self._page_entries[page] = count
+        self._ring.head = 0
+        self._ring.tail = len(kept) - 1
         self._cursor = (-1, -1, 0)
         self.free_room(old)
 
     # ---- writing
 
     def write(self, data: bytes) -> bool:
-        """Add a record, as guest code does; False: the ring is off or has no room.
-
-        Kernel: ring_buffer_write()
-        """
-        if not self._get(KpRing.on):
+        """Add a record; False: off or no room.  Kernel: ring_buffer_write()"""
+        if not self._ring.on:
             return False
         self._settle()
         data += bytes(-len(data) % 4)
-        ts, head = max(self.now(), self._get(KpRing.last_ts)), b""
+        ts, head = max(self.now(), self._ring.last_ts), b""
         need = len(data) + (4 if len(data) <= MAX_SMALL_DATA else 8)
-        delta = ts - self._get(KpRing.last_ts)
-        page = self._get(KpRing.tail)
+        delta = ts - self._ring.last_ts
+        page = self._ring.tail
         commit = self._words[page * PAGE_WORDS + _COMMIT_WORD]
         need += 8 if delta >> DELTA_BITS else 0
-        if self._get(KpRing.full) or commit + need > BUF_PAGE_SIZE:
+        if self._ring.full or commit + need > BUF_PAGE_SIZE:
             if not self._next_page():
-                self._set(KpRing.dropped, self._get(KpRing.dropped) + 1)
+                self._ring.dropped += 1
                 return False
-            page, commit = self._get(KpRing.tail), 0
+            page, commit = self._ring.tail, 0
         if not commit:
             KpPage.STRUCT.pack_into(self.pages, page * PAGE_SIZE, ts, 0)
             delta = 0
@@ -366,40 +354,40 @@ class CpuRing:
         _U64.pack_into(
             self.pages, page * PAGE_SIZE + KpPage.commit, commit + len(entry)
         )
-        self._set_page_entries(page, self._page_entries(page) + 1)
-        self._set(KpRing.bytes, self._get(KpRing.bytes) + len(entry))
-        self._set(KpRing.entries, self._get(KpRing.entries) + 1)
-        self._set(KpRing.last_ts, ts)
+        self._page_entries[page] += 1
+        self._ring.bytes += len(entry)
+        self._ring.entries += 1
+        self._ring.last_ts = ts
         return True
 
     def _next_page(self) -> bool:
         """Make the page behind the tail the new tail; False: the ring is full."""
-        tail = self._get(KpRing.tail)
+        tail = self._ring.tail
         following = (tail + 1) % self.nr_pages
-        if not self._get(KpRing.full):
+        if not self._ring.full:
             filling = (
                 self._page_bytes(tail) - self._words[tail * PAGE_WORDS + _COMMIT_WORD]
             )
-            self._set(KpRing.bytes, self._get(KpRing.bytes) + filling)
-        self._set(KpRing.full, 1)
-        if following == self._get(KpRing.head):
+            self._ring.bytes += filling
+        self._ring.full = 1
+        if following == self._ring.head:
             if not self.overwrite:
                 return False
-            gone = self._page_bytes(following) - self._get(KpRing.read)
-            self._set(KpRing.overrun, self.overrun + self._page_entries(following))
-            self._set(KpRing.bytes, self._get(KpRing.bytes) - gone)
-            self._set(KpRing.read, 0)
-            self._set(KpRing.head, (following + 1) % self.nr_pages)
-        self._set(KpRing.full, 0)
-        self._set(KpRing.tail, following)
-        self._set_page_entries(following, 0)
+            gone = self._page_bytes(following) - self._ring.read
+            self._ring.overrun += self._page_entries[following]
+            self._ring.bytes -= gone
+            self._ring.read = 0
+            self._ring.head = (following + 1) % self.nr_pages
+        self._ring.full = 0
+        self._ring.tail = following
+        self._page_entries[following] = 0
         KpPage.STRUCT.pack_into(self.pages, following * PAGE_SIZE, 0, 0)
         return True
 
     # ---- reading without consuming: RingIter
 
     def begin_reading(self) -> None:
-        """Somebody reads it; it keeps its pages until he ends."""
+        """Keep the pages until end_reading(), for a reader that does not consume."""
         self.readers += 1
 
     def end_reading(self) -> None:
@@ -408,7 +396,7 @@ class CpuRing:
     def oldest(self) -> tuple[int, int, int]:
         """Return the position of the first unread entry: page, word, time before it."""
         self._settle()
-        page, read = self._get(KpRing.head), self._get(KpRing.read)
+        page, read = self._ring.head, self._ring.read
         word, (ts, _) = HEADER_WORDS + read // 4, self.look(page)
         if read and self._cursor[:2] == (page, read):
             ts = self._cursor[2]
@@ -421,32 +409,32 @@ class CpuRing:
 
     def in_use(self, page: int) -> bool:
         """Return True if there may be unread entries on a page."""
-        head, nr_pages = self._get(KpRing.head), self.nr_pages
+        head, nr_pages = self._ring.head, self.nr_pages
         return (page - head) % nr_pages <= (self.tail - head) % nr_pages
 
     def look(self, page: int) -> tuple[int, int]:
-        """The time of a page's first entry, and the word in it where the last ends."""
+        """Return the time of a page's first entry, and the word where the last ends."""
         self._settle()
         base = page * PAGE_WORDS
         words = self._words
         end = HEADER_WORDS + words[base + _COMMIT_WORD] // 4
         return words[base] | words[base + 1] << 32, end
 
-    def copy(self, page: int, first: int, end: int, ts: int) -> Page:
-        """A copy of a page, as a Page."""
+    def copy(self, page: int, first: int, end: int, ts: int) -> CopiedPage:
+        """Return a copy of a page, as a Page."""
         start = page * PAGE_SIZE
         data = bytes(self.pages[start : start + PAGE_SIZE])
-        count = self._page_entries(page)
-        return Page(page, count, data, first, end, ts)
+        count = self._page_entries[page]
+        return CopiedPage(page, count, data, first, end, ts)
 
     # ---- consuming
 
     def state(self) -> tuple[int, int, int]:
-        """Changes when entries go, in whatever way; not when some are added."""
-        return self.generation, self._get(KpRing.consumed), self.overrun
+        """Return a value that changes when entries go, but not when some come."""
+        return self.generation, self._ring.consumed, self.overrun
 
-    def unread(self) -> Iterator[Page]:
-        """The pages with unread entries, oldest first."""
+    def unread(self) -> Iterator[CopiedPage]:
+        """Yield the pages with unread entries, oldest first."""
         if not self.entries:
             return
         page, word, ts = self.oldest()
@@ -461,7 +449,7 @@ class CpuRing:
             page, word = (page + 1) % self.nr_pages, 0
 
     def records(self) -> Iterator[Record]:
-        """The unread entries, oldest first; they stay where they are."""
+        """Yield the unread entries, oldest first; they stay where they are."""
         for page in self.unread():
             base = page.number * PAGE_SIZE
             found = entries(page.words(), page.first, page.end, page.ts)
@@ -471,7 +459,7 @@ class CpuRing:
     @property
     def dirty_pages(self) -> int:
         """The number of full, unread pages.  Kernel: ring_buffer_nr_dirty_pages()"""
-        return (self._get(KpRing.tail) - self._get(KpRing.head)) % self.nr_pages
+        return (self._ring.tail - self._ring.head) % self.nr_pages
 
     def read_page(self, room: int = BUF_PAGE_SIZE) -> bytes:
         """Take out the oldest page's unread entries, as many as there is room for.
@@ -480,7 +468,7 @@ class CpuRing:
         Kernel: ring_buffer_read_page()
         """
         head = next(self.records(), (0, 0, 0, 0))[2] // PAGE_SIZE
-        read = self._get(KpRing.read) if head == self._get(KpRing.head) else 0
+        read = self._ring.read if head == self._ring.head else 0
         start = head * PAGE_SIZE + BUF_PAGE_HDR_SIZE + read
         end = min((head + 1) * PAGE_SIZE, start + room)
         count, last = 0, None
@@ -505,23 +493,20 @@ class CpuRing:
         return (KpPage.STRUCT.pack(ts, commit) + data).ljust(PAGE_SIZE, b"\0")
 
     def consume(self, count: int, last: Record) -> None:
-        """Take out the oldest entries, count in number; last is the newest of them.
-
-        Kernel: ring_buffer_consume()
-        """
+        """Take out count entries, up to ``last``.  Kernel: ring_buffer_consume()"""
         self._settle()
         ts, _, start, end = last
-        page, head, nr_pages = start // PAGE_SIZE, self._get(KpRing.head), self.nr_pages
-        gone, left = -self._get(KpRing.read), count
+        page, head, nr_pages = start // PAGE_SIZE, self._ring.head, self.nr_pages
+        gone, left = -self._ring.read, count
         while head != page:
-            left -= self._page_entries(head)
-            self._set_page_entries(head, 0)
+            left -= self._page_entries[head]
+            self._page_entries[head] = 0
             gone += self._page_bytes(head)
             head = (head + 1) % nr_pages
-        self._set_page_entries(page, self._page_entries(page) - left)
+        self._page_entries[page] -= left
         read = end - page * PAGE_SIZE - BUF_PAGE_HDR_SIZE
-        self._set(KpRing.head, page)
-        self._set(KpRing.read, read)
-        self._set(KpRing.bytes, self._get(KpRing.bytes) - gone - read)
-        self._set(KpRing.consumed, self._get(KpRing.consumed) + count)
+        self._ring.head = page
+        self._ring.read = read
+        self._ring.bytes -= gone + read
+        self._ring.consumed += count
         self._cursor = (page, read, ts)

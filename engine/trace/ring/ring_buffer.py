@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The rings of all CPUs as one buffer: switched, resized, swapped.
-
-All functions are for control context.
-"""
+"""The rings of all CPUs as one buffer.  All functions are for control context."""
 
 from __future__ import annotations
 
@@ -21,29 +18,7 @@ from kpfs.engine.trace.ring.cpu_ring import (
 )
 
 
-class Rings:
-    """The rings of all CPUs, as readers use them."""
-
-    cpus: list[CpuRing]
-
-    @property
-    def entries(self) -> int:
-        return sum(ring.entries for ring in self.cpus)
-
-    @property
-    def overruns(self) -> int:
-        """The number of entries lost to newer ones.  Kernel: ring_buffer_overruns()."""
-        return sum(ring.overrun for ring in self.cpus)
-
-
-class Snapshot(Rings):
-    """The rings of a snapshot, which were swapped out of a RingBuffer."""
-
-    def __init__(self, cpus: list[CpuRing]) -> None:
-        self.cpus = cpus
-
-
-class RingBuffer(Rings):
+class RingBuffer:
     """The rings of all CPUs.  Kernel: struct trace_buffer."""
 
     def __init__(
@@ -52,7 +27,6 @@ class RingBuffer(Rings):
         """Give each CPU a ring; ENOMEM.
 
         first: they are those of the first trace array, which grow when they are needed.
-        Context: control.
         """
         self._runtime = runtime
         self._guest = guest or runtime.make(KpArray)
@@ -68,7 +42,8 @@ class RingBuffer(Rings):
         # what each CPU was given last, though a snapshot may have swapped other rings
         # in since then.  Kernel: trace_array_cpu.entries
         self.nr_pages = [nr_pages] * len(self.cpus)
-        self.spare: list[CpuRing] | None = None  # kernel: array_buffer max_buffer
+        # those of the snapshot, swapped out last.  Kernel: trace_array.max_buffer
+        self.spare: list[CpuRing] | None = None
         self._kept: list[CpuRing] = []  # spare rings that could not be freed
         self.idle_readers = 0  # of spare rings that are not there
         # time of the last reset: trace hides older records, which a swap may bring back
@@ -109,10 +84,7 @@ class RingBuffer(Rings):
         self._attach()
 
     def switch(self, on: bool) -> bool:
-        """Write records, or none, from now on; returns whether that is a change.
-
-        Context: either.
-        """
+        """Write records or stop; return True if that is new.  Context: either."""
         changed = self._on != on
         if changed:
             self.on = on
@@ -136,7 +108,7 @@ class RingBuffer(Rings):
     def set_overwrite(self, overwrite: bool) -> None:
         """Set whether a full ring loses its oldest records instead of new ones."""
         for ring in self.cpus + self.spare_rings():
-            ring.set_overwrite(overwrite)
+            ring.overwrite = overwrite
 
     def set_clock(self, quantum: int | None, offset: int = 0) -> None:
         """Set the clock: its unit in ns; 0: it counts records; None: the usual clock.
@@ -152,10 +124,7 @@ class RingBuffer(Rings):
         self._attach()
 
     def expand(self) -> None:
-        """Give the rings their full size, once: when tracing begins.
-
-        Kernel: tracing_update_buffers()
-        """
+        """Give the rings full size, once.  Kernel: tracing_update_buffers()"""
         if not self.expanded:
             self.resize(TRACE_BUF_SIZE_DEFAULT)
 
@@ -219,23 +188,16 @@ class RingBuffer(Rings):
         if self.spare is None:
             self.spare = self._make(MIN_PAGES)
             for ring, main in zip(self.spare, self.cpus, strict=True):
-                ring.set_overwrite(main.overwrite)
+                ring.overwrite = main.overwrite
                 ring.set_quantum(self._quantum or 0, self._offset)
         self._resize((ring, self.nr_pages[ring.cpu]) for ring in self.spare)
 
-    def snapshot(self) -> Snapshot | None:
-        """The rings that were swapped out last; None: there are none for snapshots."""
-        return None if self.spare is None else Snapshot(self.spare)
-
     def spare_rings(self) -> list[CpuRing]:
-        """The rings to swap with, also if they are only kept for who reads them."""
+        """Return the rings to swap with, also those kept for their readers alone."""
         return self.spare or self._kept
 
     def free_spare(self) -> None:
-        """Give the rings to swap with back, or clear them if somebody reads them.
-
-        Kernel: free_snapshot()
-        """
+        """Free the spare rings or clear those in use.  Kernel: free_snapshot()"""
         if self.spare is None:
             return
         spare, self.spare = self.spare, None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A reader's place in the ring of one CPU, from which he reads without consuming.
+"""A reader's place in the ring of one CPU, for reading without consuming.
 
 All functions are for control context, but copy(), advance() and what a Page has: they
 are for whoever makes text of copied pages, and nobody else may use the iterator then.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import islice
 
-from kpfs.engine.trace.ring.cpu_ring import HEADER_WORDS, CpuRing, Page, entries
+from kpfs.engine.trace.ring.cpu_ring import HEADER_WORDS, CopiedPage, CpuRing, entries
 
 CLEARED = -1  # the stamp of no page
 # a page, its stamp (None: none yet), a word of it, the time that the next delta is of
@@ -18,30 +18,16 @@ RingPlace = tuple[int, "int | None", int, int]
 
 
 class RingIter:
-    """Kernel: struct ring_buffer_iter"""
-
-    __slots__ = (
-        "_consumed",
-        "_generation",
-        "_page",
-        "_stamp",
-        "_ts",
-        "_word",
-        "missed",
-        "ring",
-    )
+    """A reader's place.  Kernel: struct ring_buffer_iter"""
 
     def __init__(self, ring: CpuRing) -> None:
         self.ring = ring
         self.reset()
 
     def copy(self) -> RingIter:
-        """Return an independent iterator at the same place.  Context: either."""
+        """Return an independent iterator at this place.  Context: either."""
         other: RingIter = object.__new__(RingIter)
-        other.ring, other.missed = self.ring, self.missed
-        other._consumed, other._generation = self._consumed, self._generation
-        other._page, other._stamp = self._page, self._stamp
-        other._word, other._ts = self._word, self._ts
+        vars(other).update(vars(self))
         return other
 
     def reset(self) -> None:
@@ -55,22 +41,22 @@ class RingIter:
         self.missed = False  # entries were lost before the next one
 
     def state(self) -> tuple[CpuRing, int, int]:
-        """Changes when entries are cleared or consumed; not when some are added."""
+        """Return a value that changes when entries go, but not when some come."""
         return self.ring, self.ring.generation, self.ring.consumed
 
     def place(self) -> RingPlace:
-        """The position: behind an entry, or where it began."""
+        """Return the position: behind an entry, or where it began."""
         return self._page, self._stamp, self._word, self._ts
 
     def stands(self) -> bool:
-        """True if all that was behind its place when it came there is still there."""
+        """Return True if all that was behind its place is still there."""
         ring = self.ring
         if ring.consumed != self._consumed or ring.generation != self._generation:
             return False
         stamp, end = ring.look(self._page)
         return stamp == self._stamp or (self._stamp is None and end == HEADER_WORDS)
 
-    def pages(self, limit: int) -> tuple[list[Page], bool]:
+    def pages(self, limit: int) -> tuple[list[CopiedPage], bool]:
         """Copies of what follows, at most so many pages; whether that is all there is.
 
         If somebody has consumed entries, it goes on from the oldest one.  If its page
@@ -81,7 +67,7 @@ class RingIter:
         if ring.consumed != self._consumed:
             self.reset()
         page, tail = self._page, ring.tail
-        found: list[Page] = []
+        found: list[CopiedPage] = []
         if not ring.entries or not ring.in_use(page):
             return found, True
         stamp, end = ring.look(page)
@@ -114,10 +100,7 @@ class RingIter:
         self._page, self._stamp, self._word, self._ts = page, stamp, word, ts
 
     def skip_before(self, time: int) -> int:
-        """Pass over entries that are older; returns how many there were.
-
-        Kernel: tracing_iter_reset()
-        """
+        """Pass over older entries; return how many.  Kernel: tracing_iter_reset()"""
         found, _ = self.pages(self.ring.nr_pages)
         # all on a page are older if the first one on the next page is
         whole = max(bisect_left(found, time, key=lambda page: page.stamp) - 1, 0)

@@ -37,7 +37,7 @@ class SynthApi:
             abi.CTL_TRACE_SET_CLR: self._set_clr_event,
             abi.CTL_SYNTH_COMMAND: self._command,
             abi.CTL_SYNTH_DELETE: self._delete,
-            abi.CTL_SYNTH_SIZE: self._field_size,
+            abi.CTL_SYNTH_SIZE: lambda at, _: field_size(self._text(at)),
         }
 
     def serve(self, number: int, first: int, second: int) -> int:
@@ -58,7 +58,7 @@ class SynthApi:
     # ---- files
 
     def _get_event_file(self, at: int, _: int) -> int:
-        """The event's struct kp_file; ENOENT: no such instance, EINVAL: no such event.
+        """Return an event's struct kp_file; ENOENT: no such instance, EINVAL: no event.
 
         Kernel: trace_get_event_file()
         """
@@ -122,6 +122,3 @@ class SynthApi:
     def _delete(self, at: int, _: int) -> int:
         self._get_ops()[1].delete(self._text(at))
         return 0
-
-    def _field_size(self, at: int, _: int) -> int:
-        return field_size(self._text(at))

@@ -126,7 +126,7 @@ class SynthTraceEvent(TraceEvent):
     # ---- for guest code
 
     def describe(self) -> KAddr:
-        """The address of its struct synth_event.  Context: control."""
+        """Return the address of its struct synth_event.  Context: control."""
         if self._description is None:
             heap, fields = self._runtime.heap, self.synth_fields
             table = abi.SynthEvent.SIZE + abi.SynthField.SIZE * len(fields)
@@ -163,7 +163,7 @@ class SynthEvent(DynEvent):
         self.event = event
 
     def definition(self) -> str:
-        """Its line in synthetic_events.  Kernel: __synth_event_show()"""
+        """Return its line in synthetic_events.  Kernel: __synth_event_show()"""
         fields = "; ".join(field.declaration for field in self.event.synth_fields)
         return f"{self.name}\t{fields}\n"
 

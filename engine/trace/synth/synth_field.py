@@ -87,7 +87,7 @@ class SynthField:
 
 
 def _string_size(kind: str) -> int:
-    """The size in a type with "char["; 0: any length; EINVAL, ERANGE.
+    """Return the size in a type with "char["; 0: any length; EINVAL, ERANGE.
 
     Kernel: synth_field_string_size()
     """
@@ -102,10 +102,7 @@ def _string_size(kind: str) -> int:
 
 
 def field_size(kind: str) -> int:
-    """The size of a type; 0: not known, or of any length; EINVAL, ERANGE.
-
-    Kernel: synth_field_size()
-    """
+    """Return a type's size; 0: unknown or any.  Kernel: synth_field_size()"""
     if kind in _NUMBERS:
         return _NUMBERS[kind].size
     return _string_size(kind) if "char[" in kind else 0
@@ -208,7 +205,7 @@ _GFP_FLAGS = (
 
 
 def gfp_text(value: int) -> str:
-    """The names of flags, the rest as a number, and the NUL that Linux puts there.
+    """Return names of flags, the rest as a number, and the NUL that Linux puts there.
 
     Kernel: trace_print_flags_seq()
     """

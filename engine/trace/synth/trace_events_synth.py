@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands that create, show and delete synthetic events."""
+"""Creates, shows and deletes synthetic events by commands, in control context."""
 
 from __future__ import annotations
 
@@ -25,15 +25,12 @@ class TraceSynthOps(DynEventOps):
     """The five operations of synthetic events.  Kernel: synth_event_ops."""
 
     def __init__(self, ts: TraceState) -> None:
-        """Register this kind with ts.  Context: control.
-
-        Kernel: trace_events_synth_init_early()
-        """
+        """Register this kind of events with ts."""
         self._ts = ts
         ts.dyn_events.register(self)
 
     def find(self, name: str) -> SynthEvent | None:
-        """The synthetic event of that name, if any.  Kernel: find_synth_event()"""
+        """Return the event of that name, if any.  Kernel: find_synth_event()"""
         for event in self._ts.dyn_events.named(name):
             if isinstance(event, SynthEvent):
                 return event
@@ -45,7 +42,7 @@ class TraceSynthOps(DynEventOps):
         """Run a line of dynamic_events, s:[synthetic/]NAME TYPE FIELD[;TYPE FIELD]...
 
         EINVAL, EEXIST, with an entry in error_log that says why.
-        Context: control.  Kernel: create_synth_event()
+        Kernel: create_synth_event()
         """
         command = command.lstrip(BLANKS)
         if not command.startswith("s:"):
@@ -68,7 +65,7 @@ class TraceSynthOps(DynEventOps):
         """Run a line of synthetic_events: NAME TYPE FIELD[;TYPE FIELD]..., or !NAME.
 
         EINVAL, EEXIST, with an entry in error_log; ENOENT, EBUSY.
-        Context: control.  Kernel: create_or_delete_synth_event()
+        Kernel: create_or_delete_synth_event()
         """
         command = command.lstrip(BLANKS)
         if not command:
@@ -109,10 +106,7 @@ class TraceSynthOps(DynEventOps):
         self._ts.dyn_events.add(SynthEvent(self, event))
 
     def delete(self, name: str) -> None:
-        """Delete by name; ENOENT, EBUSY.
-
-        Context: control.  Kernel: synth_event_delete()
-        """
+        """Delete by name; ENOENT, EBUSY."""
         event = self.find(name)
         if event is None:
             raise KernelError(errno.ENOENT, f"no synthetic event {name}")
@@ -123,24 +117,21 @@ class TraceSynthOps(DynEventOps):
     # ---- the other operations
 
     def show(self, event: DynEvent) -> str:
-        """Context: control.  Kernel: synth_event_show()"""
+        """Kernel: synth_event_show()"""
         assert isinstance(event, SynthEvent)
         return f"s:{event.group}/{event.definition()}"
 
     def own_show(self) -> str:
-        """The text of synthetic_events.
-
-        Context: control.  Kernel: synth_events_seq_show()
-        """
+        """Return the text of synthetic_events."""
         events = self._ts.dyn_events.of(self)
         return "".join(e.definition() for e in events if isinstance(e, SynthEvent))
 
     def is_busy(self, event: DynEvent) -> bool:
-        """True if a histogram makes its records: never, as there are no histograms."""
+        """Return False, as there are no histograms that make its records."""
         return False
 
     def free(self, event: DynEvent) -> None:
-        """Delete it; EBUSY.  Context: control.  Kernel: synth_event_release()"""
+        """Delete it; EBUSY.  Kernel: synth_event_release()"""
         assert isinstance(event, SynthEvent)
         if event.event.refcnt:
             raise KernelError(errno.EBUSY, f"{event.name} is in use")
@@ -156,7 +147,7 @@ class TraceSynthOps(DynEventOps):
 
 
 def _first_blank(command: str) -> int:
-    """The position of the first blank or tab, or the length if there is none."""
+    """Return the position of the first blank or tab, or the length if there is none."""
     return next((i for i, c in enumerate(command) if c in " \t"), len(command))
 
 

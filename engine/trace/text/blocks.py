@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""In which order the records of several CPUs are read, and their text."""
+"""Merges the records of several CPUs by time into blocks, which readers share.
+
+A trace may have a million records, and several readers who begin at different places.
+A heap of the CPUs' next records would be asked for each record, and its result lost.
+Instead a block is made at a time: from each CPU's current page, all records up to the
+first end of such a page, sorted together, as one text with the ends of its lines.
+A reader that has come to the end of a block notes which one followed, by the state of
+the rings and the places it stood at; others go along these notes without looking at a
+record.
+
+Invariants: Records with equal times are in the order of their CPUs.  Nothing is merged
+behind the last page of a CPU unless it is known that no page follows.  A note is used
+only while the rings are in the state in which it was made.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +27,14 @@ from kpfs.engine.trace.ring.cpu_ring import (
     BUF_PAGE_HDR_SIZE,
     HEADER_WORDS,
     PAGE_SIZE,
-    Page,
+    CopiedPage,
     Record,
 )
 from kpfs.engine.trace.ring.ring_iter import RingPlace
 from kpfs.engine.trace.text.page_records import PageRecords
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """A record of a source, which is a CPU that is read, by its number on a page."""
 
     source: int
@@ -45,7 +58,7 @@ class Place(NamedTuple):
         return records.times[number], cpu, base + start, base + stop
 
 
-class Part(NamedTuple):
+class SourceRecords(NamedTuple):
     """Records of one page of a source."""
 
     source: int
@@ -60,7 +73,7 @@ class Part(NamedTuple):
         word = HEADER_WORDS + records.stops[number] // 4
         return records.page, records.stamp, word, records.times[number]
 
-    def same(self, other: Part) -> bool:
+    def same(self, other: SourceRecords) -> bool:
         return (
             self.records is other.records
             and self.first == other.first
@@ -69,14 +82,12 @@ class Part(NamedTuple):
 
 
 class Block:
-    """Records that follow one another in the trace, by their number in it.
-
-    Who reads on behind it notes which block that was: others who read the same go along
-    these, which costs much less than to find out what follows.
-    """
+    """Records that follow one another in the trace, by their number in it."""
 
     def __init__(
-        self, parts: Sequence[Part], lines: Callable[[Part], list[str]]
+        self,
+        parts: Sequence[SourceRecords],
+        lines: Callable[[SourceRecords], list[str]],
     ) -> None:
         """parts: those of all sources that have some.  lines: makes their text."""
         self.parts = parts
@@ -118,17 +129,14 @@ class Block:
         return memoryview(self._text)[self._begin(first) : self._begin(last)]
 
     def behind(self, number: int) -> int:
-        """The size of the text from a record on."""
+        """Return the size of the text from a record on."""
         return self.size - self._begin(number)
 
     def _begin(self, number: int) -> int:
         return self._ends[number - 1] if number else 0
 
     def link(self, following: Block, state: object, places: list[RingPlace]) -> None:
-        """Note what followed it in a state of the rings.
-
-        places: where the reader stood in them.
-        """
+        """Note what followed for a reader at these places of the rings."""
         self._following = state, places, ref(following)
 
     def following(self, state: object, places: list[RingPlace]) -> Block | None:
@@ -150,33 +158,33 @@ class Block:
         return block
 
     def find(self, source: int, first: int) -> int:
-        """The first record of a source from there on; -1: there is none."""
+        """Return the first record of a source from there on; -1: there is none."""
         return self._sources.find(source, first)
 
-    def at(self, number: int) -> Place:
+    def at(self, number: int) -> RecordPlace:
         """Return one of the records."""
         source = self._sources[number]
         part = next(part for part in self.parts if part.source == source)
         before = self._sources.count(source, 0, number)
-        return Place(source, part.records, part.first + before)
+        return RecordPlace(source, part.records, part.first + before)
 
-    def lasts(self, first: int, last: int) -> list[tuple[int, Place]]:
+    def lasts(self, first: int, last: int) -> list[tuple[int, RecordPlace]]:
         """Return for each source how many of some records it has, and the last one."""
         found = []
         for source, records, begin, _ in self.parts:
             behind = self._sources.count(source, 0, last)
             count = self._sources.count(source, first, last)
             if count:
-                found.append((count, Place(source, records, begin + behind - 1)))
+                found.append((count, RecordPlace(source, records, begin + behind - 1)))
         return found
 
-    def left(self, number: int) -> list[Part]:
+    def left(self, number: int) -> list[SourceRecords]:
         """Return what the parts have from a record on."""
         found = []
         for source, records, first, last in self.parts:
             first += self._sources.count(source, 0, number)
             if first < last:
-                found.append(Part(source, records, first, last))
+                found.append(SourceRecords(source, records, first, last))
         return found
 
 
@@ -185,9 +193,9 @@ class Sources:
 
     def __init__(
         self,
-        pages: Sequence[Iterable[Page]],
+        pages: Sequence[Iterable[CopiedPage]],
         whole: Collection[int],
-        records: Callable[[int, Page], PageRecords],
+        records: Callable[[int, CopiedPage], PageRecords],
     ) -> None:
         """pages: of each source, from the record at page.first of each page on.
 
@@ -197,7 +205,7 @@ class Sources:
         self._pages = [iter(some) for some in pages]
         self._whole = whole
         self._records = records
-        self._heads: list[Part | None] = [None] * len(pages)
+        self._heads: list[SourceRecords | None] = [None] * len(pages)
         self._ended = False
         for source in range(len(pages)):
             self._turn_page(source)
@@ -211,12 +219,12 @@ class Sources:
             first = bisect_right(records.stops, place)
             if first < len(records.stops):
                 last = len(records.stops)
-                self._heads[source] = Part(source, records, first, last)
+                self._heads[source] = SourceRecords(source, records, first, last)
                 return
         if source not in self._whole:  # what comes next may be there
             self._ended = True
 
-    def following(self) -> list[Part]:
+    def following(self) -> list[SourceRecords]:
         """Return the parts that come first, up to where one of the pages ends.
 
         Of records with the same time, those of the earlier source come first.
@@ -233,7 +241,7 @@ class Sources:
                 found.append(head._replace(last=last))
         return found
 
-    def go_on(self, parts: Iterable[Part]) -> None:
+    def go_on(self, parts: Iterable[SourceRecords]) -> None:
         """These are read."""
         for source, records, _, last in parts:
             if last == len(records.stops):
@@ -243,7 +251,7 @@ class Sources:
                 assert head
                 self._heads[source] = head._replace(first=last)
 
-    def stands(self, parts: Iterable[Part]) -> bool:
+    def stands(self, parts: Iterable[SourceRecords]) -> bool:
         """Return True if these are what comes next of their sources."""
         for part in parts:
             head = self._heads[part.source]
@@ -254,7 +262,7 @@ class Sources:
 
 def blocks(
     sources: Sources,
-    block: Callable[[list[Part]], Block],
+    block: Callable[[list[SourceRecords]], Block],
     begun: tuple[Block, int] | None = None,
 ) -> Iterator[tuple[Block, int]]:
     """Yield all blocks, oldest first, each with the record to read it from.

@@ -11,9 +11,9 @@ from weakref import ReferenceType, ref
 from kpfs.base import abi
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
-from kpfs.engine.trace.ring.cpu_ring import Page
+from kpfs.engine.trace.ring.cpu_ring import CopiedPage
 from kpfs.engine.trace.symbols import ip_sym
-from kpfs.engine.trace.text.blocks import Block, Part
+from kpfs.engine.trace.text.blocks import Block, SourceRecords
 from kpfs.engine.trace.text.page_records import PageRecords, page_records
 
 _Parts = tuple[str, str]  # of a line: the text before and behind the time
@@ -40,7 +40,7 @@ _U16 = struct.Struct("<H")
 
 
 class Lines:
-    """Makes lines of records, for those who read a trace at the same time.
+    """Makes lines of records, for all that read a trace at a time.
 
     It remembers the text that it made of which bytes, as most records differ only in
     time, and that of whole blocks, as others read them, too.
@@ -83,7 +83,7 @@ class Lines:
         )
 
     def current(self) -> bool:
-        """Return True if it would still give the same text.  Context: control."""
+        """Return True if it would make that text once more.  Context: control."""
         if self._made_for != self._surroundings() or len(self._comms) > KEPT_MAX:
             return False
         tr, events, comms = self._tr, self._events.copy(), self._comms.copy()
@@ -119,8 +119,8 @@ class Lines:
 
     # ---- pages and blocks
 
-    def records(self, cpu: int, page: Page) -> PageRecords:
-        """The records of a page from its begin to page.end."""
+    def records(self, cpu: int, page: CopiedPage) -> PageRecords:
+        """Return the records of a page from its begin to page.end."""
         key = cpu, page.number
         known = self._pages.get(key)
         found = page_records(page, known)
@@ -128,21 +128,21 @@ class Lines:
             self._new_pages.append((key, found))
         return found
 
-    def block(self, cpus: Sequence[int], parts: list[Part]) -> Block:
-        """The text of parts, each of which is of one of the CPUs that are read."""
+    def block(self, cpus: Sequence[int], parts: list[SourceRecords]) -> Block:
+        """Return the text of parts, each of one of the CPUs that are read."""
         first = parts[0]
         key = cpus[first.source], first.records.page, first.first
         block = self._blocks.get(key)
         if block and len(block.parts) == len(parts):
-            if all(map(Part.same, block.parts, parts)):
+            if all(map(SourceRecords.same, block.parts, parts)):
                 return block
         block = Block(parts, lambda part: self.lines(cpus[part.source], part))
         if self._kept:
             self._new_blocks.append((key, block))
         return block
 
-    def lines(self, cpu: int, part: Part) -> list[str]:
-        """The lines of some records of a CPU."""
+    def lines(self, cpu: int, part: SourceRecords) -> list[str]:
+        """Return the lines of some records of a CPU."""
         _, records, first, last = part
         times, body = records.times[first:last], records.body
         starts, stops = records.starts[first:last], records.stops[first:last]
@@ -183,11 +183,11 @@ class Lines:
     # ---- records
 
     def alone(self, ts: int, cpu: int, record: bytes) -> str:
-        """The line of one record."""
+        """Return the line of one record."""
         return self._line(cpu, ts, record)
 
     def time(self, ts: int) -> str:
-        """The text of a time.  Kernel: trace_print_time()"""
+        """Return the text of a time.  Kernel: trace_print_time()"""
         if not self._context_info:
             return ""
         if not self.in_ns:
@@ -198,7 +198,7 @@ class Lines:
     def parts(
         self, cpu: int, page: memoryview, record: int, end: int, width: int
     ) -> _Parts:
-        """The text of a line before and behind its time, of so many characters."""
+        """Return a line's text before and behind its time of so many characters."""
         (common,) = _U64.unpack_from(page, record)
         number = common & 0xFFFF
         show = self._printers.get(number)
@@ -218,10 +218,7 @@ class Lines:
         return prefix, f": {self._fitted(text, size, page, record)}"
 
     def _fitted(self, text: str, before: int, pages: memoryview, record: int) -> str:
-        """The text of a record, cut off if it is too long for a line.
-
-        Kernel: trace_seq_printf(), s_show()
-        """
+        """Return a record's text, cut to a line's room.  Kernel: trace_seq_printf()"""
         if before + len(text) < LINE_MAX:
             return text
         (number,) = _U16.unpack_from(pages, record)
@@ -237,7 +234,7 @@ class Lines:
         return fitted
 
     def _prefix(self, cpu: int, common: int) -> str:
-        """The text before the time; common: the record's flags, preempt count, pid."""
+        """Return the text before the time; common: the flags, preempt count, pid."""
         pid = common >> 16
         pid -= (pid & 0x8000_0000) << 1
         comm = self._comm(pid)
@@ -263,13 +260,13 @@ class Lines:
 
 
 class SharedLines:
-    """The Lines that those use who read one file, as long as somebody does."""
+    """The Lines that all readers of one file share, as long as there are any."""
 
     def __init__(self) -> None:
         self._last: ReferenceType[Lines] | None = None
 
     def get(self, tr: TraceArray, in_ns: bool) -> Lines:
-        """Those to use now; in_ns: see Lines.  Context: control."""
+        """Return the lines to use now; in_ns: see Lines.  Context: control."""
         lines = self._last() if self._last else None
         if lines is None or lines.wants_ns != in_ns or not lines.current():
             lines = Lines(tr, in_ns)
@@ -282,7 +279,7 @@ def _unknown(number: int) -> Callable[[memoryview, int], str]:
 
 
 def lat_fmt(flags: int, preempt_count: int) -> str:
-    """The five characters of the flags column.  Kernel: trace_print_lat_fmt()"""
+    """Return the five characters of the flags column.  Kernel: trace_print_lat_fmt()"""
     bh_off, irqs_off = flags & _BH_OFF, flags & _IRQS_OFF
     irqs = ("D" if bh_off else "d") if irqs_off else ("b" if bh_off else ".")
     resched = {
@@ -303,10 +300,7 @@ def lat_fmt(flags: int, preempt_count: int) -> str:
 
 
 def symbol_text(tr: TraceArray) -> SymbolText:
-    """Make the function that prints addresses as the options say.
-
-    Kernel: seq_print_ip_sym()
-    """
+    """Make the function that prints addresses.  Kernel: seq_print_ip_sym()"""
     symbols, options = tr.st.machine.kallsyms, tr.options
     always, sym_addr = options["sym-offset"], options["sym-addr"]
     trampoline = tr.runtime.symbols["kp_ret_trampoline"]

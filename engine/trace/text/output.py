@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CpuRing, Page, Record
+from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CopiedPage, CpuRing, Record
 from kpfs.engine.trace.text.blocks import Block, Sources, blocks
 from kpfs.engine.trace.text.lines import Lines
 
@@ -17,18 +17,18 @@ from kpfs.engine.trace.text.lines import Lines
 PIPE_PAGE = 4096
 
 
-class Taken(NamedTuple):
+class TakenPages(NamedTuple):
     """Copies of the oldest pages of some rings, and how these stood then."""
 
     rings: list[CpuRing]
     states: list[tuple[int, int, int]]
-    pages: list[list[Page]]
+    pages: list[list[CopiedPage]]
     whole: set[int]  # rings that have nothing behind these pages
     lost: dict[int, int]  # by CPU: records that were overwritten before
     lines: Lines
 
     def stands(self, rings: list[CpuRing]) -> bool:
-        """True if no record was cleared, consumed, overwritten or swapped out."""
+        """Return True if no record was cleared, consumed, overwritten or swapped."""
         return all(
             rings[ring.cpu] is ring and ring.state() == state
             for ring, state in zip(self.rings, self.states, strict=True)
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
 class Made(NamedTuple):
     """Records, and their text."""
 
-    taken: Taken
+    taken: TakenPages
     room: int  # characters that were asked for
     used: dict[int, tuple[int, Record]]  # by CPU: how many, the last one
     text: str
@@ -66,7 +66,7 @@ class TracePipe:
         return bool(self._pending) or any(ring.entries for ring in rings)
 
     def at_end(self) -> bool:
-        """True if a reader that finds nothing gets end of file instead of waiting."""
+        """Return True if a reader that finds nothing gets end of file."""
         return self._was_read and not self._ts.ring.on
 
     def read(self, count: int) -> str:
@@ -100,7 +100,7 @@ class TracePipe:
             taken = self._take(count)
         self._made = self._make(taken, count)
 
-    def _take(self, count: int) -> Taken:
+    def _take(self, count: int) -> TakenPages:
         """Copies of as many pages as text of count characters is likely to need."""
         tr, limit = self._ts, count // (2 * PAGE_SIZE) + 1
         rings = [r for r in tr.ring.cpus if self._cpu in (None, r.cpu) and r.entries]
@@ -108,7 +108,7 @@ class TracePipe:
         whole = {i for i, pages in enumerate(found) if len(pages) <= limit}
         if self._lines is None or not self._lines.current():
             self._lines = Lines(tr, kept=0)
-        return Taken(
+        return TakenPages(
             rings=rings,
             states=[ring.state() for ring in rings],
             pages=[pages[:limit] for pages in found],
@@ -117,8 +117,8 @@ class TracePipe:
             lines=self._lines,
         )
 
-    def _make(self, taken: Taken, count: int) -> Made:
-        """The lines of records for about count characters.  Context: any."""
+    def _make(self, taken: TakenPages, count: int) -> Made:
+        """Return the lines of records for about count characters.  Context: any."""
         used: dict[int, tuple[int, Record]] = {}
         texts: list[str] = []
         size = 0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kpfs.engine.trace.ring.cpu_ring import (
     BUF_PAGE_HDR_SIZE,
     HEADER_WORDS,
-    Page,
+    CopiedPage,
     entries,
 )
 
@@ -29,11 +29,11 @@ class PageRecords(NamedTuple):
     stops: Sequence[int]  # and end
 
     def data(self, number: int) -> bytes:
-        """A record's data."""
+        """Return a record's data."""
         return self.body[self.starts[number] : self.stops[number]]
 
 
-def page_records(page: Page, known: PageRecords | None = None) -> PageRecords:
+def page_records(page: CopiedPage, known: PageRecords | None = None) -> PageRecords:
     """Those of a page from its begin to page.end.
 
     known: what was found there before; it is what is returned if it is still so.

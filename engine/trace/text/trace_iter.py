@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The text of the files trace and snapshot, made as far as it is asked for.
 
-A read takes copies of some pages under the kernel's lock.  The text of their records
-can be made without it: it depends on nothing but what the names of events, symbols,
-tasks and options are at that time.
+To make all of it at open, or each line under the kernel's lock, would keep everybody
+else waiting.  So take() copies some pages with the lock, and make() makes their text
+without it: that depends on nothing but the names of events, symbols, tasks and options,
+which Lines remembers, and current() compares with the lock.
+
+Invariants: One record is taken ahead, with a copy of its bytes, and is shown even if
+its page is overwritten meanwhile.  An iterator is used by one thread at a time; Lines,
+pages and blocks, which many share, are only added to without the lock.
 """
 
 from __future__ import annotations
@@ -15,10 +20,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.ring.cpu_ring import CpuRing, Page, entries
-from kpfs.engine.trace.ring.ring_buffer import Rings
+from kpfs.engine.trace.ring.cpu_ring import CopiedPage, CpuRing, entries
 from kpfs.engine.trace.ring.ring_iter import RingIter, RingPlace
-from kpfs.engine.trace.text.blocks import Block, Place, Sources, blocks
+from kpfs.engine.trace.text.blocks import Block, RecordPlace, Sources, blocks
 from kpfs.engine.trace.text.lines import Lines, SharedLines
 
 PAGE_TEXT = 1 << 13  # characters that a page is taken to have
@@ -49,18 +53,20 @@ _COLUMNS = """\
 
 
 def trace_header(
-    tr: TraceArray, rings: Rings | None = None, skipped: Mapping[int, int] | None = None
+    tr: TraceArray,
+    rings: Sequence[CpuRing] | None = None,
+    skipped: Mapping[int, int] | None = None,
 ) -> str:
-    """The comment lines of trace.  Kernel: trace_default_header()
+    """Return the comment lines of trace.  Kernel: trace_default_header()
 
     skipped: how many entries of a CPU are not shown; its losses do not count then.
     """
-    ring, skipped = rings or tr.ring, skipped or {}
+    rings, skipped = rings or tr.ring.cpus, skipped or {}
     text = _HEADER.format(tracer=tr.current_tracer)
     if not tr.options["context-info"]:
         return text
-    entries = ring.entries - sum(skipped.values())
-    lost = sum(r.overrun for r in ring.cpus if not skipped.get(r.cpu))
+    entries = sum(ring.entries for ring in rings) - sum(skipped.values())
+    lost = sum(ring.overrun for ring in rings if not skipped.get(ring.cpu))
     text += _ENTRIES.format(
         entries=entries, written=entries + lost, cpus=tr.st.machine.nr_cpus
     )
@@ -77,10 +83,10 @@ class Ahead(NamedTuple):
     data: bytes
 
 
-class Taken(NamedTuple):
+class CopiedPages(NamedTuple):
     """Copies of pages of some CPUs, in the order of the iterators."""
 
-    pages: list[list[Page]]
+    pages: list[list[CopiedPage]]
     whole: set[int]  # iterators that have nothing behind them
     lines: Lines
     state: object  # of the rings; None: what follows is not to be noted
@@ -104,8 +110,7 @@ class TraceIterator:
         """Begin to read; the rings keep their size until close().
 
         cpu: the only CPU to read, None: all.  snapshot: read what a snapshot has; it
-        gives the text to show if there is no record.  shared: what others use, too, who
-        read the same.
+        gives the text to show if there is no record.  shared: the lines of all readers.
         """
         self._tr = tr
         self._cpu = cpu
@@ -166,7 +171,7 @@ class TraceIterator:
     # ---- reading
 
     def read(self, count: int, *, ready: bool = False) -> str:
-        """The next count characters, or as many as there are.
+        """Return the next count characters, or as many as there are.
 
         ready: if there is text that has been made already, no more than that.
         """
@@ -212,7 +217,7 @@ class TraceIterator:
             with lock:
                 taken = self.take(count)
 
-    def take(self, count: int) -> Taken:
+    def take(self, count: int) -> CopiedPages:
         """Take the pages that a text of count characters is likely to need.
 
         That is blocks which others have read, or copies of pages.
@@ -223,13 +228,13 @@ class TraceIterator:
             self._begun_block = None
         needed = max(count - self._text.size, 0)
         if self._begun_block and (known := self._known(*self._begun_block, needed)):
-            return Taken([], set(), self._lines, None, known)
+            return CopiedPages([], set(), self._lines, None, known)
         limit = needed // (PAGE_TEXT * max(len(self._iters), 1)) + 2
         found = [it.pages(limit) for it in self._iters]
         whole = {i for i, (_, all_of_it) in enumerate(found) if all_of_it}
         # of records with the same time, one that comes later may have to stand earlier
         state = self.state if self._in_ns else None
-        return Taken([pages for pages, _ in found], whole, self._lines, state)
+        return CopiedPages([pages for pages, _ in found], whole, self._lines, state)
 
     def _known(self, block: Block, number: int, count: int) -> list[tuple[Block, int]]:
         """Blocks that follow and that others have read, up to as many as are needed.
@@ -258,7 +263,7 @@ class TraceIterator:
             size += block.size
         return found
 
-    def make(self, taken: Taken, count: int) -> bool:
+    def make(self, taken: CopiedPages, count: int) -> bool:
         """Go on until there are count characters and one record more.
 
         False: that has been done, or there are no more records.
@@ -282,7 +287,7 @@ class TraceIterator:
         """Add lines that others have made, and take one record ahead."""
         text = self._text
         ends: dict[int, RingPlace] = {}
-        lasts: list[tuple[int, Place]] = []
+        lasts: list[tuple[int, RecordPlace]] = []
         self._ahead = self._begun_block = None
         self._previous = known[-1][0]
         self._index -= 1  # the one that was ahead
@@ -304,14 +309,14 @@ class TraceIterator:
         for _, end in lasts:
             self._go_behind(end)
 
-    def _add(self, taken: Taken, count: int) -> None:
+    def _add(self, taken: CopiedPages, count: int) -> None:
         """Add lines as long as there is room, and take one record ahead."""
         cpus = [it.ring.cpu for it in self._iters]
         lines = taken.lines
         sources = Sources(
             taken.pages, taken.whole, lambda i, page: lines.records(cpus[i], page)
         )
-        lasts: dict[int, Place] = {}
+        lasts: dict[int, RecordPlace] = {}
         previous, self._previous = self._previous, None
         places = [it.place() for it in self._iters]
         begun, self._begun_block = self._begun_block, None
@@ -335,7 +340,7 @@ class TraceIterator:
         for last in lasts.values():
             self._go_behind(last)
 
-    def _go_behind(self, last: Place) -> None:
+    def _go_behind(self, last: RecordPlace) -> None:
         """The record is read."""
         page, stamp = last.records.page, last.records.stamp
         self._iters[last.source].advance(page, stamp, last.stop, last.time)
@@ -358,7 +363,7 @@ class TraceIterator:
         return last
 
     def _to_be_noted(self) -> list[int]:
-        """The sources before whose next record something is to be said."""
+        """Return the sources before whose next record something is to be said."""
         told = self._started.union(cpu for cpu, n in self._skipped.items() if n)
         annotates = self._annotates()
         return [
@@ -367,7 +372,7 @@ class TraceIterator:
             if it.missed or (annotates and it.ring.cpu not in told)
         ]
 
-    def _look_ahead(self, place: Place) -> None:
+    def _look_ahead(self, place: RecordPlace) -> None:
         """Keep the next record, which is not to be shown yet.  Kernel: iter->ent"""
         it = self._iters[place.source]
         data = place.records.data(place.number)
@@ -382,7 +387,7 @@ class TraceIterator:
             return trace_header(self._tr, None, self._skipped)
         if not any(ring.entries for ring in self._rings):
             return self._snapshot()
-        return trace_header(self._tr, self._tr.ring.snapshot())
+        return trace_header(self._tr, self._tr.ring.spare)
 
     def _annotates(self) -> bool:
         return self._overrun and self._tr.options["annotate"]
@@ -399,7 +404,7 @@ class TraceIterator:
 def trace_text(
     tr: TraceArray, cpu: int | None = None, snapshot: Callable[[], str] | None = None
 ) -> str:
-    """Return the whole text as it stands.  Context: control."""
+    """Return the whole text as it stands."""
     iterator = TraceIterator(tr, cpu, snapshot)
     try:
         return iterator.read(ALL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the guest kernel and the Python side agree on. scripts/asm-offsets makes kpfs/base/abi.py
- * of it and of other headers, which says the same in Python.
+ * The agreement of the guest kernel and the Python side. scripts/asm-offsets makes
+ * kpfs/base/abi.py of it and of other headers, which says the same in Python.
  */
 #pragma once
 
@@ -70,9 +70,9 @@ struct kpfs_request {
 };
 
 /*
- * What a file of the mount is asked: struct task_struct.host_op, at HC_HOST_OP. Python sets
- * ret (and pos, cookie), or leaves a request in task->nested, which is served at once and
- * followed by another HC_HOST_OP.
+ * A question to a file of the mount: struct task_struct.host_op, at HC_HOST_OP. Python sets ret
+ * (and pos, cookie), or leaves a request in task->nested, which is served at once and followed by
+ * another HC_HOST_OP.
  */
 #define HOST_OPEN 1    /* path, flags (O_*), mode; Python sets cookie, kept in the open file */
 #define HOST_READ 2    /* count, pos; Python puts up to HOST_DATA_SIZE bytes of its answer at data */

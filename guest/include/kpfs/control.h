@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What guest code asks of Python while the guest stands still (HC_API): the kprobes API,
- * and the part of loading a module that is not the kernel's own. guest/running/control.py serves it.
+ * Questions of guest code to Python while the guest stands still (HC_API): the kprobes API, and
+ * the part of loading a module that is not the kernel's own. guest/running/control.py serves them.
  */
 #pragma once
 

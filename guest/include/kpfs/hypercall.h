@@ -10,7 +10,7 @@
 
 void kpfs_yield(void);
 
-/* One credit less; below zero the next CPU runs. */
+/* Take one credit off; below zero the next CPU runs. */
 static __always_inline void poll_credit(void)
 {
 	bool spent;
@@ -20,7 +20,7 @@ static __always_inline void poll_credit(void)
 		kpfs_yield();
 }
 
-/* Somebody waits for what was done: there is credit for the task to sleep, and no more. */
+/* Leave the task enough credit to go to sleep, and no more: somebody waits for what was done. */
 static __always_inline void end_turn_soon(void)
 {
 	__asm__ __volatile__("movl $4, %%gs:0x1c" : : : "memory");

@@ -47,6 +47,8 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define barrier() __asm__ __volatile__("" ::: "memory")
+/* The value of a call that is not made a jump: its caller is to be seen on the stack. */
+#define not_tail(call) ({ __typeof__(call) __v = (call); barrier(); __v; })
 #define unreachable() __builtin_unreachable()
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 #define WRITE_ONCE(x, v) (*(volatile __typeof__(x) *)&(x) = (v))

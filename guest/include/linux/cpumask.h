@@ -76,7 +76,10 @@ static inline unsigned int cpumask_weight(const struct cpumask *m)
 	return n;
 }
 
-/* The first CPU of the set behind n, which is -1 for all; nr_cpu_ids or more: there is none. */
+/*
+ * Return the first CPU of the set behind n, which is -1 for all; nr_cpu_ids or more: there is
+ * none.
+ */
 static inline unsigned int cpumask_next(int n, const struct cpumask *m)
 {
 	unsigned long bits = m->bits[0] & __CPU_BITS & -(1UL << (n + 1));

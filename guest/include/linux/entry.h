@@ -6,3 +6,5 @@ void irqentry_exit(struct pt_regs *regs);
 void irqentry_nmi_enter(struct pt_regs *regs);
 void irqentry_nmi_exit(struct pt_regs *regs);
 void preempt_schedule_irq(void);
+#include <kpfs/cleanup.h>
+DEFINE_GUARD(irqentry, struct pt_regs, irqentry_enter(it), irqentry_exit(it))

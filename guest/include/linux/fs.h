@@ -36,7 +36,6 @@
 #define FMODE_WRITE 2u
 #define FMODE_LSEEK 4u
 #define FMODE_PWRITE 0x10u
-#define FMODE_EXEC 0x20u
 #define FMODE_OPENED 0x80000u
 #define FMODE_NOT_INHERITED 0x100000u /* opened by way of the mount, which says who has it */
 #define MAY_EXEC 1
@@ -163,7 +162,6 @@ struct super_block {
 	struct dentry *s_root;
 	unsigned long s_blocksize, s_magic;
 	dev_t s_dev;
-	void *s_fs_info;
 	atomic_t s_active;
 	struct list_head s_inodes;
 	spinlock_t s_inode_list_lock;
@@ -186,7 +184,6 @@ struct inode {
 	struct list_head i_sb_list;
 	char *i_link;
 	void *i_private;
-	void *i_pipe;
 };
 struct file {
 	struct path f_path;
@@ -225,6 +222,7 @@ struct dir_context {
 	loff_t pos;
 };
 
+u32 full_name_hash(const void *salt, const char *name, unsigned int len);
 static inline struct inode *file_inode(const struct file *f) { return f->f_inode; }
 static inline struct inode *d_inode(const struct dentry *d) { return d->d_inode; }
 static inline bool d_is_negative(const struct dentry *d) { return !d->d_inode; }
@@ -235,10 +233,20 @@ static inline bool d_is_dir(const struct dentry *d)
 }
 static inline void inode_lock(struct inode *i) { mutex_lock(&i->i_rwsem); }
 static inline void inode_unlock(struct inode *i) { mutex_unlock(&i->i_rwsem); }
+/* Return the LOOKUP_* of a call's AT_*. */
+static inline unsigned int at_lookup_flags(int flags)
+{
+	return (flags & AT_SYMLINK_NOFOLLOW ? 0 : LOOKUP_FOLLOW) |
+	       (flags & AT_EMPTY_PATH ? LOOKUP_EMPTY : 0);
+}
 static inline struct file *get_file(struct file *f)
 {
 	atomic_long_inc(&f->f_count);
 	return f;
+}
+static inline struct qstr qstr_of(const char *name, u32 len)
+{
+	return (struct qstr){ .name = name, .len = len, .hash = full_name_hash(NULL, name, len) };
 }
 #define i_size_read(i) ((i)->i_size)
 #define dget_parent(d) dget((d)->d_parent)
@@ -300,7 +308,6 @@ struct dentry *d_make_root(struct inode *root);
 struct dentry *dget(struct dentry *dentry);
 void dput(struct dentry *dentry);
 char *d_path(const struct path *path, char *buf, int buflen);
-u32 full_name_hash(const void *salt, const char *name, unsigned int len);
 struct inode *new_inode(struct super_block *sb);
 unsigned int get_next_ino(void);
 struct inode *igrab(struct inode *inode);
@@ -363,5 +370,10 @@ ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, con
 				size_t avail);
 void generic_fillattr(struct inode *inode, struct kstat *stat);
 int vfs_getattr(const struct path *path, struct kstat *stat);
+#ifndef MODULE
+DEFINE_GUARD(inode, struct inode, inode_lock(it), inode_unlock(it))
+DEFINE_GUARD(path, const struct path, , path_put(it))
+DEFINE_FREE(fput, struct file)
+#endif
 extern const struct file_operations simple_dir_operations;
 extern const struct inode_operations simple_symlink_inode_operations, simple_dir_inode_operations;

@@ -15,5 +15,3 @@ int host_file_release(struct inode *inode, struct file *file);
 struct dentry *tracefs_create_dir(const char *name, struct dentry *parent);
 void tracefs_remove(struct dentry *dentry);
 extern struct super_block *debugfs_sb;
-extern const struct inode_operations proc_sys_dir_operations;
-extern const struct file_operations proc_host_file_ops, devkmsg_fops;

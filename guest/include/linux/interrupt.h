@@ -2,7 +2,7 @@
 #pragma once
 #include <linux/preempt.h>
 
-/* Those there are, with Linux's numbers. */
+/* The softirqs that there are, with Linux's numbers. */
 enum { TIMER_SOFTIRQ = 1, NET_RX_SOFTIRQ = 3, TASKLET_SOFTIRQ, NR_SOFTIRQS = 7 };
 struct softirq_action { void (*action)(struct softirq_action *); };
 void open_softirq(int nr, void (*action)(struct softirq_action *));
@@ -12,6 +12,14 @@ void do_softirq(void);
 void irq_enter_rcu(void);
 void irq_exit_rcu(void);
 void softirq_init(void);
+#ifndef MODULE
+static __always_inline int __guard_hardirq(void)
+{
+	irq_enter_rcu();
+	return 0;
+}
+static __always_inline void __unguard_hardirq(int *unused) { irq_exit_rcu(); }
+#endif
 
 typedef enum { IRQ_NONE, IRQ_HANDLED } irqreturn_t;
 typedef irqreturn_t (*irq_handler_t)(int irq, void *dev);

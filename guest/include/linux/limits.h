@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How large the types of C are, and how long names may be. */
+/* The sizes of the types of C, and of names. */
 #pragma once
 
 #define SCHAR_MAX 127

@@ -41,6 +41,16 @@ void free_pages(unsigned long addr, unsigned int order);
 #define alloc_page(g) __alloc_pages(g, 0)
 #define __get_free_page(g) __get_free_pages(g, 0)
 #define free_page(a) free_pages(a, 0)
+#ifndef MODULE
+#include <kpfs/cleanup.h>
+/* Free a page at the end of the block. */
+static __always_inline void __free_page_at(char **at)
+{
+	if (*at)
+		free_page((unsigned long)*at);
+}
+#define __free_page __cleanup(__free_page_at)
+#endif
 void put_page(struct page *page);
 void get_page(struct page *page);
 unsigned long nr_free_pages(void);

@@ -16,3 +16,7 @@ void mutex_lock(struct mutex *lock);
 int mutex_trylock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 bool mutex_is_locked(struct mutex *lock);
+#ifndef MODULE
+#include <kpfs/cleanup.h>
+DEFINE_GUARD(mutex, struct mutex, mutex_lock(it), mutex_unlock(it))
+#endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Of the kernel's performance events there are data breakpoints alone, each bound to a CPU:
- * what linux/hw_breakpoint.h makes, or perf_event_create_kernel_counter() of that type.
+ * Data breakpoints are the only performance events, each bound to a CPU: what
+ * linux/hw_breakpoint.h makes, or perf_event_create_kernel_counter() of that type.
  */
 #pragma once
 #include <asm/local64.h>

@@ -62,6 +62,24 @@ static __always_inline void preempt_enable(void)
 		preempt_schedule();
 }
 
+#ifndef MODULE
+#include <kpfs/cleanup.h>
+static __always_inline unsigned long __guard_irqs(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	return flags;
+}
+static __always_inline void __unguard_irqs(unsigned long *flags) { local_irq_restore(*flags); }
+static __always_inline int __guard_preempt(void)
+{
+	preempt_disable();
+	return 0;
+}
+static __always_inline void __unguard_preempt(int *unused) { preempt_enable(); }
+#endif
+
 #define preempt_disable_notrace() preempt_disable()
 #define preempt_enable_notrace() preempt_enable_no_resched()
 #define get_cpu() ({ preempt_disable(); smp_processor_id(); })

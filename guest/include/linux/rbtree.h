@@ -34,7 +34,7 @@ struct rb_node *rb_next(const struct rb_node *node);
 struct rb_node *rb_prev(const struct rb_node *node);
 #define rb_first_cached(r) ((r)->rb_leftmost)
 
-/* Add by less(), keeping the leftmost node; true if it is the new leftmost. */
+/* Add a node by less(), keeping the leftmost one; return true if it is the new leftmost. */
 static __always_inline bool rb_add_cached(struct rb_node *node, struct rb_root_cached *tree,
 					  bool (*less)(struct rb_node *, const struct rb_node *))
 {

@@ -16,10 +16,10 @@ struct rescue {
 	bool irqs_off;
 };
 
-/* Of the interrupts that a CPU is in the middle of. */
+/* The innermost rescue of the interrupts that a CPU is in the middle of. */
 DECLARE_PER_CPU(struct rescue *, irq_rescue);
 
-/* The call, with its innermost rescue at *where. */
+/* Make the call, with its innermost rescue at *where. */
 #define call_rescued(where, call)                                                  \
 	do {                                                                       \
 		struct rescue rescue_ = { .prev = *(where),                        \

@@ -105,8 +105,6 @@ struct task_struct {
 	int link_count, total_link_count;
 	struct mm_struct *mm; /* NULL for kernel threads */
 	void *journal_info;
-	int (*thread_fn)(void *);
-	void *thread_arg;
 	void *kthread;
 	int rcu_read_lock_nesting, rcu_idx;
 	unsigned long user_base;
@@ -123,7 +121,6 @@ struct task_struct {
 
 extern struct task_struct init_task;
 extern unsigned long volatile jiffies;
-extern u64 jiffies_64;
 
 #define set_current_state(s) do { WRITE_ONCE(current->__state, (s)); smp_mb(); } while (0)
 #define __set_current_state(s) WRITE_ONCE(current->__state, (s))
@@ -177,7 +174,6 @@ struct kernel_clone_args {
 	int exit_signal;
 	pid_t set_tid;
 	int kthread;
-	int idle;
 	int (*fn)(void *);
 	void *fn_arg;
 	char comm[TASK_COMM_LEN];

@@ -43,6 +43,20 @@ void _raw_spin_unlock_irqrestore(raw_spinlock_t *lock, unsigned long flags);
 #define spin_lock_irqsave(l, f) ((f) = _raw_spin_lock_irqsave(&(l)->rlock))
 #define spin_unlock_irqrestore(l, f) _raw_spin_unlock_irqrestore(&(l)->rlock, f)
 #define spin_is_locked(l) ((l)->rlock.locked != 0)
+
+#ifndef MODULE
+#include <kpfs/cleanup.h>
+DEFINE_GUARD(spinlock, spinlock_t, spin_lock(it), spin_unlock(it))
+DEFINE_GUARD(spinlock_irq, spinlock_t, spin_lock_irq(it), spin_unlock_irq(it))
+DEFINE_GUARD(spinlock_bh, spinlock_t, spin_lock_bh(it), spin_unlock_bh(it))
+DEFINE_GUARD_FLAGS(spinlock_irqsave, spinlock_t, spin_lock_irqsave(it, flags),
+		   spin_unlock_irqrestore(it, flags))
+DEFINE_GUARD(raw_spinlock, raw_spinlock_t, raw_spin_lock(it), raw_spin_unlock(it))
+DEFINE_GUARD(raw_spinlock_irq, raw_spinlock_t, raw_spin_lock_irq(it), raw_spin_unlock_irq(it))
+DEFINE_GUARD_FLAGS(raw_spinlock_irqsave, raw_spinlock_t, raw_spin_lock_irqsave(it, flags),
+		   raw_spin_unlock_irqrestore(it, flags))
+#endif
+
 void __local_bh_disable_ip(unsigned long ip, unsigned int cnt);
 void __local_bh_enable_ip(unsigned long ip, unsigned int cnt);
 #define local_bh_disable() __local_bh_disable_ip(0, SOFTIRQ_DISABLE_OFFSET)

@@ -34,10 +34,17 @@ struct trace_event_call {
 };
 extern void (*trace_event_commit)(unsigned long event, void *record, unsigned long size);
 
-/* A field of struct trace_event_raw_EVENT; text of its type and of its name. */
-#define TRACE_FIELD(event, member, type_text, name_text, is_signed_) \
-	{ type_text, name_text, offsetof(struct trace_event_raw_##event, member), \
-	  sizeof_field(struct trace_event_raw_##event, member), is_signed_, { 0 } }
+/*
+ * struct trace_event_raw_EVENT, and trace_event_fields_EVENT that describes it. fields(f) lists
+ * the fields, each as f(event, type, name, dimension).
+ */
+#define TRACE_EVENT_FIELDS(event, fields) \
+	struct trace_event_raw_##event { struct trace_entry ent; fields(__TRACE_MEMBER) }; \
+	static const struct trace_event_field trace_event_fields_##event[] = { fields(__TRACE_FIELD) }
+#define __TRACE_MEMBER(event, type, name, dimension) type name dimension;
+#define __TRACE_FIELD(event, type, name, dimension) \
+	{ #type, #name #dimension, offsetof(struct trace_event_raw_##event, name), \
+	  sizeof_field(struct trace_event_raw_##event, name), (type)-1 < (type)1, { 0 } },
 
 /*
  * The description of an event whose fields are in trace_event_fields_EVENT, and the word

@@ -49,3 +49,10 @@ typedef __builtin_va_list va_list;
 #define va_end __builtin_va_end
 #define va_arg __builtin_va_arg
 #define va_copy __builtin_va_copy
+/* The value of an expression in which list has the arguments behind the parameter last. */
+#define with_va_list(list, last, expression) ({ \
+	va_list list; \
+	va_start(list, last); \
+	__typeof__(expression) __v = (expression); \
+	va_end(list); \
+	__v; })

@@ -41,7 +41,6 @@ struct udphdr {
 } __packed;
 #define TCP_FLAG_FIN 1
 #define TCP_FLAG_SYN 2
-#define TCP_FLAG_RST 4
 #define TCP_FLAG_PSH 8
 #define TCP_FLAG_ACK 16
 
@@ -96,6 +95,7 @@ void sock_init_data(struct socket *sock, struct sock *sk);
 void lock_sock_nested(struct sock *sk, int subclass);
 #define lock_sock(sk) lock_sock_nested(sk, 0)
 void release_sock(struct sock *sk);
+DEFINE_GUARD(sock, struct sock, lock_sock(it), release_sock(it))
 int sock_queue_rcv_skb(struct sock *sk, struct sk_buff *skb);
 int sk_wait_data(struct sock *sk, long *timeo);
 static inline void sock_hold(struct sock *sk) { refcount_inc(&sk->sk_refcnt); }

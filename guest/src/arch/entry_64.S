@@ -7,41 +7,22 @@
 #include <asm/linkage.h>
 #include <kpfs/abi.h>
 
-.macro PUSH_REGS
-	cld
-	push	%rdi
-	push	%rsi
-	push	%rdx
-	push	%rcx
-	push	%rax
-	push	%r8
-	push	%r9
-	push	%r10
-	push	%r11
-	push	%rbx
-	push	%rbp
-	push	%r12
-	push	%r13
-	push	%r14
-	push	%r15
+.macro PUSH_ALL regs:vararg
+	.irp	reg, \regs
+	push	%\reg
+	.endr
 .endm
 
-.macro POP_REGS
-	pop	%r15
-	pop	%r14
-	pop	%r13
-	pop	%r12
-	pop	%rbp
-	pop	%rbx
-	pop	%r11
-	pop	%r10
-	pop	%r9
-	pop	%r8
-	pop	%rax
-	pop	%rcx
-	pop	%rdx
-	pop	%rsi
-	pop	%rdi
+.macro POP_ALL regs:vararg
+	.irp	reg, \regs
+	pop	%\reg
+	.endr
+.endm
+
+.macro PUSH_PT_REGS
+	cld
+	PUSH_ALL rdi, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
+	mov	%rsp, %rdi
 .endm
 
 	.section .entry.text, "ax"
@@ -51,12 +32,7 @@
  * the system call, result in RAX. The request is read before the call only.
  */
 SYM_CODE_START entry_SYSCALL_64
-	push	%rbx
-	push	%rbp
-	push	%r12
-	push	%r13
-	push	%r14
-	push	%r15
+	PUSH_ALL rbx, rbp, r12, r13, r14, r15
 	mov	%rsp, %r12
 	mov	%rdi, %rbx
 	mov	%gs:0x08, %rdx			/* current */
@@ -77,12 +53,9 @@ SYM_CODE_START entry_SYSCALL_64
 	pushq	56(%rbx)			/* r9 */
 	pushq	40(%rbx)			/* r10 */
 	pushq	$0x246				/* r11 */
-	pushq	$0				/* bx, bp, r12 to r15 */
+	.rept	6				/* bx, bp, r12 to r15 */
 	pushq	$0
-	pushq	$0
-	pushq	$0
-	pushq	$0
-	pushq	$0
+	.endr
 SYM_INNER_LABEL entry_SYSCALL_64_after_hwframe
 	mov	%rsp, %rdi
 	movslq	8(%rbx), %rsi
@@ -90,12 +63,7 @@ SYM_INNER_LABEL entry_SYSCALL_64_after_hwframe
 	mov	10 * 8(%rsp), %rax
 .Lsyscall_insn:
 	mov	%r12, %rsp
-	pop	%r15
-	pop	%r14
-	pop	%r13
-	pop	%r12
-	pop	%rbp
-	pop	%rbx
+	POP_ALL r15, r14, r13, r12, rbp, rbx
 	ret
 SYM_CODE_END entry_SYSCALL_64
 
@@ -112,74 +80,51 @@ SYM_CODE_END ret_from_fork
 
 /* struct task_struct *__switch_to_asm(prev, next); thread.sp is at TASK_threadsp. */
 SYM_FUNC_START __switch_to_asm
-	push	%rbp
-	push	%rbx
-	push	%r12
-	push	%r13
-	push	%r14
-	push	%r15
+	PUSH_ALL rbp, rbx, r12, r13, r14, r15
 	mov	task_thread_sp(%rip), %eax
 	mov	%rsp, (%rdi,%rax)
 	mov	(%rsi,%rax), %rsp
-	pop	%r15
-	pop	%r14
-	pop	%r13
-	pop	%r12
-	pop	%rbx
-	pop	%rbp
+	POP_ALL r15, r14, r13, r12, rbx, rbp
 	jmp	__switch_to
 SYM_FUNC_END __switch_to_asm
 
-/* Stack: ip cs flags sp ss. */
-.macro idtentry_sysvec vector name
-SYM_CODE_START asm_\name
-	pushq	$-1
-	PUSH_REGS
-	mov	%rsp, %rdi
-	call	\name
-	jmp	restore_regs_and_return_to_kernel
-SYM_CODE_END asm_\name
-.endm
-
-.macro idtentry name cfunc has_error_code
-SYM_CODE_START \name
+/* Stack: an error code if the CPU pushes one, ip cs flags sp ss. */
+.macro idtentry cfunc has_error_code=0
+SYM_CODE_START asm_\cfunc
 	.if \has_error_code == 0
 	pushq	$-1
 	.endif
-	PUSH_REGS
-	mov	%rsp, %rdi
+	PUSH_PT_REGS
 	.if \has_error_code
 	mov	15 * 8(%rsp), %rsi
 	movq	$-1, 15 * 8(%rsp)
 	.endif
 	call	\cfunc
 	jmp	restore_regs_and_return_to_kernel
-SYM_CODE_END \name
+SYM_CODE_END asm_\cfunc
 .endm
 
 SYM_CODE_START asm_common_interrupt
 	pushq	$-1
-	PUSH_REGS
-	mov	%rsp, %rdi
+	PUSH_PT_REGS
 	mov	$VEC_NET, %esi
 	call	common_interrupt
 	jmp	restore_regs_and_return_to_kernel
 SYM_CODE_END asm_common_interrupt
 
-idtentry_sysvec VEC_TIMER sysvec_apic_timer_interrupt
-idtentry_sysvec VEC_RESCHEDULE sysvec_reschedule_ipi
-
-idtentry asm_exc_divide_error exc_divide_error 0
-idtentry asm_exc_debug exc_debug 0
-idtentry asm_exc_double_fault exc_double_fault 1
-idtentry asm_exc_nmi exc_nmi 1
-idtentry asm_exc_int3 exc_int3 0
-idtentry asm_exc_invalid_op exc_invalid_op 0
-idtentry asm_exc_general_protection exc_general_protection 1
-idtentry asm_exc_page_fault exc_page_fault 1
+idtentry sysvec_apic_timer_interrupt
+idtentry sysvec_reschedule_ipi
+idtentry exc_divide_error
+idtentry exc_debug
+idtentry exc_double_fault 1
+idtentry exc_nmi 1
+idtentry exc_int3
+idtentry exc_invalid_op
+idtentry exc_general_protection 1
+idtentry exc_page_fault 1
 
 SYM_CODE_START restore_regs_and_return_to_kernel
-	POP_REGS
+	POP_ALL r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
 	add	$8, %rsp
 SYM_INNER_LABEL native_iret
 	iretq

@@ -13,11 +13,11 @@
 #include <linux/kprobes.h>
 #include <linux/mm.h>
 #include <linux/notifier.h>
+#include <linux/uaccess.h>
 
 /* The trap has a stack of its own, as what is watched may lie on the task's. */
 #define DEBUG_STACK_ORDER 1
 #define DEBUG_STACK_SIZE (PAGE_SIZE << DEBUG_STACK_ORDER)
-#define TASK_SIZE_MAX 0x00007ffffffff000UL
 #define DR_GLOBAL_ENABLE(i) (2UL << 2 * (i))
 #define DR_CONTROL(i, len, type) ((unsigned long)((len) << 2 | (type)) << (16 + 4 * (i)))
 #define DR_CONTROL_BITS(i) (DR_CONTROL(i, 3, 3) | DR_GLOBAL_ENABLE(i))
@@ -61,9 +61,8 @@ int arch_install_hw_breakpoint(struct perf_event *bp)
 void arch_uninstall_hw_breakpoint(struct perf_event *bp)
 {
 	struct bp_per_reg *regs = per_cpu_ptr(&bp_per_reg, bp->cpu);
-	int i;
 
-	for (i = 0; i < HBP_NUM; i++) {
+	for (int i = 0; i < HBP_NUM; i++) {
 		if (regs->bp[i] != bp)
 			continue;
 		set_dr7(bp->cpu, per_cpu(pcpu_hot, bp->cpu).dr7 & ~DR_CONTROL_BITS(i));
@@ -82,7 +81,9 @@ static bool within_area(unsigned long addr, unsigned long end, unsigned long bas
 	return end >= base && addr < base + size;
 }
 
-/* What the way into the trap and out of it touches: it would never end. */
+/*
+ * Return true if an area is touched on the way into the trap or out of it, which would never end.
+ */
 static noinline bool within_cpu_entry(unsigned long addr, unsigned long end)
 {
 	struct {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Interrupts. */
-#include <kpfs/abi.h>
 #include <linux/entry.h>
 #include <linux/host.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
-#include <linux/kernel.h>
 #include <linux/rescue.h>
-#include <linux/sched.h>
 
 struct irqaction {
 	irq_handler_t handler;
@@ -59,11 +56,9 @@ static noinline void __common_interrupt(struct pt_regs *regs, u32 vector)
 
 __visible noinstr void common_interrupt(struct pt_regs *regs, u32 vector)
 {
-	irqentry_enter(regs);
-	irq_enter_rcu();
+	guard(irqentry)(regs);
+	guard(hardirq)();
 	__common_interrupt(regs, vector);
-	irq_exit_rcu();
-	irqentry_exit(regs);
 }
 
 static noinline void local_apic_timer_interrupt(void)
@@ -79,11 +74,9 @@ static noinline void __sysvec_apic_timer_interrupt(struct pt_regs *regs)
 
 __visible noinstr void sysvec_apic_timer_interrupt(struct pt_regs *regs)
 {
-	irqentry_enter(regs);
-	irq_enter_rcu();
+	guard(irqentry)(regs);
+	guard(hardirq)();
 	__sysvec_apic_timer_interrupt(regs);
-	irq_exit_rcu();
-	irqentry_exit(regs);
 }
 
 static noinline void scheduler_ipi(void)
@@ -93,9 +86,7 @@ static noinline void scheduler_ipi(void)
 
 __visible noinstr void sysvec_reschedule_ipi(struct pt_regs *regs)
 {
-	irqentry_enter(regs);
-	irq_enter_rcu();
+	guard(irqentry)(regs);
+	guard(hardirq)();
 	scheduler_ipi();
-	irq_exit_rcu();
-	irqentry_exit(regs);
 }

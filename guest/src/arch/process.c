@@ -2,8 +2,6 @@
 /* Context switches, but for the stack; starting CPUs. */
 #include <kpfs/hypercall.h>
 #include <linux/cpumask.h>
-#include <linux/kernel.h>
-#include <linux/kprobes.h>
 #include <linux/sched.h>
 #include <linux/tick.h>
 
@@ -25,7 +23,7 @@ __visible notrace struct task_struct *__switch_to(struct task_struct *prev,
 	return prev;
 }
 
-/* Copies of CPU 0's area for the others. */
+/* Copy CPU 0's area for the others. */
 void __init setup_per_cpu_areas(unsigned long nr_cpus)
 {
 	unsigned long cpu, size = __per_cpu_end - __per_cpu_start;
@@ -53,14 +51,12 @@ void set_cpu_online(unsigned int cpu)
 
 void smp_prepare_cpus(void)
 {
-	unsigned int cpu;
-
 	set_cpu_online(0);
-	for (cpu = 1; cpu < nr_cpu_ids; cpu++)
+	for (unsigned int cpu = 1; cpu < nr_cpu_ids; cpu++)
 		fork_idle(cpu);
 }
 
-/* A CPU other than 0, once CPU 0 idles. */
+/* Start a CPU other than 0, once CPU 0 idles. */
 __visible void __noreturn start_secondary(unsigned long cpu)
 {
 	set_cpu_online(cpu);

@@ -14,7 +14,6 @@
 #include <linux/nmi.h>
 #include <linux/rescue.h>
 #include <linux/sched.h>
-#include <linux/signal.h>
 
 #define X86_TRAP_DE 0
 #define X86_TRAP_DB 1
@@ -92,7 +91,7 @@ NOKPROBE_SYMBOL(notify_die);
 
 static struct pt_regs exec_summary_regs; /* of the first oops */
 
-/* Nothing of the stack is needed any more, and there may be no more room on it. */
+/* Kill the task on an empty stack: there may be no more room on it. */
 static void __noreturn rewind_stack_and_make_dead(int signr)
 {
 	unsigned long top = (unsigned long)task_pt_regs(current) & ~15UL;
@@ -104,7 +103,7 @@ static void __noreturn rewind_stack_and_make_dead(int signr)
 	unreachable();
 }
 
-/* The oops is in the log. */
+/* Taint the kernel, and end the oops in the log. */
 static void oops_summary(void)
 {
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
@@ -112,7 +111,7 @@ static void oops_summary(void)
 	__show_regs(&exec_summary_regs, KERN_DEFAULT);
 }
 
-/* What a breakpoint adds to the count is not taken off by a handler that dies. */
+/* Take off what the breakpoint of a handler that dies has added to the count. */
 static void leave_handler(void)
 {
 	if (kpfs_control(CTL_OOPS, 0, 0) && in_nmi())
@@ -120,7 +119,7 @@ static void leave_handler(void)
 	preempt_enable_no_resched();
 }
 
-/* Say what happened, kill the task, go on; 0: the task goes on, for a notifier said so. */
+/* Kill the task after an oops; if signr is 0, let it live on, as a notifier has said. */
 static noinline void oops_end(int signr)
 {
 	oops_summary();
@@ -146,7 +145,7 @@ static void __die_header(const char *str, struct pt_regs *regs, long err)
 	print_modules();
 }
 
-/* The notifiers may stop it: then the task lives on. */
+/* Write an oops into the log; return true if a notifier says that the task lives on. */
 static noinline int __die(const char *str, struct pt_regs *regs, long err)
 {
 	__die_header(str, regs, err);
@@ -167,7 +166,7 @@ static bool in_handler(void)
 	return hardirq_count() || in_serving_softirq();
 }
 
-/* Go on behind the innermost call that can be done without, if this is within one. */
+/* Go on behind the innermost call that can be done without. Return if this is within none. */
 void give_up_call(void)
 {
 	/* what has gone to sleep in an idle task is a handler, whatever the count says */
@@ -186,8 +185,8 @@ void give_up_call(void)
 }
 
 /*
- * What cannot go on, so that no notifier is asked, which may be what does not come back. An
- * interrupt is given up, and else the task is killed, whatever it had disabled.
+ * Kill a task that cannot go on, whatever it had disabled; an interrupt is given up. No notifier
+ * is asked, as it may be what does not come back.
  */
 void __noreturn die_for_good(const char *str, struct pt_regs *regs, long err)
 {
@@ -294,18 +293,16 @@ NOKPROBE_SYMBOL(do_trap);
 
 __visible noinstr void exc_divide_error(struct pt_regs *regs)
 {
-	irqentry_enter(regs);
+	guard(irqentry)(regs);
 	do_trap(regs, X86_TRAP_DE, "divide error", 0);
-	irqentry_exit(regs);
 }
 
 __visible noinstr void exc_general_protection(struct pt_regs *regs, long error_code)
 {
-	irqentry_enter(regs);
+	guard(irqentry)(regs);
 	if (notify_die(DIE_GPF, "general protection fault", regs, error_code, X86_TRAP_GP,
 		       SIGSEGV) != NOTIFY_STOP)
 		do_trap(regs, X86_TRAP_GP, "general protection fault", error_code);
-	irqentry_exit(regs);
 }
 
 static noinstr bool handle_bug(struct pt_regs *regs)
@@ -320,12 +317,11 @@ __visible noinstr void exc_invalid_op(struct pt_regs *regs)
 {
 	if (handle_bug(regs))
 		return;
-	irqentry_enter(regs);
+	guard(irqentry)(regs);
 	do_trap(regs, X86_TRAP_UD, "invalid opcode", 0);
-	irqentry_exit(regs);
 }
 
-/* A breakpoint that kprobes did not want. */
+/* Handle a breakpoint that kprobes did not want. */
 static void __kprobes do_int3(struct pt_regs *regs)
 {
 	if (notify_die(DIE_INT3, "int3", regs, 0, X86_TRAP_BP, 5) == NOTIFY_STOP)
@@ -335,12 +331,11 @@ static void __kprobes do_int3(struct pt_regs *regs)
 
 __visible noinstr void exc_int3(struct pt_regs *regs)
 {
-	irqentry_enter(regs);
+	guard(irqentry)(regs);
 	do_int3(regs);
-	irqentry_exit(regs);
 }
 
-/* Notifiers find the cause in *dr6, by way of their err, and take their bits off. */
+/* Ask the notifiers, which find the cause in *dr6, by way of their err, and take their bits off. */
 static __always_inline bool notify_debug(struct pt_regs *regs, unsigned long *dr6)
 {
 	return notify_die(DIE_DEBUG, "debug", regs, (long)dr6, X86_TRAP_DB, 5) == NOTIFY_STOP;
@@ -354,7 +349,7 @@ static __always_inline unsigned long debug_read_clear_dr6(void)
 	return dr6;
 }
 
-/* While it is handled nothing is watched: the machine has set debug_off. */
+/* Handle a debug trap. The machine has set debug_off, so that nothing is watched meanwhile. */
 __visible noinstr void exc_debug(struct pt_regs *regs)
 {
 	unsigned long dr6 = debug_read_clear_dr6();
@@ -367,8 +362,8 @@ __visible noinstr void exc_debug(struct pt_regs *regs)
 }
 
 /*
- * There is no room for the frame of an exception or interrupt: this is entered on a stack
- * of its own, and CR2 has the address where the frame should have come to lie.
+ * Handle an exception or interrupt for whose frame there is no room: this is entered on a stack of
+ * its own, and CR2 has the address where the frame should have come to lie.
  */
 __visible noinstr void exc_double_fault(struct pt_regs *regs, unsigned long error_code)
 {
@@ -386,15 +381,14 @@ __visible noinstr void exc_double_fault(struct pt_regs *regs, unsigned long erro
 	die_for_good("double fault", regs, error_code);
 }
 
-/* From the machine beneath: a CPU has not come to rest for so many seconds. */
+/* Handle a report of the machine: a CPU has not come to rest for so many seconds. */
 __visible noinstr void exc_nmi(struct pt_regs *regs, unsigned long seconds)
 {
-	irqentry_enter(regs);
+	guard(irqentry)(regs);
 	watchdog_soft_lockup(regs, seconds);
-	irqentry_exit(regs);
 }
 
-/* As of old the debug trap on the normal stack. */
+/* Handle the debug trap on the normal stack, as older kernels did. */
 __visible noinstr void noist_exc_debug(struct pt_regs *regs)
 {
 	exc_debug(regs);

@@ -66,10 +66,9 @@ struct dentry *d_alloc(struct dentry *parent, const struct qstr *name)
 
 	if (!dentry)
 		return NULL;
-	spin_lock(&dcache_lock);
+	guard(spinlock)(&dcache_lock);
 	dentry->d_parent = dget(parent);
 	list_add_tail(&dentry->d_child, &parent->d_subdirs);
-	spin_unlock(&dcache_lock);
 	return dentry;
 }
 
@@ -83,19 +82,17 @@ struct dentry *d_make_root(struct inode *root)
 	return res;
 }
 
-/* Takes over the caller's reference to the inode. */
+/* Give an entry an inode, with the caller's reference to it. */
 noinline void d_instantiate(struct dentry *dentry, struct inode *inode)
 {
-	spin_lock(&dentry->d_lock);
+	guard(spinlock)(&dentry->d_lock);
 	dentry->d_inode = inode;
-	spin_unlock(&dentry->d_lock);
 }
 
 void d_rehash(struct dentry *dentry)
 {
-	spin_lock(&dcache_lock);
+	guard(spinlock)(&dcache_lock);
 	hlist_add_head(&dentry->d_hash, d_hash(dentry->d_name.hash));
-	spin_unlock(&dcache_lock);
 }
 
 static noinline void __d_drop(struct dentry *dentry)
@@ -105,9 +102,8 @@ static noinline void __d_drop(struct dentry *dentry)
 
 void d_drop(struct dentry *dentry)
 {
-	spin_lock(&dcache_lock);
+	guard(spinlock)(&dcache_lock);
 	__d_drop(dentry);
-	spin_unlock(&dcache_lock);
 }
 
 void d_add(struct dentry *dentry, struct inode *inode)
@@ -132,12 +128,8 @@ static noinline struct dentry *__d_lookup(const struct dentry *parent, const str
 
 struct dentry *d_lookup(const struct dentry *parent, const struct qstr *name)
 {
-	struct dentry *dentry;
-
-	spin_lock(&dcache_lock);
-	dentry = __d_lookup(parent, name);
-	spin_unlock(&dcache_lock);
-	return dentry;
+	guard(spinlock)(&dcache_lock);
+	return __d_lookup(parent, name);
 }
 
 struct dentry *dget(struct dentry *dentry)
@@ -186,7 +178,7 @@ void dput(struct dentry *dentry)
 	}
 }
 
-/* The entry's file is gone; the name may be used again. */
+/* Forget an entry whose file is gone; its name may be used again. */
 void d_delete(struct dentry *dentry)
 {
 	d_drop(dentry);
@@ -226,12 +218,11 @@ static noinline void __d_move(struct dentry *dentry, struct dentry *target)
 	hlist_add_head(&dentry->d_hash, d_hash(dentry->d_name.hash));
 }
 
-/* dentry takes the name and place of target, which is left without a name. */
+/* Give dentry the name and place of target, which is left without a name. */
 void d_move(struct dentry *dentry, struct dentry *target)
 {
-	spin_lock(&dcache_lock);
+	guard(spinlock)(&dcache_lock);
 	__d_move(dentry, target);
-	spin_unlock(&dcache_lock);
 }
 
 static noinline char *prepend_name(char *p, char *buf, const struct qstr *name)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What modules have in debugfs. Their directories and files are real here: what a file is asked
- * is answered by functions of the module, or of this file. Python is told of each, for the mount
- * shows it. All other names below /sys/kernel/debug are those of fs/hostfs.c.
+ * Files of modules in debugfs. Their directories and files are real here: functions of the module,
+ * or of this file, answer what a file is asked. Python is told of each, for the mount shows it.
+ * All other names below /sys/kernel/debug are those of fs/hostfs.c.
  */
 #include <kpfs/control.h>
 #include <linux/atomic.h>
@@ -13,12 +13,11 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/uaccess.h>
 
 #undef pr_fmt
 #define pr_fmt(fmt) "debugfs: " fmt
 
-/* A file: who serves it, and who does so at this moment. */
+/* A file: the functions that serve it, and how many calls of them run. */
 struct debugfs_fsdata {
 	const struct file_operations *real_fops;
 	atomic_t refs;         /* the entry, and each open file */
@@ -73,47 +72,36 @@ static int module_file_open(struct inode *inode, struct file *filp)
 	return ret;
 }
 
+/*
+ * Call the module's function and return its result; absent if it has none, -EIO if the file is
+ * gone.
+ */
+#define call_real(filp, op, absent, ...) ({ \
+	struct debugfs_fsdata *fsd = fsdata_of(filp); \
+	long ret = -EIO; \
+	if (fsdata_enter(fsd)) { \
+		ret = fsd->real_fops->op ? fsd->real_fops->op(filp, __VA_ARGS__) : absent; \
+		fsdata_leave(fsd); \
+	} \
+	ret; })
+
 static ssize_t module_file_read(struct file *filp, char __user *buf, size_t size, loff_t *ppos)
 {
-	struct debugfs_fsdata *fsd = fsdata_of(filp);
-	ssize_t ret = -EINVAL;
-
-	if (!fsdata_enter(fsd))
-		return -EIO;
-	if (fsd->real_fops->read)
-		ret = fsd->real_fops->read(filp, buf, size, ppos);
-	fsdata_leave(fsd);
-	return ret;
+	return call_real(filp, read, -EINVAL, buf, size, ppos);
 }
 
 static ssize_t module_file_write(struct file *filp, const char __user *buf, size_t size,
 				 loff_t *ppos)
 {
-	struct debugfs_fsdata *fsd = fsdata_of(filp);
-	ssize_t ret = -EINVAL;
-
-	if (!fsdata_enter(fsd))
-		return -EIO;
-	if (fsd->real_fops->write)
-		ret = fsd->real_fops->write(filp, buf, size, ppos);
-	fsdata_leave(fsd);
-	return ret;
+	return call_real(filp, write, -EINVAL, buf, size, ppos);
 }
 
 static loff_t module_file_llseek(struct file *filp, loff_t offset, int whence)
 {
-	struct debugfs_fsdata *fsd = fsdata_of(filp);
-	loff_t ret = -ESPIPE;
-
-	if (!fsdata_enter(fsd))
-		return -EIO;
-	if (fsd->real_fops->llseek)
-		ret = fsd->real_fops->llseek(filp, offset, whence);
-	fsdata_leave(fsd);
-	return ret;
+	return call_real(filp, llseek, -ESPIPE, offset, whence);
 }
 
-/* The module's function is called even if the file is gone: it frees what open() made. */
+/* Close a file, by the module's function even if the file is gone: it frees what open() made. */
 static int module_file_release(struct inode *inode, struct file *filp)
 {
 	struct debugfs_fsdata *fsd = fsdata_of(filp);
@@ -136,14 +124,7 @@ static const struct file_operations module_file_operations = {
 };
 
 /* ---- making entries */
-static struct qstr name_of(const char *name)
-{
-	size_t len = strlen(name);
-
-	return (struct qstr){ .name = name, .len = len, .hash = full_name_hash(NULL, name, len) };
-}
-
-/* Those of the mount itself, which fs/hostfs.c finds. */
+/* Return true for a name of the mount itself, which fs/hostfs.c finds. */
 static bool is_of_mount(const char *name, struct dentry *parent)
 {
 	static const char *const names[] = { "kprobes", "tracing", "kpfs" };
@@ -151,27 +132,23 @@ static bool is_of_mount(const char *name, struct dentry *parent)
 	return parent == debugfs_sb->s_root && match_string(names, ARRAY_SIZE(names), name) >= 0;
 }
 
-/* A new entry without an inode, or an error. */
+/* Return a new entry without an inode, or an error. */
 static noinline struct dentry *start_creating(const char *name, struct dentry *parent)
 {
-	struct qstr this = name_of(name);
+	struct qstr this = qstr_of(name, strlen(name));
 	struct dentry *dentry = d_lookup(parent, &this);
 	bool is_dir = !dentry || d_is_dir(dentry);
 
 	if (dentry || is_of_mount(name, parent)) {
-		if (is_dir)
-			pr_err("Directory '%s' with parent '%s' already present!\n", name,
-			       parent->d_name.name);
-		else
-			pr_err("File '%s' in directory '%s' already present!\n", name,
-			       parent->d_name.name);
+		pr_err("%s '%s' %s '%s' already present!\n", is_dir ? "Directory" : "File", name,
+		       is_dir ? "with parent" : "in directory", parent->d_name.name);
 		dput(dentry);
 		return ERR_PTR(-EEXIST);
 	}
 	if (this.len > NAME_MAX)
 		return ERR_PTR(-ENAMETOOLONG);
 	dentry = d_alloc(parent, &this);
-	return dentry ? dentry : ERR_PTR(-ENOMEM);
+	return dentry ?: ERR_PTR(-ENOMEM);
 }
 
 static noinline struct dentry *create(const char *name, umode_t mode, struct dentry *parent,
@@ -183,32 +160,27 @@ static noinline struct dentry *create(const char *name, umode_t mode, struct den
 
 	if (!parent)
 		parent = debugfs_sb->s_root;
-	mutex_lock(&debugfs_mutex);
+	guard(mutex)(&debugfs_mutex);
 	dentry = start_creating(name, parent);
 	if (IS_ERR(dentry))
-		goto out;
+		return dentry;
 	inode = host_get_inode(debugfs_sb, mode, &module_file_operations,
 			       &simple_dir_inode_operations);
 	if (!inode) {
 		dput(dentry);
-		dentry = ERR_PTR(-ENOMEM);
-		goto out;
+		return ERR_PTR(-ENOMEM);
 	}
 	inode->i_private = data;
 	dentry->d_fsdata = fsd;
 	d_add(dentry, inode);
 	told.dentry = dentry;
 	kpfs_control(CTL_DEBUGFS_ADD, (unsigned long)&told, 0);
-out:
-	mutex_unlock(&debugfs_mutex);
 	return dentry;
 }
 
 struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 {
-	if (IS_ERR(parent))
-		return parent;
-	return create(name, S_IFDIR | 0755, parent, NULL, NULL);
+	return IS_ERR(parent) ? parent : create(name, S_IFDIR | 0755, parent, NULL, NULL);
 }
 
 struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *parent,
@@ -238,10 +210,10 @@ struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct
 	return debugfs_create_file(name, mode, parent, data, fops);
 }
 
-/* With a reference for the caller; NULL if there is none. */
+/* Return an entry with a reference for the caller, or NULL. */
 struct dentry *debugfs_lookup(const char *name, struct dentry *parent)
 {
-	struct qstr this = name_of(name);
+	struct qstr this = qstr_of(name, strlen(name));
 	struct dentry *dentry;
 
 	if (IS_ERR_OR_NULL(name) || IS_ERR(parent))
@@ -279,27 +251,22 @@ static struct dentry *first_entry_below(struct dentry *dir)
 	return NULL;
 }
 
-/* With all that is below it, the lowest first. */
+/* Remove an entry with all that is below it, the lowest first. */
 void debugfs_remove(struct dentry *dentry)
 {
 	struct dentry *at, *below, *parent;
 
 	if (IS_ERR_OR_NULL(dentry))
 		return;
-	mutex_lock(&debugfs_mutex);
-	for (at = dentry;;) {
-		below = first_entry_below(at);
-		if (below) {
+	guard(mutex)(&debugfs_mutex);
+	for (at = dentry;; at = parent) {
+		while ((below = first_entry_below(at)))
 			at = below;
-			continue;
-		}
 		parent = at->d_parent;
 		remove_one(at);
 		if (at == dentry)
-			break;
-		at = parent;
+			return;
 	}
-	mutex_unlock(&debugfs_mutex);
 }
 
 /* ---- files that are a variable */
@@ -313,7 +280,7 @@ ssize_t debugfs_attr_write(struct file *file, const char __user *buf, size_t len
 	return simple_attr_write(file, buf, len, ppos);
 }
 
-/* The functions for a mode: none for reading or writing that the mode forbids. */
+/* Create a file with the functions for its mode: none for reading or writing that it forbids. */
 static struct dentry *create_mode(const char *name, umode_t mode, struct dentry *parent,
 				  void *value, const struct file_operations fops[3])
 {
@@ -400,7 +367,7 @@ static ssize_t read_bool(struct file *file, char __user *buf, size_t count, loff
 	return simple_read_from_buffer(buf, count, ppos, s, 2);
 }
 
-/* Any other word is accepted and changes nothing. */
+/* Set a variable; any word that is neither true nor false is accepted and changes nothing. */
 static ssize_t write_bool(struct file *file, const char __user *buf, size_t count, loff_t *ppos)
 {
 	bool value;
@@ -440,7 +407,7 @@ struct dentry *debugfs_create_blob(const char *name, umode_t mode, struct dentry
 	return debugfs_create_file_unsafe(name, mode & 0444, parent, blob, &blob_fops);
 }
 
-/* The numbers as they are when the file is opened. */
+/* Open a file with the numbers as they are then. */
 static int u32_array_open(struct inode *inode, struct file *file)
 {
 	struct debugfs_u32_array *data = inode->i_private;

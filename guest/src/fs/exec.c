@@ -49,13 +49,12 @@ static noinline struct file *do_open_execat(int fd, struct filename *name)
 	return file;
 }
 
-/* How many strings an argument vector has. */
+/* Return the number of strings in an argument vector. */
 static noinline int count_strings(const char __user *const __user *argv, int max)
 {
 	const char __user *p;
-	int i;
 
-	for (i = 0; argv && i < max; i++) {
+	for (int i = 0; argv && i < max; i++) {
 		if (copy_from_user(&p, argv + i, sizeof(p)))
 			return -EFAULT;
 		if (!p)

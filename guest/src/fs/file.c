@@ -44,7 +44,7 @@ static noinline void free_fdtable(struct fdtable *fdt)
 	kfree(fdt->close_on_exec);
 }
 
-/* Room for nr descriptors: a power of two, 64 at least. */
+/* Make room for descriptor nr: a power of two, 64 at least. */
 static noinline int expand_fdtable(struct files_struct *files, unsigned int nr)
 {
 	struct fdtable *fdt = &files->fdt, new = { .max_fds = fdt->max_fds };
@@ -79,10 +79,17 @@ static inline void __set_open_fd(unsigned int fd, struct fdtable *fdt)
 	__set_bit(fd, fdt->open_fds);
 }
 
+static inline void set_close_on_exec(unsigned int fd, struct fdtable *fdt, bool on)
+{
+	if (on)
+		__set_bit(fd, fdt->close_on_exec);
+	else
+		__clear_bit(fd, fdt->close_on_exec);
+}
+
 struct files_struct *dup_fd(struct files_struct *oldf)
 {
 	struct files_struct *newf = alloc_files();
-	unsigned int fd;
 
 	if (!newf)
 		return ERR_PTR(-ENOMEM);
@@ -90,7 +97,7 @@ struct files_struct *dup_fd(struct files_struct *oldf)
 		kmem_cache_free(files_cachep, newf);
 		return ERR_PTR(-ENOMEM);
 	}
-	for (fd = 0; fd < oldf->fdt.max_fds; fd++) {
+	for (unsigned int fd = 0; fd < oldf->fdt.max_fds; fd++) {
 		struct file *f = oldf->fdt.fd[fd];
 
 		if (!f || f->f_mode & FMODE_NOT_INHERITED)
@@ -106,9 +113,7 @@ struct files_struct *dup_fd(struct files_struct *oldf)
 
 static noinline void close_files(struct files_struct *files)
 {
-	unsigned int fd;
-
-	for (fd = 0; fd < files->fdt.max_fds; fd++) {
+	for (unsigned int fd = 0; fd < files->fdt.max_fds; fd++) {
 		struct file *file = xchg(&files->fdt.fd[fd], NULL);
 
 		if (!file)
@@ -151,21 +156,16 @@ int alloc_fd(unsigned int start, unsigned int flags)
 	unsigned int fd;
 	int error;
 
-	spin_lock(&files->file_lock);
+	guard(spinlock)(&files->file_lock);
 	fd = find_next_fd(&files->fdt, max(start, files->next_fd));
 	error = expand_files(files, fd);
-	if (!error) {
-		if (start <= files->next_fd)
-			files->next_fd = fd + 1;
-		__set_open_fd(fd, &files->fdt);
-		if (flags & O_CLOEXEC)
-			__set_bit(fd, files->fdt.close_on_exec);
-		else
-			__clear_bit(fd, files->fdt.close_on_exec);
-		error = fd;
-	}
-	spin_unlock(&files->file_lock);
-	return error;
+	if (error)
+		return error;
+	if (start <= files->next_fd)
+		files->next_fd = fd + 1;
+	__set_open_fd(fd, &files->fdt);
+	set_close_on_exec(fd, &files->fdt, flags & O_CLOEXEC);
+	return fd;
 }
 
 noinline int get_unused_fd_flags(unsigned int flags)
@@ -182,11 +182,8 @@ static noinline void __put_unused_fd(struct files_struct *files, unsigned int fd
 
 void put_unused_fd(unsigned int fd)
 {
-	struct files_struct *files = current->files;
-
-	spin_lock(&files->file_lock);
-	__put_unused_fd(files, fd);
-	spin_unlock(&files->file_lock);
+	guard(spinlock)(&current->files->file_lock);
+	__put_unused_fd(current->files, fd);
 }
 
 void fd_install(unsigned int fd, struct file *file)
@@ -211,14 +208,13 @@ static noinline struct file *pick_file(struct files_struct *files, unsigned int 
 {
 	struct file *file = NULL;
 
-	spin_lock(&files->file_lock);
+	guard(spinlock)(&files->file_lock);
 	if (fd < files->fdt.max_fds)
 		file = files->fdt.fd[fd];
 	if (file) {
 		files->fdt.fd[fd] = NULL;
 		__put_unused_fd(files, fd);
 	}
-	spin_unlock(&files->file_lock);
 	return file;
 }
 
@@ -232,9 +228,7 @@ noinline int close_fd(unsigned int fd)
 
 void do_close_on_exec(struct files_struct *files)
 {
-	unsigned int fd;
-
-	for (fd = 0; fd < files->fdt.max_fds; fd++)
+	for (unsigned int fd = 0; fd < files->fdt.max_fds; fd++)
 		if (test_bit(fd, files->fdt.close_on_exec) && files->fdt.fd[fd])
 			close_fd(fd);
 }
@@ -251,10 +245,7 @@ static noinline int do_dup2(struct files_struct *files, struct file *file, unsig
 
 	spin_lock(&files->file_lock);
 	__set_open_fd(fd, &files->fdt);
-	if (flags & O_CLOEXEC)
-		__set_bit(fd, files->fdt.close_on_exec);
-	else
-		__clear_bit(fd, files->fdt.close_on_exec);
+	set_close_on_exec(fd, &files->fdt, flags & O_CLOEXEC);
 	files->fdt.fd[fd] = get_file(file);
 	spin_unlock(&files->file_lock);
 	if (tofree)
@@ -264,21 +255,16 @@ static noinline int do_dup2(struct files_struct *files, struct file *file, unsig
 
 static int ksys_dup3(unsigned int oldfd, unsigned int newfd, int flags)
 {
-	struct file *file;
-	int err;
-
 	if (flags & ~O_CLOEXEC || oldfd == newfd)
 		return -EINVAL;
 	if (newfd >= RLIMIT_NOFILE)
 		return -EBADF;
-	file = fget(oldfd);
+
+	struct file *file __free(fput) = fget(oldfd);
+
 	if (!file)
 		return -EBADF;
-	err = expand_files(current->files, newfd);
-	if (!err)
-		err = do_dup2(current->files, file, newfd, flags);
-	fput(file);
-	return err;
+	return expand_files(current->files, newfd) ?: do_dup2(current->files, file, newfd, flags);
 }
 
 SYSCALL_DEFINE3(dup3, unsigned int, oldfd, unsigned int, newfd, int, flags)
@@ -288,15 +274,12 @@ SYSCALL_DEFINE3(dup3, unsigned int, oldfd, unsigned int, newfd, int, flags)
 
 SYSCALL_DEFINE2(dup2, unsigned int, oldfd, unsigned int, newfd)
 {
-	struct file *file;
-
 	if (oldfd != newfd)
 		return ksys_dup3(oldfd, newfd, 0);
-	file = fget(oldfd);
-	if (!file)
-		return -EBADF;
-	fput(file);
-	return oldfd;
+
+	struct file *file __free(fput) = fget(oldfd);
+
+	return file ? (long)oldfd : -EBADF;
 }
 
 SYSCALL_DEFINE1(dup, unsigned int, fildes)
@@ -335,12 +318,7 @@ static noinline long do_fcntl(int fd, unsigned int cmd, unsigned long arg, struc
 			fd_install(new, get_file(filp));
 		return new;
 	case F_GETFD: return test_bit(fd, fdt->close_on_exec);
-	case F_SETFD:
-		if (arg & 1)
-			__set_bit(fd, fdt->close_on_exec);
-		else
-			__clear_bit(fd, fdt->close_on_exec);
-		return 0;
+	case F_SETFD: set_close_on_exec(fd, fdt, arg & 1); return 0;
 	case F_GETFL: return filp->f_flags;
 	case F_SETFL:
 		filp->f_flags = (filp->f_flags & ~(O_APPEND | O_NONBLOCK)) |
@@ -352,14 +330,9 @@ static noinline long do_fcntl(int fd, unsigned int cmd, unsigned long arg, struc
 
 SYSCALL_DEFINE3(fcntl, unsigned int, fd, unsigned int, cmd, unsigned long, arg)
 {
-	struct file *file = fget(fd);
-	long err;
+	struct file *file __free(fput) = fget(fd);
 
-	if (!file)
-		return -EBADF;
-	err = do_fcntl(fd, cmd, arg, file);
-	fput(file);
-	return err;
+	return file ? do_fcntl(fd, cmd, arg, file) : -EBADF;
 }
 
 void __init fdtable_init(void)

@@ -56,7 +56,7 @@ struct file *alloc_file(const struct path *path, int flags, const struct file_op
 	return file;
 }
 
-/* The last user is gone. */
+/* Close a file whose last user is gone. */
 static void __fput(struct file *file)
 {
 	struct inode *inode = file->f_inode;

@@ -2,9 +2,7 @@
 /* A task's root and working directory. */
 #include <linux/fdtable.h>
 #include <linux/fs.h>
-#include <linux/kernel.h>
 #include <linux/mm.h>
-#include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 
@@ -62,46 +60,38 @@ SYSCALL_DEFINE1(chdir, const char __user *, filename)
 
 	if (error)
 		return error;
+	guard(path)(&path);
 	error = inode_permission(d_inode(path.dentry), MAY_EXEC);
 	if (!error)
 		set_fs_pwd(current->fs, &path);
-	path_put(&path);
 	return error;
 }
 
 SYSCALL_DEFINE1(fchdir, unsigned int, fd)
 {
-	struct file *f = fget(fd);
-	int error = -EBADF;
+	struct file *f __free(fput) = fget(fd);
+	int error;
 
 	if (!f)
-		return error;
-	error = -ENOTDIR;
-	if (S_ISDIR(file_inode(f)->i_mode))
-		error = inode_permission(file_inode(f), MAY_EXEC);
+		return -EBADF;
+	if (!S_ISDIR(file_inode(f)->i_mode))
+		return -ENOTDIR;
+	error = inode_permission(file_inode(f), MAY_EXEC);
 	if (!error)
 		set_fs_pwd(current->fs, &f->f_path);
-	fput(f);
 	return error;
 }
 
 SYSCALL_DEFINE2(getcwd, char __user *, buf, unsigned long, size)
 {
-	char *page = (char *)__get_free_page(GFP_KERNEL), *p;
-	long error = -ERANGE;
+	char *page __free_page = (char *)__get_free_page(GFP_KERNEL), *p;
 	unsigned long len;
 
 	if (!page)
 		return -ENOMEM;
 	p = d_path(&current->fs->pwd, page, PATH_MAX);
-	if (IS_ERR(p)) {
-		error = PTR_ERR(p);
-		goto out;
-	}
+	if (IS_ERR(p))
+		return PTR_ERR(p);
 	len = page + PATH_MAX - p;
-	if (len <= size)
-		error = copy_to_user(buf, p, len) ? -EFAULT : (long)len;
-out:
-	free_page((unsigned long)page);
-	return error;
+	return len > size ? -ERANGE : copy_to_user(buf, p, len) ? -EFAULT : (long)len;
 }

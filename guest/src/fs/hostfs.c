@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What debugfs, tracefs and parts of proc have in common here: any name below their mounts
- * is found, as Python has looked already, and what an open file is asked is asked of
- * Python (kernel/host.c). Up to a page of the data really goes to or comes from user
- * memory.
+ * The part that debugfs, tracefs and parts of proc share: any name below their mounts is found, as
+ * Python has looked already, and what an open file is asked is asked of Python (kernel/host.c). Up
+ * to a page of the data really goes to or comes from user memory.
  */
 #include <linux/host.h>
 #include <linux/hostfs.h>
@@ -35,7 +34,7 @@ struct inode *host_get_inode(struct super_block *sb, umode_t mode,
 	return inode;
 }
 
-/* The entry is the caller's alone and goes with its last user. */
+/* Find any name; the entry is the caller's alone and goes with its last user. */
 struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags,
 			   const struct file_operations *fops,
 			   const struct inode_operations *dir_ops)
@@ -56,7 +55,7 @@ struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned in
 	return NULL;
 }
 
-/* Python sees the path from the root of the name space. */
+/* Open a file; Python sees its path from the root of the name space. */
 long host_file_open(struct inode *inode, struct file *file)
 {
 	struct kpfs_host_op op = {
@@ -64,24 +63,21 @@ long host_file_open(struct inode *inode, struct file *file)
 		.flags = file->f_flags,
 		.mode = inode->i_mode,
 	};
-	char *page = (char *)__get_free_page(GFP_KERNEL), *path;
+	char *page __free_page = (char *)__get_free_page(GFP_KERNEL), *path;
 	long ret;
 
 	if (!page)
 		return -ENOMEM;
 	path = d_path(&file->f_path, page, PATH_MAX);
-	if (IS_ERR(path)) {
-		ret = PTR_ERR(path);
-	} else {
-		op.path = (unsigned long)path;
-		ret = kpfs_host_op(&op);
-		file->f_cookie = op.cookie;
-		if (op.flags & HOST_NO_PWRITE)
-			file->f_mode &= ~FMODE_PWRITE;
-		if (op.flags & HOST_NOT_INHERITED)
-			file->f_mode |= FMODE_NOT_INHERITED;
-	}
-	free_page((unsigned long)page);
+	if (IS_ERR(path))
+		return PTR_ERR(path);
+	op.path = (unsigned long)path;
+	ret = kpfs_host_op(&op);
+	file->f_cookie = op.cookie;
+	if (op.flags & HOST_NO_PWRITE)
+		file->f_mode &= ~FMODE_PWRITE;
+	if (op.flags & HOST_NOT_INHERITED)
+		file->f_mode |= FMODE_NOT_INHERITED;
 	return ret < 0 ? ret : 0;
 }
 
@@ -104,29 +100,26 @@ static noinline long host_file_op(struct file *file, int kind, size_t count, lof
 
 ssize_t host_file_read(struct file *file, char __user *buf, size_t count, loff_t *ppos)
 {
-	void *page = (void *)__get_free_page(GFP_KERNEL);
-	ssize_t ret = -ENOMEM;
+	char *page __free_page = (char *)__get_free_page(GFP_KERNEL);
+	ssize_t ret;
 
 	if (!page)
-		return ret;
+		return -ENOMEM;
 	ret = host_file_op(file, HOST_READ, count, ppos, page);
 	if (ret > 0 && copy_to_user(buf, page, min_t(size_t, ret, HOST_DATA_SIZE)))
-		ret = -EFAULT;
-	free_page((unsigned long)page);
+		return -EFAULT;
 	return ret;
 }
 
 ssize_t host_file_write(struct file *file, const char __user *buf, size_t count, loff_t *ppos)
 {
-	void *page = (void *)__get_free_page(GFP_KERNEL);
-	ssize_t ret = -EFAULT;
+	char *page __free_page = (char *)__get_free_page(GFP_KERNEL);
 
 	if (!page)
 		return -ENOMEM;
-	if (!copy_from_user(page, buf, min_t(size_t, count, HOST_DATA_SIZE)))
-		ret = host_file_op(file, HOST_WRITE, count, ppos, page);
-	free_page((unsigned long)page);
-	return ret;
+	if (copy_from_user(page, buf, min_t(size_t, count, HOST_DATA_SIZE)))
+		return -EFAULT;
+	return host_file_op(file, HOST_WRITE, count, ppos, page);
 }
 
 int host_file_release(struct inode *inode, struct file *file)
@@ -137,7 +130,7 @@ int host_file_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* A mount of such a file system. */
+/* Fill in the super block of such a file system. */
 static noinline int host_fill_super(struct super_block *sb, const struct inode_operations *dir_ops)
 {
 	struct inode *inode = host_get_inode(sb, S_IFDIR | 0777, NULL, dir_ops);
@@ -148,35 +141,23 @@ static noinline int host_fill_super(struct super_block *sb, const struct inode_o
 
 static int full_proxy_open(struct inode *inode, struct file *filp)
 {
-	long r = host_file_open(inode, filp);
-
-	barrier();
-	return r;
+	return not_tail(host_file_open(inode, filp));
 }
 
 static ssize_t full_proxy_read(struct file *filp, char __user *buf, size_t size, loff_t *ppos)
 {
-	ssize_t r = host_file_read(filp, buf, size, ppos);
-
-	barrier();
-	return r;
+	return not_tail(host_file_read(filp, buf, size, ppos));
 }
 
 static ssize_t full_proxy_write(struct file *filp, const char __user *buf, size_t size,
 				loff_t *ppos)
 {
-	ssize_t r = host_file_write(filp, buf, size, ppos);
-
-	barrier();
-	return r;
+	return not_tail(host_file_write(filp, buf, size, ppos));
 }
 
 static int full_proxy_release(struct inode *inode, struct file *filp)
 {
-	int r = host_file_release(inode, filp);
-
-	barrier();
-	return r;
+	return not_tail(host_file_release(inode, filp));
 }
 
 static const struct file_operations debugfs_full_proxy_file_operations = {
@@ -207,34 +188,22 @@ static int debug_fill_super(struct super_block *sb)
 
 static int tracing_open_generic(struct inode *inode, struct file *filp)
 {
-	long r = host_file_open(inode, filp);
-
-	barrier();
-	return r;
+	return not_tail(host_file_open(inode, filp));
 }
 
 static ssize_t tracing_read(struct file *filp, char __user *ubuf, size_t cnt, loff_t *ppos)
 {
-	ssize_t r = host_file_read(filp, ubuf, cnt, ppos);
-
-	barrier();
-	return r;
+	return not_tail(host_file_read(filp, ubuf, cnt, ppos));
 }
 
 static ssize_t tracing_write(struct file *filp, const char __user *ubuf, size_t cnt, loff_t *ppos)
 {
-	ssize_t r = host_file_write(filp, ubuf, cnt, ppos);
-
-	barrier();
-	return r;
+	return not_tail(host_file_write(filp, ubuf, cnt, ppos));
 }
 
 static int tracing_release(struct inode *inode, struct file *filp)
 {
-	int r = host_file_release(inode, filp);
-
-	barrier();
-	return r;
+	return not_tail(host_file_release(inode, filp));
 }
 
 static const struct file_operations tracing_fops = {
@@ -244,14 +213,11 @@ static const struct file_operations tracing_fops = {
 	.release = tracing_release,
 };
 
-/* What is written to trace_marker becomes a record, which says where that was: here. */
+/* Write to trace_marker, whose record has the place where it was made: this function. */
 static ssize_t tracing_mark_write(struct file *filp, const char __user *ubuf, size_t cnt,
 				  loff_t *fpos)
 {
-	ssize_t r = host_file_write(filp, ubuf, cnt, fpos);
-
-	barrier();
-	return r;
+	return not_tail(host_file_write(filp, ubuf, cnt, fpos));
 }
 
 static const struct file_operations tracing_mark_fops = {
@@ -291,16 +257,12 @@ static struct file_system_type trace_fs_type = {
 static struct super_block *tracefs_sb;
 struct super_block *debugfs_sb;
 
-/* The entry of a new directory, with the caller's reference. */
+/* Return the entry of a new directory, with the caller's reference. */
 static noinline struct dentry *__create_dir(const char *name, struct dentry *parent,
 					    struct super_block *sb,
 					    const struct inode_operations *op)
 {
-	struct qstr this = {
-		.name = name,
-		.len = strlen(name),
-		.hash = full_name_hash(NULL, name, strlen(name)),
-	};
+	struct qstr this = qstr_of(name, strlen(name));
 	struct dentry *dentry = d_alloc(parent ? parent : sb->s_root, &this);
 	struct inode *inode;
 
@@ -327,7 +289,7 @@ void tracefs_remove(struct dentry *dentry)
 		dput(dentry);
 }
 
-/* ~ below "/machine": the files of our own. */
+/* The files of our own, below "/machine". */
 static struct file_system_type machine_fs_type = { .name = "kpfs", .fill_super = debug_fill_super };
 
 #include <linux/init.h>
@@ -337,8 +299,8 @@ static int __init hostfs_mount_all(void)
 	int err;
 
 	err = do_mount("/sys/kernel/debug", &debug_fs_type);
-	err = err ? err : do_mount("/sys/kernel/tracing", &trace_fs_type);
-	err = err ? err : do_mount("/machine", &machine_fs_type);
+	err = err ?: do_mount("/sys/kernel/tracing", &trace_fs_type);
+	err = err ?: do_mount("/machine", &machine_fs_type);
 	if (err)
 		return err;
 	err = kern_path("/sys/kernel/tracing", 0, &path);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Inodes. */
 #include <linux/fs.h>
-#include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/string.h>
 

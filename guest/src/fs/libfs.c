@@ -6,7 +6,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-/* Nothing there: the entry stays negative. */
+/* Find nothing: the entry stays negative. */
 struct dentry *simple_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)
 {
 	if (dentry->d_name.len > NAME_MAX)
@@ -127,8 +127,9 @@ const char *simple_get_link(struct dentry *dentry, struct inode *inode)
 	return inode->i_link;
 }
 
-ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
-				size_t available)
+/* Copy between user memory and the contents of a file from *ppos on. */
+static __always_inline ssize_t simple_copy(void *file, size_t available, loff_t *ppos,
+					   void __user *user, size_t count, bool write)
 {
 	loff_t pos = *ppos;
 	size_t left;
@@ -138,7 +139,8 @@ ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, con
 	if ((size_t)pos >= available || !count)
 		return 0;
 	count = min(count, available - (size_t)pos);
-	left = copy_to_user(to, from + pos, count);
+	left = write ? copy_from_user(file + pos, user, count) :
+		       copy_to_user(user, file + pos, count);
 	if (left == count)
 		return -EFAULT;
 	count -= left;
@@ -146,23 +148,16 @@ ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, con
 	return count;
 }
 
+ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
+				size_t available)
+{
+	return simple_copy((void *)from, available, ppos, to, count, false);
+}
+
 ssize_t simple_write_to_buffer(void *to, size_t available, loff_t *ppos, const void __user *from,
 			       size_t count)
 {
-	loff_t pos = *ppos;
-	size_t left;
-
-	if (pos < 0)
-		return -EINVAL;
-	if ((size_t)pos >= available || !count)
-		return 0;
-	count = min(count, available - (size_t)pos);
-	left = copy_from_user(to + pos, from, count);
-	if (left == count)
-		return -EFAULT;
-	count -= left;
-	*ppos = pos + count;
-	return count;
+	return simple_copy(to, available, ppos, (void __user *)from, count, true);
 }
 
 int simple_open(struct inode *inode, struct file *file)
@@ -180,10 +175,7 @@ int nonseekable_open(struct inode *inode, struct file *file)
 
 loff_t default_llseek(struct file *file, loff_t offset, int whence)
 {
-	loff_t ret = generic_file_llseek(file, offset, whence);
-
-	barrier();
-	return ret;
+	return not_tail(generic_file_llseek(file, offset, whence));
 }
 
 loff_t noop_llseek(struct file *file, loff_t offset, int whence)
@@ -224,26 +216,23 @@ int simple_attr_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* The number as it was when its reading began. */
+/* Read a number as it was when its reading began. */
 ssize_t simple_attr_read(struct file *file, char __user *buf, size_t len, loff_t *ppos)
 {
 	struct simple_attr *attr = file->private_data;
-	ssize_t ret = 0;
+	ssize_t ret;
 	u64 val;
 
 	if (!attr->get)
 		return -EACCES;
-	mutex_lock(&attr->mutex);
+	guard(mutex)(&attr->mutex);
 	if (!*ppos || !attr->get_buf[0]) {
 		ret = attr->get(attr->data, &val);
-		if (!ret)
-			scnprintf(attr->get_buf, sizeof(attr->get_buf), attr->fmt,
-				  (unsigned long long)val);
+		if (ret)
+			return ret;
+		scnprintf(attr->get_buf, sizeof(attr->get_buf), attr->fmt, (unsigned long long)val);
 	}
-	if (!ret)
-		ret = simple_read_from_buffer(buf, len, ppos, attr->get_buf, strlen(attr->get_buf));
-	mutex_unlock(&attr->mutex);
-	return ret;
+	return simple_read_from_buffer(buf, len, ppos, attr->get_buf, strlen(attr->get_buf));
 }
 
 static noinline ssize_t attr_write(struct file *file, const char __user *buf, size_t len,
@@ -252,20 +241,17 @@ static noinline ssize_t attr_write(struct file *file, const char __user *buf, si
 	struct simple_attr *attr = file->private_data;
 	size_t size = min(sizeof(attr->set_buf) - 1, len);
 	unsigned long long val = 0;
-	ssize_t ret = -EFAULT;
+	ssize_t ret;
 
 	if (!attr->set)
 		return -EACCES;
-	mutex_lock(&attr->mutex);
-	if (!copy_from_user(attr->set_buf, buf, size)) {
-		attr->set_buf[size] = 0;
-		ret = is_signed ? kstrtoll(attr->set_buf, 0, (long long *)&val) :
-				  kstrtoull(attr->set_buf, 0, &val);
-		if (!ret)
-			ret = attr->set(attr->data, val) ?: len;
-	}
-	mutex_unlock(&attr->mutex);
-	return ret;
+	guard(mutex)(&attr->mutex);
+	if (copy_from_user(attr->set_buf, buf, size))
+		return -EFAULT;
+	attr->set_buf[size] = 0;
+	ret = is_signed ? kstrtoll(attr->set_buf, 0, (long long *)&val) :
+			  kstrtoull(attr->set_buf, 0, &val);
+	return ret ?: attr->set(attr->data, val) ?: len;
 }
 
 ssize_t simple_attr_write(struct file *file, const char __user *buf, size_t len, loff_t *ppos)

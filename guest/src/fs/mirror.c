@@ -9,7 +9,6 @@
 #include <linux/fdtable.h>
 #include <linux/host.h>
 #include <linux/kernel.h>
-#include <linux/mm.h>
 #include <linux/namei.h>
 #include <linux/string.h>
 
@@ -23,7 +22,7 @@
 #define MIRROR_NR_EXIT_GROUP 231
 #define MIRROR_NR_EXECVEAT 322
 
-/* What Python asks. The same in kpfs/mirror/plan.py. */
+/* A call that Python wants made; kpfs/mirror/plan.py fills it in. */
 struct mirror_call {
 	unsigned long nr, args[6];
 	unsigned long count; /* bytes to read or write; where an lseek begins, or the file ends */
@@ -40,7 +39,7 @@ struct mirror_call {
 	struct { unsigned int components, mode; } name[MIRROR_NAMES];
 };
 
-/* A descriptor as a process of the host has it. The same in kpfs/mirror/tasks.py. */
+/* A descriptor of a process of the host; kpfs/mirror/tasks.py fills it in. */
 struct mirror_fd {
 	int fd;
 	unsigned int mode;       /* of what it leads to; S_IFIFO without a name: a pipe */
@@ -87,7 +86,7 @@ static ssize_t mirror_write_iter(struct kiocb *iocb, struct iov_iter *from)
 	return mirror_advance(iocb, from->count);
 }
 
-/* Python says where the host's file ends, and its position. */
+/* Seek; Python says where the host's file ends, and its position. */
 static loff_t mirror_llseek(struct file *file, loff_t offset, int whence)
 {
 	if (S_ISFIFO(file_inode(file)->i_mode))
@@ -130,7 +129,7 @@ static int mirror_instantiate(struct dentry *dentry, umode_t mode)
 }
 
 /*
- * The mode of the next component of the call's paths. Where a directory is wanted it takes
+ * Return the mode of the next component of the call's paths. Where a directory is wanted it takes
  * counting to tell the last one.
  */
 static umode_t mirror_next_mode(unsigned int flags)
@@ -150,12 +149,10 @@ static struct dentry *mirror_lookup(struct inode *dir, struct dentry *dentry, un
 
 	if (dentry->d_name.len > NAME_MAX)
 		return ERR_PTR(-ENAMETOOLONG);
-	if (mode && mirror_instantiate(dentry, mode))
-		return ERR_PTR(-ENOMEM);
-	return NULL;
+	return mode && mirror_instantiate(dentry, mode) ? ERR_PTR(-ENOMEM) : NULL;
 }
 
-/* A new file is not entered in any directory: it goes with its last user. */
+/* Create a file, which is not entered in any directory: it goes with its last user. */
 static int mirror_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool excl)
 {
 	return mirror.task == current ? mirror_instantiate(dentry, mode) : -EPERM;
@@ -216,11 +213,11 @@ static const struct inode_operations mirror_dir_inode_operations = {
 	.setattr = mirror_setattr,
 };
 
-/* An entry of a directory that is held, with the caller's reference. */
+/* Return a new entry of a directory that is held, with the caller's reference. */
 static struct dentry *mirror_entry(struct dentry *parent, const char *name, size_t len,
 				   umode_t mode)
 {
-	struct qstr qname = { .name = name, .len = len, .hash = full_name_hash(NULL, name, len) };
+	struct qstr qname = qstr_of(name, len);
 	struct dentry *dentry = d_alloc(parent, &qname);
 
 	if (dentry && mirror_instantiate(dentry, mode)) {
@@ -230,7 +227,7 @@ static struct dentry *mirror_entry(struct dentry *parent, const char *name, size
 	return dentry;
 }
 
-/* What is at a path, below the root of our own: of that mode, in directories. */
+/* Return the entry of a path below the root of our own, made with a mode, in directories. */
 static struct dentry *mirror_place(const char *name, umode_t mode)
 {
 	struct dentry *dir = dget(mirror_mnt->mnt_root), *next;
@@ -276,7 +273,7 @@ static bool mirror_opened(const struct file *file)
 	return file->f_path.mnt == mirror_mnt || S_ISFIFO(file->f_inode->i_mode);
 }
 
-/* An open file of that name; its mode may be that of a directory. */
+/* Return an open file of that name; its mode may be that of a directory. */
 static struct file *mirror_file(const char *name, umode_t mode, unsigned int flags)
 {
 	struct path path = { mirror_mnt, mirror_place(name, mode) };
@@ -292,6 +289,14 @@ static struct file *mirror_file(const char *name, umode_t mode, unsigned int fla
 	return file;
 }
 
+/* Return the file that is open at a number here, or NULL. */
+static struct file *mirror_at(unsigned long fd)
+{
+	struct fdtable *fdt = &current->files->fdt;
+
+	return fd < fdt->max_fds ? fdt->fd[fd] : NULL;
+}
+
 /* Return true if an open file suits the call: it does not sleep, and has that type (S_IFREG: any type). */
 static bool mirror_suits(const struct file *file, umode_t mode)
 {
@@ -303,29 +308,38 @@ static bool mirror_suits(const struct file *file, umode_t mode)
 	return (file->f_mode & wanted) == wanted && (type == S_IFREG || type == has);
 }
 
-/* Let the call find a file of ours at fd: what is there is kept, nothing is filled in. */
+/* Give a file a number, if that is free. */
+static __always_inline void mirror_install(int fd, struct file *file, unsigned int flags)
+{
+	if (alloc_fd(fd, flags) == fd)
+		fd_install(fd, file);
+	else
+		fput(file);
+}
+
+/* Let the call find a file of ours at fd. Keep the file that is there, or NULL, at *kept. */
 static void mirror_provide(int fd, umode_t mode, struct file **kept)
 {
-	struct fdtable *fdt = &current->files->fdt;
-	struct file *file;
+	struct file *there, *file;
 
 	*kept = NULL;
-	if (fd < 0 || (fd < (int)fdt->max_fds && fdt->fd[fd] && mirror_suits(fdt->fd[fd], mode)))
+	if (fd < 0)
+		return;
+	there = mirror_at(fd);
+	if (there && mirror_suits(there, mode))
 		return;
 	file = mirror_file("fd", mode, O_RDWR);
 	if (!file)
 		return;
-	if (fd < (int)fdt->max_fds && fdt->fd[fd]) {
-		*kept = fdt->fd[fd];
-		fdt->fd[fd] = file;
-	} else if (alloc_fd(fd, 0) == fd) {
-		fd_install(fd, file);
+	if (there) {
+		*kept = there;
+		current->files->fdt.fd[fd] = file;
 	} else {
-		fput(file);
+		mirror_install(fd, file, 0);
 	}
 }
 
-/* Put back what was kept. */
+/* Put back a file that was kept. */
 static void mirror_restore(int fd, struct file *kept)
 {
 	struct fdtable *fdt = &current->files->fdt;
@@ -339,26 +353,19 @@ static void mirror_restore(int fd, struct file *kept)
 		fput(ours);
 }
 
-/* The number that the call closes or replaces: what the mount has there must stay. */
-static void mirror_spare(int fd)
+/* Return true if a mirrored call opened what is at a number: a close of it is made here, too. */
+static bool mirror_closes(unsigned long fd)
 {
-	struct fdtable *fdt = &current->files->fdt;
-	struct file *file;
+	const struct file *file = mirror_at(fd);
 
-	if (fd < 0)
-		return;
-	if (fd < (int)fdt->max_fds && fdt->fd[fd] && mirror_opened(fdt->fd[fd]))
-		return;
-	mirror_provide(fd, S_IFREG, &file);
-	mirror.kept[MIRROR_NAMES] = file;
+	return file && mirror_opened(file);
 }
 
-/* Return the file that is open at a number here, or NULL. */
-static const struct file *mirror_at(unsigned long fd)
+/* Let the call close or replace a number without harm to a file that the mount has there. */
+static void mirror_spare(int fd)
 {
-	struct fdtable *fdt = &current->files->fdt;
-
-	return fd < fdt->max_fds ? fdt->fd[fd] : NULL;
+	if (!mirror_closes(fd))
+		mirror_provide(fd, S_IFREG, &mirror.kept[MIRROR_NAMES]);
 }
 
 /* Return true if the mount has a file open there. */
@@ -367,14 +374,6 @@ static bool mirror_taken(int fd)
 	const struct file *file = mirror_at(fd);
 
 	return file && !mirror_opened(file);
-}
-
-/* Whether a close of a number that the mount's file has on the host is one of ours here. */
-static bool mirror_closes(unsigned long fd)
-{
-	const struct file *file = mirror_at(fd);
-
-	return file && mirror_opened(file);
 }
 
 /* Let the next descriptors be those of the host, whatever was left open here. */
@@ -415,18 +414,17 @@ static void mirror_unsteer(const int *new_fd)
 	}
 }
 
-/* Files that the mount has open survive a mirrored exec: the mount will close them. */
+/* Keep the files of the mount open over a mirrored exec: the mount will close them. */
 static void mirror_spare_all(void)
 {
 	struct fdtable *fdt = &current->files->fdt;
-	unsigned int fd;
 
-	for (fd = 0; fd < fdt->max_fds; fd++)
+	for (unsigned int fd = 0; fd < fdt->max_fds; fd++)
 		if (test_bit(fd, fdt->close_on_exec) && fdt->fd[fd] && !mirror_opened(fdt->fd[fd]))
 			__clear_bit(fd, fdt->close_on_exec);
 }
 
-/* The descriptor of another task, NULL if there is none. */
+/* Return the file of a descriptor of another task, or NULL. */
 static struct file *mirror_other(const struct mirror_fd *fd)
 {
 	struct task_struct *tsk = (struct task_struct *)fd->other;
@@ -444,7 +442,7 @@ static bool mirror_not_inherited(unsigned int fd)
 	       files->fdt.fd[fd]->f_mode & FMODE_NOT_INHERITED;
 }
 
-/* The open file that a descriptor of the host leads to. */
+/* Return the open file that a descriptor of the host leads to, or NULL. */
 static struct file *mirror_adopted(const struct mirror_fd *fd)
 {
 	struct file *other = mirror_other(fd), *file;
@@ -458,31 +456,27 @@ static struct file *mirror_adopted(const struct mirror_fd *fd)
 }
 
 /*
- * Python calls this as a task: it gets the descriptors that its process has, in place of those
- * that it has of mirrored calls. What the mount has open stays where it is. first: of several
- * calls in a row.
+ * Give the task, as which Python calls this, the descriptors that its process has, in place of
+ * those that it has of mirrored calls. What the mount has open stays. first: of several calls in a
+ * row.
  */
 long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, bool first)
 {
 	struct fdtable *fdt = &current->files->fdt;
 	struct file *file;
-	unsigned int i;
 
-	for (i = 0; first && i < fdt->max_fds; i++)
-		if (fdt->fd[i] && mirror_opened(fdt->fd[i]))
+	for (unsigned int i = 0; first && i < fdt->max_fds; i++)
+		if (mirror_closes(i))
 			close_fd(i);
-	for (i = 0; i < nr; i++) {
-		if (fds[i].fd < (int)fdt->max_fds && fdt->fd[fds[i].fd])
+	for (unsigned int i = 0; i < nr; i++) {
+		if (mirror_at(fds[i].fd))
 			continue;
 		if (fds[i].mount && mirror_not_inherited(fds[i].fd))
 			continue;
 		file = mirror_adopted(&fds[i]);
 		if (!file)
 			return -ENFILE;
-		if (alloc_fd(fds[i].fd, fds[i].flags & O_CLOEXEC) == fds[i].fd)
-			fd_install(fds[i].fd, file);
-		else
-			fput(file);
+		mirror_install(fds[i].fd, file, fds[i].flags & O_CLOEXEC);
 	}
 	return 0;
 }
@@ -500,11 +494,10 @@ static noinline long mirror_run(void)
 	return entry_SYSCALL_64(&req);
 }
 
-/* Python calls this as the task. -errno as the system call. */
+/* Make a call as the task as which Python calls this. Return its result, or MIRROR_BUSY. */
 long mirror_syscall(struct mirror_call *call)
 {
 	long ret;
-	int i;
 
 	mirror.call = call;
 	mirror.name = 0;
@@ -516,7 +509,7 @@ long mirror_syscall(struct mirror_call *call)
 		return MIRROR_BUSY;
 	if (call->nr == MIRROR_NR_EXECVE || call->nr == MIRROR_NR_EXECVEAT)
 		mirror_spare_all();
-	for (i = 0; i < MIRROR_NAMES; i++)
+	for (int i = 0; i < MIRROR_NAMES; i++)
 		mirror_provide(call->fd[i], call->fd_mode[i], &mirror.kept[i]);
 	mirror.kept[MIRROR_NAMES] = NULL;
 	mirror_spare(call->spare_fd);
@@ -530,7 +523,7 @@ long mirror_syscall(struct mirror_call *call)
 		mirror_leave_root();
 	mirror_unsteer(mirror.call->new_fd);
 	mirror_restore(mirror.call->spare_fd, mirror.kept[MIRROR_NAMES]);
-	for (i = MIRROR_NAMES - 1; i >= 0; i--)
+	for (int i = MIRROR_NAMES - 1; i >= 0; i--)
 		mirror_restore(mirror.call->fd[i], mirror.kept[i]);
 	return ret;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* From a path to a directory entry. */
 #include <kpfs/hypercall.h>
-#include <linux/kernel.h>
+#include <linux/fdtable.h>
 #include <linux/mm.h>
 #include <linux/namei.h>
 #include <linux/string.h>
@@ -73,7 +73,7 @@ noinline void path_put(const struct path *path)
 	dput(path->dentry);
 }
 
-/* The permission bits that apply to the caller: owner, group or other. */
+/* Check the permission bits that apply to the caller: owner, group or other. */
 static noinline int acl_permission_check(struct inode *inode, int mask)
 {
 	const struct cred *cred = current->cred;
@@ -92,9 +92,7 @@ int generic_permission(struct inode *inode, int mask)
 
 	if (ret != -EACCES || current->cred->fsuid.val)
 		return ret;
-	if (S_ISDIR(inode->i_mode) || !(mask & MAY_EXEC) || (inode->i_mode & 0111))
-		return 0;
-	return -EACCES;
+	return S_ISDIR(inode->i_mode) || !(mask & MAY_EXEC) || (inode->i_mode & 0111) ? 0 : -EACCES;
 }
 
 static noinline int do_inode_permission(struct inode *inode, int mask)
@@ -106,10 +104,7 @@ static noinline int do_inode_permission(struct inode *inode, int mask)
 
 noinline int inode_permission(struct inode *inode, int mask)
 {
-	int ret = do_inode_permission(inode, mask);
-
-	barrier();
-	return ret;
+	return not_tail(do_inode_permission(inode, mask));
 }
 
 static inline int may_lookup(struct nameidata *nd)
@@ -145,7 +140,7 @@ noinline void terminate_walk(struct nameidata *nd)
 	nd->path.dentry = NULL;
 }
 
-/* Go down into what is mounted here. */
+/* Go down into the file systems that are mounted here. */
 static noinline void traverse_mounts(struct path *path)
 {
 	struct vfsmount *mnt;
@@ -220,30 +215,19 @@ noinline struct dentry *__lookup_slow(const struct qstr *name, struct dentry *di
 {
 	struct dentry *dentry = d_alloc(dir, name);
 
-	if (!dentry)
-		return ERR_PTR(-ENOMEM);
-	return lookup_real(d_inode(dir), dentry, flags);
+	return dentry ? lookup_real(d_inode(dir), dentry, flags) : ERR_PTR(-ENOMEM);
 }
 
 static noinline struct dentry *lookup_slow(const struct qstr *name, struct dentry *dir,
 					   unsigned int flags)
 {
-	struct inode *inode = d_inode(dir);
-	struct dentry *res;
-
-	inode_lock(inode);
-	res = d_lookup(dir, name);
-	if (!res)
-		res = __lookup_slow(name, dir, flags);
-	inode_unlock(inode);
-	return res;
+	guard(inode)(d_inode(dir));
+	return d_lookup(dir, name) ?: __lookup_slow(name, dir, flags);
 }
 
 struct dentry *__lookup_hash(const struct qstr *name, struct dentry *base, unsigned int flags)
 {
-	struct dentry *dentry = d_lookup(base, name);
-
-	return dentry ? dentry : __lookup_slow(name, base, flags);
+	return d_lookup(base, name) ?: __lookup_slow(name, base, flags);
 }
 
 static noinline const char *get_link(struct nameidata *nd, struct dentry *dentry)
@@ -256,7 +240,7 @@ static noinline const char *get_link(struct nameidata *nd, struct dentry *dentry
 	return inode->i_link ? inode->i_link : inode->i_op->get_link(dentry, inode);
 }
 
-/* A symbolic link: walk its text from here, or from the root. Recursive. */
+/* Walk the text of a symbolic link from here, or from the root. Recursive. */
 static noinline int pick_link(struct nameidata *nd, struct dentry *link, bool trailing)
 {
 	const char *s = get_link(nd, link);
@@ -307,9 +291,7 @@ int walk_component(struct nameidata *nd, bool trailing)
 	dentry = lookup_fast(nd);
 	if (!dentry)
 		dentry = lookup_slow(&nd->last, nd->path.dentry, flags);
-	if (IS_ERR(dentry))
-		return PTR_ERR(dentry);
-	return step_into(nd, dentry, trailing);
+	return IS_ERR(dentry) ? PTR_ERR(dentry) : step_into(nd, dentry, trailing);
 }
 
 static noinline unsigned int hash_name(const void *salt, const char *name, struct qstr *qname)
@@ -331,7 +313,7 @@ static noinline int name_type(const struct qstr *name)
 	return name->len == 2 && name->name[1] == '.' ? LAST_DOTDOT : LAST_NORM;
 }
 
-/* All components but the last, which is left in nd->last. */
+/* Walk all components but the last, which is left in nd->last. */
 int link_path_walk(const char *name, struct nameidata *nd)
 {
 	int err;
@@ -366,8 +348,6 @@ int link_path_walk(const char *name, struct nameidata *nd)
 	return 0;
 }
 
-struct file *fget(unsigned int fd);
-
 int path_init(struct nameidata *nd, unsigned int flags)
 {
 	struct file *f;
@@ -401,9 +381,7 @@ static noinline const char *lookup_last(struct nameidata *nd, int *err)
 
 noinline int complete_walk(struct nameidata *nd)
 {
-	if ((nd->flags & LOOKUP_DIRECTORY) && !d_is_dir(nd->path.dentry))
-		return -ENOTDIR;
-	return 0;
+	return (nd->flags & LOOKUP_DIRECTORY) && !d_is_dir(nd->path.dentry) ? -ENOTDIR : 0;
 }
 
 static noinline int path_lookupat(struct nameidata *nd, unsigned int flags, struct path *path)
@@ -483,11 +461,10 @@ int filename_parentat(int dfd, struct filename *name, struct path *parent, struc
 	return err;
 }
 
-/* The caller holds the directory. */
+/* Find a name in a directory that the caller holds. */
 struct dentry *lookup_one_len_unlocked(const char *name, struct dentry *base)
 {
-	int len = strlen(name);
-	struct qstr this = { .name = name, .len = len, .hash = full_name_hash(NULL, name, len) };
+	struct qstr this = qstr_of(name, strlen(name));
 
 	return __lookup_hash(&this, base, LOOKUP_EXCL);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The last step of opening a path. */
-#include <linux/kernel.h>
 #include <linux/namei.h>
 
 static int acc_mode_of(int open_flag)
@@ -35,7 +34,7 @@ static noinline int handle_truncate(struct file *filp)
 	return do_truncate(filp->f_path.dentry, 0, 0, filp);
 }
 
-/* The last component of an open: it may be created. */
+/* Find, or create, the last component of a path that is opened. */
 static noinline struct dentry *lookup_open(struct nameidata *nd, struct file *file,
 					   const struct open_flags *op, bool *created)
 {
@@ -81,9 +80,7 @@ static noinline int open_last_lookups(struct nameidata *nd, struct file *file,
 	inode_lock(d_inode(dir));
 	dentry = lookup_open(nd, file, op, created);
 	inode_unlock(d_inode(dir));
-	if (IS_ERR(dentry))
-		return PTR_ERR(dentry);
-	return step_into(nd, dentry, true);
+	return IS_ERR(dentry) ? PTR_ERR(dentry) : step_into(nd, dentry, true);
 }
 
 static noinline int do_open(struct nameidata *nd, struct file *file, const struct open_flags *op,
@@ -136,12 +133,9 @@ static noinline struct file *path_openat(struct nameidata *nd, const struct open
 struct file *do_filp_open(int dfd, struct filename *pathname, const struct open_flags *op)
 {
 	struct nameidata nd;
-	struct file *filp;
 
 	set_nameidata(&nd, dfd, pathname);
-	filp = path_openat(&nd, op, op->lookup_flags);
-	barrier();
-	return filp;
+	return not_tail(path_openat(&nd, op, op->lookup_flags));
 }
 
 int build_acc_mode(int flags)

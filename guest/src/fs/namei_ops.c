@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Making, removing and renaming directory entries. */
-#include <linux/kernel.h>
-#include <linux/mm.h>
 #include <linux/namei.h>
 #include <linux/syscalls.h>
-#include <linux/uaccess.h>
 
 int may_create(struct inode *dir, struct dentry *child)
 {
-	if (child->d_inode)
-		return -EEXIST;
-	return inode_permission(dir, MAY_WRITE | MAY_EXEC);
+	return child->d_inode ? -EEXIST : inode_permission(dir, MAY_WRITE | MAY_EXEC);
 }
 
 int may_delete(struct inode *dir, struct dentry *victim, bool isdir)
@@ -35,9 +30,7 @@ int vfs_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool want
 		return error;
 	if (!dir->i_op->create)
 		return -EACCES;
-	error = dir->i_op->create(dir, dentry, (mode & S_IALLUGO) | S_IFREG, want_excl);
-	barrier();
-	return error;
+	return not_tail(dir->i_op->create(dir, dentry, (mode & S_IALLUGO) | S_IFREG, want_excl));
 }
 
 int vfs_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode)
@@ -48,9 +41,7 @@ int vfs_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode)
 		return error;
 	if (!dir->i_op->mkdir)
 		return -EPERM;
-	error = dir->i_op->mkdir(dir, dentry, mode & 01777);
-	barrier();
-	return error;
+	return not_tail(dir->i_op->mkdir(dir, dentry, mode & 01777));
 }
 
 int vfs_symlink(struct inode *dir, struct dentry *dentry, const char *oldname)
@@ -61,9 +52,7 @@ int vfs_symlink(struct inode *dir, struct dentry *dentry, const char *oldname)
 		return error;
 	if (!dir->i_op->symlink)
 		return -EPERM;
-	error = dir->i_op->symlink(dir, dentry, oldname);
-	barrier();
-	return error;
+	return not_tail(dir->i_op->symlink(dir, dentry, oldname));
 }
 
 int vfs_link(struct dentry *old_dentry, struct inode *dir, struct dentry *new_dentry)
@@ -74,9 +63,7 @@ int vfs_link(struct dentry *old_dentry, struct inode *dir, struct dentry *new_de
 		return error;
 	if (!dir->i_op->link || d_is_dir(old_dentry))
 		return -EPERM;
-	error = dir->i_op->link(old_dentry, dir, new_dentry);
-	barrier();
-	return error;
+	return not_tail(dir->i_op->link(old_dentry, dir, new_dentry));
 }
 
 int vfs_unlink(struct inode *dir, struct dentry *dentry)
@@ -130,7 +117,7 @@ int vfs_rename(struct inode *old_dir, struct dentry *old_dentry, struct inode *n
 	return error;
 }
 
-/* The parent locked and the entry, which must not be there yet. */
+/* Lock the parent and return the entry, which must not be there yet. */
 struct dentry *filename_create(int dfd, struct filename *name, struct path *path,
 			       unsigned int flags)
 {

@@ -105,14 +105,12 @@ int do_mount(const char *dir, struct file_system_type *type)
 	struct path path;
 	int err;
 
-	mutex_lock(&namespace_sem);
+	guard(mutex)(&namespace_sem);
 	err = kern_path(dir, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &path);
-	if (!err) {
-		err = path_mount(&path, type);
-		path_put(&path);
-	}
-	mutex_unlock(&namespace_sem);
-	return err;
+	if (err)
+		return err;
+	guard(path)(&path);
+	return path_mount(&path, type);
 }
 
 static void *m_start(struct seq_file *m, loff_t *pos)

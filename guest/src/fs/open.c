@@ -4,7 +4,6 @@
 #pragma GCC optimize("no-shrink-wrap")
 #include <linux/fdtable.h>
 #include <linux/fs.h>
-#include <linux/kernel.h>
 #include <linux/security.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
@@ -44,14 +43,8 @@ cleanup:
 
 int vfs_open(const struct path *path, struct file *file)
 {
-	struct inode *inode;
-	int ret;
-
 	file->f_path = *path;
-	inode = d_inode(path->dentry);
-	ret = do_dentry_open(file, inode);
-	barrier();
-	return ret;
+	return not_tail(do_dentry_open(file, d_inode(path->dentry)));
 }
 
 static noinline struct open_how build_open_how(int flags, umode_t mode)
@@ -141,10 +134,7 @@ long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode)
  */
 noinline long sys_open(const char __user *filename, int flags, umode_t mode)
 {
-	long ret = do_sys_open(AT_FDCWD, filename, flags, mode);
-
-	barrier();
-	return ret;
+	return not_tail(do_sys_open(AT_FDCWD, filename, flags, mode));
 }
 
 static long open_at(int dfd, const char __user *filename, int flags, umode_t mode)
@@ -196,43 +186,35 @@ int filp_close(struct file *filp, void *id)
 int notify_change(struct dentry *dentry, struct iattr *attr)
 {
 	struct inode *inode = d_inode(dentry);
-	int error;
 
 	if (!inode->i_op || !inode->i_op->setattr)
 		return -EPERM;
 	if ((attr->ia_valid & (ATTR_MODE | ATTR_UID | ATTR_GID)) && current->cred->fsuid.val &&
 	    current->cred->fsuid.val != inode->i_uid.val)
 		return -EPERM;
-	error = inode->i_op->setattr(dentry, attr);
-	barrier();
-	return error;
+	return not_tail(inode->i_op->setattr(dentry, attr));
 }
 
 noinline int do_truncate(struct dentry *dentry, loff_t length, unsigned int time_attrs,
 			 struct file *filp)
 {
 	struct iattr newattrs = { .ia_size = length, .ia_valid = ATTR_SIZE | time_attrs };
-	int ret;
 
 	if (length < 0)
 		return -EINVAL;
-	inode_lock(d_inode(dentry));
-	ret = notify_change(dentry, &newattrs);
-	inode_unlock(d_inode(dentry));
-	return ret;
+	guard(inode)(d_inode(dentry));
+	return notify_change(dentry, &newattrs);
 }
 
 long vfs_truncate(const struct path *path, loff_t length)
 {
 	struct inode *inode = d_inode(path->dentry);
-	int error;
 
 	if (S_ISDIR(inode->i_mode))
 		return -EISDIR;
 	if (!S_ISREG(inode->i_mode))
 		return -EINVAL;
-	error = inode_permission(inode, MAY_WRITE);
-	return error ? error : do_truncate(path->dentry, length, 0, NULL);
+	return inode_permission(inode, MAY_WRITE) ?: do_truncate(path->dentry, length, 0, NULL);
 }
 
 noinline long do_sys_truncate(const char __user *pathname, loff_t length)
@@ -245,9 +227,8 @@ noinline long do_sys_truncate(const char __user *pathname, loff_t length)
 	error = user_path_at_empty(AT_FDCWD, pathname, LOOKUP_FOLLOW, &path);
 	if (error)
 		return error;
-	error = vfs_truncate(&path, length);
-	path_put(&path);
-	return error;
+	guard(path)(&path);
+	return vfs_truncate(&path, length);
 }
 
 SYSCALL_DEFINE2(truncate, const char __user *, path, long, length)
@@ -257,15 +238,13 @@ SYSCALL_DEFINE2(truncate, const char __user *, path, long, length)
 
 long do_sys_ftruncate(unsigned int fd, loff_t length)
 {
-	struct file *file = fget(fd);
-	int error = -EINVAL;
+	struct file *file __free(fput) = fget(fd);
 
 	if (!file)
 		return -EBADF;
-	if (length >= 0 && S_ISREG(file->f_inode->i_mode) && (file->f_mode & FMODE_WRITE))
-		error = do_truncate(file->f_path.dentry, length, 0, file);
-	fput(file);
-	return error;
+	if (length < 0 || !S_ISREG(file->f_inode->i_mode) || !(file->f_mode & FMODE_WRITE))
+		return -EINVAL;
+	return do_truncate(file->f_path.dentry, length, 0, file);
 }
 
 SYSCALL_DEFINE2(ftruncate, unsigned int, fd, unsigned long, length)
@@ -280,12 +259,9 @@ static noinline int chmod_common(const struct path *path, umode_t mode)
 		.ia_mode = (mode & S_IALLUGO) | (inode->i_mode & ~S_IALLUGO),
 		.ia_valid = ATTR_MODE,
 	};
-	int error;
 
-	inode_lock(inode);
-	error = notify_change(path->dentry, &newattrs);
-	inode_unlock(inode);
-	return error;
+	guard(inode)(inode);
+	return notify_change(path->dentry, &newattrs);
 }
 
 static noinline int do_fchmodat(int dfd, const char __user *filename, umode_t mode)
@@ -295,9 +271,8 @@ static noinline int do_fchmodat(int dfd, const char __user *filename, umode_t mo
 
 	if (error)
 		return error;
-	error = chmod_common(&path, mode);
-	path_put(&path);
-	return error;
+	guard(path)(&path);
+	return chmod_common(&path, mode);
 }
 
 static noinline int vfs_fchmod(struct file *file, umode_t mode)
@@ -307,14 +282,9 @@ static noinline int vfs_fchmod(struct file *file, umode_t mode)
 
 SYSCALL_DEFINE2(fchmod, unsigned int, fd, umode_t, mode)
 {
-	struct file *file = fget(fd);
-	int err = -EBADF;
+	struct file *file __free(fput) = fget(fd);
 
-	if (file) {
-		err = vfs_fchmod(file, mode);
-		fput(file);
-	}
-	return err;
+	return file ? vfs_fchmod(file, mode) : -EBADF;
 }
 
 SYSCALL_DEFINE2(chmod, const char __user *, filename, umode_t, mode)
@@ -330,34 +300,27 @@ SYSCALL_DEFINE3(fchmodat, int, dfd, const char __user *, filename, umode_t, mode
 static noinline int chown_common(const struct path *path, uid_t user, gid_t group)
 {
 	struct iattr newattrs = { .ia_uid = { user }, .ia_gid = { group } };
-	int error;
 
 	if (user != ~0u)
 		newattrs.ia_valid |= ATTR_UID;
 	if (group != ~0u)
 		newattrs.ia_valid |= ATTR_GID;
-	inode_lock(d_inode(path->dentry));
-	error = notify_change(path->dentry, &newattrs);
-	inode_unlock(d_inode(path->dentry));
-	return error;
+	guard(inode)(d_inode(path->dentry));
+	return notify_change(path->dentry, &newattrs);
 }
 
 int do_fchownat(int dfd, const char __user *filename, uid_t user, gid_t group, int flag)
 {
-	unsigned int lookup_flags = flag & AT_SYMLINK_NOFOLLOW ? 0 : LOOKUP_FOLLOW;
 	struct path path;
 	int error;
 
 	if (flag & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
 		return -EINVAL;
-	if (flag & AT_EMPTY_PATH)
-		lookup_flags |= LOOKUP_EMPTY;
-	error = user_path_at_empty(dfd, filename, lookup_flags, &path);
+	error = user_path_at_empty(dfd, filename, at_lookup_flags(flag), &path);
 	if (error)
 		return error;
-	error = chown_common(&path, user, group);
-	path_put(&path);
-	return error;
+	guard(path)(&path);
+	return chown_common(&path, user, group);
 }
 
 SYSCALL_DEFINE5(fchownat, int, dfd, const char __user *, filename, uid_t, user, gid_t, group, int,
@@ -383,14 +346,9 @@ static noinline int vfs_fchown(struct file *file, uid_t user, gid_t group)
 
 int ksys_fchown(unsigned int fd, uid_t user, gid_t group)
 {
-	struct file *file = fget(fd);
-	int error = -EBADF;
+	struct file *file __free(fput) = fget(fd);
 
-	if (file) {
-		error = vfs_fchown(file, user, group);
-		fput(file);
-	}
-	return error;
+	return file ? vfs_fchown(file, user, group) : -EBADF;
 }
 
 SYSCALL_DEFINE3(fchown, unsigned int, fd, uid_t, user, gid_t, group)
@@ -400,20 +358,16 @@ SYSCALL_DEFINE3(fchown, unsigned int, fd, uid_t, user, gid_t, group)
 
 noinline long do_faccessat(int dfd, const char __user *filename, int mode, int flags)
 {
-	unsigned int lookup_flags = flags & AT_SYMLINK_NOFOLLOW ? 0 : LOOKUP_FOLLOW;
 	struct path path;
 	int res;
 
 	if (mode & ~7 || flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
 		return -EINVAL;
-	if (flags & AT_EMPTY_PATH)
-		lookup_flags |= LOOKUP_EMPTY;
-	res = user_path_at_empty(dfd, filename, lookup_flags, &path);
+	res = user_path_at_empty(dfd, filename, at_lookup_flags(flags), &path);
 	if (res)
 		return res;
-	res = inode_permission(d_inode(path.dentry), mode);
-	path_put(&path);
-	return res;
+	guard(path)(&path);
+	return inode_permission(d_inode(path.dentry), mode);
 }
 
 SYSCALL_DEFINE2(access, const char __user *, filename, int, mode)

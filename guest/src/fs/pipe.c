@@ -49,7 +49,7 @@ static ssize_t pipe_read(struct kiocb *iocb, struct iov_iter *to)
 		if (n) {
 			n = copy_to_iter(pipe->buf + offset, n, to);
 			if (!n) {
-				ret = ret ? ret : -EFAULT;
+				ret = ret ?: -EFAULT;
 				break;
 			}
 			pipe->tail += n;
@@ -86,13 +86,13 @@ static ssize_t pipe_write(struct kiocb *iocb, struct iov_iter *from)
 
 		if (!pipe->readers) {
 			send_sig(SIGPIPE, current, 0);
-			ret = ret ? ret : -EPIPE;
+			ret = ret ?: -EPIPE;
 			break;
 		}
 		if (n) {
 			n = copy_from_iter(pipe->buf + offset, n, from);
 			if (!n) {
-				ret = ret ? ret : -EFAULT;
+				ret = ret ?: -EFAULT;
 				break;
 			}
 			pipe->head += n;
@@ -100,13 +100,13 @@ static ssize_t pipe_write(struct kiocb *iocb, struct iov_iter *from)
 			continue;
 		}
 		if (filp->f_flags & O_NONBLOCK) {
-			ret = ret ? ret : -EAGAIN;
+			ret = ret ?: -EAGAIN;
 			break;
 		}
 		mutex_unlock(&pipe->mutex);
 		wake_up_interruptible(&pipe->rd_wait);
 		if (wait_event_interruptible(pipe->wr_wait, pipe_writable(pipe)))
-			return ret ? ret : -ERESTARTSYS;
+			return ret ?: -ERESTARTSYS;
 		mutex_lock(&pipe->mutex);
 	}
 	mutex_unlock(&pipe->mutex);

@@ -22,7 +22,7 @@ static noinline struct proc_dir_entry *__proc_create(const char *name, umode_t m
 
 	if (ent) {
 		ent->name = name;
-		ent->mode = mode ? mode : 0444;
+		ent->mode = mode ?: 0444;
 	}
 	return ent;
 }
@@ -75,14 +75,8 @@ static int proc_reg_open(struct inode *inode, struct file *file)
 
 static ssize_t proc_reg_read(struct file *file, char __user *buf, size_t count, loff_t *ppos)
 {
-	ssize_t ret;
-
-	if (!file_inode(file)->i_private)
-		ret = host_file_read(file, buf, count, ppos);
-	else
-		ret = seq_read(file, buf, count, ppos);
-	barrier();
-	return ret;
+	return not_tail(file_inode(file)->i_private ? seq_read(file, buf, count, ppos) :
+						      host_file_read(file, buf, count, ppos));
 }
 
 static ssize_t proc_reg_write(struct file *file, const char __user *buf, size_t count, loff_t *ppos)
@@ -118,10 +112,7 @@ static const struct file_operations proc_reg_file_ops = {
 
 static int proc_sys_open(struct inode *inode, struct file *filp)
 {
-	long r = host_file_open(inode, filp);
-
-	barrier();
-	return r;
+	return not_tail(host_file_open(inode, filp));
 }
 
 static noinline ssize_t proc_sys_call_handler(struct file *filp, void __user *buf, size_t count,
@@ -149,6 +140,8 @@ static const struct file_operations proc_sys_file_operations = {
 	.release = host_file_release,
 };
 
+static const struct inode_operations proc_sys_dir_operations;
+
 static struct dentry *proc_sys_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)
 {
 	return host_lookup(dir, dentry, flags, &proc_sys_file_operations, &proc_sys_dir_operations);
@@ -159,7 +152,7 @@ static int proc_sys_setattr(struct dentry *dentry, struct iattr *attr)
 	return attr->ia_valid & (ATTR_MODE | ATTR_UID | ATTR_GID) ? -EPERM : 0;
 }
 
-const struct inode_operations proc_sys_dir_operations = {
+static const struct inode_operations proc_sys_dir_operations = {
 	.lookup = proc_sys_lookup,
 	.setattr = proc_sys_setattr,
 };
@@ -233,8 +226,6 @@ static struct file_system_type proc_fs_type = { .name = "proc", .fill_super = pr
 
 static int __init proc_root_init(void)
 {
-	int err = register_filesystem(&proc_fs_type);
-
-	return err ? err : do_mount("/proc", &proc_fs_type);
+	return register_filesystem(&proc_fs_type) ?: do_mount("/proc", &proc_fs_type);
 }
 fs_initcall(proc_root_init);

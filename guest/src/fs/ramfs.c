@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The root file system: everything is in the page cache and stays there. */
 #include <linux/fs.h>
-#include <linux/kernel.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 

@@ -63,16 +63,13 @@ static noinline void fdput_pos(struct file *file)
 	fput(file);
 }
 
+DEFINE_FREE(fdput_pos, struct file)
+
 static noinline off_t ksys_lseek(unsigned int fd, off_t offset, unsigned int whence)
 {
-	struct file *file = fdget_pos(fd);
-	off_t retval;
+	struct file *file __free(fdput_pos) = fdget_pos(fd);
 
-	if (!file)
-		return -EBADF;
-	retval = vfs_llseek(file, offset, whence);
-	fdput_pos(file);
-	return retval;
+	return file ? vfs_llseek(file, offset, whence) : -EBADF;
 }
 
 SYSCALL_DEFINE3(lseek, unsigned int, fd, off_t, offset, unsigned int, whence)
@@ -114,113 +111,117 @@ static noinline ssize_t new_sync_write(struct file *filp, const char __user *buf
 	return ret;
 }
 
-ssize_t vfs_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+/* Ask the file: by its own function, or by that for iov_iter. */
+static __always_inline ssize_t file_rw(struct file *file, char __user *buf, size_t len, loff_t *pos,
+				       bool write)
 {
-	ssize_t ret;
+	const struct file_operations *fop = file->f_op;
 
-	if (!(file->f_mode & FMODE_READ))
+	if (write)
+		return fop->write ? fop->write(file, buf, len, pos) :
+				    new_sync_write(file, buf, len, pos);
+	return fop->read ? fop->read(file, buf, len, pos) : new_sync_read(file, buf, len, pos);
+}
+
+static __always_inline int may_rw(const struct file *file, bool write)
+{
+	const struct file_operations *fop = file->f_op;
+
+	if (!(file->f_mode & (write ? FMODE_WRITE : FMODE_READ)))
 		return -EBADF;
-	if (!file->f_op->read && !file->f_op->read_iter)
-		return -EINVAL;
-	if (unlikely(!access_ok(buf, count)))
-		return -EFAULT;
-	ret = rw_verify_area(0, file, pos, count);
+	return (write ? fop->write || fop->write_iter : fop->read || fop->read_iter) ? 0 : -EINVAL;
+}
+
+static __always_inline void account_rw(ssize_t ret, bool write)
+{
+	if (ret > 0)
+		atomic_long_add(ret, write ? &wchar : &rchar);
+	atomic_long_inc(write ? &syscw : &syscr);
+}
+
+static __always_inline ssize_t vfs_rw(struct file *file, char __user *buf, size_t count,
+				      loff_t *pos, bool write)
+{
+	ssize_t ret = may_rw(file, write);
+
 	if (ret)
 		return ret;
-	if (count > MAX_RW_COUNT)
-		count = MAX_RW_COUNT;
-	if (file->f_op->read)
-		ret = file->f_op->read(file, buf, count, pos);
-	else
-		ret = new_sync_read(file, buf, count, pos);
-	if (ret > 0)
-		atomic_long_add(ret, &rchar);
-	atomic_long_inc(&syscr);
+	if (unlikely(!access_ok(buf, count)))
+		return -EFAULT;
+	ret = rw_verify_area(write, file, pos, count);
+	if (ret)
+		return ret;
+	ret = file_rw(file, buf, min(count, MAX_RW_COUNT), pos, write);
+	account_rw(ret, write);
 	return ret;
+}
+
+ssize_t vfs_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	return vfs_rw(file, buf, count, pos, false);
 }
 
 ssize_t vfs_write(struct file *file, const char __user *buf, size_t count, loff_t *pos)
 {
+	return vfs_rw(file, (char __user *)buf, count, pos, true);
+}
+
+static __always_inline ssize_t __kernel_rw(struct file *file, void *buf, size_t count, loff_t *pos,
+					   bool write)
+{
+	struct kiocb kiocb = { .ki_filp = file, .ki_pos = pos ? *pos : 0 };
+	struct iov_iter iter = { .kbase = buf, .count = count, .write = write };
+	const struct file_operations *fop = file->f_op;
 	ssize_t ret;
 
-	if (!(file->f_mode & FMODE_WRITE))
-		return -EBADF;
-	if (!file->f_op->write && !file->f_op->write_iter)
+	if (!(file->f_mode & (write ? FMODE_WRITE : FMODE_READ)) ||
+	    !(write ? fop->write_iter : fop->read_iter))
 		return -EINVAL;
-	if (unlikely(!access_ok(buf, count)))
-		return -EFAULT;
-	ret = rw_verify_area(1, file, pos, count);
-	if (ret)
-		return ret;
-	if (count > MAX_RW_COUNT)
-		count = MAX_RW_COUNT;
-	if (file->f_op->write)
-		ret = file->f_op->write(file, buf, count, pos);
-	else
-		ret = new_sync_write(file, buf, count, pos);
-	if (ret > 0)
-		atomic_long_add(ret, &wchar);
-	atomic_long_inc(&syscw);
+	ret = (write ? fop->write_iter : fop->read_iter)(&kiocb, &iter);
+	if (ret > 0 && pos)
+		*pos = kiocb.ki_pos;
 	return ret;
 }
 
 static noinline ssize_t __kernel_read(struct file *file, void *buf, size_t count, loff_t *pos)
 {
-	struct kiocb kiocb = { .ki_filp = file, .ki_pos = pos ? *pos : 0 };
-	struct iov_iter iter = { .kbase = buf, .count = count };
-	ssize_t ret;
-
-	if (!(file->f_mode & FMODE_READ) || !file->f_op->read_iter)
-		return -EINVAL;
-	ret = file->f_op->read_iter(&kiocb, &iter);
-	if (ret > 0 && pos)
-		*pos = kiocb.ki_pos;
-	return ret;
+	return __kernel_rw(file, buf, count, pos, false);
 }
 
 noinline ssize_t kernel_read(struct file *file, void *buf, size_t count, loff_t *pos)
 {
-	ssize_t ret = rw_verify_area(0, file, pos, count);
-
-	return ret ? ret : __kernel_read(file, buf, count, pos);
+	return rw_verify_area(0, file, pos, count) ?: __kernel_read(file, buf, count, pos);
 }
 
 static noinline ssize_t __kernel_write(struct file *file, const void *buf, size_t count,
 				       loff_t *pos)
 {
-	struct kiocb kiocb = { .ki_filp = file, .ki_pos = pos ? *pos : 0 };
-	struct iov_iter iter = { .kbase = (void *)buf, .count = count, .write = true };
-	ssize_t ret;
-
-	if (!(file->f_mode & FMODE_WRITE) || !file->f_op->write_iter)
-		return -EINVAL;
-	ret = file->f_op->write_iter(&kiocb, &iter);
-	if (ret > 0 && pos)
-		*pos = kiocb.ki_pos;
-	return ret;
+	return __kernel_rw(file, (void *)buf, count, pos, true);
 }
 
 ssize_t kernel_write(struct file *file, const void *buf, size_t count, loff_t *pos)
 {
-	ssize_t ret = rw_verify_area(1, file, pos, count);
+	return rw_verify_area(1, file, pos, count) ?: __kernel_write(file, buf, count, pos);
+}
 
-	return ret ? ret : __kernel_write(file, buf, count, pos);
+static __always_inline ssize_t ksys_rw(unsigned int fd, char __user *buf, size_t count, bool write)
+{
+	struct file *file __free(fdput_pos) = fdget_pos(fd);
+	ssize_t ret;
+	loff_t pos;
+
+	if (!file)
+		return -EBADF;
+	pos = file->f_pos;
+	ret = write ? vfs_write(file, buf, count, &pos) : vfs_read(file, buf, count, &pos);
+	if (ret >= 0)
+		file->f_pos = pos;
+	return ret;
 }
 
 noinline ssize_t ksys_read(unsigned int fd, char __user *buf, size_t count)
 {
-	struct file *file = fdget_pos(fd);
-	ssize_t ret = -EBADF;
-	loff_t pos;
-
-	if (!file)
-		return ret;
-	pos = file->f_pos;
-	ret = vfs_read(file, buf, count, &pos);
-	if (ret >= 0)
-		file->f_pos = pos;
-	fdput_pos(file);
-	return ret;
+	return ksys_rw(fd, buf, count, false);
 }
 
 SYSCALL_DEFINE3(read, unsigned int, fd, char __user *, buf, size_t, count)
@@ -230,18 +231,7 @@ SYSCALL_DEFINE3(read, unsigned int, fd, char __user *, buf, size_t, count)
 
 noinline ssize_t ksys_write(unsigned int fd, const char __user *buf, size_t count)
 {
-	struct file *file = fdget_pos(fd);
-	ssize_t ret = -EBADF;
-	loff_t pos;
-
-	if (!file)
-		return ret;
-	pos = file->f_pos;
-	ret = vfs_write(file, buf, count, &pos);
-	if (ret >= 0)
-		file->f_pos = pos;
-	fdput_pos(file);
-	return ret;
+	return ksys_rw(fd, (char __user *)buf, count, true);
 }
 
 SYSCALL_DEFINE3(write, unsigned int, fd, const char __user *, buf, size_t, count)
@@ -251,18 +241,14 @@ SYSCALL_DEFINE3(write, unsigned int, fd, const char __user *, buf, size_t, count
 
 ssize_t ksys_pread64(unsigned int fd, char __user *buf, size_t count, loff_t pos)
 {
-	struct file *file;
-	ssize_t ret = -ESPIPE;
-
 	if (pos < 0)
 		return -EINVAL;
-	file = fget(fd);
+
+	struct file *file __free(fput) = fget(fd);
+
 	if (!file)
 		return -EBADF;
-	if (file->f_mode & FMODE_LSEEK)
-		ret = vfs_read(file, buf, count, &pos);
-	fput(file);
-	return ret;
+	return file->f_mode & FMODE_LSEEK ? vfs_read(file, buf, count, &pos) : -ESPIPE;
 }
 
 SYSCALL_DEFINE4(pread64, unsigned int, fd, char __user *, buf, size_t, count, loff_t, pos)
@@ -272,18 +258,14 @@ SYSCALL_DEFINE4(pread64, unsigned int, fd, char __user *, buf, size_t, count, lo
 
 ssize_t ksys_pwrite64(unsigned int fd, const char __user *buf, size_t count, loff_t pos)
 {
-	struct file *file;
-	ssize_t ret = -ESPIPE;
-
 	if (pos < 0)
 		return -EINVAL;
-	file = fget(fd);
+
+	struct file *file __free(fput) = fget(fd);
+
 	if (!file)
 		return -EBADF;
-	if (file->f_mode & FMODE_PWRITE)
-		ret = vfs_write(file, buf, count, &pos);
-	fput(file);
-	return ret;
+	return file->f_mode & FMODE_PWRITE ? vfs_write(file, buf, count, &pos) : -ESPIPE;
 }
 
 SYSCALL_DEFINE4(pwrite64, unsigned int, fd, const char __user *, buf, size_t, count, loff_t, pos)
@@ -291,7 +273,7 @@ SYSCALL_DEFINE4(pwrite64, unsigned int, fd, const char __user *, buf, size_t, co
 	return ksys_pwrite64(fd, buf, count, pos);
 }
 
-/* The bytes of all segments, -errno. */
+/* Return the bytes of all segments, or -errno. */
 static noinline ssize_t import_iovec(const struct iovec __user *vec, unsigned long vlen)
 {
 	ssize_t total = 0;
@@ -311,28 +293,21 @@ static noinline ssize_t import_iovec(const struct iovec __user *vec, unsigned lo
 	return total;
 }
 
-/* The file sees an empty segment only if that comes first. */
+/* Read or write the segments. The file sees an empty one only if that comes first. */
 static noinline ssize_t do_loop_readv_writev(struct file *file, const struct iovec __user *vec,
 					     unsigned long vlen, loff_t *pos, bool write)
 {
-	const struct file_operations *fop = file->f_op;
 	ssize_t ret = 0, n;
 	struct iovec iov;
-	unsigned long i;
 
-	for (i = 0; i < vlen; i++) {
+	for (unsigned long i = 0; i < vlen; i++) {
 		if (copy_from_user(&iov, vec + i, sizeof(iov)))
-			return ret ? ret : -EFAULT;
+			return ret ?: -EFAULT;
 		if (i && !iov.iov_len)
 			continue;
-		if (write)
-			n = fop->write ? fop->write(file, iov.iov_base, iov.iov_len, pos) :
-					 new_sync_write(file, iov.iov_base, iov.iov_len, pos);
-		else
-			n = fop->read ? fop->read(file, iov.iov_base, iov.iov_len, pos) :
-					new_sync_read(file, iov.iov_base, iov.iov_len, pos);
+		n = file_rw(file, iov.iov_base, iov.iov_len, pos, write);
 		if (n < 0)
-			return ret ? ret : n;
+			return ret ?: n;
 		ret += n;
 		if ((size_t)n != iov.iov_len)
 			break;
@@ -340,78 +315,60 @@ static noinline ssize_t do_loop_readv_writev(struct file *file, const struct iov
 	return ret;
 }
 
+static __always_inline ssize_t vfs_rwv(struct file *file, const struct iovec __user *vec,
+				       unsigned long vlen, loff_t *pos, bool write)
+{
+	ssize_t total = import_iovec(vec, vlen), ret;
+
+	if (total < 0)
+		return total;
+	ret = may_rw(file, write);
+	if (ret || !total)
+		return ret;
+	ret = rw_verify_area(write, file, pos, total);
+	return ret ?: do_loop_readv_writev(file, vec, vlen, pos, write);
+}
+
 static noinline ssize_t vfs_readv(struct file *file, const struct iovec __user *vec,
 				  unsigned long vlen, loff_t *pos)
 {
-	ssize_t ret = import_iovec(vec, vlen), total = ret;
-
-	if (ret < 0)
-		return ret;
-	if (!(file->f_mode & FMODE_READ))
-		return -EBADF;
-	if (!file->f_op->read && !file->f_op->read_iter)
-		return -EINVAL;
-	if (!total)
-		return 0;
-	ret = rw_verify_area(0, file, pos, total);
-	return ret ? ret : do_loop_readv_writev(file, vec, vlen, pos, false);
+	return vfs_rwv(file, vec, vlen, pos, false);
 }
 
 static noinline ssize_t vfs_writev(struct file *file, const struct iovec __user *vec,
 				   unsigned long vlen, loff_t *pos)
 {
-	ssize_t ret = import_iovec(vec, vlen), total = ret;
+	return vfs_rwv(file, vec, vlen, pos, true);
+}
 
-	if (ret < 0)
-		return ret;
-	if (!(file->f_mode & FMODE_WRITE))
-		return -EBADF;
-	if (!file->f_op->write && !file->f_op->write_iter)
-		return -EINVAL;
-	if (!total)
-		return 0;
-	ret = rw_verify_area(1, file, pos, total);
-	return ret ? ret : do_loop_readv_writev(file, vec, vlen, pos, true);
+static __always_inline ssize_t do_rwv(unsigned long fd, const struct iovec __user *vec,
+				      unsigned long vlen, bool write)
+{
+	struct file *file = fdget_pos(fd);
+	ssize_t ret = -EBADF;
+	loff_t pos;
+
+	if (file) {
+		pos = file->f_pos;
+		ret = write ? vfs_writev(file, vec, vlen, &pos) : vfs_readv(file, vec, vlen, &pos);
+		if (ret >= 0)
+			file->f_pos = pos;
+		fdput_pos(file);
+	}
+	account_rw(ret, write);
+	return ret;
 }
 
 static noinline ssize_t do_readv(unsigned long fd, const struct iovec __user *vec,
 				 unsigned long vlen)
 {
-	struct file *file = fdget_pos(fd);
-	ssize_t ret = -EBADF;
-	loff_t pos;
-
-	if (file) {
-		pos = file->f_pos;
-		ret = vfs_readv(file, vec, vlen, &pos);
-		if (ret >= 0)
-			file->f_pos = pos;
-		fdput_pos(file);
-	}
-	if (ret > 0)
-		atomic_long_add(ret, &rchar);
-	atomic_long_inc(&syscr);
-	return ret;
+	return do_rwv(fd, vec, vlen, false);
 }
 
 static noinline ssize_t do_writev(unsigned long fd, const struct iovec __user *vec,
 				  unsigned long vlen)
 {
-	struct file *file = fdget_pos(fd);
-	ssize_t ret = -EBADF;
-	loff_t pos;
-
-	if (file) {
-		pos = file->f_pos;
-		ret = vfs_writev(file, vec, vlen, &pos);
-		if (ret >= 0)
-			file->f_pos = pos;
-		fdput_pos(file);
-	}
-	if (ret > 0)
-		atomic_long_add(ret, &wchar);
-	atomic_long_inc(&syscw);
-	return ret;
+	return do_rwv(fd, vec, vlen, true);
 }
 
 SYSCALL_DEFINE3(readv, unsigned long, fd, const struct iovec __user *, vec, unsigned long, vlen)
@@ -444,7 +401,7 @@ static noinline long do_sendfile(int out_fd, int in_fd, size_t count)
 		fput(in);
 	if (out)
 		fput(out);
-	return done ? done : n;
+	return done ?: n;
 }
 
 SYSCALL_DEFINE4(sendfile64, int, out_fd, int, in_fd, loff_t __user *, offset, size_t, count)

@@ -43,12 +43,10 @@ int iterate_dir(struct file *file, struct dir_context *ctx)
 
 static int verify_dirent_name(const char *name, int len)
 {
-	if (len <= 0 || len >= PATH_MAX || memchr(name, '/', len))
-		return -EIO;
-	return 0;
+	return len <= 0 || len >= PATH_MAX || memchr(name, '/', len) ? -EIO : 0;
 }
 
-/* An entry for the caller; false: there is no room for it. */
+/* Copy an entry to the caller; return false if there is no room for it. */
 static noinline bool put_dirent(struct getdents_callback *buf, const void *dirent, int reclen)
 {
 	buf->error = -EINVAL;
@@ -63,64 +61,45 @@ static noinline bool put_dirent(struct getdents_callback *buf, const void *diren
 	return true;
 }
 
-static bool filldir(struct dir_context *ctx, const char *name, int namlen, loff_t offset, u64 ino,
-		    unsigned int d_type)
-{
-	struct getdents_callback *buf = container_of(ctx, struct getdents_callback, ctx);
-	int reclen = ALIGN(offsetof(struct linux_dirent, d_name) + namlen + 2, 8);
-	union {
-		struct linux_dirent d;
-		char room[offsetof(struct linux_dirent, d_name) + NAME_MAX + 10];
-	} u;
-
-	buf->error = verify_dirent_name(name, namlen);
-	if (buf->error || namlen > NAME_MAX)
-		return false;
-	memset(&u, 0, reclen);
-	u.d = (struct linux_dirent){ .d_ino = ino, .d_off = offset + 1, .d_reclen = reclen };
-	memcpy(u.d.d_name, name, namlen);
-	u.room[reclen - 1] = d_type;
-	return put_dirent(buf, &u, reclen);
+/* Fill in an entry of a type, whose d_type `set` sets; so many bytes stand behind its name. */
+#define FILLDIR(function, type, behind, set) \
+static bool function(struct dir_context *ctx, const char *name, int namlen, loff_t offset, u64 ino, \
+		     unsigned int d_type) \
+{ \
+	struct getdents_callback *buf = container_of(ctx, struct getdents_callback, ctx); \
+	int reclen = ALIGN(offsetof(type, d_name) + namlen + behind, 8); \
+	union { \
+		type d; \
+		char room[offsetof(type, d_name) + NAME_MAX + behind + 8]; \
+	} u; \
+	buf->error = verify_dirent_name(name, namlen); \
+	if (buf->error || namlen > NAME_MAX) \
+		return false; \
+	memset(&u, 0, reclen); \
+	u.d.d_ino = ino; \
+	u.d.d_off = offset + 1; \
+	u.d.d_reclen = reclen; \
+	set; \
+	memcpy(u.d.d_name, name, namlen); \
+	return put_dirent(buf, &u, reclen); \
 }
-
-static bool filldir64(struct dir_context *ctx, const char *name, int namlen, loff_t offset, u64 ino,
-		      unsigned int d_type)
-{
-	struct getdents_callback *buf = container_of(ctx, struct getdents_callback, ctx);
-	int reclen = ALIGN(offsetof(struct linux_dirent64, d_name) + namlen + 1, 8);
-	union {
-		struct linux_dirent64 d;
-		char room[offsetof(struct linux_dirent64, d_name) + NAME_MAX + 9];
-	} u;
-
-	buf->error = verify_dirent_name(name, namlen);
-	if (buf->error || namlen > NAME_MAX)
-		return false;
-	memset(&u, 0, reclen);
-	u.d = (struct linux_dirent64){
-		.d_ino = ino, .d_off = offset + 1, .d_reclen = reclen, .d_type = d_type
-	};
-	memcpy(u.d.d_name, name, namlen);
-	return put_dirent(buf, &u, reclen);
-}
+FILLDIR(filldir, struct linux_dirent, 2, u.room[reclen - 1] = d_type)
+FILLDIR(filldir64, struct linux_dirent64, 1, u.d.d_type = d_type)
 
 static noinline int read_dirents(unsigned int fd, char __user *dirent, unsigned int count,
 				 filldir_t actor)
 {
 	int size = min(count, (unsigned int)INT_MAX);
 	struct getdents_callback buf = { .ctx.actor = actor, .current_dir = dirent, .count = size };
-	struct file *f = fget(fd);
+	struct file *f __free(fput) = fget(fd);
 	int error;
 
 	if (!f)
 		return -EBADF;
 	error = iterate_dir(f, &buf.ctx);
-	if (error >= 0)
-		error = buf.error;
 	if (buf.count < size)
-		error = size - buf.count;
-	fput(f);
-	return error;
+		return size - buf.count;
+	return error < 0 ? error : buf.error;
 }
 
 SYSCALL_DEFINE3(getdents, unsigned int, fd, char __user *, dirent, unsigned int, count)

@@ -67,11 +67,7 @@ void seq_vprintf(struct seq_file *m, const char *fmt, va_list args)
 
 void seq_printf(struct seq_file *m, const char *fmt, ...)
 {
-	va_list args;
-
-	va_start(args, fmt);
-	seq_vprintf(m, fmt, args);
-	va_end(args);
+	with_va_list(args, fmt, (seq_vprintf(m, fmt, args), 0));
 }
 
 int seq_path(struct seq_file *m, const struct path *path)
@@ -87,7 +83,7 @@ int seq_path(struct seq_file *m, const struct path *path)
 	return 0;
 }
 
-/* Its first buffer; none stays without, as a buffer of no size cannot grow. */
+/* Allocate the first buffer; a buffer of no size cannot grow. */
 static int seq_first_buf(struct seq_file *m)
 {
 	if (m->buf)
@@ -106,7 +102,7 @@ static noinline int seq_grow(struct seq_file *m)
 	return m->buf ? 0 : -ENOMEM;
 }
 
-/* The next record into the empty buffer, a larger one if it does not fit. */
+/* Put the next record into the empty buffer, a larger one if it does not fit, and more that do. */
 static noinline int seq_fill(struct seq_file *m)
 {
 	void *p;
@@ -131,7 +127,6 @@ static noinline int seq_fill(struct seq_file *m)
 		if (err)
 			return err;
 	}
-	/* As many more as fit. */
 	for (;;) {
 		size_t offs = m->count;
 
@@ -180,7 +175,7 @@ ssize_t seq_read(struct file *file, char __user *buf, size_t size, loff_t *ppos)
 	ssize_t copied = 0;
 	int err;
 
-	mutex_lock(&m->lock);
+	guard(mutex)(&m->lock);
 	err = seq_first_buf(m);
 	if (!err && (*ppos == 0 || *ppos != m->read_pos)) {
 		err = traverse(m, *ppos);
@@ -208,25 +203,19 @@ ssize_t seq_read(struct file *file, char __user *buf, size_t size, loff_t *ppos)
 		*ppos += copied;
 		m->read_pos += copied;
 	}
-	mutex_unlock(&m->lock);
-	return copied ? copied : err;
+	return copied ?: err;
 }
 
 loff_t seq_lseek(struct file *file, loff_t offset, int whence)
 {
 	struct seq_file *m = file->private_data;
-	loff_t retval = -EINVAL;
 
-	mutex_lock(&m->lock);
+	guard(mutex)(&m->lock);
 	if (whence == SEEK_CUR)
 		offset += file->f_pos;
-	if (whence != SEEK_END && offset >= 0) {
-		retval = traverse(m, offset);
-		if (!retval)
-			m->read_pos = file->f_pos = retval = offset;
-	}
-	mutex_unlock(&m->lock);
-	return retval;
+	if (whence == SEEK_END || offset < 0)
+		return -EINVAL;
+	return traverse(m, offset) ?: (m->read_pos = file->f_pos = offset);
 }
 
 int seq_release(struct inode *inode, struct file *file)

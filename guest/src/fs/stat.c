@@ -37,14 +37,12 @@ void generic_fillattr(struct inode *inode, struct kstat *stat)
 int vfs_getattr_nosec(const struct path *path, struct kstat *stat)
 {
 	struct inode *inode = d_inode(path->dentry);
-	int ret = 0;
 
 	memset(stat, 0, sizeof(*stat));
 	if (inode->i_op && inode->i_op->getattr)
-		ret = inode->i_op->getattr(path, stat);
-	else
-		generic_fillattr(inode, stat);
-	return ret;
+		return inode->i_op->getattr(path, stat);
+	generic_fillattr(inode, stat);
+	return 0;
 }
 
 int vfs_getattr(const struct path *path, struct kstat *stat)
@@ -54,14 +52,9 @@ int vfs_getattr(const struct path *path, struct kstat *stat)
 
 int vfs_fstat(int fd, struct kstat *stat)
 {
-	struct file *f = fget(fd);
-	int error;
+	struct file *f __free(fput) = fget(fd);
 
-	if (!f)
-		return -EBADF;
-	error = vfs_getattr(&f->f_path, stat);
-	fput(f);
-	return error;
+	return f ? vfs_getattr(&f->f_path, stat) : -EBADF;
 }
 
 static noinline int vfs_statx(int dfd, struct filename *filename, int flags, struct kstat *stat)
@@ -72,9 +65,8 @@ static noinline int vfs_statx(int dfd, struct filename *filename, int flags, str
 
 	if (error)
 		return error;
-	error = vfs_getattr(&path, stat);
-	path_put(&path);
-	return error;
+	guard(path)(&path);
+	return vfs_getattr(&path, stat);
 }
 
 noinline int vfs_fstatat(int dfd, const char __user *filename, struct kstat *stat, int flags)
@@ -113,34 +105,31 @@ static noinline int cp_new_stat(struct kstat *stat, struct stat __user *statbuf)
 SYSCALL_DEFINE2(newstat, const char __user *, filename, struct stat __user *, statbuf)
 {
 	struct kstat stat;
-	int error = vfs_fstatat(AT_FDCWD, filename, &stat, 0);
 
-	return error ? error : cp_new_stat(&stat, statbuf);
+	return vfs_fstatat(AT_FDCWD, filename, &stat, 0) ?: cp_new_stat(&stat, statbuf);
 }
 
 SYSCALL_DEFINE2(newlstat, const char __user *, filename, struct stat __user *, statbuf)
 {
 	struct kstat stat;
-	int error = vfs_fstatat(AT_FDCWD, filename, &stat, AT_SYMLINK_NOFOLLOW);
 
-	return error ? error : cp_new_stat(&stat, statbuf);
+	return vfs_fstatat(AT_FDCWD, filename, &stat, AT_SYMLINK_NOFOLLOW) ?:
+		       cp_new_stat(&stat, statbuf);
 }
 
 SYSCALL_DEFINE4(newfstatat, int, dfd, const char __user *, filename, struct stat __user *, statbuf,
 		int, flag)
 {
 	struct kstat stat;
-	int error = vfs_fstatat(dfd, filename, &stat, flag);
 
-	return error ? error : cp_new_stat(&stat, statbuf);
+	return vfs_fstatat(dfd, filename, &stat, flag) ?: cp_new_stat(&stat, statbuf);
 }
 
 SYSCALL_DEFINE2(newfstat, unsigned int, fd, struct stat __user *, statbuf)
 {
 	struct kstat stat;
-	int error = vfs_fstat(fd, &stat);
 
-	return error ? error : cp_new_stat(&stat, statbuf);
+	return vfs_fstat(fd, &stat) ?: cp_new_stat(&stat, statbuf);
 }
 
 static noinline int do_readlinkat(int dfd, const char __user *pathname, char __user *buf,

@@ -2,7 +2,6 @@
 /* The attributes of file systems. */
 #include <linux/fdtable.h>
 #include <linux/fs.h>
-#include <linux/kernel.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 
@@ -38,21 +37,15 @@ noinline int user_statfs(const char __user *pathname, struct kstatfs *st)
 
 	if (error)
 		return error;
-	error = vfs_statfs(&path, st);
-	path_put(&path);
-	return error;
+	guard(path)(&path);
+	return vfs_statfs(&path, st);
 }
 
 noinline int fd_statfs(int fd, struct kstatfs *st)
 {
-	struct file *f = fget(fd);
-	int error;
+	struct file *f __free(fput) = fget(fd);
 
-	if (!f)
-		return -EBADF;
-	error = vfs_statfs(&f->f_path, st);
-	fput(f);
-	return error;
+	return f ? vfs_statfs(&f->f_path, st) : -EBADF;
 }
 
 static noinline int do_statfs_native(const struct kstatfs *st, void __user *p)
@@ -63,15 +56,13 @@ static noinline int do_statfs_native(const struct kstatfs *st, void __user *p)
 SYSCALL_DEFINE2(statfs, const char __user *, pathname, void __user *, buf)
 {
 	struct kstatfs st;
-	int error = user_statfs(pathname, &st);
 
-	return error ? error : do_statfs_native(&st, buf);
+	return user_statfs(pathname, &st) ?: do_statfs_native(&st, buf);
 }
 
 SYSCALL_DEFINE2(fstatfs, unsigned int, fd, void __user *, buf)
 {
 	struct kstatfs st;
-	int error = fd_statfs(fd, &st);
 
-	return error ? error : do_statfs_native(&st, buf);
+	return fd_statfs(fd, &st) ?: do_statfs_native(&st, buf);
 }

@@ -4,20 +4,13 @@
 #pragma GCC optimize("no-shrink-wrap")
 #include <linux/fdtable.h>
 #include <linux/fs.h>
-#include <linux/kernel.h>
 #include <linux/syscalls.h>
 
 noinline int vfs_fsync_range(struct file *file, loff_t start, loff_t end, int datasync)
 {
-	int ret;
-
-	if (!file->f_op->fsync)
+	if (!file->f_op->fsync || start > end || start < 0)
 		return -EINVAL;
-	if (start > end || start < 0)
-		return -EINVAL;
-	ret = file->f_op->fsync(file, start, end, datasync);
-	barrier();
-	return ret;
+	return not_tail(file->f_op->fsync(file, start, end, datasync));
 }
 
 int vfs_fsync(struct file *file, int datasync)
@@ -27,14 +20,9 @@ int vfs_fsync(struct file *file, int datasync)
 
 static noinline int do_fsync(unsigned int fd, int datasync)
 {
-	struct file *f = fget(fd);
-	int ret;
+	struct file *f __free(fput) = fget(fd);
 
-	if (!f)
-		return -EBADF;
-	ret = vfs_fsync(f, datasync);
-	fput(f);
-	return ret;
+	return f ? vfs_fsync(f, datasync) : -EBADF;
 }
 
 SYSCALL_DEFINE1(fsync, unsigned int, fd)

@@ -2,8 +2,6 @@
 /* /sys: directories are kernel objects, files their attributes. */
 #include <linux/kernel.h>
 #include <linux/mm.h>
-#include <linux/namei.h>
-#include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/uaccess.h>
 
@@ -14,34 +12,23 @@ struct sysfs_file {
 
 static noinline ssize_t kobj_attr_show(struct sysfs_file *sf, char *buf)
 {
-	ssize_t ret = -EIO;
-
-	if (sf->attr->show)
-		ret = sf->attr->show(sf->kobj, sf->attr, buf);
-	return ret;
+	return sf->attr->show ? sf->attr->show(sf->kobj, sf->attr, buf) : -EIO;
 }
 
 static noinline ssize_t kobj_attr_store(struct sysfs_file *sf, const char *buf, size_t count)
 {
-	ssize_t ret = -EIO;
-
-	if (sf->attr->store)
-		ret = sf->attr->store(sf->kobj, sf->attr, buf, count);
-	return ret;
+	return sf->attr->store ? sf->attr->store(sf->kobj, sf->attr, buf, count) : -EIO;
 }
 
 static ssize_t sysfs_kf_read(struct file *file, char __user *buf, size_t count, loff_t *ppos)
 {
-	char *page = (char *)get_zeroed_page(GFP_KERNEL);
+	char *page __free_page = (char *)get_zeroed_page(GFP_KERNEL);
 	ssize_t len;
 
 	if (!page)
 		return -ENOMEM;
 	len = kobj_attr_show(file_inode(file)->i_private, page);
-	if (len >= 0)
-		len = simple_read_from_buffer(buf, count, ppos, page, len);
-	free_page((unsigned long)page);
-	return len;
+	return len < 0 ? len : simple_read_from_buffer(buf, count, ppos, page, len);
 }
 
 static ssize_t sysfs_kf_write(struct file *file, const char __user *buf, size_t count, loff_t *ppos)
@@ -70,13 +57,7 @@ static const struct file_operations sysfs_file_operations = {
 
 int sysfs_emit(char *buf, const char *fmt, ...)
 {
-	va_list args;
-	int len;
-
-	va_start(args, fmt);
-	len = vscnprintf(buf, PAGE_SIZE, fmt, args);
-	va_end(args);
-	return len;
+	return with_va_list(args, fmt, vscnprintf(buf, PAGE_SIZE, fmt, args));
 }
 
 int sysfs_create_dir(struct kobject *kobj, const char *parent)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* When a file was read and changed last, set by hand. */
+/* The times at which a file was read and changed last, set by hand. */
 #include <linux/fdtable.h>
 #include <linux/fs.h>
 #include <linux/kernel.h>
@@ -14,7 +14,7 @@ static bool nsec_valid(long nsec)
 	return nsec == UTIME_OMIT || nsec == UTIME_NOW || (nsec >= 0 && nsec < NSEC_PER_SEC);
 }
 
-/* Whether the time is to be set, and to what. */
+/* Return true if a time is to be set, and to what, at *time. */
 static bool wanted_time(struct timespec64 *time, const struct timespec64 *from, struct inode *inode)
 {
 	*time = !from || from->tv_nsec == UTIME_NOW ? current_time(inode) : *from;
@@ -25,7 +25,6 @@ noinline int vfs_utimes(const struct path *path, const struct timespec64 *times)
 {
 	struct inode *inode = d_inode(path->dentry);
 	struct iattr newattrs = {};
-	int error;
 
 	if (times && (!nsec_valid(times[0].tv_nsec) || !nsec_valid(times[1].tv_nsec)))
 		return -EINVAL;
@@ -33,44 +32,33 @@ noinline int vfs_utimes(const struct path *path, const struct timespec64 *times)
 		newattrs.ia_valid |= ATTR_ATIME;
 	if (wanted_time(&newattrs.ia_mtime, times ? times + 1 : NULL, inode))
 		newattrs.ia_valid |= ATTR_MTIME;
-	inode_lock(inode);
-	error = notify_change(path->dentry, &newattrs);
-	inode_unlock(inode);
-	return error;
+	guard(inode)(inode);
+	return notify_change(path->dentry, &newattrs);
 }
 
 static noinline int do_utimes_path(int dfd, const char __user *filename,
 				   const struct timespec64 *times, int flags)
 {
-	unsigned int lookup_flags = flags & AT_SYMLINK_NOFOLLOW ? 0 : LOOKUP_FOLLOW;
 	struct path path;
 	int error;
 
 	if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
 		return -EINVAL;
-	if (flags & AT_EMPTY_PATH)
-		lookup_flags |= LOOKUP_EMPTY;
-	error = user_path_at_empty(dfd, filename, lookup_flags, &path);
+	error = user_path_at_empty(dfd, filename, at_lookup_flags(flags), &path);
 	if (error)
 		return error;
-	error = vfs_utimes(&path, times);
-	path_put(&path);
-	return error;
+	guard(path)(&path);
+	return vfs_utimes(&path, times);
 }
 
 static noinline int do_utimes_fd(int fd, const struct timespec64 *times, int flags)
 {
-	struct file *f;
-	int error;
-
 	if (flags)
 		return -EINVAL;
-	f = fget(fd);
-	if (!f)
-		return -EBADF;
-	error = vfs_utimes(&f->f_path, times);
-	fput(f);
-	return error;
+
+	struct file *f __free(fput) = fget(fd);
+
+	return f ? vfs_utimes(&f->f_path, times) : -EBADF;
 }
 
 long do_utimes(int dfd, const char __user *filename, const struct timespec64 *times, int flags)

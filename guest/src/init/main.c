@@ -6,7 +6,6 @@
 #include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/interrupt.h>
-#include <linux/kernel.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/pid.h>
@@ -59,7 +58,7 @@ static void __init do_initcalls(void)
 			pr_warn("initcall %ps failed\n", (void *)*fn);
 }
 
-/* Pid 1: what user space would be, and whom Python asks to run things. */
+/* Run pid 1, which stands for user space, and which Python asks to run things. */
 static int kernel_init(void *unused)
 {
 	inet_init();

@@ -64,9 +64,9 @@ static int __init populate_rootfs(void)
 		err = init_mkdir(dirs[i], strcmp(dirs[i], "/tmp") ? 0755 : 01777);
 	for (i = 0; i < (int)ARRAY_SIZE(programs) && !err; i++)
 		err = init_file(programs[i], 0755, "#!kpfs\n");
-	err = err ? err : init_file("/etc/passwd", 0644, "root:x:0:0:root:/root:/bin/sh\n");
-	err = err ? err : init_file("/etc/hostname", 0644, "kpfs\n");
-	err = err ? err : init_file("/var/log/messages", 0644, "");
+	err = err ?: init_file("/etc/passwd", 0644, "root:x:0:0:root:/root:/bin/sh\n");
+	err = err ?: init_file("/etc/hostname", 0644, "kpfs\n");
+	err = err ?: init_file("/var/log/messages", 0644, "");
 	return err;
 }
 core_initcall(populate_rootfs);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What runs in the background: programs as in user space. They make system calls
- * and nothing else; their strings and buffers are in their own user memory. Two bursts
- * a second, at the same moments as the packets, so that the host is woken once.
+ * The background programs, as in user space. They make system calls and nothing else; their
+ * strings and buffers are in their own user memory. Two bursts a second, at the same moments as
+ * the packets, so that the host is woken once.
  */
 #include <kpfs/hypercall.h>
 #include <linux/fs.h>
@@ -60,9 +60,7 @@ static inline unsigned long uaddr(unsigned long offset)
 
 static noinline unsigned long ustring(unsigned long offset, const char *s)
 {
-	if (copy_to_user((void __user *)uaddr(offset), s, strlen(s) + 1))
-		return 0;
-	return uaddr(offset);
+	return copy_to_user((void __user *)uaddr(offset), s, strlen(s) + 1) ? 0 : uaddr(offset);
 }
 
 static long uopen(const char *path, int flags)
@@ -83,7 +81,7 @@ static noinline void usleep(u64 ns)
 		usys(NR_NANOSLEEP, uaddr(U_ARGS), 0, 0);
 }
 
-/* A child that runs fn(arg) as a program called comm. */
+/* Make a child that runs fn(arg) as a program called comm. */
 static noinline long uspawn(int (*fn)(void *), void *arg, const char *comm)
 {
 	struct kpfs_clone_args args = {
@@ -192,14 +190,10 @@ static noinline void run_program(int (*fn)(void *), void *arg, const char *comm)
 		usys(NR_WAIT4, pid, 0, 0);
 }
 
-/*
- * A daemon: one burst after the other. It never calls getppid, so that users can count it.
- */
+/* Run a daemon: one burst after the other. It never calls getppid, so that users can count it. */
 static int program_crond(void *unused)
 {
-	unsigned int n;
-
-	for (n = 0;; n++) {
+	for (unsigned int n = 0;; n++) {
 		if (n % BURST_ROUNDS == 0)
 			usleep(BURST_NSEC - ktime_get() % BURST_NSEC);
 		usys(NR_GETPID, 0, 0, 0);
@@ -221,7 +215,7 @@ static int program_crond(void *unused)
 	return 0;
 }
 
-/* From pid 1, whose children the programs are. */
+/* Start the programs, as children of pid 1, which calls this. */
 void run_init_workload(void)
 {
 	packet_loop_init();

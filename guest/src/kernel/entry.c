@@ -3,7 +3,6 @@
 #include <kpfs/hypercall.h>
 #include <linux/entry.h>
 #include <linux/host.h>
-#include <linux/kernel.h>
 #include <linux/signal.h>
 #include <linux/syscalls.h>
 #include <linux/unistd.h>
@@ -11,7 +10,7 @@
 
 noinstr void irqentry_enter(struct pt_regs *regs) {}
 
-/* Interrupts are off. */
+/* Reschedule if that is due; interrupts are off. */
 noinline void irqentry_exit_cond_resched(void)
 {
 	if (!preempt_count() && need_resched() && kpfs_configured(KPFS_CONFIG_PREEMPTION))

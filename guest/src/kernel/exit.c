@@ -37,12 +37,10 @@ noinline void release_task(struct task_struct *p)
 
 static struct task_struct *child_reaper(void)
 {
-	struct task_struct *init = find_task_by_vpid(1);
-
-	return init ? init : &init_task;
+	return find_task_by_vpid(1) ?: &init_task;
 }
 
-/* Children go to init. */
+/* Give the children to init. */
 static noinline void forget_original_parent(struct task_struct *father)
 {
 	struct task_struct *p, *n, *reaper = child_reaper();
@@ -62,7 +60,7 @@ static bool do_notify_parent(struct task_struct *tsk)
 	return parent->pid <= 1 || parent->flags & (PF_KTHREAD | PF_HOST);
 }
 
-/* Release zombies among the children of a task that ends: no task will wait for them. */
+/* Return a zombie among the children of a task that ends, as no task will wait for it, or NULL. */
 static noinline struct task_struct *first_dead_child(struct task_struct *tsk)
 {
 	struct task_struct *p;
@@ -119,7 +117,7 @@ noinline void __noreturn do_group_exit(int code)
 	do_exit(code);
 }
 
-/* The task's own fault: it is killed and the kernel goes on. */
+/* Kill the current task, whose fault it was; the kernel goes on. */
 void __noreturn make_task_dead(int signr)
 {
 	if (unlikely(in_interrupt()))
@@ -184,9 +182,7 @@ static noinline int wait_consider_task(struct wait_opts *wo, struct task_struct 
 {
 	if (!eligible_child(wo, p))
 		return 0;
-	if (p->exit_state != EXIT_ZOMBIE)
-		return -EAGAIN;
-	return wait_task_zombie(wo, p);
+	return p->exit_state != EXIT_ZOMBIE ? -EAGAIN : wait_task_zombie(wo, p);
 }
 
 static int do_wait_thread(struct wait_opts *wo, struct task_struct *tsk)

@@ -29,7 +29,7 @@ static void free_task_struct(struct task_struct *tsk)
 	kmem_cache_free(task_struct_cachep, tsk);
 }
 
-/* As with CONFIG_VMAP_STACK: a page that is not there below each, which ends a recursion. */
+/* Take a stack slot. As with CONFIG_VMAP_STACK no page lies below it, which ends a recursion. */
 static int alloc_thread_stack_node(struct task_struct *tsk)
 {
 	unsigned int word, slot;
@@ -51,12 +51,10 @@ static void free_thread_stack(struct task_struct *tsk)
 	clear_bit(((unsigned long)tsk->stack - KPFS_STACK_BASE) / KPFS_STACK_STRIDE, thread_stacks);
 }
 
-/* A task's user memory is one of the slots at KPFS_USER_BASE. */
+/* Take one of the slots at KPFS_USER_BASE for the task's user memory. */
 static int mm_init(struct task_struct *p)
 {
-	int slot;
-
-	for (slot = 0; slot < KPFS_USER_SLOTS; slot++) {
+	for (int slot = 0; slot < KPFS_USER_SLOTS; slot++) {
 		if (test_and_set_bit(slot, user_slots))
 			continue;
 		p->user_base = KPFS_USER_BASE + slot * KPFS_USER_SIZE;
@@ -180,7 +178,7 @@ static void task_init_kpfs(struct task_struct *p)
 
 void ret_from_fork(void);
 
-/* The frame that __switch_to_asm pops: r15 r14 r13 r12 rbx rbp and a return address. */
+/* Make the frame that __switch_to_asm pops: r15 r14 r13 r12 rbx rbp and a return address. */
 noinline int copy_thread(struct task_struct *p, const struct kernel_clone_args *args)
 {
 	unsigned long *frame = (unsigned long *)((unsigned long)task_pt_regs(p) & ~15UL) - 7;
@@ -236,7 +234,7 @@ static void link_task(struct task_struct *p, unsigned long clone_flags)
 	write_unlock_irq(&tasklist_lock);
 }
 
-/* What one shares must be enough for what else is to be shared. */
+/* Return true if what a child shares is enough for what else it is to share. */
 static bool clone_flags_valid(unsigned long flags)
 {
 	if ((flags & (CLONE_NEWNS | CLONE_FS)) == (CLONE_NEWNS | CLONE_FS))
@@ -326,9 +324,8 @@ void mm_release(struct task_struct *tsk)
 
 #ifdef CONFIG_LEGACY_SYMBOLS
 /*
- * What makes every new task has the name and the arguments that it had in Linux 2.6: the flags
- * with the signal to the parent, the child's stack, the registers of the caller. What more there
- * is to know here follows behind them.
+ * Make a task. This has the name and the arguments that it had in Linux 2.6: the flags with the
+ * signal to the parent, the child's stack, the registers of the caller. Our own arguments follow.
  */
 noinline long do_fork(unsigned long clone_flags, unsigned long stack_start, struct pt_regs *regs,
 		      unsigned long stack_size, int __user *parent_tidptr, int __user *child_tidptr,
@@ -358,24 +355,19 @@ pid_t kernel_clone(struct kernel_clone_args *args)
 }
 
 #ifdef CONFIG_LEGACY_SYMBOLS
-/* Its name from 4.2 to 5.9. */
+/* Make a task, under the name from 4.2 to 5.9. */
 noinline long _do_fork(struct kernel_clone_args *args)
 {
 	struct pt_regs of_kernel = { .cs = KPFS_CS, .ss = KPFS_DS, .flags = X86_EFLAGS_IF }, *regs;
-	pid_t nr;
 
 	regs = args->kthread || !current->thread.regs ? &of_kernel : current->thread.regs;
-	nr = do_fork(args->flags | args->exit_signal, regs->sp, regs, 0, NULL, NULL, args);
-	barrier();
-	return nr;
+	return (pid_t)not_tail(
+		do_fork(args->flags | args->exit_signal, regs->sp, regs, 0, NULL, NULL, args));
 }
 
 pid_t kernel_clone(struct kernel_clone_args *args)
 {
-	pid_t nr = _do_fork(args);
-
-	barrier();
-	return nr;
+	return not_tail(_do_fork(args));
 }
 #endif
 
@@ -388,7 +380,7 @@ pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 	return kernel_clone(&args);
 }
 
-/* The idle task of a CPU other than 0: it already has a stack. */
+/* Make the idle task of a CPU other than 0: it already has a stack. */
 struct task_struct *__init fork_idle(int cpu)
 {
 	struct task_struct *p = alloc_task_struct_node();
@@ -402,19 +394,19 @@ struct task_struct *__init fork_idle(int cpu)
 	return p;
 }
 
-/* Python has this task make the call: there is no program that could go on in a child. */
+/* Return true if Python has this task make the call: no program could go on in a child. */
 static bool called_by_host(void)
 {
 	return current->req.kind != REQ_NONE || current->nested.kind != REQ_NONE;
 }
 
-/* Such a child ends at once. */
+/* End such a child at once. */
 static int child_without_program(void *unused)
 {
 	return 0;
 }
 
-/* What a child runs: a program of ours by its address, or what Python asks of it. */
+/* Return what a child runs: a program of ours by its address, or what Python asks of it. */
 static int (*child_function(unsigned long address, bool named))(void *)
 {
 	if (!called_by_host())
@@ -469,9 +461,7 @@ SYSCALL_DEFINE2(clone3, struct kpfs_clone_args __user *, uargs, size_t, size)
 
 	if (err)
 		return err;
-	if (!clone3_args_valid(&kargs))
-		return -EINVAL;
-	return kernel_clone(&kargs);
+	return clone3_args_valid(&kargs) ? kernel_clone(&kargs) : -EINVAL;
 }
 
 SYSCALL_DEFINE0(fork)

@@ -5,7 +5,6 @@
  */
 #include <kpfs/hypercall.h>
 #include <linux/host.h>
-#include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/signal.h>
 
@@ -30,7 +29,7 @@ static noinline long kpfs_call(const struct kpfs_request *req)
 		  req->args[6]);
 }
 
-/* Do what a program does that makes one system call after the other. */
+/* Make one system call after the other, as a program does. */
 static noinline long kpfs_syscalls(struct kpfs_request *req)
 {
 	struct kpfs_request *calls = (struct kpfs_request *)req->args[0];
@@ -59,8 +58,8 @@ static noinline void kpfs_serve(struct kpfs_request *req)
 }
 
 /*
- * Pid 1 has made an oops in what Python had it call: that call fails, and pid 1 lives on
- * with an empty stack.
+ * Let pid 1 live on, with an empty stack, after an oops in what Python had it call: that call
+ * fails.
  */
 void __noreturn kpfs_host_restart(void)
 {
@@ -101,9 +100,8 @@ int kpfs_host_task(void *unused)
 }
 
 /*
- * Ask Python what *op says. It may first want requests of its own served, in this very
- * system call; these may come back here, so what is asked stands in the task only
- * while it is asked.
+ * Ask Python what *op says. Python may first want requests of its own served, in this very system
+ * call; these may come back here, so the question stands in the task only while it is asked.
  */
 long kpfs_host_op(struct kpfs_host_op *op)
 {
@@ -119,14 +117,14 @@ long kpfs_host_op(struct kpfs_host_op *op)
 	}
 }
 
-/* A signal of the host's process wakes it from a sleep, and is of no other concern to us. */
+/* Wake a task from a sleep, as a signal has come to its process on the host. */
 int kpfs_interrupt(struct task_struct *tsk)
 {
 	set_bit(0, &tsk->pending);
 	return wake_up_state(tsk, TASK_INTERRUPTIBLE);
 }
 
-/* From the reschedule interrupt. */
+/* Wake the tasks that Python has listed, from the reschedule interrupt. */
 void kpfs_wake_requested(void)
 {
 	unsigned long i, nr = wakeups->nr;

@@ -36,7 +36,7 @@ int jump_label_text_reserved(void *start, void *end)
 	return __jump_label_text_reserved(__start___jump_table, __stop___jump_table, start, end);
 }
 
-/* Each site of a key; Python makes it a jump or a nop. */
+/* Have Python make each site of a key a jump or a nop. */
 static noinline void __jump_label_update(struct static_key *key, bool on)
 {
 	struct jump_entry *entry;
@@ -53,19 +53,17 @@ static void jump_label_update(struct static_key *key)
 
 void static_key_slow_inc(struct static_key *key)
 {
-	mutex_lock(&jump_label_mutex);
+	guard(mutex)(&jump_label_mutex);
 	if (atomic_inc_return(&key->enabled) == 1)
 		jump_label_update(key);
-	mutex_unlock(&jump_label_mutex);
 }
 
 void static_key_slow_dec(struct static_key *key)
 {
-	mutex_lock(&jump_label_mutex);
+	guard(mutex)(&jump_label_mutex);
 	WARN_ON(!static_key_enabled(key));
 	if (atomic_dec_and_test(&key->enabled))
 		jump_label_update(key);
-	mutex_unlock(&jump_label_mutex);
 }
 
 void static_key_enable(struct static_key *key)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Names of addresses, from the table that the build appends (.kallsyms). */
-#include <kpfs/abi.h>
 #include <linux/kallsyms.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
@@ -13,7 +12,7 @@ extern const char kallsyms_names[] __weak;
 extern const unsigned int kallsyms_num_syms __weak;
 extern char _text[], _stext[], _etext[], _sinittext[], _einittext[];
 
-/* The last entry at or before addr; of several at one address the first. */
+/* Return the last entry at or before addr; of several at one address the first. */
 static noinline unsigned int get_symbol_pos(unsigned long addr, unsigned long *size)
 {
 	unsigned int low = 0, high = kallsyms_num_syms, mid, n;
@@ -58,9 +57,7 @@ const char *kallsyms_lookup(unsigned long addr, unsigned long *size, unsigned lo
 
 unsigned long kallsyms_lookup_name(const char *name)
 {
-	unsigned int i;
-
-	for (i = 0; &kallsyms_num_syms && i < kallsyms_num_syms; i++)
+	for (unsigned int i = 0; &kallsyms_num_syms && i < kallsyms_num_syms; i++)
 		if (!strcmp(kallsyms_names + kallsyms_table[i].name, name))
 			return (unsigned long)_text + kallsyms_table[i].offset;
 	return 0;
@@ -92,7 +89,7 @@ int sprint_symbol_no_offset(char *buf, unsigned long addr)
 	return __sprint_symbol(buf, addr, 0, false);
 }
 
-/* A return address: the call before it tells the function. */
+/* Print the function of a return address: the call before it tells it. */
 int sprint_backtrace(char *buf, unsigned long addr)
 {
 	return __sprint_symbol(buf, addr, 1, true);

@@ -8,7 +8,6 @@
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/percpu.h>
-#include <linux/rcupdate.h>
 #include <linux/sched.h>
 
 /* Modules see the engine's struct kp_rethook_node under the name that Linux has for it. */
@@ -32,7 +31,7 @@ static noinline void kprobes_synchronize(void)
 		kpfs_yield();
 }
 
-/* As with a mutex, one may sleep first. */
+/* Ask the engine. As with a mutex, one may sleep first. */
 static noinline int kprobes_call(unsigned long nr, void *array, int num)
 {
 	int ret;
@@ -46,25 +45,27 @@ static noinline int kprobes_call(unsigned long nr, void *array, int num)
 	return ret;
 }
 
-int register_kprobe(struct kprobe *p)
-{
-	return kprobes_call(CTL_KPROBES + CTL_REGISTER, &p, 1);
+/* Define register_KIND() and unregister_KIND(), of one and of several. */
+#define PROBE_KIND(kind, number) \
+int register_##kind(struct kind *p) \
+{ \
+	return kprobes_call(number + CTL_REGISTER, &p, 1); \
+} \
+int register_##kind##s(struct kind **ps, int num) \
+{ \
+	return kprobes_call(number + CTL_REGISTER, ps, num); \
+} \
+void unregister_##kind(struct kind *p) \
+{ \
+	kprobes_call(number + CTL_UNREGISTER, &p, 1); \
+} \
+void unregister_##kind##s(struct kind **ps, int num) \
+{ \
+	kprobes_call(number + CTL_UNREGISTER, ps, num); \
 }
-
-int register_kprobes(struct kprobe **kps, int num)
-{
-	return kprobes_call(CTL_KPROBES + CTL_REGISTER, kps, num);
-}
-
-void unregister_kprobe(struct kprobe *p)
-{
-	kprobes_call(CTL_KPROBES + CTL_UNREGISTER, &p, 1);
-}
-
-void unregister_kprobes(struct kprobe **kps, int num)
-{
-	kprobes_call(CTL_KPROBES + CTL_UNREGISTER, kps, num);
-}
+PROBE_KIND(kprobe, CTL_KPROBES)
+PROBE_KIND(kretprobe, CTL_KRETPROBES)
+PROBE_KIND(jprobe, CTL_JPROBES)
 
 int enable_kprobe(struct kprobe *kp)
 {
@@ -74,46 +75,6 @@ int enable_kprobe(struct kprobe *kp)
 int disable_kprobe(struct kprobe *kp)
 {
 	return kprobes_call(CTL_KPROBES + CTL_DISABLE, &kp, 1);
-}
-
-int register_kretprobe(struct kretprobe *rp)
-{
-	return kprobes_call(CTL_KRETPROBES + CTL_REGISTER, &rp, 1);
-}
-
-int register_kretprobes(struct kretprobe **rps, int num)
-{
-	return kprobes_call(CTL_KRETPROBES + CTL_REGISTER, rps, num);
-}
-
-void unregister_kretprobe(struct kretprobe *rp)
-{
-	kprobes_call(CTL_KRETPROBES + CTL_UNREGISTER, &rp, 1);
-}
-
-void unregister_kretprobes(struct kretprobe **rps, int num)
-{
-	kprobes_call(CTL_KRETPROBES + CTL_UNREGISTER, rps, num);
-}
-
-int register_jprobe(struct jprobe *p)
-{
-	return kprobes_call(CTL_JPROBES + CTL_REGISTER, &p, 1);
-}
-
-int register_jprobes(struct jprobe **jps, int num)
-{
-	return kprobes_call(CTL_JPROBES + CTL_REGISTER, jps, num);
-}
-
-void unregister_jprobe(struct jprobe *p)
-{
-	kprobes_call(CTL_JPROBES + CTL_UNREGISTER, &p, 1);
-}
-
-void unregister_jprobes(struct jprobe **jps, int num)
-{
-	kprobes_call(CTL_JPROBES + CTL_UNREGISTER, jps, num);
 }
 
 struct kprobe *get_kprobe(void *addr)
@@ -149,7 +110,7 @@ struct kprobe_ctlblk *get_kprobe_ctlblk(void)
 NOKPROBE_SYMBOL(get_kprobe_ctlblk);
 
 /*
- * A task is dead in functions that it will not return from: its instances go back to the
+ * Give back the instances of a dead task, which will not return from functions: they go to the
  * free lists. Words of struct kp_rethook_node and kp_rethook: see runtime/runtime.h.
  */
 void kprobe_flush_task(struct task_struct *tk)
@@ -167,8 +128,8 @@ void kprobe_flush_task(struct task_struct *tk)
 NOKPROBE_SYMBOL(kprobe_flush_task);
 
 /*
- * The end of a jprobe's entry function: the trap brings the probed function's state back. There
- * is room for the jump to the engine's code that takes its place once there are jprobes.
+ * End a jprobe's entry function: the trap brings the probed function's state back. There is room
+ * for the jump to the engine's code that takes its place once there are jprobes.
  */
 __kprobes void jprobe_return(void)
 {

@@ -7,7 +7,6 @@
  * are the functions that have it on Linux, which scripts look for in the blacklist and
  * find refused. They do what they say if they are called.
  */
-#include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/list.h>
 

@@ -3,7 +3,6 @@
 #include <linux/init.h>
 #include <linux/jump_label.h>
 #include <linux/jiffies.h>
-#include <linux/rcupdate.h>
 #include <linux/sysfs.h>
 #include <linux/utsname.h>
 
@@ -27,9 +26,7 @@ static ssize_t rcu_expedited_show(struct kobject *kobj, struct kobj_attribute *a
 static ssize_t rcu_expedited_store(struct kobject *kobj, struct kobj_attribute *attr,
 				   const char *buf, size_t count)
 {
-	int err = kstrtobool(buf, &rcu_expedited);
-
-	return err ? err : (ssize_t)count;
+	return kstrtobool(buf, &rcu_expedited) ?: (ssize_t)count;
 }
 
 DECLARE_STATIC_KEY_FALSE(sched_schedstats);

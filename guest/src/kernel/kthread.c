@@ -43,7 +43,7 @@ static void __noreturn kthread_exit(long result)
 	do_exit(0);
 }
 
-/* The child: sleep until it is woken for good. */
+/* Run the child: sleep until it is woken for good. */
 static int kthread(void *_create)
 {
 	struct kthread_create_info *create = _create;
@@ -120,11 +120,8 @@ struct task_struct *kthread_create_on_node(int (*fn)(void *), void *data, int no
 					   const char *namefmt, ...)
 {
 	char name[TASK_COMM_LEN];
-	va_list args;
 
-	va_start(args, namefmt);
-	vsnprintf(name, sizeof(name), namefmt, args);
-	va_end(args);
+	with_va_list(args, namefmt, vsnprintf(name, sizeof(name), namefmt, args));
 	return __kthread_create_on_node(fn, data, -1, name);
 }
 
@@ -137,7 +134,7 @@ struct task_struct *kthread_create_on_cpu(int (*fn)(void *), void *data, int cpu
 	return __kthread_create_on_node(fn, data, cpu, name);
 }
 
-/* Off its CPU for sure: it sleeps and waits for its first wake-up. */
+/* Bind a thread that sleeps and waits for its first wake-up, once it is off its CPU. */
 void kthread_bind(struct task_struct *k, unsigned int cpu)
 {
 	while (READ_ONCE(k->on_rq))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Loadable modules. What has to do with the file (checks, places, relocations) and with
- * pages Python does (guest/loader/modules.py); the rest of a module's life is here.
+ * Loadable modules. Python does what concerns the file (checks, places, relocations) and pages
+ * (guest/loader/modules.py); the rest of a module's life is here.
  */
 #include <kpfs/control.h>
 #include <linux/host.h>
@@ -45,7 +45,7 @@ struct module *find_module(const char *name)
 /* ---- what oopses say */
 static struct { char name[MODULE_NAME_LEN], taints[8]; } last_unloaded_module;
 
-/* "(PO+)": what it taints the kernel with, and that it is coming or going */
+/* Write "(PO+)": what the module taints the kernel with, and that it is coming or going. */
 static char *module_flags(struct module *mod, char *buf, bool show_state)
 {
 	bool going = show_state && mod->state == MODULE_STATE_GOING;
@@ -86,9 +86,7 @@ void print_modules(void)
 
 static void taint_by(struct module *mod)
 {
-	unsigned int flag;
-
-	for (flag = 0; mod->taints >> flag; flag++)
+	for (unsigned int flag = 0; mod->taints >> flag; flag++)
 		if (mod->taints >> flag & 1)
 			add_taint(flag, LOCKDEP_NOW_UNRELIABLE);
 }
@@ -128,27 +126,24 @@ static noinline bool find_symbol(struct kpfs_symbol *s)
 void *__symbol_get(const char *symbol)
 {
 	struct kpfs_symbol s = { .name = symbol };
-	void *found = NULL;
 
-	preempt_disable();
+	guard(preempt)();
 	if (!find_symbol(&s))
-		;
-	else if (!s.gpl)
+		return NULL;
+	if (!s.gpl) {
 		pr_warn("failing symbol_get of non-GPLONLY symbol %s.\n", symbol);
-	else if (!s.owner || try_module_get(s.owner))
-		found = (void *)s.addr;
-	preempt_enable();
-	return found;
+		return NULL;
+	}
+	return !s.owner || try_module_get(s.owner) ? (void *)s.addr : NULL;
 }
 
 void __symbol_put(const char *symbol)
 {
 	struct kpfs_symbol s = { .name = symbol };
 
-	preempt_disable();
+	guard(preempt)();
 	BUG_ON(!find_symbol(&s));
 	module_put(s.owner);
-	preempt_enable();
 }
 
 /* ---- per-CPU variables that are made at run time */
@@ -216,9 +211,8 @@ const struct exception_table_entry *search_module_extables(unsigned long addr)
 struct bug_entry *module_find_bug(unsigned long bugaddr)
 {
 	struct module *mod = __module_address(bugaddr);
-	unsigned long i;
 
-	for (i = 0; mod && i < mod->num_bugs; i++) {
+	for (unsigned long i = 0; mod && i < mod->num_bugs; i++) {
 		struct bug_entry *bug = &mod->bug_table[i];
 
 		if ((unsigned long)&bug->bug_addr_disp + bug->bug_addr_disp == bugaddr)
@@ -227,15 +221,14 @@ struct bug_entry *module_find_bug(unsigned long bugaddr)
 	return NULL;
 }
 
-/* The last symbol at or before addr; the first of several at one address. */
+/* Find the last symbol at or before addr; the first of several at one address. */
 const char *module_address_lookup(unsigned long addr, unsigned long *size, unsigned long *offset,
 				  char **modname, char *namebuf)
 {
 	struct module *mod = __module_address(addr);
 	const struct module_symbol *sym, *best = NULL;
-	unsigned long i;
 
-	for (i = 0; mod && i < mod->num_symtab; i++) {
+	for (unsigned long i = 0; mod && i < mod->num_symtab; i++) {
 		sym = &mod->symtab[i];
 		if (addr - sym->addr < sym->size && (!best || sym->addr > best->addr))
 			best = sym;
@@ -346,7 +339,7 @@ static int may_init_module(void)
 	return current->cred->euid.val ? -EPERM : 0;
 }
 
-/* Not from user memory if Python has the file already: see Modules.pending. */
+/* Load a module; not from user memory if Python has the file already: see Modules.pending. */
 SYSCALL_DEFINE3(init_module, void __user *, umod, unsigned long, len, const char __user *, uargs)
 {
 	int err = may_init_module();

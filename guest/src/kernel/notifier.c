@@ -45,24 +45,14 @@ NOKPROBE_SYMBOL(notifier_call_chain);
 
 int atomic_notifier_chain_register(struct atomic_notifier_head *nh, struct notifier_block *nb)
 {
-	unsigned long flags;
-	int ret;
-
-	spin_lock_irqsave(&nh->lock, flags);
-	ret = notifier_chain_register(&nh->head, nb);
-	spin_unlock_irqrestore(&nh->lock, flags);
-	return ret;
+	guard(spinlock_irqsave)(&nh->lock);
+	return notifier_chain_register(&nh->head, nb);
 }
 
 int atomic_notifier_chain_unregister(struct atomic_notifier_head *nh, struct notifier_block *nb)
 {
-	unsigned long flags;
-	int ret;
-
-	spin_lock_irqsave(&nh->lock, flags);
-	ret = notifier_chain_unregister(&nh->head, nb);
-	spin_unlock_irqrestore(&nh->lock, flags);
-	return ret;
+	guard(spinlock_irqsave)(&nh->lock);
+	return notifier_chain_unregister(&nh->head, nb);
 }
 
 int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long val, void *v)
@@ -73,30 +63,18 @@ NOKPROBE_SYMBOL(atomic_notifier_call_chain);
 
 int blocking_notifier_chain_register(struct blocking_notifier_head *nh, struct notifier_block *nb)
 {
-	int ret;
-
-	mutex_lock(&nh->rwsem);
-	ret = notifier_chain_register(&nh->head, nb);
-	mutex_unlock(&nh->rwsem);
-	return ret;
+	guard(mutex)(&nh->rwsem);
+	return notifier_chain_register(&nh->head, nb);
 }
 
 int blocking_notifier_chain_unregister(struct blocking_notifier_head *nh, struct notifier_block *nb)
 {
-	int ret;
-
-	mutex_lock(&nh->rwsem);
-	ret = notifier_chain_unregister(&nh->head, nb);
-	mutex_unlock(&nh->rwsem);
-	return ret;
+	guard(mutex)(&nh->rwsem);
+	return notifier_chain_unregister(&nh->head, nb);
 }
 
 int blocking_notifier_call_chain(struct blocking_notifier_head *nh, unsigned long val, void *v)
 {
-	int ret;
-
-	mutex_lock(&nh->rwsem);
-	ret = notifier_call_chain(&nh->head, val, v);
-	mutex_unlock(&nh->rwsem);
-	return ret;
+	guard(mutex)(&nh->rwsem);
+	return notifier_call_chain(&nh->head, val, v);
 }

@@ -4,7 +4,6 @@
 #include <linux/kdebug.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
-#include <linux/sched.h>
 #include <linux/stacktrace.h>
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
@@ -16,7 +15,7 @@
 #define MSR_KERNEL_GS_BASE 0xc0000102
 
 void stop_this_cpu(void) __noreturn;
-/* of each flag: set and not set */
+/* The letters of each flag: set and not set. */
 static const char taint_flags[] = "PGF S R M B U D A W C I O E L K X T N ";
 static unsigned long tainted_mask;
 static ATOMIC_NOTIFIER_HEAD(panic_notifier_list);
@@ -29,12 +28,9 @@ static void panic_print_sys_info(void)
 void panic(const char *fmt, ...)
 {
 	char buf[256];
-	va_list args;
 
 	local_irq_disable();
-	va_start(args, fmt);
-	vscnprintf(buf, sizeof(buf), fmt, args);
-	va_end(args);
+	with_va_list(args, fmt, vscnprintf(buf, sizeof(buf), fmt, args));
 	pr_emerg("Kernel panic - not syncing: %s\n", buf);
 	panic_print_sys_info();
 	atomic_notifier_call_chain(&panic_notifier_list, 0, buf);
@@ -47,7 +43,7 @@ void add_taint(unsigned int flag, enum lockdep_ok lockdep_ok)
 	tainted_mask |= 1UL << flag;
 }
 
-/* "Tainted: G           O      ", in one place for all callers */
+/* Return "Tainted: G           O      ", in one place for all callers. */
 const char *print_tainted(void)
 {
 	static char buf[sizeof("Tainted: ") + sizeof(taint_flags) / 2];
@@ -99,12 +95,8 @@ void __warn(const char *file, int line, void *caller, struct pt_regs *regs)
 
 void __warn_printk(const char *fmt, ...)
 {
-	va_list args;
-
 	pr_warn(CUT_HERE);
-	va_start(args, fmt);
-	vprintk(fmt, args);
-	va_end(args);
+	with_va_list(args, fmt, vprintk(fmt, args));
 }
 
 static noinline int __report_bug(unsigned long bugaddr, struct pt_regs *regs)
@@ -161,13 +153,12 @@ static noinline void show_opcodes(struct pt_regs *regs, const char *loglvl)
 	unsigned long prologue = regs->ip - PROLOGUE_SIZE;
 	u8 opcodes[PROLOGUE_SIZE + 1 + EPILOGUE_SIZE];
 	char line[3 * sizeof(opcodes) + 3], *p = line;
-	unsigned int i;
 
 	if (copy_from_kernel_nofault(opcodes, (void *)prologue, sizeof(opcodes))) {
 		printk("%sCode: Unable to access opcode bytes at 0x%lx.\n", loglvl, prologue);
 		return;
 	}
-	for (i = 0; i < sizeof(opcodes); i++)
+	for (unsigned int i = 0; i < sizeof(opcodes); i++)
 		p += sprintf(p, i == PROLOGUE_SIZE ? "<%02x> " : "%02x ", opcodes[i]);
 	p[-1] = 0;
 	printk("%sCode: %s\n", loglvl, line);

@@ -23,7 +23,7 @@ bool parameq(const char *a, const char *b)
 	return false;
 }
 
-/* The first word of args: its name and value (NULL: no "="); what follows it. */
+/* Cut off the first word of args: its name and value (NULL: no "="). Return what follows it. */
 static noinline char *next_arg(char *args, char **param, char **val)
 {
 	bool in_quote = false, quoted = false;
@@ -63,9 +63,7 @@ static noinline int parse_one(char *param, char *val, const char *doing,
 			      const struct kernel_param *params, unsigned int num, void *arg,
 			      int (*unknown)(char *param, char *val, const char *doing, void *arg))
 {
-	unsigned int i;
-
-	for (i = 0; i < num; i++) {
+	for (unsigned int i = 0; i < num; i++) {
 		if (!parameq(param, params[i].name))
 			continue;
 		if (!val && !(params[i].ops->flags & KERNEL_PARAM_OPS_FL_NOARG))
@@ -103,14 +101,12 @@ char *parse_args(const char *doing, char *args, const struct kernel_param *param
 
 void destroy_params(const struct kernel_param *params, unsigned int num)
 {
-	unsigned int i;
-
-	for (i = 0; i < num; i++)
+	for (unsigned int i = 0; i < num; i++)
 		if (params[i].ops->free)
 			params[i].ops->free(params[i].arg);
 }
 
-/* One type of number: how it is read, how it is printed. */
+/* Define a type of number: how it is read, how it is printed. */
 #define PARAM_OPS(name, type, wide, strtox, format) \
 	int param_set_##name(const char *val, const struct kernel_param *kp) \
 	{ \
@@ -242,7 +238,7 @@ const struct kernel_param_ops param_ops_string = {
 	.get = param_get_string,
 };
 
-/* Values with commas between them; as many as there is room for. */
+/* Set values with commas between them; as many as there is room for. */
 static int param_array_set(const char *val, const struct kernel_param *kp)
 {
 	const struct kparam_array *arr = kp->arr;

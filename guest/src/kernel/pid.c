@@ -35,7 +35,7 @@ noinline void put_pid(struct pid *pid)
 		kmem_cache_free(pid_cachep, pid);
 }
 
-/* set_tid: the number wanted, 0 for the next free one. */
+/* Allocate a pid. set_tid: the number wanted, 0 for the next free one. */
 struct pid *alloc_pid(pid_t set_tid)
 {
 	struct pid *pid = kmem_cache_alloc(pid_cachep, GFP_KERNEL);

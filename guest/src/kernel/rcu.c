@@ -5,7 +5,6 @@
  * does that and then calls the callbacks.
  */
 #include <linux/completion.h>
-#include <linux/kernel.h>
 #include <linux/kthread.h>
 #include <linux/init.h>
 #include <linux/rcupdate.h>
@@ -39,7 +38,7 @@ noinline void __rcu_read_unlock(void)
 		atomic_dec(&rcu_state.readers[t->rcu_idx]);
 }
 
-/* A task ends in a read-side section: by an oops. */
+/* Leave the read-side sections of a task that ends by an oops. */
 void exit_rcu(void)
 {
 	if (!current->rcu_read_lock_nesting)
@@ -113,24 +112,22 @@ static struct callback_head *rcu_take_callbacks(void)
 {
 	struct callback_head *list;
 
-	spin_lock_irq(&rcu_state.lock);
+	guard(spinlock_irq)(&rcu_state.lock);
 	list = rcu_state.head;
 	rcu_state.head = NULL;
 	rcu_state.tail = &rcu_state.head;
-	spin_unlock_irq(&rcu_state.lock);
 	return list;
 }
 
 static int rcu_gp_kthread(void *unused)
 {
 	struct callback_head *list;
-	int pass;
 
 	for (;;) {
 		wait_event(rcu_state.gp_wq, READ_ONCE(rcu_state.head));
 		schedule_timeout_uninterruptible(1);
 		list = rcu_take_callbacks();
-		for (pass = 0; pass < 2; pass++)
+		for (int pass = 0; pass < 2; pass++)
 			rcu_gp_fqs_loop(rcu_gp_init());
 		rcu_gp_cleanup();
 		rcu_do_batch(list);

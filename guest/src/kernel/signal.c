@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Signals as far as this kernel has them: the default action, to end the task. */
-#include <linux/kernel.h>
 #include <linux/pid.h>
 #include <linux/security.h>
 #include <linux/signal.h>
@@ -13,10 +12,7 @@ static noinline bool sig_ignored(struct task_struct *t, int sig)
 
 static noinline void complete_signal(int sig, struct task_struct *t)
 {
-	if (sig != SIGKILL)
-		wake_up_state(t, TASK_INTERRUPTIBLE);
-	else
-		wake_up_state(t, TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE);
+	wake_up_state(t, sig == SIGKILL ? TASK_NORMAL : TASK_INTERRUPTIBLE);
 }
 
 noinline int send_signal_locked(int sig, struct task_struct *t)
@@ -37,20 +33,14 @@ static noinline int check_kill_permission(int sig, struct task_struct *t)
 {
 	if (sig < 0 || sig >= 64)
 		return -EINVAL;
-	if (!capable(CAP_KILL) && current->cred->euid.val != t->cred->uid.val)
-		return -EPERM;
-	return 0;
+	return !capable(CAP_KILL) && current->cred->euid.val != t->cred->uid.val ? -EPERM : 0;
 }
 
 noinline int kill_pid_info(int sig, struct pid *pid)
 {
 	struct task_struct *p = pid_task(pid);
-	int err;
 
-	if (!p)
-		return -ESRCH;
-	err = check_kill_permission(sig, p);
-	return err ? err : send_signal_locked(sig, p);
+	return p ? check_kill_permission(sig, p) ?: send_signal_locked(sig, p) : -ESRCH;
 }
 
 static noinline int kill_something_info(int sig, pid_t pid)
@@ -65,9 +55,7 @@ SYSCALL_DEFINE2(kill, pid_t, pid, int, sig)
 
 static noinline int dequeue_signal(struct task_struct *tsk)
 {
-	int sig;
-
-	for (sig = 1; sig < 64; sig++)
+	for (int sig = 1; sig < 64; sig++)
 		if (test_and_clear_bit(sig, &tsk->pending))
 			return sig;
 	return 0;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Softirqs: work raised by interrupts and run on their way out. */
 #include <linux/interrupt.h>
-#include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/rescue.h>
-#include <linux/sched.h>
 #include <linux/tick.h>
 
 static struct softirq_action softirq_vec[NR_SOFTIRQS];
@@ -41,7 +39,7 @@ void raise_softirq(unsigned int nr)
 		do_softirq();
 }
 
-/* Interrupts off on entry and exit. */
+/* Run what is pending; interrupts are off on entry and exit. */
 asmlinkage __visible void __section(".softirqentry.text") __do_softirq(void)
 {
 	int max_restart = MAX_SOFTIRQ_RESTART;
@@ -64,14 +62,11 @@ asmlinkage __visible void __section(".softirqentry.text") __do_softirq(void)
 
 void do_softirq(void)
 {
-	unsigned long flags;
-
 	if (in_interrupt())
 		return;
-	local_irq_save(flags);
+	guard(irqs)();
 	if (*this_cpu_ptr(&softirq_pending))
 		__do_softirq();
-	local_irq_restore(flags);
 }
 
 static void invoke_softirq(void)
@@ -118,17 +113,15 @@ void tasklet_setup(struct tasklet_struct *t, void (*fn)(struct tasklet_struct *)
 void __tasklet_schedule(struct tasklet_struct *t)
 {
 	struct tasklet_head *head = this_cpu_ptr(&tasklet_vec);
-	unsigned long flags;
 
-	local_irq_save(flags);
-	if (!t->state) {
-		t->state = 1;
-		t->next = NULL;
-		*head->tail = t;
-		head->tail = &t->next;
-		__raise_softirq_irqoff(TASKLET_SOFTIRQ);
-	}
-	local_irq_restore(flags);
+	guard(irqs)();
+	if (t->state)
+		return;
+	t->state = 1;
+	t->next = NULL;
+	*head->tail = t;
+	head->tail = &t->next;
+	__raise_softirq_irqoff(TASKLET_SOFTIRQ);
 }
 
 static void tasklet_action(struct softirq_action *a)

@@ -15,17 +15,13 @@ notrace noinline unsigned int stack_trace_save(unsigned long *store, unsigned in
 notrace noinline unsigned int stack_trace_save_regs(struct pt_regs *regs, unsigned long *store,
 						    unsigned int size, unsigned int skipnr)
 {
-	struct kpfs_stack_trace args = {
-		.store = store, .size = size, .skip = skipnr, .regs = regs
-	};
+	struct kpfs_stack_trace args = { store, size, skipnr, regs };
 
 	return kpfs_control(CTL_STACK_TRACE, (unsigned long)&args, 0);
 }
 
 void stack_trace_print(const unsigned long *entries, unsigned int nr_entries, int spaces)
 {
-	unsigned int i;
-
-	for (i = 0; i < nr_entries; i++)
+	for (unsigned int i = 0; i < nr_entries; i++)
 		printk("%*c%pS\n", 1 + spaces, ' ', (void *)entries[i]);
 }

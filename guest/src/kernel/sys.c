@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* System calls about the caller itself, and the table of them all. */
-#include <linux/kernel.h>
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
 #include <linux/security.h>
@@ -127,7 +126,7 @@ SYSCALL_DEFINE5(prctl, int, option, unsigned long, arg2, unsigned long, arg3, un
 	}
 }
 
-/* A task has its slot of user memory and no more. */
+/* Move the break, within the task's slot of user memory. */
 SYSCALL_DEFINE1(brk, unsigned long, brk)
 {
 	unsigned long base = current->user_base;
@@ -141,7 +140,5 @@ SYSCALL_DEFINE1(times, unsigned long __user *, tbuf)
 {
 	unsigned long t[4] = { current->utime / 10000000, current->stime / 10000000 };
 
-	if (tbuf && copy_to_user(tbuf, t, sizeof(t)))
-		return -EFAULT;
-	return jiffies;
+	return tbuf && copy_to_user(tbuf, t, sizeof(t)) ? -EFAULT : jiffies;
 }

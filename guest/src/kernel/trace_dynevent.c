@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What modules ask of trace events: the file of an event, switching it, and commands that
- * define synthetic events. What is a command's meaning is known outside the guest.
+ * The interface of trace events for modules: the file of an event, switching it, and commands that
+ * define synthetic events. The meaning of a command is known outside the guest.
  */
 #include <kpfs/control.h>
 #include <linux/hostfs.h>
@@ -11,7 +11,9 @@
 
 #define SYNTH_FIELDS_MAX 64
 
-/* Events have come or gone outside: so do their directories. Python calls it, too. */
+/*
+ * Make and remove the directories of events that have come or gone outside. Python calls it, too.
+ */
 notrace void update_event_dirs(void)
 {
 	struct kpfs_trace_dir d = { 0 };
@@ -99,7 +101,7 @@ static notrace int count_field(struct dynevent_cmd *cmd)
 	return ++cmd->n_fields > SYNTH_FIELDS_MAX ? -EINVAL : 0;
 }
 
-/* A type without a size must be one of any length. */
+/* Return true for a type that has a size, or may be of any length. */
 static notrace bool type_may_be(const char *type)
 {
 	return kpfs_control(CTL_SYNTH_SIZE, (unsigned long)type, 0) || strchr(type, '[');
@@ -128,10 +130,9 @@ notrace int synth_event_add_field_str(struct dynevent_cmd *cmd, const char *type
 notrace int synth_event_add_fields(struct dynevent_cmd *cmd, struct synth_field_desc *fields,
 				   unsigned int n_fields)
 {
-	unsigned int i;
 	int ret = 0;
 
-	for (i = 0; i < n_fields && !ret; i++)
+	for (unsigned int i = 0; i < n_fields && !ret; i++)
 		ret = synth_event_add_field(cmd, fields[i].type, fields[i].name);
 	return ret;
 }
@@ -140,12 +141,10 @@ static notrace int cmd_start(struct dynevent_cmd *cmd, const char *name, struct 
 {
 	cmd->event_name = name;
 	cmd->private_data = mod;
-	if (cmd->type != DYNEVENT_TYPE_SYNTH)
-		return -EINVAL;
-	return cmd_add(cmd, name, NULL, ' ');
+	return cmd->type != DYNEVENT_TYPE_SYNTH ? -EINVAL : cmd_add(cmd, name, NULL, ' ');
 }
 
-/* As on Linux, fields that are given here count twice. */
+/* Begin a command. As on Linux, fields that are given here count twice. */
 notrace int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *name,
 					struct module *mod, ...)
 {

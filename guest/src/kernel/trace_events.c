@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The trace points of the kernel, and the records of their events. */
-#include <linux/kernel.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/syscalls.h>
@@ -15,31 +14,21 @@
  */
 void (*trace_event_commit)(unsigned long event, void *record, unsigned long size);
 
-/* What else the recorder is told: of a task that another one has made, and (self 0) that is gone. */
+/* Tells the recorder of a task that another one has made, and (self 0) of one that is gone. */
 void (*trace_follow_fork)(unsigned long self, unsigned long task);
 
 /* ---- sched */
 
 DEFINE_TRACE(sched_switch);
-struct trace_event_raw_sched_switch {
-	struct trace_entry ent;
-	char prev_comm[TASK_COMM_LEN];
-	pid_t prev_pid;
-	int prev_prio;
-	long prev_state;
-	char next_comm[TASK_COMM_LEN];
-	pid_t next_pid;
-	int next_prio;
-};
-static const struct trace_event_field trace_event_fields_sched_switch[] = {
-	TRACE_FIELD(sched_switch, prev_comm, "char", "prev_comm[16]", 1),
-	TRACE_FIELD(sched_switch, prev_pid, "pid_t", "prev_pid", 1),
-	TRACE_FIELD(sched_switch, prev_prio, "int", "prev_prio", 1),
-	TRACE_FIELD(sched_switch, prev_state, "long", "prev_state", 1),
-	TRACE_FIELD(sched_switch, next_comm, "char", "next_comm[16]", 1),
-	TRACE_FIELD(sched_switch, next_pid, "pid_t", "next_pid", 1),
-	TRACE_FIELD(sched_switch, next_prio, "int", "next_prio", 1),
-};
+#define SCHED_SWITCH_FIELDS(f) \
+	f(sched_switch, char, prev_comm, [16]) \
+	f(sched_switch, pid_t, prev_pid, ) \
+	f(sched_switch, int, prev_prio, ) \
+	f(sched_switch, long, prev_state, ) \
+	f(sched_switch, char, next_comm, [16]) \
+	f(sched_switch, pid_t, next_pid, ) \
+	f(sched_switch, int, next_prio, )
+TRACE_EVENT_FIELDS(sched_switch, SCHED_SWITCH_FIELDS);
 #define REPORTED "(((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | " \
 	"0x00000020 | 0x00000040) + 1) << 1)"
 DEFINE_TRACE_EVENT(
@@ -60,9 +49,7 @@ static __always_inline long switch_state(bool preempt, unsigned int prev_state,
 {
 	unsigned int state = (prev_state | p->exit_state) & TASK_REPORT;
 
-	if (preempt)
-		return TASK_REPORT_MAX;
-	return state ? 1L << (31 - __builtin_clz(state)) : 0;
+	return preempt ? TASK_REPORT_MAX : state ? 1L << (31 - __builtin_clz(state)) : 0;
 }
 
 static noinline notrace void trace_event_raw_event_sched_switch(bool preempt,
@@ -89,23 +76,16 @@ notrace void __traceiter_sched_switch(bool preempt, struct task_struct *prev,
 	trace_event_raw_event_sched_switch(preempt, prev, next, prev_state);
 }
 
-/* Three events that say the same of a task. */
-struct trace_event_raw_sched_wakeup_template {
-	struct trace_entry ent;
-	char comm[TASK_COMM_LEN];
-	pid_t pid;
-	int prio;
-	int target_cpu;
-};
+/* The fields of three events. */
+#define SCHED_WAKEUP_FIELDS(f) \
+	f(sched_wakeup_template, char, comm, [16]) \
+	f(sched_wakeup_template, pid_t, pid, ) \
+	f(sched_wakeup_template, int, prio, ) \
+	f(sched_wakeup_template, int, target_cpu, )
+TRACE_EVENT_FIELDS(sched_wakeup_template, SCHED_WAKEUP_FIELDS);
 #define trace_event_fields_sched_waking trace_event_fields_sched_wakeup_template
 #define trace_event_fields_sched_wakeup trace_event_fields_sched_wakeup_template
 #define trace_event_fields_sched_wakeup_new trace_event_fields_sched_wakeup_template
-static const struct trace_event_field trace_event_fields_sched_wakeup_template[] = {
-	TRACE_FIELD(sched_wakeup_template, comm, "char", "comm[16]", 1),
-	TRACE_FIELD(sched_wakeup_template, pid, "pid_t", "pid", 1),
-	TRACE_FIELD(sched_wakeup_template, prio, "int", "prio", 1),
-	TRACE_FIELD(sched_wakeup_template, target_cpu, "int", "target_cpu", 1),
-};
 
 static noinline notrace void trace_event_raw_event_sched_wakeup_template(unsigned long event,
 									 struct task_struct *p)
@@ -134,19 +114,12 @@ WAKEUP_EVENT(sched_wakeup)
 WAKEUP_EVENT(sched_wakeup_new)
 
 DEFINE_TRACE(sched_process_fork);
-struct trace_event_raw_sched_process_fork {
-	struct trace_entry ent;
-	char parent_comm[TASK_COMM_LEN];
-	pid_t parent_pid;
-	char child_comm[TASK_COMM_LEN];
-	pid_t child_pid;
-};
-static const struct trace_event_field trace_event_fields_sched_process_fork[] = {
-	TRACE_FIELD(sched_process_fork, parent_comm, "char", "parent_comm[16]", 1),
-	TRACE_FIELD(sched_process_fork, parent_pid, "pid_t", "parent_pid", 1),
-	TRACE_FIELD(sched_process_fork, child_comm, "char", "child_comm[16]", 1),
-	TRACE_FIELD(sched_process_fork, child_pid, "pid_t", "child_pid", 1),
-};
+#define SCHED_PROCESS_FORK_FIELDS(f) \
+	f(sched_process_fork, char, parent_comm, [16]) \
+	f(sched_process_fork, pid_t, parent_pid, ) \
+	f(sched_process_fork, char, child_comm, [16]) \
+	f(sched_process_fork, pid_t, child_pid, )
+TRACE_EVENT_FIELDS(sched_process_fork, SCHED_PROCESS_FORK_FIELDS);
 DEFINE_TRACE_EVENT(sched, sched_process_fork, sched_process_fork,
 		   "\"comm=%s pid=%d child_comm=%s child_pid=%d\", "
 		   "REC->parent_comm, REC->parent_pid, REC->child_comm, REC->child_pid");
@@ -178,17 +151,11 @@ notrace void __traceiter_sched_process_fork(struct task_struct *parent, struct t
 }
 
 DEFINE_TRACE(sched_process_exit);
-struct trace_event_raw_sched_process_exit {
-	struct trace_entry ent;
-	char comm[TASK_COMM_LEN];
-	pid_t pid;
-	int prio;
-};
-static const struct trace_event_field trace_event_fields_sched_process_exit[] = {
-	TRACE_FIELD(sched_process_exit, comm, "char", "comm[16]", 1),
-	TRACE_FIELD(sched_process_exit, pid, "pid_t", "pid", 1),
-	TRACE_FIELD(sched_process_exit, prio, "int", "prio", 1),
-};
+#define SCHED_PROCESS_EXIT_FIELDS(f) \
+	f(sched_process_exit, char, comm, [16]) \
+	f(sched_process_exit, pid_t, pid, ) \
+	f(sched_process_exit, int, prio, )
+TRACE_EVENT_FIELDS(sched_process_exit, SCHED_PROCESS_EXIT_FIELDS);
 DEFINE_TRACE_EVENT(sched, sched_process_exit, sched_process_exit,
 		   "\"comm=%s pid=%d prio=%d\", REC->comm, REC->pid, REC->prio");
 
@@ -220,21 +187,16 @@ notrace void __traceiter_sched_process_free(struct task_struct *p)
 
 /* ---- system calls */
 
-/* For each call: its event (0 if that is off), and the number of its arguments. */
+/* The event of each call (0 if that is off), and the number of its arguments. */
 struct syscall_event {
 	unsigned long event, nr_args;
 } enter_syscall_events[NR_syscalls], exit_syscall_events[NR_syscalls];
 
 DEFINE_TRACE(sys_enter);
-struct trace_event_raw_sys_enter {
-	struct trace_entry ent;
-	long id;
-	unsigned long args[6];
-};
-static const struct trace_event_field trace_event_fields_sys_enter[] = {
-	TRACE_FIELD(sys_enter, id, "long", "id", 1),
-	TRACE_FIELD(sys_enter, args, "unsigned long", "args[6]", 0),
-};
+#define SYS_ENTER_FIELDS(f) \
+	f(sys_enter, long, id, ) \
+	f(sys_enter, unsigned long, args, [6])
+TRACE_EVENT_FIELDS(sys_enter, SYS_ENTER_FIELDS);
 DEFINE_TRACE_EVENT(
 	raw_syscalls, sys_enter, sys_enter,
 	"\"NR %ld (%lx, %lx, %lx, %lx, %lx, %lx)\", REC->id, REC->args[0], REC->args[1], REC->args[2], "
@@ -293,14 +255,8 @@ notrace void __traceiter_sys_enter(struct pt_regs *regs, long id)
 }
 
 DEFINE_TRACE(sys_exit);
-struct trace_event_raw_sys_exit {
-	struct trace_entry ent;
-	long id;
-	long ret;
-};
-static const struct trace_event_field trace_event_fields_sys_exit[] = {
-	TRACE_FIELD(sys_exit, id, "long", "id", 1), TRACE_FIELD(sys_exit, ret, "long", "ret", 1)
-};
+#define SYS_EXIT_FIELDS(f) f(sys_exit, long, id, ) f(sys_exit, long, ret, )
+TRACE_EVENT_FIELDS(sys_exit, SYS_EXIT_FIELDS);
 DEFINE_TRACE_EVENT(raw_syscalls, sys_exit, sys_exit, "\"NR %ld = %ld\", REC->id, REC->ret");
 
 static noinline notrace void trace_event_raw_event_sys_exit(struct pt_regs *regs, long ret)

@@ -4,7 +4,6 @@
  * the recorder when its fields have been filled in; preemption is off meanwhile.
  */
 #include <linux/kernel.h>
-#include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/trace_events.h>
 #include <linux/uaccess.h>
@@ -54,7 +53,7 @@ static notrace void put_buffer(struct synth_trace_event *entry)
 	(&synth_buffers_used[0][0])[(struct synth_buffer *)entry - &synth_buffers[0][0]] = 0;
 }
 
-/* With an entry or without: whether a record is wanted is known here. */
+/* Begin a record, if one is wanted, with an entry or without. */
 static notrace int trace_start(struct trace_event_file *file, struct synth_event_trace_state *state,
 			       unsigned long dynamic_size)
 {
@@ -77,7 +76,7 @@ static notrace int trace_start(struct trace_event_file *file, struct synth_event
 	return ret;
 }
 
-/* The caller stands at the head of a stack trace of the record. */
+/* End a record. The caller stands at the head of a stack trace of it. */
 static __always_inline void trace_end(struct synth_event_trace_state *state)
 {
 	if (!state->entry)
@@ -111,7 +110,7 @@ static notrace void put_number(struct synth_trace_event *entry, const struct syn
 		*at = val;
 }
 
-/* Put a string behind what is there of the record. */
+/* Put a string behind the rest of the record; return the bytes used so far. */
 static notrace unsigned long put_dynamic(struct synth_event_trace_state *state,
 					 const struct synth_field *field, const char *str,
 					 unsigned long used)
@@ -139,9 +138,8 @@ static notrace unsigned long dynamic_size(const struct synth_event *event, const
 					  unsigned int n_vals)
 {
 	unsigned long size = 0;
-	unsigned int i;
 
-	for (i = 0; i < event->n_fields && i < n_vals; i++)
+	for (unsigned int i = 0; i < event->n_fields && i < n_vals; i++)
 		if (event->fields[i].flags & FIELD_DYNAMIC && event->fields[i].flags & FIELD_STRING)
 			size += strlen((const char *)vals[i]) + 1;
 	return size;
@@ -152,11 +150,10 @@ static notrace int trace_vals(struct synth_event_trace_state *state, const u64 *
 {
 	const struct synth_event *event = state->event;
 	unsigned long used = 0;
-	unsigned int i;
 
 	if (n_vals != event->n_fields)
 		return -EINVAL;
-	for (i = 0; i < n_vals; i++) {
+	for (unsigned int i = 0; i < n_vals; i++) {
 		const struct synth_field *field = &event->fields[i];
 
 		if (!(field->flags & FIELD_STRING))
@@ -169,7 +166,7 @@ static notrace int trace_vals(struct synth_event_trace_state *state, const u64 *
 	return 0;
 }
 
-/* As on Linux, with a wrong number of values there is a record, without them. */
+/* Record an array of values. As on Linux, if they are too few or too many, they are left out. */
 static __always_inline int trace_array(struct trace_event_file *file, const u64 *vals,
 				       unsigned int n_vals)
 {
@@ -187,25 +184,18 @@ static __always_inline int trace_array(struct trace_event_file *file, const u64 
 notrace int synth_event_trace(struct trace_event_file *file, unsigned int n_vals, ...)
 {
 	u64 vals[64];
-	unsigned int i;
 	va_list args;
-	int ret;
 
 	va_start(args, n_vals);
-	for (i = 0; i < n_vals && i < ARRAY_SIZE(vals); i++)
+	for (unsigned int i = 0; i < n_vals && i < ARRAY_SIZE(vals); i++)
 		vals[i] = va_arg(args, u64);
 	va_end(args);
-	ret = trace_array(file, vals, n_vals);
-	barrier();
-	return ret;
+	return not_tail(trace_array(file, vals, n_vals));
 }
 
 notrace int synth_event_trace_array(struct trace_event_file *file, u64 *vals, unsigned int n_vals)
 {
-	int ret = trace_array(file, vals, n_vals);
-
-	barrier();
-	return ret;
+	return not_tail(trace_array(file, vals, n_vals));
 }
 
 /* ---- field by field */
@@ -226,7 +216,7 @@ notrace int synth_event_trace_start(struct trace_event_file *file,
 	return trace_state->disabled ? 0 : -ENOTSUPP;
 }
 
-/* As on Linux, a name that there is not is taken for the last field's. */
+/* Return the field of a name. As on Linux, an unknown name is taken for the last field's. */
 static notrace const struct synth_field *named_field(const struct synth_event *event,
 						     const char *name)
 {

@@ -41,23 +41,17 @@ static noinline void __queue_work(int cpu, struct workqueue_struct *wq, struct w
 {
 	struct worker_pool *pool = &per_cpu(cpu_worker_pools, cpu);
 
-	raw_spin_lock(&pool->lock);
+	guard(raw_spinlock)(&pool->lock);
 	insert_work(pool, work);
-	raw_spin_unlock(&pool->lock);
 }
 
 bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work)
 {
-	unsigned long flags;
-	bool ret = false;
-
-	local_irq_save(flags);
-	if (!test_and_set_bit(0, &work->pending)) {
-		__queue_work(cpu, wq, work);
-		ret = true;
-	}
-	local_irq_restore(flags);
-	return ret;
+	guard(irqs)();
+	if (test_and_set_bit(0, &work->pending))
+		return false;
+	__queue_work(cpu, wq, work);
+	return true;
 }
 
 bool queue_work(struct workqueue_struct *wq, struct work_struct *work)

@@ -82,51 +82,23 @@ noinline int kstrtoll(const char *s, unsigned int base, long long *res)
 	return 0;
 }
 
-int kstrtoul(const char *s, unsigned int base, unsigned long *res)
-{
-	unsigned long long value;
-	int err = kstrtoull(s, base, &value);
-
-	if (!err)
-		*res = value;
-	return err;
+/* Define the reader of a narrower type, by way of the widest. */
+#define KSTRTOX(name, type, wide_name, wide) \
+int name(const char *s, unsigned int base, type *res) \
+{ \
+	wide value; \
+	int err = wide_name(s, base, &value); \
+	if (err) \
+		return err; \
+	if (value != (type)value) \
+		return -ERANGE; \
+	*res = value; \
+	return 0; \
 }
-
-int kstrtol(const char *s, unsigned int base, long *res)
-{
-	long long value;
-	int err = kstrtoll(s, base, &value);
-
-	if (!err)
-		*res = value;
-	return err;
-}
-
-int kstrtoint(const char *s, unsigned int base, int *res)
-{
-	long long value;
-	int err = kstrtoll(s, base, &value);
-
-	if (err)
-		return err;
-	if (value != (int)value)
-		return -ERANGE;
-	*res = value;
-	return 0;
-}
-
-int kstrtouint(const char *s, unsigned int base, unsigned int *res)
-{
-	unsigned long long value;
-	int err = kstrtoull(s, base, &value);
-
-	if (err)
-		return err;
-	if (value != (unsigned int)value)
-		return -ERANGE;
-	*res = value;
-	return 0;
-}
+KSTRTOX(kstrtoul, unsigned long, kstrtoull, unsigned long long)
+KSTRTOX(kstrtol, long, kstrtoll, long long)
+KSTRTOX(kstrtouint, unsigned int, kstrtoull, unsigned long long)
+KSTRTOX(kstrtoint, int, kstrtoll, long long)
 
 int kstrtobool(const char *s, bool *res)
 {
@@ -153,7 +125,7 @@ int kstrtobool(const char *s, bool *res)
 	return -EINVAL;
 }
 
-/* The number that user memory says, of which no more is looked at than a number can have. */
+/* Copy the text of a number from user memory, no more of it than a number can have. */
 static int copy_number(char *buf, size_t size, const char __user *s, size_t count)
 {
 	count = min(count, size - 1);
@@ -194,7 +166,7 @@ unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base)
 	return value;
 }
 
-/* "3,": 2; "3": 1; "3-": 3; no number: 0. */
+/* Read a number; return 2 for "3,", 1 for "3", 3 for "3-", 0 for no number. */
 int get_option(char **str, int *pint)
 {
 	char *cur = *str;

@@ -7,7 +7,7 @@
 
 static u64 state;
 
-/* A multiplicative step and a mix of the bits (splitmix64). */
+/* Return a step, multiplied and mixed (splitmix64). */
 noinline u64 get_random_u64(void)
 {
 	u64 z = __atomic_add_fetch(&state, 0x9e3779b97f4a7c15UL + ktime_get_ns(), __ATOMIC_RELAXED);

@@ -21,29 +21,19 @@ static void rb_replace(struct rb_node *old, struct rb_node *new, struct rb_root 
 		new->parent = parent;
 }
 
-static noinline void rb_rotate_left(struct rb_node *n, struct rb_root *root)
-{
-	struct rb_node *r = n->right;
-
-	rb_replace(n, r, root);
-	n->right = r->left;
-	if (r->left)
-		r->left->parent = n;
-	r->left = n;
-	n->parent = r;
+#define RB_ROTATE(name, side, other) \
+static noinline void name(struct rb_node *n, struct rb_root *root) \
+{ \
+	struct rb_node *up = n->other; \
+	rb_replace(n, up, root); \
+	n->other = up->side; \
+	if (up->side) \
+		up->side->parent = n; \
+	up->side = n; \
+	n->parent = up; \
 }
-
-static noinline void rb_rotate_right(struct rb_node *n, struct rb_root *root)
-{
-	struct rb_node *l = n->left;
-
-	rb_replace(n, l, root);
-	n->left = l->right;
-	if (l->right)
-		l->right->parent = n;
-	l->right = n;
-	n->parent = l;
-}
+RB_ROTATE(rb_rotate_left, left, right)
+RB_ROTATE(rb_rotate_right, right, left)
 
 void rb_insert_color(struct rb_node *node, struct rb_root *root)
 {
@@ -78,7 +68,7 @@ void rb_insert_color(struct rb_node *node, struct rb_root *root)
 	root->rb_node->red = false;
 }
 
-/* node, child of parent (node may be NULL), is one black short. */
+/* Balance the tree: node, child of parent (node may be NULL), is one black short. */
 static noinline void ____rb_erase_color(struct rb_node *node, struct rb_node *parent,
 					struct rb_root *root)
 {
@@ -158,48 +148,26 @@ void rb_erase(struct rb_node *node, struct rb_root *root)
 		____rb_erase_color(child, parent, root);
 }
 
-struct rb_node *rb_first(const struct rb_root *root)
-{
-	struct rb_node *n = root->rb_node;
-
-	while (n && n->left)
-		n = n->left;
-	return n;
+/* Define the outermost node on one side, and the neighbour of a node on the other. */
+#define RB_WALK(end, neighbour, side, other) \
+struct rb_node *end(const struct rb_root *root) \
+{ \
+	struct rb_node *n = root->rb_node; \
+	while (n && n->side) \
+		n = n->side; \
+	return n; \
+} \
+struct rb_node *neighbour(const struct rb_node *node) \
+{ \
+	struct rb_node *parent; \
+	if (node->other) { \
+		for (node = node->other; node->side;) \
+			node = node->side; \
+		return (struct rb_node *)node; \
+	} \
+	while ((parent = node->parent) && node == parent->other) \
+		node = parent; \
+	return parent; \
 }
-
-struct rb_node *rb_last(const struct rb_root *root)
-{
-	struct rb_node *n = root->rb_node;
-
-	while (n && n->right)
-		n = n->right;
-	return n;
-}
-
-struct rb_node *rb_next(const struct rb_node *node)
-{
-	struct rb_node *parent;
-
-	if (node->right) {
-		for (node = node->right; node->left;)
-			node = node->left;
-		return (struct rb_node *)node;
-	}
-	while ((parent = node->parent) && node == parent->right)
-		node = parent;
-	return parent;
-}
-
-struct rb_node *rb_prev(const struct rb_node *node)
-{
-	struct rb_node *parent;
-
-	if (node->left) {
-		for (node = node->left; node->right;)
-			node = node->right;
-		return (struct rb_node *)node;
-	}
-	while ((parent = node->parent) && node == parent->left)
-		node = parent;
-	return parent;
-}
+RB_WALK(rb_first, rb_next, left, right)
+RB_WALK(rb_last, rb_prev, right, left)

@@ -88,11 +88,9 @@ size_t strlcpy(char *dst, const char *src, size_t n)
 
 ssize_t strscpy(char *dst, const char *src, size_t n)
 {
-	size_t i;
-
 	if (!n)
 		return -E2BIG;
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		dst[i] = src[i];
 		if (!src[i])
 			return i;
@@ -216,7 +214,7 @@ char *strim(char *s)
 	return skip_spaces(s);
 }
 
-/* Equal but for one newline at the end. */
+/* Return true if two strings are equal but for one newline at the end. */
 bool sysfs_streq(const char *a, const char *b)
 {
 	while (*a && *a == *b)
@@ -226,9 +224,7 @@ bool sysfs_streq(const char *a, const char *b)
 
 int match_string(const char *const *array, size_t n, const char *s)
 {
-	size_t i;
-
-	for (i = 0; i < n && array[i]; i++)
+	for (size_t i = 0; i < n && array[i]; i++)
 		if (!strcmp(array[i], s))
 			return i;
 	return -EINVAL;

@@ -32,7 +32,7 @@ unsigned long clear_user(void __user *to, unsigned long n)
 	return access_ok(to, n) ? __clear_user(to, n) : n;
 }
 
-/* Some of user memory, by an instruction; goes to label if it is not there. */
+/* Load some of user memory by an instruction; go to label if it is not there. */
 #define unsafe_get(insn, x, p, label) \
 	__asm__ goto("1: " insn " %1, %0\n" \
 		".pushsection __ex_table,\"a\"\n.balign 4\n.long 1b - .\n.long %l2 - .\n.popsection" \
@@ -75,7 +75,7 @@ efault:
 	return -EFAULT;
 }
 
-/* The length without NUL, count if there was none, -EFAULT. */
+/* Copy a string. Return its length without NUL, count if there was none, or -EFAULT. */
 long strncpy_from_user(char *dst, const char __user *src, long count)
 {
 	might_fault();
@@ -87,7 +87,7 @@ long strncpy_from_user(char *dst, const char __user *src, long count)
 		dst, src, min_t(unsigned long, count, TASK_SIZE_MAX - (unsigned long)src));
 }
 
-/* The length with NUL, more than n if there was none, 0 for a fault. */
+/* Return the length of a string with NUL, more than n if there was none, 0 for a fault. */
 long strnlen_user(const char __user *s, long n)
 {
 	long i = 0;

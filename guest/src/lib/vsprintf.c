@@ -15,7 +15,7 @@
 #define SMALL 32
 #define SPECIAL 64
 
-/* What a directive prints: something of its own, or a number of this length. */
+/* Kinds of directives: something of its own, or a number of this length. */
 enum { FORMAT_TYPE_CHAR = 1, FORMAT_TYPE_STR, FORMAT_TYPE_PTR };
 enum { FORMAT_TYPE_PERCENT = 4, FORMAT_TYPE_INVALID };
 enum { FORMAT_TYPE_LONG = 6, FORMAT_TYPE_INT = 8, FORMAT_TYPE_SHORT, FORMAT_TYPE_BYTE };
@@ -127,7 +127,7 @@ static noinline char *pointer_string(char *buf, char *end, const void *ptr, stru
 	return number(buf, end, (unsigned long)ptr, spec);
 }
 
-/* Pointers are hashed, as user space is not to know where things are. */
+/* Print a pointer hashed, as user space is not to know where things are. */
 static noinline char *ptr_to_id(char *buf, char *end, const void *ptr, struct printf_spec spec)
 {
 	unsigned long v = (unsigned long)ptr;
@@ -137,7 +137,7 @@ static noinline char *ptr_to_id(char *buf, char *end, const void *ptr, struct pr
 	return pointer_string(buf, end, (void *)v, spec);
 }
 
-/* "%16ph": that many bytes; C, D and N say what stands between them. */
+/* Print "%16ph": that many bytes; C, D and N say what stands between them. */
 static noinline char *hex_string(char *buf, char *end, const u8 *addr, struct printf_spec spec,
 				 char kind)
 {
@@ -152,8 +152,8 @@ static noinline char *hex_string(char *buf, char *end, const u8 *addr, struct pr
 	for (i = 0; i < len; i++) {
 		if (i && between)
 			put_char(&buf, end, between);
-		put_char(&buf, end, "0123456789abcdef"[addr[i] >> 4]);
-		put_char(&buf, end, "0123456789abcdef"[addr[i] & 15]);
+		put_char(&buf, end, HEX_LOWER[addr[i] >> 4]);
+		put_char(&buf, end, HEX_LOWER[addr[i] & 15]);
 	}
 	return buf;
 }
@@ -209,7 +209,7 @@ static noinline const char *format_size(const char *fmt, struct printf_spec *spe
 	return fmt;
 }
 
-/* What comes after '%'; the first character behind it. */
+/* Read what comes after '%'; return the first character behind it. */
 static noinline const char *format_decode(const char *fmt, struct printf_spec *spec, va_list *args)
 {
 	*spec = (struct printf_spec){ .base = 10, .width = -1, .precision = -1 };
@@ -316,35 +316,17 @@ int vscnprintf(char *buf, size_t size, const char *fmt, va_list args)
 
 int snprintf(char *buf, size_t size, const char *fmt, ...)
 {
-	va_list args;
-	int i;
-
-	va_start(args, fmt);
-	i = vsnprintf(buf, size, fmt, args);
-	va_end(args);
-	return i;
+	return with_va_list(args, fmt, vsnprintf(buf, size, fmt, args));
 }
 
 int scnprintf(char *buf, size_t size, const char *fmt, ...)
 {
-	va_list args;
-	int i;
-
-	va_start(args, fmt);
-	i = vscnprintf(buf, size, fmt, args);
-	va_end(args);
-	return i;
+	return with_va_list(args, fmt, vscnprintf(buf, size, fmt, args));
 }
 
 int sprintf(char *buf, const char *fmt, ...)
 {
-	va_list args;
-	int i;
-
-	va_start(args, fmt);
-	i = vsnprintf(buf, INT_MAX, fmt, args);
-	va_end(args);
-	return i;
+	return with_va_list(args, fmt, vsnprintf(buf, INT_MAX, fmt, args));
 }
 
 char *kvasprintf(gfp_t gfp, const char *fmt, va_list args)
@@ -359,11 +341,5 @@ char *kvasprintf(gfp_t gfp, const char *fmt, va_list args)
 
 char *kasprintf(gfp_t gfp, const char *fmt, ...)
 {
-	va_list args;
-	char *p;
-
-	va_start(args, fmt);
-	p = kvasprintf(gfp, fmt, args);
-	va_end(args);
-	return p;
+	return with_va_list(args, fmt, kvasprintf(gfp, fmt, args));
 }

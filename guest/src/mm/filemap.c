@@ -24,7 +24,7 @@ struct page *pagecache_get_page(struct address_space *mapping, pgoff_t index)
 	return page;
 }
 
-/* Room for the page at index. */
+/* Make room for the page at index. */
 static noinline int mapping_expand(struct address_space *mapping, pgoff_t index)
 {
 	unsigned long n = max(mapping->nr_slots, 4UL);
@@ -175,7 +175,7 @@ static noinline ssize_t filemap_read(struct kiocb *iocb, struct iov_iter *iter)
 		iocb->ki_pos += copied;
 		done += copied;
 		if (copied < n)
-			return done ? done : -EFAULT;
+			return done ?: -EFAULT;
 		cond_resched();
 	}
 	touch_atime(&iocb->ki_filp->f_path);
@@ -184,18 +184,14 @@ static noinline ssize_t filemap_read(struct kiocb *iocb, struct iov_iter *iter)
 
 ssize_t generic_file_read_iter(struct kiocb *iocb, struct iov_iter *iter)
 {
-	if (!iter->count)
-		return 0;
-	return filemap_read(iocb, iter);
+	return iter->count ? filemap_read(iocb, iter) : 0;
 }
 
 static noinline ssize_t generic_write_checks(struct kiocb *iocb, struct iov_iter *from)
 {
 	if (iocb->ki_filp->f_flags & O_APPEND)
 		iocb->ki_pos = i_size_read(file_inode(iocb->ki_filp));
-	if (iocb->ki_pos + from->count > MAX_FILE_PAGES * PAGE_SIZE)
-		return -EFBIG;
-	return from->count;
+	return iocb->ki_pos + from->count > MAX_FILE_PAGES * PAGE_SIZE ? -EFBIG : from->count;
 }
 
 static noinline ssize_t generic_perform_write(struct kiocb *iocb, struct iov_iter *i)
@@ -236,15 +232,11 @@ static noinline ssize_t __generic_file_write_iter(struct kiocb *iocb, struct iov
 
 ssize_t generic_file_write_iter(struct kiocb *iocb, struct iov_iter *from)
 {
-	struct inode *inode = iocb->ki_filp->f_mapping->host;
 	ssize_t ret;
 
-	inode_lock(inode);
+	guard(inode)(iocb->ki_filp->f_mapping->host);
 	ret = generic_write_checks(iocb, from);
-	if (ret > 0)
-		ret = __generic_file_write_iter(iocb, from);
-	inode_unlock(inode);
-	return ret;
+	return ret > 0 ? __generic_file_write_iter(iocb, from) : ret;
 }
 
 void truncate_inode_pages(struct address_space *mapping, loff_t lstart)

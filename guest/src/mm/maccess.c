@@ -18,41 +18,32 @@ noinline bool copy_from_kernel_nofault_allowed(const void *unsafe_src, size_t si
 	return vaddr >= TASK_SIZE_MAX + PAGE_SIZE && (long)vaddr >> 47 == -1;
 }
 
-long copy_from_kernel_nofault(void *dst, const void *src, size_t size)
+static __always_inline long copy_nofault(void *dst, const void *src, size_t size)
 {
 	unsigned long left;
 
-	if (!copy_from_kernel_nofault_allowed(src, size))
-		return -ERANGE;
 	preempt_disable();
 	left = copy_user_generic(dst, src, size);
 	preempt_enable();
 	return left ? -EFAULT : 0;
+}
+
+long copy_from_kernel_nofault(void *dst, const void *src, size_t size)
+{
+	return copy_from_kernel_nofault_allowed(src, size) ? copy_nofault(dst, src, size) : -ERANGE;
 }
 
 long copy_to_kernel_nofault(void *dst, const void *src, size_t size)
 {
-	unsigned long left;
-
-	preempt_disable();
-	left = copy_user_generic(dst, src, size);
-	preempt_enable();
-	return left ? -EFAULT : 0;
+	return copy_nofault(dst, src, size);
 }
 
 long copy_from_user_nofault(void *dst, const void __user *src, size_t size)
 {
-	unsigned long left = size;
-
-	if (!access_ok(src, size))
-		return -EFAULT;
-	preempt_disable();
-	left = copy_user_generic(dst, src, size);
-	preempt_enable();
-	return left ? -EFAULT : 0;
+	return access_ok(src, size) ? copy_nofault(dst, src, size) : -EFAULT;
 }
 
-/* The length with NUL (count: cut), -EFAULT. */
+/* Copy a string. Return its length with NUL (count: cut), or -EFAULT. */
 long strncpy_from_kernel_nofault(char *dst, const void *unsafe_addr, long count)
 {
 	const char *src = unsafe_addr;

@@ -58,9 +58,7 @@ static void expand(struct page *page, unsigned int low, unsigned int high)
 
 static struct page *__rmqueue_smallest(unsigned int order)
 {
-	unsigned int o;
-
-	for (o = order; o < MAX_ORDER; o++) {
+	for (unsigned int o = order; o < MAX_ORDER; o++) {
 		struct page *page = list_first_entry_or_null(&free_area[o], struct page, lru);
 
 		if (!page)
@@ -74,14 +72,12 @@ static struct page *__rmqueue_smallest(unsigned int order)
 
 static void prep_new_page(struct page *page, unsigned int order, gfp_t gfp)
 {
-	unsigned int i;
-
 	page->flags = 0;
 	page->order = order;
 	page->mapping = NULL;
 	refcount_set(&page->_refcount, 1);
 	if (gfp & __GFP_ZERO)
-		for (i = 0; i < 1u << order; i++)
+		for (unsigned int i = 0; i < 1u << order; i++)
 			clear_page(page_address(page) + i * PAGE_SIZE);
 }
 
@@ -112,11 +108,8 @@ struct page *__alloc_pages(gfp_t gfp, unsigned int order)
 
 static void free_unref_page(struct page *page, unsigned int order)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&zone_lock, flags);
+	guard(spinlock_irqsave)(&zone_lock);
 	__free_one_page(page, order);
-	spin_unlock_irqrestore(&zone_lock, flags);
 }
 
 noinline void __free_pages(struct page *page, unsigned int order)
@@ -158,13 +151,12 @@ unsigned long nr_free_pages(void)
 	return nr_free;
 }
 
-/* The map of pages first, all else is free. */
+/* Put the map of pages first; all else is free. */
 void __init mem_init(unsigned long start, unsigned long end)
 {
 	unsigned long pfn, map;
-	unsigned int i;
 
-	for (i = 0; i < MAX_ORDER; i++)
+	for (unsigned int i = 0; i < MAX_ORDER; i++)
 		INIT_LIST_HEAD(&free_area[i]);
 	start = ALIGN(start, PAGE_SIZE);
 	min_low_pfn = start >> PAGE_SHIFT;
@@ -186,20 +178,16 @@ void __init mem_init(unsigned long start, unsigned long end)
 /* Return true if the free lists hold as many pages as are counted; for tests. */
 bool validate_free_area(void)
 {
-	unsigned long flags, count = 0;
+	unsigned long count = 0;
 	struct page *page;
-	unsigned int o;
-	bool sound = true;
 
-	spin_lock_irqsave(&zone_lock, flags);
-	for (o = 0; o < MAX_ORDER; o++)
+	guard(spinlock_irqsave)(&zone_lock);
+	for (unsigned int o = 0; o < MAX_ORDER; o++)
 		list_for_each_entry(page, &free_area[o], lru) {
-			sound = sound && page->order == o && test_bit(PG_buddy, &page->flags);
 			count += 1UL << o;
-			if (!sound || count > nr_free)
-				goto out;
+			if (page->order != o || !test_bit(PG_buddy, &page->flags) ||
+			    count > nr_free)
+				return false;
 		}
-out:
-	spin_unlock_irqrestore(&zone_lock, flags);
-	return sound && count == nr_free;
+	return count == nr_free;
 }

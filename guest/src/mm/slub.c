@@ -43,17 +43,16 @@ static void kmem_cache_open(struct kmem_cache *s, const char *name, unsigned int
 static noinline struct page *new_slab(struct kmem_cache *s, gfp_t flags)
 {
 	struct page *page = __alloc_pages(flags & ~__GFP_ZERO, s->order);
-	unsigned int i;
 
 	if (!page)
 		return NULL;
 	__set_bit(PG_slab, &page->flags);
-	for (i = 1; i < 1u << s->order; i++)
+	for (unsigned int i = 1; i < 1u << s->order; i++)
 		page[i].mapping = (void *)page; /* compound head */
 	page->slab_cache = s;
 	page->inuse = 0;
 	page->freelist = NULL;
-	for (i = s->objects; i--;) {
+	for (unsigned int i = s->objects; i--;) {
 		void **object = page_address(page) + i * s->size;
 
 		if (s->ctor)
@@ -67,9 +66,7 @@ static noinline struct page *new_slab(struct kmem_cache *s, gfp_t flags)
 
 static noinline void discard_slab(struct kmem_cache *s, struct page *page)
 {
-	unsigned int i;
-
-	for (i = 1; i < 1u << s->order; i++)
+	for (unsigned int i = 1; i < 1u << s->order; i++)
 		page[i].mapping = NULL;
 	__clear_bit(PG_slab, &page->flags);
 	s->nr_slabs--;
@@ -112,11 +109,9 @@ static __always_inline void *slab_alloc(struct kmem_cache *s, gfp_t gfp)
 
 static noinline void __slab_free(struct kmem_cache *s, struct page *page, void *x)
 {
-	unsigned long flags;
-
 	if (static_branch_unlikely(&init_on_free))
 		memset(x, 0, s->object_size);
-	spin_lock_irqsave(&s->lock, flags);
+	guard(spinlock_irqsave)(&s->lock);
 	if (!page->freelist)
 		list_add_tail(&page->lru, &s->partial);
 	*(void **)x = page->freelist;
@@ -126,7 +121,6 @@ static noinline void __slab_free(struct kmem_cache *s, struct page *page, void *
 		list_del(&page->lru);
 		discard_slab(s, page);
 	}
-	spin_unlock_irqrestore(&s->lock, flags);
 }
 
 static inline struct page *virt_to_head_page(const void *x)
@@ -140,9 +134,7 @@ static inline struct page *virt_to_head_page(const void *x)
 
 void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
 {
-	void *ret = slab_alloc(s, flags);
-
-	return ret;
+	return slab_alloc(s, flags);
 }
 
 void kmem_cache_free(struct kmem_cache *s, void *x)
@@ -242,9 +234,8 @@ static void __init create_kmalloc_caches(void)
 		"kmalloc-16",  "kmalloc-32", "kmalloc-64", "kmalloc-128", "kmalloc-256",
 		"kmalloc-512", "kmalloc-1k", "kmalloc-2k", "kmalloc-4k",
 	};
-	unsigned int shift;
 
-	for (shift = KMALLOC_SHIFT_LOW; shift <= KMALLOC_SHIFT_HIGH; shift++)
+	for (unsigned int shift = KMALLOC_SHIFT_LOW; shift <= KMALLOC_SHIFT_HIGH; shift++)
 		kmem_cache_open(&kmalloc_caches[shift], names[shift - KMALLOC_SHIFT_LOW],
 				1u << shift, 1u << min(shift, 6u), 0, NULL);
 }
@@ -276,10 +267,9 @@ static bool validate_slab(struct kmem_cache *s, struct page *page)
 static noinline unsigned int validate_slab_cache(struct kmem_cache *s)
 {
 	unsigned int errors = 0;
-	unsigned long flags;
 	struct page *page;
 
-	spin_lock_irqsave(&s->lock, flags);
+	guard(spinlock_irqsave)(&s->lock);
 	list_for_each_entry(page, &s->partial, lru)
 		if (!validate_slab(s, page)) {
 			pr_err("slab error in cache '%s': page %p\n", s->name, page_address(page));
@@ -288,11 +278,10 @@ static noinline unsigned int validate_slab_cache(struct kmem_cache *s)
 		}
 	if (s->nr_objects > s->nr_slabs * s->objects)
 		errors++;
-	spin_unlock_irqrestore(&s->lock, flags);
 	return errors;
 }
 
-/* How many caches are not sound; asked by tests. */
+/* Return the number of caches that are not sound; for tests. */
 unsigned int validate_slab_caches(void)
 {
 	struct kmem_cache *s;

@@ -3,7 +3,6 @@
 #include <linux/errno.h>
 #include <linux/netdevice.h>
 #include <linux/sched.h>
-#include <linux/string.h>
 #include <net/sock.h>
 
 #define INET_EHTABLE 64
@@ -20,10 +19,9 @@ void inet_hash(struct sock *sk)
 {
 	if (sk->sk_node.pprev)
 		return;
-	spin_lock_bh(&inet_lock);
+	guard(spinlock_bh)(&inet_lock);
 	sock_hold(sk);
 	hlist_add_head(&sk->sk_node, &inet_hashinfo[inet_ehashfn(sk->sk_num)]);
-	spin_unlock_bh(&inet_lock);
 }
 
 void inet_unhash(struct sock *sk)
@@ -45,13 +43,13 @@ static noinline int compute_score(const struct sock *sk, u32 saddr, u16 sport, u
 	return sk->sk_dport ? 2 : 1;
 }
 
-/* A connected socket before a listening one; held for the caller. */
+/* Return a connected socket before a listening one, held for the caller, or NULL. */
 struct sock *__inet_lookup(u32 saddr, u16 sport, u32 daddr, u16 dport)
 {
 	struct sock *sk, *best = NULL;
 	int score = 0;
 
-	spin_lock_bh(&inet_lock);
+	guard(spinlock_bh)(&inet_lock);
 	hlist_for_each_entry(sk, &inet_hashinfo[inet_ehashfn(dport)], sk_node) {
 		int s = compute_score(sk, saddr, sport, dport);
 
@@ -62,7 +60,6 @@ struct sock *__inet_lookup(u32 saddr, u16 sport, u32 daddr, u16 dport)
 	}
 	if (best)
 		sock_hold(best);
-	spin_unlock_bh(&inet_lock);
 	return best;
 }
 
@@ -145,10 +142,9 @@ static noinline int inet_bind(struct sock *sk, struct sockaddr_in *addr)
 {
 	int err;
 
-	lock_sock(sk);
+	guard(sock)(sk);
 	err = sk->sk_num ? -EINVAL : inet_bind_port(sk, ntohs(addr->sin_port));
 	sk->sk_rcvaddr = addr->sin_addr;
-	release_sock(sk);
 	return err;
 }
 
@@ -163,11 +159,10 @@ int kernel_bind(struct socket *sock, struct sockaddr_in *addr)
 
 static noinline int inet_listen(struct sock *sk, int backlog)
 {
-	lock_sock(sk);
+	guard(sock)(sk);
 	sk->sk_max_ack_backlog = backlog;
 	sk->sk_state = TCP_LISTEN;
 	inet_hash(sk);
-	release_sock(sk);
 	return 0;
 }
 
@@ -220,14 +215,8 @@ static noinline int inet_wait_for_connect(struct sock *sk, long timeo)
 
 static noinline int inet_stream_connect(struct sock *sk, struct sockaddr_in *addr)
 {
-	int err;
-
-	lock_sock(sk);
-	err = sk->sk_prot->connect(sk, addr);
-	if (!err)
-		err = inet_wait_for_connect(sk, HZ);
-	release_sock(sk);
-	return err;
+	guard(sock)(sk);
+	return sk->sk_prot->connect(sk, addr) ?: inet_wait_for_connect(sk, HZ);
 }
 
 int kernel_connect(struct socket *sock, struct sockaddr_in *addr)

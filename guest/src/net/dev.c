@@ -57,10 +57,8 @@ struct net_device *dev_get_by_name(const char *name)
 
 static noinline int __dev_open(struct net_device *dev)
 {
-	int ret = 0;
+	int ret = dev->netdev_ops->ndo_open ? dev->netdev_ops->ndo_open(dev) : 0;
 
-	if (dev->netdev_ops->ndo_open)
-		ret = dev->netdev_ops->ndo_open(dev);
 	if (!ret)
 		dev->flags |= IFF_UP;
 	return ret;
@@ -68,16 +66,13 @@ static noinline int __dev_open(struct net_device *dev)
 
 int dev_open(struct net_device *dev)
 {
-	if (dev->flags & IFF_UP)
-		return 0;
-	return __dev_open(dev);
+	return dev->flags & IFF_UP ? 0 : __dev_open(dev);
 }
 
 void dev_add_pack(struct packet_type *pt)
 {
-	spin_lock(&ptype_lock);
+	guard(spinlock)(&ptype_lock);
 	list_add(&pt->list, &ptype_base);
-	spin_unlock(&ptype_lock);
 }
 
 static noinline int xmit_one(struct sk_buff *skb, struct net_device *dev)
@@ -116,7 +111,7 @@ static noinline struct sk_buff *validate_xmit_skb(struct sk_buff *skb, struct ne
 
 int __dev_queue_xmit(struct sk_buff *skb, struct net_device *sb_dev)
 {
-	struct net_device *dev = sb_dev ? sb_dev : skb->dev;
+	struct net_device *dev = sb_dev ?: skb->dev;
 	int ret = -ENETDOWN;
 
 	local_bh_disable();
@@ -264,12 +259,8 @@ static void loopback_setup(struct net_device *dev)
 int loopback_net_init(void)
 {
 	struct net_device *dev = alloc_netdev("lo", loopback_setup);
-	int err;
 
-	if (!dev)
-		return -ENOMEM;
-	err = register_netdevice(dev);
-	return err ? err : dev_open(dev);
+	return dev ? register_netdevice(dev) ?: dev_open(dev) : -ENOMEM;
 }
 
 void net_dev_init(void)

@@ -72,12 +72,11 @@ static noinline void packet_loop_connection(void)
 {
 	struct sockaddr_in addr = loop_addr(PACKET_LOOP_PORT);
 	struct socket *sock;
-	int n;
 
 	if (sock_create_kern(AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock))
 		return;
 	if (!kernel_connect(sock, &addr))
-		for (n = 0; n < ROUNDS_PER_CONNECTION; n++) {
+		for (int n = 0; n < ROUNDS_PER_CONNECTION; n++) {
 			if (packet_loop_round(sock, n))
 				break;
 			if (n % BURST_ROUNDS)

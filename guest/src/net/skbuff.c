@@ -165,23 +165,18 @@ static noinline void __skb_unlink(struct sk_buff *skb, struct sk_buff_head *list
 
 void skb_queue_tail(struct sk_buff_head *list, struct sk_buff *skb)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&list->lock, flags);
+	guard(spinlock_irqsave)(&list->lock);
 	__skb_queue_tail(list, skb);
-	spin_unlock_irqrestore(&list->lock, flags);
 }
 
 noinline struct sk_buff *skb_dequeue(struct sk_buff_head *list)
 {
 	struct sk_buff *skb;
-	unsigned long flags;
 
-	spin_lock_irqsave(&list->lock, flags);
+	guard(spinlock_irqsave)(&list->lock);
 	skb = skb_peek(list);
 	if (skb)
 		__skb_unlink(skb, list);
-	spin_unlock_irqrestore(&list->lock, flags);
 	return skb;
 }
 

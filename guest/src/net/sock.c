@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What all sockets share: allocation, the socket lock with its backlog, queues, waiting. */
+/*
+ * The part that all sockets share: allocation, the socket lock with its backlog, queues, waiting.
+ */
 #include <linux/errno.h>
 #include <linux/sched.h>
 #include <net/sock.h>
@@ -85,11 +87,10 @@ static noinline __cold void __lock_sock(struct sock *sk)
 
 noinline void lock_sock_nested(struct sock *sk, int subclass)
 {
-	spin_lock_bh(&sk->sk_lock.slock);
+	guard(spinlock_bh)(&sk->sk_lock.slock);
 	if (sk->sk_lock.owned)
 		__lock_sock(sk);
 	sk->sk_lock.owned = 1;
-	spin_unlock_bh(&sk->sk_lock.slock);
 }
 
 int tcp_v4_do_rcv(struct sock *sk, struct sk_buff *skb);
@@ -104,11 +105,10 @@ static noinline void __release_sock(struct sock *sk)
 
 noinline void release_sock(struct sock *sk)
 {
-	spin_lock_bh(&sk->sk_lock.slock);
+	guard(spinlock_bh)(&sk->sk_lock.slock);
 	if (skb_peek(&sk->sk_backlog))
 		__release_sock(sk);
 	sk->sk_lock.owned = 0;
-	spin_unlock_bh(&sk->sk_lock.slock);
 }
 
 static void sock_rfree(struct sk_buff *skb)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* As much of TCP as a lossless loopback asks for: handshake, data, acknowledgement, end. */
 #include <linux/errno.h>
-#include <linux/netdevice.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <net/sock.h>
@@ -129,12 +128,8 @@ int tcp_sendmsg_locked(struct sock *sk, struct msghdr *msg, size_t size)
 
 int tcp_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
-	int ret;
-
-	lock_sock(sk);
-	ret = tcp_sendmsg_locked(sk, msg, size);
-	release_sock(sk);
-	return ret;
+	guard(sock)(sk);
+	return tcp_sendmsg_locked(sk, msg, size);
 }
 
 static noinline void tcp_eat_recv_skb(struct sock *sk, struct sk_buff *skb)
@@ -173,12 +168,8 @@ static int tcp_recvmsg_locked(struct sock *sk, struct msghdr *msg, size_t len)
 
 int tcp_recvmsg(struct sock *sk, struct msghdr *msg, size_t len, int flags)
 {
-	int ret;
-
-	lock_sock(sk);
-	ret = tcp_recvmsg_locked(sk, msg, len);
-	release_sock(sk);
-	return ret;
+	guard(sock)(sk);
+	return tcp_recvmsg_locked(sk, msg, len);
 }
 
 static noinline void tcp_set_state(struct sock *sk, int state)
@@ -394,19 +385,18 @@ static noinline int inet_csk_wait_for_connect(struct sock *sk, long timeo)
 
 struct sock *inet_csk_accept(struct sock *sk, int flags, int *err)
 {
-	struct sock *newsk = NULL;
+	struct sock *newsk;
 
-	lock_sock(sk);
+	guard(sock)(sk);
 	*err = sk->sk_state == TCP_LISTEN ? 0 : -EINVAL;
 	if (!*err && !sk->accept_head)
 		*err = inet_csk_wait_for_connect(sk, MAX_SCHEDULE_TIMEOUT);
-	if (!*err) {
-		newsk = sk->accept_head;
-		sk->accept_head = newsk->accept_next;
-		newsk->accept_next = NULL;
-		sk->sk_ack_backlog--;
-	}
-	release_sock(sk);
+	if (*err)
+		return NULL;
+	newsk = sk->accept_head;
+	sk->accept_head = newsk->accept_next;
+	newsk->accept_next = NULL;
+	sk->sk_ack_backlog--;
 	return newsk;
 }
 

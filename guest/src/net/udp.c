@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* UDP over the loopback device. */
 #include <linux/errno.h>
-#include <linux/netdevice.h>
-#include <linux/sched.h>
 #include <linux/string.h>
 #include <net/sock.h>
 
@@ -21,7 +19,6 @@ static noinline int udp_send_skb(struct sock *sk, struct sk_buff *skb)
 int udp_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 {
 	struct sk_buff *skb;
-	int err;
 
 	if (size > 65000)
 		return -EMSGSIZE;
@@ -32,8 +29,7 @@ int udp_sendmsg(struct sock *sk, struct msghdr *msg, size_t size)
 		return -ENOMEM;
 	skb_reserve(skb, 64);
 	memcpy(skb_put(skb, size), msg->data, size);
-	err = udp_send_skb(sk, skb);
-	return err ? err : (int)size;
+	return udp_send_skb(sk, skb) ?: (int)size;
 }
 
 static noinline int udp_queue_rcv_skb(struct sock *sk, struct sk_buff *skb)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The hooks of security modules: here they follow the classic rules only. */
-#include <linux/kernel.h>
 #include <linux/security.h>
 
 static unsigned long denials;
@@ -13,16 +12,12 @@ static noinline int deny(int err)
 
 int security_file_permission(struct file *file, int mask)
 {
-	if ((mask & MAY_WRITE) && !(file->f_mode & FMODE_WRITE))
-		return deny(-EBADF);
-	return 0;
+	return (mask & MAY_WRITE) && !(file->f_mode & FMODE_WRITE) ? deny(-EBADF) : 0;
 }
 
 int security_file_open(struct file *file)
 {
-	if (!file->f_op)
-		return deny(-ENODEV);
-	return 0;
+	return file->f_op ? 0 : deny(-ENODEV);
 }
 
 int security_task_alloc(struct task_struct *task, unsigned long clone_flags)

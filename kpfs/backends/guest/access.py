@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kpfs import config as configuration
 from kpfs.backends.handlers import HandlerCalls
-from kpfs.backends.session import memory_error, os_error
+from kpfs.backends.session import os_error
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import KAddr
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.root.guest_kernel import GuestKernel as Root
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.vfs import Vfs
     from kpfs.explain.verdicts import Verdict
-    from kpfs.fs.vfs import Vfs
 
 MAX_CPUS = 16
 NSEC = 1_000_000_000
@@ -79,7 +79,7 @@ class GuestAccess:
         with self.root.lock:
             if self._vfs is None:
                 from kpfs.backends.guest import tree
-                from kpfs.fs.vfs import Vfs
+                from kpfs.backends.guest.vfs import Vfs
 
                 self._vfs = Vfs(self.root, tree.build(self.root))
             return self._vfs
@@ -99,12 +99,9 @@ class GuestAccess:
         self.check()
         try:
             yield
-        except KernelError as refused:
+        except (KernelError, MemoryFault) as refused:
             self.handlers.throw()
             raise os_error(refused, path) from None
-        except MemoryFault as fault:
-            self.handlers.throw()
-            raise os_error(memory_error(fault), path) from None
         except GuestPanicError as panic:
             self.handlers.throw()
             raise os_error(KernelError(errno.ESHUTDOWN, panic.why), path) from None

@@ -6,8 +6,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kpfs.backends.guest.booted import Booted
 from kpfs.backends.guest.tree import GuestTree, build
-from kpfs.fs.booted import Booted
 from kpfs.host.mounts import shown_table
 from kpfs.root.debugfs import links_in, shown_nowhere
 from kpfs.root.guest_kernel import GuestKernel
@@ -35,17 +35,19 @@ class Boot:
         )
         self.writers: Writers = {}
         self._booted = booted = Booted(boot, build)
-        self.tree = GuestTree(
-            booted.kernel, booted.root, lazy=settings.lazy, booted=booted
-        )
+        self.tree = GuestTree(booted.kernel, booted.root, lazy=settings.lazy)
+        booted.follow(self.tree.follow)
 
     def preload(self) -> None:
         self._booted.kernel.preload()
 
-    def mirror(self, host: Host, listener: int) -> GuestMirror:
-        from kpfs.backends.guest.mirror import open_mirror
+    def mirror(self, host: Host, _listener: int) -> GuestMirror:
+        from kpfs.backends.guest.mirror import GuestMirror
 
-        return open_mirror(self._booted, host, listener)
+        with self._booted.kernel.lock:
+            mirror = GuestMirror(self._booted.kernel, host)
+            self._booted.follow(mirror.follow)
+        return mirror
 
     def stop(self) -> None:
         self._booted.stop()

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from kpfs.config import Config
-from kpfs.fs.vfs import Vfs
 from kpfs.root.guest_kernel import DEFAULTS, GuestKernel
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the guest kernel says of itself: implements fs.files.machine.MachineInfo."""
+"""The facts and actions of machine/ for the guest kernel: its MachineInfo."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.engine.kprobe import (
-    Kprobe,
-    OptimizedKprobe,
-    kprobe_ftrace,
-    kprobe_optimized,
-)
+from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import ListEntry, show_entries
 from kpfs.fs.files.machine import ProbeRow, is_function
 from kpfs.fs.module_file import contents
@@ -23,21 +18,16 @@ from kpfs.guest.machine import IMAGE_DIR
 from kpfs.guest.running.hosttask import HostTask
 
 if TYPE_CHECKING:
-    from kpfs.base.lock import FairLock
     from kpfs.root.guest_kernel import GuestKernel
 
 SHIPPED = os.path.join(IMAGE_DIR, "modules")
 
 
 class GuestMachineInfo:
-    """Each task is a HostTask."""
+    """Implements kpfs.fs.files.machine.MachineInfo; each task is a HostTask."""
 
     def __init__(self, kernel: GuestKernel) -> None:
-        self.kernel = kernel
-
-    @property
-    def lock(self) -> FairLock:
-        return self.kernel.lock
+        self.kernel, self.lock = kernel, kernel.lock
 
     # ---- to look at
     def functions(self) -> Iterable[str]:
@@ -121,7 +111,7 @@ class GuestMachineInfo:
         self.kernel.reboot()
 
     def host_pid(self, task: object) -> int:
-        return self.kernel.syscalls.host_pid(cast(HostTask, task))
+        return self.kernel.guest.syscalls.host_pid(cast(HostTask, task))
 
     def make_calls(self, task: object, calls: Sequence[SyscallLine]) -> None:
         writer = cast(HostTask, task)

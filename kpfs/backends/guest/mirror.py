@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Make the calls of a command's processes by tasks of a guest kernel."""
+"""Make the calls of a command's processes by tasks of a guest kernel.
+
+The facts about a call on the host go into struct mirror_call (guest/src/fs/mirror.c),
+its strings and data into the user memory of the task that makes it.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
-import os
+import struct
 from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.task_book import GuestTaskBook
-from kpfs.base.caller import Caller
+from kpfs.base import abi
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.guest.running.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
-from kpfs.mirror.plan import BUSY, MirrorGuest, Plan
+from kpfs.mirror.plan import Plan
 
 if TYPE_CHECKING:
-    from kpfs.base.lock import FairLock
-    from kpfs.fs.booted import Booted
+    from kpfs.backends.guest.vfs import OpenFile, Vfs
     from kpfs.fs.node import Dir
-    from kpfs.fs.vfs import OpenFile, Vfs
-    from kpfs.fs.write_call import WriteCall
+    from kpfs.fs.tree import WriteCall
+    from kpfs.guest.machine import Guest
     from kpfs.guest.running.syscalls import HostTask
     from kpfs.mirror.host import Host
     from kpfs.mirror.kernel import Commit, Replayed
@@ -30,6 +33,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+BUSY = abi.MIRROR_BUSY
+_MIRROR_CALL = abi.MirrorCall.STRUCT
+_NAMES = struct.Struct("<4I")
+_NO_NAMES = bytes(_NAMES.size)
+_NR_ARGS = 6
+_NO_ARGS = (0,) * _NR_ARGS
+# by a set of arguments as bits: their numbers
+_MEMBERS = [
+    tuple(n for n in range(_NR_ARGS) if bits >> n & 1) for bits in range(1 << _NR_ARGS)
+]
+_CWD_AT = 256  # where the working directory's path stands, behind the structure
+PATH_MAX = 4096
+_LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
+_BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
 # how often a call is put off until the mount has closed a file
 ATTEMPTS = 3
 _WAITS = (*[True] * ATTEMPTS, False)  # and then it is made all the same
@@ -42,22 +59,18 @@ class GuestMirror:
     is_slow = False
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
-        self.kernel = kernel
+        self.kernel, self.lock = kernel, kernel.lock
         self.skip_policy = kernel.skip_policy
         self.host = host
         with kernel.lock:
-            self.guest = MirrorGuest(kernel.guest)
+            self.guest = PlannedCalls(kernel.guest)
             self.tasks = GuestTaskBook(kernel, host)
 
     def follow(self, kernel: GuestKernel, _root: Dir) -> None:
         """Use another kernel from now on.  Context: control, lock held."""
-        self.kernel, self.guest = kernel, MirrorGuest(kernel.guest)
+        self.kernel, self.guest = kernel, PlannedCalls(kernel.guest)
         self.skip_policy = kernel.skip_policy
         self.tasks.enter(kernel)
-
-    @property
-    def lock(self) -> FairLock:
-        return self.kernel.lock
 
     def uts_names(self) -> dict[int, bytes]:
         from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
@@ -82,7 +95,7 @@ class GuestMirror:
     def call(self, task: HostTask, plan: Plan, wait: bool = False) -> int:
         """Have a task make a call; return its value or -errno.
 
-        wait: see MirrorGuest.call().  Context: control, lock held.
+        wait: see PlannedCalls.call().  Context: control, lock held.
         """
         try:
             ret = self.guest.call(task, plan, wait)
@@ -101,28 +114,86 @@ class GuestMirror:
         files: Vfs,
         opened: OpenFile,
         pid: int,
-        fd: int,
         call: WriteCall,
+        before: int,
         commit: Commit,
-    ) -> int:
-        moves = call.name != "pwrite64" and not opened.nonseekable
-        before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
+    ) -> tuple[int, int]:
         caller = Caller(pid, self.host.uid(pid), 0)
         with self.kernel.lock:
             if not commit():
                 raise KernelError(errno.ESRCH, f"{pid} is gone")
             if not opened.node.revives:
                 self.tasks.task(pid)
-            taken, after = files.write_call(caller, opened, call, before)
-        if moves and after != before:
-            with contextlib.suppress(OSError):
-                os.lseek(fd, after, os.SEEK_SET)
-        return taken
+            return files.write_call(caller, opened, call, before)
 
 
-def open_mirror(booted: Booted, host: Host, _listener: int) -> GuestMirror:
-    """Return a mirror of the kernel that is mounted, also after it was rebooted."""
-    with booted.kernel.lock:
-        mirror = GuestMirror(booted.kernel, host)
-        booted.follow(mirror.follow)
-    return mirror
+class PlannedCalls:
+    """The maker of planned calls in the guest.  Context: control, lock held."""
+
+    def __init__(self, guest: Guest) -> None:
+        """KeyError where the guest's image has no mirror_syscall()."""
+        func = guest.address_of("mirror_syscall")
+        if func is None:
+            raise KeyError("mirror_syscall")
+        self._guest = guest
+        self._block = guest.area.alloc_data(_BLOCK_SIZE)
+        self._call = guest.syscalls.prepare(func, self._block)
+        self._view = guest.view(self._block, _BLOCK_SIZE)
+        self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address
+
+    def call(self, task: HostTask, plan: Plan, wait: bool = True) -> int:
+        """Make the call as the task; return its value or -errno.
+
+        BUSY, with wait: nothing was done, as the mount has yet to close what is where
+        a new descriptor is to be.
+        """
+        args = [*plan.args, *_NO_ARGS[len(plan.args) :]]
+        if plan.pointers:
+            user = task.user
+            self._fill(user, plan)
+            for index in _MEMBERS[plan.pointers]:
+                args[index] += user
+        cwd = self._place(_CWD_AT, plan.cwd) if plan.cwd else 0
+        link = self._place(_LINK_AT, plan.link) if plan.link else 0
+        fd0 = fd1 = new0 = new1 = -1
+        mode0 = mode1 = 0
+        if plan.fds:
+            (fd0, mode0), *more = plan.fds
+            if more:
+                fd1, mode1 = more[0]
+        if plan.new_fds:
+            new0, new1, *_ = *plan.new_fds, -1
+        _MIRROR_CALL.pack_into(
+            self._view, 0,
+            plan.nr, *args, plan.count, cwd, plan.paths, link, plan.mount, wait,
+            fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
+            _pack_names(plan.names) if plan.names else _NO_NAMES,
+        )  # fmt: skip
+        return self._guest.syscalls.call_prepared(task, self._call)
+
+    def _place(self, at: int, text: bytes) -> int:
+        """Put a path into the block; return its address."""
+        path = text[:PATH_MAX] + b"\0"
+        self._view[at : at + len(path)] = path
+        return self._block + at
+
+    def _fill(self, user: int, plan: Plan) -> None:
+        """Put the plan's memory where the task's is."""
+        memory = plan.memory
+        if not memory:
+            return
+        for at in plan.relocations:
+            word = int.from_bytes(memory[at : at + 8], "little") + user
+            memory[at : at + 8] = word.to_bytes(8, "little")
+        plan.relocations = []
+        view = self._memory.get(user)
+        if view is None:
+            view = self._memory[user] = self._guest.view(user, abi.USER_SIZE)
+        size = min(len(memory), abi.USER_SIZE)
+        view[:size] = memory[:size]
+
+
+def _pack_names(names: list[tuple[int, int]]) -> bytes:
+    """Pack the names of struct mirror_call."""
+    first, second, *_ = *names, (0, 0)
+    return _NAMES.pack(*first, *second)

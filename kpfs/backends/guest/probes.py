@@ -3,17 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from kpfs.api.probes import (
-    PostHandler,
-    PreHandler,
-    Probe,
-    Registers,
-    ReturnHandler,
-    place_of,
-)
+from kpfs.api.probes import Probe, ProbeDefinition, Registers
 from kpfs.backends.handlers import UserHandler
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.aggr import kprobe_nmissed
@@ -33,115 +27,75 @@ from kpfs.engine.register import (
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.access import GuestAccess
-    from kpfs.engine.rethook import RethookNode
+    from kpfs.engine.state import State
 
 
 class GuestProbe(Probe):
     """A kprobe or return probe of the engine."""
 
-    def __init__(
-        self, session: GuestAccess, place: str, kp: Kprobe, rp: Kretprobe | None
-    ) -> None:
+    def __init__(self, session: GuestAccess, asked: ProbeDefinition) -> None:
+        symbol, offset, handlers, maxactive = asked
         self._session = session
-        self._kp, self._rp = kp, rp
-        self.place, self.kind = place, "k" if rp is None else "r"
-        with session.call(place), session.root.lock:
-            state = session.root.state
-            if rp is None:
-                register_kprobe(state, kp)
+        self.place = asked.place
+        if isinstance(symbol, str):
+            self._kp = Kprobe(symbol_name=symbol, offset=offset)
+        else:
+            self._kp = Kprobe(addr=KAddr(symbol + offset) or NO_ADDR)
+        self._rp: Kretprobe | None = None
+        if maxactive is not None:
+            self._rp = Kretprobe(kp=self._kp, maxactive=maxactive)
+        self.kind = "k" if self._rp is None else "r"
+        for field, handler in handlers.items():
+            if handler is not None:
+                owner = self._kp if self._rp is None else self._rp
+                setattr(owner, field, self._called(handler))
+        with self._state(self.place) as state:
+            if self._rp is None:
+                register_kprobe(state, self._kp)
             else:
-                register_kretprobe(state, rp)
+                register_kretprobe(state, self._rp)
+        self.address = self._kp.addr
+
+    def _called(self, handler: Callable[[Registers], object]) -> Callable[..., int]:
+        """Return the function that the engine calls, with a probe and registers."""
+        handle, theirs = self._session.handlers.handle, UserHandler(handler)
+
+        def call(_probe: object, regs: PtRegs, _flags: int = 0) -> int:
+            return handle(theirs, cast(Registers, regs))
+
+        return call
+
+    @contextmanager
+    def _state(self, place: str = "") -> Iterator[State]:
+        """Do something to the probe under the lock; OSError: the kernel refuses."""
+        with self._session.call(place), self._session.root.lock:
+            yield self._session.root.state
 
     @property
     def closed(self) -> bool:
         return self._session.closed
 
     @property
-    def address(self) -> int:
-        return self._kp.addr
-
-    @property
     def nmissed(self) -> int:
-        with self._session.call(), self._session.root.lock:
-            state = self._session.root.state
-            if self._rp is not None:
-                return kretprobe_nmissed(state, self._rp) + kprobe_nmissed(
-                    state, self._kp
-                )
-            if self._kp not in state.registered:
-                return self._kp.nmissed
-            return kprobe_nmissed(state, self._kp)
+        kp, rp = self._kp, self._rp
+        with self._state() as state:
+            if rp is not None:
+                return kretprobe_nmissed(state, rp) + kprobe_nmissed(state, kp)
+            return kprobe_nmissed(state, kp) if kp in state.registered else kp.nmissed
 
     def disable(self) -> None:
-        with self._session.call(), self._session.root.lock:
-            disable_kprobe(self._session.root.state, self._kp)
+        with self._state() as state:
+            disable_kprobe(state, self._kp)
 
     def enable(self) -> None:
-        with self._session.call(), self._session.root.lock:
-            enable_kprobe(self._session.root.state, self._kp)
+        with self._state() as state:
+            enable_kprobe(state, self._kp)
 
     def unregister(self) -> None:
-        with self._session.call(), self._session.root.lock:
-            state = self._session.root.state
+        with self._state() as state:
             if self._kp not in state.registered:
                 return
             if self._rp is None:
                 unregister_kprobe(state, self._kp)
             else:
                 unregister_kretprobe(state, self._rp)
-
-
-def _kprobe(symbol: str | int, offset: int) -> Kprobe:
-    if isinstance(symbol, str):
-        return Kprobe(symbol_name=symbol, offset=offset)
-    return Kprobe(addr=KAddr(symbol + offset) or NO_ADDR)
-
-
-def make_kprobe(
-    session: GuestAccess,
-    symbol: str | int,
-    offset: int,
-    pre: PreHandler | None,
-    post: PostHandler | None,
-) -> Probe:
-    """Register a kprobe with these handlers."""
-    kp = _kprobe(symbol, offset)
-    handle = session.handlers.handle
-    if pre is not None:
-        before = UserHandler(pre)
-        kp.pre_handler = lambda _p, regs: handle(before, cast(Registers, regs))
-    if post is not None:
-        after = UserHandler(post)
-
-        def post_handler(_p: Kprobe, regs: PtRegs, _flags: int) -> None:
-            handle(after, cast(Registers, regs))
-
-        kp.post_handler = post_handler
-    return GuestProbe(session, place_of(symbol, offset), kp, None)
-
-
-def make_kretprobe(
-    session: GuestAccess,
-    symbol: str | int,
-    handler: ReturnHandler | None,
-    entry: PreHandler | None,
-    maxactive: int,
-) -> Probe:
-    """Register a return probe with these handlers."""
-    kp = _kprobe(symbol, 0)
-    rp = Kretprobe(kp=kp, maxactive=maxactive)
-    handle = session.handlers.handle
-
-    def called(function: Callable[[Registers], object]) -> Callable[..., int]:
-        theirs = UserHandler(function)
-
-        def call(_node: RethookNode, regs: PtRegs) -> int:
-            return handle(theirs, cast(Registers, regs))
-
-        return call
-
-    if handler is not None:
-        rp.handler = called(handler)
-    if entry is not None:
-        rp.entry_handler = called(entry)
-    return GuestProbe(session, place_of(symbol, 0), kp, rp)

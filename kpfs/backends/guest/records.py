@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpfs.api.records import Record, decode, field_format
+from kpfs.api.records import Record, field_format
+from kpfs.backends.raw import HEAD, Format, record
 from kpfs.engine.trace.text.blocks import Sources, blocks
-from kpfs.engine.trace.text.lines import lat_fmt
 from kpfs.engine.trace.text.trace_iter import ALL, TraceIterator
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
-    from kpfs.engine.trace.event.trace_event import TraceEvent
-
-_HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry
 
 
 def records(tr: TraceArray) -> Iterator[Record]:
@@ -35,45 +31,22 @@ def records(tr: TraceArray) -> Iterator[Record]:
     sources = Sources(
         taken.pages, taken.whole, lambda i, page: lines.records(cpus[i], page)
     )
-    events = {event.id: _Format(event) for event in tr.events}
+    formats = {}
+    for event in tr.events:
+        fields = [field_format(*field) for field in event.fields()]
+        formats[event.id] = Format(event.group, event.name, event.id, fields)
     comms: dict[int, str] = {}
     for block, _ in blocks(sources, partial(lines.block, cpus)):
         for i in range(block.count):
             place, line = block.at(i), block.lines(i, i + 1)
-            cpu, raw = cpus[place.source], place.records.data(place.number)
-            kind, flags, preempt_count, pid = _HEAD.unpack_from(raw)
+            cpu, data = cpus[place.source], place.records.data(place.number)
+            kind, _, _, pid = HEAD.unpack_from(data)
+            if kind not in formats:  # the event was removed
+                formats[kind] = Format("", "", kind)
             if pid not in comms:
                 comms[pid] = tr.find_cmdline(pid)
-            event = events.get(kind) or _GONE
-            yield Record(
-                timestamp=place.time,
-                cpu=cpu,
-                pid=pid,
-                comm=comms[pid],
-                flags=lat_fmt(flags, preempt_count),
-                group=event.group,
-                event=event.name,
-                fields=decode(event.fields, raw, binary=event.name == "raw_data"),
-                text=_behind_time(line, cpu),
-            )
-
-
-class _Format:
-    """The names of an event, and the fields of its records."""
-
-    def __init__(self, event: TraceEvent) -> None:
-        self.group, self.name = event.group, event.name
-        self.fields = [field_format(*field) for field in event.fields()]
-
-
-class _Gone(_Format):
-    """The format of records whose event was removed."""
-
-    def __init__(self) -> None:
-        self.group, self.name, self.fields = "", "", []
-
-
-_GONE = _Gone()
+            text = _behind_time(line, cpu)
+            yield record(place.time, cpu, data, formats, comms, text)
 
 
 def _behind_time(line: str, cpu: int) -> str:

@@ -12,11 +12,11 @@ from kpfs.backends.guest.access import GuestAccess
 from kpfs.base.errors import KernelError
 
 if TYPE_CHECKING:
-    from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
+    from kpfs.api.probes import Probe, ProbeDefinition
     from kpfs.api.records import Record
-    from kpfs.api.snapshot import Snapshot
     from kpfs.backends.guest.snapshot import GuestSnapshot
     from kpfs.backends.guest.task import GuestTask
+    from kpfs.backends.session import Snapshot
     from kpfs.guest.running.klog import LogRecord
 
 
@@ -51,27 +51,10 @@ class GuestSession(GuestAccess):
         with self.call(), self.root.lock:
             cast("GuestSnapshot", snapshot).restore()
 
-    def kprobe(
-        self,
-        symbol: str | int,
-        offset: int,
-        pre: PreHandler | None,
-        post: PostHandler | None,
-    ) -> Probe:
-        from kpfs.backends.guest.probes import make_kprobe
+    def probe(self, asked: ProbeDefinition) -> Probe:
+        from kpfs.backends.guest.probes import GuestProbe
 
-        return make_kprobe(self, symbol, offset, pre, post)
-
-    def kretprobe(
-        self,
-        symbol: str | int,
-        handler: ReturnHandler | None,
-        entry: PreHandler | None,
-        maxactive: int,
-    ) -> Probe:
-        from kpfs.backends.guest.probes import make_kretprobe
-
-        return make_kretprobe(self, symbol, handler, entry, maxactive)
+        return GuestProbe(self, asked)
 
 
 def _line(record: LogRecord) -> str:

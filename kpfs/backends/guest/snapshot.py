@@ -59,7 +59,7 @@ PutBack = Callable[[], None]
 
 
 class GuestSnapshot:
-    """Implements kpfs.api.snapshot.Snapshot."""
+    """Implements kpfs.backends.session.Snapshot."""
 
     def __init__(self, session: GuestAccess) -> None:
         """Take it.  Context: control, lock held."""
@@ -77,7 +77,7 @@ class GuestSnapshot:
 
 
 class _Walk:
-    """Follows references and meets each object once."""
+    """A walk along references that meets each object once."""
 
     def __init__(self, ram: object) -> None:
         self._seen: dict[int, object] = {id(ram): ram}

@@ -6,13 +6,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.files import WRITE
 from kpfs.backends.guest.access import GuestAccess
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
-from kpfs.fs.paths import mount_path
+from kpfs.base.ktypes import Caller
 from kpfs.guest.running.hosttask import INIT_PID, HostTask
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class GuestTask:
             return action()
 
     def place(self, path: str) -> str:
+        from kpfs.backends.guest.vfs import mount_path
+
         return mount_path(path).strip("/")
 
     # ---- files
@@ -154,8 +156,7 @@ class GuestTask:
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:
         from kpfs.backends.guest.machine_info import SHIPPED
 
-        with open(f"{SHIPPED}/{module}.ko" if named else module, "rb") as file:
-            image = file.read()
+        image = Path(f"{SHIPPED}/{module}.ko" if named else module).read_bytes()
         session, log = self._session, self._session.root.guest.log
         since = max((record.seq for record in log.records()), default=-1) + 1
         with session.call(module):

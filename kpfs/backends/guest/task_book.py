@@ -4,7 +4,7 @@
 A task is made at the first call of its process that is made in the guest.  If calls
 were left out, catching up brings the task to the state of its process: it exists or has
 ended; it has the process's parent, user and name; its descriptors lead to open files of
-the same kind, shared with the same tasks as on the host.
+that kind, and are shared by the tasks of those processes that share them on the host.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GuestTaskBook:
         self.func = func
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
-        kernel.skip_policy.join(self, makes_tasks=True)
+        kernel.skip_policy.join_tasks(self, self.number_of)
 
     # ---- one task
     def task(self, pid: int) -> HostTask:
@@ -164,7 +164,7 @@ class GuestTaskBook:
 
     # ---- descriptors
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """See kpfs.base.skip_policy.Book.
+        """See kpfs.base.skip_policy.NumberOf.
 
         It is the first descriptor with the file's name and flags that is none of the
         others.
@@ -211,10 +211,10 @@ class GuestTaskBook:
         others: list[tuple[int, Descriptor]],
         names: bytearray,
     ) -> Record:
-        """The fields of struct mirror_fd.
+        """Return the fields of struct mirror_fd.
 
-        others: descriptors that lead to the same file.  names: what stands at the end
-        of the block.
+        others: descriptors that lead to fd's file.  names: the text at the end of the
+        block, to which fd's is added.
         """
         mode, at = fd.mode, 0
         pipe = fd.is_pipe and fd.link not in (self.foreign or ())

@@ -6,21 +6,19 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kpfs.backends.guest.machine_info import GuestMachineInfo
+from kpfs.backends.guest.vfs import OpenFile, Vfs
 from kpfs.base.errors import KernelError
 from kpfs.fs.files import tree
 from kpfs.fs.node import Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
-from kpfs.fs.vfs import OpenFile, Vfs
 
 if TYPE_CHECKING:
-    from kpfs.base.caller import Caller
     from kpfs.base.fuse_wire import SetattrRequest
-    from kpfs.base.lock import FairLock
-    from kpfs.fs.booted import Booted
-    from kpfs.fs.tree import InPlace
+    from kpfs.base.ktypes import Caller
+    from kpfs.fs.tree import InPlace, Wake
     from kpfs.root.guest_kernel import GuestKernel
 
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
@@ -57,7 +55,7 @@ class GuestEntry:
 
     @property
     def permanent(self) -> bool:
-        """The entry is there as long as the tree."""
+        """Return True if the entry is there as long as the tree."""
         return not self._way
 
     def renew(self, root: Dir) -> None:
@@ -92,37 +90,35 @@ class GuestEntry:
         return node
 
 
+def _refusing(operation: str) -> Callable[..., NoReturn]:
+    """Return the method of GuestTree that refuses an operation on a directory."""
+
+    def refuse(
+        _tree: object, _caller: Caller, folder: GuestEntry, *_: object
+    ) -> NoReturn:
+        raise folder.directory().refuse(operation)
+
+    return refuse
+
+
 class GuestTree:
     """Implements kpfs.fs.tree.Tree."""
 
-    def __init__(
-        self,
-        kernel: GuestKernel,
-        root: Dir,
-        *,
-        lazy: bool = False,
-        booted: Booted | None = None,
-    ) -> None:
-        """lazy: see Vfs.  booted: owns the kernel, if that can be made anew."""
-        self.kernel = kernel
+    def __init__(self, kernel: GuestKernel, root: Dir, *, lazy: bool = False) -> None:
+        """lazy: see Vfs."""
+        self.kernel, self.lock = kernel, kernel.lock
         self.vfs = Vfs(kernel, root, lazy=lazy)
         self.root = GuestEntry(root)
         self._mounted = time.time_ns()
         self._listener: Listener | None = None
         # of open files that cannot be read yet
-        self._pollers: list[tuple[OpenFile, Callable[[], None]]] = []
-        if booted is not None:
-            booted.follow(self._follow)
-
-    @property
-    def lock(self) -> FairLock:
-        return self.kernel.lock
+        self._pollers: list[tuple[OpenFile, Wake]] = []
 
     def start(self, listener: Listener) -> None:
         self._listener = listener
         self.kernel.background.start(self._wake_pollers)
 
-    def _follow(self, kernel: GuestKernel, root: Dir) -> None:
+    def follow(self, kernel: GuestKernel, root: Dir) -> None:
         """Have the files of another kernel from now on.  Context: lock held."""
         self.kernel = kernel
         self.vfs = Vfs(kernel, root, lazy=self.vfs.lazy)
@@ -176,23 +172,16 @@ class GuestTree:
         return self._shown(entry, node)
 
     def _shown(self, entry: GuestEntry, node: Node) -> Attributes:
+        atime = self._mounted if node.atime is None else node.atime
         mtime = self._mounted if node.mtime is None else node.mtime
         is_file = not isinstance(node, Dir)
         constant = isinstance(node, File) and node.constant
         return Attributes(
-            node.mode,
-            node.size,
-            self._mounted if node.atime is None else node.atime,
-            mtime,
-            mtime,
-            1 if is_file else 2,
-            node.uid,
-            node.gid,
-            node.blksize,
-            entry.fixed,
-            not is_file or constant or not entry._way,
-            constant,
-            is_file,
+            *(node.mode, node.size, atime, mtime, mtime, 1 if is_file else 2),
+            *(node.uid, node.gid, node.blksize, entry.fixed),
+            steady=not is_file or constant or entry.permanent,
+            constant=constant,
+            is_file=is_file,
         )
 
     def read_link(self, _pid: int, entry: GuestEntry) -> bytes:
@@ -211,20 +200,11 @@ class GuestTree:
         with self.kernel.lock:
             folder.directory().rmdir(name)
 
-    def mknod(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
-        raise folder.directory().refuse("mknod")
-
-    def unlink(self, _caller: Caller, folder: GuestEntry, _name: str) -> None:
-        raise folder.directory().refuse("unlink")
-
-    def symlink(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
-        raise folder.directory().refuse("symlink")
-
-    def link(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
-        raise folder.directory().refuse("link")
-
-    def rename(self, _caller: Caller, folder: GuestEntry, *_what: object) -> None:
-        raise folder.directory().refuse("rename")
+    mknod = _refusing("mknod")
+    unlink = _refusing("unlink")
+    symlink = _refusing("symlink")
+    link = _refusing("link")
+    rename = _refusing("rename")
 
     # ---- files
     def open(self, caller: Caller, entry: GuestEntry, flags: int) -> OpenFile:
@@ -233,8 +213,7 @@ class GuestTree:
             raise KernelError(errno.EISDIR, entry.path)
         return self.vfs.open_node(caller, node, entry.path, flags)
 
-    def create(self, _caller: Caller, folder: GuestEntry, *_what: object) -> OpenFile:
-        raise folder.directory().refuse("create")
+    create = _refusing("create")
 
     def read(self, caller: Caller, file: OpenFile, size: int, offset: int) -> bytes:
         return file.vfs.read(caller, file, size, offset)
@@ -253,11 +232,7 @@ class GuestTree:
 
     # ---- poll
     def poll(
-        self,
-        _caller: Caller,
-        file: OpenFile,
-        _events: int,
-        wake: Callable[[], None] | None,
+        self, _caller: Caller, file: OpenFile, _events: int, wake: Wake | None
     ) -> int:
         with self.kernel.lock:
             ready = file.vfs.poll(file)

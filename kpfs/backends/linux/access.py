@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from kpfs.backends.handlers import HandlerCalls, UserHandler
 from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.backends.linux.tree import OwnFiles
-from kpfs.backends.session import memory_error, os_error
-from kpfs.base.caller import Caller
+from kpfs.backends.session import os_error
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.host.errors import SetupError
-from kpfs.linux.errors import UnfitError
-from kpfs.linux.running.functions import Functions
+from kpfs.base.ktypes import Caller
+from kpfs.linux.running.functions import PythonFunctions
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import Task
 
@@ -41,10 +39,7 @@ class LinuxAccess:
 
     def __init__(self, name: str, *, quiet: bool) -> None:
         """name: of a kernel made by ``kpfs kernel make``; SetupError: there is none."""
-        try:
-            self.kernel = LinuxKernel(name, quiet=quiet)
-        except UnfitError as error:
-            raise SetupError(str(error)) from None
+        self.kernel = LinuxKernel(name, quiet=quiet)
         self.quiet = quiet
         self.closed = False
         self.next_pid = FIRST_PID
@@ -53,8 +48,8 @@ class LinuxAccess:
         self.probes: dict[int, object] = {}  # registered ones, by address
         self.info = LinuxMachineInfo(self.kernel, no_mounts)
         self.own = OwnFiles(self.kernel, self.info)
-        self._explainer: Explainer | None = None
-        self._explained: list[object] = []  # the modules that _explainer knows
+        self.explainer: Explainer | None = None  # None: explain() makes another
+        self._explained: list[object] = []  # the modules that explainer knows
         self.kernel.start()
 
     def close(self) -> None:
@@ -79,18 +74,11 @@ class LinuxAccess:
         ticker = self.kernel.ticker
         try:
             result = action()
-        except KernelError as refused:
+        except (KernelError, MemoryFault) as refused:
             self.handlers.throw(ticker)
             raise os_error(refused, path) from None
-        except MemoryFault as fault:
-            self.handlers.throw(ticker)
-            raise os_error(memory_error(fault), path) from None
         self.handlers.throw(ticker)
         return result
-
-    def forget_explainer(self) -> None:
-        """Have the next explain() look at the kernel anew."""
-        self._explainer = None
 
     # ---- time
     def now(self) -> float:
@@ -118,9 +106,9 @@ class LinuxAccess:
             return [module.fingerprint for module in self.kernel.modules()]
 
         now = self.do(point, loaded)
-        if self._explainer is None or self._explained != now:
-            self._explainer, self._explained = explainer_of(self.kernel), now
-        return self._explainer.explain(point)
+        if self.explainer is None or self._explained != now:
+            self.explainer, self._explained = explainer_of(self.kernel), now
+        return self.explainer.explain(point)
 
     def symbol(self, name: str) -> int:
         from kpfs.linux.memory.modules import AllSymbols
@@ -158,10 +146,10 @@ class LinuxAccess:
 
     # ---- probes
     @cached_property
-    def functions(self) -> Functions:
+    def functions(self) -> PythonFunctions:
         """Return the Python functions that the kernel can call.  Context: lock held."""
         self.kernel.follow(self.probes.clear)
-        return Functions(self.kernel)
+        return PythonFunctions(self.kernel)
 
     def worker(self) -> Task:
         """Return the task for work that is not a user's task's.  Context: lock held."""
@@ -174,5 +162,5 @@ class LinuxAccess:
         try:
             return self.handlers.handle(handler, *args)
         except MemoryFault as fault:
-            self.handlers.keep(os_error(memory_error(fault)))
+            self.handlers.keep(os_error(fault))
             return 0

@@ -15,9 +15,9 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Result
 from kpfs.linux.running.tasks import Reply, Task, Tasks
@@ -47,7 +47,7 @@ class TaskWork(NamedTuple):
 
 
 class LinuxAnsweredCalls:
-    """Answers these calls. listener: the supervisor's."""
+    """The answers to these calls. listener: the supervisor's."""
 
     def __init__(self, kernel: LinuxKernel, host: Host, listener: int) -> None:
         self.kernel = kernel
@@ -168,10 +168,7 @@ class LinuxAnsweredCalls:
                 number=1,
             )
         return TaskWork(
-            lambda fd: [
-                Op(nr.FINIT_MODULE, (fd, text, flags)),
-                Op(nr.CLOSE, (fd,)),
-            ],
+            lambda fd: [Op(nr.FINIT_MODULE, (fd, text, flags)), Op(nr.CLOSE, (fd,))],
             data=data,
         )
 

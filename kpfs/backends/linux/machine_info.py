@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a Linux kernel says of itself: implements kpfs.fs.files.machine.MachineInfo.
+"""The facts and actions of machine/ for a Linux kernel: its MachineInfo.
 
 It is read out of the kernel's memory, and so is there when the kernel is dead, too.
 """
@@ -18,20 +18,19 @@ from kpfs.fs.files.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
 from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
-from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, Probe
+from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, ProbeState
 from kpfs.linux.memory.modules import AllSymbols
 from kpfs.linux.memory.vmlinux import Vmlinux
 from kpfs.linux.running import loading
-from kpfs.linux.running.machine import Argument, Op, Place
+from kpfs.linux.running.machine import Argument, Op, SlotOffset
 from kpfs.linux.running.tasks import Task
 
 if TYPE_CHECKING:
-    from kpfs.base.lock import FairLock
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 ARCH = "x86"
 BUFFER_SIZE = 4096
-# What would end the task, or have another run in its memory, which all tasks share.
+# Calls that end the task, or let another run in its memory, which all tasks share.
 REFUSED = frozenset(
     (
         "fork vfork clone clone3 execve execveat exit exit_group rt_sigreturn "
@@ -50,20 +49,16 @@ def _looking() -> Iterator[None]:
 
 
 class LinuxMachineInfo:
-    """Each task is a Task."""
+    """Implements kpfs.fs.files.machine.MachineInfo; each task is a Task."""
 
     def __init__(
         self, kernel: LinuxKernel, mount_table: Callable[[int], bytes]
     ) -> None:
         """mount_table: returns that of a process of the host; OSError."""
-        self.kernel = kernel
+        self.kernel, self.lock = kernel, kernel.lock
         self.mount_table = mount_table
         self._vmlinux = Vmlinux(kernel.saved_memory, kernel.symbols)
         self._numbers: dict[str, int] = {}  # of system calls
-
-    @property
-    def lock(self) -> FairLock:
-        return self.kernel.lock
 
     # ---- to look at
     def functions(self) -> Iterable[str]:
@@ -77,7 +72,7 @@ class LinuxMachineInfo:
         return AllSymbols(self.kernel.symbols, self.kernel.modules())
 
     def function(self, name: str) -> Symbol | None:
-        """MODULE:NAME is of a module."""
+        """Return the symbol of a function; MODULE:NAME is a module's."""
         with _looking():
             symbols = self._symbols()
         for symbol in symbols.lookup_name(name):
@@ -114,7 +109,7 @@ class LinuxMachineInfo:
             return [_row(probes, probe, symbols) for probe in probes]
 
     def stats(self) -> str:
-        rows = self.kernel.stats()
+        rows = self.kernel.machine.stats()
         return "".join(f"{name} {value}\n" for name, value in rows.items())
 
     def vmlinux_size(self) -> int:
@@ -171,10 +166,10 @@ class LinuxMachineInfo:
 def _argument(value: int | bytes | Buffer) -> Argument:
     if isinstance(value, bytes):
         return value + b"\0"
-    return Place(0) if isinstance(value, Buffer) else value
+    return SlotOffset(0) if isinstance(value, Buffer) else value
 
 
-def _row(probes: Kprobes, probe: Probe, symbols: AllSymbols) -> ProbeRow:
+def _row(probes: Kprobes, probe: ProbeState, symbols: AllSymbols) -> ProbeRow:
     entry = probe.entry
     event = probes.event(probe)
     optimized = probes.optimized(entry)
@@ -192,7 +187,7 @@ def _row(probes: Kprobes, probe: Probe, symbols: AllSymbols) -> ProbeRow:
     )
 
 
-def _boostable(probe: Probe) -> int | None:
+def _boostable(probe: ProbeState) -> int | None:
     """Return what ProbeRow says; None if the instruction has no copy."""
     entry = probe.entry
     if entry.number("flags", 4) & FLAG_FTRACE or not entry.word("ainsn.insn"):
@@ -202,7 +197,7 @@ def _boostable(probe: Probe) -> int | None:
     return 0 if entry.word("post_handler") else 1
 
 
-def _module(probes: Kprobes, probe: Probe, symbols: AllSymbols) -> str:
+def _module(probes: Kprobes, probe: ProbeState, symbols: AllSymbols) -> str:
     """Return the module that a probe's handlers are of."""
     owners = (symbols.module_at(addr) for addr in probes.handlers(probe))
     return next((module.name for module in owners if module), "-")

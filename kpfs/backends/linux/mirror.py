@@ -7,7 +7,6 @@ If a call needs files of the host, they are made in the kernel first, without co
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kpfs.backends.linux.answered import LinuxAnsweredCalls
 from kpfs.backends.linux.task_book import HostFile, LinuxTaskBook
 from kpfs.base import abi
-from kpfs.base import syscall_numbers as numbers
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.linux.running import syscalls as nr
-from kpfs.linux.running.machine import STOP, Argument, Op, Out, Place
+from kpfs.linux.running.machine import STOP, Argument, Op, Out, SlotOffset
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import AT_FDCWD, Host
 from kpfs.mirror.host_overrides import UTS_FIELDS, UTS_LENGTH
@@ -28,8 +26,7 @@ from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
 
 if TYPE_CHECKING:
-    from kpfs.base.lock import FairLock
-    from kpfs.fs.write_call import WriteCall
+    from kpfs.fs.tree import WriteCall
     from kpfs.linux.running.files import OpenFile, OpenFiles
     from kpfs.linux.running.linux_kernel import LinuxKernel
     from kpfs.linux.running.tasks import Task
@@ -40,16 +37,16 @@ UTS_NAMES = (0, 2, 3, 4)  # fields of uname(2): sysname, release, version, machi
 _IOV = struct.Struct("<2Q")
 # the argument of a call that limits how much it writes to its memory
 _SIZES = {
-    numbers.READ: 2,
-    numbers.PREAD64: 2,
-    numbers.GETDENTS: 2,
-    numbers.GETDENTS64: 2,
-    numbers.GETCWD: 1,
-    numbers.READLINK: 2,
-    numbers.READLINKAT: 3,
+    nr.READ: 2,
+    nr.PREAD64: 2,
+    nr.GETDENTS: 2,
+    nr.GETDENTS64: 2,
+    nr.GETCWD: 1,
+    nr.READLINK: 2,
+    nr.READLINKAT: 3,
 }
-_PIPES = frozenset((numbers.PIPE, numbers.PIPE2))
-_CHANGE_DIRECTORY = frozenset((numbers.CHDIR, numbers.FCHDIR))
+_PIPES = frozenset((nr.PIPE, nr.PIPE2))
+_CHANGE_DIRECTORY = frozenset((nr.CHDIR, nr.FCHDIR))
 _PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
 
 
@@ -71,7 +68,7 @@ class LinuxMirror:
         self, kernel: LinuxKernel, files: OpenFiles, host: Host, listener: int
     ) -> None:
         """listener: the supervisor's."""
-        self.kernel = kernel
+        self.kernel, self.lock = kernel, kernel.lock
         self.skip_policy = kernel.skip_policy
         self.files = files
         self.host = host
@@ -79,14 +76,10 @@ class LinuxMirror:
         with kernel.lock:
             self.tasks = LinuxTaskBook(kernel, files, host.another())
 
-    @property
-    def lock(self) -> FairLock:
-        return self.kernel.lock
-
     def uts_names(self) -> dict[int, bytes]:
         size = UTS_LENGTH * UTS_FIELDS
         with self.kernel.lock:
-            uname = Op(numbers.UNAME, (Out(size),))
+            uname = Op(nr.UNAME, (Out(size),))
             raw = self.kernel.call(self.kernel.tasks.agent, uname).out(0, size)
         fields = (raw[UTS_LENGTH * field :][:UTS_LENGTH] for field in UTS_NAMES)
         names = (field.partition(b"\0")[0] for field in fields)
@@ -140,7 +133,7 @@ class LinuxMirror:
         """Return the plan's arguments; what the call writes stays within the slot."""
         values: list[Argument] = []
         for number, value in enumerate(plan.args):
-            values.append(Place(value) if plan.pointers >> number & 1 else value)
+            values.append(SlotOffset(value) if plan.pointers >> number & 1 else value)
         size = _SIZES.get(plan.nr)
         if size is not None and size < len(values):
             there = plan.count if plan.nr in (nr.READ, nr.PREAD64) else OUT_MAX
@@ -182,18 +175,18 @@ class LinuxMirror:
         return Needs(fds, self.names(note, plan) if plan.names else [], False)
 
     def names(self, note: Notification, plan: Plan) -> list[HostFile]:
-        """The files that the call's paths lead to."""
+        """Return the files that the call's paths lead to."""
         kinds = mirror_calls.CALLS[note.nr].args
         modes, dirfd, found = iter(plan.names), AT_FDCWD, []
         for kind, value in zip(kinds, note.args, strict=False):
             if kind == "at":
-                dirfd = value - (1 << 32) if value >> 31 & 1 else value
+                dirfd = value
             if kind not in _PATH_KINDS:
                 continue
             text = self.host.string(note.pid, value)
             _, mode = next(modes, (0, 0))
             if text:
-                place = os.path.normpath(self.absolute(note.pid, dirfd, text))
+                place = os.path.normpath(self.host.absolute(note.pid, dirfd, text))
                 if not mode:  # there is none, but perhaps the directory to make it in
                     place = os.path.dirname(place)
                     mode = stat.S_IFDIR if os.path.isdir(place) else 0
@@ -201,13 +194,6 @@ class LinuxMirror:
                     found.append(HostFile(place, mode, _size(place, mode)))
             dirfd = AT_FDCWD
         return found
-
-    def absolute(self, pid: int, dirfd: int, text: bytes) -> bytes:
-        if text.startswith(b"/"):
-            return text
-        base = self.host.cwd(pid) if dirfd == AT_FDCWD else b""
-        base = base or self.host.fd_path(pid, dirfd) or b"/"
-        return os.path.join(base, text)
 
     # ---- writes to files of the mount
     def may_write(self, opened: OpenFile) -> bool:
@@ -218,12 +204,11 @@ class LinuxMirror:
         files: OpenFiles,
         opened: OpenFile,
         pid: int,
-        fd: int,
         call: WriteCall,
+        before: int,
         commit: Commit,
-    ) -> int:
+    ) -> tuple[int, int]:
         moves = call.name != "pwrite64" and opened.seekable
-        before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
         with self.kernel.lock:
             if not commit():
                 raise KernelError(errno.ESRCH, f"{pid} is gone")
@@ -236,12 +221,9 @@ class LinuxMirror:
             taken, after = reply.results
             if moves and after >= 0:
                 opened.pos = after
-        if moves and after not in (before, -errno.ESPIPE):
-            with contextlib.suppress(OSError):
-                os.lseek(fd, after, os.SEEK_SET)
         if taken < 0:
             raise KernelError(-taken)
-        return taken
+        return taken, after
 
     def _op(self, task: Task, fd: int, call: WriteCall) -> Op:
         data = call.data

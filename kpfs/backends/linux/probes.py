@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from kpfs.api.probes import Probe, Registers, place_of
+from kpfs.api.probes import Probe, ProbeDefinition, Registers
 from kpfs.backends.handlers import UserHandler
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.base.errors import KernelError
@@ -26,35 +26,20 @@ _NO_BTF = "this kernel has no BTF that describes a probe"
 class LinuxProbe(Probe):
     """A probe that the kernel itself has registered."""
 
-    def __init__(
-        self,
-        session: LinuxAccess,
-        symbol: str | int,
-        offset: int,
-        handlers: Mapping[str, Callable[[Registers], object] | None],
-        maxactive: int | None = None,
-    ) -> None:
-        """handlers: by the fields that hold them.  maxactive: None for a kprobe."""
+    def __init__(self, session: LinuxAccess, asked: ProbeDefinition) -> None:
         self._session = session
-        self.place = place_of(symbol, offset)
-        self._returns = maxactive is not None
+        self.place = asked.place
+        self._returns = asked.maxactive is not None
         self.kind = "r" if self._returns else "k"
         structure = "kretprobe" if self._returns else "kprobe"
         self._layout = session.kernel.structures[structure]
         self._kp = session.kernel.structures["kprobe"]
         self._at = 0  # address of the structure
         self._functions: list[int] = []  # addresses of the handlers
-        session.do(
-            self.place, lambda: self._register(symbol, offset, handlers, maxactive or 0)
-        )
+        session.do(self.place, lambda: self._register(asked))
 
-    def _register(
-        self,
-        symbol: str | int,
-        offset: int,
-        handlers: Mapping[str, Callable[[Registers], object] | None],
-        maxactive: int,
-    ) -> None:
+    def _register(self, asked: ProbeDefinition) -> None:
+        symbol, offset, handlers, maxactive = asked
         size = self._layout.size
         if not self._kp.has("symbol_name") or not all(map(self._layout.has, handlers)):
             raise KernelError(errno.EOPNOTSUPP, _NO_BTF)
@@ -69,7 +54,7 @@ class LinuxProbe(Probe):
             self._put(self._kp.at["offset"], offset, _INT)
         else:
             self._put(self._kp.at["addr"], symbol + offset)
-        if self._returns:
+        if maxactive is not None:
             self._put(self._layout.at["maxactive"], maxactive, _INT)
         session = self._session
         for field, handler in handlers.items():
@@ -85,7 +70,7 @@ class LinuxProbe(Probe):
         except KernelError:
             self._free()
             raise
-        self._address = memory.word(at + self._kp.at["addr"])
+        self.address = memory.word(at + self._kp.at["addr"])
 
     def _called(self, handler: Callable[[Registers], object]) -> Function:
         """Return the function that the kernel calls, with a probe and registers."""
@@ -122,10 +107,6 @@ class LinuxProbe(Probe):
     @property
     def closed(self) -> bool:
         return self._session.closed
-
-    @property
-    def address(self) -> int:
-        return self._address
 
     def _is_registered(self) -> bool:
         return self._session.probes.get(self._at) is self

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 
 from kpfs.api.records import Record
-from kpfs.backends.raw import Format, page_entries, parse_format, records_of
+from kpfs.backends import raw
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.trace_files import TraceFile
@@ -17,7 +17,6 @@ from kpfs.linux.running.tasks import Task
 
 TRACING = "/sys/kernel/tracing"
 _TIME = struct.Struct("<Q")  # kernel: struct buffer_data_page begins with it
-_NUMBER = struct.Struct("<H")  # kernel: struct trace_entry begins with it
 
 
 def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
@@ -31,26 +30,18 @@ def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
         (ts, cpu, data)
         for cpu, pages in rings.pages(instance).items()
         for page in pages
-        for ts, data in page_entries(page.data, page.read)
+        for ts, data in raw.page_entries(page.data, page.read)
     ]
-    numbers = frozenset(_NUMBER.unpack_from(data)[0] for _, _, data in found)
+    numbers = frozenset(raw.HEAD.unpack_from(data)[0] for _, _, data in found)
     formats = {}
     for number, (group, name) in rings.events(numbers).items():
         with contextlib.suppress(KernelError, ValueError):
-            formats[number] = _format(kernel, group, name)
-    return records_of(found, formats, _comms(kernel) if found else {})
-
-
-def _format(kernel: LinuxKernel, group: str, name: str) -> Format:
-    path = f"{TRACING}/events/{group}/{name}/format"
-    return parse_format(group, kernel.read_file(path).decode())
-
-
-def _comms(kernel: LinuxKernel) -> dict[int, str]:
-    """Return the names of tasks by pid, as the trace knows them."""
-    text = kernel.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
-    rows = (line.partition(" ") for line in text.splitlines())
-    return {int(pid): comm for pid, _, comm in rows}
+            path = f"{TRACING}/events/{group}/{name}/format"
+            formats[number] = raw.parse_format(group, kernel.read_file(path).decode())
+    if not found:
+        return []
+    comms = kernel.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
+    return raw.records(found, formats, raw.parse_cmdlines(comms))
 
 
 def more_of(kernel: LinuxKernel, task: Task, fd: int) -> Callable[[bytes], bool]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The session of a Linux kernel in this process."""
+"""The session of a Linux kernel in this process, and its snapshots."""
 
 from __future__ import annotations
 
@@ -7,13 +7,33 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from kpfs.backends.linux.access import LinuxAccess
+from kpfs.linux.running.frozen import freeze, thaw
 
 if TYPE_CHECKING:
-    from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
+    from kpfs.api.probes import Probe, ProbeDefinition
     from kpfs.api.records import Record
-    from kpfs.api.snapshot import Snapshot
-    from kpfs.backends.linux.snapshot import LinuxSnapshot
     from kpfs.backends.linux.task import LinuxTask
+    from kpfs.backends.session import Snapshot
+
+
+class LinuxSnapshot:
+    """Implements backends.session.Snapshot.  Context: the kernel's lock is held."""
+
+    def __init__(self, session: LinuxAccess) -> None:
+        self.session = session
+        self._frozen = freeze(session.kernel)
+        self._next_pid, self._buffers = session.next_pid, dict(session.buffers)
+        self._probes, self._functions = dict(session.probes), session.functions.held()
+
+    def restore(self) -> None:
+        """Put the kernel back into that state."""
+        thaw(self.session.kernel, self._frozen)
+        self.session.explainer = None
+        self.session.next_pid = self._next_pid
+        self.session.buffers = dict(self._buffers)
+        self.session.functions.restore(self._functions)
+        self.session.probes.clear()
+        self.session.probes.update(self._probes)
 
 
 class LinuxSession(LinuxAccess):
@@ -34,33 +54,12 @@ class LinuxSession(LinuxAccess):
         return "".join(f"{record.shown()}\n" for record in records)
 
     def snapshot(self) -> Snapshot:
-        from kpfs.backends.linux.snapshot import LinuxSnapshot
-
         return self.do("", lambda: LinuxSnapshot(self))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self.do("", cast("LinuxSnapshot", snapshot).restore)
+        self.do("", cast(LinuxSnapshot, snapshot).restore)
 
-    def kprobe(
-        self,
-        symbol: str | int,
-        offset: int,
-        pre: PreHandler | None,
-        post: PostHandler | None,
-    ) -> Probe:
+    def probe(self, asked: ProbeDefinition) -> Probe:
         from kpfs.backends.linux.probes import LinuxProbe
 
-        handlers = {"pre_handler": pre, "post_handler": post}
-        return LinuxProbe(self, symbol, offset, handlers)
-
-    def kretprobe(
-        self,
-        symbol: str | int,
-        handler: ReturnHandler | None,
-        entry: PreHandler | None,
-        maxactive: int,
-    ) -> Probe:
-        from kpfs.backends.linux.probes import LinuxProbe
-
-        handlers = {"handler": handler, "entry_handler": entry}
-        return LinuxProbe(self, symbol, 0, handlers, maxactive)
+        return LinuxProbe(self, asked)

@@ -6,24 +6,24 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from kpfs.api.files import encoded
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.backends.linux.machine_info import BUFFER_SIZE
 from kpfs.backends.linux.records import more_of
-from kpfs.backends.linux.tree import guest_path
-from kpfs.base.caller import Caller
+from kpfs.backends.linux.tree import guest_path, opened, read_directory
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.fs.node import Node, names_of
-from kpfs.linux.running import loading
-from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running import loading, syscalls
 from kpfs.linux.running.machine import Op, Out
 from kpfs.linux.running.tasks import Reply, Task
 
-SIZE = 1 << 15  # bytes of a read() and of a getdents64()
+SIZE = 1 << 15  # bytes of a read()
 FEW = 2  # pieces that most files fit into
 TRACES = "trace", "trace_pipe", "trace_pipe_raw"
 # most pieces to read of files that may grow by being read; of a trace, only where the
@@ -61,15 +61,6 @@ class LinuxTask:
         return guest_path(path) if path else b"/\0"
 
     # ---- files
-    @contextmanager
-    def _opened(self, path: str, flags: int) -> Iterator[int]:
-        """Open a file; yield its descriptor.  Context: lock held."""
-        opening = Op(nr.OPENAT, (nr.AT_FDCWD, self._name(path), flags, 0))
-        fd = self._request(opening).results[0]
-        try:
-            yield fd
-        finally:
-            self._request(Op(nr.CLOSE, (fd,)))
 
     def _own(self, path: str) -> Node | None:
         """Return the file if it is one that kpfs adds to the kernel's; ENOENT."""
@@ -88,7 +79,8 @@ class LinuxTask:
             return self._session.call(path, partial(self._read_own, node))
 
         def action() -> bytes:
-            with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
+            how = os.O_RDONLY | os.O_NONBLOCK
+            with opened(self._request, self._name(path), how) as fd:
                 return self._all(fd, path.rpartition("/")[2])
 
         return self._session.do(path, action)
@@ -120,7 +112,7 @@ class LinuxTask:
 
         def action() -> None:
             rest = data
-            with self._opened(path, flags) as fd:
+            with opened(self._request, self._name(path), flags) as fd:
                 while True:
                     piece = rest[:SIZE]
                     writing = Op(nr.WRITE, (fd, piece, len(piece)))
@@ -136,19 +128,15 @@ class LinuxTask:
         if node := self._own(path):
             return self._session.call(path, lambda: [n for n, _ in names_of(node)])
 
-        def action() -> list[str]:
-            found: list[str] = []
-            with self._opened(path, os.O_RDONLY | nr.O_DIRECTORY) as fd:
-                listing = Op(nr.GETDENTS64, (fd, Out(SIZE), SIZE))
-                while count := (reply := self._request(listing)).results[0]:
-                    found += [name for name, _ in nr.read_dirents(reply.out(0, count))]
-            return [name for name in found if name not in (".", "..")]
+        def action() -> list[tuple[str, int]]:
+            return read_directory(self._request, self._name(path))
 
-        return self._session.do(path, action)
+        found = self._session.do(path, action)
+        return [name for name, _ in found if name not in (".", "..")]
 
     def exists(self, path: str) -> bool:
         def action() -> bool:
-            room = Out(nr.STATX_SIZE)
+            room = Out(syscalls.STATX_SIZE)
             look = nr.AT_FDCWD, self._name(path), 0, nr.STATX_BASIC, room
             self._request(Op(nr.STATX, look))
             return True
@@ -193,7 +181,8 @@ class LinuxTask:
         if named:
             load = partial(loading.load_named, kernel, self._task, module, words)
         else:
-            load = partial(loading.load, kernel, self._task, _read(module), words)
+            image = Path(module).read_bytes()
+            load = partial(loading.load, kernel, self._task, image, words)
         self._session.do(module, load)
 
     def rmmod(self, name: str) -> None:
@@ -203,8 +192,3 @@ class LinuxTask:
     def end(self, status: int) -> None:
         tasks = self._session.kernel.tasks
         self._session.do("", lambda: tasks.exit(self._task, status))
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kpfs.base import abi
-from kpfs.base.caller import Caller
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.linux.running import syscalls as nr
+from kpfs.base.ktypes import Caller
 from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
@@ -49,7 +49,7 @@ class LinuxTaskBook:
         self.behind: set[int] = set()
         self._catching_up = False
         kernel.follow(self.forget)
-        kernel.skip_policy.join(self, makes_tasks=True)
+        kernel.skip_policy.join_tasks(self)
         kernel.make_tasks_by(self.create)
         self.forget()
 
@@ -111,10 +111,6 @@ class LinuxTaskBook:
 
     def executes(self, pid: int) -> None:
         self.host.forget(pid)
-
-    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """See kpfs.base.skip_policy.Book: no one asks for numbers here."""
-        return -1
 
     def catch_up(self, _pid: int | None = None) -> None:
         if not self.behind or self._catching_up:

@@ -10,30 +10,33 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.fuse_wire import SetattrRequest
 from kpfs.fs.files.machine import MachineInfo, machine_dir
-from kpfs.fs.node import Dir, File, Handle, Node, names_of, walk
+from kpfs.fs.node import Dir, File, Handle, Node, OpenHandle, names_of, walk
 from kpfs.fs.seqfile import SeqFile
 from kpfs.fs.tree import Attributes, Listener
-from kpfs.linux.running import syscalls as nr
+from kpfs.linux.running import syscalls
 from kpfs.linux.running.files import OpenFile, OpenFiles
-from kpfs.linux.running.machine import Op, Out
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.machine import Argument, Op, Out
+from kpfs.linux.running.tasks import Reply, Task
 
 if TYPE_CHECKING:
-    from kpfs.base.caller import Caller
+    from kpfs.base.ktypes import Caller
     from kpfs.base.lock import FairLock
-    from kpfs.fs.tree import InPlace
+    from kpfs.fs.tree import InPlace, Wake
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 DIRENTS_SIZE = 32768
 MAX_PATH = 4096
 NSEC = 1_000_000_000
-# what is below a directory or behind a file of the root
+# the kernel's paths of the root's directories and files
 PLACES = {
     "kprobes": "/sys/kernel/debug/kprobes",
     "sys": "/proc/sys",
@@ -74,6 +77,29 @@ def guest_path(path: str) -> bytes:
     return whole.encode("latin-1") + b"\0"
 
 
+@contextmanager
+def opened(call: Callable[[Op], Reply], path: bytes, flags: int) -> Iterator[int]:
+    """Open a file and yield its descriptor.
+
+    call: makes a system call of a task, and raises what it fails with.
+    """
+    fd = call(Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, 0))).results[0]
+    try:
+        yield fd
+    finally:
+        call(Op(nr.CLOSE, (fd,)))
+
+
+def read_directory(call: Callable[[Op], Reply], path: bytes) -> list[tuple[str, int]]:
+    """Return names and modes of all that is in a directory.  call: see opened()."""
+    found: list[tuple[str, int]] = []
+    with opened(call, path, os.O_RDONLY | nr.O_DIRECTORY) as fd:
+        listing = Op(nr.GETDENTS64, (fd, Out(DIRENTS_SIZE), DIRENTS_SIZE))
+        while size := (reply := call(listing)).results[0]:
+            found += syscalls.read_dirents(reply.out(0, size))
+    return found
+
+
 class LinuxEntry:
     """A path of the tree."""
 
@@ -81,7 +107,7 @@ class LinuxEntry:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.lasts = not path  # what it leads to is there as long as the mount
+        self.lasts = not path  # it leads to what is there as long as the mount
 
     @property
     def key(self) -> Hashable:
@@ -129,22 +155,12 @@ class OwnFiles:
             return OwnFile(self.kernel.lock, node.open(flags, pid))
 
 
-class OwnFile:
+class OwnFile(OpenHandle):
     """An open file of OwnFiles."""
 
-    nonseekable = False
-
     def __init__(self, lock: FairLock, handle: Handle) -> None:
+        super().__init__(handle)
         self._lock = lock
-        self.handle = handle
-
-    @property
-    def constant(self) -> bool:
-        return self.handle.file.constant
-
-    @property
-    def sleeps(self) -> bool:
-        return self.handle.file.sleeps
 
     def read(self, size: int, offset: int) -> bytes:
         self.handle.prepare(size, offset)
@@ -175,20 +191,19 @@ class OwnFile:
             self.handle.release()
 
 
+LinuxFile = OpenFile | OwnFile
+
+
 class LinuxTree:
     """Implements kpfs.fs.tree.Tree."""
 
     def __init__(self, kernel: LinuxKernel, files: OpenFiles, own: OwnFiles) -> None:
         """own: the files of machine/."""
-        self.kernel = kernel
+        self.kernel, self.lock = kernel, kernel.lock
         self.files = files
         self.own = own
         self.root = LinuxEntry("")
-        self._pollers: list[tuple[Task, Callable[[], None]]] = []
-
-    @property
-    def lock(self) -> FairLock:
-        return self.kernel.lock
+        self._pollers: list[tuple[Task, Wake]] = []
 
     def start(self, listener: Listener) -> None:
         self.kernel.start(self._wake_pollers)
@@ -196,12 +211,12 @@ class LinuxTree:
             self.kernel.follow_directories(listener.directories_changed)
 
     def renew(self, entry: LinuxEntry) -> None:
-        """A path stays what it is."""
+        """Do nothing: a path stays what it is."""
 
     # ---- system calls
-    def _by_caller(self, caller: Caller, *ops: Op) -> None:
+    def _by_caller(self, caller: Caller, number: int, *args: Argument) -> None:
         with self.kernel.lock:
-            self.kernel.call(self.task(caller), *ops)
+            self.kernel.call(self.task(caller), Op(number, args))
 
     def task(self, caller: Caller) -> Task:
         """Return the caller's task; outside our pid namespace, that is the agent."""
@@ -257,9 +272,9 @@ class LinuxTree:
         self._show_tasks(path)
         how = nr.AT_SYMLINK_NOFOLLOW, nr.STATX_BASIC
         place = guest_path(path)
-        op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(nr.STATX_SIZE)))
+        op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(syscalls.STATX_SIZE)))
         reply = self.kernel.call(self._watcher(pid), op)
-        found = nr.read_statx(reply.out(1, nr.STATX_SIZE))
+        found = syscalls.read_statx(reply.out(1, syscalls.STATX_SIZE))
         mode = found.mode
         if stat.S_ISCHR(mode):  # nobody may open a device of the host
             mode = stat.S_IFREG | stat.S_IMODE(mode)
@@ -271,7 +286,7 @@ class LinuxTree:
         )
 
     def seek_end(
-        self, caller: Caller, entry: LinuxEntry, file: OpenFile | OwnFile
+        self, caller: Caller, entry: LinuxEntry, file: LinuxFile
     ) -> Attributes:
         with self.kernel.lock:
             found = self._attributes(caller.pid, entry)
@@ -287,7 +302,7 @@ class LinuxTree:
         self,
         caller: Caller,
         entry: LinuxEntry,
-        _file: OpenFile | OwnFile | None,
+        _file: LinuxFile | None,
         asked: SetattrRequest,
     ) -> Attributes:
         path = entry.path
@@ -321,52 +336,36 @@ class LinuxTree:
         own = self.own.find(path)
         if own is not None:
             return [*dots, *names_of(own)]
-        found: list[tuple[str, int]] = []
-        flags = os.O_RDONLY | nr.O_DIRECTORY
         with self.kernel.lock:
             self._show_tasks(path)
-            task = self._watcher(pid)
-            op = Op(nr.OPENAT, (nr.AT_FDCWD, guest_path(path), flags, 0))
-            fd = self.kernel.call(task, op).results[0]
-            try:
-                read = Op(nr.GETDENTS64, (fd, Out(DIRENTS_SIZE), DIRENTS_SIZE))
-                while size := (reply := self.kernel.call(task, read)).results[0]:
-                    found += nr.read_dirents(reply.out(0, size))
-            finally:
-                self.kernel.call(task, Op(nr.CLOSE, (fd,)))
-        return found
+            call = partial(self.kernel.call, self._watcher(pid))
+            return read_directory(call, guest_path(path))
 
     def mkdir(self, caller: Caller, folder: LinuxEntry, name: str, mode: int) -> None:
-        path = _child(folder, name)
-        self._by_caller(caller, Op(nr.MKDIRAT, (nr.AT_FDCWD, path, mode)))
+        self._by_caller(caller, nr.MKDIRAT, *_child(folder, name), mode)
 
     def rmdir(self, caller: Caller, folder: LinuxEntry, name: str) -> None:
-        path = _child(folder, name)
-        self._by_caller(caller, Op(nr.UNLINKAT, (nr.AT_FDCWD, path, nr.AT_REMOVEDIR)))
+        self._by_caller(caller, nr.UNLINKAT, *_child(folder, name), nr.AT_REMOVEDIR)
 
     def mknod(
         self, caller: Caller, folder: LinuxEntry, name: str, mode: int, device: int
     ) -> None:
-        path = _child(folder, name)
-        self._by_caller(caller, Op(nr.MKNODAT, (nr.AT_FDCWD, path, mode, device)))
+        self._by_caller(caller, nr.MKNODAT, *_child(folder, name), mode, device)
 
     def unlink(self, caller: Caller, folder: LinuxEntry, name: str) -> None:
-        path = _child(folder, name)
-        self._by_caller(caller, Op(nr.UNLINKAT, (nr.AT_FDCWD, path, 0)))
+        self._by_caller(caller, nr.UNLINKAT, *_child(folder, name), 0)
 
     def symlink(
         self, caller: Caller, folder: LinuxEntry, name: str, target: bytes
     ) -> None:
-        path = _child(folder, name)
-        op = Op(nr.SYMLINKAT, (target + b"\0", nr.AT_FDCWD, path))
-        self._by_caller(caller, op)
+        new = _child(folder, name)
+        self._by_caller(caller, nr.SYMLINKAT, target + b"\0", *new)
 
     def link(
         self, caller: Caller, folder: LinuxEntry, name: str, old: LinuxEntry
     ) -> None:
-        paths = guest_path(old.path), _child(folder, name)
-        at = nr.AT_FDCWD
-        self._by_caller(caller, Op(nr.LINKAT, (at, paths[0], at, paths[1], 0)))
+        there = nr.AT_FDCWD, guest_path(old.path)
+        self._by_caller(caller, nr.LINKAT, *there, *_child(folder, name), 0)
 
     def rename(
         self,
@@ -376,12 +375,11 @@ class LinuxTree:
         new_folder: LinuxEntry,
         new_name: str,
     ) -> None:
-        old, new = _child(folder, name), _child(new_folder, new_name)
-        at = nr.AT_FDCWD
-        self._by_caller(caller, Op(nr.RENAMEAT, (at, old, at, new)))
+        new = _child(new_folder, new_name)
+        self._by_caller(caller, nr.RENAMEAT, *_child(folder, name), *new)
 
     # ---- files
-    def open(self, caller: Caller, entry: LinuxEntry, flags: int) -> OpenFile | OwnFile:
+    def open(self, caller: Caller, entry: LinuxEntry, flags: int) -> LinuxFile:
         own = self.own.find(entry.path)
         if own is not None:
             return self.own.open(own, flags, caller.pid)
@@ -391,8 +389,8 @@ class LinuxTree:
 
     def create(
         self, caller: Caller, folder: LinuxEntry, name: str, flags: int, mode: int
-    ) -> OpenFile | OwnFile:
-        path = _child(folder, name)
+    ) -> LinuxFile:
+        _, path = _child(folder, name)
         with self.kernel.lock:
             return self.files.open(self.task(caller), path, flags | os.O_CREAT, mode)
 
@@ -402,18 +400,14 @@ class LinuxTree:
         task = self.task(caller)
         return task, self.files.descriptor_of(task, file)
 
-    def read(
-        self, caller: Caller, file: OpenFile | OwnFile, size: int, offset: int
-    ) -> bytes:
+    def read(self, caller: Caller, file: LinuxFile, size: int, offset: int) -> bytes:
         if isinstance(file, OwnFile):
             return file.read(size, offset)
         with self.kernel.lock:
             self.files.check(file)
             return self.files.read(self.task(caller), file, size, offset)
 
-    def write(
-        self, caller: Caller, file: OpenFile | OwnFile, data: bytes, offset: int
-    ) -> int:
+    def write(self, caller: Caller, file: LinuxFile, data: bytes, offset: int) -> int:
         if isinstance(file, OwnFile):
             return file.write(data, offset, lambda: self.task(caller))
         with self.kernel.lock:
@@ -425,13 +419,13 @@ class LinuxTree:
             file.pos = offset + taken
             return taken
 
-    def write_in_place(self, make: InPlace, file: OpenFile | OwnFile) -> int:
+    def write_in_place(self, make: InPlace, file: LinuxFile) -> int:
         if isinstance(file, OwnFile):
             raise KernelError(errno.EAGAIN, "the caller is to write itself")
         self.files.check(file)
         return make(self.files, file)
 
-    def release(self, file: OpenFile | OwnFile) -> None:
+    def release(self, file: LinuxFile) -> None:
         if isinstance(file, OwnFile):
             file.release()
             return
@@ -440,19 +434,15 @@ class LinuxTree:
 
     # ---- poll
     def poll(
-        self,
-        caller: Caller,
-        file: OpenFile | OwnFile,
-        events: int,
-        wake: Callable[[], None] | None,
+        self, caller: Caller, file: LinuxFile, events: int, wake: Wake | None
     ) -> int:
         if isinstance(file, OwnFile):
             return events & (nr.POLLIN | nr.POLLOUT)
         with self.kernel.lock:
             task, fd = self._descriptor(caller, file)
-            asked = nr.POLLFD.pack(fd, events, 0)
+            asked = syscalls.POLLFD.pack(fd, events, 0)
             reply = self.kernel.call(task, Op(nr.POLL, (asked, 1, 0)))
-            found = int(nr.POLLFD.unpack(reply.out(0, nr.POLLFD.size))[2])
+            found = int(syscalls.POLLFD.unpack(reply.out(0, syscalls.POLLFD.size))[2])
             if not found and wake is not None:
                 self.kernel.begin(task, [Op(nr.POLL, (asked, 1, -1))])
                 self._pollers.append((task, wake))
@@ -469,8 +459,9 @@ class LinuxTree:
         self._pollers = waiting
 
 
-def _child(folder: LinuxEntry, name: str) -> bytes:
-    return guest_path(f"{folder.path}/{name}")
+def _child(folder: LinuxEntry, name: str) -> tuple[int, bytes]:
+    """Return an entry as system calls name it: a descriptor and a path."""
+    return nr.AT_FDCWD, guest_path(f"{folder.path}/{name}")
 
 
 def _own_attributes(node: Node) -> Attributes:
@@ -498,6 +489,6 @@ def _changes(place: bytes, asked: SetattrRequest) -> list[Op]:
         times = [
             (0, nr.UTIME_OMIT) if t is None else divmod(t, NSEC) for t in (atime, mtime)
         ]
-        packed = nr.TIMESPECS.pack(*times[0], *times[1])
+        packed = syscalls.TIMESPECS.pack(*times[0], *times[1])
         ops.append(Op(nr.UTIMENSAT, (at, place, packed, 0)))
     return ops

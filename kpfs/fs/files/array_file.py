@@ -25,7 +25,7 @@ class ArrayFile(File):
         return self.array or self.kernel.trace
 
     def opened(self, flags: int) -> None:
-        """The file is open once more."""
+        """Note that the file is open once more."""
         if self.array is not None and self.holds:
             self.array.ref += 1
 
@@ -49,7 +49,7 @@ class ArrayDir(DynDir):
 
 
 def bind(node: N, array: TraceArray | None) -> N:
-    """Make a file, or all below a directory, those of an instance; returns it."""
+    """Make a file, or all below a directory, those of an instance; return it."""
     if isinstance(node, ArrayFile | ArrayDir):
         node.array = array
     if isinstance(node, Dir):

@@ -73,9 +73,22 @@ class TimestampMode(SeqFile):
         return "[delta] absolute\n"
 
 
+class CpumaskHandle(ValueHandle):
+    """A reader, which is refused less than the whole mask.
+
+    Kernel: tracing_cpumask_read()
+    """
+
+    def read(self, size: int, offset: int) -> bytes:
+        if size <= len(self.file.show()):
+            raise KernelError(errno.EINVAL, f"no room in {size} bytes")
+        return super().read(size, offset)
+
+
 class TracingCpumask(ArrayFile, ValueFile):
     """The CPUs that record, as a hexadecimal mask.  Kernel: tracing_cpumask_fops."""
 
+    handle_type = CpumaskHandle
     write_moves = 0
 
     def show(self) -> str:
@@ -87,26 +100,11 @@ class TracingCpumask(ArrayFile, ValueFile):
             raise KernelError(errno.EINVAL, "empty")
         self.tr.ring.set_mask(cpumask_parse(data, self.kernel.guest.nr_cpus))
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return CpumaskHandle(self, flags, pid)
-
-
-class CpumaskHandle(ValueHandle):
-    """A reader, who gets nothing if he asks for less than the whole mask.
-
-    Kernel: tracing_cpumask_read()
-    """
-
-    def read(self, size: int, offset: int) -> bytes:
-        if size <= len(self.file.show()):
-            raise KernelError(errno.EINVAL, f"no room in {size} bytes")
-        return super().read(size, offset)
-
 
 def cpumask_parse(data: bytes, nr_cpus: int) -> int:
-    """Groups of up to 8 digits, the last one first; EINVAL, EOVERFLOW.
+    """Parse groups of up to 8 digits, the lowest last; EINVAL, EOVERFLOW.
 
-    Blanks and commas part them, any number of them.  Kernel: bitmap_parse()
+    Any number of blanks and commas parts them.  Kernel: bitmap_parse()
     """
     text = re.split(rb"[\n\0]", data, maxsplit=1)[0]
     groups = re.split(rb"[ \t\v\f\r\xa0,]+", text)
@@ -157,9 +155,10 @@ class FreeBuffer(ArrayFile):
             self.tr.ring.resize(0)
 
 
-class Snapshot(TextFile):
+class SnapshotFile(TextFile):
     """The records that a snapshot has taken.  Kernel: snapshot_fops."""
 
+    handle_type = TextHandle
     write_moves: int | None = None
     is_snapshot = True
 
@@ -170,11 +169,8 @@ class Snapshot(TextFile):
         header = f"# tracer: {self.tr.current_tracer}\n#\n#\n"
         return header + SNAPSHOT_HELP.format(state=state) + commands
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return TextHandle(self, flags, pid)
-
     def store(self, data: bytes) -> None:
-        """EINVAL, EBUSY.  Kernel: tracing_snapshot_write()"""
+        """Clear, take or free the snapshot.  Kernel: tracing_snapshot_write()"""
         value = kstrtoul_from_user(data, 10)
         ring = self.tr.ring
         self.tr.ring.expand()
@@ -195,10 +191,7 @@ class RawHandle(Handle):
     """A reader of the pages of one CPU's ring.  Kernel: struct ftrace_buffer_info."""
 
     file: TracePipeRaw
-
-    def __init__(self, file: TracePipeRaw, flags: int, pid: int) -> None:
-        super().__init__(file, flags, pid)
-        self.rest = b""  # of a page that was not read wholly
+    rest = b""  # of a page that was not read wholly
 
     def ready(self) -> bool:
         ring = self.file.ring()
@@ -224,7 +217,7 @@ class RawHandle(Handle):
 
 
 def full_hit(ring: CpuRing, percent: int) -> bool:
-    """True if a ring is full enough to wake a poller of one CPU.  Kernel: full_hit()"""
+    """Return True if a ring is full enough to wake a poller.  Kernel: full_hit()"""
     if not percent:
         return ring.entries > 0
     return (ring.dirty_pages + 1) * 100 >= percent * ring.nr_pages
@@ -236,6 +229,7 @@ class TracePipeRaw(ArrayFile):
     Kernel: tracing_buffers_fops
     """
 
+    handle_type = RawHandle
     nonseekable = True
 
     def __init__(self, kernel: GuestKernel, cpu: int) -> None:
@@ -245,16 +239,13 @@ class TracePipeRaw(ArrayFile):
     def ring(self) -> CpuRing | None:
         return self.tr.ring.cpus[self.cpu]
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return RawHandle(self, flags, pid)
-
 
 class SnapshotRaw(TracePipeRaw):
     """per_cpu/cpuN/snapshot_raw: its pages.  Kernel: snapshot_raw_fops."""
 
     def ring(self) -> CpuRing | None:
-        rings = self.tr.ring.snapshot()
-        return None if rings is None else rings.cpus[self.cpu]
+        rings = self.tr.ring.spare
+        return None if rings is None else rings[self.cpu]
 
 
 class HeaderPage(ValueFile):

@@ -9,21 +9,21 @@ from collections.abc import Iterable
 
 from kpfs.base.errors import KernelError
 from kpfs.fs.node import DynDir, File, Node
-from kpfs.root.debugfs import Entry
+from kpfs.root.debugfs import DebugfsEntry
 from kpfs.root.guest_kernel import GuestKernel
 
 
 class DebugfsDir(DynDir):
     """A directory: the root, or one that a module has made."""
 
-    def __init__(self, kernel: GuestKernel, of: Entry | None = None) -> None:
+    def __init__(self, kernel: GuestKernel, of: DebugfsEntry | None = None) -> None:
         self.of = of or kernel.debugfs.root
         super().__init__(kernel, self.of.mode)
 
     def entry(self, name: str) -> Node | None:
         return self.keep(name, self.of.children.get(name), self._node)
 
-    def _node(self, entry: Entry) -> Node:
+    def _node(self, entry: DebugfsEntry) -> Node:
         if entry.is_dir:
             return DebugfsDir(self.kernel, entry)
         return DebugfsFile(self.kernel, entry)
@@ -41,10 +41,10 @@ class DebugfsFile(File):
 
     of_guest = True
 
-    def __init__(self, kernel: GuestKernel, entry: Entry) -> None:
+    def __init__(self, kernel: GuestKernel, entry: DebugfsEntry) -> None:
         super().__init__(kernel)
         self.mode = entry.mode
 
     def opened(self, flags: int) -> None:
-        """Called only if the guest has found none of its own: the file has gone."""
+        """Refuse: this is called only if the guest has no such file any more."""
         raise KernelError(errno.ENOENT, "the module has removed it")

@@ -24,11 +24,11 @@ class DynamicEvents(SeqFile):
     grows = True
 
     def ops(self) -> DynEventOps | None:
-        """The kind of event that this file is about; None for all kinds."""
+        """Return the kind of event that this file is about; None for all kinds."""
         return None
 
     def opened(self, flags: int) -> None:
-        """O_TRUNC deletes the events; EBUSY, and none is, if one is in use."""
+        """Delete the events if O_TRUNC is given; EBUSY: one is in use, all stay."""
         if truncates(flags):
             self.kernel.dynamic_events.release_all(self.ops())
 
@@ -67,7 +67,7 @@ class KprobeProfile(SeqFile):
         return self.kernel.kprobe_events.profile()
 
 
-class ErrorLog(ArrayFile, SeqFile):
+class ErrorLogFile(ArrayFile, SeqFile):
     """The last parse errors; writes are taken and ignored.
 
     Kernel: tracing_err_log_fops

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kpfs.base.errors import KernelError
 from kpfs.fs.files.array_file import ArrayDir, ArrayFile, bind
 from kpfs.fs.files.dynevents import truncates
-from kpfs.fs.node import Dir, Handle, Node
+from kpfs.fs.node import Dir, Node
 from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
 from kpfs.root.guest_kernel import GuestKernel
 
@@ -29,7 +29,7 @@ class EventFile(ArrayFile):
         self.event = event
 
     def alive(self) -> TraceEvent:
-        """The event; ENODEV if it or the instance has gone while the file is open."""
+        """Return the event; ENODEV if it or the instance has gone since open()."""
         event = self.event
         if self.tr.removed:
             raise KernelError(errno.ENODEV, f"instance {self.tr.name} is gone")
@@ -66,17 +66,16 @@ class EventFormat(EventFile, SeqFile):
         return self.alive().format_text()
 
 
-class EventFilter(EventFile, ValueFile):
+class FilterFile(EventFile, ValueFile):
     """events/GROUP/EVENT/filter.  Kernel: ftrace_event_filter_fops."""
+
+    handle_type = OnceHandle
 
     def show(self) -> str:
         return self.tr.array_events.file(self.alive()).filter_text()
 
     def store(self, data: bytes) -> None:
         self.tr.array_events.filter_store(self.event, data)
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return OnceHandle(self, flags, pid)
 
 
 class EventHist(EventFile, SeqFile):
@@ -128,6 +127,8 @@ class GroupFilter(ArrayFile, ValueFile):
     Kernel: ftrace_subsystem_filter_fops
     """
 
+    handle_type = OnceHandle
+
     def __init__(self, kernel: GuestKernel, group: str) -> None:
         super().__init__(kernel)
         self.group = group
@@ -140,16 +141,13 @@ class GroupFilter(ArrayFile, ValueFile):
     def store(self, data: bytes) -> None:
         self.tr.array_events.group_filter_store(self.group, data)
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return OnceHandle(self, flags, pid)
-
 
 class EventDir(Dir):
     """events/GROUP/EVENT/."""
 
     FILES: tuple[tuple[str, int, type[EventFile]], ...] = (
         ("enable", 0o640, EventEnable),
-        ("filter", 0o640, EventFilter),
+        ("filter", 0o640, FilterFile),
         ("trigger", 0o640, EventTrigger),
         ("id", 0o440, EventId),
         ("format", 0o440, EventFormat),
@@ -182,7 +180,7 @@ class GroupDir(ArrayDir):
         )
 
     def entries(self) -> Iterable[str]:
-        """Its events, but those that are named like a file of its own."""
+        """Return its events, but those that are named like a file of its own."""
         events = self.kernel.trace.events.group(self.group)
         return [name for name in events if name not in self.children]
 

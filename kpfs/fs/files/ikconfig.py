@@ -8,7 +8,7 @@ from kpfs.fs.files.proc import UTS_RELEASE, uts_name
 from kpfs.fs.seqfile import ValueFile
 from kpfs.root.guest_kernel import GuestKernel
 
-# what is so in every configuration; guest/include/linux/kconfig.h is for C
+# set in every configuration; guest/include/linux/kconfig.h is for C
 ALWAYS = (
     "X86", "X86_64", "64BIT", "SMP", "HZ_250", "PRINTK", "BUG", "NET", "INET",
     "PROC_FS", "SYSCTL", "DEBUG_FS", "IKCONFIG", "IKCONFIG_PROC", "KALLSYMS",
@@ -17,7 +17,7 @@ ALWAYS = (
     "KUNIT", "TRACING", "FTRACE", "EVENT_TRACING", "RING_BUFFER", "TRACEPOINTS",
     "FTRACE_SYSCALLS", "TRACER_SNAPSHOT", "DYNAMIC_EVENTS", "SYNTH_EVENTS",
 )  # fmt: skip
-# what follows from an option of --config
+# set with an option of --config
 FOLLOWS = {
     "PREEMPT": ("PREEMPTION", "PREEMPT_COUNT", "PREEMPT_RCU", "TASKS_RCU"),
     "KPROBES_ON_FTRACE": (
@@ -57,7 +57,7 @@ class Ikconfig(ValueFile):
         return self.packed
 
     def text(self) -> str:
-        """The lines of a .config."""
+        """Return the lines of a .config."""
         on = self.kernel.config.on
         rows = dict.fromkeys(ALWAYS, True) | dict.fromkeys(NEVER, False)
         for name in OPTIONS:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DIR_MODE = stat.S_IFDIR | 0o750
 
-# What each trace array has, the first one too.
+# Files that each trace array has, the first one too.
 ARRAY_FILES: tuple[Row, ...] = (
     ("trace", 0o640, tracing.Trace),
     ("trace_pipe", 0o440, tracing.TracePipeFile),
@@ -34,9 +34,9 @@ ARRAY_FILES: tuple[Row, ...] = (
     ("buffer_total_size_kb", 0o440, tracing.BufferTotalSize),
     ("buffer_percent", 0o640, buffers.BufferPercent),
     ("free_buffer", 0o200, buffers.FreeBuffer),
-    ("snapshot", 0o640, buffers.Snapshot),
+    ("snapshot", 0o640, buffers.SnapshotFile),
     ("per_cpu", DIR_MODE, tracing.PerCpuDir),
-    ("error_log", 0o640, dynevents.ErrorLog),
+    ("error_log", 0o640, dynevents.ErrorLogFile),
     ("current_tracer", 0o640, tracers.CurrentTracer),
     ("available_tracers", 0o440, tracers.AvailableTracers),
     ("set_ftrace_filter", 0o640, tracers.FunctionFilter),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """machine/: files about the emulated kernel, which Linux itself does not have.
 
-They are the same for each kind of kernel, over what it says of itself: MachineInfo.
+Each kind of kernel has all of them, made from its MachineInfo.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class MachineInfo(Protocol):
     KernelError.  Context: lock held, except where something else is said.
     """
 
-    @property
-    def lock(self) -> FairLock:
-        """The kernel's lock."""
+    lock: FairLock  # the kernel's
 
     # ---- to look at
     def functions(self) -> Iterable[str]:
@@ -102,15 +100,15 @@ class MachineInfo(Protocol):
 
 
 # ---- to look at
-class MachineFile(SeqFile):
-    """A text about the machine."""
+class MachineFile(File):
+    """A file about the machine, or one that acts on it."""
 
     def __init__(self, info: MachineInfo) -> None:
         super().__init__()
         self.info = info
 
 
-class Text(MachineFile):
+class FunctionText(MachineFile, SeqFile):
     """text/SYMBOL: a function's text as it stands, with all that probes put in."""
 
     def __init__(self, info: MachineInfo, symbol: Symbol) -> None:
@@ -130,14 +128,14 @@ class TextDir(DynDir):
     def __init__(self, info: MachineInfo) -> None:
         super().__init__()
         self.info = info
-        self.files: dict[Symbol, Text] = {}
+        self.files: dict[Symbol, FunctionText] = {}
 
     def entry(self, name: str) -> Node | None:
         with self.info.lock:
             symbol = self.info.function(name)
         if symbol is None:
             return None
-        return self.files.setdefault(symbol, Text(self.info, symbol))
+        return self.files.setdefault(symbol, FunctionText(self.info, symbol))
 
     def entries(self) -> Iterable[str]:
         with self.info.lock:
@@ -149,7 +147,7 @@ def is_function(symbol: Symbol) -> bool:
     return symbol.type in FUNCTION_TYPES and symbol.size > 0
 
 
-class Probes(MachineFile):
+class Probes(MachineFile, SeqFile):
     """probes: a line for each probe, below the names of the columns.
 
     An absent value is "-".
@@ -158,12 +156,7 @@ class Probes(MachineFile):
     def show(self) -> str:
         rows = [COLUMNS, *map(_words, self.info.probes())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = (
-            "  ".join(
-                word.ljust(width) for word, width in zip(row, widths, strict=True)
-            )
-            for row in rows
-        )
+        lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
         return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -194,23 +187,11 @@ def _address(addr: int | None) -> str:
     return f"{addr:016x}" if addr else "-"
 
 
-class Stats(MachineFile):
+class Stats(MachineFile, SeqFile):
     """stats: what the kernel and its machine have counted."""
 
     def show(self) -> str:
         return self.info.stats()
-
-
-class Mounts(MachineFile):
-    """mounts: the mount table of the opening process, with tracefs as on Linux.
-
-    Under ``kpfs run`` it lies at /proc/mounts.
-    """
-
-    blksize = 1024
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return MountsHandle(self, flags, pid)
 
 
 class MountsHandle(SeqHandle):
@@ -226,31 +207,20 @@ class MountsHandle(SeqHandle):
             raise KernelError(error.errno or errno.EIO, why) from None
 
 
-class Vmlinux(File):
-    """vmlinux: the image of the kernel that runs, for objdump, gdb and bpftool."""
+class Mounts(MachineFile, SeqFile):
+    """mounts: the mount table of the opening process, with tracefs as on Linux.
 
-    constant = posthumous = True
+    Under ``kpfs run`` it lies at /proc/mounts.
+    """
 
-    def __init__(self, info: MachineInfo) -> None:
-        self.info = info
-        super().__init__()
-
-    @property
-    def size(self) -> int:
-        return self.info.vmlinux_size()
-
-    @size.setter
-    def size(self, size: int) -> None:
-        """It stays."""
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return VmlinuxHandle(self, flags, pid)
+    handle_type = MountsHandle
+    blksize = 1024
 
 
 class VmlinuxHandle(Handle):
-    """Has the image made at its first read, without the lock: it takes a while."""
+    """A reader of the image, which is made at its first read, without the lock."""
 
-    file: Vmlinux
+    file: VmlinuxFile
     image = b""
 
     def prepare(self, size: int, offset: int) -> None:
@@ -262,31 +232,24 @@ class VmlinuxHandle(Handle):
         return self.image[offset : offset + size]
 
 
+class VmlinuxFile(MachineFile):
+    """vmlinux: the image of the kernel that runs, for objdump, gdb and bpftool."""
+
+    handle_type = VmlinuxHandle
+    constant = posthumous = True
+
+    @property
+    def size(self) -> int:
+        return self.info.vmlinux_size()
+
+    @size.setter
+    def size(self, size: int) -> None:
+        """Ignore it: the size stays."""
+
+
 # ---- to change
-class Actor(File):
-    """A file each write to which makes the writing task do something afterwards.
-
-    It is done after the write, as it may sleep, and need what a write holds.
-    """
-
-    def __init__(self, info: MachineInfo) -> None:
-        super().__init__()
-        self.info = info
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return ActorHandle(self, flags, pid)
-
-    def cut(self, data: bytes) -> bytes:
-        """Return as much of a write as is taken."""
-        return data
-
-    def act(self, parts: Sequence[bytes], task: object) -> None:
-        """parts: what was written, by the segments of one writev()."""
-        raise NotImplementedError
-
-
 class ActorHandle(Handle):
-    """Keeps what is written until the write is over."""
+    """An open Actor: keeps what is written until the write is over."""
 
     acts_later = True
     file: Actor
@@ -300,6 +263,23 @@ class ActorHandle(Handle):
     def written(self, task: Callable[[], object]) -> None:
         parts, self.parts = self.parts, ()
         self.file.act(parts, task())
+
+
+class Actor(MachineFile):
+    """A file each write to which makes the writing task do something afterwards.
+
+    It is done after the write, as it may sleep, and need what a write holds.
+    """
+
+    handle_type = ActorHandle
+
+    def cut(self, data: bytes) -> bytes:
+        """Return as much of a write as is taken."""
+        return data
+
+    def act(self, parts: Sequence[bytes], task: object) -> None:
+        """Act on what was written.  parts: the segments of one writev()."""
+        raise NotImplementedError
 
 
 class Syscall(Actor):
@@ -361,21 +341,8 @@ class Rmmod(Actor):
             self.info.rmmod(task, module_name(line))
 
 
-class Reboot(File):
-    """reboot: a write starts a fresh kernel in place of this one, dead or alive."""
-
-    posthumous = revives = True
-
-    def __init__(self, info: MachineInfo) -> None:
-        super().__init__()
-        self.info = info
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return RebootHandle(self, flags, pid)
-
-
 class RebootHandle(Handle):
-    """Reboots."""
+    """An open reboot file."""
 
     acts_later = True  # the kernel cannot replace itself
     file: Reboot
@@ -383,6 +350,13 @@ class RebootHandle(Handle):
     def take(self, data: bytes, pos: int) -> int:
         self.file.info.reboot()
         return len(data)
+
+
+class Reboot(MachineFile):
+    """reboot: a write starts a fresh kernel in place of this one, dead or alive."""
+
+    handle_type = RebootHandle
+    posthumous = revives = True
 
 
 FILES: tuple[tuple[str, int, Callable[[MachineInfo], Node]], ...] = (
@@ -393,7 +367,7 @@ FILES: tuple[tuple[str, int, Callable[[MachineInfo], Node]], ...] = (
     ("mounts", 0o444, Mounts),
     ("text", stat.S_IFDIR | 0o755, TextDir),
     ("probes", 0o400, Probes),
-    ("vmlinux", 0o444, Vmlinux),
+    ("vmlinux", 0o444, VmlinuxFile),
     ("stats", 0o444, Stats),
 )
 

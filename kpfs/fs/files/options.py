@@ -25,7 +25,7 @@ class TraceOptions(ArrayFile, SeqFile):
         self.tr.options.store(data, self.tr.current_tracer)
 
 
-class Option(ArrayFile, ValueFile):
+class OptionFile(ArrayFile, ValueFile):
     """options/NAME.  Kernel: trace_options_core_fops."""
 
     def __init__(self, kernel: GuestKernel, name: str) -> None:
@@ -50,11 +50,11 @@ class OptionsDir(Dir):
 
         super().__init__()
         for option in OPTIONS:
-            self.add(option.name, 0o640, Option(kernel, option.name))
+            self.add(option.name, 0o640, OptionFile(kernel, option.name))
 
 
 class TraceMarker(ArrayFile):
-    """Makes a record of each write.  Kernel: tracing_mark_fops."""
+    """A file each write to which makes a record.  Kernel: tracing_mark_fops."""
 
     nonseekable = True
 
@@ -65,7 +65,7 @@ class TraceMarker(ArrayFile):
 
 
 class TraceMarkerRaw(ArrayFile):
-    """Makes a record of a number followed by bytes.  Kernel: tracing_mark_raw_fops."""
+    """A TraceMarker for a number and bytes.  Kernel: tracing_mark_raw_fops."""
 
     nonseekable = True
 

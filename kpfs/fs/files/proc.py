@@ -27,7 +27,7 @@ _UNPRINTABLE = re.compile(rb"[^ -~]|\\")
 
 
 def guest_string(kernel: GuestKernel, symbol: str, offset: int) -> bytes:
-    """A string of the guest's."""
+    """Return a string in the guest's memory; ENOENT: it has no such symbol."""
     addr = kernel.guest.address_of(symbol)
     if addr is None:
         raise KernelError(errno.ENOENT, f"the guest has no {symbol}")
@@ -43,7 +43,7 @@ class ProcFile(SeqFile):
         raise KernelError(errno.EIO, "not for writing")
 
 
-class Kallsyms(ProcFile):
+class KallsymsFile(ProcFile):
     """All symbols of the guest.  Kernel: s_show() in kernel/kallsyms.c."""
 
     def show(self) -> str:
@@ -82,7 +82,7 @@ def uts_name(kernel: GuestKernel, field: int) -> bytes:
     return guest_string(kernel, "init_uts_ns", field * UTS_LENGTH)
 
 
-class Modules(ProcFile):
+class ModulesFile(ProcFile):
     """The modules that are loaded, newest first.  Kernel: m_show()."""
 
     def show(self) -> str:
@@ -128,17 +128,18 @@ class KmsgHandle(Handle):
 class Kmsg(File):
     """The kernel log, and a way to write into it.  Kernel: kmsg_fops."""
 
+    handle_type = KmsgHandle
     nonseekable = True
     posthumous = True
     write_moves = 0
     write_iter = True
 
     def may_pwrite(self, flags: int) -> bool:
-        """Where it is written does not matter."""
+        """Return True: it does not matter where it is written."""
         return True
 
     def store(self, data: bytes) -> None:
-        """``<N>TEXT``: one record, N being 8 times the facility, plus the level.
+        """Take ``<N>TEXT`` as one record; N is 8 times the facility, plus the level.
 
         Kernel: devkmsg_write()
         """
@@ -154,9 +155,6 @@ class Kmsg(File):
             text = text[prefix.end() :]
         self.kernel.guest.log.store(facility, level, text.removesuffix(b"\n"))
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return KmsgHandle(self, flags, pid)
-
 
 class Messages(SeqFile):
     """The kernel log as a syslog daemon of 2006 writes it: /var/log/messages."""
@@ -166,7 +164,7 @@ class Messages(SeqFile):
 
     def show(self) -> bytes:
         guest = self.kernel.guest
-        host = guest_string(self.kernel, "init_uts_ns", UTS_NODENAME * UTS_LENGTH)
+        host = uts_name(self.kernel, UTS_NODENAME)
         lines = []
         for record in guest.log.records():
             seconds = guest.clock.boot_time + record.ts_nsec // 10**9

@@ -125,7 +125,7 @@ PARTS = (
 
 
 def fetch_types() -> str:
-    """The types of a fetch argument, as many to a line as there is room for."""
+    """Return the types of a fetch argument, as many to a line as there is room for."""
     import textwrap
 
     from kpfs.engine.trace.probe.fetch import type_names

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kpfs.engine.kprobe_ftrace import set_ftrace_enabled
+from kpfs.engine.arm import set_ftrace_enabled
 from kpfs.engine.optimizer import set_kprobes_optimization
 from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
-from kpfs.fs.node import PROC_SYS, File, Handle
+from kpfs.fs.node import PROC_SYS, File
 from kpfs.fs.seqfile import OnceHandle, Sysctl
 
 
@@ -26,7 +26,7 @@ class KprobesOptimization(Sysctl):
 
 
 class DocumentedOptimization(KprobesOptimization):
-    """That switch with the name and the values of the documentation."""
+    """KprobesOptimization with the name and the values of the documentation."""
 
     VALUES: ClassVar = {b"y": 1, b"n": 0}
 
@@ -55,19 +55,17 @@ class FtraceEnabled(Sysctl):
 
 
 class Osrelease(File):
-    """A name that uname() gives.  Kernel: proc_do_uts_string()"""
+    """The release that uname() gives.  Kernel: proc_do_uts_string()"""
 
     fs = PROC_SYS
     field = UTS_RELEASE
+    handle_type = OnceHandle
 
     def show(self) -> bytes:
         return uts_name(self.kernel, self.field) + b"\n"
 
-    def handle(self, flags: int, pid: int) -> Handle:
-        return OnceHandle(self, flags, pid)
 
-
-class Version(Osrelease):
-    """The same of the version."""
+class Osversion(Osrelease):
+    """The version that uname() gives."""
 
     field = UTS_VERSION

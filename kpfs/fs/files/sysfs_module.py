@@ -30,7 +30,7 @@ class Attribute(ValueFile):
         self.value = value
 
     def truncate(self, size: int) -> None:
-        """The size stays a page, as in sysfs."""
+        """Ignore it: the size stays a page, as in sysfs."""
 
     def show(self) -> str:
         return self.value()

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from kpfs.engine.trace.text.trace_iter import TraceIterator
 
 PIECE = 1 << 16  # characters that are passed over at a time
-# Who comes to the end so often in a row, as others go on recording, is told that it is
-# the end: where many share the mount, each read waits for its turn, and he would run
-# after them for ever.
+# A reader that comes to the end so often in a row, as others go on recording, is told
+# that it is the end: where many share the mount, each read waits for its turn, and the
+# reader would run after them for ever.
 ENDS_MAX = 8
 
 
@@ -31,7 +31,7 @@ class TextFile(CpuFile, SeqFile):
     _shared: SharedLines | None = None
 
     def help(self) -> str:
-        """What to show if there is no record; only of a snapshot."""
+        """Return the text of a snapshot that has no record."""
         raise NotImplementedError
 
     def show(self) -> str:
@@ -40,7 +40,7 @@ class TextFile(CpuFile, SeqFile):
         return trace_text(self.tr, self.cpu, self.help if self.is_snapshot else None)
 
     def shared(self) -> SharedLines:
-        """What its readers have in common."""
+        """Return the lines that its readers share."""
         from kpfs.engine.trace.text.lines import SharedLines
 
         self._shared = self._shared or SharedLines()
@@ -48,7 +48,7 @@ class TextFile(CpuFile, SeqFile):
 
 
 class TextHandle(SeqHandle):
-    """Makes text of the records as far as it is read, and most of it without the lock.
+    """A reader; its text is made as far as it is read, mostly without the lock.
 
     Kernel: __tracing_open()
     """
@@ -58,10 +58,10 @@ class TextHandle(SeqHandle):
     def __init__(self, file: TextFile, flags: int, pid: int) -> None:
         super().__init__(file, flags, pid)
         self.iterator: TraceIterator | None = None
-        # How many reads in a row came to the end and found something.  What the last
-        # has brought forth itself, where reading is probed, does not keep the next one
-        # from saying that it is the end: else who reads up to there would never come
-        # there.  Linux spares it to those who use sendfile(2), which is refused here.
+        # How many reads in a row came to the end and found something.  If reading is
+        # probed, each read adds records itself; these do not keep the next read from
+        # saying that it is the end, else a reader would never come there.  Linux spares
+        # this to callers of sendfile(2), which is refused here.
         self.ended = 0
         # an iterator that has gone on from there: (from which one, to where, it)
         self.prepared: tuple[TraceIterator, int, TraceIterator] | None = None
@@ -109,18 +109,18 @@ class TextHandle(SeqHandle):
         return data
 
     def _is_end(self, ended: int, iterator: TraceIterator) -> bool:
-        """True if who has come to the end so many times in a row is to be told so."""
+        """Return True if a reader that came to the end so often in a row is told so."""
         return ended >= ENDS_MAX or (ended > 0 and iterator.left_by(self.pid))
 
     def _at(self, iterator: TraceIterator, offset: int) -> TraceIterator:
-        """One that goes on there, or, after a seek, one at the begin."""
+        """Return an iterator that goes on there, or after a seek from the beginning."""
         following = iterator.copy()
         if not offset or offset != self.pos:
             following.restart()
         return following
 
     def _pass(self, iterator: TraceIterator, count: int) -> None:
-        """Go on by count characters.  Kernel: traverse()"""
+        """Skip count characters.  Kernel: traverse()"""
         lock = self.file.kernel.lock
         while count:
             size = min(count, PIECE)

@@ -12,7 +12,7 @@ from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.files.buffers import BLANKS
 from kpfs.fs.files.dynevents import truncates
-from kpfs.fs.node import Dir, Handle
+from kpfs.fs.node import Dir
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
 from kpfs.root.guest_kernel import GuestKernel
 
@@ -57,12 +57,71 @@ class AvailableFunctions(SeqFile):
         return "".join(f.text() for f in self.kernel.trace.traced_functions.all())
 
 
+class FilterHandle(SeqHandle):
+    """An open set_ftrace_filter.  Kernel: struct ftrace_iterator"""
+
+    file: FunctionFilter
+
+    def __init__(self, file: FunctionFilter, flags: int, pid: int) -> None:
+        super().__init__(file, flags, pid)
+        self.changed = truncates(flags)
+        self.chosen = set() if self.changed else set(file.get())
+        self.begun = ""  # a word that the last write has not ended
+        self.failed = False  # a word was too long: no further one has an effect
+
+    def take(self, data: bytes, pos: int) -> int:
+        """Take the first word; the bytes consumed.
+
+        A word that no blank follows goes on with the next write, or ends with the file.
+        Kernel: ftrace_regex_write()
+        """
+        from kpfs.engine.trace.words import trace_get_user
+
+        if not data:
+            return 0
+        if not pos:
+            self.begun = ""
+        if self.begun and data[:1] in ENDS:
+            word, used = "", 1
+        else:
+            try:
+                word, used = trace_get_user(data, FILTER_BUF_SIZE - len(self.begun))
+            except KernelError:
+                self.failed = True
+                raise
+        word, self.begun = self.begun + word, ""
+        if word and data[used - 1 : used] not in ENDS:
+            self.begun = word
+        elif word:
+            self._choose(word)
+        return used
+
+    def _choose(self, word: str) -> None:
+        from kpfs.engine.trace.func.function_tracer import FilterState
+
+        if self.failed:
+            return
+        file, functions = self.file, self.file.kernel.trace.traced_functions
+        FilterState(functions, self.chosen, file.mods(), file.probes()).take(word)
+        self.changed = True
+
+    def release(self) -> None:
+        """Kernel: ftrace_regex_release()"""
+        if self.begun:
+            with suppress(KernelError):  # nobody is left who could get an errno
+                self._choose(self.begun)
+        if self.changed:
+            self.file.set(self.chosen)
+        super().release()
+
+
 class FunctionFilter(ArrayFile, SeqFile):
     """set_ftrace_filter.  What is written takes effect when the file is closed.
 
     Kernel: ftrace_filter_fops
     """
 
+    handle_type = FilterHandle
     empty = ALL_ENABLED
     write_moves: int | None = None
     seq_for_writers = False
@@ -76,11 +135,11 @@ class FunctionFilter(ArrayFile, SeqFile):
         self.tr.function.update()
 
     def mods(self) -> list[tuple[str, str]] | None:
-        """What is chosen of modules that are not loaded."""
+        """Return the patterns for modules that are not loaded."""
         return self.tr.function.filter_mods
 
     def probes(self) -> FunctionProbes | None:
-        """The commands at functions."""
+        """Return the commands at functions."""
         return self.tr.function.probes
 
     def show(self) -> str:
@@ -96,9 +155,6 @@ class FunctionFilter(ArrayFile, SeqFile):
         mods = self.mods()
         if mods and truncates(flags):
             mods.clear()
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return FilterHandle(self, flags, pid, truncates(flags))
 
 
 class FunctionNotrace(FunctionFilter):
@@ -141,64 +197,6 @@ class StackTraceFilter(FunctionFilter):
 
     def probes(self) -> FunctionProbes | None:
         return None
-
-
-class FilterHandle(SeqHandle):
-    """An open set_ftrace_filter.  Kernel: struct ftrace_iterator"""
-
-    file: FunctionFilter
-
-    def __init__(self, file: FunctionFilter, flags: int, pid: int, new: bool) -> None:
-        super().__init__(file, flags, pid)
-        self.chosen = set() if new else set(file.get())
-        self.changed = new
-        self.begun = ""  # a word that the last write has not ended
-        self.failed = False  # a word was too long: no further one has an effect
-
-    def take(self, data: bytes, pos: int) -> int:
-        """Take the first word; the bytes consumed.
-
-        A word that no blank follows goes on with the next write, or ends with the file.
-        Kernel: ftrace_regex_write()
-        """
-        from kpfs.engine.trace.words import trace_get_user
-
-        if not data:
-            return 0
-        if not pos:
-            self.begun = ""
-        if self.begun and data[:1] in ENDS:
-            word, used = "", 1
-        else:
-            try:
-                word, used = trace_get_user(data, FILTER_BUF_SIZE - len(self.begun))
-            except KernelError:
-                self.failed = True
-                raise
-        word, self.begun = self.begun + word, ""
-        if word and data[used - 1 : used] not in ENDS:
-            self.begun = word
-        elif word:
-            self._choose(word)
-        return used
-
-    def _choose(self, word: str) -> None:
-        from kpfs.engine.trace.func.function_tracer import Words
-
-        if self.failed:
-            return
-        file, functions = self.file, self.file.kernel.trace.traced_functions
-        Words(functions, self.chosen, file.mods(), file.probes()).take(word)
-        self.changed = True
-
-    def release(self) -> None:
-        """Kernel: ftrace_regex_release()"""
-        if self.begun:
-            with suppress(KernelError):  # nobody is left who could get an errno
-                self._choose(self.begun)
-        if self.changed:
-            self.file.set(self.chosen)
-        super().release()
 
 
 class FunctionProfileEnabled(ValueFile):
@@ -280,7 +278,7 @@ class SetFtracePid(PidFile):
     tracing_lseek = True
 
     def show(self) -> str:
-        """Linux shows the first number that is no pid as if there were none."""
+        """Return the pids; the first number that is none, 4194304, reads "no pid"."""
         lines = super().show().splitlines(keepends=True)
         return "".join(self.empty if line == NO_PID else line for line in lines)
 

@@ -21,26 +21,9 @@ from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.ring_buffer import RingBuffer
-    from kpfs.engine.trace.text.output import TracePipe
 
 NSEC = 1_000_000_000
 RING_MAX_KB = 1 << 20
-
-
-class Trace(TextFile):
-    """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
-
-    def opened(self, flags: int) -> None:
-        super().opened(flags)
-        if truncates(flags):
-            ring = self.tr.ring
-            (ring if self.cpu is None else ring.cpus[self.cpu]).reset()
-
-    def store(self, data: bytes) -> None:
-        """Ignored."""
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        return TraceHandle(self, flags, pid)
 
 
 class TraceHandle(TextHandle):
@@ -63,16 +46,31 @@ class TraceHandle(TextHandle):
         super().release()
 
 
+class Trace(TextFile):
+    """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
+
+    handle_type = TraceHandle
+
+    def opened(self, flags: int) -> None:
+        super().opened(flags)
+        if truncates(flags):
+            ring = self.tr.ring
+            (ring if self.cpu is None else ring.cpus[self.cpu]).reset()
+
+    def store(self, data: bytes) -> None:
+        """Ignored."""
+
+
 class TracePipeHandle(Handle):
     """One consuming reader.  Kernel: tracing_read_pipe()."""
 
     file: TracePipeFile
 
-    def __init__(
-        self, file: TracePipeFile, flags: int, pid: int, pipe: TracePipe
-    ) -> None:
+    def __init__(self, file: TracePipeFile, flags: int, pid: int) -> None:
+        from kpfs.engine.trace.text.output import TracePipe
+
         super().__init__(file, flags, pid)
-        self.pipe = pipe
+        self.pipe = TracePipe(file.tr, file.cpu)
 
     def poll(self) -> bool:
         tr, cpu = self.file.tr, self.file.cpu
@@ -81,7 +79,7 @@ class TracePipeHandle(Handle):
         return buffers.full_hit(tr.ring.cpus[cpu], tr.buffer_percent)
 
     def ready(self) -> bool:
-        """There are records; or tracing is off, which ends a reader that had some."""
+        """Return True if there are records, or a reader that had some is at the end."""
         return self.pipe.ready() or self.pipe.at_end()
 
     def prepare(self, size: int, offset: int) -> None:
@@ -100,11 +98,12 @@ class TracePipeFile(CpuFile):
     Kernel: tracing_pipe_fops
     """
 
+    handle_type = TracePipeHandle
     nonseekable = True
     exclusive = True
 
     def cpus(self) -> set[int]:
-        """The CPUs whose records it takes."""
+        """Return the CPUs whose records it takes."""
         everyone = range(self.kernel.guest.nr_cpus)
         return set(everyone) if self.cpu is None else {self.cpu}
 
@@ -112,7 +111,7 @@ class TracePipeFile(CpuFile):
         return bool(self.tr.pipes & self.cpus())
 
     def opened(self, flags: int) -> None:
-        """EBUSY: somebody else takes records of one of its CPUs.
+        """Take the records of its CPUs; EBUSY: another reader takes one's.
 
         Kernel: open_pipe_on_cpu()
         """
@@ -124,11 +123,6 @@ class TracePipeFile(CpuFile):
     def closed(self) -> None:
         self.tr.pipes -= self.cpus()
         super().closed()
-
-    def handle(self, flags: int, pid: int) -> Handle:
-        from kpfs.engine.trace.text.output import TracePipe
-
-        return TracePipeHandle(self, flags, pid, TracePipe(self.tr, self.cpu))
 
 
 class TracingOn(ArrayFile, ValueFile):
@@ -164,7 +158,7 @@ class CpuStats(ArrayFile, ValueFile):
 
 
 def stamp(ns: int) -> str:
-    """Seconds and microseconds, as the kernel prints them."""
+    """Return seconds and microseconds, as the kernel prints them."""
     return f"{ns // NSEC:5d}.{ns % NSEC // 1000:06d}"
 
 
@@ -205,14 +199,14 @@ class BufferTotalSize(ArrayFile, ValueFile):
 
 
 def kilobytes(nr_pages: int) -> int:
-    """Room for records in so many pages of a ring."""
+    """Return the room for records in so many pages of a ring."""
     from kpfs.engine.trace.ring.cpu_ring import BUF_PAGE_SIZE
 
     return nr_pages * BUF_PAGE_SIZE >> 10
 
 
 def expansion(ring: RingBuffer, cpus: int) -> str:
-    """What a ring says of the size that it gets when it is first needed."""
+    """Return a ring's words on the size that it gets when it is first needed."""
     from kpfs.engine.trace.ring.cpu_ring import TRACE_BUF_SIZE_DEFAULT
 
     size = (TRACE_BUF_SIZE_DEFAULT >> 10) * cpus
@@ -236,6 +230,6 @@ CPU_FILES: tuple[tuple[str, int, Callable[[GuestKernel, int], File]], ...] = (
     ("trace_pipe_raw", 0o440, buffers.TracePipeRaw),
     ("stats", 0o440, CpuStats),
     ("buffer_size_kb", 0o640, BufferSize),
-    ("snapshot", 0o640, buffers.Snapshot),
+    ("snapshot", 0o640, buffers.SnapshotFile),
     ("snapshot_raw", 0o440, buffers.SnapshotRaw),
 )

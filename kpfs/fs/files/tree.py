@@ -44,7 +44,7 @@ TABLE: tuple[Row, ...] = (
     ("sys/debug/kprobes_optimization", 0o644, sysctl.DocumentedOptimization),
     ("sys/kernel", stat.S_IFDIR | 0o555, _proc_sys),
     ("sys/kernel/osrelease", 0o444, sysctl.Osrelease),
-    ("sys/kernel/version", 0o444, sysctl.Version),
+    ("sys/kernel/version", 0o444, sysctl.Osversion),
     ("sys/kernel/ftrace_enabled", 0o644, sysctl.FtraceEnabled),
     ("tracing", stat.S_IFDIR | 0o700, _dir),
     ("tracing/kprobe_events", 0o640, dynevents.KprobeEvents),
@@ -64,19 +64,19 @@ TABLE: tuple[Row, ...] = (
     ("tracing/function_profile_enabled", 0o640, tracers.FunctionProfileEnabled),
     ("tracing/trace_stat", stat.S_IFDIR | 0o750, tracers.TraceStatDir),
     ("tracing/instances", stat.S_IFDIR | 0o750, instances.InstancesDir),
-    ("kallsyms", 0o444, proc.Kallsyms),
+    ("kallsyms", 0o444, proc.KallsymsFile),
     ("version", 0o444, proc.Version),
     ("cmdline", 0o444, proc.Cmdline),
     ("config.gz", 0o444, ikconfig.Ikconfig),
     ("module", stat.S_IFDIR | 0o755, sysfs_module.ModulesDir),
-    ("modules", 0o444, proc.Modules),
+    ("modules", 0o444, proc.ModulesFile),
     ("kmsg", 0o644, proc.Kmsg),
     ("messages", 0o640, proc.Messages),
 )
 
 
 def build(kernel: GuestKernel, info: MachineInfo) -> Dir:
-    """The root directory of a new mount."""
+    """Return the root directory of a new mount."""
     root = Dir(stat.S_IFDIR | 0o755)
     populate_configured(root, TABLE, kernel)
     root.children["machine"] = machine_dir(info)

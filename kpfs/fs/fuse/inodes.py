@@ -71,7 +71,7 @@ class Inodes(Generic[E]):
             }
 
     def forget(self, number: int, lookups: int) -> None:
-        """Linux knows an inode so many times less."""
+        """Note that Linux has dropped so many of its references to an inode."""
         with self._guard:
             inode = self._by_number.get(number)
             if inode is None or number == ROOT:

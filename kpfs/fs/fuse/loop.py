@@ -6,15 +6,14 @@ thread to thread would cost more than most of them.  So they are served in the o
 which they came, too: a close() takes effect before the next thing that its process
 does, though Linux does not wait for the answer to it.
 
-Who receives has the baton.  It goes to another thread when a request has to wait for
-something that may take long, or when it simply takes long, which the main thread looks
-for while requests come.  A signal to the caller of a request that waits is a request as
-well (FUSE_INTERRUPT), and so is received soon.
+The receiving thread has the baton.  It goes to another thread when a request has to
+wait for something that may take long, or when it simply takes long, which the main
+thread looks for while requests come.  A signal to the caller of a request that waits is
+a request as well (FUSE_INTERRUPT), and so is received soon.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -27,13 +26,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kpfs.base import fuse_wire as wire
-from kpfs.base.caller import Caller
-from kpfs.base.errors import KernelError
+from kpfs.base.errors import KernelError, SetupError
+from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.host import guard, mounts
-from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
 
 log = Log(__name__)
@@ -43,13 +41,12 @@ MAX_IDLE = 10  # threads
 BUFFER = MAX_WRITE + 4096  # bytes for one request
 INTERRUPT = int(wire.Opcode.INTERRUPT)
 ANSWER_TIMEOUT = 1.0  # s
-JOIN_TIMEOUT = (
-    0.5  # s for all; longer where somebody still uses the mount: then leave it
-)
+# s for all threads; they take longer only where somebody still uses the mount
+JOIN_TIMEOUT = 0.5
 WHOLE = 8192  # bytes of an answer that are rather copied than written apart
 CLOCK_MONOTONIC, TFD_CLOEXEC, TFD_NONBLOCK = 1, 0o2000000, 0o4000
 SignalMask = set[int | signal.Signals]
-# what Linux says to a read of the device that it wants repeated
+# errnos of a read of the device that is to be repeated
 AGAIN = (errno.EINTR, errno.EAGAIN, errno.ENOENT)
 
 
@@ -57,16 +54,9 @@ class Request:
     """A request of a process, from its receipt to its answer."""
 
     __slots__ = (
-        "body",
-        "gid",
-        "interrupted",
-        "nodeid",
-        "opcode",
-        "pid",
-        "uid",
-        "unique",
+        "body", "gid", "interrupted", "nodeid", "opcode", "pid", "uid", "unique",
         "waiter",
-    )
+    )  # fmt: skip
 
     def __init__(self, header: tuple[int, ...], body: bytes) -> None:
         """header: the fields of wire.HEADER."""
@@ -80,7 +70,7 @@ class Request:
         return Caller(self.pid, self.uid, self.gid)
 
     def interrupt(self) -> None:
-        """Its caller has got a signal, or the mount is going away."""
+        """End its wait: its caller has got a signal, or the mount is going away."""
         self.interrupted = True
         waiter = self.waiter
         if waiter is not None:
@@ -111,7 +101,7 @@ class _Server(threading.Thread):
 
 
 class Loop:
-    """Serves one mount.
+    """The service of one mount.
 
     device: the descriptor from kpfs.host.fusemount.  serve: what makes the answer to a
     request, None where there is none.  lock: what requests wait for.
@@ -156,9 +146,9 @@ class Loop:
     def main(self, mask: SignalMask) -> None:
         """Serve until a signal comes or it is unmounted; called by the main thread.
 
-        The signals that end the mount are
-        blocked, and stay so in all other threads: this one alone ends it.  mask: the
-        signal mask to wait with.  SetupError: it cannot be served.
+        The signals that end the mount are blocked, and stay so in all other threads:
+        this one alone ends it.  mask: the signal mask to wait with.  SetupError: it
+        cannot be served.
         """
         self._main = threading.get_ident()
         # not by mount_at(), which looks at the place itself: nobody answers there yet
@@ -170,7 +160,7 @@ class Loop:
                 self._finish_answers()
             finally:
                 for mount in ours[-1:]:
-                    _unmount(mount)
+                    mounts.detach(mount)
             deadline = time.monotonic() + JOIN_TIMEOUT
             for thread in list(self._threads):
                 thread.join(max(0, deadline - time.monotonic()))
@@ -229,7 +219,7 @@ class Loop:
                 thread.go.release()
 
     def _end(self, why: str) -> None:
-        """The mount is gone, or cannot be served: tell the main thread."""
+        """Tell the main thread that the mount is gone, or cannot be served."""
         with self._guard:
             if not self._why:
                 self._why = why
@@ -237,7 +227,7 @@ class Loop:
 
     # ---- the threads
     def _serve_requests(self, thread: _Server) -> None:
-        """The body of a thread."""
+        """Serve requests while this thread has the baton: the body of a thread."""
         try:
             thread.go.acquire()
             while self._holder is thread:
@@ -254,7 +244,7 @@ class Loop:
             self._end("not served any more")
 
     def _receive(self) -> Request | None:
-        """The next request; None if there will be none.  Context: with the baton."""
+        """Return the next request; None: no more come.  Context: with the baton."""
         while True:
             try:
                 length = os.readv(self._device, [self._buffer])
@@ -302,7 +292,7 @@ class Loop:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENODEV):
                 raise
-            request.interrupted = False  # who undoes it waits as long as it takes
+            request.interrupted = False  # undoing waits as long as it takes
             if answer.undo is not None:
                 answer.undo()
         else:
@@ -421,13 +411,6 @@ class _Watch:
         self._set(*self._arguments)
 
     def expired(self) -> None:
-        """It is time: that has been seen."""
+        """Note that the look has begun."""
         os.read(self.fd, 8)
         self.wound = False
-
-
-def _unmount(mount: mounts.MountEntry) -> None:
-    """Take the mount away from where it is now: not always where it was made."""
-    if now := mounts.where_now(mount):
-        with contextlib.suppress(OSError):  # somebody else does just then
-            mounts.detach(now.target)

@@ -21,7 +21,7 @@ MACHINE = os.uname().machine
 
 
 def guest_flags(flags: int, machine: str = MACHINE) -> int:
-    """The flags that a process of the host has opened a file with, as the guest's."""
+    """Translate flags of open(2) from the host's numbers to the guest's."""
     others = _OTHERS.get(machine, ())
     kept = flags & ~sum(host for host, _ in others)
     return kept | sum(guest for host, guest in others if flags & host)

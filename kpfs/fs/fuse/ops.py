@@ -21,12 +21,7 @@ from collections.abc import Callable
 from typing import Generic
 
 from kpfs.base import fuse_wire as wire
-from kpfs.base.errors import (
-    ENOTSUPP,
-    ERESTART_RESTARTBLOCK,
-    ERESTARTSYS,
-    KernelError,
-)
+from kpfs.base.errors import ENOTSUPP, ERESTART_RESTARTBLOCK, ERESTARTSYS, KernelError
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 from kpfs.base.log import Log
 from kpfs.fs.fuse.inodes import Inode, Inodes
@@ -34,8 +29,7 @@ from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.openflags import guest_flags
 from kpfs.fs.node import NAME_MAX
 from kpfs.fs.seqfile import MAX_WRITE
-from kpfs.fs.tree import Attributes, E, F, Tree, Writers
-from kpfs.fs.write_call import EMPTY_WRITE
+from kpfs.fs.tree import EMPTY_WRITE, Attributes, E, F, Tree, Writers
 
 log = Log(__name__)
 
@@ -52,7 +46,7 @@ Method = Callable[[Request, bytes], "Answer | bytes | None"]
 
 
 class Operations(Generic[E, F]):
-    """Answers the requests of one mount, each by the method for its opcode."""
+    """The answers to the requests of one mount, each by the method for its opcode."""
 
     def __init__(
         self,
@@ -134,7 +128,7 @@ class Operations(Generic[E, F]):
         return Answer(payload=payload, then=self.started)
 
     def started(self) -> None:
-        """Linux sends requests from now on."""
+        """Start the tree: Linux sends requests from now on."""
         self.tree.start(self)
         self.on_ready()
 
@@ -174,13 +168,17 @@ class Operations(Generic[E, F]):
         self.notify(wire.NOTIFY_STORE, what + b"\0")
 
     # ---- names
+    def at(self, request: Request) -> E:
+        """Return the entry that a request is about."""
+        return self.inodes[request.nodeid].entry
+
     def lookup(self, request: Request, name: bytes) -> Answer:
         return self.entry(request, name)[1]
 
     def entry(self, request: Request, name: bytes) -> tuple[Inode[E], Answer]:
         """Return an inode, and the answer that makes it known to Linux."""
         tree, changes, called = self.tree, self.changes, text(name)
-        folder = self.inodes[request.nodeid].entry
+        folder = self.at(request)
         key = tree.look_up(folder, called)
         known = self.inodes.known(key)
         entry = tree.entry(folder, called, key) if known is None else known.entry
@@ -221,20 +219,11 @@ class Operations(Generic[E, F]):
         """Return struct fuse_attr; size_too: with the size of stat()."""
         size = found.size if size_too or not found.is_file else OPEN_SIZE
         uid, gid = self.ids
-        return wire.attributes(
-            inode.number,
-            size,
-            0,
-            found.atime,
-            found.mtime,
-            found.ctime,
-            found.mode,
-            found.nlink,
-            uid if found.uid is None else found.uid,
-            gid if found.gid is None else found.gid,
-            0,
-            found.blksize,
-        )
+        uid = uid if found.uid is None else found.uid
+        gid = gid if found.gid is None else found.gid
+        times = found.atime, found.mtime, found.ctime
+        rest = found.mode, found.nlink, uid, gid, 0, found.blksize
+        return wire.attributes(inode.number, size, 0, *times, *rest)
 
     def getattr(self, request: Request, fh: int | None) -> bytes:
         inode, changes = self.inodes[request.nodeid], self.changes
@@ -259,7 +248,7 @@ class Operations(Generic[E, F]):
         return wire.attributes_answer(attr, FOREVER if kept else 0)
 
     def readlink(self, request: Request, _nothing: None) -> bytes:
-        return self.tree.read_link(request.pid, self.inodes[request.nodeid].entry)
+        return self.tree.read_link(request.pid, self.at(request))
 
     # ---- directories
     def opendir(self, request: Request, _nothing: None) -> Answer:
@@ -269,12 +258,11 @@ class Operations(Generic[E, F]):
         return Answer(payload=payload, undo=lambda: self.dirs.pop(fh))
 
     def readdir(self, request: Request, asked: ReadRequest) -> bytes:
-        """The entries are those of the time when the reading began."""
+        """Return entries; they are those of the time when the reading began."""
         if not asked.offset:
-            folder = self.inodes[request.nodeid].entry
             self.dirs[asked.fh] = [
                 (name.encode("latin-1"), UNKNOWN_INO, mode >> 12)
-                for name, mode in self.tree.entries(request.pid, folder)
+                for name, mode in self.tree.entries(request.pid, self.at(request))
             ]
         return wire.dirents(self.dirs[asked.fh], asked.offset, asked.size)
 
@@ -283,48 +271,44 @@ class Operations(Generic[E, F]):
         return b""
 
     def mkdir(self, request: Request, asked: wire.MkdirRequest) -> Answer:
-        folder = self.inodes[request.nodeid].entry
-        self.tree.mkdir(request.caller, folder, text(asked.name), asked.mode)
+        folder, name = self.at(request), text(asked.name)
+        self.tree.mkdir(request.caller, folder, name, asked.mode)
         return self.lookup(request, asked.name)
 
     def rmdir(self, request: Request, name: bytes) -> bytes:
-        folder = self.inodes[request.nodeid].entry
-        self.tree.rmdir(request.caller, folder, text(name))
+        self.tree.rmdir(request.caller, self.at(request), text(name))
         return b""
 
     def mknod(self, request: Request, asked: wire.MknodRequest) -> Answer:
         mode, device, _, name = asked
-        folder = self.inodes[request.nodeid].entry
+        folder = self.at(request)
         self.tree.mknod(request.caller, folder, text(name), mode, device)
         return self.lookup(request, name)
 
     def unlink(self, request: Request, name: bytes) -> bytes:
-        folder = self.inodes[request.nodeid].entry
-        self.tree.unlink(request.caller, folder, text(name))
+        self.tree.unlink(request.caller, self.at(request), text(name))
         return b""
 
     def symlink(self, request: Request, asked: wire.SymlinkRequest) -> Answer:
-        folder = self.inodes[request.nodeid].entry
-        self.tree.symlink(request.caller, folder, text(asked.name), asked.target)
+        folder, name = self.at(request), text(asked.name)
+        self.tree.symlink(request.caller, folder, name, asked.target)
         return self.lookup(request, asked.name)
 
     def link(self, request: Request, asked: wire.LinkRequest) -> Answer:
-        folder, old = self.inodes[request.nodeid].entry, self.inodes[asked.node].entry
+        folder, old = self.at(request), self.inodes[asked.node].entry
         self.tree.link(request.caller, folder, text(asked.name), old)
         return self.lookup(request, asked.name)
 
     def rename(self, request: Request, asked: wire.RenameRequest) -> bytes:
-        folder = self.inodes[request.nodeid].entry
         there = self.inodes[asked.parent].entry, text(asked.new_name)
-        self.tree.rename(request.caller, folder, text(asked.name), *there)
+        self.tree.rename(request.caller, self.at(request), text(asked.name), *there)
         return b""
 
     # ---- files
     def create(self, request: Request, asked: wire.CreateRequest) -> Answer:
         flags = guest_flags(asked.flags)
-        folder, mode = self.inodes[request.nodeid].entry, asked.mode & 0o7777
-        name = text(asked.name)
-        file = self.tree.create(request.caller, folder, name, flags, mode)
+        where = self.at(request), text(asked.name)
+        file = self.tree.create(request.caller, *where, flags, asked.mode & 0o7777)
         inode, entry = self.entry(request, asked.name)
         payload = self.note_open(inode, file, flags)
 
@@ -386,7 +370,7 @@ class Operations(Generic[E, F]):
         return wire.WRITE_ANSWER.pack(taken)
 
     def ioctl(self, request: Request, asked: wire.IoctlRequest) -> bytes:
-        """EMPTY_WRITE stands for a write that Linux would not pass on; no other."""
+        """Make the write that EMPTY_WRITE stands for: Linux passes no empty one on."""
         make = None
         if asked.command == EMPTY_WRITE:
             make = self.writers.pop(request.pid, None)

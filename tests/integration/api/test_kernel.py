@@ -9,7 +9,6 @@ kpfs.backends.guest.records.
 
 import errno
 import os
-import subprocess
 import sys
 import threading
 
@@ -39,12 +38,8 @@ def refused(function, *arguments, **more):
 def test_what_the_package_loads():
     """Importing it costs nothing, and asking what it has neither."""
     script = "import sys, kpfs; dir(kpfs); print(*sorted(sys.modules))"
-    loaded = subprocess.run(
-        [sys.executable, "-S", "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=harness.ROOT,
+    loaded = harness.run(
+        sys.executable, "-S", "-c", script, check=True, cwd=harness.ROOT
     ).stdout.split()
     assert [m for m in loaded if m.startswith("kpfs")] == ["kpfs"]
     assert not {"ctypes", "typing", "unicorn"} & set(loaded)

@@ -3,9 +3,8 @@
 
 This tests kpfs.backends.session, kpfs.backends.linux.task,
 kpfs.backends.linux.session, kpfs.backends.linux.records, kpfs.backends.linux.probes,
-kpfs.backends.linux.access, kpfs.backends.linux.snapshot,
-kpfs.linux.running.frozen, kpfs.linux.running.functions, kpfs.linux.memory.rings and
-kpfs.linux.memory.trace_files.
+kpfs.backends.linux.access, kpfs.linux.running.frozen, kpfs.linux.running.functions,
+kpfs.linux.memory.rings and kpfs.linux.memory.trace_files.
 """
 
 import errno
@@ -172,8 +171,7 @@ def use_it(k):
 
 
 @pytest.fixture
-def fresh(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+def fresh():
     with kpfs.Kernel(kernel=harness.KERNEL) as kernel:
         yield kernel
 

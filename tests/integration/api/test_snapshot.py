@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.Kernel.snapshot() and restore().
 
-This tests kpfs.api.snapshot and kpfs.backends.guest.snapshot.
+This tests kpfs.backends.guest.snapshot.
 
 That a restored kernel is as a fresh one is the affair of property/test_snapshot.py.
 """

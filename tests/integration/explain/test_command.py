@@ -6,15 +6,15 @@ import re
 import pytest
 
 from kpfs import cli
+from kpfs.base.errors import SetupError
 from kpfs.explain import command
-from kpfs.host.errors import SetupError
 from kpfs.linux.store.modules import ModuleArchive
 from tests import harness
 
 
 def run(capsys, *argv):
     """(status, stdout, stderr) of kpfs explain."""
-    status = cli.explain(cli.parse(["explain", *map(str, argv)]))
+    status = command.main(cli.parse(["explain", *map(str, argv)]))
     return status, *capsys.readouterr()
 
 
@@ -30,13 +30,8 @@ def test_points_of_our_own_guest(capsys):
     assert status == command.EXIT_REFUSED
 
 
-@pytest.fixture
-def kernels(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
-
-
 @pytest.mark.kernel
-def test_points_of_a_real_kernels_modules(capsys, kernels, tmp_path):
+def test_points_of_a_real_kernels_modules(capsys, tmp_path):
     """Modules of the package are loaded by name, others from files."""
     words = "--kernel", harness.KERNEL, "--all", "xfs:xfs_file_open"
     status, out, _ = run(capsys, *words)
@@ -55,7 +50,7 @@ def test_points_of_a_real_kernels_modules(capsys, kernels, tmp_path):
 
 
 @pytest.mark.kernel
-def test_modules_that_cannot_be_loaded(capsys, kernels, tmp_path):
+def test_modules_that_cannot_be_loaded(capsys, tmp_path):
     (tmp_path / "text.ko").write_text("text")
     for words, said in (
         (("none:point",), "none: no module 'none'"),

@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from tests.modbox import Box, build
 from tests.there import code
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
-from kpfs.fs.vfs import Vfs
+from kpfs.backends.guest.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from tests.there import there
 
 pytestmark = pytest.mark.guest
@@ -90,7 +90,7 @@ def test_those_in_between_are_listed_too(vfs):
         assert listed(vfs) == sorted([os.getpid(), *pids])
 
 
-def test_else_nobody_asks_who_made_a_process(vfs):
+def test_without_the_option_no_parents_are_looked_up(vfs):
     write(vfs, LIST, b"%d" % os.getpid())
     with generations() as (_, second, third):
         write(vfs, OPTION, b"0")

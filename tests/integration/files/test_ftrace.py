@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Files about calls of functions: the profiler, kernel.ftrace_enabled, event dirs.
 
-This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.kprobe_ftrace,
+This also tests kpfs.engine.arch.x86.ftrace, kpfs.engine.arm,
 kpfs.engine.trace.array.marker, kpfs.engine.trace.event.stack,
 kpfs.engine.trace.event.static_events, kpfs.engine.trace.event.trigger,
-kpfs.engine.trace.func.func_probe, kpfs.engine.trace.func.function_event,
+kpfs.engine.trace.func.func_probe,
 kpfs.engine.trace.func.function_tracer, kpfs.engine.trace.func.functions,
 kpfs.engine.trace.func.profile, kpfs.engine.trace.trace_options,
 kpfs.fs.files.options, kpfs.fs.files.tracers, kpfs.guest.running.jump_labels,
@@ -16,8 +16,8 @@ import os
 import pytest
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
-from kpfs.fs.vfs import Vfs
+from kpfs.backends.guest.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from tests.there import code
 
 pytestmark = pytest.mark.guest
@@ -53,7 +53,7 @@ class Files:
                 self.kernel.syscalls.call(self.kernel.syscalls.task(ME), "getppid")
 
     def profile(self, function):
-        """Its calls on all CPUs."""
+        """Return the calls of a function on all CPUs."""
         text = "".join(self.read(f"/tracing/trace_stat/function{n}") for n in (0, 1))
         lines = [line.split() for line in text.splitlines()]
         return sum(int(hit) for name, hit in lines if name == function)

@@ -13,9 +13,9 @@ import os
 import pytest
 
 from kpfs.backends.guest.tree import build
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.fs.node import walk
-from kpfs.fs.vfs import Vfs
 from tests.there import code, dir_at, shown, write
 from tests.unit.fakes import ME
 

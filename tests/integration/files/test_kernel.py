@@ -12,17 +12,21 @@ import time
 import pytest
 
 from kpfs.backends.guest.tree import build
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base import abi
-from kpfs.base.caller import Caller
+from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.config import Config
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
 from kpfs.fs.files import machine
 from kpfs.fs.files.tree import TABLE
-from kpfs.fs.vfs import Vfs
+from kpfs.fs.node import walk
+from kpfs.manual import differs
 from kpfs.root.guest_kernel import GuestKernel
+from tests import harness
 from tests.harness import TIMEOUT, until
-from tests.there import code, write
+from tests.there import code, dir_at, write
 
 pytestmark = pytest.mark.guest
 
@@ -66,6 +70,18 @@ FILES = {path for path, mode, _ in ROWS if mode < 0o10000} - Config().absent()
 @pytest.mark.parametrize("path", sorted(FILES))
 def test_the_guest_finds_every_file(path, one_vfs):
     one_vfs.release(one_vfs.open(ME, f"/{path}", os.O_RDWR | os.O_NONBLOCK))
+
+
+def test_the_absent_files_are_those_of_the_table(kernel):
+    """tracefs-6.1.txt lists a real Linux 6.1's tracefs, two levels of it."""
+    tracing = dir_at(build(kernel), "tracing")
+    absent = set()
+    for path in (harness.ROOT / "tests/data/tracefs-6.1.txt").read_text().split():
+        try:
+            walk(tracing, path)
+        except KernelError:
+            absent.add(path)
+    assert absent == {name for row in differs.differences() for name in row.files}
 
 
 def test_errnos_of_system_calls(kernel):

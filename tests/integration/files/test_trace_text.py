@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from kpfs.engine.trace.text.lines import Lines
-from kpfs.fs.vfs import Vfs
 
 pytestmark = pytest.mark.guest
 ME, OTHER = Caller(4711, 0, 0), Caller(4712, 0, 0)
@@ -85,7 +85,7 @@ def test_text_is_made_without_the_lock(files, free):
     assert len(free) >= 50
 
 
-def test_so_is_that_of_who_comes_to_the_end_again_and_again(files, free):
+def test_text_of_new_records_is_made_without_the_lock(files, free):
     opened = files.open()
     text = files.read(opened, 65536, 0)
     for i in range(3):
@@ -98,7 +98,7 @@ def test_so_is_that_of_who_comes_to_the_end_again_and_again(files, free):
     files.vfs.release(opened)
 
 
-def test_so_is_that_of_trace_pipe(files, free):
+def test_text_of_trace_pipe_is_made_without_the_lock(files, free):
     files.mark(50)
     opened = files.vfs.open(ME, "/tracing/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
     text = files.read(opened, 65536, 0)
@@ -108,7 +108,7 @@ def test_so_is_that_of_trace_pipe(files, free):
     files.vfs.release(opened)
 
 
-def test_so_is_that_of_who_waits_at_trace_pipe(files, free):
+def test_text_for_a_blocked_reader_is_made_without_the_lock(files, free):
     files.kernel.background.start()
     opened = files.vfs.open(ME, "/tracing/trace_pipe", os.O_RDONLY)
     read = []

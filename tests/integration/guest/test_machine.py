@@ -24,6 +24,11 @@ O_RDWR_CREAT = 0o102
 REG_AX, REG_IP = 10, 16
 
 
+@pytest.fixture
+def task(guest):
+    return guest.syscalls.host_task(60, 0, comm="a", parent=1)
+
+
 # ---- boot
 def test_every_cpu_number_boots():
     for nr_cpus in (1, 16):
@@ -217,8 +222,7 @@ def test_engine_hypercalls(guest):
         guest.traps.on_hypercall(abi.HC_IDLE, seen.append)
 
 
-def test_an_exception_in_a_handler_comes_out_and_the_guest_goes_on(guest):
-    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
+def test_an_exception_in_a_handler_comes_out_and_the_guest_goes_on(guest, task):
 
     def fail(ip):
         raise ZeroDivisionError
@@ -231,9 +235,8 @@ def test_an_exception_in_a_handler_comes_out_and_the_guest_goes_on(guest):
 
 
 # ---- files, blocking, time
-def test_files_in_ramfs(guest):
+def test_files_in_ramfs(guest, task):
     call = guest.syscalls.call
-    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
     fd = call(task, "openat", AT_FDCWD, "/tmp/file", O_RDWR_CREAT, 0o644)
     assert fd >= 0
     assert call(task, "write", fd, b"contents", 8) == 8
@@ -247,9 +250,8 @@ def test_files_in_ramfs(guest):
     assert call(task, "stat", "/tmp/file", task.buffer) == 0
 
 
-def test_a_call_that_sleeps_for_ever_is_given_up(guest):
+def test_a_call_that_sleeps_for_ever_is_given_up(guest, task):
     call = guest.syscalls.call
-    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
     assert call(task, "pipe", task.buffer) == 0
     (reader,) = struct.unpack("<i", guest.read(task.buffer, 4))
     assert call(task, "read", reader, task.buffer, 10) == BLOCKED

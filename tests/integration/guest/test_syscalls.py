@@ -142,12 +142,7 @@ def test_host_operation_reads_what_is_written(host_call):
         written.append(op.data())
         return op.count
 
-    ret = host_call(
-        handler,
-        kind=abi.HOST_WRITE,
-        count=6,
-        contents=b"p:a foo",
-    )
+    ret = host_call(handler, kind=abi.HOST_WRITE, count=6, contents=b"p:a foo")
     assert (ret, written) == (6, [b"p:a fo"])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kpfs.engine.arch.x86.checks.optimize import Region, can_optimize
-from kpfs.engine.arch.x86.checks.probe import MachineText, decode_at
+from kpfs.engine.arch.x86.checks.probe import KernelView, decode_at
 from kpfs.engine.arch.x86.insn import decode
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,7 +31,7 @@ ONCE = (
 
 @pytest.fixture(scope="module")
 def text(shared_guest):
-    return MachineText(shared_guest)
+    return KernelView(shared_guest)
 
 
 def address(guest, name):

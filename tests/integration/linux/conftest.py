@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from kpfs.base.caller import Caller
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.linux.running import syscalls as nr
+from kpfs.base.ktypes import Caller
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 from tests import harness
@@ -74,9 +74,8 @@ class Process:
 
 
 @pytest.fixture
-def boot(monkeypatch):
+def boot():
     """Starts kernels, each a machine of its own."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
     started = []
 
     def start(name=harness.KERNEL, *, quiet=True, **options):

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op, Out
 from tests import harness
 from tests.integration.linux.conftest import Process
@@ -110,11 +110,11 @@ def test_a_probe_becomes_a_jump_on_both(linux, process):
 def test_a_sleeper_wakes_on_the_other(linux, process):
     """Both have halted meanwhile, and time goes on to the timer of whoever is first."""
     sleepers = [on(process, cpu) for cpu in (0, 1)]
-    before = linux.stats()["halts"]
+    before = linux.machine.stats()["halts"]
     for sleeper in sleepers:
         time = struct.pack("<qq", 0, 200_000_000)
         assert sleeper.call(Op(NANOSLEEP, (time, 0))).results == [0]
-    assert linux.stats()["halts"] > before
+    assert linux.machine.stats()["halts"] > before
 
 
 def test_a_processor_that_goes_and_comes_back(process):

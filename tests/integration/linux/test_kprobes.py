@@ -12,9 +12,10 @@ import threading
 
 import pytest
 
-from kpfs.base.caller import Caller
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.linux.running import syscalls as nr
+from kpfs.base.ktypes import Caller
+from kpfs.linux.running import syscalls
 from kpfs.linux.running.machine import Op, Out
 from tests.integration.linux.conftest import Process
 
@@ -132,7 +133,7 @@ def test_a_reader_is_woken_by_another_task(linux, process):
 def test_poll_ends_when_there_is_something(linux, process):
     reader, writer = process(), process()
     fd = reader.open(f"{TRACING}/trace_pipe", os.O_NONBLOCK)
-    poll = Op(nr.POLL, (nr.POLLFD.pack(fd, nr.POLLIN, 0), 1, -1))
+    poll = Op(nr.POLL, (syscalls.POLLFD.pack(fd, nr.POLLIN, 0), 1, -1))
     with linux.lock:
         linux.begin(reader.task, [poll])
     assert reader.task.waits

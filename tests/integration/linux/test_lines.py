@@ -11,10 +11,10 @@ from collections import Counter
 import pytest
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import lines, mounted, tree
 from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.symbols import Symbols
-from kpfs.linux.running import syscalls as nr
+from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.machine import STOP, Op, Out
 from kpfs.linux.store import image, store
 from tests import harness
@@ -76,8 +76,7 @@ class Guest:
 
 
 @pytest.fixture
-def folder(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+def folder():
     return store.folder(harness.KERNEL)
 
 
@@ -125,7 +124,7 @@ def test_from_anywhere(guest, slow, path):
     assert guest.take(fd, SIZE) == own[: len(guest.take(guest.open(path), SIZE))]
 
 
-def test_addresses_are_hidden_from_whom_the_kernel_hides_them(guest, slow):
+def test_addresses_are_hidden_from_users(guest, slow):
     users = [each.task.fork("user") for each in (guest, slow)]
     for user in users:
         user.call(Op(SETUID, (1000,)))
@@ -176,7 +175,10 @@ def test_what_makes_a_line_is_known(guest, folder):
     if b"function_graph" not in guest.read(f"{TRACING}/available_tracers"):
         pytest.skip("this kernel has no function_graph")
     board = guest.machine.board
-    symbols, memory = Symbols(os.path.join(folder, image.SYMBOLS)), LiveMemory(board)
+    symbols, memory = (
+        CoreSymbols(os.path.join(folder, image.SYMBOLS)),
+        LiveMemory(board),
+    )
     for place, path, roots in zip(
         lines.find(folder, board), (KALLSYMS, FUNCTIONS), ROOTS, strict=True
     ):

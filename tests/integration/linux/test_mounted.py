@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import mounted, rehearsal, runnable, tree
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.rehearsal import rehearse
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image, store
 from tests import harness
@@ -22,9 +22,8 @@ pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture
-def folder(monkeypatch, tmp_path):
+def folder(tmp_path):
     """The folder of a kernel for which nothing is kept yet."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
     made = store.folder(harness.KERNEL)
     for entry in os.scandir(made):
         if entry.name != mounted.FILE:

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kpfs.linux.running import syscalls as nr
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.running.machine import Op
 from tests.integration.linux.conftest import Process
 

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from kpfs.linux.running import syscalls as nr
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.running.files import OpenFile, OpenFiles
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
@@ -66,7 +66,7 @@ def test_what_probes_add_is_there(reader, shell):
     assert after == shell.read(KALLSYMS)
 
 
-def test_addresses_are_hidden_from_whom_the_guest_hides_them(reader, process):
+def test_addresses_are_hidden_from_users(reader, process):
     root, other = process(), process()
     assert other.call(Op(SETUID, (1000,))).results == [0]
     own = other.read(KALLSYMS)

@@ -10,11 +10,11 @@ import struct
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.board import board
 from kpfs.linux.running import machine
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.machine import STOP, Op, Out
 from tests import kernel_modules
 from tests.integration.linux.conftest import Process

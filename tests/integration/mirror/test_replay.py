@@ -14,14 +14,13 @@ import threading
 
 import pytest
 
-from kpfs.backends.guest.mirror import ATTEMPTS, GuestMirror
+from kpfs.backends.guest.mirror import ATTEMPTS, BUSY, GuestMirror
 from kpfs.backends.guest.tree import build
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.caller import Caller
-from kpfs.fs.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
-from kpfs.mirror.plan import BUSY
 from kpfs.mirror.replayer import Replayer
 from kpfs.mirror.seccomp import Notification
 from tests.guest import come_to_rest, tasks_of
@@ -200,13 +199,11 @@ class TestReplay:
         assert mirrored(17, fd, 0x1000, 4096, 2000) == 0
         os.close(fd)
 
-    def test_a_read_never_sleeps(self, mirrored):
-        read, write = os.pipe()
+    def test_a_read_never_sleeps(self, mirrored, pipe):
+        read, write = pipe
         assert mirrored(0, read, 0x1000, 50) == 50
         assert mirrored(1, write, string(b"data"), 4) == 4
         assert mirrored(1, write, string(b""), 1 << 20) == 1 << 20
-        os.close(read)
-        os.close(write)
 
     def test_a_mirrored_pipe_is_not_read_either(self, mirrored):
         twin = Twin()
@@ -227,7 +224,7 @@ class TestReplay:
         assert mirrored(19, fd, ctypes.addressof(iov), 2) == 30
         os.close(fd)
 
-    def test_a_position_is_the_hosts(self, mirrored, tmp_path):
+    def test_a_position_is_the_hosts(self, mirrored, tmp_path, pipe):
         (tmp_path / "f").write_bytes(b"x" * 1000)
         fd = os.open(tmp_path / "f", os.O_RDONLY)
         os.lseek(fd, 400, os.SEEK_SET)
@@ -243,11 +240,9 @@ class TestReplay:
         ):
             assert mirrored(8, fd, offset & (1 << 64) - 1, whence) == expected
         os.close(fd)
-        read, write = os.pipe()
+        read, _ = pipe
         assert mirrored(0, read, 0x1000, 50) == 50
         assert mirrored(8, read, 0, os.SEEK_CUR) == -errno.ESPIPE
-        os.close(read)
-        os.close(write)
 
     def test_directories_are_read(self, mirrored):
         fd = os.open("/etc", os.O_RDONLY)

@@ -47,6 +47,11 @@ class Lazy:
         note = Notification(1, pid, number, (0,) * 6)
         return self.replayer.skip(note) or not self.replayer.must_make(number)
 
+    def follow(self, pid):
+        """Leave out a call, then catch up."""
+        self.skips(pid)
+        self.catch_up()
+
     def catch_up(self, pid=None):
         with self.kernel.lock:
             self.kernel.skip_policy.catch_up(pid)
@@ -120,8 +125,7 @@ class TestCatchingUp:
 
     def test_who_has_ended_has_no_task(self, lazy):
         pid = lazy.child()
-        lazy.skips(pid)
-        lazy.catch_up()
+        lazy.follow(pid)
         assert pid in lazy.pids()
         lazy.skips(pid)
         os.kill(pid, signal.SIGKILL)
@@ -155,8 +159,7 @@ class TestCatchingUp:
         file = os.open(tmp_path / "f", os.O_RDONLY)
         folder = os.open(tmp_path, os.O_RDONLY)
         pid = lazy.child(pass_fds=(file, folder))
-        lazy.skips(pid)
-        lazy.catch_up()
+        lazy.follow(pid)
         assert lazy.call(pid, "fcntl", file, F_GETFL) & os.O_ACCMODE == os.O_RDONLY
         assert lazy.call(pid, "fcntl", folder, F_GETFD) == 0
         assert lazy.call(pid, "fchdir", folder) == 0
@@ -172,8 +175,7 @@ class TestCatchingUp:
         fds = one, same, other
         pids = [lazy.child(pass_fds=fds) for _ in range(2)]
         for pid in pids:
-            lazy.skips(pid)
-        lazy.catch_up()
+            lazy.follow(pid)
         lazy.call(pids[0], "fcntl", one, F_SETFL, os.O_APPEND)
         marked = [
             bool(lazy.call(pid, "fcntl", fd, F_GETFL) & os.O_APPEND)
@@ -186,37 +188,29 @@ class TestCatchingUp:
         for fd in fds:
             os.close(fd)
 
-    def test_both_ends_of_a_pipe(self, lazy):
-        read, write = os.pipe()
+    def test_both_ends_of_a_pipe(self, lazy, pipe):
+        read, write = pipe
         pid = lazy.child(pass_fds=(read, write))
-        lazy.skips(pid)
-        lazy.catch_up()
+        lazy.follow(pid)
         task = lazy.tasks.known[pid]
         assert lazy.call(pid, "write", write, b"hello", 5) == 5
         assert lazy.call(pid, "read", read, task.buffer, 9) == 5
-        os.close(read)
-        os.close(write)
 
-    def test_pipes_from_outside_are_no_pipes_here(self, lazy):
+    def test_pipes_from_outside_are_no_pipes_here(self, lazy, pipe):
         """Nobody in the guest has their other end, and they are never waited for."""
-        read, write = os.pipe()
+        read, _ = pipe
         pid = lazy.child(pass_fds=(read,))
         lazy.tasks.begin(pid)
-        lazy.skips(pid)
-        lazy.catch_up()
+        lazy.follow(pid)
         assert lazy.call(pid, "lseek", read, 0, os.SEEK_SET) == 0
-        os.close(read)
-        os.close(write)
 
     def test_descriptors_that_were_closed_are_closed(self, lazy):
         me, number = os.getpid(), 300
         os.dup2(0, number)
-        lazy.skips(me)
-        lazy.catch_up()
+        lazy.follow(me)
         assert lazy.call(me, "fcntl", number, F_GETFD) >= 0
         os.close(number)
-        lazy.skips(me)
-        lazy.catch_up()
+        lazy.follow(me)
         assert lazy.call(me, "fcntl", number, F_GETFD) < 0
 
     def test_nothing_is_left_in_the_guest(self, lazy, kernel):
@@ -229,12 +223,10 @@ class TestCatchingUp:
             ]
 
         me = os.getpid()
-        lazy.skips(me)
-        lazy.catch_up()
+        lazy.follow(me)
         before = counters()
         for _ in range(5):
-            lazy.skips(me)
-            lazy.catch_up()
+            lazy.follow(me)
         assert counters() == before
 
 
@@ -281,8 +273,7 @@ class TestForks:
         me, pid = os.getpid(), lazy.child()
         with lazy.kernel.lock:
             lazy.tasks.task(me)
-        lazy.skips(me)
-        lazy.catch_up()
+        lazy.follow(me)
         assert pid not in lazy.pids()
 
 
@@ -298,8 +289,8 @@ def test_descriptors_of_a_process(tmp_path):
 def test_a_file_of_the_mount_that_was_opened_unseen(lazy, tmp_path, monkeypatch):
     """The guest finds it at the same path as the host."""
     from kpfs.backends.guest.tree import build
-    from kpfs.base.caller import Caller
-    from kpfs.fs.vfs import Vfs
+    from kpfs.backends.guest.vfs import Vfs
+    from kpfs.base.ktypes import Caller
 
     for name in ("list", "enabled"):
         (tmp_path / name).write_text("")

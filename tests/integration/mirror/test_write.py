@@ -10,11 +10,11 @@ import os
 import pytest
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import LLONG_MAX, Vfs
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.vfs import LLONG_MAX, Vfs
 from tests.unit.fakes import writing
 
 pytestmark = pytest.mark.guest

@@ -2,12 +2,12 @@
 """bench --smp: hits on many CPUs in virtual time, with RCU and with one lock."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from bench import smp
+from tests import harness
 from tests.modbox import ROOT, build
 
 HITS = 8
@@ -100,25 +100,13 @@ def test_the_curves_as_text(results):
 
 @pytest.mark.parametrize("words", ["--smp hits", "--smp --against-qemu"])
 def test_it_is_measured_alone(words):
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", *words.split()],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    done = harness.run(sys.executable, "-m", "bench", *words.split(), cwd=ROOT)
     assert done.returncode == 2
     assert "--smp measures nothing else" in done.stderr
 
 
 def test_for_machines():
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", "--smp", "--json"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
+    done = harness.run(sys.executable, "-m", "bench", "--smp", "--json", cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     rows = {row["name"]: row["value"] for row in json.loads(done.stdout)["rows"]}
     for curve in ("rcu", "lock"):

@@ -14,7 +14,7 @@ import pytest
 from kpfs import config
 from kpfs.base.errors import KernelError
 from tests.harness import ROOT
-from tests.modbox import NOIPA, Box, module
+from tests.modbox import Box, module
 from tests.there import code
 
 
@@ -34,16 +34,16 @@ def configured():
 
 
 # One CPU: whether another task gets it before this one gives it up.
-SPIN = (
-    "#include <linux/kthread.h>\n#include <linux/ktime.h>\n"
-    "static int ran; int seen;\n"
-    "static int other(void *unused) { WRITE_ONCE(ran, 1); return 0; }\n"
-    "static int __init go(void) {\n"
-    "ktime_t end = ktime_add_ns(ktime_get(), 200000000);\n"
-    'kthread_run(other, NULL, "other");\n'
-    "while (ktime_before(ktime_get(), end)) cpu_relax();\n"
-    "seen = READ_ONCE(ran) + 1; return 0; }\nmodule_init(go);\n"
-)
+SPIN = """
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+static int ran; int seen;
+static int other(void *unused) { WRITE_ONCE(ran, 1); return 0; }
+INIT(ktime_t end = ktime_add_ns(ktime_get(), 200000000);
+kthread_run(other, NULL, "other");
+while (ktime_before(ktime_get(), end)) cpu_relax();
+seen = READ_ONCE(ran) + 1; return 0;)
+"""
 
 
 @pytest.mark.parametrize(("value", "seen"), [("y", 2), ("n", 1)])
@@ -62,7 +62,7 @@ def test_maxactive(configured, value, default):
     assert box.read("/tracing/kprobe_events") == f"r{default}:kprobes/e vfs_read\n"
 
 
-DATA = f"{NOIPA} long target(long x) {{ return x; }}\nlong datum = 7;\n"
+DATA = "TARGET long target(long x) { return x; }\nlong datum = 7;\n"
 
 
 @pytest.mark.parametrize("value", ["y", "n"])
@@ -139,17 +139,16 @@ def test_config_gz(configured):
     assert options(configured("MODULES=n"))["CONFIG_MODULE_UNLOAD"] is None
 
 
-ATTRIBUTES = (
-    f"{NOIPA} long target(long x) {{ return x; }}\n"
-    "static int number = 5; module_param(number, int, 0644);\n"
-    'static char *text = "one"; module_param(text, charp, 0444);\n'
-    "static int hidden; module_param(hidden, int, 0);\n"
-    "static int several[3] = { 1, 2 }, n = 2;\n"
-    "module_param_array(several, int, &n, 0444);\n"
-    "static int __init go(void) { return number; }\nmodule_init(go);\n"
-    'MODULE_VERSION("1.2");\n'
-    "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
+ATTRIBUTES = """
+TARGET long target(long x) { return x; }
+static int number = 5; module_param(number, int, 0644);
+static char *text = "one"; module_param(text, charp, 0444);
+static int hidden; module_param(hidden, int, 0);
+static int several[3] = { 1, 2 }, n = 2;
+module_param_array(several, int, &n, 0444);
+INIT(return number;) EXIT()
+MODULE_VERSION("1.2");
+"""
 
 
 def test_sysfs_of_a_module(configured):

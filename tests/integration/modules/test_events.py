@@ -11,16 +11,14 @@ import pytest
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
-from tests.modbox import HEAD, LICENSE, NOIPA, Box, build, module
+from tests.modbox import HEAD, LICENSE, Box, build, module
 
 DUMMY = (
     HEAD
-    + NOIPA
-    + "void dummy_setup(int *x)\n{\n"
+    + "TARGET void dummy_setup(int *x)\n{\n"
     + '\t__asm__ __volatile__("addl $3, %eax; subl $3, %eax; nopl 64(%rax,%rax)");\n'
     + "\t*x += 1;\n}\n"
-    + NOIPA
-    + "int dummy_dev_init(int x) { return x; }\n"
+    + "TARGET int dummy_dev_init(int x) { return x; }\n"
     + "int place;\nstatic int __init dummy_init_module(void)\n"
     + "{ int x = 0; dummy_setup(&x); return x - 1; }\n"
     + "static void __exit dummy_cleanup_module(void) { }\n"
@@ -57,11 +55,6 @@ class Events(Box):
         """Return the text of each record."""
         lines = self.read("/tracing/trace").splitlines()
         return [re.sub(r".*\d: \w+: ", "", x) for x in lines if not x.startswith("#")]
-
-    def settle(self) -> None:
-        """Advance the clock: the optimizer runs, freed memory is given back."""
-        for _ in range(8):
-            self.kernel.guest.tick()
 
     def definitions(self) -> list[str]:
         return self.read(EVENTS).splitlines()
@@ -253,13 +246,8 @@ def test_an_optimised_probe_goes(box):
 def test_a_modules_probe_is_told_that_its_text_has_gone(box):
     """kprobe_gone() of a struct kprobe in another module."""
     box.insmod(box.dummy)
-    body = (
-        'struct kprobe kp = { .symbol_name = "dummy_setup" };\n'
-        "static int __init go(void) { return register_kprobe(&kp); }\n"
-        "module_init(go);\nstatic void __exit end(void) { unregister_kprobe(&kp); }\n"
-        "module_exit(end);\n"
-    )
-    box.insmod(module("watcher", body))
+    watcher = 'WITH_KPROBE(.symbol_name = "dummy_setup")\n'
+    box.insmod(module("watcher", watcher))
     flags = box.address("kp") + abi.Kprobe.flags
     assert box.kernel.guest.read(flags, 1)[0] & 1 == 0
     box.rmmod("dummy")
@@ -284,11 +272,10 @@ def test_one_of_an_event_goes(box):
 
 def test_functions_without_an_entry_nop(box):
     """They have no events, as in the kernel itself, whenever the module comes."""
-    text = "#include <linux/module.h>\n" + "notrace " + NOIPA
-    text += "int crc7_be(int x) { return x * 3; }\n" + LICENSE
+    text = "notrace TARGET int crc7_be(int x) { return x * 3; }\n"
     box.add("p:pending crc7:crc7_be")
     box.log()
-    box.insmod(build("crc7", text))
+    box.insmod(module("crc7", text))
     failed = "trace_kprobe: Could not probe notrace function "
     assert box.log() == [
         f"{failed}crc7:crc7_be",

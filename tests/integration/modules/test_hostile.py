@@ -9,8 +9,8 @@ import errno
 
 import pytest
 
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from tests.modbox import build
 
 MARK = b"JUNK BEGINS HERE"

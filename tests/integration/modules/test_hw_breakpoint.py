@@ -3,11 +3,11 @@
 
 import errno
 import re
-import subprocess
 
 import pytest
 
 from kpfs.guest.emu.traps import GuestPanicError
+from tests import harness
 from tests.integration.modules.test_samples import trees
 from tests.modbox import ROOT, build, refused
 
@@ -92,12 +92,7 @@ def sample(request, tmp_path):
         pytest.skip("no kernel source (KPFS_LINUX, or unpacked below /usr/src)")
     made = tmp_path / "data_breakpoint.ko"
     tool = ROOT / "scripts" / "build-module"
-    done = subprocess.run(
-        [tool, "--in-tree", "-o", made, source],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = harness.run(tool, "--in-tree", "-o", made, source)
     assert (done.returncode, done.stderr) == (0, "")
     return made
 

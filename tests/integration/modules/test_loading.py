@@ -14,18 +14,16 @@ import pytest
 
 from kpfs.base.errors import KernelError
 from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
-from tests.modbox import NOIPA, ROOT, build, module, refused
+from tests.modbox import HEAD, ROOT, build, module, refused
 from tests.there import code, there
 
-PLAIN = (
-    NOIPA
-    + """int plain_function(int x) { return x + 1; }
-static int __init plain_init(void) { pr_info("plain: loaded\\n"); return 0; }
-static void __exit plain_exit(void) { pr_info("plain: gone\\n"); }
+PLAIN = r"""
+TARGET int plain_function(int x) { return x + 1; }
+static int __init plain_init(void) { pr_info("plain: loaded\n"); return 0; }
+static void __exit plain_exit(void) { pr_info("plain: gone\n"); }
 module_init(plain_init);
 module_exit(plain_exit);
 """
-)
 
 
 @pytest.mark.parametrize("header", ["stdio.h", "unistd.h", "asm/unistd_64.h"])
@@ -49,12 +47,6 @@ def patched(tmp_path, path, change):
     made = tmp_path / path.name
     made.write_bytes(bytes(data))
     return made
-
-
-def settle(box):
-    """Advance the clock until freed memory is given back."""
-    for _ in range(8):
-        box.kernel.guest.tick()
 
 
 # ---- one module
@@ -103,7 +95,7 @@ def test_init_sections_are_given_back(box):
     body = big + PLAIN.replace("return 0;", "return big[0] - 1;", 1)
     before = _free_pages(box)
     box.insmod(module("plain", body))
-    settle(box)
+    box.settle()
     core = box.kernel.guest.modules.find("plain").layout.core
     used = before - _free_pages(box)
     assert used * 4096 == core.size
@@ -121,7 +113,7 @@ def test_twice_is_refused(box):
 
 
 def test_only_root_may(box):
-    from kpfs.base.caller import Caller
+    from kpfs.base.ktypes import Caller
 
     path = module("plain", PLAIN)
     box.caller = Caller(os.getpid(), 1000, 1000)
@@ -160,16 +152,13 @@ def test_shipped_by_name(box):
     assert refused(box, errno.ENOENT, "no_such_module") == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "kprobe_example",
-        "jprobe_example",
-        "kretprobe_example",
-        "fault_injection",
-        "function_time",
-    ],
+SHIPPED = (
+    *("kprobe_example", "jprobe_example", "kretprobe_example"),
+    *("fault_injection", "function_time"),
 )
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_each_shipped_module(box, name):
     box.insmod(name, "pid=777000" if name == "fault_injection" else "")
     assert len(box.list()) == 1
@@ -185,12 +174,12 @@ def test_each_shipped_module(box, name):
 
 
 # ---- per-CPU variables
-PERCPU = (
-    "#include <linux/percpu.h>\nDEFINE_PER_CPU(long[%d], numbers) = { 7, 8 };\n"
-    "long *where(int cpu) { return *per_cpu_ptr(&numbers, cpu); }\n"
-    "static int __init go(void) { return 0; }\nmodule_init(go);\n"
-    "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
+PERCPU = """
+#include <linux/percpu.h>
+DEFINE_PER_CPU(long[%d], numbers) = { 7, 8 };
+long *where(int cpu) { return *per_cpu_ptr(&numbers, cpu); }
+INIT(return 0;) EXIT()
+"""
 
 
 def test_per_cpu_variables(box):
@@ -210,7 +199,7 @@ def test_per_cpu_variables(box):
     assert sum(percpu._used.values()) == 2400
     for path in paths:
         box.rmmod(path.stem)
-    settle(box)
+    box.settle()
     assert not percpu._used
     box.insmod(paths[0])
     assert read(places[0] + 16) == 0
@@ -278,25 +267,24 @@ def test_every_cut_is_refused(box, tmp_path):
     assert box.modules() == []
 
 
-def test_another_kernels_module(box, tmp_path):
-    path = patched(
-        tmp_path,
-        module("plain", PLAIN),
-        lambda d: d.replace(b"6.1.0-kpfs", b"6.1.0-kpfx"),
-    )
-    assert refused(box, errno.ENOEXEC, path) == [
-        "plain: version magic '6.1.0-kpfx SMP preempt mod_unload ' should be "
-        "'6.1.0-kpfs SMP preempt mod_unload '"
-    ]
+MAGIC = "SMP preempt mod_unload"
 
 
-def test_not_a_module(box, tmp_path):
-    path = patched(
-        tmp_path,
-        module("plain", PLAIN),
-        lambda d: d.replace(b".gnu.linkonce.this_module", b".gnu.linkonce.that_module"),
-    )
-    assert refused(box, errno.ENOEXEC, path) == ["plain: No module found in object"]
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            b"6.1.0-kpfs",
+            b"6.1.0-kpfx",
+            f"version magic '6.1.0-kpfx {MAGIC} ' should be '6.1.0-kpfs {MAGIC} '",
+        ),
+        (b".this_module", b".that_module", "No module found in object"),
+    ],
+    ids=["of another kernel", "not a module"],
+)
+def test_what_is_no_module_of_this_kernel(box, tmp_path, old, new, message):
+    path = patched(tmp_path, module("plain", PLAIN), lambda d: d.replace(old, new))
+    assert refused(box, errno.ENOEXEC, path) == [f"plain: {message}"]
 
 
 def test_struct_module_takes_no_memory(box, tmp_path):
@@ -314,12 +302,8 @@ def test_struct_module_takes_no_memory(box, tmp_path):
 
 # ---- symbols
 def test_unknown_symbol(box):
-    path = module(
-        "unknown",
-        "void nobody_has_me(void);\n"
-        "static int __init go(void) { nobody_has_me(); return 0; }\n"
-        "module_init(go);\n",
-    )
+    text = "void nobody_has_me(void);\nINIT(nobody_has_me(); return 0;)\n"
+    path = module("unknown", text)
     assert refused(box, errno.ENOENT, path) == [
         "unknown: Unknown symbol nobody_has_me (err -2)"
     ]
@@ -327,40 +311,29 @@ def test_unknown_symbol(box):
 
 
 def test_weak_symbol_may_be_missing(box):
-    path = module(
-        "weakly",
-        "void __weak nobody_has_me(void);\n"
-        "static int __init go(void)\n"
-        "{ return nobody_has_me ? -EBUSY : 0; }\n"
-        "module_init(go);\n",
-    )
-    box.insmod(path)
+    text = "void __weak nobody_has_me(void);\n"
+    text += "INIT(return nobody_has_me ? -EBUSY : 0;)\n"
+    box.insmod(module("weakly", text))
 
 
 def test_gpl_only_symbols(box):
-    text = (
-        "#include <linux/kprobes.h>\n"
-        "static struct kprobe kp;\n"
-        "static int __init go(void) { return register_kprobe(&kp); }\n"
-        'module_init(go);\nMODULE_LICENSE("Proprietary");\n'
-    )
+    text = HEAD + 'WITH_KPROBE()\nMODULE_LICENSE("Proprietary");\n'
     log = refused(box, errno.ENOENT, build("closed", text))
     assert log[-1] == "closed: Unknown symbol register_kprobe (err -2)"
 
 
-PROVIDER = (
-    NOIPA
-    + "int provided(int x) { return 2 * x; }\nEXPORT_SYMBOL_GPL(provided);\n"
-    + "int provided_data = 7;\nEXPORT_SYMBOL(provided_data);\n"
-    + "static int __init go(void) { return 0; }\nmodule_init(go);\n"
-    + "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
-USER = (
-    "int provided(int x);\nextern int provided_data;\n"
-    'static int __init go(void) { pr_info("%d\\n", provided(provided_data)); '
-    "return 0; }\nmodule_init(go);\n"
-    "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
+PROVIDER = """
+TARGET int provided(int x) { return 2 * x; }
+EXPORT_SYMBOL_GPL(provided);
+int provided_data = 7;
+EXPORT_SYMBOL(provided_data);
+INIT(return 0;) EXIT()
+"""
+USER = r"""
+int provided(int x);
+extern int provided_data;
+INIT(pr_info("%d\n", provided(provided_data)); return 0;) EXIT()
+"""
 
 
 def test_exports(box):
@@ -379,8 +352,7 @@ def test_exports(box):
 
 
 def test_users_come_before_a_missing_exit(box):
-    end = "static void __exit end(void) { }\nmodule_exit(end);\n"
-    box.insmod(module("provider", PROVIDER.replace(end, "")))
+    box.insmod(module("provider", PROVIDER.replace("EXIT()", "")))
     with pytest.raises(KernelError, match="EBUSY"):
         box.rmmod("provider")
     box.insmod(module("user", USER))
@@ -401,10 +373,7 @@ def test_duplicate_export(box):
 
 # ---- init and exit
 def test_init_that_fails(box):
-    path = module(
-        "failing",
-        "static int __init go(void) { return -ENODEV; }\nmodule_init(go);\n",
-    )
+    path = module("failing", "INIT(return -ENODEV;)\n")
     assert refused(box, errno.ENODEV, path) == []
     assert box.modules() == []
     before = _free_pages(box)
@@ -417,11 +386,7 @@ def _free_pages(box):
 
 
 def test_init_that_is_too_pleased(box):
-    path = module(
-        "pleased",
-        "static int __init go(void) { return 5; }\nmodule_init(go);\n"
-        "static void __exit end(void) { }\nmodule_exit(end);\n",
-    )
+    path = module("pleased", "INIT(return 5;) EXIT()\n")
     box.log()
     box.insmod(path)
     assert box.log()[:2] == [
@@ -432,22 +397,17 @@ def test_init_that_is_too_pleased(box):
 
 
 def test_no_exit_no_unloading(box):
-    box.insmod(
-        module("stays", "static int __init go(void) { return 0; }\nmodule_init(go);\n")
-    )
+    box.insmod(module("stays", "INIT(return 0;)\n"))
     assert code(box.rmmod, "stays") == "EBUSY"
 
 
 def test_a_module_that_is_in_use(box):
-    path = module(
-        "used",
-        PLAIN.replace("plain_exit(void) {", "plain_exit(void) { ")
-        + NOIPA
-        + "int take(void) { return try_module_get(THIS_MODULE); }\n"
-        + NOIPA
-        + "void give(void) { module_put(THIS_MODULE); }\n",
-    )
-    box.insmod(path)
+    text = """
+        TARGET int take(void) { return try_module_get(THIS_MODULE); }
+        TARGET void give(void) { module_put(THIS_MODULE); }
+        INIT(return 0;) EXIT()
+    """
+    box.insmod(module("used", text))
     assert box.call("take") == 1
     assert box.read("/modules").split()[2] == "1"
     assert code(box.rmmod, "used") == "EAGAIN"
@@ -456,22 +416,15 @@ def test_a_module_that_is_in_use(box):
 
 
 def test_oops_in_init_leaves_it_loading(box):
-    path = module(
-        "oops",
-        "static int __init go(void) { int *p = NULL;"
-        ' __asm__("" : "+r"(p)); p[2] = 1; return 0; }\n'
-        "module_init(go);\n"
-        "static void __exit end(void) { }\nmodule_exit(end);\n",
-    )
+    init = 'INIT(int *p = NULL; __asm__("" : "+r"(p)); p[2] = 1; return 0;)'
+    path = module("oops", f"{init} EXIT()\n")
     box.log()
     with pytest.raises(KernelError):
         box.insmod(path)
     log = box.log()
     assert "BUG: kernel NULL pointer dereference, address: 0000000000000008" in log
     assert any(line.startswith("RIP: 0010:go+0x") for line in log)
-    assert any(line == " do_one_initcall+0x17/0x50" for line in log) or any(
-        line.startswith(" do_one_initcall+") for line in log
-    )
+    assert any(line.startswith(" do_one_initcall+") for line in log)
     _, size, refs, _, state, _ = box.read("/modules").split()
     assert (refs, state) == ("1", "Loading")
     layout = box.kernel.guest.modules.find("oops").layout
@@ -482,15 +435,15 @@ def test_oops_in_init_leaves_it_loading(box):
 
 # ---- tables of a module's text
 def test_exceptions_and_warnings_in_module_text(box):
-    body = (
-        "#include <linux/uaccess.h>\n" + NOIPA + "int probe_read(unsigned long at) {\n"
-        "int bad = 0;\n"
-        '__asm__ __volatile__("1: movl (%1), %%ecx; jmp 3f; 2: movl $1, %0; 3:\\n"\n'
-        '".pushsection __ex_table, \\"a\\"; .balign 4; .long 1b - ., 2b - .\\n"\n'
-        '".popsection" : "+r"(bad) : "r"(at) : "rcx", "memory");\n'
-        "return bad; }\n" + NOIPA + "int warns(void) { return WARN_ON(1); }\n" + PLAIN
-    )
-    box.insmod(module("tables", body))
+    body = r"""
+        #include <linux/uaccess.h>
+        TARGET int probe_read(unsigned long at) { int bad = 0;
+        __asm__ __volatile__("1: movl (%1), %%ecx; jmp 3f; 2: movl $1, %0; 3:\n"
+        ".pushsection __ex_table, \"a\"; .balign 4; .long 1b - ., 2b - .\n"
+        ".popsection" : "+r"(bad) : "r"(at) : "rcx", "memory"); return bad; }
+        TARGET int warns(void) { return WARN_ON(1); }
+    """
+    box.insmod(module("tables", body + PLAIN))
     assert box.call("probe_read", 0x10) == 1
     assert box.call("probe_read", box.address("probe_read")) == 0
     box.log()
@@ -499,40 +452,29 @@ def test_exceptions_and_warnings_in_module_text(box):
 
 
 def test_notifiers(box):
-    body = (
-        "static int seen[4]; static int nr; module_param(nr, int, 0);\n"
-        "static int event(struct notifier_block *nb, unsigned long state, void *m) {\n"
-        'pr_info("%s: %lu\\n", ((struct module *)m)->name, state); return 0; }\n'
-        "static struct notifier_block nb = { .notifier_call = event };\n"
-        "static int __init go(void) { seen[0] = nr;"
-        " return register_module_notifier(&nb); }\n"
-        "module_init(go);\n"
-        "static void __exit end(void) { unregister_module_notifier(&nb); }\n"
-        "module_exit(end);\n"
-    )
-    box.insmod(module("watcher", body.replace("static int seen", "int seen")))
+    body = r"""
+        static int event(struct notifier_block *nb, unsigned long state, void *m) {
+        pr_info("%s: %lu\n", ((struct module *)m)->name, state); return 0; }
+        static struct notifier_block nb = { .notifier_call = event };
+        INIT(return register_module_notifier(&nb);)
+        EXIT(unregister_module_notifier(&nb);)
+    """
+    box.insmod(module("watcher", body))
     box.log()
     box.insmod(module("plain", PLAIN))
     box.rmmod("plain")
-    assert box.log() == [
-        "plain: 1",
-        "plain: loaded",
-        "plain: 0",
-        "plain: gone",
-        "plain: 2",
-    ]
+    said = "1", "loaded", "0", "gone", "2"
+    assert box.log() == [f"plain: {one}" for one in said]
     box.rmmod("watcher")
 
 
 def test_blacklist(box):
     before = box.read("/kprobes/blacklist")
-    body = (
-        NOIPA
-        + "int not_me(void) { return 1; }\nNOKPROBE_SYMBOL(not_me);\n"
-        + "int __kprobes nor_me(void);\nint __kprobes nor_me(void) { return 2; }\n"
-        + PLAIN
-    )
-    box.insmod(module("shy", body))
+    body = """
+        TARGET int not_me(void) { return 1; } NOKPROBE_SYMBOL(not_me);
+        int __kprobes nor_me(void); int __kprobes nor_me(void) { return 2; }
+    """
+    box.insmod(module("shy", body + PLAIN))
     added = box.read("/kprobes/blacklist").removeprefix(before)
     assert [line.split("\t")[1] for line in added.splitlines()] == ["not_me", "nor_me"]
     for name in ("not_me", "nor_me"):

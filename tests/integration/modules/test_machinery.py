@@ -29,8 +29,7 @@ def test_each_kind(box):
     for name in ("entry", "jump", "back"):
         box.write(f"/tracing/events/kprobes/{name}/enable", "1\n")
     box.insmod("kprobe_example", "symbol=ksys_read", "offset=5")
-    for _ in range(12):
-        box.kernel.guest.tick()
+    box.settle(12)
     box.read("/kallsyms")
     found = rows(box)
     list_ = [line.split() for line in box.read("/kprobes/list").splitlines()]

@@ -9,22 +9,18 @@ import re
 
 import pytest
 
-from tests.modbox import NOIPA, module
+from tests.modbox import module
 
-BAD = (
-    NOIPA
-    + "long bad(long *p) { *p = 5; return 0; }\n"
-    + NOIPA
-    + "long warn(long n) { WARN(n, \"%ld is too much\\n\", n);"
-    + " WARN_ONCE(n, \"said once\\n\"); return WARN_ON(n == 7); }\n"
-    + NOIPA
-    + "long bug(long n) { BUG_ON(n); return 0; }\n"
-    + "static char text[16];\n"
-    + NOIPA
-    + "long pieces(long n) { sprintf(text, \"<%ld>\", n);\n"
-    + "pr_info(\"a\"); pr_cont(\"b\"); pr_cont(\" %s\\nc\", text); pr_cont(\"d\\n\");\n"
-    + "pr_cont(\"e\\n\"); pr_info(\"left open\"); return 0; }\n"
-)  # fmt: skip
+BAD = r"""
+TARGET long bad(long *p) { *p = 5; return 0; }
+TARGET long warn(long n) { WARN(n, "%ld is too much\n", n); WARN_ONCE(n, "said once\n");
+    return WARN_ON(n == 7); }
+TARGET long bug(long n) { BUG_ON(n); return 0; }
+static char text[16];
+TARGET long pieces(long n) { sprintf(text, "<%ld>", n);
+pr_info("a"); pr_cont("b"); pr_cont(" %s\nc", text); pr_cont("d\n");
+pr_cont("e\n"); pr_info("left open"); return 0; }
+"""
 REGISTERS = [
     r"RIP: 0010:bad\+0x\w+/0x\w+ \[bad\]",
     r"Code: ([0-9a-f]{2} ){42}<48> c7 07( [0-9a-f]{2}){19}",
@@ -42,10 +38,7 @@ REGISTERS = [
 
 def oops(box, name, *args):
     """Have a new task call a function that kills it; return what the log says."""
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "victim", 1)
-    at = box.address(name)
-    assert guest.syscalls.call_function(task, at, *args) == -errno.EFAULT
+    assert box.call_in(777_000, name, *args) == -errno.EFAULT
     return [line for line in box.log() if not line.startswith("kprobes: ")]
 
 
@@ -65,7 +58,7 @@ def bad(box):
 
 
 def test_the_whole_message(bad):
-    cpu = r"CPU: \d PID: 777000 Comm: victim "
+    cpu = r"CPU: \d PID: 777000 Comm: caller "
     log = matched(
         [
             r"BUG: kernel NULL pointer dereference, address: 0000000000000010",
@@ -92,16 +85,15 @@ def test_the_whole_message(bad):
 
 def test_a_notifier_stops_it(bad):
     """The notifier mended the cause, so the task goes on."""
-    notifier = (
-        "#include <linux/notifier.h>\n"
-        "static int skip(struct notifier_block *nb, unsigned long what, void *data)\n"
-        "{ struct die_args *args = data; if (what != DIE_OOPS) return NOTIFY_DONE;\n"
-        "args->regs->ip += 7; return NOTIFY_STOP; }\n"
-        "static struct notifier_block nb = { .notifier_call = skip };\n"
-        "static int __init go(void) { return register_die_notifier(&nb); }\n"
-        "static void __exit end(void) { unregister_die_notifier(&nb); }\n"
-        "module_init(go);\nmodule_exit(end);\n"
-    )
+    notifier = """
+        #include <linux/notifier.h>
+        static int skip(struct notifier_block *nb, unsigned long what, void *data)
+        { struct die_args *args = data; if (what != DIE_OOPS) return NOTIFY_DONE;
+        args->regs->ip += 7; return NOTIFY_STOP; }
+        static struct notifier_block nb = { .notifier_call = skip };
+        INIT(return register_die_notifier(&nb);)
+        EXIT(unregister_die_notifier(&nb);)
+    """
     bad.insmod(module("skip", notifier))
     bad.log()
     assert bad.call("bad", 0x10) == 0
@@ -147,9 +139,7 @@ def test_modules_in_the_message(bad):
     bad.rmmod("left")
     log = oops(bad, "bad", 0x10)
     assert "Modules linked in: other bad [last unloaded: left]" in log
-    starting = (
-        "static int __init go(void) { WARN_ON(1); return 0; }\nmodule_init(go);\n"
-    )
+    starting = "INIT(WARN_ON(1); return 0;)\n"
     bad.log()
     bad.insmod(module("starting", starting))
     said = "Modules linked in: starting(+) other bad [last unloaded: left]"

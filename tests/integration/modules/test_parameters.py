@@ -7,29 +7,27 @@ import pytest
 
 from tests.modbox import module, refused
 
-TYPES = (
-    "static int i = 1; module_param(i, int, 0644);\n"
-    "static uint u; module_param(u, uint, 0);\n"
-    "static long l; module_param(l, long, 0);\n"
-    "static ulong ul; module_param(ul, ulong, 0);\n"
-    "static short s; module_param(s, short, 0);\n"
-    "static unsigned char b; module_param(b, byte, 0);\n"
-    "static bool on; module_param(on, bool, 0);\n"
-    "static bool off = true; module_param(off, invbool, 0);\n"
-    'static char *p = "none"; module_param(p, charp, 0);\n'
-    'static char str[6] = "short"; module_param_string(str, str, 6, 0);\n'
-    "static int a[3]; static int n; module_param_array(a, int, &n, 0);\n"
-    "static int old; module_param_named(new_name, old, int, 0);\n"
-    "static int set(const char *v, const struct kernel_param *kp)\n"
-    '{ pr_info("set to %s\\n", v); return strcmp(v, "no") ? 0 : -EPERM; }\n'
-    "static const struct kernel_param_ops ops = { .set = set };\n"
-    "module_param_cb(cb, &ops, NULL, 0);\n"
-    "static int __init go(void) {\n"
-    'pr_info("%d %u %ld %lu %d %d %d %d %s %s %d:%d,%d,%d %d\\n", i, u, l, ul, s, b,'
-    " on, off, p, str, n, a[0], a[1], a[2], old); return 0; }\n"
-    "module_init(go);\n"
-    "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
+TYPES = r"""
+static int i = 1; module_param(i, int, 0644);
+static uint u; module_param(u, uint, 0);
+static long l; module_param(l, long, 0);
+static ulong ul; module_param(ul, ulong, 0);
+static short s; module_param(s, short, 0);
+static unsigned char b; module_param(b, byte, 0);
+static bool on; module_param(on, bool, 0);
+static bool off = true; module_param(off, invbool, 0);
+static char *p = "none"; module_param(p, charp, 0);
+static char str[6] = "short"; module_param_string(str, str, 6, 0);
+static int a[3]; static int n; module_param_array(a, int, &n, 0);
+static int old; module_param_named(new_name, old, int, 0);
+static int set(const char *v, const struct kernel_param *kp)
+{ pr_info("set to %s\n", v); return strcmp(v, "no") ? 0 : -EPERM; }
+static const struct kernel_param_ops ops = { .set = set };
+module_param_cb(cb, &ops, NULL, 0);
+INIT(pr_info("%d %u %ld %lu %d %d %d %d %s %s %d:%d,%d,%d %d\n", i, u, l, ul, s, b, on,
+    off, p, str, n, a[0], a[1], a[2], old); return 0;)
+EXIT()
+"""
 
 
 @pytest.mark.parametrize(
@@ -94,11 +92,10 @@ def test_unknown_parameter_is_ignored(box):
 
 
 def test_words_behind_two_dashes(box):
-    body = (
-        'static char *a = "none"; module_param(a, charp, 0);\n'
-        'static int __init go(void) { pr_info("%s\\n", a); return 0; }\n'
-        "module_init(go);\n"
-    )
+    body = r"""
+        static char *a = "none"; module_param(a, charp, 0);
+        INIT(pr_info("%s\n", a); return 0;)
+    """
     box.log()
     box.insmod(module("words", body), "a=1 -- a=2 b")
     assert box.log() == ["words: parameters 'a=2 b' after `--' ignored", "1"]

@@ -11,29 +11,23 @@ from kpfs.engine.jprobe import Jprobe, register_jprobe
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import unregister_kprobe
 from kpfs.engine.state import get_kprobe
-from tests.modbox import NOIPA, module
+from tests.modbox import module
 from tests.there import code, there
-
-EXIT = "module_init(go);\nstatic void __exit end(void) { %s }\nmodule_exit(end);\n"
 
 
 def test_types_in_the_list(box):
-    body = (
-        NOIPA
-        + "long target(long x) { return x; }\n"
-        + "static int pre(struct kprobe *p, struct pt_regs *r) { return 0; }\n"
-        + "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
-        + " { return 0; }\n"
-        + "static long entry(long x) { jprobe_return(); return 0; }\n"
-        + 'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
-        + 'static struct kretprobe rp = { .kp.symbol_name = "target",'
-        + " .handler = ret };\n"
-        + 'static struct jprobe jp = { .kp.symbol_name = "target", .entry = entry };\n'
-        + "static int __init go(void) { return register_kprobe(&kp) ?:"
-        + " register_kretprobe(&rp) ?: register_jprobe(&jp); }\n"
-        + EXIT
-        % ("unregister_kprobe(&kp); unregister_kretprobe(&rp); unregister_jprobe(&jp);")
-    )
+    body = """
+        TARGET long target(long x) { return x; }
+        PRE(pre, return 0;)
+        KRET(ret, return 0;)
+        static long entry(long x) { jprobe_return(); return 0; }
+        static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };
+        static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };
+        static struct jprobe jp = { .kp.symbol_name = "target", .entry = entry };
+        INIT(return register_kprobe(&kp) ?: register_kretprobe(&rp) ?:
+            register_jprobe(&jp);)
+        EXIT(unregister_kprobe(&kp); unregister_kretprobe(&rp); unregister_jprobe(&jp);)
+    """
     box.insmod(module("kinds", body))
     assert box.list() == [
         "r target+0x0 kinds [FTRACE]",
@@ -63,19 +57,16 @@ def test_written_as_of_old(box):
     assert box.list() == []
 
 
-OOPS = (
-    NOIPA
-    + "long target(long x) { return x; }\n"
-    + "static int bad; module_param(bad, int, 0);\n"
-    + "static int pre(struct kprobe *p, struct pt_regs *r)\n"
-    + '{ if (current->pid == bad) __asm__ __volatile__("movq 0x18, %%rax" ::: "rax");'
-    + " return 0; }\n"
-    + 'static struct kprobe kp = { .symbol_name = "__x64_sys_getppid",'
-    + " .pre_handler = pre };\n"
-    + "static int off; module_param(off, int, 0);\n"
-    + "static int __init go(void) { kp.offset = off; return register_kprobe(&kp); }\n"
-    + EXIT % "unregister_kprobe(&kp);"
-)
+OOPS = """
+TARGET long target(long x) { return x; }
+static int bad; module_param(bad, int, 0);
+PRE(pre, if (current->pid == bad) __asm__ __volatile__("movq 0x18, %%rax" ::: "rax");
+    return 0;)
+static struct kprobe kp = { .symbol_name = "__x64_sys_getppid", .pre_handler = pre };
+static int off; module_param(off, int, 0);
+INIT(kp.offset = off; return register_kprobe(&kp);)
+EXIT(unregister_kprobe(&kp);)
+"""
 
 
 @pytest.mark.parametrize("offset", [0, 5])
@@ -91,29 +82,25 @@ def test_an_oops_in_a_handler_kills_the_task_alone(box, offset):
     assert any("_sys_getppid+0x" in line for line in log)
     assert "Comm: caller" in " ".join(log)
     # another task, and probes on that CPU, go on
-    kernel = box.kernel.guest
-    other = kernel.syscalls.host_task(777_001, 0, "other", 1)
     for _ in range(4):
-        assert kernel.syscalls.call(other, "getppid") == 1
-    assert kernel.syscalls.call(other, "getpid") == 777_001
+        assert box.syscall("getppid", pid=777_001) == 1
+    assert box.syscall("getpid", pid=777_001) == 777_001
     box.rmmod("oops_handler")
     assert box.list() == []
 
 
-STEPPED = (
-    NOIPA
-    + "long load(long *p) { return *p + 1; }\n"
-    + "static int asked; module_param(asked, int, 0);\n"
-    + "int faults;\n"
-    + "static int declined(struct kprobe *p, struct pt_regs *r, int trapnr)\n"
-    + "{ faults++; return 0; }\n"
-    + "static void post(struct kprobe *p, struct pt_regs *r, unsigned long f) { }\n"
-    + 'static struct kprobe kp = { .symbol_name = "load", .offset = 5 };\n'
-    + "static int __init go(void)\n"
-    + "{ if (asked & 1) kp.fault_handler = declined;"
-    + " if (asked & 2) kp.post_handler = post; return register_kprobe(&kp); }\n"
-    + EXIT % "unregister_kprobe(&kp);"
-)
+STEPPED = """
+TARGET long load(long *p) { return *p + 1; }
+static int asked; module_param(asked, int, 0);
+int faults;
+static int declined(struct kprobe *p, struct pt_regs *r, int trapnr)
+{ faults++; return 0; }
+static void post(struct kprobe *p, struct pt_regs *r, unsigned long f) { }
+static struct kprobe kp = { .symbol_name = "load", .offset = 5 };
+INIT(if (asked & 1) kp.fault_handler = declined; if (asked & 2) kp.post_handler = post;
+    return register_kprobe(&kp);)
+EXIT(unregister_kprobe(&kp);)
+"""
 
 
 @pytest.mark.parametrize("asked", range(4))
@@ -121,50 +108,40 @@ def test_an_oops_in_the_copied_instruction(box, asked):
     """It is reported at the probed instruction, whatever was asked before."""
     box.insmod(module("stepped", STEPPED), f"asked={asked}")
     box.log()
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
-    load = box.address("load")
-    assert guest.syscalls.call_function(task, load, 0x18) == -errno.EFAULT
+    assert box.call_in(777_000, "load", 0x18) == -errno.EFAULT
     log = box.log()
     assert "BUG: kernel NULL pointer dereference, address: 0000000000000018" in log
     assert any(re.match(r"RIP: 0010:load\+0x5/0x.*\[stepped\]", x) for x in log)
     assert box.int_at("faults") == (asked & 1)
-    other = guest.syscalls.host_task(777_001, 0, "other", 1)
-    assert guest.syscalls.call_function(other, load, box.address("faults")) > 0
+    assert box.call_in(777_001, "load", box.address("faults")) > 0
     box.rmmod("stepped")
     assert box.list() == []
 
 
 def test_instances_of_a_task_that_exits(box):
     """do_exit() does not return: its instances are used again."""
-    body = (
-        "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
-        " { return 0; }\n"
-        "struct kretprobe exits = { .kp.symbol_name = "
-        '"do_exit", .handler = ret, .maxactive = 2 };\n'
-        "static int __init go(void) { return register_kretprobe(&exits); }\n"
-        + EXIT
-        % "unregister_kretprobe(&exits);"
-    )
+    body = """
+        KRET(ret, return 0;)
+        WITH_KRETPROBE(.kp.symbol_name = "do_exit", .handler = ret, .maxactive = 2)
+    """
     box.insmod(module("exits", body))
     guest = box.kernel.guest
     for pid in range(777_100, 777_110):
         guest.syscalls.exit(guest.syscalls.host_task(pid, 0, "mortal", 1))
-    raw = guest.read(box.address("exits") + 124, 4)
+    raw = guest.read(box.address("rp") + 124, 4)
     assert int.from_bytes(raw, "little") == 0  # nmissed
     box.rmmod("exits")
 
 
-NAP = (
-    "#include <linux/delay.h>\n#include <linux/kthread.h>\n"
-    + NOIPA
-    + "long nap(long ms) { msleep(ms); return 7; }\n"
-    + "int result; static int sleeper(void *unused)\n"
-    + "{ result = nap(20); return 0; }\n"
-    + "static int __init go(void)\n"
-    + '{ return PTR_ERR_OR_ZERO(kthread_run(sleeper, NULL, "sleeper")); }\n'
-    + EXIT % ""
-)
+NAP = """
+#include <linux/delay.h>
+#include <linux/kthread.h>
+TARGET long nap(long ms) { msleep(ms); return 7; }
+int result; static int sleeper(void *unused)
+{ result = nap(20); return 0; }
+INIT(return PTR_ERR_OR_ZERO(kthread_run(sleeper, NULL, "sleeper"));)
+EXIT()
+"""
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -172,17 +149,15 @@ def test_a_call_outlives_the_module_of_its_return_probe(box, stays):
     """The instance is there until the function returns; its handler is not called."""
     box.write("/tracing/kprobe_events", "p:inside napper:nap\n")
     box.write("/tracing/events/kprobes/inside/enable", "1\n")
-    body = (
-        "static int ret(struct kretprobe_instance *i, struct pt_regs *r)\n"
-        '{ pr_info("back with %ld\\n", regs_return_value(r)); return 0; }\n'
-        'static struct kretprobe rp = { .kp.symbol_name = "nap", .handler = ret };\n'
-        "static int event(struct notifier_block *nb, unsigned long state, void *m)\n"
-        "{ return state == MODULE_STATE_COMING ? register_kretprobe(&rp) : 0; }\n"
-        "static struct notifier_block nb = { .notifier_call = event };\n"
-        "static int __init go(void) { return register_module_notifier(&nb); }\n"
-        + EXIT
-        % "unregister_module_notifier(&nb); unregister_kretprobe(&rp);"
-    )
+    body = r"""
+        KRET(ret, pr_info("back with %ld\n", regs_return_value(r)); return 0;)
+        static struct kretprobe rp = { .kp.symbol_name = "nap", .handler = ret };
+        static int event(struct notifier_block *nb, unsigned long state, void *m)
+        { return state == MODULE_STATE_COMING ? register_kretprobe(&rp) : 0; }
+        static struct notifier_block nb = { .notifier_call = event };
+        INIT(return register_module_notifier(&nb);)
+        EXIT(unregister_module_notifier(&nb); unregister_kretprobe(&rp);)
+    """
     box.insmod(module("hooker", body))
     box.insmod(module("napper", NAP))
     guest = box.kernel.guest
@@ -202,36 +177,27 @@ def test_a_call_outlives_the_module_of_its_return_probe(box, stays):
     assert box.log() == (["back with 7"] if stays else [])
 
 
-TWICE = (
-    "static unsigned long trampoline;\n"
-    + NOIPA
-    + "long target(void)\n"
-    + "{ trampoline = (unsigned long)__builtin_return_address(0); return 1; }\n"
-    + NOIPA
-    + "long again(void)\n"
-    + '{ target(); __asm__ __volatile__("subq $32, %%rsp; call *%0; addq $32, %%rsp"'
-    + ' :: "r"(trampoline) : "memory", "rax"); return 2; }\n'
-    + "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
-    + " { return 0; }\n"
-    + 'static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };\n'
-    + "static int __init go(void) { return register_kretprobe(&rp); }\n"
-    + EXIT % "unregister_kretprobe(&rp);"
-)
+TWICE = """
+static unsigned long trampoline;
+TARGET long target(void)
+{ trampoline = (unsigned long)__builtin_return_address(0); return 1; }
+TARGET long again(void)
+{ target(); __asm__ __volatile__("subq $32, %%rsp; call *%0; addq $32, %%rsp" ::
+    "r"(trampoline) : "memory", "rax"); return 2; }
+KRET(ret, return 0;)
+WITH_KRETPROBE(.kp.symbol_name = "target", .handler = ret)
+"""
+
+
+NOT_FOUND = "rethook: Return address not found! Maybe there is a bug in the kernel"
 
 
 def test_a_return_that_was_not_expected(box):
     box.insmod(module("twice", TWICE))
     box.log()
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
-    ret = guest.syscalls.call_function(task, box.address("again"))
-    assert ret == -errno.EFAULT
-    log = box.log()
-    assert (
-        "rethook: Return address not found! Maybe there is a bug in the kernel" in log
-    )
-    other = guest.syscalls.host_task(777_001, 0, "other", 1)
-    assert guest.syscalls.call(other, "getpid") == 777_001
+    assert box.call_in(777_000, "again") == -errno.EFAULT
+    assert NOT_FOUND in box.log()
+    assert box.syscall("getpid", pid=777_001) == 777_001
     box.rmmod("twice")
 
 
@@ -243,16 +209,11 @@ def test_a_function_that_returns_twice(box):
     """The message names the return probe and the function."""
     box.insmod(module("second", SECOND))
     rp = box.address("rp")
-    box.log()
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     target = box.address("target")
-    ret = guest.syscalls.call_function(task, box.address("again"))
-    assert ret == -errno.EFAULT
-    assert box.log()[:2] == [
-        f"kretprobe BUG!: Processing kretprobe {rp:016x} @ {target:016x}",
-        "rethook: Return address not found! Maybe there is a bug in the kernel",
-    ]
+    box.log()
+    assert box.call_in(777_000, "again") == -errno.EFAULT
+    bug = f"kretprobe BUG!: Processing kretprobe {rp:016x} @ {target:016x}"
+    assert box.log()[:2] == [bug, NOT_FOUND]
     box.rmmod("second")
 
 
@@ -275,30 +236,22 @@ def test_jprobes_with_python_entries(box):
 
 
 def test_jprobe_return_outside_is_an_oops(box):
-    body = (
-        NOIPA
-        + "void stray(void) { jprobe_return(); }\n"
-        + NOIPA
-        + "void probed(void) { barrier(); }\n"
-        + "static int pre(struct kprobe *p, struct pt_regs *r)\n"
-        + "{ jprobe_return(); return 0; }\nstatic struct kprobe kp =\n"
-        + '{ .symbol_name = "probed", .pre_handler = pre };\n'
-        + "static int __init go(void) { return register_kprobe(&kp); }\n"
-        + EXIT % "unregister_kprobe(&kp);"
-    )
+    body = """
+        TARGET void stray(void) { jprobe_return(); }
+        TARGET void probed(void) { barrier(); }
+        PRE(pre, jprobe_return(); return 0;)
+        WITH_KPROBE(.symbol_name = "probed", .pre_handler = pre)
+    """
     box.insmod(module("stray", body))
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     box.log()
-    assert guest.syscalls.call_function(task, box.address("stray")) == -errno.EFAULT
+    assert box.call_in(777_000, "stray") == -errno.EFAULT
     assert any(line.startswith("int3: 0000") for line in box.log())
     # and after a jprobe has been there; in a handler too
     box.insmod("jprobe_example")
     for pid, name in ((777_001, "stray"), (777_002, "probed")):
-        task = guest.syscalls.host_task(pid, 0, "caller", 1)
-        assert guest.syscalls.call(task, "openat", 77, "/x", 0, 0) == -errno.ENOENT
+        assert box.syscall("openat", 77, "/x", 0, 0, pid=pid) == -errno.ENOENT
         box.log()
-        assert guest.syscalls.call_function(task, box.address(name)) == -errno.EFAULT
+        assert box.call_in(pid, name) == -errno.EFAULT
         assert any(line.startswith("int3: 0000") for line in box.log())
     box.rmmod("jprobe_example")
     box.rmmod("stray")
@@ -320,11 +273,9 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("words", EXAMPLES)
 def test_what_the_examples_say(box, words):
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     box.insmod(words)
     box.log()
-    assert guest.syscalls.call(task, "openat", 77, "/none", 0o1000, 0) == -errno.ENOENT
+    assert box.syscall("openat", 77, "/none", 0o1000, 0) == -errno.ENOENT
     log = box.log()
     assert len(log) == len(EXAMPLES[words])
     for pattern, line in zip(EXAMPLES[words], log, strict=True):
@@ -335,28 +286,22 @@ def test_what_the_examples_say(box, words):
         assert box.log()[-1] == f"{name}: 0 missed"
 
 
-JUMP = (
-    "static long total;\n"
-    + "notrace "
-    + NOIPA
-    + "long target(long x) { total = total * 3 + x; return total ? x * 10 : 0; }\n"
-    + "static int hits, returns;\n"
-    + "static int pre(struct kprobe *p, struct pt_regs *r)\n"
-    + "{ hits++; r->di = 5; r->ip = 0; return 1; }\n"
-    + "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
-    + " { returns += regs_return_value(r); return 0; }\n"
-    + 'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
-    + 'static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };\n'
-    + "static int __init go(void)\n"
-    + "{ return register_kretprobe(&rp) ?: register_kprobe(&kp); }\n"
-    + EXIT % "unregister_kprobe(&kp); unregister_kretprobe(&rp);"
-)
+JUMP = """
+static long total;
+notrace TARGET long target(long x) { total = total * 3 + x; return total ? x * 10 : 0; }
+static int hits, returns;
+PRE(pre, hits++; r->di = 5; r->ip = 0; return 1;)
+KRET(ret, returns += regs_return_value(r); return 0;)
+static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };
+static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };
+INIT(return register_kretprobe(&rp) ?: register_kprobe(&kp);)
+EXIT(unregister_kprobe(&kp); unregister_kretprobe(&rp);)
+"""
 
 
 def test_a_return_probe_beside_a_kprobe_by_a_jump(box):
     box.insmod(module("jump", JUMP))
-    for _ in range(8):
-        box.kernel.guest.tick()  # the optimizer runs
+    box.settle()  # the optimizer runs
     assert "# jump, was: " in box.read("/machine/text/target")
     # registers can be changed, but where it goes on cannot
     assert [box.call("target", 1), box.call("target", 2)] == [50, 50]
@@ -365,28 +310,23 @@ def test_a_return_probe_beside_a_kprobe_by_a_jump(box):
     assert box.list() == []
 
 
-STACKS = "".join(
-    f"{notrace} {NOIPA} long {name}(long x) {{ return x * 10 + 1; }}\n"
-    f"static struct kprobe {name}_kp = "
-    f'{{ .symbol_name = "{name}", .pre_handler = pre }};\n'
-    f"static struct kretprobe {name}_rp = "
-    f'{{ .kp.symbol_name = "{name}", .entry_handler = entry, .handler = ret }};\n'
-    for name, notrace in (("plain", "notrace"), ("traced", ""))
-)
-STACKS = (
-    "static int pre(struct kprobe *p, struct pt_regs *r) { dump_stack(); return 0; }\n"
-    "static int entry(struct kretprobe_instance *i, struct pt_regs *r)\n"
-    "{ dump_stack(); return 0; }\n"
-    "static int ret(struct kretprobe_instance *i, struct pt_regs *r) { return 0; }\n"
-    f"{STACKS}{NOIPA} long caller(long t)\n"
-    "{ long v = t ? traced(3) : plain(3); barrier(); return v; }\n"
-    "static int __init go(void) { return register_kretprobe(&plain_rp) ?:\n"
-    "register_kprobe(&plain_kp) ?: register_kretprobe(&traced_rp) ?:\n"
-    "register_kprobe(&traced_kp); }\n"
-    + EXIT
-    % "unregister_kprobe(&plain_kp); unregister_kretprobe(&plain_rp); "
-    "unregister_kprobe(&traced_kp); unregister_kretprobe(&traced_rp);"
-)
+STACKS = """
+PRE(pre, dump_stack(); return 0;)
+KRET(entry, dump_stack(); return 0;)
+KRET(ret, return 0;)
+#define BOTH(name) \\
+    TARGET long name(long x) { return x * 10 + 1; } \\
+    static struct kprobe name##_kp = { .symbol_name = #name, .pre_handler = pre }; \\
+    static struct kretprobe name##_rp = \\
+    { .kp.symbol_name = #name, .entry_handler = entry, .handler = ret }
+notrace BOTH(plain);
+BOTH(traced);
+TARGET long caller(long t) { long v = t ? traced(3) : plain(3); barrier(); return v; }
+INIT(return register_kretprobe(&plain_rp) ?: register_kprobe(&plain_kp) ?:
+    register_kretprobe(&traced_rp) ?: register_kprobe(&traced_kp);)
+EXIT(unregister_kprobe(&plain_kp); unregister_kretprobe(&plain_rp);
+    unregister_kprobe(&traced_kp); unregister_kretprobe(&traced_rp);)
+"""
 
 
 def test_stack_traces_of_handlers_beside_a_return_probe(box):
@@ -407,8 +347,7 @@ def test_stack_traces_of_handlers_beside_a_return_probe(box):
     assert re.search(r"^breakpoint +2 +1 +0$", box.read("/machine/stats"), re.MULTILINE)
     assert "handlers of traced:" in box.read("/machine/text/traced")
     box.write("/sys/debug/kprobes-optimization", "1\n")
-    for _ in range(8):
-        box.kernel.guest.tick()
+    box.settle()
     box.log()
     assert stacks(0) == [["pre"], ["entry"]]
     assert "handlers of plain:" in box.read("/machine/text/plain")
@@ -418,7 +357,7 @@ def test_stack_traces_of_handlers_beside_a_return_probe(box):
 def test_a_module_goes_with_a_kprobe_and_a_return_probe_on_it(box):
     caches = box.kernel.state.insn_caches
     before = [cache.nr_used for cache in caches]
-    target = f"notrace {NOIPA} long goes(long x) {{ return x * 10 + 1; }}\n"
+    target = "notrace TARGET long goes(long x) { return x * 10 + 1; }\n"
     box.insmod(module("its", target + "EXPORT_SYMBOL_GPL(goes);\n"))
     _, *rest = JUMP.partition("static int hits")
     probes = "".join(rest).replace('"target"', '"goes"')
@@ -428,8 +367,7 @@ def test_a_module_goes_with_a_kprobe_and_a_return_probe_on_it(box):
     box.rmmod("its")
     assert all("[GONE]" in line for line in box.list())
     box.rmmod("its_probes")
-    for _ in range(12):
-        box.kernel.guest.tick()
+    box.settle(12)
     assert [cache.nr_used for cache in caches] == before
 
 
@@ -476,68 +414,50 @@ def test_refusals_have_no_effect(box):
     assert box.modules() == []
 
 
-INWARDS = (
-    '__asm__(".text\\n.globl twice\\n.type twice, @function\\n"\n'
-    # the jump over the first two instructions would end where the call leads
-    '"twice: nop\\n1: leaq 1(%rdi), %rdi\\n movq %rdi, %rax\\n"\n'
-    '"testq %rsi, %rsi\\n jz 2f\\n xorl %esi, %esi\\n call 1b\\n2: ret\\n"\n'
-    '".size twice, .-twice\\n");\n'
-    "int hits; static int pre(struct kprobe *p, struct pt_regs *r)"
-    " { hits++; return 0; }\n"
-    'static struct kprobe kp = { .symbol_name = "twice", .pre_handler = pre };\n'
-    "static int __init go(void) { return register_kprobe(&kp); }\n"
-    + EXIT
-    % "unregister_kprobe(&kp);"
-)
+INWARDS = r"""
+__asm__(".text\n.globl twice\n.type twice, @function\n"
+"twice: nop\n1: leaq 1(%rdi), %rdi\n movq %rdi, %rax\n"
+"testq %rsi, %rsi\n jz 2f\n xorl %esi, %esi\n call 1b\n2: ret\n"
+".size twice, .-twice\n");
+int hits; PRE(pre, hits++; return 0;)
+WITH_KPROBE(.symbol_name = "twice", .pre_handler = pre)
+"""
 
 
 def test_a_function_that_calls_into_its_own_first_bytes(box):
     """No jump may replace what a call leads into; Linux 6.1 oopses here."""
     box.insmod(module("inwards", INWARDS))
-    for _ in range(12):
-        box.kernel.guest.tick()
+    box.settle(12)
     assert box.list() == ["k twice+0x0 inwards"]
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
-    twice = box.address("twice")
-    assert guest.syscalls.call_function(task, twice, 7, 1) == 9
+    assert box.call_in(777_000, "twice", 7, 1) == 9
     assert box.int_at("hits") == 1
 
 
-MENDED = (
-    NOIPA
-    + "long load(long *p) { return *p + 1; }\n"
-    + "long value = 41;\n"
-    + "static int mend(struct kprobe *p, struct pt_regs *r, int trapnr)\n"
-    + "{ r->di = (unsigned long)&value; return 1; }\n"
-    + 'static struct kprobe kp = { .symbol_name = "load", .offset = 5,'
-    + " .fault_handler = mend };\n"
-    + "static int __init go(void) { return register_kprobe(&kp); }\n"
-    + EXIT % "unregister_kprobe(&kp);"
-)
+MENDED = """
+TARGET long load(long *p) { return *p + 1; }
+long value = 41;
+static int mend(struct kprobe *p, struct pt_regs *r, int trapnr)
+{ r->di = (unsigned long)&value; return 1; }
+WITH_KPROBE(.symbol_name = "load", .offset = 5, .fault_handler = mend)
+"""
 
 
 def test_a_fault_is_mended_however_late(box):
     """A probe with a fault_handler stays a breakpoint, or the handler were lost."""
     box.insmod(module("mended", MENDED))
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
-    load = box.address("load")
-    assert guest.syscalls.call_function(task, load, 0x18) == 42
-    for _ in range(12):
-        guest.tick()
+    assert box.call_in(777_000, "load", 0x18) == 42
+    box.settle(12)
     assert box.list() == ["k load+0x5 mended"]
-    assert guest.syscalls.call_function(task, load, 0x18) == 42
+    assert box.call_in(777_000, "load", 0x18) == 42
 
 
-RETURNS = (
-    NOIPA
-    + "long target(long x) { return x; }\n"
-    + "int seen; static long entry(long x) { seen += x; jprobe_return(); return 0; }\n"
-    + 'static struct jprobe jp = { .kp.symbol_name = "target", .entry = entry };\n'
-    + "static int __init go(void) { return register_jprobe(&jp); }\n"
-    + EXIT % "unregister_jprobe(&jp);"
-)
+RETURNS = """
+TARGET long target(long x) { return x; }
+int seen; static long entry(long x) { seen += x; jprobe_return(); return 0; }
+static struct jprobe jp = { .kp.symbol_name = "target", .entry = entry };
+INIT(return register_jprobe(&jp);)
+EXIT(unregister_jprobe(&jp);)
+"""
 
 
 def test_jprobe_return_traps_no_more_while_there_are_jprobes(box):
@@ -547,32 +467,24 @@ def test_jprobe_return_traps_no_more_while_there_are_jprobes(box):
     assert before[:1] == b"\xcc"
     box.insmod(module("returns", RETURNS))
     assert box.kernel.guest.read(at, 1) == b"\xe9"
-    guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
     for offset in (5, 6):
-        assert (
-            guest.syscalls.call_function(task, box.address("target"), offset) == offset
-        )
+        assert box.call_in(777_000, "target", offset) == offset
     assert box.int_at("seen") == 11
     box.rmmod("returns")
     assert box.kernel.guest.read(at, 5) == before
 
 
-STEPPED_BESIDE = (
-    '__asm__(".text\\n.globl stepped\\n.type stepped, @function\\n"\n'
-    '"stepped: incq %rdi\\n movq %rdi, %rax\\n ret\\n"\n'
-    '".size stepped, .-stepped\\n");\n'
-    "int hits, returns; static int pre(struct kprobe *p, struct pt_regs *r)"
-    " { hits++; return 0; }\n"
-    "static int ret(struct kretprobe_instance *i, struct pt_regs *r)"
-    " { returns += regs_return_value(r); return 0; }\n"
-    'static struct kprobe kp = { .symbol_name = "stepped", .pre_handler = pre };\n'
-    'static struct kretprobe rp = { .kp.symbol_name = "stepped", .handler = ret };\n'
-    "static int __init go(void)"
-    " { return register_kprobe(&kp) ?: register_kretprobe(&rp); }\n"
-    + EXIT
-    % "unregister_kprobe(&kp); unregister_kretprobe(&rp);"
-)
+STEPPED_BESIDE = r"""
+__asm__(".text\n.globl stepped\n.type stepped, @function\n"
+"stepped: incq %rdi\n movq %rdi, %rax\n ret\n"
+".size stepped, .-stepped\n");
+int hits, returns; PRE(pre, hits++; return 0;)
+KRET(ret, returns += regs_return_value(r); return 0;)
+static struct kprobe kp = { .symbol_name = "stepped", .pre_handler = pre };
+static struct kretprobe rp = { .kp.symbol_name = "stepped", .handler = ret };
+INIT(return register_kprobe(&kp) ?: register_kretprobe(&rp);)
+EXIT(unregister_kprobe(&kp); unregister_kretprobe(&rp);)
+"""
 
 
 def test_a_return_probe_beside_a_kprobe_on_a_stepped_instruction(box):

@@ -2,10 +2,10 @@
 """The steps of guest/README.md: write, build and load a module."""
 
 import re
-import subprocess
 
 import pytest
 
+from tests import harness
 from tests.modbox import ROOT, build
 
 README = (ROOT / "guest" / "README.md").read_text()
@@ -47,9 +47,7 @@ def test_it_names_what_is_shipped():
 )
 def test_wrong_use_of_build_module(tmp_path, words, status, said):
     tool = [ROOT / "scripts" / "build-module", *words.split()]
-    done = subprocess.run(
-        tool, capture_output=True, text=True, cwd=tmp_path, check=False
-    )
+    done = harness.run(*tool, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (status, "")
     assert said in done.stderr
     assert list(tmp_path.iterdir()) == []

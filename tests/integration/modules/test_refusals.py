@@ -12,26 +12,16 @@ import struct
 import pytest
 
 from kpfs.base.errors import KernelError
-from tests.modbox import NOIPA, module, refused
+from tests.modbox import module, refused
 
-PLAIN = (
-    NOIPA
-    + "int plain_function(int x) { return x + 1; }\n"
-    + "static int __init go(void) { return 0; }\nmodule_init(go);\n"
-    + "static void __exit end(void) { }\nmodule_exit(end);\n"
-)
+PLAIN = """
+TARGET int plain_function(int x) { return x + 1; }
+INIT(return 0;)
+EXIT()
+"""
 SHOFF, SHNUM, SHSTRNDX = 40, 60, 62
-NAME, TYPE, FLAGS, ADDR, OFFSET, SIZE, LINK, INFO, ALIGN = (
-    0,
-    4,
-    8,
-    16,
-    24,
-    32,
-    40,
-    44,
-    48,
-)
+NAME, TYPE, FLAGS, ADDR, OFFSET = 0, 4, 8, 16, 24
+SIZE, LINK, INFO, ALIGN = 32, 40, 44, 48
 NULL, SYMTAB, STRTAB, RELA, NOBITS = 0, 2, 3, 4, 8
 THIS_MODULE = ".gnu.linkonce.this_module"
 
@@ -290,9 +280,8 @@ def test_a_refusal_does_not_have_the_reason_of_another(box):
     """The errno is the same, but it was the module's own init that failed."""
     with pytest.raises(KernelError, match="No such file"):
         box.insmod("./nosuch")
-    init = "static int __init go(void) { return -2; }\nmodule_init(go);\n"
     with pytest.raises(KernelError) as e:
-        box.insmod(module("fails", init))
+        box.insmod(module("fails", "INIT(return -2;)\n"))
     assert e.value.errno == errno.ENOENT
     assert "No such file" not in e.value.why
 
@@ -336,7 +325,7 @@ def test_names_of_rmmod(box):
 
 
 def test_only_root_may_unload(box):
-    from kpfs.base.caller import Caller
+    from kpfs.base.ktypes import Caller
 
     box.insmod("kprobe_example")
     box.caller = Caller(777_005, 1000, 1000)
@@ -346,12 +335,11 @@ def test_only_root_may_unload(box):
 
 def test_symbols_of_a_module_that_is_still_loading(box):
     """Its init has not come back: who needs it is told to wait."""
-    owner = (
-        "int owned(void) { return 5; }\nEXPORT_SYMBOL_GPL(owned);\n"
-        "static int __init go(void) { int *p = NULL;"
-        ' __asm__("" : "+r"(p)); p[2] = 1; return 0; }\n'
-        "module_init(go);\n"
-    )
+    owner = """
+        int owned(void) { return 5; }
+        EXPORT_SYMBOL_GPL(owned);
+        INIT(int *p = NULL; __asm__("" : "+r"(p)); p[2] = 1; return 0;)
+    """
     user = "int owned(void);\n" + PLAIN.replace("return 0;", "return owned() - 5;")
     with pytest.raises(KernelError):
         box.insmod(module("owner", owner))

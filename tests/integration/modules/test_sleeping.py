@@ -8,29 +8,26 @@ import time
 import pytest
 
 from kpfs.backends.guest.tree import build
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
-from kpfs.fs.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
 from tests.modbox import Box, module
 from tests.there import code
 
-SLOW = (
-    "#include <linux/completion.h>\n#include <linux/delay.h>\n"
-    "static int ms, end_ms, soft, never; module_param(ms, int, 0);\n"
-    "module_param(end_ms, int, 0); module_param(soft, int, 0);\n"
-    "module_param(never, int, 0);\n"
-    "static DECLARE_COMPLETION(done);\n"
-    "static int __init go(void)\n"
-    "{\n"
-    "  if (never) wait_for_completion(&done);\n"
-    '  if (soft) pr_info("left %lu\\n", msleep_interruptible(ms)); else msleep(ms);\n'
-    "  return 0;\n"
-    "}\n"
-    "static void __exit end(void) { msleep(end_ms); }\n"
-    "module_init(go);\nmodule_exit(end);\n"
-)
+SLOW = r"""
+#include <linux/completion.h>
+#include <linux/delay.h>
+static int ms, end_ms, soft, never; module_param(ms, int, 0);
+module_param(end_ms, int, 0); module_param(soft, int, 0);
+module_param(never, int, 0);
+static DECLARE_COMPLETION(done);
+INIT(if (never) wait_for_completion(&done);
+  if (soft) pr_info("left %lu\n", msleep_interruptible(ms)); else msleep(ms);
+  return 0;)
+EXIT(msleep(end_ms);)
+"""
 
 
 @pytest.fixture
@@ -73,7 +70,7 @@ class Writing(threading.Thread):
         self.seconds = time.monotonic() - begin
 
     def signal(self):
-        """Its process gets one, as soon as it waits."""
+        """Send the process a signal as soon as it waits."""
         waiting = self.box.kernel.background._waiting
         until(lambda: waiting or not self.is_alive(), "it does not wait")
         (waiter,) = waiting
@@ -154,24 +151,19 @@ def test_virtual_time_passes_at_once(box):
     assert time.monotonic() - begin < 100
 
 
-PROBED = (
-    "#include <linux/delay.h>\n"
-    "__attribute__((__noipa__)) long target(long x)\n"
-    "{ return (x ^ 0x12345678) + 77; }\n"
-    "static int pre(struct kprobe *p, struct pt_regs *r) { return 0; }\n"
-    'static struct kprobe kp = { .symbol_name = "target", .offset = 5,'
-    " .pre_handler = pre };\n"
-    "static int __init go(void)\n"
-    "{\n"
-    "  int err = register_kprobe(&kp);\n"
-    '  pr_info("at first %02x\\n", *(u8 *)kp.addr);\n'
-    "  for (int i = 0; i < 4; i++) msleep(200);\n"
-    '  pr_info("then %02x\\n", *(u8 *)kp.addr);\n'
-    "  return err;\n"
-    "}\n"
-    "static void __exit end(void) { unregister_kprobe(&kp); }\n"
-    "module_init(go);\nmodule_exit(end);\n"
-)
+PROBED = r"""
+#include <linux/delay.h>
+__attribute__((__noipa__)) long target(long x)
+{ return (x ^ 0x12345678) + 77; }
+PRE(pre, return 0;)
+static struct kprobe kp = { .symbol_name = "target", .offset = 5, .pre_handler = pre };
+INIT(int err = register_kprobe(&kp);
+  pr_info("at first %02x\n", *(u8 *)kp.addr);
+  for (int i = 0; i < 4; i++) msleep(200);
+  pr_info("then %02x\n", *(u8 *)kp.addr);
+  return err;)
+EXIT(unregister_kprobe(&kp);)
+"""
 
 
 @pytest.mark.parametrize("machine", ["box", "live"])

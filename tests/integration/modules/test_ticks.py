@@ -3,22 +3,20 @@
 
 import pytest
 
-from tests.modbox import NOIPA, module
+from tests.modbox import module
 
-BUSY = (
-    "#include <linux/jiffies.h>\n#include <linux/slab.h>\n"
-    "#include <linux/sched.h>\n#include <linux/spinlock.h>\n"
-    "static spinlock_t lock;\n"
-    "static int __init go(void)\n"
-    "{\n"
-    "  unsigned long first = jiffies, n = 0;\n"
-    "  spin_lock_init(&lock);\n"
-    "  while (time_before(jiffies, first + 3)) { n++; %s }\n"
-    '  pr_info("%%lu jiffies\\n", jiffies - first);\n'
-    "  return 0;\n"
-    "}\n"
-    "module_init(go);\n"
-)
+BUSY = r"""
+#include <linux/jiffies.h>
+#include <linux/slab.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+static spinlock_t lock;
+INIT(unsigned long first = jiffies, n = 0;
+  spin_lock_init(&lock);
+  while (time_before(jiffies, first + 3)) { n++; %s }
+  pr_info("%%lu jiffies\n", jiffies - first);
+  return 0;)
+"""
 
 
 @pytest.mark.parametrize(
@@ -38,29 +36,20 @@ def test_a_busy_loop_gets_ticks(box, body):
     assert box.log()[-1] == "3 jiffies"
 
 
-SLEEPS = (
-    "#include <linux/delay.h>\n"
-    + NOIPA
-    + "long target(long x) { return (x ^ 0x12345678) + 77; }\n"
-    "static int kind; module_param(kind, int, 0);\n"
-    "static int pre(struct kprobe *p, struct pt_regs *r)\n"
-    "{ msleep(20); msleep(20); return 0; }\n"
-    "static int ret(struct kretprobe_instance *i, struct pt_regs *r)\n"
-    "{ msleep(20); msleep(20); return 0; }\n"
-    'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
-    "static struct kretprobe rp ="
-    ' { .kp.symbol_name = "target", .handler = ret };\n'
-    "static int __init go(void)\n"
-    "{\n"
-    "  kp.offset = kind == 1 ? 5 : 0;\n"
-    "  if (kind == 2 ? register_kretprobe(&rp) : register_kprobe(&kp)) return -1;\n"
-    '  target(1); pr_info("count %x\\n", preempt_count());\n'
-    "  return 0;\n"
-    "}\n"
-    "static void __exit end(void)\n"
-    "{ if (kind == 2) unregister_kretprobe(&rp); else unregister_kprobe(&kp); }\n"
-    "module_init(go);\nmodule_exit(end);\n"
-)
+SLEEPS = r"""
+#include <linux/delay.h>
+TARGET long target(long x) { return (x ^ 0x12345678) + 77; }
+static int kind; module_param(kind, int, 0);
+PRE(pre, msleep(20); msleep(20); return 0;)
+KRET(ret, msleep(20); msleep(20); return 0;)
+static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };
+static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };
+INIT(kp.offset = kind == 1 ? 5 : 0;
+  if (kind == 2 ? register_kretprobe(&rp) : register_kprobe(&kp)) return -1;
+  target(1); pr_info("count %x\n", preempt_count());
+  return 0;)
+EXIT(if (kind == 2) unregister_kretprobe(&rp); else unregister_kprobe(&kp);)
+"""
 
 
 @pytest.mark.parametrize("kind", range(3), ids=["ftrace", "int3", "return"])
@@ -77,17 +66,14 @@ def test_a_handler_that_sleeps(box, kind):
     assert box.log() == []
 
 
-DUMPS = (
-    NOIPA + "long target(long x) { return (x ^ 0x12345678) + 77; }\n"
-    "static int off; module_param(off, int, 0);\n"
-    "static int pre(struct kprobe *p, struct pt_regs *r)\n"
-    "{ dump_stack(); return 0; }\n"
-    'static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };\n'
-    "static int __init go(void)\n"
-    "{ kp.offset = off; if (register_kprobe(&kp)) return -1; target(1); return 0; }\n"
-    "static void __exit end(void) { unregister_kprobe(&kp); }\n"
-    "module_init(go);\nmodule_exit(end);\n"
-)
+DUMPS = """
+TARGET long target(long x) { return (x ^ 0x12345678) + 77; }
+static int off; module_param(off, int, 0);
+PRE(pre, dump_stack(); return 0;)
+static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };
+INIT(kp.offset = off; if (register_kprobe(&kp)) return -1; target(1); return 0;)
+EXIT(unregister_kprobe(&kp);)
+"""
 
 
 @pytest.mark.parametrize(
@@ -104,19 +90,15 @@ def test_a_stack_dump_names_the_engine(box, off, names):
     assert shown[at + 1 : at + 1 + len(names)] == names
 
 
-BYTES = (
-    "static u8 bytes[80];\n"
-    "static int __init go(void)\n"
-    "{\n"
-    "  for (int i = 0; i < 80; i++) bytes[i] = i * 7;\n"
-    '  pr_info("%16ph|\\n", bytes); pr_info("%ph|\\n", bytes + 1);\n'
-    '  pr_info("%4phC|%4phD|%4phN|\\n", bytes, bytes, bytes);\n'
-    '  pr_info("%*ph|\\n", 3, bytes); pr_info("%80phN|\\n", bytes);\n'
-    '  pr_info("%4ph|\\n", (u8 *)NULL);\n'
-    "  return 0;\n"
-    "}\n"
-    "module_init(go);\n"
-)
+BYTES = r"""
+static u8 bytes[80];
+INIT(for (int i = 0; i < 80; i++) bytes[i] = i * 7;
+  pr_info("%16ph|\n", bytes); pr_info("%ph|\n", bytes + 1);
+  pr_info("%4phC|%4phD|%4phN|\n", bytes, bytes, bytes);
+  pr_info("%*ph|\n", 3, bytes); pr_info("%80phN|\n", bytes);
+  pr_info("%4ph|\n", (u8 *)NULL);
+  return 0;)
+"""
 
 
 def test_bytes(box):

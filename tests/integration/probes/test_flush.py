@@ -21,7 +21,7 @@ def test_a_dead_task_gives_its_instances_back_and_changes_nothing_else(kernel):
     rp = Kretprobe(Kprobe(symbol_name="do_exit"), lambda *_: None, maxactive=3)
     register_kretprobe(kernel.state, rp)
     guest, arch = kernel.guest, kernel.state.arch
-    record = arch.rethooks._record(rp.rh)
+    record = arch.rethooks._made[rp.addr][0]
 
     def state():
         words = list(struct.unpack("<16Q", guest.read(record.addr, KpRethook.SIZE)))

@@ -2,6 +2,7 @@
 """The arguments of kpfs.run(), and what it finds of earlier runs."""
 
 from kpfs.api import commands
+from kpfs.api.records import without_task
 
 
 def test_options():
@@ -16,8 +17,8 @@ def test_records_of_the_shell_are_left_out():
     ours = "              sh-12      [000] .....     0.1: e: (f)\n"
     theirs = "             cat-123     [001] .....     0.1: e: (f)\n"
     trace = f"# tracer: nop\n{theirs}{ours}{theirs}"
-    assert commands._without(trace, "12") == f"# tracer: nop\n{theirs}{theirs}"
-    assert commands._without(trace, "") == trace
+    assert without_task(trace, "12") == f"# tracer: nop\n{theirs}{theirs}"
+    assert without_task(trace, "") == trace
 
 
 def test_the_log_as_dmesg_prints_it():

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.backends.raw import PAGE_SIZE, entries, parse_format, records
+from kpfs.backends.raw import PAGE_SIZE, entries, parse_cmdlines, parse_format, records
 
 FORMAT = """\
 name: e
@@ -54,11 +54,8 @@ def test_flags_of_what_was_missed_are_no_size():
 def test_records_of_several_cpus():
     made = parse_format("kprobes", FORMAT)
     assert (made.group, made.name, made.number) == ("kprobes", "e", 1500)
-    cpus = {
-        0: page(10, entry(0, record(7, -1)), entry(9, record(0, 2))),
-        1: page(12, entry(0, record(8, 3))),
-    }
-    found = records(cpus, {1500: made}, {7: "seven"})
+    entries = [(12, 1, record(8, 3)), (10, 0, record(7, -1)), (19, 0, record(0, 2))]
+    found = records(entries, {1500: made}, parse_cmdlines("7 seven\n"))
     assert [(r.timestamp, r.cpu, r.comm, r["n"]) for r in found] == [
         (10, 0, "seven", -1),
         (12, 1, "<...>", 3),
@@ -66,7 +63,7 @@ def test_records_of_several_cpus():
     ]
     assert found[0].fields == {"__probe_ip": 0xFFFF, "n": -1, "comm": "sh"}
     assert found[0].flags == "....."
-    assert records(cpus, {}, {})[0].event == "1500"
+    assert records(entries, {}, {})[0].event == "1500"
 
 
 def test_what_is_no_format():

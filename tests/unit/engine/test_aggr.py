@@ -12,7 +12,7 @@ from kpfs.engine.register import (
     unregister_kprobe,
 )
 from kpfs.engine.state import get_kprobe
-from tests.fake import FakeMachine, new_state
+from tests.fake import FakeMachine
 from tests.there import call_post, call_pre, there
 
 
@@ -21,11 +21,6 @@ def machine():
     machine = FakeMachine()
     machine.add_function("f")
     return machine
-
-
-@pytest.fixture
-def st(machine):
-    return new_state(machine)
 
 
 def probes(called, n, **kw):

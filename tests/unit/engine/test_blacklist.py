@@ -35,8 +35,7 @@ def test_the_architecture_has_a_say(machine):
 
 
 @pytest.mark.parametrize(
-    ("name", "inside"),
-    [("b.cold", True), ("c.part.0", False), ("lone.cold", False)],
+    ("name", "inside"), [("b.cold", True), ("c.part.0", False), ("lone.cold", False)]
 )
 def test_split_off_parts_are_judged_by_the_whole(machine, name, inside):
     st = new_state(machine)

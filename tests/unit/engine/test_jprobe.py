@@ -13,7 +13,7 @@ from kpfs.engine.register import (
     unregister_kprobe,
     unregister_kprobes,
 )
-from tests.fake import ENTRY_NOP, PUSH, FakeMachine, new_state
+from tests.fake import ENTRY_NOP, PUSH, FakeMachine
 from tests.there import call_pre, code
 
 
@@ -23,11 +23,6 @@ def machine():
     for name in ("f", "g", "entry"):
         machine.add_function(name, ENTRY_NOP + PUSH * 12)
     return machine
-
-
-@pytest.fixture
-def st(machine):
-    return new_state(machine)
 
 
 def jump(st, name="f", offset=0, entry="entry"):

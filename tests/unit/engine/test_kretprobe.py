@@ -35,11 +35,6 @@ def machine():
     return machine
 
 
-@pytest.fixture
-def st(machine):
-    return new_state(machine)
-
-
 def ret(name="f", **fields):
     return Kretprobe(kp=Kprobe(symbol_name=name), **fields)
 
@@ -50,7 +45,7 @@ def refusal(st, rp):
     assert not st.kprobe_table
     assert not st.arch.rethooks.there
     assert not st.arch.handlers
-    assert rp.rh is None
+    assert not rp.addr
     return errno.errorcode[e.value.errno]
 
 
@@ -64,15 +59,12 @@ def test_entry_probe_and_hook(st, machine):
     assert kprobe_ftrace(rp.kp)
     assert machine.patched()
     assert rp.kp.pre_handler == st.arch.rethooks.pre_handler
-    assert rp.kp.data == rp.rh.addr
-    assert rp.rh.data is rp
-    assert rp.rh.handler is handler
-    assert (rp.rh.data_size, rp.rh.guest_kp, rp.rh.guest_data) == (24, 0x1234, 7)
+    assert rp.kp.data == rp.addr
     unregister_kretprobe(st, rp)
     assert machine.patched() == []
     assert not st.arch.rethooks.there
     assert not st.arch.handlers
-    assert rp.rh is None
+    assert not rp.addr
 
 
 @pytest.mark.parametrize(
@@ -84,7 +76,7 @@ def test_maxactive(given, cpus, used):
     machine.add_function("f")
     st = new_state(machine)
     register_kretprobe(st, rp := ret(maxactive=given))
-    assert rp.maxactive == rp.rh.maxactive == used
+    assert rp.maxactive == used
 
 
 def test_post_handler_is_dropped(st):
@@ -132,7 +124,7 @@ def test_beside_a_kprobe(st):
 
 def test_nmissed_outlives_the_probe(st):
     register_kretprobe(st, rp := ret())
-    st.arch.rethooks.there[rp.rh.addr] = 4
+    st.arch.rethooks.there[rp.addr] = 4
     assert kretprobe_nmissed(st, rp) == 4
     unregister_kretprobe(st, rp)
     assert kretprobe_nmissed(st, rp) == rp.nmissed == 4

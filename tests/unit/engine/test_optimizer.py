@@ -24,7 +24,10 @@ BREAKPOINT, JUMP, ORIGINAL = 0xCC, 0xE9, 0x50
 
 
 class Session:
-    """Does what the scripts of the cases do: events that are switched on and off."""
+    """Does what the scripts of the cases do: events that are switched on and off.
+
+    Each operation returns what the list of probes shows then.
+    """
 
     def __init__(self, **config):
         self.machine = FakeMachine()
@@ -37,32 +40,39 @@ class Session:
         p = Kprobe(symbol_name=symbol, offset=offset, flags=flags, **kw)
         register_kprobe(self.st, p)
         self.probes[name] = p
+        return self.lst()
 
     def on(self, *names):
         for name in names:
             enable_kprobe(self.st, self.probes[name])
+        return self.lst()
 
     def off(self, *names):
         for name in names:
             disable_kprobe(self.st, self.probes[name])
+        return self.lst()
 
     def settle(self, name, *args, **kw):
         """Add an event, switch it on, and wait until it is a jump if it can be one."""
         self.add(name, *args, **kw)
         self.on(name)
-        self.sleep()
+        return self.sleep()
 
     def remove(self, name):
         unregister_kprobe(self.st, self.probes.pop(name))
+        return self.lst()
 
     def enabled(self, value):
         (arm_all_kprobes if value else disarm_all_kprobes)(self.st)
+        return self.lst()
 
     def sysctl(self, value):
         set_kprobes_optimization(self.st, bool(value))
+        return self.lst()
 
     def sleep(self):
         self.machine.settle()
+        return self.lst()
 
     def tags(self, name):
         for e in show_entries(self.st):
@@ -86,10 +96,8 @@ def s():
 
 
 def test_029_tag_first_text_later(s):
-    s.add("e", "vfs_read", 5)
-    assert s.lst() == {"e": "D"}
-    s.on("e")
-    assert (s.lst(), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
+    assert s.add("e", "vfs_read", 5) == {"e": "D"}
+    assert (s.on("e"), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
     s.machine.clock.advance(OPTIMIZE_DELAY - 1)
     s.machine.sched.quiesce()
     assert s.byte("e") == BREAKPOINT
@@ -97,8 +105,7 @@ def test_029_tag_first_text_later(s):
     assert s.byte("e") == BREAKPOINT  # a task may be inside the bytes
     s.machine.sched.quiesce()
     assert (s.lst(), s.byte("e")) == ({"e": "O"}, JUMP)
-    s.off("e")
-    assert (s.lst(), s.byte("e")) == ({"e": "DO"}, JUMP)
+    assert (s.off("e"), s.byte("e")) == ({"e": "DO"}, JUMP)
     s.machine.clock.advance(OPTIMIZE_DELAY)
     assert (s.lst(), s.byte("e")) == ({"e": "D"}, ORIGINAL)
     assert s.machine.patched() == []
@@ -108,27 +115,19 @@ def test_030_139_colocated(s):
     s.add("e1", "vfs_read", 5)
     s.add("e2", "vfs_read", 5)
     s.on("e1")
-    s.sleep()
-    assert s.lst() == {"e1": "O", "e2": "DO"}
-    s.on("e2")
-    assert s.lst() == {"e1": "O", "e2": "O"}
-    s.off("e1")
-    assert s.lst() == {"e1": "DO", "e2": "O"}
-    s.off("e2")
-    assert s.lst() == {"e1": "DO", "e2": "DO"}
-    s.sleep()
-    assert s.lst() == {"e1": "D", "e2": "D"}
+    assert s.sleep() == {"e1": "O", "e2": "DO"}
+    assert s.on("e2") == {"e1": "O", "e2": "O"}
+    assert s.off("e1") == {"e1": "DO", "e2": "O"}
+    assert s.off("e2") == {"e1": "DO", "e2": "DO"}
+    assert s.sleep() == {"e1": "D", "e2": "D"}
     s.on("e1")
-    s.remove("e2")
-    assert s.lst() == {"e1": "O"}
+    assert s.remove("e2") == {"e1": "O"}
 
 
 def test_034_enabled(s):
     s.settle("e", "vfs_read", 5)
-    s.enabled(0)
-    assert (s.lst(), s.machine.patched()) == ({"e": ""}, [])
-    s.enabled(1)
-    assert (s.lst(), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
+    assert (s.enabled(0), s.machine.patched()) == ({"e": ""}, [])
+    assert (s.enabled(1), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
     s.sleep()
     assert s.byte("e") == JUMP
 
@@ -138,10 +137,8 @@ def test_035_sysctl(s):
     s.add("off", "vfs_write", 5)
     s.on("e")
     s.sleep()
-    s.sysctl(0)
-    assert (s.lst(), s.byte("e")) == ({"e": "", "off": "D"}, BREAKPOINT)
-    s.sysctl(1)
-    assert (s.lst(), s.byte("e")) == ({"e": "O", "off": "D"}, BREAKPOINT)
+    assert (s.sysctl(0), s.byte("e")) == ({"e": "", "off": "D"}, BREAKPOINT)
+    assert (s.sysctl(1), s.byte("e")) == ({"e": "O", "off": "D"}, BREAKPOINT)
     s.sleep()
     assert (s.byte("e"), s.byte("off")) == (JUMP, ORIGINAL)
 
@@ -156,8 +153,7 @@ def test_036_037_038_both_switches_are_needed(s, first, last):
     for switch in ("enabled", "sysctl"):
         if switch != last:
             getattr(s, switch)(1)
-            s.sleep()
-            assert s.lst() == {"e": ""}
+            assert s.sleep() == {"e": ""}
     getattr(s, last)(1)
     assert s.lst() == {"e": "O"}
     s.sleep()
@@ -166,10 +162,8 @@ def test_036_037_038_both_switches_are_needed(s, first, last):
 
 def test_039_switched_on_while_the_sysctl_is_0(s):
     s.sysctl(0)
-    s.settle("e", "vfs_read", 5)
-    assert (s.lst(), s.byte("e")) == ({"e": ""}, BREAKPOINT)
-    s.sysctl(1)
-    assert s.lst() == {"e": "O"}
+    assert (s.settle("e", "vfs_read", 5), s.byte("e")) == ({"e": ""}, BREAKPOINT)
+    assert s.sysctl(1) == {"e": "O"}
 
 
 def test_sysctl_logs_only_a_change(s):
@@ -187,29 +181,21 @@ def test_sysctl_logs_only_a_change(s):
 def test_040_125_switched_on_while_disarmed_stays_dead(s):
     s.add("e", "vfs_write", 5)
     s.enabled(0)
-    s.on("e")
-    assert s.lst() == {"e": ""}
+    assert s.on("e") == {"e": ""}
     s.enabled(1)
-    s.sleep()
-    assert (s.lst(), s.byte("e")) == ({"e": ""}, ORIGINAL)
-    s.off("e")
-    assert s.lst() == {"e": "D"}
-    s.on("e")
-    assert s.lst() == {"e": "O"}
+    assert (s.sleep(), s.byte("e")) == ({"e": ""}, ORIGINAL)
+    assert s.off("e") == {"e": "D"}
+    assert s.on("e") == {"e": "O"}
     s.sleep()
     assert s.byte("e") == JUMP
 
 
 def test_041_141_switched_off_and_removed_around_enabled(s):
     s.settle("a", "vfs_read", 5)
-    s.off("a")
-    assert s.lst() == {"a": "DO"}
-    s.enabled(0)
-    assert (s.lst(), s.machine.patched()) == ({"a": "D"}, [])
-    s.enabled(1)
-    assert s.lst() == {"a": "D"}
-    s.on("a")
-    assert s.lst() == {"a": "O"}
+    assert s.off("a") == {"a": "DO"}
+    assert (s.enabled(0), s.machine.patched()) == ({"a": "D"}, [])
+    assert s.enabled(1) == {"a": "D"}
+    assert s.on("a") == {"a": "O"}
     s.sleep()
     s.enabled(0)
     s.off("a")
@@ -222,10 +208,8 @@ def test_041_141_switched_off_and_removed_around_enabled(s):
 def test_off_and_on_within_the_delay_keeps_the_tag(s):
     s.settle("e", "vfs_read", 5)
     s.off("e")
-    s.on("e")
-    assert s.lst() == {"e": "O"}
-    s.sleep()
-    assert s.lst() == {"e": "O"}
+    assert s.on("e") == {"e": "O"}
+    assert s.sleep() == {"e": "O"}
     # the kernel, too, puts its breakpoint over the jump; a hit goes on in the buffer
     assert s.byte("e") == BREAKPOINT
     s.off("e")
@@ -236,8 +220,7 @@ def test_off_and_on_within_the_delay_keeps_the_tag(s):
 def test_on_and_off_within_the_delay_leaves_the_queue_at_once(s):
     s.add("e", "vfs_read", 5)
     s.on("e")
-    s.off("e")
-    assert (s.lst(), s.byte("e")) == ({"e": "D"}, ORIGINAL)
+    assert (s.off("e"), s.byte("e")) == ({"e": "D"}, ORIGINAL)
     s.sleep()
     assert ("optimize", s.probes["e"].addr) not in s.st.arch.calls_made
 
@@ -247,8 +230,7 @@ def test_switched_off_while_tasks_are_waited_for(s):
     s.on("e")
     s.machine.clock.advance(OPTIMIZE_DELAY)
     s.off("e")
-    s.sleep()
-    assert (s.lst(), s.machine.patched()) == ({"e": "D"}, [])
+    assert (s.sleep(), s.machine.patched()) == ({"e": "D"}, [])
 
 
 def test_queued_during_a_wait_needs_a_wait_of_its_own(s):
@@ -282,20 +264,15 @@ def test_requeued_during_a_wait_needs_a_wait_of_its_own(s):
 
 def test_043_a_neighbour_takes_the_jump_away_for_good(s):
     s.settle("a", "vfs_read", 5)
-    s.add("b", "vfs_read", 7)
-    assert (s.lst(), s.byte("a")) == ({"a": "O", "b": "D"}, JUMP)
-    s.on("b")
-    assert s.lst() == {"a": "", "b": "O"}
+    assert (s.add("b", "vfs_read", 7), s.byte("a")) == ({"a": "O", "b": "D"}, JUMP)
+    assert s.on("b") == {"a": "", "b": "O"}
     assert (s.byte("a"), s.byte("b")) == (BREAKPOINT, BREAKPOINT)
     s.off("b")
-    s.sleep()
-    assert s.lst() == {"a": "", "b": "D"}
+    assert s.sleep() == {"a": "", "b": "D"}
     s.remove("b")
-    s.sleep()
-    assert s.lst() == {"a": ""}
+    assert s.sleep() == {"a": ""}
     s.off("a")
-    s.on("a")
-    assert s.lst() == {"a": "O"}
+    assert s.on("a") == {"a": "O"}
 
 
 def test_147_of_two_neighbours_the_later_one_gets_the_jump(s):
@@ -306,11 +283,9 @@ def test_147_of_two_neighbours_the_later_one_gets_the_jump(s):
     s.sysctl(0)
     s.on("b")
     s.sysctl(1)
-    s.sleep()
-    assert s.lst() == {"a": "", "b": "O"}
+    assert s.sleep() == {"a": "", "b": "O"}
     s.off("b")
-    s.sleep()
-    assert s.lst() == {"a": "", "b": "D"}
+    assert s.sleep() == {"a": "", "b": "D"}
 
 
 @pytest.mark.parametrize("switch", ["enabled", "sysctl"])
@@ -319,8 +294,7 @@ def test_151_either_switch_brings_the_jump_back(s, switch):
     s.add("b", "vfs_read", 7)
     s.on("a", "b")
     s.off("b")
-    s.sleep()
-    assert s.lst() == {"a": "", "b": "D"}
+    assert s.sleep() == {"a": "", "b": "D"}
     getattr(s, switch)(0)
     getattr(s, switch)(1)
     assert s.lst() == {"a": "O", "b": "D"}
@@ -332,11 +306,9 @@ def test_152_a_neighbour_that_was_first_forbids_the_jump(s):
     s.add("a", "vfs_read", 5)
     s.settle("b", "vfs_read", 7)
     s.on("a")
-    s.sleep()
-    assert s.lst() == {"a": "", "b": "O"}
+    assert s.sleep() == {"a": "", "b": "O"}
     s.off("b")
-    s.sleep()
-    assert s.lst() == {"a": "", "b": "D"}
+    assert s.sleep() == {"a": "", "b": "D"}
 
 
 def test_neighbour_switched_on_while_the_jump_is_being_undone(s):
@@ -347,8 +319,7 @@ def test_neighbour_switched_on_while_the_jump_is_being_undone(s):
     s.off("a")
     s.on("b")
     assert (s.byte("a"), s.byte("b")) == (BREAKPOINT, BREAKPOINT)
-    s.sleep()
-    assert s.lst() == {"a": "D", "b": "O"}
+    assert s.sleep() == {"a": "D", "b": "O"}
     assert s.byte("a") == ORIGINAL
     s.off("b")
     s.sleep()
@@ -374,41 +345,42 @@ def test_plain_probe_where_no_jump_fits(s):
     p = s.probes["end"]
     assert get_kprobe(s.st, p.addr) is p
     s.on("end")
-    s.sleep()
-    assert (s.lst(), s.byte("end")) == ({"end": ""}, BREAKPOINT)
+    assert (s.sleep(), s.byte("end")) == ({"end": ""}, BREAKPOINT)
 
 
 def test_ftrace_location_is_never_a_jump(s):
-    s.settle("e", "vfs_read")
-    assert s.lst() == {"e": ""}
+    assert s.settle("e", "vfs_read") == {"e": ""}
     assert kprobe_ftrace(s.probes["e"])
 
 
 def test_post_handler(s):
     s.settle("a", "vfs_read", 5)
-    s.add("b", "vfs_read", 5, post_handler=lambda p, regs, flags: None)
-    assert (s.lst(), s.byte("a")) == ({"a": "", "b": "D"}, BREAKPOINT)
-    s.remove("b")
-    assert s.lst() == {"a": "O"}
+    assert (
+        s.add("b", "vfs_read", 5, post_handler=lambda p, regs, flags: None),
+        s.byte("a"),
+    ) == ({"a": "", "b": "D"}, BREAKPOINT)
+    assert s.remove("b") == {"a": "O"}
     s.sleep()
     assert s.byte("a") == JUMP
 
 
 def test_fault_handler(s):
     """It is never called for an instruction that a jump has displaced."""
-    s.settle("a", "vfs_read", 5, fault_handler=lambda p, regs, trapnr: 1)
-    assert (s.lst(), s.byte("a")) == ({"a": ""}, BREAKPOINT)
+    assert (
+        s.settle("a", "vfs_read", 5, fault_handler=lambda p, regs, trapnr: 1),
+        s.byte("a"),
+    ) == ({"a": ""}, BREAKPOINT)
     s.settle("b", "vfs_write", 5)
     assert s.byte("b") == JUMP
-    s.add("c", "vfs_write", 5, fault_handler=lambda p, regs, trapnr: 1)
-    assert (s.lst()["b"], s.byte("b")) == ("", BREAKPOINT)
+    assert (
+        s.add("c", "vfs_write", 5, fault_handler=lambda p, regs, trapnr: 1)["b"],
+        s.byte("b"),
+    ) == ("", BREAKPOINT)
     s.on("c")
     s.sysctl(0)
     s.sysctl(1)
-    s.sleep()
-    assert (s.lst()["b"], s.byte("b")) == ("", BREAKPOINT)
-    s.remove("c")
-    assert s.lst()["b"] == "O"
+    assert (s.sleep()["b"], s.byte("b")) == ("", BREAKPOINT)
+    assert s.remove("c")["b"] == "O"
     s.sleep()
     assert s.byte("b") == JUMP
 
@@ -418,8 +390,7 @@ def test_kernel_without_optprobes():
     s.add("e", "vfs_read", 5)
     s.add("e2", "vfs_read", 5)
     s.on("e", "e2")
-    s.sleep()
-    assert (s.lst(), s.byte("e")) == ({"e": "", "e2": ""}, BREAKPOINT)
+    assert (s.sleep(), s.byte("e")) == ({"e": "", "e2": ""}, BREAKPOINT)
     assert s.st.arch.opt.slots.nr_used == 0
 
 
@@ -437,10 +408,8 @@ def test_046_139_removed_and_added_again(s, switched_off):
     assert s.machine.patched() == []
     assert get_kprobe(s.st, addr) is None
     assert s.st.arch.opt.slots.nr_used == 1  # some task may be in it
-    s.add("a", "vfs_read", 5)
-    assert s.lst() == {"a": "D"}
-    s.on("a")
-    assert s.lst() == {"a": "O"}
+    assert s.add("a", "vfs_read", 5) == {"a": "D"}
+    assert s.on("a") == {"a": "O"}
     s.sleep()
     assert s.byte("a") == JUMP
     assert s.st.arch.opt.slots.nr_used == 1

@@ -34,13 +34,13 @@ def test_dirty_slot_waits_for_quiescence():
     assert cache.get_insn_slot() == slot
 
 
-def test_slot_freed_during_a_wait_waits_for_the_next():
+def test_each_dirty_slot_waits_for_itself():
     machine = FakeMachine()
     cache = KprobeInsnCache(machine, CHUNK_SIZE, "kprobe_insn_page")
     a, b = cache.get_insn_slot(), cache.get_insn_slot()
     cache.free_insn_slot(a)
-    cache.free_insn_slot(b)
     machine.sched.quiesce()
+    cache.free_insn_slot(b)
     assert cache.get_insn_slot() == a
     assert cache.get_insn_slot() not in (a, b)
     machine.sched.quiesce()

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kpfs import cli, colour
+from kpfs import cli
+from kpfs.base.errors import SetupError
 from kpfs.explain import command
 from kpfs.explain.image import DumpedImage, read_functions
 from kpfs.explain.verdicts import judging_state
-from kpfs.host.errors import SetupError
 
 SAMPLE = Path(__file__).parents[2] / "data" / "optim"
 
@@ -38,7 +38,7 @@ def explainer(image):
 
 def run(capsys, *argv):
     """(status, stdout, stderr) of kpfs explain."""
-    status = cli.explain(cli.parse(["explain", *map(str, argv)]))
+    status = command.main(cli.parse(["explain", *map(str, argv)]))
     return status, *capsys.readouterr()
 
 
@@ -156,9 +156,9 @@ def test_colours_are_for_a_terminal(capsys, explainer, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     assert "\033[" not in run(capsys, "--image", SAMPLE, "--all", known)[1]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert colour.wanted(sys.stdout)
+    assert command.wants_colours(sys.stdout)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not colour.wanted(sys.stdout)
+    assert not command.wants_colours(sys.stdout)
     _, words = explainer.explain_all(known, coloured=True)
-    assert f"\033[{colour.CYAN}mFTRACE" in words
+    assert f"\033[{command.CYAN}mFTRACE" in words
     assert "\033[" not in explainer.explain_all(known, coloured=False)[1]

@@ -9,13 +9,7 @@ import pytest
 
 from kpfs.base.errors import KernelError
 from kpfs.fs.node import Dir, DynDir, File, Node, ProcSysDir, encode, walk
-from kpfs.fs.seqfile import (
-    MAX_WRITE,
-    WHOLE_MAX,
-    SeqFile,
-    Sysctl,
-    whole_lines,
-)
+from kpfs.fs.seqfile import MAX_WRITE, WHOLE_MAX, SeqFile, Sysctl, whole_lines
 from tests.there import code, dir_at, stand_in
 from tests.unit.fakes import Value
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from kpfs.base.errors import SetupError
 from kpfs.host import fusemount, mounts
-from kpfs.host.errors import SetupError
 
 HELPER = """#!{python}
 import os, socket, sys

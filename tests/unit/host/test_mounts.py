@@ -55,7 +55,7 @@ def test_a_table_without_the_tree_is_left_as_it_is():
     assert as_linux_shows("", "kpfs:7") == ""
 
 
-def test_the_table_is_that_of_who_opens_it():
+def test_the_mount_table_is_that_of_the_opener():
     info = SimpleNamespace(mount_table=partial(shown_table, source="kpfs:0"))
     handle = Mounts(stand_in(info)).open(os.O_RDONLY, os.getpid())
     with open("/proc/self/mounts", "rb") as table:
@@ -101,7 +101,7 @@ def test_a_mount_is_found_where_it_was_moved_to(monkeypatch):
 
 
 @pytest.mark.fuse
-def test_who_has_fuse_open_serves_no_mount_that_is_not_his(tmp_path):
+def test_an_open_fuse_device_does_not_serve_other_mounts(tmp_path):
     assert not serves(os.getpid(), OURS)
     device = os.open("/dev/fuse", os.O_RDWR)  # not a mount's
     try:

@@ -7,7 +7,11 @@ import socket
 import pytest
 
 from kpfs.inside import warm
+from kpfs.linux.board import board
+from kpfs.linux.running import linux_kernel
+from kpfs.linux.store import image
 from tests import harness
+from tests.there import there
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another")
 
@@ -81,3 +85,10 @@ def test_a_socket_of_somebody_else(tmp_path):
     for fd in (ready, end, hold):
         os.close(fd)
     os.waitpid(pid, 0)
+
+
+def test_each_source_of_the_kernel_decides_which_process_may_serve():
+    found = set(map(os.path.realpath, warm._sources()))
+    for module in (linux_kernel, board, image, warm):
+        assert os.path.realpath(there(module.__file__)) in found
+    assert not any("__pycache__" in path for path in found)

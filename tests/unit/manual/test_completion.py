@@ -4,13 +4,13 @@
 import os
 import shlex
 import shutil
-import subprocess
 
 import pytest
 
 from kpfs import cli
 from kpfs.manual import completion
 from kpfs.share import description
+from tests import harness
 from tests.terminal import Terminal
 
 SHELLS = list(completion.SHELLS)
@@ -38,9 +38,7 @@ def home(tmp_path):
 
 def run(words, home, **settings):
     environment = {**os.environ, "XDG_DATA_HOME": str(home), "HOME": str(home)}
-    done = subprocess.run(
-        words, env={**environment, **settings}, capture_output=True, text=True
-    )
+    done = harness.run(*words, env={**environment, **settings})
     assert (done.returncode, done.stderr) == (0, "")
     return set(done.stdout.splitlines())
 

@@ -16,7 +16,7 @@ import pytest
 
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.calls import plan_call
-from kpfs.mirror.host import AT_FDCWD, Host, Tree, standing
+from kpfs.mirror.host import AT_FDCWD, Host, MountPlace, standing
 from kpfs.mirror.seccomp import Notification
 
 PAGE = mmap.PAGESIZE
@@ -161,10 +161,23 @@ def test_files(host, tmp_path):
     assert host.file(me, AT_FDCWD, b"/with\0nul", True) == (0, False)
 
 
+def test_where_a_path_begins(trees, tmp_path, monkeypatch):
+    me, here = os.getpid(), os.fsencode(tmp_path)
+    folder = os.open(tmp_path, os.O_PATH)
+    monkeypatch.chdir(tmp_path)
+    for word in (AT_FDCWD, AT_FDCWD & 0xFFFFFFFF, AT_FDCWD & (1 << 64) - 1, folder):
+        assert trees.absolute(me, word, b"a/b") == here + b"/a/b"
+        assert trees.absolute(me, word, b"/a") == b"/a"
+    os.close(folder)
+    assert trees.absolute(me, 1 << 20, b"a") == b"/a"  # not open
+    monkeypatch.chdir("/")
+    assert trees.absolute(me, AT_FDCWD, b"proc/modules") == b"/proc/modules"
+
+
 @pytest.fixture
 def trees(tmp_path):
     (tmp_path / "tree").mkdir()
-    yield (host := Host([Tree(f"{tmp_path}/tree", 0)]))
+    yield (host := Host([MountPlace(f"{tmp_path}/tree", 0)]))
     host.close()
 
 
@@ -208,7 +221,7 @@ def test_what_a_duplicate_will_be(host):
 def test_a_link_into_the_mount_is_found_by_its_device(tmp_path):
     (tmp_path / "f").write_text("")
     device = os.stat(tmp_path).st_dev
-    host = Host([Tree("/nowhere/else", device)])
+    host = Host([MountPlace("/nowhere/else", device)])
     path = ctypes.create_string_buffer(os.fsencode(tmp_path / "f"))
     assert call(host, 2, ctypes.addressof(path), 0, 0) is None
     host.close()

@@ -17,7 +17,7 @@ from kpfs.mirror.keeper import (
     SLOT,
     STATE_SIZE,
     WAITS,
-    Watch,
+    SupervisorWatch,
 )
 from tests.there import there
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
@@ -134,7 +134,7 @@ class Clock:
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(seccomp, "has_reports", lambda _listener: self.reports)
         self.state = mmap.mmap(-1, STATE_SIZE)
-        self.watch = Watch(-1, self.state)
+        self.watch = SupervisorWatch(-1, self.state)
 
     def stuck_after(self, seconds):
         self.now += seconds

@@ -32,6 +32,16 @@ def supervise(numbers, body, replay, settled=None, **judges):
     return pid, status
 
 
+def fork_each(count, body):
+    """Run body() in so many children at once; return their exit statuses."""
+    children = []
+    for _ in range(count):
+        if not (child := os.fork()):
+            os._exit(body() or 0)
+        children.append(child)
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+
+
 def test_each_call_is_replayed_once_before_it_goes_on():
     order, replayed = mmap.mmap(-1, 8), []
 
@@ -95,13 +105,7 @@ def test_replays_do_not_overlap():
     inside, most = [], []
 
     def body():
-        children = []
-        for _ in range(4):
-            if not (child := os.fork()):
-                [os.getppid() for _ in range(20)]
-                os._exit(0)
-            children.append(child)
-        return max(os.waitpid(child, 0)[1] for child in children)
+        return max(fork_each(4, lambda: [os.getppid() for _ in range(20)] and 0))
 
     def replay(_note, _commit):
         inside.append(1)
@@ -229,14 +233,7 @@ def test_calls_that_wait_hold_nobody_up():
     last, answers = threading.Event(), []
 
     def body():
-        children = []
-        for _ in range(many + 2):
-            child = os.fork()
-            if not child:
-                os._exit(os.getppid())
-            children.append(child)
-        left = {os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children}
-        return left != {7}
+        return set(fork_each(many + 2, os.getppid)) != {7}
 
     def rest():
         assert last.wait(10)
@@ -258,15 +255,10 @@ def test_more_waits_than_there_are_slots():
     last, answers = threading.Event(), []
 
     def body():
-        children = []
-        for _ in range(many + 1):
-            child = os.fork()
-            if not child:  # who gets EAGAIN asks again
-                again = os.getppid() == -errno.EAGAIN
-                os._exit(again and os.getppid() == 7)
-            children.append(child)
-        ends = [os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]) for p in children]
-        return sum(ends) != 1
+        def child():  # after EAGAIN it asks again
+            return os.getppid() == -errno.EAGAIN and os.getppid() == 7
+
+        return sum(fork_each(many + 1, child)) != 1
 
     def replay(_note, _commit):
         answers.append(1)

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
-from kpfs.base.caller import Caller
+from kpfs.backends.guest.vfs import Vfs
+from kpfs.base.ktypes import Caller
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
-from kpfs.fs.vfs import Vfs
-from kpfs.fs.write_call import EMPTY_WRITE
+from kpfs.fs.tree import EMPTY_WRITE
 from kpfs.mirror import write
-from kpfs.mirror.host import Host, Tree
+from kpfs.mirror.host import Host, MountPlace
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.write import SEGMENTS_MAX
 from tests.there import stand_in, there
@@ -75,7 +75,7 @@ def test_what_cannot_be_read_or_is_too_long_goes_on(read_call):
 def take(fd, *, device=None, pid=None):
     """take_writable() of a descriptor of ours, where the mount has that device."""
     device = os.stat("/dev").st_dev if device is None else device
-    return Host([Tree("/none", device)]).take_writable(pid or os.getpid(), fd)
+    return Host([MountPlace("/none", device)]).take_writable(pid or os.getpid(), fd)
 
 
 @pytest.fixture

@@ -43,13 +43,7 @@ def test_what_perfetto_opens():
 
 def test_pages_of_trace_dat_are_aligned():
     files = dict.fromkeys(
-        (
-            "header_page",
-            "header_event",
-            "kallsyms",
-            "printk_formats",
-            "saved_cmdlines",
-        ),
+        ("header_page", "header_event", "kallsyms", "printk_formats", "saved_cmdlines"),
         b"text",
     )
     pages = {0: b"A" * 4096, 1: b"B" * 8192}

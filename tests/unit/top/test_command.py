@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from kpfs import cli
+from kpfs.base.errors import SetupError
 from kpfs.host import mounts
-from kpfs.host.errors import SetupError
 from kpfs.host.mounts import MountEntry
 from kpfs.top import command
 

@@ -13,11 +13,11 @@ from kpfs.top.costs import (
     sort_of,
     sorts_of,
 )
-from kpfs.top.samples import Probe, Rate, cells
+from kpfs.top.samples import Rate, TopProbe, cells
 
 
 def probe(kind, boostable="-", type_="k", owner="kprobes/e"):
-    return Probe("-", type_, "f+0x0", owner, kind, "-,-", boostable, 1, 0)
+    return TopProbe("-", type_, "f+0x0", owner, kind, "-,-", boostable, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.top.samples import Probe, Sampler, is_guest_kernel, read, sparkline
+from kpfs.top.samples import Sampler, TopProbe, is_guest_kernel, read, sparkline
 
 LIST = """\
 ffffffff81009470  r  vfs_write+0x0    [DISABLED][FTRACE]
@@ -51,7 +51,7 @@ def test_what_is_read(tree):
         "gone",
     ]
     address = "ffffffff81009380"
-    e = Probe(address, "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-,-", "-", 31, 2)
+    e = TopProbe(address, "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-,-", "-", 31, 2)
     assert probes[2] == e
 
 
@@ -72,14 +72,16 @@ def test_all_disarmed(tree):
 def test_of_a_kernel_without_a_table(tree):
     (tree / "machine/probes").unlink()
     e, r = read(tree)
-    assert e == Probe("-", "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-", "-", 31, 2)
-    assert r == Probe(
+    assert e == TopProbe(
+        "-", "k", "vfs_read+0x0", "kprobes/e", "ftrace", "-", "-", 31, 2
+    )
+    assert r == TopProbe(
         "-", "r", "vfs_write+0x0", "kprobes/r", "disabled", "-", "-", 6, 0
     )
 
 
 def probe(hits, missed=0, place="f+0x0"):
-    return Probe("-", "k", place, "kprobes/f", "jump", "-", "1", hits, missed)
+    return TopProbe("-", "k", place, "kprobes/f", "jump", "-", "1", hits, missed)
 
 
 def test_what_grows():

@@ -24,8 +24,8 @@ from typing import NamedTuple
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
-    Function,
-    Text,
+    DecodedFunction,
+    KernelView,
     check_copy,
     has_boostable_opcode,
 )
@@ -72,8 +72,8 @@ class Obstacle(NamedTuple):
         return f"{self.why.value}: {self.detail}" if self.detail else self.why.value
 
 
-def can_optimize(text: Text, addr: int) -> Region | Obstacle:
-    """The region that a jump at addr would replace, or what forbids it.
+def can_optimize(text: KernelView, addr: int) -> Region | Obstacle:
+    """Return the region that a jump at addr would replace, or what forbids it.
 
     Context: control.  Kernel: can_optimize(), copy_optimized_instructions().
     """
@@ -92,11 +92,8 @@ def can_optimize(text: Text, addr: int) -> Region | Obstacle:
     return scan_function(text, fn, addr) or covered_region(text, fn, addr)
 
 
-def scan_function(text: Text, fn: Function, addr: int) -> Obstacle | None:
-    """The first instruction of the whole function that forbids a jump at addr.
-
-    Kernel: the loop of can_optimize().
-    """
+def scan_function(text: KernelView, fn: DecodedFunction, addr: int) -> Obstacle | None:
+    """Return what forbids a jump in the function.  Kernel: can_optimize()."""
     found = []
     if fn.fixup is not None:
         found.append(Obstacle(Why.EXCEPTION, fn.fixup))
@@ -116,16 +113,17 @@ def scan_function(text: Text, fn: Function, addr: int) -> Obstacle | None:
     return min(found, key=lambda obstacle: obstacle.addr, default=None)
 
 
-def _jumps(fn: Function, first: int, last: int, why: Why) -> list[Obstacle]:
+def _jumps(fn: DecodedFunction, first: int, last: int, why: Why) -> list[Obstacle]:
     hit = fn.branch_into(first, last)
     return [Obstacle(why, hit[1], f"jump to {hit[0]:#x}")] if hit else []
 
 
-def covered_region(text: Text, fn: Function, addr: int) -> Region | Obstacle:
-    """The whole instructions under a jump at addr, if each can run elsewhere.
+def covered_region(
+    text: KernelView, fn: DecodedFunction, addr: int
+) -> Region | Obstacle:
+    """Return the whole instructions under a jump at addr, if each can run elsewhere.
 
-    No instruction of the function has a fix-up.
-    Kernel: copy_optimized_instructions().
+    No instruction of the function has a fix-up. Kernel: copy_optimized_instructions().
     """
     insns: list[Insn] = []
     at = addr

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Judge whether x86 code can be probed at an address, by bytes and tables alone.
 
-The same functions judge the live guest and a dump of a real kernel; both come as a
-Text.  Nothing here knows of registered probes: Text.code() gives the bytes as they are
-without any.  Whether an address may be patched at all (blacklist, reserved text) is
-the core's to say: kpfs.engine.register.check_kprobe_address_safe().  A refusal is a
-KernelError with the kernel's errno and the reason.
+These functions judge the live guest and a dump of a real kernel; both come as a
+KernelView.  Nothing here knows of registered probes: KernelView.code() gives the bytes
+as they are without any.  Whether an address may be patched at all (blacklist, reserved
+text) is the core's to say: kpfs.engine.register.check_kprobe_address_safe().  A refusal
+is a KernelError with the kernel's errno and the reason.
 
-    text = MachineText(machine, original)       original(addr, size) -> unprobed bytes
+    text = KernelView(machine, original)        original(addr, size) -> unprobed bytes
     fn = text.function(addr)                    Function: insns, boundaries; cached
     insn = prepare_kprobe(text, addr)           raises EILSEQ, EINVAL, EOPNOTSUPP
     emulation(insn) -> Emulation                how its effect is got; may EOPNOTSUPP
@@ -47,7 +47,7 @@ LANDING_PADS = (b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb", b"\x66\x0f\x1f\x00")
 KPROBE_SLOT_SIZE = 16
 
 
-class Function:
+class DecodedFunction:
     """A function decoded from its symbol to the next one, padding included."""
 
     __slots__ = (
@@ -74,15 +74,16 @@ class Function:
         self.branches = sorted(
             (insn.target, insn.addr) for insn in self.insns if looks_like_jump(insn)
         )
-        # the same of the direct calls that stay in the function
+        # targets and places of direct calls that stay in the function
         self.calls = [
             (insn.target, insn.addr)
             for insn in self.insns
-            if is_direct_call(insn) and start < insn.target < start + size
+            if not insn.vex and insn.opcode == b"\xe8"
+            if start < insn.target < start + size
         ]
 
     def branch_into(self, first: int, last: int) -> tuple[int, int] | None:
-        """A jump to [first, last] (both inclusive) as (where to, where from)."""
+        """Return a jump to [first, last] (both inclusive) as (where to, where from)."""
         i = bisect_left(self.branches, (first, 0))
         if i < len(self.branches) and self.branches[i][0] <= last:
             return self.branches[i]
@@ -108,22 +109,29 @@ def rules_of(release: str, config: str) -> Rules:
     return Rules(late, late, not (without and version >= (6, 6)))
 
 
-class Text:
+class KernelView:
     """Kernel text as the checks see it: tables, and the bytes without probes."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(
+        self, tables: Tables, original: Callable[[int, int], bytes] | None = None
+    ) -> None:
+        """original: reads text without probes, by default as the tables have it."""
         self.tables = tables
+        self._original = original or tables.read
         self.rules = Rules()
-        self._functions: dict[int, Function] = {}
+        self._functions: dict[int, DecodedFunction] = {}
         self._landing_pads: dict[int, bool] = {}  # whether there is one
         self._generation = tables.kallsyms.generation  # of the symbols
 
     def live(self, addr: int, size: int) -> bytes:
-        """Up to size bytes as they are without probes; fewer where memory ends.
-
-        Raises MemoryFault if there are none.
-        """
-        raise NotImplementedError
+        """Read up to size bytes without probes' patches; MemoryFault: none."""
+        try:
+            return self._original(addr, size)
+        except MemoryFault:
+            size -= MAX_INSN_SIZE - 1
+            if size <= 0:
+                raise
+            return self._original(addr, size)
 
     def code(self, addr: int, size: int) -> bytes:
         """Return the text with ftrace sites as nops."""
@@ -156,8 +164,8 @@ class Text:
         """[first, last] of the retpoline thunks, (0, 0) if there are none."""
         return self.symbol_range("__indirect_thunk_start", "__indirect_thunk_end")
 
-    def function(self, addr: int) -> Function | None:
-        """The decoded function around addr, None if no symbol covers it.
+    def function(self, addr: int) -> DecodedFunction | None:
+        """Return the decoded function around addr, None if no symbol covers it.
 
         Decoded again only when its bytes have changed, or modules have come or gone.
         Raises MemoryFault if its bytes are not there.
@@ -171,7 +179,7 @@ class Text:
         fn = self._functions.get(sym.addr)
         if fn is None or fn.live != live:
             code = self._with_nops(sym.addr, live)
-            fn = self._functions[sym.addr] = Function(code, sym.addr, sym.size)
+            fn = self._functions[sym.addr] = DecodedFunction(code, sym.addr, sym.size)
             fn.live, fn.fixup = live, self._first_fixup(fn)
         return fn
 
@@ -194,33 +202,12 @@ class Text:
             found = self._landing_pads[addr] = self.live(addr, 4) in LANDING_PADS
         return found
 
-    def _first_fixup(self, fn: Function) -> int | None:
+    def _first_fixup(self, fn: DecodedFunction) -> int | None:
         has_exception_entry = self.tables.text.has_exception_entry
         if not has_exception_entry(fn.start, fn.start + fn.size):
             return None
         fixups = (i.addr for i in fn.insns if has_exception_entry(i.addr, i.addr + 1))
         return next(fixups, None)
-
-
-class MachineText(Text):
-    """The text of a Machine; original undoes what probes have changed in it."""
-
-    def __init__(
-        self,
-        tables: Tables,
-        original: Callable[[int, int], bytes] | None = None,
-    ) -> None:
-        super().__init__(tables)
-        self._original = original or tables.read
-
-    def live(self, addr: int, size: int) -> bytes:
-        try:
-            return self._original(addr, size)
-        except MemoryFault:
-            size -= MAX_INSN_SIZE - 1
-            if size <= 0:
-                raise
-            return self._original(addr, size)
 
 
 # ---- jumps as the kernel's checks see them
@@ -239,11 +226,6 @@ def looks_like_jump(insn: Insn) -> bool:
     return is_direct_branch(insn) and insn.opcode[0] != 0xE8
 
 
-def is_direct_call(insn: Insn) -> bool:
-    """call with the target in the instruction."""
-    return not insn.vex and insn.opcode == b"\xe8"
-
-
 def is_indirect_jump(insn: Insn) -> bool:
     """jmp through register or memory, or far.  Kernel: __insn_is_indirect_jump()."""
     op = insn.opcode[0]
@@ -253,11 +235,12 @@ def is_indirect_jump(insn: Insn) -> bool:
 # ---- the address
 
 
-def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bool]:
-    """(address to probe for function+offset, whether that is its entry).
+def arch_adjust_kprobe_addr(
+    text: KernelView, addr: int, offset: int
+) -> tuple[int, bool]:
+    """Return (address to probe for function+offset, whether that is its entry).
 
-    A probe on a landing pad is moved behind it.
-    Kernel: arch_adjust_kprobe_addr().
+    A probe on a landing pad is moved behind it. Kernel: arch_adjust_kprobe_addr().
     """
     try:
         landing = text.has_landing_pad(addr)
@@ -271,8 +254,8 @@ def arch_adjust_kprobe_addr(text: Text, addr: int, offset: int) -> tuple[int, bo
 # ---- the instruction
 
 
-def _function_at_boundary(text: Text, addr: int) -> Function | None:
-    """The function around addr if an instruction starts there.  Kernel: can_probe()"""
+def _function_at_boundary(text: KernelView, addr: int) -> DecodedFunction | None:
+    """Return the function if addr is an instruction of it.  Kernel: can_probe()"""
     try:
         fn = text.function(addr)
     except MemoryFault:
@@ -280,8 +263,8 @@ def _function_at_boundary(text: Text, addr: int) -> Function | None:
     return fn if fn and (addr in fn.index or addr == fn.bad) else None
 
 
-def prepare_kprobe(text: Text, addr: int) -> Insn:
-    """The instruction at addr if it can be copied and stepped or emulated.
+def prepare_kprobe(text: KernelView, addr: int) -> Insn:
+    """Return the instruction at addr if it can be copied and stepped or emulated.
 
     Raises EILSEQ: not an instruction boundary; EINVAL: cannot be copied; EOPNOTSUPP:
     would need an emulation that does not exist.
@@ -308,10 +291,7 @@ def is_trap(insn: Insn) -> bool:
 
 
 def check_copy(insn: Insn) -> None:
-    """Raise EINVAL for an instruction that must not be copied.
-
-    Kernel: __copy_instruction().
-    """
+    """Raise EINVAL if it must not be copied.  Kernel: __copy_instruction()."""
     op = insn.opcode[0]
     if insn.emulate_prefix:
         raise KernelError(errno.EINVAL, "instruction for the hypervisor to emulate")
@@ -322,7 +302,7 @@ def check_copy(insn: Insn) -> None:
 
 
 def relocate(insn: Insn, to: int) -> bytes:
-    """The instruction's bytes when it runs at ``to`` instead of its own address.
+    """Return the instruction's bytes when it runs at ``to`` instead of its own address.
 
     Only a RIP-relative operand is adjusted; EINVAL if it is out of reach from there.
     Kernel: __copy_instruction().
@@ -371,11 +351,8 @@ _GROUPS = {
 }
 
 
-def can_boost(text: Text, insn: Insn) -> bool:
-    """True if a copy of the instruction runs straight on, without a trap after it.
-
-    Kernel: can_boost().
-    """
+def can_boost(text: KernelView, insn: Insn) -> bool:
+    """Return True if a copy needs no trap behind it.  Kernel: can_boost()."""
     has_exception_entry = text.tables.text.has_exception_entry
     return has_boostable_opcode(insn, text.rules) and not has_exception_entry(
         insn.addr, insn.addr + 1
@@ -406,10 +383,7 @@ def boost_fits(insn: Insn) -> bool:
 
 
 class Emulation(enum.Enum):
-    """The kernel function that emulates an instruction.
-
-    Kernel: kprobe_emulate_*().
-    """
+    """The kernel function that emulates an instruction.  Kernel: kprobe_emulate_*()."""
 
     NONE = "single step"
     IFMODIFIERS = "cli, sti, pushf, popf"
@@ -474,8 +448,8 @@ def _indirect_emulation(insn: Insn) -> Emulation:
     return Emulation.CALL_INDIRECT if insn.reg == 2 else Emulation.JMP_INDIRECT
 
 
-def decode_at(text: Text, addr: int) -> Insn | None:
-    """The instruction at addr, whatever function it is in; None if there is none."""
+def decode_at(text: KernelView, addr: int) -> Insn | None:
+    """Return the instruction at addr, whatever function it is in, or None."""
     try:
         return decode(text.code(addr, MAX_INSN_SIZE), addr)
     except MemoryFault:

@@ -9,7 +9,7 @@ from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.checks.optimize import Region, can_optimize
 from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
-    MachineText,
+    KernelView,
     arch_adjust_kprobe_addr,
     decode_at,
     prepare_kprobe,
@@ -38,7 +38,7 @@ class X86Judge:
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
     def __init__(self, tables: Tables) -> None:
-        self.text = MachineText(tables)
+        self.text = KernelView(tables)
         self._kprobes_text = self.text.symbol_range(
             "__kprobes_text_start", "__kprobes_text_end"
         )
@@ -69,7 +69,7 @@ class X86Judge:
         return Jump(self._covered(addr), str(verdict), verdict.addr)
 
     def _covered(self, addr: int) -> int:
-        """Bytes of the whole instructions under a jump, where a jump is impossible."""
+        """Return the bytes that a jump would cover, where it is impossible."""
         size = 0
         while size < JMP32_INSN_SIZE:
             insn = decode_at(self.text, addr + size)
@@ -94,7 +94,7 @@ class X86Judge:
         return disassemble(self.text.code(start, end - start), start, self._dis, name)
 
     def entry_sites(self, code: bytes, addr: int) -> list[int]:
-        """The nop at the entry, and those of functions without a symbol.
+        """Return the nop at the entry, and those of functions without a symbol.
 
         A weak function that lost to another has no symbol but still its site: a nop on
         a function's alignment that the code around neither runs into nor jumps to.
@@ -125,7 +125,7 @@ class X86Judge:
 
 
 def _runs_on(insn: Insn, runs_in: bool) -> bool:
-    """True if control reaches the instruction behind insn, which runs_in reaches."""
+    """Return True if control goes on behind insn, which it reaches if runs_in."""
     if insn.opcode[0] in _MAY_END_FUNCTION or insn.opcode == _UD2:
         return False
     return runs_in if insn.opcode in _PADDING else True

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Performance events, as far as data breakpoints need them. */
 #include <linux/hw_breakpoint.h>
-#include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
@@ -10,7 +9,7 @@
 static DEFINE_MUTEX(ctx_mutex); /* held for whatever changes a CPU's events */
 static atomic64_t perf_event_id;
 
-/* It has happened: the owner's function runs, in the context of the trap. */
+/* Call the owner's function, in the context of the trap. */
 static noinline int __perf_event_overflow(struct perf_event *event, struct perf_sample_data *data,
 					  struct pt_regs *regs)
 {
@@ -56,17 +55,15 @@ static noinline void event_sched_out(struct perf_event *event, enum perf_event_s
 
 void perf_event_enable(struct perf_event *event)
 {
-	mutex_lock(&ctx_mutex);
+	guard(mutex)(&ctx_mutex);
 	if (event->state < PERF_EVENT_STATE_INACTIVE)
 		event_sched_in(event);
-	mutex_unlock(&ctx_mutex);
 }
 
 void perf_event_disable(struct perf_event *event)
 {
-	mutex_lock(&ctx_mutex);
+	guard(mutex)(&ctx_mutex);
 	event_sched_out(event, PERF_EVENT_STATE_OFF);
-	mutex_unlock(&ctx_mutex);
 }
 
 static noinline struct perf_event *perf_event_alloc(struct perf_event_attr *attr, int cpu,
@@ -117,7 +114,7 @@ struct perf_event *perf_event_create_kernel_counter(struct perf_event_attr *attr
 	return event;
 }
 
-/* No handler of the event runs any more when it returns. */
+/* Release an event; no handler of it runs any more when this returns. */
 int perf_event_release_kernel(struct perf_event *event)
 {
 	perf_event_disable(event);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Breakpoints by the processor's debug registers: what has nothing to do with x86. */
 #include <linux/hw_breakpoint.h>
-#include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/mutex.h>
 
@@ -22,19 +21,14 @@ static noinline int __reserve_bp_slot(struct perf_event *bp, u64 bp_type)
 
 static noinline int reserve_bp_slot(struct perf_event *bp)
 {
-	int ret;
-
-	mutex_lock(&bp_cpuinfo_sem);
-	ret = __reserve_bp_slot(bp, bp->attr.bp_type);
-	mutex_unlock(&bp_cpuinfo_sem);
-	return ret;
+	guard(mutex)(&bp_cpuinfo_sem);
+	return __reserve_bp_slot(bp, bp->attr.bp_type);
 }
 
 void release_bp_slot(struct perf_event *bp)
 {
-	mutex_lock(&bp_cpuinfo_sem);
+	guard(mutex)(&bp_cpuinfo_sem);
 	--*per_cpu_ptr(&cpu_pinned, bp->cpu);
-	mutex_unlock(&bp_cpuinfo_sem);
 }
 
 static noinline int hw_breakpoint_parse(struct perf_event *bp, const struct perf_event_attr *attr,
@@ -62,7 +56,7 @@ int register_perf_hw_breakpoint(struct perf_event *bp)
 	return err;
 }
 
-/* From the trap: data is its struct pt_regs. */
+/* Handle a hit, from the trap: data is its struct pt_regs. */
 noinline void perf_bp_event(struct perf_event *bp, void *data)
 {
 	struct perf_sample_data sample = { .addr = bp->attr.bp_addr };

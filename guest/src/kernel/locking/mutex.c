@@ -66,12 +66,11 @@ static noinline void __mutex_unlock_slowpath(struct mutex *lock)
 {
 	struct task_struct *next = NULL;
 
-	spin_lock(&lock->wait_lock);
+	guard(spinlock)(&lock->wait_lock);
 	if (!list_empty(&lock->wait_list))
 		next = list_first_entry(&lock->wait_list, struct mutex_waiter, list)->task;
 	if (next)
 		wake_up_process(next);
-	spin_unlock(&lock->wait_lock);
 }
 
 void mutex_unlock(struct mutex *lock)

@@ -17,7 +17,7 @@ static bool must_end(int state)
 	return state == TASK_KILLABLE && fatal_signal_pending(current);
 }
 
-/* With the lock held, and interrupts off, as when it returns. */
+/* Wait. The lock is held and interrupts are off, also when this returns. */
 static int __down_common(struct semaphore *sem, int state, long timeout)
 {
 	struct semaphore_waiter waiter = { .task = current };
@@ -42,17 +42,12 @@ static int __down_common(struct semaphore *sem, int state, long timeout)
 
 static int down_common(struct semaphore *sem, int state, long timeout)
 {
-	unsigned long flags;
-	int err = 0;
-
 	might_sleep();
-	raw_spin_lock_irqsave(&sem->lock, flags);
-	if (likely(sem->count > 0))
-		sem->count--;
-	else
-		err = __down_common(sem, state, timeout);
-	raw_spin_unlock_irqrestore(&sem->lock, flags);
-	return err;
+	guard(raw_spinlock_irqsave)(&sem->lock);
+	if (unlikely(sem->count == 0))
+		return __down_common(sem, state, timeout);
+	sem->count--;
+	return 0;
 }
 
 void down(struct semaphore *sem)
@@ -78,13 +73,11 @@ int down_timeout(struct semaphore *sem, long timeout)
 /* Return 1 if another task holds it: the opposite of spin_trylock(). */
 int down_trylock(struct semaphore *sem)
 {
-	unsigned long flags;
 	int taken;
 
-	raw_spin_lock_irqsave(&sem->lock, flags);
+	guard(raw_spinlock_irqsave)(&sem->lock);
 	taken = sem->count > 0;
 	sem->count -= taken;
-	raw_spin_unlock_irqrestore(&sem->lock, flags);
 	return !taken;
 }
 
@@ -100,12 +93,9 @@ static noinline void __up(struct semaphore *sem)
 
 void up(struct semaphore *sem)
 {
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&sem->lock, flags);
+	guard(raw_spinlock_irqsave)(&sem->lock);
 	if (likely(list_empty(&sem->wait_list)))
 		sem->count++;
 	else
 		__up(sem);
-	raw_spin_unlock_irqrestore(&sem->lock, flags);
 }

@@ -30,19 +30,19 @@ static noinline unsigned long log_next(unsigned long idx)
 {
 	struct kpfs_log_record *r = log_from_idx(idx);
 
-	if (!r->len)
-		return log_from_idx(0)->len;
-	return idx + r->len;
+	return r->len ? idx + r->len : log_from_idx(0)->len;
 }
 
-/* Room for len bytes and for the record of length 0 that says "go on at 0". */
+/*
+ * Return true if there is room for len bytes and for the record of length 0 that says "go on at
+ * 0".
+ */
 static noinline bool logbuf_has_space(unsigned long len)
 {
 	unsigned long next = kpfs_log.next_idx, first = kpfs_log.first_idx, room;
 
-	if (kpfs_log.first_seq == kpfs_log.next_seq) {
+	if (kpfs_log.first_seq == kpfs_log.next_seq)
 		return true;
-	}
 	if (next > first)
 		room = max(LOG_BUF_LEN - next, first);
 	else
@@ -86,7 +86,7 @@ static noinline int log_store(int facility, int level, u64 ts_nsec, const char *
 	return text_len;
 }
 
-/* The level of a message: "\0016text"; how long the prefix is. */
+/* Read the level of a message, "\0016text"; return the length of the prefix. */
 static noinline unsigned int printk_parse_prefix(const char *text, int *level)
 {
 	if (text[0] != KERN_SOH[0] || !text[1])
@@ -103,7 +103,7 @@ static noinline void cont_flush(void)
 	cont.owner = NULL;
 }
 
-/* Return true if it fits there. */
+/* Add to the line that is begun; return true if that fits. */
 static noinline bool cont_add(const char *text, unsigned int len)
 {
 	if (cont.len + len > sizeof(cont.text))
@@ -115,12 +115,10 @@ static noinline bool cont_add(const char *text, unsigned int len)
 
 static noinline unsigned int printk_sprint(char *text, const char *fmt, va_list args)
 {
-	unsigned int len = vscnprintf(text, sizeof(printk_text), fmt, args);
-
-	return len;
+	return vscnprintf(text, sizeof(printk_text), fmt, args);
 }
 
-/* One record for each line; KERN_CONT goes on with what the same task has begun. */
+/* Store a record for each line; KERN_CONT goes on with what the same task has begun. */
 int vprintk_store(int facility, int level, const char *fmt, va_list args)
 {
 	unsigned int len = printk_sprint(printk_text, fmt, args), total = len;
@@ -158,20 +156,18 @@ int vprintk_store(int facility, int level, const char *fmt, va_list args)
 
 int vprintk_emit(int facility, int level, const char *fmt, va_list args)
 {
-	unsigned long flags;
 	int printed;
 
-	raw_spin_lock_irqsave(&logbuf_lock, flags);
+	guard(raw_spinlock_irqsave)(&logbuf_lock);
 	logbuf_cpu = smp_processor_id();
 	printed = vprintk_store(facility, level, fmt, args);
 	logbuf_cpu = -1;
-	raw_spin_unlock_irqrestore(&logbuf_lock, flags);
 	return printed;
 }
 
 /*
- * The task that this CPU runs is about to die. If it was in the middle of printk(), release its
- * lock, as no other task would; the record that it was writing is not in the log yet.
+ * Release the lock of printk() if this CPU's task, which is about to die, was in the middle of it,
+ * as no other task would; the record that it was writing is not in the log yet.
  */
 void bust_spinlocks(void)
 {
@@ -193,16 +189,10 @@ int vprintk(const char *fmt, va_list args)
 
 int _printk(const char *fmt, ...)
 {
-	va_list args;
-	int r;
-
-	va_start(args, fmt);
-	r = vprintk(fmt, args);
-	va_end(args);
-	return r;
+	return with_va_list(args, fmt, vprintk(fmt, args));
 }
 
-/* For Python: a line as it is. */
+/* Print a line as it is, for Python. */
 int kpfs_printk(int level, const char *text)
 {
 	char prefix[] = { KERN_SOH[0], '0' + (level & 7), 0 };

@@ -30,7 +30,7 @@ static noinline long wait_for_common(struct completion *x, long timeout, int sta
 		return 0;
 	if (x->done != UINT_MAX)
 		x->done--;
-	return timeout ? timeout : 1;
+	return timeout ?: 1;
 }
 
 void wait_for_completion(struct completion *x)

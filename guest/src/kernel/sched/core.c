@@ -14,7 +14,7 @@ DEFINE_PER_CPU_ALIGNED(struct rq, runqueues);
 DEFINE_STATIC_CALL(cond_resched, __cond_resched);
 #define __sched __section(".sched.text")
 
-/* The poll word's slow side: let Python run the next CPU. */
+/* Let Python run the next CPU: the slow side of the poll word. */
 noinline void kpfs_yield(void)
 {
 	hypercall(HC_YIELD, 0);
@@ -23,11 +23,6 @@ noinline void kpfs_yield(void)
 noinline void update_rq_clock(struct rq *rq)
 {
 	rq->clock = sched_clock();
-}
-
-static inline void rq_lock_irqsave(struct rq *rq, unsigned long *flags)
-{
-	raw_spin_lock_irqsave(&rq->__lock, *flags);
 }
 
 void resched_curr(struct rq *rq)
@@ -88,7 +83,7 @@ static void ttwu_do_activate(struct rq *rq, struct task_struct *p, int wake_flag
 	ttwu_do_wakeup(rq, p, wake_flags);
 }
 
-/* Still on its queue, that is, awake or about to sleep: only its state changes. */
+/* Wake a task that is on its queue still, awake or about to sleep: only its state changes. */
 static int ttwu_runnable(struct rq *rq, struct task_struct *p, int wake_flags)
 {
 	if (!p->on_rq)
@@ -101,18 +96,14 @@ static int ttwu_runnable(struct rq *rq, struct task_struct *p, int wake_flags)
 int try_to_wake_up(struct task_struct *p, unsigned int state, int wake_flags)
 {
 	struct rq *rq = task_rq(p);
-	unsigned long flags;
-	int success = 0;
 
-	rq_lock_irqsave(rq, &flags);
-	if (READ_ONCE(p->__state) & state) {
-		trace_sched_waking(p);
-		if (!ttwu_runnable(rq, p, wake_flags))
-			ttwu_do_activate(rq, p, wake_flags);
-		success = 1;
-	}
-	raw_spin_unlock_irqrestore(&rq->__lock, flags);
-	return success;
+	guard(raw_spinlock_irqsave)(&rq->__lock);
+	if (!(READ_ONCE(p->__state) & state))
+		return 0;
+	trace_sched_waking(p);
+	if (!ttwu_runnable(rq, p, wake_flags))
+		ttwu_do_activate(rq, p, wake_flags);
+	return 1;
 }
 
 int wake_up_process(struct task_struct *p)
@@ -146,16 +137,14 @@ int sched_fork(unsigned long clone_flags, struct task_struct *p)
 void wake_up_new_task(struct task_struct *p)
 {
 	struct rq *rq = task_rq(p);
-	unsigned long flags;
 
-	rq_lock_irqsave(rq, &flags);
+	guard(raw_spinlock_irqsave)(&rq->__lock);
 	WRITE_ONCE(p->__state, TASK_RUNNING);
 	update_rq_clock(rq);
 	p->sched_class->task_fork(p);
 	activate_task(rq, p, ENQUEUE_INITIAL);
 	trace_sched_wakeup_new(p);
 	check_preempt_curr(rq, p, ENQUEUE_INITIAL);
-	raw_spin_unlock_irqrestore(&rq->__lock, flags);
 }
 
 static inline void prepare_task_switch(struct rq *rq, struct task_struct *prev,
@@ -208,11 +197,8 @@ static void put_prev_task(struct rq *rq, struct task_struct *prev)
 
 static noinline struct task_struct *pick_next_task(struct rq *rq, struct task_struct *prev)
 {
-	struct task_struct *p;
-
 	put_prev_task(rq, prev);
-	p = fair_sched_class.pick_next_task(rq);
-	return p ? p : idle_sched_class.pick_next_task(rq);
+	return fair_sched_class.pick_next_task(rq) ?: idle_sched_class.pick_next_task(rq);
 }
 
 static noinline void __schedule_bug(struct task_struct *prev)
@@ -225,8 +211,8 @@ static noinline void __schedule_bug(struct task_struct *prev)
 }
 
 /*
- * What there is of the count besides our own preempt_disable(): it is taken off, so that others
- * do not run with it, and is put back when the task goes on.
+ * Take off what the count has besides our own preempt_disable(), so that other tasks do not run
+ * with it, and return it: it is put back when the task goes on.
  */
 static inline int schedule_debug(struct task_struct *prev)
 {
@@ -274,7 +260,7 @@ static noinline notrace void __sched __schedule(bool preempt)
 		preempt_count_add(rest);
 }
 
-/* It must not be preempted any more: the task that runs next frees it. */
+/* End the task, which must not be preempted any more: the task that runs next frees it. */
 void __noreturn do_task_dead(void)
 {
 	preempt_disable();
@@ -293,7 +279,7 @@ noinline void __sched schedule(void)
 	} while (need_resched());
 }
 
-/* The idle task's, with preemption off. */
+/* Schedule from the idle task, with preemption off. */
 void __sched schedule_idle(void)
 {
 	do {
@@ -317,7 +303,7 @@ static notrace void __sched preempt_schedule_common(void)
 	} while (need_resched());
 }
 
-/* From preempt_enable(). */
+/* Preempt the task, from preempt_enable(). */
 notrace void __sched preempt_schedule(void)
 {
 	if (likely(!preemptible()) || !kpfs_configured(KPFS_CONFIG_PREEMPTION))
@@ -326,7 +312,7 @@ notrace void __sched preempt_schedule(void)
 }
 NOKPROBE_SYMBOL(preempt_schedule);
 
-/* On the way out of an interrupt, interrupts off. */
+/* Preempt the task on the way out of an interrupt, interrupts off. */
 void __sched preempt_schedule_irq(void)
 {
 	do {
@@ -365,15 +351,14 @@ void yield(void)
 	do_sched_yield();
 }
 
-/* From the tick, interrupts off. */
+/* Charge the task, from the tick, interrupts off. */
 void scheduler_tick(void)
 {
 	struct rq *rq = this_rq();
 
-	raw_spin_lock(&rq->__lock);
+	guard(raw_spinlock)(&rq->__lock);
 	update_rq_clock(rq);
 	rq->curr->sched_class->task_tick(rq, rq->curr);
-	raw_spin_unlock(&rq->__lock);
 }
 
 int idle_cpu(int cpu)

@@ -15,7 +15,7 @@ static struct task_struct *pick_next_task_idle(struct rq *rq)
 	return rq->idle;
 }
 
-/* A handler has gone to sleep that had interrupted this CPU's idle task. */
+/* Complain of a handler that has gone to sleep and had interrupted this CPU's idle task. */
 static void dequeue_task_idle(struct rq *rq, struct task_struct *p, int flags)
 {
 	p->on_rq = 1;
@@ -37,7 +37,7 @@ const struct sched_class idle_sched_class = {
 	.task_tick = task_tick_idle,
 };
 
-/* Python runs the CPU again when it injects a vector or need_resched is set. */
+/* Idle; Python runs the CPU again when it injects a vector or need_resched is set. */
 noinstr void default_idle(void)
 {
 	local_irq_enable();

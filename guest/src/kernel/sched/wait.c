@@ -4,56 +4,41 @@
 
 void add_wait_queue(wait_queue_head_t *q, wait_queue_entry_t *e)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&q->lock, flags);
+	guard(spinlock_irqsave)(&q->lock);
 	list_add(&e->entry, &q->head);
-	spin_unlock_irqrestore(&q->lock, flags);
 }
 
 void remove_wait_queue(wait_queue_head_t *q, wait_queue_entry_t *e)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&q->lock, flags);
+	guard(spinlock_irqsave)(&q->lock);
 	list_del(&e->entry);
-	spin_unlock_irqrestore(&q->lock, flags);
 }
 
 void prepare_to_wait(wait_queue_head_t *q, wait_queue_entry_t *e, int state)
 {
-	unsigned long flags;
-
 	e->flags &= ~WQ_FLAG_EXCLUSIVE;
-	spin_lock_irqsave(&q->lock, flags);
+	guard(spinlock_irqsave)(&q->lock);
 	if (list_empty(&e->entry))
 		list_add(&e->entry, &q->head);
 	set_current_state(state);
-	spin_unlock_irqrestore(&q->lock, flags);
 }
 
 void prepare_to_wait_exclusive(wait_queue_head_t *q, wait_queue_entry_t *e, int state)
 {
-	unsigned long flags;
-
 	e->flags |= WQ_FLAG_EXCLUSIVE;
-	spin_lock_irqsave(&q->lock, flags);
+	guard(spinlock_irqsave)(&q->lock);
 	if (list_empty(&e->entry))
 		list_add_tail(&e->entry, &q->head);
 	set_current_state(state);
-	spin_unlock_irqrestore(&q->lock, flags);
 }
 
 void finish_wait(wait_queue_head_t *q, wait_queue_entry_t *e)
 {
-	unsigned long flags;
-
 	__set_current_state(TASK_RUNNING);
 	if (list_empty(&e->entry))
 		return;
-	spin_lock_irqsave(&q->lock, flags);
+	guard(spinlock_irqsave)(&q->lock);
 	list_del_init(&e->entry);
-	spin_unlock_irqrestore(&q->lock, flags);
 }
 
 int try_to_wake_up(struct task_struct *p, unsigned int state, int wake_flags);
@@ -72,7 +57,7 @@ int autoremove_wake_function(wait_queue_entry_t *e, unsigned int mode, int flags
 	return ret;
 }
 
-/* nr exclusive waiters (0: all), every other one. */
+/* Wake nr exclusive waiters (0: all) and every other one. */
 static int __wake_up_common(wait_queue_head_t *q, unsigned int mode, int nr, void *key)
 {
 	wait_queue_entry_t *e, *next;
@@ -88,9 +73,6 @@ static int __wake_up_common(wait_queue_head_t *q, unsigned int mode, int nr, voi
 
 void __wake_up(wait_queue_head_t *q, unsigned int mode, int nr, void *key)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&q->lock, flags);
+	guard(spinlock_irqsave)(&q->lock);
 	__wake_up_common(q, mode, nr, key);
-	spin_unlock_irqrestore(&q->lock, flags);
 }

@@ -5,7 +5,6 @@
 #include <linux/rescue.h>
 #include <linux/sched.h>
 #include <linux/syscalls.h>
-#include <linux/uaccess.h>
 
 static DEFINE_PER_CPU_ALIGNED(struct hrtimer_cpu_base, hrtimer_bases);
 
@@ -93,32 +92,25 @@ noinline void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_
 void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t tim, u64 delta, enum hrtimer_mode mode)
 {
 	struct hrtimer_cpu_base *base;
-	unsigned long flags;
 
-	local_irq_save(flags);
+	guard(irqs)();
 	base = timer->base;
-	raw_spin_lock(&base->lock);
+	guard(raw_spinlock)(&base->lock);
 	remove_hrtimer(timer, base);
 	timer->base = base;
 	timer->node.expires = mode == HRTIMER_MODE_REL ? ktime_add_safe(ktime_get(), tim) : tim;
 	if (enqueue_hrtimer(timer, base) && base == this_cpu_ptr(&hrtimer_bases))
 		hrtimer_reprogram(timer);
-	raw_spin_unlock(&base->lock);
-	local_irq_restore(flags);
 }
 
 noinline int hrtimer_try_to_cancel(struct hrtimer *timer)
 {
 	struct hrtimer_cpu_base *base = timer->base;
-	unsigned long flags;
-	int ret;
 
 	if (!hrtimer_active(timer))
 		return 0;
-	raw_spin_lock_irqsave(&base->lock, flags);
-	ret = remove_hrtimer(timer, base);
-	raw_spin_unlock_irqrestore(&base->lock, flags);
-	return ret;
+	guard(raw_spinlock_irqsave)(&base->lock);
+	return remove_hrtimer(timer, base);
 }
 
 noinline int hrtimer_cancel(struct hrtimer *timer)
@@ -157,7 +149,7 @@ static void __hrtimer_run_queues(struct hrtimer_cpu_base *base, ktime_t now)
 		__run_hrtimer(base, container_of(node, struct hrtimer, node));
 }
 
-/* The timer interrupt's work. */
+/* Do the work of the timer interrupt. */
 void hrtimer_interrupt(void)
 {
 	struct hrtimer_cpu_base *base = this_cpu_ptr(&hrtimer_bases);
@@ -214,9 +206,8 @@ SYSCALL_DEFINE2(nanosleep, struct __kernel_timespec __user *, rqtp,
 		struct __kernel_timespec __user *, rmtp)
 {
 	struct timespec64 tu;
-	int err = get_timespec64(&tu, rqtp);
 
-	return err ? err : hrtimer_nanosleep(ktime_set(tu.tv_sec, tu.tv_nsec));
+	return get_timespec64(&tu, rqtp) ?: hrtimer_nanosleep(ktime_set(tu.tv_sec, tu.tv_nsec));
 }
 
 void __init hrtimers_init(void)

@@ -20,7 +20,7 @@ struct tick_sched {
 };
 static DEFINE_PER_CPU(struct tick_sched, tick_cpu_sched);
 
-/* The CPU's timer device: Python looks at next_deadline when a turn ends. */
+/* Set the CPU's timer device: Python looks at next_deadline when a turn ends. */
 static int lapic_next_event(unsigned long deadline)
 {
 	this_cpu_ptr(&pcpu_hot)->next_deadline = deadline;
@@ -89,7 +89,7 @@ static void tick_nohz_update_jiffies(ktime_t now)
 	tick_do_update_jiffies64(now);
 }
 
-/* From irq_enter_rcu(): jiffies may be old if the CPU was idle. */
+/* Update jiffies, from irq_enter_rcu(): they may be old if the CPU was idle. */
 void tick_irq_enter(void)
 {
 	if (this_cpu_ptr(&tick_cpu_sched)->tick_stopped)
@@ -126,7 +126,7 @@ void tick_nohz_idle_enter(void)
 	ts->idle_entrytime = ktime_get();
 }
 
-/* Interrupts off. */
+/* Stop the tick of an idle CPU, interrupts off. */
 void tick_nohz_idle_stop_tick(void)
 {
 	struct tick_sched *ts = this_cpu_ptr(&tick_cpu_sched);

@@ -46,9 +46,7 @@ SYSCALL_DEFINE1(time, __kernel_old_time_t __user *, tloc)
 {
 	time64_t now = ktime_get_real_seconds();
 
-	if (tloc && copy_to_user(tloc, &now, sizeof(now)))
-		return -EFAULT;
-	return now;
+	return tloc && copy_to_user(tloc, &now, sizeof(now)) ? -EFAULT : now;
 }
 
 SYSCALL_DEFINE2(gettimeofday, struct __kernel_old_timeval __user *, tv, struct timezone __user *,

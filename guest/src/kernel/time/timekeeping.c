@@ -22,7 +22,7 @@ void __init timekeeping_init(const struct kpfs_boot_params *params)
 	tk_core.boot_seconds = params->boot_time;
 }
 
-/* Between two turns of a CPU Python does not touch the word unless it is asked to. */
+/* Read the clock. Between two turns of a CPU Python does not touch the word unless asked to. */
 static inline u64 timekeeping_get_ns(const struct timekeeper *tk)
 {
 	if (tk->step)
@@ -109,7 +109,7 @@ u64 get_jiffies_64(void)
 	return jiffies_64;
 }
 
-/* The time at which jiffies became, or will become, j. */
+/* Return the time at which jiffies became, or will become, j. */
 ktime_t jiffies_to_ktime(unsigned long j)
 {
 	long ahead = j - jiffies;

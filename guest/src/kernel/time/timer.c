@@ -95,15 +95,11 @@ void add_timer_on(struct timer_list *timer, int cpu)
 int del_timer(struct timer_list *timer)
 {
 	struct timer_base *base = timer->base;
-	unsigned long flags;
-	int ret = 0;
 
 	if (!base || !timer_pending(timer))
 		return 0;
-	raw_spin_lock_irqsave(&base->lock, flags);
-	ret = detach_if_pending(timer, base, true);
-	raw_spin_unlock_irqrestore(&base->lock, flags);
-	return ret;
+	guard(raw_spinlock_irqsave)(&base->lock);
+	return detach_if_pending(timer, base, true);
 }
 
 int del_timer_sync(struct timer_list *timer)
@@ -131,7 +127,7 @@ static void expire_timers(struct timer_base *base, struct timer_list *timer)
 	base->running_timer = NULL;
 }
 
-/* Those that are due; what becomes due meanwhile waits for the next jiffy. */
+/* Move the timers that are due; what becomes due meanwhile waits for the next jiffy. */
 static void collect_expired_timers(struct timer_base *base, struct list_head *expired)
 {
 	struct timer_list *timer;
@@ -146,14 +142,13 @@ static void __run_timers(struct timer_base *base)
 	struct timer_list *timer;
 	LIST_HEAD(expired);
 
-	raw_spin_lock_irq(&base->lock);
+	guard(raw_spinlock_irq)(&base->lock);
 	if (time_before_eq(base->clk, jiffies)) {
 		base->clk = jiffies + 1;
 		collect_expired_timers(base, &expired);
 	}
 	while ((timer = list_first_entry_or_null(&expired, struct timer_list, entry)))
 		expire_timers(base, timer);
-	raw_spin_unlock_irq(&base->lock);
 }
 
 static void run_timer_softirq(struct softirq_action *h)
@@ -161,7 +156,7 @@ static void run_timer_softirq(struct softirq_action *h)
 	__run_timers(this_cpu_ptr(&timer_bases));
 }
 
-/* From the tick: is there a timer to run? */
+/* Raise the softirq, from the tick, if there is a timer to run. */
 void run_local_timers(void)
 {
 	struct timer_base *base = this_cpu_ptr(&timer_bases);
@@ -172,7 +167,7 @@ void run_local_timers(void)
 		raise_softirq_irqoff(TIMER_SOFTIRQ);
 }
 
-/* Jiffies of this CPU's first timer, jiffies - 1 if it has none. */
+/* Return the jiffies of this CPU's first timer, or jiffies - 1 if it has none. */
 unsigned long get_next_timer_interrupt(void)
 {
 	struct timer_base *base = this_cpu_ptr(&timer_bases);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* /proc/timer_list: when each CPU wants to be woken. */
 #include <linux/init.h>
-#include <linux/kernel.h>
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 

@@ -17,19 +17,16 @@ void kunit_do_failed(struct kunit *test, bool assertion, const char *file, int l
 		     const char *fmt, ...)
 {
 	char text[512];
-	va_list args;
 
 	WRITE_ONCE(test->status, KUNIT_FAILURE);
-	va_start(args, fmt);
-	vscnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
+	with_va_list(args, fmt, vscnprintf(text, sizeof(text), fmt, args));
 	printk(KERN_ERR KUNIT_SUBTEST_INDENT "# %s: %s FAILED at %s:%d\n%s", test->name,
 	       assertion ? "ASSERTION" : "EXPECTATION", file, line, text);
 	if (assertion)
 		kunit_try_catch_throw(test);
 }
 
-/* The value of a literal is not printed. */
+/* Print the value of an operand, unless it is a literal. */
 static int kunit_operand(char *buf, size_t size, const char *text, long long value)
 {
 	char literal[24];
@@ -45,20 +42,17 @@ void kunit_binary_failed(struct kunit *test, bool assertion, const char *file, i
 			 long long left, long long right, const char *fmt, ...)
 {
 	char text[384];
-	va_list args;
 	int n = 0;
 
 	n += kunit_operand(text + n, sizeof(text) - n, left_text, left);
 	n += kunit_operand(text + n, sizeof(text) - n, right_text, right);
-	va_start(args, fmt);
-	vscnprintf(text + n, sizeof(text) - n, fmt, args);
-	va_end(args);
+	with_va_list(args, fmt, vscnprintf(text + n, sizeof(text) - n, fmt, args));
 	kunit_do_failed(test, assertion, file, line,
 			KUNIT_SUBTEST_INDENT "Expected %s %s %s, but\n%s", left_text, op,
 			right_text, text);
 }
 
-/* Each case has a thread of its own, so that it can be ended anywhere. */
+/* End a case: each has a thread of its own, so that it can be ended anywhere. */
 void kunit_try_catch_throw(struct kunit *test)
 {
 	complete(test->done);
@@ -181,9 +175,7 @@ int __kunit_test_suites_init(struct kunit_suite *const *suites, int num)
 
 void __kunit_test_suites_exit(struct kunit_suite *const *suites, int num)
 {
-	int i;
-
-	for (i = 0; i < num; i++)
+	for (int i = 0; i < num; i++)
 		if (suites[i]->suite_exit)
 			suites[i]->suite_exit(suites[i]);
 	suites_run = 0;

@@ -141,14 +141,13 @@ class BareMachine(machine.Memory):
 
     def symbols(self) -> dict[str, KAddr]:
         image = elf.ElfFile(RUNTIME.read_bytes())
-        places, images = {}, {}
+        places = {}
         for i, section in enumerate(image.sections):
             if section.flags & elf.SHF_ALLOC and section.size:
                 code = section.flags & elf.SHF_EXECINSTR
                 alloc = self.alloc_text if code else self.alloc_data
                 places[i] = alloc(section.size)
-                images[i] = bytearray(image.contents(section))
-        own = elf.relocate(image, places, images, lambda name: None)
+        images, own = elf.relocate(image, places, lambda name: None)
         for i, data in images.items():
             self.memory.write(places[i], bytes(data))
         return {name: KAddr(addr) for name, addr in own.items()}

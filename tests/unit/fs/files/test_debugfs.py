@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from kpfs.fs.files.debugfs import DebugfsDir, DebugfsFile
-from kpfs.root.debugfs import Entry
+from kpfs.root.debugfs import DebugfsEntry
 from tests.there import code, stand_in, there
 from tests.unit.fakes import FakeKernel
 
@@ -16,8 +16,8 @@ def kernel():
     """A kernel where one module has a directory with a file in it."""
     kernel = FakeKernel()
     root = kernel.debugfs.root
-    mine = root.children["mine"] = Entry("mine", stat.S_IFDIR | 0o755, root)
-    mine.children["hits"] = Entry("hits", stat.S_IFREG | 0o444, mine)
+    mine = root.children["mine"] = DebugfsEntry("mine", stat.S_IFDIR | 0o755, root)
+    mine.children["hits"] = DebugfsEntry("hits", stat.S_IFREG | 0o444, mine)
     return kernel
 
 
@@ -42,10 +42,10 @@ def test_what_is_removed_is_not_there(kernel):
     entry = kernel.debugfs.root.children.pop("mine")
     assert root.lookup("mine") is None
     assert list(root.names()) == []
-    kernel.debugfs.root.children["mine"] = Entry("mine", entry.mode, None)
+    kernel.debugfs.root.children["mine"] = DebugfsEntry("mine", entry.mode, None)
     assert root.lookup("mine") is not first
 
 
 def test_a_file_that_the_guest_has_not(kernel):
-    file = DebugfsFile(stand_in(kernel), Entry("hits", stat.S_IFREG, None))
+    file = DebugfsFile(stand_in(kernel), DebugfsEntry("hits", stat.S_IFREG, None))
     assert code(file.open, 0) == "ENOENT"

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.fs.files.proc import Kallsyms, Kmsg
+from kpfs.fs.files.proc import KallsymsFile, Kmsg
 from kpfs.guest.running.klog import LogRecord
 from tests.fake import FakeLog
 from tests.there import code
@@ -39,7 +39,7 @@ def kernel():
 def test_kallsyms(kernel):
     addr = kernel.guest.kallsyms.lookup_name("vfs_read")[0].addr
     module = kernel.guest.add_function("setup", module="dummy")
-    lines = Kallsyms(kernel).show().splitlines()
+    lines = KallsymsFile(kernel).show().splitlines()
     assert lines[0] == f"{addr:016x} T vfs_read"
     assert lines[-1] == f"{module:016x} T setup\t[dummy]"
 

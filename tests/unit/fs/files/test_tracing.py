@@ -89,7 +89,7 @@ def test_a_write_cut_by_fuse_is_taken_up_to_a_line(kernel):
 
 
 def test_error_log(kernel):
-    file = dynevents.ErrorLog(kernel)
+    file = dynevents.ErrorLogFile(kernel)
     assert file.open(os.O_WRONLY).write(b"anything", 0) == 8
     assert kernel.calls == []
     file.open(TRUNCATE)
@@ -135,9 +135,8 @@ def test_trace_pipe(kernel):
         ready=lambda: bool(lines), read=lambda _count: lines.pop(0) if lines else ""
     )
     pipe.at_end = lambda: not lines and not kernel.trace.ring.on
-    handle = tracing.TracePipeHandle(
-        tracing.TracePipeFile(kernel), 0, 1, stand_in(pipe)
-    )
+    handle = tracing.TracePipeHandle(tracing.TracePipeFile(kernel), 0, 1)
+    handle.pipe = stand_in(pipe)
     assert [handle.read(100, 0), handle.read(100, 4)] == [b"one\n", b"two\n"]
     assert not handle.ready()
     assert code(handle.read, 100, 8) == "EAGAIN"

@@ -6,10 +6,10 @@ import stat
 import pytest
 
 from kpfs.backends.guest.tree import build
+from kpfs.backends.guest.vfs import linux_path, mount_path
 from kpfs.config import Config
 from kpfs.fs.files.tree import TABLE
 from kpfs.fs.node import Dir, File, walk
-from kpfs.fs.paths import linux_path, mount_path
 from tests.there import stand_in
 from tests.unit.fakes import FakeKernel
 

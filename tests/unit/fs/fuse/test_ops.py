@@ -16,7 +16,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.fuse_wire import Opcode
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.ops import FOREVER, MAX_BACKGROUND, OPEN_SIZE, Operations
-from kpfs.fs.write_call import EMPTY_WRITE
+from kpfs.fs.tree import EMPTY_WRITE
 from tests.there import there
 from tests.unit.backends.trees import KINDS, MAKE
 
@@ -45,9 +45,7 @@ class Linux:
         self.ready += 1
 
     def ask(self, opcode, nodeid=wire.ROOT, body=b"") -> Answer:
-        return there(
-            self.ops.serve(request(opcode, nodeid, body)),
-        )
+        return there(self.ops.serve(request(opcode, nodeid, body)))
 
     def get(self, *words) -> bytes:
         """The payload of an answer that is no error."""

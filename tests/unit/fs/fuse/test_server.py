@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from kpfs.base.errors import SetupError
 from kpfs.fs.fuse import server
 from kpfs.host import fusemount
-from kpfs.host.errors import SetupError
 from kpfs.host.guard import ENDING
 from tests.there import stand_in
 

@@ -7,14 +7,7 @@ This also tests kpfs.guest.emu.libunicorn and kpfs.guest.emu.regwindow.
 import pytest
 
 from kpfs.guest.emu import cpu as cpu_module
-from kpfs.guest.emu.cpu import (
-    MAX_DROPS,
-    REG_FLAGS,
-    REG_IP,
-    REG_ORIG_AX,
-    REG_SP,
-    REG_SS,
-)
+from kpfs.guest.emu.cpu import MAX_DROPS, REG_FLAGS, REG_IP, REG_ORIG_AX, REG_SP, REG_SS
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import KERNEL_DATA
 from tests import heap
@@ -23,7 +16,6 @@ from tests.unit.guest.bare import BareCpu
 
 AX, CX, BX, R15 = 10, 11, 5, 0
 LOAD_NULL = "488b042510000000"  # mov 0x10, %rax
-NOP8 = "0f1f840000000000"
 
 
 @pytest.fixture(params=["window", "library"])
@@ -109,25 +101,27 @@ def test_breakpoint_of_nobody_is_a_trap(bare):
     assert vectors == [3]
 
 
-def fault_skipper(bare, length, log):
+def fault_skipper(bare, length):
+    """Skip so many bytes at each trap; return a list that gets what it was."""
+    log: list[tuple[int, ...]] = []
+
     def trap(vector):
         code = bare.cpu.clear_exception(vector)
         log.append((vector, bare.ip(), bare.cpu.fault_address(), code))
         bare.cpu.write_reg(REG_IP, bare.cpu.read_reg(REG_IP) + length)
 
     bare.cpu.trap = trap
+    return log
 
 
 def test_page_faults_stay_page_faults(bare):
-    log: list[tuple[int, ...]] = []
-    fault_skipper(bare, 8, log)
+    log = fault_skipper(bare, 8)
     bare.run(LOAD_NULL * 4)
     assert log == [(14, 8 * i, 0x10, 0) for i in range(4)]
 
 
 def test_error_code_of_a_write_to_text(bare):
-    log: list[tuple[int, ...]] = []
-    fault_skipper(bare, 2, log)
+    log = fault_skipper(bare, 2)
     bare.load("8903")  # mov %eax,(%rbx)
     bare.cpu.write_reg(BX, bare.text)
     bare.cpu.run()
@@ -149,23 +143,20 @@ def test_data_is_not_executable(bare):
 
 
 def test_divide_errors_stay_divide_errors(bare):
-    log: list[tuple[int, ...]] = []
-    fault_skipper(bare, 2, log)
+    log = fault_skipper(bare, 2)
     bare.run("31c9" + "f7f1" * 3)  # xor ecx,ecx; div ecx
     assert [vector for vector, *_ in log] == [0, 0, 0]
 
 
 def test_invalid_instruction_is_vector_6(bare):
-    log: list[tuple[int, ...]] = []
-    fault_skipper(bare, 2, log)
+    log = fault_skipper(bare, 2)
     bare.run("0f0b0f0b")
     assert [entry[:2] for entry in log] == [(6, 0), (6, 2)]
 
 
 def test_exception_field_is_found_where_it_is_not_expected(bare, monkeypatch):
     monkeypatch.setattr(cpu_module, "_EXCEPTION_OFFSET", 4)
-    log: list[tuple[int, ...]] = []
-    fault_skipper(bare, 8, log)
+    log = fault_skipper(bare, 8)
     bare.run(LOAD_NULL * 3)
     assert [vector for vector, *_ in log] == [14, 14, 14]
 

@@ -5,7 +5,7 @@ import pytest
 
 from kpfs.guest.emu import cpu as cpu_module
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SI, REG_SP
-from kpfs.guest.emu.watch import Watch
+from kpfs.guest.emu.watch import DataWatch
 from tests.unit.guest.bare import BareCpu
 
 AX, CX = 10, 11
@@ -21,7 +21,7 @@ class Watched(BareCpu):
         self.on = True
         self.done, self.traps, self.accesses = [], [], []
         self.start = self.memory.translate(self.data, SIZE)
-        self.watch = Watch(
+        self.watch = DataWatch(
             self.cpu,
             self.memory,
             self.on_trap,

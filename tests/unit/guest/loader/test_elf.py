@@ -23,10 +23,8 @@ def object_file(relocations, symbols):
 
 def link(relocations, symbols, resolve=lambda name: None, base=0x1000):
     image = object_file(relocations, symbols)
-    text = bytearray(32)
-    places = {1: base, 2: 0x2000}
-    own = elf.relocate(image, places, {1: text}, resolve)
-    return own, bytes(text)
+    images, own = elf.relocate(image, {1: base, 2: 0x2000}, resolve)
+    return own, bytes(images[1])
 
 
 def test_segments_sections_and_symbols():

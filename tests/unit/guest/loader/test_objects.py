@@ -29,11 +29,7 @@ def object_file(undefined="helper"):
             (".bss", NOBITS, ALLOC | WRITE, 0, 5000),
             (".comment", PROGBITS, 0, 0, b"ignored"),
         ],
-        [
-            ("run", 4, 1, FUNC),
-            ("zeros", 0, 5, FUNC),
-            (undefined, 0, 0, FUNC),
-        ],
+        [("run", 4, 1, FUNC), ("zeros", 0, 5, FUNC), (undefined, 0, 0, FUNC)],
         [(3, [(0, elf.R_X86_64_64, 3, 0)])],
     )
 

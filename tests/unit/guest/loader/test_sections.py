@@ -7,7 +7,7 @@ import pytest
 
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.guest.loader.elf import ElfFile
-from kpfs.guest.loader.sections import Tables
+from kpfs.guest.loader.sections import SectionTables
 from tests.unit.guest.bare import ALLOC, PROGBITS, make_elf
 
 TEXT = 0x4000
@@ -66,7 +66,7 @@ def tables():
             ]
         )
     )
-    tables = Tables()
+    tables = SectionTables()
     tables.add(image, places.get)
     return tables
 

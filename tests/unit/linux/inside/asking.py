@@ -41,6 +41,10 @@ class Client:
         assert (size, unique) == (length, 7)
         return -error, bytes(self.memory.data[wire.ANSWER.size : length])
 
+    def read(self, node, size=100, offset=0):
+        """The error and the contents that a read of a file gives."""
+        return self.ask(Opcode.READ, node, wire.READ_REQUEST.pack(0, offset, size, 0))
+
     def node(self, path):
         """The number of a file by its path; 0 where there is none."""
         number = wire.ROOT

@@ -44,11 +44,7 @@ def test_contents_come_from_any_place(tmp_path):
     client = host()
     node = client.node(tmp_path / "file")
     for offset, size in ((0, 4096), (99_000, 4096), (200_000, 10)):
-        request = wire.READ_REQUEST.pack(0, offset, size, 0)
-        assert client.ask(Opcode.READ, node, request) == (
-            0,
-            data[offset : offset + size],
-        )
+        assert client.read(node, size, offset) == (0, data[offset : offset + size])
 
 
 def test_a_directory_is_read_in_parts(tmp_path):
@@ -123,8 +119,7 @@ def test_a_renamed_folder_is_followed(tmp_path):
     file, top = client.node(tmp_path / "a" / "file"), client.node(tmp_path)
     body = wire.FH.pack(top) + b"a\0b\0"
     assert client.ask(Opcode.RENAME, top, body) == (0, b"")
-    request = wire.READ_REQUEST.pack(0, 0, 100, 0)
-    assert client.ask(Opcode.READ, file, request) == (0, b"text")
+    assert client.read(file) == (0, b"text")
 
 
 def test_a_file_that_is_removed_can_be_read_on(tmp_path):
@@ -132,10 +127,7 @@ def test_a_file_that_is_removed_can_be_read_on(tmp_path):
     client = host(tmp_path)
     file, top = client.node(tmp_path / "file"), client.node(tmp_path)
     assert client.ask(Opcode.UNLINK, top, b"file\0") == (0, b"")
-    assert client.ask(Opcode.READ, file, wire.READ_REQUEST.pack(0, 0, 100, 0)) == (
-        0,
-        b"text",
-    )
+    assert client.read(file) == (0, b"text")
     assert client.ask(Opcode.GETATTR, file, bytes(16))[0] == 0
 
 
@@ -147,18 +139,14 @@ def test_what_was_replaced_is_another_file(tmp_path):
     os.replace(tmp_path / "new", tmp_path / "file")
     new = client.node(tmp_path / "file")
     assert new != old
-    assert client.ask(Opcode.READ, new, wire.READ_REQUEST.pack(0, 0, 9, 0)) == (
-        0,
-        b"new",
-    )
+    assert client.read(new) == (0, b"new")
 
 
 def test_only_regular_files_are_opened(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     client = host()
     node = client.node(tmp_path / "fifo")
-    request = wire.READ_REQUEST.pack(0, 0, 9, 0)
-    assert client.ask(Opcode.READ, node, request)[0] == errno.EACCES
+    assert client.read(node)[0] == errno.EACCES
 
 
 def test_few_files_stay_open(tmp_path, monkeypatch):
@@ -168,8 +156,7 @@ def test_few_files_stay_open(tmp_path, monkeypatch):
     for number in range(20):
         (tmp_path / f"{number}").write_text(f"{number}")
         node = client.node(tmp_path / f"{number}")
-        request = wire.READ_REQUEST.pack(0, 0, 9, 0)
-        assert client.ask(Opcode.READ, node, request) == (0, f"{number}".encode())
+        assert client.read(node) == (0, f"{number}".encode())
     assert len(os.listdir("/proc/self/fd")) <= before + 4
 
 
@@ -178,7 +165,7 @@ def test_what_is_forgotten_is_closed(tmp_path):
     client = host()
     before = len(os.listdir("/proc/self/fd"))
     node = client.node(tmp_path / "file")
-    client.ask(Opcode.READ, node, wire.READ_REQUEST.pack(0, 0, 9, 0))
+    client.read(node)
     assert client.ask(Opcode.FORGET, node, wire.FH.pack(1)) is None
     assert len(os.listdir("/proc/self/fd")) == before
     assert client.ask(Opcode.GETATTR, node, bytes(16))[0] == errno.ESTALE
@@ -244,8 +231,7 @@ def test_a_folder_that_another_guest_makes_a_link(beside, opcode, body):
     (rw / "d").symlink_to(file.parent)
     assert client.ask(opcode, folder, body)[0] in (errno.ESTALE, errno.ENOTDIR)
     assert client.ask(Opcode.WRITE, inner, WRITE)[0] == errno.ESTALE
-    request = wire.READ_REQUEST.pack(0, 0, 9, 0)
-    assert client.ask(Opcode.READ, inner, request)[0] == errno.ESTALE
+    assert client.read(inner)[0] == errno.ESTALE
     mode = wire.SETATTR_REQUEST.pack(wire.FATTR_MODE, *bytes(9), 0o777, 0, 0)
     assert client.ask(Opcode.SETATTR, inner, mode)[0] == errno.ESTALE
     assert file.read_text() == "text"
@@ -257,5 +243,4 @@ def test_a_device_is_not_even_opened(tmp_path, monkeypatch):
     client = host()
     node = client.node(tmp_path / "fifo")
     monkeypatch.setattr(os, "open", lambda *_: pytest.fail("opened"))
-    request = wire.READ_REQUEST.pack(0, 0, 9, 0)
-    assert client.ask(Opcode.READ, node, request)[0] == errno.EACCES
+    assert client.read(node)[0] == errno.EACCES

@@ -66,9 +66,7 @@ def test_contents(client):
     assert (error, size, stat.S_IFMT(mode)) == (0, len(DATA), stat.S_IFREG)
 
     def read(offset, size):
-        return client.ask(
-            Opcode.READ, number, wire.READ_REQUEST.pack(0, offset, size, 0)
-        )
+        return client.read(number, size, offset)
 
     assert read(0, MAX_IO) == (0, DATA[:MAX_IO])
     assert read(MAX_IO, MAX_IO) == (0, DATA[MAX_IO:])
@@ -81,8 +79,7 @@ def test_nothing_is_changed(client):
     body = wire.WRITE_REQUEST.pack(0, 0, 1, 0) + b"x"
     assert client.ask(Opcode.WRITE, number, body)[0] == errno.ENOSYS
     assert client.ask(Opcode.UNLINK, wire.ROOT, b"usr\0")[0] == errno.ENOSYS
-    reading = wire.READ_REQUEST.pack(0, 0, 10, 0)
-    assert client.ask(Opcode.READ, wire.ROOT, reading)[0] == errno.EISDIR
+    assert client.read(wire.ROOT)[0] == errno.EISDIR
 
 
 def test_the_archive_is_unpacked_at_the_first_look_into_it(client, archive):
@@ -101,5 +98,4 @@ def test_who_goes_on_knows_the_same_numbers(client, archive):
     known = client.files.packed()
     other = Client(PackageFiles(str(archive.parent), "1.2.3"))
     other.files.adopt(known)
-    reading = wire.READ_REQUEST.pack(0, 0, 10, 0)
-    assert other.ask(Opcode.READ, number, reading) == (0, b"b")
+    assert other.read(number) == (0, b"b")

@@ -4,9 +4,9 @@
 from kpfs.linux.make import cpio
 
 ENTRIES = [
-    cpio.Entry("bin", cpio.DIRECTORY),
-    cpio.Entry("init", cpio.PROGRAM, b"12345"),
-    cpio.Entry("odd", 0o100600, b"x"),
+    cpio.CpioEntry("bin", cpio.DIRECTORY),
+    cpio.CpioEntry("init", cpio.PROGRAM, b"12345"),
+    cpio.CpioEntry("odd", 0o100600, b"x"),
 ]
 
 

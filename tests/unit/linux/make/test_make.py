@@ -14,7 +14,7 @@ def test_a_kernel_without_kprobes_is_refused():
     make.check_config("")  # nothing is known of it
 
 
-def test_nor_is_one_whose_symbols_tell_so():
+def test_a_kernel_without_symbols_of_kprobes_is_refused():
     text = "1 T register_kprobe\n1 T tracing_open_generic\n"
     with pytest.raises(UnfitError, match=r"built without KPROBE_EVENTS$"):
         make.check_symbols(text.encode())

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.linux.memory.symbols import Symbols
+from kpfs.linux.memory.symbols import CoreSymbols
 
 TEXT = """\
 0000000000000000 A per_cpu
@@ -22,7 +22,7 @@ BASE = 0xFFFFFFFF81000000
 @pytest.fixture
 def symbols(tmp_path):
     (tmp_path / "symbols").write_text(TEXT)
-    return Symbols(str(tmp_path / "symbols"))
+    return CoreSymbols(str(tmp_path / "symbols"))
 
 
 def test_by_name_in_their_order(symbols):
@@ -38,7 +38,7 @@ def test_functions_with_what_compilers_add(tmp_path):
     rows = "T read", "t read.part.0", "t reader", "d read", "t bread", "T end"
     text = "".join(f"{BASE + 16 * n:016x} {row}\n" for n, row in enumerate(rows))
     (tmp_path / "symbols").write_text(text)
-    found = Symbols(str(tmp_path / "symbols")).functions_made_of(["read", "none"])
+    found = CoreSymbols(str(tmp_path / "symbols")).functions_made_of(["read", "none"])
     assert [(row.name, row.addr) for row in found] == [
         ("read", BASE),
         ("read.part.0", BASE + 16),

@@ -12,7 +12,7 @@ import tarfile
 import pytest
 
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make.cpio import Entry, archive
+from kpfs.linux.make.cpio import CpioEntry, archive
 from kpfs.linux.package import packages
 
 FILES = {
@@ -46,7 +46,7 @@ def deb(files, compress=lzma.compress, name="data.tar.xz"):
 
 def rpm(files, compress=gzip.compress):
     """A lead, two headers without entries, a cpio archive."""
-    entries = [Entry(f"./{path}", 0o100644, data) for path, data in files.items()]
+    entries = [CpioEntry(f"./{path}", 0o100644, data) for path, data in files.items()]
     header = b"\x8e\xad\xe8\x01" + bytes(12)
     lead = b"\xed\xab\xee\xdb" + bytes(92)
     return lead + header + header + compress(archive(entries))

@@ -3,9 +3,9 @@ import os
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import KAddr
-from kpfs.linux.running import syscalls as nr
 from kpfs.linux.running.directories import HEADS, Directories
 from kpfs.linux.running.machine import Op
 

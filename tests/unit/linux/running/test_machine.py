@@ -2,7 +2,7 @@
 """Requests as they lie in the memory that guest and host share."""
 
 from kpfs.base import abi
-from kpfs.linux.running.machine import FINALLY, STOP, Batch, Op, Out, Place, Result
+from kpfs.linux.running.machine import FINALLY, STOP, Batch, Op, Out, Result, SlotOffset
 
 SIZE = abi.AgentOp.SIZE
 
@@ -22,7 +22,7 @@ def test_what_arguments_are():
     ops = [
         Op(257, (-100, b"/a\0", 2), STOP),
         Op(0, (Result(0), Out(10), 10)),
-        Op(3, (Result(0, 1), Place(4)), FINALLY),
+        Op(3, (Result(0, 1), SlotOffset(4)), FINALLY),
     ]
     batch = Batch(ops, b"12345678")
     assert batch.count == 3

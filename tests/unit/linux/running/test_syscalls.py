@@ -3,7 +3,8 @@
 
 import os
 
-from kpfs.linux.running import syscalls as nr
+from kpfs.base import syscall_numbers as nr
+from kpfs.linux.running import syscalls
 
 
 def test_dirents():
@@ -12,7 +13,7 @@ def test_dirents():
         size = (19 + len(name) + 8) & -8
         head = (7).to_bytes(8, "little") + bytes(8) + size.to_bytes(2, "little")
         raw += (head + bytes([kind]) + name).ljust(size, b"\0")
-    assert list(nr.read_dirents(raw)) == [(".", 0o040000), ("file", 0o100000)]
+    assert list(syscalls.read_dirents(raw)) == [(".", 0o040000), ("file", 0o100000)]
 
 
 def test_statx(tmp_path):
@@ -21,10 +22,10 @@ def test_statx(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     os.utime(path, ns=(1_000_000_001, 2_000_000_002))
-    buffer = ctypes.create_string_buffer(nr.STATX_SIZE)
+    buffer = ctypes.create_string_buffer(syscalls.STATX_SIZE)
     call = ctypes.CDLL(None).syscall
     assert call(nr.STATX, nr.AT_FDCWD, bytes(path), 0, nr.STATX_BASIC, buffer) == 0
-    found, expected = nr.read_statx(buffer.raw), path.stat()
+    found, expected = syscalls.read_statx(buffer.raw), path.stat()
     assert (found.mode, found.size, found.nlink, found.ino) == (
         expected.st_mode,
         5,

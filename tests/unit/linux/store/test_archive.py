@@ -136,7 +136,7 @@ def packed(*files):
         [(image.META, 1, [])],  # and no memory
     ],
 )
-def test_a_file_of_somebody_who_means_harm(tmp_path, files):
+def test_a_malicious_file_is_refused(tmp_path, files):
     (tmp_path / "evil").write_bytes(packed(*files))
     with pytest.raises(UnfitError, match="damaged"):
         archive.import_file(str(tmp_path / "evil"), "b")

@@ -10,10 +10,7 @@ import random
 
 import pytest
 
-from kpfs.engine.arch.x86.regs import (
-    SP,
-    regs_get_kernel_argument,
-)
+from kpfs.engine.arch.x86.regs import SP, regs_get_kernel_argument
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
 from kpfs.engine.register import disable_kprobe, enable_kprobe, unregister_kprobe

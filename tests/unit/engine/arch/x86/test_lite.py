@@ -23,7 +23,6 @@ F = NOP5 + bytes.fromhex("4889f8 48c1e002 55 5d 4889ff c3")
 FTRACE, INT3, STEP, JUMP = 0, 5, 8, 12
 WAYS = [FTRACE, INT3, STEP, JUMP]
 HEAD = struct.Struct("<HBBiQ")
-NMI_CONTEXT = 0x110000
 IRQS_OFF, HARDIRQ = abi.TRACE_FLAG_IRQS_OFF, abi.TRACE_FLAG_HARDIRQ
 RESCHED = abi.TRACE_FLAG_NEED_RESCHED | abi.TRACE_FLAG_PREEMPT_RESCHED
 SOFTIRQ, NMI = abi.TRACE_FLAG_SOFTIRQ, abi.TRACE_FLAG_NMI
@@ -141,7 +140,7 @@ def test_oldest_page_is_overwritten(box):
 
 def test_newest_is_dropped_without_overwrite(box):
     e = Events(box({"f": F}), FTRACE)
-    e.ring.set_overwrite(False)
+    e.ring.overwrite = False
     per_page = 4080 // 20
     for _ in range(2 * per_page + 3):
         e.hit()
@@ -240,13 +239,13 @@ WORDS = (
 def contents(ring):
     """Return all that a writer leaves in a ring: words, and pages up to the commit."""
     ring._settle()
-    words = {name: ring._get(getattr(abi.KpRing, name)) for name in WORDS}
+    words = {name: getattr(ring._ring, name) for name in WORDS}
     pages = []
     for page in range(ring.nr_pages):
         data = bytes(ring.pages[page * abi.KpPage.SIZE :][: abi.KpPage.SIZE])
         _, commit = abi.KpPage.STRUCT.unpack_from(data)
         end = abi.KpPage.STRUCT.size + commit
-        pages.append((ring._page_entries(page), data[:end]))
+        pages.append((ring._page_entries[page], data[:end]))
     return words, pages
 
 
@@ -258,7 +257,7 @@ def test_python_writes_what_guest_code_writes(box, long_way, overwrite):
     guest, python = e.rings.cpus[:2]
     m, times = e.b.machine, []
     for ring in (guest, python):
-        ring.set_overwrite(overwrite)
+        ring.overwrite = overwrite
     for hit in range(1, 700):
         if hit % 100 == 50:  # a time that needs an entry of its own
             m.write_u64(m.time_at, m.now() + (1 << 27) * hit)

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.guest
 # 5: push rbp; 6: lea rax,[rip+0x10]; 13: add rax,rdi; 16: pop rbp; 17: ret
 BODY = bytes.fromhex("55 488d0510000000 4801f8 5d c3")
 F = NOP5 + BODY
-COVERED = 8  # push, lea
 
 
 def optimized(b, **fields):

@@ -151,21 +151,21 @@ def test_unregistered_while_a_call_is_inside(box, handler):
         "none": {},
     }[handler]
     rp = ret(b, "leaf", **kind)
-    addr = rp.rh.addr
+    addr = rp.addr
     # stop inside the function
     b.machine.prepare(b.machine.addr("leaf"), {14: 1})
     run_to(b.machine.cpu_, b.machine.addr("leaf", 5))
     unregister_kretprobe(b.state, rp)
     b.machine.run_later()
     again = ret(b, "leaf")
-    assert again.rh.addr != addr
+    assert again.addr != addr
     b.machine.cpu_.run()
     assert b.machine.read_reg(10) == 2
     assert b.seen == []
     assert event.nhit == 0
     # now its memory is free
     third = ret(b, "leaf")
-    assert third.rh.addr == addr
+    assert third.addr == addr
     assert b.call("leaf", 3) == 4
 
 

@@ -43,10 +43,7 @@ def test_entry_of_the_error_log(shared):
     assert re.sub(r"^\[.*?\]", "[TS]", log.splitlines()[-3]) == (
         "[TS] event filter parse error: error: Field not found"
     )
-    assert log.splitlines()[-2:] == [
-        "  Command: nosuch == 1",
-        " " * (11 + 7) + "^",
-    ]
+    assert log.splitlines()[-2:] == ["  Command: nosuch == 1", " " * (11 + 7) + "^"]
 
 
 def test_filter_of_a_group(trace):

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.engine.trace.probe.fetch import Op, encode, prog_size
+from kpfs.engine.trace.probe.fetch import FetchOp, encode, prog_size
 
 DI, SI, AX, SP = 112, 104, 80, 152
 
@@ -23,47 +23,52 @@ def compiled(arg):
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("%di", [(Op.REG, DI), (Op.ST_RAW, 0)]),
-        ("$stack", [(Op.STACKP, SP), (Op.ST_RAW, 0)]),
-        ("$stack3", [(Op.STACK, 3), (Op.ST_RAW, 0)]),
-        ("$arg2", [(Op.REG, SI), (Op.ST_RAW, 0)]),
-        ("$arg7", [(Op.STACK, 1), (Op.ST_RAW, 0)]),
-        ("+8(%si)", [(Op.REG, SI), (Op.ST_MEM, 8)]),
-        ("+u8(%si)", [(Op.REG, SI), (Op.ST_UMEM, 8)]),
-        ("+0(+8(%si))", [(Op.REG, SI), (Op.DEREF, 8), (Op.ST_MEM, 0)]),
-        ("+0(%si):string", [(Op.REG, SI), (Op.ST_STRING, 0)]),
-        ("+0(%si):ustring", [(Op.REG, SI), (Op.ST_USTRING, 0)]),
-        ("+u0(%si):string", [(Op.REG, SI), (Op.ST_USTRING, 0)]),
-        ("$comm", [(Op.COMM, 0), (Op.ST_STRING, 0)]),
+        ("%di", [(FetchOp.REG, DI), (FetchOp.ST_RAW, 0)]),
+        ("$stack", [(FetchOp.STACKP, SP), (FetchOp.ST_RAW, 0)]),
+        ("$stack3", [(FetchOp.STACK, 3), (FetchOp.ST_RAW, 0)]),
+        ("$arg2", [(FetchOp.REG, SI), (FetchOp.ST_RAW, 0)]),
+        ("$arg7", [(FetchOp.STACK, 1), (FetchOp.ST_RAW, 0)]),
+        ("+8(%si)", [(FetchOp.REG, SI), (FetchOp.ST_MEM, 8)]),
+        ("+u8(%si)", [(FetchOp.REG, SI), (FetchOp.ST_UMEM, 8)]),
+        ("+0(+8(%si))", [(FetchOp.REG, SI), (FetchOp.DEREF, 8), (FetchOp.ST_MEM, 0)]),
+        ("+0(%si):string", [(FetchOp.REG, SI), (FetchOp.ST_STRING, 0)]),
+        ("+0(%si):ustring", [(FetchOp.REG, SI), (FetchOp.ST_USTRING, 0)]),
+        ("+u0(%si):string", [(FetchOp.REG, SI), (FetchOp.ST_USTRING, 0)]),
+        ("$comm", [(FetchOp.COMM, 0), (FetchOp.ST_STRING, 0)]),
         (
             "+0(%si):string[2]",
-            [(Op.REG, SI), (Op.DEREF, 0), (Op.ST_STRING, 0), (Op.LP_ARRAY, 0)],
+            [
+                (FetchOp.REG, SI),
+                (FetchOp.DEREF, 0),
+                (FetchOp.ST_STRING, 0),
+                (FetchOp.LP_ARRAY, 0),
+            ],
         ),
         (
             "@jiffies+4:symstr",
             [
-                (Op.SYMBOL, 0),
-                (Op.IMM, 0xFFFFFFFF82000004),
-                (Op.DEREF, 0),
-                (Op.ST_SYMSTR, 0),
+                (FetchOp.SYMBOL, 0),
+                (FetchOp.IMM, 0xFFFFFFFF82000004),
+                (FetchOp.DEREF, 0),
+                (FetchOp.ST_SYMSTR, 0),
             ],
         ),
     ],
 )
 def test_code(trace, text, code):
     (arg,) = arguments(trace, text)
-    assert compiled(arg) == [*code, (Op.END, 0)]
+    assert compiled(arg) == [*code, (FetchOp.END, 0)]
 
 
 def test_bitfield(trace):
     (arg,) = arguments(trace, "%di:b4@3/16")
     insn = arg.code[-2]
-    assert (insn.op, insn.lshift, insn.rshift, insn.size) == (Op.MOD_BF, 9, 12, 2)
+    assert (insn.op, insn.lshift, insn.rshift, insn.size) == (FetchOp.MOD_BF, 9, 12, 2)
 
 
 def test_return_value(trace):
     (arg,) = arguments(trace, "$retval:s32", kind="r")
-    assert compiled(arg) == [(Op.REG, AX), (Op.ST_RAW, 0), (Op.END, 0)]
+    assert compiled(arg) == [(FetchOp.REG, AX), (FetchOp.ST_RAW, 0), (FetchOp.END, 0)]
 
 
 def test_program_in_memory(trace):
@@ -76,7 +81,7 @@ def test_program_in_memory(trace):
     # the second argument loads the address of its string, which ends the program
     second = 16 + 8 + 3 * 16
     assert struct.unpack_from("<IHH", prog, second) == (17, 3, 1)
-    assert prog[second + 8] == Op.IMM
+    assert prog[second + 8] == FetchOp.IMM
     string = struct.unpack_from("<Q", prog, second + 8 + 8)[0]
     assert prog[string - addr :] == b"xy\0"
 

@@ -183,7 +183,7 @@ def test_profile(trace):
     probe(trace).guest.nhit = 12
     kp = probe(trace, "r").rp.kp
     trace.arch.handlers[kp.handler] = 2
-    trace.arch.rethooks.there[probe(trace, "r").rp.rh.addr] = 3
+    trace.arch.rethooks.there[probe(trace, "r").rp.addr] = 3
     assert trace.ops.profile() == (
         "  e                                                         12"
         "               0\n"

@@ -61,7 +61,7 @@ def test_oldest_are_lost_when_it_wraps(trace):
 
 def test_newest_are_lost_without_overwrite(trace):
     writer = Writer(trace)
-    writer.ring.set_overwrite(False)
+    writer.ring.overwrite = False
     results = [writer.write(i, payload(i, 16)) for i in range(1000)]
     kept = content(writer.ring)
     assert [ts for ts, _ in kept] == list(range(len(kept)))
@@ -148,13 +148,13 @@ def test_pages_are_whole(trace):
 
 def test_bytes_count_what_fills_up_a_page(trace):
     ring = trace.ts.ring.cpus[0]
-    ring.set_overwrite(False)
+    ring.overwrite = False
     while ring.write(payload(1, 900)):
         pass
     assert ring.stats().bytes == ring.nr_pages * (PAGE - 16)
     assert not ring.write(payload(2, 4))  # for which there would be room
     assert ring.stats().dropped == 2
-    ring.set_overwrite(True)
+    ring.overwrite = True
     assert ring.write(payload(3, 900))
     assert ring.stats().bytes == PAGE - 16 + 908
     assert len(ring.read_page()) == PAGE

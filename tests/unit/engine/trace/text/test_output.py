@@ -243,7 +243,7 @@ def test_nor_once_it_was_swapped_out(trace):
 
 def test_pipe_says_what_was_lost(trace):
     fill(trace, 1000)
-    lost = trace.ts.ring.overruns
+    lost = sum(ring.overrun for ring in trace.ts.ring.cpus)
     text = TracePipe(trace.ts).read(4096)
     assert text.startswith(f"CPU:0 [LOST {lost} EVENTS]\n")
     assert text.count("LOST") == 1

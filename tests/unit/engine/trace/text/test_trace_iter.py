@@ -10,7 +10,7 @@ from weakref import ref
 import pytest
 
 from kpfs.engine.trace.ring.cpu_ring import CpuRing
-from kpfs.engine.trace.text.blocks import Part
+from kpfs.engine.trace.text.blocks import SourceRecords
 from kpfs.engine.trace.text.lines import Lines, SharedLines
 from kpfs.engine.trace.text.output import TracePipe
 from kpfs.engine.trace.text.trace_iter import TraceIterator, trace_text
@@ -87,7 +87,7 @@ def test_records_that_come_meanwhile_follow(seed):
         found.append(iterator.read(size))
     found.append(iterator.read(1 << 30))
     whole = trace_text(recorder.trace.ts)
-    assert recorder.trace.ts.ring.overruns == 0
+    assert not any(ring.overrun for ring in recorder.trace.ts.ring.cpus)
     begin = "".join(found).index("FUNCTION")
     assert "".join(found)[begin:] == whole[whole.index("FUNCTION") :]
 
@@ -101,16 +101,22 @@ def test_records_that_come_after_the_text_was_prepared_are_in_it():
     assert iterator.read(65536) == trace_text(recorder.trace.ts)
 
 
-def test_who_reads_little_pays_for_little(monkeypatch):
-    recorder = Recorder(1, size=1_000_000)
-    recorder.write(20_000)
+def copied_pages(monkeypatch):
+    """The pages that are copied from now on."""
     copied, original = [], CpuRing.copy
 
-    def copy(*args):
-        copied.append(args)
-        return original(*args)
+    def copy(ring, page, *others):
+        copied.append((ring.cpu, page))
+        return original(ring, page, *others)
 
     monkeypatch.setattr(CpuRing, "copy", copy)
+    return copied
+
+
+def test_a_small_read_copies_few_pages(monkeypatch):
+    recorder = Recorder(1, size=1_000_000)
+    recorder.write(20_000)
+    copied = copied_pages(monkeypatch)
     iterator = TraceIterator(recorder.trace.ts)
     for _ in range(10):
         copied.clear()
@@ -257,7 +263,7 @@ def do_at_random(recorder, readers, times, limits):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_who_shares_reads_the_same_as_who_does_not(seed):
+def test_a_reader_that_shares_lines_gets_what_one_alone_gets(seed):
     recorder = Recorder(seed)
     shared = SharedLines()
     recorder.write(3000)
@@ -265,19 +271,7 @@ def test_who_shares_reads_the_same_as_who_does_not(seed):
     do_at_random(recorder, readers, 300, (0.05, 0.3, 0.35))
 
 
-def copied_pages(monkeypatch):
-    """The pages that are copied from now on."""
-    copied, original = [], CpuRing.copy
-
-    def copy(ring, page, *others):
-        copied.append((ring.cpu, page))
-        return original(ring, page, *others)
-
-    monkeypatch.setattr(CpuRing, "copy", copy)
-    return copied
-
-
-def test_who_reads_behind_others_copies_hardly_any_page(monkeypatch):
+def test_a_reader_behind_others_copies_hardly_any_page(monkeypatch):
     recorder, shared = Recorder(1, size=400_000), SharedLines()
     recorder.write(9000)
     readers = [TraceIterator(recorder.trace.ts, shared=shared) for _ in range(3)]
@@ -293,7 +287,7 @@ def test_who_reads_behind_others_copies_hardly_any_page(monkeypatch):
     assert max(counts[1:]) <= 3 * 6
 
 
-def test_so_does_who_was_overtaken(monkeypatch):
+def test_an_overtaken_reader_copies_hardly_any_page(monkeypatch):
     """Each at another record, so that they go the same way after a while only."""
     recorder, shared = Recorder(1, nr_cpus=2, size=100_000), SharedLines()
     recorder.write(3000)
@@ -320,7 +314,7 @@ def test_so_does_who_was_overtaken(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_who_goes_along_with_others_reads_the_same(seed):
+def test_a_reader_beside_others_gets_the_same_text(seed):
     """A reader gets the same from text that others have read before."""
     recorder = Recorder(seed, nr_cpus=1 + seed % 3, size=400_000)
     shared = SharedLines()
@@ -362,7 +356,7 @@ def test_text_is_made_once(monkeypatch):
     assert len(made) == 10000
 
 
-def test_who_reads_on_makes_no_line_again(monkeypatch):
+def test_reading_on_makes_no_line_again(monkeypatch):
     recorder, shared = Recorder(1, size=200_000), SharedLines()
     recorder.write(3000)
     other = TraceIterator(recorder.trace.ts, shared=shared)
@@ -389,14 +383,14 @@ def test_it_is_forgotten_when_nobody_reads():
     assert lines() is None
 
 
-def test_so_much_is_kept_and_no_more():
+def test_the_kept_text_is_limited():
     recorder = Recorder(1, size=400_000)
     recorder.write(9000)
     lines = Lines(recorder.trace.ts, kept=50_000)
     for ring in recorder.trace.ts.ring.cpus:
         for page in ring.unread():
             records = lines.records(ring.cpu, page)
-            lines.block([ring.cpu], [Part(0, records, 0, len(records.times))])
+            lines.block([ring.cpu], [SourceRecords(0, records, 0, len(records.times))])
             assert lines.current()
             assert lines._size == sum(b.size for b in lines._blocks.values())
             assert lines._size <= 50_000

@@ -3,7 +3,7 @@
 
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.engine.arch.x86.checks.probe import MachineText
+from kpfs.engine.arch.x86.checks.probe import KernelView
 
 F = 0xFFFF_FFFF_8100_0100  # the function under test
 THUNKS = 0xFFFF_FFFF_8180_0000
@@ -56,7 +56,7 @@ class Tables:
 
 
 def text(code, **kwargs):
-    return MachineText(Tables(code, **kwargs))
+    return KernelView(Tables(code, **kwargs))
 
 
 PLAIN = "55 4889e5 4883ec10 31c0 c9 c3 cccc"  # 1 3 4 2 1 1, int3 int3

@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, Region, Why, can_optimize
-from kpfs.engine.arch.x86.checks.probe import MachineText, Rules
+from kpfs.engine.arch.x86.checks.probe import KernelView, Rules
 from tests.unit.engine.arch.x86.checks.tables import PLAIN, THUNKS, F, Tables, text
 
 
@@ -124,6 +124,6 @@ def test_entry_code():
     tables = Tables("90" * 16)
     tables.markers["__entry_text_start"] = F
     tables.markers["__entry_text_end"] = F + 16
-    verdict = can_optimize(MachineText(tables), F)
+    verdict = can_optimize(KernelView(tables), F)
     assert isinstance(verdict, Obstacle)
     assert verdict.why is Why.ENTRY_TEXT

@@ -8,7 +8,7 @@ import pytest
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.x86.checks.probe import (
     Emulation,
-    MachineText,
+    KernelView,
     Rules,
     arch_adjust_kprobe_addr,
     can_boost,
@@ -52,7 +52,7 @@ def test_probes_are_undone_before_decoding():
         return original[addr - F : addr - F + size]
 
     tables.bytes = bytes.fromhex("e911223344") + original[5:]
-    t = MachineText(tables, undo)
+    t = KernelView(tables, undo)
     assert starts_insn(t, F + 1)
     assert not starts_insn(t, F + 5)
 
@@ -65,7 +65,7 @@ def test_ftrace_site_reads_as_nop():
 
 def test_decoded_once_and_again_when_bytes_change():
     tables = Tables(PLAIN)
-    t = MachineText(tables)
+    t = KernelView(tables)
     fn = t.function(F)
     assert t.function(F + 8) is fn
     tables.bytes = b"\x90" + tables.bytes[1:]
@@ -75,7 +75,7 @@ def test_decoded_once_and_again_when_bytes_change():
 
 def test_decoded_again_when_modules_come_or_go():
     tables = Tables(PLAIN)
-    t = MachineText(tables)
+    t = KernelView(tables)
     fn = there(t.function(F))
     assert fn.fixup is None
     tables.exceptions, tables.generation = (0,), 1

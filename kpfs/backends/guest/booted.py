@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
 from kpfs.base.log import Log
+from kpfs.host.process import settle_heap
 
 if TYPE_CHECKING:
     from kpfs.fs.node import Dir
@@ -21,18 +22,8 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-# New objects until the collector looks at them.  Thousands of probes are made of many
-# that stay, and next to nothing of what is thrown away needs it.
-GC_THRESHOLD = 20_000
-
 # called with a new kernel and the root of its tree, under their lock
 Follower = Callable[["GuestKernel", "Dir"], None]
-
-
-def settle_heap() -> None:
-    """Keep the garbage collector from looking at the objects of now: they stay."""
-    gc.set_threshold(GC_THRESHOLD)
-    gc.freeze()
 
 
 class Booted:
@@ -41,10 +32,7 @@ class Booted:
     def __init__(
         self, boot: Callable[..., GuestKernel], build: Callable[[GuestKernel], Dir]
     ) -> None:
-        """boot: makes a Kernel; it is called with ``reboot`` and ``lock`` alone.
-
-        build: makes its tree.
-        """
+        """boot: makes a kernel, given reboot and lock.  build: makes its tree."""
         self._boot, self._build = boot, build
         self._followers: list[Follower] = []
         self.kernel = boot(reboot=self.reboot)
@@ -61,7 +49,7 @@ class Booted:
         Context: control, lock held, and no task is in the operation of a file.
         """
         old = self.kernel
-        # what was left of the kernel before, which nothing refers to any more
+        # the rest of the kernel before this, which nothing refers to any more
         gc.unfreeze()
         gc.collect()
         try:

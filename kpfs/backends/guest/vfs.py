@@ -33,11 +33,10 @@ import struct
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
-from kpfs.fs.node import Dir, File, Handle, walk
-from kpfs.fs.paths import linux_path, mount_path
-from kpfs.fs.write_call import WriteCall
+from kpfs.base.ktypes import Caller
+from kpfs.fs.node import Dir, File, Handle, OpenHandle, walk
+from kpfs.fs.tree import WriteCall
 from kpfs.guest.running.hostop import HostOp
 from kpfs.guest.running.syscalls import HostTask
 from kpfs.root.guest_kernel import GuestKernel
@@ -50,36 +49,40 @@ READING = (nr.READ, nr.CLOSE, nr.LSEEK, nr.DUP2, nr.OPENAT, nr.CLONE3)
 UNSEEN_MAX = 4096  # processes, before those that have ended are forgotten
 # A segment of a writev() that begins further on is not in the guest's memory.
 LAST_SEGMENT = abi.USER_BUFFER_SIZE - abi.HOST_DATA_SIZE
-# What a write to a file brings at most that the guest's own code serves.
+# Most bytes of a write to a file that the guest's own code serves.
 GUEST_WRITE_MAX = abi.USER_BUFFER_SIZE - 1
 _IOV = struct.Struct("<2Q")
+# Where the guest's open() finds what is below a directory of the mount.
+LINUX_PATHS = {
+    "kprobes": "/sys/kernel/debug/kprobes",
+    "sys": "/proc/sys",
+    "tracing": "/sys/kernel/tracing",
+    "kallsyms": "/proc/kallsyms",
+    "version": "/sys/kernel/debug/kpfs/version",  # /proc/version is the guest's own
+    "cmdline": "/sys/kernel/debug/kpfs/cmdline",  # likewise
+    "config.gz": "/sys/kernel/debug/kpfs/config.gz",
+    "module": "/sys/kernel/debug/kpfs/module",  # the guest has no /sys/module
+    "modules": "/proc/modules",
+    "kmsg": "/proc/kmsg",  # the guest has no /dev
+    "messages": "/sys/kernel/debug/kpfs/messages",  # the guest has no /var/log
+    "machine": "/sys/kernel/debug/kpfs/machine",
+    "debug": "/sys/kernel/debug",  # after those that lie in it
+}
 
 
-class OpenFile:
+class OpenFile(OpenHandle):
     """A file opened through the mount, and its descriptors in the guest."""
 
     def __init__(self, vfs: Vfs, path: bytes, flags: int, handle: Handle) -> None:
+        super().__init__(handle)
         self.vfs = vfs  # the guest may have been replaced since
         self.path = path
         self.flags = flags
-        self.handle = handle
+        self.node = handle.file
         # a process that did not open the file has it from one that did
         self.fds: dict[HostTask, int] = {}
         # those whose calls were left out, by pid: their tasks are to have it, too
         self.unseen: dict[int, Caller] = {}
-        self.nonseekable = handle.file.nonseekable
-
-    @property
-    def node(self) -> File:
-        return self.handle.file
-
-    @property
-    def constant(self) -> bool:
-        return self.handle.file.constant
-
-    @property
-    def sleeps(self) -> bool:
-        return self.handle.file.sleeps
 
 
 class Vfs:
@@ -102,7 +105,7 @@ class Vfs:
         kernel.skip_policy.join(self)
 
     def file(self, path: str) -> File:
-        """The file at a path of the mount; ENOENT, ENOTDIR, EISDIR."""
+        """Return the file at a path of the mount; ENOENT, ENOTDIR, EISDIR."""
         node = walk(self.root, path)
         if not isinstance(node, File):
             raise KernelError(errno.EISDIR, path)
@@ -136,7 +139,7 @@ class Vfs:
     def _is_unseen(self, node: File) -> bool:
         """Return True if nobody could see in the guest that a file is read.
 
-        A file that the guest's own code serves needs its calls all the same.
+        Even then a file that the guest's own code serves needs its calls.
         Context: control, lock held.
         """
         if not self.lazy or node.of_guest:
@@ -169,10 +172,6 @@ class Vfs:
                         self._open_unseen(caller, opened)
             opened.unseen.clear()
 
-    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """See kpfs.base.skip_policy.Book: the mount sees no numbers of the host."""
-        return -1
-
     def _open_unseen(self, caller: Caller, opened: OpenFile) -> None:
         """Give the caller's task the descriptor that it would have.
 
@@ -193,11 +192,11 @@ class Vfs:
 
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
-        """open(2) of a path of the mount."""
+        """Open a path of the mount, by open(2)."""
         return self.open_node(caller, self.file(path), path, flags)
 
     def open_node(self, caller: Caller, node: File, path: str, flags: int) -> OpenFile:
-        """open(2) of the file that is at a path."""
+        """Open the file that is at a path, by open(2)."""
         made: list[Handle] = []
 
         def host_op(request: HostOp) -> int:
@@ -237,7 +236,7 @@ class Vfs:
             return opened
 
     def _seekable(self, task: HostTask, fd: int) -> bool:
-        """True if a file that the guest's own code serves has a position to set."""
+        """Return True if a file of the guest's own code has a position to set."""
         try:
             self.calls.call(task, "lseek", fd, 0, os.SEEK_CUR)
         except KernelError as refused:
@@ -250,8 +249,8 @@ class Vfs:
         """Choose the task that makes a call on such a file, and its descriptor.
 
         It is at the position that FUSE says: it is there already if nobody has set it
-        since the last operation.  Who has the descriptor from another process has the
-        same open file, so that the other one, if it lives, makes the call.
+        since the last operation.  A process that has the descriptor from another one
+        shares its open file, so that the other one, if it lives, makes the call.
         """
         task = self.calls.task(caller)
         if task not in opened.fds:
@@ -264,7 +263,7 @@ class Vfs:
         return task, fd
 
     def _descriptor(self, task: HostTask, opened: OpenFile) -> int:
-        """The task's descriptor, made if it has none yet."""
+        """Return the task's descriptor, made if it has none yet."""
         fd = opened.fds.get(task)
         if fd is None:
             args = AT_FDCWD, opened.path, opened.flags, 0
@@ -280,7 +279,7 @@ class Vfs:
         return fd
 
     def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
-        """read(2) or pread(2).  A file that makes one wait does so without the lock."""
+        """Read by read(2).  A file that makes the reader wait needs no lock then."""
         handle, background = opened.handle, self.kernel.background
         while True:
             handle.prepare(size, offset)
@@ -325,7 +324,7 @@ class Vfs:
         return data
 
     def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
-        """write(2) or pwrite(2): the number of bytes taken."""
+        """Write by write(2); return the number of bytes taken."""
 
         def host_op(request: HostOp) -> int:
             return opened.handle.write(_brought(request, data), offset)
@@ -348,7 +347,7 @@ class Vfs:
     def write_call(
         self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
     ) -> tuple[int, int]:
-        """Make a write call at position pos; returns bytes taken and the new position.
+        """Make a write call at position pos; return bytes taken and the new position.
 
         pos does not matter to pwrite64(), which leaves it alone, nor to a file that
         cannot be seeked: nobody can see or change the position that FUSE has of it.
@@ -422,7 +421,7 @@ class Vfs:
     def _arguments(
         self, task: HostTask, call: WriteCall, node: File
     ) -> list[int | bytes]:
-        """The arguments after fd; the segments of a writev() lie in the buffer."""
+        """Return the arguments after fd; segments of a writev() lie in the buffer."""
         data = call.data
         if call.name == "write":
             return [data, len(data)]
@@ -439,17 +438,17 @@ class Vfs:
         return [b"".join(vector), len(sizes)]
 
     def poll(self, opened: OpenFile) -> bool:
-        """True if there is something to read.  Called under the kernel's lock."""
+        """Return True if there is something to read.  Context: lock held."""
         self._lacks_guest(opened.node.posthumous, opened.node)
         return opened.handle.poll()
 
     def release(self, opened: OpenFile) -> None:
-        """The last close(2): each task that still lives gives its descriptor back."""
+        """Close the file in each task that still lives, after the last close(2)."""
         with self.kernel.lock:
             if self.calls.closed:
                 return
             if opened.flags & os.O_ACCMODE != os.O_RDONLY and not self.calls.dead:
-                self.kernel.skip_policy.catch_up()  # what was written may take effect
+                self.kernel.skip_policy.catch_up()  # a write may take effect now
             if opened.unseen and not opened.fds:
                 self.calls.leave_out()
             self._opened.discard(opened)
@@ -498,9 +497,23 @@ def _lives(pid: int) -> bool:
 
 
 def _brought(request: HostOp, data: bytes) -> bytes:
-    """The data for a file, as guest code may have changed it on the way.
+    """Return the data for a file, as guest code may have changed it on the way.
 
     The guest brings only the first HOST_DATA_SIZE bytes, as it has no room for more.
     """
     brought = request.data()
     return brought + data[len(brought) : request.count]
+
+
+def linux_path(path: str) -> str:
+    """Return the path on Linux of an absolute path in the mount."""
+    top, slash, rest = path.lstrip("/").partition("/")
+    return LINUX_PATHS.get(top, "/" + top) + slash + rest
+
+
+def mount_path(path: str) -> str:
+    """Return the path in the mount of one on Linux; others stay, and are not there."""
+    for top, linux in LINUX_PATHS.items():
+        if path == linux or path.startswith(linux + "/"):
+            return f"/{top}{path[len(linux) :]}"
+    return f"/{path}"

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from kpfs.backends.guest.vfs import AT_FDCWD, Vfs
 from kpfs.base import abi
-from kpfs.base.caller import Caller
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import Caller
 from kpfs.base.skip_policy import EVERY, NONE
 from kpfs.fs.node import Dir, File, Handle
-from kpfs.fs.vfs import AT_FDCWD, Vfs
 from tests.there import code
 from tests.unit.fakes import ME, FakeKernel, Value
 
@@ -136,7 +136,7 @@ def test_nonblocking_read(kernel, make):
 @pytest.fixture
 def lazy(kernel, monkeypatch):
     """A tree with one file, whose reading is left out while nobody looks."""
-    monkeypatch.setattr("kpfs.fs.vfs._lives", lambda pid: pid != GONE.pid)
+    monkeypatch.setattr("kpfs.backends.guest.vfs._lives", lambda pid: pid != GONE.pid)
     root = Dir()
     root.children["enabled"] = Value()
     root.children["events"] = Value()
@@ -223,7 +223,7 @@ def test_a_descriptor_has_the_number_of_the_host(
 
 
 def test_processes_that_have_ended_are_forgotten(kernel, lazy, monkeypatch):
-    monkeypatch.setattr("kpfs.fs.vfs.UNSEEN_MAX", 3)
+    monkeypatch.setattr("kpfs.backends.guest.vfs.UNSEEN_MAX", 3)
     for pid in (GONE.pid, 101, 102, 103):
         lazy.release(lazy.open(Caller(pid, 0, 0), "/enabled", os.O_RDONLY))
     write(lazy)

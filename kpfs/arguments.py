@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kinds of arguments that several commands have.
+
+Nothing is imported before a parser is made: each start of kpfs loads this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+class Subcommand(NamedTuple):
+    """A row of a table of commands."""
+
+    help: str
+    description: str
+    add_arguments: Callable[[ArgumentParser], None]
+    main: Callable[[Namespace], int]
+
+
+def flag(parser: ArgumentParser, name: str, help: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=help)
+
+
+def several(parser: ArgumentParser, *names: str, metavar: str, help: str) -> None:
+    """Add an option that may be given several times."""
+    parser.add_argument(*names, action="append", default=[], metavar=metavar, help=help)
+
+
+def add_command(parser: ArgumentParser) -> None:
+    """Add the user's command: from the first word that is no option, all is its own."""
+    import argparse
+
+    parser.add_argument(
+        "argv", nargs=argparse.REMAINDER, metavar="CMD", help=argparse.SUPPRESS
+    )
+
+
+def number(
+    low: float, high: float | None = None, kind: type[int | float] = int
+) -> Callable[[str], float]:
+    """Return a parser of numbers in a range, as add_argument() takes it for a type."""
+
+    def parse(text: str) -> float:
+        import argparse
+
+        with contextlib.suppress(ValueError):
+            value = kind(text)
+            if low <= value <= (value if high is None else high):
+                return value
+        span = f"from {low} on" if high is None else f"from {low} to {high}"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number {span}")
+
+    return parse

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Errors that the user must mend, in one line."""
+
+import pytest
+
+from kpfs.base.errors import SetupError, told_to_user
+
+
+def test_cause_and_remedy():
+    assert (
+        str(SetupError("it rains", "take an umbrella")) == "it rains: take an umbrella"
+    )
+    assert str(SetupError("it rains")) == "it rains"
+
+
+def test_os_errors_name_the_file_or_what_is_given(tmp_path):
+    missing = tmp_path / "missing"
+    with pytest.raises(SetupError, match=f"^{missing}: No such file or directory$"):
+        with told_to_user():
+            missing.read_bytes()
+    with pytest.raises(SetupError, match=r"^the log: No such file or directory$"):
+        with told_to_user("the log"):
+            missing.read_bytes()
