@@ -19,6 +19,7 @@ from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
     import socket
+    import threading
 
     from kpfs.backends.backend import Backend
 
@@ -261,12 +262,15 @@ def serve(
     channel: a socket through which the listener for a command's system calls will come.
     short_log: see keep_log_short().
     """
+    import threading
+
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     sys.setswitchinterval(SWITCH_INTERVAL)
     process.rename("kpfs")
     for number in guard.ENDING:
         signal.signal(number, signal.SIG_DFL)  # whatever the caller had ignored
-    log = partial(_begin_log, verbose=settings.verbose, short=short_log)
+    begins = threading.Lock()
+    log = partial(_begin_log, begins, verbose=settings.verbose, short=short_log)
     if settings.verbose:
         log()
     from kpfs.backends.backend import maker
@@ -281,7 +285,7 @@ def serve(
             _start_mirror(backend, channel, source, mountpoint, settings)
 
     try:
-        server.mount(
+        why = server.mount(
             backend.tree,
             mountpoint,
             answering,
@@ -290,21 +294,31 @@ def serve(
             writers=backend.writers,
             apart=bool(settings.debugfs),
         )
+        log()  # the rest of the start may not have come to it
+        import logging
+
+        logging.getLogger(__name__).info("%s: %s", mountpoint, why)
     finally:
         backend.stop()
 
 
-def _begin_log(*, verbose: bool, short: bool) -> None:
-    """Log to stderr; short: see keep_log_short()."""
+def _begin_log(begins: threading.Lock, *, verbose: bool, short: bool) -> None:
+    """Log to stderr, if nobody has begun to; short: see keep_log_short().
+
+    begins: of one daemon.  Context: any thread.
+    """
     import logging
 
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format=LOG_FORMAT,
-        stream=sys.stderr,
-    )
-    if short:
-        keep_log_short()
+    with begins:
+        if logging.getLogger().handlers:
+            return
+        logging.basicConfig(
+            level=logging.DEBUG if verbose else logging.INFO,
+            format=LOG_FORMAT,
+            stream=sys.stderr,
+        )
+        if short:
+            keep_log_short()
 
 
 def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> None:

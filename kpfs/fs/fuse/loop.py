@@ -143,8 +143,10 @@ class Loop:
             log.debug("notification %d: %s", code, error)
 
     # ---- from the beginning to the end
-    def main(self, mask: SignalMask) -> None:
-        """Serve until a signal comes or it is unmounted; called by the main thread.
+    def main(self, mask: SignalMask) -> str:
+        """Serve until a signal comes or it is unmounted; return which of them it was.
+
+        Called by the main thread.
 
         The signals that end the mount are blocked, and stay so in all other threads:
         this one alone ends it.  mask: the signal mask to wait with.  SetupError: it
@@ -156,7 +158,6 @@ class Loop:
         try:
             try:
                 self._serve_to_end(mask)
-                log.info("%s: %s", self._mountpoint, self._why)
                 self._finish_answers()
             finally:
                 for mount in ours[-1:]:
@@ -167,6 +168,7 @@ class Loop:
         finally:
             for number in ENDING:  # there is nothing left for them to end
                 signal.signal(number, signal.SIG_IGN)
+        return self._why
 
     def _serve_to_end(self, mask: SignalMask) -> None:
         """Serve until one of the signals comes that end the mount, which are blocked.

@@ -23,8 +23,8 @@ def mount(
     allow_other: bool = False,
     writers: Writers | None = None,
     apart: bool = False,
-) -> None:
-    """Mount a tree and serve it until it is unmounted or a signal ends it.
+) -> str:
+    """Mount a tree, serve it until it is unmounted or a signal ends it; return which.
 
     To be called in the main thread, with the default actions of SIGTERM, SIGINT and
     SIGHUP.  on_ready is called once the mount answers.  SetupError: it cannot be
@@ -46,6 +46,6 @@ def mount(
             tree, lambda *what: loop.notify(*what), on_ready, writers
         )
         loop = Loop(device, place, operations.serve, tree.lock)
-        loop.main(mask)
+        return loop.main(mask)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
