@@ -113,7 +113,7 @@ def test_within_another(kpfs):
 def test_the_host_is_out_of_reach(kpfs):
     """No user can open a switch of the host's kernel for writing."""
     script = """
-    for f in /proc/sys/kernel/panic /proc/sys/vm/swappiness; do
+    for f in /proc/sys/kernel/panic /proc/sys/vm/swappiness /proc/sysrq-trigger; do
         (: >>$f) 2>/dev/null && echo writable $f
     done
     mount -t tracefs none /mnt 2>/dev/null && echo tracefs
