@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.config import Settings
+from kpfs.config import Config, Settings
 from kpfs.daemon import Daemon, check_fuse, start
 from kpfs.host import mounts
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
@@ -62,17 +62,11 @@ LINUX_BINDS = (
     ("sysfs/devices/system/cpu", "/sys/devices/system/cpu"),
     *(
         (f"proc/{name}", f"/proc/{name}")
-        for name in (
-            *("kallsyms", "modules", "version", "cmdline", "interrupts"),
-            "sysrq-trigger",
-        )
+        for name in ("kallsyms", "modules", "version", "cmdline", "interrupts")
     ),
     ("kmsg", "/dev/kmsg"),
     ("machine/mounts", "/proc/mounts"),
 )
-SWITCHES = ("/proc/sys", "/proc/sysrq-trigger")  # of the host
-# directories that the host's kernel may lack
-DIRECTORIES = ("/proc/sys/debug", "/sys/module", "/sys/kernel/tracing", DEBUGFS)
 # signals to pass on; those of the terminal reach the command by themselves
 FORWARDED = (
     signal.SIGINT,
@@ -109,6 +103,8 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         release = provide_modules(settings.kernel)
     else:
         release = RELEASE
+        if settings.config != Config():  # else the headers have it
+            os.environ["KPFS_CONFIG"] = f"{TREE}/config.gz"  # for build-module
         provide_builds((release, os.uname().release))
     if legacy:
         with told_to_user():
@@ -144,10 +140,8 @@ def prepare_mount_points(privileged: bool) -> None:
     try:
         if privileged:
             # the real root could still write the host's switches
-            for path in SWITCHES:
-                if os.path.exists(path):
-                    mounts.make_read_only(path)
-        for path in DIRECTORIES:
+            mounts.make_read_only("/proc/sys")
+        for path in ("/proc/sys/debug", "/sys/kernel/tracing", DEBUGFS):
             mounts.provide_directory(path)
         flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
         mounts.mount("debugfs", DEBUGFS, "tmpfs", flags, "mode=700")
@@ -239,22 +233,9 @@ def bind_tree(parts: Sequence[tuple[str, str]] = BINDS) -> None:
     if not os.path.exists(f"{TREE}/modules"):
         empty.append("/proc/modules")  # it cannot be taken away
     for source, target in [*binds, *((os.devnull, target) for target in empty)]:
-        # without a source, the configuration has no such file; without a target
-        # kpfs.mirror.host_overrides gives the file
+        # this host may have no such file, and procfs lets nobody make one
         with told_to_user(target), contextlib.suppress(FileNotFoundError):
-            _provide(source, target)
             mounts.bind(source, target)
-
-
-def _provide(source: str, target: str) -> None:
-    """Make a file to cover where this host has none, as containers have no /dev/kmsg.
-
-    Whoever wrote to it would make it on the host. Nothing can cover /proc itself, which
-    shows all processes; it lets nobody make a file.
-    """
-    if not os.path.lexists(target) and os.path.isfile(source):
-        if os.path.dirname(target) != "/proc":
-            mounts.provide_in_root(target, mounts.make_file)
 
 
 def _filter(daemon: Daemon, kernel: str) -> Filter | None:
@@ -265,10 +246,9 @@ def _filter(daemon: Daemon, kernel: str) -> Filter | None:
     if daemon.channel is None:
         return None
     from kpfs.mirror.calls import ANSWERED, CALLS
-    from kpfs.mirror.host_overrides import reported
     from kpfs.mirror.keeper import Filter
 
-    calls = {*CALLS, *reported(), *(ANSWERED if kernel else ())}
+    calls = {*CALLS, *ANSWERED} if kernel else CALLS
     return Filter(daemon.channel, daemon.pid, daemon.mountpoint, calls)
 
 

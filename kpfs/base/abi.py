@@ -555,11 +555,11 @@ class TraceEventCall:  # struct trace_event_call
     system, name, key, event, fields, nr_fields, print_fmt = 0, 8, 16, 24, 32, 40, 48
 
 
-# guest/src/arch/traps.c
+# guest/include/asm/extable.h
 class ExceptionTableEntry:  # struct exception_table_entry
-    SIZE, __slots__ = 8, ()
-    STRUCT = Struct("<2i")
-    insn, fixup = 0, 4
+    SIZE, __slots__ = 12, ()
+    STRUCT = Struct("<3i")
+    insn, fixup, data = 0, 4, 8
 
 
 # guest/src/fs/mirror.c

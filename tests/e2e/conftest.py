@@ -25,8 +25,7 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 def ordinary(tmp_path_factory):
     """Runs a shell script as an ordinary user, who may read the checkout at most.
 
-    In the script $kpfs is the command. around: words of a command that runs another,
-    as whoever runs the tests.
+    In the script $kpfs is the command.
     """
     prefix: list[str]
     if os.geteuid() != 0:
@@ -45,9 +44,9 @@ def ordinary(tmp_path_factory):
     settings = {"HOME": str(home), "PATH": path, **harness.pip_settings()}
     settings["kpfs"] = str(checkout / "scripts/kpfs")
 
-    def run(script, timeout=300, around=()):
+    def run(script, timeout=300):
         return subprocess.run(
-            [*around, *prefix, "sh", "-c", script],
+            [*prefix, "sh", "-c", script],
             env=settings,
             cwd=home if prefix else top,
             capture_output=True,

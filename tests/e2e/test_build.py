@@ -222,3 +222,24 @@ def test_old_names_need_the_old_api(tmp_path):
     assert new.returncode != 0
     old = subprocess.run([*build, "--api", "2.6"], cwd=tmp_path, check=False)
     assert old.returncode == 0
+
+
+@needs_make
+def test_modules_see_how_the_kernel_is_configured(kpfs):
+    """Code and Makefile of a module, of a kernel that is configured otherwise."""
+    folder = kpfs.scratch / "configured"
+    folder.mkdir()
+    makefile = "obj-m := $(if $(CONFIG_PREEMPT),usual.o,other.o)\n"
+    (folder / "Makefile").write_text(makefile)
+    text = """#include <linux/module.h>
+        #if IS_ENABLED(CONFIG_PREEMPT) != {} || CONFIG_HZ != 250
+        #error not as config.gz says
+        #endif
+        MODULE_LICENSE("GPL");\n"""
+    (folder / "usual.c").write_text(text.format(1))
+    (folder / "other.c").write_text(text.format(0))
+    script = f"make -s -C /lib/modules/$(uname -r)/build M={folder} && ls {folder}/*.ko"
+    for option, made in (("y", "usual.ko"), ("n", "other.ko")):
+        done = kpfs("run", "--config", f"PREEMPT={option}", "--", "sh", "-c", script)
+        assert (done.stderr, done.stdout) == ("", f"{folder}/{made}\n")
+        (folder / made).unlink()

@@ -6,7 +6,7 @@ This also tests kpfs.guest_tools.
 
 import re
 import shlex
-import sys
+import shutil
 
 import pytest
 
@@ -14,15 +14,6 @@ from tests import harness
 from tests.modbox import build, module
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
-
-# print the name of the errno; what programs say instead is their own
-TRY = """
-import errno, os, sys
-try: {}
-except OSError as error: print(errno.errorcode[error.errno])
-"""
-READ = TRY.format("os.read(os.open(sys.argv[1], os.O_RDONLY), 4096)")
-WRITE = TRY.format("os.write(os.open(sys.argv[1], os.O_WRONLY), sys.argv[2].encode())")
 
 HELLO = r"""
 static char *who = "world"; module_param(who, charp, 0);
@@ -156,16 +147,18 @@ def test_an_ordinary_user_loads_modules(ordinary):
         modprobe kprobe_example && lsmod && rmmod kprobe_example
         cp "${kpfs%/scripts/kpfs}/guest/image/modules/jprobe_example.ko" mine.ko
         insmod mine.ko && cut -c 17- $KPFS/kprobes/list; rmmod jprobe_example
-        insmod /etc/shadow; python3 -c "$WRITE" $KPFS/machine/insmod /etc/shadow; lsmod
+        insmod /etc/shadow; /bin/echo /etc/shadow > $KPFS/machine/insmod; lsmod
     """
-    script = f"export WRITE={shlex.quote(WRITE)}\n{script}"
     done = ordinary(f"export kpfs; $kpfs run -- sh -c {shlex.quote(script)}")
     head = "Module                  Size  Used by\n"
     loaded = "kprobe_example         12288  0\n"
     listed = "  j  do_sys_openat2+0x0    [FTRACE]\n"
-    assert done.stdout == head + loaded + listed + "EACCES\n" + head
-    said = "insmod: ERROR: could not load module /etc/shadow: Permission denied\n"
-    assert done.stderr == said
+    assert done.stdout == head + loaded + listed + head
+    # which name echo gives itself depends on its release
+    assert done.stderr.replace("/bin/echo", "echo").splitlines() == [
+        "insmod: ERROR: could not load module /etc/shadow: Permission denied",
+        "echo: write error: Permission denied",
+    ]
 
 
 def test_dmesg(kpfs):
@@ -186,19 +179,19 @@ WITH_KPROBE(.symbol_name = "vfs_read", .pre_handler = pre)
 def test_a_mount_survives_an_oops(kpfs, tmp_path):
     """The reader in whose name it was gets an error; the log tells the rest."""
     path, target = module("oops", OOPS), kpfs.mount()
-    (tmp_path / "victim").write_text(f"#!{sys.executable} -IS\n{READ}")
-    (tmp_path / "victim").chmod(0o755)
+    (tmp_path / "victim").symlink_to(shutil.which("cat"))
     script = f"""
         cd {target}
         echo {path} > machine/insmod
-        for i in 1 2; do {tmp_path}/victim kprobes/list; cat kprobes/list; done
+        for i in 1 2; do {tmp_path}/victim kprobes/list; echo $?; cat kprobes/list; done
         dd if=kmsg bs=8192 iflag=nonblock 2>&-
         echo oops > machine/rmmod && cat kprobes/list modules
         echo unloaded
     """
     done = harness.run("sh", "-c", script)
     entry = r"[0-9a-f]{16}  k  vfs_read\+0x0    \[FTRACE\]\n"
-    assert re.match(f"(EFAULT\n{entry}){{2}}", done.stdout), done
+    assert re.match(f"(1\n{entry}){{2}}", done.stdout), done
+    assert done.stderr.count("Bad address") == 2
     patterns = (
         "BUG: kernel NULL pointer dereference, address: 0000000000000018",
         r"Oops: 0000 \[#1\]",
@@ -219,32 +212,10 @@ def test_a_mount_survives_an_oops(kpfs, tmp_path):
     assert re.fullmatch(r"[^\n]*\n(.*,-;.*\n)*unloaded\n", log)
 
 
-@pytest.mark.parametrize("function", ["vfs_open", "vfs_read", "vfs_write"])
-def test_the_log_can_be_read_whatever_oopses(kpfs, function):
-    """So can the faulty module be found and unloaded, although readers die of it."""
-    handler = "PRE(pre, return *(volatile int *)0;)\n"
-    probe = f'WITH_KPROBE(.symbol_name = "{function}", .pre_handler = pre)\n'
-    path, target = module("fatal", handler + probe), kpfs.mount()
-    script = f"""
-        cd {target}
-        echo {path} > machine/insmod
-        (cat kprobes/list && echo 0 > kprobes/enabled) >/dev/null
-        dd if=kmsg bs=8192 iflag=nonblock 2>/dev/null
-        cut -d " " -f 1 modules; echo fatal > machine/rmmod; cat modules kprobes/list
-    """
-    done = harness.run("sh", "-c", script)
-    assert re.fullmatch(r".*(Bad address|I/O error)\n", done.stderr)
-    assert done.stdout.endswith("\nfatal\n")
-    fault = r"BUG: kernel NULL pointer dereference, address: 0{16}"
-    assert re.search(fault, done.stdout)
-    texts = kpfs.log.read_text().split("the emulated kernel has oopsed:\n")[1:]
-    for number, text in enumerate(texts, 1):
-        assert re.match(fault, text)
-        assert f"Oops: 0000 [#{number}]" in text
-        rip = r"RIP: 0010:pre\+0x.*\[fatal\]"
-        for pattern in (rip, f" {function}\\+0x", "end trace"):
-            assert re.search(pattern, text), pattern
-    assert len(texts) > 1
+def test_an_oops_names_the_tool(kpfs):
+    path = module("wild", "static int *volatile at; INIT(return *at;)")
+    done = kpfs.sh(f"insmod {path}; dmesg")
+    assert "Comm: insmod" in done.stdout
 
 
 def test_files_of_a_mount(kpfs, tmp_path):
@@ -256,11 +227,15 @@ def test_files_of_a_mount(kpfs, tmp_path):
         cd {tmp_path}
         echo ./here.ko who=me > {target}/machine/insmod &&
         cut -d' ' -f1 {target}/modules
-        python3 -c {shlex.quote(WRITE)} {target}/machine/insmod ./here.ko
+        python3 -c 'import os, sys
+try:
+    os.write(os.open(sys.argv[1], os.O_WRONLY), b"./here.ko")
+except OSError as e:
+    print(e.strerror)' {target}/machine/insmod
         echo hello > {target}/machine/rmmod && cat {target}/modules
     """
     done = harness.run("sh", "-c", script)
-    assert (done.stdout, done.stderr) == ("hello\nEEXIST\n", "")
+    assert (done.stdout, done.stderr) == ("hello\nFile exists\n", "")
 
 
 SLOW = """

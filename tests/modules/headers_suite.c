@@ -3,12 +3,19 @@
 #include <asm/kprobes.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/ftrace.h>
+#include <linux/hash.h>
+#include <linux/irqflags.h>
+#include <linux/jiffies.h>
 #include <linux/kdebug.h>
 #include <linux/kthread.h>
 #include <linux/limits.h>
 #include <linux/ptrace.h>
+#include <linux/rculist.h>
+#include <linux/sched/signal.h>
 #include <linux/semaphore.h>
 #include <linux/smp.h>
+#include <linux/stddef.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include "targets.h"
@@ -244,7 +251,82 @@ static void test_cpumask(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, cpumask_test_cpu(1, &odd));
 }
 
+struct item {
+	int value;
+	struct list_head list;
+	struct hlist_node node;
+	struct rcu_head rcu;
+};
+
+static int sum_of(struct list_head *head)
+{
+	struct item *it;
+	int sum = 0;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(it, head, list) sum = 10 * sum + it->value;
+	rcu_read_unlock();
+	return sum;
+}
+
+static void test_rcu_lists(struct kunit *test)
+{
+	static LIST_HEAD(head);
+	static struct hlist_head bucket;
+	struct item *items[3], other = { .value = 7 }, *it;
+	int found = 0;
+
+	KUNIT_EXPECT_PTR_EQ(test, list_first_or_null_rcu(&head, struct item, list), NULL);
+	for (int i = 0; i < 3; i++) {
+		items[i] = kzalloc(sizeof(other), GFP_KERNEL);
+		items[i]->value = i + 1;
+		hlist_add_head_rcu(&items[i]->node, &bucket);
+	}
+	list_add_rcu(&items[0]->list, &head);
+	list_add_rcu(&items[1]->list, &head);
+	list_add_tail_rcu(&items[2]->list, &head);
+	KUNIT_EXPECT_EQ(test, sum_of(&head), 213);
+	list_replace_rcu(&items[0]->list, &other.list);
+	KUNIT_EXPECT_EQ(test, sum_of(&head), 273);
+	list_del_rcu(&items[1]->list);
+	KUNIT_EXPECT_EQ(test, sum_of(&head), 73);
+	KUNIT_EXPECT_PTR_EQ(test, list_first_or_null_rcu(&head, struct item, list), &other);
+	hlist_del_rcu(&items[1]->node);
+	hlist_for_each_entry_rcu(it, &bucket, node) found = 10 * found + it->value;
+	KUNIT_EXPECT_EQ(test, found, 31);
+	for (int i = 0; i < 3; i++)
+		kfree_rcu(items[i], rcu);
+	synchronize_rcu();
+}
+
+static void test_small_headers(struct kunit *test)
+{
+	struct task_struct *p, *t;
+	unsigned long flags, now = jiffies;
+	int processes = 0, tasks = 0, same = 0;
+
+	KUNIT_EXPECT_TRUE(test, time_before(now, now + 1) && !time_before(now, now));
+	KUNIT_EXPECT_EQ(test, hash_32(1, 8), 0x61);
+	KUNIT_EXPECT_EQ(test, hash_64(3, 16), 0x2559);
+	KUNIT_EXPECT_EQ(test, hash_ptr((void *)3, 16), hash_long(3, 16));
+	KUNIT_EXPECT_EQ(test, offsetofend(struct item, value), sizeof(int));
+	raw_local_irq_save(flags);
+	KUNIT_EXPECT_TRUE(test, raw_irqs_disabled() && !irqs_disabled_flags(flags));
+	raw_local_irq_restore(flags);
+	rcu_read_lock();
+	for_each_process(p) {
+		processes++;
+		KUNIT_EXPECT_TRUE(test, thread_group_leader(p));
+	}
+	for_each_process_thread(p, t) tasks++;
+	for_each_thread(current, t) same += same_thread_group(current, t);
+	rcu_read_unlock();
+	KUNIT_EXPECT_TRUE(test, processes > 2 && tasks >= processes && same >= 1);
+	KUNIT_EXPECT_FALSE(test, fatal_signal_pending(current));
+	KUNIT_EXPECT_GT(test, CALLER_ADDR0, KPFS_TEXT_BASE);
+}
+
 SUITE(headers_suite, suite_init, KUNIT_CASE(test_ainsn), KUNIT_CASE(test_ainsn_at_entry),
       KUNIT_CASE(test_running), KUNIT_CASE(test_reentered), KUNIT_CASE(test_get_kprobe),
       KUNIT_CASE(test_inatomic), KUNIT_CASE(test_die_notifier), KUNIT_CASE(test_semaphore),
-      KUNIT_CASE(test_cpumask));
+      KUNIT_CASE(test_cpumask), KUNIT_CASE(test_rcu_lists), KUNIT_CASE(test_small_headers));

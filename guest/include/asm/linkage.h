@@ -22,14 +22,6 @@
 .macro SYM_CODE_END name
 	SYM_FUNC_END \name
 .endm
-/* A fault at \from goes on at \to. */
-.macro _ASM_EXTABLE from, to
-	.pushsection __ex_table, "a"
-	.balign 4
-	.long \from - .
-	.long \to - .
-	.popsection
-.endm
 .macro _ASM_NOKPROBE name
 	.pushsection _kprobe_blacklist, "a"
 	.balign 8

@@ -4,8 +4,9 @@
  * kpfs/base/abi.py of it and of other headers, which says the same in Python.
  */
 #pragma once
+#include <generated/autoconf.h>
 
-#define KPFS_NR_CPUS 16 /* kernel.ld has room for them */
+#define KPFS_NR_CPUS CONFIG_NR_CPUS
 
 /* Memory map (one page table for all tasks; data pages NX, text pages not writable). */
 #define KPFS_TEXT_BASE 0xffffffff81000000UL   /* vmlinux, 2 MiB pages: text RX, then data NX */

@@ -55,6 +55,7 @@
 #define offsetof(t, m) __builtin_offsetof(t, m)
 #define container_of(p, t, m) ((t *)((char *)(p) - offsetof(t, m)))
 #define sizeof_field(t, m) sizeof(((t *)0)->m)
+#define offsetofend(t, m) (offsetof(t, m) + sizeof_field(t, m))
 #define __stringify_1(x...) #x
 #define __stringify(x...) __stringify_1(x)
 #define ___PASTE(a, b) a##b

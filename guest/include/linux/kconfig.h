@@ -1,29 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The configuration of this kernel, for modules; scripts/build-module includes it first. */
+/* The configuration of this kernel; scripts/build-module includes it first. */
 #pragma once
-
-#define CONFIG_X86 1
-#define CONFIG_X86_64 1
-#define CONFIG_64BIT 1
-#define CONFIG_SMP 1
-#define CONFIG_PREEMPTION 1
-#define CONFIG_HZ 250
-#define CONFIG_MODULES 1
-#define CONFIG_MODULE_UNLOAD 1
-#define CONFIG_KALLSYMS 1
-#define CONFIG_PRINTK 1
-#define CONFIG_STACKTRACE 1
-#define CONFIG_KPROBES 1
-#define CONFIG_KRETPROBES 1
-#define CONFIG_KPROBES_ON_FTRACE 1
-#define CONFIG_OPTPROBES 1
-#define CONFIG_KRETPROBE_ON_RETHOOK 1
-#define CONFIG_HAVE_FUNCTION_ARG_ACCESS_API 1
-#define CONFIG_ARCH_CORRECT_STACKTRACE_ON_KRETPROBE 1
-#define CONFIG_KUNIT 1
-#ifdef MODULE
-#define CONFIG_KPROBES_SANITY_TEST_MODULE 1
-#endif
+#include <generated/autoconf.h>
 
 /* 1 if an option is defined as 1, else 0; usable in #if. */
 #define __KCONFIG_ARG_1 0,

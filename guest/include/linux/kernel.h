@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
+#include <generated/autoconf.h>
 #include <linux/bug.h>
 #include <linux/panic.h>
 #include <linux/err.h>
@@ -31,7 +32,7 @@
 #define NSEC_PER_SEC 1000000000L
 #define NSEC_PER_MSEC 1000000L
 #define NSEC_PER_USEC 1000L
-#define HZ 250
+#define HZ CONFIG_HZ
 #define TICK_NSEC (NSEC_PER_SEC / HZ)
 #define HEX_LOWER "0123456789abcdef"
 

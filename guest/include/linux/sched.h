@@ -3,6 +3,7 @@
 #include <kpfs/abi.h>
 #include <kpfs/hypercall.h>
 #include <linux/err.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
@@ -120,22 +121,17 @@ struct task_struct {
 };
 
 extern struct task_struct init_task;
-extern unsigned long volatile jiffies;
 
 #define set_current_state(s) do { WRITE_ONCE(current->__state, (s)); smp_mb(); } while (0)
 #define __set_current_state(s) WRITE_ONCE(current->__state, (s))
 #define task_pt_regs(t) ((struct pt_regs *)((char *)(t)->stack + THREAD_SIZE) - 1)
 #define task_stack_page(t) ((t)->stack)
-#define for_each_process(p) \
-	for (p = &init_task; (p = list_entry(p->tasks.next, struct task_struct, tasks)) != &init_task;)
 static inline unsigned int task_cpu(const struct task_struct *p) { return READ_ONCE(p->cpu); }
 static inline pid_t task_pid_nr(struct task_struct *t) { return t->pid; }
 static inline pid_t task_tgid_nr(struct task_struct *t) { return t->tgid; }
 static inline int is_idle_task(const struct task_struct *p) { return !!(p->flags & PF_IDLE); }
 static inline void get_task_struct(struct task_struct *t) { refcount_inc(&t->usage); }
 static inline bool need_resched(void) { return tif_need_resched(); }
-static inline int signal_pending(struct task_struct *p) { return p->pending != 0; }
-#define fatal_signal_pending(p) (((p)->pending >> SIGKILL) & 1)
 
 void schedule(void);
 void schedule_idle(void);
@@ -165,7 +161,6 @@ void do_group_exit(int code) __noreturn;
 void release_task(struct task_struct *p);
 void exit_files(struct task_struct *t);
 void exit_fs(struct task_struct *t);
-int send_sig(int sig, struct task_struct *p, int priv);
 u64 sched_clock(void);
 u64 local_clock(void);
 
@@ -199,3 +194,4 @@ void read_lock(rwlock_t *l);
 void read_unlock(rwlock_t *l);
 void write_lock_irq(rwlock_t *l);
 void write_unlock_irq(rwlock_t *l);
+#include <linux/sched/signal.h>

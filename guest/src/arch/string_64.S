@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Memory primitives, and the copies whose faults the exception table catches. */
+#include <asm/asm.h>
 #include <asm/linkage.h>
 
 	.text
@@ -85,8 +86,8 @@ SYM_FUNC_START copy_user_generic
 	jmp	2b
 4:	mov	%ecx, %eax
 	ret
-	_ASM_EXTABLE 1b, 3b
-	_ASM_EXTABLE 2b, 4b
+	_ASM_EXTABLE_UA(1b, 3b)
+	_ASM_EXTABLE_UA(2b, 4b)
 SYM_FUNC_END copy_user_generic
 
 /* unsigned long __clear_user(to, n): the number of bytes not cleared. */
@@ -96,5 +97,5 @@ SYM_FUNC_START __clear_user
 1:	rep stosb
 2:	mov	%rcx, %rax
 	ret
-	_ASM_EXTABLE 1b, 2b
+	_ASM_EXTABLE_UA(1b, 2b)
 SYM_FUNC_END __clear_user

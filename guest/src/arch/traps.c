@@ -3,6 +3,7 @@
  * Exceptions. Python's trap table comes first (kprobes, and the fix-ups of user copies);
  * what it does not want it delivers here.
  */
+#include <asm/extable.h>
 #include <kpfs/control.h>
 #include <linux/entry.h>
 #include <linux/interrupt.h>
@@ -23,15 +24,9 @@
 #define X86_TRAP_GP 13
 #define X86_TRAP_PF 14
 
-struct exception_table_entry { s32 insn, fixup; };
 extern struct exception_table_entry __start___ex_table[], __stop___ex_table[];
 static ATOMIC_NOTIFIER_HEAD(die_chain);
 static int die_counter;
-
-static inline unsigned long ex_to_insn(const struct exception_table_entry *x)
-{
-	return (unsigned long)&x->insn + x->insn;
-}
 
 static inline unsigned long ex_fixup_addr(const struct exception_table_entry *x)
 {
@@ -55,13 +50,36 @@ noinline const struct exception_table_entry *search_exception_tables(unsigned lo
 	return e ?: search_module_extables(addr);
 }
 
+/* The saved register of a number as machine code has it. */
+static __always_inline unsigned long *ex_register(struct pt_regs *regs, unsigned int number)
+{
+	unsigned long *const at[] = {
+		&regs->ax,  &regs->cx,  &regs->dx,  &regs->bx,  &regs->sp,  &regs->bp,
+		&regs->si,  &regs->di,  &regs->r8,  &regs->r9,  &regs->r10, &regs->r11,
+		&regs->r12, &regs->r13, &regs->r14, &regs->r15,
+	};
+
+	return at[number];
+}
+
 noinline int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code,
 			     unsigned long addr)
 {
 	const struct exception_table_entry *e = search_exception_tables(regs->ip);
+	unsigned long *reg;
 
 	if (!e)
 		return 0;
+	switch ((u8)e->data) {
+	case EX_TYPE_DEFAULT:
+	case EX_TYPE_UACCESS: break;
+	case EX_TYPE_FAULT:   regs->ax = trapnr; break;
+	case EX_TYPE_IMM_REG:
+		reg = ex_register(regs, e->data >> EX_DATA_REG_SHIFT & 15);
+		*reg = e->data >> EX_DATA_IMM_SHIFT;
+		break;
+	default: return 0;
+	}
 	regs->ip = ex_fixup_addr(e);
 	return 1;
 }

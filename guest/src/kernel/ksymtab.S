@@ -39,7 +39,8 @@
 	EXPORT	0, kstrtoul, kstrtoul_from_user, kstrtoull, kstrtoull_from_user, kthread_bind
 	EXPORT	0, kthread_create_on_node, kthread_park, kthread_should_stop, kthread_stop
 	EXPORT	0, ktime_get_real_seconds, ktime_get_real_ts64, ktime_get_seconds, ktime_get_ts64
-	EXPORT	0, kunit_run_tests, kvasprintf, __local_bh_disable_ip, __local_bh_enable_ip
+	EXPORT	0, kunit_run_tests, kvasprintf, kvfree_call_rcu, __local_bh_disable_ip
+	EXPORT	0, __local_bh_enable_ip
 	EXPORT	0, match_string, memchr, memchr_inv, memcmp, memcpy, memdup_user, memmove, memset
 	EXPORT	0, might_fault, mod_timer, __module_get, module_put, module_refcount
 	EXPORT	0, msecs_to_jiffies, msleep, msleep_interruptible, __mutex_init, mutex_is_locked

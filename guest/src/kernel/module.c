@@ -3,6 +3,7 @@
  * Loadable modules. Python does what concerns the file (checks, places, relocations) and pages
  * (guest/loader/modules.py); the rest of a module's life is here.
  */
+#include <asm/extable.h>
 #include <kpfs/control.h>
 #include <linux/host.h>
 #include <linux/kernel.h>
@@ -12,10 +13,6 @@
 #include <linux/slab.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
-
-struct exception_table_entry { s32 insn, fixup; };
-const struct exception_table_entry *search_extable(const struct exception_table_entry *base,
-						   size_t num, unsigned long value);
 
 const char vermagic[] = VERMAGIC_STRING;
 static LIST_HEAD(modules); /* newest first */

@@ -10,6 +10,7 @@
 #include <linux/rcupdate.h>
 #include <linux/rescue.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
 
 static struct rcu_state {
 	atomic_t readers[2];
@@ -60,6 +61,12 @@ noinline void call_rcu(struct callback_head *head, void (*func)(struct callback_
 	wake_up(&rcu_state.gp_wq);
 }
 
+/* The place of the head in its block stands for a function: no function has such an address. */
+noinline void kvfree_call_rcu(struct callback_head *head, void (*offset)(struct callback_head *))
+{
+	call_rcu(head, offset);
+}
+
 struct rcu_synchronize {
 	struct callback_head head;
 	struct completion completion;
@@ -104,7 +111,10 @@ static void rcu_do_batch(struct callback_head *list)
 		struct callback_head *head = list;
 
 		list = list->next;
-		call_rescued(&current->rescue, head->func(head));
+		if ((unsigned long)head->func < PAGE_SIZE)
+			kfree((char *)head - (unsigned long)head->func);
+		else
+			call_rescued(&current->rescue, head->func(head));
 	}
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Copies from and to user memory. */
+#include <asm/asm.h>
 #include <linux/kernel.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -35,7 +36,7 @@ unsigned long clear_user(void __user *to, unsigned long n)
 /* Load some of user memory by an instruction; go to label if it is not there. */
 #define unsafe_get(insn, x, p, label) \
 	__asm__ goto("1: " insn " %1, %0\n" \
-		".pushsection __ex_table,\"a\"\n.balign 4\n.long 1b - .\n.long %l2 - .\n.popsection" \
+		_ASM_EXTABLE_UA(1b, %l2) \
 		: "=r"(x) : "m"(*(const typeof(x) *)(p)) : : label)
 #define unsafe_get_byte(x, p, label) unsafe_get("movzbl", x, p, label)
 #define unsafe_get_word(x, p, label) unsafe_get("movq", x, p, label)

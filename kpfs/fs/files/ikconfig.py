@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from kpfs.base import abi
+import os
+import re
+
+import kpfs.guest
+from kpfs.config import Config
 from kpfs.fs.files.proc import UTS_RELEASE, uts_name
 from kpfs.fs.seqfile import ValueFile
 from kpfs.root.guest_kernel import GuestKernel
 
-# set in every configuration; guest/include/linux/kconfig.h is for C
-ALWAYS = (
-    "X86", "X86_64", "64BIT", "SMP", "HZ_250", "PRINTK", "BUG", "NET", "INET",
-    "PROC_FS", "SYSCTL", "DEBUG_FS", "IKCONFIG", "IKCONFIG_PROC", "KALLSYMS",
-    "STACKTRACE", "JUMP_LABEL", "KPROBES", "KRETPROBES", "KRETPROBE_ON_RETHOOK",
-    "RETHOOK", "HAVE_FUNCTION_ARG_ACCESS_API", "ARCH_CORRECT_STACKTRACE_ON_KRETPROBE",
-    "KUNIT", "TRACING", "FTRACE", "EVENT_TRACING", "RING_BUFFER", "TRACEPOINTS",
-    "FTRACE_SYSCALLS", "TRACER_SNAPSHOT", "DYNAMIC_EVENTS", "SYNTH_EVENTS",
-)  # fmt: skip
-# set with an option of --config
+# the usual configuration, which the guest kernel and its modules are compiled with
+AUTOCONF = "include/generated/autoconf.h"
+SETTING = re.compile(r"^#define CONFIG_(\w+) (\w+|\".*\")", re.MULTILINE)
+# set with an option of --config, or without it
 FOLLOWS = {
     "PREEMPT": ("PREEMPTION", "PREEMPT_COUNT", "PREEMPT_RCU", "TASKS_RCU"),
     "KPROBES_ON_FTRACE": (
@@ -41,6 +39,25 @@ NEVER = (
 )  # fmt: skip
 
 
+def usual() -> dict[str, str]:
+    """Return the options that are set without --config, as .config has their values."""
+    path = os.path.join(os.path.dirname(kpfs.guest.__file__), AUTOCONF)
+    with open(path, encoding="ascii") as header:
+        found = SETTING.findall(header.read())
+    return {name: "y" if value == "1" else value for name, value in found}
+
+
+def configured(config: Config) -> dict[str, str]:
+    """Return all options with their values, "" for one that is not set."""
+    rows = dict.fromkeys(NEVER, "") | usual()
+    for name in OPTIONS:
+        value = config.on(name) and config.on(NEEDS.get(name, name))
+        rows[name] = "y" if value else ""
+        rows |= dict.fromkeys(FOLLOWS.get(name, ()), "y" if value else "")
+        rows |= dict.fromkeys(INSTEAD.get(name, ()), "" if value else "y")
+    return rows
+
+
 class Ikconfig(ValueFile):
     """The configuration, compressed.  Kernel: ikconfig_read_current()"""
 
@@ -58,24 +75,14 @@ class Ikconfig(ValueFile):
 
     def text(self) -> str:
         """Return the lines of a .config."""
-        on = self.kernel.config.on
-        rows = dict.fromkeys(ALWAYS, True) | dict.fromkeys(NEVER, False)
-        for name in OPTIONS:
-            value = on(name) and on(NEEDS.get(name, name))
-            rows[name] = value
-            rows |= dict.fromkeys(FOLLOWS.get(name, ()), value)
-            rows |= dict.fromkeys(INSTEAD.get(name, ()), not value)
         release = uts_name(self.kernel, UTS_RELEASE).decode()
-        _, dash, local = release.partition("-")
         lines = [
             "#",
             "# Automatically generated file; DO NOT EDIT.",
             f"# Linux/x86 {release} Kernel Configuration",
             "#",
-            f'CONFIG_LOCALVERSION="{dash}{local}"',
-            f"CONFIG_NR_CPUS={abi.NR_CPUS}",
-            "CONFIG_HZ=250",
         ]
-        for name, value in sorted(rows.items()):
-            lines.append(f"CONFIG_{name}=y" if value else f"# CONFIG_{name} is not set")
+        for name, value in sorted(configured(self.kernel.config).items()):
+            option = f"CONFIG_{name}"
+            lines.append(f"{option}={value}" if value else f"# {option} is not set")
         return "\n".join(lines) + "\n"

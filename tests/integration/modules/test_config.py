@@ -8,11 +8,14 @@ import errno
 import gzip
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
 from kpfs import config
 from kpfs.base.errors import KernelError
+from kpfs.run_command import RELEASE
 from tests.harness import ROOT
 from tests.modbox import Box, module
 from tests.there import code
@@ -121,22 +124,42 @@ def options(box):
     return found
 
 
-def test_config_gz(configured):
+def seen_by_modules(folder, environment):
+    """The options that a module meets as macros, as config.gz has their values."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is missing (Debian: gcc)")
+    source, macros = folder / "macros.c", folder / "macros"
+    source.write_text("#include <linux/module.h>\n#include <linux/kprobes.h>\n")
+    subprocess.run(
+        [ROOT / "scripts/build-module", "-c", "macros", "-o", macros, source],
+        env=os.environ | {"CFLAGS": "-E -dM"} | environment,
+        check=True,
+    )
+    found = re.findall(r"^#define (CONFIG_\w+) (.*)$", macros.read_text(), re.MULTILINE)
+    return {name: "y" if value == "1" else value for name, value in found}
+
+
+def is_set(options):
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def test_config_gz(configured, tmp_path):
     usual = options(configured())
-    header = (ROOT / "guest/include/linux/kconfig.h").read_text()
-    defined = dict(re.findall(r"^#define (CONFIG_\w+) (\w+)$", header, re.MULTILINE))
-    del defined["CONFIG_KPROBES_SANITY_TEST_MODULE"]  # only while a module is built
-    for name, value in defined.items():
-        assert usual[name] == ("y" if value == "1" else value), name
+    assert is_set(usual) == seen_by_modules(tmp_path, {})
+    assert usual["CONFIG_LOCALVERSION"] == f'"-{RELEASE.partition("-")[2]}"'
     turned = {o.name: "n" if o.default else "y" for o in config.OPTIONS}
     for name in ("DOCUMENTED_SYSCTL", "LEGACY_SYMBOLS"):  # no kernel has them
         del turned[name]
-    other = options(configured(*(f"{name}={value}" for name, value in turned.items())))
+    box = configured(*(f"{name}={value}" for name, value in turned.items()))
+    other = options(box)
     for name, value in turned.items():
         assert other[f"CONFIG_{name}"] == ("y" if value == "y" else None)
         assert usual[f"CONFIG_{name}"] == ("y" if value == "n" else None)
     assert (usual["CONFIG_PREEMPT_NONE"], other["CONFIG_PREEMPT_NONE"]) == (None, "y")
     assert options(configured("MODULES=n"))["CONFIG_MODULE_UNLOAD"] is None
+    kept = tmp_path / "config.gz"
+    kept.write_bytes(read_bytes(box, "/config.gz"))
+    assert is_set(other) == seen_by_modules(tmp_path, {"KPFS_CONFIG": str(kept)})
 
 
 ATTRIBUTES = """

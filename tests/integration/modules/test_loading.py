@@ -436,16 +436,27 @@ def test_oops_in_init_leaves_it_loading(box):
 # ---- tables of a module's text
 def test_exceptions_and_warnings_in_module_text(box):
     body = r"""
-        #include <linux/uaccess.h>
-        TARGET int probe_read(unsigned long at) { int bad = 0;
-        __asm__ __volatile__("1: movl (%1), %%ecx; jmp 3f; 2: movl $1, %0; 3:\n"
-        ".pushsection __ex_table, \"a\"; .balign 4; .long 1b - ., 2b - .\n"
-        ".popsection" : "+r"(bad) : "r"(at) : "rcx", "memory"); return bad; }
+        #include <asm/asm.h>
+        #define READS(name, row) TARGET long name(unsigned long at) { long bad = 0; \
+        __asm__ __volatile__("1: movl (%1), %%ecx; jmp 3f; 2: movl $1, %k0; 3:\n" \
+        row : "+a"(bad) : "r"(at) : "rcx", "memory"); return bad; }
+        #define ROW(data) ".pushsection __ex_table, \"a\"; .balign 4\n" \
+        ".long 1b - .; .long 3b - .; .long " #data "; .popsection"
+        READS(probe_read, _ASM_EXTABLE(1b, 2b))
+        READS(user_read, _ASM_EXTABLE_UA(1b, 2b))
+        READS(which_trap, _ASM_EXTABLE_FAULT(1b, 3b))
+        READS(efault, ROW(0xfff20011)) /* rax becomes -14 */
+        READS(unknown, ROW(99))
         TARGET int warns(void) { return WARN_ON(1); }
     """
     box.insmod(module("tables", body + PLAIN))
-    assert box.call("probe_read", 0x10) == 1
-    assert box.call("probe_read", box.address("probe_read")) == 0
+    wild = {"probe_read": 1, "user_read": 1, "which_trap": 14, "efault": -errno.EFAULT}
+    for name, value in wild.items():
+        assert box.call(name, 0x10) == value
+        assert box.call(name, box.address(name)) == 0
+    box.log()
+    box.call("unknown", 0x10)
+    assert any("Oops" in line for line in box.log())
     box.log()
     assert box.call("warns") == 1
     assert any("warns+0x" in line and "[tables]" in line for line in box.log())

@@ -46,7 +46,7 @@ def tables():
                 section(
                     "__ex_table",
                     0x5200,
-                    relative(0x5200, [(TEXT + 9, 0), (TEXT + 4, 0)], "<2i"),
+                    relative(0x5200, [(TEXT + 9, 0, 1), (TEXT + 4, 0, 1)], "<3i"),
                 ),
                 section(
                     "__bug_table",
