@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Sourced by scripts/kpfs and scripts/test, which set root: prepare KEY finds or makes
 # home, a virtual environment with the packages of requirements/KEY.txt. It lies in the
-# checkout, or in the user's cache where he may not write to the checkout. Where root may,
-# apt brings what Debian lacks, unless KPFS_NO_APT is set.
+# checkout, or in the user's cache if the checkout, or the one that is there, is not the
+# user's to write. As root, apt brings what Debian lacks, unless KPFS_NO_APT is set.
 #
 # Every Python is started with -I: no file of the current directory, and no variable of
 # the environment, decides what is run.
@@ -128,11 +128,13 @@ requirements() {
 
 # prepare KEY: see above; KEY is dependencies, or an extra, which comes with them.
 prepare() {
+	local there=$home
 	! ready "$1" || return 0
-	if [[ ! -w $root ]]; then
+	if [[ ! -w $root || -e $there && ! -O $there ]]; then
 		home=$cache/venv${root//\//-}
 		only_ours "$home"
 		! ready "$1" || return 0
+		[[ ! -e $there ]] || say "kpfs: $there belongs to $(stat -L -c %U "$there"), and is left alone"$'\n'
 	fi
 	(umask 022 && mkdir -p "$home" 2>/dev/null) || give_up "cannot make $home"
 	exec 9>"$home/lock"

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -102,15 +104,45 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(run: Callable[[Sequence[str]], int], arguments: Namespace) -> int:
-    """Trace a command; return its exit status.  SetupError: an event is refused.
+    """Trace a command and write what was recorded; return the command's exit status.
 
-    run: runs a command as ``kpfs run`` does.
+    The file is opened first, because the command may not be run in vain.  It keeps what
+    it had until there is a recording.  run: runs a command as ``kpfs run`` does.
+    Raises SetupError if an event is refused, or if the file cannot be written.
     """
-    events, output, argv = arguments.event, arguments.output, arguments.argv
-    if not argv:
+    output = arguments.output
+    if not arguments.argv:
         raise SetupError("trace: no command (see 'kpfs trace --help')")
     form = arguments.format or output.rpartition(".")[2]
     write = WRITERS.get(form, write_text)
+    if not output:
+        status, recording = record(run, arguments.event, arguments.argv)
+        write(recording, sys.stdout.buffer)
+        sys.stdout.flush()
+        return status
+    with contextlib.ExitStack() as opened:
+        with told_to_user(output):
+            file = opened.enter_context(open(output, "wb", opener=_not_truncated))
+        status, recording = record(run, arguments.event, arguments.argv)
+        with told_to_user(output):
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.truncate()
+            write(recording, file)
+            file.flush()
+    return status
+
+
+def _not_truncated(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
+def record(
+    run: Callable[[Sequence[str]], int], events: Sequence[str], argv: Sequence[str]
+) -> tuple[int, Recording]:
+    """Run a command with events on; return its exit status and what was recorded.
+
+    Raises SetupError if an event is refused.
+    """
     definitions = [e for e in events if DEFINITION.match(e)]
     others = [e for e in events if not DEFINITION.match(e)]
     if not events:
@@ -125,14 +157,7 @@ def main(run: Callable[[Sequence[str]], int], arguments: Namespace) -> int:
             raise SetupError(f"trace: {event}: refused {_reason(why)}".rstrip())
         if not (folder / MARK).exists():
             raise SetupError("trace: nothing was recorded; see the log")
-        recording = _collect(folder)
-    if not output:
-        write(recording, sys.stdout.buffer)
-        sys.stdout.flush()
-        return status
-    with told_to_user(output), open(output, "wb") as file:
-        write(recording, file)
-    return status
+        return status, _collect(folder)
 
 
 def _reason(error_log: str) -> str:

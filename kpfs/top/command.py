@@ -25,7 +25,7 @@ from kpfs.top.samples import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-LIBRARY = "textual"
+LIBRARIES = ("textual", "rich")  # the first brings the second
 
 
 def main(arguments: Namespace) -> int:
@@ -104,10 +104,10 @@ def _show(tree: Path, interval: float) -> int:
     try:
         from kpfs.top.screen import Screen
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] != LIBRARY:
+        if (missing.name or "").partition(".")[0] not in LIBRARIES:
             raise
         raise SetupError(
-            f"top: the package {LIBRARY} is missing",
+            f"top: the package {LIBRARIES[0]} is missing",
             "pip install 'kpfs[top]', or say --once",
         ) from None
     Screen(tree, interval).run()

@@ -117,12 +117,33 @@ def test_the_cache_of_somebody_else_is_refused(tmp_path, flaw):
     assert done.stderr.count("\n") == 2  # an empty line, and the one that says it
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_venv_of_somebody_else_is_left_alone(checkout, tmp_path):
+    """As after ``sudo scripts/kpfs``, but for who is who."""
+    theirs = checkout / ".venv"
+    theirs.mkdir()
+    os.chown(theirs, harness.NOBODY, harness.NOBODY)
+    said = []
+    for _ in range(2):
+        done = first_use(checkout, tmp_path, HOME=str(tmp_path))
+        assert (done.returncode, done.stdout) == (0, "kpfs 0.1.0\n")
+        said += done.stderr.splitlines()
+    assert said[0] == f"kpfs: {theirs} belongs to nobody, and is left alone"
+    assert said[1].startswith(f"kpfs: preparing {tmp_path}/.cache/kpfs/venv-")
+    assert len([line for line in said if "belongs" in line or "prepar" in line]) == 2
+    assert list(theirs.iterdir()) == []
+
+
 def test_apt_can_be_forbidden():
     assert shell("may_apt && echo yes || echo no", KPFS_NO_APT="1").stdout == "no\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [("run", "dependencies"), ("dev", "dependencies"), ("dev", "dev")]
+    ("name", "key"),
+    [
+        *(("run", "dependencies"), ("top", "top"), ("docs", "docs")),
+        *(("dev", "dependencies"), ("dev", "dev")),
+    ],
 )
 def test_the_lists_have_all_packages_of_pyproject(name, key):
     packages = shell(f"home={harness.ROOT}/.venv; requirements {key}").stdout.split()

@@ -77,5 +77,22 @@ def test_wrong_events_and_options_are_refused(kpfs):
     assert "no:such: refused" in trace(kpfs, "-e", "no:such", "--", "true").stderr
     assert "no command" in trace(kpfs, "-e", OPENED).stderr
     assert "invalid choice" in trace(kpfs, "--format", "xml", "--", "true").stderr
-    done = trace(kpfs, "-o", "/no/such/file", "-e", OPENED, "--", "true")
+
+
+def test_the_file_is_opened_before_the_command_runs(kpfs, tmp_path):
+    run = tmp_path / "run"
+    done = trace(kpfs, "-o", "/no/such/file", "-e", OPENED, "--", "touch", run)
     assert done.stderr == "kpfs: /no/such/file: No such file or directory\n"
+    assert (done.returncode, done.stdout, run.exists()) == (2, "", False)
+    done = trace(kpfs, "-o", "/dev/full", "-e", OPENED, "--", "touch", run)
+    assert done.stderr == "kpfs: /dev/full: No space left on device\n"
+    assert (done.returncode, run.exists()) == (2, True)
+
+
+def test_a_file_is_replaced_by_a_recording_alone(kpfs, tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text("x" * 100_000)
+    trace(kpfs, "-e", "p:bad no_such_function", "-o", out, "--", "true")
+    assert out.read_text() == "x" * 100_000
+    trace(kpfs, "-e", OPENED, "-o", out, "--", *COMMAND)
+    assert [json.loads(line) for line in out.read_text().splitlines()]

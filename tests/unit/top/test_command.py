@@ -45,11 +45,17 @@ def test_no_tree_at_all(trees):
         command.find_tree("")
 
 
-def test_without_the_library(trees, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "kpfs.top.screen", None)
-    monkeypatch.setattr(command, "LIBRARY", "kpfs")  # what then is missing
+@pytest.mark.parametrize("missing", ["rich", "textual"])
+def test_without_the_library(trees, monkeypatch, capsys, missing):
+    for name in list(sys.modules):
+        if name == "kpfs.top.screen" or name.partition(".")[0] == missing:
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.setitem(sys.modules, f"{missing}.text", None)
+    monkeypatch.setitem(sys.modules, f"{missing}.app", None)
     assert cli.main(["top", str(trees[0] / "a")]) == 2
-    assert "pip install 'kpfs[top]'" in capsys.readouterr().err
+    said = "kpfs: top: the package textual is missing: pip install 'kpfs[top]', or say"
+    assert capsys.readouterr().err.startswith(said)
 
 
 @pytest.mark.parametrize("seconds", ["0", "x", "nan", "-1"])
