@@ -62,11 +62,17 @@ LINUX_BINDS = (
     ("sysfs/devices/system/cpu", "/sys/devices/system/cpu"),
     *(
         (f"proc/{name}", f"/proc/{name}")
-        for name in ("kallsyms", "modules", "version", "cmdline", "interrupts")
+        for name in (
+            *("kallsyms", "modules", "version", "cmdline", "interrupts"),
+            "sysrq-trigger",
+        )
     ),
     ("kmsg", "/dev/kmsg"),
     ("machine/mounts", "/proc/mounts"),
 )
+SWITCHES = ("/proc/sys", "/proc/sysrq-trigger")  # of the host
+# directories that the host's kernel may lack
+DIRECTORIES = ("/proc/sys/debug", "/sys/module", "/sys/kernel/tracing", DEBUGFS)
 # signals to pass on; those of the terminal reach the command by themselves
 FORWARDED = (
     signal.SIGINT,
@@ -140,8 +146,10 @@ def prepare_mount_points(privileged: bool) -> None:
     try:
         if privileged:
             # the real root could still write the host's switches
-            mounts.make_read_only("/proc/sys")
-        for path in ("/proc/sys/debug", "/sys/kernel/tracing", DEBUGFS):
+            for path in SWITCHES:
+                if os.path.exists(path):
+                    mounts.make_read_only(path)
+        for path in DIRECTORIES:
             mounts.provide_directory(path)
         flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
         mounts.mount("debugfs", DEBUGFS, "tmpfs", flags, "mode=700")
@@ -233,9 +241,22 @@ def bind_tree(parts: Sequence[tuple[str, str]] = BINDS) -> None:
     if not os.path.exists(f"{TREE}/modules"):
         empty.append("/proc/modules")  # it cannot be taken away
     for source, target in [*binds, *((os.devnull, target) for target in empty)]:
-        # this host may have no such file, and procfs lets nobody make one
+        # without a source, the configuration has no such file; without a target
+        # kpfs.mirror.host_overrides gives the file
         with told_to_user(target), contextlib.suppress(FileNotFoundError):
+            _provide(source, target)
             mounts.bind(source, target)
+
+
+def _provide(source: str, target: str) -> None:
+    """Make a file to cover where this host has none, as containers have no /dev/kmsg.
+
+    Whoever wrote to it would make it on the host. Nothing can cover /proc itself, which
+    shows all processes; it lets nobody make a file.
+    """
+    if not os.path.lexists(target) and os.path.isfile(source):
+        if os.path.dirname(target) != "/proc":
+            mounts.provide_in_root(target, mounts.make_file)
 
 
 def _filter(daemon: Daemon, kernel: str) -> Filter | None:
@@ -246,9 +267,10 @@ def _filter(daemon: Daemon, kernel: str) -> Filter | None:
     if daemon.channel is None:
         return None
     from kpfs.mirror.calls import ANSWERED, CALLS
+    from kpfs.mirror.host_overrides import reported
     from kpfs.mirror.keeper import Filter
 
-    calls = {*CALLS, *ANSWERED} if kernel else CALLS
+    calls = {*CALLS, *reported(), *(ANSWERED if kernel else ())}
     return Filter(daemon.channel, daemon.pid, daemon.mountpoint, calls)
 
 

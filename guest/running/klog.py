@@ -72,6 +72,10 @@ class KernelLog:
             return first_seq, first, next_seq, index
         return 0, 0, 0, 0
 
+    def next_seq(self) -> int:
+        """Return the sequence number of the next record."""
+        return self._state()[2]
+
     def records(self, since: int = 0) -> list[LogRecord]:
         """Return the records with a sequence number of since or above, oldest first."""
         first_seq, index, next_seq, _ = self._state()

@@ -257,6 +257,7 @@ class File(Node):
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     posthumous = False  # can be opened and read when the guest is dead
+    vital = False  # served without the guest if its code on the way there oopses
     revives = False  # its open and write are no system calls of the guest
     constant = False  # has always the same bytes, and their size; can be mapped
     after_exits = False  # opened when the files of processes that ended are closed

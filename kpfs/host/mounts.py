@@ -288,8 +288,13 @@ def _cover(parent: str) -> None:
 
 
 def _carry_over(old: str, new: str, is_dir: bool) -> None:
+    """Make an entry of the covering directory. Kernel: path_pts()"""
     if os.path.islink(old):
         os.symlink(os.readlink(old), new)
+        return
+    if os.path.basename(new) == "ptmx" and os.path.exists(f"{old[:-4]}pts/ptmx"):
+        # opening it looks for pts beside the file itself, not beside what is bound
+        os.symlink("pts/ptmx", new)
         return
     if is_dir:
         os.mkdir(new)

@@ -12,7 +12,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import syscall_numbers as nr
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UTS_FIELDS, UTS_LENGTH = 6, 65
 PROC_FILES = (b"modules", b"config.gz", b"cmdline", b"version", b"kallsyms")
+XATTR_MAX = 65536  # bytes of a value, or of a list of names
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -35,8 +36,10 @@ class PathCall(NamedTuple):
     path: int
     dirfd: int = -1
     flags: int = -1  # of an open
-    out: int = -1  # a structure that it fills
-    size: int = 0
+    out: int = -1  # memory that it fills
+    size: int = 0  # bytes of a structure that it fills
+    limit: int = -1  # how many bytes it may fill; it returns how many it did
+    name: int = -1  # a string besides the path
 
 
 PATH_CALLS = {
@@ -50,7 +53,25 @@ PATH_CALLS = {
     nr.FACCESSAT: PathCall(1, 0),
     nr.STATX: PathCall(1, 0, out=4, size=256),
     nr.FACCESSAT2: PathCall(1, 0),
+    nr.STATFS: PathCall(0, out=1, size=120),
+    nr.READLINK: PathCall(0, out=1, limit=2),
+    nr.READLINKAT: PathCall(1, 0, out=2, limit=3),
+    nr.GETXATTR: PathCall(0, out=2, limit=3, name=1),
+    nr.LGETXATTR: PathCall(0, out=2, limit=3, name=1),
+    nr.LISTXATTR: PathCall(0, out=1, limit=2),
+    nr.LLISTXATTR: PathCall(0, out=1, limit=2),
 }
+
+
+def absent_files() -> dict[bytes, bytes]:
+    """Return the names in the tree of files of /proc that the host lacks, by path."""
+    paths = {b"/proc/" + name: name for name in PROC_FILES}
+    return {path: name for path, name in paths.items() if not os.path.exists(path)}
+
+
+def reported() -> Iterable[int]:
+    """Return the numbers of the calls that the absent files need to be reported."""
+    return PATH_CALLS if absent_files() else ()
 
 
 class HostOverrides:
@@ -66,12 +87,7 @@ class HostOverrides:
         self.listener = listener
         self.names = names
         self.tree = os.fsencode(tree)
-        # paths of /proc that the host lacks
-        self.absent = {
-            b"/proc/" + name: name
-            for name in PROC_FILES
-            if not os.path.exists(b"/proc/" + name)
-        }
+        self.absent = absent_files()
         calls = list(PATH_CALLS) if self.absent else []
         self.names_absent = frozenset(self.absent.values())
         self.calls = frozenset([*calls, nr.UNAME] if names else calls)
@@ -153,14 +169,22 @@ class HostOverrides:
         """Make the call on the file of the tree."""
         args: list[object] = [ctypes.c_ulong(word) for word in note.args]
         args[call.path] = place
-        made = bytearray(call.size)
-        if call.size:
-            args[call.out] = (ctypes.c_char * call.size).from_buffer(made)
-        if _libc.syscall(note.nr, *args):
+        if call.name >= 0:
+            args[call.name] = host.string(note.pid, note.args[call.name])
+        size = call.size
+        if call.limit >= 0:
+            size = min(note.args[call.limit], XATTR_MAX)
+            args[call.limit] = ctypes.c_ulong(size)
+        made = bytearray(size)
+        if size:
+            args[call.out] = (ctypes.c_char * size).from_buffer(made)
+        result = int(_libc.syscall(note.nr, *args))
+        if result < 0:
             return -ctypes.get_errno()
-        if made and not host.write(note.pid, note.args[call.out], bytes(made)):
+        filled = bytes(made if call.size else made[:result])
+        if filled and not host.write(note.pid, note.args[call.out], filled):
             return -errno.EFAULT
-        return 0
+        return result
 
 
 def _same_names(pid: int) -> bool:

@@ -12,6 +12,7 @@ from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.machine import Guest
+from kpfs.root.log_follower import LogFollower
 
 log = Log(__name__)
 
@@ -32,6 +33,7 @@ class Background:
         self._tick_at: int | None = None  # guest time at which the ticker wakes up
         self._wake_ticker = threading.Event()
         self._stopped = False
+        self.follower = LogFollower(guest.log)
         guest.sched.on_death = self._wake_all
 
     def guest_ran(self) -> None:
@@ -39,6 +41,7 @@ class Background:
 
         Whoever has let the guest run calls this, with the lock held.
         """
+        self.follower.look()
         if self._waiting:
             self._wake(lambda ready: ready())
         if self._on_wake is not None:

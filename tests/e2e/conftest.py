@@ -25,7 +25,8 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 def ordinary(tmp_path_factory):
     """Runs a shell script as an ordinary user, who may read the checkout at most.
 
-    In the script $kpfs is the command.
+    In the script $kpfs is the command. around: words of a command that runs another,
+    as whoever runs the tests.
     """
     prefix: list[str]
     if os.geteuid() != 0:
@@ -44,9 +45,9 @@ def ordinary(tmp_path_factory):
     settings = {"HOME": str(home), "PATH": path, **harness.pip_settings()}
     settings["kpfs"] = str(checkout / "scripts/kpfs")
 
-    def run(script, timeout=300):
+    def run(script, timeout=300, around=()):
         return subprocess.run(
-            [*prefix, "sh", "-c", script],
+            [*around, *prefix, "sh", "-c", script],
             env=settings,
             cwd=home if prefix else top,
             capture_output=True,

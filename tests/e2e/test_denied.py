@@ -23,6 +23,8 @@ def denied(kpfs):
 
     def run(call, error, *words):
         prefix = [sys.executable, "-I", "-S", str(DENY), str(CALLS[call]), str(error)]
+        # env, which the script's first line names, may need the call itself
+        prefix.append("bash")
         return harness.run(*prefix, *kpfs.command(*words), timeout=harness.TIMEOUT)
 
     return run

@@ -63,3 +63,13 @@ def test_a_configuration_without_the_file(kpfs):
     done = kpfs("run", "--config", "MODULES=n", "--", "cat", "/proc/modules")
     assert done.stdout == ""
     assert done.returncode == (0 if os.path.exists("/proc/modules") else 1)
+
+
+def test_looks_at_files_that_the_host_may_lack(kpfs):
+    """`ls -l` also asks for attributes of security, `readlink` for a link's place."""
+    script = "cd /proc; ls -l modules /proc/config.gz; readlink -v modules version"
+    done = kpfs("run", "--", "sh", "-c", script)
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == [
+        *("/proc/config.gz", "modules"),
+    ]
+    assert done.stderr.count("\n") == done.stderr.count(": Invalid argument\n") == 2

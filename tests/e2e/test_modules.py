@@ -230,6 +230,34 @@ def test_an_oops_names_the_tool(kpfs):
     assert "Comm: insmod" in done.stdout
 
 
+@pytest.mark.parametrize("function", ["vfs_open", "vfs_read", "vfs_write"])
+def test_the_log_can_be_read_whatever_oopses(kpfs, function):
+    """So can the faulty module be found and unloaded, although readers die of it."""
+    handler = "PRE(pre, return *(volatile int *)0;)\n"
+    probe = f'WITH_KPROBE(.symbol_name = "{function}", .pre_handler = pre)\n'
+    path, target = module("fatal", handler + probe), kpfs.mount()
+    script = f"""
+        cd {target}
+        echo {path} > machine/insmod
+        (cat kprobes/list && echo 0 > kprobes/enabled) >/dev/null
+        dd if=kmsg bs=8192 iflag=nonblock 2>/dev/null
+        cut -d " " -f 1 modules; echo fatal > machine/rmmod; cat modules kprobes/list
+    """
+    done = harness.run("sh", "-c", script)
+    assert re.fullmatch(r".*(Bad address|I/O error)\n", done.stderr)
+    assert done.stdout.endswith("\nfatal\n")
+    fault = r"BUG: kernel NULL pointer dereference, address: 0{16}"
+    assert re.search(fault, done.stdout)
+    texts = kpfs.log.read_text().split("the emulated kernel has oopsed:\n")[1:]
+    for number, text in enumerate(texts, 1):
+        assert re.match(fault, text)
+        assert f"Oops: 0000 [#{number}]" in text
+        rip = r"RIP: 0010:pre\+0x.*\[fatal\]"
+        for pattern in (rip, f" {function}\\+0x", "end trace"):
+            assert re.search(pattern, text), pattern
+    assert len(texts) > 1
+
+
 def test_files_of_a_mount(kpfs, tmp_path):
     """Any tool can write them; a refusal is the write's errno."""
     path = module("hello", HELLO)

@@ -30,6 +30,7 @@ import errno
 import itertools
 import os
 import struct
+from collections.abc import Sequence
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
@@ -37,7 +38,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.fs.node import Dir, File, Handle, OpenHandle, walk
 from kpfs.fs.tree import WriteCall
-from kpfs.guest.running.hostop import HostOp
+from kpfs.guest.running.hostop import HostOp, HostOpHandler
 from kpfs.guest.running.syscalls import HostTask
 from kpfs.root.guest_kernel import GuestKernel
 
@@ -79,6 +80,8 @@ class OpenFile(OpenHandle):
         self.path = path
         self.flags = flags
         self.node = handle.file
+        # guest code on the way to it has oopsed: the guest is left out from then on
+        self.apart = False
         # a process that did not open the file has it from one that did
         self.fds: dict[HostTask, int] = {}
         # those whose calls were left out, by pid: their tasks are to have it, too
@@ -134,6 +137,13 @@ class Vfs:
             return True
         self.calls.check()
         return False
+
+    def _does_without(self, opened: OpenFile, posthumous: bool) -> bool:
+        """Return True if an operation on an open file is to be done without the guest.
+
+        See _lacks_guest().
+        """
+        return self._lacks_guest(posthumous, opened.node) or opened.apart
 
     # ---- calls that are left out
     def _is_unseen(self, node: File) -> bool:
@@ -223,9 +233,16 @@ class Vfs:
             else:
                 self.kernel.skip_policy.catch_up(caller.pid)
             task = self.calls.task(caller)
-            fd = self.calls.call(
-                task, "openat", AT_FDCWD, name, flags, 0, host_op=host_op
-            )
+            try:
+                fd = self.calls.call(
+                    task, "openat", AT_FDCWD, name, flags, 0, host_op=host_op
+                )
+            except KernelError:
+                if not is_cut_off(node, task):
+                    raise
+                opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
+                opened.apart = True
+                return opened
             opened = OpenFile(
                 self, name, flags, made[0] if made else node.handle(flags, caller.pid)
             )
@@ -284,7 +301,7 @@ class Vfs:
         while True:
             handle.prepare(size, offset)
             with self.kernel.lock:
-                lacking = self._lacks_guest(opened.node.posthumous, opened.node)
+                lacking = self._does_without(opened, opened.node.posthumous)
                 if handle.nonblock or handle.ready():
                     try:
                         if lacking:
@@ -318,16 +335,25 @@ class Vfs:
             opened.handle.moved(offset, got)
             return self.kernel.guest.read(task.buffer, got)
         task = self.calls.task(caller)
-        fd = self._descriptor(task, opened)
-        self.calls.call(task, "read", fd, task.buffer, size, host_op=host_op)
+        try:
+            fd = self._descriptor(task, opened)
+            self.calls.call(task, "read", fd, task.buffer, size, host_op=host_op)
+        except KernelError:
+            if not is_cut_off(opened.node, task):
+                raise
+            opened.apart = True
+            data = data or opened.handle.read(size, offset)
         opened.handle.moved(offset, len(data))
         return data
 
     def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
         """Write by write(2); return the number of bytes taken."""
+        done = 0
 
         def host_op(request: HostOp) -> int:
-            return opened.handle.write(_brought(request, data), offset)
+            nonlocal done
+            done = opened.handle.write(_brought(request, data), offset)
+            return done
 
         with self.kernel.lock:
             if self._lacks_guest(False, opened.node):
@@ -336,13 +362,41 @@ class Vfs:
             if opened.node.of_guest:
                 task, fd = self._place(caller, opened, offset)
                 data = data[:GUEST_WRITE_MAX]
+                taken = self.calls.call(task, "write", fd, data, len(data))
             else:
                 task = self.calls.task(caller)
-                fd = self._descriptor(task, opened)
-            taken = self.calls.call(task, "write", fd, data, len(data), host_op=host_op)
+                args = data, len(data)
+                taken = self._write(task, opened, "write", args, host_op)
+                if taken < 0:
+                    task = self.calls.task(caller)
+                    taken = done or opened.handle.write(data, offset)
             opened.handle.moved(offset, taken)
         opened.handle.written(lambda: task)
         return taken
+
+    def _write(
+        self,
+        task: HostTask,
+        opened: OpenFile,
+        name: str,
+        rest: Sequence[int | bytes],
+        host_op: HostOpHandler,
+    ) -> int:
+        """Make a write call to a file that Python serves; return the bytes taken.
+
+        rest: the arguments behind the descriptor. -1: the file is apart, and if the
+        call was made at all, it has killed the task.
+        """
+        if opened.apart:
+            return -1
+        try:
+            fd = self._descriptor(task, opened)
+            return self.calls.call(task, name, fd, *rest, host_op=host_op)
+        except KernelError:
+            if not is_cut_off(opened.node, task):
+                raise
+        opened.apart = True
+        return -1
 
     def write_call(
         self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
@@ -378,9 +432,11 @@ class Vfs:
                 return handle.write(data, pos), pos
             self.kernel.skip_policy.catch_up()
             task = self.calls.task(caller)
-            fd = self._descriptor(task, opened)
             rest = self._arguments(task, call, opened.node)
-            taken = self.calls.call(task, call.name, fd, *rest, host_op=host_op)
+            taken = self._write(task, opened, call.name, rest, host_op)
+            if taken < 0:
+                task = self.calls.task(caller)
+                taken, at = (done, at) if done else handle.write_at(data, at)
             if call.name != "pwrite64":
                 if fixed:
                     handle.stays(at)
@@ -489,6 +545,11 @@ class Vfs:
             raise KernelError(errno.EINVAL, "not for the guest itself")
         taken, request.pos = handle.write_at(request.data(), request.pos)
         return taken
+
+
+def is_cut_off(node: File, task: HostTask) -> bool:
+    """Return True if a call has killed its task, but not to keep from a vital file."""
+    return node.vital and task.gone
 
 
 def _lives(pid: int) -> bool:

@@ -333,7 +333,7 @@ class Insmod(Actor):
 class Rmmod(Actor):
     """rmmod: ``NAME`` unloads a module."""
 
-    sleeps = True
+    sleeps = vital = True
     after_exits = True  # an open file in debugfs counts as a use of its module
 
     def act(self, parts: Sequence[bytes], task: object) -> None:

@@ -85,6 +85,8 @@ def uts_name(kernel: GuestKernel, field: int) -> bytes:
 class ModulesFile(ProcFile):
     """The modules that are loaded, newest first.  Kernel: m_show()."""
 
+    vital = True
+
     def show(self) -> str:
         return self.kernel.guest.modules.show()
 
@@ -130,7 +132,7 @@ class Kmsg(File):
 
     handle_type = KmsgHandle
     nonseekable = True
-    posthumous = True
+    posthumous = vital = True
     write_moves = 0
     write_iter = True
 
@@ -160,7 +162,7 @@ class Messages(SeqFile):
     """The kernel log as a syslog daemon of 2006 writes it: /var/log/messages."""
 
     grows = True
-    posthumous = True
+    posthumous = vital = True
 
     def show(self) -> bytes:
         guest = self.kernel.guest
