@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from kpfs.guest.running.backtrace import Backtrace
     from kpfs.guest.running.trace_events import TraceEvents
 
-IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
+SOURCES = os.path.dirname(os.path.realpath(__file__))  # with src and include
+IMAGE_DIR = os.path.join(SOURCES, "image")
 KERNEL_IMAGE = "vmlinux"
 LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
-DEBUG_SUFFIX = ".debug"  # of the file that has an image's line numbers
+DEBUG_SUFFIX = ".debug"  # of the file that has an image's debug information
 CALLS_SUFFIX = ".calls"  # of that which says what only some system calls reach
 RUNTIME_IMAGE = "runtime.o"
 DEFAULT_CPUS = 2
@@ -387,13 +388,14 @@ class Guest:
 
     # ---- what else the files show
     def vmlinux(self, debug_info: bool) -> bytes:
-        """Return the image that runs; debug_info: with its line numbers."""
+        """Return the image that runs; with its debug information if wanted."""
         image = bytes(self._image.data)
         if not debug_info:
             return image
         from kpfs.guest.loader.debug_info import with_debug_info
 
-        return with_debug_info(image, _read_image(self._image_name + DEBUG_SUFFIX))
+        debug = _read_image(self._image_name + DEBUG_SUFFIX)
+        return with_debug_info(image, debug, os.fsencode(SOURCES))
 
     def stats(self) -> dict[str, int]:
         """Return counters for machine/stats."""

@@ -111,7 +111,8 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         release = RELEASE
         if settings.config != Config():  # else the headers have it
             os.environ["KPFS_CONFIG"] = f"{TREE}/config.gz"  # for build-module
-        provide_builds((release, os.uname().release))
+        vmlinux = f"{TREE}/machine/vmlinux" if settings.config.on("DEBUG_INFO") else ""
+        provide_builds((release, os.uname().release), vmlinux=vmlinux)
     if legacy:
         with told_to_user():
             mounts.provide_in_root(SYSLOG, mounts.make_file)
@@ -161,11 +162,13 @@ def prepare_mount_points(privileged: bool) -> None:
         ) from None
 
 
-def provide_builds(releases: Sequence[str], folder: str = OWN_BUILD) -> None:
+def provide_builds(
+    releases: Sequence[str], folder: str = OWN_BUILD, vmlinux: str = ""
+) -> None:
     """Make an empty /lib/modules, with a link `build` for make.
 
     The first release has a directory, in which `build` leads to a folder; the others
-    are links to it.
+    are links to it. A vmlinux with debug information is in `build` too, for perf.
     """
     flags = mounts.MS_NOSUID | mounts.MS_NODEV
     first, *others = dict.fromkeys(releases)
@@ -174,7 +177,14 @@ def provide_builds(releases: Sequence[str], folder: str = OWN_BUILD) -> None:
         if os.path.isdir(MODULES):  # a chroot may have no /lib
             mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
             os.mkdir(f"{MODULES}/{first}")
-            os.symlink(folder, f"{MODULES}/{first}/build")
+            build = f"{MODULES}/{first}/build"
+            if vmlinux:
+                os.mkdir(build)
+                for name in os.listdir(folder):
+                    os.symlink(f"{folder}/{name}", f"{build}/{name}")
+                os.symlink(vmlinux, f"{build}/vmlinux")
+            else:
+                os.symlink(folder, build)
             for release in others:
                 os.symlink(first, f"{MODULES}/{release}")
 

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Line numbers for the image of the kernel, which stand in a file of their own.
+"""Debug information for the image of the kernel, which stands in a file of its own.
 
-What runs needs none of them; who reads vmlinux (objdump -l) gets both as one.
+What runs needs none of it; who reads vmlinux (objdump -l, perf probe) gets both as one.
 """
 
 from __future__ import annotations
 
+import re
+
 from kpfs.guest.loader.elf import EHDR, SHDR, ElfFile
 
 _ALIGN = 16
+# the folder of the sources as scripts/build-guest leaves it, with room for a real one
+_FOLDER = re.compile(rb"guest/{999,}")
 _SHOFF, _SHNUM, _SHSTRNDX = 6, 12, 13  # fields of the ELF header
 
 
-def with_debug_info(image: bytes, debug: bytes) -> bytes:
+def with_debug_info(image: bytes, debug: bytes, folder: bytes) -> bytes:
     """Return the image with the sections .debug_* of the other file appended.
 
-    Numbers of sections stay as they are, but for that of the sections' names.
+    Names of sources begin with the folder. Numbers of sections stay as they are, but
+    for that of the sections' names.
     """
     head = list(EHDR.unpack_from(image, 0))
     own, others = ElfFile(image), ElfFile(debug)
@@ -33,7 +38,9 @@ def with_debug_info(image: bytes, debug: bytes) -> bytes:
         row = (len(names), *section[1:4], len(out), *section[5:])
         added.append(row)
         names += section.name.encode() + b"\0"
-        out += others.contents(section)
+        out += _FOLDER.sub(
+            lambda room: folder.ljust(len(room[0]), b"\0"), others.contents(section)
+        )
     strings = list(rows[head[_SHSTRNDX]])
     strings[4:6] = len(out), len(names)
     rows[head[_SHSTRNDX]] = tuple(strings)

@@ -8,6 +8,8 @@ import shutil
 
 import pytest
 
+from tests.harness import ROOT
+
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -196,6 +198,38 @@ def test_perf_probe(sh, tmp_path):
     assert int(lines[2]) > 0
     assert lines[3:] == [opened, "end"]
     assert list(tmp_path.glob(".*")) == []
+
+
+@needs("perf", "linux-perf")
+def test_perf_probe_knows_variables_and_lines(sh):
+    script = """
+    perf probe -V vfs_read
+    perf probe -q --add 'vfs_read count'
+    perf probe -q --add 'vfs_open name=path->dentry->d_iname:string'
+    cat /sys/kernel/tracing/kprobe_events
+    echo 1 >/sys/kernel/tracing/events/probe/enable
+    head -c 77 /dev/zero >/dev/null
+    echo 0 >/sys/kernel/tracing/events/probe/enable
+    grep -c 'vfs_open: .*name="zero"' /sys/kernel/tracing/trace
+    grep -c 'vfs_read: .*count=0x4d$' /sys/kernel/tracing/trace
+    perf probe -q --del 'probe:*'
+    perf probe -L vfs_read
+    """
+    lines = sh(script, "--config", "DEBUG_INFO=y").splitlines()
+    assert lines[:2] == ["Available variables at vfs_read", "\t@<vfs_read+0>"]
+    variables = ["char*\tbuf", "loff_t*\tpos", "size_t\tcount", "struct file*\tfile"]
+    assert [line.strip() for line in lines[2:6]] == variables
+    read = r"p:probe/vfs_read _text\+\d+ count=%dx:x64"
+    opened = r"p:probe/vfs_open _text\+\d+ name=\+\d+\(\+\d+\(%di\)\):string"
+    assert re.fullmatch(read, lines[6])
+    assert re.fullmatch(opened, lines[7])
+    assert [int(count) > 0 for count in lines[8:10]] == [True, True]
+    source = ROOT / "guest/src/fs/read_write.c"
+    assert lines[10] == f"<vfs_read@{source}:0>"
+    assert lines[11].endswith(
+        "  0  ssize_t vfs_read(struct file *file, char __user *buf,"
+        " size_t count, loff_t *pos)"
+    )
 
 
 @needs("bpftrace", "bpftrace")

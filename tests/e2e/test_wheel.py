@@ -47,6 +47,7 @@ DATA = (
     "kbuild/*",
     "guest/image/**",
     "guest/include/**",
+    "guest/src/**",
     "linux/image/*",
     "manual/differs.tsv",
 )
@@ -175,6 +176,19 @@ def test_it_has_all_modules_and_their_data_and_no_more(wheel):
 def test_the_command(installed):
     assert installed.run("kpfs", "run", "--", *LIST.split()) == ""
     assert installed.run("kpfs", "run", "--", "sh", "-c", USES_DATA) == USED
+
+
+@pytest.mark.fuse
+@pytest.mark.skipif(not shutil.which("addr2line"), reason="no addr2line")
+def test_the_sources_that_debug_information_names(installed):
+    script = """
+    at=$(grep ' T vfs_read$' /proc/kallsyms | cut -d ' ' -f 1)
+    addr2line -e /lib/modules/$(uname -r)/build/vmlinux $at
+    """
+    words = ("kpfs", "run", "--config", "DEBUG_INFO=y", "--", "sh", "-c", script)
+    path, _line = installed.run(*words).split(":")
+    assert Path(path).is_relative_to(installed.python.parents[1].resolve())
+    assert "ssize_t vfs_read(" in Path(path).read_text()
 
 
 @pytest.mark.fuse

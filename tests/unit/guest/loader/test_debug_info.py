@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.guest.loader.debug_info: the image of the kernel with its line numbers."""
+"""kpfs.guest.loader.debug_info: the image of the kernel with its debug information."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,8 @@ from kpfs.guest.loader.debug_info import with_debug_info
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.machine import IMAGE_DIR
 
+ROOM = b"guest" + 999 * b"/"
+
 
 def image(name):
     return Path(os.path.join(IMAGE_DIR, name)).read_bytes()
@@ -15,11 +17,12 @@ def image(name):
 
 def test_both_files_are_in_one():
     kernel, debug = image("vmlinux"), image("vmlinux.debug")
-    own, others, both = map(ElfFile, (kernel, debug, with_debug_info(kernel, debug)))
+    joined = with_debug_info(kernel, debug, b"/usr/lib/kpfs/guest")
+    own, others, both = map(ElfFile, (kernel, debug, joined))
     assert both.segments == own.segments
     assert both.entry == own.entry
     assert both.symbols() == own.symbols()
-    first = len(own.sections)
+    first, changed = len(own.sections), []
     assert [s.name for s in both.sections[:first]] == [s.name for s in own.sections]
     for before, after in zip(own.sections, both.sections, strict=False):
         if before.name != ".shstrtab":
@@ -28,8 +31,14 @@ def test_both_files_are_in_one():
     assert {".debug_line", ".debug_info"} <= added.keys()
     for section in others.sections:
         if section.name.startswith(".debug_"):
-            assert added.pop(section.name) == others.contents(section)
+            data, built = added.pop(section.name), others.contents(section)
+            assert len(data) == len(built)
+            if data != built:
+                changed.append(section.name)
+                assert data.count(b"/usr/lib/kpfs/guest\0") == built.count(ROOM)
+                assert ROOM not in data
     assert not added
+    assert ".debug_line_str" in changed
 
 
 def test_the_image_has_none_of_its_own():
