@@ -81,7 +81,11 @@ class MountKernel(FakeKernel):
     def __init__(self):
         super().__init__()
         self.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
-        idle = SimpleNamespace(sched=SimpleNamespace(), next_deadline=lambda: None)
+        idle = SimpleNamespace(
+            sched=SimpleNamespace(),
+            next_deadline=lambda: None,
+            log=SimpleNamespace(next_seq=lambda: 0, records=lambda first: []),
+        )
         self.work = Background(stand_in(idle), self.lock)
         self.background = stand_in(self.work)
 
