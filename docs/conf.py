@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kpfs.cli import VERSION
 from kpfs.engine.trace.errlog import Err, SynthErr
-from kpfs.manual.completion import walk
+from kpfs.manual.description import walk
 from kpfs.share import description
 
 project = "kpfs"

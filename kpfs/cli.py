@@ -341,7 +341,15 @@ def _top_arguments(parser: ArgumentParser) -> None:
 
 
 def _completion_arguments(parser: ArgumentParser) -> None:
+    import argparse
+
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"))
+    parser.add_argument(
+        "words",
+        metavar="WORD",
+        nargs=argparse.REMAINDER,
+        help="of a command line: print what the shell may offer for the last of them",
+    )
 
 
 def _trace_arguments(parser: ArgumentParser) -> None:
@@ -419,11 +427,15 @@ def run(arguments: Namespace) -> int:
 
 def completion(arguments: Namespace) -> int:
     """``kpfs completion``."""
-    from kpfs.manual.completion import SHELLS
+    from kpfs.manual.completion import answer, script
     from kpfs.manual.description import describe
 
-    top = describe(make_parser(COMMANDS))
-    print(SHELLS[arguments.shell](top), end="")
+    shell, words = arguments.shell, arguments.words
+    if words:
+        top = describe(make_parser(words[1:2]))
+        print(*answer(shell, top, words), sep="\n")
+    else:
+        print(script(shell), end="")
     return 0
 
 

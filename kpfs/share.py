@@ -32,7 +32,7 @@ def shared() -> dict[str, str]:
     pages = man.pages(top, cli.VERSION, cli.RELEASED)
     files = {f"share/man/man1/{name}": text for name, text in pages.items()}
     for shell, path in COMPLETIONS.items():
-        files[path] = completion.SHELLS[shell](top)
+        files[path] = completion.script(shell)
     return files
 
 

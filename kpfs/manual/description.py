@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kpfs import config
@@ -60,6 +60,13 @@ class CommandDescription(NamedTuple):
     def name(self) -> str:
         """The words that one types."""
         return " ".join(self.path)
+
+
+def walk(command: CommandDescription) -> Iterator[CommandDescription]:
+    """Yield a command and all below it."""
+    yield command
+    for below in command.commands:
+        yield from walk(below)
 
 
 VALUES = {

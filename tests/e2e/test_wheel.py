@@ -50,6 +50,7 @@ DATA = (
     "guest/src/**",
     "linux/image/*",
     "manual/differs.tsv",
+    "manual/completion.*sh",
 )
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")
