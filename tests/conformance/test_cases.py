@@ -98,6 +98,7 @@ def test_module(script, kpfs, new_runner, tmp_path, monkeypatch):
     check(runner, "modules", script)
 
 
+@pytest.mark.long
 @pytest.mark.oracle
 def test_linux_still_says_so():
     scripts = [HERE / "scripts" / f"{name}.sh" for name in SCRIPTS]
