@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kpfs import config
 from kpfs.arguments import Subcommand, add_command, flag, number, several
+from kpfs.base import limits
 from kpfs.base.errors import SetupError, told_to_user
 
 if TYPE_CHECKING:
@@ -113,6 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_TROUBLE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except MemoryError:
+        print("kpfs: out of memory: see ulimit -v", file=sys.stderr)
+        return EXIT_TROUBLE
     except OSError as error:
         print(f"kpfs: {_why_not(error)}", file=sys.stderr)
         return EXIT_TROUBLE
@@ -238,7 +242,7 @@ def _option(text: str) -> tuple[str, bool]:
 def _settings(arguments: Namespace) -> Settings:
     from kpfs.config import Settings
 
-    _check_kernel(arguments)
+    limits.check(_check_kernel(arguments))
     with told_to_user(arguments.log):  # in a directory that was removed
         log = arguments.log and os.path.abspath(arguments.log)
     return Settings(
@@ -252,20 +256,25 @@ def _settings(arguments: Namespace) -> Settings:
     )
 
 
-def _check_kernel(arguments: Namespace) -> None:
-    """Raise SetupError if there is no such kernel, or not with so many CPUs."""
+def _check_kernel(arguments: Namespace) -> int:
+    """Return the bytes of memory of a Linux kernel, 0 for the guest kernel.
+
+    Raises SetupError if there is no such kernel, or not with so many CPUs.
+    """
     if not arguments.kernel:
-        return
+        return 0
     from kpfs.linux.store import image, store
 
     _check_options(arguments)
     name, wanted = arguments.kernel, arguments.cpus
-    cpus = len(image.read_meta(store.folder(name)).processors)
+    meta = image.read_meta(store.folder(name))
+    cpus = len(meta.processors)
     if wanted not in (0, cpus):
         raise SetupError(
             f"{name} was made with --cpus {cpus}; for {wanted} make it again: "
             f"kpfs kernel make {name} --cpus {wanted}"
         )
+    return meta.memory
 
 
 def _check_options(arguments: Namespace) -> None:

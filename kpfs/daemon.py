@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -219,14 +220,31 @@ def _open_log(settings: Settings) -> int:
         with told_to_user(settings.log):
             return os.open(settings.log, flags, 0o600)
     path = default_log()
+    folder = os.path.dirname(path)
     with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        fd = os.open(path, flags | os.O_NOFOLLOW, 0o600)
         # with another user's HOME, root must not write where that user leads it
-        if os.fstat(fd).st_uid == os.geteuid() and os.fstat(fd).st_nlink == 1:
-            return fd
-        os.close(fd)
+        if _is_led_by_us(folder):
+            os.makedirs(folder, exist_ok=True)
+            fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+            st = os.fstat(fd)
+            ours = st.st_uid == os.geteuid() and st.st_nlink == 1
+            if ours and stat.S_ISREG(st.st_mode):
+                return fd
+            os.close(fd)
     return os.open(os.devnull, os.O_WRONLY)
+
+
+def _is_led_by_us(path: str) -> bool:
+    """Return True if only this user and root decide where a path leads."""
+    trusted = {os.geteuid(), os.stat("/").st_uid}  # root may be another number here
+    while path != os.path.dirname(path):
+        if os.path.lexists(path):
+            st = os.lstat(path)
+            shared = st.st_mode & stat.S_IWOTH and not st.st_mode & stat.S_ISVTX
+            if st.st_uid not in trusted or (shared and not stat.S_ISLNK(st.st_mode)):
+                return False
+        path = os.path.dirname(path)
+    return True
 
 
 def keep_log_short(limit: int = LOG_LIMIT) -> None:
@@ -235,7 +253,6 @@ def keep_log_short(limit: int = LOG_LIMIT) -> None:
     Other daemons may write to it; all of them append.
     """
     import logging
-    import stat
 
     def make_room(record: logging.LogRecord) -> bool:
         length = os.fstat(1).st_size + len(record.getMessage())

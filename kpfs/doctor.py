@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from kpfs.base import limits
 from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
@@ -229,6 +230,7 @@ def whole() -> str:
     """Run ``kpfs run -- true`` from beginning to end."""
     from kpfs.run_command import run
 
+    limits.check()
     begin = time.monotonic()
     if status := run(Settings(mirror=True), ["true"]):
         raise SetupError(f"'true' ended with status {status}", f"see {default_log()}")

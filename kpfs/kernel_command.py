@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpfs.arguments import Subcommand, flag
+from kpfs.base import limits
 from kpfs.base.errors import SetupError, told_to_user
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ IMPORT_HELP = """\
 Keep a kernel that was exported, as NAME.  A file that is damaged, cut short, or of
 another version of kpfs is refused.
 """
+
+
+MAKE_SECONDS, PACK_SECONDS = 60, 20  # of CPU time; a small kernel takes less
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -99,6 +103,7 @@ def make(arguments: Namespace) -> int:
     from kpfs.linux.store import store
 
     store.check_name(arguments.name)
+    limits.check(arguments.memory << 20, MAKE_SECONDS)
     begin = time.monotonic()
     progress = Progress(verbose=arguments.verbose)
     with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
@@ -249,6 +254,7 @@ def _import_arguments(parser: ArgumentParser) -> None:
 def export(arguments: Namespace) -> int:
     from kpfs.linux.store import archive
 
+    limits.check(seconds=PACK_SECONDS)
     with told_to_user(arguments.file):
         size = archive.export(arguments.name, arguments.file)
     print(f"{arguments.file}: {size >> 20} MiB")
@@ -258,6 +264,7 @@ def export(arguments: Namespace) -> int:
 def import_file(arguments: Namespace) -> int:
     from kpfs.linux.store import archive
 
+    limits.check(seconds=PACK_SECONDS)
     name = arguments.name
     if name is None:
         name = os.path.basename(arguments.file).removesuffix(archive.SUFFIX)

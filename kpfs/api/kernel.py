@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.api.files import FileAccess, Task
 from kpfs.api.probes import ProbeDefinition
+from kpfs.base import limits
 
 if TYPE_CHECKING:
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
@@ -259,13 +260,16 @@ def _start(
 ) -> Session:
     """Boot the guest kernel, or a Linux kernel by its name; ValueError, SetupError."""
     if not kernel:
+        limits.check()
         from kpfs.backends.guest.session import GuestSession
 
         return GuestSession(cpus, config, quiet=quiet)
     if config:
         raise ValueError("config is for the guest kernel, and kernel names another")
     from kpfs.backends.linux.session import LinuxSession
+    from kpfs.linux.store import image, store
 
+    limits.check(image.read_meta(store.folder(kernel)).memory)
     return LinuxSession(kernel, quiet=quiet)
 
 

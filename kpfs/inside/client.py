@@ -44,8 +44,10 @@ class LostError(Exception):
 class Client:
     """The local end of one command."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, patience: float | None = None) -> None:
+        """patience: seconds for the command to begin."""
         self._channel = channel
+        self._patience = patience
         self._input = b""
         self._settings: list[Any] | None = None  # of the terminal, to restore
         self._status: int | None = None
@@ -66,7 +68,10 @@ class Client:
         self._take_terminal()
         try:
             while self._status is None:
-                for fd, _ in poll.poll():
+                if not (found := poll.poll(self._wait_ms())):
+                    # it cannot tell us any more that it begins, so it does not
+                    self._channel.shutdown(socket.SHUT_RD)
+                for fd, _ in found:
                     if fd == told:
                         self._pass_on(os.read(told, 256))
                     else:
@@ -75,6 +80,11 @@ class Client:
             self._give_terminal_back()
             signal.set_wakeup_fd(before)
         return self._status
+
+    def _wait_ms(self) -> float | None:
+        if self._begun or self._patience is None:
+            return None
+        return self._patience * 1000
 
     def _tell(self, **message: object) -> None:
         with contextlib.suppress(OSError):

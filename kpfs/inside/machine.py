@@ -49,9 +49,13 @@ class CommandSession:
         self._command: InsideCommand | None = None
 
     def run(self, request: RunRequest, stdio: list[int]) -> None:
-        """Run the command and tell the client how it has ended. Raises nothing."""
+        """Run the command and tell the client how it has ended. Raises nothing.
+
+        A client that does not wait any more has the command run elsewhere.
+        """
         os.umask(0)  # the kernel has applied the command's
-        self._tell(begun=True)
+        if not self._tell(begun=True):
+            return
         try:
             ended = self._run(request, stdio)
         except (KernelError, CallError) as error:
@@ -66,9 +70,12 @@ class CommandSession:
         command.on_stop = self._stopped
         return command.run()
 
-    def _tell(self, **message: object) -> None:
+    def _tell(self, **message: object) -> bool:
+        """Send a message. Return True if the client can still read it."""
         with contextlib.suppress(OSError):
             self._client.sendall(json.dumps(message).encode() + b"\n")
+            return True
+        return False
 
     def _listen(self) -> None:
         """Do what the client says. This process ends when the client is gone."""

@@ -2,8 +2,7 @@
 """A process that has a kernel ready, and forks itself for each command.
 
 It learns from commands which files they read, and reads these into the kernel's page
-cache for the next one. It ends when it has been idle for a while, or when nobody could
-find it any more.
+cache for the next one. It ends when it has been idle for a while.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ def serve(
     """Run commands for clients until none has come for that many seconds."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that children leave no zombies
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    ours = os.stat(path).st_ino
     try:
         kernel = start(choice)
     except (UnfitError, EmulatorError, CallError, KernelError, OSError) as error:
@@ -49,7 +49,8 @@ def serve(
     finally:
         # a client that has connected gets no answer, and starts its own kernel
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            if os.stat(path).st_ino == ours:  # no other process has taken our place
+                os.unlink(path)
 
 
 class ForkServer:

@@ -26,9 +26,10 @@ def run(
         _check_memory(choice.kernel, memory)
     connection = warm.connect(choice)
     if connection is not None:
-        with connection, contextlib.suppress(LostError, ConnectionError):
+        with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
             warm.ask(connection, request)
-            return Client(connection).run()
+            return Client(connection, warm.PATIENCE).run()
+        warm.forget(choice)
     return _run_cold(choice, request)
 
 
@@ -48,6 +49,7 @@ def _run_cold(choice: KernelChoice, request: RunRequest) -> int:
     """Run a command in a kernel that is started for it."""
     from kpfs.inside.machine import run_for
 
+    warm.check_host(choice)
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:

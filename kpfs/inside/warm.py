@@ -15,7 +15,11 @@ import os
 import socket
 import stat
 import struct
+import time
+from collections.abc import Iterator
 
+from kpfs.base import limits
+from kpfs.base.errors import SetupError
 from kpfs.config import KernelChoice
 from kpfs.host import process
 from kpfs.linux.errors import UnfitError
@@ -24,11 +28,13 @@ from kpfs.linux.store import store
 
 SECONDS = "KPFS_WARM"  # environment variable; 0: keep no process
 DEFAULT_SECONDS = 60
+PATIENCE = 10.0  # s for a process to begin with a command
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FDS = 3
 _RAM = "ram"  # image.RAM, whose import would take long
 _UCRED = struct.Struct("3i")  # pid, uid, gid
 _NAMESPACES = ("mnt", "user", "pid", "net", "uts")
+_PRIVILEGES = (b"Cap", b"NoNewPrivs", b"Seccomp")  # lines of /proc/self/status
 
 
 def seconds() -> int:
@@ -49,6 +55,10 @@ def _key(choice: KernelChoice) -> str:
     for name in _NAMESPACES:
         with contextlib.suppress(OSError):
             facts.append(os.readlink(f"/proc/self/ns/{name}"))
+    with contextlib.suppress(OSError), open("/proc/self/status", "rb") as status:
+        facts += [line for line in status if line.startswith(_PRIVILEGES)]
+    with contextlib.suppress(OSError), open("/proc/self/limits", "rb") as limit:
+        facts.append(limit.read())
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
@@ -92,14 +102,38 @@ def connect(choice: KernelChoice) -> socket.socket | None:
         path = os.path.join(_folder(), _key(choice))
         with contextlib.suppress(OSError):
             return _try(path)
-        with open(f"{path}.lock", "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(f"{path}.lock"):
             with contextlib.suppress(OSError):
                 return _try(path)
             _start(choice, path)
             return _try(path)
     except (OSError, UnfitError):
         return None  # the command starts its own kernel
+
+
+def forget(choice: KernelChoice) -> None:
+    """Have the next command start another process, as this one does not answer."""
+    with contextlib.suppress(OSError, UnfitError):
+        os.unlink(os.path.join(_folder(), _key(choice)))
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Hold a lock. Raises TimeoutError if a process keeps it that was stopped, say."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(path, flags, 0o600)
+    try:
+        until = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() > until:
+                raise TimeoutError(path)
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _try(path: str) -> socket.socket:
@@ -116,14 +150,26 @@ def _try(path: str) -> socket.socket:
 
 
 def ask(connection: socket.socket, request: RunRequest) -> None:
-    """Have the process run a command with our standard streams."""
+    """Have the process run a command with our standard streams. Raises OSError."""
+    connection.settimeout(PATIENCE)
     data = json.dumps(request.packed()).encode() + b"\n"
     socket.send_fds(connection, [data[:1]], range(_FDS))
     connection.sendall(data[1:])
+    connection.settimeout(None)
+
+
+def check_host(choice: KernelChoice) -> None:
+    """Raise SetupError if a process with this one's limits could not run the kernel."""
+    from kpfs.linux.store import image
+
+    limits.check(image.read_meta(store.folder(choice.kernel)).memory)
+    if not os.path.isdir("/proc/self/fd"):
+        raise SetupError("--inside needs /proc: mount -t proc proc /proc")
 
 
 def _start(choice: KernelChoice, path: str) -> None:
     """Start a process that listens there. It answers when its kernel is ready."""
+    check_host(choice)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

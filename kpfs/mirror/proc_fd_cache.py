@@ -7,7 +7,10 @@ import os
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
+from kpfs.base import limits
+
 MOST = 64  # of each kind that are open at once
+SHARE = 6  # of the descriptors that a process may have: there are three kinds
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -26,10 +29,11 @@ class ProcFdCache(dict[Key, int]):
         super().__init__()
         self._place = place
         self._flags = flags | os.O_CLOEXEC
+        self._share = (limits.limit("NOFILE") or MOST * SHARE) // SHARE
         self._forgotten: list[int] = []
 
     def __missing__(self, key: Key) -> int:
-        if len(self) >= MOST:
+        if len(self) >= min(MOST, self._share):
             oldest, *_ = self
             self.forget(oldest)
         self._close_forgotten()

@@ -65,9 +65,9 @@ def _replacing(path: str) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(fd, "wb") as file:
             yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(made, 0o666 & ~umask)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(fd, 0o666 & ~umask)
         os.replace(made, path)
     except BaseException:
         os.unlink(made)

@@ -26,7 +26,10 @@ from tests import harness
 from tests.campaign import processes
 from tests.campaign.hunt import Hunt, Part, Progress, progress_of
 
-PARTS = ("fuzz", "load", "kills", "hits", "modules", "elf", "hostile", "restrictions")
+PARTS = (
+    *("fuzz", "load", "kills", "hits", "modules", "elf", "hostile", "restrictions"),
+    *("limits",),
+)
 GRACE = 120  # s that a part may take beyond its share, as it ends what it is at
 LINGER = 5.0  # s that what it has started may take to end
 ROW = "{:13} {:>10} {:13} {:>8} {:>9}  {}"

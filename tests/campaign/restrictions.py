@@ -173,13 +173,15 @@ class Tries:
     # ---- rows
     def denied(self, name: str, error: int) -> str:
         words = [sys.executable, "-I", "-S", str(DENY), str(CALLS[name]), str(error)]
+        return self.both(words) if self.runs_python(words) else "no Python runs there"
+
+    def runs_python(self, prefix: list[str]) -> bool:
+        """Return True if another program in Python works there."""
         try:
-            base = self.call([*words, sys.executable, "-I", "-S", str(self.base)])
+            done = self.call([*prefix, sys.executable, "-I", "-S", str(self.base)])
         except WrongError:
-            return "no Python runs there"
-        if base.returncode or base.stdout != 2 * FINE or base.stderr:
-            return "no Python runs there"
-        return self.both(words)
+            return False
+        return (done.returncode, done.stdout, done.stderr) == (0, 2 * FINE, "")
 
     def elsewhere(self, script: str) -> str:
         """Try it in a mount namespace that the script prepares."""

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests import harness
+from tests.campaign.limits import NO_PROC, PYTHON
 from tests.campaign.restrictions import CALLS, DENY
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
@@ -66,3 +67,41 @@ def test_a_mount_without_poll(kpfs, denied, tmp_path, error):
     assert line.startswith("kpfs: poll(): ")
     assert done.returncode == 2
     assert not harness.is_mounted(place)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("-n 18", "ulimit -n is 18: kpfs needs 128 or more here"),
+        ("-v 1500000", "ulimit -v is 1500000: kpfs needs 2097152 or more here"),
+        ("-s 256", "ulimit -s is 256: kpfs needs 512 or more here"),
+        ("-f 0", "ulimit -f is 0: kpfs needs 4 or more here"),
+    ],
+)
+def test_a_limit_that_is_too_low_for_a_kernel(kpfs, limit, said):
+    """With few descriptors, writes to files ended in EIO, or were tried for ever."""
+    limited = ["bash", "-c", f'ulimit {limit} && exec "$@"', "bash"]
+    words = kpfs.command("run", "--", "sh", "-c", SCRIPT)
+    done = harness.run(*limited, *words, timeout=harness.TIMEOUT)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kpfs: {said}\n")
+    python = [sys.executable, "-c", PYTHON, str(harness.ROOT), ""]
+    done = harness.run(*limited, *python, timeout=harness.TIMEOUT)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kpfs: {said}\n")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("how", [(), ("--inside",)])
+def test_a_limit_that_is_too_low_for_a_linux_kernel(kpfs, how):
+    limited = ["bash", "-c", 'ulimit -v 2097152 && exec "$@"', "bash"]
+    words = kpfs.command("run", "--kernel", harness.KERNEL, *how, "--", "true")
+    done = harness.run(*limited, *words, timeout=harness.TIMEOUT)
+    said = "kpfs: ulimit -v is 2097152: kpfs needs 2621440 or more here\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+@pytest.mark.kernel
+def test_inside_without_proc(kpfs):
+    words = kpfs.command("run", "--kernel", harness.KERNEL, "--inside", "--", "true")
+    done = harness.run("unshare", "-m", "sh", "-ec", NO_PROC, "sh", "", *words)
+    said = "kpfs: --inside needs /proc: mount -t proc proc /proc\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)

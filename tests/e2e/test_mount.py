@@ -416,7 +416,7 @@ def test_the_directory_of_a_log_is_not_made(kpfs, tmp_path):
     assert not harness.is_mounted(tmp_path / "m")
 
 
-@pytest.mark.parametrize("flaw", ["a link", "a second name"])
+@pytest.mark.parametrize("flaw", ["a link", "a second name", "a pipe", "a folder"])
 def test_a_log_that_leads_elsewhere_is_not_written(kpfs, tmp_path, flaw):
     """Root with the HOME of another user would write wherever that user likes."""
     folder, target = tmp_path / "cache/kpfs", tmp_path / "m"
@@ -425,13 +425,22 @@ def test_a_log_that_leads_elsewhere_is_not_written(kpfs, tmp_path, flaw):
     (tmp_path / "other").write_text("as it was\n")
     if flaw == "a link":
         (folder / "kpfs.log").symlink_to(tmp_path / "other")
+    elif flaw == "a pipe":  # whoever opens it waits for a reader
+        os.mkfifo(folder / "kpfs.log")
+    elif flaw == "a folder":
+        folder.rmdir()
+        folder.symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").mkdir()
+        os.chmod(tmp_path / "cache", 0o777)  # so anybody can have made the link
     else:
         (folder / "kpfs.log").hardlink_to(tmp_path / "other")
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     words = [str(harness.KPFS), "mount", str(target)]
-    assert subprocess.run(words, env=environment).returncode == 0
+    done = subprocess.run(words, env=environment, timeout=harness.TIMEOUT)
+    assert done.returncode == 0
     assert kpfs("umount", target).returncode == 0
     assert (tmp_path / "other").read_text() == "as it was\n"
+    assert not (tmp_path / "elsewhere/kpfs.log").exists()
 
 
 def test_the_log_stays_short(tmp_path):

@@ -2,16 +2,21 @@
 """The process that is asked for a guest; e2e/test_inside.py has the rest."""
 
 import os
+import resource
 import socket
+import sys
+from types import SimpleNamespace
 
 import pytest
 
+from kpfs.config import KernelChoice
 from kpfs.inside import warm
+from kpfs.inside.machine import CommandSession
 from kpfs.linux.board import board
 from kpfs.linux.running import linux_kernel
-from kpfs.linux.store import image
+from kpfs.linux.store import image, store
 from tests import harness
-from tests.there import there
+from tests.there import stand_in, there
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another")
 
@@ -85,6 +90,83 @@ def test_a_socket_of_somebody_else(tmp_path):
     for fd in (ready, end, hold):
         os.close(fd)
     os.waitpid(pid, 0)
+
+
+STOPPED = """
+import os, socket
+from kpfs.inside.client import Client, LostError
+ours, theirs = socket.socketpair()
+{}
+try:
+    print(Client(ours, patience=0.05).run())
+except LostError:
+    try:
+        theirs.send(b"x")
+    except BrokenPipeError:
+        print("lost; it cannot begin any more")
+"""
+
+
+def test_a_process_that_does_not_begin_is_not_waited_for():
+    done = harness.run(sys.executable, "-c", STOPPED.format(""), cwd=harness.ROOT)
+    assert (done.stdout, done.stderr) == ("lost; it cannot begin any more\n", "")
+
+
+BEGINS = r"""
+import time
+if os.fork() == 0:
+    theirs.send(b'{"begun": true}\n')
+    time.sleep(0.2)  # longer than the patience
+    theirs.send(b'{"status": 3, "why": ""}\n')
+    os._exit(0)
+"""
+
+
+def test_one_that_has_begun_may_take_long():
+    done = harness.run(sys.executable, "-c", STOPPED.format(BEGINS), cwd=harness.ROOT)
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+def test_a_client_that_waits_no_more_has_nothing_run():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.shutdown(socket.SHUT_RD)
+        kernel = SimpleNamespace(loop=None)
+        CommandSession(stand_in(kernel), theirs).run(stand_in(None), [])  # no error
+
+
+def test_a_lock_that_is_held_for_ever(monkeypatch, tmp_path):
+    monkeypatch.setattr(warm, "PATIENCE", 0.05)
+    path = str(tmp_path / "lock")
+    with (
+        warm._locked(path),
+        pytest.raises(TimeoutError),
+        warm._locked(path),
+    ):
+        pass
+
+
+def test_a_lock_that_is_a_link(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="symbolic"), warm._locked(str(tmp_path / "lock")):
+        pass
+
+
+@pytest.mark.parametrize("name", ["RLIMIT_NOFILE", "RLIMIT_CORE"])
+def test_a_process_with_other_limits_does_not_serve(monkeypatch, tmp_path, name):
+    (tmp_path / "ram").write_bytes(b"")
+    monkeypatch.setattr(store, "folder", lambda _name: str(tmp_path))
+    choice = KernelChoice("x", quiet=False, exact=False)
+    before = warm._key(choice)
+    assert warm._key(choice) == before
+    number = getattr(resource, name)
+    soft, hard = resource.getrlimit(number)
+    lower = (1000 if soft < 0 else soft) - 1
+    resource.setrlimit(number, (max(lower, 0), hard))
+    try:
+        assert (warm._key(choice) != before) == (soft != 0)
+    finally:
+        resource.setrlimit(number, (soft, hard))
 
 
 def test_each_source_of_the_kernel_decides_which_process_may_serve():
