@@ -58,6 +58,9 @@ MAY_NOT_IMPORT = {
     "kpfs.guest.emu.**": _below("kpfs.guest", "loader running machine"),
     "kpfs.guest.loader.**": _below("kpfs.guest", "running machine"),
     "kpfs.guest.running.**": _below("kpfs.guest", "machine"),
+    "kpfs.linux.arch.**": _below(
+        "kpfs.linux", "package memory board store running make inside"
+    ),
     "kpfs.linux.package.**": _below(
         "kpfs.linux", "memory board store running make inside"
     ),

@@ -590,19 +590,18 @@ class SyscallEvent:  # struct syscall_event
 
 # linux/board/board.h
 NEVER = 0xFFFF_FFFF_FFFF_FFFF
-APIC_BASE = 0xFEE0_0000
-APIC_SIZE = 0x1000
 HOLE_BASE = 0x8000_0000
 HOLE_END = 0x1_0000_0000
-NR_APIC_REGS = 64
 MAX_CPUS = 4
+NR_OWN = 80
+NR_DEVICES = 16
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
 NR_RETURNS = 16
 NR_CALLS = 4
 NR_WATCHED = 64
 NS_PER_BLOCK = 20
-NS_PER_RDTSC = 20
+NS_PER_LOOK = 20
 LOCKED_OUT = 0x1DCD_6500
 TURN_BLOCKS = 0x10_0000
 CPU_TURN = 50000
@@ -616,11 +615,9 @@ STOP_IRQ = 5
 STOP_NEXT = 6
 STOP_CALL = 7
 STOP_HALTED = 8
-STOP_TRIPLE_FAULT = 9
+STOP_FAULT = 9
 STOP_ERROR = 10
 STOP_LOST = 11
-MODE_KERNEL = 0
-MODE_USER = 3
 CPU_RUNS = 0
 CPU_HALTED = 1
 CPU_RESTS = 2
@@ -628,24 +625,44 @@ CPU_OFF = 3
 
 
 class Cpu:  # struct cpu
-    SIZE, __slots__ = 648, ()
-    STRUCT = Struct("<81Q")
-    state, context, start, since, called, late, cr2 = 0, 8, 16, 24, 32, 40, 48
-    lstar, fmask, timer, apic, apic_start, apic_period = 56, 64, 72, 80, 592, 600
-    pending, nmi = 608, 640
+    SIZE, __slots__ = 696, ()
+    STRUCT = Struct("<87Q")
+    state, context, start, since, called, late, timer = 0, 8, 16, 24, 32, 40, 48
+    own = 56
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 69416, ()
-    STRUCT = Struct("<161Q2592s65536s")
+    SIZE, __slots__ = 69696, ()
+    STRUCT = Struct("<172Q2784s65536s")
     uc, state, ram, ram_size, nr_cpus, pause, break_at = 0, 8, 16, 24, 32, 40, 48
-    flushers, calls, call_zeros, exact, call_agent, cpuid = 56, 184, 216, 248, 256, 264
-    now, deadline, stop, stop_at, who, error, vector = 296, 304, 312, 320, 328, 336, 344
-    unknown, current, turn_end, due, returns = 352, 360, 368, 376, 384
-    return_counts, watched, asked_at, flushed_at, cmos = 512, 640, 1152, 1160, 1168
-    console_size, debug_size, debug_limit, debug, blocks = 1176, 1184, 1192, 1200, 1208
-    syscalls, exceptions, interrupts, halts, flushes = 1216, 1224, 1232, 1240, 1248
-    strays, stray_at, turns, reset, cpus, console = 1256, 1264, 1272, 1280, 1288, 3880
+    flushers, calls, call_zeros, exact, call_agent, now = 56, 184, 216, 248, 256, 264
+    deadline, stop, stop_at, who, error, vector = 272, 280, 288, 296, 304, 312
+    unknown, current, turn_end, due, returns = 320, 328, 336, 344, 352
+    return_counts, watched, asked_at, flushed_at, devices = 480, 608, 1120, 1128, 1136
+    console_size, debug_size, debug_limit, debug, blocks = 1264, 1272, 1280, 1288, 1296
+    syscalls, exceptions, interrupts, halts, flushes = 1304, 1312, 1320, 1328, 1336
+    strays, stray_at, turns, reset, cpus, console = 1344, 1352, 1360, 1368, 1376, 4160
+
+
+# linux/board/x86/arch.h
+APIC_BASE = 0xFEE0_0000
+APIC_SIZE = 0x1000
+NR_APIC_REGS = 64
+MODE_KERNEL = 0
+MODE_USER = 3
+
+
+class X86Cpu:  # struct x86_cpu
+    SIZE, __slots__ = 592, ()
+    STRUCT = Struct("<74Q")
+    cr2, lstar, fmask, apic, apic_start, apic_period = 0, 8, 16, 24, 536, 544
+    pending, nmi = 552, 584
+
+
+class X86Devices:  # struct x86_devices
+    SIZE, __slots__ = 40, ()
+    STRUCT = Struct("<5Q")
+    cpuid, cmos = 0, 32
 
 
 # linux/agent/region.h

@@ -12,35 +12,6 @@
 #include "region.h"
 
 #define NULL ((void *)0)
-/* System calls of x86-64. */
-enum {
-	SYS_read = 0,
-	SYS_write = 1,
-	SYS_open = 2,
-	SYS_close = 3,
-	SYS_mmap = 9,
-	SYS_munmap = 11,
-	SYS_rt_sigaction = 13,
-	SYS_ioctl = 16,
-	SYS_sched_yield = 24,
-	SYS_dup2 = 33,
-	SYS_exit = 60,
-	SYS_mkdir = 83,
-	SYS_chmod = 90,
-	SYS_setgroups = 116,
-	SYS_setresuid = 117,
-	SYS_setresgid = 119,
-	SYS_capset = 126,
-	SYS_sched_setscheduler = 144,
-	SYS_prctl = 157,
-	SYS_mount = 165,
-	SYS_iopl = 172,
-	SYS_futex = 202,
-	SYS_sched_setaffinity = 203,
-	SYS_sched_getaffinity = 204,
-	SYS_clone3 = 435,
-};
-
 #define O_RDWR 2
 #define O_SYNC 04010000
 #define O_CLOEXEC 02000000
@@ -85,26 +56,13 @@ struct sigaction {
 static u32 futexes[NR_SLOTS];
 static volatile long spinning; /* slot of the task that waits at agent_pause */
 
-static long call(long nr, long a, long b, long c, long d, long e, long f)
-{
-	register long r10 asm("r10") = d, r8 asm("r8") = e, r9 asm("r9") = f;
-	long ret;
-
-	asm volatile("syscall"
-		     : "=a"(ret)
-		     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-		     : "rcx", "r11", "memory");
-	return ret;
-}
-
 #define CALL(nr, a, b, c) call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
-/* Send bytes to the host before the region is mapped. */
-static void say(const char *text)
-{
-	for (; *text; text++)
-		asm volatile("outb %0, $0xe9" : : "a"(*text));
-}
+extern void restorer(void);
+
+#ifdef __x86_64__
+#include "x86.h"
+#endif
 
 static void die(const char *why)
 {
@@ -138,9 +96,6 @@ static void on_signal(int number)
 {
 	(void)number;
 }
-
-asm("restorer: mov $15, %eax\n syscall");
-extern void restorer(void);
 
 /* A signal only interrupts the call that a task waits in; no call ends a task. */
 static void take_signals(void)
@@ -211,24 +166,6 @@ __attribute__((used, noreturn)) static void begin(long me)
 	spread(me);
 	live(me);
 	__builtin_unreachable();
-}
-
-/* clone3(); the child continues in begin(). */
-static long clone_to(struct clone_args *how, long slot)
-{
-	long pid;
-
-	asm volatile("syscall\n"
-		     "test %%rax, %%rax\n"
-		     "jnz 1f\n"
-		     "xor %%ebp, %%ebp\n"
-		     "mov %%rbx, %%rdi\n"
-		     "call begin\n"
-		     "1:"
-		     : "=a"(pid)
-		     : "a"(SYS_clone3), "D"(how), "S"(sizeof(*how)), "b"(slot)
-		     : "rcx", "r11", "memory");
-	return pid;
 }
 
 /* Fork a task onto a slot; return its pid or -errno. */
@@ -338,17 +275,6 @@ static void wake(void)
 	}
 }
 
-/* The board stops here; who: a slot, or PAUSE_YIELD. */
-static void pause(u64 who)
-{
-	asm volatile("jmp agent_pause\n"
-		     ".globl agent_pause\n"
-		     "agent_pause: pause"
-		     :
-		     : "D"(who)
-		     : "memory");
-}
-
 static void stop_spinning(long me)
 {
 	if (spinning == me)
@@ -396,7 +322,7 @@ static void live(long me)
 
 static void mount(const char *type, const char *target)
 {
-	CALL(SYS_mkdir, target, 0755, 0);
+	MKDIR(target, 0755);
 	call(SYS_mount, (long)type, (long)target, (long)type, 0, 0, 0);
 }
 
@@ -404,13 +330,10 @@ static void mount(const char *type, const char *target)
 static void send_symbols(void)
 {
 	static char buffer[OWN_BUFFER];
-	long fd = CALL(SYS_open, "/proc/kallsyms", 0, 0), size;
+	long fd = OPEN("/proc/kallsyms", 0), size;
 
-	while ((size = CALL(SYS_read, fd, buffer, sizeof(buffer))) > 0) {
-		const char *at = buffer;
-
-		asm volatile("rep outsb" : "+S"(at), "+c"(size) : "d"(0xe9) : "memory");
-	}
+	while ((size = CALL(SYS_read, fd, buffer, sizeof(buffer))) > 0)
+		send(buffer, size);
 	CALL(SYS_close, fd, 0, 0);
 }
 
@@ -418,7 +341,7 @@ static void send_symbols(void)
 static void raise_pid_max(void)
 {
 	static const char most[] = "4194304\n";
-	long fd = CALL(SYS_open, "/proc/sys/kernel/pid_max", O_RDWR, 0);
+	long fd = OPEN("/proc/sys/kernel/pid_max", O_RDWR);
 
 	CALL(SYS_write, fd, most, sizeof(most) - 1);
 	CALL(SYS_close, fd, 0, 0);
@@ -431,7 +354,7 @@ static void seed(void)
 		u32 bits, size;
 		char bytes[64];
 	} entropy = { 512, 64, "the same in each kernel that is made: nobody wants surprises" };
-	long fd = CALL(SYS_open, "/dev/urandom", O_RDWR, 0);
+	long fd = OPEN("/dev/urandom", O_RDWR);
 
 	CALL(SYS_ioctl, fd, RNDADDENTROPY, &entropy);
 	CALL(SYS_close, fd, 0, 0);
@@ -441,7 +364,7 @@ __attribute__((used)) static void run(void)
 {
 	long fd;
 
-	CALL(SYS_iopl, 3, 0, 0);
+	PORTS(1);
 	mount("proc", "/proc");
 	mount("sysfs", "/sys");
 	mount("devtmpfs", "/dev");
@@ -451,21 +374,16 @@ __attribute__((used)) static void run(void)
 	raise_pid_max();
 	seed();
 	send_symbols();
-	fd = CALL(SYS_open, "/dev/mem", O_RDWR | O_SYNC, 0);
+	fd = OPEN("/dev/mem", O_RDWR | O_SYNC);
 	if (fd < 0)
 		die("no /dev/mem");
-	CALL(SYS_dup2, fd, MEM_FD, 0);
+	DUP2(fd, MEM_FD);
 	CALL(SYS_close, fd, 0, 0);
 	map(REGION_SIZE);
 	take_signals();
-	CALL(SYS_chmod, "/init", 0, 0); /* so that no task runs the agent again by /proc/self/exe */
-	CALL(SYS_iopl, 0, 0, 0);        /* tasks must not inherit it */
+	CHMOD("/init", 0); /* so that no task runs the agent again by /proc/self/exe */
+	PORTS(0); /* tasks must not inherit it */
 	schedule_as(SCHED_IDLE);
 	control()->magic = AGENT_MAGIC;
 	live(0);
 }
-
-asm(".globl _start\n"
-    "_start: xor %ebp, %ebp\n"
-    "	and $-16, %rsp\n"
-    "	call run");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /*
- * The board that a Linux kernel finds: processors, their local APICs, a date, a serial port.
- * libunicorn leaves exceptions, interrupts and system calls to the board.
+ * The board that a Linux kernel finds: processors, interrupts, clock, a serial port. What
+ * depends on the kernel's architecture is in a folder of its name, and struct cpu and struct
+ * board have room for that (own, devices).
  *
  * One engine of libunicorn is all processors in turn. They share its memory, its translated
  * code and the clock.
@@ -23,19 +24,18 @@ typedef uint64_t u64;
 #endif
 
 #define NEVER (~0ull)
-#define APIC_BASE 0xfee00000ull
-#define APIC_SIZE 0x1000
-#define HOLE_BASE 0x80000000ull /* from here up to 4 GiB only the APIC answers */
+#define HOLE_BASE 0x80000000ull /* from here up to 4 GiB only devices answer */
 #define HOLE_END 0x100000000ull
-#define NR_APIC_REGS 64
 #define MAX_CPUS 4
+#define NR_OWN 80 /* words of an architecture's struct for a processor */
+#define NR_DEVICES 16 /* and of that for what all processors share */
 #define CONSOLE_SIZE 0x10000
 #define NR_FLUSHERS 16
 #define NR_RETURNS 16
 #define NR_CALLS 4
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
-#define NS_PER_RDTSC 20
+#define NS_PER_LOOK 20 /* at the clock */
 #define LOCKED_OUT 500000000ull /* blocks, about 10 s, for which a due interrupt may wait */
 #define TURN_BLOCKS 0x100000 /* after so many blocks the host gets a turn */
 #define CPU_TURN 50000ull /* ns after which another processor runs */
@@ -51,12 +51,9 @@ typedef uint64_t u64;
 #define STOP_NEXT 6 /* internal: another processor's turn */
 #define STOP_CALL 7 /* where one of calls begins, before it runs: asked_at */
 #define STOP_HALTED 8 /* no interrupt will ever come */
-#define STOP_TRIPLE_FAULT 9 /* vector has no gate */
+#define STOP_FAULT 9 /* no handler for the exception vector */
 #define STOP_ERROR 10 /* libunicorn failed with error */
 #define STOP_LOST 11 /* libunicorn ran past the place to stop at */
-
-#define MODE_KERNEL 0
-#define MODE_USER 3
 
 /* States of a processor. */
 #define CPU_RUNS 0
@@ -69,21 +66,12 @@ typedef uint64_t u64;
 struct cpu {
 	u64 state;
 	u64 context; /* uc_context *: its registers, while another one runs */
-	u64 start;   /* where to start in real mode; NEVER once it has */
+	u64 start;   /* where to start; NEVER once it has */
 	u64 since;   /* when it began to rest */
 	u64 called;  /* go on behind the agent's pause */
 	u64 late;    /* the block since which an interrupt has been due; 0: none */
-	u64 cr2;     /* as set by the last page fault */
-	u64 lstar;   /* 0: not read yet */
-	u64 fmask;
-
-	/* the local APIC */
-	u64 timer; /* when it is due, or NEVER */
-	u64 apic[NR_APIC_REGS];
-	u64 apic_start;  /* when the count began */
-	u64 apic_period; /* ns, 0: one shot */
-	u64 pending[4];  /* vectors to be delivered */
-	u64 nmi;
+	u64 timer;   /* when its timer is due, or NEVER */
+	u64 own[NR_OWN]; /* of the architecture */
 };
 #endif
 
@@ -102,9 +90,8 @@ struct board {
 	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */
 	u64 exact;                 /* libunicorn checks every store: flushers need no watch */
 	u64 call_agent;            /* wake the agent on the processor where it rests */
-	u64 cpuid[4];              /* leaf 1: eax, ebx, ecx and edx, of the first processor */
 
-	/* time, in ns: the TSC runs at 1 GHz */
+	/* time, in ns: the processors' counters run at 1 GHz */
 	u64 now;
 	u64 deadline; /* when the first of the timers is due, or NEVER */
 
@@ -126,13 +113,13 @@ struct board {
 	u64 asked_at;   /* the call for which the board stopped and which has not run yet; 0 */
 	u64 flushed_at; /* the block for which code was dropped and which has not run yet; 0 */
 
-	u64 cmos; /* index */
+	u64 devices[NR_DEVICES]; /* of the architecture */
 
 	/* what was printed */
 	u64 console_size; /* bytes in all; the ring keeps the last CONSOLE_SIZE */
 	u64 debug_size;
 	u64 debug_limit;
-	u64 debug; /* a buffer of the host for port 0xe9 */
+	u64 debug; /* a buffer of the host for what the agent says */
 
 	/* counters */
 	u64 blocks;

@@ -11,37 +11,23 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from kpfs.base import abi, pagemap
 from kpfs.guest.emu.libunicorn import EmulatorError, find_library
-from kpfs.linux.board import registers
+from kpfs.linux.arch.arch import Arch
+from kpfs.linux.arch.arches import X86_64
 
 IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
-# It has no RDRAND, which would make every boot differ, and neither AVX nor XSAVE, which
-# libunicorn lacks; programs find all of x86-64-v2.
-CPU_MODEL = 15  # UC_CPU_X86_NEHALEM
 MAX_RAM = abi.HOLE_BASE
 PAGE_SIZE = 4096
-_ARCH_X86, _MODE_64, _PROT_ALL = 4, 8, 7
+_PROT_ALL = 7
 _CTL_CPU_MODEL = 7 | 1 << 26 | 1 << 30
 _API = (
     "uc_reg_read", "uc_reg_write", "uc_emu_start", "uc_emu_stop", "uc_hook_add",
     "uc_mmio_map", "uc_ctl",
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
-# offsets in libunicorn 2.1.4: of the pointer to its processor, of the state in that
-_CPU_IN_ENGINE = 0x1B8
-# it lies behind a jmp_buf of the host's C library
-_STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
-_STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/uc.h
-_IDT_BASE, _CR2 = 408, 440
-_CPUID = b"\x0f\xa2"
-_FEATURES = 1  # the leaf of CPUID that also has the processor's number
-_U64 = struct.Struct("<Q")
-_MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
-_MSR = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
 
 
 class Board:
@@ -51,30 +37,40 @@ class Board:
     """
 
     def __init__(
-        self, ram: mmap.mmap, region: mmap.mmap, *, cpus: int = 1, exact: bool = False
+        self,
+        ram: mmap.mmap,
+        region: mmap.mmap,
+        *,
+        arch: Arch = X86_64,
+        cpus: int = 1,
+        exact: bool = False,
     ) -> None:
         """exact: libunicorn checks every store against the code it has translated."""
         self.ram = ram
         self.ram_address = address_of(ram)
         self.region = region
         self._lib = ctypes.CDLL(find_library())
-        self._board = _load_board()
+        self.arch = arch
+        self._board = _load_board(arch)
         engine = ctypes.c_void_p()
-        self._check(self._lib.uc_open(_ARCH_X86, _MODE_64, ctypes.byref(engine)))
+        self._check(self._lib.uc_open(*arch.engine, ctypes.byref(engine)))
         self._engine = ctypes.c_void_p(engine.value)
         self._check(
             self._lib.uc_ctl(
-                self._engine, ctypes.c_int(_CTL_CPU_MODEL), ctypes.c_int(CPU_MODEL)
+                self._engine, ctypes.c_int(_CTL_CPU_MODEL), ctypes.c_int(arch.cpu_model)
             )
         )
         self._map(0, ram)
         self._map(abi.REGION_PHYS, region)
+        state = arch.find_state(self)
+        if not state:
+            raise EmulatorError("this libunicorn is not known here: 2.1.4 is wanted")
         self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
         self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
         self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
         self.set(
             uc=engine.value or 0,
-            state=self._find_state(),
+            state=state,
             ram=address_of(ram),
             ram_size=len(ram),
             nr_cpus=cpus,
@@ -83,10 +79,12 @@ class Board:
             exact=exact,
         )
         if cpus > 1:
-            self._note_features()
+            for field, value in arch.features(self).items():
+                self.words[field >> 3] = value
         self._debug: ctypes.Array[ctypes.c_char] | None = None
-        api = (ctypes.c_void_p * len(_API))(
-            *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in _API]
+        names = (*_API, *arch.functions)
+        api = (ctypes.c_void_p * len(names))(
+            *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in names]
         )
         if not self._board.board_init(self._pointer, api):
             raise EmulatorError("libunicorn refuses the hooks of the board")
@@ -107,36 +105,18 @@ class Board:
             )
         )
 
-    def _find_state(self) -> int:
-        """Return the processor's state's address; EmulatorError if unknown."""
-        values = [0x5EED_0000_1234_0000 + number for number in range(16)]
-        order = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15"
-        for name, value in zip(order.split(), values, strict=True):
-            self.write_reg(registers.GENERAL[name], value)
-        self.write_reg(registers.CONTROL["cr2"], 0x1234_5000)
-        self.write_table("idtr", (0, 0x4567_8000, 0xFFF, 0))
-        cpu = ctypes.c_uint64.from_address((self._engine.value or 0) + _CPU_IN_ENGINE)
-        address = cpu.value + _STATE_IN_CPU[os.uname().machine]
-        raw = ctypes.string_at(address, _CR2 + 8)
-        found = _STATE.unpack_from(raw)[:16], _U64.unpack_from(raw, _CR2)[0]
-        idt = _U64.unpack_from(raw, _IDT_BASE)[0]
-        if (*found, idt) != (tuple(values), 0x1234_5000, 0x4567_8000):
-            raise EmulatorError("this libunicorn is not known here: 2.1.4 is wanted")
-        return address
+    @property
+    def address(self) -> int:
+        return self._engine.value or 0
 
-    def _note_features(self) -> None:
-        """Copy CPUID of the engine's one processor for all processors of the board."""
-        general = registers.GENERAL
-        self.region[: len(_CPUID)] = _CPUID
-        self.write_reg(general["rax"], _FEATURES)
-        begin, end = abi.REGION_PHYS, abi.REGION_PHYS + len(_CPUID)
+    def execute(self, code: bytes) -> None:
+        """Run instructions that need no memory.  The board has not run yet."""
+        self.region[: len(code)] = code
+        begin, end = abi.REGION_PHYS, abi.REGION_PHYS + len(code)
         words = ctypes.c_uint64(begin), ctypes.c_uint64(end)
         nothing = ctypes.c_uint64(0), ctypes.c_size_t(0)  # no limit
         self._check(self._lib.uc_emu_start(self._engine, *words, *nothing))
-        self.region[: len(_CPUID)] = bytes(len(_CPUID))
-        first = abi.Board.cpuid >> 3
-        for number, name in enumerate(("rax", "rbx", "rcx", "rdx")):
-            self.words[first + number] = self.read_reg(general[name])
+        self.region[: len(code)] = bytes(len(code))
 
     # ---- fields of struct board
     def get(self, field: int) -> int:
@@ -145,7 +125,7 @@ class Board:
 
     def set(self, **values: int) -> None:
         for name, value in values.items():
-            self.words[getattr(abi.Board, name) >> 3] = value
+            self.words[self.arch.board_field(name) >> 3] = value
 
     def get_cpu(self, number: int, field: int) -> int:
         """Return the word of a processor at an offset of abi.Cpu."""
@@ -153,7 +133,7 @@ class Board:
 
     def set_cpu(self, number: int, **values: int) -> None:
         for name, value in values.items():
-            self.words[self.cpu_word(number, getattr(abi.Cpu, name))] = value
+            self.words[self.cpu_word(number, self.arch.cpu_field(name))] = value
 
     @staticmethod
     def cpu_word(number: int, field: int) -> int:
@@ -206,26 +186,15 @@ class Board:
         word = ctypes.c_uint64(value)
         self._check(self._lib.uc_reg_write(self._engine, number, ctypes.byref(word)))
 
-    def read_msr(self, number: int) -> int:
-        raw = ctypes.create_string_buffer(_MSR.pack(number, 0), _MSR.size)
-        self._check(self._lib.uc_reg_read(self._engine, registers.MSR, raw))
-        return int(_MSR.unpack(raw.raw)[1])
+    def read_raw(self, number: int, raw: bytes) -> bytes:
+        """Read a register whose value is a structure, part of which says which."""
+        value = ctypes.create_string_buffer(raw, len(raw))
+        self._check(self._lib.uc_reg_read(self._engine, number, value))
+        return value.raw
 
-    def write_msr(self, number: int, value: int) -> None:
-        raw = ctypes.create_string_buffer(_MSR.pack(number, value), _MSR.size)
-        self._check(self._lib.uc_reg_write(self._engine, registers.MSR, raw))
-
-    def read_table(self, name: str) -> tuple[int, int, int, int]:
-        """Return selector, base, limit and flags of gdtr, idtr, ldtr or tr."""
-        raw = ctypes.create_string_buffer(_MMR.size)
-        number = registers.TABLES[name]
-        self._check(self._lib.uc_reg_read(self._engine, number, raw))
-        selector, base, limit, flags = _MMR.unpack(raw.raw)
-        return selector, base, limit, flags
-
-    def write_table(self, name: str, value: tuple[int, int, int, int]) -> None:
-        raw = ctypes.create_string_buffer(_MMR.pack(*value), _MMR.size)
-        self._check(self._lib.uc_reg_write(self._engine, registers.TABLES[name], raw))
+    def write_raw(self, number: int, raw: bytes) -> None:
+        value = ctypes.create_string_buffer(raw, len(raw))
+        self._check(self._lib.uc_reg_write(self._engine, number, value))
 
     def set_mode(self, mode: int) -> None:
         """Put the processor into the mode that it was saved in: abi.MODE_*."""
@@ -244,11 +213,10 @@ class Board:
         """Drop all translated code."""
         self._board.board_flush(self._pointer)
 
-    def translate(self, address: int, cr3: int = 0) -> int:
+    def translate(self, address: int) -> int:
         """Return the offset in RAM of a virtual address, or abi.NEVER."""
-        cr3 = cr3 or self.read_reg(registers.CONTROL["cr3"])
-        words = ctypes.c_uint64(cr3), ctypes.c_uint64(address)
-        return int(self._board.board_translate(self._pointer, *words))
+        word = ctypes.c_uint64(address)
+        return int(self._board.board_translate(self._pointer, word))
 
     def close(self) -> None:
         """Free the engine. The board cannot be used afterwards."""
@@ -261,14 +229,14 @@ class Board:
             self._engine = ctypes.c_void_p()
 
 
-def read_agent() -> bytes:
+def read_agent(arch: Arch) -> bytes:
     """Return the program that is the kernel's first process."""
-    with open(os.path.join(IMAGE_DIR, "agent"), "rb") as file:
+    with open(os.path.join(IMAGE_DIR, arch.name, "agent"), "rb") as file:
         return file.read()
 
 
-def _load_board() -> ctypes.CDLL:
-    path = os.path.join(IMAGE_DIR, f"board-{os.uname().machine}.so")
+def _load_board(arch: Arch) -> ctypes.CDLL:
+    path = os.path.join(IMAGE_DIR, arch.name, f"board-{os.uname().machine}.so")
     try:
         board = ctypes.CDLL(path)
     except OSError as error:

@@ -1,75 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Processors: their turns, and how one starts. */
+/* Processors and their turns. */
 #include "internal.h"
 
-#define CR0_PROTECTED 1
-#define CR0_PAGED (1ull << 31)
-#define CR0_RESET 0x60000010
-#define CR4_PSE 0x10
-#define HFLAG_ADD_SEGMENTS 0x40
-#define REAL_CODE 0x9b00
-#define REAL_DATA 0x9300
-#define CPUID_FEATURES 1
-#define CPUID_APIC_ID 24 /* first bit of the id in ebx */
-
-/* Start as after INIT and a start-up interrupt: in real mode, where a page begins. */
-static void start(struct board *b)
+/* Return whether an interrupt of a processor waits for being taken. */
+bool interrupt_due(const struct board *b, const struct cpu *c)
 {
-	struct cpu *c = this_cpu(b);
-	struct state *s = state(b);
-	struct {
-		u32 number;
-		u64 value;
-	} efer = { MSR_EFER, 0 };
-	u64 cr0 = CR0_RESET, cr4 = 0;
-
-	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
-	for (int i = 0; i < 16; i++)
-		s->regs[i] = 0;
-	/* the engine is in long mode, and leaves it when paging is switched off */
-	s->cr[0] = CR0_PROTECTED | CR0_PAGED;
-	uc.reg_write(engine(b), UC_X86_REG_CR0, &cr0);
-	uc.reg_write(engine(b), UC_X86_REG_MSR, &efer);
-	uc.reg_write(engine(b), UC_X86_REG_CR4, &cr4);
-	for (int i = ES; i <= GS; i++) {
-		const struct segment data = { .limit = 0xffff, .flags = REAL_DATA };
-
-		s->segs[i] = data;
-	}
-	s->segs[CS].selector = c->start >> 4;
-	s->segs[CS].base = c->start;
-	s->segs[CS].flags = REAL_CODE;
-	s->hflags = HFLAG_ADD_SEGMENTS;
-	s->ip = 0;
-	c->start = NEVER;
-	c->lstar = 0;
+	return b->now >= c->timer || pending(c);
 }
 
-/* Return whether two sets of control registers translate alike: then the TLB may stay. */
-static bool same_addresses(const struct state *s, const u64 cr[5])
+/* Set the time at which the running processor needs the next look. */
+void set_due(struct board *b)
 {
-	/* only the boot processor has this bit, and in long mode it means nothing */
-	return s->cr[0] == cr[0] && s->cr[3] == cr[3] && !((s->cr[4] ^ cr[4]) & ~(u64)CR4_PSE);
+	const struct cpu *c = this_cpu(b);
+
+	b->due = c->timer < b->turn_end ? c->timer : b->turn_end;
+	if (pending(c))
+		b->due = 0;
 }
 
 /* Switch to another processor. */
 void select_cpu(struct board *b, u64 number)
 {
-	struct state *s = state(b);
 	struct cpu *c = &b->cpus[number];
 
 	if (number != b->current) {
-		const u64 cr[5] = { s->cr[0], s->cr[1], s->cr[2], s->cr[3], s->cr[4] };
-
-		uc.context_save(engine(b), (void *)(uintptr_t)this_cpu(b)->context);
-		uc.context_restore(engine(b), (void *)(uintptr_t)c->context);
+		switch_context(b, this_cpu(b)->context, c->context);
 		b->current = number;
 		b->turns++;
-		if (!same_addresses(s, cr))
-			uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 	}
 	if (c->start != NEVER) {
-		start(b);
+		start_cpu(b);
+		c->start = NEVER;
 		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 	}
 }
@@ -163,30 +124,12 @@ void call_agent(struct board *b)
 	}
 }
 
-/* Answer CPUID with each processor's own number; libunicorn knows one processor only. */
-static int on_cpuid(uc_engine u, void *data)
-{
-	struct board *b = data;
-	struct state *s = state(b);
-
-	(void)u;
-	if ((u32)s->regs[RAX] != CPUID_FEATURES || !b->current)
-		return 0;
-	s->regs[RAX] = b->cpuid[0];
-	s->regs[RBX] = (b->cpuid[1] & ((1u << CPUID_APIC_ID) - 1)) | b->current << CPUID_APIC_ID;
-	s->regs[RCX] = b->cpuid[2];
-	s->regs[RDX] = b->cpuid[3];
-	return 1;
-}
-
 /* Every processor starts from the state of an engine that has not run yet. */
 bool add_cpus(struct board *b)
 {
-	size_t hook;
-
 	for (u64 i = 0; i < b->nr_cpus; i++) {
 		b->cpus[i].start = NEVER;
-		reset_apic(&b->cpus[i]);
+		reset_cpu(&b->cpus[i]);
 		b->cpus[i].state = i ? CPU_OFF : CPU_RUNS;
 	}
 	if (b->nr_cpus == 1)
@@ -201,5 +144,5 @@ bool add_cpus(struct board *b)
 		if (uc.context_save(engine(b), context))
 			return false;
 	}
-	return !uc.hook_add(engine(b), &hook, UC_HOOK_INSN, on_cpuid, b, 1, 0, UC_X86_INS_CPUID);
+	return true;
 }

@@ -4,42 +4,51 @@
 #include "board.h"
 #include "uc.h"
 
-#define FLAGS_TF 0x100
-#define FLAGS_IF 0x200
-#define FLAGS_NT 0x4000
-#define FLAGS_RF 0x10000
+/* ---- what each architecture has: ARCH/ */
+extern const u32 pause_size; /* bytes of the instruction that the agent pauses at */
 
-/* Each file calls only functions of the files that stand before it here. */
+/* paging.c */
+u64 board_walk(const struct board *b, u64 addr);
+
+/* trap.c: the registers, and how the running processor takes interrupts */
+u64 *pc(struct board *b);
+u64 linear_pc(const struct board *b);
+u64 argument(const struct board *b, int number); /* of the function that begins here */
+u64 return_address(struct board *b);
+bool takes_interrupts(const struct board *b);
+bool is_woken(const struct board *b); /* by interrupts, when it has halted now */
+int next_interrupt(struct board *b);  /* take it; -1 if there is none */
+bool deliver_interrupt(struct board *b, int number);
+void before_run(struct board *b);
+void after_run(struct board *b);
+
+/* its interrupt controller */
+bool pending(const struct cpu *c);
+void reset_cpu(struct cpu *c);
+
+/* its processors and devices */
+void start_cpu(struct board *b);
+void switch_context(struct board *b, u64 from, u64 to); /* of the engine */
+bool init_arch(struct board *b, const void *api);
+
+/* ---- common. Each file calls only functions of the files that stand before it here. */
 
 /* stop.c */
 void board_stop(struct board *b, u64 why, u64 at);
+void print(struct board *b, u8 c);
 
 /* memory.c */
-u64 board_walk(const struct board *b, u64 cr3, u64 addr);
 u64 read_word(struct board *b, u64 addr);
 void write_word(struct board *b, u64 addr, u64 value);
+bool map_hole(struct board *b, u64 begin, u64 end);
 
 /* watch.c */
 void watch(struct board *b);
 void watch_block(struct board *b, u64 addr);
 
-/* trap.c */
-void set_mode(struct board *b, int mode);
-void forget_exception(struct board *b);
-bool deliver(struct board *b, int vector, bool has_error, u32 error);
-bool hook_traps(struct board *b);
-
-/* apic.c */
-void reset_apic(struct cpu *c);
-bool interrupt_due(const struct board *b, const struct cpu *c);
-int next_interrupt(struct board *b);
-void set_due(struct board *b);
-bool map_apic(struct board *b);
-
-/* ports.c */
-bool hook_ports(struct board *b);
-
 /* cpu.c */
+bool interrupt_due(const struct board *b, const struct cpu *c);
+void set_due(struct board *b);
 void select_cpu(struct board *b, u64 number);
 bool others_can_run(const struct board *b);
 bool next_cpu(struct board *b);

@@ -1,34 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Access the kernel's memory by virtual addresses, through its own page tables. */
+/* Access the kernel's memory by virtual addresses, and addresses where there is none. */
 #include "internal.h"
-
-#define PTE_PRESENT 1
-#define PTE_LARGE 0x80
-#define PTE_ADDRESS 0x000ffffffffff000ull
-
-u64 board_walk(const struct board *b, u64 cr3, u64 addr)
-{
-	u64 table = cr3 & PTE_ADDRESS;
-
-	for (int shift = 39; shift >= 12; shift -= 9) {
-		u64 entry, mask = (1ull << shift) - 1;
-
-		if (table > b->ram_size - 4096)
-			return NEVER;
-		entry = *(u64 *)(b->ram + table + 8 * (addr >> shift & 511));
-		if (!(entry & PTE_PRESENT))
-			return NEVER;
-		if (shift < 39 && shift > 12 && entry & PTE_LARGE)
-			return (entry & PTE_ADDRESS & ~mask) | (addr & mask);
-		table = entry & PTE_ADDRESS;
-	}
-	return table | (addr & 4095);
-}
 
 /* Return the host's address of a word, or NULL. The word may not cross a page. */
 static u64 *word(struct board *b, u64 addr)
 {
-	u64 at = board_walk(b, state(b)->cr[3], addr);
+	u64 at = board_walk(b, addr);
 
 	if (at > b->ram_size - 8 || (addr & 4095) > 4096 - 8) {
 		b->strays++;
@@ -57,4 +34,26 @@ void write_word(struct board *b, u64 addr, u64 value)
 
 	if (at)
 		*at = value;
+}
+
+static u64 hole_read(uc_engine u, u64 offset, unsigned int size, void *data)
+{
+	struct board *b = data;
+
+	(void)u, (void)size;
+	b->strays++;
+	b->stray_at = offset;
+	return NEVER;
+}
+
+static void hole_write(uc_engine u, u64 offset, unsigned int size, u64 value, void *data)
+{
+	(void)value;
+	hole_read(u, offset, size, data);
+}
+
+/* Let accesses to addresses without memory and devices read ones. */
+bool map_hole(struct board *b, u64 begin, u64 end)
+{
+	return !uc.mmio_map(engine(b), begin, end - begin, hole_read, b, hole_write, b);
 }

@@ -4,14 +4,6 @@
 
 #define GO_ON NEVER /* the host has nothing to do */
 
-/* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */
-static bool takes_interrupts(const struct board *b)
-{
-	const struct state *s = state(b);
-
-	return s->flags & FLAGS_IF && !(s->hflags & HFLAG_INHIBIT_IRQ);
-}
-
 /* Handle what is due. True: stop before this block, or look no further at it. */
 static bool attend(struct board *b, u64 addr)
 {
@@ -23,7 +15,7 @@ static bool attend(struct board *b, u64 addr)
 		return true;
 	}
 	if (interrupt_due(b, c)) {
-		if (takes_interrupts(b) || c->nmi) {
+		if (takes_interrupts(b)) {
 			board_stop(b, STOP_IRQ, addr);
 			return true;
 		}
@@ -81,29 +73,29 @@ static bool on_fetch(uc_engine u, int type, u64 addr, int size, int64_t value, v
 
 static bool interrupt(struct board *b)
 {
-	int vector = next_interrupt(b);
+	int number = next_interrupt(b);
 
 	this_cpu(b)->late = 0;
 	set_due(b);
-	if (vector < 0)
+	if (number < 0)
 		return true;
 	b->interrupts++;
-	return deliver(b, vector, false, 0);
+	return deliver_interrupt(b, number);
 }
 
-/* Move the processor behind the instruction pause, if it stands there. */
+/* Move the processor behind the agent's pause, if it stands there. */
 static void pass_pause(struct board *b)
 {
-	struct state *s = state(b);
+	u64 *at = pc(b);
 
-	if (s->ip == b->pause)
-		s->ip += 2;
+	if (*at == b->pause)
+		*at += pause_size;
 }
 
 /* No other processor can run, or not soon: tell the host, or let the agent look again. */
 static u64 rested(struct board *b)
 {
-	b->who = state(b)->regs[RDI];
+	b->who = argument(b, 0);
 	if (b->who != PAUSE_YIELD)
 		return STOP_PAUSE;
 	pass_pause(b);
@@ -133,7 +125,7 @@ static u64 at_pause(struct board *b)
 {
 	struct cpu *c = this_cpu(b);
 
-	b->who = state(b)->regs[RDI];
+	b->who = argument(b, 0);
 	if (b->who != AGENT_SLOT && b->who != PAUSE_YIELD)
 		return STOP_PAUSE;
 	if (!others_can_run(b))
@@ -147,26 +139,23 @@ static u64 at_pause(struct board *b)
 static u64 halt(struct board *b)
 {
 	b->halts++;
-	this_cpu(b)->state = state(b)->flags & FLAGS_IF ? CPU_HALTED : CPU_OFF;
+	this_cpu(b)->state = is_woken(b) ? CPU_HALTED : CPU_OFF;
 	return next(b);
 }
 
 /* Run libunicorn up to the next stop. */
 static u64 run_once(struct board *b)
 {
-	struct state *s = state(b);
-
 	b->stop = STOP_TURN;
 	b->stop_at = NEVER;
-	forget_exception(b);
-	b->error = uc.emu_start(engine(b), s->ip, 1, 0, 0);
-	/* libunicorn looks up the address to stop at, a page fault that changes cr2 */
-	s->cr[2] = this_cpu(b)->cr2;
+	before_run(b);
+	b->error = uc.emu_start(engine(b), *pc(b), 1, 0, 0);
+	after_run(b);
 	if (b->error)
 		return STOP_ERROR;
 	if (b->stop_at == NEVER)
 		return STOP_HALTED;
-	if (b->stop <= STOP_CALL && s->segs[CS].base + s->ip != b->stop_at)
+	if (b->stop <= STOP_CALL && linear_pc(b) != b->stop_at)
 		return STOP_LOST;
 	return b->stop;
 }
@@ -178,8 +167,8 @@ static u64 step(struct board *b)
 
 	/* after a flush the block must run before anything else */
 	if (!b->flushed_at && interrupt_due(b, this_cpu(b)) &&
-	    (takes_interrupts(b) || this_cpu(b)->nmi) && !interrupt(b))
-		return STOP_TRIPLE_FAULT;
+	    takes_interrupts(b) && !interrupt(b))
+		return STOP_FAULT;
 	why = run_once(b);
 	switch (why) {
 	case STOP_PAUSE:  return at_pause(b);
@@ -233,14 +222,9 @@ __attribute__((visibility("default"))) void board_flush(struct board *b)
 	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
 
-__attribute__((visibility("default"))) void board_mode(struct board *b, u64 mode)
+__attribute__((visibility("default"))) u64 board_translate(struct board *b, u64 addr)
 {
-	set_mode(b, mode);
-}
-
-__attribute__((visibility("default"))) u64 board_translate(struct board *b, u64 cr3, u64 addr)
-{
-	return board_walk(b, cr3, addr);
+	return board_walk(b, addr);
 }
 
 /* Take over a new list of functions to watch. */
@@ -265,5 +249,5 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	if (b->exact &&
 	    uc.hook_add(u, &hook, UC_HOOK_MEM_FETCH_PROT, on_fetch, b, 0, b->ram_size - 1))
 		return false;
-	return hook_traps(b) && hook_ports(b) && map_apic(b) && add_cpus(b);
+	return init_arch(b, api + 1) && add_cpus(b);
 }

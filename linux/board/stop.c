@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The table of libunicorn's functions, and how to make it stop. */
+/* The table of libunicorn's functions, how to make it stop, and the console. */
 #include "internal.h"
 
 struct uc_api uc;
@@ -9,4 +9,10 @@ void board_stop(struct board *b, u64 why, u64 at)
 	b->stop = why;
 	b->stop_at = at;
 	uc.emu_stop(engine(b));
+}
+
+/* Keep what the serial port prints. */
+void print(struct board *b, u8 c)
+{
+	b->console[b->console_size++ % CONSOLE_SIZE] = c;
 }

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from kpfs.base import abi
-from kpfs.linux.board import registers
 from kpfs.linux.board.board import Board
 
 _PANIC_MAX = 100
@@ -20,7 +19,7 @@ def reason(board: Board, why: int) -> str:
         abi.STOP_BREAK: f"kernel panic: {_panic_text(board)}",
         abi.STOP_LOCKUP: f"hard lockup{where}: interrupts were off for 10 s",
         abi.STOP_HALTED: "it halted for good",
-        abi.STOP_TRIPLE_FAULT: f"triple fault ({board.get(abi.Board.vector)})",
+        abi.STOP_FAULT: f"triple fault ({board.get(abi.Board.vector)})",
         abi.STOP_ERROR: f"the emulator failed ({board.get(abi.Board.error)})",
         abi.STOP_LOST: "the emulator lost its place",
     }
@@ -29,6 +28,6 @@ def reason(board: Board, why: int) -> str:
 
 def _panic_text(board: Board) -> str:
     """Return the format string of the panic() call."""
-    at = board.translate(board.read_reg(registers.GENERAL["rdi"]))
+    at = board.translate(board.read_reg(board.arch.argument))
     text = board.ram[at : at + _PANIC_MAX] if at < len(board.ram) else b""
     return text.split(b"\0")[0].decode("latin-1").strip()

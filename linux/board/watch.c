@@ -52,7 +52,7 @@ static bool asks(struct board *b, int call)
 {
 	u64 at = b->call_zeros[call];
 
-	return at == NEVER || !read_word(b, state(b)->regs[RDI] + at);
+	return at == NEVER || !read_word(b, argument(b, 0) + at);
 }
 
 /* Called at a block where a watched function may begin, or to which one may return. */
@@ -74,7 +74,7 @@ void watch_block(struct board *b, u64 addr)
 	}
 	for (int i = 0; i < NR_FLUSHERS; i++)
 		if (b->flushers[i] == addr)
-			expect_return(b, read_word(b, state(b)->regs[RSP]));
+			expect_return(b, return_address(b));
 	for (int i = 0; i < NR_CALLS; i++) {
 		if (b->calls[i] == addr && asks(b, i)) {
 			b->asked_at = addr;

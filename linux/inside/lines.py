@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
-from kpfs.linux.board import registers
+from kpfs.linux.arch import x86
 from kpfs.linux.board.board import PAGE_SIZE, Board
 from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
 from kpfs.linux.memory.symbols import CoreSymbols
@@ -145,7 +145,7 @@ class KnownLines:
     def call(self) -> None:
         """Act on a stop of the board at the beginning of a function."""
         at = self._board.get(abi.Board.asked_at)
-        seq = self._board.read_reg(registers.GENERAL["rdi"])
+        seq = self._board.read_reg(x86.GENERAL["rdi"])
         for known in self._known:
             try:
                 if at == known.place.show and known.is_meant(seq):
@@ -171,7 +171,7 @@ class KnownLines:
         If that is impossible, the kernel makes the rest itself, for this reader and all
         others.
         """
-        general, memory = registers.GENERAL, self._memory
+        general, memory = x86.GENERAL, self._memory
         sp = self._board.read_reg(general["rsp"])
         caller = memory.word(sp)
         begin, end = known.place.reader

@@ -7,7 +7,7 @@ from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
-PREFIX, ABSENT = "__x64_sys_", "__x64_sys_ni_syscall"
+ABSENT = "ni_syscall"
 # names in <asm/unistd.h> that differ from the function's
 NAMES = {
     "newstat": "stat",
@@ -20,8 +20,12 @@ NAMES = {
 WORD = 8
 
 
-def call_numbers(memory: KernelMemory, symbols: CoreSymbols) -> dict[str, int]:
+def call_numbers(
+    memory: KernelMemory, symbols: CoreSymbols, prefix: str
+) -> dict[str, int]:
     """Return the number of each system call by name; {} if the kernel has no table.
+
+    prefix: of the functions, Arch.syscall_prefix.
 
     Context: the machine's lock is held.
     """
@@ -33,9 +37,9 @@ def call_numbers(memory: KernelMemory, symbols: CoreSymbols) -> dict[str, int]:
     except MemoryFault:
         return {}
     names = {
-        address: name.removeprefix(PREFIX)
-        for address, name in symbols.beginning_with(PREFIX)
-        if name != ABSENT
+        address: name.removeprefix(prefix)
+        for address, name in symbols.beginning_with(prefix)
+        if name != prefix + ABSENT
     }
     numbers: dict[str, int] = {}
     for number in range(len(words) // WORD):

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
+from kpfs.linux.arch.arch import PAGE_SHIFTS, Arch
 from kpfs.linux.board.board import PAGE_SIZE, Board
-
-_SHIFTS = (39, 30, 21, 12)  # of the levels of page tables
-_PRESENT, _LARGE, _ADDRESS = 1, 0x80, 0x000F_FFFF_FFFF_F000
 
 
 def pages_of(addr: int, size: int) -> Iterator[tuple[int, int]]:
@@ -117,20 +115,21 @@ class LiveMemory(KernelMemory):
 class SavedMemory(KernelMemory):
     """The memory of a saved image. Context: any."""
 
-    def __init__(self, ram: int, cr3: int) -> None:
-        """ram: the descriptor of the image's RAM file."""
+    def __init__(self, ram: int, arch: Arch, table: int) -> None:
+        """ram: the descriptor of the image's RAM file; table: see Arch.page_table()."""
         self._ram = ram
-        self._cr3 = cr3
+        self._arch, self._table = arch, table
 
     def _piece(self, addr: int, size: int) -> bytes:
-        table = self._cr3 & _ADDRESS
-        for shift in _SHIFTS:
+        arch, table = self._arch, self._table
+        for shift in PAGE_SHIFTS:
             raw = os.pread(self._ram, 8, table + 8 * (addr >> shift & 511))
             entry, below = int.from_bytes(raw, "little"), (1 << shift) - 1
-            if not entry & _PRESENT:
+            if not entry & arch.present:
                 return b""
-            if shift < _SHIFTS[0] and (entry & _LARGE or shift == _SHIFTS[-1]):
-                at = entry & _ADDRESS & ~below | addr & below
+            is_last = shift == PAGE_SHIFTS[-1]
+            if is_last or (shift < PAGE_SHIFTS[0] and arch.maps(entry)):
+                at = entry & arch.page_address & ~below | addr & below
                 return os.pread(self._ram, size, at)
-            table = entry & _ADDRESS
+            table = entry & arch.page_address
         return b""

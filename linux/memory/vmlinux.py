@@ -42,8 +42,11 @@ class _Part(NamedTuple):
 class Vmlinux:
     """The ELF file of an image. Context: any; an image never changes."""
 
-    def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
-        self._memory, self._symbols = memory, symbols
+    def __init__(
+        self, memory: KernelMemory, symbols: CoreSymbols, machine: int
+    ) -> None:
+        """machine: the architecture, EM_*."""
+        self._memory, self._symbols, self._machine = memory, symbols, machine
         found = [
             _Part(name, flags, symbols.address(start), symbols.address(end))
             for name, flags, start, end in _PARTS
@@ -90,7 +93,7 @@ class Vmlinux:
     def _head(self) -> bytes:
         count = len(self._parts) + 4
         return elf.EHDR.pack(
-            *(_IDENT, _EXEC, elf.EM_X86_64, 1, 0, 0, self._headers_at, 0),
+            *(_IDENT, _EXEC, self._machine, 1, 0, 0, self._headers_at, 0),
             *(elf.EHDR.size, 0, 0, elf.SHDR.size, count, count - 1),
         )
 

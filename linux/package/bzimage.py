@@ -10,6 +10,8 @@ import re
 import struct
 from typing import NamedTuple
 
+from kpfs.linux.arch.arch import Arch
+from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
 
@@ -24,6 +26,7 @@ MAX_VMLINUX = 1 << 30  # bytes; a third would do with all debugging information
 
 
 class BzImage(NamedTuple):
+    arch: Arch
     release: str  # as uname -r says it
     header: bytes  # of the boot protocol, for the boot parameters
     vmlinux: bytes
@@ -47,7 +50,7 @@ def parse(data: bytes) -> BzImage:
     if vmlinux[:4] != b"\x7fELF":
         raise UnfitError("what the kernel's file holds is damaged")
     end = 0x202 + data[_JUMP]
-    return BzImage(release, data[_HEADER:end], vmlinux)
+    return BzImage(X86_64, release, data[_HEADER:end], vmlinux)
 
 
 def is_release(text: str) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.linux.board import registers
+from kpfs.linux.arch import x86
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
@@ -133,7 +133,7 @@ class PythonFunctions:
     # ---- where the board stops
     def _on_call(self) -> None:
         board, memory = self._kernel.machine.board, self._kernel.memory
-        read, write, number = board.read_reg, board.write_reg, registers.GENERAL
+        read, write, number = board.read_reg, board.write_reg, x86.GENERAL
         if board.get(abi.Board.asked_at) == self._gate:
             low = read(number["rax"])
             function = self._functions[self._gate & ~0xFFFFFFFF | low]

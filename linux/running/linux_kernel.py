@@ -16,6 +16,7 @@ from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
+from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory, SavedMemory
@@ -55,8 +56,9 @@ class LinuxKernel:
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
         self._saved = image.open_ram(self.folder, self.meta)
-        cr3 = self.meta.processors[0].registers["cr3"]
-        self.saved_memory = SavedMemory(self._saved.fileno(), cr3)
+        self.arch = ARCHES[self.meta.arch]
+        table = self.arch.page_table(self.meta.processors[0].saved())
+        self.saved_memory = SavedMemory(self._saved.fileno(), self.arch, table)
         self.structures = Structures(self.saved_memory, self.symbols)
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []

@@ -16,11 +16,13 @@ from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
 from kpfs.base import abi
-from kpfs.linux.board.board import CPU_MODEL, MAX_RAM, PAGE_SIZE, Board, read_agent
+from kpfs.linux.arch.arch import Arch, fits
+from kpfs.linux.arch.arches import ARCHES, X86_64
+from kpfs.linux.board.board import MAX_RAM, PAGE_SIZE, Board, read_agent
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import is_release
 from kpfs.linux.store import processor
-from kpfs.linux.store.processor import Processor, fits
+from kpfs.linux.store.processor import Processor
 
 VERSION = 2
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
@@ -39,7 +41,6 @@ FLUSHERS = (
     "set_memory_rox",
     "post_relocation",
 )
-_KEPT_WORDS = ("now", "deadline", "cmos", "current")
 
 
 class BootedBoard(NamedTuple):
@@ -66,6 +67,7 @@ class Meta(NamedTuple):
     flushers: list[int]
     digest: str = ""  # of all this and of RAM
     origin: str = ""  # the file that it was made of, which the digest is not of
+    arch: str = X86_64.name  # likewise, as the rest depends on it
 
 
 def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
@@ -77,7 +79,8 @@ def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
 
 def board_fields(board: Board) -> dict[str, Any]:
     """Return the fields of Meta that tell the state of a board."""
-    words = {name: board.get(getattr(abi.Board, name)) for name in _KEPT_WORDS}
+    kept, field = board.arch.kept, board.arch.board_field
+    words = {name: board.get(field(name)) for name in kept}
     cpus = range(board.get(abi.Board.nr_cpus))
     processors = [processor.save(board, number) for number in cpus]
     board.select(words["current"])
@@ -101,16 +104,16 @@ def save(
         release=release,
         memory=len(board.ram),
         append=append,
-        cpu_model=CPU_MODEL,
-        agent=agent_digest(),
+        cpu_model=board.arch.cpu_model,
+        agent=agent_digest(board.arch),
         pause=booted.pause,
         **board_fields(board),
         panic=found.get("panic", 0),
         flushers=[found[name] for name in FLUSHERS if name in found],
     )
-    digest = hashlib.sha256(json.dumps(meta).encode())
+    digest = hashlib.sha256(json.dumps(meta[:-1]).encode())
     _write_sparse(board.ram, os.path.join(folder, RAM), digest)
-    meta = meta._replace(digest=digest.hexdigest(), origin=origin)
+    meta = meta._replace(digest=digest.hexdigest(), origin=origin, arch=board.arch.name)
     with open(os.path.join(folder, SYMBOLS), "wb") as file:
         file.write(booted.symbols)
     with open(os.path.join(folder, META), "w", encoding="utf-8") as file:
@@ -141,14 +144,15 @@ def read_meta(folder: str, name: str = "") -> Meta:
     try:
         with open(os.path.join(folder, META), encoding="utf-8") as file:
             fields = json.load(file)
+        arch = ARCHES[fields.get("arch", X86_64.name)]
         found = fields["version"], fields["cpu_model"], fields["agent"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UnfitError(f"{name}: this is no kernel of kpfs; make it anew") from None
-    if found != (VERSION, CPU_MODEL, agent_digest()):
+    if found != (VERSION, arch.cpu_model, agent_digest(arch)):
         raise UnfitError(f"{name}: made by another version of kpfs; make it anew")
     try:
         meta = with_board_fields(Meta(**fields), fields)
-        sound = _is_sound(meta)
+        sound = _is_sound(arch, meta)
     except (TypeError, ValueError, AttributeError, KeyError):
         sound = False
     if not sound:
@@ -156,7 +160,7 @@ def read_meta(folder: str, name: str = "") -> Meta:
     return meta
 
 
-def _is_sound(meta: Meta) -> bool:
+def _is_sound(arch: Arch, meta: Meta) -> bool:
     """Return True if a machine can safely be given all this.
 
     The file may be a stranger's, and words of the board hold addresses of the host.
@@ -170,16 +174,16 @@ def _is_sound(meta: Meta) -> bool:
         and fits(meta.memory, MAX_RAM.bit_length())
         and 0 < meta.memory <= MAX_RAM
         and not meta.memory % PAGE_SIZE
-        and meta.words.keys() == set(_KEPT_WORDS)
+        and meta.words.keys() == set(arch.kept)
         and all(fits(number, 64) for number in numbers)
         and 0 < len(meta.processors) <= abi.MAX_CPUS
-        and all(processor.is_sound(one) for one in meta.processors)
+        and all(processor.is_sound(arch, one) for one in meta.processors)
         and meta.words["current"] < len(meta.processors)
     )
 
 
-def agent_digest() -> str:
-    return hashlib.sha256(read_agent()).hexdigest()
+def agent_digest(arch: Arch) -> str:
+    return hashlib.sha256(read_agent(arch)).hexdigest()
 
 
 def open_ram(folder: str, meta: Meta) -> IO[bytes]:
@@ -196,7 +200,8 @@ def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     access = mmap.PROT_READ | mmap.PROT_WRITE
     ram = mmap.mmap(saved.fileno(), meta.memory, mmap.MAP_PRIVATE, access)
     region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    board = Board(ram, region, cpus=len(meta.processors), exact=exact)
+    arch, cpus = ARCHES[meta.arch], len(meta.processors)
+    board = Board(ram, region, arch=arch, cpus=cpus, exact=exact)
     for number, saved_one in enumerate(meta.processors):
         processor.load(board, number, saved_one)
     board.select(meta.words["current"])

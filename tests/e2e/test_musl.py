@@ -40,7 +40,7 @@ int main(int argc, char **argv, char **environ)
 	return !file || status;
 }
 """
-LIBRARY = ROOT / f"linux/image/board-{platform.machine()}.so"
+LIBRARY = ROOT / f"linux/image/x86/board-{platform.machine()}.so"
 OPENED = "p:opened do_sys_openat2 file=+0(%si):ustring"
 
 

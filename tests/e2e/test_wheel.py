@@ -48,7 +48,7 @@ DATA = (
     "guest/image/**",
     "guest/include/**",
     "guest/src/**",
-    "linux/image/*",
+    "linux/image/**",
     "manual/differs.tsv",
     "manual/completion.*sh",
 )

@@ -28,7 +28,6 @@ from kpfs.linux.running.tasks import Task
 if TYPE_CHECKING:
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
-ARCH = "x86"
 BUFFER_SIZE = 4096
 # Calls that end the task, or let another run in its memory, which all tasks share.
 REFUSED = frozenset(
@@ -57,7 +56,9 @@ class LinuxMachineInfo:
         """mount_table: returns that of a process of the host; OSError."""
         self.kernel, self.lock = kernel, kernel.lock
         self.mount_table = mount_table
-        self._vmlinux = Vmlinux(kernel.saved_memory, kernel.symbols)
+        self._vmlinux = Vmlinux(
+            kernel.saved_memory, kernel.symbols, kernel.arch.elf_machine
+        )
         self._numbers: dict[str, int] = {}  # of system calls
 
     # ---- to look at
@@ -90,7 +91,7 @@ class LinuxMachineInfo:
             before = self._unpatched(start, live) if module else b""
             symbols = self._symbols()
         before = before or kernel.saved_memory.read(start, size)
-        rows = COMPARED[ARCH](live, before, start, symbols.name_of)
+        rows = COMPARED[kernel.arch.name](live, before, start, symbols.name_of)
         head = f"{name} [{module}]:" if module else f"{name}:"
         return "\n".join((head, *rows, ""))
 
@@ -133,7 +134,9 @@ class LinuxMachineInfo:
         if name in REFUSED:
             raise KernelError(errno.EPERM, f"{name}: the task could not go on")
         if not self._numbers:
-            self._numbers = call_numbers(self.kernel.memory, self.kernel.symbols)
+            kernel = self.kernel
+            prefix = kernel.arch.syscall_prefix
+            self._numbers = call_numbers(kernel.memory, kernel.symbols, prefix)
         number = self._numbers.get(name)
         if number is None:
             raise KernelError(errno.ENOSYS, f"no system call {name}")

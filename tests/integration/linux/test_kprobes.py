@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A distribution's kernel in our machine: its kprobes, as it has them itself.
 
-Tests kpfs.linux.board.registers, kpfs.linux.running.linux_kernel,
+Tests kpfs.linux.arch.x86, kpfs.linux.running.linux_kernel,
 kpfs.linux.running.tasks.
 """
 

@@ -13,6 +13,8 @@ import pytest
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.linux.arch import x86
+from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board import board
 from kpfs.linux.running import machine
 from kpfs.linux.running.machine import STOP, Op, Out
@@ -93,15 +95,17 @@ def now(shell, clock=1):
 # ---- what another libunicorn may have elsewhere
 @pytest.mark.parametrize("offset", [0x8A48, 0x8A58, 0x1000])
 def test_a_libunicorn_that_is_not_known(monkeypatch, boot, offset):
-    places = dict.fromkeys(board._STATE_IN_CPU, offset)
-    monkeypatch.setattr(board, "_STATE_IN_CPU", places)
+    places = dict.fromkeys(x86.STATE_IN_CPU, offset)
+    monkeypatch.setattr(x86, "STATE_IN_CPU", places)
     with pytest.raises(EmulatorError, match=r"2\.1\.4 is wanted"):
         boot()
 
 
 def test_each_board_knows_its_libunicorn():
-    built = {name[6:-3] for name in os.listdir(board.IMAGE_DIR) if name[:6] == "board-"}
-    assert built == set(board._STATE_IN_CPU)
+    for arch in ARCHES:
+        built = os.listdir(os.path.join(board.IMAGE_DIR, arch))
+        hosts = {name[6:-3] for name in built if name[:6] == "board-"}
+        assert hosts == set(x86.STATE_IN_CPU)
 
 
 # ---- exceptions

@@ -6,8 +6,9 @@ import json
 import pytest
 
 from kpfs.base import abi
-from kpfs.linux.board import registers
-from kpfs.linux.board.board import CPU_MODEL, MAX_RAM
+from kpfs.linux.arch import x86
+from kpfs.linux.arch.arches import X86_64
+from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image
 
@@ -40,10 +41,10 @@ def test_an_image_of_somebody_else(tmp_path, text, why):
 
 def processor(**other):
     """A processor of an image."""
-    kept = [registers.GENERAL, registers.CONTROL, registers.FPU, registers.MSRS]
+    kept = [x86.GENERAL, x86.CONTROL, x86.FPU, x86.MSRS]
     fields = {
         "registers": {name: 0 for names in kept for name in names},
-        "tables": {name: [0, 0, 0, 0] for name in registers.TABLES},
+        "tables": {name: [0, 0, 0, 0] for name in x86.TABLES},
         "words": dict.fromkeys(WORDS, 0),
         "arrays": {"apic": [0] * abi.NR_APIC_REGS, "pending": [0] * 4},
         "mode": abi.MODE_USER,
@@ -58,10 +59,10 @@ def sound():
         "release": "6.1.0-9-amd64",
         "memory": 1 << 20,
         "append": "",
-        "cpu_model": CPU_MODEL,
-        "agent": image.agent_digest(),
+        "cpu_model": X86_64.cpu_model,
+        "agent": image.agent_digest(X86_64),
         "pause": 1,
-        "words": dict.fromkeys(image._KEPT_WORDS, 0),
+        "words": dict.fromkeys(X86_64.kept, 0),
         "processors": [processor(), processor(mode=abi.MODE_KERNEL)],
         "panic": 0,
         "flushers": [],

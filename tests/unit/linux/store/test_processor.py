@@ -7,7 +7,7 @@ import mmap
 import pytest
 
 from kpfs.base import abi
-from kpfs.linux.board import registers
+from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.store import processor
 from kpfs.linux.store.processor import Processor
@@ -33,12 +33,14 @@ def test_there_and_back(make):
     board = make()
     for number in range(CPUS):
         board.select(number)
-        board.write_reg(registers.GENERAL["rbx"], 0x100 + number)
-        board.write_msr(registers.MSRS["gs_base"], 0x200 + number)
-        board.write_table("tr", (0x40, 0x300 + number, 0x67, 0x8B00))
+        board.write_reg(x86.GENERAL["rbx"], 0x100 + number)
+        x86.write_msr(board, x86.MSRS["gs_base"], 0x200 + number)
+        x86.write_table(board, "tr", (0x40, 0x300 + number, 0x67, 0x8B00))
         state = (abi.CPU_RUNS, abi.CPU_HALTED)[number]
         board.set_cpu(number, state=state, timer=400 + number, cr2=500 + number)
-        board.words[board.cpu_word(number, abi.Cpu.pending)] = 1 << number
+        board.words[board.cpu_word(number, board.arch.cpu_field("pending"))] = (
+            1 << number
+        )
     saved = [processor.save(board, number) for number in range(CPUS)]
     rows = json.loads(json.dumps(saved))
     other = make()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lays out what a kernel finds in memory at its start: itself and its tables.
+"""Lays out what a kernel for x86-64 finds in memory: itself and its tables.
 
 Kernel: Documentation/arch/x86/boot.rst (64-bit boot protocol), the ACPI specification.
 """
@@ -12,6 +12,8 @@ import struct
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.guest.loader.elf import ElfFile
+from kpfs.linux.arch import x86
+from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import BzImage
 
@@ -20,6 +22,16 @@ _PDPT, _PD = 0x3000, 0x4000
 BOOT_PARAMS, _CMDLINE = 0x10000, 0x20000
 _ACPI = 0xF0000
 _MAX_CMDLINE = 2048
+CMDLINE = (
+    "nokaslr nopti mitigations=off tsc=reliable clocksource=tsc "
+    "tsc_early_khz=1000000 no_timer_check nowatchdog cryptomgr.notests lsm= psi=0 "
+    "init_on_alloc=0 random.trust_bootloader=off rcupdate.rcu_cpu_stall_suppress=1 "
+    "rdinit=/init quiet loglevel=1"
+)
+VERBOSE = " earlyprintk=serial,ttyS0,keep loglevel=7"
+_EFER = 0x501  # SCE LME LMA
+_CR0, _CR4 = 0x8000_0011, 0x20  # PE ET PG, PAE
+_FIXED_FLAGS = 2
 CODE_SELECTOR, DATA_SELECTOR = 0x10, 0x18
 _GDT_ENTRIES = (0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF)
 _PRESENT_WRITABLE, _LARGE = 3, 0x83
@@ -130,9 +142,21 @@ def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
     return rsdp
 
 
-def agent_symbol(agent: bytes, name: str) -> int:
-    """Return the address of a symbol of the agent."""
-    address = ElfFile(agent).addresses().get(name)
-    if address is None:
-        raise UnfitError(f"the agent lacks {name}: run scripts/build-guest")
-    return address
+def prepare(board: Board, entry: int) -> None:
+    """Set up a processor as the 64-bit boot protocol wants it."""
+    general, control = x86.GENERAL, x86.CONTROL
+    for name in general:
+        board.write_reg(general[name], 0)
+    x86.write_msr(board, x86.MSRS["efer"], _EFER)
+    board.write_reg(control["cr3"], PML4)
+    board.write_reg(control["cr4"], _CR4)
+    board.write_reg(control["cr0"], _CR0)
+    x86.write_table(board, "gdtr", (0, GDT, 31, 0))
+    x86.write_table(board, "idtr", (0, 0, 0, 0))
+    board.write_reg(x86.SEGMENTS["cs"], CODE_SELECTOR)
+    for name in ("ds", "es", "ss"):
+        board.write_reg(x86.SEGMENTS[name], DATA_SELECTOR)
+    board.write_reg(general["rflags"], _FIXED_FLAGS)
+    board.write_reg(general["rsi"], BOOT_PARAMS)
+    board.write_reg(general["rsp"], STACK)
+    board.write_reg(general["rip"], entry)

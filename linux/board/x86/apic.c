@@ -3,7 +3,7 @@
  * The local APIC of each processor: its timer on a bus of 1 GHz, and the interrupts that
  * processors send each other and themselves.
  */
-#include "internal.h"
+#include "x86.h"
 
 #define REG_ID 0x02
 #define REG_VERSION 0x03
@@ -36,49 +36,49 @@
 
 static u64 divisor(const struct cpu *c)
 {
-	u64 code = (c->apic[REG_DIVIDE] & 3) | (c->apic[REG_DIVIDE] >> 1 & 4);
+	u64 code = (own(c)->apic[REG_DIVIDE] & 3) | (own(c)->apic[REG_DIVIDE] >> 1 & 4);
 
 	return code == 7 ? 1 : 2ull << code;
 }
 
 static u64 current_count(const struct cpu *c, u64 now)
 {
-	u64 count = c->apic[REG_COUNT];
-	u64 passed = (now - c->apic_start) / divisor(c);
+	u64 count = own(c)->apic[REG_COUNT];
+	u64 passed = (now - own(c)->apic_start) / divisor(c);
 
 	if (!count)
 		return 0;
-	if (c->apic[REG_LVT_TIMER] & LVT_PERIODIC)
+	if (own(c)->apic[REG_LVT_TIMER] & LVT_PERIODIC)
 		return count - passed % count;
 	return passed < count ? count - passed : 0;
 }
 
 static void set_timer(struct cpu *c, u64 now, bool anew)
 {
-	u64 lvt = c->apic[REG_LVT_TIMER], ns = c->apic[REG_COUNT] * divisor(c);
+	u64 lvt = own(c)->apic[REG_LVT_TIMER], ns = own(c)->apic[REG_COUNT] * divisor(c);
 
 	if (anew)
-		c->apic_start = now;
-	c->apic_period = lvt & LVT_PERIODIC ? ns : 0;
+		own(c)->apic_start = now;
+	own(c)->apic_period = lvt & LVT_PERIODIC ? ns : 0;
 	if (!ns || lvt & LVT_MASKED)
 		c->timer = NEVER;
 	else if (anew || c->timer == NEVER)
-		c->timer = c->apic_start + ns;
+		c->timer = own(c)->apic_start + ns;
 }
 
-void reset_apic(struct cpu *c)
+void reset_cpu(struct cpu *c)
 {
 	for (int i = 0; i < NR_APIC_REGS; i++)
-		c->apic[i] = i == REG_LVT_TIMER ? LVT_MASKED : 0;
+		own(c)->apic[i] = i == REG_LVT_TIMER ? LVT_MASKED : 0;
 	for (int i = 0; i < 4; i++)
-		c->pending[i] = 0;
-	c->nmi = 0;
+		own(c)->pending[i] = 0;
+	own(c)->nmi = 0;
 	c->timer = NEVER;
 }
 
 static void raise(struct cpu *c, int vector)
 {
-	c->pending[vector / 64] |= 1ull << (vector % 64);
+	own(c)->pending[vector / 64] |= 1ull << (vector % 64);
 }
 
 /* Make the timer's interrupt pending if it is due. */
@@ -86,30 +86,17 @@ static void timer_tick(struct cpu *c, u64 now)
 {
 	if (now < c->timer)
 		return;
-	c->timer = c->apic_period ? c->timer + c->apic_period : NEVER;
-	if (c->apic_period && c->timer < now)
-		c->timer = now + c->apic_period;
-	raise(c, c->apic[REG_LVT_TIMER] & ICR_VECTOR);
+	c->timer = own(c)->apic_period ? c->timer + own(c)->apic_period : NEVER;
+	if (own(c)->apic_period && c->timer < now)
+		c->timer = now + own(c)->apic_period;
+	raise(c, own(c)->apic[REG_LVT_TIMER] & ICR_VECTOR);
 }
 
-static bool pending(const struct cpu *c)
+bool pending(const struct cpu *c)
 {
-	return c->pending[0] | c->pending[1] | c->pending[2] | c->pending[3] | c->nmi;
-}
+	const u64 *vectors = own(c)->pending;
 
-bool interrupt_due(const struct board *b, const struct cpu *c)
-{
-	return b->now >= c->timer || pending(c);
-}
-
-/* Return the time at which the running processor needs the next look. */
-void set_due(struct board *b)
-{
-	const struct cpu *c = this_cpu(b);
-
-	b->due = c->timer < b->turn_end ? c->timer : b->turn_end;
-	if (pending(c))
-		b->due = 0;
+	return vectors[0] | vectors[1] | vectors[2] | vectors[3] | own(c)->nmi;
 }
 
 /* Take the highest pending vector; -1 if there is none. */
@@ -118,15 +105,15 @@ int next_interrupt(struct board *b)
 	struct cpu *c = this_cpu(b);
 
 	timer_tick(c, b->now);
-	if (c->nmi) {
-		c->nmi = 0;
+	if (own(c)->nmi) {
+		own(c)->nmi = 0;
 		return NMI;
 	}
 	for (int i = 3; i >= 0; i--) {
-		if (c->pending[i]) {
-			int bit = 63 - __builtin_clzll(c->pending[i]);
+		if (own(c)->pending[i]) {
+			int bit = 63 - __builtin_clzll(own(c)->pending[i]);
 
-			c->pending[i] &= ~(1ull << bit);
+			own(c)->pending[i] &= ~(1ull << bit);
 			return 64 * i + bit;
 		}
 	}
@@ -136,7 +123,7 @@ int next_interrupt(struct board *b)
 /* Return whether an interrupt of the running processor goes to the given one. */
 static bool reaches(struct board *b, u64 icr, u64 number)
 {
-	u64 to = this_cpu(b)->apic[REG_ICR2] >> 24;
+	u64 to = own(this_cpu(b))->apic[REG_ICR2] >> 24;
 
 	switch (icr & ICR_SHORTHAND) {
 	case ICR_SELF:   return number == b->current;
@@ -144,7 +131,7 @@ static bool reaches(struct board *b, u64 icr, u64 number)
 	case ICR_OTHERS: return number != b->current;
 	}
 	if (icr & ICR_LOGICAL)
-		return b->cpus[number].apic[REG_LDR] >> 24 & to;
+		return own(&b->cpus[number])->apic[REG_LDR] >> 24 & to;
 	return to == number || to == BROADCAST;
 }
 
@@ -153,10 +140,10 @@ static void take(struct cpu *c, u64 icr)
 	switch (icr & ICR_MODE) {
 	case ICR_FIXED:
 	case ICR_LOWEST: raise(c, icr & ICR_VECTOR); break;
-	case ICR_NMI:    c->nmi = 1; break;
+	case ICR_NMI:    own(c)->nmi = 1; break;
 	case ICR_INIT:
 		if (icr & ICR_ASSERT) {
-			reset_apic(c);
+			reset_cpu(c);
 			c->state = CPU_OFF;
 		}
 		break;
@@ -192,9 +179,9 @@ static u64 apic_read(uc_engine u, u64 offset, unsigned int size, void *data)
 	case REG_ID:      return b->current << 24;
 	case REG_VERSION: return VERSION;
 	case REG_CURRENT: return current_count(c, b->now);
-	case REG_ICR:     return c->apic[reg] & ~(u64)ICR_BUSY;
+	case REG_ICR:     return own(c)->apic[reg] & ~(u64)ICR_BUSY;
 	}
-	return reg < NR_APIC_REGS ? c->apic[reg] : 0;
+	return reg < NR_APIC_REGS ? own(c)->apic[reg] : 0;
 }
 
 static void apic_write(uc_engine u, u64 offset, unsigned int size, u64 value, void *data)
@@ -206,7 +193,7 @@ static void apic_write(uc_engine u, u64 offset, unsigned int size, u64 value, vo
 	(void)u, (void)size;
 	if (reg >= NR_APIC_REGS || reg == REG_ID || reg == REG_VERSION)
 		return;
-	c->apic[reg] = (u32)value;
+	own(c)->apic[reg] = (u32)value;
 	if (reg == REG_COUNT || reg == REG_LVT_TIMER)
 		set_timer(c, b->now, reg == REG_COUNT);
 	else if (reg == REG_ICR)
@@ -216,28 +203,9 @@ static void apic_write(uc_engine u, u64 offset, unsigned int size, u64 value, vo
 	set_due(b);
 }
 
-static u64 hole_read(uc_engine u, u64 offset, unsigned int size, void *data)
-{
-	struct board *b = data;
-
-	(void)u, (void)size;
-	b->strays++;
-	b->stray_at = offset;
-	return NEVER;
-}
-
-static void hole_write(uc_engine u, u64 offset, unsigned int size, u64 value, void *data)
-{
-	(void)value;
-	hole_read(u, offset, size, data);
-}
-
 bool map_apic(struct board *b)
 {
-	const u64 after = APIC_BASE + APIC_SIZE;
-
 	return !uc.mmio_map(engine(b), APIC_BASE, APIC_SIZE, apic_read, b, apic_write, b) &&
-	       !uc.mmio_map(engine(b), HOLE_BASE, APIC_BASE - HOLE_BASE, hole_read, b, hole_write,
-			    b) &&
-	       !uc.mmio_map(engine(b), after, HOLE_END - after, hole_read, b, hole_write, b);
+	       map_hole(b, HOLE_BASE, APIC_BASE) &&
+	       map_hole(b, APIC_BASE + APIC_SIZE, HOLE_END);
 }

@@ -3,7 +3,7 @@
  * Exceptions, interrupts and system calls: libunicorn only reports them, so what a processor
  * does then is done here.
  */
-#include "internal.h"
+#include "x86.h"
 
 #define FLAT_CODE 0xaf0000
 #define FLAT_DATA 0xcf0000
@@ -19,6 +19,44 @@
 #define TSS_IST1 0x24
 #define UD 6
 #define PF 14
+
+const u32 pause_size = 2;
+
+u64 *pc(struct board *b)
+{
+	return &state(b)->ip;
+}
+
+u64 linear_pc(const struct board *b)
+{
+	return state(b)->segs[CS].base + state(b)->ip;
+}
+
+u64 argument(const struct board *b, int number)
+{
+	static const u8 order[] = { RDI, RSI, RDX };
+
+	return state(b)->regs[order[number]];
+}
+
+u64 return_address(struct board *b)
+{
+	return read_word(b, state(b)->regs[RSP]);
+}
+
+/* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */
+bool takes_interrupts(const struct board *b)
+{
+	const struct state *s = state(b);
+
+	return (s->flags & FLAGS_IF && !(s->hflags & HFLAG_INHIBIT_IRQ)) ||
+	       own(&b->cpus[b->current])->nmi;
+}
+
+bool is_woken(const struct board *b)
+{
+	return state(b)->flags & FLAGS_IF;
+}
 
 static u64 get_flags(const struct board *b)
 {
@@ -66,13 +104,13 @@ void set_mode(struct board *b, int mode)
 }
 
 /* Otherwise libunicorn takes the next exception for a double fault. */
-void forget_exception(struct board *b)
+static void forget_exception(struct board *b)
 {
 	*(int32_t *)(b->state + OLD_EXCEPTION) = -1;
 }
 
 /* Enter the handler of an exception or interrupt; false if that is impossible. */
-bool deliver(struct board *b, int vector, bool has_error, u32 error)
+static bool deliver(struct board *b, int vector, bool has_error, u32 error)
 {
 	struct state *s = state(b);
 	u64 low = 0, high = 0, sp = s->regs[RSP], flags = get_flags(b);
@@ -86,7 +124,7 @@ bool deliver(struct board *b, int vector, bool has_error, u32 error)
 	}
 	if (!(low & GATE_PRESENT)) {
 		b->vector = vector;
-		board_stop(b, STOP_TRIPLE_FAULT, s->ip);
+		board_stop(b, STOP_FAULT, s->ip);
 		return false;
 	}
 	ist = low >> 32 & 7;
@@ -113,6 +151,22 @@ bool deliver(struct board *b, int vector, bool has_error, u32 error)
 	return true;
 }
 
+bool deliver_interrupt(struct board *b, int number)
+{
+	return deliver(b, number, false, 0);
+}
+
+void before_run(struct board *b)
+{
+	forget_exception(b);
+}
+
+/* libunicorn looks up the address to stop at, a page fault that changes cr2. */
+void after_run(struct board *b)
+{
+	state(b)->cr[2] = own(this_cpu(b))->cr2;
+}
+
 static bool has_error_code(u32 vector)
 {
 	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17;
@@ -125,7 +179,7 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 	(void)u;
 	b->exceptions++;
 	if (vector == PF)
-		this_cpu(b)->cr2 = state(b)->cr[2];
+		own(this_cpu(b))->cr2 = state(b)->cr[2];
 	if (vector > 255) {
 		b->vector = vector;
 		board_stop(b, STOP_ERROR, state(b)->ip);
@@ -153,7 +207,7 @@ static void on_syscall(uc_engine u, void *data)
 {
 	struct board *b = data;
 	struct state *s = state(b);
-	struct cpu *c = this_cpu(b);
+	struct x86_cpu *c = own(this_cpu(b));
 	u64 flags = get_flags(b);
 
 	(void)u;
@@ -175,7 +229,7 @@ static int on_rdtsc(uc_engine u, void *data)
 	struct state *s = state(b);
 
 	(void)u;
-	b->now += NS_PER_RDTSC;
+	b->now += NS_PER_LOOK;
 	s->regs[RAX] = (u32)b->now;
 	s->regs[RDX] = b->now >> 32;
 	return 1;
@@ -197,4 +251,9 @@ bool hook_traps(struct board *b)
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_syscall, b, 1, 0, UC_X86_INS_SYSCALL) &&
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_rdtsc, b, 1, 0, UC_X86_INS_RDTSC) &&
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_rdtscp, b, 1, 0, UC_X86_INS_RDTSCP);
+}
+
+__attribute__((visibility("default"))) void board_mode(struct board *b, u64 mode)
+{
+	set_mode(b, mode);
 }

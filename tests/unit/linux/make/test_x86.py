@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kpfs.linux.make import firmware
+from kpfs.linux.make import x86
 
 
 def tables(ram, rsdp):
@@ -24,7 +24,7 @@ def tables(ram, rsdp):
 @pytest.mark.parametrize("cpus", [1, 2, 4])
 def test_each_processor_has_an_entry(cpus):
     ram = mmap.mmap(-1, 2 << 20)
-    rsdp = firmware._place_acpi(ram, cpus)
+    rsdp = x86._place_acpi(ram, cpus)
     assert ram[rsdp : rsdp + 8] == b"RSD PTR "
     found = tables(ram, rsdp)
     assert set(found) == {b"FACP", b"APIC"}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* I/O ports: a clock with a fixed date, a serial port for output, and the agent's port. */
-#include "internal.h"
+#include "x86.h"
 
 #define PORT_CMOS 0x70
 #define PORT_CMOS_DATA 0x71
@@ -24,9 +24,9 @@ static u32 on_in(uc_engine u, u32 port, int size, void *data)
 	switch (port) {
 	case PORT_SERIAL_STATUS: return SERIAL_EMPTY;
 	case PORT_CMOS_DATA:
-		if (b->cmos == CMOS_CENTURY)
+		if (devices(b)->cmos == CMOS_CENTURY)
 			return 0x20;
-		return b->cmos < NR_CMOS ? cmos[b->cmos] : 0;
+		return devices(b)->cmos < NR_CMOS ? cmos[devices(b)->cmos] : 0;
 	}
 	return ~0u;
 }
@@ -37,8 +37,8 @@ static void on_out(uc_engine u, u32 port, int size, u32 value, void *data)
 
 	(void)u, (void)size;
 	switch (port) {
-	case PORT_CMOS:   b->cmos = value & 0x7f; break;
-	case PORT_SERIAL: b->console[b->console_size++ % CONSOLE_SIZE] = value; break;
+	case PORT_CMOS:   devices(b)->cmos = value & 0x7f; break;
+	case PORT_SERIAL: print(b, value); break;
 	case PORT_DEBUG:
 		if (b->debug_size < b->debug_limit)
 			((u8 *)(uintptr_t)b->debug)[b->debug_size++] = value;

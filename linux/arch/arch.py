@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What an architecture of Linux kernels is, as far as Python has to know it.
+
+Its C is in the folders of its name in linux/board and linux/agent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple, Protocol
+
+from kpfs.base import abi
+
+PAGE_SHIFTS = 39, 30, 21, 12  # of the levels of page tables
+Fields = Mapping[str, int]  # offsets of fields in struct cpu or struct board, by name
+_CPU_IN_ENGINE = 0x1B8  # in libunicorn 2.1.4: offset of the pointer to its processor
+
+
+class Registers(NamedTuple):
+    """The registers of a processor, as an image keeps them."""
+
+    values: dict[str, int]
+    tables: dict[str, list[int]]  # of registers that have several parts
+    mode: int  # abi.MODE_*
+
+
+class Engine(Protocol):
+    """The processor that a board stands at."""
+
+    @property
+    def address(self) -> int:
+        """Address of the uc_engine."""
+
+    def read_reg(self, number: int) -> int: ...
+    def write_reg(self, number: int, value: int) -> None: ...
+    def read_raw(self, number: int, raw: bytes) -> bytes:
+        """Read a register whose value is a structure, part of which says which."""
+
+    def write_raw(self, number: int, raw: bytes) -> None: ...
+    def set_mode(self, mode: int) -> None:
+        """Put the processor into the mode that it was saved in: abi.MODE_*."""
+
+    def execute(self, code: bytes) -> None:
+        """Run instructions that need no memory."""
+
+
+class Arch(ABC):
+    """An architecture."""
+
+    name: ClassVar[str]  # of folders, and in images
+    engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
+    cpu_model: ClassVar[int]  # of libunicorn, of this architecture
+    functions: ClassVar[Sequence[str]] = ()  # of libunicorn that only this board calls
+    argument: ClassVar[int]  # register with a function's first argument
+    cpu_fields: ClassVar[Fields]  # of a processor, in abi.Cpu.own
+    board_fields: ClassVar[Fields]  # of all, in abi.Board.devices
+    # what images keep, in this order: words of the board, of each processor, arrays
+    kept: ClassVar[Sequence[str]]
+    kept_of_cpu: ClassVar[Sequence[str]]
+    kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths
+    syscall_prefix: ClassVar[str]  # of the functions of system calls
+    elf_machine: ClassVar[int]
+    # bits of an entry of a page table
+    present: ClassVar[int]
+    page_address: ClassVar[int]
+
+    def cpu_field(self, name: str) -> int:
+        """Return the offset of a field in struct cpu."""
+        found = self.cpu_fields.get(name)
+        return getattr(abi.Cpu, name) if found is None else found
+
+    def board_field(self, name: str) -> int:
+        """Return the offset of a field in struct board."""
+        found = self.board_fields.get(name)
+        return getattr(abi.Board, name) if found is None else found
+
+    @abstractmethod
+    def find_state(self, engine: Engine) -> int:
+        """Return the address of a new processor's state; 0: it is not where we know."""
+
+    @abstractmethod
+    def features(self, engine: Engine) -> Mapping[int, int]:
+        """Return words of the board that tell what a new engine's processor is."""
+
+    @abstractmethod
+    def save(self, engine: Engine) -> Registers: ...
+
+    @abstractmethod
+    def load(self, engine: Engine, saved: Registers) -> None: ...
+
+    @abstractmethod
+    def is_sound(self, saved: Registers) -> bool:
+        """Return True if load() can take this; may raise TypeError and others."""
+
+    @abstractmethod
+    def page_table(self, saved: Registers) -> int:
+        """Return the physical address of the kernel's page table."""
+
+    @abstractmethod
+    def maps(self, entry: int) -> bool:
+        """Return True if an entry above the last level maps memory itself."""
+
+
+def cpu_of(engine: Engine) -> int:
+    """Return the address of libunicorn's processor."""
+    return ctypes.c_uint64.from_address(engine.address + _CPU_IN_ENGINE).value
+
+
+def fits(number: object, bits: int) -> bool:
+    """Return True for an int of at most so many bits that is not negative."""
+    return type(number) is int and 0 <= number < 1 << bits

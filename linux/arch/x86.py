@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""x86-64: its registers by libunicorn's numbers, in the order of images."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Mapping
+from typing import ClassVar
+
+from kpfs.base import abi
+from kpfs.linux.arch.arch import Arch, Engine, Registers, cpu_of, fits
+
+# UC_X86_REG_*; the order of an image's words
+GENERAL = {
+    "rax": 35, "rcx": 38, "rdx": 40, "rbx": 37, "rsp": 44, "rbp": 36, "rsi": 43,
+    "rdi": 39, "r8": 106, "r9": 107, "r10": 108, "r11": 109, "r12": 110, "r13": 111,
+    "r14": 112, "r15": 113, "rip": 41, "rflags": 253,
+}  # fmt: skip
+CONTROL = {"cr0": 50, "cr2": 52, "cr3": 53, "cr4": 54}
+FPU = {"fpcw": 246, "mxcsr": 249}
+MSR = 248
+TABLES = {"gdtr": 243, "idtr": 242, "ldtr": 244, "tr": 245}
+SEGMENTS = {"cs": 11, "ds": 17, "es": 28, "fs": 32, "gs": 33, "ss": 49}
+MSRS = {
+    "efer": 0xC000_0080,
+    "star": 0xC000_0081,
+    "lstar": 0xC000_0082,
+    "cstar": 0xC000_0083,
+    "fmask": 0xC000_0084,
+    "fs_base": 0xC000_0100,
+    "gs_base": 0xC000_0101,
+    "kernel_gs_base": 0xC000_0102,
+    "tsc_aux": 0xC000_0103,
+    "apic_base": 0x1B,
+    "sysenter_cs": 0x174,
+    "sysenter_esp": 0x175,
+    "sysenter_eip": 0x176,
+    "pat": 0x277,
+    "misc_enable": 0x1A0,
+}
+# offset of the state in libunicorn 2.1.4's processor, behind a jmp_buf of the host
+STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
+_STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/x86
+_IDT_BASE, _CR2 = 408, 440
+_CPUID = b"\x0f\xa2"
+_FEATURES = 1  # the leaf of CPUID that also has the processor's number
+_U64 = struct.Struct("<Q")
+_MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
+_MSR = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
+_WIDTHS = 16, 64, 32, 32  # bits of a descriptor table's selector, base, limit, flags
+_USER = 3  # privilege level in a selector
+_LARGE = 0x80  # in an entry of a page table
+_OWN = "cr2", "apic", "apic_start", "apic_period", "pending", "nmi"
+
+
+def read_msr(engine: Engine, number: int) -> int:
+    return int(_MSR.unpack(engine.read_raw(MSR, _MSR.pack(number, 0)))[1])
+
+
+def write_msr(engine: Engine, number: int, value: int) -> None:
+    engine.write_raw(MSR, _MSR.pack(number, value))
+
+
+def read_table(engine: Engine, name: str) -> tuple[int, int, int, int]:
+    """Return selector, base, limit and flags of gdtr, idtr, ldtr or tr."""
+    raw = engine.read_raw(TABLES[name], bytes(_MMR.size))
+    selector, base, limit, flags = _MMR.unpack(raw)
+    return selector, base, limit, flags
+
+
+def write_table(engine: Engine, name: str, value: tuple[int, int, int, int]) -> None:
+    engine.write_raw(TABLES[name], _MMR.pack(*value))
+
+
+class X86(Arch):
+    name = "x86"
+    engine = 4, 8
+    # It has no RDRAND, which would make every boot differ, and neither AVX nor XSAVE,
+    # which libunicorn lacks; programs find all of x86-64-v2.
+    cpu_model = 15  # UC_CPU_X86_NEHALEM
+    argument = GENERAL["rdi"]
+    cpu_fields: ClassVar = {
+        name: abi.Cpu.own + getattr(abi.X86Cpu, name) for name in _OWN
+    }
+    board_fields: ClassVar = {"cmos": abi.Board.devices + abi.X86Devices.cmos}
+    kept = "now", "deadline", "cmos", "current"
+    kept_of_cpu = "state", "since", "timer", "apic_start", "apic_period", "nmi", "cr2"
+    kept_arrays: ClassVar = {"apic": abi.NR_APIC_REGS, "pending": 4}
+    syscall_prefix = "__x64_sys_"
+    elf_machine = 62  # EM_X86_64
+    present, page_address = 1, 0x000F_FFFF_FFFF_F000
+
+    def find_state(self, engine: Engine) -> int:
+        values = [0x5EED_0000_1234_0000 + number for number in range(16)]
+        order = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15"
+        for name, value in zip(order.split(), values, strict=True):
+            engine.write_reg(GENERAL[name], value)
+        engine.write_reg(CONTROL["cr2"], 0x1234_5000)
+        write_table(engine, "idtr", (0, 0x4567_8000, 0xFFF, 0))
+        address = cpu_of(engine) + STATE_IN_CPU[os.uname().machine]
+        raw = ctypes.string_at(address, _CR2 + 8)
+        found = _STATE.unpack_from(raw)[:16], _U64.unpack_from(raw, _CR2)[0]
+        idt = _U64.unpack_from(raw, _IDT_BASE)[0]
+        known = (*found, idt) == (tuple(values), 0x1234_5000, 0x4567_8000)
+        return address if known else 0
+
+    def features(self, engine: Engine) -> Mapping[int, int]:
+        engine.write_reg(GENERAL["rax"], _FEATURES)
+        engine.execute(_CPUID)
+        first, names = abi.Board.devices + abi.X86Devices.cpuid, "rax rbx rcx rdx"
+        return {
+            first + 8 * number: engine.read_reg(GENERAL[name])
+            for number, name in enumerate(names.split())
+        }
+
+    def save(self, engine: Engine) -> Registers:
+        kept = GENERAL | CONTROL | FPU
+        values = {name: engine.read_reg(reg) for name, reg in kept.items()}
+        values |= {name: read_msr(engine, msr) for name, msr in MSRS.items()}
+        tables = {name: list(read_table(engine, name)) for name in TABLES}
+        user = engine.read_reg(SEGMENTS["cs"]) & _USER == _USER
+        return Registers(values, tables, abi.MODE_USER if user else abi.MODE_KERNEL)
+
+    def load(self, engine: Engine, saved: Registers) -> None:
+        values = saved.values
+        for name, msr in MSRS.items():
+            write_msr(engine, msr, values[name])
+        for name in ("cr3", "cr4", "cr0", "cr2"):
+            engine.write_reg(CONTROL[name], values[name])
+        for name in TABLES:
+            selector, base, limit, flags = saved.tables[name]
+            write_table(engine, name, (selector, base, limit, flags))
+        for name, reg in (GENERAL | FPU).items():
+            engine.write_reg(reg, values[name])
+        engine.set_mode(saved.mode)
+
+    def is_sound(self, saved: Registers) -> bool:
+        kept = GENERAL.keys() | CONTROL.keys() | FPU.keys() | MSRS.keys()
+        tables = saved.tables
+        return (
+            saved.values.keys() == kept
+            and all(fits(number, 64) for number in saved.values.values())
+            and tables.keys() == TABLES.keys()
+            and all(len(row) == len(_WIDTHS) for row in tables.values())
+            and all(all(map(fits, row, _WIDTHS)) for row in tables.values())
+            and saved.mode in (abi.MODE_KERNEL, abi.MODE_USER)
+        )
+
+    def page_table(self, saved: Registers) -> int:
+        return saved.values["cr3"] & self.page_address
+
+    def maps(self, entry: int) -> bool:
+        return bool(entry & _LARGE)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* x86-64: what libunicorn 2.1.4 keeps of a processor and where, and what the board adds. */
+#include "../board.h"
+
+#define APIC_BASE 0xfee00000ull
+#define APIC_SIZE 0x1000
+#define NR_APIC_REGS 64
+#define MODE_KERNEL 0
+#define MODE_USER 3
+
+/* cpu.own */
+struct x86_cpu {
+	u64 cr2;   /* as set by the last page fault */
+	u64 lstar; /* 0: not read yet */
+	u64 fmask;
+
+	/* the local APIC */
+	u64 apic[NR_APIC_REGS];
+	u64 apic_start;  /* when the count began */
+	u64 apic_period; /* ns, 0: one shot */
+	u64 pending[4];  /* vectors to be delivered */
+	u64 nmi;
+};
+
+/* board.devices */
+struct x86_devices {
+	u64 cpuid[4]; /* leaf 1: eax, ebx, ecx and edx, of the first processor */
+	u64 cmos;     /* index */
+};

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* How processors of x86-64 start, and what differs between them. */
+#include "x86.h"
+
+#define CR0_PROTECTED 1
+#define CR0_PAGED (1ull << 31)
+#define CR0_RESET 0x60000010
+#define CR4_PSE 0x10
+#define HFLAG_ADD_SEGMENTS 0x40
+#define REAL_CODE 0x9b00
+#define REAL_DATA 0x9300
+#define CPUID_FEATURES 1
+#define CPUID_APIC_ID 24 /* first bit of the id in ebx */
+
+/* Start as after INIT and a start-up interrupt: in real mode, where a page begins. */
+void start_cpu(struct board *b)
+{
+	struct cpu *c = this_cpu(b);
+	struct state *s = state(b);
+	struct {
+		u32 number;
+		u64 value;
+	} efer = { MSR_EFER, 0 };
+	u64 cr0 = CR0_RESET, cr4 = 0;
+
+	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
+	for (int i = 0; i < 16; i++)
+		s->regs[i] = 0;
+	/* the engine is in long mode, and leaves it when paging is switched off */
+	s->cr[0] = CR0_PROTECTED | CR0_PAGED;
+	uc.reg_write(engine(b), UC_X86_REG_CR0, &cr0);
+	uc.reg_write(engine(b), UC_X86_REG_MSR, &efer);
+	uc.reg_write(engine(b), UC_X86_REG_CR4, &cr4);
+	for (int i = ES; i <= GS; i++) {
+		const struct segment data = { .limit = 0xffff, .flags = REAL_DATA };
+
+		s->segs[i] = data;
+	}
+	s->segs[CS].selector = c->start >> 4;
+	s->segs[CS].base = c->start;
+	s->segs[CS].flags = REAL_CODE;
+	s->hflags = HFLAG_ADD_SEGMENTS;
+	s->ip = 0;
+	own(c)->lstar = 0;
+}
+
+/* Return whether two sets of control registers translate alike: then the TLB may stay. */
+static bool same_addresses(const struct state *s, const u64 cr[5])
+{
+	/* only the boot processor has this bit, and in long mode it means nothing */
+	return s->cr[0] == cr[0] && s->cr[3] == cr[3] && !((s->cr[4] ^ cr[4]) & ~(u64)CR4_PSE);
+}
+
+void switch_context(struct board *b, u64 from, u64 to)
+{
+	struct state *s = state(b);
+	const u64 cr[5] = { s->cr[0], s->cr[1], s->cr[2], s->cr[3], s->cr[4] };
+
+	uc.context_save(engine(b), (void *)(uintptr_t)from);
+	uc.context_restore(engine(b), (void *)(uintptr_t)to);
+	if (!same_addresses(s, cr))
+		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
+}
+
+/* Answer CPUID with each processor's own number; libunicorn knows one processor only. */
+static int on_cpuid(uc_engine u, void *data)
+{
+	struct board *b = data;
+	struct state *s = state(b);
+	const u64 *cpuid = devices(b)->cpuid;
+
+	(void)u;
+	if ((u32)s->regs[RAX] != CPUID_FEATURES || !b->current)
+		return 0;
+	s->regs[RAX] = cpuid[0];
+	s->regs[RBX] = (cpuid[1] & ((1u << CPUID_APIC_ID) - 1)) | b->current << CPUID_APIC_ID;
+	s->regs[RCX] = cpuid[2];
+	s->regs[RDX] = cpuid[3];
+	return 1;
+}
+
+bool init_arch(struct board *b, const void *api)
+{
+	size_t hook;
+
+	(void)api;
+	return hook_traps(b) && hook_ports(b) && map_apic(b) &&
+	       (b->nr_cpus == 1 ||
+		!uc.hook_add(engine(b), &hook, UC_HOOK_INSN, on_cpuid, b, 1, 0, UC_X86_INS_CPUID));
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The page tables of x86-64. */
+#include "x86.h"
+
+#define PTE_PRESENT 1
+#define PTE_LARGE 0x80
+#define PTE_ADDRESS 0x000ffffffffff000ull
+
+u64 board_walk(const struct board *b, u64 addr)
+{
+	u64 table = state(b)->cr[3] & PTE_ADDRESS;
+
+	for (int shift = 39; shift >= 12; shift -= 9) {
+		u64 entry, mask = (1ull << shift) - 1;
+
+		if (table > b->ram_size - 4096)
+			return NEVER;
+		entry = *(u64 *)(b->ram + table + 8 * (addr >> shift & 511));
+		if (!(entry & PTE_PRESENT))
+			return NEVER;
+		if (shift < 39 && shift > 12 && entry & PTE_LARGE)
+			return (entry & PTE_ADDRESS & ~mask) | (addr & mask);
+		table = entry & PTE_ADDRESS;
+	}
+	return table | (addr & 4095);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+#include "../internal.h"
+#include "arch.h"
+
+#define UC_X86_INS_CPUID 113
+#define UC_X86_INS_IN 218
+#define UC_X86_INS_OUT 500
+#define UC_X86_INS_RDTSC 608
+#define UC_X86_INS_RDTSCP 609
+#define UC_X86_INS_SYSCALL 699
+#define UC_X86_REG_CR0 50
+#define UC_X86_REG_CR4 54
+#define UC_X86_REG_MSR 248
+#define UC_X86_REG_RFLAGS 253
+#define MSR_EFER 0xc0000080
+#define MSR_LSTAR 0xc0000082
+#define MSR_FMASK 0xc0000084
+#define MSR_TSC_AUX 0xc0000103
+
+#define FLAGS_TF 0x100
+#define FLAGS_IF 0x200
+#define FLAGS_NT 0x4000
+#define FLAGS_RF 0x10000
+
+struct segment {
+	u32 selector;
+	u32 pad;
+	u64 base;
+	u32 limit;
+	u32 flags;
+};
+
+/* The start of the processor's state. The host checks this layout before it is used. */
+struct state {
+	u64 regs[16]; /* rax rcx rdx rbx rsp rbp rsi rdi r8 to r15 */
+	u64 ip;
+	u64 flags; /* without the arithmetic flags: see get_flags() */
+	u64 lazy[4];
+	u32 hflags; /* the two low bits are the privilege level */
+	u32 hflags2;
+	struct segment segs[6]; /* es cs ss ds fs gs */
+	struct segment ldt;
+	struct segment tr;
+	struct segment gdt;
+	struct segment idt;
+	u64 cr[5];
+};
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
+enum { ES, CS, SS, DS, FS, GS };
+
+#define ERROR_CODE 5384 /* offsets in the state */
+#define OLD_EXCEPTION 5496
+
+#define HFLAG_INHIBIT_IRQ 8
+
+_Static_assert(sizeof(struct x86_cpu) <= NR_OWN * 8, "NR_OWN");
+_Static_assert(sizeof(struct x86_devices) <= NR_DEVICES * 8, "NR_DEVICES");
+
+static inline struct state *state(const struct board *b)
+{
+	return (struct state *)(uintptr_t)b->state;
+}
+
+static inline struct x86_cpu *own(const struct cpu *c)
+{
+	return (struct x86_cpu *)(uintptr_t)c->own;
+}
+
+static inline struct x86_devices *devices(const struct board *b)
+{
+	return (struct x86_devices *)(uintptr_t)b->devices;
+}
+
+/* trap.c */
+void set_mode(struct board *b, int mode);
+bool hook_traps(struct board *b);
+
+/* apic.c */
+bool map_apic(struct board *b);
+
+/* ports.c */
+bool hook_ports(struct board *b);
