@@ -107,7 +107,7 @@ RENAME2_REQUEST = Struct("<QI4x")  # nodeid of the new directory, flags; then bo
 COUNT = Struct("<I4x")  # of BATCH_FORGET
 FORGET_ONE = Struct("<QQ")  # nodeid, nlookup
 STATFS_ANSWER = Struct("<5Q3I28x")  # five counts, bsize, namelen, frsize
-IOCTL_REQUEST = Struct("<Q2IQ2I")  # fh, flags, cmd, arg, in_size, out_size
+IOCTL_REQUEST = Struct("<Q4xI16x")  # fh, cmd
 IOCTL_ANSWER = Struct("<iI2I")  # result, flags, in_iovs, out_iovs
 POLL_REQUEST = Struct("<QQII")  # fh, kh, flags, events
 POLL_ANSWER = Struct("<I4x")
@@ -122,10 +122,6 @@ class InitRequest(NamedTuple):
     minor: int
     readahead: int
     flags: int
-
-    @classmethod
-    def parse(cls, body: bytes) -> InitRequest:
-        return cls(*INIT_REQUEST.unpack_from(body))
 
 
 class SetattrRequest(NamedTuple):
@@ -163,10 +159,6 @@ class ReadRequest(NamedTuple):
     size: int
     flags: int
 
-    @classmethod
-    def parse(cls, body: bytes) -> ReadRequest:
-        return cls(*READ_REQUEST.unpack_from(body))
-
 
 class WriteRequest(NamedTuple):
     fh: int
@@ -184,22 +176,12 @@ class MkdirRequest(NamedTuple):
     umask: int
     name: bytes
 
-    @classmethod
-    def parse(cls, body: bytes) -> MkdirRequest:
-        words = MKDIR_REQUEST.unpack_from(body)
-        return cls._make((*words, name(body[MKDIR_REQUEST.size :])))
-
 
 class MknodRequest(NamedTuple):
     mode: int
     device: int
     umask: int
     name: bytes
-
-    @classmethod
-    def parse(cls, body: bytes) -> MknodRequest:
-        words = MKNOD_REQUEST.unpack_from(body)
-        return cls._make((*words, name(body[MKNOD_REQUEST.size :])))
 
 
 class CreateRequest(NamedTuple):
@@ -208,48 +190,24 @@ class CreateRequest(NamedTuple):
     umask: int
     name: bytes
 
-    @classmethod
-    def parse(cls, body: bytes) -> CreateRequest:
-        words = CREATE_REQUEST.unpack_from(body)
-        return cls._make((*words, name(body[CREATE_REQUEST.size :])))
-
 
 class SymlinkRequest(NamedTuple):
     name: bytes
     target: bytes
-
-    @classmethod
-    def parse(cls, body: bytes) -> SymlinkRequest:
-        return cls(*body.split(b"\0")[:2])
 
 
 class LinkRequest(NamedTuple):
     node: int
     name: bytes
 
-    @classmethod
-    def parse(cls, body: bytes) -> LinkRequest:
-        return cls(number(body), name(body[FH.size :]))
-
 
 class RenameRequest(NamedTuple):
     """RENAME and RENAME2."""
 
-    name: bytes
     parent: int
+    name: bytes
     new_name: bytes
     flags: int = 0
-
-    @classmethod
-    def parse(cls, body: bytes) -> RenameRequest:
-        old, new = body[FH.size :].split(b"\0")[:2]
-        return cls(old, number(body), new)
-
-    @classmethod
-    def parse2(cls, body: bytes) -> RenameRequest:
-        parent, flags = RENAME2_REQUEST.unpack_from(body)
-        old, new = body[RENAME2_REQUEST.size :].split(b"\0")[:2]
-        return cls(old, parent, new, flags)
 
 
 class PollRequest(NamedTuple):
@@ -258,19 +216,40 @@ class PollRequest(NamedTuple):
     flags: int
     events: int
 
-    @classmethod
-    def parse(cls, body: bytes) -> PollRequest:
-        return cls(*POLL_REQUEST.unpack_from(body))
-
 
 class IoctlRequest(NamedTuple):
     fh: int
     command: int
 
-    @classmethod
-    def parse(cls, body: bytes) -> IoctlRequest:
-        fh, _, command, *_ = IOCTL_REQUEST.unpack_from(body)
-        return cls(fh, command)
+
+def _parser(
+    make: Callable[..., Arguments], layout: Struct, names: int = 0
+) -> Callable[[bytes], Arguments]:
+    """Return a function that parses a request of numbers, and of names behind them."""
+
+    def parse(body: bytes) -> Arguments:
+        strings = body[layout.size :].split(b"\0", names)[:names] if names else ()
+        return make(*layout.unpack_from(body), *strings)
+
+    return parse
+
+
+parse_init = _parser(InitRequest, INIT_REQUEST)
+parse_read = _parser(ReadRequest, READ_REQUEST)
+parse_mkdir = _parser(MkdirRequest, MKDIR_REQUEST, 1)
+parse_mknod = _parser(MknodRequest, MKNOD_REQUEST, 1)
+parse_create = _parser(CreateRequest, CREATE_REQUEST, 1)
+parse_symlink = _parser(SymlinkRequest, Struct(""), 2)
+parse_link = _parser(LinkRequest, FH, 1)
+parse_rename = _parser(RenameRequest, FH, 2)
+parse_poll = _parser(PollRequest, POLL_REQUEST)
+parse_ioctl = _parser(IoctlRequest, IOCTL_REQUEST)
+
+
+def parse_rename2(body: bytes) -> RenameRequest:
+    parent, flags = RENAME2_REQUEST.unpack_from(body)
+    old, new = body[RENAME2_REQUEST.size :].split(b"\0")[:2]
+    return RenameRequest(parent, old, new, flags)
 
 
 def name(body: bytes) -> bytes:

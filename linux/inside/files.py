@@ -51,8 +51,8 @@ class FuseFiles(ABC, Generic[N]):
             Opcode.LOOKUP: taking(wire.name, self._lookup),
             Opcode.GETATTR: taking(wire.nothing, self._getattr),
             Opcode.STATFS: taking(wire.nothing, self._statfs),
-            Opcode.READDIR: taking(ReadRequest.parse, self._readdir),
-            Opcode.READDIRPLUS: taking(ReadRequest.parse, self._readdirplus),
+            Opcode.READDIR: taking(wire.parse_read, self._readdir),
+            Opcode.READDIRPLUS: taking(wire.parse_read, self._readdirplus),
             **answers,
         }
 
@@ -84,7 +84,7 @@ class FuseFiles(ABC, Generic[N]):
         head = wire.ANSWER.size
         try:
             if opcode == Opcode.READ:
-                size = self._read(self._nodes[number], ReadRequest.parse(body), reply)
+                size = self._read(self._nodes[number], wire.parse_read(body), reply)
             else:
                 data = self._answer(opcode, number, body)
                 if data is None:
@@ -103,7 +103,7 @@ class FuseFiles(ABC, Generic[N]):
         """Return the body of a reply, or None if the request gets no reply."""
         if opcode == Opcode.INIT:
             limits = {"background": BACKGROUND, "max_write": MAX_IO, "pages": PAGES}
-            return wire.init_answer(wire.InitRequest.parse(body), WANTED, **limits)
+            return wire.init_answer(wire.parse_init(body), WANTED, **limits)
         if opcode in (Opcode.FORGET, Opcode.BATCH_FORGET):
             for node, lookups in wire.forgotten(opcode, number, body):
                 self._forget(node, lookups)

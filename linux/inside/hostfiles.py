@@ -83,15 +83,15 @@ class HostFiles(FuseFiles[HostNode]):
         answers: Answers[HostNode] = {
             Opcode.SETATTR: taking(SetattrRequest.parse, self._setattr),
             Opcode.READLINK: taking(wire.nothing, self._readlink),
-            Opcode.SYMLINK: taking(wire.SymlinkRequest.parse, self._symlink),
-            Opcode.CREATE: taking(wire.CreateRequest.parse, self._create),
-            Opcode.MKNOD: taking(wire.MknodRequest.parse, self._mknod),
-            Opcode.MKDIR: taking(wire.MkdirRequest.parse, self._mkdir),
+            Opcode.SYMLINK: taking(wire.parse_symlink, self._symlink),
+            Opcode.CREATE: taking(wire.parse_create, self._create),
+            Opcode.MKNOD: taking(wire.parse_mknod, self._mknod),
+            Opcode.MKDIR: taking(wire.parse_mkdir, self._mkdir),
             Opcode.UNLINK: taking(wire.name, self._unlink),
             Opcode.RMDIR: taking(wire.name, self._rmdir),
-            Opcode.RENAME: taking(RenameRequest.parse, self._rename),
-            Opcode.RENAME2: taking(RenameRequest.parse2, self._rename),
-            Opcode.LINK: taking(wire.LinkRequest.parse, self._link),
+            Opcode.RENAME: taking(wire.parse_rename, self._rename),
+            Opcode.RENAME2: taking(wire.parse_rename2, self._rename),
+            Opcode.LINK: taking(wire.parse_link, self._link),
             Opcode.WRITE: taking(wire.WriteRequest.parse, self._write),
             Opcode.FSYNC: taking(wire.nothing, self._fsync),
             Opcode.FSYNCDIR: taking(wire.nothing, self._fsync),
@@ -341,7 +341,7 @@ class HostFiles(FuseFiles[HostNode]):
             node.path = b""
 
     def _rename(self, node: HostNode, asked: RenameRequest) -> bytes:
-        old_name, parent, new_name, flags = asked
+        parent, old_name, new_name, flags = asked
         if flags & ~wire.RENAME_NOREPLACE:
             raise OSError(errno.EINVAL, "such a rename")
         old = _child(node, old_name)

@@ -6,13 +6,13 @@ from kpfs.base.fuse_wire import Opcode
 
 
 def test_names_of_requests():
-    assert wire.RenameRequest.parse(wire.FH.pack(7) + b"a\0b\0") == (b"a", 7, b"b", 0)
+    assert wire.parse_rename(wire.FH.pack(7) + b"a\0b\0") == (7, b"a", b"b", 0)
     body = wire.RENAME2_REQUEST.pack(7, 1) + b"a\0b\0"
-    assert wire.RenameRequest.parse2(body) == (b"a", 7, b"b", 1)
-    assert wire.LinkRequest.parse(wire.FH.pack(3) + b"new\0") == (3, b"new")
-    assert wire.SymlinkRequest.parse(b"new\0target\0") == (b"new", b"target")
+    assert wire.parse_rename2(body) == (7, b"a", b"b", 1)
+    assert wire.parse_link(wire.FH.pack(3) + b"new\0") == (3, b"new")
+    assert wire.parse_symlink(b"new\0target\0") == (b"new", b"target")
     body = wire.CREATE_REQUEST.pack(1, 2, 3) + b"new\0"
-    assert wire.CreateRequest.parse(body) == (1, 2, 3, b"new")
+    assert wire.parse_create(body) == (1, 2, 3, b"new")
     body = wire.WRITE_REQUEST.pack(4, 5, 2, 0) + b"abc"
     assert wire.WriteRequest.parse(body) == (4, 5, b"ab")
 
