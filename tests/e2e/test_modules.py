@@ -181,6 +181,14 @@ def test_dmesg(kpfs):
     assert raw == f"<6>{plain}"
 
 
+def test_dmesg_ends_though_each_read_is_logged(kpfs):
+    done = kpfs.sh(
+        "modprobe kretprobe_example; dmesg; rmmod kretprobe_example", timeout=60
+    )
+    assert "kretprobe_example: vfs_read = " in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 OOPS = """
 PRE(pre, if (!strcmp(current->comm, "victim"))
     __asm__ __volatile__("movq 0x18, %%rax" ::: "rax"); return 0;)

@@ -94,16 +94,20 @@ class ModulesFile(ProcFile):
 class KmsgHandle(Handle):
     """One reader of the kernel log; each read gives one record.
 
-    Kernel: devkmsg_read()
+    A module may log each read, so that a reader would never reach the end.  One that
+    does not wait is therefore told EAGAIN once it has read what it found when it last
+    asked.  Kernel: devkmsg_read()
     """
 
     def __init__(self, file: File, flags: int, pid: int) -> None:
         super().__init__(file, flags, pid)
         self.seq = 0
         self.pending: list[LogRecord] = []  # newest first
+        self.at_end = False
 
     def fill(self) -> None:
         if not self.pending:
+            self.at_end = False
             kernel: GuestKernel = self.file.kernel
             self.pending = kernel.guest.log.records(self.seq)[::-1]
 
@@ -112,8 +116,9 @@ class KmsgHandle(Handle):
         return bool(self.pending)
 
     def read(self, size: int, offset: int) -> bytes:
+        at_end = self.at_end
         self.fill()
-        if not self.pending:
+        if not self.pending or at_end:
             raise KernelError(errno.EAGAIN, "no more records")
         record = self.pending[-1]
         text = _UNPRINTABLE.sub(lambda c: b"\\x%02x" % c[0][0], bytes(record.text))
@@ -122,6 +127,7 @@ class KmsgHandle(Handle):
         line = b"%d,%d,%d,-;%s\n" % fields
         self.pending.pop()
         self.seq = record.seq + 1
+        self.at_end = self.nonblock and not self.pending
         if len(line) > size:
             raise KernelError(errno.EINVAL, "the record does not fit")
         return line
