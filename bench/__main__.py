@@ -99,9 +99,9 @@ def main() -> int:
     figure = ""
     try:
         if arguments.smp:
-            rcu, lock = smp.curves()
-            groups = [lambda _repeats: smp.rows(rcu, lock)]  # the same each time
-            figure = smp.plot(rcu, lock)
+            found = smp.curves()
+            groups = [lambda _repeats: smp.rows(found)]  # the same each time
+            figure = smp.plot(found)
         if arguments.kernel:
             beside = arguments.against_qemu
             groups = [linux.group(arguments.kernel, against_qemu=beside)]

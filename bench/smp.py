@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Hits of a probe on many CPUs at once: with RCU, and with the one lock before it.
+"""Calls of a function on many CPUs at once: unprobed, with RCU, and with one lock.
 
 Figure 4 of "Probing the guts of Kprobes" (OLS 2006) shows that probes did not scale
 under the lock that kprobes had at first, and do with RCU.  Here the CPUs run in turn.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import heapq
+import math
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ HITS = 25  # on each CPU
 LOCK, UNLOCK = "lock_kprobes", "unlock_kprobes"
 _HOOK_CODE = 4
 _STACK = 0x4000
-_PLOT_HEIGHT = 16
+MARKS = {"rcu": "o", "lock": "x", "none": "."}
 
 
 class NotHereError(Exception):
@@ -42,7 +43,7 @@ class Result(NamedTuple):
     """The figures of a number of CPUs."""
 
     cpus: int
-    hits: int
+    hits: int  # or, where no probe is, calls
     instructions: int  # of all CPUs
     waited: int  # for the lock, all of them
     time: int  # until the last one was done; an instruction takes 1
@@ -51,6 +52,9 @@ class Result(NamedTuple):
     def throughput(self) -> float:
         """Hits in the time of 1000 instructions."""
         return 1000 * self.hits / self.time
+
+
+Curves = dict[str, list[Result]]  # by keys of MARKS
 
 
 class Clocks:
@@ -145,35 +149,41 @@ def measure(
     counts: Sequence[int],
     hits: int = HITS,
     module: Path | str = "hit_cost",
+    probes: str = "k",
 ) -> list[Result]:
-    """A kprobe by a breakpoint, hit on so many CPUs; runtime: None for the real one."""
+    """A kprobe by a breakpoint, hit on so many CPUs.
+
+    runtime: None for the real one. probes: "" for none.
+    """
     box = Box(max(counts))
     try:
         if runtime is not None:
             box.kernel.guest.runtime_image.read = runtime.read_bytes
         box.write("/sys/debug/kprobes-optimization", "0\n")
-        box.insmod(module, "probes=k")
+        box.insmod(module, f"probes={probes}")
         clocks = Clocks(box)
         return [clocks.run(count, hits) for count in counts]
     finally:
         box.close()
 
 
-def curves(
-    counts: Sequence[int] = range(1, MAX_CPUS + 1), hits: int = HITS
-) -> tuple[list[Result], list[Result]]:
-    """With RCU, and with the lock."""
+def curves(counts: Sequence[int] = range(1, MAX_CPUS + 1), hits: int = HITS) -> Curves:
+    """With RCU, with the lock, and without a probe."""
     with tempfile.TemporaryDirectory() as folder:
         locked = build_locked(Path(folder))
-        return measure(None, counts, hits), measure(locked, counts, hits)
+        return {
+            "rcu": measure(None, counts, hits),
+            "lock": measure(locked, counts, hits),
+            "none": measure(None, counts, hits, probes=""),
+        }
 
 
-def rows(rcu: Sequence[Result], lock: Sequence[Result]) -> Iterator[Row]:
-    """Both curves, as figures with names."""
-    for name, results in (("rcu", rcu), ("lock", lock)):
+def rows(found: Curves) -> Iterator[Row]:
+    """The curves, as figures with names."""
+    for name, results in found.items():
         first = results[0]
         each = first.instructions / first.hits
-        yield Row(f"smp.{name}.instructions", each, "", note="of a call that hits")
+        yield Row(f"smp.{name}.instructions", each, "", note="of a call")
         for r in results:
             share = r.waited / (r.waited + r.instructions)
             note = f"{r.throughput / first.throughput:5.2f} times one CPU"
@@ -182,19 +192,26 @@ def rows(rcu: Sequence[Result], lock: Sequence[Result]) -> Iterator[Row]:
             yield Row(f"smp.{name}.{r.cpus}", r.throughput, "/k", note=note)
 
 
-def plot(rcu: Sequence[Result], lock: Sequence[Result]) -> str:
-    """Throughput against CPUs, as text."""
-    top = max(r.throughput for r in (*rcu, *lock))
-    width = 3 * max(r.cpus for r in rcu)
-    lines = [[" "] * (width + 1) for _ in range(_PLOT_HEIGHT + 1)]
-    for results, mark in ((rcu, "o"), (lock, "x")):
-        for r in results:
-            line = lines[round(r.throughput / top * _PLOT_HEIGHT)]
-            line[3 * r.cpus] = mark if line[3 * r.cpus] == " " else "*"
-    text = ["hits in the time of 1000 instructions    o RCU   x one lock   * both"]
-    for height in range(_PLOT_HEIGHT, -1, -1):
-        label = f"{top * height / _PLOT_HEIGHT:6.1f}" if height % 4 == 0 else " " * 6
-        text.append(f"{label} |{''.join(lines[height][1:])}".rstrip())
-    text.append(" " * 7 + "+" + "-" * width)
-    text.append(" " * 8 + "".join(f"{r.cpus:3}" for r in rcu) + "  CPUs")
+def plot(found: Curves) -> str:
+    """Throughput against CPUs, as text; twice as much stands two lines higher."""
+    counts = [r.cpus for r in found["none"]]
+    levels = {
+        (name, r.cpus): round(2 * math.log2(r.throughput))
+        for name, results in found.items()
+        for r in results
+    }
+    lowest, top = min(levels.values()) & ~1, max(levels.values())
+    lines = {level: [" "] * (3 * max(counts) + 1) for level in range(lowest, top + 1)}
+    for (name, cpus), level in levels.items():
+        at = lines[level]
+        at[3 * cpus] = MARKS[name] if at[3 * cpus] == " " else "*"
+    text = [
+        "calls in the time of 1000 instructions"
+        "    . no kprobe   o RCU   x one lock   * both"
+    ]
+    for level in range(top, lowest - 1, -1):
+        label = f"{2 ** (level // 2):6}" if level % 2 == 0 else " " * 6
+        text.append(f"{label} |{''.join(lines[level][1:])}".rstrip())
+    text.append(" " * 7 + "+" + "-" * 3 * max(counts))
+    text.append(" " * 8 + "".join(f"{cpus:3}" for cpus in counts) + "  CPUs")
     return "\n".join(text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, PtRegs
@@ -135,16 +135,27 @@ class Jprobes(Protocol):
         """Get ready for jprobes that call guest code, before one is registered."""
 
 
+class ControlBlock(NamedTuple):
+    """What a CPU is handling.  Kernel: struct kprobe_ctlblk"""
+
+    status: int  # KP_IDLE, KP_HIT_ACTIVE ...
+    flags: int = 0  # that a trap changes, as they were at the hit
+    previous: Kprobe | None = None  # what a hit within its handler interrupted
+    previous_status: int = 0
+    jprobe_sp: int = 0  # this and the rest: saved while an entry function runs
+    jprobe_regs: Sequence[int] = ()
+    jprobe_stack: Sequence[int] = ()
+
+
 class Running(Protocol):
     """Probes that are being handled.  Kernel: current_kprobe, struct kprobe_ctlblk"""
 
     def kprobe_running(self) -> Kprobe | None:
         """Return the probe whose handler runs on the running CPU.  Context: either."""
 
-    def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
-        """Return the running CPU's status and the probe that it interrupted.
+    def kprobe_ctlblk(self) -> ControlBlock:
+        """Return what the running CPU is handling.  Context: either.
 
-        Of the latter the probe (None: nothing was) and its status.  Context: either.
         Kernel: get_kprobe_ctlblk()
         """
 

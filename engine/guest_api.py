@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
@@ -29,7 +30,6 @@ from kpfs.engine.state import State, get_kprobe
 
 KSYM_NAME_LEN = 512
 _AINSN = abi.ArchSpecificInsn.STRUCT
-_CTLBLK = struct.Struct("<3Q")  # struct kprobe_ctlblk, and in it struct prev_kprobe
 _PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
 
 
@@ -112,9 +112,7 @@ class GuestApi:
         if number == abi.CTL_KPROBE_RUNNING:
             return self._structure_of(st.arch.running.kprobe_running())
         if number == abi.CTL_KPROBE_CTLBLK:
-            status, previous, its_status = st.arch.running.kprobe_ctlblk()
-            block = status, self._structure_of(previous), its_status
-            st.machine.write(first, _CTLBLK.pack(*block))
+            self._fill_ctlblk(st, first)
             return 0
         cpu = st.machine.cpu()
         if number == abi.CTL_KPROBES_HANDLED:
@@ -129,7 +127,7 @@ class GuestApi:
             for i, at in enumerate(pointers):
                 try:
                     self._register_one(st, read, at)
-                except KernelError:
+                except (KernelError, MemoryFault):
                     self._unregister(st, pointers[:i])
                     raise
 
@@ -154,10 +152,11 @@ class GuestApi:
         found = []
         for at in pointers:
             probe = self._probes.pop(at, None)
-            if probe is None:
-                st.machine.write_u64(at + abi.Kprobe.addr, 0)
-            else:
+            if probe is not None:
                 found.append((at, probe))
+                continue
+            with suppress(MemoryFault):  # a wild pointer
+                st.machine.write_u64(at + abi.Kprobe.addr, 0)
         _unregister(st, [probe for _, probe in found])
         for at, probe in found:
             self._write_back(st, at, probe)
@@ -170,6 +169,16 @@ class GuestApi:
         self._write_back(st, at, probe)
 
     # ---- questions
+    def _fill_ctlblk(self, st: State, at: int) -> None:
+        """Fill in a struct kprobe_ctlblk; without a jprobe its part stays as it was."""
+        block = st.arch.running.kprobe_ctlblk()
+        flags = block.flags, block.flags  # as they were, and as they are to be set
+        previous = self._structure_of(block.previous), block.previous_status
+        its_flags = flags if block.previous else (0, 0)
+        words = block.status, *flags, block.jprobe_sp, *previous, *its_flags
+        saved = *block.jprobe_regs, *block.jprobe_stack
+        st.machine.write(at, struct.pack(f"<{len(words + saved)}Q", *words, *saved))
+
     def _structure_of(self, p: Kprobe | None) -> int:
         """Return the struct kprobe of p, or of its newest probe; 0: none."""
         if p is None:
@@ -227,9 +236,7 @@ class GuestApi:
         """Write all flags anew, as the text of some probes may have gone."""
         for at, probe in self._probes.items():
             flags = int(_kprobe_of(probe).flags)
-            try:
+            with suppress(MemoryFault):  # the structure has gone with its module
                 self._get_state().machine.write(
                     at + abi.Kprobe.flags, flags.to_bytes(4, "little")
                 )
-            except MemoryFault:
-                continue  # the structure has gone with its module

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe, PreHandler, PtRegs
-from kpfs.engine.register import register_kprobe
+from kpfs.engine.register import kprobe_on_func_entry, register_kprobe
 from kpfs.engine.state import State
 
 
@@ -40,12 +40,13 @@ class Jprobe:
 def register_jprobe(st: State, jp: Jprobe) -> None:
     """Register a jprobe, armed unless disabled.
 
-    EINVAL: the entry is not a function's; EEXIST: there is a jprobe at that address;
-    and what register_kprobe() raises.
+    EINVAL: the probe point, or what the entry is, is no function's entry; EEXIST: there
+    is a jprobe at that address; and what register_kprobe() raises.
 
     Context: control.  Kernel: register_jprobe()
     """
     kp = jp.kp
+    kprobe_on_func_entry(st, kp.addr, kp.symbol_name, kp.offset)
     entry = jp.entry
     if callable(entry):
         kp.pre_handler = _caller(st, entry)

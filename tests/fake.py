@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
-from kpfs.engine.arch_hooks import Calls, Core
+from kpfs.engine.arch_hooks import Calls, ControlBlock, Core
 from kpfs.engine.kprobe import (
     ArchInsn,
     ArchOptInsn,
@@ -582,8 +582,8 @@ class FakeRunning:
     def kprobe_running(self) -> Kprobe | None:
         return None
 
-    def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
-        return 0, None, 0
+    def kprobe_ctlblk(self) -> ControlBlock:
+        return ControlBlock(0)
 
     def statuses(self, p: Kprobe) -> list[int]:
         return [0, 0]

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The ways in: where the stub of a probed address jumps to, and where a function with a
- * return probe returns to, the long way.
+ * The ways in: where the stub of a probed address jumps to.
  *
  * A stub is "push $SS; push $site; jmp kp_entry_*". At an ftrace site it is called, and
  * has no first push: the return address stands where struct pt_regs has ss. So the frame
@@ -69,7 +68,7 @@ kp_entry_opt_end:
 FUNC kp_\name\()_entry
 	pushq	$KP_SS
 	pushq	$0
-	SAVE
+	SAVE_REGS
 	cli
 	leaq	PT_SIZE(%rsp), %rax
 	movq	%rax, PT_SP(%rsp)
@@ -89,7 +88,7 @@ FUNC kp_leave
 	movq	PT_FLAGS(%rsp), %rdx
 	movq	%rdx, PT_SP(%rsp)
 	movq	%rax, PT_SS(%rsp)
-	RESTORE
+	RESTORE_REGS
 	leaq	PT_SP-PT_ORIG_AX(%rsp), %rsp
 	popfq
 	ret
@@ -97,32 +96,9 @@ FUNC kp_leave
 	movq	%rax, PT_IP(%rsp)
 	movq	$KP_CS, PT_CS(%rsp)
 	movq	$KP_SS, PT_SS(%rsp)
-	RESTORE
+	RESTORE_REGS
 	leaq	PT_IP-PT_ORIG_AX(%rsp), %rsp
 	iretq
 	.size	kp_leave, . - kp_leave
-
-	/*
-	 * Return from a probed function, the long way. The word that held its return address has
-	 * the trampoline's own address, so that a stack trace made by a handler finds it behind
-	 * struct pt_regs, and then takes the address to go on at. The words of struct pt_regs from
-	 * flags on are on the stack, but for sp.
-	 */
-FUNC kp_ret_long
-FUNC arch_rethook_trampoline
-	SAVE_REST
-	leaq	PT_SIZE+8(%rsp), %rax
-	movq	%rax, PT_SP(%rsp)
-	movq	%rsp, %rdi
-	call	arch_rethook_trampoline_callback
-	movq	%rax, PT_SIZE(%rsp)
-	movq	PT_FLAGS(%rsp), %rax
-	movq	%rax, PT_SS(%rsp)
-	RESTORE
-	leaq	PT_SS-PT_ORIG_AX(%rsp), %rsp
-	popfq
-	ret
-	.size	kp_ret_long, . - kp_ret_long
-	.size	arch_rethook_trampoline, . - arch_rethook_trampoline
 
 	.section .note.GNU-stack, "", @progbits

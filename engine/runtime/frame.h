@@ -4,7 +4,7 @@
 #include "asm.h"
 
 	/* Save what lies below ss and sp. The flags are saved before anything changes them. */
-	.macro SAVE
+	.macro SAVE_REGS
 	pushfq
 	SAVE_REST
 	.endm
@@ -18,14 +18,14 @@
 	cld
 	.endm
 
-	.macro RESTORE
+	.macro RESTORE_REGS
 	POP_REGS r15, r14, r13, r12, rbp, rbx
 	POP_SCRATCH
 	.endm
 
 	/* Build a struct pt_regs at rsp; the word that stood in place of sp goes to \site. */
 	.macro FRAME kind site
-	SAVE
+	SAVE_REGS
 	.if	\kind == KP_INT3
 	cli	/* as behind an interrupt gate */
 	.endif

@@ -49,6 +49,7 @@ FUNC kp_entry_\name\()_jprobe
 	movq	%rsi, CPU_CURRENT_KPROBE(%rcx)
 	movq	$KP_HIT_ACTIVE, CPU_STATUS(%rcx)
 	movq	$\kind, CPU_KIND(%rcx)
+	movq	%rdx, CPU_REGS(%rcx)
 	movq	%rax, CPU_INSTANCE(%rcx)
 	movq	HANDLER_DATA(%rax), %rax
 	movq	%rax, SITE+8(%rsp)	/* to go on at */

@@ -38,6 +38,7 @@ kp_lite_\name\()_end:
 	movq	%r12, CPU_CURRENT_KPROBE(%rbx)
 	movq	$KP_HIT_ACTIVE, CPU_STATUS(%rbx)
 	movq	$\kind, CPU_KIND(%rbx)
+	movq	%rsp, CPU_REGS(%rbx)
 	movq	$LITE_BASE + 1, PT_IP(%rsp)
 	FIELD	LITE_ADDR
 	PREEMPT	addl \context
@@ -81,7 +82,7 @@ kp_lite_\name\()_end:
 	movq	%rcx, NODE_FRAME(%rdx)
 	movq	(%rcx), %rsi
 	movq	%rsi, NODE_RET_ADDR(%rdx)
-	movq	$kp_ret_trampoline, (%rcx)
+	movq	$arch_rethook_trampoline, (%rcx)
 	PUSH_NODE %rcx
 2:
 	.endm
@@ -102,7 +103,7 @@ kp_lite_\name\()_end:
 	jne	kp_leave	/* a handler moved the stack */
 	FIELD	LITE_REL
 	.endif
-	RESTORE
+	RESTORE_REGS
 	leaq	PT_FLAGS-PT_ORIG_AX(%rsp), %rsp
 	popfq
 	leaq	PT_SIZE-PT_SP(%rsp), %rsp

@@ -12,7 +12,7 @@
  * short way is or-ed together and tested once; each register that is used is saved, which
  * takes two accesses; and flags come back by sahf, with OF made before it.
  */
-#include "asm.h"
+#include "frame.h"
 
 	.text
 
@@ -243,7 +243,7 @@ kp_lite_\name\()_kret:
 	movq	%rax, NODE_FRAME(%rdx)
 	movq	\frame(%rsp), %rax
 	movq	%rax, NODE_RET_ADDR(%rdx)
-	movq	$kp_ret_trampoline, \frame(%rsp)
+	movq	$arch_rethook_trampoline, \frame(%rsp)
 	PUSH_NODE %rax
 	GO_ON	\kind \step
 8:	LONG_WAY \entry \kind
@@ -293,9 +293,9 @@ kp_lite_opt_python_end:
 
 	/*
 	 * Return from a probed function: the word that held its return address takes it again.
-	 * What is not simple goes to kp_ret_long().
+	 * What is not simple takes the long way.
 	 */
-FUNC kp_ret_trampoline
+FUNC arch_rethook_trampoline
 	leaq	-8(%rsp), %rsp
 	SAVE
 	pushq	%rdi
@@ -313,7 +313,7 @@ FUNC kp_ret_trampoline
 	leaq	SAVED+16(%rsp), %rax
 	xorq	NODE_FRAME(%rdi), %rax
 	xorl	%ecx, %ecx
-	cmpq	$kp_ret_trampoline, NODE_RET_ADDR(%rdi)
+	cmpq	$arch_rethook_trampoline, NODE_RET_ADDR(%rdi)
 	sete	%cl
 	orq	%rcx, %rax
 	THIS_CPU
@@ -345,9 +345,25 @@ FUNC kp_ret_trampoline
 	pushq	(%rsp)
 	movq	16(%rsp), %rax
 	movq	$KP_SS, 16(%rsp)
-	movq	$kp_ret_trampoline, 24(%rsp)
-	jmp	kp_ret_long
-	.size	kp_ret_trampoline, . - kp_ret_trampoline
+	movq	$arch_rethook_trampoline, 24(%rsp)
+	/*
+	 * The word that held the return address has the trampoline's own address, so that a stack
+	 * trace made by a handler finds it behind struct pt_regs, and then takes the address to go
+	 * on at. The words of struct pt_regs from flags on are on the stack, but for sp.
+	 */
+	SAVE_REST
+	leaq	PT_SIZE+8(%rsp), %rax
+	movq	%rax, PT_SP(%rsp)
+	movq	%rsp, %rdi
+	call	arch_rethook_trampoline_callback
+	movq	%rax, PT_SIZE(%rsp)
+	movq	PT_FLAGS(%rsp), %rax
+	movq	%rax, PT_SS(%rsp)
+	RESTORE_REGS
+	leaq	PT_SS-PT_ORIG_AX(%rsp), %rsp
+	popfq
+	ret
+	.size	arch_rethook_trampoline, . - arch_rethook_trampoline
 
 	/* The event of return probes that no event handles: never simple. */
 	.bss

@@ -207,6 +207,7 @@ static inline __attribute__((always_inline)) u64 enter(struct kp_site *site, str
 	c->current_kprobe = (u64)site;
 	c->status = KP_HIT_ACTIVE;
 	c->kind = kind;
+	c->regs = (u64)regs;
 	regs->ip = site->addr + 1;
 	kp_preempt_add(context);
 	if (kind == KP_OPT)
@@ -383,7 +384,7 @@ static inline void hook(struct kp_rethook *rh, struct kp_rethook_node *node, u64
 
 	node->frame = (u64)sp;
 	node->ret_addr = *sp;
-	*sp = (u64)kp_ret_trampoline;
+	*sp = (u64)arch_rethook_trampoline;
 	rh->site = site;
 	node->next = *list;
 	*list = (u64)node;
@@ -480,11 +481,12 @@ ON_STACK u64 rethook_trampoline_handler(struct pt_regs *regs)
 
 	for (last = (struct kp_rethook_node *)*list; last;
 	     last = (struct kp_rethook_node *)last->next)
-		if (last->ret_addr != (u64)kp_ret_trampoline)
+		if (last->ret_addr != (u64)arch_rethook_trampoline)
 			break;
 	if (!last) {
 		c->orphan_returns++;
-		return kp_ask(HC_ORPHAN, (u64)regs);
+		kp_ask(HC_ORPHAN, (u64)regs);
+		__builtin_trap();
 	}
 	ret = last->ret_addr;
 	regs->ip = ret;

@@ -258,7 +258,8 @@ struct kp_cpu {
 	u64 declined;       /* an address that traps once more, for no handler wanted it */
 	u64 in_fault;       /* a fault_handler is running */
 	u64 stack;          /* room for KP_STACK_MAX addresses of a stack trace */
-	u64 pad[15];
+	u64 regs;           /* struct pt_regs * of the hit whose handlers run */
+	u64 pad[14];
 };
 #define KP_STACK_MAX 128
 
@@ -313,7 +314,7 @@ struct kp_cmdline {
 };
 
 extern struct kp_config kp_config;
-extern char kp_ret_trampoline[];
+extern char arch_rethook_trampoline[];
 
 /*
  * What struct kp_config says is written straight into the instructions that need it, for a hit

@@ -167,7 +167,10 @@ class Kallsyms(machine.Kallsyms):
         self._freed[name] = SymbolTable(symbols)
 
     def set_runtime(self, symbols: Sequence[Symbol]) -> None:
-        """Set the functions of the engine's code, for stack traces and no list."""
+        """Set the functions of the engine's code.
+
+        Stack traces show them, and probes on them are refused; no list has them.
+        """
         self.generation += 1
         self._runtime = SymbolTable(symbols)
 
@@ -191,11 +194,9 @@ class Kallsyms(machine.Kallsyms):
         if colon:
             table = self._modules.get(module)
             return table.by_name.get(rest, []) if table else []
-        found = self.kernel.by_name.get(name, [])
-        if not self._modules:
-            return found
-        others = [t.by_name.get(name, []) for t in self._modules.values()]
-        return [*found, *(sym for syms in others for sym in syms)]
+        tables = self.kernel, *self._modules.values()
+        found = [sym for table in tables for sym in table.by_name.get(name, ())]
+        return found or self._runtime.by_name.get(name, [])
 
     def symbol_at(self, addr: int) -> Symbol | None:
         """Return the symbol that covers addr. Kernel: kallsyms_lookup()."""

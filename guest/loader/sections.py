@@ -105,7 +105,8 @@ class SectionTables:
         if sym is None:
             return 0
         end = KAddr(addr + sym.size)
-        result.append(BlacklistEntry(KAddr(addr), end, sym.name))
+        name = f"{sym.name} [{sym.module}]" if sym.module else sym.name
+        result.append(BlacklistEntry(KAddr(addr), end, name))
         return sym.size
 
 

@@ -22,7 +22,7 @@ from kpfs.guest.running.tasks import TaskTable
 from kpfs.guest.running.unwind import MAX_DEPTH, PT_REGS_WORDS, RA, RBP, RSP, Unwinder
 
 _ARGS = abi.KpfsStackTrace.STRUCT
-TRAMPOLINE = "kp_ret_trampoline"
+TRAMPOLINE = "arch_rethook_trampoline"
 # entered from detour buffers, where a stack trace ends on Linux
 DETOUR = "kp_entry_opt", "kp_entry_opt_end"
 _NODE = abi.KpRethookNode.STRUCT

@@ -318,10 +318,10 @@ class KpJprobe:  # struct kp_jprobe
 
 class KpCpu:  # struct kp_cpu
     SIZE, __slots__ = 256, ()
-    STRUCT = Struct("<17Q120x")
+    STRUCT = Struct("<18Q112x")
     current_kprobe, status, prev_kprobe, prev_status, mail = 0, 8, 16, 24, 32
     mail_ret, ring, orphan_returns, instance, kind, jprobe = 64, 72, 80, 88, 96, 104
-    declined, in_fault, stack = 112, 120, 128
+    declined, in_fault, stack, regs = 112, 120, 128, 136
 
 
 class KpPage:  # struct kp_page

@@ -77,6 +77,6 @@ def within(addrs: Sequence[int], first: int, last: int) -> Sequence[int]:
 
 def read_blacklist_line(line: str) -> BlacklistEntry:
     """Parse a line of kprobes/blacklist."""
-    span, name = line.split()[:2]
+    span, name = line.rstrip("\n").split("\t")
     start, end = (KAddr(int(a, 16)) for a in span.split("-"))
     return BlacklistEntry(start, end, name)

@@ -2,11 +2,16 @@
 /* struct jprobe and its functions; break handlers. */
 #include "targets.h"
 
-struct big { long words[12]; };
 TARGET long six(long a, long b, long c, long d, long e, long f)
 {
 	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;
 }
+/* Without a nop at its entry: probed by a breakpoint. */
+notrace TARGET long bare(long a, long b, long c, long d, long e, long f)
+{
+	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f;
+}
+typeof(six) *target;
 TARGET long nine(long a, long b, long c, long d, long e, long f, long g, long h, long i)
 {
 	return a + b + c + d + e + f + 10 * g + 100 * h + 1000 * i;
@@ -63,12 +68,18 @@ POST(post, post_hits++)
 static struct jprobe jp, jp2;
 static struct kprobe kp;
 
+static void probe_six(bool by_breakpoint)
+{
+	target = by_breakpoint ? bare : six;
+	jp.kp.symbol_name = jp2.kp.symbol_name = kp.symbol_name = by_breakpoint ? "bare" : "six";
+}
+
 static int suite_init(struct kunit *test)
 {
 	memset(&jp, 0, sizeof(jp));
 	memset(&jp2, 0, sizeof(jp2));
 	memset(&kp, 0, sizeof(kp));
-	jp.kp.symbol_name = jp2.kp.symbol_name = kp.symbol_name = "six";
+	probe_six(false);
 	jp.entry = jp2.entry = my_six;
 	kp.pre_handler = pre;
 	hits = pre_hits = post_hits = 0;
@@ -82,8 +93,8 @@ static void check_arguments(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
-	KUNIT_EXPECT_EQ(test, six(1, 2, 3, 4, 5, 6), 91);
-	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 2);
+	KUNIT_EXPECT_EQ(test, target(1, 2, 3, 4, 5, 6), 91);
+	EXPECT_EQUAL(target(1, 2, 3, 4, 5, 6), 91, hits, 2);
 	for (i = 0; i < 6; i++)
 		KUNIT_EXPECT_EQ(test, got[i], i + 1);
 	KUNIT_EXPECT_FALSE(test, was_preemptible);
@@ -91,7 +102,7 @@ static void check_arguments(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, running, &jp.kp);
 	KUNIT_EXPECT_TRUE(test, preemptible());
 	unregister_jprobe(&jp);
-	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 2);
+	EXPECT_EQUAL(target(1, 2, 3, 4, 5, 6), 91, hits, 2);
 }
 
 static int entries, returns;
@@ -99,7 +110,7 @@ KRET(entered, entries++)
 KRET(returned, returns += regs_return_value(regs) == 91)
 static struct kretprobe rp;
 
-/* At the entry nop, behind it, and with other probes there: there are several ways. */
+/* At an entry nop, without one, and with other probes there: there are several ways. */
 static void test_arguments(struct kunit *test)
 {
 	int i;
@@ -108,13 +119,13 @@ static void test_arguments(struct kunit *test)
 		suite_init(test);
 		memset(&rp, 0, sizeof(rp));
 		entries = returns = 0;
-		rp.kp.symbol_name = "six";
+		probe_six(i & 1);
+		rp.kp.symbol_name = kp.symbol_name;
 		rp.handler = returned;
 		if (i & 8)
 			rp.entry_handler = entered;
 		if (i & 4)
 			KUNIT_ASSERT_EQ(test, register_kretprobe(&rp), 0);
-		jp.kp.offset = kp.offset = i & 1 ? 5 : 0;
 		if (i & 2)
 			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		check_arguments(test);
@@ -135,7 +146,7 @@ static long call_checked(long *top)
 		"movq $11, %%rbx\n\tmovq $12, %%r12\n\tmovq $14, %%r14\n\tmovq $15, %%r15\n\t"
 		"movq %%rbp, 8(%%rsp)\n\tmovq $10, %%rbp\n\t"
 		"movl $1, %%edi\n\tmovl $2, %%esi\n\tmovl $3, %%edx\n\tmovl $4, %%ecx\n\t"
-		"movl $5, %%r8d\n\tmovl $6, %%r9d\n\tmovl $99, %%eax\n\tmovl $100, %%r10d\n\tcall six\n\t"
+		"movl $5, %%r8d\n\tmovl $6, %%r9d\n\tmovl $99, %%eax\n\tmovl $100, %%r10d\n\tcall *target\n\t"
 		"subq $91, %%rax\n\tsubq $11, %%rbx\n\torq %%rbx, %%rax\n\t"
 		"subq $12, %%r12\n\torq %%r12, %%rax\n\tsubq $14, %%r14\n\torq %%r14, %%rax\n\t"
 		"subq $15, %%r15\n\torq %%r15, %%rax\n\tsubq $10, %%rbp\n\torq %%rbp, %%rax\n\t"
@@ -180,7 +191,7 @@ static void test_registers_at_entry(struct kunit *test)
 	for (way = 0; way < 4; way++) {
 		suite_init(test);
 		jp.entry = look_at_entry;
-		jp.kp.offset = way & 1 ? 5 : 0;
+		probe_six(way & 1);
 		if (way & 2)
 			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
@@ -212,7 +223,7 @@ static void test_end_of_the_stack(struct kunit *test)
 	for (i = 0; i < 4; i++) {
 		suite_init(test);
 		jp.entry = change_canary;
-		jp.kp.offset = i & 1 ? 5 : 0;
+		probe_six(i & 1);
 		bytes = i & 2 ? 4096 : 32; /* above the frame of the call */
 		canary = (long *)(((unsigned long)area + 2 * STACK - 1) & -STACK);
 		top = canary - bytes / 8;
@@ -241,14 +252,13 @@ static void test_stack_is_put_back(struct kunit *test)
 	unregister_jprobe(&jp);
 }
 
-/* Behind the entry nop: a breakpoint. */
 static void test_breakpoint(struct kunit *test)
 {
-	jp.kp.offset = 5;
+	probe_six(true);
 	jp.kp.post_handler = post;
 	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
 	KUNIT_EXPECT_EQ(test, *(u8 *)jp.kp.addr, 0xcc);
-	EXPECT_EQUAL(six(1, 2, 3, 4, 5, 6), 91, hits, 1, post_hits, 1);
+	EXPECT_EQUAL(bare(1, 2, 3, 4, 5, 6), 91, hits, 1, post_hits, 1);
 	unregister_jprobe(&jp);
 }
 
@@ -261,15 +271,21 @@ static void test_entry(struct kunit *test)
 	jp.entry = my_six;
 	jp.kp.symbol_name = "no_such_function";
 	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -ENOENT);
+	jp.kp.symbol_name = "six";
+	jp.kp.offset = 5;
+	KUNIT_EXPECT_EQ(test, register_jprobe(&jp), -EINVAL);
 }
 
-#define FLAGS_AT 6 /* of the nopl: behind the entry nop and the stc */
-TARGET long keeps_flags(void)
+/* Called with the carry flag set: return 1 if it still is. */
+__asm__(".pushsection .text\n.type keeps_flags, @function\nkeeps_flags:\n\t"
+	"nopl 64(%rax)\n\tsbbq %rax, %rax\n\tnegq %rax\n\tret\n"
+	".size keeps_flags, . - keeps_flags\n.popsection");
+static long call_with_carry(void)
 {
 	long set;
 
-	__asm__ __volatile__("stc\n\tnopl 64(%%rax)\n\tsbbq %0, %0" : "=r"(set) : : "cc");
-	return -set;
+	__asm__ __volatile__("stc\n\tcall keeps_flags" : "=a"(set) : : "cc", "memory");
+	return set;
 }
 static long clear_flags(void)
 {
@@ -284,13 +300,12 @@ static void test_flags(struct kunit *test)
 
 	for (way = 0; way < 3; way++) {
 		jp.kp.symbol_name = kp.symbol_name = "keeps_flags";
-		jp.kp.offset = kp.offset = FLAGS_AT;
 		jp.entry = clear_flags;
 		jp.kp.post_handler = way > 1 ? post : NULL;
 		if (way)
 			KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
 		KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
-		KUNIT_EXPECT_EQ(test, keeps_flags(), 1);
+		KUNIT_EXPECT_EQ(test, call_with_carry(), 1);
 		KUNIT_EXPECT_TRUE(test, preemptible());
 		KUNIT_EXPECT_EQ(test, hits, way + 1);
 		unregister_jprobe(&jp);

@@ -2,7 +2,7 @@
 """Return hooks on x86: keeps a struct kp_rethook in guest memory for each Kretprobe.
 
 Guest code in engine/runtime does the rest: kp_kret_entry() replaces the return address,
-and kp_ret_trampoline is where the function returns to instead.
+and arch_rethook_trampoline is where the function returns to instead.
 """
 
 from __future__ import annotations
@@ -75,19 +75,18 @@ class Rethooks:
             words[i] = value
 
     def orphan(self, cpu: int) -> None:
-        """Log a return that no node expects, and let it go to 0, which makes an oops.
+        """Log a return that no node expects; guest code makes an oops then.
 
         Context: hit.  Kernel: rethook_trampoline_handler()
         """
-        mail, printk = self.runtime.cpus[cpu], self.runtime.machine.log.printk
-        blamed = self._blame(mail.mail0 + PT_REGS_SIZE)
+        printk = self.runtime.machine.log.printk
+        blamed = self._blame(self.runtime.cpus[cpu].mail0 + PT_REGS_SIZE)
         if blamed:
             printk(KERN_ERR, blamed)
         printk(
             KERN_ERR,
             "rethook: Return address not found! Maybe there is a bug in the kernel",
         )
-        mail.mail_ret = 0
 
     def _blame(self, frame: int) -> str:
         """Return the message that blames the probe of a node's frame; "": none had it.

@@ -9,11 +9,20 @@ kprobes (other notifiers, the exception table, an oops).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Sequence
 
 from kpfs.base import abi
 from kpfs.base.abi import KP_IDLE, KP_REENTER
-from kpfs.base.ktypes import KAddr
+from kpfs.engine.arch.x86.regs import (
+    FLAGS,
+    IP,
+    NR_REGS,
+    SP,
+    X86_EFLAGS_IF,
+    X86_EFLAGS_TF,
+)
+from kpfs.engine.arch_hooks import ControlBlock
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import (
@@ -27,8 +36,6 @@ from kpfs.engine.runtime.records import (
     MAIL2,
     MAIL3,
     MAIL_RET,
-    PREV_CURRENT,
-    PREV_STATUS,
     STATUS,
 )
 from kpfs.engine.runtime.runtime import Runtime
@@ -108,15 +115,30 @@ class GuestHandlers:
             return None
         return self.handlers.get(self.cpus[base + INSTANCE])
 
-    def kprobe_ctlblk(self) -> tuple[int, Kprobe | None, int]:
+    def kprobe_ctlblk(self) -> ControlBlock:
         """Kernel: get_kprobe_ctlblk()"""
-        base = self.machine.cpu() * CPU_WORDS
-        status = self.cpus[base + STATUS] if self.cpus[base + CURRENT] else KP_IDLE
-        site = self.cpus[base + PREV_CURRENT] if status == KP_REENTER else 0
+        cpu = self.runtime.cpus[self.machine.cpu()]
+        site, status = cpu.current_kprobe, cpu.status
         if not site:
-            return status, None, 0
-        newest = self.machine.read_u64(KAddr(site + abi.KpSite.first))
-        return status, self.handlers.get(newest), self.cpus[base + PREV_STATUS]
+            return ControlBlock(KP_IDLE)
+        read_u64 = self.machine.read_u64
+        old_flags = read_u64(cpu.regs + 8 * FLAGS) & (X86_EFLAGS_TF | X86_EFLAGS_IF)
+        block = ControlBlock(status, old_flags)
+        if status == KP_REENTER and cpu.prev_kprobe:
+            newest = read_u64(cpu.prev_kprobe + abi.KpSite.first)
+            previous = self.handlers.get(newest)
+            block = block._replace(previous=previous, previous_status=cpu.prev_status)
+        if cpu.jprobe:
+            raw = self.machine.read(cpu.jprobe, abi.KpJprobe.SIZE)
+            regs, size, *stack = abi.KpJprobe.STRUCT.unpack(raw)
+            if size:
+                words = list(struct.unpack(f"<{NR_REGS}Q", regs))
+                # the shortest way to an entry function leaves this word alone
+                words[IP] = read_u64(site + abi.KpSite.addr) + 1
+                block = block._replace(
+                    jprobe_sp=words[SP], jprobe_regs=words, jprobe_stack=stack
+                )
+        return block
 
     def statuses(self, p: Kprobe) -> list[int]:
         """Return the states of the paper's figure, CPU by CPU.  Context: control."""

@@ -303,7 +303,7 @@ def symbol_text(tr: TraceArray) -> SymbolText:
     """Make the function that prints addresses.  Kernel: seq_print_ip_sym()"""
     symbols, options = tr.st.machine.kallsyms, tr.options
     always, sym_addr = options["sym-offset"], options["sym-addr"]
-    trampoline = tr.runtime.symbols["kp_ret_trampoline"]
+    trampoline = tr.runtime.symbols["arch_rethook_trampoline"]
 
     def symbol(addr: int, offset: bool) -> str:
         text = ip_sym(symbols, addr, offset or always, trampoline)

@@ -3,8 +3,12 @@
 #include <linux/types.h>
 
 #ifdef KPFS_API_2_6
-/* Each has its name of x86-64 and of i386 in Linux 2.6 too. */
+/* A word has its name of x86-64 and of i386 in Linux 2.6, too. */
 #define __reg(name, of_x86_64, of_i386) union { unsigned long name, of_x86_64, of_i386; }
+#else
+#define __reg(name, of_x86_64, of_i386) unsigned long name
+#endif
+
 struct pt_regs {
 	unsigned long r15, r14, r13, r12;
 	__reg(bp, rbp, ebp);
@@ -22,15 +26,6 @@ struct pt_regs {
 	__reg(sp, rsp, esp);
 	__reg(ss, __ss, xss);
 };
-#undef __reg
-#else
-struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx;
-	unsigned long r11, r10, r9, r8, ax, cx, dx, si, di;
-	unsigned long orig_ax;
-	unsigned long ip, cs, flags, sp, ss;
-};
-#endif
 
 #define X86_EFLAGS_CF 0x1UL
 #define X86_EFLAGS_TF 0x100UL

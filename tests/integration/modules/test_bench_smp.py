@@ -16,20 +16,24 @@ HITS = 8
 @pytest.fixture(scope="module")
 def results():
     counts = (1, 2, 4, 8, 16)
-    rcu, lock = smp.curves(counts, HITS)
-    return dict(zip(counts, rcu, strict=True)), dict(zip(counts, lock, strict=True))
+    found = smp.curves(counts, HITS)
+    return {
+        name: dict(zip(counts, curve, strict=True)) for name, curve in found.items()
+    }
 
 
-def test_with_rcu_each_cpu_adds_its_own(results):
-    rcu, _ = results
-    for cpus, result in rcu.items():
+@pytest.mark.parametrize("name", ["rcu", "none"])
+def test_each_cpu_adds_its_own(results, name):
+    curve = results[name]
+    for cpus, result in curve.items():
         assert (result.cpus, result.hits, result.waited) == (cpus, cpus * HITS, 0)
-        assert result.instructions == cpus * rcu[1].instructions
-        assert result.throughput > 0.98 * cpus * rcu[1].throughput
+        assert result.instructions == cpus * curve[1].instructions
+        assert result.throughput > 0.98 * cpus * curve[1].throughput
+    assert results["none"][1].throughput > 4 * results["rcu"][1].throughput
 
 
 def test_with_one_lock_they_wait_for_one_another(results):
-    rcu, lock = results
+    rcu, lock = results["rcu"], results["lock"]
     assert lock[1].waited == 0
     flat = [lock[cpus].throughput for cpus in (4, 8, 16)]
     assert max(flat) < 1.05 * min(flat)
@@ -42,7 +46,7 @@ def test_with_one_lock_they_wait_for_one_another(results):
 
 def test_no_cpu_goes_on_before_the_lock_is_free(results):
     """So none of the time is that of two holders."""
-    _, lock = results
+    lock = results["lock"]
     held = (lock[16].time - lock[8].time) / (8 * HITS)  # what one more hit takes
     assert 0.3 < held * lock[1].hits / lock[1].instructions < 1
     assert lock[8].time >= 8 * HITS * held
@@ -88,14 +92,18 @@ def test_the_product_has_no_such_lock():
 
 
 def test_the_curves_as_text(results):
-    rcu, lock = (list(one.values()) for one in results)
-    lines = smp.plot(rcu, lock).splitlines()
+    curves = {name: list(curve.values()) for name, curve in results.items()}
+    lines = smp.plot(curves).splitlines()
     assert lines[-1].split() == ["1", "2", "4", "8", "16", "CPUs"]
-    drawn = "".join(lines[1:-2])
-    assert drawn.count("o") + drawn.count("*") == drawn.count("x") + drawn.count("*")
-    assert drawn.count("o") + drawn.count("*") == 5
-    assert lines[1].rstrip().endswith("o")  # 16 CPUs with RCU are at the top
-    assert "x" not in "".join(lines[1:12])
+    drawn = [line.partition("|")[2] for line in lines[1:-2]]
+    assert "".join(drawn).count(".") == 5
+    spans = {
+        mark: [n for n, line in enumerate(drawn) if mark in line or "*" in line]
+        for mark in "ox"
+    }
+    assert drawn[0].endswith(".")  # 16 CPUs without a probe are at the top
+    assert spans["o"][-1] - spans["o"][0] in (7, 8, 9)  # as steep as that is
+    assert spans["x"][-1] - spans["x"][0] <= 3
 
 
 @pytest.mark.parametrize("words", ["--smp hits", "--smp --against-qemu"])
@@ -109,6 +117,6 @@ def test_for_machines():
     done = harness.run(sys.executable, "-m", "bench", "--smp", "--json", cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     rows = {row["name"]: row["value"] for row in json.loads(done.stdout)["rows"]}
-    for curve in ("rcu", "lock"):
+    for curve in ("rcu", "lock", "none"):
         values = [rows[f"smp.{curve}.{n}"] for n in range(1, 17)]
         assert values == sorted(values)

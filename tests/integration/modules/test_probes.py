@@ -57,6 +57,155 @@ def test_written_as_of_old(box):
     assert box.list() == []
 
 
+BATCH = """
+TARGET long target(long x) { return x; }
+PRE(pre, return 0;)
+KRET(ret, return 0;)
+static long entry(long x) { jprobe_return(); return 0; }
+static struct kprobe kps[] = { { .symbol_name = "target", .pre_handler = pre },
+    { .symbol_name = (char *)8, .pre_handler = pre } };
+static struct kretprobe rps[] = { { .kp.symbol_name = "target", .handler = ret },
+    { .kp.symbol_name = (char *)8, .handler = ret } };
+static struct jprobe jps[] = { { .kp.symbol_name = "target", .entry = entry },
+    { .kp.symbol_name = (char *)8, .entry = entry } };
+static int bad; module_param(bad, int, 0);
+#define BATCH(type, all) \\
+    struct type *type##_batch[] = { \\
+        all, bad == 0 ? NULL : bad == 1 ? (void *)8 : all + 1, all };
+#define TRY(type, all) { BATCH(type, all) \\
+    pr_info("%d\\n", register_##type##s(type##_batch, 3)); }
+static int __init go(void)
+{
+    BATCH(kprobe, kps)
+    TRY(kprobe, kps) TRY(kretprobe, rps) TRY(jprobe, jps)
+    kps->addr = NULL;
+    pr_info("%d\\n", register_kprobe(kps));
+    unregister_kprobes(kprobe_batch, 2);
+    return 0;
+}
+module_init(go);
+EXIT()
+"""
+
+
+@pytest.mark.parametrize("bad", ["NULL", "a wild pointer", "a wild symbol_name"])
+def test_a_batch_with_a_bad_entry_is_rolled_back(box, bad):
+    """Also when the entry cannot be read; and all others of a batch are removed."""
+    number = ["NULL", "a wild pointer", "a wild symbol_name"].index(bad)
+    box.insmod(module("batch", BATCH), f"bad={number}")
+    assert box.log()[-4:] == ["-14", "-14", "-14", "0"]
+    assert box.list() == []
+    box.rmmod("batch")
+
+
+def test_functions_that_implement_kprobes_are_refused(box):
+    """By name, and the trampoline by its address, which a probed function sees."""
+    body = """
+        static unsigned long trampoline;
+        TARGET void target(void)
+        { trampoline = (unsigned long)__builtin_return_address(0); }
+        KRET(ret, return 0;)
+        static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };
+        static int try(void *addr, const char *name)
+        { struct kprobe kp = { .addr = addr, .symbol_name = name };
+          return register_kprobe(&kp); }
+        INIT(
+            int err = register_kretprobe(&rp);
+            target();
+            pr_info("%d %d %d\\n", try((void *)trampoline, NULL),
+                try(NULL, "arch_rethook_trampoline"), try(NULL, "kprobe_int3_handler"));
+            return err;
+        )
+        EXIT(unregister_kretprobe(&rp);)
+    """
+    box.insmod(module("refuses", body))
+    assert box.log()[-1] == "-22 -22 -22"
+    box.rmmod("refuses")
+
+
+def test_a_jprobe_behind_the_first_instruction_is_refused(box):
+    body = """
+        TARGET long target(long x) { return x; }
+        static long entry(long x) { jprobe_return(); return 0; }
+        static struct jprobe jp = { .kp.symbol_name = "target", .kp.offset = 5,
+            .entry = entry };
+        INIT(pr_info("%d\\n", register_jprobe(&jp)); return 0;)
+        EXIT()
+    """
+    box.insmod(module("behind", body))
+    assert box.log()[-1] == "-22"
+    box.rmmod("behind")
+
+
+def test_a_module_in_the_blacklist(box):
+    body = """
+        TARGET void target(void) { barrier(); }
+        NOKPROBE_SYMBOL(target);
+        INIT(return 0;) EXIT()
+    """
+    box.insmod(module("nokprobe", body))
+    assert "\ttarget [nokprobe]\n" in box.read("/kprobes/blacklist")
+    box.rmmod("nokprobe")
+    assert "nokprobe]" not in box.read("/kprobes/blacklist")
+
+
+CTLBLK = """
+static unsigned long status, old, saved, saved_regs_di, saved_sp, stack;
+TARGET long target(long x) { return x; }
+static void look(void)
+{
+    struct kprobe_ctlblk *kcb = get_kprobe_ctlblk();
+    status = kcb->kprobe_status;
+    old = kcb->kprobe_old_eflags;
+    saved = kcb->kprobe_saved_rflags;
+}
+PRE(pre, look(); return 0;)
+static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };
+static long entry(long x)
+{
+    struct kprobe_ctlblk *kcb = get_kprobe_ctlblk();
+    look();
+    saved_regs_di = kcb->jprobe_saved_regs.rdi;
+    saved_sp = (unsigned long)kcb->jprobe_saved_esp;
+    stack = *(unsigned long *)kcb->jprobes_stack;
+    saved_sp = saved_sp == kcb->jprobe_saved_regs.esp &&
+        kcb->jprobe_saved_regs.eip == (unsigned long)target + 1;
+    jprobe_return(); return 0;
+}
+static struct jprobe jp = { .kp.symbol_name = "target", .entry = entry };
+static int off; module_param(off, int, 0);
+static int __init go(void)
+{
+    unsigned long where;
+    kp.offset = off;
+    if (register_kprobe(&kp))
+        return -EINVAL;
+    target(5);
+    unregister_kprobe(&kp);
+    pr_info("%lx %lx %lx\\n", status, old, saved);
+    if (register_jprobe(&jp))
+        return -EINVAL;
+    target(6);
+    unregister_jprobe(&jp);
+    where = stack;
+    pr_info("%lx %lx %lx di=%lx %lx %pS\\n", status, old, saved, saved_regs_di,
+        saved_sp, (void *)where);
+    return 0;
+}
+module_init(go);
+EXIT()
+"""
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_the_control_block_of_the_paper(box, offset):
+    box.insmod(module("ctlblk", CTLBLK, "--api", "2.6"), f"off={offset}")
+    pre, jprobe = box.log()[-2:]
+    assert pre == "1 200 200"
+    assert re.fullmatch(r"1 200 200 di=6 1 go\+0x.* \[ctlblk\]", jprobe)
+    box.rmmod("ctlblk")
+
+
 OOPS = """
 TARGET long target(long x) { return x; }
 static int bad; module_param(bad, int, 0);
@@ -196,7 +345,10 @@ def test_a_return_that_was_not_expected(box):
     box.insmod(module("twice", TWICE))
     box.log()
     assert box.call_in(777_000, "again") == -errno.EFAULT
-    assert NOT_FOUND in box.log()
+    log = box.log()
+    assert NOT_FOUND in log
+    assert any(line.startswith("invalid opcode: 0000") for line in log)
+    assert any("RIP: 0010:rethook_trampoline_handler+0x" in line for line in log)
     assert box.syscall("getpid", pid=777_001) == 777_001
     box.rmmod("twice")
 

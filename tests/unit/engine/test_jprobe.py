@@ -22,6 +22,7 @@ def machine():
     machine = FakeMachine()
     for name in ("f", "g", "entry"):
         machine.add_function(name, ENTRY_NOP + PUSH * 12)
+    machine.add_function("bare", PUSH * 12)
     return machine
 
 
@@ -60,6 +61,7 @@ def test_what_register_kprobe_refuses(st):
     both = jump(st)
     both.kp.addr = st.machine.kallsyms.lookup_name("f")[0].addr
     assert code(register_jprobe, st, both) == "EINVAL"
+    assert code(register_jprobe, st, jump(st, offset=5)) == "EINVAL"
 
 
 def test_python_entry_gets_as_many_arguments_as_it_takes(st):
@@ -121,13 +123,13 @@ def test_it_stands_last(st):
 
 
 def test_it_is_never_a_jump(st, machine):
-    jp = jump(st, offset=5)
+    jp = jump(st, "bare")
     register_jprobe(st, jp)
     machine.settle()
     (entry,) = st.table_entries()
     assert not kprobe_optimized(entry)
     unregister_kprobe(st, jp.kp)
-    plain = Kprobe(symbol_name="f", offset=5, pre_handler=lambda p, regs: 0)
+    plain = Kprobe(symbol_name="bare", pre_handler=lambda p, regs: 0)
     register_kprobe(st, plain)
     machine.settle()
     (entry,) = st.table_entries()

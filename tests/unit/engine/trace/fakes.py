@@ -21,7 +21,7 @@ RUNTIME_SYMBOLS = (
     "kp_config",
     "kp_fixups",
     "kp_extable",
-    "kp_ret_trampoline",
+    "arch_rethook_trampoline",
     "kp_event_handler",
     "kp_event_return",
     "kp_fn_arrays",
