@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from kpfs.api.records import Record, Value
 from kpfs.backends.raw import PAGE_SIZE
+from kpfs.record.spans import Span, spans
 
 MAX_SAFE = 1 << 53  # integers up to there are the same in every reader of JSON
 _MAGIC = b"\x17\x08\x44tracing"
@@ -44,34 +45,44 @@ def write_json_lines(recording: Recording, to: BinaryIO) -> None:
 def write_chrome(recording: Recording, to: BinaryIO) -> None:
     """Write the trace event format of Chrome, which ui.perfetto.dev opens.
 
-    A record is an instant of its thread. Numbers that JSON's readers would round are
-    written in hexadecimal. A field that is named cpu becomes ``EVENT.cpu``.
+    A call whose entry and return were recorded is a slice of its thread; any other
+    record is an instant. Numbers that JSON's readers would round are written in
+    hexadecimal. A field whose name is taken, such as cpu, becomes ``EVENT.cpu``.
     """
     events: list[object] = [
         {"name": name, "ph": "M", "pid": pid, "tid": pid, "args": {"name": comm}}
         for pid, comm in sorted({(r.pid, r.comm) for r in recording.records})
         for name in ("process_name", "thread_name")
     ]
-    for record in recording.records:
-        arguments = {
-            f"{record.event}.cpu" if name == "cpu" else name: hex(value)
-            if isinstance(value, int) and abs(value) >= MAX_SAFE
-            else value
-            for name, value in _plain(record.fields).items()
-        }
-        events.append(
-            {
-                "name": record.event,
-                "cat": record.group,
-                "ph": "i",
-                "s": "t",
-                "ts": record.timestamp / 1000,
-                "pid": record.pid,
-                "tid": record.pid,
-                "args": {**arguments, "cpu": record.cpu},
-            }
-        )
+    events += map(_chrome_event, spans(recording.records))
     to.write(_json({"traceEvents": events, "displayTimeUnit": "ns"}) + b"\n")
+
+
+def _chrome_event(span: Span) -> dict[str, object]:
+    begin, end = span
+    arguments: dict[str, Value] = {"cpu": begin.cpu}
+    for record in (begin, end) if end else (begin,):
+        for name, value in _plain(record.fields).items():
+            if isinstance(value, int) and abs(value) >= MAX_SAFE:
+                value = hex(value)
+            if arguments.get(name, value) != value or name == "cpu":
+                name = f"{record.event}.{name}"
+            arguments[name] = value
+    event = {
+        "name": begin.event,
+        "cat": begin.group,
+        "ph": "i",
+        "s": "t",
+        "ts": begin.timestamp / 1000,
+        "pid": begin.pid,
+        "tid": begin.pid,
+        "args": arguments,
+    }
+    if end:
+        event["name"] = begin.event.removeprefix("sys_enter_")
+        event["ph"], event["dur"] = "X", (end.timestamp - begin.timestamp) / 1000
+        del event["s"]
+    return event
 
 
 def _plain(values: Mapping[str, Value]) -> dict[str, Value]:

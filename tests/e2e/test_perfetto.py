@@ -58,6 +58,26 @@ def test_a_command(kpfs, tmp_path):
     assert {row["args"]["prev_pid"] for row in switches} >= {row["tid"]}
 
 
+def test_calls(kpfs, tmp_path):
+    """System calls, and functions with a probed return, are slices that nest."""
+    out = tmp_path / "out.json"
+    probes = "-e", "p:f do_sys_openat2", "-e", "r:r do_sys_openat2 ret=$retval:s64"
+    done = kpfs(
+        "trace", *probes, "-e", "syscalls:", "-o", out, "--", "cat", "/dev/null"
+    )
+    assert done.returncode == 0, done.stderr
+    slices = [row for row in read(out.read_bytes()) if row["comm"] == "cat"]
+    functions = [row for row in slices if row["name"] == "f"]
+    calls = [row for row in slices if row["name"] == "openat"]
+    assert len(functions) >= len(calls) >= 1
+    for call in calls:
+        (function,) = (
+            row for row in functions if 0 < row["ts"] - call["ts"] < call["dur"]
+        )
+        assert 0 < function["ts"] + function["dur"] < call["ts"] + call["dur"]
+        assert function["args"]["ret"] == call["args"]["ret"]
+
+
 def test_fields_of_all_kinds():
     """A number that a double does not hold, text that is no UTF-8, bytes, arrays."""
     fields: dict[str, Value] = {

@@ -3,6 +3,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 from kpfs.api.records import Record
 from kpfs.record import writers
@@ -39,6 +40,20 @@ def test_what_perfetto_opens():
     assert all(one["args"] == {"name": "sh"} for one in names)
     assert (event["ph"], event["s"], event["ts"]) == ("i", "t", 1.5)
     assert event["args"] == {"ip": hex(1 << 63), "n": -5, "s": "x", "cpu": 1}
+
+
+def test_calls_are_slices():
+    """Arguments of entry and return are in one event, each under a name of its own."""
+    enter = replace(record(nr=0, fd=3, cpu=2), group="syscalls", event="sys_enter_read")
+    leave = replace(
+        enter, event="sys_exit_read", timestamp=2750, fields={"nr": 0, "fd": 4}
+    )
+    recording = Recording(records=[enter, leave])
+    event = json.loads(written(writers.write_chrome, recording))["traceEvents"][-1]
+    assert (event["name"], event["ph"]) == ("read", "X")
+    assert (event["ts"], event["dur"]) == (1.5, 1.25)
+    own = {"cpu": 1, "nr": 0, "fd": 3}
+    assert event["args"] == {**own, "sys_enter_read.cpu": 2, "sys_exit_read.fd": 4}
 
 
 def test_pages_of_trace_dat_are_aligned():
