@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kpfs.config import Settings
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 RELEASED = "2026-11-22"
 EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130

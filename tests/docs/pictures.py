@@ -6,16 +6,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
+import os
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import kpfs
 from kpfs.manual import differs
+from kpfs.record.writers import Recording, write_chrome
 from kpfs.run_command import GREETING, RELEASE
+from kpfs.top.samples import HISTORY, Rate, Sampler, TopProbe
+from kpfs.top.screen import Screen
 from tests import harness
 from tests.docs import transcript
 
@@ -29,6 +36,13 @@ SWITCH = "tracing/events/kprobes/i/enable"
 OPTIMIZE = "sys/debug/kprobes-optimization"
 ALL = "kprobes/enabled"
 SECONDS_A_LINE = 0.45
+SECONDS_AT_FIRST = 3.0  # all of a session is there, before its lines come one by one
+SLICES = "#1a7f37", "#0969da", "#8250df", "#bc4c00", "#57606a"  # colours by name
+TRACED = (
+    *("do_sys_openat2", "do_filp_open", "path_openat", "do_open", "vfs_open"),
+    *("do_dentry_open", "fd_install"),
+)
+TOP_SIZE = 130, 19  # characters
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 SESSION = """
@@ -91,16 +105,25 @@ class Drawing:
         self, x: float, y: float, words: str, colour: str = INK, more: str = ""
     ) -> None:
         self.height = max(self.height, y)
-        words = escape(words).replace(" ", NO_BREAK)  # else several become one
+        x += CHAR * (len(words) - len(words.lstrip(" ")))
+        words = escape(words.strip()).replace(" ", NO_BREAK)  # else several become one
         self.parts.append(
             f"<text x='{x:g}' y='{y:g}' fill='{colour}' {more}>{words}</text>"
         )
 
-    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        fill: str,
+        rounded: int = 3,
+    ) -> None:
         self.height = max(self.height, y + height)
         self.parts.append(
             f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' "
-            f"rx='3' fill='{fill}'/>"
+            f"rx='{rounded}' fill='{fill}'/>"
         )
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float) -> None:
@@ -192,13 +215,128 @@ def session_picture() -> str:
             greeting = f"kpfs: {GREETING.format(release=RELEASE)}"
             lines += [(line, SNOW) for line in textwrap.wrap(greeting, 110)]
     drawing = Drawing(860, NIGHT)
+    whole = SECONDS_AT_FIRST + SECONDS_A_LINE * len(lines)
+    styles = [f"text{{animation:{whole:g}s step-end}}"]
     for number, (line, colour) in enumerate(lines):
-        begin = SECONDS_A_LINE * number
-        drawing.text(14, 28 + LINE * number, line[:114], colour, f"class='l{number}'")
-        drawing.parts.append(
-            f"<style>.l{number}{{animation:show 0s {begin:g}s both}}</style>"
+        hidden, shown = (
+            100 * (SECONDS_AT_FIRST + SECONDS_A_LINE * n) / whole for n in (0, number)
         )
-    drawing.parts.append("<style>@keyframes show{from{opacity:0}to{opacity:1}}</style>")
+        drawing.text(14, 28 + LINE * number, line[:114], colour, f"class='l{number}'")
+        styles.append(
+            f"@keyframes l{number}{{0%{{opacity:1}}{hidden:.2f}%{{opacity:0}}"
+            f"{shown:.2f}%{{opacity:1}}}}.l{number}{{animation-name:l{number}}}"
+        )
+    drawing.parts.append(f"<style>{''.join(styles)}</style>")
+    return drawing.svg()
+
+
+def recording() -> Recording:
+    """Return the trace of a task of a live machine that opens a new file."""
+    pairs = (f"p:{function} {function}\nr {function}" for function in TRACED)
+    with kpfs.Kernel(cpus=1) as k:
+        k.write(EVENTS, "\n".join(pairs))
+        for group in ("kprobes", "syscalls"):
+            k.write(f"tracing/events/{group}/enable", "1")
+        task = k.task(pid=4242, comm="reader")
+        task.syscall("openat", -100, "/tmp/notes", os.O_RDWR | os.O_CREAT)
+        return Recording(records=[r for r in k.trace() if r.pid == task.pid])
+
+
+def trace_picture() -> str:
+    """The slices of a task, as Perfetto shows them, out of the file that it opens."""
+    file = io.BytesIO()
+    write_chrome(recording(), file)
+    events: list[dict[str, Any]] = json.loads(file.getvalue())["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    first = min(event["ts"] for event in slices)
+    scale = 800 / (max(event["ts"] + event["dur"] for event in slices) - first)
+    drawing = Drawing(860, PAPER)
+    task = next(event for event in events if event["name"] == "thread_name")
+    drawing.text(
+        14, 24, f"{task['args']['name']} {task['tid']}", more="font-weight='bold'"
+    )
+    names = list(dict.fromkeys(event["name"] for event in slices))
+    open_: list[float] = []  # the ends of the slices around this one
+    for event in slices:
+        open_ = [end for end in open_ if end > event["ts"]]
+        x, width = 14 + (event["ts"] - first) * scale, event["dur"] * scale
+        y = 40 + 26 * len(open_)
+        open_.append(event["ts"] + event["dur"])
+        colour = SLICES[names.index(event["name"]) % len(SLICES)]
+        drawing.box(x, y, width, 23, colour)
+        label = f"{event['name']} {event['dur']:g} us"
+        if len(label) * CHAR < width:
+            drawing.text(x + 5, y + 16, label, PAPER)
+        else:
+            drawing.text(x + width + 5, y + 16, label)
+    return drawing.svg()
+
+
+class SampleEachSecond(Sampler):
+    """A sampler whose clock goes on by a second with each sample."""
+
+    seconds = 0
+
+    def add(self, probes: Iterable[TopProbe], now: float | None = None) -> list[Rate]:
+        """Return the rates since the second before."""
+        self.seconds += 1
+        return super().add(probes, self.seconds)
+
+
+def top_picture() -> str:
+    """The screen of kpfs top over a live machine, whose files stand in a folder."""
+    with tempfile.TemporaryDirectory() as name, kpfs.Kernel(cpus=1) as k:
+        return asyncio.run(_top_picture(k, Path(name)))
+
+
+async def _top_picture(k: kpfs.Kernel, folder: Path) -> str:
+    probes = "p:read vfs_read", "p:copy vfs_read+5", "p:kind vfs_read+0x1f"
+    k.write(EVENTS, "\n".join((*probes, "r:opened do_sys_openat2")))
+    k.write("tracing/events/kprobes/enable", "1")
+    k.clock.advance(0.5)
+    task = k.task(pid=4242, comm="reader")
+
+    def copy() -> None:
+        for path in (
+            "kprobes/list",
+            "kprobes/enabled",
+            "machine/probes",
+            "machine/text/vfs_read",
+            "sys/kernel/osrelease",
+        ):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(k.read(path))
+
+    copy()
+    screen = Screen(folder, interval=transcript.TIMEOUT)
+    screen.sampler = SampleEachSecond()
+    async with screen.run_test(size=TOP_SIZE) as pilot:
+        for second in range(HISTORY):
+            for _ in range(second * 7 % 20):
+                fd = task.syscall("open", "/etc/passwd")
+                task.syscall("read", fd, 4096)
+                task.syscall("close", fd)
+            copy()
+            screen.sample()
+        await pilot.press("down", "down", "d")
+        await screen.workers.wait_for_complete()
+        screen.show_rates()  # the column of costs gets its width
+        await pilot.pause(0.2)
+        screen.sub_title = "m"
+        await pilot.pause(0.2)
+        strips = screen.screen._compositor.render_strips()
+    drawing = Drawing(round(12 + CHAR * TOP_SIZE[0]), NIGHT)
+    for row, strip in enumerate(strips):
+        column = 0
+        for words, style, _ in strip:
+            x, y = 6 + CHAR * column, 6 + LINE * row
+            if style and style.bgcolor and style.bgcolor.triplet:
+                width = CHAR * len(words) + 0.3
+                drawing.box(x, y, width, LINE + 0.3, style.bgcolor.triplet.hex, 0)
+            colour = style.color.triplet if style and style.color else None
+            if words.strip(" \N{HEAVY CIRCLE}"):  # which few fonts have
+                drawing.text(x, y + 13, words, colour.hex if colour else SNOW)
+            column += len(words)
     return drawing.svg()
 
 
@@ -209,6 +347,8 @@ def pictures() -> dict[str, Callable[[], str]]:
         "explanation/text.svg": lambda: text_picture(seen),
         "explanation/states.svg": lambda: states_picture(seen),
         "session.svg": session_picture,
+        "trace.svg": trace_picture,
+        "top.svg": top_picture,
         "reference/differs.md": differs.page,
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The pages of docs/ show what the commands print, and no link is dead."""
+"""The pages show what the commands print, and no link is dead."""
 
 import re
 
@@ -10,12 +10,13 @@ from tests.docs import pictures, transcript
 
 DOCS = harness.ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-SHOWN = [page for page in PAGES if "```console" in page.read_text()]
+READ = [harness.ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")]
+SHOWN = [page for page in (*READ, *PAGES) if transcript.all_steps(page.read_text())]
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 def name(page):
-    return str(page.relative_to(DOCS))
+    return str(page.relative_to(DOCS if DOCS in page.parents else harness.ROOT))
 
 
 @pytest.mark.fuse
@@ -39,7 +40,14 @@ def test_what_is_volatile():
     )
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_the_readme_shows_what_the_how_to_shows():
+    """The output for which kernels of Debian are needed."""
+    block = "    6.1-cloud " + READ[0].read_text().partition("    6.1-cloud ")[2]
+    shown = block.partition("\n\n")[0]
+    assert shown in (DOCS / "howto/bpf.md").read_text()
+
+
+@pytest.mark.parametrize("path", [*READ, *PAGES], ids=name)
 def test_links(path):
     for link in LINK.findall(path.read_text()):
         assert (path.parent / link).exists(), link

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs the commands that a page of docs/ shows, and compares or renews their output.
+"""Runs the commands that a page shows, and compares or renews their output.
 
 A page is read from top to bottom, in an empty directory.  A block ``console`` has
 commands behind ``$``, and behind ``#`` those that are typed in the shell which the
-command ``kpfs run`` before them has started, up to ``# exit``.  Any other block whose
-first line is a comment with the name of a file alone is written to that file.
+command ``kpfs run`` before them has started, up to ``# exit``.  A block ``sh`` before a
+block ``text`` is one command, with its output.  Any other block whose first line is a
+comment with the name of a file alone is written to that file.
 
 python -m tests.docs.transcript PAGE... writes the output anew.
 """
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 from tests import harness
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S)
 FILE_NAME = re.compile(r"(?:#|//|/\*) (\S+\.\w+)(?: \*/)?\n")
 MARK = "@@ the output of a command ends here @@"
 TIMEOUT = 120  # s, for all commands of a page
@@ -49,7 +50,9 @@ class Step(NamedTuple):
 def steps(block: re.Match[str]) -> Iterator[Step]:
     """Return the steps of a block."""
     language, body = block[1], block[2]
-    if language == "console":
+    if language == "sh" and block[3] is not None:
+        yield Step("$", body.rstrip("\n"), block[3])
+    elif language == "console":
         for part in re.split(r"^(?=[$#] )", body, flags=re.M):
             if part:
                 head, _, output = part.partition("\n")
@@ -127,6 +130,8 @@ def renew(path: Path) -> None:
             output = next(outputs)
             if not step.prompt:
                 return block[0]
+            if block[3] is not None:
+                return f"```sh\n{step.words}\n```\n\n```text\n{output}```"
             if step.words != RUN:
                 lines.append(f"{step.prompt} {step.words}\n{output}")
             else:
