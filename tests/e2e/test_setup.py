@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from kpfs.cli import VERSION
 from tests import harness
 
 pytestmark = pytest.mark.long
@@ -54,7 +55,7 @@ def test_planted_modules_are_not_run(checkout, tmp_path):
     home = str(tmp_path)
     done = first_use(checkout, planted, HOME=home, PYTHONPATH=str(planted))
     assert not traces.exists()
-    assert (done.returncode, done.stdout) == (0, "kpfs 0.1.0\n")
+    assert (done.returncode, done.stdout) == (0, f"kpfs {VERSION}\n")
 
 
 def test_the_package_index_does_not_answer(checkout, tmp_path):
@@ -126,7 +127,7 @@ def test_a_venv_of_somebody_else_is_left_alone(checkout, tmp_path):
     said = []
     for _ in range(2):
         done = first_use(checkout, tmp_path, HOME=str(tmp_path))
-        assert (done.returncode, done.stdout) == (0, "kpfs 0.1.0\n")
+        assert (done.returncode, done.stdout) == (0, f"kpfs {VERSION}\n")
         said += done.stderr.splitlines()
     assert said[0] == f"kpfs: {theirs} belongs to nobody, and is left alone"
     assert said[1].startswith(f"kpfs: preparing {tmp_path}/.cache/kpfs/venv-")
