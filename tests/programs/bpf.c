@@ -11,7 +11,6 @@
 #include <linux/bpf.h>
 #include <linux/btf.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,39 +53,11 @@ static int counter; /* an array with one element */
 static int version; /* a file to be read */
 static char verifier[1 << 16];
 
-static void result(const char *word, const char *name, const char *why, va_list more)
-{
-	printf("%s %s", word, name);
-	if (why) {
-		printf(": ");
-		vprintf(why, more);
-	}
-	printf("\n");
-}
-
-static void ok(const char *name)
-{
-	printf("ok %s\n", name);
-}
-
-__attribute__((format(printf, 2, 3))) static void skip(const char *name, const char *why, ...)
-{
-	va_list more;
-
-	va_start(more, why);
-	result("skip", name, why, more);
-	va_end(more);
-}
-
-__attribute__((format(printf, 2, 3))) static void fail(const char *name, const char *why, ...)
-{
-	va_list more;
-
-	va_start(more, why);
-	result("FAILED", name, why, more);
-	va_end(more);
-	failures++;
-}
+/* The outcome of a case; skip() and fail() are given its name, and a format that says why. */
+#define ok(name) printf("ok %s\n", name)
+#define skip(name, ...) (printf("skip %s: ", name), printf(__VA_ARGS__), printf("\n"))
+#define fail(name, ...) \
+	(failures++, printf("FAILED %s: ", name), printf(__VA_ARGS__), printf("\n"))
 
 static int bpf(int command, union bpf_attr *attr)
 {
