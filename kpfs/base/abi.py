@@ -13,15 +13,12 @@ from struct import Struct
 NR_CPUS = 16
 TEXT_BASE = 0xFFFF_FFFF_8100_0000
 MODULE_BASE = 0xFFFF_FFFF_C000_0000
-MODULE_TEXT = 0xFFFF_FFFF_C000_0000
-MODULE_TEXT_END = 0xFFFF_FFFF_FF00_0000
 DIRECT_MAP = 0xFFFF_8880_0000_0000
 STACK_BASE = 0xFFFF_C900_0000_0000
 STACK_STRIDE = 0x8000
 STACK_SIZE = 0x4000
 STACKS = 1024
 STACKS_DF = 16
-STACKS_TASKS = 32
 USER_BASE = 0x7F00_0000_0000
 USER_SIZE = 0x1_0000
 USER_SLOTS = 512
@@ -38,10 +35,6 @@ HC_CLOCK = 0x18
 HC_API = 0x60
 CLOCK_READ = 0
 CLOCK_STEP = 1
-CLOCK_LOOK_NSEC = 100
-VEC_TIMER = 0xEC
-VEC_RESCHEDULE = 0xFD
-VEC_NET = 0x22
 REQ_NONE = 0
 REQ_SYSCALL = 1
 REQ_CALL = 2
@@ -93,7 +86,6 @@ class KpfsCloneArgs:  # struct kpfs_clone_args
 
 class KpfsPcpu:  # struct kpfs_pcpu
     SIZE, __slots__ = 184, ()
-    STRUCT = Struct("<2QI3i18Qi4x")
     self, current_task, cpu_number, preempt_count, need_resched = 0, 8, 16, 20, 24
     credit, next_deadline, irq_stack_top, api, this_cpu_off = 28, 32, 40, 48, 112
     dr, dr6, dr7, debug_stack_top, debug_off = 120, 152, 160, 168, 176
@@ -104,12 +96,6 @@ class KpfsBootParams:  # struct kpfs_boot_params
     STRUCT = Struct("<8Q")
     nr_cpus, free_start, free_end, quiet, clock, wakeups = 0, 8, 16, 24, 32, 40
     boot_time, config = 48, 56
-
-
-class KpfsWakeups:  # struct kpfs_wakeups
-    SIZE, __slots__ = 520, ()
-    STRUCT = Struct("<65Q")
-    nr, task = 0, 8
 
 
 class KpfsGuestInfo:  # struct kpfs_guest_info
@@ -131,7 +117,6 @@ CTL_ENABLE = 2
 CTL_DISABLE = 3
 CTL_GET_KPROBE = 0x30
 CTL_KPROBE_RUNNING = 0x31
-CTL_OOPS = 0x32
 CTL_KPROBES_HANDLED = 0x33
 CTL_KPROBE_CTLBLK = 0x34
 CTL_TRACE_GET_FILE = 0x40
@@ -163,7 +148,6 @@ class KpfsStackTrace:  # struct kpfs_stack_trace
 
 class KpfsSymbol:  # struct kpfs_symbol
     SIZE, __slots__ = 32, ()
-    STRUCT = Struct("<4Q")
     name, addr, gpl, owner = 0, 8, 16, 24
 
 
@@ -199,7 +183,6 @@ HC_FOLLOW_FORK = 0x34
 TRAP_ENTRY = 0x81
 KP_CS = 0x10
 KP_SS = 0x18
-LITE_BASE = 0x1234_0000
 LITE_SITE = 1
 LITE_DATA = 2
 LITE_ADDR = 3
@@ -213,9 +196,6 @@ SITE_AGGR = 4
 HANDLER_DISABLED = 1
 KP_HIT_ACTIVE = 1
 KP_HIT_SS = 2
-KP_MAX_STACK_SIZE = 64
-KP_PAGE_SIZE = 4096
-KP_PAGE_DATA = 4080
 EVENT_RECORD = 1
 EVENT_RETURN = 2
 EVENT_SYSCALL = 4
@@ -254,20 +234,17 @@ class KpConfig:  # struct kp_config
 
 class KpSite:  # struct kp_site
     SIZE, __slots__ = 64, ()
-    STRUCT = Struct("<5Q8xQ8x")
     addr, cont, flags, first, hits, id = 0, 8, 16, 24, 32, 48
 
 
 class KpHandler:  # struct kp_handler
     SIZE, __slots__ = 128, ()
-    STRUCT = Struct("<4Q8x7Q8xQ16x")
     next, fn, flags, nmissed, data, kp, id, post_fn = 0, 8, 16, 24, 40, 48, 56, 64
     arg, user, break_fn, fault_fn = 72, 80, 88, 104
 
 
 class KpEvent:  # struct kp_event
     SIZE, __slots__ = 64, ()
-    STRUCT = Struct("<7Q8x")
     flags, type, nhit, size, prog, filter, files = 0, 8, 16, 24, 32, 40, 48
 
 
@@ -279,27 +256,23 @@ class KpHash:  # struct kp_hash
 
 class KpTrigger:  # struct kp_trigger
     SIZE, __slots__ = 64, ()
-    STRUCT = Struct("<4Q32x")
     next, filter, flags, id = 0, 8, 16, 24
 
 
 class KpFile:  # struct kp_file
     SIZE, __slots__ = 64, ()
-    STRUCT = Struct("<8Q")
     next, flags, array, filter, triggers, event, begin = 0, 8, 16, 24, 32, 40, 48
     commit = 56
 
 
 class KpArray:  # struct kp_array
     SIZE, __slots__ = 256, ()
-    STRUCT = Struct("<17Q120x")
     ring, flags, pids, no_pids, fn_next, fn_hash, fn_pids = 0, 64, 72, 80, 88, 96, 104
     fn_no_pids, fn_probes, fn_probe_next = 112, 120, 128
 
 
 class KpRethook:  # struct kp_rethook
     SIZE, __slots__ = 128, ()
-    STRUCT = Struct("<10Q16x2Q16x")
     free, entry_fn, ret_fn, nmissed, data, flags, kp, id = 0, 8, 16, 24, 32, 40, 48, 56
     event, site, long_way, maxactive = 64, 72, 96, 104
 
@@ -312,13 +285,11 @@ class KpRethookNode:  # struct kp_rethook_node
 
 class KpJprobe:  # struct kp_jprobe
     SIZE, __slots__ = 240, ()
-    STRUCT = Struct("<168s9Q")
     regs, size, stack = 0, 168, 176
 
 
 class KpCpu:  # struct kp_cpu
     SIZE, __slots__ = 256, ()
-    STRUCT = Struct("<18Q112x")
     current_kprobe, status, prev_kprobe, prev_status, mail = 0, 8, 16, 24, 32
     mail_ret, ring, orphan_returns, instance, kind, jprobe = 64, 72, 80, 88, 96, 104
     declined, in_fault, stack, regs = 112, 120, 128, 136
@@ -332,7 +303,6 @@ class KpPage:  # struct kp_page
 
 class KpRing:  # struct kp_ring
     SIZE, __slots__ = 152, ()
-    STRUCT = Struct("<19Q")
     pages, nr_pages, head, read, tail, last_ts, entries = 0, 8, 16, 24, 32, 40, 48
     overrun, consumed, bytes, on, overwrite, dropped = 56, 64, 72, 80, 88, 96
     scratch, counter, quantum, place, offset, full = 104, 112, 120, 128, 136, 144
@@ -341,7 +311,6 @@ class KpRing:  # struct kp_ring
 
 class KpCmdline:  # struct kp_cmdline
     SIZE, __slots__ = 24, ()
-    STRUCT = Struct("<3Q")
     pid, comm = 0, 8
 
 
@@ -466,7 +435,6 @@ class Kretprobe:  # struct kretprobe
 
 class Jprobe:  # struct jprobe
     SIZE, __slots__ = 136, ()
-    STRUCT = Struct("<Q")
     entry = 128
 
 
@@ -492,7 +460,6 @@ class ModuleLayout:  # struct module_layout
 
 class Module:  # struct module
     SIZE, __slots__ = 240, ()
-    STRUCT = Struct("<I4x16s56s4Q24s24s6Q2q2Q")
     state, list, name, init, exit, kp, num_kp = 0, 8, 24, 80, 88, 96, 104
     core_layout, init_layout, extable, num_exentries = 112, 136, 160, 168
     bug_table, num_bugs, symtab, num_symtab, refcnt = 176, 184, 192, 200, 208
@@ -502,13 +469,11 @@ class Module:  # struct module
 # guest/include/linux/moduleparam.h
 class KernelParamOps:  # struct kernel_param_ops
     SIZE, __slots__ = 32, ()
-    STRUCT = Struct("<2Q")
     set, get = 8, 16
 
 
 class KernelParam:  # struct kernel_param
     SIZE, __slots__ = 40, ()
-    STRUCT = Struct("<Q8xQH")
     name, ops, perm = 0, 16, 24
 
 
@@ -584,35 +549,26 @@ class MirrorFd:  # struct mirror_fd
 # guest/src/kernel/trace_events.c
 class SyscallEvent:  # struct syscall_event
     SIZE, __slots__ = 16, ()
-    STRUCT = Struct("<2Q")
     event, nr_args = 0, 8
 
 
 # linux/board/board.h
 NEVER = 0xFFFF_FFFF_FFFF_FFFF
 HOLE_BASE = 0x8000_0000
-HOLE_END = 0x1_0000_0000
 MAX_CPUS = 4
 NR_OWN = 80
 NR_DEVICES = 16
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
-NR_RETURNS = 16
 NR_CALLS = 4
-NR_WATCHED = 64
 NS_PER_BLOCK = 20
 NS_PER_LOOK = 20
-LOCKED_OUT = 0x1DCD_6500
 TURN_BLOCKS = 0x10_0000
-CPU_TURN = 50000
 PATIENCE = 0x98_9680
 STOP_TURN = 0
 STOP_PAUSE = 1
 STOP_BREAK = 2
 STOP_LOCKUP = 3
-STOP_FLUSH = 4
-STOP_IRQ = 5
-STOP_NEXT = 6
 STOP_CALL = 7
 STOP_HALTED = 8
 STOP_FAULT = 9
@@ -620,20 +576,17 @@ STOP_ERROR = 10
 STOP_LOST = 11
 CPU_RUNS = 0
 CPU_HALTED = 1
-CPU_RESTS = 2
 CPU_OFF = 3
 
 
 class Cpu:  # struct cpu
     SIZE, __slots__ = 696, ()
-    STRUCT = Struct("<87Q")
     state, context, start, since, called, late, timer = 0, 8, 16, 24, 32, 40, 48
     own = 56
 
 
 class Board:  # struct board
     SIZE, __slots__ = 69696, ()
-    STRUCT = Struct("<172Q2784s65536s")
     uc, state, ram, ram_size, nr_cpus, pause, break_at = 0, 8, 16, 24, 32, 40, 48
     flushers, calls, call_zeros, exact, call_agent, now = 56, 184, 216, 248, 256, 264
     deadline, stop, stop_at, who, error, vector = 272, 280, 288, 296, 304, 312
@@ -646,7 +599,6 @@ class Board:  # struct board
 
 # linux/board/x86/arch.h
 APIC_BASE = 0xFEE0_0000
-APIC_SIZE = 0x1000
 NR_APIC_REGS = 64
 MODE_KERNEL = 0
 MODE_USER = 3
@@ -669,10 +621,7 @@ class X86Devices:  # struct x86_devices
 REGION_BASE = 0x7B70_0000_0000
 REGION_PHYS = 0x8_0000_0000
 NR_SLOTS = 512
-AGENT_SLOT = 0
-PAUSE_YIELD = 0xFFFF_FFFF
 SLOT_SIZE = 0x2_4000
-SLOT_STACK = 0x2000
 SLOT_DATA = 0x2000
 DATA_SIZE = 0x2_2000
 SLOTS_AT = 0x1000
@@ -687,24 +636,20 @@ OP_FINALLY = 2
 AGENT_FORK = 0x1_0000
 AGENT_GIVE_BACK = 0x1_0001
 KEEP_ID = 0xFFFF_FFFF
-AGENT_MAGIC = 0x746E_6567_612E_706B
 
 
 class AgentOp:  # struct agent_op
     SIZE, __slots__ = 72, ()
-    STRUCT = Struct("<7Qq6s2B")
     nr, args, ret, kinds, flags, made = 0, 8, 56, 64, 70, 71
 
 
 class AgentSlot:  # struct agent_slot
     SIZE, __slots__ = 1784, ()
-    STRUCT = Struct("<3Q16s2Q1728s")
     seq, done, count, name, uid, gid, ops = 0, 8, 16, 24, 40, 48, 56
 
 
 class AgentControl:  # struct agent_control
     SIZE, __slots__ = 96, ()
-    STRUCT = Struct("<12Q")
     magic, give_way, news, others, wake = 0, 8, 16, 24, 32
 
 
