@@ -11,6 +11,8 @@ import pytest
 from kpfs.manual.differs import differences
 from tests import harness, modbox
 
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
 HERE = harness.CONFORMANCE
 MODULES = ("synth_calls", "watch_calls", "debugfs_calls", "kprobe_calls")
 PADDED = re.compile(r" +N\b")  # a number that the case has put a letter for
@@ -58,37 +60,27 @@ def unpadded(text):
     return PADDED.sub(" N", text)
 
 
-@pytest.mark.fuse
-@pytest.mark.guest
 @pytest.mark.parametrize("case", parameters(CASES, ON_MOUNT))
 def test_case(case, on_mount):
     check(on_mount, "cases", case, unpadded)
 
 
-@pytest.mark.fuse
-@pytest.mark.guest
 @pytest.mark.parametrize("case", parameters(CHOSEN, UNDER_RUN))
 def test_what_differs_on_a_mount(case, at_real_paths):
     check(at_real_paths, "cases", case, unpadded)
 
 
-@pytest.mark.fuse
-@pytest.mark.guest
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case not in CHOSEN])
 def test_all_others(case, at_real_paths):
     check(at_real_paths, "cases", case, unpadded)
 
 
-@pytest.mark.fuse
-@pytest.mark.guest
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_script(script, at_real_paths):
     check(at_real_paths, "scripts", script)
 
 
-@pytest.mark.fuse
-@pytest.mark.guest
 @pytest.mark.parametrize("script", recorded("modules"))
 def test_module(script, kpfs, new_runner, tmp_path, monkeypatch):
     for name in MODULES:

@@ -40,11 +40,16 @@ def probes(called, n, **kw):
     return list(order)
 
 
-def test_handlers_run_newest_first(st, machine):
-    called: list[tuple[str, int]] = []
-    ps = probes(called, 3, post=(0, 2))
+def registered(st, called, n, **kw):
+    ps = probes(called, n, **kw)
     for p in ps:
         register_kprobe(st, p)
+    return ps
+
+
+def test_handlers_run_newest_first(st, machine):
+    called: list[tuple[str, int]] = []
+    ps = registered(st, called, 3, post=(0, 2))
     ap = there(get_kprobe(st, ps[0].addr))
     assert not call_pre(ap)
     call_post(ap)
@@ -53,9 +58,7 @@ def test_handlers_run_newest_first(st, machine):
 
 def test_a_handler_that_changed_ip_ends_the_round(st):
     called: list[tuple[str, int]] = []
-    ps = probes(called, 3, ret={1: 1})
-    for p in ps:
-        register_kprobe(st, p)
+    ps = registered(st, called, 3, ret={1: 1})
     ap = there(get_kprobe(st, ps[0].addr))
     assert call_pre(ap) == 1
     assert called == [("pre", 2), ("pre", 1)]
@@ -63,9 +66,7 @@ def test_a_handler_that_changed_ip_ends_the_round(st):
 
 def test_disabled_ones_are_passed_over(st, machine):
     called: list[tuple[str, int]] = []
-    ps = probes(called, 3)
-    for p in ps:
-        register_kprobe(st, p)
+    ps = registered(st, called, 3)
     disable_kprobe(st, ps[1])
     ap = there(get_kprobe(st, ps[0].addr))
     call_pre(ap)
@@ -74,9 +75,7 @@ def test_disabled_ones_are_passed_over(st, machine):
 
 
 def test_text_is_armed_as_long_as_one_is_enabled(st, machine):
-    ps = probes([], 2)
-    for p in ps:
-        register_kprobe(st, p)
+    ps = registered(st, [], 2)
     addr = ps[0].addr
     disable_kprobe(st, ps[0])
     assert machine.patched() == [addr]
@@ -99,9 +98,7 @@ def test_an_enabled_one_joins_a_disabled_one(st, machine):
 
 
 def test_the_last_one_takes_the_aggregate_with_it(st, machine):
-    ps = probes([], 3)
-    for p in ps:
-        register_kprobe(st, p)
+    ps = registered(st, [], 3)
     ap = there(get_kprobe(st, ps[0].addr))
     slot_used = st.arch.slots.nr_used
     for p in (ps[1], ps[2]):
@@ -117,9 +114,7 @@ def test_the_last_one_takes_the_aggregate_with_it(st, machine):
 
 
 def test_post_handler_of_the_aggregate_goes_with_the_last_that_has_one(st):
-    ps = probes([], 3, post=(0, 1))
-    for p in ps:
-        register_kprobe(st, p)
+    ps = registered(st, [], 3, post=(0, 1))
     ap = there(get_kprobe(st, ps[0].addr))
     unregister_kprobe(st, ps[0])
     assert ap.post_handler
