@@ -241,7 +241,7 @@ def test_direction(name):
 
 
 @pytest.mark.parametrize("folder", MAY_NOT_IMPORT)
-def test_what_a_folder_may_not_import(folder):
+def test_forbidden_imports(folder):
     covered = [name for name in SOURCES if covers(folder, name)]
     assert covered, "there is no such folder"
     wrong = [

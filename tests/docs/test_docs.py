@@ -22,7 +22,7 @@ def name(page):
 @pytest.mark.fuse
 @pytest.mark.guest
 @pytest.mark.parametrize("path", SHOWN, ids=name)
-def test_what_a_page_shows(path, tmp_path):
+def test_output_of_a_page(path, tmp_path):
     page = path.read_text()
     steps, outputs = transcript.all_steps(page), transcript.play(page, tmp_path)
     assert len(steps) == len(outputs)
@@ -32,7 +32,7 @@ def test_what_a_page_shows(path, tmp_path):
             assert (step.words, shown) == (step.words, transcript.plain(output))
 
 
-def test_what_is_volatile():
+def test_plain():
     line = "ffffffff81009385  e9 76 bc 08 3f   jmp 0xffffffffc0095000   # jump, was: x"
     assert transcript.plain(line) == "ADDRESS BYTES jmp ADDRESS # jump, was: x"
     assert transcript.plain(" cat-6279  [001] 0.15: e: (f+0x5/0xb0)\n") == (

@@ -29,7 +29,7 @@ def test_here(kpfs):
     ("call", "status", "state"),
     [("unshare", 1, ("namespaces", "broken")), ("seccomp", 0, ("seccomp", "limited"))],
 )
-def test_where_a_call_is_denied(kpfs, call, status, state):
+def test_a_denied_call(kpfs, call, status, state):
     prefix = [sys.executable, "-I", "-S", str(DENY), str(CALLS[call]), str(errno.EPERM)]
     done = harness.run(
         *prefix, *kpfs.command("doctor", "--json"), timeout=harness.TIMEOUT

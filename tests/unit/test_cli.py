@@ -144,7 +144,7 @@ finally:
     assert (done.returncode, done.stderr) == (0, "\n")
 
 
-def test_what_python_itself_lacks_is_one_line(tmp_path):
+def test_missing_module_of_python_is_one_line(tmp_path):
     script = (
         "import sys; sys.modules['_lzma'] = None\n"
         "from kpfs.cli import main; sys.exit(main(sys.argv[1:]))"

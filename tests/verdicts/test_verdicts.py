@@ -59,7 +59,7 @@ def test_full_table_equals_the_kernels(capsys):
     assert status == 0
 
 
-def test_what_the_dump_lacks_is_not_guessed(capsys, monkeypatch, tmp_path):
+def test_functions_missing_in_the_dump_are_not_guessed(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     status, out, err = run(capsys, SAMPLE, "--no-oracle")
     want = (SAMPLE / "verdicts.tsv").read_text().splitlines()

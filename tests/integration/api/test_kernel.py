@@ -35,7 +35,7 @@ def refused(function, *arguments, **more):
 
 
 # ---- the package
-def test_what_the_package_loads():
+def test_modules_that_the_package_loads():
     """Importing it costs nothing, and asking what it has neither."""
     script = "import sys, kpfs; dir(kpfs); print(*sorted(sys.modules))"
     loaded = harness.run(
@@ -45,7 +45,7 @@ def test_what_the_package_loads():
     assert not {"ctypes", "typing", "unicorn"} & set(loaded)
 
 
-def test_what_the_package_has():
+def test_names_of_the_package():
     assert set(kpfs.__all__) <= set(dir(kpfs))
     assert all(getattr(kpfs, name).__doc__ for name in kpfs.__all__)
     with pytest.raises(AttributeError):
@@ -291,7 +291,7 @@ def test_an_entry_handler_chooses_calls(k):
     assert seen == [3, 4]
 
 
-def test_what_handlers_raise_comes_out(k):
+def test_exception_of_a_handler_comes_out(k):
     def wrong(_regs):
         raise LookupError("in a handler")
 

@@ -217,7 +217,7 @@ def test_a_snapshot_revives_a_dead_kernel(fresh, caplog):
 
 
 @pytest.mark.kernel
-def test_what_has_no_snapshot(fresh):
+def test_kernels_without_snapshots(fresh):
     with (
         kpfs.Kernel(kernel=harness.KERNEL, quiet=False) as noisy,
         pytest.raises(ValueError, match="quiet"),
@@ -301,7 +301,7 @@ def test_records_that_were_consumed_are_gone(fresh):
 @pytest.mark.parametrize(
     "name", ["trace", "per_cpu/cpu0/trace", "trace_pipe", "per_cpu/cpu0/trace_pipe_raw"]
 )
-def test_what_grows_by_being_read_ends(fresh, name, hits):
+def test_file_that_grows_by_reading_ends(fresh, name, hits):
     fresh.write("tracing/kprobe_events", "p:e vfs_read")
     fresh.write("tracing/events/kprobes/e/enable", "1")
     task = fresh.task(comm="other")
@@ -363,7 +363,7 @@ def test_handlers_see_registers_and_memory(fresh, task):
 
 
 @pytest.mark.kernel
-def test_what_the_kernel_cannot_take_away(fresh, task):
+def test_probe_that_the_kernel_cannot_remove(fresh, task):
     """A post handler that comes later to an entry has the kernel lose its way."""
     seen = []
     first = fresh.kprobe("vfs_write", lambda _r: seen.append(1))
@@ -428,7 +428,7 @@ def test_an_entry_handler_chooses_calls(fresh, task):
 
 
 @pytest.mark.kernel
-def test_what_handlers_raise_comes_out(fresh, task):
+def test_exception_of_a_handler_comes_out(fresh, task):
     def wrong(_regs):
         raise LookupError("in a handler")
 

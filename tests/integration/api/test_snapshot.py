@@ -56,7 +56,7 @@ def test_tasks_and_probes_of_then_can_be_used_again(k):
 
 
 @pytest.mark.logs("kernel panic")
-def test_what_has_died_lives_again(k):
+def test_dead_kernel_lives_again(k):
     snapshot = k.snapshot()
 
     def panic(regs):

@@ -68,7 +68,7 @@ def test_a_position_that_is_set(box):
     box.vfs.release(opened)
 
 
-def test_whether_there_is_a_position(box):
+def test_position_of_each_kind(box):
     for name, there in (("text", True), ("u32", False), ("array", False)):
         opened = box.vfs.open(box.caller, f"/debug/calls/{name}", os.O_RDONLY)
         assert opened.nonseekable is not there, name

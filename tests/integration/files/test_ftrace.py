@@ -82,7 +82,7 @@ def test_calls_are_counted_while_the_profiler_is_on(files):
     assert (files.profile(GETPPID), files.read(enabled)) == (3, "1\n")
 
 
-def test_what_is_counted_follows_the_filter(files):
+def test_profile_follows_the_filter(files):
     files.write("/tracing/function_profile_enabled", "1")
     files.getppid(4)
     before = files.profile("vfs_open")

@@ -126,7 +126,7 @@ def test_dynamic_events_makes_kprobe_events_before_kprobe_events_is_used(vfs):
     assert read(vfs, "/tracing/kprobe_events") == b"p:kprobes/e vfs_read\n"
 
 
-def test_what_a_file_refuses_is_the_calls_errno(vfs):
+def test_errno_of_a_file_is_that_of_the_call(vfs):
     assert code(write, vfs, ME, "/kprobes/enabled", b"3") == "EINVAL"
     assert code(write, vfs, ME, "/kprobes/list", b"x") == "EINVAL"
     assert code(read, vfs, "/machine/syscall") == "EINVAL"

@@ -68,7 +68,7 @@ def mounted():
     gc.unfreeze()
 
 
-def test_of_a_guest_that_lives(mounted):
+def test_reboot_of_a_living_guest(mounted):
     old = mounted.kernel
     mounted.write("/tracing/kprobe_events", b"p vfs_read\n")
     with mounted.kernel.lock:
@@ -84,7 +84,7 @@ def test_of_a_guest_that_lives(mounted):
 
 
 @pytest.mark.logs("kernel panic")
-def test_of_a_dead_guest(mounted):
+def test_reboot_of_a_dead_guest(mounted):
     mounted.kill()
     assert code(mounted.read, "/kprobes/list") == "ESHUTDOWN"
     assert mounted.read("/kmsg")
@@ -94,7 +94,7 @@ def test_of_a_dead_guest(mounted):
     mounted.write("/tracing/kprobe_events", b"p vfs_read\n")
 
 
-def test_where_no_task_can_be_made(mounted):
+def test_reboot_without_a_task(mounted):
     """Pid 1 sleeps, and so nobody can be forked; the write needs none of them."""
     guest = mounted.kernel.guest
     with mounted.kernel.lock:
@@ -173,5 +173,5 @@ def test_nothing_is_left_of_the_old_one(mounted):
     assert [ref() is None for ref in gone] == [True, True, False]
 
 
-def test_who_cannot_reboot(kernel):
+def test_callers_that_cannot_reboot(kernel):
     assert code(kernel.reboot) == "ENOTSUP"

@@ -126,7 +126,7 @@ def test_text_for_a_blocked_reader_is_made_without_the_lock(files, free):
     files.vfs.release(opened)
 
 
-def test_who_runs_after_others_is_told_that_it_is_the_end(files):
+def test_reader_behind_other_writers_comes_to_the_end(files):
     opened = files.open()
     text, rounds = files.read(opened, 65536, 0), 0
     while True:
@@ -142,7 +142,7 @@ def test_who_runs_after_others_is_told_that_it_is_the_end(files):
 
 
 @pytest.mark.parametrize("size", [10, 1000, 4096, 1 << 20])
-def test_whatever_is_asked_for_the_text_is_the_same(files, size):
+def test_pieces_of_any_size_make_the_same_text(files, size):
     files.mark(60)
     assert files.whole(size=size) == files.whole()
 
@@ -190,7 +190,7 @@ def test_two_threads_that_read_one_open_file(files):
     files.vfs.release(opened)
 
 
-def test_what_was_prepared_is_not_used_once_the_trace_is_cleared(files):
+def test_prepared_text_is_dropped_when_the_trace_is_cleared(files):
     files.mark(9, "old")
     opened = files.open()
     opened.handle.prepare(65536, 0)

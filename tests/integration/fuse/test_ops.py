@@ -280,7 +280,7 @@ def held(mounted, tmp_path):
     held.release()
 
 
-def test_who_waits_for_the_lock_is_interrupted(mounted, held):
+def test_waiting_for_the_lock_is_interrupted(mounted, held):
     assert interrupted(mounted.path / "holder")
 
 
@@ -296,7 +296,7 @@ def test_a_reader_that_waits_for_the_lock_is_killed(mounted, tmp_path):
         assert reader.read(5) == b"read\n"
 
 
-def test_what_needs_no_lock_is_served_meanwhile(mounted, held):
+def test_reads_without_the_lock_are_served_meanwhile(mounted, held):
     path = mounted.path / "kprobes"
     waiting = [threading.Thread(target=(path / "enabled").read_text) for _ in range(20)]
     for thread in waiting:

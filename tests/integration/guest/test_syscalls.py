@@ -259,7 +259,7 @@ def test_calls_one_after_the_other_each_take_their_time(guest, task):
     assert took([("getppid", ())] * 11) - took([("getppid", ())]) == 10 * QUIET_STEP
 
 
-def test_what_follows_a_call_that_sleeps_too_long_is_not_made(guest, task):
+def test_calls_after_one_that_sleeps_too_long_are_not_made(guest, task):
     calls = [("getppid", ()), ("nanosleep", (HOURS, 0)), ("setuid", (7,))]
     assert guest.syscalls.call_some(task, calls, no_file) == (2, BLOCKED)
     wake_sleepers(guest)

@@ -142,7 +142,7 @@ def test_poll_ends_when_there_is_something(linux, process):
     assert linux.machine.results(reader.task.slot, 1) == [1]
 
 
-def test_who_has_left_a_call_makes_the_next(linux, shell):
+def test_task_that_left_a_call_makes_the_next(linux, shell):
     fd = shell.open(f"{TRACING}/trace_pipe")
     with linux.lock:
         linux.begin(shell.task, [Op(nr.READ, (fd, Out(4096), 4096))])
@@ -234,7 +234,7 @@ def test_panic(linux, process, caplog):
     assert caplog.text.count("the guest is dead") == 1
 
 
-def test_who_never_rests_does_not_hold_up_the_others(linux, process):
+def test_busy_task_does_not_hold_up_others(linux, process):
     """Not when he is woken by one of them, either."""
     restless, other = process(), process()
     reply = other.call(Op(nr.EVENTFD2, (0, 0)))

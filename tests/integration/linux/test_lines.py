@@ -136,7 +136,7 @@ def test_addresses_are_hidden_from_users(guest, slow):
     assert guest.read(KALLSYMS) == own
 
 
-def test_what_comes_behind_the_kernel_is_there(guest, slow):
+def test_symbols_behind_the_kernels_own(guest, slow):
     for each in (guest, slow):
         each.write(f"{TRACING}/kprobe_events", "p:e vfs_read+5")
     text = guest.read(KALLSYMS)
@@ -170,7 +170,7 @@ def test_a_probe_is_hit_by_each_line(guest, function):
 
 
 @pytest.mark.long
-def test_what_makes_a_line_is_known(guest, folder):
+def test_functions_that_make_a_line(guest, folder):
     """The kernel's own tracer says what is called for a line."""
     if b"function_graph" not in guest.read(f"{TRACING}/available_tracers"):
         pytest.skip("this kernel has no function_graph")

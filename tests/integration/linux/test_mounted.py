@@ -56,7 +56,7 @@ def kept(folder):
         return file.read()
 
 
-def test_what_is_kept_is_used_and_made_alike(folder, begin):
+def test_kept_mounts_are_used_and_made_alike(folder, begin):
     assert opens(begin(folder), "/etc/passwd")
     first = kept(folder)
     inode = os.stat(os.path.join(folder, mounted.FILE)).st_ino
@@ -89,7 +89,7 @@ def test_it_is_known_whether_anybody_can_run(folder, begin):
 
 
 @pytest.mark.parametrize("at", [0, 40, -1])
-def test_what_is_damaged_is_made_anew(folder, begin, at):
+def test_damaged_file_is_made_anew(folder, begin, at):
     begin(folder)
     whole = kept(folder)
     damaged = bytearray(whole)

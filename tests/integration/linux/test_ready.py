@@ -57,7 +57,7 @@ def test_the_same_bytes(reader, shell, path):
     assert reader.read(shell, path, 1000) == own
 
 
-def test_what_probes_add_is_there(reader, shell):
+def test_symbols_of_probes(reader, shell):
     before = reader.read(shell, KALLSYMS)
     shell.echo(EVENTS, "p:e vfs_read+5")
     after = reader.read(shell, KALLSYMS)

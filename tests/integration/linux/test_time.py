@@ -14,7 +14,7 @@ NANOSLEEP = 35
 SECOND = 1_000_000_000
 
 
-def test_who_waits_does_not_wait_for_the_host_to_catch_up(boot):
+def test_wait_does_not_last_until_the_host_catches_up(boot):
     kernel = boot(quiet=False)
     process = Process(kernel, 4_000_001)
     with kernel.lock:

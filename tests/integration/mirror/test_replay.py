@@ -126,9 +126,7 @@ class TestReplay:
         twin.end()
 
     @pytest.mark.parametrize("closed", [True, False])
-    def test_what_the_mount_is_about_to_close_is_waited_for(
-        self, mirrored, monkeypatch, closed
-    ):
+    def test_pending_close_is_waited_for(self, mirrored, monkeypatch, closed):
         """Until it has been asked for all that came before, and no longer."""
         replayer, kernel = mirrored.replayer, mirrored.kernel
         vfs, asked = Vfs(kernel, build(kernel)), []

@@ -123,7 +123,7 @@ class TestCatchingUp:
         comms = {task.pid: task.comm for task in tasks_of(kernel.guest)}
         assert comms[pid] == "sleep"
 
-    def test_who_has_ended_has_no_task(self, lazy):
+    def test_ended_process_has_no_task(self, lazy):
         pid = lazy.child()
         lazy.follow(pid)
         assert pid in lazy.pids()
@@ -133,7 +133,7 @@ class TestCatchingUp:
         lazy.catch_up()
         assert pid not in lazy.pids()
 
-    def test_who_ends_unseen_leaves_nothing(self, lazy):
+    def test_process_that_ends_unseen_leaves_nothing(self, lazy):
         pid = lazy.child()
         lazy.skips(pid)
         exit_group = Notification(1, pid, nr.EXIT_GROUP, (0,) * 6)

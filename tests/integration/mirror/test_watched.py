@@ -58,7 +58,7 @@ def test_a_probe_sees_the_calls_that_reach_it(probes):
     assert probes.seen() == {MKDIR, MKDIRAT, READ, PREAD}
 
 
-def test_what_has_changed_is_not_known_until_somebody_looks(probes):
+def test_changes_are_seen_at_the_next_look(probes):
     probes.arm("vfs_mkdir")
     assert probes.kernel.watch.seen is None
     probes.seen()

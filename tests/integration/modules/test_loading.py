@@ -282,7 +282,7 @@ MAGIC = "SMP preempt mod_unload"
     ],
     ids=["of another kernel", "not a module"],
 )
-def test_what_is_no_module_of_this_kernel(box, tmp_path, old, new, message):
+def test_file_that_is_no_module_of_this_kernel(box, tmp_path, old, new, message):
     path = patched(tmp_path, module("plain", PLAIN), lambda d: d.replace(old, new))
     assert refused(box, errno.ENOEXEC, path) == [f"plain: {message}"]
 

@@ -246,7 +246,7 @@ EXIT()
 
 
 @pytest.mark.logs("kernel panic: soft lockup: ")
-def test_who_cannot_be_killed_is_the_end(impatient, caplog):
+def test_too_many_tasks_to_kill_are_the_end(impatient, caplog):
     """There are too many of them."""
     box = impatient
     kmsg = box.vfs.open(box.caller, "/kmsg", os.O_RDONLY | os.O_NONBLOCK)

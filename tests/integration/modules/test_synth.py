@@ -65,7 +65,7 @@ def test_a_probe_sees_the_directory_of_a_module_s_event(box):
     assert [line.split()[0] for line in box.trace()] == ["dir:"] * 2 + ["gone:"] * 2
 
 
-def test_who_holds_a_file_keeps_the_event(box):
+def test_open_file_keeps_the_event(box):
     box.define("held u64 v")
     box.suite("hold", "event=held")
     refused(errno.EBUSY, box.define, "!held")

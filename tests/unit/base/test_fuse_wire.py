@@ -17,7 +17,7 @@ def test_names_of_requests():
     assert wire.WriteRequest.parse(body) == (4, 5, b"ab")
 
 
-def test_what_is_not_valid_stays():
+def test_fields_that_are_not_valid_are_left_out():
     words = wire.FATTR_MODE | wire.FATTR_MTIME, 4, 5, 0, 1, 2, 3, 4, 5, 6, 0o644, 7, 8
     asked = wire.SetattrRequest.parse(wire.SETATTR_REQUEST.pack(*words))
     assert asked == wire.SetattrRequest(mode=0o644, mtime=2 * wire.NSEC + 5)

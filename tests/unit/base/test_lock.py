@@ -82,7 +82,7 @@ def test_in_the_order_in_which_they_came(lock, log):
     assert log == names
 
 
-def test_who_comes_later_does_not_get_it_first(lock, log):
+def test_latecomer_does_not_get_the_lock_first(lock, log):
     """Not even who gives it back, and wants it again at once."""
     with lock:
         thread = start(lock, log, "waits")

@@ -9,7 +9,7 @@ from kpfs.base.log import Log
 from tests.harness import ROOT
 
 
-def test_what_is_said_is_logged_by_that_name(caplog):
+def test_logger_has_the_name(caplog):
     log = Log("kpfs.some.where")
     with caplog.at_level(logging.DEBUG):
         log.debug("%d of %s", 3, "four")

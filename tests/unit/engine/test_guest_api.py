@@ -67,7 +67,7 @@ def test_the_structure_says_how_the_instruction_is_run(st):
     assert ainsn.unpack(raw) == st.arch.copied_insn(next(iter(api._probes.values())))
 
 
-def test_of_a_cpu_that_handles_nothing(st):
+def test_control_block_of_an_idle_cpu(st):
     api = GuestApi(lambda: st)
     at = st.machine.area.alloc_data(24)
     st.machine.write(at, b"x" * 24)

@@ -56,7 +56,7 @@ def test_the_entry_must_be_a_function(st, off):
     assert kinds(st) == []
 
 
-def test_what_register_kprobe_refuses(st):
+def test_refusals_of_register_kprobe(st):
     assert code(register_jprobe, st, jump(st, "nothing")) == "ENOENT"
     both = jump(st)
     both.kp.addr = st.machine.kallsyms.lookup_name("f")[0].addr

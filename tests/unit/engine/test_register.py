@@ -313,7 +313,7 @@ def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
 # ---- enabling and disabling
 
 
-def test_what_is_not_registered_cannot_be_switched(st):
+def test_switching_an_unregistered_probe(st):
     p = Kprobe(symbol_name="vfs_read", offset=6)
     for switch in (enable_kprobe, disable_kprobe):
         with pytest.raises(KernelError, match="EINVAL: is not registered"):

@@ -106,7 +106,7 @@ def test_what_cannot_be_opened(tree):
     assert code(tree.read_link, ME.pid, look_up(tree, "kprobes/list")) == "EINVAL"
 
 
-def test_who_polls_is_woken(tree):
+def test_poller_is_woken(tree):
     tree.start(SimpleNamespace(directories_changed=lambda: None))
     file = tree.open(ME, look_up(tree, "kprobes/enabled"), os.O_RDONLY)
     assert tree.poll(ME, file, 1, lambda: pytest.fail("it is there")) & 1

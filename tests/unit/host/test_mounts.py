@@ -63,7 +63,7 @@ def test_the_mount_table_is_that_of_the_opener():
     assert handle.read(len(expected) + 1, 0) == expected
 
 
-def test_what_is_there_or_cannot_be_is_not_provided(tmp_path):
+def test_paths_that_need_no_provision(tmp_path):
     """Without a mount: else it would be refused, or be seen in the table."""
     there = tmp_path / "there"
     there.mkdir()

@@ -45,23 +45,23 @@ def test_it_goes_by_the_clock_on_a_quiet_machine(looks):
     ends(looks, 1.0)
 
 
-def test_who_runs_is_waited_for_as_long(looks):
+def test_running_process_has_its_time(looks):
     looks.share = {OTHER: 1.0}
     ends(looks, 1.0)
 
 
 @pytest.mark.parametrize("who", [OTHER, US], ids=["other", "us"])
-def test_who_waits_for_a_cpu_has_longer(looks, who):
+def test_process_waiting_for_a_cpu_has_longer(looks, who):
     looks.share = {OTHER: 1.0} | {who: 0.1}
     ends(looks, 10.0)
 
 
-def test_who_is_not_waited_for_in_vain_while_we_wait_for_a_cpu(looks):
+def test_our_own_wait_for_a_cpu_does_not_count(looks):
     looks.late = 9 * patience.STEP
     ends(looks, 10.0)
 
 
-def test_who_runs_while_we_wait_for_a_cpu_has_run(looks):
+def test_other_runs_while_we_wait_for_a_cpu(looks):
     looks.late = 9 * patience.STEP
     looks.share = {OTHER: 0.5}
     ends(looks, 2.0)
@@ -72,7 +72,7 @@ def test_but_not_for_ever(looks):
     ends(looks, patience.MOST)
 
 
-def test_what_has_come_is_seen_at_once():
+def test_condition_that_holds_already():
     assert patience.comes(OTHER, 0.0, lambda step: True)
 
 

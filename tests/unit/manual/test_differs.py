@@ -30,7 +30,7 @@ def test_each_case_stands_once():
         assert len(cases) == len(set(cases))
 
 
-def test_what_is_on_every_host_is_not_lacking(monkeypatch):
+def test_rows_for_every_host_lack_nothing(monkeypatch):
     monkeypatch.setattr(differs, "LACKS", dict.fromkeys(differs.LACKS, lambda _: False))
     assert not list(differs.on_this_host())
 

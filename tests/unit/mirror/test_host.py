@@ -161,7 +161,7 @@ def test_files(host, tmp_path):
     assert host.file(me, AT_FDCWD, b"/with\0nul", True) == (0, False)
 
 
-def test_where_a_path_begins(trees, tmp_path, monkeypatch):
+def test_start_of_a_path(trees, tmp_path, monkeypatch):
     me, here = os.getpid(), os.fsencode(tmp_path)
     folder = os.open(tmp_path, os.O_PATH)
     monkeypatch.chdir(tmp_path)

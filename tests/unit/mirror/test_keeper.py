@@ -194,7 +194,7 @@ def test_a_report_that_nobody_receives(clock):
     assert clock.stuck_after(keeper.PATIENCE + 1)
 
 
-def test_where_memfd_create_is_denied(monkeypatch):
+def test_memfd_create_is_denied(monkeypatch):
     def denied(_name):
         raise PermissionError
 

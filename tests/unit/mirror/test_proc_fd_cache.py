@@ -33,7 +33,7 @@ def test_a_file_is_opened_once(held):
     assert not is_open(fd)
 
 
-def test_what_is_forgotten_is_closed_before_another_is_opened(held):
+def test_forgotten_file_is_closed_before_the_next_opens(held):
     """For another thread may read it when it is forgotten."""
     fd = held["a"]
     held.forget("a")

@@ -120,7 +120,7 @@ def test_an_answer_is_for_the_path_that_is_meant(left_out):
     assert left_out.answer(note(GETPID), commit) is None
 
 
-def test_where_nothing_is_answered(told):
+def test_no_call_is_answered(told):
     one = stand_in(told)
     plain = SkippedCalls(one, one, told.write)
     assert plain.skip(note(OPENAT, 1))

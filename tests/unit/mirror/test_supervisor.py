@@ -62,7 +62,7 @@ def test_each_call_is_replayed_once_before_it_goes_on():
     assert replayed == [(pid, SYS_GETPPID)] * 50
 
 
-def test_what_is_skipped_is_not_replayed():
+def test_skipped_call_is_not_replayed():
     skipped, replayed = [], []
 
     def body():
@@ -84,7 +84,7 @@ def test_what_is_skipped_is_not_replayed():
     assert replayed == [SYS_GETUID] * 20
 
 
-def test_who_receives_a_call_makes_it_if_that_does_not_take_long():
+def test_short_call_is_made_by_its_receiver():
     threads = []
 
     def body():
@@ -165,7 +165,7 @@ def test_nothing_is_made_for_a_caller_that_was_killed():
     assert seen == [True, False]
 
 
-def test_who_receives_an_end_answers_it_if_nobody_is_to_be_waited_for():
+def test_end_is_answered_by_its_receiver_if_nothing_waits():
     threads, asked = set(), []
 
     def body():

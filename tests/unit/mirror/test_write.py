@@ -42,7 +42,7 @@ def read_call(host):
     return read_call
 
 
-def test_what_is_written_is_in_the_callers_memory(read_call):
+def test_written_bytes_are_in_the_callers_memory(read_call):
     text = ctypes.create_string_buffer(b"0123456789")
     at = ctypes.addressof(text)
     assert read_call(WRITE, 3, at, 4)[:3] == ("write", b"0123", [4])
@@ -63,7 +63,7 @@ def test_segments(read_call):
     assert read_call(WRITEV, 3, vector, SEGMENTS_MAX + 1) is None
 
 
-def test_what_cannot_be_read_or_is_too_long_goes_on(read_call):
+def test_unreadable_or_long_calls_go_on(read_call):
     text = ctypes.create_string_buffer(WHOLE_MAX + 1)
     at = ctypes.addressof(text)
     assert read_call(WRITE, 3, 16, 5) is None

@@ -32,7 +32,7 @@ def test_json_lines():
     assert json.loads(two)["b"] == "0102"
 
 
-def test_what_perfetto_opens():
+def test_chrome_trace():
     recording = Recording(records=[record(ip=1 << 63, n=-5, s="x")])
     whole = json.loads(written(writers.write_chrome, recording))
     *names, event = whole["traceEvents"]

@@ -98,7 +98,7 @@ def test_at_once(guest):
     assert guest.calls == COME_AND_GONE
 
 
-def test_when_it_asks(guest):
+def test_update_when_the_guest_asks(guest):
     dirs = EventDirs(guest)
     with dirs.deferred():
         come_and_go(dirs)
@@ -108,7 +108,7 @@ def test_when_it_asks(guest):
     assert not dirs.update(ASKING)
 
 
-def test_what_it_has_not_asked_for_is_done_before_the_next(guest):
+def test_deferred_changes_are_made_before_the_next(guest):
     dirs = guest.dirs = EventDirs(guest)
     with dirs.deferred():
         dirs.changed(CHANGES[:1])

@@ -26,7 +26,7 @@ def trees(tmp_path, monkeypatch):
     return tmp_path, entries
 
 
-def test_which_tree(trees, monkeypatch):
+def test_find_tree(trees, monkeypatch):
     folder, entries = trees
     assert command.find_tree(str(folder / "b")) == folder / "b"
     with pytest.raises(SetupError, match=f"say which DIR: {folder}/a, {folder}/b"):

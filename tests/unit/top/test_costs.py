@@ -34,7 +34,7 @@ def test_how_it_is_hit(kind, boostable, way):
     assert sort_of(probe(kind, boostable)) == Sort(way, "k", event=True)
 
 
-def test_who_handles_it():
+def test_sort_of_a_jprobe():
     assert sort_of(probe("ftrace", type_="j", owner="m")) == Sort(FTRACE, "j", False)
 
 

@@ -58,7 +58,7 @@ def test_what_is_read(tree):
 @pytest.mark.parametrize(
     ("release", "guest_kernel"), [("6.1.0-kpfs", True), ("6.1.0-56-cloud-amd64", False)]
 )
-def test_whose_kernel_it_is(tree, release, guest_kernel):
+def test_is_guest_kernel(tree, release, guest_kernel):
     (tree / "sys/kernel").mkdir(parents=True)
     (tree / "sys/kernel/osrelease").write_text(f"{release}\n")
     assert is_guest_kernel(tree) == guest_kernel
@@ -69,7 +69,7 @@ def test_all_disarmed(tree):
     assert {probe.kind for probe in read(tree)} == {"disabled", "disarmed", "gone"}
 
 
-def test_of_a_kernel_without_a_table(tree):
+def test_kernel_without_machine_probes(tree):
     (tree / "machine/probes").unlink()
     e, r = read(tree)
     assert e == TopProbe(

@@ -67,7 +67,7 @@ def test_what_may_vanish(tree, events):
     assert code(tree.attributes, ME.pid, enable) == "ENOENT"
 
 
-def test_what_comes_again_is_another(tree, events):
+def test_new_file_of_an_old_name(tree, events):
     foo = look_up(tree, "events", "foo")
     assert look_up(tree, "events", "foo").key is foo.key
     events.there["foo"] = object()

@@ -58,7 +58,7 @@ def test_each_operation_is_a_system_call(kernel, make):
     ]
 
 
-def test_who_inherited_the_file_gets_a_descriptor(kernel, make):
+def test_child_with_inherited_file_gets_a_descriptor(kernel, make):
     vfs = make(Value())
     opened = vfs.open(ME, PATH, os.O_RDONLY)
     child = Caller(200, 0, 0)
@@ -149,7 +149,7 @@ def write(vfs):
     vfs.release(opened)
 
 
-def test_what_nobody_sees_is_not_done_in_the_guest(kernel, lazy):
+def test_unseen_operations_skip_the_guest(kernel, lazy):
     opened = lazy.open(ME, "/enabled", os.O_RDONLY)
     assert lazy.read(ME, opened, 100, 0) == b"1\n"
     assert lazy.read(ME, opened, 100, 2) == b""
@@ -158,7 +158,7 @@ def test_what_nobody_sees_is_not_done_in_the_guest(kernel, lazy):
     assert not kernel.tasks
 
 
-def test_what_somebody_may_see_is_done(kernel, lazy):
+def test_visible_operations_reach_the_guest(kernel, lazy):
     kernel.seen = EVERY
     lazy.release(lazy.open(ME, "/enabled", os.O_RDONLY))
     kernel.seen = NONE

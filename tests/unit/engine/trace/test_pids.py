@@ -85,7 +85,7 @@ def test_words_are_numbers_as_in_c(trace):
     assert (pids.text("no pid\n"), pids.addr) == ("no pid\n", 0)
 
 
-def test_what_is_taken_out_is_not_found_and_hides_nothing(trace):
+def test_removed_entry_hides_nothing(trace):
     rng = random.Random(2)
     for _ in range(20):
         keys = rng.sample(range(1, 1000), 40)
@@ -114,7 +114,7 @@ def test_children_of_listed_tasks_join(trace):
     assert listed(trace, pids, pids.addr) == {7, 8, 9}
 
 
-def test_who_is_gone_leaves_and_an_empty_list_stays_one(trace):
+def test_ended_task_leaves_and_an_empty_list_stays(trace):
     pids = PidSet(trace.runtime)
     pids.follow_exit(7)
     pids.write(b"7 8")

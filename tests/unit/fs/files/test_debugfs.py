@@ -36,7 +36,7 @@ def test_names_types_and_modes(kernel):
     assert mine.lookup("misses") is None
 
 
-def test_what_is_removed_is_not_there(kernel):
+def test_removed_entry(kernel):
     root = DebugfsDir(stand_in(kernel))
     first = there(root.lookup("mine"))
     entry = kernel.debugfs.root.children.pop("mine")

@@ -33,7 +33,7 @@ def request_of_open():
     return Request((0, Opcode.OPEN, 2, ROOT, 0, 0, 1), b"")
 
 
-def test_what_is_not_wanted_is_undone(loop, request_of_open):
+def test_unwanted_result_is_undone(loop, request_of_open):
     done = []
 
     def undo():

@@ -293,7 +293,7 @@ def test_readdir_gives_types(linux):
     assert not linux.ops.dirs
 
 
-def test_what_is_looked_up_is_forgotten(linux):
+def test_lookups_are_forgotten(linux):
     number = linux.number("kprobes/enabled")
     linux.number("kprobes/enabled")
     before = len(linux.ops.inodes)

@@ -67,7 +67,7 @@ def test_rings(bare):
     assert bare.memory.ram[at : at + 4] == b"kept"
 
 
-def test_where_linux_does_not_tell_which_pages_there_are(bare, monkeypatch):
+def test_linux_without_a_list_of_pages(bare, monkeypatch):
     monkeypatch.setattr(pagemap, "PATH", "/proc/self/no-such-file")
     ranges = [(0, 8 * PAGE_SIZE)]
     assert list(frozen._populated(bare.memory, ranges)) == ranges

@@ -54,7 +54,7 @@ def test_the_newest_survive_any_number_of_wraps(log, sizes):
 
 
 @pytest.mark.parametrize("word", range(2, 6))
-def test_what_a_guest_has_overwritten(word):
+def test_overwritten_log(word):
     """An empty log that takes new records, and no endless walk."""
     memory = Memory()
     addr = memory.area.alloc(4096, KERNEL_DATA)

@@ -278,7 +278,7 @@ def test_a_guest_without_handlers(machine):
         machine.start("cc").run_until_idle()
 
 
-def test_who_is_to_be_killed_is_seen_in_the_module(machine):
+def test_task_to_kill_is_seen_in_the_module(machine):
     """Even in a loop that is as long as what is executed between two looks."""
     sched = machine.start("90" * 99 + "eb9b")
     pcpu, text = machine.pcpus[0], machine.bare.text

@@ -64,7 +64,7 @@ def test_a_directory_is_read_in_parts(tmp_path):
     assert found[2:] == [f"file{number:02}".encode() for number in range(50)]
 
 
-def test_what_the_guest_has_itself_is_empty():
+def test_kernels_own_directories_are_empty():
     client = host()
     proc = client.node("/proc")
     assert client.ask(Opcode.LOOKUP, proc, b"self\0")[0] == errno.ENOENT
@@ -131,7 +131,7 @@ def test_a_file_that_is_removed_can_be_read_on(tmp_path):
     assert client.ask(Opcode.GETATTR, file, bytes(16))[0] == 0
 
 
-def test_what_was_replaced_is_another_file(tmp_path):
+def test_replaced_file_is_another(tmp_path):
     (tmp_path / "file").write_text("old")
     client = host()
     old = client.node(tmp_path / "file")
@@ -160,7 +160,7 @@ def test_few_files_stay_open(tmp_path, monkeypatch):
     assert len(os.listdir("/proc/self/fd")) <= before + 4
 
 
-def test_what_is_forgotten_is_closed(tmp_path):
+def test_forgotten_file_is_closed(tmp_path):
     (tmp_path / "file").touch()
     client = host()
     before = len(os.listdir("/proc/self/fd"))
@@ -171,7 +171,7 @@ def test_what_is_forgotten_is_closed(tmp_path):
     assert client.ask(Opcode.GETATTR, node, bytes(16))[0] == errno.ESTALE
 
 
-def test_what_is_not_served_is_not_asked_again():
+def test_unserved_request_is_not_repeated():
     assert host().ask(14, wire.ROOT)[0] == errno.ENOSYS  # OPEN
 
 

@@ -47,7 +47,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("ahead", [0, LEAD_NS, 10 * SECOND])
-def test_who_sleeps_does_so_from_the_guests_clock_on(host: list[int], ahead: int):
+def test_sleep_counts_from_the_guests_clock(host: list[int], ahead: int):
     board: Any = Board()
     loop = Loop(Machine(stand_in(board)))
     begin = 1000 + ahead

@@ -93,7 +93,7 @@ def test_the_archive_is_unpacked_at_the_first_look_into_it(client, archive):
     assert client.node(f"{TOP}/kernel") != 0
 
 
-def test_who_goes_on_knows_the_same_numbers(client, archive):
+def test_successor_knows_the_same_numbers(client, archive):
     number = client.node(f"{TOP}/kernel/b.ko")
     known = client.files.packed()
     other = Client(PackageFiles(str(archive.parent), "1.2.3"))

@@ -49,7 +49,7 @@ def loop_over(board, counts):
 @pytest.mark.parametrize(
     ("running", "others"), [((1, 0), False), ((2, 0), True), ((1, 1), True)]
 )
-def test_who_can_run_besides_the_agent(running, others):
+def test_tasks_that_can_run_besides_the_agent(running, others):
     assert runnable.others(stand_in(Board(*running)), COUNTS) is others
 
 

@@ -61,7 +61,7 @@ def test_by_address(symbols, offset, name):
     assert symbols.symbol_at(BASE + offset).name == name
 
 
-def test_where_nothing_is(symbols):
+def test_address_without_a_symbol(symbols):
     assert symbols.symbol_at(BASE + 0x81) is None
     assert symbols.name_of(BASE + 0x81) == f"{BASE + 0x81:#x}"
     assert symbols.name_of(BASE + 0x12) == "twice+0x2"

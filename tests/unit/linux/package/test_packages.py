@@ -223,7 +223,7 @@ def test_the_newest_package_is_taken(offers):
         packages.find_package("6.1-rt")
 
 
-def test_what_is_short_for_a_package():
+def test_short_names_of_packages():
     short = ["6.1", "6.12", "6.1-cloud", "6.1-rt"]
     assert [
         name for name in [*short, "mine", "6", "6.1-big"] if packages.short_name(name)

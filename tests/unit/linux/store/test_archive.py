@@ -87,7 +87,7 @@ def of_another_version(raw):
         (lambda _: b"\x7fELF" * 100, "no kernel that kpfs has exported"),
     ],
 )
-def test_what_is_refused_leaves_nothing(exported, change, why):
+def test_refused_import_leaves_nothing(exported, change, why):
     exported.write_bytes(change(exported.read_bytes()))
     with pytest.raises(UnfitError, match=why):
         archive.import_file(str(exported), "b")

@@ -73,7 +73,7 @@ def test_depmod_runs_once(folder):
     assert os.stat(table).st_mtime == 0
 
 
-def test_where_the_folder_cannot_be_written(folder, bare, monkeypatch, tmp_path):
+def test_folder_that_cannot_be_written(folder, bare, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "access", lambda *_: False)
     place = kmod.install(str(folder), RELEASE)

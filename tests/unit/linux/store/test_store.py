@@ -37,7 +37,7 @@ def test_made_replaced_removed():
     assert store.names() == os.listdir(store.place()) == ["b"]
 
 
-def test_what_fails_leaves_the_old_one():
+def test_failure_leaves_the_old_kernel():
     make("a", "old")
     with pytest.raises(ZeroDivisionError), store.new_folder("a"):
         raise ZeroDivisionError
@@ -51,7 +51,7 @@ def test_two_at_once():
     assert os.listdir(store.place()) == ["a"]
 
 
-def test_what_a_killed_make_has_left_goes():
+def test_remains_of_a_killed_make_go():
     with store.new_folder("a") as folder:
         left = os.path.join(store.place(), f"{store.NEW}left")
         os.mkdir(left)
@@ -77,7 +77,7 @@ def test_what_is_no_name(name):
         store.folder(name)
 
 
-def test_what_is_no_kernel_is_said_in_the_list():
+def test_list_names_broken_kernels():
     make("a", "")
     [(name, wrong)] = store.metas()
     assert name == "a"

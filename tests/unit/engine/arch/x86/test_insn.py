@@ -80,7 +80,7 @@ def test_length_and_opcode(code, length, opcode):
         "0f3a0fc1",
     ],
 )
-def test_what_is_cut_short_is_no_instruction(code):
+def test_truncated_instruction(code):
     assert one(code) is None
 
 

@@ -210,7 +210,7 @@ def test_names_go_into_a_table_of_another_size(box, offset):
 
 
 @pytest.mark.parametrize("offset", WAYS)
-def test_what_the_short_way_wrote_is_counted_at_once(box, offset):
+def test_records_by_the_short_way_are_counted_at_once(box, offset):
     e = Events(box({"f": F}), offset)
     for number in range(1, 5):
         e.hit()

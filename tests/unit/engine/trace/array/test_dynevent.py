@@ -24,7 +24,7 @@ def test_lines_comments_and_blanks(trace):
     )
 
 
-def test_what_went_well_before_a_bad_line_stays(trace):
+def test_lines_before_a_bad_one_stay(trace):
     assert trace.write("p:a vfs_read\np:b nosuch\np:c ksys_read\n") == "ENOENT"
     assert trace.show() == "p:kprobes/a vfs_read\n"
 

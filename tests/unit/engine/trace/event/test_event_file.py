@@ -26,7 +26,7 @@ def test_an_event_is_armed_as_long_as_an_array_has_it_on(trace):
     assert (event.tracing, armed(trace, "a")) == (False, False)
 
 
-def test_what_could_not_be_armed_is_not_on(trace):
+def test_unarmed_event_is_off(trace):
     trace.write("p:a vfs_read")
     trace.arch.fail["ftrace.arm"] = errno.EBUSY
     with pytest.raises(KernelError):

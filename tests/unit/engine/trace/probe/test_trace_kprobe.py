@@ -144,7 +144,7 @@ def test_first_enabling_gives_the_buffers_their_size(trace):
     assert trace.ts.ring.cpus[0].nr_pages == 354
 
 
-def test_what_guest_code_is_told(trace):
+def test_words_for_guest_code(trace):
     trace.write("p:e vfs_read a=%di:u8 b=+0(%si):string\nr:r vfs_read")
     e, r = probe(trace), probe(trace, "r")
     assert (e.guest.type, e.guest.size) == (trace.event("e").id, 16 + 1 + 4)

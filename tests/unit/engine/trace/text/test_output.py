@@ -186,7 +186,7 @@ def test_long_read_of_a_pipe(trace):
 
 
 @pytest.mark.parametrize("size", [100, 4096, 30000])
-def test_whatever_is_asked_for_all_is_read(trace, size):
+def test_reads_of_any_size_see_all(trace, size):
     """Also where a read ends with the last record of a page."""
     trace.ts.ring.expand()
     fill(trace, 2000)
@@ -198,7 +198,7 @@ def test_whatever_is_asked_for_all_is_read(trace, size):
     assert text == whole
 
 
-def test_what_is_prepared_is_what_is_read(trace):
+def test_prepared_text_is_read(trace):
     trace.ts.ring.expand()
     fill(trace, 500)
     whole = body(trace)
@@ -211,7 +211,7 @@ def test_what_is_prepared_is_what_is_read(trace):
     assert body(trace) == whole[len(text) :]
 
 
-def test_what_was_prepared_is_not_read_once_it_is_gone(trace):
+def test_prepared_text_of_lost_records_is_dropped(trace):
     writer = fill(trace, 3)
     ring = trace.ts.ring
     number, at = trace.event("e").id, addr(trace, "vfs_read")
