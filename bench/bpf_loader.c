@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a loader of BPF comes down to, with bpf(2) and perf_event_open(2) alone: a map, a
+ * A loader of BPF reduced to its calls, with bpf(2) and perf_event_open(2) alone: a map, a
  * program that counts in it, a kprobe that it is attached to, hits of this process, and the
  * count.  The status is 0 if that is right.
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command kpfs of this checkout, as those who measure or test it run it."""
+"""The command kpfs of this checkout, as measurements and tests run it."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def unexpected(output: str, tests: int) -> str:
 def ftracetest(_repeats: int) -> Iterator[Row]:
     """The kernel's own tests of kprobe events, once, where a kernel's source is.
 
-    Their verdicts are looked at, too: who fails early is no faster.
+    Their verdicts are compared, too: a command that fails early is no faster.
     """
     trees = [os.environ.get("KPFS_LINUX", ""), *sorted(glob.glob("/usr/src/linux*"))]
     folders = [Path(tree) / FTRACE for tree in trees if tree]

@@ -111,7 +111,7 @@ def inside(name: str, repeats: int) -> Iterator[Row]:
     """Time commands that are programs of the kernel, in a new machine and a
     ready one.
     """
-    # that of the system: who manages versions may have a script of that name before it
+    # that of the system: a manager of versions may put a script of that name before it
     interpreter = shutil.which("python3", path=os.defpath)
     python = interpreter or sys.executable, "-c", "print(1)"
     with tempfile.TemporaryDirectory() as scratch:

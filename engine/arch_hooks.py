@@ -136,7 +136,7 @@ class Jprobes(Protocol):
 
 
 class ControlBlock(NamedTuple):
-    """What a CPU is handling.  Kernel: struct kprobe_ctlblk"""
+    """The probe that a CPU is handling.  Kernel: struct kprobe_ctlblk"""
 
     status: int  # KP_IDLE, KP_HIT_ACTIVE ...
     flags: int = 0  # that a trap changes, as they were at the hit

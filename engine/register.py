@@ -249,7 +249,7 @@ def _unregister(st: State, entry: Kprobe, gone: dict[Kprobe, None]) -> bool:
     enabled = [p for p in gone if not kprobe_disabled(p)]
     if enabled:
         _disable(st, entry, enabled)
-        st.arch.sync_site(entry, *one)  # who stands in the way to a handler passes it
+        st.arch.sync_site(entry, *one)  # a task on the way to a handler passes it
     for p in gone:
         del st.registered[p]
     if entry in gone:

@@ -357,9 +357,10 @@ class Guest:
         return self.syscalls.call_function(host, func, *args) & MASK64
 
     def next_deadline(self) -> KTime | None:
-        """When tick() must be called next; now, if work is left; None: never.
+        """Return the time at which tick() must be called next: now if work is left.
 
-        The caller waits so long on the host's clock, on a quiet machine too.
+        None means never.  The caller waits so long on the host's clock, on a quiet
+        machine too.
         """
         if not self.sched.all_idle() or self.sched.quiescence_wanted():
             return self.clock.now()

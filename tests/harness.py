@@ -42,7 +42,7 @@ def missing_fuse() -> str:
 def missing_user() -> str:
     """Return why tests as an ordinary user cannot run; "" if they can."""
     if os.geteuid() != 0:
-        return ""  # these tests are then run as who we are
+        return ""  # these tests then run as ourselves
     if not shutil.which("setpriv") or not shutil.which("unshare"):
         return "setpriv and unshare are not installed (Debian: util-linux)"
     return missing_fuse()

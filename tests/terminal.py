@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program at a terminal, as somebody who types and reads sees it."""
+"""A program at a terminal, as its user sees it."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ MAY_NOT_IMPORT = {
     "kpfs.backends.guest.**": (*_below("kpfs", "linux backends.linux"), *COMMANDS[:-1]),
     "kpfs.backends.linux.**": (*_below("kpfs", "root backends.guest"), *COMMANDS[:-1]),
 }
-# third-party package -> who alone may import it; nobody may import any other
+# third-party package -> the modules that may import it; there may be no others
 KEEPERS = {
     "unicorn": ("kpfs.guest.emu.cpu", "bench.guestcode"),
     "capstone": ("kpfs.engine.arch.x86.insn",),
@@ -177,7 +177,7 @@ def circles(graph):
 
 
 def told(graph, why=lambda a, b: ""):
-    """The circles, each with the imports that make it, to be read by whoever fails."""
+    """The circles, each with the imports that make it, for the message."""
     return "\n".join(
         "\n    ".join(
             [

@@ -13,7 +13,7 @@
 struct kp_prog {
 	u32 nr_args;
 	u32 size;    /* bytes of the arguments' fixed part */
-	u32 start;   /* of which the first lies there in the record */
+	u32 start;   /* the offset in the record of the first of them */
 	u32 dynamic; /* some argument is a string */
 };
 

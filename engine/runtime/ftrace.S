@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the function tracer writes over the entry nop of a function calls, and what the trace
- * points of the kernel call.
+ * The code that traced functions call at their entry nop, and that the kernel's trace points
+ * call.
  */
 #include "asm.h"
 

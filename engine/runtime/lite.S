@@ -293,7 +293,7 @@ kp_lite_opt_python_end:
 
 	/*
 	 * Return from a probed function: the word that held its return address takes it again.
-	 * What is not simple takes the long way.
+	 * All other cases take the long way.
 	 */
 FUNC arch_rethook_trampoline
 	leaq	-8(%rsp), %rsp

@@ -78,7 +78,7 @@ struct pt_regs {
 	u64 orig_ax, ip, cs, flags, sp, ss;
 };
 
-/* Where the kernel keeps what a record needs. The engine writes it once, when it starts. */
+/* The places in the kernel of values for a record, written by the engine when it starts. */
 struct kp_config {
 	u32 gs_current; /* %gs offset of the current task pointer */
 	u32 gs_cpu;     /* %gs offset of the CPU number (32 bits) */
@@ -231,7 +231,7 @@ struct kp_rethook_node {
  */
 struct kp_jprobe {
 	struct pt_regs regs;
-	u64 size; /* of what is in stack; 0: no entry function is running */
+	u64 size; /* bytes in stack; 0: no entry function is running */
 	u64 stack[KP_MAX_STACK_SIZE / 8];
 };
 
@@ -302,7 +302,7 @@ struct kp_ring {
 	u64 counter; /* with RING_SLOW_CLOCK: address of a word counted up with each record, or */
 	u64 quantum; /* if not 0, what the usual clock's time is divided by */
 	u64 place;   /* lite.S puts records here, 0: it does not */
-	u64 offset;  /* what that is ahead of time since boot */
+	u64 offset;  /* its lead on the time since boot */
 	u64 full;    /* the tail page takes no more: something did not fit, and all was full */
 	u32 page_entries[]; /* unread entries on each page */
 };
@@ -317,7 +317,7 @@ extern struct kp_config kp_config;
 extern char arch_rethook_trampoline[];
 
 /*
- * What struct kp_config says is written straight into the instructions that need it, for a hit
+ * The values of struct kp_config are written straight into the instructions that need it, for a hit
  * runs many of them. The table kp_fixups has the distance to each operand and, with a mark,
  * the field of struct kp_config that belongs there; it ends at the first word without a mark.
  */

@@ -3,7 +3,7 @@
 #pragma once
 #include "runtime.h"
 
-/* Where a stack trace begins. */
+/* The frame at which a stack trace begins. */
 struct kp_start { u64 ip, sp, bp; };
 #define KP_HERE(start) \
 	asm volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What each record begins with, and the name of its task; inline, as each memory access
- * counts there. Kernel: struct trace_entry
+ * The head of each record, and the name of its task; inline, as each memory access counts
+ * there. Kernel: struct trace_entry
  */
 #pragma once
 #include "runtime.h"

@@ -38,7 +38,7 @@ def freeze(memory: Memory, cpu: Cpu) -> Frozen:
 def thaw(frozen: Frozen, memory: Memory, cpu: Cpu) -> None:
     """Restore memory and CPUs as they were.
 
-    Python's own objects about them are to be put back too, by whoever calls this.
+    Python's own objects about them are to be put back by the caller.
     """
     ram = memory.ram
     changed = [

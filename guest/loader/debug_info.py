@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debug information for the image of the kernel, which stands in a file of its own.
 
-What runs needs none of it; who reads vmlinux (objdump -l, perf probe) gets both as one.
+The running kernel needs none of it. Readers of vmlinux (objdump -l, perf probe) get
+both as one file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A kprobe: says who is about to run a function, and with what.
+ * A kprobe: prints which task is about to run a function, and its first argument.
  * Parameter: symbol, the function, "+" and an offset may follow in offset.
  */
 #include <linux/kprobes.h>

@@ -31,7 +31,7 @@ class HostOp:
 
     @property
     def path(self) -> str:
-        """From the mount's root."""
+        """Return the path from the mount's root."""
         if not self._path:
             return ""
         raw = self._memory.read_cstring(self._path, _PATH_MAX)

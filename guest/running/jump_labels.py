@@ -58,7 +58,7 @@ class JumpLabels:
     def use(self, key: int, on: bool, function: int | None = None) -> None:
         """Count one user more, or one less, that needs a key to be on.
 
-        function: the only one whose calls he wants to see, of all that pass the sites.
+        function: the only one whose calls it wants to see, of all that pass the sites.
         """
         counts = self._users.setdefault(key, Counter())
         counts[function] += 1 if on else -1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Stack traces by the call frame information that the compiler leaves in .eh_frame.
 
-The assembly has none: whoever enters the kernel through it finds a struct pt_regs on
-the stack, but for the system call entry, where a trace ends.
+The assembly has none: a task that enters the kernel through it finds a struct pt_regs
+on the stack, but for the system call entry, where a trace ends.
 """
 
 from __future__ import annotations

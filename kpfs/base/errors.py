@@ -33,7 +33,7 @@ class KernelError(Exception):
 class MemoryFault(Exception):  # noqa: N818 (the kernel says fault)
     """An access of the engine to guest memory that is not mapped.
 
-    Internal: whoever reads guest memory on behalf of a probe catches it and answers
+    Internal: code that reads guest memory for a probe catches it and answers
     as the kernel does (EFAULT, ``(fault)``, EILSEQ).
     """
 

@@ -72,7 +72,7 @@ class FairLock:
     def __init__(self) -> None:
         self.wait: Callable[[Waiter], None] = Waiter.sleep
         self.turns = 0
-        self._taken = threading.Lock()  # by the owner, or for the one who will be it
+        self._taken = threading.Lock()  # by the owner, or for the next owner
         self._owner = 0
         self._depth = 0  # how often the owner has taken it beside the first time
         self._guard = threading.Lock()  # of the queue, where it is not empty

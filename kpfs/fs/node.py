@@ -40,7 +40,7 @@ class Node:
 
     def __init__(self, mode: int = 0) -> None:
         self.mode = mode
-        self.uid: int | None = None  # None: who mounted
+        self.uid: int | None = None  # None: the user that mounted
         self.gid: int | None = None
         self.size = 0
         self.atime: int | None = None  # None: when it was mounted

@@ -55,7 +55,7 @@ class SeqFile(File):
     # SEEK_END is for readers alone an error.  Kernel: tracing_lseek()
     tracing_lseek = False
     grows = False  # a reader at the end gets the records that are added
-    seq_for_writers = True  # False: who opens it to write alone gets no seq_file
+    seq_for_writers = True  # False: an open for writing alone makes no seq_file
 
     def may_pwrite(self, flags: int) -> bool:
         """Return True without a seq_file.  Kernel: seq_open() clears FMODE_PWRITE."""

@@ -25,7 +25,7 @@ class Attributes(NamedTuple):
     mtime: int
     ctime: int
     nlink: int = 1
-    uid: int | None = None  # None: the user who mounted
+    uid: int | None = None  # None: the user that mounted
     gid: int | None = None
     blksize: int = 4096
     stays: bool = True  # the name is there as long as its directory

@@ -82,7 +82,7 @@ def keep(
     supervisor: int,
     abort: Callable[[], object] = lambda: None,
 ) -> None:
-    """Watch the supervisor's process until nobody is left who has the filter.
+    """Watch the supervisor's process until no process has the filter.
 
     abort: makes the mount fail all requests.  Without that a thread which waits for an
     answer of its own mount (kpfs.mirror.write) cannot end when the others have died.

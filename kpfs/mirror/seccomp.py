@@ -2,7 +2,7 @@
 """Seccomp user notification, as little of it as ``kpfs run`` needs.
 
 The command installs a filter that reports some system calls to a listener and lets
-all others through; whoever holds the listener answers each report: by letting the call
+all others through; the holder of the listener answers each report: by letting the call
 go on, or by what it shall give.
 Document: seccomp_unotify(2).
 """

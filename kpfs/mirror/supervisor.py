@@ -74,7 +74,7 @@ class Supervisor:
         self.listener = listener
         self.skip = skip
         self.may_wait = may_wait
-        self.receiving = threading.Lock()  # a report wakes all who wait for it
+        self.receiving = threading.Lock()  # a report wakes all threads that wait for it
         self.abandoned = False  # nobody has the filter any more
         self.state = state
         self.replay = replay
@@ -91,7 +91,7 @@ class Supervisor:
         self.broken = False  # the kernel is dead: calls are only let go on
 
     def run(self) -> None:
-        """Receive and answer reports until nobody is left who has the filter."""
+        """Receive and answer reports until no process has the filter."""
         for slot in range(1, SLOTS):
             self.start_loop(slot)
         self.loop(0)

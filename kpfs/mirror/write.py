@@ -104,7 +104,7 @@ class TreeWriter:
         try:
             if call.data:
                 try:
-                    # by write(2), for the sake of those who watch by inotify(7)
+                    # by write(2), for programs that watch by inotify(7)
                     return os.pwrite(fd, call.data, 0)
                 except OSError as error:
                     if reached or error.errno != errno.ESPIPE:

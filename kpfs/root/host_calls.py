@@ -64,7 +64,7 @@ class HostCalls:
         return "" if self.closed else self._guest.sched.dead
 
     def check_present(self) -> None:
-        """Refuse who had a file of a guest open that is gone, or came too late."""
+        """Refuse a request for a file of a guest that is gone."""
         if self.closed:
             raise KernelError(errno.ESHUTDOWN, "the guest is gone")
 
@@ -92,7 +92,7 @@ class HostCalls:
             ret = self._guest.syscalls.call(
                 task, name, *args, host_op=host_op or self._files
             )
-        finally:  # those who wait are to learn of its death, too
+        finally:  # waiting calls learn of its death, too
             self._nr_calls += 1
             self._busy += time.perf_counter_ns() - begin
             self._background.guest_ran()

@@ -109,7 +109,7 @@ static void take_signals(void)
 	call(SYS_rt_sigaction, SIGXFSZ, (long)&ignored, 0, 8, 0, 0);
 }
 
-/* Become another user who may still choose the pids of children. */
+/* Become another user that may still choose the pids of children. */
 static void become(u64 uid, u64 gid)
 {
 	struct { u32 version, pid; } head = { CAP_VERSION, 0 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an architecture of Linux kernels is, as far as Python has to know it.
+"""The properties of an architecture that Python must know to run its Linux kernels.
 
 Its C is in the folders of its name in linux/board and linux/agent.
 """

@@ -43,13 +43,13 @@ typedef uint64_t u64;
 
 /* Why board_run() returned. The first four stop at an exact instruction. */
 #define STOP_TURN 0 /* the host is to look at its own affairs */
-#define STOP_PAUSE 1 /* a task has done its work, or the agent found no other that can run: who */
+#define STOP_PAUSE 1 /* a task has done its work, or the agent found no other that can run: see who */
 #define STOP_BREAK 2 /* at break_at: panic() */
 #define STOP_LOCKUP 3 /* interrupts off for LOCKED_OUT */
 #define STOP_FLUSH 4 /* internal: drop all translated code */
 #define STOP_IRQ 5 /* internal: deliver an interrupt */
 #define STOP_NEXT 6 /* internal: another processor's turn */
-#define STOP_CALL 7 /* where one of calls begins, before it runs: asked_at */
+#define STOP_CALL 7 /* one of calls is about to run: asked_at */
 #define STOP_HALTED 8 /* no interrupt will ever come */
 #define STOP_FAULT 9 /* no handler for the exception vector */
 #define STOP_ERROR 10 /* libunicorn failed with error */
@@ -115,7 +115,7 @@ struct board {
 
 	u64 devices[NR_DEVICES]; /* of the architecture */
 
-	/* what was printed */
+	/* printed text */
 	u64 console_size; /* bytes in all; the ring keeps the last CONSOLE_SIZE */
 	u64 debug_size;
 	u64 debug_limit;

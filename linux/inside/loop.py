@@ -195,7 +195,7 @@ class Loop:
         return not any(finished)
 
     def _idle(self) -> None:
-        """At the agent's pause, let time pass if no other task can run."""
+        """Let time pass at the agent's pause if no other task can run."""
         blocks = self.machine.board.get(abi.Board.blocks)
         ran, self._quiet_since = blocks - self._quiet_since, blocks
         # No other task ran, but one may be runnable and get its turn when the agent has

@@ -303,7 +303,7 @@ class Machine:
         """Let the clock of waiting tasks lead by lead ns at most.
 
         It is ahead of the host's after what was executed fast, and of waits that were
-        shortened: who waits now is not to wait until the host has caught up.
+        shortened: a waiting request does not wait until the host has caught up.
         """
         begin = self.now() - lead
         if self.host_now() < begin:

@@ -20,7 +20,7 @@ from kpfs.linux.running.machine import AGENT, Machine, MachineDiedError, Op
 log = logging.getLogger(__name__)
 
 WARP_NS = 60_000_000  # of the guest's time that passes at once when somebody waits
-SHARE_NS = 20_000_000  # of the guest's time for those whom a request has woken
+SHARE_NS = 20_000_000  # of the guest's time for tasks that a request has woken
 _EINTR_SIGNAL = 10  # SIGUSR1, which the agent's tasks take and forget
 _SIGKILL = 9
 _NAME_SIZE = 16
@@ -55,7 +55,7 @@ class Task:
         # it was waited for without the lock, and its results are still to be taken
         self.owed = False
         self.gone = False
-        self.waiter: Waiter | None = None  # who waits for that
+        self.waiter: Waiter | None = None  # the request that waits for it
         self.later: list[Op] = []  # to be made as soon as it does not wait
 
 
@@ -77,7 +77,7 @@ class Tasks:
         self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
         self.last_words: Callable[[], list[str]] = list  # of a guest that is dead
 
-    # ---- who
+    # ---- tasks and processes
     def known(self, pid: int) -> Task | None:
         """Return the task of a process of the host, or None."""
         return self._by_pid.get(pid)
@@ -105,7 +105,7 @@ class Tasks:
         if not self._free:
             raise KernelError(errno.EAGAIN, f"more than {abi.NR_SLOTS} tasks")
         slot = self._free[-1]
-        # who has made the mount is root in it
+        # the user that made the mount is root in it
         uid = abi.KEEP_ID if caller.uid == self.owner else caller.uid
         self._machine.clear(slot, comm.encode("latin-1"), uid, caller.gid)
         for pid in (caller.pid, 0):

@@ -36,7 +36,7 @@ LIVE = 4  # one in so many mounts has a guest with a life of its own
 # what changes of itself, or with each line that is refused
 RESTLESS = (
     *("trace", "snapshot", "kmsg", "error_log", "free_buffer", "stats"),
-    "tracing_on",  # triggers switch it, which who looks may hit
+    "tracing_on",  # triggers switch it, and looking may hit them
 )
 # Real kernels compare each word with the names of all functions, in 70 ms, and have a
 # list of those that were chosen, which takes as long to open if they are nearly all.
@@ -49,7 +49,7 @@ KERNEL_PLACES = (
     *("kprobes", "tracing", "machine", "sys/debug", "sys/kernel", "sys/net/core"),
     "debug/dynamic_debug",
 )
-# A work of the kernel tells who watches tracing_max_latency of each snapshot: with one
+# A work of the kernel tells watchers of tracing_max_latency of each snapshot: with one
 # at each switch to another task there is always another one, and no rest.
 ENDLESS = "/events/sched/", b"snapshot"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guard pages around the memory of a guest: who leaves it dies of SIGSEGV at once."""
+"""Guard pages around the memory of a guest: beyond it is SIGSEGV at once."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Kills:
                 raise StuckError("the daemon neither mounts nor ends")
             time.sleep(0.01)
         if "daemon" in victims(0):  # it was another that was killed
-            for client in clients:  # who would be in the way of umount
+            for client in clients:  # they would be in the way of umount
                 client.kill()
             done = self.kpfs("umount", self.mountpoint)
             self.expect(done, "kpfs umount of the old mount")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """All processes that a part of the campaign starts end with it, daemons too.
 
-Whoever loses his parent below a subreaper becomes its child: prctl(2).  So all of them
-stay in the tree of processes below us, whatever sessions and groups they make.
+A process that loses its parent below a subreaper becomes its child: prctl(2).  So all
+of them stay in the tree of processes below us, whatever sessions and groups they make.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def end_all(folder: Path) -> None:
     """Kill all that is below us, and unmount what lies below folder."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        unmount_below(folder)  # first: who waits for a daemon cannot die
+        unmount_below(folder)  # first: a process that waits for a daemon cannot die
         left = list(below(os.getpid()))
         for pid in left:
             with contextlib.suppress(ProcessLookupError):

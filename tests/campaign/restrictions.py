@@ -161,7 +161,7 @@ class Tries:
         return "works, umount refused"
 
     def answers(self, target: Path) -> bool:
-        """Return True if somebody serves a mount, to whom nothing is denied."""
+        """Return True if a daemon serves a mount to which nothing is denied."""
         return not self.call(["cat", f"{target}/kprobes/list"]).returncode
 
     def both(self, prefix: list[str]) -> str:

@@ -2,7 +2,7 @@
 """Modules that are made at random, a seed for each, and loaded into a guest.
 
 A process of its own does some of them in turn, and says in a file which one it is at:
-whoever starts it knows what it has died of, and goes on behind that.
+its parent knows what it has died of, and goes on behind that.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 
 @pytest.fixture(scope="session")
 def ordinary(tmp_path_factory):
-    """Runs a shell script as an ordinary user, who may read the checkout at most.
+    """Runs a shell script as an ordinary user that may read the checkout at most.
 
     In the script $kpfs is the command. around: words of a command that runs another,
-    as whoever runs the tests.
+    as the user that runs the tests.
     """
     prefix: list[str]
     if os.geteuid() != 0:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 # What a script does before anybody looks, and then.  No parent opens or closes anything
 # while its child begins: the guest forks at the first call of the child, so it would
-# depend on who is faster what that inherits.  Nor does it close anything while its
+# depend on the faster one what that inherits.  Nor does it close anything while its
 # child ends, as in x=$(...): where SIGCHLD comes before the close is received, the host
 # itself gives it up with EINTR.
 SCRIPTS = {

@@ -55,7 +55,7 @@ def test_it(kpfs_run):
 
 
 def run_pytest(*words):
-    """pytest as somebody uses it who has installed kpfs."""
+    """pytest after an installation of kpfs."""
     plugin = ("-p", "kpfs.api.pytest_plugin", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", *plugin, "-c", "/dev/null", *words]
     done = harness.run(*command, cwd=harness.ROOT, timeout=harness.TIMEOUT)

@@ -222,7 +222,7 @@ def test_the_files_of_one_within_another(kpfs):
 
 
 def test_the_end_with_writes_under_way(kpfs):
-    """The daemon, which waits for its own mount, ends; so do those who write."""
+    """The daemon, which waits for its own mount, ends; so do the writers."""
     writer = f"while echo 1 >{ENABLED}; do :; done >/dev/null 2>&1 </dev/null &"
     for _ in range(3):
         assert kpfs.sh(f"{writer} {writer} sleep 0.2", timeout=20).returncode == 0

@@ -425,7 +425,7 @@ def test_a_log_that_leads_elsewhere_is_not_written(kpfs, tmp_path, flaw):
     (tmp_path / "other").write_text("as it was\n")
     if flaw == "a link":
         (folder / "kpfs.log").symlink_to(tmp_path / "other")
-    elif flaw == "a pipe":  # whoever opens it waits for a reader
+    elif flaw == "a pipe":  # an open of it waits for a reader
         os.mkfifo(folder / "kpfs.log")
     elif flaw == "a folder":
         folder.rmdir()

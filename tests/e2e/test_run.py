@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs run``, as who we are and as an ordinary user.
+"""``kpfs run``, as ourselves and as an ordinary user.
 
 This also tests kpfs.__main__.
 """

@@ -120,7 +120,7 @@ def test_the_cache_of_somebody_else_is_refused(tmp_path, flaw):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 def test_a_venv_of_somebody_else_is_left_alone(checkout, tmp_path):
-    """As after ``sudo scripts/kpfs``, but for who is who."""
+    """As after ``sudo scripts/kpfs``, but with other users."""
     theirs = checkout / ".venv"
     theirs.mkdir()
     os.chown(theirs, harness.NOBODY, harness.NOBODY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs trace``, by kpfs.record.command: its forms, read by those who know them."""
+"""``kpfs trace``, by kpfs.record.command: its forms, read by other programs."""
 
 import json
 import shutil

@@ -220,7 +220,7 @@ def test_the_plugin_of_pytest(installed, tmp_path):
 
 
 def test_types_are_found_in_it(installed):
-    """By whoever imports the package: py.typed says that it has some."""
+    """By importers of the package: py.typed says that it has some."""
     text = "from kpfs.base.errors import KernelError\nn: int = KernelError(1, '').why"
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull]
     done = command([*mypy, "--python-executable", installed.python, "-c", text])

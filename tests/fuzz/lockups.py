@@ -283,7 +283,7 @@ class Runner:
                     guest.tick()
 
     def run(self, name: str, module: str) -> Outcome:
-        writer = subprocess.Popen(["sleep", str(HANG)])  # another than who looks
+        writer = subprocess.Popen(["sleep", str(HANG)])  # not the process that looks
         try:
             self.box.caller = Caller(writer.pid, 0, 0)
             self.ask("insmod", module)

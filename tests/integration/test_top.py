@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
 @pytest.fixture
 def probed(mount):
-    """A mount with two probes that are hit by whoever reads."""
+    """A mount with two probes that each read hits."""
     events = mount / "tracing/kprobe_events"
     events.write_text("p:entry vfs_read\np:inside vfs_read+5\n")
     (mount / "tracing/events/kprobes/enable").write_text("1")

@@ -203,7 +203,7 @@ static void test_instruction_of_several(struct kunit *test)
 	unregister_kprobe(&kp2);
 }
 
-/* Of several at one address, the one whose handler it was is asked. */
+/* With several probes at one address, the handler of the faulting one is asked. */
 static void test_colocated(struct kunit *test)
 {
 	kp.pre_handler = bad_handler;

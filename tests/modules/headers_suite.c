@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What modules find in further headers: of kprobes' own structures, and beside kprobes. */
+/* Further headers that modules find: kprobes' own structures, and others. */
 #include <asm/kprobes.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>

@@ -58,7 +58,7 @@ static long error_at(long offset, u64 len, u32 type)
 	return 0;
 }
 
-/* How often the statement x is reported. */
+/* The number of reports of the statement x. */
 #define HITS(x) ({ nr_hits = 0; x; nr_hits; })
 
 /* Functions of one instruction that touches memory, and the address behind it. */

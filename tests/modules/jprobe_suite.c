@@ -213,8 +213,8 @@ static void test_registers_at_entry(struct kunit *test)
 }
 
 /*
- * Of the stack is put back what is saved, 64 bytes from the return address on, but not
- * more than there is: what lies behind is another's.
+ * The saved part of the stack is put back, 64 bytes from the return address on, but not beyond
+ * the end of the stack: other memory lies there.
  */
 static void test_end_of_the_stack(struct kunit *test)
 {
@@ -438,7 +438,7 @@ static struct notifier_block look = { .notifier_call = onlooker, .priority = INT
 
 PRE(decline, hits++)
 
-/* What kprobes do not want goes on to the next notifiers, by priority. */
+/* Traps that are none of kprobes go on to the next notifiers, by priority. */
 static void test_notifier_chain(struct kunit *test)
 {
 	long v = 0;

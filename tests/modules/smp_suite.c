@@ -293,7 +293,7 @@ static void test_interrupt(struct kunit *test)
 	}
 }
 
-/* The same with a return probe in the interrupt: that call is not hooked. */
+/* A return probe in the interrupt instead: that call is not hooked. */
 static void test_interrupt_returns(struct kunit *test)
 {
 	rp.kp.symbol_name = "tick";

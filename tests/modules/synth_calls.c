@@ -97,7 +97,7 @@ static void fire_names(void)
 	SAY(synth_event_trace_end(&state));
 }
 
-/* Of one that is off, or has strings of any length: Linux 6.1 does not bear its end. */
+/* An event that is off, or has strings of any length: Linux 6.1 does not survive its end. */
 static void fire_start(void)
 {
 	struct synth_event_trace_state state;

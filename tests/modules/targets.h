@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What all suites need: functions to probe, of which the compiler must know nothing. */
+/* Functions to probe for all suites, opaque to the compiler. */
 #pragma once
 #include <kunit/test.h>
 #include <linux/kprobes.h>
@@ -33,7 +33,7 @@
 	kunit_test_suite(suite);						\
 	MODULE_LICENSE("GPL")
 
-/* What the text at an address is. */
+/* The eight bytes of text at an address. */
 static inline u64 text_at(void *addr)
 {
 	return READ_ONCE(*(u64 *)addr);

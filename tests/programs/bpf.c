@@ -236,7 +236,7 @@ static void call_getppid(int times)
 		syscall(SYS_getppid);
 }
 
-/* Whether so many hits are counted while attached, and none afterwards. */
+/* Check that so many hits are counted while attached, and none afterwards. */
 static void check_hits(const char *name, int attached, void (*hit)(int))
 {
 	int64_t counted;
@@ -577,7 +577,7 @@ static void test_perf_buffer(void)
 	close(array);
 }
 
-/* How often a text is in the trace. */
+/* The number of times that a text is in the trace. */
 static int count_in_trace(const char *text)
 {
 	static char line[4096];

@@ -2,8 +2,8 @@
 """Random sequences with modules in a guest: one has the probes, one their functions.
 
 What is probed comes and goes; probes are registered, switched, unregistered, singly and
-in batches; all are disarmed and armed; functions are called.  The model knows who is
-registered, enabled or gone, and so who is hit and which text is patched.
+in batches; all are disarmed and armed; functions are called.  The model knows which
+are registered, enabled or gone, and so which are hit and which text is patched.
 """
 
 import errno

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Lists text as it is beside what it once was: where they differ, it was patched.
 
-Nothing is known of who did so: probes, the function tracer, jump labels.
+It cannot tell what did so: probes, the function tracer or jump labels.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class X86:
         if min(len(p.list), len(records)) <= PARTS_MAX:
             return False  # the way into the runtime may be another one
         guest = is_guest(changed)
-        in_python = hit is not None and not hit.stub  # who calls all that are on
+        in_python = hit is not None and not hit.stub  # calls all that are on
         if in_python and ((guest and not int(changed.flags) & _OFF) or come == 0):
             return False
         if not (ainsn.all_guest and guest) and not self._is_simple(p, hit, changed):

@@ -81,7 +81,7 @@ class TraceEvent:
         raise NotImplementedError
 
     def pieces(self, symbol: SymbolText) -> Printer:
-        """As printer(), with a NUL between pieces that a line shows whole or not."""
+        """Return printer() with a NUL between pieces that a line shows whole or not."""
         return self.printer(symbol)
 
     def format_text(self) -> str:
@@ -134,7 +134,7 @@ class EventWatcher(Protocol):
     """An object that is told of events that come and go.  Context: control."""
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Some have, in this order."""
+        """Note the changes, in this order."""
 
 
 class Events:
@@ -177,7 +177,7 @@ class Events:
         self._tell(Change(event.group, event.name, come=True, with_group=first))
 
     def early_add(self, event: TraceEvent) -> None:
-        """As add(), for an event that exists from boot on; the watcher is not told.
+        """Add an event that exists from boot on, without telling the watcher.
 
         Context: control.  Kernel: event_trace_enable()
         """

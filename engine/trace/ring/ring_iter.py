@@ -2,7 +2,7 @@
 """A reader's place in the ring of one CPU, for reading without consuming.
 
 All functions are for control context, but copy(), advance() and what a Page has: they
-are for whoever makes text of copied pages, and nobody else may use the iterator then.
+are for a reader that formats copied pages; nothing else may use the iterator then.
 """
 
 from __future__ import annotations

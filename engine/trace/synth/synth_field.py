@@ -82,7 +82,7 @@ class SynthField:
 
     @property
     def declaration(self) -> str:
-        """As it is shown in the definition of its event."""
+        """Return the field as the definition of its event shows it."""
         return f"{self.type.removeprefix(DATA_LOC)} {self.name}"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Merges the records of several CPUs by time into blocks, which readers share.
 
-A trace may have a million records, and several readers who begin at different places.
+A trace may have a million records, and several readers that begin at different places.
 A heap of the CPUs' next records would be asked for each record, and its result lost.
 Instead a block is made at a time: from each CPU's current page, all records up to the
 first end of such a page, sorted together, as one text with the ends of its lines.

@@ -46,7 +46,7 @@ class Lines:
     time, and that of whole blocks, as others read them, too.
 
     Text may be made by several threads at once, without the lock.  What they make they
-    only note; it is put in order by the next one who calls current().
+    only note; the next call of current() puts it in order.
     Kernel: print_trace_line(), trace_print_context()
     """
 

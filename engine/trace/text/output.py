@@ -13,7 +13,7 @@ from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE, CopiedPage, CpuRing, Reco
 from kpfs.engine.trace.text.blocks import Block, Sources, blocks
 from kpfs.engine.trace.text.lines import Lines
 
-# The most that Linux gives per read(); here, who asks for more gets more whole lines
+# The most that Linux gives per read(); here a larger read gets more whole lines
 PIPE_PAGE = 4096
 
 

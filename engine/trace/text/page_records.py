@@ -34,9 +34,9 @@ class PageRecords(NamedTuple):
 
 
 def page_records(page: CopiedPage, known: PageRecords | None = None) -> PageRecords:
-    """Those of a page from its begin to page.end.
+    """Return the records of a page from its begin to page.end.
 
-    known: what was found there before; it is what is returned if it is still so.
+    known: the records found there before, which are returned if the page is the same.
     """
     stamp, body = page.stamp, page.data[BUF_PAGE_HDR_SIZE : 4 * page.end]
     if known and known.stamp == stamp and known.body == body:

@@ -9,7 +9,7 @@
 #define EX_TYPE_UACCESS 3 /* the instruction reaches user memory */
 #define EX_TYPE_IMM_REG 17 /* a register becomes EX_DATA_IMM, see EX_DATA_REG */
 
-/* What stands above the type in the word data. */
+/* The bits above the type in the word data. */
 #define EX_DATA_REG_SHIFT 8
 #define EX_DATA_IMM_SHIFT 16
 #define EX_DATA_REG(reg) ((reg) << EX_DATA_REG_SHIFT) /* its number in machine code: 0 is rax */

@@ -29,7 +29,7 @@ struct kprobe_ctlblk {
 	__reg(kprobe_old_flags, kprobe_old_rflags, kprobe_old_eflags);
 	__reg(kprobe_saved_flags, kprobe_saved_rflags, kprobe_saved_eflags);
 	__reg(jprobe_saved_sp, jprobe_saved_rsp, jprobe_saved_esp);
-	struct prev_kprobe prev_kprobe; /* what was interrupted by a hit within its handler */
+	struct prev_kprobe prev_kprobe; /* the probe whose handler was interrupted by a hit */
 	struct pt_regs jprobe_saved_regs;
 	kprobe_opcode_t jprobes_stack[MAX_STACK_SIZE];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How this kernel is configured unless --config says otherwise. config.gz is made of these lines,
+ * The configuration of this kernel unless --config says otherwise. config.gz is made of these lines,
  * and build-module puts a header made of config.gz in the place of this one if it differs.
  */
 #pragma once

@@ -46,7 +46,7 @@
 
 #define CLOCK_READ 0 /* it is about to be read, where it is the host's */
 #define CLOCK_STEP 1 /* one more of the host's operations begins */
-#define CLOCK_LOOK_NSEC 100 /* what the guest adds to a virtual clock with each look at it */
+#define CLOCK_LOOK_NSEC 100 /* added to a virtual clock by each look at it */
 
 /* Vectors that Python injects at an instruction boundary with IF set. */
 #define VEC_TIMER 0xec      /* asm_sysvec_apic_timer_interrupt */
@@ -108,7 +108,7 @@ struct kpfs_log_record {
 struct kpfs_log {
 	unsigned long buf, size;            /* virtual address, bytes */
 	unsigned long first_seq, first_idx; /* oldest record */
-	unsigned long next_seq, next_idx;   /* where the next one goes */
+	unsigned long next_seq, next_idx;   /* the place of the next record */
 };
 
 /* clone3: Linux's struct clone_args (88 bytes) and then ours. */

@@ -71,7 +71,7 @@ struct kpfs_set_clr {
 	unsigned long enable;
 };
 struct kpfs_trace_dir {
-	struct dentry *made;   /* set by who has made the last one */
+	struct dentry *made;   /* of the last one, set by its maker */
 	struct dentry *remove; /* or, if it is NULL, make: */
 	struct dentry *parent;
 	char name[64];

@@ -9,7 +9,7 @@
 #define BUGFLAG_WARNING 1
 #define BUGFLAG_ONCE 2
 #define BUGFLAG_DONE 4
-#define BUGFLAG_NO_CUT_HERE 8 /* what is being warned of has been said */
+#define BUGFLAG_NO_CUT_HERE 8 /* the warning has been printed already */
 struct bug_entry {
 	s32 bug_addr_disp, file_disp;
 	u16 line, flags;

@@ -37,7 +37,7 @@
 #define FMODE_LSEEK 4u
 #define FMODE_PWRITE 0x10u
 #define FMODE_OPENED 0x80000u
-#define FMODE_NOT_INHERITED 0x100000u /* opened by way of the mount, which says who has it */
+#define FMODE_NOT_INHERITED 0x100000u /* opened by way of the mount, which names its owners */
 #define MAY_EXEC 1
 #define MAY_WRITE 2
 #define MAY_READ 4

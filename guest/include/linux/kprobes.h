@@ -81,7 +81,7 @@ struct kretprobe_instance {
 	struct kretprobe_instance *next;
 	void *rethook;
 	kprobe_opcode_t *ret_addr; /* not yet known in the entry handler */
-	void *fp;                  /* where on the stack it stood */
+	void *fp;                  /* its place on the stack */
 	struct task_struct *task;
 	void *func;
 	struct kretprobe *rp; /* NULL once it is unregistered */

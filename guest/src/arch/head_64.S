@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where a CPU starts: long mode, paging and NX on, interrupts off. See guest/README.md.
+ * The start of a CPU: long mode, paging and NX on, interrupts off. See guest/README.md.
  */
 #include <asm/linkage.h>
 #include <kpfs/abi.h>

@@ -187,7 +187,7 @@ static bool in_handler(void)
 /* Go on behind the innermost call that can be done without. Return if this is within none. */
 void give_up_call(void)
 {
-	/* what has gone to sleep in an idle task is a handler, whatever the count says */
+	/* a sleep in an idle task is that of a handler, whatever the count says */
 	bool irq = in_handler() || is_idle_task(current);
 	struct rescue *r = irq ? this_cpu_read(irq_rescue) : current->rescue;
 

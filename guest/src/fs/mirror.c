@@ -29,7 +29,7 @@ struct mirror_call {
 	unsigned long cwd; /* address of the working directory's path; 0: no path is relative to it */
 	unsigned long paths;  /* the call has a path */
 	unsigned long link;   /* address of what the symbolic link that it reads has; 0: none */
-	unsigned long mount;  /* what it closes leads to a file of the mount */
+	unsigned long mount;  /* the descriptor that it closes is of a file of the mount */
 	unsigned long wait;   /* nothing is to be done if that gives MIRROR_BUSY */
 	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
 	unsigned int fd_mode[MIRROR_NAMES];
@@ -42,7 +42,7 @@ struct mirror_call {
 /* A descriptor of a process of the host; kpfs/mirror/tasks.py fills it in. */
 struct mirror_fd {
 	int fd;
-	unsigned int mode;       /* of what it leads to; S_IFIFO without a name: a pipe */
+	unsigned int mode;       /* of the file; S_IFIFO without a name: a pipe */
 	unsigned int flags;      /* as for open(2) */
 	int other_fd;            /* a descriptor that shares this open file */
 	unsigned long other;     /* the task that has it, 0: none has */

@@ -5,7 +5,7 @@
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 
-/* Of x86-64. */
+/* The layout of x86-64. */
 struct kstatfs {
 	s64 f_type, f_bsize, f_blocks, f_bfree, f_bavail, f_files, f_ffree;
 	s32 f_fsid[2];

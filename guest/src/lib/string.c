@@ -176,7 +176,7 @@ size_t strcspn(const char *s, const char *reject)
 {
 	size_t n = 0;
 
-	if (*reject && !reject[1]) { /* what most look for */
+	if (*reject && !reject[1]) { /* the usual case */
 		while (s[n] && s[n] != *reject)
 			n++;
 		return n;

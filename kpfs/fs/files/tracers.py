@@ -108,7 +108,7 @@ class FilterHandle(SeqHandle):
     def release(self) -> None:
         """Kernel: ftrace_regex_release()"""
         if self.begun:
-            with suppress(KernelError):  # nobody is left who could get an errno
+            with suppress(KernelError):  # no caller is left to get an errno
                 self._choose(self.begun)
         if self.changed:
             self.file.set(self.chosen)

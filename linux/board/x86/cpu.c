@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* How processors of x86-64 start, and what differs between them. */
+/* The start of x86-64 processors, and their differences. */
 #include "x86.h"
 
 #define CR0_PROTECTED 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reading trace: who holds the lock meanwhile, and what is in the text.
+"""Reading trace: which reader holds the lock, and what the text has.
 
 This also tests kpfs.fs.files.text_handle.
 """
@@ -136,7 +136,7 @@ def test_reader_behind_other_writers_comes_to_the_end(files):
             break
         text, rounds = text + piece, rounds + 1
         assert rounds < 50
-    # and reads on if he wants to
+    # and may read on
     assert "m0" in files.read(opened, 65536, len(text))
     files.vfs.release(opened)
 

@@ -161,7 +161,7 @@ def test_a_named_child_serves_the_host(guest, call):
     assert task.comm == "name"
 
 
-# ---- who calls whom
+# ---- callers and callees
 CALLS = {
     "ksys_read": lambda call, fd: call.read(fd, call.task.buffer, 1),
     "ksys_write": lambda call, fd: call.write(fd, b"a", 1),

@@ -411,7 +411,7 @@ def test_any_thread_may_run_the_guest(guest, task):
 
 
 def test_a_call_in_the_middle_does_not_take_the_outer_ones_files(guest, task):
-    """Each host operation goes to whom its own call has brought."""
+    """Each host operation goes to the thread whose call has brought it."""
     seen = []
     path = b"/sys/kernel/debug/kprobes/list"
 

@@ -80,7 +80,7 @@ def boot():
 
     def start(name=harness.KERNEL, *, quiet=True, **options):
         started.append(LinuxKernel(name, quiet=quiet, **options))
-        started[-1].start()  # or who waits for longer would never go on
+        started[-1].start()  # or a longer wait would never end
         return started[-1]
 
     yield start

@@ -108,7 +108,7 @@ def test_a_probe_becomes_a_jump_on_both(linux, process):
 
 
 def test_a_sleeper_wakes_on_the_other(linux, process):
-    """Both have halted meanwhile, and time goes on to the timer of whoever is first."""
+    """Both have halted meanwhile, and time goes on to the first timer."""
     sleepers = [on(process, cpu) for cpu in (0, 1)]
     before = linux.machine.stats()["halts"]
     for sleeper in sleepers:

@@ -235,7 +235,7 @@ def test_panic(linux, process, caplog):
 
 
 def test_busy_task_does_not_hold_up_others(linux, process):
-    """Not when he is woken by one of them, either."""
+    """Not when one of them wakes it, either."""
     restless, other = process(), process()
     reply = other.call(Op(nr.EVENTFD2, (0, 0)))
     bell = reply.results[0]

@@ -83,7 +83,7 @@ def test_it_is_known_whether_anybody_can_run(folder, begin):
     counts = runnable.find(folder, board)
     assert len(counts) == 1
     guest.worker.attempt(Op(nr.GETPID))
-    assert runnable.others(board, counts)  # who has just been served is at his pause
+    assert runnable.others(board, counts)  # the task just served is at its pause
     guest.loop.settle()
     assert not runnable.others(board, counts)
 

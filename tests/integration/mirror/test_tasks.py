@@ -231,7 +231,7 @@ class TestCatchingUp:
 
 
 class TestForks:
-    """While somebody is told of each, it is known who has made a task."""
+    """While a watcher is told of each, the maker of a task is known."""
 
     @pytest.fixture
     def told(self, kernel):

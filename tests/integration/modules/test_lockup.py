@@ -73,7 +73,7 @@ EXIT()
 
 @pytest.mark.logs("kernel panic: soft lockup")
 def test_a_lock_of_the_kernel_that_is_kept_for_good(impatient):
-    """To kill whoever waits for it would help nobody: the guest is dead."""
+    """Killing the task that waits for it would not help: the guest is dead."""
     box = impatient
     (lock,) = box.kernel.guest.kallsyms.lookup_name("dcache_lock")
     box.insmod(module("keeps", KEPT), f"at={lock.addr}")

@@ -334,7 +334,7 @@ def test_only_root_may_unload(box):
 
 
 def test_symbols_of_a_module_that_is_still_loading(box):
-    """Its init has not come back: who needs it is told to wait."""
+    """Its init has not come back: a module that needs it has to wait."""
     owner = """
         int owned(void) { return 5; }
         EXPORT_SYMBOL_GPL(owned);

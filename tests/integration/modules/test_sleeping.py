@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Modules whose init or exit sleeps: who loads them waits, and nobody else does."""
+"""Modules whose init or exit sleeps: their loader waits, and nobody else does."""
 
 import errno
 import threading

@@ -27,7 +27,7 @@ class Taker(threading.Thread):
 
 
 class KnownLock(FairLock):
-    """Knows who waits for it, in their order."""
+    """Knows the waiting threads, in their order."""
 
     def __init__(self):
         super().__init__()
@@ -83,7 +83,7 @@ def test_in_the_order_in_which_they_came(lock, log):
 
 
 def test_latecomer_does_not_get_the_lock_first(lock, log):
-    """Not even who gives it back, and wants it again at once."""
+    """Not even a thread that gives it back, and wants it again at once."""
     with lock:
         thread = start(lock, log, "waits")
     with lock:

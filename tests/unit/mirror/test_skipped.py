@@ -15,7 +15,7 @@ PID, TREE_FD, STATUS = 7, 3, 5
 
 
 class Told:
-    """The tasks, the host, and who writes and answers: notes what it is told."""
+    """Stands for tasks, host, writer and answers; notes its calls."""
 
     calls = frozenset((OPENAT,))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Entries of debugfs that the guest reports, and who is told of them."""
+"""Entries of debugfs that the guest reports, and the listeners to them."""
 
 import os
 import stat

@@ -8,7 +8,7 @@
 
 static struct timekeeper {
 	volatile unsigned long *clock;
-	u64 step; /* of a virtual clock, with each look at it; 0: it is the host's */
+	u64 step; /* added to a virtual clock by each look at it; 0: the clock is the host's */
 	time64_t boot_seconds;
 	u64 last_jiffies_update;
 } tk_core;

@@ -238,7 +238,7 @@ def test_linux_gets_its_size_back(linux):
     assert stored() == [expected]
     linux.open(number, os.O_WRONLY | os.O_TRUNC)
     assert stored() == []
-    for _ in range(2):  # who truncates may be slow to do so
+    for _ in range(2):  # a truncation may be slow
         linux.open(number)
         assert stored() == [expected]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What all architectures have."""
+"""Properties of all architectures."""
 
 import pytest
 

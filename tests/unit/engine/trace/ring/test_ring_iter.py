@@ -170,7 +170,7 @@ def test_it_knows_whether_what_was_behind_it_is_still_there(trace):
     it = RingIter(writer.ring)
     assert it.stands()  # nothing is there
     now, _ = fill(writer, rng, 0, 50)
-    assert not it.stands()  # who knows what was there in between
+    assert not it.stands()  # nothing tells what was there in between
     read(it, 1)
     now, _ = fill(writer, rng, now, 10)
     assert it.stands()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Synthetic events by commands, their records as text, and who keeps them alive.
+"""Synthetic events by commands, their records as text, and what keeps them alive.
 
 This also tests kpfs.engine.trace.synth.synth_event.
 """
