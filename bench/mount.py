@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from bench.command import Command
@@ -16,6 +17,7 @@ from bench.row import Row, medians
 from kpfs.host.mounts import mount_at
 
 OPERATIONS = 300  # in one measurement
+LIMITS = {"open_read_close": 350, "open_write_close": None, "stat": None}  # us
 LINES = 5000
 IDLE_SECONDS = 5
 CPUCLOCK_SCHED = 2
@@ -66,35 +68,44 @@ def repeatedly(
 def operations(repeats: int) -> Iterator[Row]:
     """Microseconds of open-read-close, open-write-close and stat on a mount.
 
-    Then those of a line of machine/syscall, of which many are written at once; and of
-    open-read-close while an event is on that sees it.
+    Beside them are those of a mount by libfuse.  Then those of a line of
+    machine/syscall, of which many are written at once; and of open-read-close while an
+    event is on that sees it.
     """
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
         mount = kpfs.mount()
-        enabled, syscall = mount / "kprobes/enabled", mount / "machine/syscall"
+        syscall = mount / "machine/syscall"
         lines = b"getppid\n" * LINES
-        reading, writing, stating, calling = medians(
-            [
-                repeatedly(read, enabled),
-                repeatedly(write, enabled, b"1"),
-                repeatedly(os.stat, enabled),
-                lambda: write(syscall, lines),
-            ],
-            repeats,
-        )
+        functions = [lambda: write(syscall, lines), *on_mount(mount)]
+        with contextlib.suppress(AssertionError):  # libfuse is missing
+            functions += on_mount(kpfs.mount("--transport", "libfuse"))
+        calling, *taken = medians(functions, repeats)
         (mount / "tracing/kprobe_events").write_text("p:bench vfs_read")
         write(mount / "tracing/events/kprobes/enable", b"1")
-        (seen,) = medians([repeatedly(read, enabled)], repeats)
+        (seen,) = medians([on_mount(mount)[0]], repeats)
         write(mount / "tracing/events/kprobes/enable", b"0")
         kpfs.finish()
     unit = 1e6 / OPERATIONS
-    yield Row("mount_open_read_close", reading * unit, "us", 350)
+    for (name, limit), ours, theirs in zip_longest(
+        LIMITS.items(), taken[:3], taken[3:]
+    ):
+        yield Row(f"mount_{name}", ours * unit, "us", limit)
+        beside = None if theirs is None else theirs * unit
+        yield Row(f"libfuse_{name}", beside, "us", note="the same by libfuse")
     note = "while an event sees it"
     yield Row("mount_open_read_close_armed", seen * unit, "us", note=note)
-    yield Row("mount_open_write_close", writing * unit, "us")
-    yield Row("mount_stat", stating * unit, "us")
     yield Row("machine_syscall_line", calling * 1e6 / LINES, "us", 5.0)
+
+
+def on_mount(mount: Path) -> list[Callable[[], None]]:
+    """Return what LIMITS names, for one mount."""
+    enabled = mount / "kprobes/enabled"
+    return [
+        repeatedly(read, enabled),
+        repeatedly(write, enabled, b"1"),
+        repeatedly(os.stat, enabled),
+    ]
 
 
 def hits(mount: Path, count: int) -> None:

@@ -288,6 +288,12 @@ def _check_options(arguments: Namespace) -> None:
 def _mount_arguments(parser: ArgumentParser) -> None:
     _guest_arguments(parser)
     flag(parser, "--foreground", "stay until it is unmounted")
+    parser.add_argument(
+        "--transport",
+        choices=config.TRANSPORTS,
+        default=config.DEVICE,
+        help="answer /dev/fuse itself (default), or by libfuse, through fusepy",
+    )
     parser.add_argument("dir", metavar="DIR")
 
 
@@ -404,7 +410,7 @@ def mount(arguments: Namespace) -> int:
 
     with told_to_user(arguments.dir):  # in a directory that was removed
         target = os.path.realpath(arguments.dir)
-    settings = _settings(arguments)._replace(lazy=True)
+    settings = _settings(arguments)._replace(lazy=True, transport=arguments.transport)
     return mounting.mount(
         settings, arguments.dir, target, foreground=arguments.foreground
     )

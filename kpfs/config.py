@@ -105,6 +105,9 @@ def help_text() -> str:
     )
 
 
+TRANSPORTS = DEVICE, LIBFUSE = ("device", "libfuse")  # of the mount's requests
+
+
 class Settings(NamedTuple):
     """The choices of the command line about the kernel and the daemon."""
 
@@ -119,6 +122,7 @@ class Settings(NamedTuple):
     debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
     kernel: str = ""  # name of a Linux kernel, "": the guest kernel
     exact: bool = False  # it is checked whether each store changes code
+    transport: str = DEVICE
 
 
 class KernelChoice(NamedTuple):

@@ -11,10 +11,10 @@ import stat
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.config import Settings
+from kpfs.config import LIBFUSE, Settings
 from kpfs.host import guard, mounts, process
 from kpfs.host.mounts import source_name
 
@@ -291,10 +291,19 @@ def serve(
     if settings.verbose:
         log()
     from kpfs.backends.backend import maker
-    from kpfs.fs.fuse import server
+
+    transport: Any
+    if settings.transport == LIBFUSE:
+        from kpfs.fs.fuse import libfuse as transport
+    else:
+        from kpfs.fs.fuse import server as transport
 
     source = source_name(os.getpid())
     backend = maker(settings)(settings, mountpoint, source)
+
+    mirrored: dict[str, Any] = {}
+    if settings.transport != LIBFUSE:  # which is for mounts without a command
+        mirrored = {"writers": backend.writers, "apart": bool(settings.debugfs)}
 
     def answering() -> None:
         _start_answering(ready, log, backend.preload)
@@ -302,14 +311,13 @@ def serve(
             _start_mirror(backend, channel, source, mountpoint, settings)
 
     try:
-        why = server.mount(
+        why = transport.mount(
             backend.tree,
             mountpoint,
             answering,
             fsname=source,
             allow_other=os.geteuid() == 0,
-            writers=backend.writers,
-            apart=bool(settings.debugfs),
+            **mirrored,
         )
         log()  # the rest of the start may not have come to it
         import logging

@@ -166,6 +166,13 @@ def fuse_device() -> str:
     return "may be opened"
 
 
+def libfuse() -> str:
+    """Load fusepy or its heir, and libfuse: for one of the mount's transports."""
+    from kpfs.fs.fuse import libfuse
+
+    return f"libfuse {libfuse.version()} by {libfuse.fuse.__name__}"
+
+
 def fusermount() -> str | Finding:
     """Look for the program that mounts for an ordinary user outside a namespace."""
     from kpfs.host.fusemount import HELPERS
@@ -245,6 +252,7 @@ CHECKS: Sequence[Check] = (
     Check("images", images, mend=AGAIN),
     Check("/dev/fuse", fuse_device),
     Check("fusermount", fusermount),
+    Check("libfuse", libfuse, LIMITED, aside=True),
     Check("namespaces", namespaces, aside=True),
     Check("seccomp", notification, LIMITED, UNCONFINED, aside=True),
     Check("log", log, LIMITED, "name another directory in XDG_CACHE_HOME"),

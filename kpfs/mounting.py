@@ -13,7 +13,7 @@ import sys
 from functools import partial
 
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.config import Settings
+from kpfs.config import DEVICE, Settings
 from kpfs.daemon import check_fuse, serve, start
 from kpfs.host import guard, mounts, patience
 from kpfs.host.mounts import served_by
@@ -28,7 +28,8 @@ DEATH_PATIENCE = 3.0
 
 def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> int:
     """Do ``kpfs mount NAME``, whose real path is target; SetupError."""
-    check_fuse()
+    if settings.transport == DEVICE:
+        check_fuse()
     take_away_dead(target)
     _check_mount_point(target, name)
     if foreground:

@@ -94,14 +94,16 @@ make_venv() {
 site_packages() { "$home/bin/python" -I -c 'import site; print(site.getsitepackages()[0])'; }
 
 # packages NAME: install those of a list in requirements/, with our pip or the one from
-# outside.
+# outside.  fusepy comes as source alone: what builds it was installed before.
 packages() {
 	local py=$home/bin/python options=(--disable-pip-version-check --require-hashes --only-binary=:all:)
+	options+=(--no-binary=fusepy --no-build-isolation --use-pep517)
 	if [[ -r $home/pip-of ]]; then
 		py=$(<"$home/pip-of")
 		options+=(--target "$(site_packages)" --upgrade)
 	fi
-	quietly "$py" -I -m pip install "${options[@]}" -r "$root/requirements/$1.txt" && return
+	quietly env PYTHONPATH="$(site_packages)" "$py" -I -m pip install "${options[@]}" \
+		-r "$root/requirements/$1.txt" && return
 	if grep -q CERTIFICATE_VERIFY_FAILED "$home/setup.log"; then
 		give_up "the Python package index shows a certificate that is not trusted here, as a" \
 			"company's proxy may (see $home/setup.log). Name the file of its authority:" \
@@ -110,8 +112,8 @@ packages() {
 	fi
 	if grep -qE 'No matching distribution|Could not find a version|Connection' "$home/setup.log"; then
 		give_up "the first use needs the Python package index, which does not answer (see $home/setup.log)." \
-			"Without a network: elsewhere, pip download -d DIR -r $root/requirements/run.txt;" \
-			"here, PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR"
+			"Without a network: elsewhere, pip download -d DIR -r $root/requirements/run.txt" \
+			"-r $root/requirements/build.txt; here, PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR"
 	fi
 	give_up "pip failed: $(tail -n 1 "$home/setup.log") (see $home/setup.log)"
 }
@@ -149,6 +151,7 @@ fill() {
 	say " python"
 	"$home/bin/python" -I -c 'import pip' 2>/dev/null || [[ -r $home/pip-of ]] || make_venv
 	say " packages"
+	packages build
 	packages "$1"
 	cp "$root/requirements/run.txt" "$home/stamp-run"
 	cp "$root/requirements/$1.txt" "$home/stamp-$1"

@@ -16,6 +16,7 @@ PATIENCE = 180  # s for a test that is not marked slow
 # marker: why its tests cannot run here, "" if they can
 REQUIREMENTS: dict[str, Callable[[], str]] = {
     "fuse": harness.missing_fuse,
+    "libfuse": harness.missing_libfuse,
     "user": harness.missing_user,
     "oracle": harness.missing_oracle,
     "kernel": harness.missing_kernel,

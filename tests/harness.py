@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import command
+from kpfs.base.errors import SetupError
 
 ROOT, KPFS, TIMEOUT = command.ROOT, command.KPFS, command.TIMEOUT
 CONFORMANCE = ROOT / "tests" / "conformance"
@@ -37,6 +38,16 @@ def missing_fuse() -> str:
     if os.geteuid() != 0 and not shutil.which("fusermount"):
         return "fusermount is not installed (Debian: fuse3)"
     return ""
+
+
+@functools.cache
+def missing_libfuse() -> str:
+    """Return why tests of the transport libfuse cannot run; "" if they can."""
+    try:
+        import kpfs.fs.fuse.libfuse  # noqa: F401 it loads the library
+    except SetupError as error:
+        return str(error)
+    return missing_fuse()
 
 
 def missing_user() -> str:

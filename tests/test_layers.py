@@ -83,6 +83,8 @@ MAY_NOT_IMPORT = {
 }
 # third-party package -> the modules that may import it; there may be no others
 KEEPERS = {
+    "fuse": ("kpfs.fs.fuse.libfuse",),
+    "mfusepy": ("kpfs.fs.fuse.libfuse",),
     "unicorn": ("kpfs.guest.emu.cpu", "bench.guestcode"),
     "capstone": ("kpfs.engine.arch.x86.insn",),
     "pytest": ("kpfs.api.pytest_plugin",),

@@ -19,7 +19,8 @@ from typing import NamedTuple
 TABLE = Path(__file__).with_name("differs.tsv")
 EMPTY = "-"
 KERNELS = {"guest": "guest", "linux": "Linux", "both": "both"}
-PLACES = ("mount", "run", "inside")
+# what holds on a mount holds by libfuse (--transport) too; libfuse: there alone
+PLACES = ("mount", "libfuse", "run", "inside")
 PAGE = """\
 # Look up what differs from Linux
 

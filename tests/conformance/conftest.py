@@ -72,6 +72,14 @@ def on_mount(new_runner, session_mount):
 
 
 @pytest.fixture(scope="session")
+def by_libfuse(new_runner, tmp_path_factory):
+    """A runner over the files of a mount by libfuse."""
+    kpfs = harness.Kpfs(tmp_path_factory.mktemp("libfuse"))
+    yield new_runner("--mount", kpfs.mount("--transport", "libfuse"))
+    kpfs.finish()
+
+
+@pytest.fixture(scope="session")
 def at_real_paths(new_runner, tmp_path_factory):
     """A runner under ``kpfs run``."""
     kpfs = harness.Kpfs(tmp_path_factory.mktemp("run"))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cases, scripts and modules print what they printed when a Linux kernel 6.1 was asked.
 
-run-cases runs them: most on a mount, those that name real paths under ``kpfs run``.
+run-cases runs them: most on a mount, by each transport, and those that name real paths
+under ``kpfs run``.
 """
 
 import re
@@ -32,6 +33,7 @@ def recorded(folder):
 # these look at a jump within the 22 ms that it stays after its probe was disabled
 TIMED = frozenset(("029", "030", "141"))
 ON_MOUNT, UNDER_RUN = expected_failures("mount"), expected_failures("run")
+BY_LIBFUSE = {**ON_MOUNT, **expected_failures("libfuse")}
 CASES, SCRIPTS = recorded("cases"), recorded("scripts")
 # cases that either of the two settings fails; under kpfs run all others are slow
 CHOSEN = [case for case in CASES if case[:3] in {**UNDER_RUN, **ON_MOUNT}]
@@ -63,6 +65,13 @@ def unpadded(text):
 @pytest.mark.parametrize("case", parameters(CASES, ON_MOUNT))
 def test_case(case, on_mount):
     check(on_mount, "cases", case, unpadded)
+
+
+@pytest.mark.libfuse
+@pytest.mark.long
+@pytest.mark.parametrize("case", parameters(CASES, BY_LIBFUSE))
+def test_case_by_libfuse(case, by_libfuse):
+    check(by_libfuse, "cases", case, unpadded)
 
 
 @pytest.mark.parametrize("case", parameters(CHOSEN, UNDER_RUN))
@@ -106,7 +115,7 @@ def test_the_length_of_scripts():
 
 def test_the_table_names_cases():
     numbers = {case[:3] for case in CASES}
-    assert {*ON_MOUNT, *UNDER_RUN} <= numbers
+    assert {*BY_LIBFUSE, *UNDER_RUN} <= numbers
 
 
 @pytest.mark.parametrize("folder", ["cases", "scripts", "modules"])

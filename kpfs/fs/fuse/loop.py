@@ -100,6 +100,14 @@ class _Server(threading.Thread):
         self._body(self)
 
 
+def current() -> Request:
+    """Return the request that the calling thread serves."""
+    thread = threading.current_thread()
+    assert isinstance(thread, _Server)
+    assert thread.request is not None
+    return thread.request
+
+
 class Loop:
     """The service of one mount.
 

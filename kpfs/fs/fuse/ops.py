@@ -110,7 +110,7 @@ class Operations(Generic[E, F]):
             return Answer(0, made) if isinstance(made, bytes) else made
         except KernelError as e:
             log.debug("%s: %s", Opcode(request.opcode).name.lower(), e)
-            return Answer(_errno(e))
+            return Answer(host_errno(e))
         except BaseException:
             log.exception("bug in %s", Opcode(request.opcode).name.lower())
             return Answer(errno.EIO)
@@ -408,7 +408,7 @@ def text(name: bytes) -> str:
     return name.decode("latin-1")
 
 
-def _errno(error: KernelError) -> int:
+def host_errno(error: KernelError) -> int:
     """Return an errno that Linux takes: none of those that kernels use inside."""
     if 0 < error.errno < ERESTARTSYS:
         return error.errno

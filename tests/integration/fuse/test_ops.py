@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Operations of FUSE: what Linux makes of them on a mount.
+"""Operations of FUSE: what Linux makes of them on a mount, by either transport.
 
-This also tests kpfs.fs.fuse.loop.
+This also tests kpfs.fs.fuse.loop and kpfs.fs.fuse.libfuse.
 """
 
 import ctypes
@@ -13,13 +13,13 @@ import subprocess
 import sys
 import threading
 import time
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 
 from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.base.errors import KernelError
-from kpfs.fs.fuse import server
 from kpfs.fs.node import File, Handle
 from kpfs.root.background import Background
 from tests.harness import TIMEOUT, await_blocked
@@ -95,7 +95,7 @@ class MountKernel(FakeKernel):
         return result
 
 
-def serve(mountpoint):
+def serve(transport, mountpoint):
     """The process behind the mounts of these tests."""
     kernel = stand_in(MountKernel())
     root = build(kernel)
@@ -103,17 +103,20 @@ def serve(mountpoint):
     root.children["holder"] = holder = Holder()
     pipe.mode = holder.mode = 0o100644
     tree = GuestTree(kernel, root)
-    server.mount(tree, mountpoint, lambda: print("ready", flush=True))
+    import_module(f"kpfs.fs.fuse.{transport}").mount(
+        tree, mountpoint, lambda: print("ready", flush=True)
+    )
     print("ended", flush=True)
 
 
-@pytest.fixture
-def mounted(tmp_path):
+@pytest.fixture(params=["server", pytest.param("libfuse", marks=pytest.mark.libfuse)])
+def mounted(request, tmp_path):
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("/dev/fuse cannot be opened")
     tmp_path = tmp_path / "\u65e5\u672c"
     tmp_path.mkdir()
-    script = f"from {__name__} import serve; serve({str(tmp_path)!r})"
+    words = request.param, str(tmp_path)
+    script = f"from {__name__} import serve; serve(*{words!r})"
     daemon = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
     )
