@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kpfs import config
 from kpfs.arguments import Subcommand, add_command, flag, number, several
 from kpfs.base import limits
-from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.errors import SetupError, of_file, told_to_user
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -34,7 +35,7 @@ MAX_CPUS, OWN_CPUS = 16, 2
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 EPILOG = """\
 start here:
-  kpfs run -- sh            a shell that finds the files at the kernel's real paths
+  kpfs run                  a shell that finds the files at the kernel's real paths
   mkdir m; kpfs mount m     the same files below m/, for example:
     echo 'p:e vfs_read' > m/tracing/kprobe_events
     echo 1 > m/tracing/events/kprobes/e/enable
@@ -104,14 +105,19 @@ EXPLAIN_HELP = "say whether a probe is accepted and optimised, and why"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, given without the program's name, and return the status."""
     try:
-        arguments = parse(sys.argv[1:] if argv is None else argv)
-        return COMMANDS[arguments.command].main(arguments)
+        try:
+            arguments = parse(sys.argv[1:] if argv is None else argv)
+            return COMMANDS[arguments.command].main(arguments)
+        finally:
+            if sys.stdout:
+                _flush()
     except SetupError as error:
         print(f"kpfs: {error}", file=sys.stderr)
         return EXIT_TROUBLE
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return EXIT_TROUBLE
+    except BrokenPipeError:  # nobody reads on: end as other programs do
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGPIPE)
+        raise
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except MemoryError:
@@ -130,13 +136,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_TROUBLE
 
 
+def _flush() -> None:
+    """Write what was printed; what cannot be makes no noise when Python ends."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise of_file(error, "standard output") from None
+
+
 def _why_not(error: OSError) -> str:
     """Return cause and remedy for a system call that nobody expected to fail."""
-    frame = error.__traceback__
-    while frame and frame.tb_next:
-        frame = frame.tb_next
-    where = frame.tb_frame.f_code.co_name if frame else "kpfs"
-    words = f"{where}(): {error.filename or ''} {error.strerror}".replace("  ", " ")
+    if error.filename:
+        words = str(of_file(error, str(error.filename)))
+    elif error.errno == errno.ENOSPC:  # files that were named are told of elsewhere
+        words = f"standard output: {error.strerror}"
+    else:
+        frame = error.__traceback__
+        while frame and frame.tb_next:
+            frame = frame.tb_next
+        where = frame.tb_frame.f_code.co_name if frame else "kpfs"
+        words = f"{where}(): {error.strerror}"
     if error.errno in (errno.EPERM, errno.ENOSYS):
         words += "; a sandbox or a container's seccomp profile has to allow it"
     return words
@@ -146,6 +168,8 @@ def _why_not(error: OSError) -> str:
 def parse(argv: Sequence[str]) -> Namespace:
     """Parse the arguments.  Raises SetupError where they are wrong."""
     arguments = make_parser(argv[:1]).parse_args(argv)
+    if not arguments.command:
+        raise SetupError("which COMMAND? (see 'kpfs --help')")
     if getattr(arguments, "argv", [])[:1] == ["--"]:
         del arguments.argv[0]
     return arguments
@@ -162,6 +186,13 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
         def error(self, message: str) -> NoReturn:
             raise SetupError(f"{message} (see '{self.prog} --help')")
 
+        def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+            """Refuse what is unknown here, where it is known whose help has more."""
+            found, unknown = super().parse_known_args(args, namespace)
+            if unknown:
+                self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            return found, unknown
+
     class raw(argparse.RawDescriptionHelpFormatter):  # noqa: N801 (as it is called)
         """Without a width it would import shutil, at each start, to find it out."""
 
@@ -170,7 +201,8 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
 
     parser = Parser("kpfs", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"kpfs {VERSION}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # not required: --foo alone would be told as a COMMAND that is missing
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     chosen = [name for name in wanted if name in COMMANDS]
     for name in chosen or COMMANDS:
         row = COMMANDS[name]

@@ -23,6 +23,7 @@ from kpfs.base import limits
 from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
+from kpfs.mounting import MTAB
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -34,7 +35,6 @@ AGAIN = "install kpfs anew, by pip install --force-reinstall"
 UNCONFINED = (
     "allow seccomp(2): --security-opt seccomp=unconfined; or do with --no-mirror"
 )
-MTAB = "/etc/mtab"
 TOOLS = ("trace-cmd", "perf", "bpftrace", "sysctl", "gdb")  # known to run
 
 
@@ -183,7 +183,7 @@ def fusermount() -> str | Finding:
     if found and not os.path.exists(MTAB):
         return Finding(
             LIMITED,
-            f"{found} mounts, but does not unmount where {MTAB} is missing",
+            f"{found} does not unmount without {MTAB}, so 'kpfs mount' does not mount",
             f"ln -s /proc/self/mounts {MTAB}, as root",
         )
     return found or Finding(

@@ -16,6 +16,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
@@ -238,6 +239,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
     """Run one of the tools and return its exit status."""
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
         comm.write(name)  # else an oops says that python loaded the module
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # dmesg | head is no error
     if name != "dmesg" and os.environ.get("KPFS_KERNEL", RELEASE) != RELEASE:
         print(f"{name}: kmod is missing (Debian: apt install kmod)", file=sys.stderr)
         return NOT_FOUND

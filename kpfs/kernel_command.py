@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kpfs.linux.board.board import Board
     from kpfs.linux.package.packages import KernelFiles
+    from kpfs.linux.store.image import Meta
 
 DESCRIPTION = """\
 Linux kernels of distributions.  A kernel is booted once, in the emulator, and its state
@@ -103,11 +104,18 @@ def make(arguments: Namespace) -> int:
     from kpfs.linux.store import store
 
     store.check_name(arguments.name)
+    package = _package(arguments)
+    if package and (there := _made_of(package, arguments)):
+        print(
+            f"{arguments.name}: Linux {there.release} is there already; "
+            f"'kpfs kernel rm {arguments.name}' makes room for it anew"
+        )
+        return 0
     limits.check(arguments.memory << 20, MAKE_SECONDS)
     begin = time.monotonic()
     progress = Progress(verbose=arguments.verbose)
     with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
-        files = _find(arguments, folder, progress.say)
+        files = _find(arguments, package, folder, progress.say)
     progress.say("booting")
     meta = make_kernel(
         arguments.name,
@@ -128,9 +136,40 @@ def make(arguments: Namespace) -> int:
     return 0
 
 
-def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> KernelFiles:
-    """Read the files of the kernel that the arguments name."""
+def _package(arguments: Namespace) -> str:
+    """Return the package that apt is to download, "" if files are given."""
     from kpfs.linux.errors import UnfitError
+    from kpfs.linux.package import packages
+
+    if arguments.deb or arguments.rpm or arguments.vmlinuz:
+        return ""
+    package: str = arguments.package or arguments.name
+    short = packages.short_name(package)
+    if not arguments.package and not short:
+        raise UnfitError(
+            f"where is {package}? Say --package, --deb, --rpm or --vmlinuz"
+        )
+    return packages.find_package(package) if short else package
+
+
+def _made_of(package: str, arguments: Namespace) -> Meta | None:
+    """Return the kernel that is there already, if it was made just so."""
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
+
+    try:
+        meta = image.read_meta(store.folder(arguments.name))
+    except UnfitError:  # none, or another version of kpfs made it
+        return None
+    made = meta.memory >> 20, len(meta.processors), meta.append
+    asked = arguments.memory, arguments.cpus, arguments.append
+    return meta if meta.origin.startswith(f"{package}_") and made == asked else None
+
+
+def _find(
+    arguments: Namespace, package: str, folder: str, say: Callable[[str], None]
+) -> KernelFiles:
+    """Read the files of the kernel that the arguments name."""
     from kpfs.linux.package import packages
 
     paths = arguments.deb or arguments.rpm
@@ -145,13 +184,6 @@ def _find(arguments: Namespace, folder: str, say: Callable[[str], None]) -> Kern
         origin = os.path.basename(arguments.vmlinuz)
         return packages.KernelFiles(vmlinuz, config, modules, origin)
     if not paths:
-        package = arguments.package or arguments.name
-        short = packages.short_name(package)
-        if not arguments.package and not short:
-            raise UnfitError(
-                f"where is {arguments.name}? Say --package, --deb, --rpm or --vmlinuz"
-            )
-        package = packages.find_package(package) if short else package
         say(f"downloading {package}")
         paths = [packages.download(package, folder)]
     say(f"unpacking {' '.join(map(os.path.basename, paths))}")

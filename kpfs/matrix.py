@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
@@ -80,11 +81,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def _shard(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise ValueError
+        raise ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
     return int(found[1]), int(found[2])
-
-
-_shard.__name__ = "part"  # as errors name it
 
 
 def main(arguments: Namespace) -> int:

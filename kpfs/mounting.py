@@ -24,6 +24,7 @@ ANSWER_PATIENCE = 2.0
 OTHERS_PATIENCE = 0.5
 END_PATIENCE = 1.5  # before the daemon's guard (kpfs.host.guard) loses its own
 DEATH_PATIENCE = 3.0
+MTAB = "/etc/mtab"
 
 
 def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> int:
@@ -63,6 +64,11 @@ def _check_mount_point(target: str, name: str) -> None:
         raise SetupError(
             "mounting needs fusermount (Debian: apt install fuse3); "
             "'kpfs run' does without"
+        )
+    if not os.path.exists(MTAB):
+        raise SetupError(
+            f"fusermount does not unmount without {MTAB}: have root make it "
+            f"(ln -s /proc/self/mounts {MTAB}); 'kpfs run' does without"
         )
 
 

@@ -91,6 +91,7 @@ UNAME_BINDS = (
 SI_KERNEL = 0x80
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 SHELLS = frozenset({"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "tcsh", "zsh"})
+BASH = ("/bin/bash", "/usr/bin/bash")
 GREETING = (
     "Linux {release}: its files are in /sys/kernel/tracing, /sys/kernel/debug/kprobes "
     "and $KPFS; 'exit' leaves"
@@ -128,12 +129,30 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         else:
             bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
         os.environ["KPFS_KERNEL"] = release
-        command = command or [os.environ.get("SHELL") or "/bin/sh"]
+        command = command or [_shell()]
         if is_interactive(command):
             _say(GREETING.format(release=release))
         return supervise(command, daemon, calls, lock_mounts)
     finally:
         daemon.stop()
+
+
+def _shell() -> str:
+    """Return the user's shell; bash in place of dash where there is one.
+
+    A write that the kernel refuses is "I/O error" to the echo of dash, whatever the
+    errno.
+    """
+    shell = os.environ.get("SHELL")
+    if not shell:
+        import pwd
+
+        with contextlib.suppress(KeyError):
+            shell = pwd.getpwuid(os.getuid()).pw_shell
+    shell = shell or "/bin/sh"
+    if os.path.basename(os.path.realpath(shell)) == "dash":
+        return next(filter(os.path.exists, BASH), shell)
+    return shell
 
 
 def is_interactive(command: Sequence[str]) -> bool:

@@ -22,6 +22,9 @@ ready() {
 	[[ $want == "$have" ]]
 }
 
+untrusted="the server shows a certificate that is not trusted here, as a company's proxy may"
+for_apt="For apt, put it below /usr/local/share/ca-certificates and run update-ca-certificates"
+
 say() { printf '%s' "$*" >&2; }
 give_up() {
 	say $'\n'"kpfs: $*"$'\n'
@@ -37,7 +40,9 @@ apt() {
 	local get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq)
 	local install=("${get[@]}" install -y --no-install-recommends)
 	say $'\n'"kpfs: as root, installing with apt-get: $* (KPFS_NO_APT=1 forbids it)"
-	quietly "${install[@]}" "$@" || { quietly "${get[@]}" update && quietly "${install[@]}" "$@"; }
+	quietly "${install[@]}" "$@" || { quietly "${get[@]}" update && quietly "${install[@]}" "$@"; } && return
+	! grep -q 'Certificate verification failed' "$home/setup.log" || say $'\n'"kpfs: apt: $untrusted. $for_apt"
+	return 1
 }
 
 # need COMMAND PACKAGE...: tools for the tests; without root they may stay missing.
@@ -93,7 +98,7 @@ make_venv() {
 
 site_packages() { "$home/bin/python" -I -c 'import site; print(site.getsitepackages()[0])'; }
 
-# packages NAME: install those of a list in requirements/, with our pip or the one from
+# packages NAME [OPTION...]: install those of a list in requirements/, with our pip or the one from
 # outside.  fusepy comes as source alone: what builds it was installed before.
 packages() {
 	local py=$home/bin/python options=(--disable-pip-version-check --require-hashes --only-binary=:all:)
@@ -102,13 +107,11 @@ packages() {
 		py=$(<"$home/pip-of")
 		options+=(--target "$(site_packages)" --upgrade)
 	fi
-	quietly env PYTHONPATH="$(site_packages)" "$py" -I -m pip install "${options[@]}" \
+	quietly env PYTHONPATH="$(site_packages)" "$py" -I -m pip install "${options[@]}" "${@:2}" \
 		-r "$root/requirements/$1.txt" && return
 	if grep -q CERTIFICATE_VERIFY_FAILED "$home/setup.log"; then
-		give_up "the Python package index shows a certificate that is not trusted here, as a" \
-			"company's proxy may (see $home/setup.log). Name the file of its authority:" \
-			"PIP_CERT=FILE. For apt, put it below /usr/local/share/ca-certificates and run" \
-			"update-ca-certificates"
+		give_up "pip: $untrusted (see $home/setup.log). Name the file of its authority:" \
+			"PIP_CERT=FILE. $for_apt"
 	fi
 	if grep -qE 'No matching distribution|Could not find a version|Connection' "$home/setup.log"; then
 		give_up "the first use needs the Python package index, which does not answer (see $home/setup.log)." \
@@ -151,7 +154,7 @@ fill() {
 	say " python"
 	"$home/bin/python" -I -c 'import pip' 2>/dev/null || [[ -r $home/pip-of ]] || make_venv
 	say " packages"
-	packages build
+	packages build --no-compile
 	packages "$1"
 	cp "$root/requirements/run.txt" "$home/stamp-run"
 	cp "$root/requirements/$1.txt" "$home/stamp-$1"

@@ -2,6 +2,7 @@
 """Errors that are raised on purpose: for callers of system calls, and for the user."""
 
 import errno as _errno
+import os as _os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -57,4 +58,25 @@ def told_to_user(name: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SetupError(f"{name or error.filename}: {error.strerror}") from None
+        raise of_file(error, name or str(error.filename)) from None
+
+
+def of_file(error: OSError, name: str) -> SetupError:
+    """Return an error that tells the user about a file."""
+    if error.errno == _errno.ENOTCONN:
+        cause = f"{name}: the daemon of the mount there is gone"
+        return SetupError(cause, f"kpfs umount {_dead_mount(name)}")
+    return SetupError(f"{name}: {error.strerror}")
+
+
+def _dead_mount(path: str) -> str:
+    """Return the mount point of a path below which nothing answers."""
+    while True:
+        try:
+            above = _os.path.dirname(path) or "."
+            _os.stat(above)
+        except OSError as error:
+            if error.errno == _errno.ENOTCONN and above != path:
+                path = above
+                continue
+        return path

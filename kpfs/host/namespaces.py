@@ -50,6 +50,8 @@ def _remedy(error: OSError) -> str:
     """Return what helps if namespaces are refused."""
     if error.errno == errno.ENOSPC:
         return "sysctl user.max_user_namespaces is too low"
+    if mounts.mount_at("/") is None:
+        return "Linux makes none in a chroot for an ordinary user: be root there"
     if os.path.exists("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"):
         return "try sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     if os.path.exists("/proc/sys/kernel/unprivileged_userns_clone"):

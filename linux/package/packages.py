@@ -18,6 +18,11 @@ from kpfs.linux.package.compression import MAX_UNPACKED, decompress
 _AR_MAGIC, _AR_HEADER = b"!<arch>\n", 60
 _RPM_MAGIC, _RPM_LEAD, _RPM_HEADER = b"\xed\xab\xee\xdb", 96, b"\x8e\xad\xe8"
 _CPIO_HEADER = 110
+UNTRUSTED = (
+    "apt does not trust the certificate of its mirror, as behind a company's proxy: "
+    "have root put that of its authority below /usr/local/share/ca-certificates and "
+    "run update-ca-certificates"
+)
 TOO_LARGE = "the package is damaged: it holds more than any kernel"
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
@@ -86,6 +91,8 @@ def _apt(*command: str, folder: str = ".") -> str:
             f"{command[0]} is missing: give the kernel by --deb, --rpm or --vmlinuz"
         ) from None
     if done.returncode:
+        if "ertificate" in done.stderr:
+            raise UnfitError(UNTRUSTED)
         said = [line for line in done.stderr.splitlines() if line.startswith("E:")]
         raise UnfitError((said or [f"{command[0]} failed"])[-1].removeprefix("E: "))
     return done.stdout

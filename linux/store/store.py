@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kpfs.base.errors import of_file
 from kpfs.linux.errors import UnfitError
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def new_folder(name: str) -> Iterator[str]:
     try:
         yield made
         _put(made, os.path.join(place(), check_name(name)))
+    except OSError as error:  # as where the disk is full
+        raise of_file(error, str(error.filename or place())) from None
     finally:
         shutil.rmtree(made, ignore_errors=True)
         os.close(in_use)

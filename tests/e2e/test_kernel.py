@@ -200,6 +200,12 @@ def test_exported_and_imported(kpfs, tmp_path, monkeypatch):
     assert kpfs("kernel", "list").stdout.count("\n") == 1
 
 
+def test_what_is_there_already_is_not_made_again(kpfs):
+    done = kpfs("kernel", "make", KERNEL)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"is there already; 'kpfs kernel rm {KERNEL}'" in done.stdout
+
+
 def test_files_that_are_no_kernel_are_refused(kpfs, tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"no kernel")
@@ -217,6 +223,7 @@ def test_made_twice_it_is_the_same(kpfs, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     digests = set()
     for _ in range(2):
+        kpfs("kernel", "rm", KERNEL)
         assert kpfs("kernel", "make", KERNEL, timeout=300).returncode == 0
         shown = kpfs("kernel", "show", KERNEL).stdout
         digests.add(re.findall(r"digest +(\S+)", shown)[0])

@@ -135,6 +135,19 @@ def test_a_venv_of_somebody_else_is_left_alone(checkout, tmp_path):
     assert list(theirs.iterdir()) == []
 
 
+def test_apt_does_not_trust_its_mirror(tmp_path):
+    """The line says that it is apt, and what gives it a certificate."""
+    (tmp_path / "apt-get").write_text(
+        "#!/bin/sh\necho 'Certificate verification failed: ...' >&2; exit 100\n"
+    )
+    (tmp_path / "apt-get").chmod(0o755)
+    script = f"home={tmp_path}; PATH={tmp_path}:$PATH; apt lz4 || echo failed"
+    done = shell(script)
+    assert done.stdout == "failed\n"
+    assert "kpfs: apt: the server shows a certificate" in done.stderr
+    assert "update-ca-certificates" in done.stderr
+
+
 def test_apt_can_be_forbidden():
     assert shell("may_apt && echo yes || echo no", KPFS_NO_APT="1").stdout == "no\n"
 

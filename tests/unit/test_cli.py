@@ -67,7 +67,10 @@ def test_configurations_of_the_command_line():
         ("mount --cpus 0 m", "'0' is not a number from 1 to 16"),
         ("run --cpus 17 true", "'17' is not a number from 1 to 16"),
         ("run --cpus x true", "'x' is not a number from 1 to 16"),
-        ("run --frob -- true", "--frob"),
+        ("--frob", "--frob (see 'kpfs --help')"),
+        ("run --frob -- true", "--frob (see 'kpfs run --help')"),
+        ("kernel make --frob x", "--frob (see 'kpfs kernel make --help')"),
+        ("matrix --kernels a --shard 3/2 true", "'3/2' is not I/N with I from 1 to N"),
         ("run --config FROB=y true", "there are OPTPROBES, KPROBES_ON_FTRACE, KPROBE"),
         ("mount --config OPTPROBES m", "OPTPROBES is y or n, not ''"),
         ("mount --config OPTPROBES=m m", "OPTPROBES is y or n, not 'm'"),
@@ -95,6 +98,23 @@ def test_help(command, capsys):
         cli.main([command, "--help"] if command else ["--help"])
     assert info.value.code == 0
     assert "usage: kpfs" in capsys.readouterr().out
+
+
+def in_shell(script):
+    words = f'kpfs() {{ {sys.executable} -m kpfs "$@"; }}; {script}'
+    return harness.run("bash", "-c", words, cwd=ROOT)
+
+
+def test_a_reader_that_reads_no_further():
+    """It is no error; the status is that of any program, 128 and SIGPIPE."""
+    done = in_shell("kpfs completion bash | true; echo ${PIPESTATUS[0]}")
+    assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_a_full_disk_is_told_by_the_name_of_the_file():
+    done = in_shell("kpfs completion bash >/dev/full")
+    said = "kpfs: standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_version(capsys):

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+import sys
 import time
 from functools import partial
 
@@ -118,3 +119,12 @@ def test_fusermount_without_a_table_of_mounts(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "MTAB", str(tmp_path / "mtab"))
     state, _, mend = by_name("fusermount")["fusermount"]
     assert (state, mend[:6]) == (LIMITED, "ln -s ")
+
+
+def test_libfuse(monkeypatch):
+    """It is for one transport alone: a host without it is not broken."""
+    monkeypatch.delitem(sys.modules, "kpfs.fs.fuse.libfuse", raising=False)
+    monkeypatch.setenv("FUSE_LIBRARY_PATH", "/none")
+    state, _, mend = by_name("libfuse")["libfuse"]
+    assert state == LIMITED
+    assert "libfuse2" in mend or "fusepy" in mend

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -38,6 +39,18 @@ def test_mount_does_not_cover_a_live_one(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(mounts, "mount_at", lambda path: entry)
     assert cli.main(["mount", str(tmp_path)]) == 2
     assert "mounted already" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("can_mount")
+def test_a_user_mounts_nothing_that_cannot_be_unmounted(monkeypatch, tmp_path, capsys):
+    """fusermount looks the mount up in a table that minimal systems lack."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(mounting, "MTAB", str(tmp_path / "mtab"))
+    place = tmp_path / "m"
+    place.mkdir()
+    assert cli.main(["mount", str(place)]) == 2
+    assert "ln -s /proc/self/mounts" in capsys.readouterr().err
 
 
 def test_the_dead_are_taken_away_one_by_one(monkeypatch):

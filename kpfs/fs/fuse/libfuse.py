@@ -263,7 +263,7 @@ class Operations(fuse.Operations):  # type: ignore[misc]
 
     def read(self, _path: str, size: int, offset: int, fi: Any) -> bytes:
         request, file = current(), self.files[fi.fh][1]
-        asked = wire.ReadRequest.parse(request.body)
+        asked = wire.parse_read(request.body)
         if not asked.flags & wire.READ_LOCKOWNER and not file.constant:
             raise KernelError(errno.EINVAL, "no splice here")  # see kpfs.fs.fuse.ops
         return self.tree.read(request.caller, file, size, offset)
@@ -277,7 +277,7 @@ class Operations(fuse.Operations):  # type: ignore[misc]
         if handle:
             libfuse.fuse_pollhandle_destroy(ctypes.c_void_p(handle))
         request = current()
-        asked = wire.PollRequest.parse(request.body)
+        asked = wire.parse_poll(request.body)
 
         def wake() -> None:
             self.notify(wire.NOTIFY_POLL, wire.FH.pack(asked.handle))

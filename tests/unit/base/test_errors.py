@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Errors that the user must mend, in one line."""
 
+import errno
+import os
+
 import pytest
 
 from kpfs.base.errors import SetupError, told_to_user
@@ -11,6 +14,18 @@ def test_cause_and_remedy():
         str(SetupError("it rains", "take an umbrella")) == "it rains: take an umbrella"
     )
     assert str(SetupError("it rains")) == "it rains"
+
+
+def test_a_dead_mount_is_told_with_what_takes_it_away(monkeypatch):
+    def stat(path):
+        if str(path).startswith("/m/dead"):
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), path)
+
+    monkeypatch.setattr(os, "stat", stat)
+    with pytest.raises(SetupError, match=r"gone: kpfs umount /m/dead$") as told:
+        with told_to_user():
+            os.stat("/m/dead/kprobes/list")
+    assert str(told.value).startswith("/m/dead/kprobes/list: ")
 
 
 def test_os_errors_name_the_file_or_what_is_given(tmp_path):

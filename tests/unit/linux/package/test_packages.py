@@ -29,6 +29,18 @@ WANTED = packages.KernelFiles(
 )
 
 
+def test_apt_does_not_trust_its_mirror(tmp_path, monkeypatch):
+    apt = tmp_path / "apt-get"
+    apt.write_text(
+        "#!/bin/sh\necho 'E: Failed to fetch https://mirror/x.deb  Certificate "
+        "verification failed: The certificate is NOT trusted.' >&2; exit 100\n"
+    )
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(UnfitError, match="update-ca-certificates"):
+        packages.download("linux-image-x", str(tmp_path))
+
+
 def deb(files, compress=lzma.compress, name="data.tar.xz"):
     """An ar archive with a tar archive in it."""
     raw = io.BytesIO()

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from kpfs.base.errors import SetupError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import store
 
@@ -35,6 +36,15 @@ def test_made_replaced_removed():
         assert (read("6.1"), older.read()) == ("new", "old")
     store.remove_folder(store.folder("6.1"))
     assert store.names() == os.listdir(store.place()) == ["b"]
+
+
+def test_a_full_disk_is_told_by_the_name_of_the_folder(home):
+    def write():
+        with store.new_folder("b"), open("/dev/full", "wb", buffering=0) as file:
+            file.write(b"text")
+
+    with pytest.raises(SetupError, match=rf"^{home}/\S+: No space left on device$"):
+        write()
 
 
 def test_failure_leaves_the_old_kernel():
