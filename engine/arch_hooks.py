@@ -140,7 +140,9 @@ class ControlBlock(NamedTuple):
 
     status: int  # KP_IDLE, KP_HIT_ACTIVE ...
     flags: int = 0  # that a trap changes, as they were at the hit
-    previous: Kprobe | None = None  # what a hit within its handler interrupted
+    previous: Kprobe | None = (
+        None  # the state that a hit within its handler interrupted
+    )
     previous_status: int = 0
     jprobe_sp: int = 0  # this and the rest: saved while an entry function runs
     jprobe_regs: Sequence[int] = ()

@@ -62,8 +62,8 @@ class RethookNode:
     """
 
     addr: KAddr  # of its struct kp_rethook_node
-    rp: Kretprobe  # whose handler is called
-    ret_addr: KAddr  # where the function returns to; 0 in the entry handler
+    rp: Kretprobe  # the owner of the handler
+    ret_addr: KAddr  # the return address; 0 in the entry handler
     frame: int  # the stack address that held it
     task: KAddr
     func: KAddr  # the probed function

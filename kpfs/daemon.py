@@ -328,7 +328,7 @@ def serve(
 
 
 def _begin_log(begins: threading.Lock, *, verbose: bool, short: bool) -> None:
-    """Log to stderr, if nobody has begun to; short: see keep_log_short().
+    """Log to stderr, unless a log is open already; short: see keep_log_short().
 
     begins: of one daemon.  Context: any thread.
     """

@@ -24,7 +24,7 @@ from typing import NoReturn
 RELEASE = "6.1.0-kpfs"  # the guest kernel's
 NOT_FOUND = 127  # status, as of a shell
 TREE = os.environ.get("KPFS", "/sys/kernel/debug/kpfs")
-# where dmesg --clear notes what it has shown
+# the file in which dmesg --clear notes its position
 CLEARED = os.path.join(os.path.dirname(TREE), ".dmesg-cleared")
 LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 RECORD = re.compile(rb"([0-9]+),([0-9]+),([0-9]+),[^;]*;([^\n]*)\n")

@@ -156,7 +156,7 @@ def _shell() -> str:
 
 
 def is_interactive(command: Sequence[str]) -> bool:
-    """Return True for a shell in which somebody is going to type."""
+    """Return True for an interactive shell."""
     name = os.path.basename(command[0])
     return len(command) == 1 and name in SHELLS and sys.stdin.isatty()
 

@@ -13,7 +13,7 @@ from kpfs import cli
 from kpfs.manual import completion, man
 from kpfs.manual.description import CommandDescription, describe
 
-# where each shell looks, below a prefix
+# the folder of each shell, below a prefix
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/kpfs",
     "zsh": "share/zsh/site-functions/_kpfs",

@@ -56,7 +56,7 @@ _SEGMENTS = (17, 28, 49)  # ds es ss
 _ARCH_X86, _MODE_64 = 4, 8
 _HOOK_INTR, _HOOK_INSN, _HOOK_INSN_INVALID = 1, 2, 1 << 14
 _HOOK_MEM_READ, _HOOK_MEM_WRITE = 1 << 10, 1 << 11
-_MEM_WRITE = 17  # what a memory hook is called for, else a read
+_MEM_WRITE = 17  # the accesses of memory hooks; else a read
 _INS_OUT = 500
 _PROT_ALL = 7
 _CTL_WRITE = 1 << 30
@@ -312,7 +312,7 @@ class Cpu:
             try:
                 handlers[port](value)
             except (LookupError, MemoryFault, struct.error) as exc:
-                # what it is given comes from the guest, which may be out of its mind
+                # its arguments come from the guest, which may be broken
                 self._fail(EmulatorError(f"bad hypercall {port:#x} ({exc!r})"))
             except BaseException as exc:
                 self._fail(exc)

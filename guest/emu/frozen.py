@@ -14,10 +14,10 @@ from kpfs.base import pagemap
 from kpfs.guest.emu.cpu import Cpu, CpuState
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 
-PIECE = 4 * PAGE_SIZE  # what is compared at once
+PIECE = 4 * PAGE_SIZE  # compared at once
 MAX_DROPPED = 256  # pages; of more of them all translated code is dropped at once
 
-Run = tuple[int, int]  # where pages in one piece begin and end in physical memory
+Run = tuple[int, int]  # begin and end of adjacent pages in physical memory
 
 
 class Frozen(NamedTuple):

@@ -54,7 +54,7 @@ TLB_SIZE = 256  # pages that libunicorn's TLB has at first
 MAP_NORESERVE = 0x4000  # mmap.MAP_NORESERVE of newer Pythons
 STACK_END = abi.STACK_BASE + abi.STACKS * abi.STACK_STRIDE
 _STACK_MASK = abi.STACK_STRIDE - 1
-_STACK_LOW = abi.STACK_STRIDE - abi.STACK_SIZE  # what is not mapped below each
+_STACK_LOW = abi.STACK_STRIDE - abi.STACK_SIZE  # the unmapped bytes below each
 
 PTE_PRESENT = 1
 PTE_WRITE = 2

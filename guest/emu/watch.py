@@ -25,7 +25,7 @@ class _Access(NamedTuple):
 
     ip: int
     addr: int
-    before: bytes  # what was there, of a write
+    before: bytes  # the bytes before a write
 
 
 class DataWatch:

@@ -36,7 +36,7 @@ class ModulePlaces:
         self.init = ModulePages()
         self.places: dict[int, int] = {}  # section index to address
         self.symtab = 0  # room for the guest's table of the symbols
-        self.percpu = 0  # where its per-CPU variables are, 0: it has none
+        self.percpu = 0  # the address of its per-CPU variables; 0: none
 
     def holds(self, addr: int) -> bool:
         """Kernel: within_module()"""

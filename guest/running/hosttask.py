@@ -24,7 +24,7 @@ class HostTask:
         self.uid = task.uid
         self.comm = task.comm
         self.comm_fd = -1  # /proc/PID/comm: also tells when the process is gone
-        self.raw_comm = b""  # what it said last
+        self.raw_comm = b""  # its last words
         self.req_at = at + info.task_req
         self.nested_at = at + info.task_nested
         self.cpu_at = at + info.task_cpu

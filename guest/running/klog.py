@@ -20,7 +20,7 @@ _LOG, _RECORD = abi.KpfsLog.STRUCT, abi.KpfsLogRecord.STRUCT
 _STATE_AT = abi.KpfsLog.first_seq
 _STATE = struct.Struct("<4Q")  # first_seq, first_idx, next_seq, next_idx
 _TEXT_MAX = 1000
-# what the guest's oops prints with %pS, having no symbols itself
+# printed by the guest's oops with %pS, as it has no symbols itself
 _TEXT_ADDRESS = (
     b"RIP: 0010:0xffffffff",
     b" 0xffffffff",

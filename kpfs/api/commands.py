@@ -16,7 +16,7 @@ from pathlib import Path
 from kpfs.api.records import without_task
 from kpfs.base.errors import SetupError
 
-ROOT = str(Path(__file__).resolve().parents[2])  # where the package kpfs lies
+ROOT = str(Path(__file__).resolve().parents[2])  # the folder of the package kpfs
 START = """\
 import sys
 sys.path[0] = sys.argv.pop(1)

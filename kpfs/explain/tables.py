@@ -27,7 +27,7 @@ class KernelTables:
     _exceptions: Sequence[int] = ()
     _jump_labels: Sequence[int] = ()
     _static_calls: Sequence[int] = ()
-    _text = _etext = 0  # where its text begins and ends
+    _text = _etext = 0  # begin and end of its text
 
     def read(self, addr: int, size: int) -> bytes:
         """Return bytes of the text; raises MemoryFault."""

@@ -22,7 +22,7 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MOUNT_FLAGS = ("rw", "ro", "nosuid", "nodev", "noexec", "relatime")
 ST_RELATIME = 4096  # the one flag of statvfs(3) whose MS_ value differs
 
-# where tools look for file systems of these types: parts of the tree lie there, and the
+# tools look here for file systems of these types: parts of the tree lie there, and the
 # first tracefs of the mount table is the one that tools take
 LINUX_TYPES = {
     "/sys/kernel/debug": "debugfs",

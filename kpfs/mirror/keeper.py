@@ -239,7 +239,7 @@ def start(
 
 
 def _memory() -> int:
-    """Open a file that nobody else has; on a disk where memfd_create() is denied."""
+    """Open a file of our own; on a disk where memfd_create() is denied."""
     try:
         return os.memfd_create("mirror")
     except OSError:

@@ -27,7 +27,7 @@ OpenKernel = Callable[[Host, int], "MirroredKernel[Any, Any]"]
 
 
 class Replayer:
-    """The maker of the host's calls in a kernel, if somebody could see them."""
+    """The maker of the host's calls in a kernel, if a probe could see them."""
 
     def __init__(
         self,

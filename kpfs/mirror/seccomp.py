@@ -156,7 +156,7 @@ def has_reports(listener: int) -> bool:
 
 
 def is_abandoned(listener: int) -> bool:
-    """Return True if nobody has the filter any more."""
+    """Return True if no process has the filter any more."""
     return any(events & select.POLLHUP for events in _poll(listener))
 
 
@@ -183,7 +183,7 @@ def let_go_on(listener: int, ident: int) -> bool:
 
 
 def answer(listener: int, ident: int, value: int) -> bool:
-    """Answer a call by value or -errno; return False if nobody waits."""
+    """Answer a call by value or -errno; return False if no caller waits."""
     return _send(listener, ident, max(value, 0), min(value, 0), 0)
 
 

@@ -59,7 +59,7 @@ class DebugFs:
         return 0
 
     def hide(self) -> None:
-        """Have nobody told of it any more: the guest is gone."""
+        """Tell no listener of it any more: the guest is gone."""
         for name in list(self.root.children):
             self._show(name, False)
 

@@ -55,7 +55,7 @@ class Screen(App[None]):
         self.sampler = Sampler()
         self.rates: list[Rate] = []
         self.shown: list[Rate] = []  # in the order of the table
-        self.asked: set[Sort] = set()  # whose costs are known, or will be
+        self.asked: set[Sort] = set()  # those with a cost, known or being measured
         self.costs: dict[Sort, float] = {}
         self.by_rate = False  # else in the order of kprobes/list
 

@@ -56,7 +56,7 @@ class Arch(ABC):
     argument: ClassVar[int]  # register with a function's first argument
     cpu_fields: ClassVar[Fields]  # of a processor, in abi.Cpu.own
     board_fields: ClassVar[Fields]  # of all, in abi.Board.devices
-    # what images keep, in this order: words of the board, of each processor, arrays
+    # kept in images, in this order: words of the board, of each processor, arrays
     kept: ClassVar[Sequence[str]]
     kept_of_cpu: ClassVar[Sequence[str]]
     kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths

@@ -72,7 +72,7 @@ class InsideCommand:
     def _prepare_guest(self) -> None:
         agent, machine = self._loop.agent, self._loop.machine
         if not machine.quiet:
-            machine.skip(VALID * NSEC)  # what the kernel caches of files may be stale
+            machine.skip(VALID * NSEC)  # the kernel's cache of files may be stale
             set_clock(agent)
         set_hostname(agent, self._request.hostname or socket.gethostname())
 

@@ -11,7 +11,11 @@ from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.running.machine import Op, Out
 
-_VEX = (0xC4, 0xC5, 0x62)  # what instructions of AVX, FMA, BMI and AVX-512 begin with
+_VEX = (
+    0xC4,
+    0xC5,
+    0x62,
+)  # the first bytes of instructions of AVX, FMA, BMI and AVX-512
 _READ_ALL = 3
 _LOG = 1 << 16
 _STEP = 256  # MiB

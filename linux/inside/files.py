@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 
-N = TypeVar("N")  # what a number of the protocol stands for
+N = TypeVar("N")  # a node of the tree, for which the protocol has a number
 Answers = Mapping[int, Callable[[N, bytes], bytes]]
 PAGES = 32  # of 4 KiB that one request transfers at most
 MAX_IO = PAGES << 12

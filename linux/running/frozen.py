@@ -26,7 +26,7 @@ class Frozen(NamedTuple):
     ram: Pages
     region: Pages
     board_fields: dict[str, Any]  # see kpfs.linux.store.image.board_fields()
-    machine: dict[str, Any]  # what Python has of these
+    machine: dict[str, Any]  # Python's copies of these
     tasks: dict[str, Any]
     each: list[tuple[Task, dict[str, Any]]]
 

@@ -114,10 +114,10 @@ class Batch:
         at = self.size
         self.places.append(at)
         if isinstance(argument, bytes):
-            self.data += bytes(at - len(self.data))  # what was left out
+            self.data += bytes(at - len(self.data))  # the gap before it
             self.data += argument
             self.size += len(argument)
-        else:  # what is there is overwritten or not looked at
+        else:  # room, whose old bytes do not matter
             self.size += argument.size
         self.size += -self.size % 8
         return at, abi.ARG_DATA

@@ -84,7 +84,7 @@ class ChangedText:
         # contiguous in RAM, as far as its ends tell
         known = 0 < start < end and board.translate(end - 1) == self._end - 1
         self._modules = Heads(board, memory, symbols, ("modules",)) if known else None
-        self._differs = self._begin  # where a change was last found
+        self._differs = self._begin  # the page of the last change
 
     def found(self) -> bool:
         """Return True if text or the list of modules is not as in the image."""

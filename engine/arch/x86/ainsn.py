@@ -39,7 +39,7 @@ class Ainsn(ArchInsn):
         self.slot: KAddr | None = None
         self.stub: KAddr | None = None
         self.entry: StubEntry | None = None  # None: not armed yet
-        self.data = 0  # what that code is for: kp_event or kp_rethook
+        self.data = 0  # the record for that code: kp_event or kp_rethook
         self.parts: tuple[KpHandler, ...] = ()  # the handlers that blocks are made for
         self.blocks: dict[str, range] = {}  # by the way in: int3 or ftrace, and opt
         self.boostable = False

@@ -76,7 +76,7 @@ class Hit:
         self.slot = slot
         self.insn = insn
         self.after = insn.next_addr
-        self.cont = slot  # where to go on: the slot, or the displaced instructions
+        self.cont = slot  # the slot or the displaced instructions, to go on at
         self.stub = 0  # of a site with guest handlers, else 0
         self.step = False  # the slot ends in a trap
         self.emulated = Emulation.NONE  # not NONE: the slot has a trap alone

@@ -31,8 +31,8 @@ class Operands(NamedTuple):
 
     site: int  # struct kp_site
     addr: int  # probed
-    cont: int  # where to go on
-    data: int = 0  # what a handler is for
+    cont: int  # the address to go on at
+    data: int = 0  # the record for a handler
     handler: int = 0  # struct kp_handler
 
 

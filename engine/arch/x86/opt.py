@@ -37,7 +37,7 @@ class Optinsn(ArchOptInsn):
 
     def __init__(self, buffer: KAddr, displaced: KAddr, size: int, code: bytes) -> None:
         self.buffer = buffer
-        self.displaced = displaced  # where the displaced instructions are
+        self.displaced = displaced  # the address of the displaced instructions
         self.stub = 0  # bytes of the stub
         self.size = size  # bytes covered, 5 or more
         self.code = code  # the original bytes covered

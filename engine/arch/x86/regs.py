@@ -91,7 +91,7 @@ class PtRegs(kprobe.PtRegs):
         return f"<PtRegs {' '.join(f'{n}={v:#x}' for n, v in words)}>"
 
 
-# what a trap in the kernel pushes
+# pushed by a trap in the kernel
 _TRAP_FRAME = {ORIG_AX: MASK64, CS: KERNEL_CS, SS: KERNEL_DS}
 
 

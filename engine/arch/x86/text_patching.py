@@ -36,7 +36,7 @@ class _Page:
     def __init__(self, start: int) -> None:
         room = _PAGE + 16
         self.start = start
-        # what is to be written at the end of a batch: (offset, bytes)
+        # writes due at the end of a batch: (offset, bytes)
         self.pending: list[tuple[int, bytes]] = []
         self.patches: dict[int, bytes] = {}  # address -> the original bytes
         self.mask = bytearray(room)  # ff where a byte is patched

@@ -74,7 +74,7 @@ class TraceArray:
         self.clock = "local"
         self.buffer_percent = 50
         self.pipes: set[int] = set()  # CPUs whose records are being consumed
-        self.clear_trace = False  # whether an event that may have left records is gone
+        self.clear_trace = False  # True if an event that may have left records is gone
         self.ref = 0  # open files of an instance
         self.removed = False
 

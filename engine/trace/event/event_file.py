@@ -55,11 +55,11 @@ class EventFile:
         self.soft_disabled = False
         self.sm_ref = 0  # how many users want it on softly
         self.triggers = 0  # address of the first one's struct kp_trigger
-        self.trigger_cond = False  # whether a trigger needs the record
+        self.trigger_cond = False  # True if a trigger needs the record
         self.filter: EventFilter | None = None
         self.filter_prog: KAddr | None = None
         self.guest: KpFile | None = None
-        self._written: tuple[int, ...] = ()  # what its struct kp_file has
+        self._written: tuple[int, ...] = ()  # the words of its struct kp_file
 
     def enable_text(self) -> str:
         """Return the text of its enable file.  Kernel: event_enable_read()."""

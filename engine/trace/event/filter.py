@@ -77,7 +77,7 @@ class Pred:
     """One comparison.  Kernel: struct filter_pred."""
 
     op: int  # abi.PRED_*
-    source: int  # where its left side is found: abi.FROM_*
+    source: int  # the place of its left side: abi.FROM_*
     field: Field
     value: int = 0
     string: str = ""

@@ -49,7 +49,7 @@ RESERVED_FIELD_NAMES = frozenset(
     )
 )
 _SIGN = re.compile(r"[+-]")
-# what a symstr may come from
+# the sources of a symstr
 _ADDRESS_OPS = (FetchOp.REG, FetchOp.STACK, FetchOp.DEREF)
 _STRING_OPS = (FetchOp.DEREF, FetchOp.UDEREF, FetchOp.IMM, FetchOp.COMM, FetchOp.DATA)
 _NO_DEREF = (FetchOp.IMM, FetchOp.COMM, FetchOp.DATA)

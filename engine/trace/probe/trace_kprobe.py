@@ -61,7 +61,7 @@ class TraceKprobeOps(DynEventOps):
         self._ret_handler = symbols["kp_event_return"]
         arch = ts.st.arch
         offsets = arch.calls.offsets
-        # what arguments may refer to; the key is (is_return, on_func_entry)
+        # the sources of arguments; the key is (is_return, on_func_entry)
         self._contexts = {
             (is_return, on_func_entry): ArgContext(
                 is_return=is_return,

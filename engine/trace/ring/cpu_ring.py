@@ -61,7 +61,7 @@ class CopiedPage(NamedTuple):
     number: int  # in the ring
     entries: int  # unread ones on the page
     data: bytes
-    first: int  # where the first entry begins
+    first: int  # the begin of the first entry
     end: int
     ts: int  # the time that the first one's delta is added to
 

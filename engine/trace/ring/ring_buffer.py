@@ -39,7 +39,7 @@ class RingBuffer:
         self.mask = (1 << len(runtime.cpus)) - 1  # CPUs that record
         nr_pages = MIN_PAGES if first else pages_for(TRACE_BUF_SIZE_DEFAULT)
         self.cpus = self._make(nr_pages)
-        # what each CPU was given last, though a snapshot may have swapped other rings
+        # the last ring of each CPU, though a snapshot may have swapped other rings
         # in since then.  Kernel: trace_array_cpu.entries
         self.nr_pages = [nr_pages] * len(self.cpus)
         # those of the snapshot, swapped out last.  Kernel: trace_array.max_buffer

@@ -22,7 +22,7 @@ from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.synth.synth_field import SynthField, gfp_text, number_text
 
 SYNTH_SYSTEM = "synthetic"
-FIELDS_AT = 8  # where the fields begin in a record
+FIELDS_AT = 8  # the offset of the fields in a record
 _SLOTS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I")}
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 

@@ -221,7 +221,7 @@ class Sources:
                 last = len(records.stops)
                 self._heads[source] = SourceRecords(source, records, first, last)
                 return
-        if source not in self._whole:  # what comes next may be there
+        if source not in self._whole:  # the next block may be there already
             self._ended = True
 
     def following(self) -> list[SourceRecords]:

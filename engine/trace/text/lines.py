@@ -74,7 +74,7 @@ class Lines:
         self._pages: dict[tuple[int, int], PageRecords] = {}  # by CPU and place
         self._blocks: dict[tuple[int, int, int], Block] = {}  # by the first record
         self._size = 0  # characters of these
-        # what was made since it was put in order
+        # those made since it was put in order
         self._new_pages: deque[tuple[tuple[int, int], PageRecords]] = deque(
             maxlen=NEW_MAX
         )

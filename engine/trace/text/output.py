@@ -42,7 +42,7 @@ class Made(NamedTuple):
     room: int  # characters that were asked for
     used: dict[int, tuple[int, Record]]  # by CPU: how many, the last one
     text: str
-    begun: tuple[Block, int] | None  # what was read last, and up to where
+    begun: tuple[Block, int] | None  # the last piece read, and its end
 
 
 class TracePipe:

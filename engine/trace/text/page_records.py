@@ -25,7 +25,7 @@ class PageRecords(NamedTuple):
     stamp: int
     body: bytes  # all that is behind its header, up to the end of the last record
     times: Sequence[int]
-    starts: Sequence[int]  # where data begin
+    starts: Sequence[int]  # the offset of data
     stops: Sequence[int]  # and end
 
     def data(self, number: int) -> bytes:

@@ -43,7 +43,7 @@ _NO_ARGS = (0,) * _NR_ARGS
 _MEMBERS = [
     tuple(n for n in range(_NR_ARGS) if bits >> n & 1) for bits in range(1 << _NR_ARGS)
 ]
-_CWD_AT = 256  # where the working directory's path stands, behind the structure
+_CWD_AT = 256  # the place of the working directory's path, behind the structure
 PATH_MAX = 4096
 _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
 _BLOCK_SIZE = _LINK_AT + PATH_MAX + 1

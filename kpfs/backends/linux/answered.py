@@ -29,7 +29,7 @@ CHUNK = 1 << 17  # bytes that pass between a task and the host at once
 MODULE_MAX = 1 << 26  # bytes
 TEXT_MAX = 1 << 12  # bytes of a name, or of parameters
 LOOK = 0.2  # s between looks whether the caller still waits
-BAD_ADDRESS = 8  # where no task has memory
+BAD_ADDRESS = 8  # an address at which no task has memory
 # actions that fill a buffer: SYSLOG_ACTION_READ, _READ_ALL, _READ_CLEAR
 _SYSLOG_READS = frozenset((2, 3, 4))
 

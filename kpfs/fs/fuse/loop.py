@@ -82,7 +82,7 @@ class Answer(NamedTuple):
 
     error: int = 0
     payload: bytes = b""
-    undo: Callable[[], object] | None = None  # where Linux does not want it any more
+    undo: Callable[[], object] | None = None  # if Linux does not want it any more
     then: Callable[[], object] | None = None  # once it is given
 
 
