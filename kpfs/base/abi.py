@@ -285,6 +285,7 @@ class KpRethookNode:  # struct kp_rethook_node
 
 class KpJprobe:  # struct kp_jprobe
     SIZE, __slots__ = 240, ()
+    STRUCT = Struct("<168s9Q")
     regs, size, stack = 0, 168, 176
 
 
