@@ -224,7 +224,7 @@ def test_bpf_programs_count_exactly(kpfs, bpf):
 def libbpf(tmp_path_factory):
     """The program of docs/howto/bpf.md, built where fields are not as in any kernel."""
     folder = tmp_path_factory.mktemp("libbpf")
-    for _, text in BLOCK.findall((harness.ROOT / "docs/howto/bpf.md").read_text()):
+    for _, text, _ in BLOCK.findall((harness.ROOT / "docs/howto/bpf.md").read_text()):
         if found := FILE_NAME.match(text):
             (folder / found[1]).write_text(text)
     shutil.copy(harness.ROOT / "tests/programs/vmlinux.h", folder)

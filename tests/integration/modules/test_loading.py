@@ -487,7 +487,8 @@ def test_blacklist(box):
     """
     box.insmod(module("shy", body + PLAIN))
     added = box.read("/kprobes/blacklist").removeprefix(before)
-    assert [line.split("\t")[1] for line in added.splitlines()] == ["not_me", "nor_me"]
+    names = [line.split("\t")[1] for line in added.splitlines()]
+    assert names == ["not_me [shy]", "nor_me [shy]"]
     for name in ("not_me", "nor_me"):
         assert code(box.write, "/tracing/kprobe_events", f"p {name}\n") == "EINVAL"
     box.write("/tracing/kprobe_events", "p plain_function\n")
