@@ -128,7 +128,11 @@ class Guest:
         """Make the parts that know the running kernel, and work on it."""
         mem = self.memory
         self.log = KernelLog(
-            mem, self.info.log, self.clock.now, self.kallsyms.sprint_symbol
+            mem,
+            self.info.log,
+            self.clock.now,
+            self.kallsyms.sprint_symbol,
+            console_printk=self.address_of("console_printk") or 0,
         )
         self.control = Control(mem, self.info, self.nr_cpus)
         self.sched = Sched(

@@ -350,6 +350,11 @@ def _run_arguments(parser: ArgumentParser) -> None:
     )
     flag(
         parser,
+        "--console",
+        "show the kernel's messages on standard error, as its console would",
+    )
+    flag(
+        parser,
         "--inside",
         "with --kernel: CMD is a program of that kernel, with this host's files",
     )
@@ -457,6 +462,8 @@ def umount(arguments: Namespace) -> int:
 
 def run(arguments: Namespace) -> int:
     """``kpfs run``."""
+    if arguments.console and arguments.kernel:
+        raise SetupError("--console is for the guest kernel", "run dmesg -w beside CMD")
     if arguments.inside:
         return run_inside(arguments)
     for option in ("rw", "memory"):
@@ -468,6 +475,7 @@ def run(arguments: Namespace) -> int:
         mirror=not arguments.no_mirror,
         lazy=arguments.mirror == "watched",
         host_uname=arguments.host_uname,
+        console=os.dup(2) if arguments.console else -1,
     )
     return run_command(settings, arguments.argv)
 

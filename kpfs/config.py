@@ -121,6 +121,7 @@ class Settings(NamedTuple):
     config: Config = Config()
     debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
     kernel: str = ""  # name of a Linux kernel, "": the guest kernel
+    console: int = -1  # a descriptor that gets the guest's messages
     exact: bool = False  # it is checked whether each store changes code
     transport: str = DEVICE
 

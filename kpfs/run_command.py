@@ -43,6 +43,7 @@ BINDS = (
     ("kprobes", f"{DEBUGFS}/kprobes"),
     ("sys/debug", "/proc/sys/debug"),
     ("sys/kernel/ftrace_enabled", "/proc/sys/kernel/ftrace_enabled"),
+    ("sys/kernel/printk", "/proc/sys/kernel/printk"),
     ("kallsyms", "/proc/kallsyms"),
     ("version", "/proc/version"),
     ("cmdline", "/proc/cmdline"),
@@ -295,11 +296,12 @@ def _filter(daemon: Daemon, kernel: str) -> Filter | None:
     """
     if daemon.channel is None:
         return None
+    from kpfs.base import syscall_numbers as nr
     from kpfs.mirror.calls import ANSWERED, CALLS
     from kpfs.mirror.host_overrides import reported
     from kpfs.mirror.keeper import Filter
 
-    calls = {*CALLS, *reported(), *(ANSWERED if kernel else ())}
+    calls = {*CALLS, *reported(), *(ANSWERED if kernel else (nr.SYSLOG,))}
     return Filter(daemon.channel, daemon.pid, daemon.mountpoint, calls)
 
 

@@ -20,6 +20,9 @@ _LOG, _RECORD = abi.KpfsLog.STRUCT, abi.KpfsLogRecord.STRUCT
 _STATE_AT = abi.KpfsLog.first_seq
 _STATE = struct.Struct("<4Q")  # first_seq, first_idx, next_seq, next_idx
 _TEXT_MAX = 1000
+_INT, _LEVELS = struct.Struct("<i"), struct.Struct("<4i")
+DEFAULT_LEVELS = 7, 4, 1, 7
+CONSOLE = 0  # of levels()
 # printed by the guest's oops with %pS, as it has no symbols itself
 _TEXT_ADDRESS = (
     b"RIP: 0010:0xffffffff",
@@ -48,18 +51,38 @@ class KernelLog:
         addr: int,
         now: Callable[[], int],
         name_of: Callable[[int], str] = hex,
+        *,
+        console_printk: int = 0,
     ) -> None:
-        """``name_of`` gives symbol+offset/size for the addresses of an oops."""
+        """``name_of`` gives symbol+offset/size for the addresses of an oops.
+
+        console_printk: the address of that array; 0: the guest has none.
+        """
         self._now = now
         self._name_of = name_of
         self._ram = memory.ram
         self._at = memory.translate(addr, _LOG.size)
-        buf, self._size = _LOG.unpack_from(self._ram, self._at)[:2]
-        self._buf = memory.translate(buf, self._size)
+        buf, size = _LOG.unpack_from(self._ram, self._at)[:2]
+        self.size: int = size  # kernel: log_buf_len
+        self._buf = memory.translate(buf, size)
+        self._levels_at = (
+            memory.translate(console_printk, _LEVELS.size) if console_printk else 0
+        )
+
+    def levels(self) -> tuple[int, ...]:
+        """Return console_loglevel and the three behind it.  Kernel: console_printk"""
+        if not self._levels_at:
+            return DEFAULT_LEVELS
+        return _LEVELS.unpack_from(self._ram, self._levels_at)
+
+    def set_level(self, index: int, value: int) -> None:
+        """Set one of levels()."""
+        if self._levels_at:
+            _INT.pack_into(self._ram, self._levels_at + index * _INT.size, value)
 
     def _header(self, index: int) -> tuple[int, ...]:
         """Return the record's header; its length is 0 where the ring wraps."""
-        if index > self._size - _RECORD.size:
+        if index > self.size - _RECORD.size:
             return 0, 0, 0, 0, 0, 0
         return _RECORD.unpack_from(self._ram, self._buf + index)
 
@@ -67,8 +90,8 @@ class KernelLog:
         """Return first_seq, first_idx, next_seq, next_idx."""
         state = _STATE.unpack_from(self._ram, self._at + _STATE_AT)
         first_seq, first, next_seq, index = state
-        most = self._size // _RECORD.size
-        if 0 <= next_seq - first_seq <= most and max(first, index) <= self._size:
+        most = self.size // _RECORD.size
+        if 0 <= next_seq - first_seq <= most and max(first, index) <= self.size:
             return first_seq, first, next_seq, index
         return 0, 0, 0, 0
 
@@ -116,7 +139,7 @@ class KernelLog:
         first_seq, first, next_seq, index = self._state()
         if first_seq < next_seq and not self._header(first)[2]:
             first = 0
-        if index + length + _RECORD.size > self._size:  # the mark must fit behind it
+        if index + length + _RECORD.size > self.size:  # the mark must fit behind it
             while first_seq < next_seq and first >= index:
                 first_seq, first = self._drop(first_seq, first)
             _RECORD.pack_into(self._ram, self._buf + index, 0, 0, 0, 0, 0, 0)

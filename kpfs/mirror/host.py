@@ -388,6 +388,18 @@ class Host:
         """See uid_of()."""
         return uid_of(pid)
 
+    def has_signal(self, pid: int) -> bool:
+        """Return True if a signal waits for the end of a call, or the caller is gone.
+
+        Kernel: signal_pending()
+        """
+        status = _status(pid)
+        if not status:
+            return True
+        sets = {name: int(status[name], 16) for name in _SIGNAL_SETS}
+        pending = sets[b"SigPnd"] | sets[b"ShdPnd"]
+        return bool(pending & ~(sets[b"SigBlk"] | sets[b"SigIgn"]))
+
     def creator(self, pid: int) -> int:
         """Return the process that made this thread or process; 0 if it is gone."""
         status = _status(pid)
@@ -415,6 +427,9 @@ def trees_of(source: str, pid: int) -> list[MountPlace]:
     """Return the places where a process sees file systems of that source."""
     entries = (entry for entry in mounts.table(pid) if entry.source == source)
     return [MountPlace(entry.target, entry.device) for entry in entries]
+
+
+_SIGNAL_SETS = b"SigPnd", b"ShdPnd", b"SigBlk", b"SigIgn"
 
 
 def signed(value: int, bits: int = 32) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from kpfs.base.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kpfs.guest.running.klog import LogRecord
 
@@ -38,6 +38,7 @@ class LogFollower:
     def __init__(self, records: Records) -> None:
         self._log = records
         self._next = records.next_seq()
+        self.console: Callable[[Sequence[LogRecord]], None] | None = None
 
     def look(self) -> None:
         """Note the records that have come since the last look.  Context: control."""
@@ -46,6 +47,8 @@ class LogFollower:
             return
         new = self._log.records(self._next)
         self._next = following
+        if self.console is not None:
+            self.console(new)
         for text in oopses(new):
             log.info("the emulated kernel has oopsed:\n%s", text)
 

@@ -15,6 +15,13 @@
 #define KERN_CONT KERN_SOH "c"
 #define DEFAULT_MESSAGE_LOGLEVEL 4
 
+/* What /proc/sys/kernel/printk shows; kpfs reads it where it shows or takes messages. */
+extern int console_printk[];
+#define console_loglevel (console_printk[0])
+#define default_message_loglevel (console_printk[1])
+#define minimum_console_loglevel (console_printk[2])
+#define default_console_loglevel (console_printk[3])
+
 #ifndef pr_fmt
 #define pr_fmt(fmt) fmt
 #endif

@@ -20,7 +20,7 @@
 	EXPORT	0, add_timer, add_timer_on, add_wait_queue, __alloc_pages, __alloc_skb
 	EXPORT	0, autoremove_wake_function, call_rcu, cancel_delayed_work, clear_page_erms
 	EXPORT	0, clear_user, __clear_user, complete, complete_all, completion_done, __cond_resched
-	EXPORT	0, console_loglevel, _copy_from_user, copy_from_user_nofault, _copy_to_user
+	EXPORT	0, console_printk, _copy_from_user, copy_from_user_nofault, _copy_to_user
 	EXPORT	0, copy_user_generic, __cpu_active_mask, __cpu_online_mask, __cpu_possible_mask
 	EXPORT	0, __cpu_present_mask, csum_partial, default_llseek, default_wake_function
 	EXPORT	0, del_timer, del_timer_sync, down, down_interruptible, down_killable, down_timeout

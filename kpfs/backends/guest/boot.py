@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.booted import Booted
+from kpfs.backends.guest.console import Console
 from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.host.mounts import shown_table
 from kpfs.root.debugfs import links_in, shown_nowhere
@@ -15,6 +16,7 @@ from kpfs.root.guest_kernel import GuestKernel
 if TYPE_CHECKING:
     from kpfs.backends.guest.mirror import GuestMirror
     from kpfs.config import Settings
+    from kpfs.fs.node import Dir
     from kpfs.fs.tree import Writers
     from kpfs.mirror.host import Host
 
@@ -37,6 +39,14 @@ class Boot:
         self._booted = booted = Booted(boot, build)
         self.tree = GuestTree(booted.kernel, booted.root, lazy=settings.lazy)
         booted.follow(self.tree.follow)
+        if settings.console >= 0:
+
+            def attach(kernel: GuestKernel, _root: Dir) -> None:
+                console = Console(settings.console, kernel.guest.log)
+                kernel.background.follower.console = console.show
+
+            attach(booted.kernel, booted.root)
+            booted.follow(attach)
 
     def preload(self) -> None:
         self._booted.kernel.preload()

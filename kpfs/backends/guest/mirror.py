@@ -12,8 +12,10 @@ import logging
 import struct
 from typing import TYPE_CHECKING
 
+from kpfs.backends.guest.syslog import GuestSyslog
 from kpfs.backends.guest.task_book import GuestTaskBook
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.guest.running.syscalls import BLOCKED
@@ -55,7 +57,7 @@ _WAITS = (*[True] * ATTEMPTS, False)  # and then it is made all the same
 class GuestMirror:
     """Implements kpfs.mirror.kernel.MirroredKernel."""
 
-    answered: frozenset[int] = frozenset()
+    answered = frozenset((nr.SYSLOG,))
     is_slow = False
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
@@ -65,12 +67,14 @@ class GuestMirror:
         with kernel.lock:
             self.guest = PlannedCalls(kernel.guest)
             self.tasks = GuestTaskBook(kernel, host)
+            self._syslog = GuestSyslog(kernel, host)
 
     def follow(self, kernel: GuestKernel, _root: Dir) -> None:
         """Use another kernel from now on.  Context: control, lock held."""
         self.kernel, self.guest = kernel, PlannedCalls(kernel.guest)
         self.skip_policy = kernel.skip_policy
         self.tasks.enter(kernel)
+        self._syslog.follow(kernel)
 
     def uts_names(self) -> dict[int, bytes]:
         from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
@@ -80,7 +84,7 @@ class GuestMirror:
             return {field: uts_name(self.kernel, field) for field in fields}
 
     def answer(self, note: Notification, commit: Commit) -> Replayed:
-        raise NotImplementedError  # no call is answered
+        return self._syslog(note, commit)
 
     # ---- calls
     def make(self, note: Notification, plan: Plan) -> None:

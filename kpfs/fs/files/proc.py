@@ -162,6 +162,7 @@ class Kmsg(File):
             facility, level = number >> 3 & 0xFF or facility, number & 7
             text = text[prefix.end() :]
         self.kernel.guest.log.store(facility, level, text.removesuffix(b"\n"))
+        self.kernel.background.follower.look()
 
 
 class Messages(SeqFile):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kpfs.engine.arm import set_ftrace_enabled
+from kpfs.engine.kstrtox import proc_dointvec_minmax
 from kpfs.engine.optimizer import set_kprobes_optimization
 from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
 from kpfs.fs.node import PROC_SYS, File
@@ -52,6 +53,26 @@ class FtraceEnabled(Sysctl):
 
     def set(self, value: int) -> None:
         set_ftrace_enabled(self.kernel.state, value)
+
+
+class Printk(Sysctl):
+    """The levels of the console and of messages.  Kernel: proc_dointvec()"""
+
+    low = -(1 << 31)
+    high = (1 << 31) - 1
+
+    def show(self) -> str:
+        return "\t".join(map(str, self.kernel.guest.log.levels())) + "\n"
+
+    def store(self, data: bytes) -> int:
+        taken = 0
+        for index in range(len(self.kernel.guest.log.levels())):
+            if index and taken == len(data):
+                break
+            value, used = proc_dointvec_minmax(data[taken:], self.low, self.high)
+            self.kernel.guest.log.set_level(index, value)
+            taken += used
+        return taken
 
 
 class Osrelease(File):

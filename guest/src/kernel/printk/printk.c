@@ -19,7 +19,7 @@ static struct {
 	unsigned int len;
 	char text[LOG_LINE_MAX];
 } cont;
-int console_loglevel = 7;
+int console_printk[4] = { 7, DEFAULT_MESSAGE_LOGLEVEL, 1, 7 };
 
 static inline struct kpfs_log_record *log_from_idx(unsigned long idx)
 {
@@ -131,7 +131,7 @@ int vprintk_store(int facility, int level, const char *fmt, va_list args)
 	if (!goes_on)
 		cont_flush();
 	if (level < 0)
-		level = DEFAULT_MESSAGE_LOGLEVEL;
+		level = default_message_loglevel;
 	for (end = text + len; text < end; text = line + 1, goes_on = false) {
 		line = memchr(text, '\n', end - text);
 		if (!line)

@@ -20,6 +20,10 @@ class LogKernel(FakeKernel):
         super().__init__()
         self.records: list[LogRecord] = []
         self.guest.log = RecordLog(self.records)
+        self.background = self.follower = self
+
+    def look(self):
+        """Do nothing, as nobody follows this log."""
 
 
 class RecordLog(FakeLog):
