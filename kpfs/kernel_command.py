@@ -30,8 +30,9 @@ is kept below $XDG_DATA_HOME/kpfs/kernels; 'kpfs mount --kernel NAME' and 'kpfs 
 """
 MAKE_HELP = """\
 Boot a kernel and keep it as NAME.  6.1, 6.12, 6.1-cloud and 6.1-rt stand for the newest
-such package of Debian, which apt downloads (this needs no root); for others say where
-the kernel is.  With another NAME, --package 6.1 means the same:
+such package of Debian, which apt downloads (this needs no root), and 6.12-cloud-arm64
+for one of arm64; for others say where the kernel is.  With another NAME, --package 6.1
+means the same:
 
   kpfs kernel make 6.1-smp --package 6.1 --cpus 2
 """
@@ -98,6 +99,7 @@ def _make_arguments(parser: ArgumentParser) -> None:
 
 
 def make(arguments: Namespace) -> int:
+    from kpfs.linux.arch.arches import ARCHES
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
@@ -126,10 +128,11 @@ def make(arguments: Namespace) -> int:
         verbose=arguments.verbose,
         progress=progress.show,
     )
-    with contextlib.suppress(
-        UnfitError, OSError
-    ):  # without fuse or overlay there is no --inside
-        mounted.make(store.folder(arguments.name), meta)
+    if ARCHES[meta.arch].inside:
+        with contextlib.suppress(
+            UnfitError, OSError
+        ):  # without fuse or overlay there is no --inside
+            mounted.make(store.folder(arguments.name), meta)
     progress.end()
     seconds = time.monotonic() - begin
     print(f"{arguments.name}: Linux {meta.release}, made in {seconds:.1f} s")
@@ -250,6 +253,7 @@ def show(arguments: Namespace) -> int:
     config = Path(folder, image.CONFIG).read_text(encoding="utf-8")
     rows = {
         "release": meta.release,
+        "arch": meta.arch,
         "origin": meta.origin or "-",
         "memory": f"{meta.memory >> 20} MiB",
         "cpus": len(meta.processors),

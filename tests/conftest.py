@@ -21,6 +21,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "oracle": harness.missing_oracle,
     "kernel": harness.missing_kernel,
     "two_cpus": harness.missing_two_cpus,
+    "arm64_kernel": harness.missing_arm64,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 
@@ -116,7 +117,9 @@ def no_unannounced_log(request, caplog):
 @pytest.fixture(autouse=True)
 def made_kernels(request):
     """Have tests of a Linux kernel find the made ones; no guest is kept ready."""
-    if any(map(request.node.get_closest_marker, ("kernel", "two_cpus"))):
+    if any(
+        map(request.node.get_closest_marker, ("kernel", "two_cpus", "arm64_kernel"))
+    ):
         monkeypatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
         monkeypatch.setenv("KPFS_WARM", "0")

@@ -27,6 +27,7 @@ GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
 NOBODY = 65534
 KERNEL = "6.1-cloud"  # the smallest that apt offers
 TWO_CPUS = "6.1-cloud-2"  # the same
+ARM64 = "6.12-cloud-arm64"
 
 
 def missing_fuse() -> str:
@@ -78,6 +79,12 @@ def missing_two_cpus() -> str:
     """Make a Linux kernel with two CPUs; return why there is none, or ""."""
     source = "--package", KERNEL
     return missing_fuse() or _missing_image(TWO_CPUS, *source, "--cpus", "2")
+
+
+@functools.cache
+def missing_arm64() -> str:
+    """Make a Linux kernel for arm64; return why there is none, or ""."""
+    return missing_fuse() or _missing_image(ARM64)
 
 
 def _missing_image(name: str, *options: str) -> str:

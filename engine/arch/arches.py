@@ -64,9 +64,17 @@ def _x86_compared(
     return compared_listing(live, saved, start, name)
 
 
+def _arm64_compared(
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+) -> Iterator[str]:
+    from kpfs.engine.arch.arm64.insn import compared_listing
+
+    return compared_listing(live, saved, start, name)
+
+
 # live and saved text, its address, names of addresses -> a listing of both
 Compared = Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
-COMPARED: dict[str, Compared] = {"x86": _x86_compared}
+COMPARED: dict[str, Compared] = {"x86": _x86_compared, "arm64": _arm64_compared}
 
 
 class FrameMemory(Protocol):

@@ -41,7 +41,8 @@ R_X86_64_PLT32 = 4
 R_X86_64_32 = 10
 R_X86_64_32S = 11
 
-EM_X86_64 = 62
+EM_X86_64, EM_AARCH64 = 62, 183
+MACHINES = {EM_X86_64: "x86-64", EM_AARCH64: "arm64"}
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
 SHDR = struct.Struct("<IIQQQQIIQQ")
@@ -89,9 +90,10 @@ class ElfSymbol(NamedTuple):
 class ElfFile:
     """An ELF file in memory, whose parts are cut out when they are asked for."""
 
-    def __init__(self, data: bytes) -> None:
-        """Raises KernelError(ENOEXEC) for what is not ELF64 x86-64."""
+    def __init__(self, data: bytes, machine: int = EM_X86_64) -> None:
+        """Raises KernelError(ENOEXEC) for what is not ELF64 of this machine."""
         self.data = data
+        self._machine = machine
         try:
             self._read_headers()
         except (struct.error, IndexError, ValueError) as exc:
@@ -101,8 +103,9 @@ class ElfFile:
         data = self.data
         head = EHDR.unpack_from(data, 0)
         ident, self.type, machine = head[0], head[1], head[2]
-        if ident[:6] != b"\x7fELF\x02\x01" or machine != EM_X86_64:
-            raise KernelError(errno.ENOEXEC, "not an ELF64 file of x86-64")
+        if ident[:6] != b"\x7fELF\x02\x01" or machine != self._machine:
+            name = MACHINES[self._machine]
+            raise KernelError(errno.ENOEXEC, f"not an ELF64 file of {name}")
         self.entry: int = head[4]
         phoff, shoff = head[5], head[6]
         phnum, shnum, shstrndx = head[10], head[12], head[13]

@@ -557,13 +557,10 @@ class SyscallEvent:  # struct syscall_event
 NEVER = 0xFFFF_FFFF_FFFF_FFFF
 HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
-NR_OWN = 80
-NR_DEVICES = 16
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
 NR_CALLS = 4
 NS_PER_BLOCK = 20
-NS_PER_LOOK = 20
 TURN_BLOCKS = 0x10_0000
 PATIENCE = 0x98_9680
 STOP_TURN = 0
@@ -607,15 +604,33 @@ MODE_USER = 3
 
 class X86Cpu:  # struct x86_cpu
     SIZE, __slots__ = 592, ()
-    STRUCT = Struct("<74Q")
     cr2, lstar, fmask, apic, apic_start, apic_period = 0, 8, 16, 24, 536, 544
     pending, nmi = 552, 584
 
 
 class X86Devices:  # struct x86_devices
     SIZE, __slots__ = 40, ()
-    STRUCT = Struct("<5Q")
     cpuid, cmos = 0, 32
+
+
+# linux/board/arm64/arch.h
+GIC_BASE = 0x8000_0000
+GIC_SIZE = 0x1000
+GIC_CPU_BASE = 0x8001_0000
+GIC_CPU_SIZE = 0x2000
+UART_BASE = 0x8002_0000
+CLOCK_HZ = 0x3B9A_CA00
+
+
+class Arm64Cpu:  # struct arm64_cpu
+    SIZE, __slots__ = 72, ()
+    timer_control, timer_at, enabled, raised, active, running = 0, 8, 16, 24, 32, 40
+    control, mask, context = 48, 56, 64
+
+
+class Arm64Devices:  # struct arm64_devices
+    SIZE, __slots__ = 8, ()
+    distributor = 0
 
 
 # linux/agent/region.h

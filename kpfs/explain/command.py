@@ -226,10 +226,13 @@ def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
 def explainer_of(linux: LinuxKernel) -> Explainer:
     """Return an explainer of a Linux kernel as if it had no probes.
 
-    Context: lock not held.
+    Raises SetupError if nothing is known of its architecture.  Context: lock not held.
     """
+    from kpfs.engine.arch.arches import JUDGES
     from kpfs.explain.linux import KernelImage
 
+    if linux.arch.name not in JUDGES:
+        raise SetupError(f"explain: not yet for kernels of {linux.arch.name}")
     image = KernelImage(linux)
     state = judging_state(image, image.judge)
     state.module_states.update(image.module_states)

@@ -68,7 +68,7 @@ class KernelImage(KernelTables):
             for start, end in (each.text, each.init_text):
                 live = self._live.read(start, end - start)
                 probes = Kprobes(self._live, kernel.symbols, kernel.structures)
-                yield start, probes.unprobed(start, live)
+                yield start, probes.unprobed(start, live, kernel.arch.breakpoint_size)
 
     def _read_tables(self, bug: struct.Struct) -> None:
         exceptions = list(self._table("ex_table", _EXCEPTION))

@@ -60,8 +60,10 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 
 extern void restorer(void);
 
-#ifdef __x86_64__
+#if defined(__x86_64__)
 #include "x86.h"
+#elif defined(__aarch64__)
+#include "arm64.h"
 #endif
 
 static void die(const char *why)

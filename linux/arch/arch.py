@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from kpfs.base import abi
 
 PAGE_SHIFTS = 39, 30, 21, 12  # of the levels of page tables
+Args = tuple[Any, ...]
 Fields = Mapping[str, int]  # offsets of fields in struct cpu or struct board, by name
 _CPU_IN_ENGINE = 0x1B8  # in libunicorn 2.1.4: offset of the pointer to its processor
 
@@ -60,8 +61,13 @@ class Arch(ABC):
     kept: ClassVar[Sequence[str]]
     kept_of_cpu: ClassVar[Sequence[str]]
     kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths
+    translates: ClassVar[bool] = False  # whether native() changes any call
     syscall_prefix: ClassVar[str]  # of the functions of system calls
     elf_machine: ClassVar[int]
+    # whether commands can be programs of its kernels (kpfs run --inside)
+    inside: ClassVar[bool] = False
+    breakpoint_size: ClassVar[int]
+    ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table
     present: ClassVar[int]
     page_address: ClassVar[int]
@@ -75,6 +81,19 @@ class Arch(ABC):
         """Return the offset of a field in struct board."""
         found = self.board_fields.get(name)
         return getattr(abi.Board, name) if found is None else found
+
+    @staticmethod
+    def native(number: int, args: Args) -> tuple[int, Args]:
+        """Return the call that means the same as one of x86-64.
+
+        All code here uses x86-64's numbers.
+        """
+        return number, args
+
+    @staticmethod
+    def open_flags(flags: int) -> int:
+        """Return open()'s flags of x86-64 as this architecture has them."""
+        return flags
 
     @abstractmethod
     def find_state(self, engine: Engine) -> int:

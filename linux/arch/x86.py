@@ -90,6 +90,8 @@ class X86(Arch):
     kept_arrays: ClassVar = {"apic": abi.NR_APIC_REGS, "pending": 4}
     syscall_prefix = "__x64_sys_"
     elf_machine = 62  # EM_X86_64
+    inside = True
+    breakpoint_size, ftrace_nop = 1, b"\x0f\x1f\x44\x00\x00"
     present, page_address = 1, 0x000F_FFFF_FFFF_F000
 
     def find_state(self, engine: Engine) -> int:

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 
 from kpfs.base import abi, pagemap
 from kpfs.base import syscall_numbers as nr
+from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import PAGE_SIZE, Board, written_pages
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
 from kpfs.linux.inside.lines import KnownLines, LinePlaces, find
@@ -55,6 +57,8 @@ class KeptPages(NamedTuple):
 def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
     """Return a kernel with this host's files; UnfitError, EmulatorError, CallError."""
     meta = image.read_meta(folder)
+    if not ARCHES[meta.arch].inside:
+        raise UnfitError(f"--inside: not yet for kernels of {meta.arch}")
     kept: KeptPages | None = None
     if tree.fits_host() and os.access(pagemap.PATH, os.R_OK):
         kept = read(folder, meta) or make(folder, meta)

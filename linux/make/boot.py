@@ -5,26 +5,28 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
+from typing import Any
 
 from kpfs.base import abi
 from kpfs.guest.loader.elf import ElfFile
+from kpfs.linux.arch.arch import Arch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make import cpio, x86
-from kpfs.linux.package.bzimage import BzImage
+from kpfs.linux.make import arm64, cpio, x86
+from kpfs.linux.package.kernel_file import KernelFile
 from kpfs.linux.store.image import BootedBoard
 
 SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
 MAX_BLOCKS = 4_000_000_000
 _SINGLE = " nosmp"
 # by architecture: what a kernel finds at its start
-FIRMWARE = {"x86": x86}
+FIRMWARE: dict[str, Any] = {"x86": x86, "arm64": arm64}
 _DIRECTORIES = ("bin", "dev", "proc", "root", "sys", "tmp")
 
 
 def boot(
-    kernel: BzImage,
+    kernel: KernelFile,
     *,
     memory: int,
     cpus: int = 1,
@@ -48,7 +50,7 @@ def boot(
     entry = firmware.place(ram, kernel, initrd, cmdline, cpus)
     board = Board(ram, region, arch=arch, cpus=cpus)
     firmware.prepare(board, entry)
-    pause = _agent_symbol(agent, "agent_pause")
+    pause = _agent_symbol(arch, agent, "agent_pause")
     board.set(pause=pause)
     board.listen(SYMBOLS_MAX)
     while (why := board.run()) == abi.STOP_TURN:
@@ -74,9 +76,9 @@ def _last_words(board: Board) -> str:
     return f": {last[0]}" if last else " (--verbose shows its console)"
 
 
-def _agent_symbol(agent: bytes, name: str) -> int:
+def _agent_symbol(arch: Arch, agent: bytes, name: str) -> int:
     """Return the address of a symbol of the agent."""
-    address = ElfFile(agent).addresses().get(name)
+    address = ElfFile(agent, arch.elf_machine).addresses().get(name)
     if address is None:
         raise UnfitError(f"the agent lacks {name}: run scripts/build-guest")
     return address

@@ -13,7 +13,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import boot
-from kpfs.linux.package.bzimage import parse
+from kpfs.linux.package.kernel_file import parse
 from kpfs.linux.package.packages import KernelFiles
 from kpfs.linux.running.machine import AGENT, Machine, Op, Out
 from kpfs.linux.store import image, store

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
-NOP = b"\x0f\x1f\x44\x00\x00"  # a site without a call
 _PAGE = struct.Struct("<QQii")  # next, records, their number, order
 _RECORD = struct.Struct("<QQ")  # address, flags
 
@@ -26,10 +25,10 @@ def ftrace_sites(memory: KernelMemory, symbols: CoreSymbols) -> Iterator[int]:
             yield site
 
 
-def without_calls(code: bytes, start: int, sites: Iterator[int]) -> bytes:
+def without_calls(code: bytes, start: int, sites: Iterator[int], nop: bytes) -> bytes:
     """Return the text with a nop at each site."""
     text, end = bytearray(code), start + len(code)
     for site in sites:
-        if start <= site <= end - len(NOP):
-            text[site - start : site - start + len(NOP)] = NOP
+        if start <= site <= end - len(nop):
+            text[site - start : site - start + len(nop)] = nop
     return bytes(text)

@@ -124,7 +124,7 @@ class Kprobes(Reader):
         ]
 
     # ---- text
-    def unprobed(self, start: int, live: bytes) -> bytes:
+    def unprobed(self, start: int, live: bytes, breakpoint_size: int) -> bytes:
         """Return the text without the breakpoints and jumps of probes."""
         text, end = bytearray(live), start + len(live)
         for entry in self.entries():
@@ -134,7 +134,8 @@ class Kprobes(Reader):
             ):
                 continue
             code = self._memory.read(addr, JUMP_SIZE)
-            first, size = entry.number("opcode", 1).to_bytes(1, "little"), 1
+            size = breakpoint_size
+            first = entry.number("opcode", size).to_bytes(size, "little")
             optimized = self.optimized(entry)
             if optimized is not None:
                 distance = optimized.word("optinsn.insn") - addr - JUMP_SIZE

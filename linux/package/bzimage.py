@@ -35,7 +35,7 @@ class BzImage(NamedTuple):
 def parse(data: bytes) -> BzImage:
     """Return the parts. Raises UnfitError if it is no bzImage or cannot be unpacked."""
     if data[_MAGIC : _MAGIC + 4] != b"HdrS":
-        raise UnfitError("this is no kernel (bzImage) for x86-64")
+        raise UnfitError("this is no kernel for x86-64 (bzImage) or arm64 (Image)")
     if len(data) < _END:
         raise UnfitError("the kernel's file is cut short")
     setup = ((data[_SETUP_SECTS] or 4) + 1) * SECTOR

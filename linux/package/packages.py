@@ -27,9 +27,13 @@ TOO_LARGE = "the package is damaged: it holds more than any kernel"
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
     r"linux-image-(?P<version>[0-9][0-9.+~a-z]*(?:-\d+)?)"
-    r"(?:-(?P<flavour>cloud|rt))?-amd64(?P<unsigned>-unsigned)?"
+    r"(?:-(?P<flavour>cloud|rt))?-(?P<arch>amd64|arm64)(?P<unsigned>-unsigned)?"
 )
-_NAME = re.compile(r"(?P<version>\d+\.\d+)(?:-(?P<flavour>cloud|rt))?")
+_NAME = re.compile(
+    r"(?P<version>\d+\.\d+)(?:-(?P<flavour>cloud|rt))?(?:-(?P<arch>arm64))?"
+)
+_DEFAULT = "amd64"  # architecture of a kernel whose name says none
+_HOSTS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class KernelFiles(NamedTuple):
@@ -42,7 +46,7 @@ class KernelFiles(NamedTuple):
 
 
 def short_name(name: str) -> bool:
-    """Return True if a name is short for a package, as 6.1 and 6.12-cloud are."""
+    """Return True if a name is short for a package, as 6.1 and 6.12-cloud-arm64 are."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -50,10 +54,16 @@ def find_package(name: str) -> str:
     """Return the newest package that apt has for a short name."""
     wanted = _NAME.fullmatch(name)
     assert wanted
+    architecture = wanted["arch"] or _DEFAULT
+    options = _foreign(architecture)
+    if options:
+        _apt("apt-get", *options, "update")
     best: tuple[list[int], bool, str] | None = None
-    for package in _apt("apt-cache", "pkgnames", "linux-image-").split():
+    for package in _apt("apt-cache", *options, "pkgnames", "linux-image-").split():
         found = _PACKAGE.fullmatch(package)
         if not found or found["flavour"] != wanted["flavour"]:
+            continue
+        if found["arch"] != architecture:
             continue
         if not re.match(re.escape(wanted["version"]) + r"(?!\d)", found["version"]):
             continue
@@ -70,11 +80,36 @@ def find_package(name: str) -> str:
 
 def download(package: str, folder: str) -> str:
     """Have apt download a package, and return its path. This needs no root."""
-    _apt("apt-get", "download", package, folder=folder)
+    found = _PACKAGE.fullmatch(package)
+    options = _foreign(found["arch"]) if found else []
+    _apt("apt-get", *options, "download", package, folder=folder)
     for entry in os.listdir(folder):
         if entry.endswith(".deb"):
             return os.path.join(folder, entry)
     raise UnfitError(f"apt-get download {package}: no file came")
+
+
+def _foreign(architecture: str) -> list[str]:
+    """Return options for apt to know packages of an architecture; [] for the host's.
+
+    Its lists are kept in a cache of their own, and the host's apt and dpkg know nothing
+    of the architecture.
+    """
+    if architecture == _HOSTS.get(os.uname().machine):
+        return []
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = os.path.join(cache, "kpfs", f"apt-{architecture}")
+    for folder in ("lists/partial", "archives/partial"):
+        os.makedirs(os.path.join(place, folder), exist_ok=True)
+    settings = {
+        "APT::Architecture": architecture,
+        "APT::Architectures::": architecture,
+        "APT::Sandbox::User": "root",  # the cache of a user is closed to others
+        "Dir::State::Lists": os.path.join(place, "lists"),
+        "Dir::State::status": os.devnull,
+        "Dir::Cache": place,
+    }
+    return [word for row in settings.items() for word in ("-o", "=".join(row))]
 
 
 def _apt(*command: str, folder: str = ".") -> str:

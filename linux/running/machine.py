@@ -18,6 +18,7 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.linux.arch.arch import Args
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason
 
@@ -66,9 +67,12 @@ Argument = int | bytes | Out | Result | SlotOffset
 
 
 class Op(NamedTuple):
+    """A system call by x86-64's number, or one of abi.AGENT_*."""
+
     nr: int
     args: tuple[Argument, ...] = ()
     flags: int = 0
+    native: bool = False  # number and arguments are the kernel's own
 
 
 _LOOKS = frozenset(
@@ -88,19 +92,28 @@ def _opens_only(flags: Argument) -> bool:
     return isinstance(flags, int) and not flags & (os.O_TRUNC | os.O_CREAT)
 
 
+Native = Callable[[int, Args], tuple[int, Args]]
+
+
 class Batch:
     """Operations as they lie in a slot, and their data."""
 
-    def __init__(self, ops: Sequence[Op], memory: bytes = b"") -> None:
+    def __init__(
+        self, ops: Sequence[Op], memory: bytes = b"", native: Native | None = None
+    ) -> None:
+        """native: see Arch.native."""
         self.data = bytearray(memory)
         self.size = len(memory)  # with the room that no data are written to
         self.places: list[int] = []  # of the arguments that are there, in their order
         packed = []
         for op in ops:
             values, kinds = [0] * abi.NR_ARGS, bytearray(abi.NR_ARGS)
-            for i, argument in enumerate(op.args):
+            number, args = op.nr, op.args
+            if native is not None and not op.native and number < abi.AGENT_FORK:
+                number, args = native(number, args)
+            for i, argument in enumerate(args):
                 values[i], kinds[i] = self._argument(argument)
-            packed.append(_OP.pack(op.nr, *values, 0, bytes(kinds), op.flags, 0))
+            packed.append(_OP.pack(number, *values, 0, bytes(kinds), op.flags, 0))
         self.count = len(packed)
         self.ops = b"".join(packed)
 
@@ -131,6 +144,7 @@ class Machine:
         self.board = board
         self.region = board.region
         self.quiet = quiet
+        self._native = board.arch.native if board.arch.translates else None
         self.dead = ""
         self.on_call: Callable[[], object] = lambda: None  # one of the board's calls
         self._seqs = [0] * abi.NR_SLOTS
@@ -164,7 +178,7 @@ class Machine:
 
         memory: what its data begin with, for a SlotOffset.
         """
-        batch = Batch(ops, memory)
+        batch = Batch(ops, memory, self._native)
         self.memory(slot)[: len(batch.data)] = batch.data
         self.begin(slot, batch.ops, batch.count)
         return batch.places

@@ -20,6 +20,7 @@ from kpfs.linux.memory.calls import call_numbers
 from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
 from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, ProbeState
 from kpfs.linux.memory.modules import AllSymbols
+from kpfs.linux.memory.structures import View
 from kpfs.linux.memory.vmlinux import Vmlinux
 from kpfs.linux.running import loading
 from kpfs.linux.running.machine import Argument, Op, SlotOffset
@@ -99,8 +100,9 @@ class LinuxMachineInfo:
         """Return a module's text, which the image lacks, without probes and calls."""
         kernel = self.kernel
         probes = Kprobes(kernel.memory, kernel.symbols, kernel.structures)
+        code = probes.unprobed(start, live, kernel.arch.breakpoint_size)
         sites = ftrace_sites(kernel.memory, kernel.symbols)
-        return without_calls(probes.unprobed(start, live), start, sites)
+        return without_calls(code, start, sites, kernel.arch.ftrace_nop)
 
     def probes(self) -> list[ProbeRow]:
         kernel = self.kernel
@@ -137,6 +139,8 @@ class LinuxMachineInfo:
             kernel = self.kernel
             prefix = kernel.arch.syscall_prefix
             self._numbers = call_numbers(kernel.memory, kernel.symbols, prefix)
+        if not self._numbers:
+            raise KernelError(errno.EOPNOTSUPP, "this kernel lacks KALLSYMS_ALL")
         number = self._numbers.get(name)
         if number is None:
             raise KernelError(errno.ENOSYS, f"no system call {name}")
@@ -146,7 +150,8 @@ class LinuxMachineInfo:
         kernel = self.kernel
         for name, args in calls:
             with kernel.lock:
-                op = Op(self.number(name), tuple(map(_argument, args)))
+                number = self.number(name)
+                op = Op(number, tuple(map(_argument, args)), native=True)
                 kernel.watch.always = True  # nobody knows what it has begun
                 buffer = bytes(BUFFER_SIZE)
                 made = kernel.request(cast(Task, task), [op], buffer).results[0]
@@ -183,17 +188,23 @@ def _row(probes: Kprobes, probe: ProbeState, symbols: AllSymbols) -> ProbeRow:
         event[0] if event else _module(probes, probe, symbols),
         probes.statuses(entry),
         _boostable(probe),
-        entry.word("ainsn.insn"),
+        _slot(entry),
         optimized.word("optinsn.insn") if optimized else None,
         event[1] if event else None,
         probes.nmissed(probe),
     )
 
 
+def _slot(entry: View) -> int:
+    """Return the address of the instruction's copy, 0 if there is none."""
+    places = ("ainsn.insn", "ainsn.api.insn", "ainsn.xol_insn")
+    return next(filter(None, map(entry.word, places)), 0)
+
+
 def _boostable(probe: ProbeState) -> int | None:
     """Return what ProbeRow says; None if the instruction has no copy."""
     entry = probe.entry
-    if entry.number("flags", 4) & FLAG_FTRACE or not entry.word("ainsn.insn"):
+    if entry.number("flags", 4) & FLAG_FTRACE or not _slot(entry):
         return None
     if not entry.bit("ainsn.boostable"):
         return -1

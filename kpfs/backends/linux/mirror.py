@@ -45,6 +45,7 @@ _SIZES = {
     nr.READLINK: 2,
     nr.READLINKAT: 3,
 }
+_HOW = 2  # argument of openat2()
 _PIPES = frozenset((nr.PIPE, nr.PIPE2))
 _CHANGE_DIRECTORY = frozenset((nr.CHDIR, nr.FCHDIR))
 _PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
@@ -143,6 +144,11 @@ class LinuxMirror:
     def memory(self, task: Task, plan: Plan) -> bytes:
         memory = plan.memory
         base = self.kernel.machine.address(task.slot, 0)
+        if plan.nr == nr.OPENAT2 and plan.pointers >> _HOW & 1:
+            at = plan.args[_HOW]  # the flags are the first word of struct open_how
+            flags = int.from_bytes(memory[at : at + 8], "little")
+            flags = self.kernel.arch.open_flags(flags)
+            memory[at : at + 8] = flags.to_bytes(8, "little")
         for at in plan.relocations:
             word = int.from_bytes(memory[at : at + 8], "little") + base
             memory[at : at + 8] = word.to_bytes(8, "little")

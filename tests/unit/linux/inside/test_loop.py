@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kpfs.base import abi
+from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.inside.loop import LEAD_NS, Loop
 from kpfs.linux.running import machine as of_machine
 from kpfs.linux.running.machine import Machine
@@ -18,6 +19,7 @@ class Board:
     """A board on which only the agent runs, and a task sleeps."""
 
     def __init__(self) -> None:
+        self.arch = X86_64
         self.region = bytearray(abi.SLOTS_AT)
         self.ram = b""
         self.values: dict[int, int] = {

@@ -8,12 +8,18 @@ import os
 import shutil
 import subprocess
 import tarfile
+from typing import NamedTuple
 
 import pytest
 
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make.cpio import CpioEntry, archive
 from kpfs.linux.package import packages
+
+
+class FakeUname(NamedTuple):
+    machine: str
+
 
 FILES = {
     "boot/vmlinuz-6.1.0-9": b"kernel",
@@ -235,8 +241,36 @@ def test_the_newest_package_is_taken(offers):
         packages.find_package("6.1-rt")
 
 
+def test_a_package_for_another_architecture(monkeypatch, tmp_path):
+    """apt is asked with lists of its own, which it is told to renew first."""
+    asked = []
+
+    def apt(*command, folder=""):
+        asked.append(command)
+        return "linux-image-6.12.4+deb12-arm64\nlinux-image-6.12.4+deb12-cloud-arm64\n"
+
+    monkeypatch.setattr(packages, "_apt", apt)
+    monkeypatch.setattr(os, "uname", lambda: FakeUname("x86_64"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = packages.find_package("6.12-cloud-arm64")
+    assert found == "linux-image-6.12.4+deb12-cloud-arm64"
+    (tmp_path / "some.deb").touch()
+    packages.download(found, str(tmp_path))
+    lists = tmp_path / "kpfs" / "apt-arm64" / "lists"
+    assert (lists / "partial").is_dir()
+    for command in asked:
+        assert "APT::Architecture=arm64" in command
+        assert f"Dir::State::Lists={lists}" in command
+    assert [command[-1] for command in asked] == ["update", "linux-image-", found]
+
+
+def test_the_hosts_own_architecture_needs_no_lists(monkeypatch):
+    monkeypatch.setattr(os, "uname", lambda: FakeUname("aarch64"))
+    assert packages._foreign("arm64") == []
+
+
 def test_short_names_of_packages():
-    short = ["6.1", "6.12", "6.1-cloud", "6.1-rt"]
+    short = ["6.1", "6.12", "6.1-cloud", "6.1-rt", "6.12-arm64", "6.1-cloud-arm64"]
     assert [
         name for name in [*short, "mine", "6", "6.1-big"] if packages.short_name(name)
     ] == short

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lists arm64's instructions beside what they once were: see ../x86/compare.py.
+
+The words come from capstone, imported when the first listing is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+SIZE = 4
+BYTES_WIDTH = 3 * SIZE - 1
+_OPCODE = 26  # first bit of the six that tell branches
+_JUMP, _CALL = 5, 37  # b, bl: what follows is how many instructions away
+_BREAKPOINT, _BREAKPOINT_MASK = 0xD4200000, 0xFFE0001F  # brk
+_MASK64 = (1 << 64) - 1
+
+
+class Disassembler:
+    """Words for instructions; capstone is loaded by the first one made."""
+
+    def __init__(self) -> None:
+        import capstone
+
+        self._cs: Any = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+
+    def text(self, raw: bytes, addr: int) -> str:
+        """Return mnemonic and operands, .inst and the number if capstone has none."""
+        for _addr, _size, mnemonic, operands in self._cs.disasm_lite(raw, addr, 1):
+            return f"{mnemonic} {operands}".rstrip()
+        return f".inst {int.from_bytes(raw, 'little'):#010x}"
+
+
+def branch_target(word: int, addr: int) -> int | None:
+    """Return where b or bl goes; None for another instruction."""
+    if word >> _OPCODE not in (_JUMP, _CALL):
+        return None
+    distance = word & (1 << _OPCODE) - 1
+    distance -= (distance >> _OPCODE - 1) << _OPCODE
+    return (addr + SIZE * distance) & _MASK64
+
+
+def compared_listing(
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+) -> Iterator[str]:
+    """Yield a line for each instruction from start on, noting those that were others.
+
+    name gives what is written behind the target of a jump or call.
+    """
+    dis = Disassembler()
+    for at in range(0, len(live), SIZE):
+        raw, was, addr = live[at : at + SIZE], saved[at : at + SIZE], start + at
+        text = dis.text(raw, addr)
+        target = branch_target(int.from_bytes(raw, "little"), addr)
+        if target is not None:
+            text += f" <{name(target)}>"
+        line = f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {text}"
+        if raw != was:
+            line = f"{line:<84} # {_patch(raw)}, was: {dis.text(was, addr)}"
+        yield line
+
+
+def _patch(raw: bytes) -> str:
+    """Return what an instruction that was put in place of another is."""
+    word = int.from_bytes(raw, "little")
+    if word & _BREAKPOINT_MASK == _BREAKPOINT:
+        return "breakpoint"
+    return {_JUMP: "jump", _CALL: "call"}.get(word >> _OPCODE, "patched")

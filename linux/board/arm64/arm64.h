@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+#include "../internal.h"
+#include "arch.h"
+
+/*
+ * Where libunicorn 2.1.4 keeps what its interface does not tell. The state is CPUARMState, in
+ * a processor that begins so many bytes before it; these follow a jmp_buf of the host's C
+ * library. The host checks the state's place, and init_arch() the rest, as far as it can.
+ */
+#ifdef __aarch64__
+#define JMP_BUF_MORE 0x70
+#else
+#define JMP_BUF_MORE 0
+#endif
+#define CPU_EXCEPTION (0x81a0 + JMP_BUF_MORE)
+#define CPU_STATE (0xa350 + JMP_BUF_MORE)
+#define CPU_REGISTERS (0xd510 + JMP_BUF_MORE)
+#define STATE_X 0x40
+#define STATE_PC 0x140
+#define STATE_DAIF 0x230
+#define STATE_TTBR0 0x308
+#define STATE_TTBR1 0x328
+#define STATE_MPIDR 0xb10
+#define STATE_SYNDROME 0xbd0
+#define STATE_TARGET 0xbe0
+#define PSTATE_I 0x80
+
+/* Exceptions by libunicorn's numbers. */
+#define EXCEPTION_SVC 2
+#define EXCEPTION_IRQ 5
+#define EXCEPTION_SMC 13
+
+#define FIELD(type, at) (*(type *)(uintptr_t)(at))
+
+_Static_assert(sizeof(struct arm64_cpu) <= NR_OWN * 8, "NR_OWN");
+_Static_assert(sizeof(struct arm64_devices) <= NR_DEVICES * 8, "NR_DEVICES");
+
+/* Functions of libunicorn that its interface lacks but its library exports. */
+struct arm64_api {
+	void (*do_interrupt)(void *cpu);
+	u8 *(*get_register)(void *registers, u32 key);
+	u64 (*physical_page)(void *cpu, u64 addr, u32 *attributes);
+	void (*invalidate)(uc_engine, u64 begin, u64 end);
+	u64 (*ram_address)(uc_engine, void *host);
+};
+
+extern struct arm64_api arm64_api;
+
+static inline void *processor(const struct board *b)
+{
+	return (void *)(uintptr_t)(b->state - CPU_STATE);
+}
+
+static inline u64 *general(const struct board *b)
+{
+	return &FIELD(u64, b->state + STATE_X);
+}
+
+static inline struct arm64_cpu *own(const struct cpu *c)
+{
+	return (struct arm64_cpu *)(uintptr_t)c->own;
+}
+
+static inline struct arm64_devices *devices(const struct board *b)
+{
+	return (struct arm64_devices *)(uintptr_t)b->devices;
+}
+
+/* gic.c */
+bool map_gic(struct board *b);
+
+/* sysregs.c */
+bool patch_registers(struct board *b);
+
+/* trap.c */
+bool hook_traps(struct board *b);

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * System registers: clock, timer, and the instructions that say that code has changed.
+ *
+ * libunicorn takes the host's clock for CNTVCT, ignores writes to the timer, and does nothing
+ * for IC. So functions of the board take the place of its own in its table of registers.
+ */
+#include "arm64.h"
+
+/* In a row of the table, struct ARMCPRegInfo. */
+#define ROW_CRN 9 /* with CRm, op0, op1 and op2 in the bytes behind it */
+#define ROW_TYPE 0x14
+#define ROW_DATA 0x20
+#define ROW_READ 0x50
+#define ROW_WRITE 0x58
+#define TYPE_NO_RAW 0x80
+#define KEY(op0, op1, crn, crm, op2) \
+	(1u << 28 | 0x13u << 16 | (op0) << 14 | (op1) << 11 | (crn) << 7 | (crm) << 3 | (op2))
+
+#define TIMER_ENABLE 1
+#define TIMER_MASKED 2
+#define TIMER_STATUS 4
+#define CACHE_LINE 64
+#define PAGE_OFFSET 4095ull
+
+typedef u64 read_register(void *state, const u8 *row);
+typedef void write_register(void *state, const u8 *row, u64 value);
+
+static struct board *board_of(const u8 *row)
+{
+	return FIELD(struct board *, row + ROW_DATA);
+}
+
+static void set_timer(struct board *b)
+{
+	struct cpu *c = this_cpu(b);
+
+	own(c)->raised &= ~(1ull << TIMER_IRQ);
+	c->timer = (own(c)->timer_control & (TIMER_ENABLE | TIMER_MASKED)) == TIMER_ENABLE ?
+			   own(c)->timer_at :
+			   NEVER;
+	set_due(b);
+}
+
+static u64 read_frequency(void *state, const u8 *row)
+{
+	(void)state, (void)row;
+	return CLOCK_HZ;
+}
+
+static u64 read_clock(void *state, const u8 *row)
+{
+	(void)state;
+	return board_of(row)->now += NS_PER_LOOK;
+}
+
+static u64 read_control(void *state, const u8 *row)
+{
+	struct board *b = board_of(row);
+	const struct arm64_cpu *c = own(this_cpu(b));
+	bool is_due = c->timer_control & TIMER_ENABLE && b->now >= c->timer_at;
+
+	(void)state;
+	return c->timer_control | (is_due ? TIMER_STATUS : 0);
+}
+
+static void write_control(void *state, const u8 *row, u64 value)
+{
+	struct board *b = board_of(row);
+
+	(void)state;
+	own(this_cpu(b))->timer_control = value & (TIMER_ENABLE | TIMER_MASKED);
+	set_timer(b);
+}
+
+static u64 read_compare(void *state, const u8 *row)
+{
+	(void)state;
+	return own(this_cpu(board_of(row)))->timer_at;
+}
+
+static void write_compare(void *state, const u8 *row, u64 value)
+{
+	struct board *b = board_of(row);
+
+	(void)state;
+	own(this_cpu(b))->timer_at = value;
+	set_timer(b);
+}
+
+static u64 read_left(void *state, const u8 *row)
+{
+	return (u32)(read_compare(state, row) - board_of(row)->now);
+}
+
+static void write_left(void *state, const u8 *row, u64 value)
+{
+	write_compare(state, row, board_of(row)->now + (int64_t)(int32_t)value);
+}
+
+static void flush_all(void *state, const u8 *row, u64 value)
+{
+	struct board *b = board_of(row);
+
+	(void)state, (void)value;
+	b->flushes++;
+	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
+}
+
+/*
+ * Drop what was translated from a line of code. It is found by its place in RAM, as the address
+ * is often one where the code cannot run: uc_ctl() would do nothing then.
+ */
+static void flush_line(void *state, const u8 *row, u64 value)
+{
+	struct board *b = board_of(row);
+	u32 attributes = 0;
+	u64 addr = value & ~(u64)(CACHE_LINE - 1);
+	u64 at = arm64_api.physical_page(processor(b), addr & ~PAGE_OFFSET, &attributes);
+
+	if (at == NEVER || at >= b->ram_size) {
+		flush_all(state, row, value);
+		return;
+	}
+	at = arm64_api.ram_address(engine(b), (void *)(uintptr_t)b->ram) + at + (addr & PAGE_OFFSET);
+	b->flushes++;
+	arm64_api.invalidate(engine(b), at, at + CACHE_LINE);
+}
+
+static bool patch(struct board *b, u32 key, read_register *read, write_register *write)
+{
+	void *table = FIELD(void *, b->state - CPU_STATE + CPU_REGISTERS);
+	u8 *row = arm64_api.get_register(table, key);
+
+	/* is it a row, and this one? */
+	if (!row || KEY(row[ROW_CRN + 2], row[ROW_CRN + 3], row[ROW_CRN], row[ROW_CRN + 1],
+			row[ROW_CRN + 4]) != key)
+		return false;
+	FIELD(u32, row + ROW_TYPE) = TYPE_NO_RAW;
+	FIELD(struct board *, row + ROW_DATA) = b;
+	FIELD(read_register *, row + ROW_READ) = read;
+	FIELD(write_register *, row + ROW_WRITE) = write;
+	return true;
+}
+
+bool patch_registers(struct board *b)
+{
+	return patch(b, KEY(3, 3, 14, 0, 0), read_frequency, NULL) &&
+	       patch(b, KEY(3, 3, 14, 0, 1), read_clock, NULL) && /* CNTPCT */
+	       patch(b, KEY(3, 3, 14, 0, 2), read_clock, NULL) && /* CNTVCT */
+	       patch(b, KEY(3, 3, 14, 3, 0), read_left, write_left) && /* CNTV_TVAL */
+	       patch(b, KEY(3, 3, 14, 3, 1), read_control, write_control) &&
+	       patch(b, KEY(3, 3, 14, 3, 2), read_compare, write_compare) &&
+	       patch(b, KEY(1, 3, 7, 5, 1), NULL, flush_line) && /* IC IVAU */
+	       patch(b, KEY(1, 0, 7, 5, 0), NULL, flush_all) && /* IC IALLU */
+	       patch(b, KEY(1, 0, 7, 1, 0), NULL, flush_all); /* IC IALLUIS */
+}

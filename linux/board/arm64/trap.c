@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Exceptions and interrupts, which libunicorn's own function enters, and what the firmware
+ * answers: it starts and stops processors (PSCI).
+ */
+#include "arm64.h"
+
+#define SYNDROME_IMMEDIATE 0xffff
+#define PSCI_VERSION 0x84000000u
+#define PSCI_CPU_OFF 0x84000002u
+#define PSCI_CPU_ON 0xc4000003u
+#define PSCI_AFFINITY_INFO 0xc4000004u
+#define PSCI_MIGRATE_INFO_TYPE 0x84000006u
+#define PSCI_FEATURES 0x8400000au
+#define SMCCC_VERSION 0x80000000u
+#define VERSION_1_1 0x10001
+#define NO_MIGRATION 2
+#define NOT_SUPPORTED (-1ull)
+#define INVALID (-2ull)
+#define ALREADY_ON (-4ull)
+
+const u32 pause_size = 4;
+
+u64 *pc(struct board *b)
+{
+	return &FIELD(u64, b->state + STATE_PC);
+}
+
+u64 linear_pc(const struct board *b)
+{
+	return FIELD(u64, b->state + STATE_PC);
+}
+
+u64 argument(const struct board *b, int number)
+{
+	return general(b)[number];
+}
+
+u64 return_address(struct board *b)
+{
+	return general(b)[30];
+}
+
+bool takes_interrupts(const struct board *b)
+{
+	return !(FIELD(u32, b->state + STATE_DAIF) & PSTATE_I);
+}
+
+/* WFI ends at an interrupt even if that is masked. */
+bool is_woken(const struct board *b)
+{
+	(void)b;
+	return true;
+}
+
+static void enter(struct board *b)
+{
+	arm64_api.do_interrupt(processor(b));
+}
+
+bool deliver_interrupt(struct board *b, int number)
+{
+	int32_t *exception = &FIELD(int32_t, b->state - CPU_STATE + CPU_EXCEPTION);
+
+	(void)number;
+	*exception = EXCEPTION_IRQ;
+	FIELD(u32, b->state + STATE_TARGET) = 1;
+	enter(b);
+	*exception = -1;
+	return true;
+}
+
+void before_run(struct board *b)
+{
+	(void)b;
+}
+
+void after_run(struct board *b)
+{
+	(void)b;
+}
+
+static u64 cpu_on(struct board *b, u64 number, u64 entry, u64 context)
+{
+	struct cpu *c = &b->cpus[number];
+
+	if (number >= b->nr_cpus)
+		return INVALID;
+	if (c->state != CPU_OFF)
+		return ALREADY_ON;
+	reset_cpu(c);
+	c->start = entry;
+	own(c)->context = context;
+	c->state = CPU_RUNS;
+	b->turn_end = b->now;
+	set_due(b);
+	return 0;
+}
+
+static u64 firmware(struct board *b, const u64 *x)
+{
+	switch ((u32)x[0]) {
+	case PSCI_VERSION:
+	case SMCCC_VERSION: return VERSION_1_1;
+	case PSCI_CPU_ON:   return cpu_on(b, x[1], x[2], x[3]);
+	case PSCI_CPU_OFF:
+		this_cpu(b)->state = CPU_OFF;
+		board_stop(b, STOP_NEXT, *pc(b));
+		return 0;
+	case PSCI_AFFINITY_INFO:
+		return x[1] < b->nr_cpus && b->cpus[x[1]].state != CPU_OFF ? 0 : 1;
+	case PSCI_MIGRATE_INFO_TYPE: return NO_MIGRATION;
+	case PSCI_FEATURES:
+		return (u32)x[1] == PSCI_CPU_ON || (u32)x[1] == SMCCC_VERSION ? 0 : NOT_SUPPORTED;
+	}
+	return NOT_SUPPORTED;
+}
+
+/* Take what the agent says, before it shares memory with the host. */
+static void hear(struct board *b, u64 addr, u64 size)
+{
+	for (; size && b->debug_size < b->debug_limit; addr++, size--)
+		((u8 *)(uintptr_t)b->debug)[b->debug_size++] = read_word(b, addr);
+}
+
+static void on_exception(uc_engine u, u32 kind, void *data)
+{
+	struct board *b = data;
+	u64 *x = general(b);
+
+	(void)u;
+	if (kind == EXCEPTION_SMC) {
+		x[0] = firmware(b, x);
+		return;
+	}
+	if (kind == EXCEPTION_SVC) {
+		if ((FIELD(u32, b->state + STATE_SYNDROME) & SYNDROME_IMMEDIATE) == AGENT_SAYS &&
+		    b->debug_limit) {
+			hear(b, x[0], x[1]);
+			return;
+		}
+		b->syscalls++;
+	} else {
+		b->exceptions++;
+	}
+	enter(b);
+}
+
+bool hook_traps(struct board *b)
+{
+	size_t hook;
+
+	return !uc.hook_add(engine(b), &hook, UC_HOOK_INTR, on_exception, b, 1, 0);
+}

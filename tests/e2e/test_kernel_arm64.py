@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels for arm64 behind the files.
+
+Tests kpfs.linux.arch.arm64, kpfs.linux.make.arm64.
+"""
+
+import os
+import re
+
+import pytest
+
+import kpfs as library
+from tests import harness
+
+pytestmark = [pytest.mark.fuse, pytest.mark.arm64_kernel]
+
+KERNEL = harness.ARM64
+TRACE = """
+cd /sys/kernel/tracing
+echo 'p:e do_sys_openat2 file=+0($arg2):ustring flags=%x3' >kprobe_events
+echo 'r:back do_sys_openat2 ret=$retval' >>kprobe_events
+echo 'p:inside vfs_read+8' >>kprobe_events
+echo 1 >events/kprobes/enable
+cat /sys/kernel/debug/kprobes/list
+cat /etc/hostname >/dev/null
+echo 0 >events/kprobes/enable
+grep -A1 hostname trace
+grep -c inside: trace
+"""
+CHANGES = """
+set -e
+cd /sys/kernel/tracing
+echo 'p:made do_mkdirat' >kprobe_events
+echo 'p:gone do_rmdir' >>kprobe_events
+echo 'p:moved do_renameat2' >>kprobe_events
+echo 1 >events/kprobes/enable
+mkdir $1/a
+mv $1/a $1/b
+rmdir $1/b
+echo 0 >events/kprobes/enable
+grep -E ' (mkdir|mv|rmdir)-' trace
+"""
+FTRACE = """
+cd /sys/kernel/tracing
+echo vfs_open >set_ftrace_filter
+echo function >current_tracer
+cat /etc/hostname >/dev/null
+grep -c 'cat-.*vfs_open' trace
+"""
+
+
+def run(kpfs, *command):
+    done = kpfs("run", "--kernel", KERNEL, "--", *command)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_commands_hits_with_arguments(kpfs):
+    said = run(kpfs, "sh", "-c", TRACE)
+    listed = re.findall(r"^ffff[0-9a-f]{12}  (\w)  (\S+)", said, re.M)
+    assert set(listed) == {
+        ("k", "do_sys_openat2+0x0"),
+        ("r", "do_sys_openat2+0x0"),
+        ("k", "vfs_read+0x8"),
+    }
+    assert re.search(r' cat-\d+ +\[000\] .* file="/etc/hostname"', said)
+    assert re.search(r"back: \(__arm64_sys_openat\+\S+ <- do_sys_openat2\)", said)
+    assert int(said.splitlines()[-1]) > 0
+
+
+def test_calls_are_made_by_their_meaning(kpfs, tmp_path):
+    """mkdir(), rename() and rmdir() are not in its table of system calls."""
+    said = run(kpfs, "sh", "-c", CHANGES, "sh", tmp_path)
+    hits = re.findall(r" (mkdir|mv|rmdir)-\d+ .*: (\w+): ", said)
+    assert {("mkdir", "made"), ("mv", "moved"), ("rmdir", "gone")} <= set(hits)
+
+
+def test_the_function_tracer(kpfs):
+    assert int(run(kpfs, "sh", "-c", FTRACE)) > 0
+
+
+def test_the_names_of_its_kernel(kpfs):
+    machine, release = run(kpfs, "uname", "-mr").split()[::-1]
+    assert machine == "aarch64"
+    assert release.endswith("-cloud-arm64")
+
+
+def test_a_mount_and_what_machine_has(kpfs):
+    m = kpfs.mount("--kernel", KERNEL)
+    (m / "tracing" / "kprobe_events").write_text("p:e __arm64_sys_getppid+8\n")
+    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1\n")
+    (m / "machine" / "syscall").write_text("getppid\n")
+    (row,) = (m / "machine" / "probes").read_text().splitlines()[1:]
+    assert "__arm64_sys_getppid+0x8" in row
+    assert "kprobes/e" in row
+    text = (m / "machine" / "text" / "__arm64_sys_getppid").read_text()
+    assert len(re.findall(r"brk #4 +# breakpoint, was: ", text)) == 1
+    (m / "machine" / "reboot").write_text("1\n")
+    assert (m / "tracing" / "kprobe_events").read_text() == ""
+
+
+def test_a_module_of_its_package(kpfs):
+    said = run(kpfs, "sh", "-c", "modprobe -v xfs; cat /proc/modules; modprobe -r xfs")
+    assert re.search(r"^xfs \d+ 0 - Live 0x", said, re.M)
+
+
+def test_from_python():
+    with library.Kernel(kernel=KERNEL, quiet=True) as kernel:
+        kernel.write("/sys/kernel/tracing/kprobe_events", "p:e vfs_open $arg1\n")
+        kernel.write("/sys/kernel/tracing/events/kprobes/e/enable", "1\n")
+        before = kernel.snapshot()
+        kernel.read("/proc/version")
+        first = kernel.read("/sys/kernel/tracing/trace")
+        kernel.restore(before)
+        kernel.read("/proc/version")
+        assert kernel.read("/sys/kernel/tracing/trace") == first
+        assert first.count(" e: (vfs_open+0x0/") > 1
+
+
+def test_what_it_has_not_yet(kpfs):
+    for words, why in (
+        (("run", "--inside", "--kernel", KERNEL, "--", "true"), "--inside: not yet"),
+        (("explain", "--kernel", KERNEL, "vfs_read"), "explain: not yet"),
+    ):
+        done = kpfs(*words)
+        assert done.returncode == 2
+        assert re.fullmatch(rf"kpfs: .*{why} for kernels of arm64\n", done.stderr)
+
+
+def test_exported_and_imported(kpfs, tmp_path):
+    file = os.fspath(tmp_path / "mine.kpfs")
+    assert kpfs("kernel", "export", KERNEL, file).returncode == 0
+    shown = kpfs("kernel", "show", KERNEL).stdout
+    assert "\narch       arm64\n" in shown
+    assert kpfs("kernel", "import", file, "arm64-again").returncode == 0
+    try:
+        again = kpfs("kernel", "show", "arm64-again").stdout
+        assert re.findall("^digest.*$", again, re.M) == re.findall(
+            "^digest.*$", shown, re.M
+        )
+    finally:
+        kpfs("kernel", "rm", "arm64-again")

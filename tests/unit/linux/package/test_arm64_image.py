@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files of kernels for arm64 that are made up here.
+
+Tests kpfs.linux.package.kernel_file.
+"""
+
+import gzip
+import struct
+
+import pytest
+
+from kpfs.linux.arch.arches import ARM64
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.package import kernel_file
+from kpfs.linux.package.arm64_image import Arm64Image
+
+BANNER = b"Linux version 6.12.0-1-cloud-arm64 (somebody)\0"
+
+
+def image(banner=BANNER, size=1 << 20):
+    head = struct.pack("<8xQQ32x4s4x", 0x80000, size, b"ARMd")
+    return head + bytes(64) + banner
+
+
+def zboot(payload):
+    """An EFI program with a packed kernel in it."""
+    return struct.pack("<4s4sII16x", b"MZ", b"zimg", 32, len(payload)) + payload
+
+
+@pytest.mark.parametrize(
+    "data", [image(), gzip.compress(image()), zboot(gzip.compress(image()))]
+)
+def test_its_parts(data):
+    found = kernel_file.parse(data)
+    assert isinstance(found, Arm64Image)
+    assert found.arch is ARM64
+    assert found.release == "6.12.0-1-cloud-arm64"
+    assert (found.image, found.text_offset, found.size) == (image(), 0x80000, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (image(banner=b""), "damaged"),
+        (image(banner=b"Linux version ../../etc (somebody)"), "damaged"),
+        (image(size=8), "damaged"),
+        (gzip.compress(image())[:-20], "damaged"),
+        (zboot(b"what"), "damaged"),
+        (bytes(4096), r"no kernel for x86-64 \(bzImage\) or arm64 \(Image\)"),
+    ],
+)
+def test_what_is_none(data, why):
+    with pytest.raises(UnfitError, match=why):
+        kernel_file.parse(data)
