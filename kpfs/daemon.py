@@ -316,7 +316,7 @@ def serve(
             mountpoint,
             answering,
             fsname=source,
-            allow_other=os.geteuid() == 0,
+            allow_other=bool(settings.debugfs),  # processes of CMD change users
             **mirrored,
         )
         log()  # the rest of the start may not have come to it

@@ -71,7 +71,17 @@ LINUX_BINDS = (
     ("kmsg", "/dev/kmsg"),
     ("machine/mounts", "/proc/mounts"),
 )
-SWITCHES = ("/proc/sys", "/proc/sysrq-trigger")  # of the host
+# of the host; the list of what containers have read-only, and what old drivers have
+SWITCHES = (
+    "/sys",
+    *(
+        f"/proc/{name}"
+        for name in (
+            *("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr"),
+            "dynamic_debug",
+        )
+    ),
+)
 # directories that the host's kernel may lack
 DIRECTORIES = ("/proc/sys/debug", "/sys/module", "/sys/kernel/tracing", DEBUGFS)
 # signals to pass on; those of the terminal reach the command by themselves
@@ -193,6 +203,8 @@ def provide_builds(
     flags = mounts.MS_NOSUID | mounts.MS_NODEV
     first, *others = dict.fromkeys(releases)
     with told_to_user():
+        if os.path.isdir(folder):  # it is of the host
+            mounts.make_read_only(folder)
         mounts.provide_in_root(MODULES, os.mkdir)
         if os.path.isdir(MODULES):  # a chroot may have no /lib
             mounts.mount("tmpfs", MODULES, "tmpfs", flags, "mode=755")
@@ -227,6 +239,7 @@ def provide_modules(name: str) -> str:
             return release
         with waiting_for("unpacking the kernel's modules"):
             place = kmod.install(folder, release)
+        mounts.make_read_only(place)  # it is of all runs
         for entry in os.scandir(place):
             target = f"{MODULES}/{release}/{entry.name}"
             if entry.is_dir():  # depmod does not follow links to directories

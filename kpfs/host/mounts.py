@@ -102,8 +102,9 @@ def bind(source: str, target: str) -> None:
 
 
 def make_read_only(target: str) -> None:
-    """Refuse writes below target in this mount namespace."""
-    bind(target, target)
+    """Refuse writes below target in this mount namespace, but not to other mounts."""
+    if not os.path.ismount(target):
+        bind(target, target)
     flags = os.statvfs(target).f_flag
     # flags that a user namespace may not clear must be said again
     atimes = MS_NOATIME | MS_NODIRATIME

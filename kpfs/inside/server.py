@@ -23,7 +23,7 @@ from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.read_ahead import ReadAhead
 from kpfs.linux.inside.rehearsal import rehearse
-from kpfs.linux.inside.request import RunRequest
+from kpfs.linux.inside.request import GREETING, PATIENCE, RunRequest
 
 FDS = 3
 _LIMIT = 1 << 20  # bytes of a request
@@ -42,7 +42,9 @@ def serve(
     except (UnfitError, EmulatorError, CallError, KernelError, OSError) as error:
         listener.settimeout(1)
         with contextlib.suppress(OSError):
-            refuse(listener.accept()[0], str(error))
+            client, _ = listener.accept()
+            client.sendall(GREETING)
+            refuse(client, str(error))
         return
     try:
         ForkServer(kernel, path, listener).run(patience)
@@ -105,7 +107,8 @@ class ForkServer:
         """Run one command. This is a process of its own."""
         self._listener.close()
         self._lessons.close()
-        client.settimeout(10)
+        client.settimeout(PATIENCE)
+        client.sendall(GREETING)
         data, fds, _, _ = socket.recv_fds(client, 1, FDS)
         while not data.endswith(b"\n") and len(data) < _LIMIT:
             if not (piece := client.recv(65536)):

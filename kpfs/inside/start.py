@@ -11,7 +11,7 @@ from kpfs.base.errors import SetupError
 from kpfs.config import KernelChoice
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
-from kpfs.linux.inside.request import RunRequest
+from kpfs.linux.inside.request import PATIENCE, RunRequest
 
 
 def run(
@@ -28,7 +28,7 @@ def run(
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
             warm.ask(connection, request)
-            return Client(connection, warm.PATIENCE).run()
+            return Client(connection, PATIENCE).run()
         warm.forget(choice)
     return _run_cold(choice, request)
 

@@ -23,12 +23,11 @@ from kpfs.base.errors import SetupError
 from kpfs.config import KernelChoice
 from kpfs.host import process
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside.request import RunRequest
+from kpfs.linux.inside.request import GREETING, PATIENCE, RunRequest
 from kpfs.linux.store import store
 
 SECONDS = "KPFS_WARM"  # environment variable; 0: keep no process
 DEFAULT_SECONDS = 60
-PATIENCE = 10.0  # s for a process to begin with a command
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FDS = 3
 _RAM = "ram"  # image.RAM, whose import would take long
@@ -150,8 +149,13 @@ def _try(path: str) -> socket.socket:
 
 
 def ask(connection: socket.socket, request: RunRequest) -> None:
-    """Have the process run a command with our standard streams. Raises OSError."""
+    """Have the process run a command with our standard streams. Raises OSError.
+
+    It gets them when it answers: a stopped one would keep them open.
+    """
     connection.settimeout(PATIENCE)
+    if connection.recv(len(GREETING)) != GREETING:
+        raise ConnectionError
     data = json.dumps(request.packed()).encode() + b"\n"
     socket.send_fds(connection, [data[:1]], range(_FDS))
     connection.sendall(data[1:])

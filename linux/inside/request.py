@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+GREETING = b"."  # of a process that takes a request
+PATIENCE = 20.0  # s for either side of a request to go on
+
 
 class TerminalState(NamedTuple):
     """A terminal's settings, packed as the kernel's structures."""

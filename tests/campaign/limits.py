@@ -121,7 +121,7 @@ class Uses:
         return self.tries.judge(done, done.stdout == FINE)
 
     def pytest(self, prefix: list[str]) -> str:
-        words = [*prefix, sys.executable, "-m", "pytest", "-qn2", "-c", os.devnull]
+        words = [*prefix, sys.executable, "-m", "pytest", "-q", "-n2", "-c", os.devnull]
         words += ["-p", "no:cacheprovider", "-p", "kpfs.api.pytest_plugin"]
         for name, text in (("trivial", TRIVIAL), ("tests", TESTS)):
             file = self.scratch / f"test_{name}.py"

@@ -329,7 +329,10 @@ def test_a_refusal_leaves_no_dead_mount(tmp_path, monkeypatch, answers):
 @pytest.mark.guest
 @pytest.mark.parametrize(
     ("part", "number"),
-    [("hits", 1), ("hostile", 20), ("elf", 20), ("kills", 2), ("fuzz", 100)],
+    [
+        *(("hits", 1), ("hostile", 20), ("elf", 20), ("kills", 2), ("fuzz", 100)),
+        *(("limits", 8), ("product", 4), ("users", 4)),
+    ],
 )
 def test_a_little_of_each(tmp_path, part, number):
     child = start(tmp_path, "--seed", "1", "--number", str(number), part)

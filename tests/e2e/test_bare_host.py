@@ -76,3 +76,27 @@ def test_as_an_ordinary_user(ordinary, bare):
     done = ordinary(f"$kpfs run -- sh -c '{SCRIPT}'; {LEFT}", around=bare)
     assert done.stdout == SHOWN
     assert "/dev/new: Read-only file system" in done.stderr
+
+
+HOSTS_OWN = """
+for path in /sys/kernel/rcu_normal /sys/power/state /proc/irq/default_smp_affinity \\
+    /lib/modules/$(uname -r)/build/Makefile /lib/modules/$(uname -r)/kernel \\
+    /lib/modules/$(uname -r)/modules.dep
+do
+    test -w $path && echo $path
+done
+test -w /sys/kernel/tracing/trace && : >/lib/modules/new && echo fine
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(("--kernel", harness.KERNEL), marks=pytest.mark.kernel),
+    ],
+)
+def test_what_the_host_shares_cannot_be_written(kpfs, options):
+    """Root would switch the host's kernel, and change the next run's modules."""
+    done = kpfs("run", *options, "--", "sh", "-c", HOSTS_OWN)
+    assert (done.stdout, done.stderr) == ("fine\n", "")

@@ -338,6 +338,20 @@ def test_a_killed_guest_is_replaced(kpfs, warm):
     assert new != old
 
 
+@pytest.mark.long  # as a client waits for 20 s
+def test_a_stopped_guest_is_replaced(kpfs, warm, tmp_path):
+    """The command runs once, elsewhere, even if the process goes on later."""
+    assert sh(kpfs, "exit 4").returncode == 4
+    (old,) = servers(warm.parent)
+    os.kill(old, signal.SIGSTOP)
+    append = "echo >>count; exit 5"
+    done = kpfs(*INSIDE[:-1], "--rw", tmp_path, "--", "sh", "-c", append, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (5, "")
+    os.kill(old, signal.SIGCONT)
+    assert sh(kpfs, "exit 6").returncode == 6
+    assert (tmp_path / "count").read_text() == "\n"
+
+
 def test_many_at_once_share_a_guest(kpfs, warm):
     command = kpfs.command(*INSIDE, "cat")
     pipe = subprocess.PIPE

@@ -443,6 +443,35 @@ def test_a_log_that_leads_elsewhere_is_not_written(kpfs, tmp_path, flaw):
     assert not (tmp_path / "elsewhere/kpfs.log").exists()
 
 
+@pytest.mark.user
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another")
+def test_a_mount_is_closed_to_others(mount, ordinary):
+    for folder in (mount, *mount.parents[:3]):
+        folder.chmod(0o755)
+    done = ordinary(f"ls {mount} || cat {mount}/kallsyms")
+    assert done.returncode == 1
+    assert done.stderr.count("Permission denied") == 2
+
+
+@pytest.mark.user
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another")
+def test_the_files_of_a_user_are_closed_to_root(ordinary):
+    done = ordinary("$kpfs run -- sleep 60 >/dev/null 2>&1 & echo $!")
+    runner = int(done.stdout)
+    tree = "/sys/kernel/debug/kpfs"
+    there = "nsenter", "-m", "-t", str(runner)
+
+    def mounted():
+        return tree in harness.run(*there, "cat", "/proc/self/mountinfo").stdout
+
+    try:
+        harness.until(mounted, "nothing is mounted")
+        for words in (("ls", tree), ("cat", f"{tree}/kallsyms")):
+            assert "Permission denied" in harness.run(*there, *words).stderr
+    finally:
+        os.kill(runner, signal.SIGTERM)
+
+
 def test_the_log_stays_short(tmp_path):
     program = """
 import logging, os, sys
