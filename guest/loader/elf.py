@@ -43,6 +43,7 @@ R_X86_64_32S = 11
 
 EM_X86_64, EM_AARCH64 = 62, 183
 MACHINES = {EM_X86_64: "x86-64", EM_AARCH64: "arm64"}
+_NAME_MAX = 4096  # bytes of a section's name
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
 SHDR = struct.Struct("<IIQQQQIIQQ")
@@ -96,7 +97,7 @@ class ElfFile:
         self._machine = machine
         try:
             self._read_headers()
-        except (struct.error, IndexError, ValueError) as exc:
+        except (struct.error, IndexError, ValueError, OverflowError) as exc:
             raise KernelError(errno.ENOEXEC, f"damaged ELF file: {exc}") from exc
 
     def _read_headers(self) -> None:
@@ -119,7 +120,7 @@ class ElfFile:
         self.sections = [Section(self._cstring(names + r[0]), *r[1:]) for r in rows]
 
     def _cstring(self, offset: int) -> str:
-        end = self.data.index(b"\0", offset)
+        end = self.data.index(b"\0", offset, offset + _NAME_MAX)
         return self.data[offset:end].decode("latin-1")
 
     def section(self, name: str) -> Section | None:

@@ -562,6 +562,8 @@ NR_FLUSHERS = 16
 NR_CALLS = 4
 NS_PER_BLOCK = 20
 TURN_BLOCKS = 0x10_0000
+MAX_FAULTS = 1000
+LOOK_BLOCKS = 32
 PATIENCE = 0x98_9680
 STOP_TURN = 0
 STOP_PAUSE = 1
@@ -584,15 +586,16 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 69696, ()
+    SIZE, __slots__ = 69736, ()
     uc, state, ram, ram_size, nr_cpus, pause, break_at = 0, 8, 16, 24, 32, 40, 48
-    flushers, calls, call_zeros, exact, call_agent, now = 56, 184, 216, 248, 256, 264
-    deadline, stop, stop_at, who, error, vector = 272, 280, 288, 296, 304, 312
-    unknown, current, turn_end, due, returns = 320, 328, 336, 344, 352
-    return_counts, watched, asked_at, flushed_at, devices = 480, 608, 1120, 1128, 1136
-    console_size, debug_size, debug_limit, debug, blocks = 1264, 1272, 1280, 1288, 1296
-    syscalls, exceptions, interrupts, halts, flushes = 1304, 1312, 1320, 1328, 1336
-    strays, stray_at, turns, reset, cpus, console = 1344, 1352, 1360, 1368, 1376, 4160
+    flushers, calls, call_zeros, exact, call_agent = 56, 184, 216, 248, 256
+    turn_ticks, now, deadline, stop, stop_at, who = 264, 272, 280, 288, 296, 304
+    error, vector, unknown, current, turn_end, due = 312, 320, 328, 336, 344, 352
+    host_turn, begin, fault_block, faults, returns = 360, 368, 376, 384, 392
+    return_counts, watched, asked_at, flushed_at, devices = 520, 648, 1160, 1168, 1176
+    console_size, debug_size, debug_limit, debug, blocks = 1304, 1312, 1320, 1328, 1336
+    syscalls, exceptions, interrupts, halts, flushes = 1344, 1352, 1360, 1368, 1376
+    strays, stray_at, turns, reset, cpus, console = 1384, 1392, 1400, 1408, 1416, 4200
 
 
 # linux/board/x86/arch.h

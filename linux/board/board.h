@@ -38,6 +38,8 @@ typedef uint64_t u64;
 #define NS_PER_LOOK 20 /* at the clock */
 #define LOCKED_OUT 500000000ull /* blocks, about 10 s, for which a due interrupt may wait */
 #define TURN_BLOCKS 0x100000 /* after so many blocks the host gets a turn */
+#define MAX_FAULTS 1000 /* exceptions in a row, none of whose handlers can begin */
+#define LOOK_BLOCKS 32 /* blocks between two looks at the host's clock */
 #define CPU_TURN 50000ull /* ns after which another processor runs */
 #define PATIENCE 10000000ull /* ns that the agent rests while others run */
 
@@ -90,6 +92,7 @@ struct board {
 	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */
 	u64 exact;                 /* libunicorn checks every store: flushers need no watch */
 	u64 call_agent;            /* wake the agent on the processor where it rests */
+	u64 turn_ticks;            /* of the host's clock, after which it gets a turn, too */
 
 	/* time, in ns: the processors' counters run at 1 GHz */
 	u64 now;
@@ -106,6 +109,10 @@ struct board {
 	u64 current;  /* the processor that runs */
 	u64 turn_end; /* when it is another one's turn */
 	u64 due;      /* when to look at turn_end, timer and what is pending */
+	u64 host_turn; /* the block at which the host gets a turn */
+	u64 begin;     /* of board_run(), by the host's clock; see ticks() */
+	u64 fault_block; /* the last block before an exception, and exceptions since it */
+	u64 faults;
 
 	u64 returns[NR_RETURNS]; /* return addresses of flushers under way, with counts */
 	u64 return_counts[NR_RETURNS];

@@ -28,6 +28,7 @@ _API = (
     "uc_mmio_map", "uc_ctl",
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
+TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
 
 
 class Board:
@@ -76,6 +77,7 @@ class Board:
             nr_cpus=cpus,
             break_at=abi.NEVER,
             pause=abi.NEVER,
+            turn_ticks=TURN_TICKS,
             exact=exact,
         )
         if cpus > 1:

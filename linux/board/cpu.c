@@ -132,8 +132,7 @@ bool add_cpus(struct board *b)
 		reset_cpu(&b->cpus[i]);
 		b->cpus[i].state = i ? CPU_OFF : CPU_RUNS;
 	}
-	if (b->nr_cpus == 1)
-		return true;
+	/* a processor alone can be reset, too, by itself */
 	for (u64 i = 0; i <= b->nr_cpus; i++) {
 		u64 *place = i < b->nr_cpus ? &b->cpus[i].context : &b->reset;
 		void *context;

@@ -39,7 +39,7 @@ void print(struct board *b, u8 c);
 
 /* memory.c */
 u64 read_word(struct board *b, u64 addr);
-void write_word(struct board *b, u64 addr, u64 value);
+bool write_word(struct board *b, u64 addr, u64 value);
 bool map_hole(struct board *b, u64 begin, u64 end);
 
 /* watch.c */

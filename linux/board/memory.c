@@ -28,12 +28,14 @@ u64 read_word(struct board *b, u64 addr)
 	return value;
 }
 
-void write_word(struct board *b, u64 addr, u64 value)
+/* Return whether the word is there. */
+bool write_word(struct board *b, u64 addr, u64 value)
 {
 	u64 *at = word(b, addr);
 
 	if (at)
 		*at = value;
+	return at;
 }
 
 static u64 hole_read(uc_engine u, u64 offset, unsigned int size, void *data)

@@ -9,7 +9,7 @@ static bool attend(struct board *b, u64 addr)
 {
 	struct cpu *c = this_cpu(b);
 
-	if (b->flushed_at == addr) {
+	if (b->flushed_at && b->flushed_at == addr) {
 		b->flushed_at = 0;
 		set_due(b);
 		return true;
@@ -32,6 +32,25 @@ static bool attend(struct board *b, u64 addr)
 	return true;
 }
 
+/* Return the time by a clock of the host, which counts about once in a nanosecond. */
+static u64 ticks(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	u64 count;
+
+	asm volatile("mrs %0, cntvct_el0" : "=r"(count));
+	return count << 5;
+#endif
+}
+
+/* Code that writes itself may take milliseconds for a block. */
+static bool is_slow(struct board *b)
+{
+	return !(b->blocks & (LOOK_BLOCKS - 1)) && ticks() - b->begin > b->turn_ticks;
+}
+
 /* Called where each block of code begins: only there can the board stop exactly. */
 static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 {
@@ -46,7 +65,7 @@ static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 		board_stop(b, STOP_BREAK, addr);
 	else if (b->now >= b->due && attend(b, addr))
 		return;
-	else if (!(b->blocks & (TURN_BLOCKS - 1)))
+	else if (b->blocks >= b->host_turn || is_slow(b))
 		board_stop(b, STOP_TURN, addr);
 	else if (b->watched[addr >> 10 & (NR_WATCHED - 1)] >> (addr >> 4 & 63) & 1)
 		watch_block(b, addr);
@@ -204,11 +223,15 @@ __attribute__((visibility("default"))) u64 board_run(struct board *b)
 		b->turn_end = turn_end;
 		set_due(b);
 	}
+	if (!b->host_turn || b->stop == STOP_TURN) /* else it is still to come */
+		b->host_turn = (b->blocks | (TURN_BLOCKS - 1)) + 1;
+	b->begin = ticks();
+	/* steps may be short, and their last blocks those at which there is no turn */
 	do
 		why = step(b);
-	while (why == GO_ON);
+	while (why == GO_ON && b->blocks < b->host_turn && ticks() - b->begin < b->turn_ticks);
 	set_deadline(b);
-	return why;
+	return why == GO_ON ? STOP_TURN : why;
 }
 
 /* Make the registers those of one processor; the next run begins on it. */

@@ -58,6 +58,8 @@ static bool asks(struct board *b, int call)
 /* Called at a block where a watched function may begin, or to which one may return. */
 void watch_block(struct board *b, u64 addr)
 {
+	if (!addr) /* stands for none in these tables */
+		return;
 	if (b->asked_at == addr) {
 		b->asked_at = 0;
 		return;

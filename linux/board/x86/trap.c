@@ -18,6 +18,7 @@
 #define TSS_SP0 4
 #define TSS_IST1 0x24
 #define UD 6
+#define DF 8
 #define PF 14
 
 const u32 pause_size = 2;
@@ -109,6 +110,18 @@ static void forget_exception(struct board *b)
 	*(int32_t *)(b->state + OLD_EXCEPTION) = -1;
 }
 
+static bool give_up(struct board *b, int vector)
+{
+	b->vector = vector;
+	board_stop(b, STOP_FAULT, state(b)->ip);
+	return false;
+}
+
+static bool push(struct board *b, u64 *sp, u64 value)
+{
+	return write_word(b, *sp -= 8, value);
+}
+
 /* Enter the handler of an exception or interrupt; false if that is impossible. */
 static bool deliver(struct board *b, int vector, bool has_error, u32 error)
 {
@@ -122,24 +135,18 @@ static bool deliver(struct board *b, int vector, bool has_error, u32 error)
 		low = read_word(b, s->idt.base + 16 * vector);
 		high = read_word(b, s->idt.base + 16 * vector + 8);
 	}
-	if (!(low & GATE_PRESENT)) {
-		b->vector = vector;
-		board_stop(b, STOP_FAULT, s->ip);
-		return false;
-	}
+	if (!(low & GATE_PRESENT))
+		return give_up(b, vector);
 	ist = low >> 32 & 7;
 	if (ist)
 		sp = read_word(b, s->tr.base + TSS_IST1 + 8 * (ist - 1));
 	else if (user)
 		sp = read_word(b, s->tr.base + TSS_SP0);
 	sp &= ~15ull;
-	write_word(b, sp -= 8, ss);
-	write_word(b, sp -= 8, s->regs[RSP]);
-	write_word(b, sp -= 8, flags);
-	write_word(b, sp -= 8, cs);
-	write_word(b, sp -= 8, s->ip);
-	if (has_error)
-		write_word(b, sp -= 8, error);
+	if (!push(b, &sp, ss) || !push(b, &sp, s->regs[RSP]) || !push(b, &sp, flags) ||
+	    !push(b, &sp, cs) || !push(b, &sp, s->ip) || (has_error && !push(b, &sp, error)))
+		/* there is no stack, as after too deep a recursion */
+		return vector == DF ? give_up(b, vector) : deliver(b, DF, true, 0);
 	set_mode(b, MODE_KERNEL);
 	forget_exception(b);
 	s->regs[RSP] = sp;
@@ -178,11 +185,16 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 
 	(void)u;
 	b->exceptions++;
+	if (b->fault_block != b->blocks)
+		b->faults = 0;
+	b->fault_block = b->blocks;
 	if (vector == PF)
 		own(this_cpu(b))->cr2 = state(b)->cr[2];
 	if (vector > 255) {
 		b->vector = vector;
 		board_stop(b, STOP_ERROR, state(b)->ip);
+	} else if (b->faults++ > MAX_FAULTS) {
+		give_up(b, vector);
 	} else if (has_error_code(vector)) {
 		deliver(b, vector, true, *(u32 *)(b->state + ERROR_CODE));
 	} else {

@@ -107,3 +107,103 @@ def test_time_goes_on_to_the_first_timer_when_all_have_halted(board):
 def test_a_lockup_names_the_processor(board):
     board.select(2)
     assert reason(board, abi.STOP_LOCKUP).startswith("hard lockup on CPU 2: ")
+
+
+# ---- code that means harm
+ICR = "6766c70500 03e0fe"  # mov dword [0xfee00300], what follows
+MILLION = abi.TURN_BLOCKS
+
+
+@pytest.fixture
+def single():
+    made = Board(mmap.mmap(-1, RAM), mmap.mmap(-1, abi.REGION_SIZE))
+    yield made
+    made.close()
+
+
+def test_one_that_is_alone_can_reset_itself(single):
+    """By INIT and a start-up interrupt to itself, and one that ends the halt."""
+    start(single, 0, f"{NUMBER} {END}", at=0xA000)
+    interrupts = f"{ICR} 00450400 {ICR} 0a060400 {ICR} 40000400"
+    start(single, 0, f"{interrupts} fb f4")
+    assert single.run() == abi.STOP_HALTED
+    assert printed(single) == "0"
+
+
+@pytest.mark.parametrize("due", [1, abi.NEVER])
+def test_code_at_address_0_is_no_end_of_turns(single, due):
+    start(single, 0, "eb fe", at=0)
+    single.set_cpu(0, timer=due)
+    single.add_flushers([0x10000, 0x20000])
+    assert single.run() == abi.STOP_TURN
+    assert single.get(abi.Board.blocks) <= 2 * MILLION
+
+
+def test_a_turn_ends_by_the_host_s_clock_too(single):
+    single.set(turn_ticks=0)
+    start(single, 0, "eb fe")
+    assert single.run() == abi.STOP_TURN
+    assert single.get(abi.Board.blocks) < single.get(abi.Board.host_turn)
+
+
+TABLES, IDT, TSS, STACK, HANDLER = 0x1000, 0x4000, 0x5000, 0x80000, 0x9000
+ABSENT = 0x7000_0000_0000
+
+
+def long_mode(board, code, gates, stack=STACK):
+    """Run code with interrupt gates: by vector the handler's address and the IST."""
+    for number, entry in enumerate((TABLES + 0x1003, TABLES + 0x2003, 0x83)):
+        at = TABLES + number * 0x1000
+        board.ram[at : at + 8] = entry.to_bytes(8, "little")
+    for vector, (handler, ist) in gates.items():
+        low = handler & 0xFFFF | 0x10 << 16 | ist << 32 | 0x8E << 40
+        low |= (handler >> 16 & 0xFFFF) << 48
+        raw = low.to_bytes(8, "little") + (handler >> 32).to_bytes(8, "little")
+        board.ram[IDT + 16 * vector : IDT + 16 * vector + 16] = raw
+    board.ram[TSS + 0x24 : TSS + 0x2C] = STACK.to_bytes(8, "little")
+    for at, text in ((AT, code), (HANDLER, f"b03b 66baf803 ee {END}")):
+        raw = bytes.fromhex(text)
+        board.ram[at : at + len(raw)] = raw
+    board.write_msr(registers.MSRS["efer"], 0x501)
+    for name, value in (("cr3", TABLES), ("cr4", 0x20), ("cr0", 0x8000_0011)):
+        board.write_reg(registers.CONTROL[name], value)
+    board.write_table("idtr", (0, IDT, 0xFFF, 0))
+    board.write_table("tr", (0, TSS, 0x67, 0x8B00))
+    board.set_mode(abi.MODE_KERNEL)
+    board.write_reg(registers.GENERAL["rsp"], stack)
+    board.write_reg(registers.GENERAL["rip"], AT)
+
+
+UD, DF, PF = 6, 8, 14
+
+
+def test_a_handler_that_is_nowhere_is_the_end(single):
+    """It faults before its first block, again and again."""
+    long_mode(single, "0f0b", {UD: (ABSENT, 1), PF: (ABSENT, 1)})
+    assert single.run() == abi.STOP_FAULT
+
+
+def test_a_stack_that_is_nowhere_is_a_double_fault(single):
+    gates = {UD: (HANDLER, 0), DF: (HANDLER, 1)}
+    long_mode(single, "0f0b", gates, stack=ABSENT)
+    assert single.run() == abi.STOP_HALTED
+    assert printed(single) == ";"
+    assert single.read_reg(registers.GENERAL["rsp"]) == STACK - 6 * 8
+
+
+def test_two_stacks_that_are_nowhere_are_the_end(single):
+    gates = {UD: (HANDLER, 0), DF: (HANDLER, 0)}
+    long_mode(single, "0f0b", gates, stack=ABSENT)
+    assert single.run() == abi.STOP_FAULT
+    assert single.get(abi.Board.vector) == DF
+
+
+@pytest.mark.parametrize("nops", range(3))
+@pytest.mark.parametrize("who", ["ffffffff", "07000000"], ids=["yields", "pauses"])
+def test_one_that_has_no_rest_gives_the_host_its_turn(single, who, nops):
+    """However many blocks there are between two pauses."""
+    jumps, back = "eb 00" * nops, 0x100 - 4 - 2 * nops
+    long_mode(single, f"bf {who} f390 {jumps} eb {back:02x}", {})
+    single.set(pause=AT + 5, turn_ticks=abi.NEVER, blocks=MILLION - 50)
+    found = {single.run() for _ in range(2 if who == "ffffffff" else 100)}
+    assert abi.STOP_TURN in found
