@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from kpfs.base import abi
 from kpfs.linux.board.board import Board
 from kpfs.linux.inside import runnable
-from kpfs.linux.running.machine import AGENT, Machine, Op
+from kpfs.linux.running.machine import AGENT, Machine, Op, Place
 
 LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnoticed
 BEHIND_NS = 10_000_000
@@ -50,7 +50,7 @@ class Worker:
         """Return the data area of its slot."""
         return self._loop.machine.memory(self.slot)
 
-    def start(self, ops: Sequence[Op], then: Then, memory: bytes = b"") -> list[int]:
+    def start(self, ops: Sequence[Op], then: Then, memory: bytes = b"") -> list[Place]:
         """Begin a request, and call then() when it is done."""
         places = self._loop.machine.start(self.slot, ops, memory)
         self._loop.expect(self.slot, then)
@@ -137,7 +137,8 @@ class Loop:
         """Return True if a slot's worker has done its request; call what follows."""
         if not self.machine.has_done(slot):
             return False
-        self._then.pop(slot)()
+        # what another has called may have dropped it
+        self._then.pop(slot, lambda: None)()
         return True
 
     # ---- what the host waits for

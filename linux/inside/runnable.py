@@ -30,7 +30,7 @@ def find(folder: str, board: Board) -> list[int]:
         offsets = symbols.address("__per_cpu_offset")
         btf = read_btf(memory, symbols)
         field = btf.layouts({"rq": (_COUNT,)})["rq"].at[_COUNT] if btf else None
-    except (MemoryFault, KeyError):
+    except (MemoryFault, KeyError, ValueError):
         return []
     if field is None:
         return []

@@ -22,6 +22,7 @@ _FIXED = {1: 1, _ARRAY: 3, 14: 1, 17: 1}
 _EACH = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
 _NAMES_ANOTHER = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, tag
 _MAX_DEPTH = 16
+_MAX_MEMBERS = 1 << 20  # looked at in all; some 20,000 suffice
 
 
 class StructLayout(NamedTuple):
@@ -55,6 +56,7 @@ class Btf:
         self._names = raw[size + names : size + names + names_size]
         self._starts = array("I", (0,))  # offsets of types by number; 0 is void
         self._starts.extend(self._walk())
+        self._left = _MAX_MEMBERS
 
     def _walk(self) -> Iterator[int]:
         words, at, end = self._words, 0, len(self._words)
@@ -69,7 +71,16 @@ class Btf:
             at += _HEAD_WORDS + fixed[kind] + each[kind] * (info & 0xFFFF)
 
     def layouts(self, wanted: Mapping[str, Iterable[str]]) -> dict[str, StructLayout]:
-        """Return structures by name, with those of the wanted paths that they have."""
+        """Return structures by name, with those of the wanted paths that they have.
+
+        Raises ValueError if the types are damaged.
+        """
+        try:
+            return self._layouts(wanted)
+        except IndexError:
+            raise ValueError("a type ends too early") from None
+
+    def _layouts(self, wanted: Mapping[str, Iterable[str]]) -> dict[str, StructLayout]:
         places = {self._name_place(name): name for name in wanted}
         found: dict[str, StructLayout] = {}
         words = self._words
@@ -111,6 +122,9 @@ class Btf:
             return None
         has_bits = info >> 31
         for part in range(info & 0xFFFF):
+            self._left -= 1
+            if self._left < 0:
+                raise ValueError("types without an end")
             place, kind, where = words[at + 3 + 3 * part : at + 6 + 3 * part]
             bits = where >> 24 if has_bits else 0
             bit = where & 0xFFFFFF if has_bits else where

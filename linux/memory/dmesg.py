@@ -8,11 +8,10 @@ A log without vmcoreinfo cannot be read. Kernel: kernel/printk/printk_ringbuffer
 from __future__ import annotations
 
 import re
-import struct
 from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
-from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.symbols import CoreSymbols
 
 VMCOREINFO_SIZE = 4096
@@ -21,7 +20,6 @@ _OFFSET = re.compile(r"^(?:OFFSET|SIZE)\((\S+)\)=(\d+)$", re.M)
 _STATE_SHIFT, _COMMITTED, _FINALIZED = 62, 1, 2
 _DATA_ID_SIZE = 8
 _NO_DATA = 1  # in a position: the record has no text
-_U32 = struct.Struct("<I")
 
 
 class LogLine(NamedTuple):
@@ -46,9 +44,10 @@ class LogLine(NamedTuple):
 def read_log(memory: KernelMemory, symbols: CoreSymbols) -> list[LogLine]:
     """Return all records, oldest first, [] without a log.  Context: lock held."""
     try:
-        return _Ring(memory, symbols).records()
+        ring = _Ring(memory, symbols)
     except (MemoryFault, KeyError):
         return []
+    return ring.records()
 
 
 class _Ring:
@@ -56,32 +55,37 @@ class _Ring:
 
     def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
         """Raises KeyError, MemoryFault."""
-        self.memory = memory
+        memory = self.memory = OneLook(memory)
         at = memory.word(symbols.address("vmcoreinfo_data"))
         text = memory.read(at, VMCOREINFO_SIZE).split(b"\0")[0].decode("latin-1")
         self.of = {name: int(value) for name, value in _OFFSET.findall(text)}
         ring = memory.word(symbols.address("prb"))
         descs = ring + self.of["printk_ringbuffer.desc_ring"]
         texts = ring + self.of["printk_ringbuffer.text_data_ring"]
-        self.mask = (1 << self._u32(descs, "prb_desc_ring.count_bits")) - 1
+        self.mask = self._mask(descs, "prb_desc_ring.count_bits")
         self.descs = self._word(descs, "prb_desc_ring.descs")
         self.infos = self._word(descs, "prb_desc_ring.infos")
         self.head = self._word(descs, "prb_desc_ring.head_id")
         self.tail = self._word(descs, "prb_desc_ring.tail_id")
-        self.text_mask = (1 << self._u32(texts, "prb_data_ring.size_bits")) - 1
+        self.text_mask = self._mask(texts, "prb_data_ring.size_bits")
         self.text = self._word(texts, "prb_data_ring.data")
 
     def _word(self, base: int, name: str) -> int:
         return self.memory.word(base + self.of[name])
 
-    def _u32(self, base: int, name: str) -> int:
-        raw = self.memory.read(base + self.of[name], _U32.size)
-        return int(_U32.unpack(raw)[0])
+    def _mask(self, base: int, name: str) -> int:
+        """Return the mask of as many bits as a field says."""
+        raw = self.memory.read(base + self.of[name], 4)
+        bits = int.from_bytes(raw, "little")
+        return (1 << min(bits, 63)) - 1
 
     def records(self) -> list[LogLine]:
         found, number = [], self.tail
         for _ in range(MAX_RECORDS):
-            record = self._record(number)
+            try:
+                record = self._record(number)
+            except (MemoryFault, KeyError, IndexError):
+                break  # what is behind a damaged one is lost
             if record is not None:
                 found.append(record)
             if number == self.head:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.symbols import CoreSymbols
 
 _PAGE = struct.Struct("<QQii")  # next, records, their number, order
@@ -18,6 +18,7 @@ _RECORD = struct.Struct("<QQ")  # address, flags
 
 def ftrace_sites(memory: KernelMemory, symbols: CoreSymbols) -> Iterator[int]:
     """Return the addresses of all sites, also of modules; raises MemoryFault."""
+    memory = OneLook(memory)
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:
         page, records, count, _ = _PAGE.unpack(memory.read(page, _PAGE.size))

@@ -106,7 +106,8 @@ class Kprobes(Reader):
         if not found:
             return [0]
         count = self._memory.read(self._symbols.address("nr_cpu_ids"), 4)
-        cpus = range(int.from_bytes(count, "little"))
+        most = found[0].size // WORD
+        cpus = range(min(int.from_bytes(count, "little"), most))
         return [self._memory.word(found[0].addr + WORD * cpu) for cpu in cpus]
 
     def statuses(self, entry: View) -> list[int]:

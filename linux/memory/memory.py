@@ -3,15 +3,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import mmap
 import os
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from kpfs.base import abi
-from kpfs.base.errors import MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.arch.arch import PAGE_SHIFTS, Arch
 from kpfs.linux.board.board import PAGE_SIZE, Board
+
+MAX_READ = 64 << 20  # bytes at once; BTF has 5 to 10 MB
+MAX_PIECES = 1 << 18  # that one look into structures reads, and bytes
+MAX_BYTES = 64 << 20
+
+
+@contextlib.contextmanager
+def looking() -> Iterator[None]:
+    """Look into structures; KernelError(EFAULT): they are not as they should be."""
+    try:
+        yield
+    except (MemoryFault, KeyError, ValueError, struct.error) as fault:
+        raise KernelError(errno.EFAULT, str(fault)) from None
 
 
 def pages_of(addr: int, size: int) -> Iterator[tuple[int, int]]:
@@ -24,9 +40,14 @@ def pages_of(addr: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 class KernelMemory(ABC):
-    """Reads by virtual address; raises MemoryFault if any of it is missing."""
+    """Reads by virtual address; raises MemoryFault if any of it is missing.
+
+    Sizes come from the kernel, too, which may have mapped a page a million times.
+    """
 
     def read(self, addr: int, size: int) -> bytes:
+        if not 0 <= size <= MAX_READ:
+            raise MemoryFault(addr)
         if addr % PAGE_SIZE + size <= PAGE_SIZE:  # nearly always
             piece = self._piece(addr, size)
             if len(piece) < size:
@@ -65,6 +86,26 @@ class KernelMemory(ABC):
     @abstractmethod
     def _piece(self, addr: int, size: int) -> bytes:
         """Return bytes of one page, b"" if the page is missing."""
+
+
+class OneLook(KernelMemory):
+    """Memory that is read by one look into structures, which a kernel may forge.
+
+    Lists may lead into lists without an end. So MemoryFault ends a look that reads more
+    than any sound kernel has.
+    """
+
+    def __init__(self, memory: KernelMemory, size: int = MAX_BYTES) -> None:
+        """size: bytes that a look may read."""
+        self._memory = memory
+        self._pieces, self._bytes = MAX_PIECES, size
+
+    def _piece(self, addr: int, size: int) -> bytes:
+        self._pieces -= 1
+        self._bytes -= size
+        if self._pieces < 0 or self._bytes < 0:
+            raise MemoryFault(addr)
+        return self._memory._piece(addr, size)
 
 
 class LiveMemory(KernelMemory):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Structures, View
 from kpfs.linux.memory.symbols import CoreSymbols, SymbolLookup
 
@@ -127,6 +127,7 @@ def loaded_modules(
 
     Raises MemoryFault. Context: the machine's lock is held.
     """
+    memory = OneLook(memory)
     layout, head = structures["module"], symbols.address("modules")
     if not layout.has("kallsyms") or not head:
         return []

@@ -32,6 +32,7 @@ class Rings(Reader):
     """The ring buffers of all trace arrays."""
 
     needs = "ring_buffer_per_cpu", "reader_page"
+    most = 256 << 20
 
     def pages(self, instance: str = "") -> dict[int, list[RingPage]]:
         """Return by CPU the pages that have records, oldest first.

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from kpfs.base.errors import KernelError
 from kpfs.linux.memory.btf import NOWHERE, Btf, StructLayout, read_btf
-from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.memory import MAX_BYTES, KernelMemory, OneLook
 from kpfs.linux.memory.symbols import CoreSymbols
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -71,7 +71,10 @@ class Structures:
         btf: Btf | None = read_btf(self._memory, self._symbols)
         if btf is None:
             return {}, {}
-        return btf.layouts(FIELDS), btf.values(VALUES)
+        try:
+            return btf.layouts(FIELDS), btf.values(VALUES)
+        except (ValueError, IndexError):  # damaged
+            return {}, {}
 
     @property
     def known(self) -> bool:
@@ -124,6 +127,7 @@ class Reader:
     """
 
     needs: ClassVar[tuple[str, str]]  # a structure, and a field that it has to have
+    most = MAX_BYTES  # bytes to read
 
     def __init__(
         self, memory: KernelMemory, symbols: CoreSymbols, structures: Structures
@@ -132,7 +136,7 @@ class Reader:
         name, field = self.needs
         if not structures[name].has(field):
             raise KernelError(errno.EOPNOTSUPP, "this kernel has no BTF")
-        self._memory, self._symbols = memory, symbols
+        self._memory, self._symbols = OneLook(memory, self.most), symbols
         self._structures = structures
 
     def _view(self, structure: str, addr: int) -> View:

@@ -73,6 +73,12 @@ class CoreSymbols(SymbolLookup):
         return [row for line in lines if (row := self._symbol(line.start()))]
 
     def symbol_at(self, addr: int) -> Symbol | None:
+        try:
+            return self._symbol_at(addr)
+        except ValueError:  # a line that is none
+            return None
+
+    def _symbol_at(self, addr: int) -> Symbol | None:
         text, low, high = self._text, 0, len(self._text)
         while low < high:  # lines from low on may be the last that begins up to addr
             middle = text.rfind(b"\n", 0, (low + high) // 2) + 1

@@ -12,6 +12,7 @@ that place is never run.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import struct
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.errors import KernelError
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -96,7 +97,7 @@ class PythonFunctions:
         self._meant = target, args
         self._watch()
         try:
-            return kernel.request(task, [Op(_NUMBER, (_COOKIE,))]).results[0]
+            return kernel.request(task, [Op(_NUMBER, (_COOKIE,))]).value(0)
         finally:
             self._meant = None
             self._watch()
@@ -132,16 +133,24 @@ class PythonFunctions:
 
     # ---- where the board stops
     def _on_call(self) -> None:
+        """Serve a stop; the kernel goes on by itself where it has made it up."""
+        with contextlib.suppress(MemoryFault):
+            self._serve()
+
+    def _serve(self) -> None:
         board, memory = self._kernel.machine.board, self._kernel.memory
         read, write, number = board.read_reg, board.write_reg, x86.GENERAL
         if board.get(abi.Board.asked_at) == self._gate:
             low = read(number["rax"])
-            function = self._functions[self._gate & ~0xFFFFFFFF | low]
+            function = self._functions.get(self._gate & ~0xFFFFFFFF | low & 0xFFFFFFFF)
+            if function is None:
+                return
             value = function(*[read(number[name]) for name in _ARGUMENTS])
             stack = read(number["rsp"])
+            back = memory.word(stack)
             write(number["rax"], value)
             write(number["rsp"], stack + 8)
-            write(number["rip"], memory.word(stack))
+            write(number["rip"], back)
         elif self._meant is None or (
             memory.word(read(number["rdi"]) + 8 * _DI) != _COOKIE
         ):

@@ -24,7 +24,14 @@ from kpfs.linux.memory.modules import LoadedModule, loaded_modules
 from kpfs.linux.memory.structures import Structures
 from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.directories import Directories
-from kpfs.linux.running.machine import Machine, MachineDiedError, Op, Out, only_look
+from kpfs.linux.running.machine import (
+    Machine,
+    MachineDiedError,
+    Op,
+    Out,
+    Place,
+    only_look,
+)
 from kpfs.linux.running.ready import ReadyTexts, open_texts
 from kpfs.linux.running.tasks import Reply, Task, Tasks
 from kpfs.linux.running.watched import ChangedText, LinuxWatch
@@ -38,6 +45,7 @@ LOOK = 0.5  # s between looks whether they still live
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for waiting requests
 LONG_WAIT, REST = 1.0, 0.02  # s without any news, after which so long at least
 READ_SIZE = 128 << 10
+MAX_FILE = 64 << 20  # bytes of what kpfs reads for itself
 LAST_LINES = 10  # of a dead guest's log that are said
 MakeTask = Callable[[Caller, str], Task]  # given the caller's name
 
@@ -154,7 +162,7 @@ class LinuxKernel:
         """Return all modules, also of a dead kernel; [] without BTF.  Lock held."""
         try:
             return loaded_modules(self.memory, self.symbols, self.structures)
-        except MemoryFault:
+        except (MemoryFault, KeyError, ValueError):
             return []
 
     # ---- requests
@@ -167,7 +175,7 @@ class LinuxKernel:
         finally:
             self._ran(ops)
 
-    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
         """See Tasks.begin()."""
         if not only_look(ops):
             self.skip_policy.catch_up()
@@ -202,6 +210,8 @@ class LinuxKernel:
         try:
             while size := (reply := self.call(agent, read, why=path)).results[0]:
                 content += reply.out(0, size)
+                if len(content) > MAX_FILE:
+                    raise KernelError(errno.EFBIG, path)
         finally:
             self.request(agent, [Op(nr.CLOSE, (fd,))])
         return content

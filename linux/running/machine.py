@@ -12,7 +12,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from time import monotonic_ns
+from time import monotonic_ns, thread_time
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -28,10 +28,15 @@ STOP, FINALLY = abi.OP_STOP, abi.OP_FINALLY  # flags of an operation
 TURN_NS = abi.TURN_BLOCKS * abi.NS_PER_BLOCK  # of the guest's time, at least
 # in one go: what Linux calls a soft lockup, though a tracer of all functions takes 10 s
 MAX_TURNS = 20_000_000_000 // TURN_NS
+MAX_SECONDS = (
+    300  # of the host's processor time in one go, as for code that writes itself
+)
+MAX_PAUSES = 10 * abi.NR_SLOTS  # in one go: a task that has done its work sleeps then
 STEP_NS = 300_000_000  # of a pause of the host that is lived through tick by tick
 _SLOT_HEAD = struct.Struct("<QQQ")
 _SLOT_START = struct.Struct("<QQQ16sQQ")
 _NAME_MAX = 15
+MAX_ERRNO = 4095
 _OP = struct.Struct("<Q6Qq6sBB")
 _RET = struct.Struct("<q")
 _I = abi.AgentSlot
@@ -42,6 +47,17 @@ class MachineDiedError(KernelError):
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.ESHUTDOWN, why)
+
+
+class Place(int):
+    """The offset of an argument in a slot's data, with its size in bytes."""
+
+    size: int
+
+    def __new__(cls, at: int, size: int) -> Place:
+        place = super().__new__(cls, at)
+        place.size = size
+        return place
 
 
 class Out(NamedTuple):
@@ -104,7 +120,7 @@ class Batch:
         """native: see Arch.native."""
         self.data = bytearray(memory)
         self.size = len(memory)  # with the room that no data are written to
-        self.places: list[int] = []  # of the arguments that are there, in their order
+        self.places: list[Place] = []  # of the arguments that are there, in order
         packed = []
         for op in ops:
             values, kinds = [0] * abi.NR_ARGS, bytearray(abi.NR_ARGS)
@@ -125,14 +141,13 @@ class Batch:
         if isinstance(argument, SlotOffset):
             return argument.offset, abi.ARG_DATA
         at = self.size
-        self.places.append(at)
+        size = len(argument) if isinstance(argument, bytes) else argument.size
+        self.places.append(Place(at, size))
         if isinstance(argument, bytes):
             self.data += bytes(at - len(self.data))  # the gap before it
             self.data += argument
-            self.size += len(argument)
-        else:  # room, whose old bytes do not matter
-            self.size += argument.size
-        self.size += -self.size % 8
+        # what is in an Out is overwritten or not looked at
+        self.size += size + -size % 8
         return at, abi.ARG_DATA
 
 
@@ -173,7 +188,7 @@ class Machine:
         """Expect no answer of a slot, whose task is gone."""
         self._busy.discard(slot)
 
-    def start(self, slot: int, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+    def start(self, slot: int, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
         """Begin a request of a task; return where its data are.
 
         memory: what its data begin with, for a SlotOffset.
@@ -189,8 +204,8 @@ class Machine:
         region = self.region
         at = base + _I.ops
         region[at : at + len(ops)] = ops
-        seq = self._seqs[slot] = self._seqs[slot] + 1
-        _SLOT_HEAD.pack_into(region, base, seq, seq - 1, count)
+        seq = self._seqs[slot] = self._seqs[slot] + 1 & MASK64
+        _SLOT_HEAD.pack_into(region, base, seq, seq - 1 & MASK64, count)
         if slot == AGENT or slot != self._current:
             self.give_way()
         if slot and slot != self._current:
@@ -239,7 +254,17 @@ class Machine:
         return done
 
     def results(self, slot: int, count: int) -> list[int]:
-        """Return the results of the first operations of the last request."""
+        """Return the results of the first operations of the last request.
+
+        The kernel may have any number there.  None is an error that no kernel has.
+        """
+        return [
+            value if value >= -MAX_ERRNO else -errno.EIO
+            for value in self.values(slot, count)
+        ]
+
+    def values(self, slot: int, count: int) -> list[int]:
+        """Return results() as they are, as of calls that return addresses."""
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + _I.ops + abi.AgentOp.ret
         return [
             _RET.unpack_from(self.region, at + number * abi.AgentOp.SIZE)[0]
@@ -247,7 +272,9 @@ class Machine:
         ]
 
     def data(self, slot: int, offset: int, size: int) -> bytes:
-        """Return bytes of a slot's data."""
+        """Return bytes of a slot's data.  EIO: there are not so many."""
+        if not 0 <= size <= abi.DATA_SIZE - offset:
+            raise KernelError(errno.EIO, f"the guest has written {size} bytes")
         return bytes(self.memory(slot)[offset : offset + size])
 
     # ---- running
@@ -285,14 +312,27 @@ class Machine:
 
     def _stops(self) -> Iterator[bool]:
         """Run, and yield True at each pause of a task, False at the end of a turn."""
-        turns = 0
+        turns = pauses = 0
+        ends = 0.0
         while True:
             why = self.step()
-            if why != abi.STOP_PAUSE:
-                turns += 1
-                if why != abi.STOP_TURN or turns > MAX_TURNS + 1:
-                    raise self.died(why)
-            yield why == abi.STOP_PAUSE
+            if why == abi.STOP_PAUSE:
+                pauses += 1
+            elif why != abi.STOP_TURN:
+                raise self.died(why)
+            else:
+                now = thread_time()
+                ends = ends or now + MAX_SECONDS
+                turns = turns if self._is_early() else turns + 1
+                pauses += MAX_PAUSES * (now > ends)
+            if turns > MAX_TURNS + 1 or pauses > MAX_PAUSES:
+                raise self.died(abi.STOP_TURN)
+            if why == abi.STOP_PAUSE or not self._is_early():
+                yield why == abi.STOP_PAUSE
+
+    def _is_early(self) -> bool:
+        """Return True if the turn ended by the host's clock."""
+        return self.board.get(abi.Board.blocks) < self.board.get(abi.Board.host_turn)
 
     def died(self, why: int) -> MachineDiedError:
         """Return the error for a machine that has stopped so."""

@@ -24,12 +24,13 @@ from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import Symbol
-from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.store import image
 
 PIECE = 64 << 10
 MAX_NODES = 4096
+MAX_TAIL = 64 << 20  # bytes
 ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
 # reads so many bytes at an offset of the kernel's own file
 Real = Callable[[int, int], bytes]
@@ -116,13 +117,14 @@ class ReadyText:
         tails = self._tails[1]
         if hidden not in tails:
             tail, start = b"", len(self._shown)
-            while piece := real(start + len(tail), PIECE):
+            while len(tail) < MAX_TAIL and (piece := real(start + len(tail), PIECE)):
                 tail += piece
             tails[hidden] = tail
         return tails[hidden]
 
     def fingerprint(self, memory: KernelMemory) -> bytes:
         """Return a value that differs after each change of the text."""
+        memory = OneLook(memory)
         return b"".join(
             node for place in self._places for node in _nodes(memory, *place)
         )

@@ -33,17 +33,22 @@ def read_statx(raw: bytes) -> Stat:
     _, blksize, _, nlink, uid, gid, mode, ino, size, _, _ = _STATX.unpack_from(raw)
     atime, ans, _, _, ctime, cns, mtime, mns = _STATX_TIMES.unpack_from(raw, 64)
     times = (
-        seconds * 1_000_000_000 + ns
+        seconds * 1_000_000_000 + ns % 1_000_000_000
         for seconds, ns in ((atime, ans), (mtime, mns), (ctime, cns))
     )
     return Stat(mode, nlink, uid, gid, size, blksize, ino, *times)
 
 
 def read_dirents(raw: bytes) -> Iterator[tuple[str, int]]:
-    """Yield names and types (as in st_mode) of what getdents64() has written."""
+    """Yield names and types (as in st_mode) of what getdents64() has written.
+
+    What is no entry ends the list.
+    """
     at = 0
-    while at < len(raw):
+    while at + _DIRENT.size <= len(raw):
         _, _, length, kind = _DIRENT.unpack_from(raw, at)
+        if length <= _DIRENT.size:
+            return
         name = raw[at + _DIRENT.size : at + length].split(b"\0", 1)[0]
         yield name.decode("latin-1"), kind << 12
         at += length

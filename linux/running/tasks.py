@@ -15,7 +15,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
-from kpfs.linux.running.machine import AGENT, Machine, MachineDiedError, Op
+from kpfs.linux.running.machine import AGENT, Machine, MachineDiedError, Op, Place
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +29,30 @@ _NAME_SIZE = 16
 class Reply:
     """The results of a request's operations, and what they wrote."""
 
-    def __init__(self, machine: Machine, slot: int, places: list[int], count: int):
+    def __init__(self, machine: Machine, slot: int, places: list[Place], count: int):
         self.results = machine.results(slot, count)
         self._machine = machine
         self._slot = slot
         self._places = places
 
     def out(self, number: int, size: int) -> bytes:
-        """Return size bytes of the number-th argument that lies in memory."""
-        return self._machine.data(self._slot, self._places[number], size)
+        """Return size bytes of the number-th argument that lies in memory.
+
+        EIO: there is less room, so the guest cannot have written so many.
+        """
+        place = self._places[number]
+        if size > place.size:
+            raise KernelError(errno.EIO, f"{size} bytes in a room of {place.size}")
+        return self._machine.data(self._slot, place, size)
+
+    def taken(self, number: int, size: int) -> int:
+        """Return the result of an operation that takes size bytes at most; or EIO."""
+        result = self.results[number]
+        return result if result <= size else -errno.EIO
+
+    def value(self, number: int) -> int:
+        """Return what a call returned that has any value, as a function's."""
+        return self._machine.values(self._slot, number + 1)[number]
 
 
 class Task:
@@ -201,7 +216,7 @@ class Tasks:
             raise KernelError(errno.EINTR, "something in the guest has killed its task")
         return Reply(self._machine, task.slot, places, len(ops))
 
-    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
         """Begin with system calls; task.waits says whether they are not done yet."""
         self.check(task)
         with self._watched():

@@ -83,6 +83,7 @@ class ChangedText:
         self._end = self._begin + end - start
         # contiguous in RAM, as far as its ends tell
         known = 0 < start < end and board.translate(end - 1) == self._end - 1
+        known &= not self._begin % PAGE_SIZE and self._end <= len(self._ram)
         self._modules = Heads(board, memory, symbols, ("modules",)) if known else None
         self._differs = self._begin  # the page of the last change
 

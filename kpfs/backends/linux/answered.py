@@ -118,7 +118,10 @@ class LinuxAnsweredCalls:
         value = next((v for v in reply.results[: work.number] if v < 0), 0)
         value = value or reply.results[work.number]
         if work.out and value > 0:
-            data = reply.out(0, value)
+            try:
+                data = reply.out(0, value)
+            except KernelError as error:
+                return -error.errno
             if not self.host.write(note.pid, work.out, data):
                 return -errno.EFAULT
         return value

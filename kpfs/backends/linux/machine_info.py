@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
 from kpfs.fs.files.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
 from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
 from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, ProbeState
+from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.modules import AllSymbols
 from kpfs.linux.memory.structures import View
 from kpfs.linux.memory.vmlinux import Vmlinux
@@ -39,15 +39,6 @@ REFUSED = frozenset(
 )
 
 
-@contextmanager
-def _looking() -> Iterator[None]:
-    """Look into memory; EFAULT: it is not as it should be."""
-    try:
-        yield
-    except MemoryFault as fault:
-        raise KernelError(errno.EFAULT, str(fault)) from None
-
-
 class LinuxMachineInfo:
     """Implements kpfs.fs.files.machine.MachineInfo; each task is a Task."""
 
@@ -65,7 +56,7 @@ class LinuxMachineInfo:
     # ---- to look at
     def functions(self) -> Iterable[str]:
         found = dict.fromkeys(self.kernel.symbols.functions())
-        with _looking():
+        with looking():
             for module in self.kernel.modules():
                 found.update(dict.fromkeys(module.functions()))
         return found
@@ -75,7 +66,7 @@ class LinuxMachineInfo:
 
     def function(self, name: str) -> Symbol | None:
         """Return the symbol of a function; MODULE:NAME is a module's."""
-        with _looking():
+        with looking():
             symbols = self._symbols()
         for symbol in symbols.lookup_name(name):
             gone = symbol.module and symbols.module_at(symbol.addr) is None
@@ -87,7 +78,7 @@ class LinuxMachineInfo:
         from kpfs.engine.arch.arches import COMPARED
 
         kernel, (name, start, size, _, module) = self.kernel, symbol
-        with _looking():
+        with looking():
             live = kernel.memory.read(start, size)
             before = self._unpatched(start, live) if module else b""
             symbols = self._symbols()
@@ -106,7 +97,7 @@ class LinuxMachineInfo:
 
     def probes(self) -> list[ProbeRow]:
         kernel = self.kernel
-        with _looking():
+        with looking():
             probes = Kprobes(kernel.memory, kernel.symbols, kernel.structures)
             symbols = self._symbols()
             return [_row(probes, probe, symbols) for probe in probes]

@@ -224,7 +224,7 @@ class LinuxMirror:
                 files.seek(task, opened, number, before)
             position = Op(nr.LSEEK, (number, 0, nr.SEEK_CUR))
             reply = self.kernel.request(task, [self._op(task, number, call), position])
-            taken, after = reply.results
+            taken, after = reply.taken(0, len(call.data)), reply.results[1]
             if moves and after >= 0:
                 opened.pos = after
         if taken < 0:

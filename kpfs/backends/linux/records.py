@@ -10,6 +10,7 @@ from collections.abc import Callable
 from kpfs.api.records import Record
 from kpfs.backends import raw
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.trace_files import TraceFile
 from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -25,16 +26,18 @@ def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
     ENOENT: there is no such instance.  EOPNOTSUPP: the kernel has no BTF.
     Context: the kernel's lock is held.
     """
-    rings = Rings(kernel.memory, kernel.symbols, kernel.structures)
-    found = [
-        (ts, cpu, data)
-        for cpu, pages in rings.pages(instance).items()
-        for page in pages
-        for ts, data in raw.page_entries(page.data, page.read)
-    ]
-    numbers = frozenset(raw.HEAD.unpack_from(data)[0] for _, _, data in found)
+    with looking():
+        rings = Rings(kernel.memory, kernel.symbols, kernel.structures)
+        found = [
+            (ts, cpu, data)
+            for cpu, pages in rings.pages(instance).items()
+            for page in pages
+            for ts, data in raw.page_entries(page.data, page.read)
+        ]
+        numbers = frozenset(raw.HEAD.unpack_from(data)[0] for _, _, data in found)
+        events = rings.events(numbers)
     formats = {}
-    for number, (group, name) in rings.events(numbers).items():
+    for number, (group, name) in events.items():
         with contextlib.suppress(KernelError, ValueError):
             path = f"{TRACING}/events/{group}/{name}/format"
             formats[number] = raw.parse_format(group, kernel.read_file(path).decode())

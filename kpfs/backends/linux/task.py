@@ -24,6 +24,7 @@ from kpfs.linux.running.machine import Op, Out
 from kpfs.linux.running.tasks import Reply, Task
 
 SIZE = 1 << 15  # bytes of a read()
+MAX_TEXT = 256 << 20  # bytes of a file; some kernels never come to an end
 FEW = 2  # pieces that most files fit into
 TRACES = "trace", "trace_pipe", "trace_pipe_raw"
 # most pieces to read of files that may grow by being read; of a trace, only where the
@@ -96,6 +97,8 @@ class LinuxTask:
                 if not count:
                     break
                 pieces.append(reply.out(0, count))
+                if len(pieces) * SIZE > MAX_TEXT:
+                    raise KernelError(errno.EFBIG, name)
                 if has_more is not None and not has_more(pieces[-1]):
                     break
                 if len(pieces) == FEW and name in TRACES:
@@ -116,7 +119,9 @@ class LinuxTask:
                 while True:
                     piece = rest[:SIZE]
                     writing = Op(nr.WRITE, (fd, piece, len(piece)))
-                    taken = self._request(writing).results[0]
+                    taken = self._request(writing).taken(0, len(piece))
+                    if taken < 0 or (piece and not taken):
+                        raise KernelError(-taken or errno.EIO, path)
                     rest = rest[taken:]
                     if not rest:
                         break

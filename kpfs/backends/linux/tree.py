@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 DIRENTS_SIZE = 32768
+MAX_ENTRIES = 1 << 20
 MAX_PATH = 4096
 NSEC = 1_000_000_000
 # the kernel's paths of the root's directories and files
@@ -97,6 +98,8 @@ def read_directory(call: Callable[[Op], Reply], path: bytes) -> list[tuple[str, 
         listing = Op(nr.GETDENTS64, (fd, Out(DIRENTS_SIZE), DIRENTS_SIZE))
         while size := (reply := call(listing)).results[0]:
             found += syscalls.read_dirents(reply.out(0, size))
+            if len(found) > MAX_ENTRIES:
+                raise KernelError(errno.EFBIG, "a directory without an end")
     return found
 
 
@@ -415,7 +418,9 @@ class LinuxTree:
             if not file.flags & os.O_APPEND:
                 self.files.seek(task, file, fd, offset)
             op = Op(nr.WRITE, (fd, data, len(data)))
-            taken = self.kernel.call(task, op).results[0]
+            taken = self.kernel.call(task, op).taken(0, len(data))
+            if taken < 0:
+                raise KernelError(-taken)
             file.pos = offset + taken
             return taken
 
@@ -443,6 +448,7 @@ class LinuxTree:
             asked = syscalls.POLLFD.pack(fd, events, 0)
             reply = self.kernel.call(task, Op(nr.POLL, (asked, 1, 0)))
             found = int(syscalls.POLLFD.unpack(reply.out(0, syscalls.POLLFD.size))[2])
+            found &= 0xFFFF
             if not found and wake is not None:
                 self.kernel.begin(task, [Op(nr.POLL, (asked, 1, -1))])
                 self._pollers.append((task, wake))

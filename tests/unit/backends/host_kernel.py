@@ -22,6 +22,10 @@ class HostReply:
     def out(self, number, size):
         return self.places[number].raw[:size]
 
+    def taken(self, number, size):
+        assert self.results[number] <= size
+        return self.results[number]
+
 
 class HostKernel:
     """Has what LinuxTree and OpenFiles ask of a LinuxKernel."""

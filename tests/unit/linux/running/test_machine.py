@@ -1,8 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Requests as they lie in the memory that guest and host share."""
 
+import errno
+import itertools
+import mmap
+
+import pytest
+
 from kpfs.base import abi
-from kpfs.linux.running.machine import FINALLY, STOP, Batch, Op, Out, Result, SlotOffset
+from kpfs.base.errors import KernelError
+from kpfs.linux.running import machine as machine_room
+from kpfs.linux.running.machine import (
+    FINALLY,
+    STOP,
+    Batch,
+    Machine,
+    MachineDiedError,
+    Op,
+    Out,
+    Result,
+    SlotOffset,
+)
+from kpfs.linux.running.tasks import Reply
+from tests.there import stand_in
 
 SIZE = abi.AgentOp.SIZE
 
@@ -44,3 +64,92 @@ def test_data_behind_room():
     assert batch.places == [0, 16, 24]
     assert bytes(batch.data) == bytes(16) + b"abc"
     assert batch.size == 128
+
+
+# ---- what a root of the kernel may write there
+class FakeBoard:
+    """A board that stops as the test says, with some turn of the host ahead."""
+
+    def __init__(self, *stops):
+        self.region, self.ram = mmap.mmap(-1, abi.REGION_SIZE), mmap.mmap(-1, 4096)
+        self.stops = itertools.cycle(stops)
+        self.words = {abi.Board.host_turn: 100}
+
+    def run(self):
+        why, self.words[abi.Board.who], self.words[abi.Board.blocks] = next(self.stops)
+        return why
+
+    def get(self, field):
+        return self.words.get(field, 0)
+
+    def read_reg(self, number):
+        return 0
+
+    def translate(self, address):
+        return 0
+
+    def set(self, **values):
+        self.words.update({getattr(abi.Board, name): v for name, v in values.items()})
+
+
+def answer(machine, slot, result):
+    """Have a task's first operation return a number."""
+    at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.AgentSlot.ops + abi.AgentOp.ret
+    machine.region[at : at + 8] = (result % (1 << 64)).to_bytes(8, "little")
+
+
+@pytest.mark.parametrize(
+    ("raw", "seen"),
+    [(5, 5), (-2, -2), (-4095, -4095), (-4096, -errno.EIO), (-(1 << 63), -errno.EIO)],
+)
+def test_an_error_is_one_that_kernels_have(raw, seen):
+    machine = Machine(stand_in(FakeBoard()))
+    answer(machine, 3, raw)
+    assert machine.results(3, 1) == [seen]
+    assert machine.values(3, 1) == [raw]
+
+
+@pytest.mark.parametrize("size", [11, 1 << 31, 1 << 63, -1])
+def test_more_than_there_is_room_for_cannot_have_been_written(size):
+    """Else it would be written behind the buffer of a command that reads."""
+    machine = Machine(stand_in(FakeBoard()))
+    places = machine.start(3, [Op(0, (Out(10),)), Op(0, (b"abc",))])
+    answer(machine, 3, size)
+    reply = Reply(machine, 3, places, 2)
+    assert len(reply.out(0, 10)) == 10
+    for number in (0, 1):
+        with pytest.raises(KernelError) as raised:
+            reply.out(number, size)
+        assert raised.value.errno == errno.EIO
+    assert reply.taken(0, 10) == (size if size < 10 else -errno.EIO)
+
+
+def test_a_sequence_begins_anew_behind_its_last_number():
+    machine = Machine(stand_in(FakeBoard()))
+    at = abi.SLOTS_AT + 3 * abi.SLOT_SIZE
+    machine.region[at : at + 16] = b"\xff" * 16
+    machine.adopt()
+    machine.start(3, [Op(0)])
+    assert not machine.has_done(3)
+    machine.region[at + 8 : at + 16] = machine.region[at : at + 8]
+    assert machine.has_done(3)
+
+
+@pytest.mark.parametrize("who", [3, 511, 1 << 40, (1 << 64) - 1])
+def test_a_kernel_that_only_pauses_does_not_come_to_rest(who):
+    machine = Machine(stand_in(FakeBoard((abi.STOP_PAUSE, who, 100))))
+    machine.start(5, [Op(0)])
+    with pytest.raises(MachineDiedError, match="does not come to rest"):
+        machine.run(5)
+    machine.dead = ""
+    with pytest.raises(MachineDiedError, match="does not come to rest"):
+        machine.settle(0)
+
+
+def test_turns_that_the_host_s_clock_ended_count_by_its_processor_time(monkeypatch):
+    seconds = itertools.count(0, 1)
+    monkeypatch.setattr(machine_room, "thread_time", lambda: float(next(seconds)))
+    machine = Machine(stand_in(FakeBoard((abi.STOP_TURN, 0, 10))))
+    with pytest.raises(MachineDiedError, match="does not come to rest"):
+        machine.run(5)
+    assert machine_room.MAX_SECONDS <= next(seconds) < machine_room.MAX_SECONDS + 9
