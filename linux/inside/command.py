@@ -212,7 +212,7 @@ class InsideCommand:
     def _changed(self) -> None:
         (pid,) = self._worker.results(1)
         at = self._status_at
-        status = int.from_bytes(self._worker.memory[at : at + 4], "little")
+        status = int.from_bytes(self._worker.memory[at : at + 4], "little", signed=True)
         if pid != self._command.pid:
             self._wait()
         elif os.WIFSTOPPED(status):

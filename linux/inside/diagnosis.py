@@ -21,7 +21,7 @@ _LOG = 1 << 16
 _STEP = 256  # MiB
 _KILLED = re.compile(
     r"Out of memory: Killed process \d+ \((?P<name>.*)\) "
-    r"total-vm:(?P<virtual>\d+)kB, anon-rss:(?P<resident>\d+)kB"
+    r"total-vm:(?P<virtual>\d{1,15})kB, anon-rss:(?P<resident>\d{1,15})kB"
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
@@ -78,13 +79,20 @@ class FuseFiles(ABC, Generic[N]):
         """Drop that many lookups of a node, which the kernel has given back."""
 
     def answer(self, request: bytes, reply: ReplyMemory) -> int:
-        """Write the reply to a request; return its size, or 0 if there is no reply."""
+        """Write the reply to a request; return its size, or 0 if there is no reply.
+
+        What no kernel would ask is EINVAL.  Raises OSError if the memory is not there.
+        """
+        if len(request) < wire.HEADER.size:
+            return 0
         _, opcode, unique, number, *_ = wire.HEADER.unpack_from(request)
         body = request[wire.HEADER.size :]
         head = wire.ANSWER.size
         try:
             if opcode == Opcode.READ:
-                size = self._read(self._nodes[number], wire.parse_read(body), reply)
+                asked = wire.parse_read(body)
+                asked = asked._replace(size=min(asked.size, MAX_IO))
+                size = self._read(self._nodes[number], asked, reply)
             else:
                 data = self._answer(opcode, number, body)
                 if data is None:
@@ -96,6 +104,8 @@ class FuseFiles(ABC, Generic[N]):
             size, error = 0, -(failed.errno or errno.EIO)
         except KeyError:  # no such node
             size, error = 0, -errno.ESTALE
+        except (ValueError, OverflowError, struct.error):
+            size, error = 0, -errno.EINVAL
         reply.put(0, wire.ANSWER.pack(head + size, error, unique))
         return head + size
 
@@ -116,7 +126,8 @@ class FuseFiles(ABC, Generic[N]):
         return make(self._nodes[number], body)
 
     def _readdir(self, node: N, asked: ReadRequest) -> bytes:
-        return wire.dirents(self._list(node, asked.offset), asked.offset, asked.size)
+        rows = self._list(node, asked.offset)
+        return wire.dirents(rows, asked.offset, min(asked.size, MAX_IO))
 
     def _readdirplus(self, node: N, asked: ReadRequest) -> bytes:
         def entry_of(name: bytes) -> bytes:
@@ -128,7 +139,13 @@ class FuseFiles(ABC, Generic[N]):
                 return wire.no_entry()
 
         rows = self._list(node, asked.offset)
-        return wire.dirents(rows, asked.offset, asked.size, entry_of)
+        return wire.dirents(rows, asked.offset, min(asked.size, MAX_IO), entry_of)
+
+
+def check_name(name: bytes) -> None:
+    """Raise EINVAL for what no entry of a directory can be called."""
+    if name in (b"", b".", b"..") or b"/" in name:
+        raise OSError(errno.EINVAL, "no name")
 
 
 def attributes(st: os.stat_result, uid: int, gid: int) -> bytes:

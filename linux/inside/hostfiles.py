@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Serve the host's files to a Linux kernel by FUSE.
 
-Attributes, inode numbers and times are the host's own. Two rules hold whatever a
-malicious kernel asks for: only regular files are opened, and only what lies below a
-folder given for writing is changed. A path therefore never leads through a symbolic
-link; the kernel follows those itself.
+Attributes, inode numbers and times are the host's own. These rules hold whatever a
+malicious kernel asks for, and whatever others do to the host's directories meanwhile:
+
+- Only regular files are opened, and none of procfs: it shows this process's own
+  descriptors and memory.
+- Only what lies below a folder given for writing is changed.
+- No step of a path is a symbolic link; the kernel follows those itself. So a path is
+  walked from the root, one directory at a time, and its last name is used in the
+  directory that was reached.
+- No device and no file with set-user-ID or set-group-ID is made: others could use these
+  on the host.
 """
 
 from __future__ import annotations
@@ -14,7 +21,6 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kpfs.base import fuse_wire as wire
@@ -31,6 +37,7 @@ from kpfs.linux.inside.files import (
     FuseFiles,
     ReplyMemory,
     attributes,
+    check_name,
     statfs_answer,
 )
 
@@ -39,7 +46,12 @@ MAX_OPEN = 256  # descriptors that are kept open
 # The kernel mounts its own file systems here, so the host's directories show as empty.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
 TMP = b"/tmp"  # hidden too, but directories in it can be shown
-_READ_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MAX_NODES = 1 << 19  # that a kernel may know at once
+MAX_READS = 1 << 14  # ranges that are noted
+_MOUNTINFO = "/proc/self/mountinfo"
+_PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = _PLACE | os.O_DIRECTORY
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 class Identity(NamedTuple):
@@ -75,7 +87,10 @@ class HostFiles(FuseFiles[HostNode]):
         self._writable: tuple[bytes, ...] = ()
         self.allow(writable)
         self._uid, self._gid = os.getuid(), os.getgid()
+        self._held: dict[bytes, int] = {}  # directories that a request has opened
+        self._hidden = procfs_devices()
         root = HostNode(wire.ROOT, b"/", _identity(self._lstat(b"/")))
+        self._let_go()
         self._by_path = {b"/": root}
         self._next = wire.ROOT + 1
         self._open: OrderedDict[int, HostNode] = OrderedDict()
@@ -117,13 +132,91 @@ class HostFiles(FuseFiles[HostNode]):
             node.lookups = lookups
             self._nodes[number] = self._by_path[path] = node
             self._next = max(self._next, number + 1)
+        self._let_go()
+
+    def answer(self, request: bytes, reply: ReplyMemory) -> int:
+        try:
+            return super().answer(request, reply)
+        finally:
+            self._let_go()
+
+    # ---- paths
+    def _folder(self, path: bytes) -> int:
+        """Return a descriptor of a directory, for the rest of this request.
+
+        Raises ESTALE if there is something else by now.
+        """
+        found = self._held.get(path)
+        if found is not None:
+            return found
+        fd = os.open(b"/", _FOLDER)
+        try:
+            for name in filter(None, path.split(b"/")):
+                below = os.open(name, _FOLDER, dir_fd=fd)
+                os.close(fd)
+                fd = below
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                raise OSError(errno.ESTALE, "there is something else now") from None
+            raise
+        self._held[path] = fd
+        return fd
+
+    def _let_go(self) -> None:
+        """Close the directories of a request."""
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+    def _name(self, path: bytes) -> tuple[bytes, int]:
+        """Return the last name of a path, and a descriptor of its directory."""
+        if not path:
+            raise OSError(errno.ESTALE, "unlinked")
+        return os.path.basename(path) or b".", self._folder(os.path.dirname(path))
+
+    def _reach(self, path: bytes) -> int:
+        """Return a descriptor of anything, which is not opened."""
+        name, folder = self._name(path)
+        return os.open(name, _PLACE, dir_fd=folder)
+
+    def _open_file(self, path: bytes, flags: int) -> int:
+        """Open a regular file.
+
+        Nothing else is opened even for a moment: a device may act on it.
+        """
+        fd = self._reach(path)
+        try:
+            st = os.fstat(fd)
+            if not stat.S_ISREG(st.st_mode) or st.st_dev in self._hidden:
+                raise OSError(errno.EACCES, "not a regular file")
+            return os.open(_itself(fd), flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        finally:
+            os.close(fd)
+
+    def _is_hidden(self, node: HostNode) -> bool:
+        return node.path in HIDDEN or node.identity.device in self._hidden
+
+    def _child(self, node: HostNode, name: bytes) -> bytes:
+        """Return a name's path; ENOENT below the kernel's own mount points."""
+        if not node.path or self._is_hidden(node):
+            raise OSError(errno.ENOENT, "not there")
+        if not stat.S_ISDIR(node.identity.kind):
+            raise OSError(errno.ENOTDIR, "no directory")
+        check_name(name)
+        return node.path + name if node.path == b"/" else node.path + b"/" + name
+
+    def _lstat(self, path: bytes) -> os.stat_result:
+        name, folder = self._name(path)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def _statvfs(self, path: bytes) -> os.statvfs_result:
+        fd = self._reach(path)
+        try:
+            return os.fstatvfs(fd)
+        finally:
+            os.close(fd)
 
     # ---- names
-    def _lstat(self, path: bytes) -> os.stat_result:
-        return os.lstat(path)
-
-    def _statvfs(self, path: bytes | int) -> os.statvfs_result:
-        return os.statvfs(path)
 
     def _entry(self, path: bytes) -> bytes:
         try:
@@ -135,6 +228,8 @@ class HostFiles(FuseFiles[HostNode]):
         identity = _identity(st)
         node = self._by_path.get(path)
         if node is None or node.identity != identity:
+            if len(self._nodes) >= MAX_NODES:
+                raise OSError(errno.ENOMEM, "too many files are known")
             node = HostNode(self._next, path, identity)
             self._next += 1
             self._nodes[node.number] = self._by_path[path] = node
@@ -159,7 +254,7 @@ class HostFiles(FuseFiles[HostNode]):
                 del self._by_path[node.path]
 
     def _lookup(self, node: HostNode, name: bytes) -> bytes:
-        return self._entry(_child(node, name))
+        return self._entry(self._child(node, name))
 
     def _stat(self, node: HostNode) -> os.stat_result:
         return self._lstat(node.path) if node.path else os.fstat(node.fd)
@@ -168,10 +263,13 @@ class HostFiles(FuseFiles[HostNode]):
         return wire.attributes_answer(self._attr(self._stat(node)), self.valid)
 
     def _readlink(self, node: HostNode, _asked: None) -> bytes:
-        return os.readlink(node.path)
+        name, folder = self._name(node.path)
+        return os.readlink(name, dir_fd=folder)
 
     def _statfs(self, node: HostNode, _asked: None) -> bytes:
-        return statfs_answer(self._statvfs(node.path or node.fd))
+        if node.path:
+            return statfs_answer(self._statvfs(node.path))
+        return statfs_answer(os.fstatvfs(node.fd))
 
     # ---- directories
     def _list(self, node: HostNode, offset: int) -> list[DirectoryEntry]:
@@ -184,9 +282,15 @@ class HostFiles(FuseFiles[HostNode]):
         folder = stat.S_IFDIR >> 12
         rows = [(b".", node.identity.inode or 1, folder)]
         rows.append((b"..", 1, folder))
-        if node.path not in HIDDEN:
-            with os.scandir(node.path) as entries:
-                rows += sorted((e.name, e.inode() or 1, _kind(e)) for e in entries)
+        if not self._is_hidden(node):
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+            fd = os.open(b".", flags, dir_fd=self._folder(node.path))
+            try:
+                with os.scandir(fd) as entries:
+                    found = [(os.fsencode(e.name), e) for e in entries]
+                    rows += sorted((n, e.inode() or 1, _kind(e)) for n, e in found)
+            finally:
+                os.close(fd)
         node.listing = rows
         return rows
 
@@ -200,11 +304,9 @@ class HostFiles(FuseFiles[HostNode]):
         self._close(node)
         if not stat.S_ISREG(node.identity.kind):
             raise OSError(errno.EACCES, "not a regular file")
-        access = os.O_RDWR if write else os.O_RDONLY
-        fd = _open(node.path, access | _READ_FLAGS)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise OSError(errno.EACCES, "not a regular file")
+        fd = self._open_file(node.path, os.O_RDWR if write else os.O_RDONLY)
+        if write:
+            _drop_set_id(fd)
         node.fd, node.writable = fd, write
         self._open[node.number] = node
         if len(self._open) > MAX_OPEN:
@@ -220,7 +322,7 @@ class HostFiles(FuseFiles[HostNode]):
     def _read(self, node: HostNode, asked: wire.ReadRequest, reply: ReplyMemory) -> int:
         views = reply.views(wire.ANSWER.size, asked.size)
         count = os.preadv(self._file(node), views, asked.offset)
-        if self.reads is not None and node.path:
+        if self.reads is not None and node.path and len(self.reads) < MAX_READS:
             self.reads.append((os.fsdecode(node.path), asked.offset, count))
         return count
 
@@ -232,15 +334,10 @@ class HostFiles(FuseFiles[HostNode]):
                 return
         raise OSError(errno.EROFS, "read-only")
 
-    @contextlib.contextmanager
-    def _folder(self, path: bytes) -> Iterator[int]:
-        """Open the directory of a path that is about to be changed."""
-        self._may_change(path)
-        fd = _open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | _READ_FLAGS)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+    def _changed(self, path: bytes) -> int:
+        """Return a descriptor of the directory in which a name is to be changed."""
+        self._may_change(os.path.dirname(path))
+        return self._name(path)[1]
 
     def _write(self, node: HostNode, asked: wire.WriteRequest) -> bytes:
         if node.path:
@@ -252,12 +349,13 @@ class HostFiles(FuseFiles[HostNode]):
         _, mode, uid, gid, size, atime, mtime = asked
         if node.path:
             self._may_change(node.path)
-            fd = _open(node.path, os.O_PATH | _READ_FLAGS)
+            fd = self._reach(node.path)
         else:
             fd = os.dup(node.fd)
         try:
-            target = f"/proc/self/fd/{fd}"  # the file itself
+            target = _itself(fd)
             if mode is not None:
+                check_mode(os.fstat(fd).st_mode, mode)
                 os.chmod(target, mode & 0o7777)
             if uid is not None or gid is not None:
                 owner = -1 if uid is None else uid or self._uid
@@ -275,58 +373,66 @@ class HostFiles(FuseFiles[HostNode]):
         return self._getattr(node, None)
 
     def _symlink(self, node: HostNode, asked: wire.SymlinkRequest) -> bytes:
-        path = _child(node, asked.name)
-        with self._folder(path) as folder:
-            os.symlink(asked.target, asked.name, dir_fd=folder)
+        path = self._child(node, asked.name)
+        os.symlink(asked.target, asked.name, dir_fd=self._changed(path))
         return self._entry(path)
 
     def _create(self, node: HostNode, asked: wire.CreateRequest) -> bytes:
         """Create and open a file, which may exist by now though the kernel saw none."""
         flags, mode, umask, name = asked
-        path = _child(node, name)
-        exclusive = os.O_CREAT | flags & os.O_EXCL | _READ_FLAGS
-        with self._folder(path) as folder:
-            fd = os.open(name, os.O_RDWR | exclusive, mode & ~umask, dir_fd=folder)
-        os.close(fd)
+        path = self._child(node, name)
+        check_mode(stat.S_IFREG, mode)
+        new = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            os.close(os.open(name, new, mode & ~umask, dir_fd=self._changed(path)))
+        except FileExistsError:
+            if flags & os.O_EXCL:
+                raise
         return self._entry(path) + wire.OPEN_ANSWER.pack(0, 0, 0)
 
     def _mknod(self, node: HostNode, asked: wire.MknodRequest) -> bytes:
         mode, _, umask, name = asked
-        path = _child(node, name)
+        path = self._child(node, name)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise OSError(errno.EPERM, "a device")
-        with self._folder(path) as folder:
-            os.mknod(name, mode & ~umask, dir_fd=folder)
-        _set_mode(path, mode & ~umask)
+        check_mode(mode, mode)
+        os.mknod(name, mode & ~umask, dir_fd=self._changed(path))
+        self._set_mode(path, mode & ~umask)
         return self._entry(path)
 
     def _mkdir(self, node: HostNode, asked: wire.MkdirRequest) -> bytes:
         mode, umask, name = asked
-        path = _child(node, name)
-        with self._folder(path) as folder:
-            os.mkdir(name, mode & ~umask, dir_fd=folder)
-        _set_mode(path, mode & ~umask)
+        path = self._child(node, name)
+        os.mkdir(name, mode & ~umask, dir_fd=self._changed(path))
+        self._set_mode(path, mode & ~umask)
         return self._entry(path)
 
+    def _set_mode(self, path: bytes, mode: int) -> None:
+        """Set the mode bits that mkdir(2) or mknod(2) left out."""
+        fd = self._reach(path)
+        try:
+            os.chmod(_itself(fd), mode & 0o7777)
+        finally:
+            os.close(fd)
+
     def _unlink(self, node: HostNode, name: bytes) -> bytes:
-        path = _child(node, name)
-        with self._folder(path) as folder:
-            self._keep(path)
-            os.unlink(name, dir_fd=folder)
+        path = self._child(node, name)
+        folder = self._changed(path)
+        self._keep(path)
+        os.unlink(name, dir_fd=folder)
         self._lose(path)
         return b""
 
     def _rmdir(self, node: HostNode, name: bytes) -> bytes:
-        path = _child(node, name)
-        with self._folder(path) as folder:
-            os.rmdir(name, dir_fd=folder)
+        path = self._child(node, name)
+        os.rmdir(name, dir_fd=self._changed(path))
         self._lose(path)
         return b""
 
     def _keep(self, path: bytes) -> None:
         """Keep an unlinked file usable for tasks that still have it open."""
         node = self._by_path.get(path)
-        if node is None or not stat.S_ISREG(os.lstat(path).st_mode):
+        if node is None or not stat.S_ISREG(self._lstat(path).st_mode):
             return
         with contextlib.suppress(OSError):
             self._file(node, write=True)
@@ -344,14 +450,15 @@ class HostFiles(FuseFiles[HostNode]):
         parent, old_name, new_name, flags = asked
         if flags & ~wire.RENAME_NOREPLACE:
             raise OSError(errno.EINVAL, "such a rename")
-        old = _child(node, old_name)
-        new = _child(self._nodes[parent], new_name)
-        if flags and os.path.lexists(new):
-            raise OSError(errno.EEXIST, "it is there")
-        with self._folder(old) as source, self._folder(new) as target:
-            if os.path.lexists(new):
-                self._keep(new)
-            os.rename(old_name, new_name, src_dir_fd=source, dst_dir_fd=target)
+        old = self._child(node, old_name)
+        new = self._child(self._nodes[parent], new_name)
+        source, target = self._changed(old), self._changed(new)
+        with contextlib.suppress(FileNotFoundError):
+            self._lstat(new)
+            if flags:
+                raise OSError(errno.EEXIST, "it is there")
+            self._keep(new)
+        os.rename(old_name, new_name, src_dir_fd=source, dst_dir_fd=target)
         self._lose(new)
         for path, moved in list(self._by_path.items()):
             if path == old or path.startswith(old + b"/"):
@@ -362,15 +469,14 @@ class HostFiles(FuseFiles[HostNode]):
 
     def _link(self, node: HostNode, asked: wire.LinkRequest) -> bytes:
         old, name = self._nodes[asked.node].path, asked.name
-        new = _child(node, name)
-        with self._folder(old) as source, self._folder(new) as target:
-            os.link(
-                os.path.basename(old),
-                name,
-                src_dir_fd=source,
-                dst_dir_fd=target,
-                follow_symlinks=False,
-            )
+        new = self._child(node, name)
+        os.link(
+            os.path.basename(old),
+            name,
+            src_dir_fd=self._changed(old),
+            dst_dir_fd=self._changed(new),
+            follow_symlinks=False,
+        )
         return self._entry(new)
 
     def _fsync(self, node: HostNode, _asked: None) -> bytes:
@@ -396,7 +502,7 @@ class EmptyFiles(HostFiles):
             (mode, 1, 0, 2, self._uid, self._gid, 4096, *times, *kind)
         )
 
-    def _statvfs(self, path: bytes | int) -> os.statvfs_result:
+    def _statvfs(self, path: bytes) -> os.statvfs_result:
         return EMPTY_STATFS
 
 
@@ -404,36 +510,40 @@ def _identity(st: os.stat_result) -> Identity:
     return Identity(st.st_dev, st.st_ino, stat.S_IFMT(st.st_mode))
 
 
-def _child(node: HostNode, name: bytes) -> bytes:
-    """Return a name's path; ENOENT below the kernel's own mount points."""
-    if not node.path or node.path in HIDDEN:
-        raise OSError(errno.ENOENT, "not there")
-    if not stat.S_ISDIR(node.identity.kind):
-        raise OSError(errno.ENOTDIR, "no directory")
-    if name in (b"", b".", b"..") or b"/" in name:
-        raise OSError(errno.EINVAL, "no name")
-    return node.path + name if node.path == b"/" else node.path + b"/" + name
+def procfs_devices() -> frozenset[int]:
+    """Return the device numbers of all procfs that are mounted anywhere."""
+    found = set()
+    with contextlib.suppress(OSError), open(_MOUNTINFO, encoding="latin-1") as file:
+        for line in file:
+            before, _, behind = line.partition(" - ")
+            if behind.startswith("proc "):
+                major, _, minor = before.split()[2].partition(":")
+                found.add(os.makedev(int(major), int(minor)))
+    return frozenset(found)
 
 
-def _open(path: bytes, flags: int) -> int:
-    """Open a path without following symbolic links. Raises ESTALE if there is one."""
-    fd = os.open(path, flags | os.O_NOFOLLOW)
-    if os.readlink(b"/proc/self/fd/%d" % fd) != path:
-        os.close(fd)
-        raise OSError(errno.ESTALE, "there is something else now")
-    return fd
+def check_mode(kind: int, mode: int) -> None:
+    """Raise EPERM for mode bits that give others on the host somebody's rights.
+
+    kind: mode bits that tell the type of the file.
+    """
+    if mode & _SET_ID and not stat.S_ISDIR(kind):
+        raise OSError(errno.EPERM, "set-user-ID or set-group-ID")
 
 
-def _set_mode(path: bytes, mode: int) -> None:
-    """Set the mode bits that mkdir(2) or mknod(2) left out."""
-    fd = _open(path, os.O_PATH | _READ_FLAGS)
-    try:
-        os.chmod(f"/proc/self/fd/{fd}", mode & 0o7777)
-    finally:
-        os.close(fd)
+def _drop_set_id(fd: int) -> None:
+    """Do what the kernel does when somebody without rights writes to a file."""
+    mode = stat.S_IMODE(os.fstat(fd).st_mode)
+    if mode & _SET_ID:
+        os.fchmod(fd, mode & ~_SET_ID)
 
 
-def _kind(entry: os.DirEntry[bytes]) -> int:
+def _itself(fd: int) -> str:
+    """Return a path that leads to the file of a descriptor."""
+    return f"/proc/self/fd/{fd}"
+
+
+def _kind(entry: os.DirEntry[str]) -> int:
     """Return an entry's type as in st_mode if readdir(3) tells it, else 0."""
     if entry.is_symlink():
         return stat.S_IFLNK >> 12

@@ -20,6 +20,7 @@ from kpfs.linux.inside.files import (
     FuseFiles,
     ReplyMemory,
     attributes,
+    check_name,
     statfs_answer,
 )
 
@@ -107,6 +108,7 @@ class PackageFiles(FuseFiles[str]):
 
     # ---- answers
     def _lookup(self, node: str, name: bytes) -> bytes:
+        check_name(name)
         path = _child(node, name)
         if not self._is_fixed(path) and not os.path.exists(self._file(path)):
             return wire.no_entry(VALID)

@@ -20,7 +20,7 @@ from kpfs.linux.inside.files import MAX_IO, FuseFiles
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
-from kpfs.linux.running.machine import Batch, Op
+from kpfs.linux.running.machine import Batch, MachineDiedError, Op
 
 HOST, PACKAGE = "/host", "/package"
 UPPER, NEW, ALL = "/upper", "/new", "/all"
@@ -60,10 +60,17 @@ class SharedBuffer:
         self._ram = memoryview(self._board.ram)
 
     def views(self, at: int, size: int) -> list[memoryview]:
-        """Return a range by pages.  Context: an agent's task is current."""
+        """Return a range by pages.  Context: an agent's task is current.
+
+        Raises EFAULT if the kernel has taken the memory away, or it is not so large.
+        """
         views = []
-        while size > 0:
+        if not 0 <= size <= BUFFER - at:
+            raise OSError(errno.EFAULT, f"{size} bytes")
+        while size:
             start = self._board.translate(self.address + at)
+            if start >= len(self._ram):
+                raise OSError(errno.EFAULT, "it is not mapped")
             length = min(size, PAGE_SIZE - start % PAGE_SIZE)
             views.append(self._ram[start : start + length])
             at, size = at + length, size - length
@@ -147,8 +154,13 @@ class FileServer:
         if size < 0:
             self._next(0)
             return
-        request = b"".join(self._buffer.views(0, size))
-        self._next(self._files.answer(request, self._buffer))
+        try:
+            request = b"".join(self._buffer.views(0, size))
+            reply = self._files.answer(request, self._buffer)
+        except OSError as error:
+            why = f"it has damaged a file server of kpfs: {error.strerror}"
+            raise MachineDiedError(why) from None
+        self._next(reply)
 
 
 def mount(

@@ -3,12 +3,15 @@
 
 import errno
 import os
+import stat
 import struct
 
 import pytest
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import Opcode
+from kpfs.linux.inside import hostfiles
+from kpfs.linux.inside.files import MAX_IO
 from kpfs.linux.inside.hostfiles import HostFiles
 from tests.unit.linux.inside.asking import Client, names
 
@@ -244,3 +247,146 @@ def test_a_device_is_not_even_opened(tmp_path, monkeypatch):
     node = client.node(tmp_path / "fifo")
     monkeypatch.setattr(os, "open", lambda *_: pytest.fail("opened"))
     assert client.read(node)[0] == errno.EACCES
+
+
+# ---- requests that no kernel makes
+HUGE = (1 << 64) - 1
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body"),
+    [
+        (Opcode.READ, wire.READ_REQUEST.pack(0, HUGE, 100, 0)),
+        (Opcode.READ, b"short"),
+        (Opcode.WRITE, wire.WRITE_REQUEST.pack(0, HUGE, 1, 0) + b"x"),
+        (Opcode.SETATTR, wire.SETATTR_REQUEST.pack(8, 0, HUGE, *[0] * 10)),
+        (Opcode.SYMLINK, b"alone"),
+        (Opcode.RENAME, wire.FH.pack(1) + b"alone"),
+        (Opcode.BATCH_FORGET, wire.COUNT.pack(9) + b"short"),
+    ],
+)
+def test_a_number_beyond_all_is_refused(tmp_path, opcode, body):
+    (tmp_path / "file").write_text("text")
+    client = host(tmp_path)
+    node = client.node(tmp_path if opcode == Opcode.SYMLINK else tmp_path / "file")
+    assert client.ask(opcode, node, body)[0] == errno.EINVAL
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_a_request_without_a_head_has_no_reply():
+    client = host()
+    assert client.files.answer(b"\0" * 39, client.memory) == 0
+
+
+def test_a_read_stays_within_the_buffer(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(2 * MAX_IO))
+    client = host()
+    assert client.read(client.node(tmp_path / "file"), 0xFFFFFFFF) == (0, bytes(MAX_IO))
+
+
+def test_a_folder_that_became_a_link_is_not_looked_into(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/fd").touch()
+    client = host()
+    folder, inner = client.node(tmp_path / "d"), client.node(tmp_path / "d/fd")
+    (tmp_path / "d").rename(tmp_path / "e")
+    (tmp_path / "d").symlink_to("/proc/self")
+    body = wire.READ_REQUEST.pack(0, 0, 4096, 0)
+    for opcode, node in (
+        (Opcode.READDIR, folder),
+        (Opcode.READDIRPLUS, folder),
+        (Opcode.STATFS, inner),
+        (Opcode.GETATTR, inner),
+        (Opcode.READLINK, inner),
+    ):
+        assert client.ask(opcode, node, body)[0] == errno.ESTALE, opcode
+    assert client.ask(Opcode.LOOKUP, folder, b"environ\0")[0] == errno.ESTALE
+
+
+def test_procfs_is_hidden_wherever_it_is_mounted(tmp_path, monkeypatch):
+    """It shows the descriptors and the memory of who serves the files."""
+    client = host()
+    node = client.node(tmp_path)
+    place = os.stat(tmp_path).st_dev
+    monkeypatch.setattr(client.files, "_hidden", frozenset([place]))
+    body = wire.READ_REQUEST.pack(0, 0, 4096, 0)
+    assert names(client.ask(Opcode.READDIR, node, body)[1]) == [b".", b".."]
+    assert client.ask(Opcode.LOOKUP, node, b"self\0")[0] == errno.ENOENT
+
+
+def test_the_devices_of_procfs_are_found():
+    assert os.stat("/proc").st_dev in hostfiles.procfs_devices()
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body"),
+    [
+        (Opcode.RMDIR, b"rw\0"),
+        (Opcode.UNLINK, b"rw\0"),
+        (Opcode.SYMLINK, b"rw\0/etc\0"),
+        (Opcode.MKDIR, wire.MKDIR_REQUEST.pack(0o755, 0) + b"rw\0"),
+        (Opcode.CREATE, wire.CREATE_REQUEST.pack(os.O_RDWR, 0o100644, 0) + b"rw\0"),
+    ],
+)
+@pytest.mark.parametrize("deleted", [False, True])
+def test_the_writable_folder_itself_stays(tmp_path, opcode, body, deleted):
+    """Its entry is in the folder above, which may not be changed."""
+    (tmp_path / "rw").mkdir()
+    client = host(tmp_path / "rw")
+    top = client.node(tmp_path)
+    if deleted:
+        (tmp_path / "rw").rmdir()
+    assert client.ask(opcode, top, body)[0] == errno.EROFS
+    assert os.listdir(tmp_path) == [] if deleted else ["rw"]
+
+
+@pytest.mark.parametrize("bits", [0o4755, 0o2755])
+def test_nobody_gets_the_rights_of_a_file_that_a_kernel_makes(tmp_path, bits):
+    (tmp_path / "file").touch(0o700)
+    client = host(tmp_path)
+    top, file = client.node(tmp_path), client.node(tmp_path / "file")
+    mode = wire.SETATTR_REQUEST.pack(wire.FATTR_MODE, *[0] * 9, bits, 0, 0)
+    assert client.ask(Opcode.SETATTR, file, mode)[0] == errno.EPERM
+    body = wire.CREATE_REQUEST.pack(os.O_RDWR, 0o100000 | bits, 0) + b"new\0"
+    assert client.ask(Opcode.CREATE, top, body)[0] == errno.EPERM
+    body = wire.MKNOD_REQUEST.pack(0o100000 | bits, 0, 0) + b"new\0"
+    assert client.ask(Opcode.MKNOD, top, body)[0] == errno.EPERM
+    assert os.listdir(tmp_path) == ["file"]
+    (tmp_path / "file").chmod(bits)
+    assert client.ask(Opcode.WRITE, file, WRITE)[0] == 0
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o755
+    body = wire.MKDIR_REQUEST.pack(0o2755, 0) + b"folder\0"
+    assert client.ask(Opcode.MKDIR, top, body)[0] == 0  # files get its group there
+
+
+def test_a_device_that_is_there_already_is_not_opened(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "fifo")
+    client = host(tmp_path)
+    top = client.node(tmp_path)
+    opened = os.open
+
+    def watched(path, flags, *args, **options):
+        assert os.fsencode(path) != b"fifo" or flags & (os.O_PATH | os.O_EXCL)
+        return opened(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", watched)
+    body = wire.CREATE_REQUEST.pack(os.O_RDWR, 0o100644, 0) + b"fifo\0"
+    assert client.ask(Opcode.CREATE, top, body)[0] == 0
+
+
+def test_what_a_kernel_may_know_has_a_bound(tmp_path, monkeypatch):
+    client = host()
+    node = client.node(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(hostfiles, "MAX_NODES", 0)
+    assert client.ask(Opcode.LOOKUP, node, NAME + b"\0")[0] == errno.ENOMEM
+
+
+def test_what_was_read_is_noted_within_bounds(tmp_path, monkeypatch):
+    monkeypatch.setattr(hostfiles, "MAX_READS", 2)
+    (tmp_path / "file").touch()
+    client = host()
+    client.files.reads = []
+    for _ in range(5):
+        client.read(client.node(tmp_path / "file"))
+    assert len(client.files.reads) == 2

@@ -99,3 +99,10 @@ def test_successor_knows_the_same_numbers(client, archive):
     other = Client(PackageFiles(str(archive.parent), "1.2.3"))
     other.files.adopt(known)
     assert other.read(number) == (0, b"b")
+
+
+@pytest.mark.parametrize("name", [b"../../../../secret", b"..", b"", b"kernel/b.ko"])
+def test_a_name_leads_nowhere_else(client, archive, name):
+    (archive.parent / "secret").write_text("text")
+    number = client.node(TOP)
+    assert client.ask(Opcode.LOOKUP, number, name + b"\0")[0] == errno.EINVAL
