@@ -42,8 +42,13 @@ reads: for hosts without the package, or the cache of a CI.
 """
 IMPORT_HELP = """\
 Keep a kernel that was exported, as NAME.  A file that is damaged, cut short, or of
-another version of kpfs is refused.
+another version of kpfs is refused.  Whoever made the file chose the code that runs in
+this kernel; the emulator alone keeps that code from this host.
 """
+WHOSE = (
+    "It runs code of whoever made the file, and is as safe as the emulator; "
+    "see kpfs kernel show"
+)
 
 
 MAKE_SECONDS, PACK_SECONDS = 60, 20  # of CPU time; a small kernel takes less
@@ -181,8 +186,8 @@ def _find(
             vmlinuz = Path(arguments.vmlinuz).read_bytes()
         config = ""
         beside = arguments.vmlinuz.replace("vmlinuz", "config")
-        if beside != arguments.vmlinuz and os.path.exists(beside):
-            config = Path(beside).read_text(encoding="utf-8")
+        if beside != arguments.vmlinuz and os.path.isfile(beside):
+            config = Path(beside).read_text(encoding="utf-8", errors="replace")
         modules = packages.read_folder(arguments.modules) if arguments.modules else {}
         origin = os.path.basename(arguments.vmlinuz)
         return packages.KernelFiles(vmlinuz, config, modules, origin)
@@ -306,7 +311,8 @@ def import_file(arguments: Namespace) -> int:
         name = os.path.basename(arguments.file).removesuffix(archive.SUFFIX)
     with told_to_user(arguments.file):
         meta = archive.import_file(arguments.file, name)
-    print(f"{name}: Linux {meta.release}")
+    print(f"{name}: Linux {meta.release}, made of {meta.origin or 'an unnamed file'}")
+    print(WHOSE)
     return 0
 
 

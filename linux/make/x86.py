@@ -75,6 +75,8 @@ def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes) -> int:
         at = part.paddr
         if at + part.memsz > len(ram):
             raise UnfitError("the kernel needs more memory")
+        if part.filesz > part.memsz or part.offset + part.filesz > len(vmlinux):
+            raise UnfitError("the kernel's file is damaged: a segment is cut short")
         ram[at : at + part.filesz] = vmlinux[part.offset : part.offset + part.filesz]
     return image.entry
 

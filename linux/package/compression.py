@@ -12,10 +12,13 @@ from typing import NamedTuple, Protocol
 
 from kpfs.linux.errors import UnfitError
 
-MAX_UNPACKED = 2 << 30  # bytes, of which no kernel's package has half
+MAX_UNPACKED = 1 << 30  # bytes, of which no kernel's package has half
+MAX_DICTIONARY = 512 << 20  # bytes of memory for xz; kernels need 130 MB at most
 XZ, ZSTD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
+_ZSTD_FRAMES = 1 << 12
 _ZSTD_PIECE = 4 << 10  # bytes to feed at once: they become 128 MiB at most
-_LZ4_BLOCK = (8 << 20) + (8 << 20) // 255 + 16  # bytes; Kernel: lz4_compressbound()
+_LZ4_ROOM = 8 << 20  # bytes in a block
+_LZ4_BLOCK = _LZ4_ROOM + _LZ4_ROOM // 255 + 16  # Kernel: lz4_compressbound()
 
 
 class _Unpacker(Protocol):
@@ -39,10 +42,15 @@ def decompress(data: bytes, what: str, limit: int = MAX_UNPACKED) -> bytes:
             except ValueError as error:
                 raise UnfitError(f"{what} is damaged: {error}") from None
             if len(found) > limit:
-                raise UnfitError(f"{what} is damaged: it holds more than any kernel")
+                raise UnfitError(too_large(what, limit))
             return found
     first = data[:4].hex()
     raise UnfitError(f"{what} is damaged, or packed in an unknown way ({first})")
+
+
+def too_large(what: str, limit: int = MAX_UNPACKED) -> str:
+    """Return what is said of data that unpack to more bytes than limit."""
+    return f"{what} is damaged: it holds more than any kernel ({limit >> 20} MiB)"
 
 
 # ---- one function for each compression: at most room bytes; ValueError: damaged
@@ -61,7 +69,8 @@ def _by_library(
 def _xz(data: bytes, room: int) -> bytes:
     import lzma
 
-    return _by_library(lzma.LZMADecompressor(), data, room, lzma.LZMAError)
+    unpacker = lzma.LZMADecompressor(memlimit=MAX_DICTIONARY)
+    return _by_library(unpacker, data, room, lzma.LZMAError)
 
 
 def _gzip(data: bytes, room: int) -> bytes:
@@ -79,19 +88,23 @@ def _bzip2(data: bytes, room: int) -> bytes:
 def _zstd(data: bytes, room: int) -> bytes:
     import zstandard
 
-    found = bytearray()
-    while data.startswith(ZSTD):  # several frames may follow one another
+    found, at, frames = bytearray(), 0, 0
+    # several frames may follow one another
+    while data.startswith(ZSTD, at) and len(found) < room:
+        frames += 1
+        if frames > _ZSTD_FRAMES:
+            raise ValueError("it has too many parts")
         frame = zstandard.ZstdDecompressor().decompressobj()
-        at = 0
         while not frame.eof and len(found) < room:
-            if at >= len(data):
+            piece = data[at : at + _ZSTD_PIECE]
+            if not piece:
                 raise ValueError("it ends too early")
             try:
-                found += frame.decompress(data[at : at + _ZSTD_PIECE])
+                found += frame.decompress(piece)
             except zstandard.ZstdError as error:
                 raise ValueError(str(error)) from None
-            at += _ZSTD_PIECE
-        data = frame.unused_data + data[at:]
+            at += len(piece)
+        at -= len(frame.unused_data)
     return bytes(found[:room])
 
 
@@ -145,6 +158,8 @@ def _lz4_block(block: bytes) -> bytearray:
         start = len(found) - distance
         if not 0 <= start < len(found):
             raise ValueError("an LZ4 block refers to nothing")
+        if len(found) + count > _LZ4_ROOM:
+            raise ValueError("an LZ4 block holds too much")
         if distance >= count:
             found += found[start : start + count]
         else:  # it copies what it writes

@@ -7,13 +7,15 @@ import io
 import lzma
 import os
 import re
+import struct
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.package.compression import MAX_UNPACKED, decompress
+from kpfs.linux.package.compression import MAX_UNPACKED, decompress, too_large
 
 _AR_MAGIC, _AR_HEADER = b"!<arch>\n", 60
 _RPM_MAGIC, _RPM_LEAD, _RPM_HEADER = b"\xed\xab\xee\xdb", 96, b"\x8e\xad\xe8"
@@ -23,7 +25,8 @@ UNTRUSTED = (
     "have root put that of its authority below /usr/local/share/ca-certificates and "
     "run update-ca-certificates"
 )
-TOO_LARGE = "the package is damaged: it holds more than any kernel"
+TOO_LARGE = too_large("the package")
+_HEX, _DECIMAL = re.compile(rb"[0-9A-Fa-f]{8}"), re.compile(rb"\d+ *")
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
     r"linux-image-(?P<version>[0-9][0-9.+~a-z]*(?:-\d+)?)"
@@ -34,6 +37,18 @@ _NAME = re.compile(
 )
 _DEFAULT = "amd64"  # architecture of a kernel whose name says none
 _HOSTS = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+# what the modules of the standard library raise for damaged files; several are no more
+# than faults of theirs
+_DAMAGED = (
+    *(lzma.LZMAError, zlib.error, tarfile.TarError, EOFError, ValueError),
+    *(struct.error, OverflowError, IndexError, KeyError, TypeError, AttributeError),
+)
+
+_FILES = tarfile.REGULAR_TYPES
+_LONGEST = 1 << 20  # bytes
+_MAX_FILE = 1 << 30
 
 
 class KernelFiles(NamedTuple):
@@ -162,10 +177,10 @@ def _read_package(path: str) -> KernelFiles:
             if magic == _AR_MAGIC:
                 return _sort(_deb_files(file), path)
             if magic.startswith(_RPM_MAGIC):
-                return _sort(_rpm_files(file.read()), path)
+                return _sort(_rpm_files(file.read(_MAX_FILE)), path)
     except OSError as error:
         raise UnfitError(f"{path}: {error.strerror}") from None
-    except (lzma.LZMAError, tarfile.TarError, EOFError, ValueError):
+    except _DAMAGED:
         raise UnfitError(f"{path}: the package is damaged") from None
     raise UnfitError(f"{path}: neither a .deb nor an .rpm")
 
@@ -176,13 +191,14 @@ def read_folder(folder: str) -> dict[str, bytes]:
     for place, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(place, name)
-            if _is_wanted_module(name):
+            if is_module_file(name):
                 with open(path, "rb") as file:
                     modules[os.path.relpath(path, folder)] = file.read()
     return modules
 
 
-def _is_wanted_module(name: str) -> bool:
+def is_module_file(name: str) -> bool:
+    """Return True for a module, or a list of modules that the build has made."""
     return re.search(r"\.ko(\.xz|\.gz|\.zst)?$", name) is not None or name in (
         "modules.builtin",
         "modules.builtin.modinfo",
@@ -199,7 +215,7 @@ def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> KernelFiles:
             vmlinuz = data
         elif re.match(r"boot/config-|lib/modules/[^/]+/config$", name):
             config = data.decode("utf-8", "replace")
-        elif below and _is_wanted_module(os.path.basename(name)):
+        elif below and is_module_file(os.path.basename(name)):
             modules[below[1]] = data
     return KernelFiles(vmlinuz, config, modules, os.path.basename(path))
 
@@ -208,6 +224,8 @@ def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> KernelFiles:
 def _deb_files(file: IO[bytes]) -> Iterator[tuple[str, bytes]]:
     file.seek(len(_AR_MAGIC))
     while len(header := file.read(_AR_HEADER)) == _AR_HEADER:
+        if not _DECIMAL.fullmatch(header, 48, 58):  # int() would take "-1"
+            raise ValueError("no size")
         name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
         if name.startswith("data.tar"):
             yield from _tar_files(name, file, size)
@@ -221,14 +239,27 @@ def _tar_files(name: str, file: IO[bytes], size: int) -> Iterator[tuple[str, byt
     if name.endswith(".zst"):
         data = io.BytesIO(decompress(file.read(size), "the package", MAX_UNPACKED))
     left = MAX_UNPACKED
-    with tarfile.open(fileobj=data, mode="r|*") as archive:
+    with tarfile.open(fileobj=data, mode="r|*", tarinfo=_Member) as archive:
+        stream = archive.fileobj
         for member in archive:
+            # what is no file may be large, too
+            if stream.tell() > MAX_UNPACKED:
+                raise UnfitError(TOO_LARGE)
             content = archive.extractfile(member) if member.isfile() else None
             if content is not None:
                 left -= member.size
                 if left < 0:
                     raise UnfitError(TOO_LARGE)
                 yield member.name, content.read()
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose long name and attributes, which tarfile reads whole, are short."""
+
+    def _proc_member(self, tarfile: Any) -> Any:
+        if self.type not in _FILES and self.size > _LONGEST:
+            raise ValueError("a name or attributes that long")
+        return super()._proc_member(tarfile)  # type: ignore[misc]
 
 
 # ---- .rpm: headers, then a cpio archive
@@ -246,7 +277,10 @@ def _rpm_files(data: bytes) -> Iterator[tuple[str, bytes]]:
 def _cpio_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     at = 0
     while data[at : at + 5] == b"07070":
-        fields = [int(data[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        words = [data[at + 6 + 8 * i : at + 14 + 8 * i] for i in range(13)]
+        if not all(map(_HEX.fullmatch, words)):  # int() would take "-1"
+            raise ValueError("no number")
+        fields = [int(word, 16) for word in words]
         mode, size, length = fields[1], fields[6], fields[11]
         name = data[at + _CPIO_HEADER : at + _CPIO_HEADER + length - 1].decode()
         start = at + _CPIO_HEADER + length

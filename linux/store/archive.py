@@ -22,15 +22,21 @@ from typing import IO
 
 from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.compression import MAX_UNPACKED, too_large
 from kpfs.linux.store import image, store
 
 SUFFIX = ".kpfs"  # suffix of such files; "6.1.kpfs" is imported as 6.1
 MAGIC, VERSION = b"kpfs kernel\n", 1
 LEVEL = 3  # of zlib; xz would take 17 s instead of 2, for a tenth less
-FILES = (
-    *(image.META, image.SYMBOLS, image.FUNCTIONS, image.CONFIG, image.MODULES),
-    image.RAM,
-)
+# in this order, with the most bytes that each may have
+SIZES = {
+    image.META: 1 << 20,
+    image.SYMBOLS: 64 << 20,
+    image.FUNCTIONS: 64 << 20,
+    image.CONFIG: 4 << 20,
+    image.MODULES: MAX_UNPACKED,
+    image.RAM: MAX_RAM,
+}
 MAX_PIECES = 1 << 20
 _HEAD = struct.Struct("<12sIQ32s")
 _FILE = struct.Struct("<B")
@@ -80,7 +86,7 @@ def _put(file: IO[bytes], digest: hashlib._Hash, data: bytes) -> int:
 
 
 def _pack(folder: str) -> Iterator[bytes]:
-    for name in FILES:
+    for name in SIZES:
         try:
             file = open(os.path.join(folder, name), "rb")
         except FileNotFoundError:  # images of older versions lack some
@@ -115,10 +121,24 @@ def import_file(path: str, name: str) -> image.Meta:
         _check(file, path)
         with store.new_folder(name) as folder:
             try:
-                _unpack(_ArchiveReader(file), folder)
+                _unpack(_ArchiveReader(file), folder, path)
             except (zlib.error, EOFError):
                 raise UnfitError(f"{path}: damaged") from None
-            return image.read_meta(folder, path)
+            meta = image.read_meta(folder, path)
+            _check_files(folder, meta, path)
+            return meta
+
+
+def _check_files(folder: str, meta: image.Meta, path: str) -> None:
+    """Raise UnfitError if a file that a kernel needs is missing or damaged."""
+    try:
+        image.open_ram(folder, meta).close()
+        with open(os.path.join(folder, image.CONFIG), encoding="utf-8") as file:
+            file.read()
+        if not os.path.getsize(os.path.join(folder, image.SYMBOLS)):
+            raise ValueError("no symbols")
+    except (UnfitError, FileNotFoundError, ValueError):
+        raise UnfitError(f"{path}: damaged") from None
 
 
 def _check(file: IO[bytes], path: str) -> None:
@@ -143,25 +163,27 @@ def _check(file: IO[bytes], path: str) -> None:
 
 
 class _ArchiveReader:
-    """Returns as many unpacked bytes as asked for. Raises EOFError."""
+    """Returns as many unpacked bytes as asked for, up to _CHUNK. Raises EOFError."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._unpacker = zlib.decompressobj()
+        self._made, self._at = b"", 0  # unpacked, and how much of it was returned
 
     def __call__(self, size: int) -> bytes:
-        unpacker, found = self._unpacker, b""
-        while len(found) < size:
+        while len(self._made) - self._at < size:
+            unpacker = self._unpacker
             raw = unpacker.unconsumed_tail or self._file.read(_CHUNK)
-            made = unpacker.decompress(raw, size - len(found))
+            made = unpacker.decompress(raw, _CHUNK)
             if not raw and not made:
                 raise EOFError
-            found += made
-        return found
+            self._made, self._at = self._made[self._at :] + made, 0
+        self._at += size
+        return self._made[self._at - size : self._at]
 
 
-def _unpack(read: _ArchiveReader, folder: str) -> None:
-    left = list(FILES)
+def _unpack(read: _ArchiveReader, folder: str, path: str) -> None:
+    left = list(SIZES)
     while left:
         (length,) = _FILE.unpack(read(_FILE.size))
         name = read(length).decode("latin-1")
@@ -169,7 +191,9 @@ def _unpack(read: _ArchiveReader, folder: str) -> None:
             raise EOFError
         del left[: left.index(name) + 1]  # in this order, so each at most once
         size, count = _SIZES.unpack(read(_SIZES.size))
-        if size > MAX_RAM or count > MAX_PIECES:
+        if size > SIZES[name]:
+            raise UnfitError(too_large(f"{path}: {name}", SIZES[name]))
+        if count > MAX_PIECES:
             raise EOFError
         with open(os.path.join(folder, name), "wb") as file:
             file.truncate(size)

@@ -41,6 +41,11 @@ FLUSHERS = (
     "set_memory_rox",
     "post_relocation",
 )
+MAX_TIME = 1 << 62  # ns; the clock goes on from there
+_NO_META = (
+    *(OSError, ValueError, KeyError, TypeError),
+    *(AttributeError, RecursionError),
+)
 
 
 class BootedBoard(NamedTuple):
@@ -146,7 +151,7 @@ def read_meta(folder: str, name: str = "") -> Meta:
             fields = json.load(file)
         arch = ARCHES[fields.get("arch", X86_64.name)]
         found = fields["version"], fields["cpu_model"], fields["agent"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except _NO_META:
         raise UnfitError(f"{name}: this is no kernel of kpfs; make it anew") from None
     if found != (VERSION, arch.cpu_model, agent_digest(arch)):
         raise UnfitError(f"{name}: made by another version of kpfs; make it anew")
@@ -168,6 +173,7 @@ def _is_sound(arch: Arch, meta: Meta) -> bool:
     """
     texts = meta.release, meta.append, meta.agent, meta.digest, meta.origin
     numbers = meta.pause, meta.panic, *meta.flushers, *meta.words.values()
+    times = [meta.words["now"], *(one.words["timer"] for one in meta.processors)]
     return (
         is_release(meta.release)
         and all(text.isprintable() for text in texts)
@@ -179,6 +185,8 @@ def _is_sound(arch: Arch, meta: Meta) -> bool:
         and 0 < len(meta.processors) <= abi.MAX_CPUS
         and all(processor.is_sound(arch, one) for one in meta.processors)
         and meta.words["current"] < len(meta.processors)
+        and all(time < MAX_TIME or time == abi.NEVER for time in times)
+        and meta.words["now"] != abi.NEVER
     )
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -12,10 +14,19 @@ from collections.abc import Mapping
 from kpfs.base.errors import KernelError
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.package.compression import MAX_UNPACKED, decompress
+from kpfs.linux.package.compression import MAX_UNPACKED, decompress, too_large
+from kpfs.linux.package.packages import is_module_file
 
 _BUILTIN = "modules.builtin"
+MAX_MODULE = 256 << 20  # bytes of a module's file
 _TIME = (1980, 1, 1, 0, 0, 0)
+_MAX_NEEDED = 1000  # modules that one depends on
+# what zipfile and zlib raise for damaged archives; several are faults of theirs
+_DAMAGED = (
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError),
+    *(struct.error, NotImplementedError, RuntimeError, OverflowError, KeyError),
+    *(IndexError, lzma.LZMAError, LookupError),
+)
 _FILE = re.compile(r"(?P<name>[^/]+)\.ko(?P<packing>\.xz|\.gz|\.zst)?$")
 
 
@@ -54,7 +65,7 @@ class ModuleArchive:
         self._path = path
         try:
             self._archive = zipfile.ZipFile(path)
-        except zipfile.BadZipFile:
+        except _DAMAGED:
             raise self._damaged() from None
         self._files = {
             module_name(name): name
@@ -78,7 +89,7 @@ class ModuleArchive:
         """Return True if the kernel has a module without loading it."""
         if _BUILTIN not in self._archive.namelist():
             return False
-        lines = self._archive.read(_BUILTIN).decode("utf-8", "replace").splitlines()
+        lines = self._file(_BUILTIN).decode("utf-8", "replace").splitlines()
         return module_name(name) in map(module_name, lines)
 
     def path(self, name: str) -> str:
@@ -88,15 +99,19 @@ class ModuleArchive:
     def read(self, name: str) -> bytes:
         """Unpack a module's file; KeyError: no such module; UnfitError."""
         path = self.path(name)
-        if self._archive.getinfo(path).file_size > MAX_UNPACKED:
-            raise self._damaged()
-        try:
-            data = self._archive.read(path)
-        except (zipfile.BadZipFile, zlib.error, OSError):
-            raise self._damaged() from None
+        data = self._file(path)
         if path.endswith(".ko"):
             return data
         return decompress(data, f"{path}: the module")
+
+    def _file(self, path: str) -> bytes:
+        """Unpack a file.  Raises UnfitError."""
+        try:
+            if self._archive.getinfo(path).file_size > MAX_MODULE:
+                raise UnfitError(too_large(f"{self._path}: {path}", MAX_MODULE))
+            return self._archive.read(path)
+        except (*_DAMAGED, OSError):
+            raise self._damaged() from None
 
     def needed(self, name: str) -> list[str]:
         """Return the modules that a module depends on, in the order to load them.
@@ -104,24 +119,38 @@ class ModuleArchive:
         Raises KeyError if one of them is missing, and UnfitError.
         """
         order: dict[str, None] = {}
-
-        def visit(name: str, above: tuple[str, ...]) -> None:
-            words = ",".join(modinfo(self.read(name), "depends")).split(",")
-            for other in map(module_name, filter(None, words)):
-                if other not in order and other not in above:
-                    visit(other, (*above, name))
-            order[name] = None
-
-        visit(name, ())
+        found: dict[str, list[str]] = {}  # what each depends on, of those under way
+        todo = [name]
+        while todo:
+            each = todo[-1]
+            if each not in found:
+                if len(found) > _MAX_NEEDED:
+                    raise self._damaged()
+                words = ",".join(modinfo(self.read(each), "depends")).split(",")
+                found[each] = list(map(module_name, filter(None, words)))
+            others = [other for other in found[each] if other not in found]
+            if others:
+                todo.append(others[0])
+            else:
+                order[todo.pop()] = None
         del order[name]
         return list(order)
 
     def unpack(self, folder: str) -> None:
-        """Write all files below a folder.  Raises UnfitError and OSError."""
-        if sum(row.file_size for row in self._archive.infolist()) > MAX_UNPACKED:
-            raise self._damaged()
+        """Write the modules and their lists below a folder; UnfitError, OSError.
+
+        A stranger's archive may hold other files, as tables that programs of the host
+        would believe.
+        """
+        rows = [
+            row
+            for row in self._archive.infolist()
+            if is_module_file(os.path.basename(row.filename))
+        ]
+        if sum(row.file_size for row in rows) > MAX_UNPACKED:
+            raise UnfitError(too_large(self._path))
         os.makedirs(folder)
         try:
-            self._archive.extractall(folder)
-        except (zipfile.BadZipFile, zlib.error):
+            self._archive.extractall(folder, rows)
+        except _DAMAGED:
             raise self._damaged() from None

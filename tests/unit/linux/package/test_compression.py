@@ -101,3 +101,23 @@ def test_a_start_does_without_the_libraries():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True)
     assert done.stdout == b"set()\n"
+
+
+def test_a_million_frames_are_no_kernel(monkeypatch):
+    """Each took a copy of all that followed."""
+    empty = zstandard.ZstdCompressor().compress(b"")
+    with pytest.raises(UnfitError, match="too many parts"):
+        decompress(empty * 10_000, "it")
+
+
+def test_a_block_of_lz4_has_a_limit():
+    block = b"\x1fa\x01\x00" + b"\xff" * 40_000
+    data = b"\x02\x21\x4c\x18" + len(block).to_bytes(4, "little") + block + b"\0"
+    with pytest.raises(UnfitError, match="LZ4 block"):
+        decompress(data[:-1] + b"\0", "it")
+
+
+def test_a_dictionary_has_a_limit(monkeypatch):
+    monkeypatch.setattr(compression, "MAX_DICTIONARY", 1 << 16)
+    with pytest.raises(UnfitError, match="damaged"):
+        decompress(lzma.compress(b"text"), "it")

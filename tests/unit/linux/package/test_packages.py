@@ -274,3 +274,41 @@ def test_short_names_of_packages():
     assert [
         name for name in [*short, "mine", "6", "6.1-big"] if packages.short_name(name)
     ] == short
+
+
+# ---- numbers that lead back, for which int() is too kind
+def test_a_part_of_a_deb_of_negative_size_is_no_loop(tmp_path):
+    head = f"{'debian-binary':16}{0:<12}{0:<6}{0:<6}{0o644:<8o}{-60:<10}".encode()
+    path = tmp_path / "package"
+    path.write_bytes(b"!<arch>\n" + head + b"`\n")
+    with pytest.raises(UnfitError, match="package is damaged"):
+        packages.read_packages([str(path)])
+
+
+@pytest.mark.parametrize("text", [b"-0000078", b"+0000001", b" 0000001", b"0x000001"])
+def test_a_file_of_an_rpm_of_negative_size_is_no_loop(tmp_path, text):
+    cpio = archive([CpioEntry("a", 0o100644)])
+    at = 6 + 8 * 6  # c_filesize
+    cpio = cpio[:at] + text + cpio[at + 8 :]
+    head = rpm({}, lambda _data: b"")
+    path = tmp_path / "package"
+    path.write_bytes(head + gzip.compress(cpio))
+    with pytest.raises(UnfitError, match="package is damaged"):
+        packages.read_packages([str(path)])
+
+
+def test_attributes_of_a_member_are_not_read_whole(tmp_path, monkeypatch):
+    """tarfile reads a long name, or attributes of PAX, into memory at once."""
+    monkeypatch.setattr(packages, "_LONGEST", 1000)
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        tar.addfile(tarfile.TarInfo("x" * 5000))
+    data = deb({}, lambda _data: gzip.compress(raw.getvalue()), "data.tar.gz")
+    path = tmp_path / "package"
+    path.write_bytes(data)
+    with pytest.raises(UnfitError, match="package is damaged"):
+        packages.read_packages([str(path)])
+
+
+def test_the_cap_on_what_is_unpacked_is_told():
+    assert packages.TOO_LARGE.endswith("it holds more than any kernel (1024 MiB)")

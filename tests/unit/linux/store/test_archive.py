@@ -141,3 +141,20 @@ def test_a_malicious_file_is_refused(tmp_path, files):
     with pytest.raises(UnfitError, match="damaged"):
         archive.import_file(str(tmp_path / "evil"), "b")
     assert os.listdir(store.place()) == []
+
+
+def test_the_cap_of_a_file_is_told(tmp_path):
+    big = (image.META, 2 << 20, [(0, b"x")])
+    path = tmp_path / "a.kpfs"
+    path.write_bytes(packed(big))
+    with pytest.raises(UnfitError, match=r"meta\.json .*more than any kernel \(1 MiB"):
+        archive.import_file(str(path), "b")
+
+
+@pytest.mark.parametrize("name", [image.SYMBOLS, image.CONFIG, image.RAM])
+def test_an_image_that_lacks_a_file_is_refused(kernel, tmp_path, name):
+    os.unlink(f"{store.folder(kernel)}/{name}")
+    archive.export(kernel, str(tmp_path / "a.kpfs"))
+    with pytest.raises(UnfitError, match="damaged"):
+        archive.import_file(str(tmp_path / "a.kpfs"), "b")
+    assert store.names() == ["a"]

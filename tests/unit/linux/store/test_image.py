@@ -103,6 +103,9 @@ def test_a_sound_image(tmp_path):
         ("processors", [processor(words={**ZEROES, "state": 4})]),
         ("processors", [processor(arrays={"apic": [0] * 65, "pending": [0] * 4})]),
         ("processors", [processor(mode=1)]),
+        ("processors", [processor(mode=0.0)]),
+        ("processors", [processor(words={**ZEROES, "timer": (1 << 64) - 2})]),
+        ("words", {**sound()["words"], "now": 1 << 63}),
         # what the board has of the host
         ("words", {**sound()["words"], "ram": 4096}),
         ("words", {**sound()["words"], "debug": 4096}),
@@ -114,6 +117,12 @@ def test_a_sound_image(tmp_path):
 def test_an_image_that_a_machine_cannot_be_given(tmp_path, name, value):
     (tmp_path / image.META).write_text(json.dumps({**sound(), name: value}))
     with pytest.raises(UnfitError, match="damaged"):
+        image.read_meta(str(tmp_path))
+
+
+def test_a_description_of_endless_depth(tmp_path):
+    (tmp_path / image.META).write_text("[" * 100_000)
+    with pytest.raises(UnfitError, match="no kernel of kpfs"):
         image.read_meta(str(tmp_path))
 
 

@@ -92,3 +92,41 @@ def test_an_archive_that_is_damaged(modules, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MAX_UNPACKED", 1000)
     with pytest.raises(UnfitError, match="damaged"):
         modules.read("kprobe_example")
+
+
+def test_other_files_are_left_out(tmp_path):
+    """Programs of the host would believe a stranger's tables of depmod."""
+    with zipfile.ZipFile(tmp_path / "a", "w") as made:
+        for name in ("kernel/b.ko", "modules.dep", "modules.order", "etc/x.conf"):
+            made.writestr(name, "text")
+    with ModuleArchive(str(tmp_path / "a")) as archive:
+        archive.unpack(str(tmp_path / "out"))
+    found = sorted(path.name for path in (tmp_path / "out").rglob("*.*"))
+    assert found == ["b.ko", "modules.order"]
+
+
+def test_a_method_that_zipfile_lacks_is_damage(tmp_path):
+    path = tmp_path / "a"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("b.ko", "text")
+    raw = bytearray(path.read_bytes())
+    for mark, behind in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        raw[raw.index(mark) + behind] = 77
+    path.write_bytes(raw)
+    with (
+        ModuleArchive(str(path)) as archive,
+        pytest.raises(UnfitError, match="damaged"),
+    ):
+        archive.read("b")
+
+
+def test_a_long_chain_of_modules_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "modinfo", lambda data, _key: [data.decode()])
+    with zipfile.ZipFile(tmp_path / "a", "w") as made:
+        for number in range(3000):
+            made.writestr(f"m{number}.ko", f"m{number + 1}")
+    with ModuleArchive(str(tmp_path / "a")) as archive:
+        with pytest.raises(UnfitError, match="damaged"):
+            archive.needed("m0")
+        with pytest.raises(KeyError):
+            archive.needed("m2900")
