@@ -104,7 +104,7 @@ class FuseFiles(ABC, Generic[N]):
             size, error = 0, -(failed.errno or errno.EIO)
         except KeyError:  # no such node
             size, error = 0, -errno.ESTALE
-        except (ValueError, OverflowError, struct.error):
+        except (ValueError, TypeError, OverflowError, struct.error):
             size, error = 0, -errno.EINVAL
         reply.put(0, wire.ANSWER.pack(head + size, error, unique))
         return head + size

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from tests.harness import WrongError
 from tests.modbox import Box
 
+LINUX_TASKS = "kpfs.linux.running.tasks"  # says of what a Linux kernel has died
+
 
 class Answer(NamedTuple):
     """The result of a call in a child."""
@@ -77,7 +79,11 @@ class Grave(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = logging.Formatter("%(levelname)s %(name)s: %(message)s").format(record)
-        if "kernel panic: " not in record.getMessage() or record.exc_info:
+        said = record.getMessage()
+        dies = "kernel panic: " in said or (
+            record.name == LINUX_TASKS and said.startswith("the guest is dead: ")
+        )
+        if not dies or record.exc_info:
             self.lines.append(text)
 
 

@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from tests.campaign.child import Grave, in_child, tail, where
 from tests.campaign.hunt import Hunt
@@ -22,6 +23,12 @@ from tests.modbox import Box
 
 LIMIT = 0.4  # s of CPU time that the guest may take for one request
 SLEEP_MAX = 10  # s that a module may sleep for, which Linux would let it for ever
+
+
+class Worker(Protocol):
+    """What a process of a hunt does."""
+
+    def work(self, seeds: list[int]) -> dict[str, int]: ...
 
 
 class Seeds:
@@ -81,7 +88,7 @@ class Seeds:
 
 
 def hunt_with(
-    make: Callable[[Path, int], Seeds], hunt: Hunt, per_child: int, patience: float
+    make: Callable[[Path, int], Worker], hunt: Hunt, per_child: int, patience: float
 ) -> None:
     """Work through random seeds until all is done, per_child of them in each process.
 

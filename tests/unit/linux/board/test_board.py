@@ -164,14 +164,14 @@ def long_mode(board, code, gates, stack=STACK):
     for at, text in ((AT, code), (HANDLER, f"b03b 66baf803 ee {END}")):
         raw = bytes.fromhex(text)
         board.ram[at : at + len(raw)] = raw
-    board.write_msr(registers.MSRS["efer"], 0x501)
+    x86.write_msr(board, x86.MSRS["efer"], 0x501)
     for name, value in (("cr3", TABLES), ("cr4", 0x20), ("cr0", 0x8000_0011)):
-        board.write_reg(registers.CONTROL[name], value)
-    board.write_table("idtr", (0, IDT, 0xFFF, 0))
-    board.write_table("tr", (0, TSS, 0x67, 0x8B00))
+        board.write_reg(x86.CONTROL[name], value)
+    x86.write_table(board, "idtr", (0, IDT, 0xFFF, 0))
+    x86.write_table(board, "tr", (0, TSS, 0x67, 0x8B00))
     board.set_mode(abi.MODE_KERNEL)
-    board.write_reg(registers.GENERAL["rsp"], stack)
-    board.write_reg(registers.GENERAL["rip"], AT)
+    board.write_reg(x86.GENERAL["rsp"], stack)
+    board.write_reg(x86.GENERAL["rip"], AT)
 
 
 UD, DF, PF = 6, 8, 14
@@ -188,7 +188,7 @@ def test_a_stack_that_is_nowhere_is_a_double_fault(single):
     long_mode(single, "0f0b", gates, stack=ABSENT)
     assert single.run() == abi.STOP_HALTED
     assert printed(single) == ";"
-    assert single.read_reg(registers.GENERAL["rsp"]) == STACK - 6 * 8
+    assert single.read_reg(x86.GENERAL["rsp"]) == STACK - 6 * 8
 
 
 def test_two_stacks_that_are_nowhere_are_the_end(single):
