@@ -147,6 +147,7 @@ class X86(Arch):
             and tables.keys() == TABLES.keys()
             and all(len(row) == len(_WIDTHS) for row in tables.values())
             and all(all(map(fits, row, _WIDTHS)) for row in tables.values())
+            and fits(saved.mode, 8)
             and saved.mode in (abi.MODE_KERNEL, abi.MODE_USER)
         )
 

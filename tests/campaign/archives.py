@@ -33,7 +33,7 @@ from kpfs.base import abi
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make import firmware
+from kpfs.linux.make import x86 as firmware
 from kpfs.linux.make.cpio import CpioEntry, archive
 from kpfs.linux.package import bzimage, packages
 from kpfs.linux.store import archive as exports

@@ -4,6 +4,7 @@
 import errno
 import itertools
 import mmap
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,6 +75,7 @@ class FakeBoard:
         self.region, self.ram = mmap.mmap(-1, abi.REGION_SIZE), mmap.mmap(-1, 4096)
         self.stops = itertools.cycle(stops)
         self.words = {abi.Board.host_turn: 100}
+        self.arch = SimpleNamespace(argument=0)
 
     def run(self):
         why, self.words[abi.Board.who], self.words[abi.Board.blocks] = next(self.stops)
