@@ -384,7 +384,7 @@ __attribute__((used)) static void run(void)
 	map(REGION_SIZE);
 	take_signals();
 	CHMOD("/init", 0); /* so that no task runs the agent again by /proc/self/exe */
-	PORTS(0); /* tasks must not inherit it */
+	PORTS(0);          /* tasks must not inherit it */
 	schedule_as(SCHED_IDLE);
 	control()->magic = AGENT_MAGIC;
 	live(0);

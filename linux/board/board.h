@@ -67,12 +67,12 @@ typedef uint64_t u64;
 /* A processor, without its registers. */
 struct cpu {
 	u64 state;
-	u64 context; /* uc_context *: its registers, while another one runs */
-	u64 start;   /* where to start; NEVER once it has */
-	u64 since;   /* when it began to rest */
-	u64 called;  /* go on behind the agent's pause */
-	u64 late;    /* the block since which an interrupt has been due; 0: none */
-	u64 timer;   /* when its timer is due, or NEVER */
+	u64 context;     /* uc_context *: its registers, while another one runs */
+	u64 start;       /* where to start; NEVER once it has */
+	u64 since;       /* when it began to rest */
+	u64 called;      /* go on behind the agent's pause */
+	u64 late;        /* the block since which an interrupt has been due; 0: none */
+	u64 timer;       /* when its timer is due, or NEVER */
 	u64 own[NR_OWN]; /* of the architecture */
 };
 #endif
@@ -106,11 +106,11 @@ struct board {
 	u64 vector;
 	u64 unknown; /* first bytes of a program's last invalid instruction */
 
-	u64 current;  /* the processor that runs */
-	u64 turn_end; /* when it is another one's turn */
-	u64 due;      /* when to look at turn_end, timer and what is pending */
-	u64 host_turn; /* the block at which the host gets a turn */
-	u64 begin;     /* of board_run(), by the host's clock; see ticks() */
+	u64 current;     /* the processor that runs */
+	u64 turn_end;    /* when it is another one's turn */
+	u64 due;         /* when to look at turn_end, timer and what is pending */
+	u64 host_turn;   /* the block at which the host gets a turn */
+	u64 begin;       /* of board_run(), by the host's clock; see ticks() */
 	u64 fault_block; /* the last block before an exception, and exceptions since it */
 	u64 faults;
 

@@ -185,8 +185,7 @@ static u64 step(struct board *b)
 	u64 why;
 
 	/* after a flush the block must run before anything else */
-	if (!b->flushed_at && interrupt_due(b, this_cpu(b)) &&
-	    takes_interrupts(b) && !interrupt(b))
+	if (!b->flushed_at && interrupt_due(b, this_cpu(b)) && takes_interrupts(b) && !interrupt(b))
 		return STOP_FAULT;
 	why = run_once(b);
 	switch (why) {

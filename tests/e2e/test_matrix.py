@@ -75,7 +75,10 @@ def test_nothing_is_left_of_one_that_is_killed(kpfs):
     [
         (["--kernels", "none", "--", "true"], "no kernel none"),
         (["--kernels", KERNEL], "which command?"),
-        (["--kernels", KERNEL, "--shard", "3/2", "true"], "invalid part value: '3/2'"),
+        (
+            ["--kernels", KERNEL, "--shard", "3/2", "true"],
+            "'3/2' is not I/N with I from 1 to N",
+        ),
         (["--kernels", KERNEL, "--jobs", "0", "true"], "'0' is not a number from 1 on"),
         (["--kernels", KERNEL, "--junit", "/none/x", "true"], "/none/x: No such file"),
     ],

@@ -27,6 +27,4 @@ struct arm64_cpu {
 };
 
 /* board.devices */
-struct arm64_devices {
-	u64 distributor; /* its control register */
-};
+struct arm64_devices { u64 distributor; /* its control register */ };

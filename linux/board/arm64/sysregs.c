@@ -122,7 +122,8 @@ static void flush_line(void *state, const u8 *row, u64 value)
 		flush_all(state, row, value);
 		return;
 	}
-	at = arm64_api.ram_address(engine(b), (void *)(uintptr_t)b->ram) + at + (addr & PAGE_OFFSET);
+	at = arm64_api.ram_address(engine(b), (void *)(uintptr_t)b->ram) + at +
+	     (addr & PAGE_OFFSET);
 	b->flushes++;
 	arm64_api.invalidate(engine(b), at, at + CACHE_LINE);
 }
@@ -146,12 +147,12 @@ static bool patch(struct board *b, u32 key, read_register *read, write_register 
 bool patch_registers(struct board *b)
 {
 	return patch(b, KEY(3, 3, 14, 0, 0), read_frequency, NULL) &&
-	       patch(b, KEY(3, 3, 14, 0, 1), read_clock, NULL) && /* CNTPCT */
-	       patch(b, KEY(3, 3, 14, 0, 2), read_clock, NULL) && /* CNTVCT */
+	       patch(b, KEY(3, 3, 14, 0, 1), read_clock, NULL) &&      /* CNTPCT */
+	       patch(b, KEY(3, 3, 14, 0, 2), read_clock, NULL) &&      /* CNTVCT */
 	       patch(b, KEY(3, 3, 14, 3, 0), read_left, write_left) && /* CNTV_TVAL */
 	       patch(b, KEY(3, 3, 14, 3, 1), read_control, write_control) &&
 	       patch(b, KEY(3, 3, 14, 3, 2), read_compare, write_compare) &&
 	       patch(b, KEY(1, 3, 7, 5, 1), NULL, flush_line) && /* IC IVAU */
-	       patch(b, KEY(1, 0, 7, 5, 0), NULL, flush_all) && /* IC IALLU */
-	       patch(b, KEY(1, 0, 7, 1, 0), NULL, flush_all); /* IC IALLUIS */
+	       patch(b, KEY(1, 0, 7, 5, 0), NULL, flush_all) &&  /* IC IALLU */
+	       patch(b, KEY(1, 0, 7, 1, 0), NULL, flush_all);    /* IC IALLUIS */
 }

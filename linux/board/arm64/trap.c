@@ -107,8 +107,7 @@ static u64 firmware(struct board *b, const u64 *x)
 		this_cpu(b)->state = CPU_OFF;
 		board_stop(b, STOP_NEXT, *pc(b));
 		return 0;
-	case PSCI_AFFINITY_INFO:
-		return x[1] < b->nr_cpus && b->cpus[x[1]].state != CPU_OFF ? 0 : 1;
+	case PSCI_AFFINITY_INFO: return x[1] < b->nr_cpus && b->cpus[x[1]].state != CPU_OFF ? 0 : 1;
 	case PSCI_MIGRATE_INFO_TYPE: return NO_MIGRATION;
 	case PSCI_FEATURES:
 		return (u32)x[1] == PSCI_CPU_ON || (u32)x[1] == SMCCC_VERSION ? 0 : NOT_SUPPORTED;

@@ -206,6 +206,5 @@ static void apic_write(uc_engine u, u64 offset, unsigned int size, u64 value, vo
 bool map_apic(struct board *b)
 {
 	return !uc.mmio_map(engine(b), APIC_BASE, APIC_SIZE, apic_read, b, apic_write, b) &&
-	       map_hole(b, HOLE_BASE, APIC_BASE) &&
-	       map_hole(b, APIC_BASE + APIC_SIZE, HOLE_END);
+	       map_hole(b, HOLE_BASE, APIC_BASE) && map_hole(b, APIC_BASE + APIC_SIZE, HOLE_END);
 }
