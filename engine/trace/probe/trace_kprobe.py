@@ -364,9 +364,8 @@ class TraceKprobeOps(DynEventOps):
             self._ts.remove_event_call(parent)
         self._unregister(event)
         self._ts.dyn_events.remove(event)
-        if (
-            len(parent.probes) > 1
-        ):  # readers that format text meanwhile need the last one
+        # readers that format text meanwhile need the last one
+        if len(parent.probes) > 1:
             parent.remove(event)
         self._guest.free(event)
         del event.event  # a circle would be left to the garbage collector
