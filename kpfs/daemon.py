@@ -9,6 +9,7 @@ import os
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
     import socket
-    import threading
 
     from kpfs.backends.backend import Backend
 
@@ -49,6 +49,7 @@ class Daemon:
         self.mountpoint = mountpoint
         self.log = log
         self.reaped = False
+        self._reaping = threading.Lock()
 
     def wait_ready(self) -> None:
         """Return when the tree answers; SetupError says why it does not."""
@@ -57,15 +58,19 @@ class Daemon:
         with os.fdopen(self.ready, "rb") as pipe, waiting_for("starting the kernel"):
             answer = pipe.read().decode(errors="replace").strip()
         if answer != "ready":
-            os.waitpid(self.pid, 0)
+            self._reap()
             raise SetupError(answer or f"the daemon died; see {self.log}")
 
     def has_died(self) -> bool:
         """Return True, once, if it ended of itself."""
-        if self.reaped:
-            return False
-        self.reaped = os.waitpid(self.pid, os.WNOHANG)[0] != 0
-        return self.reaped
+        return not self.reaped and self._reap(os.WNOHANG)
+
+    def _reap(self, flags: int = 0) -> bool:
+        """Wait for its end, which another thread may do too; True: it has ended."""
+        with self._reaping:
+            if not self.reaped:
+                self.reaped = os.waitpid(self.pid, flags)[0] != 0
+            return self.reaped
 
     def stop(self) -> None:
         """End it at once: it has nothing to save.
@@ -75,9 +80,9 @@ class Daemon:
         """
         if not self.reaped:
             mounts.abort(self.mountpoint)
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-            self.reaped = True
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, signal.SIGKILL)
+            self._reap()
 
 
 def default_log() -> str:
@@ -279,8 +284,6 @@ def serve(
     channel: a socket through which the listener for a command's system calls will come.
     short_log: see keep_log_short().
     """
-    import threading
-
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     sys.setswitchinterval(SWITCH_INTERVAL)
     process.rename("kpfs")
@@ -348,7 +351,6 @@ def _begin_log(begins: threading.Lock, *, verbose: bool, short: bool) -> None:
 
 def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> None:
     """Report that the mount is ready, then finish starting in the background."""
-    import threading
 
     def do_the_rest() -> None:
         for what in rest:
@@ -367,7 +369,6 @@ def _start_mirror(
     backend: Backend, channel: int, source: str, mountpoint: str, settings: Settings
 ) -> None:
     """Have a thread make a command's system calls in the kernel."""
-    import threading
 
     def mirror() -> None:
         from kpfs.mirror import replayer

@@ -16,6 +16,7 @@ from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import DEVICE, Settings
 from kpfs.daemon import check_fuse, serve, start
 from kpfs.host import guard, mounts, patience
+from kpfs.host.ending import ended_by_signals
 from kpfs.host.mounts import served_by
 from kpfs.host.progress import waiting_for
 
@@ -37,7 +38,14 @@ def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> in
         guard.start(log=2)
         serve(settings, target, lambda: None)
     else:
-        start(settings, target, die_with_parent=False).wait_ready()
+        daemon = start(settings, target, die_with_parent=False)
+
+        def end() -> None:
+            daemon.stop()
+            take_away_dead(target)
+
+        with ended_by_signals(end):
+            daemon.wait_ready()
     return 0
 
 

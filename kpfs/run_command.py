@@ -20,6 +20,7 @@ from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import Config, Settings
 from kpfs.daemon import Daemon, check_fuse, start
 from kpfs.host import mounts
+from kpfs.host.ending import ended_by_signals
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
 from kpfs.host.process import exit_status
 from kpfs.host.progress import waiting_for
@@ -132,13 +133,14 @@ def run(settings: Settings, command: Sequence[str]) -> int:
     settings = settings._replace(debugfs=DEBUGFS)
     daemon = start(settings, TREE, die_with_parent=True)
     calls = _filter(daemon, settings.kernel)  # while the daemon starts
-    daemon.wait_ready()
     try:
-        if settings.kernel:
-            bind_linux(settings.host_uname)
-            bind_debugfs()
-        else:
-            bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
+        with ended_by_signals(daemon.stop):
+            daemon.wait_ready()
+            if settings.kernel:
+                bind_linux(settings.host_uname)
+                bind_debugfs()
+            else:
+                bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
         os.environ["KPFS_KERNEL"] = release
         command = command or [_shell()]
         if is_interactive(command):

@@ -19,10 +19,11 @@ import sys
 import termios
 import tty
 from collections.abc import Iterable
+from time import monotonic
 from typing import Any
 
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.linux.inside.request import RunRequest, TerminalState
+from kpfs.linux.inside.request import PATIENCE, RunRequest, TerminalState
 
 FORWARDED = {  # True: for the whole group, as from a terminal
     signal.SIGINT: True,
@@ -52,6 +53,9 @@ class Client:
         self._settings: list[Any] | None = None  # of the terminal, to restore
         self._status: int | None = None
         self._begun = False
+        self._running = False  # the command itself, which takes signals
+        self._unheard: list[int] = []  # signals that the kernel has not passed on yet
+        self._hears_by = 0.0
 
     def run(self) -> int:
         """Return the command's status, as a shell gives it.
@@ -69,8 +73,7 @@ class Client:
         try:
             while self._status is None:
                 if not (found := poll.poll(self._wait_ms())):
-                    # it cannot tell us any more that it begins, so it does not
-                    self._channel.shutdown(socket.SHUT_RD)
+                    self._wait_no_more()
                 for fd, _ in found:
                     if fd == told:
                         self._pass_on(os.read(told, 256))
@@ -82,9 +85,19 @@ class Client:
         return self._status
 
     def _wait_ms(self) -> float | None:
+        if self._unheard:
+            return max(self._hears_by - monotonic(), 0.0) * 1000
         if self._begun or self._patience is None:
             return None
         return self._patience * 1000
+
+    def _wait_no_more(self) -> None:
+        if self._unheard:
+            why = f"the kernel does not answer within {PATIENCE:g} s: ended"
+            self._end({"status": 128 + self._unheard[0], "why": why})
+        else:
+            # it cannot tell us any more that it begins, so it does not
+            self._channel.shutdown(socket.SHUT_RD)
 
     def _tell(self, **message: object) -> None:
         with contextlib.suppress(OSError):
@@ -94,7 +107,13 @@ class Client:
         for number in numbers:
             if number == signal.SIGWINCH:
                 self._resize()
+            elif number == signal.SIGTSTP and not self._running:
+                self._stand_still()
+            elif number in FORWARDED and not self._running:
+                self._end({"status": 128 + number, "why": ""})
             elif number in FORWARDED:
+                self._unheard.append(number)
+                self._hears_by = monotonic() + PATIENCE
                 self._tell(signal=number, group=FORWARDED[signal.Signals(number)])
 
     def _resize(self) -> None:
@@ -117,6 +136,10 @@ class Client:
             message = json.loads(line)
             if "begun" in message:
                 self._begun = True
+            elif "running" in message:
+                self._running = True
+            elif "passed" in message:
+                self._unheard = self._unheard[1:]
             elif "stopped" in message:
                 self._stop()
             else:
@@ -130,11 +153,16 @@ class Client:
 
     def _stop(self) -> None:
         """Stop like the command, and continue it when this process is continued."""
+        self._stand_still()
+        self._resize()
+        self._unheard.append(signal.SIGCONT)
+        self._hears_by = monotonic() + PATIENCE
+        self._tell(signal=signal.SIGCONT, group=True)
+
+    def _stand_still(self) -> None:
         self._give_terminal_back()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._take_terminal()
-        self._resize()
-        self._tell(signal=signal.SIGCONT, group=True)
 
     # ---- the terminal
     def _take_terminal(self) -> None:

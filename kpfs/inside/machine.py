@@ -29,13 +29,21 @@ LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
 )
 
 
-def start(choice: KernelChoice) -> PreparedKernel:
+def start(choice: KernelChoice, waiting: int) -> PreparedKernel:
     """Start a kernel that has the host's files.
 
+    waiting: a descriptor whose other end is closed when nobody waits any more.
     Raises UnfitError, EmulatorError, CallError.
     """
     folder = store.folder(choice.kernel)
-    return mounted.start(folder, quiet=choice.quiet, exact=choice.exact)
+    ended = select.poll()
+    ended.register(waiting, 0)
+    return mounted.start(
+        folder,
+        quiet=choice.quiet,
+        exact=choice.exact,
+        wanted=lambda: not ended.poll(0),
+    )
 
 
 class CommandSession:
@@ -68,6 +76,7 @@ class CommandSession:
         command = InsideCommand(self._loop, kernel.worker, kernel.files, request, stdio)
         self._command = command
         command.on_stop = self._stopped
+        self._tell(running=True)
         return command.run()
 
     def _tell(self, **message: object) -> bool:
@@ -93,6 +102,7 @@ class CommandSession:
             return
         if "signal" in message:
             self._command.signal(message["signal"], group=message["group"])
+            self._tell(passed=message["signal"])
         elif "size" in message:
             self._command.resize(bytes.fromhex(message["size"]))
 
@@ -107,7 +117,8 @@ def run_for(client: socket.socket, choice: KernelChoice, request: RunRequest) ->
     for number in LEFT_TO_CLIENT:
         signal.signal(number, signal.SIG_IGN)
     try:
-        CommandSession(start(choice), client).run(request, [0, 1, 2])
+        kernel = start(choice, client.fileno())
+        CommandSession(kernel, client).run(request, [0, 1, 2])
     except (UnfitError, EmulatorError, CallError, KernelError) as error:
         refuse(client, str(error))
 

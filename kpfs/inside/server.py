@@ -31,14 +31,21 @@ _LESSON, _ROWS = 1 << 16, 100  # bytes and rows that one tells at most
 
 
 def serve(
-    choice: KernelChoice, path: str, listener: socket.socket, patience: int
+    choice: KernelChoice,
+    path: str,
+    listener: socket.socket,
+    patience: int,
+    waiting: int,
 ) -> None:
-    """Run commands for clients until none has come for that many seconds."""
+    """Run commands for clients until none has come for that many seconds.
+
+    waiting: see kpfs.inside.machine.start().
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that children leave no zombies
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     ours = os.stat(path).st_ino
     try:
-        kernel = start(choice)
+        kernel = start(choice, waiting)
     except (UnfitError, EmulatorError, CallError, KernelError, OSError) as error:
         listener.settimeout(1)
         with contextlib.suppress(OSError):
@@ -46,6 +53,7 @@ def serve(
             client.sendall(GREETING)
             refuse(client, str(error))
         return
+    os.close(waiting)
     try:
         ForkServer(kernel, path, listener).run(patience)
     finally:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 
 from kpfs.base.errors import SetupError
 from kpfs.config import KernelChoice
+from kpfs.host import process
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
 from kpfs.linux.inside.request import PATIENCE, RunRequest
@@ -51,9 +53,11 @@ def _run_cold(choice: KernelChoice, request: RunRequest) -> int:
 
     warm.check_host(choice)
     ours, theirs = socket.socketpair()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
+            process.die_with_parent(parent)
             ours.close()
             run_for(theirs, choice, request)
         finally:
@@ -64,5 +68,6 @@ def _run_cold(choice: KernelChoice, request: RunRequest) -> int:
     except LostError:
         raise SetupError("the process that runs the kernel died") from None
     finally:
-        ours.close()  # ends the process
+        ours.close()
+        os.kill(pid, signal.SIGKILL)  # it has nothing to save
         os.waitpid(pid, 0)

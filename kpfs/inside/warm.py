@@ -172,7 +172,10 @@ def check_host(choice: KernelChoice) -> None:
 
 
 def _start(choice: KernelChoice, path: str) -> None:
-    """Start a process that listens there. It answers when its kernel is ready."""
+    """Start a process that listens there. It answers when its kernel is ready.
+
+    Until then it ends with this process, which therefore keeps the end of a pipe open.
+    """
     check_host(choice)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -183,28 +186,30 @@ def _start(choice: KernelChoice, path: str) -> None:
     finally:
         os.umask(before)
     listener.listen(64)
+    waiting, _ = os.pipe()
     middle = os.fork()
     if middle == 0:
         status = 1
         try:
             if os.fork() == 0:
-                _detach(listener.fileno())
+                _detach({listener.fileno(), waiting})
                 from kpfs.inside.server import serve
 
-                serve(choice, path, listener, seconds())
+                serve(choice, path, listener, seconds(), waiting)
             status = 0
         finally:
             os._exit(status)
     os.waitpid(middle, 0)
+    os.close(waiting)
     listener.close()
 
 
-def _detach(listener: int) -> None:
-    """Keep nothing of the process that started this one but the socket."""
+def _detach(kept: set[int]) -> None:
+    """Keep nothing of the process that started this one but some descriptors."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(_FDS):
         os.dup2(null, number)
-    process.close_all_but((*range(_FDS), listener))
+    process.close_all_but({*range(_FDS), *kept})
     process.rename("kpfs-warm")

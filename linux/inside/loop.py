@@ -21,6 +21,7 @@ LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnotice
 BEHIND_NS = 10_000_000
 LATE_NS = 1_000_000_000
 REST_MS = 10  # longest sleep while nothing happens
+MAX_PAUSES = 100  # without a look at the host; not by its clock: see --quiet-guest
 # If no other task runs, fewer blocks of code than this run between two pauses of the
 # agent; the kernel's tick takes about half of them.
 QUIET_BLOCKS = 2_000
@@ -102,6 +103,7 @@ class Loop:
         self._ready: dict[int, Then] = {}
         self._poll = select.poll()
         self._quiet_since = 0  # blocks at the last pause of the agent
+        self._pauses = 0  # since the last look at the host
         self.on_turn: Then = lambda: None  # called once for each look at the host
         machine.others_run()
 
@@ -154,6 +156,7 @@ class Loop:
     def _look(self, timeout_ms: int) -> bool:
         """Wait for events of the host; return True if there was one."""
         found = self._poll.poll(timeout_ms)
+        self._pauses = 0
         for fd, _ in found:
             if then := self._ready.get(fd):
                 then()
@@ -179,6 +182,9 @@ class Loop:
     def _advance(self) -> bool:
         """Run the machine for one step. Return True when the agent has paused."""
         machine = self.machine
+        self._pauses += 1
+        if self._pauses > MAX_PAUSES:  # which a kernel may make for ever
+            self._look(0)
         why = machine.step()
         if why == abi.STOP_TURN:
             self.follow_host()

@@ -16,6 +16,8 @@ import json
 import os
 import socket
 import struct
+from collections.abc import Callable
+from time import monotonic
 from typing import Any, NamedTuple
 
 from kpfs.base import abi, pagemap
@@ -37,6 +39,7 @@ _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
 _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
+MAX_SECONDS = 120  # of a start: a kernel may never come up
 
 
 class PreparedKernel(NamedTuple):
@@ -54,14 +57,25 @@ class KeptPages(NamedTuple):
     pages: memoryview  # of RAM, then of the region
 
 
-def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
-    """Return a kernel with this host's files; UnfitError, EmulatorError, CallError."""
+def start(
+    folder: str,
+    *,
+    quiet: bool,
+    exact: bool,
+    wanted: Callable[[], bool] = lambda: True,
+) -> PreparedKernel:
+    """Return a kernel with this host's files.
+
+    wanted: returns False when nobody waits for it any more.  Raises UnfitError, also
+    then and when it does not come up, EmulatorError, CallError.
+    """
     meta = image.read_meta(folder)
+    go_on = _patience(meta.release, wanted)
     if not ARCHES[meta.arch].inside:
         raise UnfitError(f"--inside: not yet for kernels of {meta.arch}")
     kept: KeptPages | None = None
     if tree.fits_host() and os.access(pagemap.PATH, os.R_OK):
-        kept = read(folder, meta) or make(folder, meta)
+        kept = read(folder, meta) or make(folder, meta, go_on)
     with image.open_ram(folder, meta) as saved:
         if kept:
             meta = image.with_board_fields(meta, kept.facts["board"])
@@ -70,6 +84,7 @@ def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
         _put(kept, board)
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
     loop = Loop(Machine(board, quiet=quiet), counts)
+    loop.on_turn = go_on
     served = FileSources(HostFiles(), PackageFiles(folder, meta.release))
     places = (
         [LinePlaces(*row) for row in kept.facts["lines"]]
@@ -77,16 +92,33 @@ def start(folder: str, *, quiet: bool, exact: bool) -> PreparedKernel:
         else find(folder, board)
     )
     loop.machine.on_call = KnownLines(board, folder, places).call
-    if not kept:
-        return PreparedKernel(loop, served.host, _build(loop, served, folder).worker)
-    loop.machine.adopt()
-    served.host.adopt(kept.facts["host"])
-    served.package.adopt(kept.facts["package"])
-    built = tree.adopt(loop, served, kept.facts["tree"])
+    if kept:
+        loop.machine.adopt()
+        served.host.adopt(kept.facts["host"])
+        served.package.adopt(kept.facts["package"])
+        built = tree.adopt(loop, served, kept.facts["tree"])
+    else:
+        built = _build(loop, served, folder)
+    loop.on_turn = lambda: None
     return PreparedKernel(loop, served.host, built.worker)
 
 
-def make(folder: str, meta: image.Meta) -> KeptPages:
+def _patience(release: str, wanted: Callable[[], bool]) -> Callable[[], None]:
+    """Return a function that ends a start, by UnfitError, that is to go no further."""
+    ends = monotonic() + MAX_SECONDS
+
+    def go_on() -> None:
+        if not wanted():
+            raise UnfitError("nobody waits for it any more")
+        if monotonic() > ends:
+            raise UnfitError(f"{release} does not come up within {MAX_SECONDS} s")
+
+    return go_on
+
+
+def make(
+    folder: str, meta: image.Meta, go_on: Callable[[], None] = lambda: None
+) -> KeptPages:
     """Mount everything, and keep the result if the folder is writable.
 
     Raises UnfitError, EmulatorError, CallError.
@@ -96,6 +128,7 @@ def make(folder: str, meta: image.Meta) -> KeptPages:
         board = image.load(saved, meta, exact=False)
         counts = runnable.find(folder, board)
         loop = Loop(Machine(board, quiet=True), counts)
+        loop.on_turn = go_on
         served = FileSources(EmptyFiles(), PackageFiles(folder, meta.release))
         built = _build(loop, served, folder)
         loop.settle()
