@@ -24,6 +24,7 @@ class Attack:
         self.tally: Counter[str] = Counter()
         self.grave = Grave()
         self.last = ""  # what is said of the seed in work
+        self.first = self.most = 0  # of used(), from the first seed on
 
     def one(self, rng: random.Random) -> str:
         """Make one attack; return how it has ended.  Raises WrongError."""
@@ -38,7 +39,6 @@ class Attack:
 
     def work(self, seeds: list[int]) -> dict[str, int]:
         """Work through the seeds; return how many ended in which way."""
-        before = 0
         for number, seed in enumerate(seeds):
             os.pwrite(self.at, number.to_bytes(4, "little"), 0)
             try:
@@ -46,9 +46,10 @@ class Attack:
                 if self.grave.lines:
                     raise WrongError("it is in kpfs's own log")
                 used = self.used()
-                before = before or used
-                if used > before + GROWTH:
-                    raise WrongError(f"{used - before >> 20} MB more are in use")
+                self.first = self.first or used
+                self.most = max(self.most, used)
+                if used > self.first + GROWTH:
+                    raise WrongError(f"{used - self.first >> 20} MB more are in use")
             except BaseException as error:
                 what = f"{type(error).__name__}: {error}\n{self.last}\n{where()}"
                 raise WrongError(what) from error

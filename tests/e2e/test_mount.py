@@ -14,7 +14,8 @@ import sys
 
 import pytest
 
-from kpfs.host import mounts
+from kpfs.base import syscall_numbers as nr
+from kpfs.host import fusemount, mounts
 from tests import harness, modbox
 from tests.there import there
 
@@ -69,10 +70,31 @@ def test_two_mounts_are_two_kernels(kpfs):
     assert (other / "kprobes/enabled").read_text() == "1\n"
 
 
-def test_umount_of_a_mount_in_use(kpfs, mount):
-    with (mount / "kprobes/list").open():
+@contextlib.contextmanager
+def reader_of(path):
+    """A process that waits for something to read, or for the end of the mount."""
+    words = "cat", path
+    with subprocess.Popen(words, stdout=-3, stderr=-1, text=True) as reader:
+        try:
+            harness.await_blocked(reader, path)
+            yield reader
+        finally:
+            reader.kill()
+
+
+@pytest.mark.parametrize("use", ["an open file", "a directory", "a reader"])
+def test_umount_of_a_mount_in_use(kpfs, mount, use):
+    with contextlib.ExitStack() as uses:
+        if use == "an open file":
+            uses.enter_context((mount / "kprobes/list").open())
+        elif use == "a reader":
+            uses.enter_context(reader_of(mount / "tracing/trace_pipe"))
+        else:
+            words = "sleep", "600"
+            user = uses.enter_context(subprocess.Popen(words, cwd=mount / "tracing"))
+            uses.callback(user.kill)
         done = kpfs("umount", mount)
-        assert done.returncode == 2
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "in use" in done.stderr
     assert kpfs("umount", mount).returncode == 0
 
@@ -166,6 +188,95 @@ def test_a_signal_while_a_reader_is_blocked(mount):
         harness.kill(harness.daemon_of(mount), signal.SIGTERM)
         reader.wait(harness.TIMEOUT)
     assert not harness.is_mounted(mount)
+
+
+def test_a_killed_daemon_lets_readers_go(mount):
+    with reader_of(mount / "tracing/trace_pipe") as reader:
+        harness.kill(harness.daemon_of(mount), signal.SIGKILL)
+        assert "connection abort" in reader.communicate(timeout=harness.TIMEOUT)[1]
+
+
+@contextlib.contextmanager
+def asked(mount):
+    """A process that waits for an answer of a daemon that was stopped."""
+    daemon = harness.daemon_of(mount)
+    os.kill(daemon, signal.SIGSTOP)
+    harness.until(lambda: harness.state(daemon) == "T", "it does not stop")
+    words = "cat", mount / "kprobes/enabled"
+    with subprocess.Popen(words, stdout=-1, stderr=-1, text=True) as caller:
+        try:
+            harness.until(lambda: opens(caller.pid), "it does not wait")
+            yield caller
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(daemon, signal.SIGCONT)
+            caller.kill()
+
+
+def opens(pid):
+    """Return True if a process waits in openat(2)."""
+    with open(f"/proc/{pid}/syscall") as file:
+        return file.read().startswith(f"{nr.OPENAT} ") and harness.state(pid) in "SD"
+
+
+def test_a_daemon_that_was_stopped_goes_on(mount):
+    with asked(mount) as caller:
+        os.kill(harness.daemon_of(mount), signal.SIGCONT)
+        assert caller.communicate(timeout=harness.TIMEOUT) == ("1\n", "")
+
+
+def test_umount_of_a_daemon_that_was_stopped(kpfs, mount):
+    """It is killed, though a SIGTERM waits for it, too."""
+    daemon = harness.daemon_of(mount)
+    with reader_of(mount / "tracing/trace_pipe") as reader, asked(mount) as caller:
+        os.kill(daemon, signal.SIGTERM)
+        done = kpfs("umount", mount)
+        words = f"kpfs: {mount}: its daemon (pid {daemon}) was stuck: killed\n"
+        assert (done.returncode, done.stderr) == (0, words)
+        for process in (reader, caller):
+            said = process.communicate(timeout=harness.TIMEOUT)[1]
+            assert "connection abort" in said
+    assert not harness.is_mounted(mount)
+    assert not harness.alive(daemon)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_a_mount_that_is_not_there_yet(kpfs, tmp_path, name):
+    target = tmp_path / "m"
+    target.mkdir()
+    number = signal.Signals[name]
+    with subprocess.Popen(kpfs.command("mount", target), stderr=-1) as starter:
+        harness.until(lambda: harness.children(starter.pid), "it starts nothing")
+        (daemon,) = harness.children(starter.pid)
+        os.kill(daemon, signal.SIGSTOP)
+        ignores = f"/proc/{starter.pid}/status"
+        harness.until(lambda: catches(ignores, number), "it does not hear signals")
+        starter.send_signal(number)
+        assert starter.communicate(timeout=harness.TIMEOUT)[1] == b""
+    assert starter.returncode == (130 if number == signal.SIGINT else -number)
+    harness.until(lambda: not harness.alive(daemon), "the daemon goes on")
+    assert not harness.is_mounted(target)
+
+
+def catches(status, number):
+    """Return True if a process has a handler for a signal."""
+    with open(status) as file:
+        caught = re.search(r"SigCgt:\s*(\w+)", file.read())
+    return bool(int(there(caught)[1], 16) >> (number - 1) & 1)
+
+
+def test_umount_spares_a_process_that_has_the_number_of_a_dead_daemon(kpfs, tmp_path):
+    target = tmp_path / "m"
+    target.mkdir()
+    with subprocess.Popen(["sleep", "600"]) as other:
+        source = mounts.source_name(other.pid)
+        os.close(fusemount.mount(str(target), source, allow_other=False))
+        assert harness.daemon_of(target) == other.pid
+        done = kpfs("umount", target)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert not harness.is_mounted(target)
+        assert other.poll() is None
+        other.kill()
 
 
 @pytest.fixture

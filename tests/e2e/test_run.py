@@ -128,12 +128,13 @@ def test_the_host_is_out_of_reach(kpfs):
     assert kpfs.sh(script).stdout == ""
 
 
-def start(kpfs, script):
+def start(kpfs, script, **options):
     child = subprocess.Popen(
         kpfs.command("run", "--", "sh", "-c", script),
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        **options,
     )
     assert there(child.stdout).readline() == "up\n"
     return child
@@ -167,9 +168,14 @@ def test_ctrl_c_ends_the_command_first(kpfs):
     os.close(terminal)
 
 
-def test_the_daemon_goes_with_a_killed_kpfs(kpfs):
-    with start(kpfs, f"echo up; {DAEMON}; exec sleep 60") as child:
+@pytest.mark.parametrize("stopped", [False, True])
+def test_the_daemon_goes_with_a_killed_kpfs(kpfs, stopped):
+    script = f"echo up; {DAEMON}; read line; cat $KPFS/version; exec sleep 60"
+    with start(kpfs, script, stdin=subprocess.PIPE) as child:
         daemon = int(there(child.stdout).readline())
+        if stopped:  # and the command waits for its answer
+            os.kill(daemon, signal.SIGSTOP)
+            print(file=child.stdin, flush=True)
         child.kill()
         child.wait()
         harness.until(lambda: not harness.alive(daemon), "the daemon goes on")
