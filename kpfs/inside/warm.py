@@ -92,13 +92,18 @@ def _is_ours(folder: str) -> bool:
     return False
 
 
+def ready_at(choice: KernelChoice) -> str:
+    """Return the path of the socket. Raises OSError, UnfitError."""
+    return os.path.join(_folder(), _key(choice))
+
+
 # ---- the client's side
 def connect(choice: KernelChoice) -> socket.socket | None:
     """Connect to the process for such a kernel; None if there can be none."""
     if choice.quiet or not seconds():
         return None
     try:
-        path = os.path.join(_folder(), _key(choice))
+        path = ready_at(choice)
         with contextlib.suppress(OSError):
             return _try(path)
         with _locked(f"{path}.lock"):
@@ -113,7 +118,7 @@ def connect(choice: KernelChoice) -> socket.socket | None:
 def forget(choice: KernelChoice) -> None:
     """Have the next command start another process, as this one does not answer."""
     with contextlib.suppress(OSError, UnfitError):
-        os.unlink(os.path.join(_folder(), _key(choice)))
+        os.unlink(ready_at(choice))
 
 
 @contextlib.contextmanager

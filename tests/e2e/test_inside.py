@@ -12,12 +12,17 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from kpfs.config import KernelChoice
+from kpfs.inside import warm as guests
+from kpfs.linux.inside.request import GREETING
 from tests import harness
 from tests.docs.transcript import BLOCK, FILE_NAME
 from tests.terminal import Terminal
@@ -344,12 +349,115 @@ def test_a_stopped_guest_is_replaced(kpfs, warm, tmp_path):
     assert sh(kpfs, "exit 4").returncode == 4
     (old,) = servers(warm.parent)
     os.kill(old, signal.SIGSTOP)
-    append = "echo >>count; exit 5"
-    done = kpfs(*INSIDE[:-1], "--rw", tmp_path, "--", "sh", "-c", append, cwd=tmp_path)
+    done = append_once(kpfs, tmp_path)
     assert (done.returncode, done.stderr) == (5, "")
     os.kill(old, signal.SIGCONT)
     assert sh(kpfs, "exit 6").returncode == 6
     assert (tmp_path / "count").read_text() == "\n"
+
+
+def append_once(kpfs, folder):
+    """Run a command that appends a line to folder/count."""
+    words = "--rw", folder, "--", "sh", "-c", "echo >>count; exit 5"
+    return kpfs(*INSIDE[:-1], *words, cwd=folder)
+
+
+@contextlib.contextmanager
+def false_guest(path, *steps):
+    """Take the place of a ready guest for one client, and do these steps.
+
+    They are bytes to send, or TAKE for the request; at the end all is closed.
+    """
+
+    def serve():
+        client, _ = listener.accept()
+        listener.close()
+        with client:
+            for step in steps:
+                if step is TAKE:
+                    for fd in socket.recv_fds(client, 1 << 20, 3)[1]:
+                        os.close(fd)
+                elif step is STAY:
+                    assert client.recv(1 << 20)  # the rest of the request
+                    assert client.recv(1) == b""
+                else:
+                    client.sendall(step)
+
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield
+    thread.join()
+
+
+TAKE, STAY = object(), object()
+BEGUN = b'{"begun": true}\n'
+
+
+@pytest.fixture
+def place(warm):
+    """Where clients look for a ready guest; nothing is there."""
+    place = guests.ready_at(KernelChoice(KERNEL, quiet=False, exact=False))
+    assert place.startswith(f"{warm}/")
+    return Path(place)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (),
+        (GREETING,),
+        (GREETING, TAKE),
+        pytest.param((GREETING, TAKE, STAY), marks=pytest.mark.long),  # for 20 s
+    ],
+)
+def test_a_command_that_a_guest_has_not_begun_runs_elsewhere(
+    kpfs, place, tmp_path, steps
+):
+    """The guest was killed, or stopped, in the middle of the handover."""
+    with false_guest(place, *steps):
+        done = append_once(kpfs, tmp_path)
+    assert (done.returncode, done.stderr) == (5, "")
+    assert (tmp_path / "count").read_text() == "\n"
+    assert not place.exists()
+
+
+def test_a_command_that_a_guest_has_begun_is_lost_with_it(kpfs, place, tmp_path):
+    with false_guest(place, GREETING, TAKE, BEGUN):
+        done = append_once(kpfs, tmp_path)
+    words = "kpfs: the process that runs the kernel was killed\n"
+    assert (done.returncode, done.stderr) == (2, words)
+    assert not (tmp_path / "count").exists()
+
+
+@pytest.mark.parametrize("kind", ["a socket", "a file", "a folder", "a link"])
+def test_what_lies_in_the_place_of_a_guest_holds_nothing_up(kpfs, place, kind):
+    if kind == "a socket":  # of a process that has ended
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(place))
+    elif kind == "a file":
+        place.touch()
+    elif kind == "a folder":
+        place.mkdir()
+    else:
+        place.symlink_to("nowhere")
+    done = sh(kpfs, "exit 4")
+    assert (done.returncode, done.stderr) == (4, "")
+
+
+def test_a_command_outlives_the_guest_that_it_was_forked_from(kpfs, warm):
+    with kpfs.started(*INSIDE, "cat", stdin=subprocess.PIPE) as process:
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"one\n"
+        (server,) = [pid for pid in servers(warm.parent) if harness.children(pid)]
+        harness.kill(server, signal.SIGKILL)
+        process.stdin.write(b"two\n")
+        process.stdin.close()
+        assert process.stdout.read() == b"two\n"
+        assert process.wait(PATIENCE) == 0
 
 
 def test_many_at_once_share_a_guest(kpfs, warm):
