@@ -46,6 +46,10 @@ class Opcode(IntEnum):
     STATFS = 17
     RELEASE = 18
     FSYNC = 20
+    SETXATTR = 21
+    GETXATTR = 22
+    LISTXATTR = 23
+    REMOVEXATTR = 24
     INIT = 26
     OPENDIR = 27
     READDIR = 28
@@ -104,7 +108,7 @@ MKDIR_REQUEST = Struct("<2I")  # mode, umask; then the name
 MKNOD_REQUEST = Struct("<3I4x")  # mode, rdev, umask; then the name
 CREATE_REQUEST = Struct("<3I4x")  # flags, mode, umask, open_flags; then the name
 RENAME2_REQUEST = Struct("<QI4x")  # nodeid of the new directory, flags; then both names
-COUNT = Struct("<I4x")  # of BATCH_FORGET
+COUNT = Struct("<I4x")  # of BATCH_FORGET; of bytes, of LISTXATTR
 FORGET_ONE = Struct("<QQ")  # nodeid, nlookup
 STATFS_ANSWER = Struct("<5Q3I28x")  # five counts, bsize, namelen, frsize
 IOCTL_REQUEST = Struct("<Q4xI16x")  # fh, cmd
@@ -270,6 +274,12 @@ def getattr_file(body: bytes) -> int | None:
     """Return the open file whose attributes are asked for; None: those of the node."""
     flags, fh = GETATTR_REQUEST.unpack_from(body)
     return fh if flags & GETATTR_FH else None
+
+
+def list_size(body: bytes) -> int:
+    """Return the room for the names of LISTXATTR; 0: only their size is wanted."""
+    size: int = COUNT.unpack_from(body)[0]
+    return size
 
 
 def nothing(_body: bytes) -> None:

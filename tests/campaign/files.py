@@ -209,6 +209,10 @@ class Asker:
         rng = self.rng
         return rng.choice(self.names if rng.random() < 0.8 else self.odd)
 
+    def xattr(self) -> bytes:
+        names = b"user.x", b"security.capability", b"trusted.overlay.opaque", b"."
+        return self.rng.choice((*names, self.name()))
+
     def node(self) -> int:
         rng = self.rng
         return rng.choice(self.nodes if rng.random() < 0.95 else HUGE)
@@ -284,6 +288,11 @@ BODIES: dict[int, Callable[[Asker], bytes]] = {
     Opcode.CREATE: lambda a: wire.CREATE_REQUEST.pack(_u32(a), _mode(a), 0)
     + a.name() + b"\0",
     Opcode.INTERRUPT: lambda a: bytes(8),
+    Opcode.SETXATTR: lambda a: struct.pack("<2I", _u32(a), a.rng.randrange(4))
+    + a.xattr() + b"\0" + a.rng.randbytes(a.rng.choice((0, 20, 4096))),
+    Opcode.GETXATTR: lambda a: struct.pack("<2I", _u32(a), 0) + a.xattr() + b"\0",
+    Opcode.LISTXATTR: lambda a: struct.pack("<2I", _u32(a), 0),
+    Opcode.REMOVEXATTR: lambda a: a.xattr() + b"\0",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -534,6 +535,69 @@ def test_changes_below_rw_are_the_hosts(kpfs, tmp_path):
     st = (folder / "h").stat()
     assert (st.st_mode, st.st_nlink, st.st_mtime) == (0o100640, 2, 10**9)
     assert (tmp_path / "not").read_text() == ""
+
+
+RIGHTS = """
+import os
+os.chdir("rw")
+def attempt(what, *args):
+    try:
+        return what(*args)
+    except OSError as error:
+        return os.strerror(error.errno)
+print(
+    attempt(os.setxattr, "f", "user.x", b"1"),
+    attempt(os.setxattr, "f", "security.capability", bytes((1, 0, 0, 2, *[0] * 16))),
+    attempt(os.setxattr, "f", "trusted.x", bytes(65536)),
+    attempt(os.listxattr, "f"),
+    attempt(os.chmod, "f", 0o4755),
+    attempt(os.chmod, "f", 0o2755),
+    attempt(os.mknod, "d", 0o20666, os.makedev(1, 3)),
+    attempt(os.mknod, "b", 0o60666, os.makedev(8, 0)),
+    attempt(os.mknod, "p", 0o10600),
+    attempt(os.link, "../outside", "hard"),
+    attempt(os.rename, "../outside", "moved"),
+    attempt(os.symlink, "../outside", "soft"),
+    sep="\\n",
+)
+open("soft", "w").write("in the kernel alone")
+os.chmod("soft", 0o777)
+attempt(os.chown, "../outside", 1000, 1000)
+attempt(os.setxattr, "../outside", "trusted.x", b"1")
+"""
+ALLOWED = """\
+Operation not supported
+Operation not supported
+Operation not supported
+Operation not supported
+Operation not permitted
+Operation not permitted
+Operation not permitted
+Operation not permitted
+None
+Invalid cross-device link
+Invalid cross-device link
+None
+"""
+
+
+def test_rights_of_the_host_cannot_be_given(kpfs, tmp_path):
+    """Neither by attributes, modes and devices, nor to what lies beside --rw."""
+    folder, outside = tmp_path / "rw", tmp_path / "outside"
+    folder.mkdir()
+    (folder / "f").touch(0o700)
+    outside.write_text("as it was")
+    before = outside.stat()
+    # what --inside cannot see is a virtual environment below /tmp
+    python = os.path.realpath(sys.executable), "-I", "-S", "-c", RIGHTS
+    done = kpfs(*INSIDE[:-1], "--rw", folder, "--", *python, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ALLOWED
+    assert sorted(os.listdir(folder)) == ["f", "p", "soft"]
+    assert (folder / "f").stat().st_mode == 0o100700
+    assert outside.stat() == before
+    assert outside.read_text() == "as it was"
+    assert os.listxattr(outside) == os.listxattr(folder / "f") == []
 
 
 def test_a_fifo_of_the_host_cannot_be_reached(kpfs, tmp_path):

@@ -120,7 +120,7 @@ class Operations(fuse.Operations):  # type: ignore[misc]
     # no path is needed where a file is open: else libfuse locks it while a reader waits
     flag_nullpath_ok = flag_nopath = flag_utime_omit_ok = 1
     access = bmap = flush = fsyncdir = ioctl = lock = None
-    getxattr = listxattr = removexattr = setxattr = None
+    getxattr = removexattr = setxattr = None
 
     def __init__(self, tree: Tree[E, F], notify: Callable[[int, bytes], object]):
         """notify: tells Linux something, by code and contents."""
@@ -130,6 +130,9 @@ class Operations(fuse.Operations):  # type: ignore[misc]
         self.files: dict[int, tuple[Any, Any]] = {}  # the entry, and the open file
         self.folders: dict[int, Any] = {}
         self.ids = os.getuid(), os.getgid()
+
+    def listxattr(self, _path: str) -> list[str]:
+        return []
 
     # ---- what Linux is told without asking: nothing, as it keeps nothing
     def replaced(self) -> None:

@@ -74,6 +74,7 @@ class Operations(Generic[E, F]):
             Opcode.INIT: taking(wire.parse_init, self.init),
             Opcode.DESTROY: taking(nothing, self.done),
             Opcode.STATFS: taking(nothing, self.statfs),
+            Opcode.LISTXATTR: taking(wire.list_size, self.listxattr),
             Opcode.LOOKUP: taking(name, self.lookup),
             Opcode.FORGET: self.forget,
             Opcode.BATCH_FORGET: self.forget,
@@ -139,6 +140,10 @@ class Operations(Generic[E, F]):
         return wire.STATFS_ANSWER.pack(
             *(0, 0, 0, 0, 0, BLOCK_SIZE, NAME_MAX, BLOCK_SIZE)
         )
+
+    def listxattr(self, request: Request, size: int) -> bytes:
+        """Return no names, as of tracefs, whose other calls are EOPNOTSUPP too."""
+        return b"" if size else wire.COUNT.pack(0)
 
     # ---- what Linux is told without asking
     def replaced(self) -> None:

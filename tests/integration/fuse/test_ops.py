@@ -196,6 +196,22 @@ def test_seeking_and_truncating_on_a_mount(mounted):
     os.close(fd)
 
 
+def test_files_have_no_extended_attributes(mounted):
+    """Linux says so of tracefs, debugfs and procfs."""
+    path = mounted.path / "kprobes/list"
+    assert os.listxattr(path) == []
+    for name, value in (
+        ("user.x", b""),
+        ("security.capability", b"\1\0\0\2" + bytes(16)),
+        ("trusted." + "x" * 247, b"x" * 65536),
+    ):
+        with pytest.raises(OSError, match="not supported"):
+            os.setxattr(path, name, value)
+        for call in (os.getxattr, os.removexattr):
+            with pytest.raises(OSError, match="not supported"):
+                call(path, name)
+
+
 def test_names_are_bytes(mounted):
     with pytest.raises(FileNotFoundError):
         os.stat(os.fsencode(mounted.path) + b"/kprobes/\xff\xc3")

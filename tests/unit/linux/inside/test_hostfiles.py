@@ -359,6 +359,25 @@ def test_nobody_gets_the_rights_of_a_file_that_a_kernel_makes(tmp_path, bits):
     assert client.ask(Opcode.MKDIR, top, body)[0] == 0  # files get its group there
 
 
+@pytest.mark.parametrize("name", [b"", b"user.x", b"security.capability", b"x" * 4096])
+@pytest.mark.parametrize("size", [0, 1, 65536, (1 << 32) - 1])
+def test_extended_attributes_are_not_served(tmp_path, name, size):
+    """Capabilities, say, would give others on the host somebody's rights."""
+    (tmp_path / "file").touch()
+    client = host(tmp_path)
+    file = client.node(tmp_path / "file")
+    head, value = struct.pack("<2I", size, 0), bytes(min(size, 65536))
+    for opcode, body in (
+        (Opcode.SETXATTR, head + name + b"\0" + value),
+        (Opcode.GETXATTR, head + name + b"\0"),
+        (Opcode.LISTXATTR, head),
+        (Opcode.REMOVEXATTR, name + b"\0"),
+    ):
+        assert client.ask(opcode, file, body) == (errno.ENOSYS, b"")
+    assert os.listxattr(tmp_path / "file") == []
+    assert client.read(file) == (0, b"")
+
+
 def test_a_device_that_is_there_already_is_not_opened(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "fifo")
     client = host(tmp_path)
