@@ -8,6 +8,7 @@ kpfs before a test asks for it.
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -179,10 +180,17 @@ def _output(stdout: str, stderr: str) -> dict[str, str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the states of the test's kernels where it has failed."""
+    """Show the states of the test's kernels where it has failed.
+
+    Of a fixture that can have no kernel here, the reason alone is shown.
+    """
     report = yield
+    errors = sys.modules.get("kpfs.base.errors")  # imported once a test wants kpfs
+    if errors and call.excinfo and report.when == "setup":
+        if isinstance(call.excinfo.value, errors.SetupError):
+            report.longrepr = f"kpfs: {call.excinfo.value}"
     if report.failed and report.when != "teardown":
         for state in item.stash.get(_STATES, []):
             report.sections += [(f"kpfs: {t}", text) for t, text in state().items()]

@@ -2,6 +2,7 @@
 """kpfs.mount() and kpfs.run(), kpfs.api.pytest_plugin, and the example of it."""
 
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -63,6 +64,29 @@ def run_pytest(*words):
 
 
 # ---- functions
+LIMITED = """
+def test_it(kpfs):
+    pass
+def test_mount(kpfs_mount):
+    pass
+"""
+
+
+def test_a_kernel_that_cannot_be_had_is_one_line(tmp_path):
+    """As under the limits of CI, with the workers of pytest-xdist too."""
+    (tmp_path / "test_limited.py").write_text(LIMITED)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
+    try:
+        status, said = run_pytest("-q", "-n2", tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert status == 1
+    line = "kpfs: ulimit -n is 100: kpfs needs 128 or more here"
+    assert re.findall(f"(?m)^{line}$", said) == [line, line]
+    assert ".py:" not in said.partition("summary")[0]
+
+
 @pytest.mark.fuse
 def test_mount(tmp_path):
     with kpfs.mount(tmp_path, cpus=1, config={"MODULES": False}) as mounted:
