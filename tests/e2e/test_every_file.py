@@ -18,8 +18,8 @@ import os, sys
 skipped = {"events", "kcore", "trace_pipe", "trace_pipe_raw", "per_cpu"}
 # those of processes, and kcore, are as long as memory
 for folder, names, files in os.walk(os.environ["KPFS"]):
-    names[:] = sorted(n for n in names if not n.isdigit() and n not in skipped)[:40]
-    for name in sorted(set(files) - skipped)[:40]:
+    names[:] = sorted(n for n in names if not n.isdigit() and n not in skipped)[:12]
+    for name in sorted(set(files) - skipped)[:12]:
         path = os.path.join(folder, name)
         print(path, file=sys.stderr, flush=True)
         try:

@@ -21,7 +21,7 @@ from kpfs.linux.running import loading
 
 pytestmark = [pytest.mark.kernel, pytest.mark.long]
 
-POINTS = int(os.environ.get("KPFS_POINTS", "400"))
+POINTS = int(os.environ.get("KPFS_POINTS", "200"))
 BATCH = 50
 EVENTS = "/sys/kernel/tracing/kprobe_events"
 ENABLE = "/sys/kernel/tracing/events/kprobes/enable"
