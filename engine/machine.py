@@ -172,10 +172,16 @@ class Modules(Protocol):
 
 
 class TraceEvents(Protocol):
-    """The events of the kernel's own trace points.  Context: control."""
+    """The events of trace points, of the kernel and of modules.  Context: control."""
 
     def all(self) -> Sequence[StaticEvent]:
         """Return all of them, oldest first."""
+
+    def of_module(self, name: str) -> Sequence[StaticEvent]:
+        """Return those of a module that is coming."""
+
+    def forget(self, group: str, name: str) -> None:
+        """Forget an event that is off, as its module goes."""
 
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
         """Let guest code record an event: commit(event, record, size); 0: no more.

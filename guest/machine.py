@@ -326,6 +326,7 @@ class Guest:
             self._jump_labels,
             self._addresses,
             self._syscall_table(),
+            self.modules,
         )
 
     # ---- who can see what tasks do

@@ -158,6 +158,12 @@ class FakeTraceEvents:
     def all(self) -> Sequence[StaticEvent]:
         return self.there
 
+    def of_module(self, name: str) -> Sequence[StaticEvent]:
+        return [event for event in self.there if event.module == name]
+
+    def forget(self, group: str, name: str) -> None:
+        del self.enabled[group, name]
+
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
         self.enabled[group, name] = event
 

@@ -40,6 +40,7 @@ R_X86_64_PC32 = 2
 R_X86_64_PLT32 = 4
 R_X86_64_32 = 10
 R_X86_64_32S = 11
+R_X86_64_PC64 = 24
 
 EM_X86_64, EM_AARCH64 = 62, 183
 MACHINES = {EM_X86_64: "x86-64", EM_AARCH64: "arm64"}
@@ -238,6 +239,8 @@ def _relocate_one(
         struct.pack_into("<I", image, offset, value & MASK64)
     elif kind == R_X86_64_32S:
         struct.pack_into("<i", image, offset, _signed(value))
+    elif kind == R_X86_64_PC64:
+        struct.pack_into("<q", image, offset, _signed(value - place))
     elif kind != R_X86_64_NONE:
         raise KernelError(errno.ENOEXEC, f"unknown relocation {kind}")
 

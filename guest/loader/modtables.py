@@ -21,6 +21,7 @@ _RELOCATED = {  # bytes that a relocation changes
     elf.R_X86_64_PLT32: 4,
     elf.R_X86_64_32: 4,
     elf.R_X86_64_32S: 4,
+    elf.R_X86_64_PC64: 8,
 }
 _ROWS = {  # bytes of a row of the lists that a module brings with it
     "__param": abi.KernelParam.SIZE,
@@ -28,6 +29,8 @@ _ROWS = {  # bytes of a row of the lists that a module brings with it
     "__bug_table": abi.BugEntry.SIZE,
     "__jump_table": abi.JumpEntry.STRUCT.size,
     ".static_call_sites": abi.StaticCallSite.STRUCT.size,
+    "_ftrace_events": abi.TraceEventCall.STRUCT.size,
+    "_ftrace_eval_map": abi.TraceEvalMap.STRUCT.size,
     "__mcount_loc": 8,
     "_kprobe_blacklist": 8,
 }

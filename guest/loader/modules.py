@@ -457,6 +457,7 @@ class Modules:
             (abi.Module.kp, "__param", abi.KernelParam.SIZE),
             (abi.Module.extable, "__ex_table", abi.ExceptionTableEntry.SIZE),
             (abi.Module.bug_table, "__bug_table", abi.BugEntry.SIZE),
+            (abi.Module.trace_events, "_ftrace_events", abi.TraceEventCall.SIZE),
         ):
             place, raw = mod.section(name)
             memory.write(this + at, _TWO.pack(place, len(raw) // size))

@@ -30,14 +30,33 @@ class JumpLabels:
         self._memory = memory
         self._drop = drop
         self._sites: dict[int, list[tuple[int, int]]] = {}  # key: (code, target)
+        self._holds: dict[int, Callable[[int], bool] | None] = {}
         self._users: dict[int, Counter[int | None]] = {}  # by what each is about
         self.changes = 0  # how often use() was called
         section = image.section("__jump_table")
         if section is None:
             return
-        for n, entry in enumerate(_ENTRY.iter_unpack(image.contents(section))):
-            code, target, key = self._absolute(section.addr + n * _ENTRY.size, entry)
-            self._sites.setdefault(key, []).append((code, target))
+        self.add(section.addr, image.contents(section))
+
+    def add(
+        self, start: int, table: bytes, holds: Callable[[int], bool] | None = None
+    ) -> None:
+        """Take in a __jump_table that is at start.
+
+        holds: a module's; says of a site and of a key if they are the module's, as its
+        init part goes.
+        """
+        for n, entry in enumerate(_ENTRY.iter_unpack(table)):
+            code, target, key = self._absolute(start + n * _ENTRY.size, entry)
+            if holds is None or holds(key):
+                self._sites.setdefault(key, []).append((code, target))
+                self._holds[key] = holds
+
+    def forget(self, key: int) -> None:
+        """Drop a key whose module goes."""
+        self._sites.pop(key, None)
+        self._holds.pop(key, None)
+        self._users.pop(key, None)
 
     @staticmethod
     def _absolute(at: int, entry: tuple[int, ...]) -> tuple[int, int, int]:
@@ -66,7 +85,7 @@ class JumpLabels:
         self._memory.write(key, _COUNT.pack(users))
         self.changes += 1
         if users == int(on):
-            for code, target in self._sites.get(key, ()):
+            for code, target in self._sites_of(key):
                 self._write(code, target, on)
 
     def is_on(self, key: int) -> bool:
@@ -80,7 +99,11 @@ class JumpLabels:
                 if users and function is not None:
                     yield function
                 elif users:
-                    yield from (code for code, _ in self._sites.get(key, ()))
+                    yield from (code for code, _ in self._sites_of(key))
+
+    def _sites_of(self, key: int) -> list[tuple[int, int]]:
+        sites, holds = self._sites.get(key, []), self._holds.get(key)
+        return sites if holds is None else [site for site in sites if holds(site[0])]
 
     def _write(self, code: int, target: int, on: bool) -> None:
         jump = b"\xe9" + (target - code - 5).to_bytes(4, "little", signed=True)

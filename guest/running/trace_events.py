@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The events of the kernel's trace points: what there is, and switching them.
+"""The events of trace points: what there is, and switching them.
 
-Their descriptions are in the image, as guest/include/linux/trace_events.h says.  Those
-of system calls are made of the calls' declarations.
+Their descriptions are in the image and in modules, as
+guest/include/linux/trace_events.h says.  Those of system calls are made of the calls'
+declarations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.ktypes import EventField, StaticEvent
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader.elf import ElfFile
+from kpfs.guest.loader.modules import Module, Modules
 from kpfs.guest.running.jump_labels import JumpLabels
 
 _CALL, _FIELD = abi.TraceEventCall.STRUCT, abi.TraceEventField.STRUCT
+_VALUE = abi.TraceEvalMap.STRUCT
+_HEAD_SIZE = 8  # of a record; kernel: struct trace_entry
 _TEXT_MAX = 4096
 FORK_KEY = "__tracepoint_sched_process_fork"
 FREE_KEY = "__tracepoint_sched_process_free"
@@ -41,8 +46,10 @@ class TraceEvents:
         keys: JumpLabels,
         addresses: Mapping[str, int],
         numbers: Mapping[str, int],
+        modules: Modules,
     ) -> None:
         """numbers: the system calls' numbers by the names in their declarations."""
+        self._modules = modules
         self._memory = memory
         self._image = image
         self._keys = keys
@@ -51,7 +58,22 @@ class TraceEvents:
         self._switches: dict[tuple[str, str], _Switch] = {}
 
     def all(self) -> list[StaticEvent]:
-        return [*self._declared(), *self._syscalls()]
+        """Return the events, in the order in which they came."""
+        section = self._image.section("_ftrace_events")
+        table = b"" if section is None else self._image.contents(section)
+        events = [*self._declared(table, {}), *self._syscalls()]
+        for mod in self._modules.by_age():
+            events += self._of_module(mod)
+        return events
+
+    def of_module(self, name: str) -> list[StaticEvent]:
+        """See kpfs.engine.machine.TraceEvents."""
+        mod = self._modules.find(name)
+        return [] if mod is None else self._of_module(mod)
+
+    def forget(self, group: str, name: str) -> None:
+        """See kpfs.engine.machine.TraceEvents."""
+        self._keys.forget(self._switches.pop((group, name)).key)
 
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
         """Record an event by commit(event, record, size); event 0 ends that."""
@@ -73,22 +95,42 @@ class TraceEvents:
     def _text(self, addr: int) -> str:
         return self._memory.read_cstring(addr, _TEXT_MAX).decode("latin-1")
 
-    def _declared(self) -> list[StaticEvent]:
-        section = self._image.section("_ftrace_events")
-        found: list[StaticEvent] = []
-        if section is None:
-            return found
-        for call in _CALL.iter_unpack(self._image.contents(section)):
+    def _of_module(self, mod: Module) -> list[StaticEvent]:
+        """Describe a module's events, whose sites can be switched from then on."""
+        _, table = mod.section("_ftrace_events")
+        if not table:
+            return []
+        self._keys.add(*mod.section("__jump_table"), mod.layout.holds)
+        values: dict[str, dict[str, int]] = {}
+        for row in _VALUE.iter_unpack(mod.section("_ftrace_eval_map")[1]):
+            system, name, value = row
+            values.setdefault(self._text(system), {})[self._text(name)] = value
+        return [
+            event._replace(module=mod.name, module_addr=mod.addr)
+            for event in self._declared(table, values)
+        ]
+
+    def _declared(
+        self, table: bytes, values: Mapping[str, Mapping[str, int]]
+    ) -> Iterator[StaticEvent]:
+        """Yield the events of a section; values: names in formats, by the system."""
+        for call in _CALL.iter_unpack(table):
             system, name, key, slot, fields, count, fmt = call
             group, name = self._text(system), self._text(name)
-            raw = self._memory.read(fields, count * _FIELD.size)
-            rows = tuple(
-                EventField(self._text(kind), self._text(field), at, size, bool(signed))
-                for kind, field, at, size, signed in _FIELD.iter_unpack(raw)
-            )
+            rows = tuple(self._fields(fields, count))
             self._switches[group, name] = _Switch(key, slot)
-            found.append(StaticEvent(group, name, rows, self._text(fmt)))
-        return found
+            text = _with_values(self._text(fmt), values.get(group, {}))
+            yield StaticEvent(group, name, rows, text)
+
+    def _fields(self, start: int, count: int) -> Iterator[EventField]:
+        """Kernel: trace_event_define_fields()"""
+        raw, end = self._memory.read(start, count * _FIELD.size), _HEAD_SIZE
+        for kind, name, at, size, signed, align in _FIELD.iter_unpack(raw):
+            offset = at or (end + align - 1) // align * align
+            end = offset + size
+            yield EventField(
+                self._text(kind), self._text(name), offset, size, bool(signed)
+            )
 
     def _syscalls(self) -> list[StaticEvent]:
         section = self._image.section("__syscalls_metadata")
@@ -119,6 +161,15 @@ class TraceEvents:
                 )
                 found.append(event)
         return found
+
+
+def _with_values(fmt: str, values: Mapping[str, int]) -> str:
+    """Put numbers for names outside of strings.  Kernel: trace_event_eval_update()"""
+    if not values:
+        return fmt
+    names = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
+    words = re.compile(rf'"(?:[^"\\]|\\.)*"|(?<!\w)(?:{names})(?!\w)')
+    return words.sub(lambda found: str(values.get(found[0], found[0])), fmt)
 
 
 _NUMBER = EventField("int", "__syscall_nr", 8, 4, True)

@@ -460,11 +460,11 @@ class ModuleLayout:  # struct module_layout
 
 
 class Module:  # struct module
-    SIZE, __slots__ = 240, ()
+    SIZE, __slots__ = 256, ()
     state, list, name, init, exit, kp, num_kp = 0, 8, 24, 80, 88, 96, 104
     core_layout, init_layout, extable, num_exentries = 112, 136, 160, 168
-    bug_table, num_bugs, symtab, num_symtab, refcnt = 176, 184, 192, 200, 208
-    nr_users, args, taints = 216, 224, 232
+    bug_table, num_bugs, trace_events, num_trace_events = 176, 184, 192, 200
+    symtab, num_symtab, refcnt, nr_users, args, taints = 208, 216, 224, 232, 240, 248
 
 
 # guest/include/linux/moduleparam.h
@@ -511,8 +511,14 @@ class StaticCallSite:  # struct static_call_site
 # guest/include/linux/trace_events.h
 class TraceEventField:  # struct trace_event_field
     SIZE, __slots__ = 24, ()
-    STRUCT = Struct("<2Q3H2x")
-    type, name, offset, size, is_signed = 0, 8, 16, 18, 20
+    STRUCT = Struct("<2Q4H")
+    type, name, offset, size, is_signed, align = 0, 8, 16, 18, 20, 22
+
+
+class TraceEvalMap:  # struct trace_eval_map
+    SIZE, __slots__ = 32, ()
+    STRUCT = Struct("<2Qq8x")
+    system, name, value = 0, 8, 16
 
 
 class TraceEventCall:  # struct trace_event_call

@@ -55,9 +55,11 @@ class EventField(NamedTuple):
 
 
 class StaticEvent(NamedTuple):
-    """A trace event of the kernel's own.  Kernel: struct trace_event_call."""
+    """An event of a trace point.  Kernel: struct trace_event_call."""
 
     group: str
     name: str
     fields: tuple[EventField, ...]
     print_fmt: str
+    module: str = ""  # "": it is the kernel's own
+    module_addr: int = 0  # of its struct module

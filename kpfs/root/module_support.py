@@ -89,6 +89,8 @@ class ModuleSupport:
     def _notify(self, state: str, module: str) -> None:
         """Tell the tracers and the engine of a module's new state.
 
+        The guest makes and removes the directories of its events afterwards.
+
         Kernel: ftrace_module_init(), kprobe_module_nb, trace_kprobe_module_nb,
         trace_module_nb
         """
@@ -106,8 +108,13 @@ class ModuleSupport:
         kprobes_module_callback(st, ModuleState[state], module)
         if state == "COMING" and kprobe_events is not None:
             kprobe_events.module_coming(module)
-        if state == "GOING" and trace is not None:
-            trace.tracing_reset_all()
+        if trace is not None and state in ("COMING", "GOING"):
+            with self._parts.event_dirs.deferred():
+                if state == "COMING":
+                    trace.module_coming(module)
+                else:
+                    trace.module_going(module)
+                    trace.tracing_reset_all()
         if "api" in self.__dict__:
             self.api.sync_flags()
 

@@ -18,9 +18,13 @@ from kpfs.engine.state import State
 from kpfs.engine.trace.array.dynevent import DynEvents
 from kpfs.engine.trace.array.marker import PrintEvent, RawDataEvent
 from kpfs.engine.trace.array.trace_array import TraceArray
-from kpfs.engine.trace.event.event_file import EventFiles
+from kpfs.engine.trace.event.event_file import EventFiles, enable_disable
 from kpfs.engine.trace.event.stack import StackEvent, StackTraces
-from kpfs.engine.trace.event.static_events import static_events
+from kpfs.engine.trace.event.static_events import (
+    KernelEvent,
+    module_events,
+    static_events,
+)
 from kpfs.engine.trace.event.trace_event import Events, EventWatcher, TraceEvent
 from kpfs.engine.trace.event.trigger import Triggers
 from kpfs.engine.trace.follow_fork import FollowFork
@@ -91,6 +95,33 @@ class TraceState(TraceArray):
         for file in array.array_events.files():
             self.triggers.clear(file)
         array.destroy()
+
+    # ---- events of modules
+
+    def module_coming(self, name: str) -> None:
+        """Add the events of a module.  Kernel: trace_module_add_events()"""
+        with self.events.held():
+            for event in module_events(self.runtime, name):
+                found = self.events.find(event.group, event.name)
+                if found is None:
+                    self.events.add(event)
+
+    def module_going(self, name: str) -> None:
+        """Remove them, also while they are on.  Kernel: trace_module_remove_events()"""
+        gone = [
+            event
+            for event in self.events
+            if isinstance(event, KernelEvent) and event.module == name
+        ]
+        with self.events.held():
+            for event in gone:
+                for array in self.arrays():
+                    file = self.event_files.find(event, array)
+                    if file is not None:
+                        self.triggers.clear(file)
+                        enable_disable(file, False)
+                self.remove_event_call(event)
+                event.forget()
 
     # ---- events that go
 

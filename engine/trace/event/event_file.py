@@ -101,7 +101,7 @@ class EventFile:
         Kernel: event_enable_register_trigger(), event_enable_func()
         """
         enable_disable(self, on, soft=True)
-        self.event.refcnt += 1 if on else -1
+        self.event.hold(on)
 
     def guest_flags(self) -> int:
         """Return the flags of its struct kp_file."""

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The events of the kernel's own trace points, such as sched_switch."""
+"""The events of trace points, such as sched_switch, and those of modules."""
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from kpfs.base.abi import EVENT_SYSCALL
+from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import StaticEvent
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.event.print_fmt import (
+    UnknownFormatError,
+    plain_format,
+    record_text,
+)
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 
 COMMIT = "kp_trace_event"
@@ -30,6 +37,7 @@ class KernelEvent(TraceEvent):
         self._machine = machine
         self._runtime = runtime
         self._what = what
+        self.module = what.module
         self._guest: KpEvent | None = None
         self._armed = False
 
@@ -51,6 +59,23 @@ class KernelEvent(TraceEvent):
         commit = self._runtime.symbols[COMMIT]
         self._machine.trace_events.enable(self.group, self.name, event, commit)
 
+    def hold(self, on: bool) -> None:
+        """Keep its module, too."""
+        modules, at = self._machine.modules, self._what.module_addr
+        if at and not on:
+            modules.module_put(at)
+        elif at and not modules.try_module_get(at):
+            raise KernelError(errno.EBUSY, f"{self.module} is going")
+        super().hold(on)
+
+    def forget(self) -> None:
+        """Forget the event, which is off, as its module goes.  Context: control."""
+        runtime, guest = self._runtime, self._guest
+        self._machine.trace_events.forget(self.group, self.name)
+        self._guest = None
+        if guest is not None:
+            runtime.after_quiescence(lambda: runtime.free(guest))
+
     def fields(self) -> Sequence[Field]:
         return self._what.fields
 
@@ -60,9 +85,15 @@ class KernelEvent(TraceEvent):
     def printer(self, symbol: SymbolText) -> Printer:
         if self.group == "syscalls":
             return self._syscall_printer()
-        name, read = self.name, _reader(self._what.fields)
-        known = TEXTS.get(name)
-        text = known.format_map if known else _any_fields
+        name, what = self.name, self._what
+        known = TEXTS.get(name) if not what.module else None
+        if known is None:
+            try:
+                show = record_text(what.print_fmt, what.fields, symbol)
+            except (UnknownFormatError, RecursionError):
+                show = record_text(plain_format(what.fields), what.fields, symbol)
+            return lambda pages, record: f"{name}: {show(pages, record)}\n"
+        text, read = known.format_map, _reader(what.fields)
         return lambda pages, record: f"{name}: {text(read(pages, record))}\n"
 
     def _syscall_printer(self) -> Printer:
@@ -131,15 +162,6 @@ def _task_state(state: int) -> str:
     return ("|".join(names) or "R") + ("+" if state & _STATE_MAX else "")
 
 
-def _any_fields(values: Values) -> str:
-    """Return the text of an event whose format is not known here."""
-    rows = []
-    for name, value in values.items():
-        words = enumerate(value) if isinstance(value, list) else ()
-        rows += [f"{name}[{i}]={word}" for i, word in words] or [f"{name}={value}"]
-    return " ".join(rows)
-
-
 _TASK = "comm={comm} pid={pid} prio={prio}"
 _WAKEUP = _TASK + " target_cpu={target_cpu:03d}"
 TEXTS: Mapping[str, str] = {
@@ -165,3 +187,10 @@ def static_events(runtime: Runtime) -> list[KernelEvent]:
     """Return all such events.  Context: control.  Kernel: __start_ftrace_events"""
     machine = runtime.machine
     return [KernelEvent(machine, runtime, what) for what in machine.trace_events.all()]
+
+
+def module_events(runtime: Runtime, module: str) -> list[KernelEvent]:
+    """Return those of a module.  Context: control.  Kernel: mod->trace_events"""
+    machine = runtime.machine
+    found = machine.trace_events.of_module(module)
+    return [KernelEvent(machine, runtime, what) for what in found]

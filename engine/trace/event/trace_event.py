@@ -55,6 +55,13 @@ class TraceEvent:
         """
         raise NotImplementedError
 
+    def hold(self, on: bool) -> None:
+        """Keep it from being deleted, or no longer; EBUSY: it is going.
+
+        Kernel: trace_event_try_get_ref(), trace_event_put_ref()
+        """
+        self.refcnt += 1 if on else -1
+
     def guest_events(self) -> Sequence[KpEvent]:
         """Return the structs that tell guest code about the event."""
         return ()

@@ -71,7 +71,7 @@ class SynthApi:
         file = array.find_event_file(self._text(system), self._text(name))
         if file is None:
             raise KernelError(errno.EINVAL, "no such event")
-        file.event.refcnt += 1
+        file.event.hold(True)
         array.ref += 1
         guest = file.guest_file()
         symbols = ts.runtime.symbols
@@ -85,7 +85,7 @@ class SynthApi:
         file = self._files.get(at)
         if file is None or not file.event.refcnt:
             raise KernelError(errno.EINVAL, f"{at:#x} is not held")
-        file.event.refcnt -= 1
+        file.event.hold(False)
         file.array.ref -= 1
         return 0
 

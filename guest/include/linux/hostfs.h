@@ -14,4 +14,6 @@ ssize_t host_file_write(struct file *file, const char __user *buf, size_t count,
 int host_file_release(struct inode *inode, struct file *file);
 struct dentry *tracefs_create_dir(const char *name, struct dentry *parent);
 void tracefs_remove(struct dentry *dentry);
+/* Makes and removes the directories of events that have come or gone outside. */
+void update_event_dirs(void);
 extern struct super_block *debugfs_sb;

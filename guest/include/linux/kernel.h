@@ -15,6 +15,7 @@
 #define round_up(x, y) ALIGN(x, y)
 #define round_down(x, y) ALIGN_DOWN(x, y)
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
+#define BITS_TO_LONGS(nr) DIV_ROUND_UP(nr, 64)
 #define min(a, b) ({ __typeof__(a) __a = (a); __typeof__(b) __b = (b); __a < __b ? __a : __b; })
 #define max(a, b) ({ __typeof__(a) __a = (a); __typeof__(b) __b = (b); __a > __b ? __a : __b; })
 #define min_t(t, a, b) min((t)(a), (t)(b))

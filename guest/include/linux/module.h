@@ -26,6 +26,7 @@ enum module_state {
 
 struct exception_table_entry;
 struct bug_entry;
+struct trace_event_call;
 struct module_symbol {
 	unsigned long addr, size;
 	const char *name;
@@ -46,6 +47,8 @@ struct module {
 	unsigned long num_exentries;
 	struct bug_entry *bug_table;
 	unsigned long num_bugs;
+	const struct trace_event_call *trace_events;
+	unsigned long num_trace_events;
 	const struct module_symbol *symtab; /* by address */
 	unsigned long num_symtab;
 	long refcnt;   /* uses, and 1 while it is not going */

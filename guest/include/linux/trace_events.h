@@ -16,12 +16,21 @@
 
 struct module;
 
+#define is_signed_type(type) ((type)-1 < (type)1)
+
 /* Filled in by the recorder: type, flags, preempt count and pid. */
 struct trace_entry { unsigned long head; };
 
+/* offset 0: behind the field before, at a multiple of align. */
 struct trace_event_field {
 	const char *type, *name;
-	unsigned short offset, size, is_signed, pad[1];
+	unsigned short offset, size, is_signed, align;
+};
+/* A name that print formats use, and its value, for the events of a system. */
+struct trace_eval_map {
+	const char *system, *name;
+	long value;
+	unsigned long pad; /* 32 bytes, so that they lie close in their section */
 };
 struct trace_event_call {
 	const char *system, *name;
@@ -44,7 +53,7 @@ extern void (*trace_event_commit)(unsigned long event, void *record, unsigned lo
 #define __TRACE_MEMBER(event, type, name, dimension) type name dimension;
 #define __TRACE_FIELD(event, type, name, dimension) \
 	{ #type, #name #dimension, offsetof(struct trace_event_raw_##event, name), \
-	  sizeof_field(struct trace_event_raw_##event, name), (type)-1 < (type)1, { 0 } },
+	  sizeof_field(struct trace_event_raw_##event, name), is_signed_type(type), 0 },
 
 /*
  * The description of an event whose fields are in trace_event_fields_EVENT, and the word

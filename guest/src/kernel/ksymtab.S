@@ -112,7 +112,8 @@
 	EXPORT	1, synth_event_cmd_init, synth_event_create, synth_event_delete
 	EXPORT	1, synth_event_gen_cmd_array_start, __synth_event_gen_cmd_start, synth_event_trace
 	EXPORT	1, synth_event_trace_array, synth_event_trace_end, synth_event_trace_start
-	EXPORT	1, trace_array_set_clr_event, trace_get_event_file, trace_put_event_file
+	EXPORT	1, trace_array_set_clr_event, trace_event_commit, trace_get_event_file
+	EXPORT	1, trace_put_event_file
 	EXPORT	1, unregister_die_notifier, unregister_hw_breakpoint, unregister_jprobe
 	EXPORT	1, unregister_jprobes, unregister_kprobe, unregister_kprobes, unregister_kretprobe
 	EXPORT	1, unregister_kretprobes, unregister_wide_hw_breakpoint, usecs_to_jiffies

@@ -6,6 +6,7 @@
 #include <asm/extable.h>
 #include <kpfs/control.h>
 #include <linux/host.h>
+#include <linux/hostfs.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -254,6 +255,8 @@ static noinline void free_module(struct module *mod)
 static noinline void module_notify(struct module *mod, enum module_state state)
 {
 	kpfs_control(CTL_MODULE_STATE, (unsigned long)mod, state);
+	if (mod->num_trace_events && state != MODULE_STATE_LIVE)
+		update_event_dirs();
 	blocking_notifier_call_chain(&module_notify_list, state, mod);
 }
 
