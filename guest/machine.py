@@ -102,7 +102,6 @@ class Guest:
         self._make_kernel_parts()
         self._serve_control_calls()
         self._boot()
-        self._background = self.sched.patience()
         self._pass_hot_methods()
 
     # ---- the phases of its making
@@ -388,8 +387,7 @@ class Guest:
         self.clock.advance(deadline)
         self.clock.run_timers()
         self.sched.expire()
-        if self.sched.run_until_idle(BACKGROUND_TURNS, self._background):
-            self._background = self.sched.patience()
+        self.sched.run_until_idle(BACKGROUND_TURNS)
         self.sched.note_quiescence()
 
     # ---- what else the files show

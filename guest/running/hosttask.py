@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.running.tasks import TaskTable
 
@@ -28,13 +29,17 @@ class HostTask:
         self.req_at = at + info.task_req
         self.nested_at = at + info.task_nested
         self.cpu_at = at + info.task_cpu
+        self.on_rq_at = at + info.task_on_rq
         self.comm_at = at + info.task_comm
         self.uid_at = at + info.task_uid
         self.user = memory.read_u64(addr + info.task_user_base)
         self.used = 0  # bytes of user memory taken by arguments
         self.host_op = addr + info.task_host_op
         self.gone = False
-        self.blocked = False  # it sleeps in a call that was answered BLOCKED
+        self.blocked = False  # it is in a call, perhaps one that was answered BLOCKED
+        self.busy = False  # a thread runs the guest for this call
+        self.refusal: KernelError | None = None  # of a host operation of its last call
+        self.bug: BaseException | None = None  # likewise, but no errno
 
     @property
     def buffer(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The scheduler of virtual CPUs: run each in turn, and end what runs too long.
+"""The scheduler of virtual CPUs: run each in turn, and end what keeps one for good.
 
 One emulator stands for all CPUs, so one of them runs at a time. The simple way would be
 to switch after so many instructions, but the emulator is six times slower while it
@@ -7,17 +7,28 @@ counts them. So the guest gives up its turn itself, by a hypercall: when it idle
 (HC_IDLE), spins or has used up its credit (HC_YIELD), comes to a file of the mount
 (HC_HOST_OP), asks Python for something (HC_API), or dies (HC_PANIC).
 
-A guest that makes no hypercall would never come back. A watchdog that counts CPU time
-stops the emulator then (guest/emu/watchdog.py), and Patience adds up the CPU time of a
-request by task. At the limit the task to blame is killed as by an oops, at a place
-where it holds no lock of the kernel if it soon comes to one; at twice the limit the
-guest is dead.
+A request of the host is a task that is runnable. Simply to run the guest until that
+request is done, with the kernel's lock held, lets one busy task stop all others: those
+who want to make requests of their own wait for the lock. So a thread that runs the
+guest for long steps aside every ASIDE_TURNS turns. The thread that waits puts its
+request into a task of its own and runs all CPUs, the busy one's too, until that request
+is done. Whoever runs the guest thus runs everybody's tasks. A request that is short
+never comes to the point where its thread steps aside, so it costs nothing more.
+
+A task may be busy for as long as it likes, then. But nothing else gets a CPU on which
+preemption or interrupts are off: it is *held*. At each yield the scheduler looks, and
+adds up the CPU time for which each CPU is held without a break. At the limit the task
+that holds it is killed as by an oops, at a place where it has no lock of the kernel if
+it soon comes to one; at twice the limit the guest is dead. A guest that makes no
+hypercall holds everything. A watchdog that counts CPU time stops the emulator then
+(guest/emu/watchdog.py).
 
 Invariants: A turn ends at a hypercall, unless the watchdog had to end it, so the same
 operations in the same order run the same instructions. Time is measured only to find
 lock-ups: it never decides which CPU runs next. A task at HC_HOST_OP is served before
-any other CPU runs. Serving it may call run() again, in the middle of the outer one;
-that inner time is counted once. After a panic nothing runs any more.
+any other CPU runs. Serving it may call run() again, in the middle of the outer one, and
+nobody steps aside in there. A task that stands where an outer run() waits for it to
+come stays there until that goes on. After a panic nothing runs any more.
 
 Context: control, but for the hypercalls, which are hit.
 """
@@ -27,7 +38,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
-from time import monotonic, thread_time
+from time import process_time, sleep, thread_time
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
@@ -49,14 +60,12 @@ from kpfs.guest.running.clock import Clock
 log = Log(__name__)
 
 CREDIT = 256  # polls by the guest after which its turn ends
-LOCKUP_TURNS = 1_000_000  # turns in one request that count as a lock-up
-LOOK_TURNS = 8  # turns between two looks at the CPU time
-SHORT = 0.001  # s of the host's time; a shorter run is not counted
-GUESS = 0.25  # limits; the most that is counted for a time not measured exactly
-HOST_OP_COST = 0.005  # s; the most that a file's operation counts as guest time
+ASIDE_TURNS = 32  # of a run, after which its thread lets others have the lock
+PASS_TURNS = 64  # that end otherwise than by a yield, before the next CPU runs
+HELD_TURNS = 8  # in a row, after which a CPU counts as held
+LOCKUP_TURNS = 1_000_000  # for which a CPU is held that count as a lock-up
 DEATH = 2.0  # limits after which the guest is dead
-OWN_SHARE = 0.25  # of the time; with so much the task of the request is to blame
-MOST = 0.9  # of the time; with so much a task runs alone
+HURRY = 2.0  # limits of CPU time from one stop by the watchdog to the next
 KERN_EMERG = 0
 # Instructions between looks at where a task that is to be killed has come. At last they
 # are so few that the loop of a module is seen in its text even if it does nothing but
@@ -70,61 +79,24 @@ _U64 = struct.Struct("<Q")
 _X86_EFLAGS_FIXED = 2
 
 
-class Patience:
-    """The CPU time that the guest may use for one request, counted by task.
+class Holding:
+    """For how long a task has held a CPU without a break, and when that is too long.
 
-    The limit is in seconds of the host's CPU time, or LOCKUP_TURNS if they come first.
+    All but the turns and the seconds is in limits of the watchdog.
     """
 
-    seconds = 0.0
-    _turns = 0
-    _kill_at = 1.0  # limits
-    _grace = GRACE  # limits until the next task is killed
+    def __init__(self, task: int = 0) -> None:
+        """task: its address."""
+        self.task = task
+        self.turns = 0
+        self.seconds = 0.0
+        self.spent = 0.0
+        self.due = 1.0  # when the task is killed
+        self.grace = GRACE  # until it is killed once more, if that did not help
 
-    def __init__(self, limit: float, task: int = 0) -> None:
-        """task: address of the task that makes the request; 0 if there is none."""
-        self._limit = limit
-        self._task = task
-        self._shares: dict[int, float] = {}  # seconds by address of the task
-
-    def spend(self, seconds: float, turns: int) -> float:
-        """Add the time and turns just taken; return the limits used up in all."""
-        self.seconds += seconds
-        self._turns += turns
-        return max(self.seconds / self._limit, self._turns / LOCKUP_TURNS)
-
-    def blame(self, task: int, spent: float, seconds: float) -> bool:
-        """Return True if the task that ran is to be killed now.
-
-        The shares are taken in the second half of the limit. If the task that makes the
-        request has a share of OWN_SHARE or more, it is to blame; else the task with the
-        largest share, as the request may wait for it. Background tasks that merely run
-        beside it have small shares.
-        """
-        shares = self._shares
-        shares[task] = shares.get(task, 0.0) + seconds
-        if spent < self._kill_at:
-            return False
-        most = max(shares, key=shares.__getitem__)
-        if shares.get(self._task, 0.0) >= OWN_SHARE * sum(shares.values()):
-            most = self._task
-        return task == most
-
-    def alone(self, task: int) -> bool:
-        """Return True if hardly any other task runs, so that no other is to blame."""
-        shares = self._shares
-        return shares.get(task, 0.0) >= MOST * sum(shares.values())
-
-    def was_killed(self, spent: float) -> None:
-        """Start over after a kill: the next task is due after a grace."""
-        self._kill_at = spent + self._grace
-        self._grace = SHORT_GRACE
-        self._shares.clear()
-
-    def follow(self, nested: Patience) -> None:
-        """Shorten the limit if a nested run within this request had to kill a task."""
-        if nested._kill_at > 1:
-            self._limit *= GRACE
+    def was_killed(self) -> None:
+        self.due = self.spent + self.grace
+        self.grace = SHORT_GRACE
 
 
 def _is_added(address: int) -> bool:
@@ -171,9 +143,17 @@ class Sched:
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
-        # thread_time() (0: not asked yet) and turns, both at the last look
-        self._since, self._mark = 0.0, 0
-        self._began = 0.0  # monotonic() when the run began
+        # lets threads that wait run the guest, and sleeps so many seconds
+        self.step_aside: Callable[[float], None] = sleep
+        self._holding: list[Holding] = []
+        self.some_held = False  # some CPU may be
+        # limits for which the watchdog had to wait, and the process_time() until which
+        # more is added to them
+        self._stuck, self._hurry_until = 0.0, 0.0
+        # where a nested request is done: stack pointer by pid
+        self._awaited: dict[int, int] = {}
+        self._parked: dict[int, int] = {}  # CPUs whose task, a pid, stands there
+        self._pass_at = 0  # the turn after which the next CPU runs in any case
         self.dead = ""  # why the kernel is dead
         self.on_death: Callable[[], None] = lambda: None
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
@@ -212,6 +192,7 @@ class Sched:
         self._resched_at.append(self._pcpu[-1] + abi.KpfsPcpu.need_resched)
         self._idle.append(False)
         self._pending.append([])
+        self._holding.append(Holding())
         self.nr_cpus = len(self._pcpu)
 
     # ---- hypercalls (hit)
@@ -235,6 +216,8 @@ class Sched:
 
     def runnable(self, number: int) -> bool:
         """Return True if the CPU has anything to do."""
+        if self._parked and number in self._parked:
+            return False
         if not self._idle[number] or self._pending[number]:
             return True
         return bool(_I32.unpack_from(self._ram, self._resched_at[number])[0])
@@ -265,7 +248,12 @@ class Sched:
         elif pending and self._idle[number]:
             raise self._died("an idle CPU does not take interrupts")
         self._idle[number] = False
-        _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, CREDIT)
+        # not always after as many polls: they are not always at the same place, then,
+        # in a loop that holds the CPU for a part of it only
+        credit = CREDIT
+        if self.some_held:
+            credit -= self._holding[number].turns & 7
+        _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, credit)
         if not self._clock.quiet:
             self._clock.now()
         self.turns += 1
@@ -318,71 +306,70 @@ class Sched:
             raise GuestPanicError(f"triple fault or halt at {ip:#x}")
         self._traps.null_call()
 
-    def patience(self, task: int = 0) -> Patience:
-        """Return the allowance of a request, made by the task at that address."""
-        return Patience(self._watchdog.limit, task)
-
-    def run(self, done: Callable[[], bool], patience: Patience | None = None) -> bool:
+    def run(
+        self, done: Callable[[], bool], gives_up: Callable[[], bool] | None = None
+    ) -> bool:
         """Take turns until done() holds after one; return False if all idle before.
 
         A task at HC_HOST_OP is served at once, before anything else runs.
+        gives_up: called every ASIDE_TURNS turns, to step aside; True ends the run.
         """
-        patience = patience or self.patience()
-        self._since, self._mark, self._began = 0.0, self.turns, monotonic()
-        try:
-            return self._take_turns(done, patience)
-        finally:
-            if self._since or monotonic() - self._began >= SHORT:
-                self._account(patience)
-
-    def _account(self, patience: Patience) -> tuple[float, float]:
-        """Count what ran since the last time; return limits used in all, seconds now.
-
-        Asking for the CPU time is a system call, so it is not asked before a run turns
-        out to be no short one. Until then the host's clock must do.
-        """
-        now, turns = thread_time(), self.turns
-        if self._since:
-            seconds = max(now - self._since, 0.0)
-        elif self._reason == _STUCK:
-            seconds = self._watchdog.spent
-        else:
-            most = GUESS * self._watchdog.limit
-            seconds = min(monotonic() - self._began, most)
-        spent = patience.spend(seconds, turns - self._mark)
-        self._since, self._mark = now, turns
-        return spent, seconds
-
-    def _take_turns(self, done: Callable[[], bool], patience: Patience) -> bool:
-        """Take the turns of run(): choose a CPU, run it, account, act on its stop.
-
-        Time is accounted every LOOK_TURNS, as that costs a system call, and each turn
-        once half of the limit is used up. A turn that takes long is accounted at once.
-        """
-        look_at = self.turns + LOOK_TURNS
-        short_until = self._began + SHORT
+        self._pass_at = self.turns + PASS_TURNS
+        aside_at = self.turns + ASIDE_TURNS
         while True:
             number = self._choose()
             if number < 0:
                 return False
+            began = thread_time() if self.some_held else 0.0
             self.turn(number)
-            if self._reason == abi.HC_API:
-                self._serve_control(number)
-            if (
-                self.turns >= look_at
-                or self._reason == _STUCK
-                or (not self._since and monotonic() >= short_until)
-            ):
-                look_at = self.turns + self._turns_to_look(patience)
             if self._reason == abi.HC_HOST_OP:
                 if done():
                     return True
-                self._host_op_turn(self._host_op, patience)
-                short_until = self._began + SHORT
-            elif self._reason == abi.HC_YIELD or self._idle[number]:
-                self._pass_on(number)
+                self._at_host_op(number)
+            elif began or not self._idle[number]:
+                self._after_turn(number, began)
+            else:
+                self._next = (number + 1) % self.nr_cpus
             if done():
                 return True
+            if gives_up is not None and self.turns >= aside_at:
+                if gives_up():
+                    return False
+                if done():
+                    return True
+                aside_at = self.turns + ASIDE_TURNS
+
+    def _at_host_op(self, number: int) -> None:
+        """Serve a task that has come to HC_HOST_OP, or leave it standing there."""
+        pid = self._host_op
+        if self._awaited.get(pid) == self.standing[pid]:
+            self._parked[number] = pid
+        else:
+            self._serve_host_op(pid, self.standing.pop(pid))
+
+    def _after_turn(self, number: int, began: float) -> None:
+        """Serve a control call, choose who is next, and look whether the CPU is held.
+
+        The timer of a busy CPU expires here. began: thread_time() before the turn if
+        some CPU was held then, else 0.
+        """
+        if self._reason == abi.HC_API:
+            self._serve_control(number)
+            if self.turns < self._pass_at and not self._holding[number].turns:
+                return
+        self._next = (number + 1) % self.nr_cpus
+        self._pass_at = self.turns + PASS_TURNS
+        if self._idle[number]:
+            self._let_go(number)
+            return
+        self._clock.step()
+        self.expire()
+        if self._reason == _STUCK:
+            self._charge(number, self._watchdog.spent)
+        elif self._is_held(number):
+            self._charge(number, thread_time() - began if began else 0.0)
+        else:
+            self._let_go(number)
 
     def _choose(self) -> int:
         """Return the next CPU that has work; -1 if none has."""
@@ -393,68 +380,84 @@ class Sched:
             self._next = (number + 1) % self.nr_cpus
         return -1
 
-    def _turns_to_look(self, patience: Patience) -> int:
-        """Account for the time; return how many turns may pass until the next time."""
-        spent, seconds = self._account(patience)
-        if spent <= 0.5:
-            return LOOK_TURNS
-        self._look(patience, spent, seconds)
-        return 1
+    # ---- CPUs that are held
+    def _is_held(self, number: int) -> bool:
+        """Return True if nothing else can run on the loaded CPU where it stands.
 
-    def _pass_on(self, number: int) -> None:
-        """Give the next turn to another CPU, since this one yields or idles."""
-        self._next = (number + 1) % self.nr_cpus
-        if self._reason == abi.HC_YIELD:  # a busy CPU gets its timer interrupts, too
-            self._clock.step()
-            self.expire()
-
-    def _host_op_turn(self, pid: int, patience: Patience) -> None:
-        """Serve an operation on a file of the mount, and count little of its time.
-
-        The operation may run the guest, in the middle of this run.
+        Without preemption that is so as long as a task does not schedule.
         """
-        timed, mark, turns = bool(self._since), self._mark, self.turns
-        if timed:
-            self._account(patience)
-            mark = turns
-        before = self._since
-        self._serve_host_op(pid, self.standing.pop(pid))
-        self._mark = mark + self.turns - turns  # nested turns are counted already
-        if timed:
-            self._since = max(before, thread_time() - HOST_OP_COST)
-        else:
-            self._since, self._began = 0.0, monotonic()
+        at, ram = self._pcpu[number], self._ram
+        if _I32.unpack_from(ram, at + _PREEMPT_AT)[0]:
+            return True
+        if _I32.unpack_from(ram, at + abi.KpfsPcpu.need_resched)[0]:
+            return True
+        return not self._cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF
 
-    def _look(self, patience: Patience, spent: float, seconds: float) -> None:
-        """Kill the task to blame if it is due, or end a guest that is beyond help.
+    def _let_go(self, number: int) -> None:
+        """Note that a CPU is not held."""
+        if self.some_held:
+            self._holding[number] = Holding()
+            self.some_held = any(each.turns for each in self._holding)
 
-        Called after a turn of ``seconds`` in a guest that neither finishes nor idles. A
-        task can be killed where it stopped by itself, but not at an operation on a file
-        of the mount.
+    def is_held(self, number: int) -> bool:
+        """Return True if a CPU has been held for HELD_TURNS turns."""
+        return self._holding[number].turns >= HELD_TURNS
+
+    def current(self, number: int) -> int:
+        """Return the address of the task that a CPU is running."""
+        address: int = _U64.unpack_from(self._ram, self._pcpu[number] + _CURRENT_AT)[0]
+        return address
+
+    def _charge(self, number: int, seconds: float) -> None:
+        """Count a turn in which a CPU was held; kill its task if that is due.
+
+        A task that the watchdog has stopped is killed at once. If the next ones do not
+        come back either, the guest is dead soon.
         """
-        cpu = self._cpu
-        at = self._pcpu[cpu.active] + abi.KpfsPcpu.current_task
-        task = _U64.unpack_from(self._ram, at)[0]
-        due = patience.blame(task, spent, seconds)
+        holding, limit = self._holding[number], self._watchdog.limit
+        if (task := self.current(number)) != holding.task:
+            holding = self._holding[number] = Holding(task)
+        holding.turns += 1
+        self.some_held = True
+        holding.seconds += seconds
+        holding.spent = max(holding.seconds / limit, holding.turns / LOCKUP_TURNS)
         stuck = self._reason == _STUCK
-        if spent >= DEATH:
-            ip, rounded = cpu.read_reg(REG_IP), round(patience.seconds)
+        if stuck:
+            now = process_time()
+            if now > self._hurry_until:
+                self._stuck = 0.0
+            self._hurry_until = now + HURRY * limit
+            self._stuck += seconds / limit
+        if max(holding.spent, self._stuck if stuck else 0.0) >= DEATH:
+            ip, rounded = self._cpu.read_reg(REG_IP), round(holding.seconds)
             raise self._died(
-                f"soft lockup: CPU {cpu.active} stuck for {rounded}s at {ip:#x}"
+                f"soft lockup: CPU {number} stuck for {rounded}s at {ip:#x}"
             )
-        if stuck or (due and self._reason in (abi.HC_YIELD, abi.HC_API)):
-            try:
-                if not self._reach_module(at, task):
-                    return
-                if patience.alone(task) and not self._of_module(at):
-                    ip = cpu.read_reg(REG_IP)
+        if stuck or holding.spent >= holding.due:
+            self._kill(number)
+
+    def _kill(self, number: int) -> None:
+        """Kill the task that holds the loaded CPU.
+
+        Kernel code that a module has not called waits for a lock, perhaps that of a
+        task which holds another CPU and will be killed; else it waits in vain.
+        """
+        at, holding = self._pcpu[number] + _CURRENT_AT, self._holding[number]
+        try:
+            if not self._reach_module(at, self.current(number)):
+                return
+            if not self._of_module(at):
+                if not any(other.turns for other in self._holding if other != holding):
+                    ip = self._cpu.read_reg(REG_IP)
                     raise GuestPanicError(
-                        f"soft lockup: CPU {cpu.active} waits in vain at {ip:#x}"
+                        f"soft lockup: CPU {number} waits in vain at {ip:#x}"
                     )
-                patience.was_killed(spent)
-                self._traps.lockup(round(patience.seconds))
-            except (GuestPanicError, EmulatorError) as exc:
-                raise self._died(exc) from exc
+                holding.was_killed()  # not yet, but soon
+                return
+            holding.was_killed()
+            self._traps.lockup(round(holding.seconds))
+        except (GuestPanicError, EmulatorError) as exc:
+            raise self._died(exc) from exc
 
     def _reach_module(self, at: int, task: int) -> bool:
         """Run a task that is to be killed on to where it holds no kernel lock.
@@ -513,10 +516,29 @@ class Sched:
         """Give this CPU the next turn."""
         self._next = number
 
-    def run_until_idle(self, turns: int = 0, patience: Patience | None = None) -> bool:
+    def run_until_idle(self, turns: int = 0) -> bool:
         """Run until no CPU has work; with ``turns``, at most so many turns."""
         limit = self.turns + turns
-        return not self.run(lambda: bool(turns) and self.turns >= limit, patience)
+        return not self.run(lambda: bool(turns) and self.turns >= limit)
+
+    # ---- requests in the middle of others
+    def await_standing(self, pid: int, sp: int) -> int | None:
+        """Leave this task standing when it comes to HC_HOST_OP with that stack pointer.
+
+        Return what was awaited before, for resume().
+        """
+        before = self._awaited.get(pid)
+        self._awaited[pid] = sp
+        return before
+
+    def resume(self, pid: int, before: int | None) -> None:
+        """Let the task go on when it is next chosen; it has been waited for."""
+        if before is None:
+            del self._awaited[pid]
+        else:
+            self._awaited[pid] = before
+        for number in [n for n, parked in self._parked.items() if parked == pid]:
+            del self._parked[number]
 
     # ---- time
     def next_deadline(self) -> int | None:

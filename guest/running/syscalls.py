@@ -4,7 +4,15 @@
 A request is written into the task, an interrupt on its CPU wakes the task, and the CPUs
 run until the task says that the request is done.  Meanwhile the task may stop at
 HC_HOST_OP, where the code of a file of the mount runs.  If that code makes a request of
-its own, the same task serves it, in the middle of its system call.  Context: control.
+its own, the same task serves it, in the middle of its system call.
+
+A thread that makes a request which takes long steps aside from the lock, and another
+one makes its own meanwhile (guest/running/sched.py tells how).  So several requests can
+be in work, each of a task of its own: whoever wants a task that is busy waits for it.
+Whatever thread runs the guest serves what all of them come to.  A request goes to the
+CPU that its task belongs to, unless that is held, or runs another request.
+
+Context: control.
 """
 
 from __future__ import annotations
@@ -17,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kpfs.base import abi
-from kpfs.base.abi import REQ_NONE, TASK_COMM_LEN
+from kpfs.base.abi import REQ_NONE, TASK_COMM_LEN, WAKEUPS_MAX
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
 from kpfs.base.syscall_numbers import CLONE3, EXIT_GROUP
@@ -44,6 +52,10 @@ BLOCKED = -512  # answer of call(): the task sleeps for longer than call() waits
 PATIENCE_NS = 1_000_000_000
 QUIET_PATIENCE_NS = 3600 * 1_000_000_000
 EXPIRIES_MAX = 2_000  # timers in one wait, as some recur for ever, every 4 ms
+# turns after a request on a quiet machine, where time passes with requests only: what
+# tasks have to do is done, unless one is busy for long
+QUIET_TURNS = 1024
+BUSY_PAUSE = 0.0005  # s between looks whether a task is still busy
 MAX_ARGS = 6
 _REAP_INTERVAL_NS = 1_000_000_000
 _REQUEST = abi.KpfsRequest.STRUCT
@@ -56,6 +68,7 @@ _I64 = struct.Struct("<q")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 _WAKEUP = struct.Struct("<2Q")  # struct kpfs_wakeups, of one task
+_WAKEUPS_SIZE = 8 * (1 + WAKEUPS_MAX)
 _NO_WORDS = (0, 0, 0, 0, 0, 0, 0)
 _SIGCHLD = 17
 _SIGKILL = 9
@@ -86,7 +99,7 @@ class Syscalls:
         address_of: Callable[[str], int | None],
         forks_seen: Callable[[], bool],
     ) -> None:
-        """``wakeups`` is the offset in RAM of struct kpfs_wakeups.
+        """``wakeups`` is the offset in RAM of struct kpfs_wakeups of the first CPU.
 
         forks_seen: tells whether the event that names tasks' makers is on.
         """
@@ -108,8 +121,8 @@ class Syscalls:
         # tasks that stand at HC_HOST_OP, and their stack pointers there
         self._inside: list[tuple[HostTask, int]] = []
         self._host_ops: dict[int, HostOpHandler] = {}
-        self._bug: BaseException | None = None
-        self._patience = sched.patience()  # allowance of the request that runs
+        self._bug: BaseException | None = None  # of a task that no thread runs
+        self._in_work: list[HostTask] = []  # tasks whose requests threads run
         self._next_reap = 0
         self._files: HostOpHandler = lambda _op: -errno.EIO
         self.refusal: KernelError | None = None  # of a host operation of the last call
@@ -118,6 +131,11 @@ class Syscalls:
     def attach_files(self, serve: HostOpHandler) -> None:
         """Let serve() answer for the mount's files in calls without a host_op."""
         self._files = serve
+
+    @property
+    def busy(self) -> bool:
+        """Return True if some thread runs the guest for a request.  Context: any."""
+        return bool(self._in_work)
 
     # ---- calls
     def call(
@@ -140,15 +158,18 @@ class Syscalls:
         """
         if isinstance(nr, str):
             nr = self.number(nr)
-        self.refusal = None
-        if host_op is None:
-            return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
-        pid = self._inside[-1][0].pid if self._inside else task.pid
-        outer = self._host_ops.get(pid) if self._inside else None
-        self._host_ops[pid] = host_op
+        if not self._inside:
+            return self._request(task, abi.REQ_SYSCALL, nr, args, host_op, sleeps)
+        task = self._inside[-1][0]
+        task.refusal = self.refusal = None
+        pid = task.pid
+        outer = self._host_ops.get(pid)
+        if host_op is not None:
+            self._host_ops[pid] = host_op
         try:
-            return self._request(task, abi.REQ_SYSCALL, nr, args, sleeps)
+            return self._request_nested(abi.REQ_SYSCALL, nr, args)
         finally:
+            self.refusal = task.refusal
             if outer is not None:
                 self._host_ops[pid] = outer
 
@@ -180,12 +201,13 @@ class Syscalls:
         if len(rows) <= 1 or self._inside:
             name, args = calls[0]
             return 1, self.call(task, name, *args, host_op=host_op)
-        self.refusal = None
+        self._begin(task)
         table = b"".join([_REQUEST.pack(abi.REQ_SYSCALL, *words, 0) for words in rows])
         self._memory.write(task.user, strings + table)
         self._host_ops[task.pid] = host_op
-        args = task.user + len(strings), len(rows)
-        ret = self._request(task, abi.REQ_SYSCALLS, 0, args)
+        request = task.user + len(strings), len(rows), *_NO_WORDS[2:]
+        _REQUEST.pack_into(self._ram, task.req_at, abi.REQ_SYSCALLS, 0, *request, 0)
+        ret = self._perform(task)
         if ret == BLOCKED:  # so that the others do not follow
             _U64.pack_into(self._ram, task.req_at + _COUNT_AT, 0)
         # of a task that is gone it may be anything
@@ -237,7 +259,7 @@ class Syscalls:
         """
         if len(args) > MAX_ARGS:
             raise KernelError(errno.EINVAL, "more than six arguments")
-        return self._request(task or self.init(), abi.REQ_CALL, 0, (func, *args))
+        return self._request(task or self._awake(), abi.REQ_CALL, 0, (func, *args))
 
     def prepare(self, func: int, *args: int) -> PreparedCall:
         """Prepare a call of a function that is made often; see call_prepared()."""
@@ -269,19 +291,25 @@ class Syscalls:
         kind: int,
         nr: int,
         args: tuple[Arg, ...],
+        host_op: HostOpHandler | None = None,
         sleeps: bool = False,
     ) -> int:
         if self._inside:
-            if self._sched.dead:
-                raise GuestPanicError(self._sched.dead)
             return self._request_nested(kind, nr, args)
         self._begin(task)
+        if host_op is not None:
+            self._host_ops[task.pid] = host_op
         words = self._place(task, args)
         _REQUEST.pack_into(self._ram, task.req_at, kind, nr, *words, 0)
         return self._perform(task, sleeps)
 
     def _begin(self, task: HostTask) -> None:
-        """Check that a task can take a request, before one is put into it."""
+        """Check that a task can take a request, before one is put into it.
+
+        Wait for the one that another thread has it make.
+        """
+        if task.busy:
+            self._await(task)
         if self._sched.dead:
             raise GuestPanicError(self._sched.dead)
         if task.gone:
@@ -289,7 +317,13 @@ class Syscalls:
         if task.blocked:
             raise KernelError(errno.EBUSY, f"task {task.pid} sleeps in a call")
         task.used = 0
+        task.refusal = None
         self._clock.step()
+
+    def _await(self, task: HostTask) -> None:
+        """Wait until no thread has a task make a request."""
+        while task.busy and not self._sched.dead:
+            self._sched.step_aside(BUSY_PAUSE)
 
     def _place(self, task: HostTask, args: tuple[Arg, ...]) -> list[int]:
         """Return the seven argument words, with strings copied to user memory."""
@@ -316,42 +350,115 @@ class Syscalls:
 
     def _perform(self, task: HostTask, sleeps: bool = False) -> int:
         """Run a task's request until it is done, the task is gone, or BLOCKED."""
-        ram, sched = self._ram, self._sched
-        pid, at, exited = task.pid, task.req_at, self._exited
+        sched, exited = self._sched, self._exited
+        pid = task.pid
         # the task is in no call: the mark is that of a former task with this pid
         exited.pop(pid, None)
-
-        def is_over() -> bool:
-            return _U64.unpack_from(ram, at)[0] == REQ_NONE or pid in exited
-
-        _WAKEUP.pack_into(ram, self._wakeups, 1, task.addr)
-        number = _U32.unpack_from(ram, task.cpu_at)[0]
+        if self._in_work or sched.some_held:
+            number = self._choose_cpu(task)
+            self._list(number, task.addr)
+        else:
+            number = _U32.unpack_from(self._ram, task.cpu_at)[0]
+            at = self._wakeups + number * _WAKEUPS_SIZE
+            _WAKEUP.pack_into(self._ram, at, 1, task.addr)
         sched.interrupt(number, self._resched_entry)
         sched.prefer(number)
-        task.blocked = True  # stays set if an exception ends the run
-        patience = self._patience = sched.patience(task.addr)
-        until = expiries = begun = 0
-        while not sched.run(is_over, patience):
-            if sleeps and not self._clock.quiet:
+        task.blocked = task.busy = True  # the first stays set if an exception ends it
+        self._in_work.append(task)
+        try:
+            if not self._run(task, sleeps):
                 return BLOCKED
-            if begun != (begun := self._begun(task)):
-                until = expiries = 0  # it sleeps in another call than before
-            until = until or self._patience_ends()
-            expiries += 1
-            if expiries > EXPIRIES_MAX or not self._pass_time(until, timers=sleeps):
-                return BLOCKED
-            if is_over():  # in the meantime
-                break
+            if sched.some_held:
+                self._unlist(number, task.addr)
+        finally:
+            self._in_work.remove(task)
+            task.busy = False
         task.blocked = False
         self._host_ops.pop(pid, None)
         ret = exited.pop(pid) if pid in exited else self._value(task)
         if self._clock.quiet and not sched.all_idle():
-            sched.run_until_idle(patience=patience)
+            sched.run_until_idle(QUIET_TURNS)
         sched.note_quiescence()
-        if self._bug is not None:
-            bug, self._bug = self._bug, None
+        self.refusal = task.refusal
+        if task.bug is not None or self._bug is not None:
+            bug, task.bug, self._bug = task.bug or self._bug, None, None
+            assert bug is not None
             raise bug
         return ret
+
+    def _run(self, task: HostTask, sleeps: bool) -> bool:
+        """Run the guest until a task's request is over; False if it sleeps too long."""
+        ram, sched, exited = self._ram, self._sched, self._exited
+        at, pid = task.req_at, task.pid
+
+        def is_over() -> bool:
+            return _U64.unpack_from(ram, at)[0] == REQ_NONE or pid in exited
+
+        def gives_up() -> bool:
+            """Let other threads in; return True if the task sleeps, others are busy."""
+            self._step_aside(0.0)
+            return not is_over() and not _U32.unpack_from(ram, task.on_rq_at)[0]
+
+        until = expiries = begun = 0
+        while not sched.run(is_over, gives_up):
+            if sleeps and not self._clock.quiet:
+                return False
+            if begun != (begun := self._begun(task)):
+                until = expiries = 0  # it sleeps in another call than before
+            until = until or self._patience_ends()
+            if not sched.all_idle():
+                if self._clock.now() > until:
+                    return False
+                continue
+            expiries += 1
+            if expiries > EXPIRIES_MAX or not self._pass_time(until, timers=sleeps):
+                return False
+            if is_over():  # in the meantime
+                break
+        return True
+
+    def _step_aside(self, seconds: float) -> None:
+        """Let other threads run the guest, for some seconds in any case."""
+        self._sched.step_aside(seconds)
+        if self._sched.dead:
+            raise GuestPanicError(self._sched.dead)
+
+    def _choose_cpu(self, task: HostTask) -> int:
+        """Return the CPU on which a request is to run.
+
+        It is the task's own, unless it is held or runs another thread's request, and
+        another is not or does not.
+        """
+        sched = self._sched
+        own: int = _U32.unpack_from(self._ram, task.cpu_at)[0]
+        working, nr_cpus = {other.addr for other in self._in_work}, sched.nr_cpus
+
+        def taken(number: int) -> tuple[bool, bool, int]:
+            distance = (number - own) % nr_cpus
+            return sched.is_held(number), sched.current(number) in working, distance
+
+        return min(range(nr_cpus), key=taken)
+
+    def _list(self, number: int, task: int) -> None:
+        """List one more task to be woken by a CPU, which may have to do so for others.
+
+        EAGAIN: there are too many.
+        """
+        at = self._wakeups + number * _WAKEUPS_SIZE
+        listed: int = _U64.unpack_from(self._ram, at)[0]
+        if listed == WAKEUPS_MAX:
+            raise KernelError(errno.EAGAIN, f"too many requests for CPU {number}")
+        _U64.pack_into(self._ram, at + 8 + 8 * listed, task)
+        _U64.pack_into(self._ram, at, listed + 1)
+
+    def _unlist(self, number: int, task: int) -> None:
+        """Take a task that was woken otherwise off the list: it may end soon."""
+        at = self._wakeups + number * _WAKEUPS_SIZE
+        words = memoryview(self._ram)[at : at + _WAKEUPS_SIZE].cast("Q")
+        left = [other for other in words[1 : 1 + words[0]] if other != task]
+        words[0] = len(left)
+        for index, other in enumerate(left, 1):
+            words[index] = other
 
     def _patience_ends(self) -> int:
         virtual = self._clock.quiet
@@ -360,7 +467,8 @@ class Syscalls:
     def _pass_time(self, until: int, *, timers: bool = False) -> bool:
         """Wait for the next timer while all CPUs idle; return False if none is due.
 
-        timers: those of the clock count too.
+        timers: those of the clock count too.  Other threads are let in, but not in the
+        middle of an operation on a file.
         """
         sched, clock = self._sched, self._clock
         if timers:
@@ -372,7 +480,8 @@ class Syscalls:
         clock.advance(deadline)
         now = clock.now()
         if now < deadline:
-            time.sleep((deadline - now) / 1e9)
+            wait = time.sleep if self._inside else self._step_aside
+            wait((deadline - now) / 1e9)
         if timers:
             clock.run_timers()
         sched.expire()
@@ -385,27 +494,27 @@ class Syscalls:
         It is done when it stands there again with the same stack pointer; what it does
         may come to host operations of its own in between.
         """
+        if self._sched.dead:
+            raise GuestPanicError(self._sched.dead)
         task, sp = self._inside[-1]
         words = self._place(task, args)
         _REQUEST.pack_into(self._ram, task.nested_at, kind, nr, *words, 0)
-        pid, host_ops = task.pid, self._sched.standing
+        sched, pid = self._sched, task.pid
         until = self._patience_ends()
-        outer, patience = self._patience, self._sched.patience(task.addr)
-        self._patience = patience
 
         def is_over() -> bool:
-            return host_ops.get(pid) == sp or task.gone
+            return sched.standing.get(pid) == sp or task.gone
 
+        outer = sched.await_standing(pid, sp)
         try:
-            while not self._sched.run(is_over, patience):
+            while not sched.run(is_over):
                 if not self._pass_time(until):
                     raise KernelError(errno.EDEADLK, "a nested call sleeps for ever")
         finally:
-            self._patience = outer
-            outer.follow(patience)
+            sched.resume(pid, outer)
         if task.gone:
             raise KernelError(errno.EFAULT, "killed in a nested call")
-        del host_ops[pid]
+        del sched.standing[pid]
         return int(_I64.unpack_from(self._ram, task.nested_at + _RET_AT)[0])
 
     def _serve(self, pid: int, sp: int) -> None:
@@ -418,10 +527,13 @@ class Syscalls:
         try:
             result = handler(op)
         except KernelError as exc:
-            self.refusal = exc
+            task.refusal = exc
             result = -exc.errno
         except BaseException as exc:
-            self._bug = exc
+            if task.busy:
+                task.bug = exc
+            else:
+                self._bug = exc
             result = -errno.EIO
         finally:
             self._inside.pop()
@@ -465,6 +577,9 @@ class Syscalls:
         task = self._aliases.get(pid) or self._tasks.get(pid)
         if pid <= INIT_PID:
             return self.init()
+        if task is not None and task.busy and not self._inside:
+            self._await(task)
+            task = self._aliases.get(pid) or self._tasks.get(pid)
         if task is not None and task.blocked and not self._has_ended(task):
             self._abandon(task)
             task = None
@@ -573,7 +688,7 @@ class Syscalls:
 
     def _has_ended(self, task: HostTask) -> bool:
         """Return True if a call that was BLOCKED has ended since."""
-        if task.gone or not self._is_done(task):
+        if task.gone or task.busy or not self._is_done(task):
             return False
         self._host_ops.pop(task.pid, None)
         task.blocked = False
@@ -584,7 +699,7 @@ class Syscalls:
         self._host_ops.pop(task.pid, None)
         if not self._inside:
             self.call(self._awake(), "kill", task.pid, _SIGKILL)
-            self._sched.run_until_idle()
+            self._sched.run_until_idle(QUIET_TURNS)
 
     def _on_exit(self, pid: int) -> None:
         """Context: hit."""
@@ -609,6 +724,8 @@ class Syscalls:
             t for t in self._tasks.values() if t.comm_fd >= 0 and not process_lives(t)
         ]
         for task in gone:
+            if task.busy or task.gone:
+                continue  # another thread sees to it
             if task.blocked and not self._has_ended(task):
                 self._abandon(task)
             else:

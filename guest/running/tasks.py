@@ -35,6 +35,7 @@ class GuestInfo(NamedTuple):
     task_size: int
     task_nested: int
     task_host_op: int
+    task_on_rq: int
     percpu_base: int
     percpu_size: int
     log: int

@@ -49,6 +49,7 @@ HOST_NOT_INHERITED = 0x2_0000_0000
 CONFIG_PREEMPTION = 1
 CONFIG_MODULES = 2
 CONFIG_MODULE_UNLOAD = 4
+WAKEUPS_MAX = 24
 
 
 class KpfsRequest:  # struct kpfs_request
@@ -100,11 +101,11 @@ class KpfsBootParams:  # struct kpfs_boot_params
 
 class KpfsGuestInfo:  # struct kpfs_guest_info
     SIZE, __slots__ = 88, ()
-    STRUCT = Struct("<Q11I4x4Q")
+    STRUCT = Struct("<Q12I4Q")
     magic, task_pid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20
     task_user_base, task_cpu, task_next, task_rethooks, task_size = 24, 28, 32, 36, 40
-    task_nested, task_host_op, percpu_base, percpu_size, log = 44, 48, 56, 64, 72
-    init_task = 80
+    task_nested, task_host_op, task_on_rq, percpu_base, percpu_size = 44, 48, 52, 56, 64
+    log, init_task = 72, 80
 
 
 # guest/include/kpfs/control.h

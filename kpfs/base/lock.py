@@ -2,7 +2,8 @@
 """The kernel's lock, which threads get in the order in which they asked for it.
 
 Its owner may take it again, as of threading.RLock, which starves some threads when many
-wait for it.
+wait for it.  A thread that needs it for long steps aside now and then: those that wait
+have it first.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
+from typing import Protocol
 
 from kpfs.base.errors import KernelError
 
 # A signal that comes while a thread waits for the lock ends its wait only if that has
 # lasted so long: where Linux would go on, few callers expect EINTR.
 PATIENCE = 0.05  # s
+CROWDED = 0.02  # s after the last wait in which others are expected back
+BREATH = 0.00005  # s
 
 
 class Waiter:
@@ -61,6 +65,16 @@ class Waiter:
                 self._asleep.acquire(timeout=left)
 
 
+class Stepping(Protocol):
+    """What a thread does in addition when it steps aside from the lock."""
+
+    def aside(self) -> None:
+        """Let others do what this thread keeps them from, each time it steps aside."""
+
+    def back(self) -> None:
+        """Take up again what was left, each time the lock has been given back."""
+
+
 class FairLock:
     """First come, first served.
 
@@ -77,6 +91,9 @@ class FairLock:
         self._depth = 0  # how often the owner has taken it beside the first time
         self._guard = threading.Lock()  # of the queue, where it is not empty
         self._queue: deque[Waiter] = deque()
+        self.stepping: dict[int, Stepping] = {}  # by ident of the thread
+        self.ticker = 0  # ident of a thread that comes by itself, for nobody
+        self._crowded_until = 0.0  # of time.monotonic()
 
     def __enter__(self) -> None:
         """Take it; EINTR if the caller of this thread's request gets a signal."""
@@ -95,12 +112,55 @@ class FairLock:
             self._depth -= 1
             return
         self._owner = 0
-        if not self._queue:
+        if self._queue:
+            self._hand_over()
+        else:
             self._taken.release()
-            if not self._queue or not self._taken.acquire(False):
+            # one may have come in between, and relies on us
+            if self._queue and self._taken.acquire(False):
+                self._hand_over()
+        if self.stepping and (stepping := self.stepping.get(get_ident())) is not None:
+            stepping.back()
+
+    def step_aside(self, seconds: float = 0.0) -> None:
+        """Let all threads that wait have it first, then take it again.
+
+        It is given back however often it was taken, and nothing that it protects may
+        be relied on afterwards.  A caller that does not have it keeps what it has.
+        A thread that others have just waited for sleeps for a moment each time, as they
+        come back soon: else they would wait for Python's interpreter, once for each
+        call that they make on their way.
+        seconds: sleep so long without it.
+        """
+        me = get_ident()
+        if self._owner != me:
+            time.sleep(seconds)
+            return
+        stepping = self.stepping.pop(me, None)
+        if stepping is not None:
+            stepping.aside()
+        if any(waiter.ident != self.ticker for waiter in list(self._queue)):
+            self._crowded_until = time.monotonic() + CROWDED
+        elif not seconds and time.monotonic() < self._crowded_until:
+            seconds = BREATH
+        if self._queue or seconds:
+            depth, self._depth = self._depth, 0
+            self.__exit__()
+            if seconds:
+                time.sleep(seconds)
+            self._take_again()
+            self._depth = depth
+        if stepping is not None:
+            self.stepping[me] = stepping
+
+    def _take_again(self) -> None:
+        """Take it; a signal of the caller is no reason not to."""
+        while True:
+            try:
+                self.__enter__()
                 return
-            # one has come in between, and relies on us
-        self._hand_over()
+            except KernelError:  # the signal is known by now
+                continue
 
     def taken(self) -> bool:
         """Return True if a thread has it, which may be the calling one."""
@@ -116,12 +176,7 @@ class FairLock:
         try:
             self.wait(waiter)
         finally:
-            while True:
-                try:
-                    self.__enter__()
-                    break
-                except KernelError:  # the signal is known by now
-                    continue
+            self._take_again()
 
     def _queue_up(self) -> None:
         waiter = Waiter(PATIENCE)

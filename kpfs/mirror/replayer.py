@@ -137,7 +137,13 @@ def serve(
         overrides = HostOverrides(names, mountpoint, listener)
         replayer = Replayer(kernel, host, writers, overrides, lazy=lazy)
         Supervisor(
-            listener, state, replayer, settled, replayer.skip, replayer.may_wait
+            listener,
+            state,
+            replayer,
+            settled,
+            replayer.skip,
+            replayer.may_wait,
+            kernel.lock.stepping,
         ).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

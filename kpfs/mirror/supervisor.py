@@ -9,7 +9,8 @@ handler lacks SA_RESTART interrupts the caller: it gets EINTR where Linux gives 
 And one call that waits in the emulated kernel would hold up all others.  So one of some
 threads always waits for the next report, and they replay one at a time.  To hand over
 costs more than most calls, so the thread that has received a call makes it first, if it
-cannot wait.  While a thread waits for the answer to a call, another takes its place.
+cannot wait.  While a thread waits for the answer to a call, another takes its place; so
+it does when a call keeps the kernel busy, and the thread steps aside from its lock.
 
 Invariants: A received report stands in a slot of shared memory until it is answered;
 keeper.py answers it if this process does not.  The end of a process is held up until
@@ -31,6 +32,7 @@ from functools import partial
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.lock import Stepping
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import standing
 from kpfs.mirror.keeper import (
@@ -58,6 +60,48 @@ Judge = Callable[[Notification], bool]
 Settled = Callable[[Notification, Callable[[int], bool]], bool]
 
 
+class _LongCall:
+    """A call that a thread makes: others go on if it takes long.
+
+    Implements kpfs.base.lock.Stepping.
+    """
+
+    def __init__(self, supervisor: Supervisor, slot: int, note: Notification) -> None:
+        self._supervisor = supervisor
+        self._slot = slot
+        self._note = note
+        self._has_turn = False
+        self._replaced = False
+
+    def __enter__(self) -> None:
+        supervisor = self._supervisor
+        supervisor.stepping[threading.get_ident()] = self
+        self.back()
+
+    def __exit__(self, *_: object) -> None:
+        supervisor = self._supervisor
+        del supervisor.stepping[threading.get_ident()]
+        self._has_turn = False
+        supervisor.turn.release()
+        if self._replaced:
+            supervisor.was_replaced()
+
+    def aside(self) -> None:
+        supervisor = self._supervisor
+        supervisor.stop_receiving(self._slot)
+        if self._has_turn:
+            self._has_turn = False
+            supervisor.turn.release()
+        if not self._replaced:
+            supervisor.show_waiting(self._slot, self._note)
+            self._replaced = supervisor.replace()
+
+    def back(self) -> None:
+        if not self._has_turn:
+            self._supervisor.turn.acquire()
+            self._has_turn = True
+
+
 class Supervisor:
     """The threads that receive reports, have them replayed, and answer in any case."""
 
@@ -69,12 +113,18 @@ class Supervisor:
         settled: Settled | None = None,
         skip: Judge = lambda _note: False,
         may_wait: Judge = lambda _note: True,
+        stepping: dict[int, Stepping] | None = None,
     ) -> None:
-        """skip: True if nothing is to do for a call.  may_wait: if it may take long."""
+        """skip: True if nothing is to do for a call.  may_wait: if it may take long.
+
+        stepping: that of the kernel's lock.
+        """
+        self.stepping = {} if stepping is None else stepping
         self.listener = listener
         self.skip = skip
         self.may_wait = may_wait
         self.receiving = threading.Lock()  # a report wakes all threads that wait for it
+        self.receiver = -1  # the slot whose thread has that
         self.abandoned = False  # nobody has the filter any more
         self.state = state
         self.replay = replay
@@ -107,8 +157,12 @@ class Supervisor:
         """Handle reports until there are no more: the body of one thread."""
         try:
             while True:
-                with self.receiving:
+                self.receiving.acquire()
+                self.receiver = slot
+                try:
                     note, value = self.handle(slot)
+                finally:
+                    self.stop_receiving(slot)
                 if note is None:
                     return
                 self.complete(slot, note, value)
@@ -117,6 +171,12 @@ class Supervisor:
         except BaseException:
             SLOT.pack_into(self.state, slot * SLOT.size, 0, 0, GAVE_UP)
             raise
+
+    def stop_receiving(self, slot: int) -> None:
+        """Let another thread receive, if that of this slot does."""
+        if self.receiver == slot:
+            self.receiver = -1
+            self.receiving.release()
 
     def receive(self, slot: int) -> Notification | None:
         """Return the next report that is not skipped, shown as in work, or None."""
@@ -143,7 +203,7 @@ class Supervisor:
         """Receive, replay and answer reports, up to one for which nobody is to wait.
 
         That, None if there are no more, and what its replay gave: NOT_MADE if it was
-        not replayed.  Context: ``receiving`` is held.
+        not replayed.  Context: ``receiving`` is held, and perhaps not at the end.
         """
         while note := self.receive(slot):
             if self.may_wait(note):
@@ -151,6 +211,8 @@ class Supervisor:
             value = self.make(slot, note)
             ends = note.nr == nr.EXIT_GROUP
             if callable(value) or (ends and not self.is_settled(note)):
+                return note, value
+            if self.receiver != slot:
                 return note, value
             self.answer(slot, note, value)
         return None, None
@@ -160,8 +222,7 @@ class Supervisor:
         if value == NOT_MADE:
             value = self.make(slot, note)
         if callable(value):
-            at = slot * SLOT.size
-            SLOT.pack_into(self.state, at, note.id, WAITS, self.received[slot])
+            self.show_waiting(slot, note)
             value = self.waited_for(note, value)
         if note.nr == nr.EXIT_GROUP and self.settling.acquire(False):
             try:
@@ -170,9 +231,14 @@ class Supervisor:
                 self.settling.release()
         self.answer(slot, note, value)
 
+    def show_waiting(self, slot: int, note: Notification) -> None:
+        """Tell the keeper that a report takes as long as it must."""
+        at = slot * SLOT.size
+        SLOT.pack_into(self.state, at, note.id, WAITS, self.received[slot])
+
     def make(self, slot: int, note: Notification) -> Replayed:
         """Replay one report; return None, so that the call goes on, if that fails."""
-        with self.turn:
+        with _LongCall(self, slot, note):
             if self.broken:
                 return None
             try:
@@ -215,17 +281,27 @@ class Supervisor:
 
     def wait(self, rest: Callable[[], int]) -> int:
         """Wait for an answer, while another thread receives; EAGAIN: too many do."""
-        with self.guard:
-            if not self.spare:
-                return -errno.EAGAIN
-            slot = self.spare.pop()
-            self.waiting += 1
-        self.start_loop(slot)
+        if not self.replace():
+            return -errno.EAGAIN
         try:
             return rest()
         finally:
-            with self.guard:
-                self.waiting -= 1
+            self.was_replaced()
+
+    def replace(self) -> bool:
+        """Start another thread for one that is to take long, if there can be more."""
+        with self.guard:
+            if not self.spare:
+                return False
+            slot = self.spare.pop()
+            self.waiting += 1
+        self.start_loop(slot)
+        return True
+
+    def was_replaced(self) -> None:
+        """Note that a thread does not take long any more."""
+        with self.guard:
+            self.waiting -= 1
 
     def is_superfluous(self, slot: int) -> bool:
         """Return True if a thread can end that replaced one that has waited."""

@@ -87,17 +87,23 @@ class TreeWriter:
         made there.
         """
         reached, refused = False, 0
+        stepping, ident = self.kernel.lock.stepping, threading.get_ident()
 
         def in_place(files: object, opened: object) -> int:
             nonlocal reached, refused
             if not self.kernel.may_write(opened):
                 raise KernelError(errno.EAGAIN, "the caller must write itself")
             reached = True
+            here = threading.get_ident()
+            if ident in stepping:  # the mount's thread steps aside for this one
+                stepping[here] = stepping[ident]
             try:
                 return made(files, opened)
             except KernelError as error:
                 refused = error.errno
                 raise
+            finally:
+                stepping.pop(here, None)
 
         me = threading.get_native_id()
         self.writers[me] = in_place

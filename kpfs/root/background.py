@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 from collections.abc import Callable
 
 from kpfs.base.errors import KernelError
@@ -19,6 +20,8 @@ log = Log(__name__)
 NSEC = 1_000_000_000
 FOREVER = 1e6  # s
 LOOK = 0.05  # s
+PAUSE = 0.0001  # s
+TICK = 0.004  # s
 
 
 class Background:
@@ -32,7 +35,7 @@ class Background:
         self._ticker: threading.Thread | None = None
         self._tick_at: int | None = None  # guest time at which the ticker wakes up
         self._wake_ticker = threading.Event()
-        self._stopped = False
+        self._stopped = self._retired = False
         self.follower = LogFollower(guest.log)
         guest.sched.on_death = self._wake_all
 
@@ -41,6 +44,8 @@ class Background:
 
         Whoever has let the guest run calls this, with the lock held.
         """
+        if self._retired:  # while a request was in work
+            return
         self.follower.look()
         if self._waiting:
             self._wake(lambda ready: ready())
@@ -108,6 +113,7 @@ class Background:
     def _tick(self) -> None:
         """Run the guest when something is due, sleep in between: the ticker's body."""
         wake = self._wake_ticker
+        self._lock.ticker = threading.get_ident()
         while not self._stopped:
             with self._lock:
                 if self._stopped:
@@ -116,6 +122,8 @@ class Background:
                 seconds = self._run_due()
             if seconds is None or seconds > 0:
                 wake.wait(seconds)
+            else:  # it is busy: others need time to ask for it, or run it already
+                time.sleep(TICK if self._guest.syscalls.busy else PAUSE)
 
     def _run_due(self) -> float | None:
         """Run what is due; return the seconds until more is due, None for never."""
@@ -138,7 +146,7 @@ class Background:
 
     def retire(self) -> None:
         """End the background work for good, and wake waiters. The lock is held."""
-        self._stopped = True
+        self._stopped = self._retired = True
         self._wake_ticker.set()
         self._wake_all()
 

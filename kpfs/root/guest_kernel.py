@@ -110,11 +110,20 @@ class GuestKernel:
             nr_cpus, quiet=quiet, configuration=configuration, image=image
         )
         self.background = Background(self.guest, self.lock)
+        self.guest.sched.step_aside = self._step_aside
         self.syscalls = HostCalls(self.guest, self.background, self.lock)
         self.debugfs = DebugFs(self.guest, show_debugfs)
         ModuleSupport(self.guest, self)
         self.watch = GuestWatch(self.guest, partial(vars(self).get, "arch"))
         self.skip_policy = SkipPolicy(self.watch, self.lock)
+
+    def _step_aside(self, seconds: float) -> None:
+        """Let other threads run the guest while a request takes long.
+
+        seconds: sleep so long without the lock.
+        """
+        self.background.guest_ran()
+        self.lock.step_aside(seconds)
 
     @part
     def arch(self) -> GuestArch:

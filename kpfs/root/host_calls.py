@@ -7,7 +7,7 @@ import errno
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
@@ -38,6 +38,7 @@ class HostCalls:
         self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls
+        self._pages: list[int] = []  # for values of parameters, while no call has them
 
     def attach_files(self, serve: HostOpHandler) -> None:
         """Have the mount's files served to calls that nobody made through it."""
@@ -198,8 +199,9 @@ class HostCalls:
         """
         if not parameter.get:
             raise KernelError(errno.EPERM, f"{parameter.name} cannot be read")
-        ret = self._parameter(parameter.get, parameter)
-        return self._guest.read(self._page, min(ret, PAGE_SIZE))
+        with self._take_page() as page:
+            ret = self._parameter(parameter.get, parameter, page)
+            return self._guest.read(page, min(ret, PAGE_SIZE))
 
     def set_parameter(self, parameter: Parameter, value: bytes) -> None:
         """Set the parameter of a module; EPERM: it cannot be, or what it says.
@@ -208,19 +210,25 @@ class HostCalls:
         """
         if not parameter.set:
             raise KernelError(errno.EPERM, f"{parameter.name} cannot be set")
-        self._guest.write(self._page, value[: PAGE_SIZE - 1] + b"\0")
-        self._parameter(parameter.set, parameter)
+        with self._take_page() as page:
+            self._guest.write(page, value[: PAGE_SIZE - 1] + b"\0")
+            self._parameter(parameter.set, parameter, page)
 
-    def _parameter(self, function: int, parameter: Parameter) -> int:
+    def _parameter(self, function: int, parameter: Parameter, page: int) -> int:
         """Run one of a parameter's functions, which return an int."""
         call = self._guest.syscalls.call_function
-        ret = call(None, function, self._page, parameter.addr) & 0xFFFFFFFF
+        ret = call(None, function, page, parameter.addr) & 0xFFFFFFFF
         return self._result(ret - (ret >> 31 << 32), parameter.name)
 
-    @cached_property
-    def _page(self) -> int:
-        """Return a page in which values of parameters are handed over."""
-        return self._guest.area.alloc_data(PAGE_SIZE)
+    @contextmanager
+    def _take_page(self) -> Iterator[int]:
+        """Take a page in which the value of a parameter is handed over."""
+        pages = self._pages
+        page = pages.pop() if pages else self._guest.area.alloc_data(PAGE_SIZE)
+        try:
+            yield page
+        finally:
+            pages.append(page)
 
     def stats(self) -> dict[str, int]:
         """Return how many calls were made, and the time that they took."""

@@ -151,7 +151,7 @@ struct kpfs_boot_params {
 	unsigned long free_end;
 	unsigned long quiet; /* no background tasks */
 	unsigned long clock; /* virtual address of the clock word: ns since boot, kept by Python */
-	unsigned long wakeups;   /* virtual address of struct kpfs_wakeups */
+	unsigned long wakeups;   /* virtual address of struct kpfs_wakeups[nr_cpus] */
 	unsigned long boot_time; /* seconds since 1970 */
 	unsigned long config;    /* KPFS_CONFIG_... */
 };
@@ -161,10 +161,11 @@ struct kpfs_boot_params {
 #define KPFS_CONFIG_MODULES 2
 #define KPFS_CONFIG_MODULE_UNLOAD 4
 
-/* Tasks to wake at the next VEC_RESCHEDULE, written by Python. */
+/* Tasks to wake at the next VEC_RESCHEDULE, written by Python, for each CPU: they are to run there. */
+#define KPFS_WAKEUPS_MAX 24
 struct kpfs_wakeups {
 	unsigned long nr;
-	unsigned long task[64]; /* struct task_struct * */
+	unsigned long task[KPFS_WAKEUPS_MAX]; /* struct task_struct * */
 };
 
 /* Offsets Python needs, exported as the object kpfs_guest_info. */
@@ -173,7 +174,7 @@ struct kpfs_guest_info {
 	unsigned int task_pid, task_uid, task_comm, task_req, task_user_base;
 	unsigned int task_cpu, task_next, task_rethooks, task_size;
 	unsigned int task_nested, task_host_op; /* struct kpfs_request, struct kpfs_host_op */
-	unsigned int pad;
+	unsigned int task_on_rq;
 	unsigned long percpu_base, percpu_size; /* CPU n's %gs is percpu_base + n * percpu_size */
 	unsigned long log;                      /* struct kpfs_log */
 	unsigned long init_task;                /* swapper/0; task_next leads round all tasks */

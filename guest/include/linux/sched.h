@@ -140,6 +140,7 @@ long schedule_timeout(long timeout);
 long schedule_timeout_interruptible(long timeout);
 long schedule_timeout_uninterruptible(long timeout);
 int wake_up_process(struct task_struct *p);
+void sched_pull_task(struct task_struct *p);
 int wake_up_state(struct task_struct *p, unsigned int state);
 void yield(void);
 void sched_init(void);

@@ -124,14 +124,20 @@ int kpfs_interrupt(struct task_struct *tsk)
 	return wake_up_state(tsk, TASK_INTERRUPTIBLE);
 }
 
-/* Wake the tasks that Python has listed, from the reschedule interrupt. */
+/* Wake the tasks that Python has listed for this CPU, from the reschedule interrupt. */
 void kpfs_wake_requested(void)
 {
-	unsigned long i, nr = wakeups->nr;
+	struct kpfs_wakeups *w = &wakeups[smp_processor_id()];
+	unsigned long i, nr = w->nr;
 
-	wakeups->nr = 0;
-	for (i = 0; i < nr; i++)
-		wake_up_process((struct task_struct *)wakeups->task[i]);
+	w->nr = 0;
+	for (i = 0; i < nr; i++) {
+		struct task_struct *p = (struct task_struct *)w->task[i];
+
+		if (unlikely(task_cpu(p) != (unsigned int)smp_processor_id()))
+			sched_pull_task(p);
+		wake_up_process(p);
+	}
 }
 
 #define INFO(field) __builtin_offsetof(struct task_struct, field)
@@ -148,6 +154,7 @@ const struct kpfs_guest_info kpfs_guest_info = {
 	.task_size = sizeof(struct task_struct),
 	.task_nested = INFO(nested),
 	.task_host_op = INFO(host_op),
+	.task_on_rq = INFO(on_rq),
 	.percpu_base = (unsigned long)__per_cpu_start,
 	.percpu_size = (unsigned long)__per_cpu_size,
 	.log = (unsigned long)&kpfs_log,

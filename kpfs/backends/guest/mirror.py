@@ -131,6 +131,21 @@ class GuestMirror:
             return files.write_call(caller, opened, call, before)
 
 
+class _Block:
+    """Memory for one struct mirror_call and its paths, and the call that takes it."""
+
+    def __init__(self, guest: Guest, func: int) -> None:
+        self.at = guest.area.alloc_data(_BLOCK_SIZE)
+        self.view = guest.view(self.at, _BLOCK_SIZE)
+        self.call = guest.syscalls.prepare(func, self.at)
+
+    def place(self, at: int, text: bytes) -> int:
+        """Put a path into the block; return its address."""
+        path = text[:PATH_MAX] + b"\0"
+        self.view[at : at + len(path)] = path
+        return self.at + at
+
+
 class PlannedCalls:
     """The maker of planned calls in the guest.  Context: control, lock held."""
 
@@ -140,9 +155,9 @@ class PlannedCalls:
         if func is None:
             raise KeyError("mirror_syscall")
         self._guest = guest
-        self._block = guest.area.alloc_data(_BLOCK_SIZE)
-        self._call = guest.syscalls.prepare(func, self._block)
-        self._view = guest.view(self._block, _BLOCK_SIZE)
+        self._func = func
+        # those that no call uses: there is one for each thread that makes a call
+        self._blocks: list[_Block] = []
         self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address
 
     def call(self, task: HostTask, plan: Plan, wait: bool = True) -> int:
@@ -151,14 +166,21 @@ class PlannedCalls:
         BUSY, with wait: nothing was done, as the mount has yet to close what is where
         a new descriptor is to be.
         """
+        block = self._blocks.pop() if self._blocks else _Block(self._guest, self._func)
+        try:
+            return self._call(block, task, plan, wait)
+        finally:
+            self._blocks.append(block)
+
+    def _call(self, block: _Block, task: HostTask, plan: Plan, wait: bool) -> int:
         args = [*plan.args, *_NO_ARGS[len(plan.args) :]]
         if plan.pointers:
             user = task.user
             self._fill(user, plan)
             for index in _MEMBERS[plan.pointers]:
                 args[index] += user
-        cwd = self._place(_CWD_AT, plan.cwd) if plan.cwd else 0
-        link = self._place(_LINK_AT, plan.link) if plan.link else 0
+        cwd = block.place(_CWD_AT, plan.cwd) if plan.cwd else 0
+        link = block.place(_LINK_AT, plan.link) if plan.link else 0
         fd0 = fd1 = new0 = new1 = -1
         mode0 = mode1 = 0
         if plan.fds:
@@ -168,18 +190,12 @@ class PlannedCalls:
         if plan.new_fds:
             new0, new1, *_ = *plan.new_fds, -1
         _MIRROR_CALL.pack_into(
-            self._view, 0,
+            block.view, 0,
             plan.nr, *args, plan.count, cwd, plan.paths, link, plan.mount, wait,
             fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
             _pack_names(plan.names) if plan.names else _NO_NAMES,
         )  # fmt: skip
-        return self._guest.syscalls.call_prepared(task, self._call)
-
-    def _place(self, at: int, text: bytes) -> int:
-        """Put a path into the block; return its address."""
-        path = text[:PATH_MAX] + b"\0"
-        self._view[at : at + len(path)] = path
-        return self._block + at
+        return self._guest.syscalls.call_prepared(task, block.call)
 
     def _fill(self, user: int, plan: Plan) -> None:
         """Put the plan's memory where the task's is."""

@@ -30,6 +30,7 @@ Record = tuple[int, int, int, int, int, bool, int, bool]
 # descriptors of processes, by the link that /proc shows
 OpenFiles = dict[bytes, "list[tuple[int, Descriptor]]"]
 BLOCK_SIZE = 0x8000  # of descriptors and their files' names, in one call
+PAUSE = 0.0005  # s
 MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 
 
@@ -44,6 +45,7 @@ class GuestTaskBook:
         self.behind: set[int] = set()
         # pipes that the command started with; no task has their other end
         self.foreign: set[bytes] | None = None
+        self.installing = False  # the block is in use
         self.other_users: set[int] = set()  # processes whose user may have changed
         self.enter(kernel)
 
@@ -243,6 +245,18 @@ class GuestTaskBook:
         self, task: HostTask, records: list[Record], names: bytearray, first: bool
     ) -> None:
         """Have the task take over some descriptors."""
+        sched = self.kernel.guest.sched
+        while self.installing:  # another thread has stepped aside in the middle of it
+            sched.step_aside(PAUSE)
+        self.installing = True
+        try:
+            self.install_now(task, records, names, first)
+        finally:
+            self.installing = False
+
+    def install_now(
+        self, task: HostTask, records: list[Record], names: bytearray, first: bool
+    ) -> None:
         for index, record in enumerate(records):
             _FD.pack_into(self.view, index * _FD.size, *record)
         if names:

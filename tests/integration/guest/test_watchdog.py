@@ -30,13 +30,14 @@ def text(guest, code):
     return addr
 
 
-def polled_loop(guest):
-    """1: mov $__cond_resched,%rax; call *%rax; jmp 1b"""
+def polled_loop(guest, *, held):
+    """1: mov $__cond_resched,%rax; call *%rax; jmp 1b; held: with preemption off"""
     target = guest.kallsyms.lookup_name("__cond_resched")[0].addr
-    addr = guest.area.alloc_text(32)
-    call = b"\x48\x83\xec\x08" + b"\x48\xb8" + target.to_bytes(8, "little")
+    addr = guest.area.alloc_text(40)
+    off = bytes.fromhex("65ff042514000000") if held else b""  # incl %gs:0x14
+    call = off + b"\x48\x83\xec\x08" + b"\x48\xb8" + target.to_bytes(8, "little")
     guest.text_writer.poke_text(addr, call + b"\xff\xd0\xeb\xf2")
-    guest.text_writer.drop(addr, 32)
+    guest.text_writer.drop(addr, 40)
     return addr
 
 
@@ -77,7 +78,8 @@ def test_init_lives_on_too(guest, task):
 
 
 def test_a_loop_that_polls(guest, task):
-    assert guest.syscalls.call_function(task, polled_loop(guest)) == -errno.EFAULT
+    loop = polled_loop(guest, held=True)
+    assert guest.syscalls.call_function(task, loop) == -errno.EFAULT
     assert any("soft lockup" in line for line in log_of(guest))
     other = guest.syscalls.host_task(1235, 0, comm="cat", parent=1)
     assert guest.syscalls.call(other, "getppid") == 1

@@ -33,12 +33,13 @@ def test_init_that_loops(impatient):
     assert box.syscall("getpid") == 777_000
 
 
-@pytest.mark.parametrize("what", ["cond_resched();", "cpu_relax();", "schedule();"])
-def test_init_that_polls_for_ever(impatient, what):
+@pytest.mark.parametrize("off", ["preempt_disable", "local_irq_disable"])
+@pytest.mark.parametrize("what", ["cond_resched();", "cpu_relax();"])
+def test_init_that_polls_for_ever(impatient, off, what):
     """Only the task that loops is killed."""
     box = impatient
     before = [t.pid for t in tasks_of(box.kernel.guest)]
-    loops = module("loops", f"INIT(for (;;) {what} return 0;) EXIT()\n")
+    loops = module("loops", f"INIT({off}(); for (;;) {what} return 0;) EXIT()\n")
     assert code(box.insmod, loops) == "EFAULT"
     (said,) = locked_up(box)
     assert f":{os.getpid()}]" in said
@@ -48,19 +49,21 @@ def test_init_that_polls_for_ever(impatient, what):
 
 NOISY = r"""
 static int n; module_param(n, int, 0);
-INIT(for (int i = 0; i < n; i++) printk("line %d\n", i); return 0;)
+static int off; module_param(off, int, 0);
+INIT(if (off) preempt_disable();
+  for (int i = 0; i < n; i++) printk("line %d\n", i); return 0;)
 EXIT()
 """
 
 
 def test_init_that_talks(box):
-    """A long init is left alone; an endless one is killed."""
+    """A long init is left alone; one that holds its CPU is killed."""
     box.insmod(module("talks", NOISY), "n=100000")
     assert box.log()[-1] == "line 99999"
     box.rmmod("talks")
     dog = box.kernel.guest.cpus.watchdog
     dog.limit, dog.rewind_at = 1.0, 0
-    assert code(box.insmod, module("talks", NOISY), "n=2000000000") == "EFAULT"
+    assert code(box.insmod, module("talks", NOISY), "n=2000000000 off=1") == "EFAULT"
 
 
 KEPT = """

@@ -137,3 +137,44 @@ def test_many_at_once():
     for thread in threads:
         thread.join(30)
     assert count == [2400]
+
+
+def test_stepping_aside_lets_all_in_that_wait(lock, log):
+    with lock, lock:
+        threads = [start(lock, log, name) for name in "ab"]
+        lock.step_aside()
+        assert log == ["a", "b"]
+        assert lock.taken()
+        late = start(lock, log, "c")
+        assert log == ["a", "b"]  # it is as before
+    for thread in (*threads, late):
+        thread.join(10)
+    assert log == ["a", "b", "c"]
+    assert not lock.taken()
+
+
+def test_nobody_steps_aside_from_a_lock_of_others(lock, log):
+    with lock:
+        other = threading.Thread(target=lock.step_aside)
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+        assert lock.taken()
+
+
+def test_what_a_thread_does_when_it_steps_aside(lock, log):
+    class Told:
+        def aside(self):
+            log.append("aside")
+
+        def back(self):
+            log.append("back")
+
+    with lock:
+        lock.stepping[threading.get_ident()] = Told()
+        lock.step_aside()
+        thread = start(lock, log, "other")
+        lock.step_aside()
+        log.append("mine")
+    thread.join(10)
+    assert log == ["aside", "aside", "other", "mine", "back"]

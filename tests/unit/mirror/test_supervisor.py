@@ -11,6 +11,7 @@ import pytest
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.lock import FairLock
 from kpfs.mirror.keeper import SLOTS, SLOTS_MAX, STATE_SIZE
 from kpfs.mirror.supervisor import Supervisor
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
@@ -268,3 +269,42 @@ def test_more_waits_than_there_are_slots():
         return lambda: 8 if last.wait(10) else 0
 
     assert supervise([SYS_GETPPID], body, replay)[1] == 0
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["receiving", "not receiving"])
+def test_others_move_while_a_call_keeps_the_kernel_busy(waits):
+    """Its thread steps aside from the kernel's lock, as often as it likes."""
+    lock, seen = FairLock(), mmap.mmap(-1, 8)
+
+    def child():
+        os.getuid()
+        os.getppid()
+        seen[0] = 1
+
+    def body():
+        return sum(fork_each(2, child))
+
+    busy: list[int] = []
+
+    def replay(note, _commit):
+        if note.nr == SYS_GETUID and not busy:
+            busy.append(note.pid)
+            with lock:
+                end = time.monotonic() + 10
+                while not seen[0]:
+                    assert time.monotonic() < end
+                    lock.step_aside(0.001)
+        else:
+            with lock:
+                pass
+
+    _, status = supervise(
+        [SYS_GETPPID, SYS_GETUID],
+        body,
+        replay,
+        stepping=lock.stepping,
+        may_wait=lambda _note: waits,
+    )
+    assert status == 0
+    assert busy
+    assert not lock.stepping

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The scheduler's core. A task stays on the CPU that fork gave it. */
+/*
+ * The scheduler's core. A task stays on the CPU that fork gave it, unless Python has it run
+ * elsewhere as that one is taken (kpfs_wake_requested).
+ */
 #include <kpfs/hypercall.h>
 #include <linux/jump_label.h>
 #include <linux/host.h>
@@ -114,6 +117,33 @@ int wake_up_process(struct task_struct *p)
 int wake_up_state(struct task_struct *p, unsigned int state)
 {
 	return try_to_wake_up(p, state, 0);
+}
+
+/* Take a task off the queue of its CPU, unless it runs, and give it to another; was it queued? */
+static int sched_give(struct rq *from, struct rq *to, struct task_struct *p)
+{
+	int queued = p->on_rq;
+
+	guard(raw_spinlock_irqsave)(&from->__lock);
+	if (p->on_cpu)
+		return 0;
+	if (queued)
+		deactivate_task(from, p, 0);
+	p->se.vruntime += to->cfs.min_vruntime - from->cfs.min_vruntime;
+	p->cpu = to->cpu;
+	return queued;
+}
+
+/* Have a task belong to this CPU, whether it sleeps or waits for its own; interrupts are off. */
+void sched_pull_task(struct task_struct *p)
+{
+	struct rq *rq = this_rq();
+
+	if (!sched_give(task_rq(p), rq, p))
+		return;
+	guard(raw_spinlock)(&rq->__lock);
+	activate_task(rq, p, 0);
+	check_preempt_curr(rq, p, 0);
 }
 
 static int select_task_rq_fork(void)

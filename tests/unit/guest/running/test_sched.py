@@ -185,6 +185,7 @@ def test_a_lockup_is_told_to_the_guest(machine, monkeypatch):
 @pytest.mark.parametrize("loop", [API, YIELD])
 def test_a_lockup_that_goes_on_is_the_end(machine, monkeypatch, loop):
     monkeypatch.setattr("kpfs.guest.running.sched.LOCKUP_TURNS", 50)
+    monkeypatch.setattr("kpfs.guest.running.sched.PASS_TURNS", 1)
     told: list[int] = []
     machine.cpu.hypercalls[0x20] = told.append
     machine.entries["asm_exc_nmi"] = machine.put(0x800, "e7204883c40848cf")
