@@ -339,3 +339,27 @@ def test_ctrl_c_while_init_sleeps(kpfs):
     )
     soft, hard = ["143", "1"], ["1", "143", "1"]
     assert done.stdout.split() == soft + hard
+
+
+POLLS = """
+static int flag; module_param(flag, int, 0644);
+PRE(pre, while (current->comm[0] == 'p' && !READ_ONCE(flag)) cpu_relax(); return 0;)
+WITH_KPROBE(.symbol_name = "__x64_sys_getppid", .pre_handler = pre)
+"""
+
+
+def test_a_handler_that_waits_for_another_process(kpfs):
+    """Its process stands; the others go on, and one of them sets the flag."""
+    path = module("polls", POLLS)
+    done = kpfs.sh(
+        f"""
+        insmod {path}
+        {sys.executable} -Sc 'import os; os.getppid(); print("went on")' &
+        until grep -q HIT_ACTIVE $KPFS/machine/probes; do sleep 0.01; done
+        grep -c getppid $KPFS/kprobes/list
+        echo 1 >/sys/module/polls/parameters/flag
+        wait; rmmod polls; cat $KPFS/kprobes/list
+        """
+    )
+    assert done.stdout == "1\nwent on\n"
+    assert done.stderr == ""
