@@ -115,9 +115,13 @@ class Uses:
             self.tries.log = before
 
     def python(self, kernel: str, prefix: list[str]) -> str:
-        if not self.tries.runs_python(prefix):
+        python = [*prefix, sys.executable, "-c"]  # which looks for packages, too
+        if (
+            not self.tries.runs_python(prefix)
+            or self.tries.call([*python, ""]).returncode
+        ):
             return "no Python runs there"
-        words = [*prefix, sys.executable, "-c", PYTHON, str(ROOT), kernel]
+        words = [*python, PYTHON, str(ROOT), kernel]
         done = self.tries.call(words)
         return self.tries.judge(done, done.stdout == FINE)
 
