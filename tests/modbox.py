@@ -61,13 +61,18 @@ def _folder() -> Path:
     return folder
 
 
+def need_compiler() -> None:
+    """Skip the test where there is none."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is missing (Debian: gcc)")
+
+
 def build(name: str, text: str | None = None, *options: str) -> Path:
     """Compile a text, or the file of that name in tests/modules; return NAME.ko.
 
     Where there is no compiler the test is skipped.
     """
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is missing (Debian: gcc)")
+    need_compiler()
     source = SOURCES / f"{name}.c"
     words = repr((name, text or source.read_text(), options))
     key = hashlib.sha256(words.encode()).hexdigest()[:16]

@@ -4,6 +4,7 @@
 import pytest
 
 from tests.fuzz.lockups import NR_MODULES, PLACES, TIME_MAX, run_case
+from tests.modbox import need_compiler
 
 pytestmark = pytest.mark.guest
 
@@ -13,6 +14,7 @@ FEW = (0, 2, 6, 10, 13, 14)
 
 @pytest.mark.parametrize("number", FEW)
 def test_a_few(number):
+    need_compiler()
     outcome = run_case(number, LIMIT, 2)
     assert not outcome.bad, outcome
     assert outcome.seconds < TIME_MAX / 3

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from tests.modbox import Box, build
+from tests.modbox import Box, build, need_compiler
 
 pytestmark = pytest.mark.guest
 NR = 8
@@ -52,6 +52,7 @@ class Model(RuleBasedStateMachine):
 
     @initialize()
     def boot(self):
+        need_compiler()
         self.box = Box(self.nr_cpus)
         arch = self.box.kernel.state.arch
         arch.jprobes.prepare()  # what is made once and kept

@@ -8,13 +8,14 @@ import pytest
 
 from bench import smp
 from tests import harness
-from tests.modbox import ROOT, build
+from tests.modbox import ROOT, build, need_compiler
 
 HITS = 8
 
 
 @pytest.fixture(scope="module")
 def results():
+    need_compiler()
     counts = (1, 2, 4, 8, 16)
     found = smp.curves(counts, HITS)
     return {
@@ -114,6 +115,7 @@ def test_it_is_measured_alone(words):
 
 
 def test_for_machines():
+    need_compiler()
     done = harness.run(sys.executable, "-m", "bench", "--smp", "--json", cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     rows = {row["name"]: row["value"] for row in json.loads(done.stdout)["rows"]}

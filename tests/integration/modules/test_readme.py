@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The steps of guest/README.md: write, build and load a module."""
 
+import os
 import re
 
 import pytest
 
 from tests import harness
-from tests.modbox import ROOT, build
+from tests.modbox import ROOT, build, need_compiler
 
 README = (ROOT / "guest" / "README.md").read_text()
 
@@ -46,8 +47,18 @@ def test_it_names_what_is_shipped():
     ],
 )
 def test_wrong_use_of_build_module(tmp_path, words, status, said):
+    need_compiler()
     tool = [ROOT / "scripts" / "build-module", *words.split()]
     done = harness.run(*tool, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (status, "")
     assert said in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_compiler(tmp_path):
+    (tmp_path / "m.c").touch()
+    environment = {**os.environ, "CC": "no-such-cc"}
+    tool = ROOT / "scripts" / "build-module"
+    done = harness.run(tool, "m.c", cwd=tmp_path, env=environment)
+    line = "build-module: no-such-cc is missing (Debian: apt install gcc)\n"
+    assert (done.returncode, done.stderr) == (2, line)
