@@ -124,6 +124,27 @@ def test_programs_that_read_the_log_by_syslog(program):
     assert "Linux version 6.1.0-kpfs" in shown
 
 
+FOLLOWED = """
+import subprocess
+kmsg = open("/dev/kmsg", "wb", buffering=0)
+words = ["dmesg", "-w"]
+with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as follower:
+    for number in range(3):
+        kmsg.write(b"<6>line %d" % number)
+        print(next(line for line in follower.stdout if "line" in line)[-7:], end="")
+    follower.terminate()
+print(follower.returncode)
+"""
+
+
+def test_a_reader_follows_the_log():
+    """It shows each line before the next one is written, and a signal ends it."""
+    done = harness.run(
+        harness.KPFS, "run", "--quiet-guest", "--", "python3", "-c", FOLLOWED
+    )
+    assert done.stdout.splitlines() == ["line 0", "line 1", "line 2", "-15"]
+
+
 def test_a_linux_kernel_has_its_own_console():
     done = harness.run(
         harness.KPFS, "run", "--console", "--kernel", "any", "--", "true"

@@ -6,6 +6,7 @@
 #include <linux/debugfs.h>
 #include <linux/module.h>
 #include <linux/string.h>
+#include <linux/uaccess.h>
 #define CREATE_TRACE_POINTS
 #include "goods.h"
 
@@ -15,6 +16,12 @@ static int sold;
 
 static ssize_t goods_write(struct file *file, const char __user *buf, size_t len, loff_t *pos)
 {
+	char byte;
+
+	if (get_user(byte, buf))
+		return -EFAULT;
+	if (byte != '1')
+		return -EINVAL;
 	sold++;
 	trace_goods_in("a long name of goods", sold, list, sold % 4, sold | 0x10);
 	trace_goods_out(sold, -sold);

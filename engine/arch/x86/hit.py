@@ -52,6 +52,7 @@ from kpfs.engine.runtime.runtime import Runtime
 
 log = Log(__name__)
 
+KERN_CRIT = 2
 KERN_ERR = 3
 X86_TRAP_UD, X86_TRAP_GP, X86_TRAP_PF = 6, 13, 14
 _CANONICAL = 1 << 47

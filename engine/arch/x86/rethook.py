@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kpfs.base.abi import KpRethookNode
 from kpfs.base.ktypes import KAddr
-from kpfs.engine.arch.x86.hit import KERN_ERR, HitPath
+from kpfs.engine.arch.x86.hit import KERN_CRIT, KERN_ERR, HitPath
 from kpfs.engine.arch.x86.regs import PT_REGS_SIZE
 from kpfs.engine.rethook import Kretprobe
 from kpfs.engine.runtime.records import KpHandler, KpRethook, KpSite
@@ -20,6 +20,17 @@ from kpfs.engine.runtime.runtime import Runtime, node_size
 # words of a node
 FRAME, FUNC, RP = (
     n // 8 for n in (KpRethookNode.frame, KpRethookNode.func, KpRethookNode.rp)
+)
+
+# what 6.1 says before the oops of its BUG()
+NOT_FOUND = (
+    (
+        KERN_ERR,
+        "rethook: rethook: Return address not found! "
+        "Maybe there is a bug in the kernel",
+    ),
+    (KERN_CRIT, "------------[ cut here ]------------"),
+    (KERN_CRIT, "kernel BUG at kernel/trace/rethook.c:300!"),
 )
 
 
@@ -83,10 +94,8 @@ class Rethooks:
         blamed = self._blame(self.runtime.cpus[cpu].mail0 + PT_REGS_SIZE)
         if blamed:
             printk(KERN_ERR, blamed)
-        printk(
-            KERN_ERR,
-            "rethook: Return address not found! Maybe there is a bug in the kernel",
-        )
+        for level, line in NOT_FOUND:
+            printk(level, line)
 
     def _blame(self, frame: int) -> str:
         """Return the message that blames the probe of a node's frame; "": none had it.

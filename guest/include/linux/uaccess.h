@@ -30,8 +30,9 @@ static inline void pagefault_disable(void) { preempt_disable(); }
 static inline void pagefault_enable(void) { preempt_enable(); }
 #define put_user(x, p) ({ __typeof__(*(p)) __pu = (x); \
 	_copy_to_user(p, &__pu, sizeof(__pu)) ? -EFAULT : 0; })
-#define get_user(x, p) ({ __typeof__(*(p)) __gu; \
-	int __e = _copy_from_user(&__gu, p, sizeof(__gu)) ? -EFAULT : 0; (x) = __gu; __e; })
+#define get_user(x, p) ({ unsigned long __gu = 0; /* whose type may not be const, as *(p) */ \
+	int __e = _copy_from_user(&__gu, p, sizeof(*(p))) ? -EFAULT : 0; \
+	(x) = *(__typeof__(p))&__gu; __e; })
 
 long strncpy_from_user(char *dst, const char __user *src, long count);
 long strnlen_user(const char __user *s, long n);

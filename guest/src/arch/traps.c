@@ -336,7 +336,10 @@ __visible noinstr void exc_invalid_op(struct pt_regs *regs)
 	if (handle_bug(regs))
 		return;
 	guard(irqentry)(regs);
+	if (regs->flags & X86_EFLAGS_IF)
+		local_irq_enable();
 	do_trap(regs, X86_TRAP_UD, "invalid opcode", 0);
+	local_irq_disable();
 }
 
 /* Handle a breakpoint that kprobes did not want. */
