@@ -365,6 +365,12 @@ def _run_arguments(parser: ArgumentParser) -> None:
         help="with --inside: what CMD changes in DIR is changed on this host",
     )
     parser.add_argument(
+        "--root",
+        default="",
+        metavar="DIR",
+        help="with --inside: CMD has the files of DIR, and the current directory",
+    )
+    parser.add_argument(
         "--memory",
         type=number(1),
         default=0,
@@ -466,7 +472,7 @@ def run(arguments: Namespace) -> int:
         raise SetupError("--console is for the guest kernel", "run dmesg -w beside CMD")
     if arguments.inside:
         return run_inside(arguments)
-    for option in ("rw", "memory"):
+    for option in ("rw", "root", "memory"):
         if getattr(arguments, option):
             raise SetupError(f"--{option} is for --inside")
     from kpfs.run_command import run as run_command
@@ -502,9 +508,15 @@ def run_inside(arguments: Namespace) -> int:
     if arguments.cpus:
         _check_kernel(arguments)
     from kpfs.config import KernelChoice
+    from kpfs.inside.start import real_root
     from kpfs.inside.start import run as run_command
 
-    choice = KernelChoice(arguments.kernel, arguments.quiet_guest, arguments.exact)
+    choice = KernelChoice(
+        arguments.kernel,
+        arguments.quiet_guest,
+        arguments.exact,
+        real_root(arguments.root),
+    )
     return run_command(choice, arguments.argv, arguments.rw, arguments.memory)
 
 

@@ -132,3 +132,4 @@ class KernelChoice(NamedTuple):
     kernel: str
     quiet: bool
     exact: bool
+    root: str = "/"  # absolute real path of the files that it has

@@ -104,7 +104,6 @@ def _make_arguments(parser: ArgumentParser) -> None:
 
 
 def make(arguments: Namespace) -> int:
-    from kpfs.linux.arch.arches import ARCHES
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
@@ -133,11 +132,9 @@ def make(arguments: Namespace) -> int:
         verbose=arguments.verbose,
         progress=progress.show,
     )
-    if ARCHES[meta.arch].inside:
-        with contextlib.suppress(
-            UnfitError, OSError
-        ):  # without fuse or overlay there is no --inside
-            mounted.make(store.folder(arguments.name), meta)
+    # without fuse or overlay there is no --inside
+    with contextlib.suppress(UnfitError, OSError):
+        mounted.make(store.folder(arguments.name), meta)
     progress.end()
     seconds = time.monotonic() - begin
     print(f"{arguments.name}: Linux {meta.release}, made in {seconds:.1f} s")

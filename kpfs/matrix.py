@@ -20,6 +20,7 @@ from kpfs.arguments import add_command, flag, number, several
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import KernelChoice
 from kpfs.host.process import die_with_parent, exit_status
+from kpfs.inside.start import real_root
 from kpfs.inside.start import run as run_inside
 from kpfs.linux.store import image, store
 
@@ -64,6 +65,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts of them"
     )
     several(parser, "--rw", metavar="DIR", help="as of 'kpfs run'")
+    several(
+        parser,
+        "--root",
+        metavar="NAME=DIR",
+        help="in this kernel CMD has the files of DIR, as by 'kpfs run --root'",
+    )
     parser.add_argument(
         "--memory", type=number(1), default=0, metavar="MIB", help="as of 'kpfs run'"
     )
@@ -85,11 +92,24 @@ def _shard(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def _roots(words: Sequence[str]) -> dict[str, str]:
+    """Return the folders of NAME=DIR by kernels. Raises SetupError."""
+    roots = {}
+    for word in words:
+        name, equals, folder = word.partition("=")
+        if not (name and equals and folder):
+            raise SetupError(f"--root {word}: not NAME=DIR")
+        roots[name] = folder
+    return roots
+
+
 def main(arguments: Namespace) -> int:
     """``kpfs matrix``. Raises SetupError."""
     if not arguments.argv:
         raise SetupError("which command? (see 'kpfs matrix --help')")
     names = list(dict.fromkeys(filter(None, arguments.kernels.split(","))))
+    for name in _roots(arguments.root).keys() - set(names):
+        raise SetupError(f"--root {name}: not one of --kernels")
     kernels = {name: image.read_meta(store.folder(name)).release for name in names}
     if arguments.shard:
         part, parts = arguments.shard
@@ -168,7 +188,8 @@ def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         for fd, number in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
             os.dup2(fd, number)
-        choice = KernelChoice(kernel, quiet=False, exact=arguments.exact)
+        root = real_root(_roots(arguments.root).get(kernel, ""))
+        choice = KernelChoice(kernel, quiet=False, exact=arguments.exact, root=root)
         status = run_inside(choice, arguments.argv, arguments.rw, arguments.memory)
     except SetupError as error:
         print(f"kpfs: {error}", file=sys.stderr)

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 from bench import command
 from kpfs.base.errors import SetupError
+from kpfs.linux.package import packages
 
 ROOT, KPFS, TIMEOUT = command.ROOT, command.KPFS, command.TIMEOUT
 CONFORMANCE = ROOT / "tests" / "conformance"
@@ -85,6 +87,36 @@ def missing_two_cpus() -> str:
 def missing_arm64() -> str:
     """Make a Linux kernel for arm64; return why there is none, or ""."""
     return missing_fuse() or _missing_image(ARM64)
+
+
+ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcre2-8-0"
+
+
+@functools.cache
+def arm64_root() -> Path:
+    """Return a folder with programs of arm64, made by apt when it is first needed."""
+    root = kernels() / "arm64-root"
+    with exclusive("arm64-root"):
+        if not root.exists():
+            with tempfile.TemporaryDirectory(dir=kernels()) as scratch:
+                _unpack_packages(ARM64_PACKAGES, Path(scratch)).rename(root)
+    return root
+
+
+def _unpack_packages(names: tuple[str, ...], scratch: Path) -> Path:
+    """Download packages of arm64 and unpack them into a new root, which is returned."""
+    options, root = packages.apt_options("arm64"), scratch / "root"
+    for place in ("usr/bin", "usr/sbin", "usr/lib", "proc", "sys", "dev", "tmp"):
+        (root / place).mkdir(parents=True)
+    for name in ("bin", "sbin", "lib"):
+        (root / name).symlink_to(f"usr/{name}")
+    commands = [["apt-get", *options, "update"]] if options else []
+    commands += [["apt-get", *options, "download", *names]]
+    for words in commands:
+        subprocess.run(words, cwd=scratch, check=True, capture_output=True)
+    for package in scratch.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", package, root], check=True)
+    return root
 
 
 def _missing_image(name: str, *options: str) -> str:

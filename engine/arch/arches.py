@@ -93,5 +93,14 @@ def _x86_frame(memory: FrameMemory, addr: int) -> PtRegs:
     return regs
 
 
+def _arm64_frame(memory: FrameMemory, addr: int) -> PtRegs:
+    from kpfs.engine.arch.arm64.regs import FramePtRegs
+
+    return FramePtRegs(memory, addr)
+
+
 # a struct pt_regs that a kernel has saved: its memory, and the address
-FRAMES: dict[str, Callable[[FrameMemory, int], PtRegs]] = {"x86": _x86_frame}
+FRAMES: dict[str, Callable[[FrameMemory, int], PtRegs]] = {
+    "x86": _x86_frame,
+    "arm64": _arm64_frame,
+}

@@ -43,7 +43,12 @@ R_X86_64_32S = 11
 R_X86_64_PC64 = 24
 
 EM_X86_64, EM_AARCH64 = 62, 183
-MACHINES = {EM_X86_64: "x86-64", EM_AARCH64: "arm64"}
+ANY_MACHINE = 0
+MACHINES = {
+    EM_X86_64: "x86-64", EM_AARCH64: "arm64", 3: "i386", 8: "mips", 15: "parisc",
+    20: "ppc", 21: "ppc64", 22: "s390", 40: "arm", 43: "sparc64", 50: "ia64",
+    243: "riscv", 258: "loongarch",
+}  # fmt: skip
 _NAME_MAX = 4096  # bytes of a section's name
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
@@ -93,7 +98,10 @@ class ElfFile:
     """An ELF file in memory, whose parts are cut out when they are asked for."""
 
     def __init__(self, data: bytes, machine: int = EM_X86_64) -> None:
-        """Raises KernelError(ENOEXEC) for what is not ELF64 of this machine."""
+        """Raises KernelError(ENOEXEC) for what is not ELF64 of this machine.
+
+        machine: ANY_MACHINE is for headers and sections alone.
+        """
         self.data = data
         self._machine = machine
         try:
@@ -105,8 +113,9 @@ class ElfFile:
         data = self.data
         head = EHDR.unpack_from(data, 0)
         ident, self.type, machine = head[0], head[1], head[2]
-        if ident[:6] != b"\x7fELF\x02\x01" or machine != self._machine:
-            name = MACHINES[self._machine]
+        meant = self._machine in (machine, ANY_MACHINE)
+        if ident[:6] != b"\x7fELF\x02\x01" or not meant:
+            name = MACHINES.get(self._machine, "any machine")
             raise KernelError(errno.ENOEXEC, f"not an ELF64 file of {name}")
         self.entry: int = head[4]
         phoff, shoff = head[5], head[6]

@@ -12,8 +12,11 @@ class Registers(Protocol):
     """The registers at a hit, unsigned.  What a handler sets goes back to the CPU.
 
     They are valid until the handler returns.  An index gives a word of the structure,
-    in the order of memory.  Kernel: struct pt_regs
+    in the order of memory.  There are those of the kernel's architecture alone.
+    Kernel: struct pt_regs
     """
+
+    # x86-64
 
     r15: int
     r14: int
@@ -36,6 +39,41 @@ class Registers(Protocol):
     flags: int
     sp: int
     ss: int
+
+    # arm64
+    x0: int
+    x1: int
+    x2: int
+    x3: int
+    x4: int
+    x5: int
+    x6: int
+    x7: int
+    x8: int
+    x9: int
+    x10: int
+    x11: int
+    x12: int
+    x13: int
+    x14: int
+    x15: int
+    x16: int
+    x17: int
+    x18: int
+    x19: int
+    x20: int
+    x21: int
+    x22: int
+    x23: int
+    x24: int
+    x25: int
+    x26: int
+    x27: int
+    x28: int
+    x29: int
+    x30: int
+    pc: int
+    pstate: int
 
     def __getitem__(self, i: int) -> int: ...
     def __setitem__(self, i: int, value: int) -> None: ...

@@ -30,7 +30,7 @@ LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
 
 
 def start(choice: KernelChoice, waiting: int) -> PreparedKernel:
-    """Start a kernel that has the host's files.
+    """Start a kernel that has the host's files below a root.
 
     waiting: a descriptor whose other end is closed when nobody waits any more.
     Raises UnfitError, EmulatorError, CallError.
@@ -42,6 +42,7 @@ def start(choice: KernelChoice, waiting: int) -> PreparedKernel:
         folder,
         quiet=choice.quiet,
         exact=choice.exact,
+        root=choice.root,
         wanted=lambda: not ended.poll(0),
     )
 

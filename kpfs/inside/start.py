@@ -35,6 +35,14 @@ def run(
     return _run_cold(choice, request)
 
 
+def real_root(folder: str) -> str:
+    """Return the absolute real path of a root of files; SetupError if it is none."""
+    path = os.path.realpath(folder or "/")
+    if not os.path.isdir(path):
+        raise SetupError(f"--root {folder}: not a directory")
+    return path
+
+
 def _check_memory(kernel: str, memory: int) -> None:
     """Raise SetupError if a kernel has less memory. An image cannot grow."""
     from kpfs.linux.store import image, store

@@ -45,8 +45,9 @@ def seconds() -> int:
 # ---- the socket
 def _key(choice: KernelChoice) -> str:
     """Return a digest of everything that we and a process that serves us must share."""
-    root = os.stat("/")
-    facts: list[object] = [choice, root.st_dev, root.st_ino]
+    facts: list[object] = [choice]
+    for root in map(os.stat, ("/", choice.root)):
+        facts += [root.st_dev, root.st_ino]
     facts += [os.getuid(), os.getgid(), sorted(os.getgroups())]
     for path in (os.path.join(store.folder(choice.kernel), _RAM), *_sources()):
         st = os.stat(path)

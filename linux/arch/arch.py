@@ -47,6 +47,13 @@ class Engine(Protocol):
         """Run instructions that need no memory."""
 
 
+class ReadWord(Protocol):
+    """The kernel's memory, as returning from a function needs it."""
+
+    def word(self, addr: int) -> int:
+        """Return a word; raises MemoryFault."""
+
+
 class Arch(ABC):
     """An architecture."""
 
@@ -54,7 +61,13 @@ class Arch(ABC):
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
     cpu_model: ClassVar[int]  # of libunicorn, of this architecture
     functions: ClassVar[Sequence[str]] = ()  # of libunicorn that only this board calls
-    argument: ClassVar[int]  # register with a function's first argument
+    arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
+    counter: ClassVar[int]  # register with the address of the next instruction
+    syscall_argument: ClassVar[int]  # offset of a call's first one in struct pt_regs
+    # Host functions have addresses in the kernel's memory: see stub().
+    stub_size: ClassVar[int]
+    stub_register: ClassVar[int]  # the register in which it leaves its address
+    gate: ClassVar[bytes]  # one instruction
     cpu_fields: ClassVar[Fields]  # of a processor, in abi.Cpu.own
     board_fields: ClassVar[Fields]  # of all, in abi.Board.devices
     # kept in images, in this order: words of the board, of each processor, arrays
@@ -64,8 +77,6 @@ class Arch(ABC):
     translates: ClassVar[bool] = False  # whether native() changes any call
     syscall_prefix: ClassVar[str]  # of the functions of system calls
     elf_machine: ClassVar[int]
-    # whether commands can be programs of its kernels (kpfs run --inside)
-    inside: ClassVar[bool] = False
     breakpoint_size: ClassVar[int]
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table
@@ -94,6 +105,26 @@ class Arch(ABC):
     def open_flags(flags: int) -> int:
         """Return open()'s flags of x86-64 as this architecture has them."""
         return flags
+
+    @abstractmethod
+    def stub(self, at: int, gate: int) -> bytes:
+        """Return code for an address, which loads this and jumps to a gate."""
+
+    @abstractmethod
+    def return_address(self, engine: Engine, memory: ReadWord) -> int:
+        """Return where a function that begins now returns to; raises MemoryFault."""
+
+    @abstractmethod
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        """Return a value from a function that begins now; raises MemoryFault."""
+
+    @staticmethod
+    def lacks(instruction: int) -> str:
+        """Return what instructions the processor lacks if this is one, else "".
+
+        instruction: the first bytes of one that a command was stopped at.
+        """
+        return ""
 
     @abstractmethod
     def find_state(self, engine: Engine) -> int:

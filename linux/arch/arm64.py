@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.linux.arch.arch import Arch, Engine, Registers, cpu_of, fits
+from kpfs.linux.arch.arch import Arch, Engine, ReadWord, Registers, cpu_of, fits
 from kpfs.linux.arch.generic_calls import generic_call, open_flags
 
 # UC_ARM64_REG_*
@@ -57,6 +57,8 @@ _WORDS = struct.Struct("<31Q")
 _SYSTEM = struct.Struct("<5I4xQ")  # uc_arm64_cp_reg: CRn, CRm, op0, op1, op2, value
 _VECTOR = struct.Struct("<2Q")
 _TABLE = 2  # in an entry of a page table
+_STUB = struct.Struct("<II")  # adr x9, to itself; b to the gate
+_ADR_X9, _B, _B_MASK, _INSN = 0x1000_0009, 5 << 26, (1 << 26) - 1, 4
 _OWN = (
     "timer_control", "timer_at", "enabled", "raised", "active", "running", "control",
     "mask",
@@ -87,7 +89,11 @@ class Arm64(Arch):
         "tb_invalidate_phys_range_aarch64",
         "qemu_ram_addr_from_host_aarch64",
     )
-    argument = GENERAL["x0"]
+    arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))
+    counter = PC
+    syscall_argument = 0  # pt_regs.regs[0]
+    stub_size, stub_register = 8, GENERAL["x9"]
+    gate = b"\xc0\x03\x5f\xd6"  # ret
     cpu_fields: ClassVar = {
         name: abi.Cpu.own + getattr(abi.Arm64Cpu, name) for name in _OWN
     }
@@ -104,6 +110,17 @@ class Arm64(Arch):
     elf_machine = 183  # EM_AARCH64
     breakpoint_size, ftrace_nop = 4, b"\x1f\x20\x03\xd5"
     present, page_address = 1, 0x0000_FFFF_FFFF_F000
+
+    def stub(self, at: int, gate: int) -> bytes:
+        distance = (gate - at - _INSN) // _INSN
+        return _STUB.pack(_ADR_X9, _B | distance & _B_MASK)
+
+    def return_address(self, engine: Engine, memory: ReadWord) -> int:
+        return engine.read_reg(GENERAL["x30"])
+
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        engine.write_reg(GENERAL["x0"], value)
+        engine.write_reg(PC, engine.read_reg(GENERAL["x30"]))
 
     def find_state(self, engine: Engine) -> int:
         values = [0x5EED_0000_1234_0000 + number for number in range(31)]

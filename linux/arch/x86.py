@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.linux.arch.arch import Arch, Engine, Registers, cpu_of, fits
+from kpfs.linux.arch.arch import Arch, Engine, ReadWord, Registers, cpu_of, fits
 
 # UC_X86_REG_*; the order of an image's words
 GENERAL = {
@@ -52,6 +52,10 @@ _MSR = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
 _WIDTHS = 16, 64, 32, 32  # bits of a descriptor table's selector, base, limit, flags
 _USER = 3  # privilege level in a selector
 _LARGE = 0x80  # in an entry of a page table
+_STUB = struct.Struct("<3siBi4x")  # lea -7(%rip), %rax; jmp to the gate
+_LEA_RAX, _LEA_SIZE, _JMP, _JMP_END = b"\x48\x8d\x05", 7, 0xE9, 12
+# the first bytes of instructions of AVX, FMA, BMI and AVX-512
+_VEX = 0xC4, 0xC5, 0x62
 _OWN = "cr2", "apic", "apic_start", "apic_period", "pending", "nmi"
 
 
@@ -80,7 +84,10 @@ class X86(Arch):
     # It has no RDRAND, which would make every boot differ, and neither AVX nor XSAVE,
     # which libunicorn lacks; programs find all of x86-64-v2.
     cpu_model = 15  # UC_CPU_X86_NEHALEM
-    argument = GENERAL["rdi"]
+    arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
+    counter = GENERAL["rip"]
+    syscall_argument = 8 * 14  # pt_regs.di
+    stub_size, stub_register, gate = 16, GENERAL["rax"], b"\xc3"  # ret
     cpu_fields: ClassVar = {
         name: abi.Cpu.own + getattr(abi.X86Cpu, name) for name in _OWN
     }
@@ -90,9 +97,29 @@ class X86(Arch):
     kept_arrays: ClassVar = {"apic": abi.NR_APIC_REGS, "pending": 4}
     syscall_prefix = "__x64_sys_"
     elf_machine = 62  # EM_X86_64
-    inside = True
     breakpoint_size, ftrace_nop = 1, b"\x0f\x1f\x44\x00\x00"
     present, page_address = 1, 0x000F_FFFF_FFFF_F000
+
+    def stub(self, at: int, gate: int) -> bytes:
+        return _STUB.pack(_LEA_RAX, -_LEA_SIZE, _JMP, gate - at - _JMP_END)
+
+    def return_address(self, engine: Engine, memory: ReadWord) -> int:
+        return memory.word(engine.read_reg(GENERAL["rsp"]))
+
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        back, sp = self.return_address(engine, memory), GENERAL["rsp"]
+        engine.write_reg(GENERAL["rax"], value)
+        engine.write_reg(sp, engine.read_reg(sp) + 8)
+        engine.write_reg(self.counter, back)
+
+    @staticmethod
+    def lacks(instruction: int) -> str:
+        if instruction & 0xFF not in _VEX:
+            return ""
+        return (
+            "the command uses instructions that the guest's processor lacks (AVX, FMA "
+            "or BMI); it has those of x86-64-v2"
+        )
 
     def find_state(self, engine: Engine) -> int:
         values = [0x5EED_0000_1234_0000 + number for number in range(16)]

@@ -28,6 +28,6 @@ def reason(board: Board, why: int) -> str:
 
 def _panic_text(board: Board) -> str:
     """Return the format string of the panic() call."""
-    at = board.translate(board.read_reg(board.arch.argument))
+    at = board.translate(board.read_reg(board.arch.arguments[0]))
     text = board.ram[at : at + _PANIC_MAX] if at < len(board.ram) else b""
     return text.split(b"\0")[0].decode("latin-1").strip()

@@ -20,6 +20,7 @@ from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.inside.programs import why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
 from kpfs.linux.running.machine import Op, Out, SlotOffset
@@ -62,9 +63,12 @@ class InsideCommand:
         self.ended: Outcome | None = None
         self.on_stop: Callable[[int], object] = lambda _signal: None
         self._status = -1
-        files.allow(request.writable)
         self._prepare_guest()
-        self._show_directories()
+        if files.root == b"/":
+            files.allow(request.writable)
+            self._show_directories()
+        else:
+            self._show_outside(os.fsdecode(files.root))
         tree.enter(worker)
         self._begin()
 
@@ -83,6 +87,18 @@ class InsideCommand:
             tree.show_host_directory(self._worker, request.cwd)
         for path in sorted(request.writable):
             tree.show_host_directory(self._worker, path, writable=True)
+
+    def _show_outside(self, root: str) -> None:
+        """Show the host directories that the command needs in another root."""
+        request = self._request
+        shows_cwd = not os.path.isdir(root + request.cwd)
+        if not shows_cwd and not request.writable:
+            return
+        tree.serve_outside(self._loop.agent, HostFiles(request.writable))
+        if shows_cwd:
+            tree.show_outside(self._worker, request.cwd)
+        for path in sorted(request.writable):
+            tree.show_outside(self._worker, path, writable=True)
 
     def _begin(self) -> None:
         """Fork the command's task and have it begin to call execve()."""
@@ -177,8 +193,7 @@ class InsideCommand:
         """Call execve() with the next candidate path, or report that none is left."""
         if not self._paths:
             status = NOT_FOUND if self._failed == errno.ENOENT else NOT_EXECUTABLE
-            why = f"{self._request.argv[0]}: {os.strerror(self._failed)}"
-            self.ended = Outcome(status, why)
+            self.ended = Outcome(status, self._why_not(command))
             return
         self._path = self._paths.pop(0)
         path = os.fsencode(self._path) + b"\0"
@@ -201,6 +216,15 @@ class InsideCommand:
         elif -result not in (errno.ENOENT, errno.ENOTDIR):
             self._failed = -result
         self._try(command)
+
+    def _why_not(self, command: Worker) -> str:
+        """Return a line for the user on a command that could not be executed."""
+        if self._failed in (errno.ENOENT, errno.ENOEXEC):
+            shell = ["/bin/sh"] if self._failed == errno.ENOEXEC else []
+            for path in _candidates(self._request) + shell:
+                if why := why_not(command, path):
+                    return why
+        return f"{self._request.argv[0]}: {os.strerror(self._failed)}"
 
     # ---- while it runs
     def _wait(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Explain a failed command by the machine's lack of AVX or memory."""
+"""Explain a failed command by the machine's lack of instructions or memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.running.machine import Op, Out
 
-_VEX = (
-    0xC4,
-    0xC5,
-    0x62,
-)  # the first bytes of instructions of AVX, FMA, BMI and AVX-512
 _READ_ALL = 3
 _LOG = 1 << 16
 _STEP = 256  # MiB
@@ -27,11 +22,9 @@ _KILLED = re.compile(
 
 def diagnose(worker: Worker) -> str:
     """Return one line for the user, or "" where the command failed by itself."""
-    if worker.board.get(abi.Board.unknown) & 0xFF in _VEX:
-        return (
-            "the command uses instructions that the guest's processor lacks (AVX, FMA "
-            "or BMI); it has those of x86-64-v2"
-        )
+    board = worker.board
+    if lacks := board.arch.lacks(board.get(abi.Board.unknown)):
+        return lacks
     return out_of_memory(_kernel_log(worker), len(worker.board.ram) >> 20)
 
 

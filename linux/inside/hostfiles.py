@@ -82,16 +82,20 @@ class HostFiles(FuseFiles[HostNode]):
 
     valid = VALID
 
-    def __init__(self, writable: tuple[str, ...] = ()) -> None:
-        """writable: see allow()."""
+    def __init__(self, writable: tuple[str, ...] = (), root: str = "/") -> None:
+        """writable: see allow(); root: an absolute real path, whose files are served.
+
+        Paths begin at the root.
+        """
+        self.root = os.fsencode(root)
         self._writable: tuple[bytes, ...] = ()
         self.allow(writable)
         self._uid, self._gid = os.getuid(), os.getgid()
         self._held: dict[bytes, int] = {}  # directories that a request has opened
         self._hidden = procfs_devices()
-        root = HostNode(wire.ROOT, b"/", _identity(self._lstat(b"/")))
+        top = HostNode(wire.ROOT, b"/", _identity(self._lstat(b"/")))
         self._let_go()
-        self._by_path = {b"/": root}
+        self._by_path = {b"/": top}
         self._next = wire.ROOT + 1
         self._open: OrderedDict[int, HostNode] = OrderedDict()
         self.reads: list[tuple[str, int, int]] | None = None  # path, offset, size
@@ -111,7 +115,7 @@ class HostFiles(FuseFiles[HostNode]):
             Opcode.FSYNC: taking(wire.nothing, self._fsync),
             Opcode.FSYNCDIR: taking(wire.nothing, self._fsync),
         }
-        super().__init__({wire.ROOT: root}, answers)
+        super().__init__({wire.ROOT: top}, answers)
 
     def allow(self, writable: tuple[str, ...]) -> None:
         """Allow changes below folders, which are absolute real paths."""
@@ -149,7 +153,7 @@ class HostFiles(FuseFiles[HostNode]):
         found = self._held.get(path)
         if found is not None:
             return found
-        fd = os.open(b"/", _FOLDER)
+        fd = os.open(self.root, _FOLDER)
         try:
             for name in filter(None, path.split(b"/")):
                 below = os.open(name, _FOLDER, dir_fd=fd)

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
-from kpfs.linux.arch import x86
 from kpfs.linux.board.board import PAGE_SIZE, Board
 from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
 from kpfs.linux.memory.symbols import CoreSymbols
@@ -145,7 +144,7 @@ class KnownLines:
     def call(self) -> None:
         """Act on a stop of the board at the beginning of a function."""
         at = self._board.get(abi.Board.asked_at)
-        seq = self._board.read_reg(x86.GENERAL["rdi"])
+        seq = self._board.read_reg(self._board.arch.arguments[0])
         for known in self._known:
             try:
                 if at == known.place.show and known.is_meant(seq):
@@ -171,9 +170,8 @@ class KnownLines:
         If that is impossible, the kernel makes the rest itself, for this reader and all
         others.
         """
-        general, memory = x86.GENERAL, self._memory
-        sp = self._board.read_reg(general["rsp"])
-        caller = memory.word(sp)
+        board, memory = self._board, self._memory
+        caller = board.arch.return_address(board, memory)
         begin, end = known.place.reader
         found: tuple[bytes, int] | None = None
         index, size = memory.word(seq + _INDEX), memory.word(seq + _SIZE)
@@ -193,10 +191,8 @@ class KnownLines:
         self._memory.write(seq + _COUNT, (count + len(lines)).to_bytes(8, "little"))
         self._memory.write(seq + _INDEX, index.to_bytes(8, "little"))
         # next() returns NULL: no more lines for now
-        self._board.write_reg(general["rax"], 0)
-        self._board.write_reg(general["rsp"], sp + 8)
-        self._board.write_reg(general["rip"], caller)
-        self._board.set(asked_at=0)
+        board.arch.return_now(board, memory, 0)
+        board.set(asked_at=0)
 
 
 class _KnownText:

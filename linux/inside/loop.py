@@ -57,10 +57,12 @@ class Worker:
         self._loop.expect(self.slot, then)
         return places
 
-    def restart(self, ops: bytes, count: int, then: Then) -> None:
-        """Begin a request with prepared operations, whose data are in place."""
-        self._loop.machine.begin(self.slot, ops, count)
+    def restart(self, ops: Sequence[Op], then: Then) -> int:
+        """Begin a request that needs no data; return how many operations it has."""
+        batch = self._loop.machine.batch(ops)
+        self._loop.machine.begin(self.slot, batch.ops, batch.count)
         self._loop.expect(self.slot, then)
+        return batch.count
 
     def results(self, count: int) -> list[int]:
         return self._loop.machine.results(self.slot, count)

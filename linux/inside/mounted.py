@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from kpfs.base import abi, pagemap
 from kpfs.base import syscall_numbers as nr
-from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import PAGE_SIZE, Board, written_pages
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import runnable, tree
@@ -62,19 +61,18 @@ def start(
     *,
     quiet: bool,
     exact: bool,
+    root: str = "/",
     wanted: Callable[[], bool] = lambda: True,
 ) -> PreparedKernel:
-    """Return a kernel with this host's files.
+    """Return a kernel with the host's files below a root.
 
     wanted: returns False when nobody waits for it any more.  Raises UnfitError, also
     then and when it does not come up, EmulatorError, CallError.
     """
     meta = image.read_meta(folder)
     go_on = _patience(meta.release, wanted)
-    if not ARCHES[meta.arch].inside:
-        raise UnfitError(f"--inside: not yet for kernels of {meta.arch}")
     kept: KeptPages | None = None
-    if tree.fits_host() and os.access(pagemap.PATH, os.R_OK):
+    if tree.fits(root) and os.access(pagemap.PATH, os.R_OK):
         kept = read(folder, meta) or make(folder, meta, go_on)
     with image.open_ram(folder, meta) as saved:
         if kept:
@@ -85,7 +83,7 @@ def start(
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
     loop = Loop(Machine(board, quiet=quiet), counts)
     loop.on_turn = go_on
-    served = FileSources(HostFiles(), PackageFiles(folder, meta.release))
+    served = FileSources(HostFiles(root=root), PackageFiles(folder, meta.release))
     places = (
         [LinePlaces(*row) for row in kept.facts["lines"]]
         if kept

@@ -20,9 +20,10 @@ from kpfs.linux.inside.files import MAX_IO, FuseFiles
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
-from kpfs.linux.running.machine import Batch, MachineDiedError, Op
+from kpfs.linux.running.machine import MachineDiedError, Op
 
 HOST, PACKAGE = "/host", "/package"
+OUTSIDE = "/outside"  # the host's files, if HOST has those of another root
 UPPER, NEW, ALL = "/upper", "/new", "/all"
 _PLAIN = nr.MS_NOSUID | nr.MS_NODEV | nr.MS_NOEXEC
 # type, path below NEW, flags, options; types that the kernel lacks are left out
@@ -143,9 +144,7 @@ class FileServer:
         if size:
             ends = self._ends
             ops.insert(0, Op(nr.WRITE, (ends.device, ends.buffer, size)))
-        batch = Batch(ops)
-        self._asked = batch.count
-        self._worker.restart(batch.ops, batch.count, self._serve)
+        self._asked = self._worker.restart(ops, self._serve)
 
     def _serve(self) -> None:
         size = self._worker.results(self._asked)[-1]
@@ -167,7 +166,7 @@ def mount(
     worker: Worker, source: str, target: str, kind: str, flags: int = 0, data: str = ""
 ) -> None:
     """Call mount(2). Raises CallError."""
-    strings = [text.encode() + b"\0" for text in (source, target, kind, data)]
+    strings = [os.fsencode(text) + b"\0" for text in (source, target, kind, data)]
     worker.call(Op(nr.MOUNT, (*strings[:3], flags, strings[3])))
 
 
@@ -213,9 +212,10 @@ def adopt(loop: Loop, served: FileSources, facts: dict[str, Any]) -> MountedTree
     return MountedTree(loop.adopt(**facts["worker"]), host, package)
 
 
-def fits_host() -> bool:
-    """Return True if the host has all of the kernel's mount points."""
-    return all(os.path.isdir(path) and not os.path.islink(path) for path in OWN)
+def fits(root: str) -> bool:
+    """Return True if a root of files has all of the kernel's mount points."""
+    paths = [root.rstrip("/") + path for path in OWN]
+    return all(os.path.isdir(path) and not os.path.islink(path) for path in paths)
 
 
 def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
@@ -254,6 +254,29 @@ def show_host_directory(worker: Worker, path: str, *, writable: bool = False) ->
     writable: changes below it change the host.
     """
     bind(worker, (HOST if writable else ALL) + path, NEW + path)
+
+
+def serve_outside(worker: Worker, files: HostFiles) -> None:
+    """Mount the host's files beside those of another root."""
+    FileServer.mounted(worker.fork("kpfs-outside"), files, OUTSIDE)
+
+
+def show_outside(worker: Worker, path: str, *, writable: bool = False) -> None:
+    """Show a directory of OUTSIDE at its own path in another root.
+
+    writable: changes below it change the host, else they stay in the kernel.
+    """
+    if writable:
+        bind(worker, OUTSIDE + path, NEW + path)
+        return
+    upper, work = f"{UPPER}/outside", f"{UPPER}/outside-work"
+    for folder in (upper, work, NEW + path):
+        make_directories(worker, folder)
+    # from there, as its path may contain what options cannot
+    worker.call(Op(nr.CHDIR, (os.fsencode(OUTSIDE + path) + b"\0",)))
+    layers = f"lowerdir=.,upperdir={upper},workdir={work}"
+    mount(worker, "host", NEW + path, "overlay", 0, layers)
+    worker.call(Op(nr.CHDIR, (b"/\0",)))
 
 
 def is_hidden(path: str) -> bool:

@@ -70,7 +70,7 @@ def find_package(name: str) -> str:
     wanted = _NAME.fullmatch(name)
     assert wanted
     architecture = wanted["arch"] or _DEFAULT
-    options = _foreign(architecture)
+    options = apt_options(architecture)
     if options:
         _apt("apt-get", *options, "update")
     best: tuple[list[int], bool, str] | None = None
@@ -96,7 +96,7 @@ def find_package(name: str) -> str:
 def download(package: str, folder: str) -> str:
     """Have apt download a package, and return its path. This needs no root."""
     found = _PACKAGE.fullmatch(package)
-    options = _foreign(found["arch"]) if found else []
+    options = apt_options(found["arch"]) if found else []
     _apt("apt-get", *options, "download", package, folder=folder)
     for entry in os.listdir(folder):
         if entry.endswith(".deb"):
@@ -104,7 +104,7 @@ def download(package: str, folder: str) -> str:
     raise UnfitError(f"apt-get download {package}: no file came")
 
 
-def _foreign(architecture: str) -> list[str]:
+def apt_options(architecture: str) -> list[str]:
     """Return options for apt to know packages of an architecture; [] for the host's.
 
     Its lists are kept in a cache of their own, and the host's apt and dpkg know nothing

@@ -5,7 +5,7 @@ To call a function of the kernel, a task makes a system call for the purpose. Th
 stops before that system call's function, and the wanted function is run in its place.
 
 A function of the host gets an address in a page that the kernel allocates for
-instructions. The instructions there load the function's number and jump to one place,
+instructions. The instructions there load that address and jump to one place,
 where the board stops. Python resumes the kernel at the return address, so what follows
 that place is never run.
 """
@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.linux.arch import x86
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
@@ -30,14 +28,8 @@ from kpfs.linux.running.tasks import Task
 # takes the first three arguments, and gives the value; it must not raise anything
 Function = Callable[[int, int, int], int]
 
-_ENTRY, _NUMBER = "__x64_sys_getppid", nr.GETPPID
+_ENTRY, _NUMBER = "getppid", nr.GETPPID
 _COOKIE = 0x6B70_6673_6361_6C6C  # the argument of a system call that is made for this
-_DI = 14  # in struct pt_regs
-_ARGUMENTS = "rdi", "rsi", "rdx"
-_STUB = struct.Struct("<BIBi6x")  # mov $number, %eax; jmp to the board's stop
-_MOV_EAX, _JMP, _JMP_END, _RET = 0xB8, 0xE9, 10, b"\xc3"
-_STUBS = PAGE_SIZE // _STUB.size - 1  # of a page, at whose end is that place
-_STOP_AT = _STUBS * _STUB.size
 
 
 class SavedFunctions(NamedTuple):
@@ -53,7 +45,10 @@ class PythonFunctions:
 
     def __init__(self, kernel: LinuxKernel) -> None:
         self._kernel = kernel
-        self._entry = kernel.symbols.address(_ENTRY)
+        arch = self._arch = kernel.arch
+        self._entry = kernel.symbols.address(f"{arch.syscall_prefix}{_ENTRY}")
+        # behind the stubs of a page is the place where the board stops
+        self._stop_at = PAGE_SIZE - arch.stub_size
         self._meant: tuple[int, tuple[int, ...]] | None = None  # address, arguments
         self._forget()
         kernel.follow(self._forget)
@@ -120,13 +115,11 @@ class PythonFunctions:
         page = self.call(task, "alloc_insn_page") & abi.NEVER
         if not page:
             raise KernelError(errno.ENOMEM, "no page for instructions")
-        self._gate = self._gate or page + _STOP_AT
-        stubs = range(page, page + _STOP_AT, _STUB.size)
-        code = [
-            _STUB.pack(_MOV_EAX, at & 0xFFFFFFFF, _JMP, self._gate - at - _JMP_END)
-            for at in stubs
-        ]
-        self._kernel.memory.write(page, b"".join(code) + _RET)
+        arch = self._arch
+        self._gate = self._gate or page + self._stop_at
+        stubs = range(page, page + self._stop_at, arch.stub_size)
+        code = b"".join(arch.stub(at, self._gate) for at in stubs)
+        self._kernel.memory.write(page, code + arch.gate)
         self._kernel.machine.board.flush()
         self._unused += reversed(stubs)
         self._watch()
@@ -138,26 +131,25 @@ class PythonFunctions:
             self._serve()
 
     def _serve(self) -> None:
-        board, memory = self._kernel.machine.board, self._kernel.memory
-        read, write, number = board.read_reg, board.write_reg, x86.GENERAL
+        board, memory, arch = (
+            self._kernel.machine.board,
+            self._kernel.memory,
+            self._arch,
+        )
         if board.get(abi.Board.asked_at) == self._gate:
-            low = read(number["rax"])
-            function = self._functions.get(self._gate & ~0xFFFFFFFF | low & 0xFFFFFFFF)
+            function = self._functions.get(board.read_reg(arch.stub_register))
             if function is None:
                 return
-            value = function(*[read(number[name]) for name in _ARGUMENTS])
-            stack = read(number["rsp"])
-            back = memory.word(stack)
-            write(number["rax"], value)
-            write(number["rsp"], stack + 8)
-            write(number["rip"], back)
+            value = function(*map(board.read_reg, arch.arguments))
+            arch.return_now(board, memory, value)
         elif self._meant is None or (
-            memory.word(read(number["rdi"]) + 8 * _DI) != _COOKIE
+            memory.word(board.read_reg(arch.arguments[0]) + arch.syscall_argument)
+            != _COOKIE
         ):
             return  # it is somebody's own
         else:
             (target, args), self._meant = self._meant, None
-            for name, value in zip(_ARGUMENTS, args, strict=False):
-                write(number[name], value)
-            write(number["rip"], target)
+            for register, value in zip(arch.arguments, args, strict=False):
+                board.write_reg(register, value)
+            board.write_reg(arch.counter, target)
         board.set(asked_at=0)

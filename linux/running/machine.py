@@ -193,10 +193,14 @@ class Machine:
 
         memory: what its data begin with, for a SlotOffset.
         """
-        batch = Batch(ops, memory, self._native)
+        batch = self.batch(ops, memory)
         self.memory(slot)[: len(batch.data)] = batch.data
         self.begin(slot, batch.ops, batch.count)
         return batch.places
+
+    def batch(self, ops: Sequence[Op], memory: bytes = b"") -> Batch:
+        """Return operations as the kernel's architecture has them."""
+        return Batch(ops, memory, self._native)
 
     def begin(self, slot: int, ops: bytes, count: int) -> None:
         """Begin a request of a task with a Batch, whose data are in place."""

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 
 from kpfs.base.errors import KernelError
-from kpfs.guest.loader.elf import ElfFile
+from kpfs.guest.loader.elf import ANY_MACHINE, ElfFile
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED, decompress, too_large
 from kpfs.linux.package.packages import is_module_file
@@ -39,7 +39,7 @@ def module_name(word: str) -> str:
 def modinfo(module: bytes, key: str) -> list[str]:
     """Return the values that a module's .modinfo has for a key.  Raises UnfitError."""
     try:
-        image = ElfFile(module)
+        image = ElfFile(module, ANY_MACHINE)
     except KernelError:
         raise UnfitError("the module is damaged") from None
     section = image.section(".modinfo")

@@ -6,6 +6,7 @@ Tests kpfs.linux.arch.arm64, kpfs.linux.make.arm64.
 
 import os
 import re
+import shutil
 
 import pytest
 
@@ -39,6 +40,21 @@ mv $1/a $1/b
 rmdir $1/b
 echo 0 >events/kprobes/enable
 grep -E ' (mkdir|mv|rmdir)-' trace
+"""
+INSIDE = """
+uname -m
+cd /sys/kernel/tracing
+echo 'p:e do_sys_openat2 file=+0($arg2):ustring' >kprobe_events
+echo 1 >events/kprobes/e/enable
+cat /etc/debian_version 2>/dev/null
+echo 0 >events/kprobes/e/enable
+busybox grep -c 'file="/etc/debian_version"' trace
+cd "$OLDPWD"
+echo $1
+pwd
+touch lost
+uname -m >kept/file
+exit 3
 """
 FTRACE = """
 cd /sys/kernel/tracing
@@ -117,14 +133,79 @@ def test_from_python():
         assert first.count(" e: (vfs_open+0x0/") > 1
 
 
-def test_what_it_has_not_yet(kpfs):
-    for words, why in (
-        (("run", "--inside", "--kernel", KERNEL, "--", "true"), "--inside: not yet"),
-        (("explain", "--kernel", KERNEL, "vfs_read"), "explain: not yet"),
+def test_handlers_in_python():
+    with library.Kernel(kernel=KERNEL, quiet=True) as kernel:
+        seen = []
+
+        def skip(regs):
+            seen.append(regs.x8)
+            regs.x0, regs.pc = 77, regs.x30
+            return 1
+
+        entry = kernel.symbol("__arm64_sys_getppid")
+        before = kernel.snapshot()
+        probe = kernel.kprobe(entry, skip)
+        assert kernel.task(4242).syscall("getppid") == 77
+        probe.unregister()
+        back = kernel.kretprobe(entry, lambda regs: seen.append(regs.x0))
+        parent = kernel.task(4242).syscall("getppid")
+        assert seen[1:] == [parent]
+        inside = kernel.kprobe("vfs_read", lambda regs: seen.append(regs.pc), offset=8)
+        kernel.read("/proc/version")
+        assert kernel.symbol("vfs_read") + 8 == inside.address == seen[-1]
+        assert back.nmissed == 0
+        kernel.restore(before)
+        assert kernel.read("/sys/kernel/debug/kprobes/list") == ""
+
+
+def test_a_command_inside_has_the_files_of_a_root(kpfs, tmp_path):
+    (tmp_path / "script").write_text(INSIDE)
+    (tmp_path / "kept").mkdir()
+    options = "--inside", "--kernel", KERNEL, "--root", harness.arm64_root()
+    words = "sh", "script", "7"
+    done = kpfs("run", *options, "--rw", "kept", "--", *words, cwd=tmp_path)
+    assert done.stderr == ""
+    uname, hits, status, cwd = done.stdout.splitlines()
+    assert uname == "aarch64"
+    assert int(hits) > 0
+    assert status == "7"
+    assert cwd == str(tmp_path)
+    assert done.returncode == 3
+    assert (tmp_path / "kept" / "file").read_text() == "aarch64\n"
+    assert not (tmp_path / "lost").exists()
+
+
+def test_programs_of_the_wrong_architecture(kpfs, tmp_path):
+    shutil.copy(harness.arm64_root() / "bin" / "dash", tmp_path / "dash")
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    other = "is a program for x86-64, and this kernel runs those for arm64"
+    for word, status, why in (
+        ("true", 126, rf"\S*/true {other}"),
+        ("./script", 126, f"/bin/sh {other}"),
+        ("./dash", 127, r"./dash needs /lib/ld-linux-aarch64.so.1, which is not there"),
+        ("none", 127, "none: No such file or directory"),
     ):
-        done = kpfs(*words)
-        assert done.returncode == 2
-        assert re.fullmatch(rf"kpfs: .*{why} for kernels of arm64\n", done.stderr)
+        done = kpfs("run", "--inside", "--kernel", KERNEL, "--", word, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (status, "")
+        assert re.fullmatch(f"kpfs: {why}\n", done.stderr)
+
+
+@pytest.mark.kernel
+def test_a_command_in_kernels_of_both_architectures(kpfs, tmp_path):
+    (tmp_path / "script").write_text("uname -m")
+    kernels = "--kernels", f"{harness.KERNEL},{KERNEL}"
+    root = "--root", f"{KERNEL}={harness.arm64_root()}"
+    done = kpfs("matrix", *kernels, *root, "--", "sh", "script", cwd=tmp_path)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [(row[1], row[-1]) for row in rows] == [("0", "x86_64"), ("0", "aarch64")]
+
+
+def test_what_it_has_not_yet(kpfs):
+    done = kpfs("explain", "--kernel", KERNEL, "vfs_read")
+    assert done.returncode == 2
+    assert re.fullmatch(r"kpfs: .*explain: not yet for kernels of arm64\n", done.stderr)
 
 
 def test_exported_and_imported(kpfs, tmp_path):

@@ -18,7 +18,6 @@ from kpfs.base.errors import KernelError
 from kpfs.engine.arch.arches import FRAMES
 from kpfs.linux.running.functions import Function
 
-ARCH = "x86"
 _WORD, _INT = 8, 4
 _NO_BTF = "this kernel has no BTF that describes a probe"
 
@@ -74,7 +73,8 @@ class LinuxProbe(Probe):
 
     def _called(self, handler: Callable[[Registers], object]) -> Function:
         """Return the function that the kernel calls, with a probe and registers."""
-        theirs, session, frame_at = UserHandler(handler), self._session, FRAMES[ARCH]
+        theirs, session = UserHandler(handler), self._session
+        frame_at = FRAMES[session.kernel.arch.name]
 
         def call(_probe: int, frame: int, _flags: int) -> int:
             if not self._is_registered():

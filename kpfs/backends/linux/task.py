@@ -166,7 +166,8 @@ class LinuxTask:
         def action() -> int:
             number = session.info.number(name)
             values = [a if isinstance(a, int) else encoded(a) + b"\0" for a in args]
-            return self._request(Op(number, tuple(values))).results[0]
+            op = Op(number, tuple(values), native=True)
+            return self._request(op).results[0]
 
         return session.do(name, action)
 

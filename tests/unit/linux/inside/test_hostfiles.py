@@ -33,6 +33,18 @@ def test_a_file_is_found_with_its_attributes(tmp_path):
     assert (error, ino, size, mtime, ns) == (0, st.st_ino, 4, 1, 7)
 
 
+def test_a_root_shows_what_lies_below_it(tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "file").touch()
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("/etc")
+    client = Client(HostFiles(root=str(tmp_path)))
+    assert client.read(client.node("file")) == (0, b"text")
+    assert client.ask(Opcode.READLINK, client.node("link")) == (0, b"/etc")
+    for name, found in (("link", errno.ENOTDIR), ("proc", errno.ENOENT)):
+        assert client.ask(Opcode.LOOKUP, client.node(name), NAME + b"\0")[0] == found
+
+
 def test_a_name_that_is_not_there_is_remembered(tmp_path):
     client = host()
     error, reply = client.ask(Opcode.LOOKUP, client.node(tmp_path), b"none\0")

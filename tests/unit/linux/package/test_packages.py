@@ -266,7 +266,7 @@ def test_a_package_for_another_architecture(monkeypatch, tmp_path):
 
 def test_the_hosts_own_architecture_needs_no_lists(monkeypatch):
     monkeypatch.setattr(os, "uname", lambda: FakeUname("aarch64"))
-    assert packages._foreign("arm64") == []
+    assert packages.apt_options("arm64") == []
 
 
 def test_short_names_of_packages():

@@ -75,7 +75,7 @@ class FakeBoard:
         self.region, self.ram = mmap.mmap(-1, abi.REGION_SIZE), mmap.mmap(-1, 4096)
         self.stops = itertools.cycle(stops)
         self.words = {abi.Board.host_turn: 100}
-        self.arch = SimpleNamespace(argument=0, translates=False)
+        self.arch = SimpleNamespace(arguments=(0,), translates=False)
 
     def run(self):
         why, self.words[abi.Board.who], self.words[abi.Board.blocks] = next(self.stops)

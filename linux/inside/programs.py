@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tell why a Linux kernel cannot run a program: its architecture, or its interpreter.
+
+Kernel: struct elf64_hdr, elf64_phdr, elf32_hdr, elf32_phdr
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from kpfs.base import syscall_numbers as nr
+from kpfs.guest.loader.elf import MACHINES
+from kpfs.linux.inside.loop import Worker
+from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
+
+_HEAD = 4096  # bytes of a program that are read
+_ORDER = {1: "<", 2: ">"}  # by EI_DATA
+_MACHINE_AT = 18
+_INTERPRETER = 3  # PT_INTERP
+_SCRIPT = b"#!"
+_DEEPEST = 4  # scripts whose interpreters are scripts
+
+
+def why_not(worker: Worker, path: str, depth: int = 0) -> str:
+    """Return what is wrong with a program that execve() refuses; "" if unknown."""
+    head = _head(worker, path)
+    if head[:2] == _SCRIPT and depth < _DEEPEST:
+        words = head.partition(b"\n")[0][len(_SCRIPT) :].split()
+        return why_not(worker, os.fsdecode(words[0]), depth + 1) if words else ""
+    try:
+        machine, interpreter = read_head(head)
+    except (struct.error, KeyError, IndexError):
+        return ""
+    arch = worker.board.arch
+    if machine != arch.elf_machine:
+        meant, own = _name(machine), _name(arch.elf_machine)
+        return f"{path} is a program for {meant}, and this kernel runs those for {own}"
+    if interpreter and not _head(worker, interpreter):
+        return f"{path} needs {interpreter}, which is not there"
+    return ""
+
+
+def read_head(head: bytes) -> tuple[int, str]:
+    """Return a program's machine, and the interpreter that it asks for if any.
+
+    Raises struct.error, KeyError or IndexError if this is no ELF file.
+    """
+    if head[:4] != b"\x7fELF":
+        raise KeyError(head[:4])
+    order = _ORDER[head[5]]
+    (machine,) = struct.unpack_from(f"{order}H", head, _MACHINE_AT)
+    if head[4] == 1:  # ELFCLASS32
+        return machine, ""
+    at, size, count = struct.unpack_from(f"{order}32xQ14xHH", head)
+    for number in range(count):
+        row = struct.unpack_from(f"{order}I4xQ16xQ", head, at + number * size)
+        kind, offset, length = row
+        if kind == _INTERPRETER:
+            return machine, os.fsdecode(head[offset : offset + length].rstrip(b"\0"))
+    return machine, ""
+
+
+def _name(machine: int) -> str:
+    return MACHINES.get(machine, f"machine {machine}")
+
+
+def _head(worker: Worker, path: str) -> bytes:
+    """Return the first bytes of a file in the kernel; b"" if it cannot be read."""
+    name = os.fsencode(path) + b"\0"
+    places = worker.start(
+        [
+            Op(nr.OPEN, (name, os.O_RDONLY), STOP),
+            Op(nr.READ, (Result(0), Out(_HEAD), _HEAD)),
+            Op(nr.CLOSE, (Result(0),), FINALLY),
+        ],
+        lambda: None,
+    )
+    worker.wait()
+    opened, size, _ = worker.results(3)
+    if opened < 0 or size < 0:
+        return b""
+    return bytes(worker.memory[places[1] : places[1] + size])

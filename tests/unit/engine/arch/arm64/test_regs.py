@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Registers of arm64 that a kernel has saved."""
+
+from kpfs.engine.arch.arches import FRAMES
+
+AT = 0x1000
+
+
+class Memory:
+    def __init__(self):
+        self.words = {AT + 8 * i: 100 + i for i in range(34)}
+
+    def read_u64(self, addr):
+        return self.words[addr]
+
+    def write_u64(self, addr, value):
+        self.words[addr] = value
+
+
+def test_registers_by_name_and_by_number():
+    memory = Memory()
+    regs = FRAMES["arm64"](memory, AT)
+    assert (regs.x0, regs.x30, regs.sp, regs.pc, regs.pstate) == (
+        100,
+        130,
+        131,
+        132,
+        133,
+    )
+    assert [regs[i] for i in range(34)] == list(range(100, 134))
+    regs.x1 = -1
+    regs[32] = 7
+    assert (regs[1], regs.pc) == ((1 << 64) - 1, 7)
+    assert repr(regs).startswith("<PtRegs x0=0x64 x1=0xffffffffffffffff ")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The heads of programs."""
+
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from kpfs.guest.loader.elf import MACHINES
+from kpfs.linux.arch.arches import ARCHES
+from kpfs.linux.board.board import read_agent
+from kpfs.linux.inside.programs import read_head
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=ARCHES)
+def test_a_static_program(arch):
+    assert read_head(read_agent(arch)[:4096]) == (arch.elf_machine, "")
+    assert arch.elf_machine in MACHINES
+
+
+def test_a_program_with_an_interpreter():
+    _, interpreter = read_head(Path(sys.executable).read_bytes()[:4096])
+    assert Path(interpreter).exists()
+
+
+def test_programs_of_32_bits_and_of_the_other_byte_order():
+    head = b"\x7fELF\x01\x01".ljust(16, b"\0") + struct.pack("<HH", 2, 40)
+    assert read_head(head) == (40, "")
+    head = b"\x7fELF\x02\x02".ljust(16, b"\0") + struct.pack(">HH", 2, 22)
+    assert read_head(head.ljust(64, b"\0")) == (22, "")
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"\x7fELF", b"\x7fELF\x02\x09" + bytes(60), b"echo text\n"]
+)
+def test_no_program(head):
+    with pytest.raises((KeyError, struct.error, IndexError)):
+        read_head(head)
