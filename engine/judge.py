@@ -41,6 +41,18 @@ class Tables(Protocol):
     def read(self, addr: int, size: int) -> bytes: ...
 
 
+def symbol_range(tables: Tables, first: str, last: str) -> tuple[int, int]:
+    """Return the addresses of a pair of marker symbols; (0, 0) if there are none."""
+    start = tables.kallsyms.lookup_name(first)
+    end = tables.kallsyms.lookup_name(last)
+    return (start[0].addr, end[0].addr) if start and end else (0, 0)
+
+
+def kprobes_text(tables: Tables) -> tuple[int, int]:
+    """Return [start, end) of the section of __kprobes functions."""
+    return symbol_range(tables, "__kprobes_text_start", "__kprobes_text_end")
+
+
 class Jump(NamedTuple):
     """The verdict on whether a probe can become a jump."""
 
@@ -51,6 +63,8 @@ class Jump(NamedTuple):
 
 class Judge(Protocol):
     """Judges probe points; raises MemoryFault where it lacks the bytes to decide."""
+
+    kprobes_on_ftrace: bool  # False: probes at ftrace sites are not calls
 
     def follow(self, release: str, config: str) -> None:
         """Judge as a release, built with config, would; before that as 6.1 does."""
@@ -72,13 +86,15 @@ class Judge(Protocol):
     ) -> Sequence[tuple[int, bytes, str]]:
         """Return instructions that touch [addr, addr+size): address, bytes, words."""
 
-    # What a dump has no table of is read off the bytes of a function at addr.
+    def jump_label_size(self, code: bytes) -> int:
+        """Size of the jump label that starts with code, the largest if it is empty."""
+
+
+class DumpJudge(Judge, Protocol):
+    """A judge that reads off the bytes of a function what a dump has no table of."""
 
     def entry_sites(self, code: bytes, addr: int) -> list[int]:
         """Addresses of what look like ftrace sites."""
 
     def bug_sites(self, code: bytes, addr: int) -> list[int]:
         """Addresses of the traps of BUG and WARN."""
-
-    def jump_label_size(self, code: bytes) -> int:
-        """Size of the jump label that starts with code, the largest if it is empty."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
 from kpfs.engine.arch_hooks import Arch
-from kpfs.engine.judge import Judge, Tables
+from kpfs.engine.judge import DumpJudge, Judge, Tables
 from kpfs.engine.kprobe import PtRegs
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.runtime import Runtime
@@ -46,14 +46,21 @@ def _x86() -> MakeArch:
 ARCHES: dict[str, Callable[[], MakeArch]] = {"x86": _x86}
 
 
-def _x86_judge(tables: Tables) -> Judge:
+def _x86_judge(tables: Tables) -> DumpJudge:
     from kpfs.engine.arch.x86.checks.verdicts import X86Judge
 
     return X86Judge(tables)
 
 
+def _arm64_judge(tables: Tables) -> Judge:
+    from kpfs.engine.arch.arm64.checks.verdicts import Arm64Judge
+
+    return Arm64Judge(tables)
+
+
 # Machine.arch -> what makes a Judge, for text that need not be running
-JUDGES: dict[str, Callable[[Tables], Judge]] = {"x86": _x86_judge}
+DUMP_JUDGES: dict[str, Callable[[Tables], DumpJudge]] = {"x86": _x86_judge}
+JUDGES: dict[str, Callable[[Tables], Judge]] = {**DUMP_JUDGES, "arm64": _arm64_judge}
 
 
 def _x86_compared(

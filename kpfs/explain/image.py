@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.engine.arch.arches import JUDGES
+from kpfs.engine.arch.arches import DUMP_JUDGES
+from kpfs.engine.judge import DumpJudge
 from kpfs.explain.tables import JUMP_LABEL_MAX, KernelTables, read_blacklist_line
 
 ARCH = "x86"  # the architecture of all dumps in this form
@@ -61,7 +62,7 @@ class DumpedImage(KernelTables):
         # one object is all three: each is small
         self.kallsyms = self.text = self.log = self
         self.generation = 0  # of the symbols, which never change
-        self.judge = JUDGES[ARCH](self)
+        self.judge: DumpJudge = DUMP_JUDGES[ARCH](self)
 
     def _read_symbols(self) -> None:
         self._names: dict[str, list[tuple[int, str]]] = {}

@@ -23,7 +23,6 @@ from kpfs.linux.memory.modules import AllSymbols, LoadedModule
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.store import image
 
-ARCH = "x86"
 BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
 _RELATIVE = struct.Struct("<i")  # relative to its own address
 _JUMP_ENTRY = struct.Struct("<iiq")
@@ -45,7 +44,7 @@ class KernelImage(KernelTables):
         """Context: the kernel's lock is not held."""
         self._saved, self._live = kernel.saved_memory, kernel.memory
         symbols = kernel.symbols
-        self._text, self._etext = symbols.address("_text"), symbols.address("_etext")
+        self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")
         config = Path(kernel.folder, image.CONFIG).read_text(encoding="utf-8")
         verbose = not config or "CONFIG_DEBUG_BUGVERBOSE=y\n" in config
         bug = _BUG_VERBOSE if verbose else _BUG
@@ -59,7 +58,7 @@ class KernelImage(KernelTables):
         self.module_states = {
             each.name: _STATES[each.state] for each in self.kallsyms.modules
         }
-        self.judge = JUDGES[ARCH](self)
+        self.judge = JUDGES[kernel.arch.name](self)
         self.judge.follow(kernel.meta.release, config)
 
     def _module_texts(self, kernel: LinuxKernel) -> Iterator[tuple[int, bytes]]:

@@ -98,4 +98,6 @@ def judging_state(tables: Tables, arch: Judge) -> State:
 
     The casts are sound because those checks only read tables.
     """
-    return State(cast(Machine, tables), cast(Arch, _JudgingArch(arch)))
+    state = State(cast(Machine, tables), cast(Arch, _JudgingArch(arch)))
+    state.kprobes_on_ftrace = arch.kprobes_on_ftrace
+    return state

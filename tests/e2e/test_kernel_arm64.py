@@ -4,6 +4,7 @@
 Tests kpfs.linux.arch.arm64, kpfs.linux.make.arm64.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 import kpfs as library
 from tests import harness
+from tests.programs import static_program
 
 pytestmark = [pytest.mark.fuse, pytest.mark.arm64_kernel]
 
@@ -202,10 +204,29 @@ def test_a_command_in_kernels_of_both_architectures(kpfs, tmp_path):
     assert [(row[1], row[-1]) for row in rows] == [("0", "x86_64"), ("0", "aarch64")]
 
 
-def test_what_it_has_not_yet(kpfs):
-    done = kpfs("explain", "--kernel", KERNEL, "vfs_read")
-    assert done.returncode == 2
-    assert re.fullmatch(r"kpfs: .*explain: not yet for kernels of arm64\n", done.stderr)
+def test_code_that_is_written_anew(kpfs, tmp_path):
+    """This is a static program, too, which needs no other root."""
+    program = static_program("rewrite", tmp_path, "aarch64-linux-gnu-")
+    words = "--inside", "--kernel", KERNEL, "--", f"./{program.name}"
+    done = kpfs("run", *words, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["files 59", "mappings 59"]
+
+
+def test_why_a_probe_is_refused(kpfs):
+    places = "vfs_read", "vfs_read+4", "vfs_read+2"
+    done = kpfs("explain", "--kernel", KERNEL, *places)
+    verdicts = re.findall("^  (accepted|refused).*: (.*)$", done.stdout, re.M)
+    assert verdicts == [
+        (
+            "accepted",
+            "arm64 has no jump optimisation; this instruction is stepped elsewhere",
+        ),
+        ("refused", "ftrace puts its calls there"),
+        ("refused", "no instruction begins there"),
+    ]
+    assert done.returncode == 1
+    with library.Kernel(kernel=KERNEL, quiet=True) as kernel:
+        assert kernel.explain("vfs_read+4").errno == errno.EINVAL
 
 
 def test_exported_and_imported(kpfs, tmp_path):

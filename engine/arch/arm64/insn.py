@@ -31,6 +31,12 @@ class Disassembler:
             return f"{mnemonic} {operands}".rstrip()
         return f".inst {int.from_bytes(raw, 'little'):#010x}"
 
+    def named(self, raw: bytes, addr: int, name: Callable[[int], str]) -> str:
+        """Return text(), with the name of the address that a branch goes to."""
+        target = branch_target(int.from_bytes(raw, "little"), addr)
+        text = self.text(raw, addr)
+        return text if target is None else f"{text} <{name(target)}>"
+
 
 def branch_target(word: int, addr: int) -> int | None:
     """Return where b or bl goes; None for another instruction."""
@@ -51,10 +57,7 @@ def compared_listing(
     dis = Disassembler()
     for at in range(0, len(live), SIZE):
         raw, was, addr = live[at : at + SIZE], saved[at : at + SIZE], start + at
-        text = dis.text(raw, addr)
-        target = branch_target(int.from_bytes(raw, "little"), addr)
-        if target is not None:
-            text += f" <{name(target)}>"
+        text = dis.named(raw, addr, name)
         line = f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {text}"
         if raw != was:
             line = f"{line:<84} # {_patch(raw)}, was: {dis.text(was, addr)}"

@@ -86,7 +86,7 @@ class X86:
         symbols = self.runtime.symbols
         self._no_probes = (
             self.text.entry_text,
-            self.text.symbol_range("__kprobes_text_start", "__kprobes_text_end"),
+            self.text.kprobes_text,
         )
         self._python = {
             "pre": symbols["kp_py_handler"],

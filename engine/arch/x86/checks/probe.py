@@ -38,7 +38,7 @@ from kpfs.engine.arch.x86.insn import (
     decode_all,
     is_direct_branch,
 )
-from kpfs.engine.judge import Tables
+from kpfs.engine.judge import Tables, kprobes_text, symbol_range
 
 JMP32_INSN_SIZE = 5
 # endbr64, endbr32, and the nop in the place of one that nothing may jump to
@@ -148,21 +148,22 @@ class KernelView:
             site = self.tables.text.ftrace_location(site + 1, last)
         return bytes(patched[: len(code)])
 
-    def symbol_range(self, first: str, last: str) -> tuple[int, int]:
-        """Addresses of a pair of marker symbols; (0, 0) if there are none."""
-        start = self.tables.kallsyms.lookup_name(first)
-        end = self.tables.kallsyms.lookup_name(last)
-        return (start[0].addr, end[0].addr) if start and end else (0, 0)
+    @cached_property
+    def kprobes_text(self) -> tuple[int, int]:
+        """[start, end) of the section of __kprobes functions."""
+        return kprobes_text(self.tables)
 
     @cached_property
     def entry_text(self) -> tuple[int, int]:
         """[start, end) of the code that runs on entry to the kernel."""
-        return self.symbol_range("__entry_text_start", "__entry_text_end")
+        return symbol_range(self.tables, "__entry_text_start", "__entry_text_end")
 
     @cached_property
     def indirect_thunks(self) -> tuple[int, int]:
         """[first, last] of the retpoline thunks, (0, 0) if there are none."""
-        return self.symbol_range("__indirect_thunk_start", "__indirect_thunk_end")
+        return symbol_range(
+            self.tables, "__indirect_thunk_start", "__indirect_thunk_end"
+        )
 
     def function(self, addr: int) -> DecodedFunction | None:
         """Return the decoded function around addr, None if no symbol covers it.

@@ -35,13 +35,12 @@ _MAY_END_FUNCTION = frozenset(b"\xc2\xc3\xca\xcb\xcf\xe8\xe9\xea\xeb")
 
 
 class X86Judge:
-    """Implements kpfs.engine.judge.Judge.  Context: control."""
+    """Implements kpfs.engine.judge.DumpJudge.  Context: control."""
+
+    kprobes_on_ftrace = True
 
     def __init__(self, tables: Tables) -> None:
         self.text = KernelView(tables)
-        self._kprobes_text = self.text.symbol_range(
-            "__kprobes_text_start", "__kprobes_text_end"
-        )
         self._dis: Disassembler | None = None
 
     def follow(self, release: str, config: str) -> None:
@@ -55,7 +54,7 @@ class X86Judge:
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
         """Return True if addr is in the section of __kprobes functions."""
-        start, end = self._kprobes_text
+        start, end = self.text.kprobes_text
         return start <= addr < end
 
     def check_instruction(self, addr: int) -> None:

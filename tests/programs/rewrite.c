@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Code that is not what ran at the same place before. A processor that keeps translated code must
+ * notice both:
+ *
+ *   files     a program is overwritten in place, and executed anew
+ *   mappings  code is written by one mapping of its memory, and called by another
+ *
+ * Each time the code returns another number. Prints how often that was right.
+ */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIMES 59
+#define PAGE 4096
+
+/* A page of code, which make() replaces by code that returns a number. */
+__attribute__((aligned(PAGE), noinline)) static int answer(void)
+{
+	asm volatile(".space 64, 0");
+	return 0;
+}
+
+static size_t make(uint8_t *code, unsigned int number)
+{
+#if defined(__x86_64__)
+	const uint8_t words[] = { 0xb8, number, 0, 0, 0, 0xc3 }; /* mov $number, %eax; ret */
+#elif defined(__aarch64__)
+	const uint32_t words[] = { 0x52800000 | number << 5,
+				   0xd65f03c0 }; /* mov w0, #number; ret */
+#endif
+	memcpy(code, words, sizeof(words));
+	return sizeof(words);
+}
+
+/* Return where an address of this program lies in its file. */
+static off_t place(const void *address)
+{
+	const Elf64_Phdr *row = (void *)getauxval(AT_PHDR);
+
+	for (; row->p_type != PT_LOAD || !(row->p_flags & PF_X); row++)
+		;
+	return (uintptr_t)address - row->p_vaddr + row->p_offset;
+}
+
+static int copy(const char *from, const char *to)
+{
+	char data[65536];
+	int in = open(from, O_RDONLY), out = open(to, O_RDWR | O_CREAT | O_TRUNC, 0755);
+	ssize_t size;
+
+	while ((size = read(in, data, sizeof(data))) > 0)
+		if (write(out, data, size) != size)
+			return -1;
+	close(in);
+	return close(out);
+}
+
+static int files(void)
+{
+	const char *path = "/tmp/rewritten";
+	int right = 0;
+
+	if (copy("/proc/self/exe", path))
+		return -1;
+	for (int i = 1; i <= TIMES; i++) {
+		uint8_t code[64];
+		size_t size = make(code, i);
+		int status, fd = open(path, O_WRONLY);
+
+		if (pwrite(fd, code, size, place(answer)) != (ssize_t)size)
+			return -1;
+		close(fd);
+		if (!fork()) {
+			execl(path, path, "answer", (char *)NULL);
+			_exit(255);
+		}
+		wait(&status);
+		right += WIFEXITED(status) && WEXITSTATUS(status) == i;
+	}
+	return right;
+}
+
+static int mappings(void)
+{
+	int right = 0, fd = memfd_create("code", 0);
+	uint8_t *writable, *code;
+
+	if (ftruncate(fd, PAGE))
+		return -1;
+	writable = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	for (int i = 1; i <= TIMES; i++) {
+		size_t size = make(writable, i);
+
+		__builtin___clear_cache((char *)code, (char *)code + size);
+		right += ((int (*)(void))code)() == i;
+	}
+	return right;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[1], "answer"))
+		return answer();
+	printf("files %d\n", files());
+	printf("mappings %d\n", mappings());
+	return 0;
+}
