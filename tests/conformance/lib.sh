@@ -4,7 +4,7 @@
 # KIO (file-operation helper), HIT ("$HIT N" makes N getppid syscalls), HITSYM (probed symbol for it).
 KE=$TRACING/kprobe_events
 EV=$TRACING/events/kprobes
-norm() { sed -E -e 's/(^|[^0-9a-fx])[0-9a-f]{16}([^0-9a-f]|$)/\1ADDR\2/g' -e 's,(\+0x[0-9a-f]+)/0x[0-9a-f]+,\1/SIZE,g' -e "s/__do_${HITSYM#__x64_}/HITFN/g; s/$HITSYM/HITSYM/g"; }
+norm() { sed -E -e 's/(^|[^0-9a-fx])[0-9a-f]{16}([^0-9a-f]|$)/\1ADDR\2/g' -e 's,(\+0x[0-9a-f]+)/0x[0-9a-f]+,\1/SIZE,g' -e "s/__do_${HITSYM#__*64_}/HITFN/g; s/$HITSYM/HITSYM/g"; }
 # w FILE STR: open O_WRONLY|O_APPEND (no truncation), write STR+newline, print result
 w() { $KIO "open:wa:$1" "write:$2\n" | grep -v '^open.* ok'; }
 # wr: same without the added newline; wt: with O_TRUNC
