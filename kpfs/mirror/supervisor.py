@@ -81,7 +81,7 @@ class _LongCall:
     def __exit__(self, *_: object) -> None:
         supervisor = self._supervisor
         del supervisor.stepping[threading.get_ident()]
-        self._has_turn = False
+        self.back()
         supervisor.turn.release()
         if self._replaced:
             supervisor.was_replaced()
