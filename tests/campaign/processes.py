@@ -12,7 +12,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from kpfs.host import mounts
@@ -67,12 +67,12 @@ def reap() -> None:
             pass
 
 
-def linger(patience: float) -> list[int]:
-    """Wait; return the processes below us that go on for longer than patience."""
+def linger(patience: float, others: Collection[int] = ()) -> list[int]:
+    """Wait; return the processes below us, but for others, that outlast patience."""
     until = time.monotonic() + patience
     while True:
         reap()
-        left = list(below(os.getpid()))
+        left = [pid for pid in below(os.getpid()) if pid not in others]
         if not left or time.monotonic() > until:
             return left
         time.sleep(0.05)

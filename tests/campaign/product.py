@@ -95,6 +95,7 @@ class Product:
         self.rng = hunt.rng
         self.scratch = hunt.scratch
         self.log = hunt.scratch / "log"
+        self.others = set(processes.below(os.getpid()))  # those of other tests
         self.number = 0
         self.said = ""  # about the try: for a finding
 
@@ -245,7 +246,7 @@ class Product:
                 done = harness.run(KPFS, "umount", entry.target, timeout=PATIENCE)
                 if done.returncode and harness.is_mounted(Path(entry.target)):
                     raise WrongError(f"umount: {done.stderr}")
-        if left := processes.linger(SOON):
+        if left := processes.linger(SOON, self.others):
             raise WrongError(f"left behind: {processes.told(left)}")
 
     def check_log(self) -> None:

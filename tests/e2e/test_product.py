@@ -7,8 +7,7 @@ from tests.campaign.hunt import Hunt
 from tests.campaign.product import DEEDS, Product, Try
 from tests.harness import KERNEL
 
-# alone: a try looks for all processes that are left, also those of other tests
-pytestmark = [pytest.mark.fuse, pytest.mark.guest, pytest.mark.alone]
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
 SLICE = [Try("", way, deed) for way in ("mount", "run", "python") for deed in DEEDS[:4]]
 LINUX = [Try(KERNEL, *each) for each in (("run", "refuse"), ("inside", "command"))]
