@@ -87,3 +87,15 @@ def at_real_paths(new_runner, tmp_path_factory):
     yield runner
     runner.close()
     kpfs.finish()
+
+
+@pytest.fixture(scope="session")
+def over_linux(new_runner, tmp_path_factory):
+    """A runner under ``kpfs run`` over a Linux kernel."""
+    kpfs = harness.Kpfs(tmp_path_factory.mktemp("linux"))
+    options = "--kernel", harness.KERNEL, "--quiet-guest"
+    found = "env", f"XDG_DATA_HOME={harness.kernels()}"
+    runner = new_runner(before=[*found, *kpfs.command("run", *options, "--")])
+    yield runner
+    runner.close()
+    kpfs.finish()

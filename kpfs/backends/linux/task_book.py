@@ -141,7 +141,12 @@ class LinuxTaskBook:
         numbers = [(fd.number, fd.link) for fd in there]
         if self.same.get(task) == numbers:
             return
-        closes = [Op(nr.CLOSE, (fd,)) for fd in self.open.get(task, ())]
+        # a file that could not be opened has left its number to one of the mount
+        closes = [
+            Op(nr.CLOSE, (fd,))
+            for fd in self.open.get(task, ())
+            if not self.files.holds(task, fd)
+        ]
         for start in range(0, len(closes), abi.NR_OPS):
             self.kernel.attempt(task, closes[start : start + abi.NR_OPS])
         self.open[task] = set()
