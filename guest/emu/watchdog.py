@@ -5,8 +5,9 @@ No Python thread can stop such a run, as the running thread keeps the GIL.  So a
 of the C library calls uc_emu_stop() itself, on a thread of its own.  Such a stop may
 repeat a read-modify-write of the guest, so it must never hit a sound run: the timer
 counts the CPU time of this process, and is wound again before a run whenever the last
-winding is REWIND old.  For a while after it has ended a run it is wound for GRACE of
-its limit only, as a guest that loops again so soon is not worth the full wait.
+winding is REWIND old, or a tenth of the time until it expires.  For a while after it
+has ended a run it is wound for GRACE of its limit only, as a guest that loops again so
+soon is not worth the full wait.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 LIMIT = 5.0  # s of CPU time in one run
 GRACE = 0.25  # part of LIMIT that is left after a run was ended
 SHORT_GRACE = GRACE / 2  # and after the next ones, that followed at once
-REWIND = 0.5  # s of the host's time
+REWIND = 0.5  # s of the host's time, at most
 _AGAIN = 1.0  # s after which an expiry that had no effect is repeated
 _CLOCK_PROCESS_CPUTIME_ID = 2
 _SIGEV_THREAD = 2
@@ -67,9 +68,10 @@ class Watchdog:
         """Let the timer expire ``limit`` from now, or sooner.  Context: control."""
         if self._library is None:
             return
-        self.rewind_at = time.monotonic() + REWIND
         self._wound_at = now = time.process_time()
         self._wound_for = self.limit * (self._grace if now < self._hurry_until else 1)
+        # well before it expires: else it does while sound runs follow one another
+        self.rewind_at = time.monotonic() + min(REWIND, self._wound_for / 10)
         spec = _TimerSpec((*_seconds(_AGAIN), *_seconds(self._wound_for)))
         self._library.timer_settime(self._timer, 0, ctypes.byref(spec), None)
 

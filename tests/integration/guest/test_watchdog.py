@@ -15,11 +15,10 @@ MASKED = "faebfe"  # cli; jmp .
 
 
 @pytest.fixture
-def task(guest, monkeypatch):
+def task(guest):
     _ = guest.backtrace  # its import, where it is compiled first, takes half of LIMIT
     dog = guest.cpus.watchdog
     dog.limit, dog.rewind_at = LIMIT, 0
-    monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", LIMIT / 20)
     return guest.syscalls.host_task(1234, 1000, comm="looper", parent=1)
 
 

@@ -13,9 +13,8 @@ from tests.there import code
 
 
 @pytest.fixture
-def impatient(box, monkeypatch):
-    """The watchdog waits for half a second only."""
-    monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", 0.02)
+def impatient(box):
+    """The watchdog waits for a second only."""
     dog = box.kernel.guest.cpus.watchdog
     dog.limit, dog.rewind_at = 1.0, 0
     return box

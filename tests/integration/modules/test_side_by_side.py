@@ -168,9 +168,8 @@ def test_a_handler_that_waits_for_another_process(two, other, offset):
     two.rmmod("busy")
 
 
-def test_a_handler_that_waits_for_too_long(two, other, monkeypatch):
+def test_a_handler_that_waits_for_too_long(two, other):
     """The watchdog kills its task; others are served in the meantime."""
-    monkeypatch.setattr("kpfs.guest.emu.watchdog.REWIND", 0.02)
     two.kernel.guest.cpus.watchdog.limit = 1.0
     two.insmod(module("busy", POLLS))
     calling = Working(lambda: other.syscall("getppid"))

@@ -3,6 +3,8 @@
 
 import time
 
+import pytest
+
 from kpfs.guest.emu.watchdog import Watchdog
 from tests.unit.guest.bare import BareCpu
 
@@ -24,3 +26,13 @@ def test_a_closed_one_bites_no_more():
     end = time.process_time() + 0.2
     while time.process_time() < end:
         pass
+
+
+@pytest.mark.parametrize("limit", [0.5, 1.0, 5.0])
+def test_it_is_wound_again_long_before_it_expires(limit):
+    """Also while several threads of the process work."""
+    dog = Watchdog(0, 0, limit)
+    before = time.monotonic()
+    dog.wind()
+    assert dog.rewind_at - before < limit / 5
+    dog.close()
