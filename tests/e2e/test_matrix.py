@@ -39,7 +39,7 @@ def test_a_row_for_each_kernel(kpfs, tmp_path):
     rows = [line.split() for line in done.stdout.splitlines()]
     assert done.returncode == 1
     assert [row[:2] for row in rows] == [[KERNEL, "3"], [OTHER, "3"]]
-    assert all(row[4].startswith("6.1.") for row in rows)
+    assert all(row[4].startswith("6.1.") for row in rows), done.stdout
     suite = ElementTree.parse(report).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
     case = suite[1]
