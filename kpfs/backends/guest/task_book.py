@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
+from kpfs.guest.running.syscalls import BUSY_PAUSE
 from kpfs.mirror.host import same_open_file
 from kpfs.mirror.plan import MAX_FD
 
@@ -30,7 +31,6 @@ Record = tuple[int, int, int, int, int, bool, int, bool]
 # descriptors of processes, by the link that /proc shows
 OpenFiles = dict[bytes, "list[tuple[int, Descriptor]]"]
 BLOCK_SIZE = 0x8000  # of descriptors and their files' names, in one call
-PAUSE = 0.0005  # s
 MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 
 
@@ -247,7 +247,7 @@ class GuestTaskBook:
         """Have the task take over some descriptors."""
         sched = self.kernel.guest.sched
         while self.installing:  # another thread has stepped aside in the middle of it
-            sched.step_aside(PAUSE)
+            sched.step_aside(BUSY_PAUSE)
         self.installing = True
         try:
             self.install_now(task, records, names, first)

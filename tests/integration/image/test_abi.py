@@ -4,17 +4,15 @@
 That it is not changed by hand its digest sees: tests/integration/image/test_image.py.
 """
 
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from kpfs.base import abi
 from kpfs.engine.arch.x86.regs import NAMES
 from kpfs.guest.running.tasks import GuestInfo
+from tests.modbox import ROOT, need_compiler
 
-ROOT = Path(__file__).resolve().parents[3]
 STRUCTURES = [value for value in vars(abi).values() if hasattr(value, "STRUCT")]
 
 
@@ -23,8 +21,7 @@ def fields(structure):
 
 
 def test_it_is_made_of_these_headers():
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
+    need_compiler()
     made = subprocess.run(
         [ROOT / "scripts" / "asm-offsets"], capture_output=True, check=True
     )

@@ -8,7 +8,6 @@ import errno
 import gzip
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -17,7 +16,7 @@ from kpfs import config
 from kpfs.base.errors import KernelError
 from kpfs.run_command import RELEASE
 from tests.harness import ROOT
-from tests.modbox import Box, module
+from tests.modbox import Box, module, need_compiler
 from tests.there import code
 
 
@@ -126,8 +125,7 @@ def options(box):
 
 def seen_by_modules(folder, environment):
     """The options that a module meets as macros, as config.gz has their values."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is missing (Debian: gcc)")
+    need_compiler()
     source, macros = folder / "macros.c", folder / "macros"
     source.write_text("#include <linux/module.h>\n#include <linux/kprobes.h>\n")
     subprocess.run(
