@@ -160,6 +160,7 @@ def run_inside(
     *,
     kernel: str,
     rw: Sequence[str | os.PathLike[str]] = (),
+    root: str | os.PathLike[str] | None = None,
     memory: int = 0,
     exact: bool = False,
     quiet: bool = False,
@@ -171,7 +172,8 @@ def run_inside(
     """Run a command as a program of a Linux kernel, with this host's files.
 
     The arguments are those of ``kpfs run --kernel NAME --inside``; argv, input and
-    timeout are as of run(). memory: MiB. SetupError: there is no such kernel.
+    timeout are as of run(). root: a directory with the files of the command, as for a
+    kernel of another architecture. memory: MiB. SetupError: there is no such kernel.
     """
     from kpfs.linux.store import image, store
 
@@ -180,6 +182,7 @@ def run_inside(
     options = ["--kernel", kernel, "--inside"]
     for folder in rw:
         options += ["--rw", os.fspath(folder)]
+    options += ["--root", os.fspath(root)] if root is not None else []
     options += ["--memory", str(memory)] * bool(memory) + ["--exact"] * exact
     options += ["--quiet-guest"] * quiet
     words = ["run", *options, "--", *command]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
+from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.arch.arch import Arch, Engine, ReadWord, Registers, cpu_of, fits
 from kpfs.linux.arch.generic_calls import generic_call, open_flags
 
@@ -50,12 +52,15 @@ SYSTEM_REGISTERS = {
 _SCR_EL3, _HCR_EL2 = (3, 6, 1, 1, 0), (3, 4, 1, 1, 0)
 _NORMAL_WORLD = 0x531  # EL2 is 64-bit and not secure, and may call
 _EL1_IS_64_BIT = 1 << 31
-# offset of the state in libunicorn 2.1.4's processor, behind a jmp_buf of the host
-STATE_IN_CPU = {"x86_64": 0xA350, "aarch64": 0xA3C0}
-_X_IN_STATE = 0x40
-_WORDS = struct.Struct("<31Q")
+# how much longer a processor of libunicorn is up to its state, by the host's machine
+MORE_IN_CPU = {"x86_64": 0, "aarch64": abi.ARM64_JMP_BUF_MORE}
+_VMPIDR_EL2 = (3, 4, 0, 0, 5)
+_DAIF = 0x3C0  # in PSTATE
+_SVC, _SVC_NUMBER, _SVC_SYNDROME, _SVC_EXCEPTION = 0xD400_0001, 0x5EED, 0x5600_0000, 2
+_NO_EXCEPTION, _EL1 = -1, 1
 _SYSTEM = struct.Struct("<5I4xQ")  # uc_arm64_cp_reg: CRn, CRm, op0, op1, op2, value
 _VECTOR = struct.Struct("<2Q")
+_U32 = 0xFFFF_FFFF
 _TABLE = 2  # in an entry of a page table
 _STUB = struct.Struct("<II")  # adr x9, to itself; b to the gate
 _ADR_X9, _B, _B_MASK, _INSN = 0x1000_0009, 5 << 26, (1 << 26) - 1, 4
@@ -76,6 +81,51 @@ def write_system(
 ) -> None:
     op0, op1, crn, crm, op2 = name
     engine.write_raw(SYSTEM, _SYSTEM.pack(crn, crm, op0, op1, op2, value))
+
+
+def _keeps_registers(engine: Engine, at: int) -> bool:
+    """Return True if registers that are written are found in the state."""
+    values = [0x5EED_0000_1234_0000 + number for number in range(31)]
+    wanted = {abi.ARM64_STATE_X + 8 * n: value for n, value in enumerate(values)}
+    for number, value in enumerate(values):
+        engine.write_reg(GENERAL[f"x{number}"], value)
+    wanted[abi.ARM64_STATE_PC] = 0x5EED_0000
+    engine.write_reg(PC, wanted[abi.ARM64_STATE_PC])
+    kept = {
+        abi.ARM64_STATE_TTBR0: SYSTEM_REGISTERS["ttbr0_el1"],
+        abi.ARM64_STATE_TTBR1: SYSTEM_REGISTERS["ttbr1_el1"],
+        abi.ARM64_STATE_MPIDR: _VMPIDR_EL2,
+    }
+    for offset, name in kept.items():
+        before = read_system(engine, name)
+        write_system(engine, name, before ^ 0x5EED_0000)
+        if _word(at, offset) != before ^ 0x5EED_0000:
+            return False
+        write_system(engine, name, before)
+    daif = engine.read_reg(PSTATE) & _DAIF
+    return daif == _word(at, abi.ARM64_STATE_DAIF) & _U32 and all(
+        _word(at, offset) == value for offset, value in wanted.items()
+    )
+
+
+def _keeps_calls(engine: Engine, at: int, exception: int) -> bool:
+    """Return True if what an SVC leaves is found in the state and the processor."""
+    kind = ctypes.c_int32.from_address(exception)
+    if kind.value != _NO_EXCEPTION:
+        return False
+    with contextlib.suppress(EmulatorError):  # nobody takes it
+        engine.execute((_SVC | _SVC_NUMBER << 5).to_bytes(_INSN, "little"))
+    taken, kind.value = kind.value, _NO_EXCEPTION
+    return (
+        taken == _SVC_EXCEPTION
+        and _word(at, abi.ARM64_STATE_SYNDROME) == _SVC_SYNDROME | _SVC_NUMBER
+        and _word(at, abi.ARM64_STATE_TARGET) & _U32 == _EL1
+    )
+
+
+def _word(at: int, offset: int) -> int:
+    """Return a word of libunicorn's memory."""
+    return ctypes.c_uint64.from_address(at + offset).value
 
 
 class Arm64(Arch):
@@ -123,19 +173,17 @@ class Arm64(Arch):
         engine.write_reg(PC, engine.read_reg(GENERAL["x30"]))
 
     def find_state(self, engine: Engine) -> int:
-        values = [0x5EED_0000_1234_0000 + number for number in range(31)]
-        for number, value in enumerate(values):
-            engine.write_reg(GENERAL[f"x{number}"], value)
-        address = cpu_of(engine) + STATE_IN_CPU[os.uname().machine]
-        raw = ctypes.string_at(address + _X_IN_STATE, _WORDS.size)
-        if _WORDS.unpack(raw) != tuple(values):
+        more = MORE_IN_CPU[os.uname().machine]
+        at = cpu_of(engine) + abi.ARM64_STATE + more
+        exception = cpu_of(engine) + abi.ARM64_EXCEPTION + more
+        if not _keeps_registers(engine, at) or not _keeps_calls(engine, at, exception):
             return 0
-        for number in range(31):
-            engine.write_reg(GENERAL[f"x{number}"], 0)
+        for number in (*GENERAL.values(), PC):
+            engine.write_reg(number, 0)
         # as a loader leaves a processor that begins at EL1
         write_system(engine, _SCR_EL3, _NORMAL_WORLD)
         write_system(engine, _HCR_EL2, _EL1_IS_64_BIT)
-        return address
+        return at
 
     def features(self, engine: Engine) -> Mapping[int, int]:
         return {}

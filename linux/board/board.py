@@ -28,6 +28,8 @@ _API = (
     "uc_mmio_map", "uc_ctl",
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
+UC_VERSION = 0x020104FF  # the one whose inside is known here
+_UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
 
 
@@ -51,6 +53,8 @@ class Board:
         self.ram_address = address_of(ram)
         self.region = region
         self._lib = ctypes.CDLL(find_library())
+        if self._lib.uc_version(None, None) != UC_VERSION:
+            raise EmulatorError(_UNKNOWN)
         self.arch = arch
         self._board = _load_board(arch)
         engine = ctypes.c_void_p()
@@ -65,7 +69,7 @@ class Board:
         self._map(abi.REGION_PHYS, region)
         state = arch.find_state(self)
         if not state:
-            raise EmulatorError("this libunicorn is not known here: 2.1.4 is wanted")
+            raise EmulatorError(_UNKNOWN)
         self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
         self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
         self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
@@ -117,8 +121,9 @@ class Board:
         begin, end = abi.REGION_PHYS, abi.REGION_PHYS + len(code)
         words = ctypes.c_uint64(begin), ctypes.c_uint64(end)
         nothing = ctypes.c_uint64(0), ctypes.c_size_t(0)  # no limit
-        self._check(self._lib.uc_emu_start(self._engine, *words, *nothing))
+        error = self._lib.uc_emu_start(self._engine, *words, *nothing)
         self.region[: len(code)] = bytes(len(code))
+        self._check(error)
 
     # ---- fields of struct board
     def get(self, field: int) -> int:

@@ -177,6 +177,12 @@ def test_a_command_inside_has_the_files_of_a_root(kpfs, tmp_path):
     assert not (tmp_path / "lost").exists()
 
 
+def test_a_command_inside_from_python(tmp_path):
+    words = {"kernel": KERNEL, "root": harness.arm64_root(), "cwd": tmp_path}
+    done = library.run_inside("uname -m; cat", input="given", **words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "aarch64\ngiven", "")
+
+
 def test_programs_of_the_wrong_architecture(kpfs, tmp_path):
     shutil.copy(harness.arm64_root() / "bin" / "dash", tmp_path / "dash")
     script = tmp_path / "script"

@@ -3,27 +3,15 @@
 #include "../internal.h"
 #include "arch.h"
 
-/*
- * Where libunicorn 2.1.4 keeps what its interface does not tell. The state is CPUARMState, in
- * a processor that begins so many bytes before it; these follow a jmp_buf of the host's C
- * library. The host checks the state's place, and init_arch() the rest, as far as it can.
- */
+/* A processor of libunicorn has a jmp_buf of the host's C library before its state. */
 #ifdef __aarch64__
-#define JMP_BUF_MORE 0x70
+#define JMP_BUF_MORE ARM64_JMP_BUF_MORE
 #else
 #define JMP_BUF_MORE 0
 #endif
-#define CPU_EXCEPTION (0x81a0 + JMP_BUF_MORE)
-#define CPU_STATE (0xa350 + JMP_BUF_MORE)
-#define CPU_REGISTERS (0xd510 + JMP_BUF_MORE)
-#define STATE_X 0x40
-#define STATE_PC 0x140
-#define STATE_DAIF 0x230
-#define STATE_TTBR0 0x308
-#define STATE_TTBR1 0x328
-#define STATE_MPIDR 0xb10
-#define STATE_SYNDROME 0xbd0
-#define STATE_TARGET 0xbe0
+#define CPU_EXCEPTION (ARM64_EXCEPTION + JMP_BUF_MORE)
+#define CPU_STATE (ARM64_STATE + JMP_BUF_MORE)
+#define CPU_REGISTERS (ARM64_REGISTERS + JMP_BUF_MORE)
 #define PSTATE_I 0x80
 
 /* Exceptions by libunicorn's numbers. */
@@ -54,7 +42,7 @@ static inline void *processor(const struct board *b)
 
 static inline u64 *general(const struct board *b)
 {
-	return &FIELD(u64, b->state + STATE_X);
+	return &FIELD(u64, b->state + ARM64_STATE_X);
 }
 
 static inline struct arm64_cpu *own(const struct cpu *c)

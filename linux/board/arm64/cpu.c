@@ -11,8 +11,8 @@ void start_cpu(struct board *b)
 	const struct cpu *c = this_cpu(b);
 
 	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
-	FIELD(u64, b->state + STATE_PC) = c->start;
-	FIELD(u64, b->state + STATE_MPIDR) = MPIDR_VALID | b->current;
+	FIELD(u64, b->state + ARM64_STATE_PC) = c->start;
+	FIELD(u64, b->state + ARM64_STATE_MPIDR) = MPIDR_VALID | b->current;
 	general(b)[0] = own(c)->context;
 }
 

@@ -9,7 +9,7 @@
 
 u64 board_walk(const struct board *b, u64 addr)
 {
-	u64 root = b->state + (addr & UPPER_HALF ? STATE_TTBR1 : STATE_TTBR0);
+	u64 root = b->state + (addr & UPPER_HALF ? ARM64_STATE_TTBR1 : ARM64_STATE_TTBR0);
 	u64 table = FIELD(u64, root) & DESCRIPTOR_ADDRESS;
 
 	for (int shift = 39; shift >= 12; shift -= 9) {

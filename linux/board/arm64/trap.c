@@ -23,12 +23,12 @@ const u32 pause_size = 4;
 
 u64 *pc(struct board *b)
 {
-	return &FIELD(u64, b->state + STATE_PC);
+	return &FIELD(u64, b->state + ARM64_STATE_PC);
 }
 
 u64 linear_pc(const struct board *b)
 {
-	return FIELD(u64, b->state + STATE_PC);
+	return FIELD(u64, b->state + ARM64_STATE_PC);
 }
 
 u64 argument(const struct board *b, int number)
@@ -43,7 +43,7 @@ u64 return_address(struct board *b)
 
 bool takes_interrupts(const struct board *b)
 {
-	return !(FIELD(u32, b->state + STATE_DAIF) & PSTATE_I);
+	return !(FIELD(u32, b->state + ARM64_STATE_DAIF) & PSTATE_I);
 }
 
 /* WFI ends at an interrupt even if that is masked. */
@@ -64,7 +64,7 @@ bool deliver_interrupt(struct board *b, int number)
 
 	(void)number;
 	*exception = EXCEPTION_IRQ;
-	FIELD(u32, b->state + STATE_TARGET) = 1;
+	FIELD(u32, b->state + ARM64_STATE_TARGET) = 1;
 	enter(b);
 	*exception = -1;
 	return true;
@@ -133,7 +133,8 @@ static void on_exception(uc_engine u, u32 kind, void *data)
 		return;
 	}
 	if (kind == EXCEPTION_SVC) {
-		if ((FIELD(u32, b->state + STATE_SYNDROME) & SYNDROME_IMMEDIATE) == AGENT_SAYS &&
+		if ((FIELD(u32, b->state + ARM64_STATE_SYNDROME) & SYNDROME_IMMEDIATE) ==
+			    AGENT_SAYS &&
 		    b->debug_limit) {
 			hear(b, x[0], x[1]);
 			return;

@@ -10,6 +10,7 @@ from kpfs.base import abi
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.arch import arm64
 from kpfs.linux.arch.arches import ARM64
+from kpfs.linux.board import board as board_module
 from kpfs.linux.board.board import Board
 from kpfs.linux.store import processor
 from kpfs.linux.store.processor import Processor
@@ -77,10 +78,21 @@ def test_a_state_that_is_not_sound(make, change):
     assert not processor.is_sound(ARM64, saved)
 
 
-def test_a_libunicorn_that_is_not_known(monkeypatch, make):
-    monkeypatch.setattr(
-        arm64, "STATE_IN_CPU", dict.fromkeys(arm64.STATE_IN_CPU, 0x1000)
-    )
+@pytest.mark.parametrize(
+    "place",
+    ["EXCEPTION", "STATE"]
+    + [f"STATE_{name}" for name in ("X", "PC", "DAIF", "TTBR0", "TTBR1", "MPIDR")]
+    + ["STATE_SYNDROME", "STATE_TARGET"],
+)
+def test_a_libunicorn_whose_inside_is_not_known(monkeypatch, make, place):
+    name = f"ARM64_{place}"
+    monkeypatch.setattr(abi, name, getattr(abi, name) + 8)
+    with pytest.raises(EmulatorError, match=r"2\.1\.4 is wanted"):
+        make()
+
+
+def test_another_version_of_libunicorn(monkeypatch, make):
+    monkeypatch.setattr(board_module, "UC_VERSION", 0)
     with pytest.raises(EmulatorError, match=r"2\.1\.4 is wanted"):
         make()
 
