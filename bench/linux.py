@@ -19,7 +19,7 @@ from bench.command import Command
 from bench.row import Group, Row, least, medians, seconds
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.ktypes import Caller
-from kpfs.linux.package import packages
+from kpfs.linux.distribution import distributions, fetch
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 from kpfs.linux.store import image, store
@@ -230,12 +230,12 @@ def hits(shell: Shell, repeats: int) -> dict[str, float]:
 
 def make(name: str) -> float | None:
     """Seconds that it takes to make a kernel of a package that is there."""
-    if not packages.short_name(name):
+    if not distributions.is_name(name):
         return None
     with tempfile.TemporaryDirectory() as scratch:
-        file = packages.download(packages.find_package(name), scratch)
+        files = [fetch.save(file, scratch) for file in distributions.find(name).files]
         kpfs = Command(Path(scratch))
-        words = "kernel", "make", name, "--deb", file
+        words = "kernel", "make", name, *(f"--deb={file}" for file in files)
         place = {**os.environ, "XDG_DATA_HOME": scratch}
         return seconds(lambda: kpfs(*words, env=place, timeout=MAKE_TIMEOUT))
 

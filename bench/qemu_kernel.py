@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.qemu import HERE, NotHereError, build
+from kpfs.linux.distribution import distributions, fetch
 from kpfs.linux.make import cpio
 from kpfs.linux.package import packages
 
@@ -43,12 +44,12 @@ def figures(name: str) -> dict[str, float]:
     missing = [each for each in (QEMU, "busybox") if not shutil.which(each)]
     if missing:
         raise NotHereError(f"{' and '.join(missing)} missing")
-    if not packages.short_name(name):
+    if not distributions.is_name(name):
         raise NotHereError(f"{name} is of no package, so its file is not known")
     with tempfile.TemporaryDirectory() as folder:
         kernel, initrd = Path(folder) / "vmlinuz", Path(folder) / "initrd"
-        file = packages.download(packages.find_package(name), folder)
-        kernel.write_bytes(packages.read_packages([file]).vmlinuz)
+        files = [fetch.save(file, folder) for file in distributions.find(name).files]
+        kernel.write_bytes(packages.read_packages(files).vmlinuz)
         initrd.write_bytes(_root(build(folder)))
         return _asked(kernel, initrd)
 

@@ -251,6 +251,7 @@ def _guest_arguments(parser: ArgumentParser) -> None:
         metavar="KERNEL",
         help="a Linux kernel: see 'kpfs kernel'",
     )
+    flag(parser, "--make", "with --kernel: make it first, if it is not there")
     flag(
         parser,
         "--exact",
@@ -299,6 +300,8 @@ def _check_kernel(arguments: Namespace) -> int:
 
     _check_options(arguments)
     name, wanted = arguments.kernel, arguments.cpus
+    if arguments.make:
+        _later("kpfs.kernel_command.make_missing")([name])
     meta = image.read_meta(store.folder(name))
     cpus = len(meta.processors)
     if wanted not in (0, cpus):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kpfs.base import places
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import LIBFUSE, Settings
 from kpfs.host import guard, mounts, process
@@ -87,8 +88,7 @@ class Daemon:
 
 def default_log() -> str:
     """Return the path to which a daemon without a terminal logs."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(cache, "kpfs", "kpfs.log")
+    return os.path.join(places.cache(), "kpfs.log")
 
 
 def check_fuse() -> None:

@@ -3,23 +3,27 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from kpfs.arguments import Subcommand, flag
+from kpfs.arguments import Subcommand, flag, number
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.host import jobs
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from kpfs.linux.board.board import Board
+    from kpfs.linux.distribution.offer import Access, Offer
     from kpfs.linux.package.packages import KernelFiles
     from kpfs.linux.store.image import Meta
 
@@ -29,12 +33,24 @@ is kept below $XDG_DATA_HOME/kpfs/kernels; 'kpfs mount --kernel NAME' and 'kpfs 
 --kernel NAME' continue from there in a moment.
 """
 MAKE_HELP = """\
-Boot a kernel and keep it as NAME.  6.1, 6.12, 6.1-cloud and 6.1-rt stand for the newest
-such package of Debian, which apt downloads (this needs no root), and 6.12-cloud-arm64
-for one of arm64; for others say where the kernel is.  With another NAME, --package 6.1
-means the same:
+Boot a kernel and keep it as NAME; several names make several at once.  A name tells
+whose kernel is downloaded, whatever this host is, and this needs no root:
+
+  6.1  6.12-cloud  7.2-rt  latest  6.12-arm64  6.12.43+deb12-amd64   of Debian
+  debian:sid  debian:trixie-cloud                                    of one suite
+  ubuntu:24.04  ubuntu:24.04-aws  fedora:43  opensuse:tumbleweed
+  alma:9  amazon:2023  amazon:2023-6.12  arch:linux  arch:linux-lts  of others
+
+'kpfs kernel list --available' has all of Debian's.  With another NAME, --package 6.1
+means the same; for other kernels say where they are:
 
   kpfs kernel make 6.1-smp --package 6.1 --cpus 2
+"""
+LIST_HELP = """\
+List the kernels that are there, or with --available those that can be made.
+"""
+PRUNE_HELP = """\
+Remove kernels that have not been used for some time, or that take too much room.
 """
 EXPORT_HELP = """\
 Write a kernel, with its modules, to one compressed file, which 'kpfs kernel import'
@@ -51,12 +67,11 @@ WHOSE = (
 )
 
 
+DAY = 24 * 60 * 60  # s
 MAKE_SECONDS, PACK_SECONDS = 60, 20  # of CPU time; a small kernel takes less
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    import argparse
-
     raw = argparse.RawDescriptionHelpFormatter
     parser.description = DESCRIPTION
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -79,9 +94,9 @@ def main(arguments: Namespace) -> int:
 
 # ---- make
 def _make_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", nargs="+")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--package", metavar="P", help="a package that apt downloads")
+    source.add_argument("--package", metavar="P", help="the kernel of another name")
     for option, whose in (("--deb", "Debian or Ubuntu"), ("--rpm", "Fedora or others")):
         source.add_argument(
             option,
@@ -100,31 +115,86 @@ def _make_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--append", default="", metavar="TEXT", help="more for its command line"
     )
+    _access_arguments(parser)
     flag(parser, "--verbose", "show its console")
 
 
+def _access_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--mirror", default="", metavar="URL", help="in place of the distribution's own"
+    )
+    flag(
+        parser,
+        "--insecure-no-signature",
+        "take what an archive says without a signature",
+    )
+
+
+def _access(arguments: Namespace) -> Access:
+    from kpfs.linux.distribution.offer import Access
+
+    return Access(arguments.mirror, not arguments.insecure_no_signature)
+
+
 def make(arguments: Namespace) -> int:
+    names = list(dict.fromkeys(arguments.name))
+    files = arguments.deb or arguments.rpm or arguments.vmlinuz
+    if len(names) > 1 and (files or arguments.package):
+        raise SetupError("files and --package are of one kernel, so give one NAME")
+    return _make_each(names, arguments, sys.stdout)
+
+
+def _make_each(names: Sequence[str], arguments: Namespace, out: IO[str]) -> int:
+    """Make kernels, one for each processor at a time; return the worst status."""
+    if len(names) == 1:
+        return _make_one(names[0], arguments, Progress(out, arguments.verbose))
+
+    def work(name: str) -> int:
+        try:
+            return _make_one(name, arguments, Progress(out, False, shown=False))
+        except SetupError as error:
+            print(f"kpfs: {name}: {error}", file=sys.stderr, flush=True)
+            return 2
+
+    out.flush()
+    at_once = os.cpu_count() or 1
+    return max(done.status for done in jobs.run(names, at_once, work))
+
+
+def make_missing(names: Sequence[str]) -> None:
+    """Make those kernels that are not there; what is told goes to standard error."""
+    from kpfs.linux.store import store
+
+    missing = [name for name in names if name not in store.names()]
+    if missing:
+        parser = argparse.ArgumentParser()
+        _make_arguments(parser)
+        if _make_each(missing, parser.parse_args(missing), sys.stderr):
+            raise SetupError("not all of these kernels could be made")
+
+
+def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
     from kpfs.linux.store import store
 
-    store.check_name(arguments.name)
-    package = _package(arguments)
-    if package and (there := _made_of(package, arguments)):
-        print(
-            f"{arguments.name}: Linux {there.release} is there already; "
-            f"'kpfs kernel rm {arguments.name}' makes room for it anew"
+    store.check_name(name)
+    progress.say("asking the archive")
+    offer = _offer(name, arguments)
+    if offer and (there := _made_of(name, offer, arguments)):
+        progress.end(
+            f"{name}: Linux {there.release} is there already; "
+            f"'kpfs kernel rm {name}' makes room for it anew"
         )
         return 0
     limits.check(arguments.memory << 20, MAKE_SECONDS)
     begin = time.monotonic()
-    progress = Progress(verbose=arguments.verbose)
     with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
-        files = _find(arguments, package, folder, progress.say)
+        files = _find(arguments, offer, folder, progress)
     progress.say("booting")
     meta = make_kernel(
-        arguments.name,
+        name,
         files,
         memory=arguments.memory << 20,
         cpus=arguments.cpus,
@@ -134,47 +204,43 @@ def make(arguments: Namespace) -> int:
     )
     # without fuse or overlay there is no --inside
     with contextlib.suppress(UnfitError, OSError):
-        mounted.make(store.folder(arguments.name), meta)
-    progress.end()
+        mounted.make(store.folder(name), meta)
     seconds = time.monotonic() - begin
-    print(f"{arguments.name}: Linux {meta.release}, made in {seconds:.1f} s")
+    progress.end(f"{name}: Linux {meta.release}, made in {seconds:.1f} s")
     return 0
 
 
-def _package(arguments: Namespace) -> str:
-    """Return the package that apt is to download, "" if files are given."""
+def _offer(name: str, arguments: Namespace) -> Offer | None:
+    """Return what a distribution offers by a name, None if files are given."""
+    from kpfs.linux.distribution import distributions
     from kpfs.linux.errors import UnfitError
-    from kpfs.linux.package import packages
 
     if arguments.deb or arguments.rpm or arguments.vmlinuz:
-        return ""
-    package: str = arguments.package or arguments.name
-    short = packages.short_name(package)
-    if not arguments.package and not short:
-        raise UnfitError(
-            f"where is {package}? Say --package, --deb, --rpm or --vmlinuz"
-        )
-    return packages.find_package(package) if short else package
+        return None
+    if not distributions.is_name(wanted := arguments.package or name):
+        raise UnfitError(f"where is {wanted}? Say --package, --deb, --rpm or --vmlinuz")
+    return distributions.find(wanted, _access(arguments))
 
 
-def _made_of(package: str, arguments: Namespace) -> Meta | None:
+def _made_of(name: str, offer: Offer, arguments: Namespace) -> Meta | None:
     """Return the kernel that is there already, if it was made just so."""
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import image, store
 
     try:
-        meta = image.read_meta(store.folder(arguments.name))
+        meta = image.read_meta(store.folder(name))
     except UnfitError:  # none, or another version of kpfs made it
         return None
     made = meta.memory >> 20, len(meta.processors), meta.append
     asked = arguments.memory, arguments.cpus, arguments.append
-    return meta if meta.origin.startswith(f"{package}_") and made == asked else None
+    return meta if meta.origin == offer.origin and made == asked else None
 
 
 def _find(
-    arguments: Namespace, package: str, folder: str, say: Callable[[str], None]
+    arguments: Namespace, offer: Offer | None, folder: str, progress: Progress
 ) -> KernelFiles:
-    """Read the files of the kernel that the arguments name."""
+    """Read the files of the kernel that was offered, or that the arguments name."""
+    from kpfs.linux.distribution import fetch
     from kpfs.linux.package import packages
 
     paths = arguments.deb or arguments.rpm
@@ -188,19 +254,23 @@ def _find(
         modules = packages.read_folder(arguments.modules) if arguments.modules else {}
         origin = os.path.basename(arguments.vmlinuz)
         return packages.KernelFiles(vmlinuz, config, modules, origin)
-    if not paths:
-        say(f"downloading {package}")
-        paths = [packages.download(package, folder)]
-    say(f"unpacking {' '.join(map(os.path.basename, paths))}")
+    if offer:
+        paths = []
+        for file in offer.files:
+            progress.say(f"downloading {file.name}")
+            part = partial(progress.part, file.size)
+            paths.append(fetch.save(file, folder, part))
+    progress.say(f"unpacking {' '.join(map(os.path.basename, paths))}")
     return packages.read_packages(paths)
 
 
 class Progress:
     """The line of a terminal that shows what is being done, or the console."""
 
-    def __init__(self, *, verbose: bool) -> None:
+    def __init__(self, out: IO[str], verbose: bool, *, shown: bool = True) -> None:
+        self._out = out
         self._verbose = verbose
-        self._terminal = sys.stderr.isatty() and not verbose
+        self._terminal = sys.stderr.isatty() and shown and not verbose
         self._seen = 0
         self._begin = time.monotonic()
         self._what = ""
@@ -210,18 +280,25 @@ class Progress:
         self._what = what
         self._write("")
 
+    def part(self, whole: int, have: int) -> None:
+        """Show how much is there of what is being done."""
+        self._write(f" {100 * have // whole} %")
+
     def show(self, board: Board) -> None:
         """Show the output of a kernel that is booting."""
         text, self._seen = board.console(self._seen)
         if self._verbose:
-            sys.stdout.write(text.decode("latin-1"))
-            sys.stdout.flush()
+            self._out.write(text.decode("latin-1"))
+            self._out.flush()
         else:
             self._write(f" {time.monotonic() - self._begin:.0f} s")
 
-    def end(self) -> None:
+    def end(self, told: str) -> None:
+        """Show nothing more, and print what came of it."""
         if self._terminal:
             sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        print(told, file=self._out, flush=True)
 
     def _write(self, more: str) -> None:
         if self._terminal:
@@ -234,10 +311,26 @@ def _name_argument(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="KERNEL")
 
 
-def show_list(_arguments: Namespace) -> int:
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--available",
+        nargs="?",
+        const="debian",
+        metavar="DISTRIBUTION",
+        help="those that 'kpfs kernel make' finds (default: in Debian's archive)",
+    )
+    _access_arguments(parser)
+
+
+def show_list(arguments: Namespace) -> int:
+    from kpfs.linux.distribution import distributions
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.store import store
 
+    if arguments.available:
+        for offer in distributions.available(arguments.available, _access(arguments)):
+            print(f"{offer.name:20} {offer.release:30} {offer.suite}")
+        return 0
     for name, meta in store.metas():
         if isinstance(meta, UnfitError):
             print(f"{name:15} {meta}")
@@ -278,6 +371,36 @@ def remove(arguments: Namespace) -> int:
     return 0
 
 
+def _prune_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--unused", type=number(0), metavar="DAYS", help="those that nobody used since"
+    )
+    parser.add_argument(
+        "--size",
+        type=number(0),
+        metavar="MIB",
+        help="those used least lately, until the others have no more than this",
+    )
+
+
+def prune(arguments: Namespace) -> int:
+    from kpfs.linux.store import store
+
+    if arguments.unused is None and arguments.size is None:
+        raise SetupError("which ones? Say --unused DAYS or --size MIB")
+    left, now = arguments.size, time.time()
+    for name, used in store.by_use():
+        folder = store.folder(name)
+        size = store.size(folder) >> 20
+        old = arguments.unused is not None and now - used > arguments.unused * DAY
+        if old or (left is not None and size > left):
+            store.remove_folder(folder)
+            print(f"{name}: {size} MiB")
+        elif left is not None:
+            left -= size
+    return 0
+
+
 # ---- export, import
 def _export_arguments(parser: ArgumentParser) -> None:
     _name_argument(parser)
@@ -315,9 +438,12 @@ def import_file(arguments: Namespace) -> int:
 
 COMMANDS = {
     "make": Subcommand("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
-    "list": Subcommand("those that are there", "", lambda _parser: None, show_list),
+    "list": Subcommand("those that are there", LIST_HELP, _list_arguments, show_list),
     "show": Subcommand("what one is like", "", _name_argument, show),
     "rm": Subcommand("remove one", "", _name_argument, remove),
+    "prune": Subcommand(
+        "remove those that are not used", PRUNE_HELP, _prune_arguments, prune
+    ),
     "export": Subcommand("write one to a file", EXPORT_HELP, _export_arguments, export),
     "import": Subcommand(
         "keep one of a file", IMPORT_HELP, _import_arguments, import_file

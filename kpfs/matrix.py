@@ -3,23 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
 import re
-import signal
 import sys
 import tempfile
-import time
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
+from kpfs import kernel_command
 from kpfs.arguments import add_command, flag, number, several
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import KernelChoice
-from kpfs.host.process import die_with_parent, exit_status
+from kpfs.host import jobs
 from kpfs.inside.start import real_root
 from kpfs.inside.start import run as run_inside
 from kpfs.linux.store import image, store
@@ -54,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--kernels", required=True, metavar="NAME,...", help="see 'kpfs kernel list'"
     )
+    flag(parser, "--make", "make those that are not there first")
     parser.add_argument(
         "--jobs",
         type=number(1),
@@ -110,11 +111,13 @@ def main(arguments: Namespace) -> int:
     names = list(dict.fromkeys(filter(None, arguments.kernels.split(","))))
     for name in _roots(arguments.root).keys() - set(names):
         raise SetupError(f"--root {name}: not one of --kernels")
+    if arguments.make:
+        kernel_command.make_missing(names)
     kernels = {name: image.read_meta(store.folder(name)).release for name in names}
     if arguments.shard:
         part, parts = arguments.shard
         names = names[part - 1 :: parts]
-    rows = Runs(arguments, kernels).run(names)
+    rows = run_in(arguments, names, kernels)
     if arguments.json:
         print(json.dumps([row._asdict() for row in rows], indent=1))
     else:
@@ -126,76 +129,46 @@ def main(arguments: Namespace) -> int:
     return FAILED if any(row.status for row in rows) else 0
 
 
-class Run(NamedTuple):
-    """A command that is running."""
+def run_in(
+    arguments: Namespace, names: Sequence[str], releases: Mapping[str, str]
+) -> list[Row]:
+    """Run the command in some kernels, several at once; return the rows in order."""
+    outputs = {name: tempfile.TemporaryFile() for name in names}
+    rows = {}
+    with contextlib.ExitStack() as stack:
+        for output in outputs.values():
+            stack.enter_context(output)
 
-    kernel: str
-    begin: float
-    output: IO[bytes]
+        def become(name: str) -> int:
+            return _become(name, arguments, outputs[name])
 
-
-class Runs:
-    """The runs of the command in some kernels, several at once."""
-
-    def __init__(self, arguments: Namespace, releases: dict[str, str]) -> None:
-        self._arguments = arguments
-        self._releases = releases
-        self._running: dict[int, Run] = {}
-
-    def run(self, names: Sequence[str]) -> list[Row]:
-        """Return the rows, in the order of the names."""
-        waiting, rows = list(names), {}
-        try:
-            while waiting or self._running:
-                while waiting and len(self._running) < self._arguments.jobs:
-                    self._start(waiting.pop(0))
-                row = self._wait()
-                rows[row.kernel] = row
-        finally:
-            for pid in self._running:
-                os.kill(pid, signal.SIGTERM)
-        return [rows[name] for name in names]
-
-    def _start(self, kernel: str) -> None:
-        output = tempfile.TemporaryFile()
-        begin = time.monotonic()
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            die_with_parent(parent)
-            _become(kernel, self._arguments, output)
-        self._running[pid] = Run(kernel, begin, output)
-
-    def _wait(self) -> Row:
-        pid, status = os.wait()
-        run = self._running.pop(pid)
-        run.output.seek(0)
-        with run.output:
-            text = run.output.read().decode("utf-8", "replace")
-        return Row(
-            kernel=run.kernel,
-            release=self._releases[run.kernel],
-            status=exit_status(status),
-            seconds=round(time.monotonic() - run.begin, 2),
-            output=text,
-        )
+        for done in jobs.run(names, arguments.jobs, become):
+            output = outputs[done.name]
+            output.seek(0)
+            rows[done.name] = Row(
+                kernel=done.name,
+                release=releases[done.name],
+                status=done.status,
+                seconds=round(done.seconds, 2),
+                output=output.read().decode("utf-8", "replace"),
+            )
+    return [rows[name] for name in names]
 
 
-def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> None:
-    """Be the command in one kernel. Never returns."""
-    status = 2
+def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> int:
+    """Be the command in one kernel, and return its status."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for fd, into in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
+        os.dup2(fd, into)
     try:
-        null = os.open(os.devnull, os.O_RDONLY)
-        for fd, number in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
-            os.dup2(fd, number)
         root = real_root(_roots(arguments.root).get(kernel, ""))
         choice = KernelChoice(kernel, quiet=False, exact=arguments.exact, root=root)
-        status = run_inside(choice, arguments.argv, arguments.rw, arguments.memory)
+        return run_inside(choice, arguments.argv, arguments.rw, arguments.memory)
     except SetupError as error:
         print(f"kpfs: {error}", file=sys.stderr)
+        return 2
     finally:
         sys.stderr.flush()
-        os._exit(status)
 
 
 # ---- reports

@@ -20,7 +20,9 @@ from typing import Any
 
 from bench import command
 from kpfs.base.errors import SetupError
-from kpfs.linux.package import packages
+from kpfs.linux.distribution import deb_archive, debian, fetch
+from kpfs.linux.distribution.deb_archive import Suite
+from kpfs.linux.distribution.offer import Access
 
 ROOT, KPFS, TIMEOUT = command.ROOT, command.KPFS, command.TIMEOUT
 CONFORMANCE = ROOT / "tests" / "conformance"
@@ -105,16 +107,15 @@ def arm64_root() -> Path:
 
 def _unpack_packages(names: tuple[str, ...], scratch: Path) -> Path:
     """Download packages of arm64 and unpack them into a new root, which is returned."""
-    options, root = packages.apt_options("arm64"), scratch / "root"
+    root = scratch / "root"
     for place in ("usr/bin", "usr/sbin", "usr/lib", "proc", "sys", "dev", "tmp"):
         (root / place).mkdir(parents=True)
     for name in ("bin", "sbin", "lib"):
         (root / name).symlink_to(f"usr/{name}")
-    commands = [["apt-get", *options, "update"]] if options else []
-    commands += [["apt-get", *options, "download", *names]]
-    for words in commands:
-        subprocess.run(words, cwd=scratch, check=True, capture_output=True)
-    for package in scratch.glob("*.deb"):
+    suite, wanted = Suite(debian.MIRROR, "bookworm"), "|".join(names)
+    there = deb_archive.packages(suite, "arm64", debian.KEYS, Access(), wanted)
+    for name in names:
+        package = fetch.save(there[name].file, str(scratch))
         subprocess.run(["dpkg", "-x", package, root], check=True)
     return root
 

@@ -59,10 +59,13 @@ MAY_NOT_IMPORT = {
     "kpfs.guest.loader.**": _below("kpfs.guest", "running machine"),
     "kpfs.guest.running.**": _below("kpfs.guest", "machine"),
     "kpfs.linux.arch.**": _below(
-        "kpfs.linux", "package memory board store running make inside"
+        "kpfs.linux", "package distribution memory board store running make inside"
     ),
     "kpfs.linux.package.**": _below(
-        "kpfs.linux", "memory board store running make inside"
+        "kpfs.linux", "distribution memory board store running make inside"
+    ),
+    "kpfs.linux.distribution.**": _below(
+        "kpfs.linux", "arch memory board store running make inside"
     ),
     "kpfs.linux.board.**": _below("kpfs.linux", "memory store running make inside"),
     "kpfs.linux.memory.**": _below("kpfs.linux", "store running make inside"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Finds kernels in the packages of distributions, without the tools of these."""
+"""Reads kernels out of the packages of distributions, without the tools of these."""
 
 from __future__ import annotations
 
@@ -8,36 +8,19 @@ import lzma
 import os
 import re
 import struct
-import subprocess
 import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.package.compression import MAX_UNPACKED, decompress, too_large
+from kpfs.linux.package.compression import MAX_UNPACKED, ZSTD, decompress, too_large
 
 _AR_MAGIC, _AR_HEADER = b"!<arch>\n", 60
 _RPM_MAGIC, _RPM_LEAD, _RPM_HEADER = b"\xed\xab\xee\xdb", 96, b"\x8e\xad\xe8"
 _CPIO_HEADER = 110
-UNTRUSTED = (
-    "apt does not trust the certificate of its mirror, as behind a company's proxy: "
-    "have root put that of its authority below /usr/local/share/ca-certificates and "
-    "run update-ca-certificates"
-)
 TOO_LARGE = too_large("the package")
 _HEX, _DECIMAL = re.compile(rb"[0-9A-Fa-f]{8}"), re.compile(rb"\d+ *")
-# linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
-_PACKAGE = re.compile(
-    r"linux-image-(?P<version>[0-9][0-9.+~a-z]*(?:-\d+)?)"
-    r"(?:-(?P<flavour>cloud|rt))?-(?P<arch>amd64|arm64)(?P<unsigned>-unsigned)?"
-)
-_NAME = re.compile(
-    r"(?P<version>\d+\.\d+)(?:-(?P<flavour>cloud|rt))?(?:-(?P<arch>arm64))?"
-)
-_DEFAULT = "amd64"  # architecture of a kernel whose name says none
-_HOSTS = {"x86_64": "amd64", "aarch64": "arm64"}
-
 
 # what the modules of the standard library raise for damaged files; several are no more
 # than faults of theirs
@@ -60,96 +43,8 @@ class KernelFiles(NamedTuple):
     origin: str = ""  # name of the package
 
 
-def short_name(name: str) -> bool:
-    """Return True if a name is short for a package, as 6.1 and 6.12-cloud-arm64 are."""
-    return _NAME.fullmatch(name) is not None
-
-
-def find_package(name: str) -> str:
-    """Return the newest package that apt has for a short name."""
-    wanted = _NAME.fullmatch(name)
-    assert wanted
-    architecture = wanted["arch"] or _DEFAULT
-    options = apt_options(architecture)
-    if options:
-        _apt("apt-get", *options, "update")
-    best: tuple[list[int], bool, str] | None = None
-    for package in _apt("apt-cache", *options, "pkgnames", "linux-image-").split():
-        found = _PACKAGE.fullmatch(package)
-        if not found or found["flavour"] != wanted["flavour"]:
-            continue
-        if found["arch"] != architecture:
-            continue
-        if not re.match(re.escape(wanted["version"]) + r"(?!\d)", found["version"]):
-            continue
-        numbers = [int(number) for number in re.findall(r"\d+", found["version"])]
-        row = numbers, not found["unsigned"], package
-        best = max(best, row) if best else row
-    if best is None:
-        raise UnfitError(
-            f"apt offers no kernel {name}; give a package or a file by --deb, --rpm or "
-            "--vmlinuz"
-        )
-    return best[2]
-
-
-def download(package: str, folder: str) -> str:
-    """Have apt download a package, and return its path. This needs no root."""
-    found = _PACKAGE.fullmatch(package)
-    options = apt_options(found["arch"]) if found else []
-    _apt("apt-get", *options, "download", package, folder=folder)
-    for entry in os.listdir(folder):
-        if entry.endswith(".deb"):
-            return os.path.join(folder, entry)
-    raise UnfitError(f"apt-get download {package}: no file came")
-
-
-def apt_options(architecture: str) -> list[str]:
-    """Return options for apt to know packages of an architecture; [] for the host's.
-
-    Its lists are kept in a cache of their own, and the host's apt and dpkg know nothing
-    of the architecture.
-    """
-    if architecture == _HOSTS.get(os.uname().machine):
-        return []
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    place = os.path.join(cache, "kpfs", f"apt-{architecture}")
-    for folder in ("lists/partial", "archives/partial"):
-        os.makedirs(os.path.join(place, folder), exist_ok=True)
-    settings = {
-        "APT::Architecture": architecture,
-        "APT::Architectures::": architecture,
-        "APT::Sandbox::User": "root",  # the cache of a user is closed to others
-        "Dir::State::Lists": os.path.join(place, "lists"),
-        "Dir::State::status": os.devnull,
-        "Dir::Cache": place,
-    }
-    return [word for row in settings.items() for word in ("-o", "=".join(row))]
-
-
-def _apt(*command: str, folder: str = ".") -> str:
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-    except FileNotFoundError:
-        raise UnfitError(
-            f"{command[0]} is missing: give the kernel by --deb, --rpm or --vmlinuz"
-        ) from None
-    if done.returncode:
-        if "ertificate" in done.stderr:
-            raise UnfitError(UNTRUSTED)
-        said = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-        raise UnfitError((said or [f"{command[0]} failed"])[-1].removeprefix("E: "))
-    return done.stdout
-
-
 def read_packages(paths: Sequence[str]) -> KernelFiles:
-    """Read the files of a kernel from one .deb or .rpm, or several.
+    """Read the files of a kernel from one package, or several.
 
     Fedora has modules, Ubuntu has modules and configuration, in packages of their own.
     Raises UnfitError if there is no kernel in them, or if there are two.
@@ -178,11 +73,14 @@ def _read_package(path: str) -> KernelFiles:
                 return _sort(_deb_files(file), path)
             if magic.startswith(_RPM_MAGIC):
                 return _sort(_rpm_files(file.read(_MAX_FILE)), path)
+            if magic.startswith(ZSTD):  # of Arch Linux
+                size = os.fstat(file.fileno()).st_size
+                return _sort(_tar_files(".zst", file, size), path)
     except OSError as error:
         raise UnfitError(f"{path}: {error.strerror}") from None
     except _DAMAGED:
         raise UnfitError(f"{path}: the package is damaged") from None
-    raise UnfitError(f"{path}: neither a .deb nor an .rpm")
+    raise UnfitError(f"{path}: neither a .deb nor an .rpm nor a .pkg.tar.zst")
 
 
 def read_folder(folder: str) -> dict[str, bytes]:

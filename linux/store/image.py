@@ -7,11 +7,13 @@ only by rename; it is sparse. An image does not depend on when and where it was 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import mmap
 import os
 import re
+import time
 from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
@@ -200,7 +202,20 @@ def open_ram(folder: str, meta: Meta) -> IO[bytes]:
     if os.fstat(file.fileno()).st_size != meta.memory:
         file.close()
         raise UnfitError(f"{folder}: the image is damaged; make it anew")
+    _mark_used(folder)
     return file
+
+
+def _mark_used(folder: str) -> None:
+    path = os.path.join(folder, META)
+    with contextlib.suppress(OSError):  # somebody else's
+        times = time.time_ns(), os.stat(path).st_mtime_ns
+        os.utime(path, ns=times)
+
+
+def last_use(folder: str) -> float:
+    """Return when a kernel was used last, or made, in seconds since 1970."""
+    return os.stat(os.path.join(folder, META)).st_atime
 
 
 def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from kpfs.base import places
 from kpfs.linux.store import image
 
 TREE = "installed"  # in the folder of a kernel: a root directory for kmod's programs
@@ -67,9 +68,8 @@ def _unpack(folder: str, root: str, release: str) -> None:
 def _root(folder: str) -> str:
     """Return where to unpack: beside the image, or in the user's cache if need be."""
     if not os.access(folder, os.W_OK):
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         made = os.stat(os.path.join(folder, image.MODULES)).st_mtime_ns
-        folder = os.path.join(cache, "kpfs", f"{os.path.basename(folder)}-{made}")
+        folder = os.path.join(places.cache(), f"{os.path.basename(folder)}-{made}")
     return os.path.join(folder, TREE)
 
 

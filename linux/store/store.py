@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NEW = ".new-"  # prefix of folders that are not whole yet
 FRESH = 10  # s in which a new folder may still be without its lock
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:-]*")
 
 
 def place() -> str:
@@ -34,7 +34,7 @@ def place() -> str:
 
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UnfitError(f"{name!r} is no name for a kernel (letters, digits, .+_-)")
+        raise UnfitError(f"{name!r} is no name for a kernel (letters, digits, .+_:-)")
     return name
 
 
@@ -142,6 +142,17 @@ def metas() -> list[tuple[str, image.Meta | UnfitError]]:
         except UnfitError as error:
             rows.append((name, error))
     return rows
+
+
+def by_use() -> list[tuple[str, float]]:
+    """Return all kernels with the times of their last use, the latest first."""
+    from kpfs.linux.store import image
+
+    times = []
+    for name in names():
+        with contextlib.suppress(FileNotFoundError):
+            times.append((name, image.last_use(os.path.join(place(), name))))
+    return sorted(times, key=lambda row: row[1], reverse=True)
 
 
 def size(path: str) -> int:

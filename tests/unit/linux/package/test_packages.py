@@ -8,18 +8,12 @@ import os
 import shutil
 import subprocess
 import tarfile
-from typing import NamedTuple
 
 import pytest
 
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make.cpio import CpioEntry, archive
 from kpfs.linux.package import packages
-
-
-class FakeUname(NamedTuple):
-    machine: str
-
 
 FILES = {
     "boot/vmlinuz-6.1.0-9": b"kernel",
@@ -33,18 +27,6 @@ WANTED = packages.KernelFiles(
     "CONFIG_KPROBES=y\n",
     {"kernel/fs/fat.ko": b"module", "modules.order": b"kernel/fs/fat.ko\n"},
 )
-
-
-def test_apt_does_not_trust_its_mirror(tmp_path, monkeypatch):
-    apt = tmp_path / "apt-get"
-    apt.write_text(
-        "#!/bin/sh\necho 'E: Failed to fetch https://mirror/x.deb  Certificate "
-        "verification failed: The certificate is NOT trusted.' >&2; exit 100\n"
-    )
-    apt.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(UnfitError, match="update-ca-certificates"):
-        packages.download("linux-image-x", str(tmp_path))
 
 
 def deb(files, compress=lzma.compress, name="data.tar.xz"):
@@ -201,6 +183,25 @@ def test_a_path_that_leads_elsewhere_is_a_name_in_an_archive(tmp_path):
     assert os.listdir(tmp_path) == ["package"]
 
 
+def test_a_package_of_arch_linux(tmp_path):
+    zstandard = pytest.importorskip("zstandard")
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for path, data in {
+            "usr/lib/modules/7.1-arch1/vmlinuz": b"kernel",
+            "usr/lib/modules/7.1-arch1/kernel/fat.ko.zst": b"module",
+            ".PKGINFO": b"pkgname = linux",
+        }.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    path = tmp_path / "linux.pkg.tar.zst"
+    path.write_bytes(zstandard.compress(raw.getvalue()))
+    found = packages.read_packages([str(path)])
+    assert (found.vmlinuz, found.config) == (b"kernel", "")
+    assert found.modules == {"kernel/fat.ko.zst": b"module"}
+
+
 def test_no_such_file(tmp_path):
     with pytest.raises(UnfitError, match="No such file"):
         packages.read_packages([str(tmp_path / "none")])
@@ -212,68 +213,6 @@ def test_modules_of_a_folder(tmp_path):
         (tmp_path / name).write_bytes(data)
     (tmp_path / "modules.dep").write_bytes(b"made by depmod")
     assert packages.read_folder(str(tmp_path)) == WANTED.modules
-
-
-@pytest.fixture
-def offers(monkeypatch):
-    """Make apt offer these packages."""
-
-    def offer(*names):
-        monkeypatch.setattr(packages, "_apt", lambda *_: "\n".join(names))
-
-    return offer
-
-
-def test_the_newest_package_is_taken(offers):
-    offers(
-        "linux-image-6.1.0-9-amd64",
-        "linux-image-6.1.0-10-amd64",
-        "linux-image-6.1.0-10-amd64-unsigned",
-        "linux-image-6.1.0-11-cloud-amd64",
-        "linux-image-6.1.0-12-amd64-dbg",
-        "linux-image-6.12.4+deb12-amd64",
-        "linux-image-amd64",
-    )
-    assert packages.find_package("6.1") == "linux-image-6.1.0-10-amd64"
-    assert packages.find_package("6.1-cloud") == "linux-image-6.1.0-11-cloud-amd64"
-    assert packages.find_package("6.12") == "linux-image-6.12.4+deb12-amd64"
-    with pytest.raises(UnfitError, match=r"apt offers no kernel 6\.1-rt"):
-        packages.find_package("6.1-rt")
-
-
-def test_a_package_for_another_architecture(monkeypatch, tmp_path):
-    """apt is asked with lists of its own, which it is told to renew first."""
-    asked = []
-
-    def apt(*command, folder=""):
-        asked.append(command)
-        return "linux-image-6.12.4+deb12-arm64\nlinux-image-6.12.4+deb12-cloud-arm64\n"
-
-    monkeypatch.setattr(packages, "_apt", apt)
-    monkeypatch.setattr(os, "uname", lambda: FakeUname("x86_64"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = packages.find_package("6.12-cloud-arm64")
-    assert found == "linux-image-6.12.4+deb12-cloud-arm64"
-    (tmp_path / "some.deb").touch()
-    packages.download(found, str(tmp_path))
-    lists = tmp_path / "kpfs" / "apt-arm64" / "lists"
-    assert (lists / "partial").is_dir()
-    for command in asked:
-        assert "APT::Architecture=arm64" in command
-        assert f"Dir::State::Lists={lists}" in command
-    assert [command[-1] for command in asked] == ["update", "linux-image-", found]
-
-
-def test_the_hosts_own_architecture_needs_no_lists(monkeypatch):
-    monkeypatch.setattr(os, "uname", lambda: FakeUname("aarch64"))
-    assert packages.apt_options("arm64") == []
-
-
-def test_short_names_of_packages():
-    short = ["6.1", "6.12", "6.1-cloud", "6.1-rt", "6.12-arm64", "6.1-cloud-arm64"]
-    assert [
-        name for name in [*short, "mine", "6", "6.1-big"] if packages.short_name(name)
-    ] == short
 
 
 # ---- numbers that lead back, for which int() is too kind

@@ -2,12 +2,15 @@
 """Kernels by name, in a folder of their own."""
 
 import os
+import time
+from argparse import ArgumentParser
 
 import pytest
 
+from kpfs import kernel_command
 from kpfs.base.errors import SetupError
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.store import store
+from kpfs.linux.store import image, store
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +88,27 @@ def test_no_such_kernel():
 def test_what_is_no_name(name):
     with pytest.raises(UnfitError, match="no name for a kernel"):
         store.folder(name)
+
+
+def test_those_used_least_lately_go_first(capsys):
+    for name, used in (("a", 3_000), ("b", 1_000), ("c", 2_000)):
+        make(name, "x" * (1 << 20))
+        path = f"{store.folder(name)}/{image.META}"
+        with open(path, "w"):
+            os.utime(path, (time.time() - used, 0))
+    assert [name for name, _ in store.by_use()] == ["b", "c", "a"]
+    parser = ArgumentParser()
+    kernel_command.add_arguments(parser)
+
+    def prune(*words):
+        kernel_command.main(parser.parse_args(["prune", *words]))
+        return capsys.readouterr().out
+
+    assert prune("--unused", "1", "--size", "3") == ""
+    assert prune("--size", "2") == "a: 1 MiB\n"
+    assert prune("--unused", "0") == "b: 1 MiB\nc: 1 MiB\n"
+    with pytest.raises(SetupError, match="which ones"):
+        prune()
 
 
 def test_list_names_broken_kernels():

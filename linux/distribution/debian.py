@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels of Debian, from its archive, whatever this host is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from kpfs.linux.distribution import deb_archive, fetch
+from kpfs.linux.distribution.deb_archive import Package, Suite
+from kpfs.linux.distribution.offer import Access, Offer, newest
+from kpfs.linux.distribution.signature import Keys
+from kpfs.linux.errors import UnfitError
+
+MIRROR = "https://deb.debian.org/debian"
+KEYS = Keys(
+    (
+        "/usr/share/keyrings/debian-archive-keyring.pgp",
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+    ),
+    "",
+    frozenset(),
+)
+# These have the newest kernel of every series, and short indexes.
+_SHORT = (
+    "experimental", "forky-security", "forky-backports", "trixie-security",
+    "trixie-backports", "bookworm-security", "bookworm-backports", "bullseye-security",
+)  # fmt: skip
+_LONG = "sid", "forky", "trixie", "bookworm", "bullseye"
+_ARCHITECTURES = {None: "amd64", "arm64": "arm64", "riscv64": "riscv64"}
+# 6.1, 6.12-cloud-arm64, latest-rt, trixie-backports
+_NAME = re.compile(
+    r"(?:(?P<series>\d+\.\d+)|latest|(?P<suite>[a-z]+(?:-backports|-security)?))"
+    r"(?:-(?P<flavour>cloud|rt))?(?:-(?P<arch>arm64|riscv64))?"
+)
+# linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
+_PACKAGE = re.compile(
+    r"linux-image-(?P<release>(?P<version>\d[0-9.+~a-z]*(?:-[0-9.a-z]*\d)?)"
+    r"(?:-(?P<flavour>cloud|rt))?-(?P<arch>amd64|arm64|riscv64))(?P<unsigned>-unsigned)?"
+)
+
+
+class Debian:
+    """The archives of Debian, of which each suite is read once."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._mirror = (access.mirror or MIRROR).rstrip("/")
+        self._read = cache(self._packages)
+        # what cannot be read need not matter; by architectures
+        self._wrong: dict[str, UnfitError] = {}
+
+    def find(self, name: str) -> Offer:
+        """Return the newest kernel of a name such as 6.12, latest-cloud or sid-arm64.
+
+        The release of a kernel and the name of its package are names, too.
+        """
+        wanted = _NAME.fullmatch(name)
+        if not wanted:
+            return self._exact(name)
+        architecture = _ARCHITECTURES[wanted["arch"]]
+        suites: list[tuple[str, ...]]
+        if wanted["suite"]:
+            suites = [(wanted["suite"], f"{wanted['suite']}-security")]
+        else:
+            suites = [_SHORT] + [(suite,) for suite in _LONG if wanted["series"]]
+        for some in suites:
+            offers = [
+                offer._replace(name=name)
+                for offer in self._offers(some, architecture)
+                if _matches(offer, wanted["series"], wanted["flavour"])
+            ]
+            if offers:
+                break
+        return self._newest(offers, name, architecture)
+
+    def _exact(self, name: str) -> Offer:
+        wanted = _PACKAGE.fullmatch(f"linux-image-{name.removeprefix('linux-image-')}")
+        if not wanted:
+            raise UnfitError(f"{name} is no name of Debian's kernels, as 6.12-cloud is")
+        offers: list[Offer] = []
+        for some in (_SHORT, _LONG):
+            offers = offers or [
+                offer._replace(name=name)
+                for offer in self._offers(some, wanted["arch"])
+                if offer.release == wanted["release"]
+            ]
+        return self._newest(offers, name, wanted["arch"])
+
+    def _newest(self, offers: list[Offer], name: str, architecture: str) -> Offer:
+        if not offers and architecture in self._wrong:
+            raise self._wrong[architecture]
+        return newest(offers, name, "Debian's archive")
+
+    def available(self) -> Iterator[Offer]:
+        """Return the newest of each series and flavour, of every architecture."""
+        for arch, architecture in _ARCHITECTURES.items():
+            best: dict[str, Offer] = {}
+            for offer in self._offers(_SHORT, architecture):
+                found = _PACKAGE.fullmatch(f"linux-image-{offer.release}")
+                assert found
+                series = ".".join(found["version"].split(".")[:2]).partition("+")[0]
+                parts = series.partition("-")[0], found["flavour"], arch
+                name = "-".join(filter(None, parts))
+                row = offer._replace(name=name)
+                best[name] = newest([row, best.get(name, row)], name, "")
+            yield from best.values()
+
+    def _offers(self, suites: tuple[str, ...], architecture: str) -> Iterator[Offer]:
+        """Return all kernels of some suites; those that are signed come first."""
+        read = fetch.each(lambda suite: self._read(suite, architecture), list(suites))
+        found: dict[str, Offer] = {}
+        for packages in read:
+            for package in sorted(packages.values(), key=lambda row: len(row.name)):
+                match = _PACKAGE.fullmatch(package.name)
+                if not match or match["release"] in found:
+                    continue
+                parts = deb_archive.with_parts(package, packages)
+                if any(_PACKAGE.fullmatch(part.name) for part in parts[1:]):
+                    continue  # it has no kernel itself, and stands for the newest
+                found[match["release"]] = Offer(
+                    "",
+                    match["release"],
+                    package.version,
+                    package.suite,
+                    deb_archive.files(parts),
+                )
+        yield from found.values()
+
+    def _packages(self, suite: str, architecture: str) -> dict[str, Package]:
+        """Return what a suite has, which is nothing if there is no such suite."""
+        mirror = self._mirror
+        if suite.endswith("-security"):
+            mirror = f"{mirror.removesuffix('/debian')}/debian-security"
+        try:
+            return deb_archive.packages(
+                Suite(mirror, suite), architecture, KEYS, self._access
+            )
+        except fetch.MissingError:
+            return {}
+        except UnfitError as error:
+            self._wrong.setdefault(architecture, error)
+            return {}
+
+
+def _matches(offer: Offer, series: str | None, flavour: str | None) -> bool:
+    found = _PACKAGE.fullmatch(f"linux-image-{offer.release}")
+    assert found
+    if found["flavour"] != flavour:
+        return False
+    return not series or bool(re.match(re.escape(series) + r"(?!\d)", found["version"]))

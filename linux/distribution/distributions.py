@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The table of distributions, and what the names of their kernels mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from kpfs.linux.distribution.alma import Alma
+from kpfs.linux.distribution.amazon import Amazon
+from kpfs.linux.distribution.arch_linux import ArchLinux
+from kpfs.linux.distribution.debian import Debian
+from kpfs.linux.distribution.fedora import Fedora
+from kpfs.linux.distribution.offer import Access, Distribution, Offer
+from kpfs.linux.distribution.opensuse import OpenSuse
+from kpfs.linux.distribution.ubuntu import Ubuntu
+from kpfs.linux.errors import UnfitError
+
+DEFAULT = "debian"  # whose names need no "debian:"
+DISTRIBUTIONS: dict[str, Callable[[Access], Distribution]] = {
+    "debian": Debian,
+    "ubuntu": Ubuntu,
+    "fedora": Fedora,
+    "opensuse": OpenSuse,
+    "alma": Alma,
+    "amazon": Amazon,
+    "arch": ArchLinux,
+}
+_PLAIN = re.compile(r"latest\b.*|(linux-image-)?\d+\.\d.*")
+
+
+def is_name(name: str) -> bool:
+    """Return True if a name tells of a distribution's kernel: 6.12, fedora:43."""
+    return ":" in name or _PLAIN.fullmatch(name) is not None
+
+
+def find(name: str, access: Access = Access()) -> Offer:  # noqa: B008 (immutable)
+    """Return the newest kernel of a name.  Raises UnfitError."""
+    whose, _, rest = name.rpartition(":")
+    return distribution(whose or DEFAULT, access).find(rest)._replace(name=name)
+
+
+def available(whose: str, access: Access) -> Iterator[Offer]:
+    """Return the kernels of a distribution, by the names that find them."""
+    yield from distribution(whose, access).available()
+
+
+def distribution(name: str, access: Access) -> Distribution:
+    if name not in DISTRIBUTIONS:
+        known = ", ".join(DISTRIBUTIONS)
+        raise UnfitError(f"{name} is no distribution that is known: {known}")
+    return DISTRIBUTIONS[name](access)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fetches files by HTTP, and checks them.
+
+A proxy is taken from the environment (https_proxy, no_proxy), as by all of urllib.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from typing import IO, Any, TypeVar
+
+from kpfs.base import places
+from kpfs.linux.distribution.offer import RemoteFile
+from kpfs.linux.errors import UnfitError
+
+TIMEOUT = 30  # s without an answer
+AT_ONCE = 8  # requests
+MAX_INDEX = 256 << 20  # bytes
+_PIECE = 1 << 18  # bytes
+_NOT_FOUND, _GONE, _RANGE = 404, 410, 416
+UNTRUSTED = (
+    "its certificate is not trusted, as behind a company's proxy: have root put that "
+    "of the authority below /usr/local/share/ca-certificates and run "
+    "update-ca-certificates, or name its file in SSL_CERT_FILE"
+)
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class MissingError(UnfitError):
+    """A server has no file of this name."""
+
+
+def each(function: Callable[[T], U], things: list[T]) -> list[U]:
+    """Call a function that waits for servers for several things at once."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(function, things))
+
+
+def read(url: str, limit: int = MAX_INDEX) -> bytes:
+    """Return the content of a short file.  Raises UnfitError, MissingError."""
+    try:
+        with _open(url) as answer:
+            data: bytes = answer.read(limit + 1)
+    except (OSError, HTTPException) as error:
+        raise _told(url, error) from None
+    if len(data) > limit:
+        raise UnfitError(f"{url}: more than {limit >> 20} MiB")
+    return data
+
+
+def read_checked(file: RemoteFile) -> bytes:
+    """Return the content of a short file that is known.  Raises UnfitError."""
+    data = read(file.url, file.size)
+    if hashlib.new(file.algorithm, data).hexdigest() != file.digest:
+        raise UnfitError(f"{file.url}: not the file that the archive's index tells of")
+    return data
+
+
+def save(
+    file: RemoteFile, folder: str, progress: Callable[[int], object] = lambda _: None
+) -> str:
+    """Fetch a file into a folder and return its path.
+
+    What an earlier try got is gone on from; it lies below the cache.
+    progress: called with the bytes that are there.
+    Raises UnfitError, also if the file is not as expected.
+    """
+    os.makedirs(places.cache(), exist_ok=True)
+    path = os.path.join(places.cache(), f"{file.digest}.part")
+    while True:
+        with open(path, "ab+") as part:
+            fcntl.flock(part, fcntl.LOCK_EX)  # somebody else may want it, too
+            if not _is_file(part, path):
+                continue
+            try:
+                _go_on(file, part, progress)
+            except (OSError, HTTPException) as error:
+                raise _told(file.url, error) from None
+            target = os.path.join(folder, file.name)
+            os.chmod(path, 0o644)
+            shutil.move(path, target)
+            return target
+
+
+def _is_file(file: IO[bytes], path: str) -> bool:
+    """Return True unless somebody has put the open file elsewhere."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _go_on(
+    file: RemoteFile, part: IO[bytes], progress: Callable[[int], object]
+) -> None:
+    """Fetch what is missing of a file, and check all of it."""
+    have = part.seek(0, os.SEEK_END)
+    if have < file.size:
+        with _open(file.url, have) as answer:
+            if have and answer.status != 206:  # it knows no ranges
+                part.truncate(have := 0)
+            while have < file.size and (piece := answer.read(_PIECE)):
+                part.write(piece)
+                have += len(piece)
+                progress(have)
+    part.seek(0)
+    digest = hashlib.new(file.algorithm)
+    while piece := part.read(_PIECE):
+        digest.update(piece)
+    if have < file.size:
+        raise UnfitError(f"{file.url}: the server ended too early; try again")
+    if digest.hexdigest() != file.digest:
+        part.truncate(0)
+        raise UnfitError(f"{file.url}: not the file that the archive's index tells of")
+
+
+def _open(url: str, begin: int = 0) -> Any:
+    headers = {"User-Agent": "kpfs"} | ({"Range": f"bytes={begin}-"} if begin else {})
+    request = urllib.request.Request(url, headers=headers)
+    return urllib.request.urlopen(request, timeout=TIMEOUT)
+
+
+def _told(url: str, error: Exception) -> UnfitError:
+    """Return an error that tells the user what a server or this host did."""
+    if isinstance(error, urllib.error.HTTPError):
+        if error.code in (_NOT_FOUND, _GONE):
+            return MissingError(f"{url}: no such file")
+        return UnfitError(f"{url}: {error.code} {error.reason}")
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return UnfitError(f"{url}: {UNTRUSTED}")
+    if isinstance(reason, TimeoutError):
+        return UnfitError(f"{url}: no answer for {TIMEOUT} s")
+    why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+    return UnfitError(f"{url}: {why}")

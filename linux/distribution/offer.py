@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a distribution offers, and the protocol of a distribution."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from kpfs.linux.errors import UnfitError
+
+INSECURE = "--insecure-no-signature"
+
+
+class Access(NamedTuple):
+    """How archives are asked."""
+
+    mirror: str = ""  # URL in place of the distribution's own
+    signed: bool = True  # False: take what no signature vouches for
+
+
+class RemoteFile(NamedTuple):
+    """A file of an archive, and how to know it again."""
+
+    url: str
+    size: int  # bytes
+    digest: str  # hexadecimal
+    algorithm: str = "sha256"
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.url)
+
+
+class Offer(NamedTuple):
+    """A kernel that a distribution offers."""
+
+    name: str  # by which it is made
+    release: str  # as uname -r will say it
+    version: str  # of its package
+    suite: str  # where it was found
+    files: tuple[RemoteFile, ...]
+
+    @property
+    def origin(self) -> str:
+        """What the image of a kernel of these files has as its origin."""
+        return " ".join(file.name for file in self.files)
+
+
+class Distribution(Protocol):
+    """One of the distributions; an object may keep what it has read of archives."""
+
+    def find(self, name: str) -> Offer:
+        """Return the newest kernel of a name.  Raises UnfitError."""
+        ...
+
+    def available(self) -> Iterable[Offer]:
+        """Return the kernels that have names."""
+        ...
+
+
+def rank(version: str) -> tuple[list[int], bool, list[int]]:
+    """Return what sorts versions: numbers, no candidate, numbers of the rest.
+
+    7.3~rc7-1 comes before 7.3-1, and that before 7.3.4-1~bpo13+1.
+    """
+    found = re.match(r"[\d.]*", version)
+    assert found
+    rest = version[found.end() :]
+    return _numbers(found[0]), not re.match(r"~?-?rc", rest), _numbers(rest)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]
+
+
+def newest(offers: Iterable[Offer], name: str, where: str) -> Offer:
+    """Return the newest of some kernels.  Raises UnfitError if there is none."""
+    best = max(offers, key=lambda offer: rank(offer.version), default=None)
+    if best is None:
+        raise UnfitError(
+            f"{where} has no kernel {name}; 'kpfs kernel list --available' names those "
+            "that are there"
+        )
+    return best

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reads repositories of .rpm packages, for the distributions that have such.
+
+Few of them sign their index, so the certificate of the server vouches for it, and its
+checksums for the packages.
+
+Format: repomd.xml and primary.xml of createrepo_c
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from kpfs.linux.distribution import fetch
+from kpfs.linux.distribution.offer import (
+    INSECURE,
+    Access,
+    Offer,
+    RemoteFile,
+    newest,
+)
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.compression import decompress
+
+_REPO = "{http://linux.duke.edu/metadata/repo}"
+_COMMON = "{http://linux.duke.edu/metadata/common}"
+_NAMES = {None: "x86_64", "arm64": "aarch64"}
+
+
+class Rpm(NamedTuple):
+    name: str
+    version: str  # with its release, as 6.12.5-200.fc41
+    file: RemoteFile
+
+
+class RpmDistribution:
+    """A distribution of .rpm packages; each is a class of what it calls things.
+
+    version: in the place of {version} in URLs, the newest one that is known first.
+    """
+
+    NAME: str
+    VERSIONS: Sequence[str]
+    MIRROR: str
+    REPOSITORIES: Sequence[str]  # below the mirror, with {version} and {arch}
+    # the packages of a kernel by flavours; the first has its version
+    PACKAGES: Mapping[str, Sequence[str]]
+
+    def __init__(self, access: Access) -> None:
+        self._mirror = (access.mirror or self.MIRROR).rstrip("/")
+        if access.signed and not self._mirror.startswith("https:"):
+            raise UnfitError(f"{self._mirror}: without https, say {INSECURE}")
+
+    def find(self, name: str) -> Offer:
+        """Return the newest kernel of VERSION[-FLAVOUR][-arm64]."""
+        rest, arm64, _ = name.partition("-arm64")
+        version, _, flavour = rest.partition("-")
+        if flavour not in self.PACKAGES:
+            known = ", ".join(filter(None, self.PACKAGES)) or "none"
+            raise UnfitError(f"{self.NAME}:{name}: flavours there: {known}")
+        arch = _NAMES["arm64" if arm64 else None]
+        urls = self._repositories(version, arch)
+        read = fetch.each(lambda url: _packages(url, arch), list(urls))
+        packages = [row for rows in read for row in rows]
+        offers = self._offers(packages, self.PACKAGES[flavour], arch)
+        found = newest(offers, name, f"{self.NAME}'s archive")
+        return found._replace(name=f"{self.NAME}:{name}", suite=version)
+
+    def available(self) -> Iterator[Offer]:
+        """Return the kernel of each version that is known."""
+        for version in self.VERSIONS:
+            yield self.find(version)
+
+    def _repositories(self, version: str, arch: str) -> Sequence[str]:
+        """Return the URLs of the repositories."""
+        return [
+            f"{self._mirror}/{path.format(version=version, arch=arch)}"
+            for path in self.REPOSITORIES
+        ]
+
+    @staticmethod
+    def _offers(
+        packages: Sequence[Rpm], wanted: Sequence[str], arch: str
+    ) -> Iterator[Offer]:
+        files = {(row.name, row.version): row.file for row in packages}
+        for row in packages:
+            if row.name == wanted[0]:
+                parts = (files.get((name, row.version)) for name in wanted)
+                there = tuple(file for file in parts if file)
+                yield Offer("", f"{row.version}.{arch}", row.version, "", there)
+
+
+def _packages(repository: str, arch: str) -> list[Rpm]:
+    """Return the packages of kernels in a repository; [] if there is none there."""
+    try:
+        index = fetch.read(f"{repository}/repodata/repomd.xml")
+    except fetch.MissingError:
+        return []
+    try:
+        file = _primary(index, repository)
+        text = decompress(fetch.read_checked(file), file.url)
+        return list(_parse(text, repository, arch))
+    except (ElementTree.ParseError, AttributeError, KeyError, ValueError):
+        raise UnfitError(f"{repository}: its index is damaged") from None
+
+
+def _primary(index: bytes, repository: str) -> RemoteFile:
+    for data in ElementTree.fromstring(index).iter(f"{_REPO}data"):
+        if data.get("type") == "primary":
+            place = data.find(f"{_REPO}location").attrib["href"]  # type: ignore[union-attr]
+            checksum = data.find(f"{_REPO}checksum")
+            size = int(data.findtext(f"{_REPO}size", str(fetch.MAX_INDEX)))
+            return _file(f"{repository}/{place}", size, checksum)
+    raise ValueError("no primary")
+
+
+def _parse(text: bytes, repository: str, arch: str) -> Iterator[Rpm]:
+    for _, row in ElementTree.iterparse(io.BytesIO(text)):
+        if row.tag != f"{_COMMON}package":
+            continue
+        name = row.findtext(f"{_COMMON}name", "")
+        if name.startswith("kernel") and row.findtext(f"{_COMMON}arch") == arch:
+            version = row.find(f"{_COMMON}version").attrib  # type: ignore[union-attr]
+            place = row.find(f"{_COMMON}location").attrib["href"]  # type: ignore[union-attr]
+            size = int(row.find(f"{_COMMON}size").attrib["package"])  # type: ignore[union-attr]
+            checksum = row.find(f"{_COMMON}checksum")
+            file = _file(f"{repository}/{place}", size, checksum)
+            yield Rpm(name, f"{version['ver']}-{version['rel']}", file)
+        row.clear()
+
+
+def _file(url: str, size: int, checksum: ElementTree.Element | None) -> RemoteFile:
+    if checksum is None or checksum.get("type") not in ("sha256", "sha512"):
+        raise ValueError("no checksum")
+    return RemoteFile(url, size, (checksum.text or "").strip(), checksum.attrib["type"])

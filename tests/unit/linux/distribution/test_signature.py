@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+
+import base64
+import os
+import shutil
+
+import pytest
+
+from kpfs.linux.distribution import signature
+from kpfs.linux.distribution.signature import Keys
+from kpfs.linux.errors import UnfitError
+
+FINGERPRINT = "05F3FF2390015B87B19E34F69F50C1D430A90BD4"
+KEY = """
+mDMEawaNXxYJKwYBBAHaRw8BAQdA+qsu78keRk0metbkVLI5h/RGM59It+0WlN1xQHIOM7u0JGFyY2hp
+dmUgb2YgdGVzdHMgPHRlc3RzQGV4YW1wbGUub3JnPoiQBBMWCAA4FiEEBfP/I5ABW4exnjT2n1DB1DCp
+C9QFAmsGjV8CGwMFCwkIBwIGFQoJCAsCBBYCAwECHgECF4AACgkQn1DB1DCpC9Tc5QD8Dlujewa3C4Yf
+XWPK/YrH8PMy+XPBoq1SgsSDmS3rDTkA/2GQ/yP1e5ek4Ci3hf9KIvGhywwCQa+3la6zyAU6vTkK
+"""
+MESSAGE = b"""\
+-----BEGIN PGP SIGNED MESSAGE-----
+Hash: SHA256
+
+Suite: tests
+- - a line
+last
+-----BEGIN PGP SIGNATURE-----
+
+iHUEARYIAB0WIQQF8/8jkAFbh7GeNPafUMHUMKkL1AUCawaNXwAKCRCfUMHUMKkL
+1CcnAQD6rSSIF72oUHtK71Dpz7svrCFyCC2cZFcli7OLh/HUOgD/Zrp7F6JQ8/mH
+riraO5LBLQhcEg6EK00w9WU/hXupLQY=
+=EEwW
+-----END PGP SIGNATURE-----
+"""
+TEXT = b"Suite: tests\n- a line\nlast"
+
+
+@pytest.fixture(params=["gpgv", "sqv"])
+def program(request, tmp_path, monkeypatch):
+    """Have this program and no other."""
+    path = shutil.which(request.param)
+    if path is None:
+        pytest.skip(f"{request.param} is not installed")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / request.param).symlink_to(path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+@pytest.fixture
+def keyring(tmp_path):
+    path = tmp_path / "keyring.gpg"
+    path.write_bytes(base64.b64decode(KEY))
+    return str(path)
+
+
+@pytest.mark.usefixtures("program")
+def test_a_signed_message(keyring):
+    keys = Keys(("/none", keyring), "", frozenset())
+    assert signature.checked(MESSAGE, keys, "it") == TEXT
+
+
+@pytest.mark.usefixtures("program")
+@pytest.mark.parametrize(
+    "message",
+    [
+        MESSAGE.replace(b"last", b"lost"),
+        MESSAGE.replace(b"last", b"last\nmore"),
+        MESSAGE.replace(b"iHUE", b"iHUF"),
+    ],
+)
+def test_a_message_that_was_changed(keyring, message):
+    keys = Keys((keyring,), "", frozenset())
+    with pytest.raises(UnfitError, match="it: no known key has signed it"):
+        signature.checked(message, keys, "it")
+
+
+@pytest.mark.usefixtures("program")
+def test_keys_that_are_fetched_must_be_known(archive):
+    archive.files["/keys"] = base64.b64decode(KEY)
+    known = Keys(("/none",), f"{archive.url}/keys", frozenset({FINGERPRINT}))
+    assert signature.checked(MESSAGE, known, "it") == TEXT
+    other = known._replace(fingerprints=frozenset({FINGERPRINT[::-1]}))
+    with pytest.raises(UnfitError, match="no known key has signed it"):
+        signature.checked(MESSAGE, other, "it")
+
+
+def test_a_message_without_a_signature(keyring):
+    keys = Keys((keyring,), "", frozenset())
+    for message in (TEXT, MESSAGE.partition(b"-----BEGIN PGP SIGNATURE")[0]):
+        with pytest.raises(UnfitError, match="it has no signature"):
+            signature.checked(message, keys, "it")
+
+
+def test_nobody_can_check(keyring, monkeypatch):
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(UnfitError, match=r"neither gpgv nor sqv is there .*--insecure"):
+        signature.checked(MESSAGE, Keys((keyring,), "", frozenset()), "it")
+
+
+def test_no_keys():
+    with pytest.raises(UnfitError, match="keys are missing: /a or /b"):
+        signature.checked(MESSAGE, Keys(("/a", "/b"), "", frozenset()), "it")
