@@ -160,6 +160,25 @@ def images() -> str:
     return f"the kernel boots, in {1e3 * (time.monotonic() - begin):.0f} ms"
 
 
+def counting() -> str | Finding:
+    """Find out how blocks of code are counted, by a machine for a Linux kernel."""
+    from mmap import mmap
+
+    from kpfs.base import abi
+    from kpfs.linux.board.board import PAGE_SIZE, Board
+
+    board = Board(mmap(-1, PAGE_SIZE), mmap(-1, abi.REGION_SIZE))
+    counts = board.counts
+    board.close()
+    if counts:
+        return "libunicorn counts blocks of code"
+    return Finding(
+        LIMITED,
+        "a hook counts blocks of code, as this libunicorn is not the known one or was "
+        "loaded before: what runs in Linux kernels takes two to three times as long",
+    )
+
+
 # ---- the host
 def fuse_device() -> str:
     check_fuse()
@@ -250,6 +269,7 @@ CHECKS: Sequence[Check] = (
     Check("lacks", lacks),
     Check("packages", packages, mend=AGAIN),
     Check("images", images, mend=AGAIN),
+    Check("counting", counting, mend=AGAIN),
     Check("/dev/fuse", fuse_device),
     Check("fusermount", fusermount),
     Check("libfuse", libfuse, LIMITED, aside=True),

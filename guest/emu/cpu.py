@@ -29,7 +29,7 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
-from kpfs.guest.emu.libunicorn import EmulatorError, find_library
+from kpfs.guest.emu.libunicorn import EmulatorError, load
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 from kpfs.guest.emu.regwindow import (
     NR_WINDOW,
@@ -128,8 +128,7 @@ class Cpu:
 
     def __init__(self, memory: Memory, nr_cpus: int) -> None:
         self._memory = memory
-        path = find_library()
-        self._py: ctypes.PyDLL | _Gone = ctypes.PyDLL(path)
+        self._py: ctypes.PyDLL | _Gone = load()[0]
         self._start = self._py.uc_emu_start
         self.breakpoint: Callable[[int], int | None] = self._no_handler
         self.trap: Callable[[int], None] = self._no_handler

@@ -593,16 +593,18 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 69736, ()
-    uc, state, ram, ram_size, nr_cpus, pause, break_at = 0, 8, 16, 24, 32, 40, 48
-    flushers, calls, call_zeros, exact, call_agent = 56, 184, 216, 248, 256
-    turn_ticks, now, deadline, stop, stop_at, who = 264, 272, 280, 288, 296, 304
-    error, vector, unknown, current, turn_end, due = 312, 320, 328, 336, 344, 352
-    host_turn, begin, fault_block, faults, returns = 360, 368, 376, 384, 392
-    return_counts, watched, asked_at, flushed_at, devices = 520, 648, 1160, 1168, 1176
-    console_size, debug_size, debug_limit, debug, blocks = 1304, 1312, 1320, 1328, 1336
-    syscalls, exceptions, interrupts, halts, flushes = 1344, 1352, 1360, 1368, 1376
-    strays, stray_at, turns, reset, cpus, console = 1384, 1392, 1400, 1408, 1416, 4200
+    SIZE, __slots__ = 70304, ()
+    blocks, look, at_look, argument, uc, state, ram = 0, 8, 16, 24, 32, 40, 48
+    ram_size, nr_cpus, pause, break_at, flushers, calls = 56, 64, 72, 80, 88, 216
+    call_zeros, counts, exact, call_agent, turn_ticks = 248, 280, 288, 296, 304
+    now, settled, deadline, stop, stop_at, who = 312, 320, 328, 336, 344, 352
+    error, vector, unknown, current, turn_end, due = 360, 368, 376, 384, 392, 400
+    host_turn, begin, fault_block, faults, returns = 408, 416, 424, 432, 440
+    return_counts, watched, hooked, nr_hooked, on_block = 568, 696, 1208, 1720, 1728
+    asked_at, flushed_at, devices, console_size = 1736, 1744, 1752, 1880
+    debug_size, debug_limit, debug, syscalls, exceptions = 1888, 1896, 1904, 1912, 1920
+    interrupts, halts, flushes, strays, stray_at = 1928, 1936, 1944, 1952, 1960
+    turns, reset, cpus, console = 1968, 1976, 1984, 4768
 
 
 # linux/board/x86/arch.h

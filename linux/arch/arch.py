@@ -61,6 +61,7 @@ class Arch(ABC):
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
     cpu_model: ClassVar[int]  # of libunicorn, of this architecture
     functions: ClassVar[Sequence[str]] = ()  # of libunicorn that only this board calls
+    load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
     counter: ClassVar[int]  # register with the address of the next instruction
     syscall_argument: ClassVar[int]  # offset of a call's first one in struct pt_regs

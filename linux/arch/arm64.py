@@ -139,6 +139,7 @@ class Arm64(Arch):
         "tb_invalidate_phys_range_aarch64",
         "qemu_ram_addr_from_host_aarch64",
     )
+    load_here = b"\x00\x00\x00\x58"  # ldr x0, .
     arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))
     counter = PC
     syscall_argument = 0  # pt_regs.regs[0]

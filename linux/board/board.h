@@ -24,6 +24,7 @@ typedef uint64_t u64;
 #endif
 
 #define NEVER (~0ull)
+#define HERE (NEVER - 1) /* the block that is about to begin */
 #define HOLE_BASE 0x80000000ull /* from here up to 4 GiB only devices answer */
 #define HOLE_END 0x100000000ull
 #define MAX_CPUS 4
@@ -33,6 +34,7 @@ typedef uint64_t u64;
 #define NR_FLUSHERS 16
 #define NR_RETURNS 16
 #define NR_CALLS 4
+#define NR_HOOKED 64
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
 #define NS_PER_LOOK 20 /* at the clock */
@@ -78,6 +80,12 @@ struct cpu {
 #endif
 
 struct board {
+	/* struct block_counter: see guest/emu/blocks.h. Without counts on_block() keeps it. */
+	u64 blocks;
+	u64 look; /* the block at which to see what is due */
+	u64 at_look;
+	u64 argument;
+
 	u64 uc;    /* uc_engine * */
 	u64 state; /* the processor's in libunicorn: see struct state */
 	u64 ram;   /* the guest's memory, and its size in bytes */
@@ -90,12 +98,14 @@ struct board {
 	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
 	u64 calls[NR_CALLS];       /* functions before which to ask the host */
 	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */
+	u64 counts;                /* libunicorn counts blocks: see hook_block() */
 	u64 exact;                 /* libunicorn checks every store: flushers need no watch */
 	u64 call_agent;            /* wake the agent on the processor where it rests */
 	u64 turn_ticks;            /* of the host's clock, after which it gets a turn, too */
 
 	/* time, in ns: the processors' counters run at 1 GHz */
-	u64 now;
+	u64 now; /* when block number settled began: see settle() */
+	u64 settled;
 	u64 deadline; /* when the first of the timers is due, or NEVER */
 
 	/* why the board stopped */
@@ -108,7 +118,7 @@ struct board {
 
 	u64 current;     /* the processor that runs */
 	u64 turn_end;    /* when it is another one's turn */
-	u64 due;         /* when to look at turn_end, timer and what is pending */
+	u64 due;         /* when to see to turn_end, timer and what is pending */
 	u64 host_turn;   /* the block at which the host gets a turn */
 	u64 begin;       /* of board_run(), by the host's clock; see ticks() */
 	u64 fault_block; /* the last block before an exception, and exceptions since it */
@@ -117,8 +127,11 @@ struct board {
 	u64 returns[NR_RETURNS]; /* return addresses of flushers under way, with counts */
 	u64 return_counts[NR_RETURNS];
 	u64 watched[NR_WATCHED]; /* a Bloom filter of flushers, returns and calls */
+	u64 hooked[NR_HOOKED];   /* blocks that call on_block() though libunicorn counts */
+	u64 nr_hooked;
+	u64 on_block;   /* the function */
 	u64 asked_at;   /* the call for which the board stopped and which has not run yet; 0 */
-	u64 flushed_at; /* the block for which code was dropped and which has not run yet; 0 */
+	u64 flushed_at; /* the block for which code was dropped and which begins next; 0 */
 
 	u64 devices[NR_DEVICES]; /* of the architecture */
 
@@ -129,7 +142,6 @@ struct board {
 	u64 debug; /* a buffer of the host for what the agent says */
 
 	/* counters */
-	u64 blocks;
 	u64 syscalls;
 	u64 exceptions;
 	u64 interrupts;

@@ -14,7 +14,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from kpfs.base import abi, pagemap
-from kpfs.guest.emu.libunicorn import EmulatorError, find_library
+from kpfs.guest.emu import libunicorn
+from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.arch.arch import Arch
 from kpfs.linux.arch.arches import X86_64
 
@@ -52,7 +53,8 @@ class Board:
         self.ram = ram
         self.ram_address = address_of(ram)
         self.region = region
-        self._lib = ctypes.CDLL(find_library())
+        libunicorn.load()
+        self._lib = ctypes.CDLL(libunicorn.find_library())
         if self._lib.uc_version(None, None) != UC_VERSION:
             raise EmulatorError(_UNKNOWN)
         self.arch = arch
@@ -67,11 +69,14 @@ class Board:
         )
         self._map(0, ram)
         self._map(abi.REGION_PHYS, region)
+        self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
+        self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
+        self.counts = libunicorn.count(
+            self.address, ctypes.addressof(self._raw), self.execute, arch.load_here
+        )
         state = arch.find_state(self)
         if not state:
             raise EmulatorError(_UNKNOWN)
-        self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
-        self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
         self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
         self.set(
             uc=engine.value or 0,
@@ -83,6 +88,7 @@ class Board:
             pause=abi.NEVER,
             turn_ticks=TURN_TICKS,
             exact=exact,
+            counts=self.counts,
         )
         if cpus > 1:
             for field, value in arch.features(self).items():
@@ -232,6 +238,7 @@ class Board:
             for context in (*places, self.get(abi.Board.reset)):
                 if context:
                     self._lib.uc_context_free(ctypes.c_void_p(context))
+            libunicorn.forget(self.address)
             self._lib.uc_close(self._engine)
             self._engine = ctypes.c_void_p()
 

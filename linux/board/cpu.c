@@ -8,6 +8,20 @@ bool interrupt_due(const struct board *b, const struct cpu *c)
 	return b->now >= c->timer || pending(c);
 }
 
+/* Set the block before which the running processor needs the next look. */
+void set_look(struct board *b)
+{
+	u64 now = settle(b);
+
+	b->look = (b->blocks | (LOOK_BLOCKS - 1)) + 1;
+	if (b->due <= now)
+		b->look = b->blocks + 1;
+	else if ((b->due - now - 1) / NS_PER_BLOCK < b->look - b->blocks)
+		b->look = b->blocks + 1 + (b->due - now - 1) / NS_PER_BLOCK;
+	if (b->host_turn < b->look)
+		b->look = b->host_turn;
+}
+
 /* Set the time at which the running processor needs the next look. */
 void set_due(struct board *b)
 {
@@ -16,6 +30,7 @@ void set_due(struct board *b)
 	b->due = c->timer < b->turn_end ? c->timer : b->turn_end;
 	if (pending(c))
 		b->due = 0;
+	set_look(b);
 }
 
 /* Switch to another processor. */

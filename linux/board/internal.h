@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
+#include "../../guest/emu/blocks.h"
 #include "../agent/region.h"
 #include "board.h"
 #include "uc.h"
@@ -42,12 +43,17 @@ u64 read_word(struct board *b, u64 addr);
 bool write_word(struct board *b, u64 addr, u64 value);
 bool map_hole(struct board *b, u64 begin, u64 end);
 
+/* hook.c */
+bool hook_all(struct board *b);
+bool hook_block(struct board *b, u64 addr);
+
 /* watch.c */
 void watch(struct board *b);
 void watch_block(struct board *b, u64 addr);
 
 /* cpu.c */
 bool interrupt_due(const struct board *b, const struct cpu *c);
+void set_look(struct board *b);
 void set_due(struct board *b);
 void select_cpu(struct board *b, u64 number);
 bool others_can_run(const struct board *b);
@@ -55,6 +61,14 @@ bool next_cpu(struct board *b);
 void begin_turn(struct board *b);
 void call_agent(struct board *b);
 bool add_cpus(struct board *b);
+
+/* Let the time of the blocks since the last call pass. Whatever needs the time calls this. */
+static inline u64 settle(struct board *b)
+{
+	b->now += (b->blocks - b->settled) * NS_PER_BLOCK;
+	b->settled = b->blocks;
+	return b->now;
+}
 
 static inline struct cpu *this_cpu(struct board *b)
 {

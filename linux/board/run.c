@@ -4,12 +4,14 @@
 
 #define GO_ON NEVER /* the host has nothing to do */
 
-/* Handle what is due. True: stop before this block, or look no further at it. */
+_Static_assert(offsetof(struct board, argument) == offsetof(struct block_counter, argument), "");
+
+/* Handle what is due. True: stop before this block, or look no further at it. addr: or HERE. */
 static bool attend(struct board *b, u64 addr)
 {
 	struct cpu *c = this_cpu(b);
 
-	if (b->flushed_at && b->flushed_at == addr) {
+	if (b->flushed_at) {
 		b->flushed_at = 0;
 		set_due(b);
 		return true;
@@ -26,7 +28,7 @@ static bool attend(struct board *b, u64 addr)
 			return true;
 		}
 	}
-	if (b->now < b->turn_end)
+	if (settle(b) < b->turn_end)
 		return false;
 	board_stop(b, STOP_NEXT, addr);
 	return true;
@@ -46,29 +48,50 @@ static u64 ticks(void)
 }
 
 /* Code that writes itself may take milliseconds for a block. */
-static bool is_slow(struct board *b)
+static bool is_slow(const struct board *b)
 {
 	return !(b->blocks & (LOOK_BLOCKS - 1)) && ticks() - b->begin > b->turn_ticks;
 }
 
-/* Called where each block of code begins: only there can the board stop exactly. */
+/* Called where blocks of code begin: only there can the board stop exactly. True: as attend(). */
+static bool look(struct board *b, u64 addr)
+{
+	if (settle(b) >= b->due && attend(b, addr))
+		return true;
+	if (b->blocks >= b->host_turn || is_slow(b)) {
+		board_stop(b, STOP_TURN, addr);
+		return true;
+	}
+	set_look(b);
+	return false;
+}
+
+/* Called by libunicorn's count, unless on_block() has stopped this block. */
+static void at_look(void *data)
+{
+	struct board *b = data;
+
+	if (b->stop_at == NEVER)
+		look(b, HERE);
+}
+
 static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 {
 	struct board *b = data;
 
 	(void)u, (void)size;
 	b->blocks++;
-	b->now += NS_PER_BLOCK;
 	if (addr == b->pause)
 		board_stop(b, STOP_PAUSE, addr);
 	else if (addr == b->break_at)
 		board_stop(b, STOP_BREAK, addr);
-	else if (b->now >= b->due && attend(b, addr))
-		return;
-	else if (b->blocks >= b->host_turn || is_slow(b))
-		board_stop(b, STOP_TURN, addr);
+	else if (b->blocks >= b->look && look(b, addr))
+		;
 	else if (b->watched[addr >> 10 & (NR_WATCHED - 1)] >> (addr >> 4 & 63) & 1)
 		watch_block(b, addr);
+	settle(b);
+	if (b->counts) /* libunicorn counts this block only now */
+		b->blocks--;
 }
 
 static bool on_stray(uc_engine u, int type, u64 addr, int size, int64_t value, void *data)
@@ -170,11 +193,12 @@ static u64 run_once(struct board *b)
 	before_run(b);
 	b->error = uc.emu_start(engine(b), *pc(b), 1, 0, 0);
 	after_run(b);
+	settle(b);
 	if (b->error)
 		return STOP_ERROR;
 	if (b->stop_at == NEVER)
 		return STOP_HALTED;
-	if (b->stop <= STOP_CALL && linear_pc(b) != b->stop_at)
+	if (b->stop <= STOP_CALL && b->stop_at != HERE && linear_pc(b) != b->stop_at)
 		return STOP_LOST;
 	return b->stop;
 }
@@ -196,6 +220,7 @@ static u64 step(struct board *b)
 	case STOP_FLUSH:
 		b->flushes++;
 		b->due = 0;
+		set_look(b);
 		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 		return GO_ON;
 	}
@@ -210,11 +235,19 @@ static void set_deadline(struct board *b)
 			b->deadline = b->cpus[i].timer;
 }
 
+__attribute__((visibility("default"))) void board_flush(struct board *b)
+{
+	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
+}
+
 /* Run until the host has to act; return one of STOP_*. */
 __attribute__((visibility("default"))) u64 board_run(struct board *b)
 {
 	u64 turn_end = b->turn_end, why;
 
+	/* the host sets them whenever it likes */
+	if (hook_block(b, b->pause) | hook_block(b, b->break_at))
+		board_flush(b);
 	pass_pause(b);
 	call_agent(b);
 	begin_turn(b);
@@ -224,6 +257,7 @@ __attribute__((visibility("default"))) u64 board_run(struct board *b)
 	}
 	if (!b->host_turn || b->stop == STOP_TURN) /* else it is still to come */
 		b->host_turn = (b->blocks | (TURN_BLOCKS - 1)) + 1;
+	set_look(b);
 	b->begin = ticks();
 	/* steps may be short, and their last blocks those at which there is no turn */
 	do
@@ -237,11 +271,6 @@ __attribute__((visibility("default"))) u64 board_run(struct board *b)
 __attribute__((visibility("default"))) void board_select(struct board *b, u64 number)
 {
 	select_cpu(b, number);
-}
-
-__attribute__((visibility("default"))) void board_flush(struct board *b)
-{
-	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
 
 __attribute__((visibility("default"))) u64 board_translate(struct board *b, u64 addr)
@@ -264,8 +293,11 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	size_t hook;
 
 	uc = *api;
+	b->on_block = (uintptr_t)on_block;
+	b->at_look = (uintptr_t)at_look;
+	b->argument = (uintptr_t)b;
 	/* a hook over RAM itself would make every access slow */
-	if (uc.hook_add(u, &hook, UC_HOOK_BLOCK, on_block, b, 1, 0) ||
+	if ((!b->counts && !hook_all(b)) ||
 	    uc.hook_add(u, &hook, unmapped, on_stray, b, b->ram_size, 0xffffffffffff))
 		return false;
 	if (b->exact &&

@@ -11,23 +11,29 @@
  */
 #include "internal.h"
 
-static void add(struct board *b, u64 addr)
+/* Return whether code has to be translated anew for it. */
+static bool add(struct board *b, u64 addr)
 {
 	if (addr)
 		b->watched[addr >> 10 & (NR_WATCHED - 1)] |= 1ull << (addr >> 4 & 63);
+	return hook_block(b, addr);
 }
 
 /* Rebuild the filter of watched addresses. */
 void watch(struct board *b)
 {
+	bool is_new = false;
+
 	for (int i = 0; i < NR_WATCHED; i++)
 		b->watched[i] = 0;
 	for (int i = 0; i < NR_FLUSHERS; i++)
-		add(b, b->flushers[i]);
+		is_new |= add(b, b->flushers[i]);
 	for (int i = 0; i < NR_RETURNS; i++)
-		add(b, b->returns[i]);
+		is_new |= add(b, b->returns[i]);
 	for (int i = 0; i < NR_CALLS; i++)
-		add(b, b->calls[i]);
+		is_new |= add(b, b->calls[i]);
+	if (is_new)
+		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
 
 static void expect_return(struct board *b, u64 addr)
@@ -44,6 +50,9 @@ static void expect_return(struct board *b, u64 addr)
 	}
 	b->returns[unused] = addr;
 	b->return_counts[unused] = 1;
+	/* its flusher runs: so all other code may stay */
+	if (hook_block(b, addr))
+		uc.ctl(engine(b), UC_CTL_TB_REMOVE_CACHE, addr, addr + 1);
 	watch(b);
 }
 

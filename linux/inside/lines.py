@@ -132,6 +132,7 @@ class KnownLines:
             if place.file in texts
         ]
         self._armed = False
+        self._arm(armed=True)  # what is to stop later is translated so from the start
         self._arm(armed=False)
 
     def _arm(self, *, armed: bool) -> None:

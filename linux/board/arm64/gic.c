@@ -84,7 +84,7 @@ static void send(struct board *b, u64 value)
 			continue;
 		own(&b->cpus[i])->raised |= 1u << (value & (NR_SGIS - 1));
 		if (!self)
-			b->turn_end = b->now;
+			b->turn_end = settle(b);
 	}
 }
 

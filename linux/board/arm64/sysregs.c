@@ -50,15 +50,20 @@ static u64 read_frequency(void *state, const u8 *row)
 
 static u64 read_clock(void *state, const u8 *row)
 {
+	struct board *b = board_of(row);
+
 	(void)state;
-	return board_of(row)->now += NS_PER_LOOK;
+	settle(b);
+	b->now += NS_PER_LOOK;
+	set_look(b);
+	return b->now;
 }
 
 static u64 read_control(void *state, const u8 *row)
 {
 	struct board *b = board_of(row);
 	const struct arm64_cpu *c = own(this_cpu(b));
-	bool is_due = c->timer_control & TIMER_ENABLE && b->now >= c->timer_at;
+	bool is_due = c->timer_control & TIMER_ENABLE && settle(b) >= c->timer_at;
 
 	(void)state;
 	return c->timer_control | (is_due ? TIMER_STATUS : 0);
@@ -90,12 +95,12 @@ static void write_compare(void *state, const u8 *row, u64 value)
 
 static u64 read_left(void *state, const u8 *row)
 {
-	return (u32)(read_compare(state, row) - board_of(row)->now);
+	return (u32)(read_compare(state, row) - settle(board_of(row)));
 }
 
 static void write_left(void *state, const u8 *row, u64 value)
 {
-	write_compare(state, row, board_of(row)->now + (int64_t)(int32_t)value);
+	write_compare(state, row, settle(board_of(row)) + (int64_t)(int32_t)value);
 }
 
 static void flush_all(void *state, const u8 *row, u64 value)

@@ -92,7 +92,7 @@ static u64 cpu_on(struct board *b, u64 number, u64 entry, u64 context)
 	c->start = entry;
 	own(c)->context = context;
 	c->state = CPU_RUNS;
-	b->turn_end = b->now;
+	b->turn_end = settle(b);
 	set_due(b);
 	return 0;
 }

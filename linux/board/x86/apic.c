@@ -164,7 +164,7 @@ static void send(struct board *b, u64 icr)
 			continue;
 		take(&b->cpus[i], icr);
 		if (i != b->current)
-			b->turn_end = b->now;
+			b->turn_end = settle(b);
 	}
 }
 
@@ -178,7 +178,7 @@ static u64 apic_read(uc_engine u, u64 offset, unsigned int size, void *data)
 	switch (reg) {
 	case REG_ID:      return b->current << 24;
 	case REG_VERSION: return VERSION;
-	case REG_CURRENT: return current_count(c, b->now);
+	case REG_CURRENT: return current_count(c, settle(b));
 	case REG_ICR:     return own(c)->apic[reg] & ~(u64)ICR_BUSY;
 	}
 	return reg < NR_APIC_REGS ? own(c)->apic[reg] : 0;
@@ -195,7 +195,7 @@ static void apic_write(uc_engine u, u64 offset, unsigned int size, u64 value, vo
 		return;
 	own(c)->apic[reg] = (u32)value;
 	if (reg == REG_COUNT || reg == REG_LVT_TIMER)
-		set_timer(c, b->now, reg == REG_COUNT);
+		set_timer(c, settle(b), reg == REG_COUNT);
 	else if (reg == REG_ICR)
 		send(b, value);
 	else

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Blocks that call on_block(): all, where libunicorn does not count, and else those at which the
+ * board may stop. libunicorn decides that for each block when it translates it.
+ */
+#include "internal.h"
+
+static bool add_hook(struct board *b, u64 first, u64 last)
+{
+	size_t hook;
+
+	return !uc.hook_add(engine(b), &hook, UC_HOOK_BLOCK, (void *)(uintptr_t)b->on_block, b,
+			    first, last);
+}
+
+/* Have all blocks call on_block(), which works with and without a count by libunicorn. */
+bool hook_all(struct board *b)
+{
+	return add_hook(b, 1, 0);
+}
+
+/* Have the block at an address call on_block(). True: what is translated of it has to go. */
+bool hook_block(struct board *b, u64 addr)
+{
+	if (!b->counts || !addr || addr == NEVER || b->nr_hooked > NR_HOOKED)
+		return false;
+	for (u64 i = 0; i < b->nr_hooked; i++)
+		if (b->hooked[i] == addr)
+			return false;
+	if (b->nr_hooked < NR_HOOKED) {
+		b->hooked[b->nr_hooked] = addr;
+		add_hook(b, addr, addr);
+	} else {
+		hook_all(b);
+	}
+	b->nr_hooked++;
+	return true;
+}

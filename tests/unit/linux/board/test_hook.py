@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Blocks counted by libunicorn, and by a hook: a board stops at the same ones."""
+
+import ctypes
+import json
+import mmap
+import subprocess
+import sys
+
+import pytest
+
+from kpfs.base import abi
+from kpfs.guest.emu import libunicorn
+from kpfs.linux.arch import x86
+from kpfs.linux.arch.arches import ARCHES
+from kpfs.linux.board.board import Board
+
+AT, WORD, PAUSE = 0x8000, 0x20000, 0x30000
+RAX, RCX, RIP = (x86.GENERAL[name] for name in ("rax", "rcx", "rip"))
+INC = bytes.fromhex("48ff04 25") + WORD.to_bytes(4, "little")  # incq WORD
+# rcx times: add to a word, and read the clock
+LOOP = INC + bytes.fromhex("0f31 48ffc9")  # rdtsc; dec %rcx
+LOOP += bytes([0x75, 0x100 - len(LOOP) - 2])
+LOOP += b"\xe9" + (PAUSE - AT - len(LOOP) - 5).to_bytes(4, "little")
+# in a process where something else has loaded libunicorn first
+ALONE = """
+import ctypes, json, sys
+from kpfs.guest.emu.libunicorn import find_library
+ctypes.CDLL(find_library())
+from tests.unit.linux.board import test_hook
+print(json.dumps(test_hook.history()))
+"""
+
+
+def make(arch=ARCHES["x86"], ram=1 << 20):
+    region = mmap.mmap(-1, abi.REGION_SIZE)
+    return Board(mmap.mmap(-1, ram), region, arch=arch)
+
+
+def go(board, rounds, code=LOOP):
+    """Prepare a run of the loop."""
+    board.ram[AT : AT + len(code)] = code
+    board.set(pause=PAUSE)
+    board.write_reg(RCX, rounds)
+    board.write_reg(RIP, AT)
+
+
+def history():
+    """Run a board through stops of several kinds; return where each was."""
+    board = make()
+    seen: list[object] = [board.counts]
+    go(board, 3000)
+    board.set(turn_ticks=abi.NEVER, stop=abi.STOP_PAUSE, host_turn=1000)
+    for calls in ([], [(AT, abi.NEVER)], []):
+        board.set_calls(calls)
+        why = board.run()
+        names = "blocks", "now", "asked_at", "host_turn"
+        words = [board.get(getattr(abi.Board, name)) for name in names]
+        seen.append([why, *words, board.read_reg(RIP), board.read_reg(RAX)])
+    board.close()
+    return seen
+
+
+@pytest.fixture
+def board():
+    made = make()
+    yield made
+    made.close()
+
+
+def test_the_same_stops_with_and_without_a_count():
+    words = [sys.executable, "-c", ALONE]
+    alone = subprocess.run(words, capture_output=True, text=True, check=True)
+    counts, *stops = history()
+    hook, *others = json.loads(alone.stdout)
+    assert (counts, hook) == (True, False)
+    assert stops == others
+    assert [stop[0] for stop in stops] == [
+        abi.STOP_TURN,
+        abi.STOP_CALL,
+        abi.STOP_PAUSE,
+    ]
+
+
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=ARCHES)
+def test_all_boards_count(arch):
+    made = make(arch)
+    assert made.counts
+    made.close()
+
+
+def test_no_stop_repeats_an_access_to_memory(board):
+    go(board, 20_000)
+    board.set(turn_ticks=0)  # the host wants a turn whenever the board looks
+    stops = 0
+    while board.run() == abi.STOP_TURN:
+        stops += 1
+    assert stops > 500
+    assert int.from_bytes(board.ram[WORD : WORD + 8], "little") == 20_000
+
+
+def test_it_stops_at_any_number_of_calls_translated_before(board):
+    """More than have a hook of their own."""
+    jumps = 3 * abi.NR_CALLS * 16
+    code = b"\xeb\x0e".ljust(16, b"\x90") * jumps + LOOP
+    code = code[: len(code) - 4]
+    code += (PAUSE - AT - len(code) - 4).to_bytes(4, "little")
+    for _ in range(2):
+        go(board, 1, code)
+        assert board.run() == abi.STOP_PAUSE
+    for number in range(0, jumps, 2):
+        place = AT + 16 * number
+        board.set_calls([(place, abi.NEVER)])
+        go(board, 1, code)
+        assert board.run() == abi.STOP_CALL
+        assert board.get(abi.Board.asked_at) == board.read_reg(RIP) == place
+        board.set(asked_at=0)
+        board.set_calls([])
+    go(board, 1, code)
+    assert board.run() == abi.STOP_PAUSE
+
+
+def test_an_engine_without_room_in_the_table_is_hooked():
+    _, blocks = libunicorn.load()
+    counter = libunicorn.BlockCounter()
+    engines: list[int] = []
+    assert blocks
+    while blocks.blocks_count(
+        ctypes.c_void_p(engine := (len(engines) + 1) << 3), ctypes.byref(counter)
+    ):
+        engines.append(engine)
+    made = make()
+    for engine in engines:
+        libunicorn.forget(engine)
+    assert engines
+    assert not made.counts
+    go(made, 10)
+    assert made.run() == abi.STOP_PAUSE
+    made.close()
+    again = make()
+    assert again.counts
+    again.close()
