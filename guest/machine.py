@@ -178,6 +178,8 @@ class Guest:
             dynamic_ftrace=self.configuration.dynamic_ftrace,
         )
         self._jump_labels = JumpLabels(mem, self._image, self.cpus.drop)
+        # runs a function of a trace point; or it is put off, as guest code waits for us
+        self.run_function: Callable[[int], int] = self.call
         self.area = EngineArea(mem)
         self.runtime_image = RuntimeImage(
             mem,
@@ -195,6 +197,7 @@ class Guest:
         register((abi.CTL_PERCPU_ALLOC, abi.CTL_PERCPU_FREE), percpu.serve)
         register((abi.CTL_JUMP_LABEL,), self._jump_labels.serve)
         # these are made when they are first asked for
+        register((abi.CTL_TRACEPOINT,), lambda *args: self.trace_events.serve(*args))
         register((abi.CTL_DEBUGREG,), lambda *args: self._debug_registers.serve(*args))
         register((abi.CTL_STACK_TRACE,), lambda *args: self.backtrace.serve(*args))
 
@@ -326,6 +329,7 @@ class Guest:
             self._addresses,
             self._syscall_table(),
             self.modules,
+            lambda function: self.run_function(function),
         )
 
     # ---- who can see what tasks do

@@ -385,6 +385,8 @@ static int predicate(const struct kp_pred *p, const u8 *record)
 	switch (p->from) {
 	case FROM_KERNEL:
 	case FROM_USER:   return pointed_fits(p, *(u64 *)field);
+	case FROM_RELATIVE:
+		return string_fits(p, field + 4 + (*(u32 *)field & 0xffff), *(u32 *)field >> 16);
 	case FROM_DYNAMIC:
 		return string_fits(p, record + (*(u32 *)field & 0xffff), *(u32 *)field >> 16);
 	case FROM_COMM:

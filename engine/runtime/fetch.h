@@ -45,8 +45,9 @@ enum { PRED_FULL = 7, PRED_FRONT, PRED_MIDDLE, PRED_END, PRED_GLOB }; /* of stri
 #define PRED_SIGNED 1 /* kp_pred.flags: a number */
 #define PRED_NOT 2    /* a string that must not fit */
 enum {
-	FROM_RECORD,  /* size bytes at offset */
-	FROM_DYNAMIC, /* a string where the word at offset says */
+	FROM_RECORD,   /* size bytes at offset */
+	FROM_DYNAMIC,  /* a string where the word at offset says */
+	FROM_RELATIVE, /* the same, counted from the end of the word */
 	FROM_CPU,
 	FROM_COMM,
 	FROM_KERNEL,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.guest.emu.memory import Memory
@@ -18,6 +19,14 @@ from kpfs.guest.loader.elf import ElfFile
 _ENTRY = abi.JumpEntry.STRUCT  # all fields are relative to their own place
 _COUNT = struct.Struct("<i")
 _NOP5 = b"\x0f\x1f\x44\x00\x00"
+
+
+class _Site(NamedTuple):
+    """A place in the text that a key changes."""
+
+    code: int
+    target: int  # of the jump
+    holds: Callable[[int], bool] | None  # the module's: see JumpLabels.add()
 
 
 class JumpLabels:
@@ -29,8 +38,8 @@ class JumpLabels:
         """drop: forgets translated code."""
         self._memory = memory
         self._drop = drop
-        self._sites: dict[int, list[tuple[int, int]]] = {}  # key: (code, target)
-        self._holds: dict[int, Callable[[int], bool] | None] = {}
+        self._sites: dict[int, list[_Site]] = {}  # by key
+        self._added: dict[int, Callable[[int], bool]] = {}  # by the table's address
         self._users: dict[int, Counter[int | None]] = {}  # by what each is about
         self.changes = 0  # how often use() was called
         section = image.section("__jump_table")
@@ -41,21 +50,25 @@ class JumpLabels:
     def add(
         self, start: int, table: bytes, holds: Callable[[int], bool] | None = None
     ) -> None:
-        """Take in a __jump_table that is at start.
+        """Take in a __jump_table that is at start, once.
 
-        holds: a module's; says of a site and of a key if they are the module's, as its
-        init part goes.
+        holds: a module's; tells if an address is still the module's, as its init part
+        goes.
         """
+        if holds is not None and self._added.get(start) == holds:
+            return
         for n, entry in enumerate(_ENTRY.iter_unpack(table)):
             code, target, key = self._absolute(start + n * _ENTRY.size, entry)
-            if holds is None or holds(key):
-                self._sites.setdefault(key, []).append((code, target))
-                self._holds[key] = holds
+            site = _Site(code, target, holds)
+            self._sites.setdefault(key, []).append(site)
+            if self.is_on(key):
+                self._write(site, True)
+        if holds is not None:
+            self._added[start] = holds
 
     def forget(self, key: int) -> None:
         """Drop a key whose module goes."""
         self._sites.pop(key, None)
-        self._holds.pop(key, None)
         self._users.pop(key, None)
 
     @staticmethod
@@ -71,7 +84,7 @@ class JumpLabels:
         """Serve CTL_JUMP_LABEL, by which the guest switches a site."""
         raw = self._memory.read(entry, _ENTRY.size)
         code, target, _ = self._absolute(entry, _ENTRY.unpack(raw))
-        self._write(code, target, bool(on))
+        self._write(_Site(code, target, None), bool(on))
         return 0
 
     def use(self, key: int, on: bool, function: int | None = None) -> None:
@@ -85,12 +98,16 @@ class JumpLabels:
         self._memory.write(key, _COUNT.pack(users))
         self.changes += 1
         if users == int(on):
-            for code, target in self._sites_of(key):
-                self._write(code, target, on)
+            for site in self._sites_of(key):
+                self._write(site, on)
+
+    def users(self, key: int) -> int:
+        """Return how many users of a key use() has counted."""
+        return self._users[key].total() if key in self._users else 0
 
     def is_on(self, key: int) -> bool:
         """Return True if use() has switched a key on."""
-        return key in self._users and self._users[key].total() > 0
+        return self.users(key) > 0
 
     def places_on(self) -> Iterator[int]:
         """Yield the sites of the keys that are on, or the functions of their users."""
@@ -99,13 +116,18 @@ class JumpLabels:
                 if users and function is not None:
                     yield function
                 elif users:
-                    yield from (code for code, _ in self._sites_of(key))
+                    yield from (site.code for site in self._sites_of(key))
 
-    def _sites_of(self, key: int) -> list[tuple[int, int]]:
-        sites, holds = self._sites.get(key, []), self._holds.get(key)
-        return sites if holds is None else [site for site in sites if holds(site[0])]
+    def _sites_of(self, key: int) -> list[_Site]:
+        """Return the sites of a key that are still there."""
+        sites = self._sites.get(key, [])
+        left = [s for s in sites if s.holds is None or s.holds(s.code)]
+        if len(left) < len(sites):
+            self._sites[key] = left
+        return left
 
-    def _write(self, code: int, target: int, on: bool) -> None:
-        jump = b"\xe9" + (target - code - 5).to_bytes(4, "little", signed=True)
+    def _write(self, site: _Site, on: bool) -> None:
+        code = site.code
+        jump = b"\xe9" + (site.target - code - 5).to_bytes(4, "little", signed=True)
         self._memory.write(code, jump if on else _NOP5)
         self._drop(code, len(_NOP5))

@@ -9,10 +9,11 @@ declarations.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import EventField, StaticEvent
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader.elf import ElfFile
@@ -47,8 +48,13 @@ class TraceEvents:
         addresses: Mapping[str, int],
         numbers: Mapping[str, int],
         modules: Modules,
+        call: Callable[[int], int],
     ) -> None:
-        """numbers: the system calls' numbers by the names in their declarations."""
+        """numbers: the system calls' numbers by the names in their declarations.
+
+        call: runs a function of the guest, which returns an int.
+        """
+        self._call = call
         self._modules = modules
         self._memory = memory
         self._image = image
@@ -76,13 +82,30 @@ class TraceEvents:
         self._keys.forget(self._switches.pop((group, name)).key)
 
     def enable(self, group: str, name: str, event: int, commit: int) -> None:
-        """Record an event by commit(event, record, size); event 0 ends that."""
+        """Record an event by commit(event, record, size); event 0 ends that.
+
+        The first and the last user of a trace point have a function of it called, which
+        may refuse the first.  Kernel: tracepoint_add_func(), tracepoint_remove_func()
+        """
         memory, switch = self._memory, self._switches[group, name]
+        if self._keys.users(switch.key) == int(not event):
+            which = abi.Tracepoint.regfunc if event else abi.Tracepoint.unregfunc
+            function = memory.read_u64(switch.key + which)
+            result = self._call(function) & 0xFFFFFFFF if function else 0
+            if event and result >> 31:
+                raise KernelError((1 << 32) - result, f"{name} cannot be switched on")
         memory.write_u64(self._addresses["trace_event_commit"], commit)
         memory.write_u64(switch.slot, event)
         if switch.nr_args is not None:
             memory.write_u64(switch.slot + abi.SyscallEvent.nr_args, switch.nr_args)
         self._keys.use(switch.key, bool(event), switch.function)
+
+    def serve(self, _number: int, key: int, on: int) -> int:
+        """Serve CTL_TRACEPOINT: a module's function more, or less, is called."""
+        for mod in self._modules.by_age():
+            self._add_sites(mod)
+        self._keys.use(key, bool(on))
+        return 0
 
     def follow_fork(self, func: int) -> None:
         """See kpfs.engine.machine.TraceEvents."""
@@ -100,7 +123,7 @@ class TraceEvents:
         _, table = mod.section("_ftrace_events")
         if not table:
             return []
-        self._keys.add(*mod.section("__jump_table"), mod.layout.holds)
+        self._add_sites(mod)
         values: dict[str, dict[str, int]] = {}
         for row in _VALUE.iter_unpack(mod.section("_ftrace_eval_map")[1]):
             system, name, value = row
@@ -109,6 +132,9 @@ class TraceEvents:
             event._replace(module=mod.name, module_addr=mod.addr)
             for event in self._declared(table, values)
         ]
+
+    def _add_sites(self, mod: Module) -> None:
+        self._keys.add(*mod.section("__jump_table"), mod.layout.holds)
 
     def _declared(
         self, table: bytes, values: Mapping[str, Mapping[str, int]]

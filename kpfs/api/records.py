@@ -110,9 +110,10 @@ def decode(
 def _value(field: FieldFormat, data: bytes) -> Value:
     kind = field.type
     raw = data[field.offset : field.offset + field.size]
-    if kind.startswith("__data_loc"):
+    if kind.startswith(("__data_loc", "__rel_loc")):
         words = struct.unpack(f"<{len(raw) // 4}I", raw)
-        texts: list[Scalar] = [_dynamic(word, data) for word in words]
+        base = field.offset + field.size if kind.startswith("__rel_loc") else 0
+        texts: list[Scalar] = [_dynamic(base + word, data) for word in words]
         return texts if kind.count("[") > 1 else texts[0]
     array = _ARRAY.match(kind)
     if array is None:

@@ -137,6 +137,7 @@ CTL_PERCPU_FREE = 0x10A
 CTL_DEBUGFS_ADD = 0x110
 CTL_DEBUGFS_REMOVE = 0x111
 CTL_JUMP_LABEL = 0x210
+CTL_TRACEPOINT = 0x212
 CTL_DEBUGREG = 0x211
 CTL_STACK_TRACE = 0x200
 
@@ -159,9 +160,9 @@ class KpfsSetClr:  # struct kpfs_set_clr
 
 
 class KpfsTraceDir:  # struct kpfs_trace_dir
-    SIZE, __slots__ = 88, ()
-    STRUCT = Struct("<3Q64s")
-    made, remove, parent, name = 0, 8, 16, 24
+    SIZE, __slots__ = 96, ()
+    STRUCT = Struct("<4Q64s")
+    made, remove, parent, call, name = 0, 8, 16, 24, 32
 
 
 class KpfsDebugfs:  # struct kpfs_debugfs
@@ -367,10 +368,11 @@ PRED_END = 10
 PRED_GLOB = 11
 FROM_RECORD = 0
 FROM_DYNAMIC = 1
-FROM_CPU = 2
-FROM_COMM = 3
-FROM_KERNEL = 4
-FROM_USER = 5
+FROM_RELATIVE = 2
+FROM_CPU = 3
+FROM_COMM = 4
+FROM_KERNEL = 5
+FROM_USER = 6
 
 
 class KpProg:  # struct kp_prog
@@ -502,6 +504,12 @@ class JumpEntry:  # struct jump_entry
     code, target, key = 0, 4, 8
 
 
+# guest/include/linux/tracepoint.h
+class Tracepoint:  # struct tracepoint
+    SIZE, __slots__ = 40, ()
+    key, regfunc, unregfunc, funcs, name = 0, 8, 16, 24, 32
+
+
 # guest/include/linux/static_call.h
 class StaticCallSite:  # struct static_call_site
     SIZE, __slots__ = 8, ()
@@ -525,7 +533,7 @@ class TraceEvalMap:  # struct trace_eval_map
 class TraceEventCall:  # struct trace_event_call
     SIZE, __slots__ = 64, ()
     STRUCT = Struct("<7Q8x")
-    system, name, key, event, fields, nr_fields, print_fmt = 0, 8, 16, 24, 32, 40, 48
+    system, name, tp, event, fields, nr_fields, print_fmt = 0, 8, 16, 24, 32, 40, 48
 
 
 # guest/include/asm/extable.h

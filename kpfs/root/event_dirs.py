@@ -2,6 +2,7 @@
 """Call guest code for each directory of events that is made or removed.
 
 The files in them are the mount's; a probe on tracefs_create_dir() sees each new one.
+So are functions of trace points called, if guest code waits for what switches an event.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class EventDirs:
         self._dentries: dict[_Key, int] = {}
         self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
         self._making: _Key | None = None  # guest code was told to make it
+        self._functions: deque[int] = deque()  # of trace points, put off
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Make and remove the directories of events, and those of their groups."""
@@ -87,11 +89,17 @@ class EventDirs:
 
         That code asks afterwards what is left to do (update()).
         """
-        self._deferred = True
+        guest, self._deferred = self._guest, True
+        guest.run_function = self._put_off
         try:
             yield
         finally:
             self._deferred = False
+            guest.run_function = guest.call
+
+    def _put_off(self, function: int) -> int:
+        self._functions.append(function)
+        return 0
 
     def update(self, at: int) -> int:
         """Tell guest code of one thing that is left to do; 0: there is nothing.
@@ -102,13 +110,17 @@ class EventDirs:
         if self._making is not None:
             self._made(self._making, made)
             self._making = None
+        if self._functions:
+            data = _DIR.pack(0, 0, 0, self._functions.popleft(), b"")
+            self._guest.write(at, data)
+            return 1
         while self._left:
             key, make = self._left.popleft()
             dentry = 0 if make else self._dentries.pop(key, 0)
             if not make and not dentry:
                 continue
             self._making = key if make else None
-            data = _DIR.pack(0, dentry, self._parent(key), _name(key))
+            data = _DIR.pack(0, dentry, self._parent(key), 0, _name(key))
             self._guest.write(at, data)
             return 1
         return 0

@@ -15,7 +15,14 @@ from tests import harness, modbox
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
 HERE = harness.CONFORMANCE
-MODULES = ("synth_calls", "watch_calls", "debugfs_calls", "kprobe_calls", "goods_calls")
+MODULES = (
+    "synth_calls",
+    "watch_calls",
+    "debugfs_calls",
+    "kprobe_calls",
+    "goods_calls",
+    "visits_calls",
+)
 PADDED = re.compile(r" +N\b")  # a number that the case has put a letter for
 
 

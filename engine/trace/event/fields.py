@@ -3,7 +3,12 @@
 
 from kpfs.base.ktypes import EventField as Field
 
-__all__ = ["COMMON_FIELDS", "Field", "string_at"]
+__all__ = ["COMMON_FIELDS", "DYNAMIC", "RELATIVE", "Field", "string_at"]
+
+# What types of fields begin with whose bytes are elsewhere in the record.  The field
+# has their length, and where they are: in the record, or from the field's own end on.
+RELATIVE = "__rel_loc "
+DYNAMIC = ("__data_loc ", RELATIVE)
 
 COMMON_FIELDS = (
     Field("unsigned short", "common_type", 0, 2, False),

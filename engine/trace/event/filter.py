@@ -18,7 +18,7 @@ from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
 from kpfs.engine.kstrtox import is_digit, is_space, kstrtol, kstrtoul
-from kpfs.engine.trace.event.fields import COMMON_FIELDS, Field
+from kpfs.engine.trace.event.fields import COMMON_FIELDS, DYNAMIC, RELATIVE, Field
 
 MAX_FILTER_STR_VAL = 256
 MAX_NUMBER = 24
@@ -109,8 +109,10 @@ def find_field(fields: Iterable[Field], name: str) -> FieldInfo | None:
             is_string = "char" in known.type and ("[" in known.type or bool(array))
             if known.type in ("char *", "const char *"):
                 return FieldInfo(known, abi.FROM_KERNEL, True)
-            dynamic = is_string and known.type.startswith("__data_loc")
-            source = abi.FROM_DYNAMIC if dynamic else abi.FROM_RECORD
+            source = abi.FROM_RECORD
+            if is_string and known.type.startswith(DYNAMIC):
+                relative = known.type.startswith(RELATIVE)
+                source = abi.FROM_RELATIVE if relative else abi.FROM_DYNAMIC
             return FieldInfo(known, source, is_string)
     if name in _GENERIC:
         generic, source = _GENERIC[name]

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 
 from kpfs.base.ktypes import MASK64
-from kpfs.engine.trace.event.fields import Field
+from kpfs.engine.trace.event.fields import DYNAMIC, RELATIVE, Field
 from kpfs.engine.trace.event.trace_event import SymbolText
 from kpfs.engine.trace.symbols import pointer_id
 
@@ -109,10 +109,10 @@ def plain_format(fields: Sequence[Field]) -> str:
     for field in fields:
         name, bracket, _ = field.name.partition("[")
         kind, value = "%s", f"REC->{name}"
-        if field.type.startswith("__data_loc"):
+        if field.type.startswith(DYNAMIC):
             length = f"__get_dynamic_array_len({name})"
             value = f"__print_hex(__get_dynamic_array({name}), {length})"
-            if field.type == "__data_loc char[]":
+            if field.type.endswith("_loc char[]"):
                 value = f"__get_str({name})"
         elif bracket and "char" not in field.type:
             value = f"__print_hex({value}, {field.size})"
@@ -148,6 +148,9 @@ def _conversion(
         python += f"{mark}{text}" if text else ""
     value = _next(arguments)
     show: Callable[[Value], int | str]
+    if kind is None and pointer in ("b", "bl") and stars:
+        bits, text = stars.pop(), _bitmap if pointer == "b" else _bit_ranges
+        return lambda p, r: text(_memory(value(p, r)), bits(p, r))
     if kind is None:
         show = _pointer(pointer, symbol)
     elif kind == "s":
@@ -345,7 +348,7 @@ class _Parser:
     def _field(self, name: str) -> Eval:
         field = self._named(name)
         at, size = field.offset, field.size
-        if field.type.startswith("__data_loc"):
+        if field.type.startswith(DYNAMIC):
             raise UnknownFormatError(f"REC->{name}")
         if "[" not in field.name:
             if size not in (1, 2, 4, 8):
@@ -369,10 +372,11 @@ class _Parser:
         field = self._named(self._take())
         place = _integer_at(4, signed=False)
         at = field.offset
+        base = at + 4 if field.type.startswith(RELATIVE) else 0
 
         def read(pages: memoryview, record: int) -> bytes:
             where = place(pages, record + at)
-            start = record + (where & 0xFFFF)
+            start = record + base + (where & 0xFFFF)
             return bytes(pages[start : start + (where >> 16)])
 
         return read
@@ -386,6 +390,7 @@ class _Parser:
         return made
 
     def _function(self, name: str) -> Eval:
+        name = name.replace("__get_rel_", "__get_")
         if name in ("__get_str", "__get_dynamic_array"):
             return self._dynamic()
         if name == "__get_dynamic_array_len":
@@ -393,7 +398,7 @@ class _Parser:
             return lambda p, r: len(read(p, r))
         if name in ("__get_bitmask", "__get_cpumask"):
             bits = self._dynamic()
-            return lambda p, r: _bitmask(bits(p, r))
+            return lambda p, r: _bitmap(words := bits(p, r), 8 * len(words))
         if name in ("__print_flags", "__print_flags_u64"):
             value = _number(self._expression())
             self._expect(",")
@@ -413,6 +418,9 @@ class _Parser:
                 return blank.join(f"{byte:02x}" for byte in shown)
 
             return show
+        if name == "__print_dynamic_array":
+            items, each = self._dynamic(), self._second()
+            return lambda p, r: _array(data := items(p, r), len(data), each(p, r))
         if name == "__print_array":
             data, count, each = self._expression(), self._second(), self._second()
             return lambda p, r: _array(_memory(data(p, r)), count(p, r), each(p, r))
@@ -503,12 +511,23 @@ def _array(data: bytes, count: int, size: int) -> str:
     """Kernel: trace_print_array_seq()"""
     if size not in (1, 2, 4, 8):
         return "{}"
+    count = min(count, len(data) // size)
     pieces = [data[i * size : i * size + size] for i in range(count)]
     numbers = ",".join(f"{int.from_bytes(p, 'little'):#x}" for p in pieces)
     return f"{{{numbers}}}"
 
 
-def _bitmask(data: bytes) -> str:
-    """Kernel: trace_print_bitmask_seq()"""
-    words = [data[i : i + 4] for i in range(0, len(data), 4)]
-    return ",".join(f"{int.from_bytes(w, 'little'):08x}" for w in reversed(words))
+def _bitmap(data: bytes, bits: int) -> str:
+    """Kernel: bitmap_string()"""
+    number = int.from_bytes(data, "little") & ((1 << bits) - 1)
+    words = [f"{number >> at & 0xFFFFFFFF:08x}" for at in range(0, bits, 32)]
+    digits = ((bits - 1) % 32 + 4) // 4
+    return ",".join([*(word[-digits:] for word in words[-1:]), *words[-2::-1]])
+
+
+def _bit_ranges(data: bytes, bits: int) -> str:
+    """Kernel: bitmap_list_string()"""
+    number = int.from_bytes(data, "little")
+    runs = re.finditer("1+", f"{number & ((1 << bits) - 1):b}"[::-1])
+    ends = [(run.start(), run.end() - 1) for run in runs]
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ends)

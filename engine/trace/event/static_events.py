@@ -51,13 +51,13 @@ class KernelEvent(TraceEvent):
         """Context: control.  Kernel: trace_event_reg(), syscall_enter_register()"""
         if self.tracing == self._armed:
             return
-        self._armed = enable
         if self._guest is None:
             self._guest = self._runtime.make(KpEvent)
             self._guest.type = self.id
         event = self._guest.addr if enable else 0
         commit = self._runtime.symbols[COMMIT]
         self._machine.trace_events.enable(self.group, self.name, event, commit)
+        self._armed = enable
 
     def hold(self, on: bool) -> None:
         """Keep its module, too."""

@@ -47,6 +47,8 @@
 
 #define CTL_JUMP_LABEL 0x210 /* (struct jump_entry *, on): make its site a jump or a nop */
 
+#define CTL_TRACEPOINT 0x212 /* (struct static_key *, on): it has one user more, or one less */
+
 /* guest/emu/debugreg.py */
 #define CTL_DEBUGREG 0x211 /* (): debug registers of some CPU have changed */
 
@@ -74,6 +76,7 @@ struct kpfs_trace_dir {
 	struct dentry *made;   /* of the last one, set by its maker */
 	struct dentry *remove; /* or, if it is NULL, make: */
 	struct dentry *parent;
+	void (*call)(void); /* or, if it is not NULL, call it */
 	char name[64];
 };
 struct kpfs_debugfs {

@@ -45,6 +45,7 @@ static inline bool refcount_dec_and_test(refcount_t *r) { return atomic_dec_and_
 #define smp_load_acquire(p) ({ __typeof__(*(p)) __v = READ_ONCE(*(p)); barrier(); __v; })
 
 #define BITS_PER_LONG 64
+#define BITS_PER_BYTE 8
 static __always_inline void set_bit(long nr, volatile unsigned long *p)
 {
 	__atomic_or_fetch(&p[nr / 64], 1UL << (nr & 63), __ATOMIC_SEQ_CST);

@@ -15,6 +15,8 @@ extern struct cpumask __cpu_possible_mask, __cpu_online_mask, __cpu_present_mask
 #define cpu_online_mask ((const struct cpumask *)&__cpu_online_mask)
 #define cpu_present_mask ((const struct cpumask *)&__cpu_present_mask)
 #define cpu_active_mask ((const struct cpumask *)&__cpu_active_mask)
+extern struct cpumask cpu_bit_bitmap[NR_CPUS];
+#define cpumask_of(cpu) ((const struct cpumask *)&cpu_bit_bitmap[cpu])
 #define num_possible_cpus() cpumask_weight(cpu_possible_mask)
 #define num_present_cpus() cpumask_weight(cpu_present_mask)
 #define cpu_possible(c) cpumask_test_cpu(c, cpu_possible_mask)

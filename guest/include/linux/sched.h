@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
+#include <linux/cpumask.h>
 #include <kpfs/abi.h>
 #include <kpfs/hypercall.h>
 #include <linux/err.h>
@@ -80,6 +81,7 @@ struct task_struct {
 	int on_cpu;
 	int on_rq;
 	unsigned int cpu;
+	const struct cpumask *cpus_ptr;
 	int prio, static_prio;
 	const struct sched_class *sched_class;
 	struct sched_entity se;

@@ -2,7 +2,7 @@
 /*
  * Events of trace points. guest/running/trace_events.py reads their descriptions from the section
  * _ftrace_events, puts the address of what an enabled event is known by to its recorder
- * into *event, and switches the key. trace_event_commit is the recorder's.
+ * into *event, and switches the key of the trace point. trace_event_commit is the recorder's.
  */
 #pragma once
 #include <linux/err.h>
@@ -17,6 +17,11 @@
 struct module;
 
 #define is_signed_type(type) ((type)-1 < (type)1)
+
+#define TRACE_EVENT_STR_MAX 512 /* bytes of a __vstring */
+#define __vstring_size(fmt, args) \
+	min(with_copied_va_list(__args, args, vsnprintf(NULL, 0, fmt, __args)) + 1, \
+	    TRACE_EVENT_STR_MAX)
 
 /* Filled in by the recorder: type, flags, preempt count and pid. */
 struct trace_entry { unsigned long head; };
@@ -34,13 +39,18 @@ struct trace_eval_map {
 };
 struct trace_event_call {
 	const char *system, *name;
-	struct static_key_false *key;
+	struct tracepoint *tp;
 	unsigned long *event;
 	const struct trace_event_field *fields;
 	unsigned long nr_fields;
 	const char *print_fmt;
 	unsigned long pad; /* 64 bytes, so that they lie close in their section */
 };
+#ifndef TRACE_CUSTOM_EVENT /* until trace/define_custom_trace.h gives them a meaning */
+#define DECLARE_CUSTOM_EVENT_CLASS(name, proto, args, tstruct, assign, print)
+#define DEFINE_CUSTOM_EVENT(template, name, proto, args)
+#define TRACE_CUSTOM_EVENT(name, proto, args, tstruct, assign, print)
+#endif
 extern void (*trace_event_commit)(unsigned long event, void *record, unsigned long size);
 
 /*

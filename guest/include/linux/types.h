@@ -56,3 +56,10 @@ typedef __builtin_va_list va_list;
 	__typeof__(expression) __v = (expression); \
 	va_end(list); \
 	__v; })
+/* Evaluate an expression with a copy of a list of arguments, given by its address. */
+#define with_copied_va_list(list, from, expression) ({ \
+	va_list list; \
+	va_copy(list, *(from)); \
+	__typeof__(expression) __v = (expression); \
+	va_end(list); \
+	__v; })

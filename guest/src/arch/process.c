@@ -7,6 +7,7 @@
 
 unsigned int nr_cpu_ids = 1;
 unsigned long __per_cpu_offset[NR_CPUS];
+struct cpumask cpu_bit_bitmap[NR_CPUS];
 struct cpumask __cpu_possible_mask, __cpu_present_mask, __cpu_online_mask, __cpu_active_mask;
 
 struct kpfs_pcpu pcpu_hot __section(".data..percpu.first") = {
@@ -31,6 +32,8 @@ void __init setup_per_cpu_areas(unsigned long nr_cpus)
 	nr_cpu_ids = nr_cpus;
 	cpumask_setall(&__cpu_possible_mask);
 	cpumask_setall(&__cpu_present_mask);
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		cpumask_set_cpu(cpu, &cpu_bit_bitmap[cpu]);
 	for (cpu = 1; cpu < nr_cpus; cpu++) {
 		struct kpfs_pcpu *pcpu;
 

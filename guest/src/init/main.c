@@ -30,6 +30,7 @@ struct task_struct init_task = {
 	.flags = PF_IDLE,
 	.stack = STACK_SLOT(0),
 	.usage = REFCOUNT_INIT(2),
+	.cpus_ptr = cpu_possible_mask,
 	.tasks = LIST_HEAD_INIT(init_task.tasks),
 	.comm = "swapper/0",
 	.real_parent = &init_task,

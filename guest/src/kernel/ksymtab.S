@@ -21,7 +21,7 @@
 	EXPORT	0, autoremove_wake_function, call_rcu, cancel_delayed_work, clear_page_erms
 	EXPORT	0, clear_user, __clear_user, complete, complete_all, completion_done, __cond_resched
 	EXPORT	0, console_printk, _copy_from_user, copy_from_user_nofault, _copy_to_user
-	EXPORT	0, copy_user_generic, __cpu_active_mask, __cpu_online_mask, __cpu_possible_mask
+	EXPORT	0, copy_user_generic, __cpu_active_mask, cpu_bit_bitmap, __cpu_online_mask, __cpu_possible_mask
 	EXPORT	0, __cpu_present_mask, csum_partial, default_llseek, default_wake_function
 	EXPORT	0, del_timer, del_timer_sync, down, down_interruptible, down_killable, down_timeout
 	EXPORT	0, down_trylock, dput, dump_stack, fget, filp_close, filp_open, find_vpid
@@ -94,7 +94,7 @@
 	EXPORT	1, debugfs_create_ulong, debugfs_create_x16, debugfs_create_x32, debugfs_create_x64
 	EXPORT	1, debugfs_create_x8, debugfs_lookup, debugfs_remove, disable_kprobe
 	EXPORT	1, dynevent_create, enable_kprobe, find_get_pid, find_get_task_by_vpid, find_module
-	EXPORT	1, get_kprobe, get_kprobe_ctlblk, init_uts_ns, is_module_address
+	EXPORT	1, for_each_kernel_tracepoint, get_kprobe, get_kprobe_ctlblk, init_uts_ns, is_module_address
 	EXPORT	1, is_module_text_address, jprobe_return, kallsyms_lookup_name, kill_pid, kpfs_yield
 	EXPORT	1, kprobe_running, ktime_get, ktime_get_boottime, ktime_get_ns, ktime_get_real
 	EXPORT	1, ktime_get_with_offset, kunit_binary_failed, kunit_do_failed, kunit_kmalloc_array
@@ -113,7 +113,8 @@
 	EXPORT	1, synth_event_gen_cmd_array_start, __synth_event_gen_cmd_start, synth_event_trace
 	EXPORT	1, synth_event_trace_array, synth_event_trace_end, synth_event_trace_start
 	EXPORT	1, trace_array_set_clr_event, trace_event_commit, trace_get_event_file
-	EXPORT	1, trace_put_event_file
+	EXPORT	1, trace_put_event_file, tracepoint_probe_register
+	EXPORT	1, tracepoint_probe_register_prio, tracepoint_probe_unregister
 	EXPORT	1, unregister_die_notifier, unregister_hw_breakpoint, unregister_jprobe
 	EXPORT	1, unregister_jprobes, unregister_kprobe, unregister_kprobes, unregister_kretprobe
 	EXPORT	1, unregister_kretprobes, unregister_wide_hw_breakpoint, usecs_to_jiffies

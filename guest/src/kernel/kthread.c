@@ -140,6 +140,7 @@ void kthread_bind(struct task_struct *k, unsigned int cpu)
 	while (READ_ONCE(k->on_rq))
 		yield();
 	k->cpu = cpu;
+	k->cpus_ptr = cpumask_of(cpu);
 }
 
 int kthread_stop(struct task_struct *k)

@@ -12,14 +12,17 @@
 #define SYNTH_FIELDS_MAX 64
 
 /*
- * Make and remove the directories of events that have come or gone outside. Python calls it, too.
+ * Make and remove the directories of events that have come or gone outside, and call functions of
+ * trace points that have got their first user, or lost the last. Python calls it, too.
  */
 notrace void update_event_dirs(void)
 {
 	struct kpfs_trace_dir d = { 0 };
 
 	while (kpfs_control(CTL_TRACE_DIR, (unsigned long)&d, 0) > 0) {
-		if (d.remove)
+		if (d.call)
+			d.call();
+		else if (d.remove)
 			tracefs_remove(d.remove);
 		else
 			d.made = tracefs_create_dir(d.name, d.parent);
@@ -46,8 +49,14 @@ notrace int trace_array_set_clr_event(struct trace_array *tr, const char *system
 {
 	struct kpfs_set_clr what = { tr, system, event, enable };
 
+	int ret;
+
 	might_sleep();
-	return tr ? kpfs_control(CTL_TRACE_SET_CLR, (unsigned long)&what, 0) : -ENOENT;
+	if (!tr)
+		return -ENOENT;
+	ret = kpfs_control(CTL_TRACE_SET_CLR, (unsigned long)&what, 0);
+	update_event_dirs();
+	return ret;
 }
 
 /* ---- commands */

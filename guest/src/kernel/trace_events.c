@@ -19,7 +19,7 @@ void (*trace_follow_fork)(unsigned long self, unsigned long task);
 
 /* ---- sched */
 
-DEFINE_TRACE(sched_switch);
+DEFINE_TRACEPOINT(sched_switch, NULL, NULL);
 #define SCHED_SWITCH_FIELDS(f) \
 	f(sched_switch, char, prev_comm, [16]) \
 	f(sched_switch, pid_t, prev_pid, ) \
@@ -73,7 +73,11 @@ static noinline notrace void trace_event_raw_event_sched_switch(bool preempt,
 notrace void __traceiter_sched_switch(bool preempt, struct task_struct *prev,
 				      struct task_struct *next, unsigned int prev_state)
 {
-	trace_event_raw_event_sched_switch(preempt, prev, next, prev_state);
+	CALL_TRACE_PROBES(sched_switch,
+			  PARAMS(bool, struct task_struct *, struct task_struct *, unsigned int),
+			  PARAMS(preempt, prev, next, prev_state));
+	if (trace_event_sched_switch)
+		trace_event_raw_event_sched_switch(preempt, prev, next, prev_state);
 }
 
 /* The fields of three events. */
@@ -103,17 +107,19 @@ static noinline notrace void trace_event_raw_event_sched_wakeup_template(unsigne
 
 #define WAKEUP_FMT "\"comm=%s pid=%d prio=%d target_cpu=%03d\", REC->comm, REC->pid, REC->prio, REC->target_cpu"
 #define WAKEUP_EVENT(name) \
-	DEFINE_TRACE(name); \
+	DEFINE_TRACEPOINT(name, NULL, NULL); \
 	DEFINE_TRACE_EVENT(sched, name, name, WAKEUP_FMT); \
 	notrace void __traceiter_##name(struct task_struct *p) \
 	{ \
-		trace_event_raw_event_sched_wakeup_template(trace_event_##name, p); \
+		CALL_TRACE_PROBES(name, struct task_struct *, p); \
+		if (trace_event_##name) \
+			trace_event_raw_event_sched_wakeup_template(trace_event_##name, p); \
 	}
 WAKEUP_EVENT(sched_waking)
 WAKEUP_EVENT(sched_wakeup)
 WAKEUP_EVENT(sched_wakeup_new)
 
-DEFINE_TRACE(sched_process_fork);
+DEFINE_TRACEPOINT(sched_process_fork, NULL, NULL);
 #define SCHED_PROCESS_FORK_FIELDS(f) \
 	f(sched_process_fork, char, parent_comm, [16]) \
 	f(sched_process_fork, pid_t, parent_pid, ) \
@@ -141,16 +147,15 @@ notrace void __traceiter_sched_process_fork(struct task_struct *parent, struct t
 {
 	void (*follow)(unsigned long, unsigned long) = READ_ONCE(trace_follow_fork);
 
-	if (!follow) {
-		trace_event_raw_event_sched_process_fork(parent, child);
-		return;
-	}
+	CALL_TRACE_PROBES(sched_process_fork, PARAMS(struct task_struct *, struct task_struct *),
+			  PARAMS(parent, child));
+	if (follow)
+		follow(parent->pid, child->pid);
 	if (trace_event_sched_process_fork)
 		trace_event_raw_event_sched_process_fork(parent, child);
-	follow(parent->pid, child->pid);
 }
 
-DEFINE_TRACE(sched_process_exit);
+DEFINE_TRACEPOINT(sched_process_exit, NULL, NULL);
 #define SCHED_PROCESS_EXIT_FIELDS(f) \
 	f(sched_process_exit, char, comm, [16]) \
 	f(sched_process_exit, pid_t, pid, ) \
@@ -172,15 +177,18 @@ static noinline notrace void trace_event_raw_event_sched_process_template(struct
 
 notrace void __traceiter_sched_process_exit(struct task_struct *p)
 {
-	trace_event_raw_event_sched_process_template(p);
+	CALL_TRACE_PROBES(sched_process_exit, struct task_struct *, p);
+	if (trace_event_sched_process_exit)
+		trace_event_raw_event_sched_process_template(p);
 }
 
-DEFINE_TRACE(sched_process_free);
+DEFINE_TRACEPOINT(sched_process_free, NULL, NULL);
 
 notrace void __traceiter_sched_process_free(struct task_struct *p)
 {
 	void (*follow)(unsigned long, unsigned long) = READ_ONCE(trace_follow_fork);
 
+	CALL_TRACE_PROBES(sched_process_free, struct task_struct *, p);
 	if (follow)
 		follow(0, p->pid);
 }
@@ -192,7 +200,7 @@ struct syscall_event {
 	unsigned long event, nr_args;
 } enter_syscall_events[NR_syscalls], exit_syscall_events[NR_syscalls];
 
-DEFINE_TRACE(sys_enter);
+DEFINE_TRACEPOINT(sys_enter, NULL, NULL);
 #define SYS_ENTER_FIELDS(f) \
 	f(sys_enter, long, id, ) \
 	f(sys_enter, unsigned long, args, [6])
@@ -242,6 +250,7 @@ static noinline notrace void ftrace_syscall_enter(struct pt_regs *regs, long id)
 
 notrace void __traceiter_sys_enter(struct pt_regs *regs, long id)
 {
+	CALL_TRACE_PROBES(sys_enter, PARAMS(struct pt_regs *, long), PARAMS(regs, id));
 	if ((unsigned long)id >= NR_syscalls || !enter_syscall_events[id].event) {
 		if (trace_event_sys_enter)
 			trace_event_raw_event_sys_enter(regs, id);
@@ -254,7 +263,7 @@ notrace void __traceiter_sys_enter(struct pt_regs *regs, long id)
 	}
 }
 
-DEFINE_TRACE(sys_exit);
+DEFINE_TRACEPOINT(sys_exit, NULL, NULL);
 #define SYS_EXIT_FIELDS(f) f(sys_exit, long, id, ) f(sys_exit, long, ret, )
 TRACE_EVENT_FIELDS(sys_exit, SYS_EXIT_FIELDS);
 DEFINE_TRACE_EVENT(raw_syscalls, sys_exit, sys_exit, "\"NR %ld = %ld\", REC->id, REC->ret");
@@ -282,6 +291,7 @@ static noinline notrace void ftrace_syscall_exit(struct pt_regs *regs, long ret)
 
 notrace void __traceiter_sys_exit(struct pt_regs *regs, long ret)
 {
+	CALL_TRACE_PROBES(sys_exit, PARAMS(struct pt_regs *, long), PARAMS(regs, ret));
 	if (regs->orig_ax >= NR_syscalls || !exit_syscall_events[regs->orig_ax].event) {
 		if (trace_event_sys_exit)
 			trace_event_raw_event_sys_exit(regs, ret);

@@ -58,13 +58,15 @@ class Guest:
     def asks(self, dirs):
         """Act as guest code does after a call that may have changed something."""
         while dirs.update(ASKING):
-            _, remove, parent, name = DIR.unpack(self.memory[ASKING])
+            _, remove, parent, function, name = DIR.unpack(self.memory[ASKING])
             made = 0
-            if remove:
+            if function:
+                self.calls.append(("call", function))
+            elif remove:
                 self.calls.append(("remove", remove))
             else:
                 made = self.create(name.partition(b"\0")[0].decode(), parent)
-            self.memory[ASKING] = DIR.pack(made, 0, 0, b"")
+            self.memory[ASKING] = DIR.pack(made, 0, 0, 0, b"")
 
 
 @pytest.fixture
@@ -106,6 +108,16 @@ def test_update_when_the_guest_asks(guest):
     guest.asks(dirs)
     assert guest.calls == COME_AND_GONE
     assert not dirs.update(ASKING)
+
+
+def test_functions_of_trace_points_are_put_off_as_well(guest):
+    dirs = EventDirs(guest)
+    with dirs.deferred():
+        dirs.changed(CHANGES[:1])
+        assert guest.run_function(0x7000) == 0
+    assert guest.run_function == guest.call
+    guest.asks(dirs)
+    assert guest.calls == [("call", 0x7000), *COME_AND_GONE[:2]]
 
 
 def test_deferred_changes_are_made_before_the_next(guest):

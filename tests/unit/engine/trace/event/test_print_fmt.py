@@ -21,12 +21,13 @@ FIELDS = (
     Field("__data_loc char[]", "text", 36, 4, True),
     Field("__data_loc unsigned long[]", "mask", 40, 4, False),
     Field("struct place", "place", 44, 12, False),
+    Field("__rel_loc char[]", "rel", 52, 4, True),  # in the place's end
 )
 TEXT, MASK = b"words\0", struct.pack("<2Q", 5, 1 << 32)
 RECORD = (
     bytes(8)
     + struct.pack("<i4xQ8s2h", -3, 0xFFFFFFFF81000000, b"abc", 7, -1)
-    + struct.pack("<2I12x", len(TEXT) << 16 | 56, len(MASK) << 16 | 62)
+    + struct.pack("<2I8xI", len(TEXT) << 16 | 56, len(MASK) << 16 | 62, len(TEXT) << 16)
     + TEXT
     + MASK
 )
@@ -74,6 +75,14 @@ def shown(print_fmt, before=b""):
         ('"%s", __print_hex(REC->name, 3)', "61 62 63"),
         ('"%s", __print_hex_str(REC->name, 3)', "616263"),
         ('"%s", __print_array(REC->pair, 2, 2)', "{0x7,0xffff}"),
+        ('"%s", __print_array(REC->pair, 9, 2)', "{0x7,0xffff}"),
+        ('"%s", __print_dynamic_array(mask, sizeof(long))', "{0x5,0x100000000}"),
+        ('"%*pbl %*pb", 128, __get_dynamic_array(mask), 20, REC->name', "0,2,96 36261"),
+        (
+            '"%*pb %*pbl", 64, __get_dynamic_array(mask), 8, REC->pair',
+            "00000000,00000005 0-2",
+        ),
+        ('"%s %u", __get_rel_str(rel), __get_rel_dynamic_array_len(rel)', "words 6"),
         ('"no argument", ', "no argument"),
     ],
 )
@@ -112,4 +121,5 @@ def test_a_format_for_events_whose_own_is_not_known():
     assert shown(plain_format(FIELDS)) == (
         "n=-3 u=18446744071578845184 name=abc pair=07 00 ff ff text=words mask="
         + " ".join(f"{byte:02x}" for byte in MASK)
+        + " rel=words"
     )
