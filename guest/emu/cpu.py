@@ -29,7 +29,14 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
-from kpfs.guest.emu.libunicorn import EmulatorError, load
+from kpfs.guest.emu.libunicorn import (
+    BlockCounter,
+    EmulatorError,
+    count,
+    forget,
+    load,
+    unchecked,
+)
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 from kpfs.guest.emu.regwindow import (
     NR_WINDOW,
@@ -63,6 +70,7 @@ _CTL_WRITE = 1 << 30
 _CTL_REMOVE_CACHE = 9 | 2 << 26 | _CTL_WRITE
 _CTL_TB_FLUSH = 10 | _CTL_WRITE
 _CTL_TLB_FLUSH = 11 | _CTL_WRITE
+_LOAD_HERE = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
 _MSR_EFER = 0xC000_0080
 _EFER = 0xD01  # SCE LME LMA NXE
 _CR0_VALUE = 0x8005_0033  # PE MP ET NE WP AM PG
@@ -168,6 +176,7 @@ class Cpu:
         if self._uc:
             for context in (*self._contexts, self._scratch):
                 self._py.uc_context_free(context)
+            forget(self._uc.value or 0)
             self._py.uc_close(self._uc)
             self._uc = ctypes.c_void_p()
             self._py = _Gone()
@@ -181,6 +190,7 @@ class Cpu:
         raise EmulatorError(f"unexpected trap or hypercall ({value:#x})")
 
     def _prepare_arguments(self) -> None:
+        self._counter = BlockCounter()
         self._drops = 0
         self._ip = ctypes.c_uint64()
         self._ip_ref = ctypes.byref(self._ip)
@@ -210,6 +220,7 @@ class Cpu:
     def _set_system_registers(self) -> None:
         memory = self._memory
         gdt = memory.alloc_low(PAGE_SIZE)
+        self._count_blocks(gdt)
         struct.pack_into(f"<{len(_GDT)}Q", memory.ram, gdt, *_GDT)
         efer = _MSR_VALUE.pack(_MSR_EFER, _EFER)
         self._check(self._py.uc_reg_write(self._uc, _MSR, efer))
@@ -222,6 +233,25 @@ class Cpu:
             self._write(segment, abi.DS)
         self._write(_CS, abi.CS)
         self._write(_RFLAGS, X86_EFLAGS_FIXED)
+
+    def _count_blocks(self, page: int) -> None:
+        """Count the blocks that begin.  page: a physical page for code to try it."""
+        ram, uc = self._memory.ram, self._uc
+
+        def execute(code: bytes) -> None:
+            ram[page : page + len(code)] = code
+            end = _U64(page + len(code))
+            self._check(self._start(uc, _U64(page), end, self._zero, self._zero))
+            ram[page : page + len(code)] = bytes(len(code))
+
+        at = ctypes.addressof(self._counter)
+        self._counts = count(uc.value or 0, at, execute, _LOAD_HERE)
+        self._check_accesses(False)
+
+    def _check_accesses(self, checks: bool) -> None:
+        """Have code translated from now on stop where a hook wants it, or faster."""
+        if self._counts:
+            unchecked(self._uc.value or 0).value = not checks
 
     def _new_context(self) -> ctypes.c_void_p:
         context = ctypes.c_void_p()
@@ -502,6 +532,7 @@ class Cpu:
         if monotonic() >= self.watchdog.rewind_at:
             self.watchdog.wind()
         if count:
+            self._check_accesses(True)
             self.drop_all()
         self.stopped = False
         if self._window is not None:
@@ -513,6 +544,8 @@ class Cpu:
         while not err and not self.stopped and self.go_on():
             self._ip.value = self.read_reg(REG_IP)
             err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+        if count:
+            self._check_accesses(bool(self._memory_hooks))
         if self._hooks_deleted:
             # the library has kept them to the end of a run, and made code for them
             self._hooks_deleted = False
@@ -541,6 +574,7 @@ class Cpu:
         self._memory_hooks = [
             self._hook(kind, self._memory_hook, *one) for one in self._hooked
         ]
+        self._check_accesses(bool(self._memory_hooks))
         self.drop_all()
 
     # ---- translated code (control, or a hook)

@@ -82,7 +82,7 @@ def count(
         return False
     counts = BlockCounter.from_address(counter)
     counts.look = (1 << 64) - 1
-    flag = ctypes.c_bool.from_address(engine + _NO_EXIT_REQUEST)
+    flag = unchecked(engine)
     took = []
     for quiet in (False, True):
         flag.value = quiet
@@ -96,6 +96,15 @@ def count(
     flag.value = False
     forget(engine)
     return False
+
+
+def unchecked(engine: int) -> ctypes.c_bool:
+    """Return the flag that has code translated without checks behind its accesses.
+
+    They are needed to stop behind a hooked access, and at a hooked instruction.
+    Context: count() has returned True for this engine.
+    """
+    return ctypes.c_bool.from_address(engine + _NO_EXIT_REQUEST)
 
 
 def forget(engine: int) -> None:
