@@ -83,6 +83,7 @@ class InsideCommand:
     def _show_directories(self) -> None:
         """Mount the host directories that the command needs over the kernel's own."""
         request = self._request
+        tree.make_directories(self._worker, f"{tree.NEW}/tmp")
         if tree.is_hidden(request.cwd):
             tree.show_host_directory(self._worker, request.cwd)
         for path in sorted(request.writable):

@@ -45,7 +45,6 @@ VALID = 2  # s for which the kernel may cache names and attributes
 MAX_OPEN = 256  # descriptors that are kept open
 # The kernel mounts its own file systems here, so the host's directories show as empty.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
-TMP = b"/tmp"  # hidden too, but directories in it can be shown
 MAX_NODES = 1 << 19  # that a kernel may know at once
 MAX_READS = 1 << 14  # ranges that are noted
 _MOUNTINFO = "/proc/self/mountinfo"
@@ -498,9 +497,9 @@ class EmptyFiles(HostFiles):
     valid = 0
 
     def _lstat(self, path: bytes) -> os.stat_result:
-        if path != b"/" and path not in HIDDEN and path != TMP:
+        if path != b"/" and path not in HIDDEN:
             raise OSError(errno.ENOENT, "not there")
-        mode = stat.S_IFDIR | (0o1777 if path == TMP else 0o755)
+        mode = stat.S_IFDIR | 0o755
         times, kind = [0] * 9, [4096, 8, 0]  # blksize, blocks, rdev
         return os.stat_result(
             (mode, 1, 0, 2, self._uid, self._gid, 4096, *times, *kind)

@@ -34,13 +34,12 @@ MOUNTS = (
     ("devpts", "/dev/pts", nr.MS_NOSUID | nr.MS_NOEXEC, "mode=620,ptmxmode=666"),
     ("tmpfs", "/dev/shm", nr.MS_NOSUID | nr.MS_NODEV, "mode=1777"),
     ("mqueue", "/dev/mqueue", _PLAIN, ""),
-    ("tmpfs", "/tmp", nr.MS_NOSUID | nr.MS_NODEV, "mode=1777"),
     ("debugfs", "/sys/kernel/debug", _PLAIN, "mode=700"),
     ("tracefs", "/sys/kernel/tracing", _PLAIN, "mode=700"),
     ("bpf", "/sys/fs/bpf", _PLAIN, "mode=700"),
     ("cgroup2", "/sys/fs/cgroup", _PLAIN, ""),
 )
-OWN = ("/proc", "/sys", "/dev", "/tmp")  # these never show the host's files
+OWN = ("/proc", "/sys", "/dev")  # these never show the host's files
 LINKS = (
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
