@@ -48,7 +48,7 @@ OPTIONS = (
     ConfigOption("KALLSYMS_ALL", "kallsyms has data beside functions"),
     ConfigOption("MODULES", "modules can be loaded", absent=("modules",)),
     ConfigOption("MODULE_UNLOAD", "modules can be unloaded"),
-    ConfigOption("DEBUG_INFO", "machine/vmlinux has debug information", default=False),
+    ConfigOption("DEBUG_INFO", "machine/vmlinux has debug information"),
     # Documentation/trace/kprobes.rst has it in an example; no Linux 6.1 does
     ConfigOption(
         "DOCUMENTED_SYSCTL",
