@@ -89,7 +89,11 @@ KEEPERS = {
     "fuse": ("kpfs.fs.fuse.libfuse",),
     "mfusepy": ("kpfs.fs.fuse.libfuse",),
     "unicorn": ("kpfs.guest.emu.cpu", "bench.guestcode"),
-    "capstone": ("kpfs.engine.arch.x86.insn", "kpfs.engine.arch.arm64.insn"),
+    "capstone": (
+        "kpfs.engine.arch.x86.insn",
+        "kpfs.engine.arch.arm64.insn",
+        "kpfs.engine.arch.riscv64.insn",
+    ),
     "pytest": ("kpfs.api.pytest_plugin",),
     "rich": ("kpfs.top.screen",),
     "textual": ("kpfs.top.screen",),

@@ -79,9 +79,21 @@ def _arm64_compared(
     return compared_listing(live, saved, start, name)
 
 
+def _riscv64_compared(
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+) -> Iterator[str]:
+    from kpfs.engine.arch.riscv64.insn import compared_listing
+
+    return compared_listing(live, saved, start, name)
+
+
 # live and saved text, its address, names of addresses -> a listing of both
 Compared = Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
-COMPARED: dict[str, Compared] = {"x86": _x86_compared, "arm64": _arm64_compared}
+COMPARED: dict[str, Compared] = {
+    "x86": _x86_compared,
+    "arm64": _arm64_compared,
+    "riscv64": _riscv64_compared,
+}
 
 
 class FrameMemory(Protocol):
@@ -106,8 +118,15 @@ def _arm64_frame(memory: FrameMemory, addr: int) -> PtRegs:
     return FramePtRegs(memory, addr)
 
 
+def _riscv64_frame(memory: FrameMemory, addr: int) -> PtRegs:
+    from kpfs.engine.arch.riscv64.regs import FramePtRegs
+
+    return FramePtRegs(memory, addr)
+
+
 # a struct pt_regs that a kernel has saved: its memory, and the address
 FRAMES: dict[str, Callable[[FrameMemory, int], PtRegs]] = {
     "x86": _x86_frame,
     "arm64": _arm64_frame,
+    "riscv64": _riscv64_frame,
 }

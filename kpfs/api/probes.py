@@ -75,6 +75,43 @@ class Registers(Protocol):
     pc: int
     pstate: int
 
+    # riscv64
+    epc: int
+    ra: int
+    gp: int
+    tp: int
+    t0: int
+    t1: int
+    t2: int
+    t3: int
+    t4: int
+    t5: int
+    t6: int
+    s0: int
+    s1: int
+    s2: int
+    s3: int
+    s4: int
+    s5: int
+    s6: int
+    s7: int
+    s8: int
+    s9: int
+    s10: int
+    s11: int
+    a0: int
+    a1: int
+    a2: int
+    a3: int
+    a4: int
+    a5: int
+    a6: int
+    a7: int
+    status: int
+    badaddr: int
+    cause: int
+    orig_a0: int
+
     def __getitem__(self, i: int) -> int: ...
     def __setitem__(self, i: int, value: int) -> None: ...
     def __iter__(self) -> Iterator[int]: ...

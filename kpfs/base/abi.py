@@ -665,6 +665,22 @@ class Arm64Devices:  # struct arm64_devices
     distributor = 0
 
 
+# linux/board/riscv64/arch.h
+RISCV64_FP = 0x601
+
+
+class Riscv64State:  # struct riscv64_state
+    SIZE, __slots__ = 1536, ()
+    x, f, pc, reserved, frm, fault, priv, mstatus = 0, 256, 512, 520, 536, 544, 592, 624
+    satp, stval, stvec, sepc, scause, board = 672, 680, 704, 712, 720, 840
+    scounteren, sscratch, engine = 952, 968, 1528
+
+
+class Riscv64Cpu:  # struct riscv64_cpu
+    SIZE, __slots__ = 32, ()
+    raised, enabled, fp_status, context = 0, 8, 16, 24
+
+
 # linux/agent/region.h
 REGION_BASE = 0x7B70_0000_0000
 REGION_PHYS = 0x8_0000_0000

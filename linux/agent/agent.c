@@ -32,7 +32,6 @@
 #define SIGPIPE 13
 #define SIGXFSZ 25
 #define SIG_IGN ((void *)1)
-#define SA_RESTORER 0x04000000
 #define PR_SET_KEEPCAPS 8
 #define CAP_VERSION 0x20080522
 #define CAP_CHECKPOINT_RESTORE 40 /* lets a task choose its child's pid */
@@ -46,25 +45,30 @@ struct clone_args {
 		set_tid_size, cgroup;
 };
 
-struct sigaction {
-	void *handler;
-	u64 flags;
-	void *restorer;
-	u64 mask;
-};
-
 static u32 futexes[NR_SLOTS];
 static volatile long spinning; /* slot of the task that waits at agent_pause */
 
 #define CALL(nr, a, b, c) call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
-extern void restorer(void);
-
 #if defined(__x86_64__)
 #include "x86.h"
 #elif defined(__aarch64__)
 #include "arm64.h"
+#elif defined(__riscv)
+#include "riscv64.h"
 #endif
+
+struct sigaction {
+	void *handler;
+	u64 flags;
+#ifdef SA_RESTORER /* else the kernel has tasks return from signals by its vDSO */
+#define RESTORER SA_RESTORER, restorer
+	void *restorer;
+#else
+#define RESTORER 0
+#endif
+	u64 mask;
+};
 
 static void die(const char *why)
 {
@@ -102,8 +106,8 @@ static void on_signal(int number)
 /* A signal only interrupts the call that a task waits in; no call ends a task. */
 static void take_signals(void)
 {
-	struct sigaction interrupts = { on_signal, SA_RESTORER, restorer, 0 };
-	struct sigaction ignored = { SIG_IGN, SA_RESTORER, restorer, 0 };
+	struct sigaction interrupts = { on_signal, RESTORER, 0 };
+	struct sigaction ignored = { SIG_IGN, RESTORER, 0 };
 
 	call(SYS_rt_sigaction, SIGUSR1, (long)&interrupts, 0, 8, 0, 0);
 	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, 8, 0, 0); /* no child becomes a zombie */

@@ -2,39 +2,6 @@
 #pragma once
 /* The agent's instructions and system calls on arm64. */
 
-enum {
-	SYS_dup3 = 24,
-	SYS_ioctl = 29,
-	SYS_mkdirat = 34,
-	SYS_mount = 40,
-	SYS_fchmodat = 53,
-	SYS_openat = 56,
-	SYS_close = 57,
-	SYS_read = 63,
-	SYS_write = 64,
-	SYS_capset = 91,
-	SYS_exit = 93,
-	SYS_futex = 98,
-	SYS_sched_setscheduler = 119,
-	SYS_sched_setaffinity = 122,
-	SYS_sched_getaffinity = 123,
-	SYS_sched_yield = 124,
-	SYS_rt_sigaction = 134,
-	SYS_setresuid = 147,
-	SYS_setresgid = 149,
-	SYS_prctl = 167,
-	SYS_munmap = 215,
-	SYS_mmap = 222,
-	SYS_clone3 = 435,
-};
-
-#define AT_FDCWD (-100l)
-#define OPEN(path, flags) CALL(SYS_openat, AT_FDCWD, path, flags)
-#define MKDIR(path, mode) CALL(SYS_mkdirat, AT_FDCWD, path, mode)
-#define CHMOD(path, mode) CALL(SYS_fchmodat, AT_FDCWD, path, mode)
-#define DUP2(from, to) CALL(SYS_dup3, from, to, 0)
-#define PORTS(use) ((void)(use)) /* there are none */
-
 static long call(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long x8 asm("x8") = nr, x0 asm("x0") = a, x1 asm("x1") = b, x2 asm("x2") = c;
@@ -55,25 +22,10 @@ static void send(const char *at, long size)
 	asm volatile("svc #0xe9" : "+r"(x0) : "r"(x1) : "memory");
 }
 
-static void say(const char *text)
-{
-	const char *end = text;
+#include "generic.h"
 
-	while (*end)
-		end++;
-	send(text, end - text);
-}
-
-/* The compiler calls it. */
-__attribute__((used)) void *memset(void *to, int byte, unsigned long size)
-{
-	volatile u8 *at = to;
-
-	while (size--)
-		*at++ = byte;
-	return to;
-}
-
+#define SA_RESTORER 0x04000000
+extern void restorer(void);
 asm("restorer: mov x8, #139\n svc #0");
 
 /* clone3(); the child continues in begin(). */

@@ -60,6 +60,8 @@ static void send(const char *at, long size)
 	asm volatile("rep outsb" : "+S"(at), "+c"(size) : "d"(0xe9) : "memory");
 }
 
+#define SA_RESTORER 0x04000000
+extern void restorer(void);
 asm("restorer: mov $15, %eax\n syscall");
 
 /* clone3(); the child continues in begin(). */

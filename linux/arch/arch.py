@@ -82,7 +82,7 @@ class Arch(ABC):
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table
     present: ClassVar[int]
-    page_address: ClassVar[int]
+    page_address: ClassVar[int] = 0
 
     def cpu_field(self, name: str) -> int:
         """Return the offset of a field in struct cpu."""
@@ -148,6 +148,10 @@ class Arch(ABC):
     @abstractmethod
     def page_table(self, saved: Registers) -> int:
         """Return the physical address of the kernel's page table."""
+
+    def address_in(self, entry: int) -> int:
+        """Return the physical address of the table or the memory of an entry."""
+        return entry & self.page_address
 
     @abstractmethod
     def maps(self, entry: int) -> bool:

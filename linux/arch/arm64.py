@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from kpfs.base import abi
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.linux.arch.arch import Arch, Engine, ReadWord, Registers, cpu_of, fits
-from kpfs.linux.arch.generic_calls import generic_call, open_flags
+from kpfs.linux.arch.arch import Arch, Args, Engine, ReadWord, Registers, cpu_of, fits
+from kpfs.linux.arch.generic_calls import generic_call
 
 # UC_ARM64_REG_*
 GENERAL = {f"x{n}": 199 + n for n in range(29)} | {"x29": 1, "x30": 2, "sp": 4}
@@ -61,6 +61,9 @@ _NO_EXCEPTION, _EL1 = -1, 1
 _SYSTEM = struct.Struct("<5I4xQ")  # uc_arm64_cp_reg: CRn, CRm, op0, op1, op2, value
 _VECTOR = struct.Struct("<2Q")
 _U32 = 0xFFFF_FFFF
+# flags of open that are elsewhere: O_DIRECT and O_LARGEFILE two bits above, O_DIRECTORY
+# and O_NOFOLLOW two bits below their places
+_UP, _DOWN = 0o140000, 0o600000
 _TABLE = 2  # in an entry of a page table
 _STUB = struct.Struct("<II")  # adr x9, to itself; b to the gate
 _ADR_X9, _B, _B_MASK, _INSN = 0x1000_0009, 5 << 26, (1 << 26) - 1, 4
@@ -155,12 +158,18 @@ class Arm64(Arch):
     kept_of_cpu = ("state", "since", "timer", *_OWN)
     kept_arrays: ClassVar = {}
     translates = True
-    native = staticmethod(generic_call)
-    open_flags = staticmethod(open_flags)
     syscall_prefix = "__arm64_sys_"
     elf_machine = 183  # EM_AARCH64
     breakpoint_size, ftrace_nop = 4, b"\x1f\x20\x03\xd5"
     present, page_address = 1, 0x0000_FFFF_FFFF_F000
+
+    @staticmethod
+    def native(number: int, args: Args) -> tuple[int, Args]:
+        return generic_call(number, args, Arm64.open_flags)
+
+    @staticmethod
+    def open_flags(flags: int) -> int:
+        return flags & ~(_UP | _DOWN) | (flags & _UP) << 2 | (flags & _DOWN) >> 2
 
     def stub(self, at: int, gate: int) -> bytes:
         distance = (gate - at - _INSN) // _INSN

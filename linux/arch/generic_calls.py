@@ -71,18 +71,15 @@ _OTHERWISE: dict[int, Callable[..., tuple[int, Args]]] = {
 }
 PPOLL = 73
 _TIMESPEC_MS, _NS = 1000, 1_000_000
-# flags of open that arm64 has elsewhere: O_DIRECT and O_LARGEFILE two bits above,
-# O_DIRECTORY and O_NOFOLLOW two bits below their places
-_UP, _DOWN = 0o140000, 0o600000
 
 
-def open_flags(flags: int) -> int:
-    """Return open()'s flags of x86-64 as arm64 has them."""
-    return flags & ~(_UP | _DOWN) | (flags & _UP) << 2 | (flags & _DOWN) >> 2
+def generic_call(
+    number: int, args: Args, open_flags: Callable[[int], int] = int
+) -> tuple[int, Args]:
+    """Return a call of x86-64 as the generic table has it.
 
-
-def generic_call(number: int, args: Args) -> tuple[int, Args]:
-    """Return a call of x86-64 as the generic table has it."""
+    open_flags: turns open()'s flags into the architecture's, if it has its own.
+    """
     otherwise = _OTHERWISE.get(number)
     if otherwise is not None:
         number, args = otherwise(*args)

@@ -39,7 +39,7 @@ void select_cpu(struct board *b, u64 number)
 	struct cpu *c = &b->cpus[number];
 
 	if (number != b->current) {
-		switch_context(b, this_cpu(b)->context, c->context);
+		switch_context(b, this_cpu(b), c);
 		b->current = number;
 		b->turns++;
 	}

@@ -29,7 +29,7 @@ void reset_cpu(struct cpu *c);
 
 /* its processors and devices */
 void start_cpu(struct board *b);
-void switch_context(struct board *b, u64 from, u64 to); /* of the engine */
+void switch_context(struct board *b, struct cpu *from, struct cpu *to); /* of the engine */
 bool init_arch(struct board *b, const void *api);
 
 /* ---- common. Each file calls only functions of the files that stand before it here. */
@@ -37,10 +37,12 @@ bool init_arch(struct board *b, const void *api);
 /* stop.c */
 void board_stop(struct board *b, u64 why, u64 at);
 void print(struct board *b, u8 c);
+bool faults_again(struct board *b);
 
 /* memory.c */
 u64 read_word(struct board *b, u64 addr);
 bool write_word(struct board *b, u64 addr, u64 value);
+void hear(struct board *b, u64 addr, u64 size);
 bool map_hole(struct board *b, u64 begin, u64 end);
 
 /* hook.c */

@@ -11,6 +11,18 @@ void board_stop(struct board *b, u64 why, u64 at)
 	uc.emu_stop(engine(b));
 }
 
+/*
+ * Count exceptions between which no block of code begins. True: there are too many, as of a
+ * handler that itself faults.
+ */
+bool faults_again(struct board *b)
+{
+	if (b->fault_block != b->blocks)
+		b->faults = 0;
+	b->fault_block = b->blocks;
+	return b->faults++ > MAX_FAULTS;
+}
+
 /* Keep what the serial port prints. */
 void print(struct board *b, u8 c)
 {

@@ -13,7 +13,7 @@ from kpfs.linux.arch.arch import Arch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make import arm64, cpio, x86
+from kpfs.linux.make import arm64, cpio, riscv64, x86
 from kpfs.linux.package.kernel_file import KernelFile
 from kpfs.linux.store.image import BootedBoard
 
@@ -21,7 +21,7 @@ SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
 MAX_BLOCKS = 4_000_000_000
 _SINGLE = " nosmp"
 # by architecture: what a kernel finds at its start
-FIRMWARE: dict[str, Any] = {"x86": x86, "arm64": arm64}
+FIRMWARE: dict[str, Any] = {"x86": x86, "arm64": arm64, "riscv64": riscv64}
 _DIRECTORIES = ("bin", "dev", "proc", "root", "sys", "tmp")
 
 

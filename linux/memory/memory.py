@@ -170,7 +170,7 @@ class SavedMemory(KernelMemory):
                 return b""
             is_last = shift == PAGE_SHIFTS[-1]
             if is_last or (shift < PAGE_SHIFTS[0] and arch.maps(entry)):
-                at = entry & arch.page_address & ~below | addr & below
+                at = arch.address_in(entry) & ~below | addr & below
                 return os.pread(self._ram, size, at)
-            table = entry & arch.page_address
+            table = arch.address_in(entry)
         return b""

@@ -35,7 +35,9 @@ class BzImage(NamedTuple):
 def parse(data: bytes) -> BzImage:
     """Return the parts. Raises UnfitError if it is no bzImage or cannot be unpacked."""
     if data[_MAGIC : _MAGIC + 4] != b"HdrS":
-        raise UnfitError("this is no kernel for x86-64 (bzImage) or arm64 (Image)")
+        raise UnfitError(
+            "this is no kernel for x86-64 (bzImage), arm64 or riscv64 (Image)"
+        )
     if len(data) < _END:
         raise UnfitError("the kernel's file is cut short")
     setup = ((data[_SETUP_SECTS] or 4) + 1) * SECTOR

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from kpfs.linux.package import arm64_image, bzimage
+from kpfs.linux.package import bzimage, image_file
 
-KernelFile = bzimage.BzImage | arm64_image.Arm64Image
+KernelFile = bzimage.BzImage | image_file.KernelImage
 
 
 def parse(data: bytes) -> KernelFile:
     """Return the parts.  Raises UnfitError if it is none or cannot be unpacked."""
-    image = arm64_image.unpacked(data)
-    if arm64_image.is_image(image):
-        return arm64_image.parse(image)
+    image = image_file.unpacked(data)
+    arch = image_file.arch_of(image)
+    if arch is not None:
+        return image_file.parse(image, arch)
     return bzimage.parse(data)

@@ -109,7 +109,7 @@ def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> KernelFiles:
     for name, data in entries:
         name = name.lstrip("./").removeprefix("usr/")
         below = re.match(r"lib/modules/[^/]+/(.*)", name)
-        if re.match(r"boot/vmlinuz-|lib/modules/[^/]+/vmlinuz$", name):
+        if re.match(r"boot/vmlinu[xz]-|lib/modules/[^/]+/vmlinuz$", name):
             vmlinuz = data
         elif re.match(r"boot/config-|lib/modules/[^/]+/config$", name):
             config = data.decode("utf-8", "replace")

@@ -16,10 +16,10 @@ void start_cpu(struct board *b)
 	general(b)[0] = own(c)->context;
 }
 
-void switch_context(struct board *b, u64 from, u64 to)
+void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 {
-	uc.context_save(engine(b), (void *)(uintptr_t)from);
-	uc.context_restore(engine(b), (void *)(uintptr_t)to);
+	uc.context_save(engine(b), (void *)(uintptr_t)from->context);
+	uc.context_restore(engine(b), (void *)(uintptr_t)to->context);
 	uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 }
 

@@ -115,13 +115,6 @@ static u64 firmware(struct board *b, const u64 *x)
 	return NOT_SUPPORTED;
 }
 
-/* Take what the agent says, before it shares memory with the host. */
-static void hear(struct board *b, u64 addr, u64 size)
-{
-	for (; size && b->debug_size < b->debug_limit; addr++, size--)
-		((u8 *)(uintptr_t)b->debug)[b->debug_size++] = read_word(b, addr);
-}
-
 static void on_exception(uc_engine u, u32 kind, void *data)
 {
 	struct board *b = data;

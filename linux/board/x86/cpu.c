@@ -51,13 +51,13 @@ static bool same_addresses(const struct state *s, const u64 cr[5])
 	return s->cr[0] == cr[0] && s->cr[3] == cr[3] && !((s->cr[4] ^ cr[4]) & ~(u64)CR4_PSE);
 }
 
-void switch_context(struct board *b, u64 from, u64 to)
+void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 {
 	struct state *s = state(b);
 	const u64 cr[5] = { s->cr[0], s->cr[1], s->cr[2], s->cr[3], s->cr[4] };
 
-	uc.context_save(engine(b), (void *)(uintptr_t)from);
-	uc.context_restore(engine(b), (void *)(uintptr_t)to);
+	uc.context_save(engine(b), (void *)(uintptr_t)from->context);
+	uc.context_restore(engine(b), (void *)(uintptr_t)to->context);
 	if (!same_addresses(s, cr))
 		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 }

@@ -185,15 +185,12 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 
 	(void)u;
 	b->exceptions++;
-	if (b->fault_block != b->blocks)
-		b->faults = 0;
-	b->fault_block = b->blocks;
 	if (vector == PF)
 		own(this_cpu(b))->cr2 = state(b)->cr[2];
 	if (vector > 255) {
 		b->vector = vector;
 		board_stop(b, STOP_ERROR, state(b)->ip);
-	} else if (b->faults++ > MAX_FAULTS) {
+	} else if (faults_again(b)) {
 		give_up(b, vector);
 	} else if (has_error_code(vector)) {
 		deliver(b, vector, true, *(u32 *)(b->state + ERROR_CODE));

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Takes an Image apart, the file of a kernel for arm64.
+"""Takes an Image apart, the file of a kernel for arm64 or riscv64.
 
-Kernel: Documentation/arch/arm64/booting.rst, libstub/zboot-header.S
+Kernel: Documentation/arch/arm64/booting.rst,
+Documentation/arch/riscv/boot-image-header.rst, libstub/zboot-header.S
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ import struct
 from typing import NamedTuple
 
 from kpfs.linux.arch.arch import Arch
-from kpfs.linux.arch.arches import ARM64
+from kpfs.linux.arch.arches import ARM64, RISCV64
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import MAX_VMLINUX, is_release
 from kpfs.linux.package.compression import decompress
 
 _OFFSETS = struct.Struct("<8xQQ")  # text_offset, image_size
-_MAGIC_AT, _MAGIC = 56, b"ARMd"
+_MAGIC_AT, _MAGICS = 56, {b"ARMd": ARM64, b"RSC\x05": RISCV64}
 _ZBOOT_AT, _ZBOOT, _PAYLOAD = 4, b"zimg", struct.Struct("<8xII")
 _GZIP = b"\x1f\x8b"
 _RELEASE = re.compile(rb"Linux version (\S+)")
 
 
-class Arm64Image(NamedTuple):
+class KernelImage(NamedTuple):
     release: str  # as uname -r says it
     image: bytes
     text_offset: int
     size: int  # in memory
-    arch: Arch = ARM64
+    arch: Arch
 
 
 def unpacked(data: bytes) -> bytes:
@@ -41,15 +42,16 @@ def unpacked(data: bytes) -> bytes:
     return decompress(data, "the kernel's file", MAX_VMLINUX)
 
 
-def is_image(data: bytes) -> bool:
-    return data[_MAGIC_AT : _MAGIC_AT + 4] == _MAGIC
+def arch_of(data: bytes) -> Arch | None:
+    """Return the architecture of an unpacked Image; None if it is none."""
+    return _MAGICS.get(data[_MAGIC_AT : _MAGIC_AT + 4])
 
 
-def parse(data: bytes) -> Arm64Image:
+def parse(data: bytes, arch: Arch) -> KernelImage:
     """Return the parts of an unpacked Image.  Raises UnfitError if it is damaged."""
     text_offset, size = _OFFSETS.unpack_from(data)
     found = _RELEASE.search(data)
     release = found[1].decode("latin-1") if found else ""
     if not is_release(release) or size < len(data) >> 1:
         raise UnfitError("the kernel's file is damaged")
-    return Arm64Image(release, data, text_offset, size)
+    return KernelImage(release, data, text_offset, size, arch)

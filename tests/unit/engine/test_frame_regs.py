@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Registers of arm64 that a kernel has saved."""
+"""Registers that a kernel has saved.
+
+Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs.
+"""
 
 from kpfs.engine.arch.arches import FRAMES
 
@@ -8,7 +11,7 @@ AT = 0x1000
 
 class Memory:
     def __init__(self):
-        self.words = {AT + 8 * i: 100 + i for i in range(34)}
+        self.words = {AT + 8 * i: 100 + i for i in range(36)}
 
     def read_u64(self, addr):
         return self.words[addr]
@@ -32,3 +35,10 @@ def test_registers_by_name_and_by_number():
     regs[32] = 7
     assert (regs[1], regs.pc) == ((1 << 64) - 1, 7)
     assert repr(regs).startswith("<PtRegs x0=0x64 x1=0xffffffffffffffff ")
+
+
+def test_registers_of_riscv64():
+    regs = FRAMES["riscv64"](Memory(), AT)
+    assert (regs.epc, regs.ra, regs.a0, regs.t6) == (100, 101, 110, 131)
+    assert (regs.status, regs.orig_a0) == (132, 135)
+    assert [regs[i] for i in range(36)] == list(range(100, 136))

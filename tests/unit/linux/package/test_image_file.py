@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of kernels for arm64 that are made up here.
+"""Files of kernels for arm64 and riscv64 that are made up here.
 
 Tests kpfs.linux.package.kernel_file.
 """
@@ -9,16 +9,16 @@ import struct
 
 import pytest
 
-from kpfs.linux.arch.arches import ARM64
+from kpfs.linux.arch.arches import ARM64, RISCV64
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package import kernel_file
-from kpfs.linux.package.arm64_image import Arm64Image
+from kpfs.linux.package.image_file import KernelImage
 
 BANNER = b"Linux version 6.12.0-1-cloud-arm64 (somebody)\0"
 
 
-def image(banner=BANNER, size=1 << 20):
-    head = struct.pack("<8xQQ32x4s4x", 0x80000, size, b"ARMd")
+def image(banner=BANNER, size=1 << 20, magic=b"ARMd"):
+    head = struct.pack("<8xQQ32x4s4x", 0x80000, size, magic)
     return head + bytes(64) + banner
 
 
@@ -33,10 +33,14 @@ def zboot(payload):
 )
 def test_its_parts(data):
     found = kernel_file.parse(data)
-    assert isinstance(found, Arm64Image)
+    assert isinstance(found, KernelImage)
     assert found.arch is ARM64
     assert found.release == "6.12.0-1-cloud-arm64"
     assert (found.image, found.text_offset, found.size) == (image(), 0x80000, 1 << 20)
+
+
+def test_the_architecture_is_that_of_its_magic():
+    assert kernel_file.parse(image(magic=b"RSC\x05")).arch is RISCV64
 
 
 @pytest.mark.parametrize(
@@ -47,7 +51,7 @@ def test_its_parts(data):
         (image(size=8), "damaged"),
         (gzip.compress(image(), mtime=0)[:-20], "damaged"),
         (zboot(b"what"), "damaged"),
-        (bytes(4096), r"no kernel for x86-64 \(bzImage\) or arm64 \(Image\)"),
+        (bytes(4096), r"no kernel for x86-64 \(bzImage\), arm64 or riscv64 \(Image\)"),
     ],
 )
 def test_what_is_none(data, why):

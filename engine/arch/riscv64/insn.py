@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lists riscv64's instructions beside what they once were: see ../x86/compare.py.
+
+The words come from capstone, imported when the first listing is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+SHORT, LONG = 2, 4  # sizes of instructions
+BYTES_WIDTH = 3 * LONG - 1
+_BREAKPOINTS = {b"\x02\x90", b"\x73\x00\x10\x00"}  # c.ebreak, ebreak
+_OPCODE, _JAL, _JALR, _AUIPC, _BRANCH = 0x7F, 0x6F, 0x67, 0x17, 0x63
+# by the bits of _C_MASK: c.j; c.beqz and c.bnez
+_C_J, _C_BRANCHES, _C_MASK = 0xA001, (0xC001, 0xE001), 0xE003
+# how far they go: see _field()
+_JAL_PARTS = (31, 1, 20), (12, 8, 12), (20, 1, 11), (21, 10, 1)
+_BRANCH_PARTS = (31, 1, 12), (7, 1, 11), (25, 6, 5), (8, 4, 1)
+_C_J_PARTS = (
+    *((12, 1, 11), (8, 1, 10), (9, 2, 8), (6, 1, 7), (7, 1, 6), (2, 1, 5)),
+    *((11, 1, 4), (3, 3, 1)),
+)
+_C_BRANCH_PARTS = (12, 1, 8), (5, 2, 6), (2, 1, 5), (10, 2, 3), (3, 2, 1)
+
+
+def size_of(raw: bytes) -> int:
+    """Return the size of the instruction that begins with these bytes."""
+    return LONG if raw[0] & 3 == 3 else SHORT
+
+
+class Disassembler:
+    """Words for instructions; capstone is loaded by the first one made."""
+
+    def __init__(self) -> None:
+        import capstone
+
+        mode = capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC
+        self._cs: Any = capstone.Cs(capstone.CS_ARCH_RISCV, mode)
+
+    def text(self, raw: bytes, addr: int) -> str:
+        """Return mnemonic and operands, .insn and the number if capstone has none."""
+        for _addr, _size, mnemonic, operands in self._cs.disasm_lite(raw, addr, 1):
+            return f"{mnemonic} {operands}".rstrip()
+        return f".insn {int.from_bytes(raw, 'little'):#0{2 + 2 * len(raw)}x}"
+
+    def named(self, raw: bytes, addr: int, name: Callable[[int], str]) -> str:
+        """Return text(), with the name of the address that a jump or branch goes to."""
+        distance = branch_distance(raw)
+        text = self.text(raw, addr)
+        return text if distance is None else f"{text} <{name(addr + distance)}>"
+
+
+def _field(word: int, *parts: tuple[int, int, int]) -> int:
+    """Return a signed number whose first part, the sign, is its highest bit.
+
+    parts: first bit in word, how many, and the first bit in the number.
+    """
+    value = 0
+    for at, count, to in parts:
+        value |= (word >> at & (1 << count) - 1) << to
+    top = parts[0][2]
+    return value - (value >> top << top + 1)
+
+
+def branch_distance(raw: bytes) -> int | None:
+    """Return how far jal, a branch or their short forms go; None for others."""
+    word = int.from_bytes(raw, "little")
+    if len(raw) == LONG:
+        if word & _OPCODE == _JAL:
+            return _field(word, *_JAL_PARTS)
+        if word & _OPCODE == _BRANCH:
+            return _field(word, *_BRANCH_PARTS)
+        return None
+    if word & _C_MASK == _C_J:
+        return _field(word, *_C_J_PARTS)
+    if word & _C_MASK in _C_BRANCHES:
+        return _field(word, *_C_BRANCH_PARTS)
+    return None
+
+
+def instructions(code: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and bytes of each instruction of code, which begins with one."""
+    at = 0
+    while at < len(code):
+        raw = code[at : at + size_of(code[at:])]
+        yield at, raw
+        at += len(raw)
+
+
+def compared_listing(
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+) -> Iterator[str]:
+    """Yield a line for each instruction from start on, noting those that were others.
+
+    name gives what is written behind the target of a jump or branch.
+    """
+    dis = Disassembler()
+    for at, raw in instructions(live):
+        addr, was = start + at, saved[at : at + len(raw)]
+        line = (
+            f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {dis.named(raw, addr, name)}"
+        )
+        if raw != was:
+            before = saved[at : at + size_of(saved[at:])]
+            line = f"{line:<84} # {_patch(raw)}, was: {dis.text(before, addr)}"
+        yield line
+
+
+def _patch(raw: bytes) -> str:
+    """Return what an instruction that was put in place of another is."""
+    if raw in _BREAKPOINTS:
+        return "breakpoint"
+    opcode = raw[0] & _OPCODE
+    return "call" if opcode in (_JALR, _AUIPC, _JAL) and len(raw) == LONG else "patched"

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""riscv64: its registers, by their places in libunicorn's state."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Mapping
+from typing import ClassVar
+
+from kpfs.base import abi
+from kpfs.linux.arch.arch import Arch, Engine, ReadWord, Registers, cpu_of, fits
+from kpfs.linux.arch.generic_calls import generic_call
+
+X = {f"x{n}": 1 + n for n in range(32)}  # UC_RISCV_REG_*
+PC = 190
+RA, T0, A0, A1, A2 = (X[f"x{n}"] for n in (1, 5, 10, 11, 12))
+_S = abi.Riscv64State
+# what an image keeps, by offsets in the state
+STATE = {
+    **{f"x{n}": _S.x + 8 * n for n in range(1, 32)},
+    **{f"f{n}": _S.f + 8 * n for n in range(32)},
+    **{
+        name: getattr(_S, name)
+        for name in (
+            *("pc", "frm", "priv", "mstatus", "satp", "stval", "stvec", "sepc"),
+            *("scause", "scounteren", "sscratch"),
+        )
+    },
+    "fp_status": abi.RISCV64_FP,
+}
+_USER, _KERNEL = 0, 1  # values of priv
+# offset of the state in libunicorn 2.1.4's processor, behind a jmp_buf of the host
+STATE_IN_CPU = {"x86_64": 0x8D10, "aarch64": 0x8D80}
+# csrw sscratch, t0; csrw scounteren, t1; csrw stvec, t2
+_CHECK = struct.pack("<3I", 0x1402_9073, 0x1063_1073, 0x1053_9073)
+_CHECKED = {"x5": "sscratch", "x6": "scounteren", "x7": "stvec"}
+_FRAME_MASK = (1 << 44) - 1
+_MAPS = 0xE  # bits of an entry that tables do not have
+_STUB = struct.Struct("<II")  # auipc t1, 0; jal zero, to the gate
+_AUIPC_T1, _JAL, _INSN = 0x317, 0x6F, 4
+_OWN = "raised", "enabled"
+
+
+class Riscv64(Arch):
+    name = "riscv64"
+    engine = 8, 8
+    cpu_model = 1  # UC_CPU_RISCV64_BASE64
+    functions = ("riscv_get_csr_ops_riscv64", "riscv_set_csr_ops_riscv64")
+    load_here = struct.pack("<II", 0x517, 0x5_3503)  # auipc a0, 0; ld a0, 0(a0)
+    arguments = A0, A1, A2
+    counter = PC
+    syscall_argument = 35 * 8  # pt_regs.orig_a0
+    stub_size, stub_register = 8, X["x6"]
+    gate = b"\x67\x80\x00\x00"  # ret
+    cpu_fields: ClassVar = {
+        name: abi.Cpu.own + getattr(abi.Riscv64Cpu, name) for name in _OWN
+    }
+    board_fields: ClassVar = {}
+    kept = "now", "deadline", "current"
+    kept_of_cpu = ("state", "since", "timer", *_OWN)
+    kept_arrays: ClassVar = {}
+    translates = True
+    native = staticmethod(generic_call)
+    syscall_prefix = "__riscv_sys_"
+    elf_machine = 243  # EM_RISCV
+    breakpoint_size, ftrace_nop = 4, b"\x13\x00\x00\x00" * 2
+    present = 1
+
+    def stub(self, at: int, gate: int) -> bytes:
+        return _STUB.pack(_AUIPC_T1, _jump(gate - at - _INSN))
+
+    def return_address(self, engine: Engine, memory: ReadWord) -> int:
+        return engine.read_reg(RA)
+
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        engine.write_reg(A0, value)
+        engine.write_reg(PC, engine.read_reg(RA))
+
+    def find_state(self, engine: Engine) -> int:
+        values = {f"x{n}": 0x5EED_0000_1234_0000 + 4 * n for n in range(1, 32)}
+        for name, value in values.items():
+            engine.write_reg(X[name], value)
+        engine.execute(_CHECK)
+        address = _address(engine)
+        known = {name: _word(address + STATE[name]) for name in values} == values
+        for name, register in _CHECKED.items():
+            known = known and _word(address + STATE[register]) == values[name]
+            ctypes.c_uint64.from_address(address + STATE[register]).value = 0
+        for name in values:
+            engine.write_reg(X[name], 0)
+        return address if known else 0
+
+    def features(self, engine: Engine) -> Mapping[int, int]:
+        return {}
+
+    def save(self, engine: Engine) -> Registers:
+        address = _address(engine)
+        values = {name: _word(address + at) for name, at in STATE.items()}
+        return Registers(values, {}, 0)
+
+    def load(self, engine: Engine, saved: Registers) -> None:
+        address = _address(engine)
+        for name, at in STATE.items():
+            ctypes.c_uint64.from_address(address + at).value = saved.values[name]
+
+    def is_sound(self, saved: Registers) -> bool:
+        values = saved.values
+        return (
+            values.keys() == STATE.keys()
+            and all(fits(number, 64) for number in values.values())
+            and values["priv"] in (_USER, _KERNEL)
+            and not saved.tables
+            and saved.mode == 0
+        )
+
+    def page_table(self, saved: Registers) -> int:
+        return (saved.values["satp"] & _FRAME_MASK) << 12
+
+    def address_in(self, entry: int) -> int:
+        return (entry >> 10 & _FRAME_MASK) << 12
+
+    def maps(self, entry: int) -> bool:
+        return bool(entry & _MAPS)
+
+
+def _address(engine: Engine) -> int:
+    return cpu_of(engine) + STATE_IN_CPU[os.uname().machine]
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def _jump(distance: int) -> int:
+    """Return jal zero, over so many bytes."""
+    bits = (distance >> 20 & 1) << 31 | (distance >> 1 & 0x3FF) << 21
+    return _JAL | bits | (distance >> 11 & 1) << 20 | (distance >> 12 & 0xFF) << 12

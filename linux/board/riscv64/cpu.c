@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* How processors of riscv64 start, take turns, and which interrupts wait for them. */
+#include "riscv64.h"
+
+#define NR_OPTIONS 14 /* bytes, one for each extension of the instruction set */
+#define OPTION_FENCE_I 12
+
+struct riscv64_api riscv64_api;
+
+bool pending(const struct cpu *c)
+{
+	return own(c)->raised & own(c)->enabled;
+}
+
+void reset_cpu(struct cpu *c)
+{
+	const struct riscv64_cpu none = { 0 };
+
+	*own(c) = none;
+	c->timer = NEVER;
+}
+
+int next_interrupt(struct board *b)
+{
+	struct cpu *c = this_cpu(b);
+	u64 bits;
+
+	if (b->now >= c->timer) {
+		c->timer = NEVER;
+		own(c)->raised |= 1u << IRQ_TIMER;
+	}
+	bits = own(c)->raised & own(c)->enabled;
+	return bits ? __builtin_ctzll(bits) : -1;
+}
+
+void start_cpu(struct board *b)
+{
+	const struct cpu *c = this_cpu(b);
+
+	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
+	*fp_status(b) = 0;
+	state(b)->pc = c->start;
+	state(b)->x[A0] = b->current;
+	state(b)->x[A1] = own(c)->context;
+}
+
+void switch_context(struct board *b, struct cpu *from, struct cpu *to)
+{
+	u64 table = state(b)->satp;
+
+	uc.context_save(engine(b), (void *)(uintptr_t)from->context);
+	own(from)->fp_status = *fp_status(b);
+	uc.context_restore(engine(b), (void *)(uintptr_t)to->context);
+	*fp_status(b) = own(to)->fp_status;
+	state(b)->reserved = NEVER;
+	if (table != state(b)->satp)
+		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
+}
+
+/*
+ * Let fence.i be an instruction that the processor lacks, so that the board is told of it.
+ * libunicorn would do nothing.
+ */
+static bool catch_fences(struct board *b)
+{
+	static const u8 known[NR_OPTIONS] = { 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1 };
+	u64 at = (u64)&state(b)->engine;
+
+	for (int words = 16; FIELD(u64, at) != b->uc; at += 8)
+		if (!--words)
+			return false;
+	at += 8;
+	for (int i = 0; i < NR_OPTIONS; i++)
+		if (FIELD(u8, at + i) != known[i])
+			return false;
+	FIELD(u8, at + OPTION_FENCE_I) = 0;
+	return true;
+}
+
+bool init_arch(struct board *b, const void *api)
+{
+	riscv64_api = *(const struct riscv64_api *)api;
+	state(b)->priv = PRIVILEGE_KERNEL;
+	state(b)->reserved = NEVER;
+	state(b)->board = (u64)b;
+	return catch_fences(b) && patch_registers(b) && hook_traps(b) &&
+	       map_hole(b, HOLE_BASE, HOLE_END);
+}

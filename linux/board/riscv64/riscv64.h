@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+#include "../internal.h"
+#include "arch.h"
+
+/* Where libunicorn 2.1.4 keeps an error in the engine. */
+#define ENGINE_INVALID 0x590
+
+#define PRIVILEGE_USER 0
+#define PRIVILEGE_KERNEL 1
+#define MSTATUS_SIE 0x2ull
+#define MSTATUS_SPIE 0x20ull
+#define MSTATUS_SPP 0x100ull
+#define MSTATUS_SUM 0x40000ull
+
+#define IRQ_SOFTWARE 1 /* what processors send each other */
+#define IRQ_TIMER 5
+
+enum { A0 = 10, A1, A2, A6 = 16, A7 };
+
+_Static_assert(offsetof(struct riscv64_state, engine) == 0x5f8, "riscv64_state");
+
+#define FIELD(type, at) (*(type *)(uintptr_t)(at))
+
+_Static_assert(sizeof(struct riscv64_cpu) <= NR_OWN * 8, "NR_OWN");
+
+/* How libunicorn accesses a control register. */
+struct csr_ops {
+	int (*predicate)(void *state, int csr);
+	int (*read)(void *state, int csr, u64 *value);
+	int (*write)(void *state, int csr, u64 value);
+	int (*op)(void *state, int csr, u64 *old, u64 value, u64 mask);
+};
+
+/* Functions of libunicorn that its interface lacks but its library exports. */
+struct riscv64_api {
+	void (*get_csr_ops)(int csr, struct csr_ops *ops);
+	void (*set_csr_ops)(int csr, const struct csr_ops *ops);
+};
+
+extern struct riscv64_api riscv64_api;
+
+static inline struct riscv64_state *state(const struct board *b)
+{
+	return (struct riscv64_state *)(uintptr_t)b->state;
+}
+
+static inline u64 *fp_status(const struct board *b)
+{
+	return &FIELD(u64, b->state + RISCV64_FP);
+}
+
+static inline struct riscv64_cpu *own(const struct cpu *c)
+{
+	return (struct riscv64_cpu *)(uintptr_t)c->own;
+}
+
+/* csr.c */
+bool patch_registers(struct board *b);
+
+/* sbi.c */
+void firmware(struct board *b);
+
+/* trap.c */
+bool hook_traps(struct board *b);

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Exceptions and interrupts, which libunicorn only reports. */
+#include "riscv64.h"
+
+#define CAUSE_ILLEGAL 2
+#define CAUSE_BREAKPOINT 3
+#define CAUSE_CALL 8 /* libunicorn's number, whoever calls */
+#define CAUSE_INTERRUPT (1ull << 63)
+#define INSN_SIZE 4
+#define FENCE_I 0x0000100f
+#define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
+
+const u32 pause_size = INSN_SIZE;
+
+u64 *pc(struct board *b)
+{
+	return &state(b)->pc;
+}
+
+u64 linear_pc(const struct board *b)
+{
+	return state(b)->pc;
+}
+
+u64 argument(const struct board *b, int number)
+{
+	return state(b)->x[A0 + number];
+}
+
+u64 return_address(struct board *b)
+{
+	return state(b)->x[1];
+}
+
+static bool in_user(const struct board *b)
+{
+	return state(b)->priv == PRIVILEGE_USER;
+}
+
+bool takes_interrupts(const struct board *b)
+{
+	return in_user(b) || state(b)->mstatus & MSTATUS_SIE;
+}
+
+/* WFI ends at an interrupt even if that is masked. */
+bool is_woken(const struct board *b)
+{
+	(void)b;
+	return true;
+}
+
+static void enter(struct board *b, u64 cause, u64 at, u64 value)
+{
+	u64 *status = &state(b)->mstatus, was = *status;
+	u64 vectors = state(b)->stvec;
+
+	*status = was & ~(MSTATUS_SPIE | MSTATUS_SPP | MSTATUS_SIE);
+	if (was & MSTATUS_SIE)
+		*status |= MSTATUS_SPIE;
+	if (!in_user(b))
+		*status |= MSTATUS_SPP;
+	state(b)->scause = cause;
+	state(b)->sepc = at;
+	state(b)->stval = value;
+	state(b)->reserved = NEVER;
+	state(b)->priv = PRIVILEGE_KERNEL;
+	*pc(b) = vectors & ~3ull;
+	if (vectors & 1 && cause & CAUSE_INTERRUPT)
+		*pc(b) += 4 * (cause & ~CAUSE_INTERRUPT);
+}
+
+bool deliver_interrupt(struct board *b, int number)
+{
+	enter(b, CAUSE_INTERRUPT | number, *pc(b), 0);
+	return true;
+}
+
+void before_run(struct board *b)
+{
+	(void)b;
+}
+
+void after_run(struct board *b)
+{
+	(void)b;
+}
+
+static u32 instruction(struct board *b, u64 addr)
+{
+	return read_word(b, addr);
+}
+
+/*
+ * A program says that it has changed code, whichever. The kernel says so all the time; what
+ * it writes by another mapping is noticed at its functions (see watch.c).
+ */
+static void on_fence(struct board *b)
+{
+	if (!in_user(b))
+		return;
+	b->flushes++;
+	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
+}
+
+/* libunicorn has moved the program counter on by the longer size of an instruction. */
+static void on_exception(uc_engine u, u32 cause, void *data)
+{
+	struct board *b = data;
+	u64 at = *pc(b) - INSN_SIZE, value = 0;
+
+	(void)u;
+	if (cause == CAUSE_CALL && !in_user(b)) {
+		firmware(b);
+		return;
+	}
+	if (cause == CAUSE_CALL) {
+		b->syscalls++;
+	} else if (cause == CAUSE_ILLEGAL) {
+		u32 insn = instruction(b, at);
+
+		if (insn == FENCE_I) {
+			on_fence(b);
+			return;
+		}
+		if (insn == AGENT_SAYS && in_user(b) && b->debug_limit) {
+			hear(b, state(b)->x[A0], state(b)->x[A1]);
+			return;
+		}
+		b->exceptions++;
+	} else {
+		b->exceptions++;
+		value = state(b)->fault;
+	}
+	if (faults_again(b)) {
+		b->vector = cause;
+		board_stop(b, STOP_FAULT, at);
+		return;
+	}
+	enter(b, cause, at, value);
+}
+
+/* ebreak comes here. libunicorn leaves an error behind that it would return at its next stop. */
+static bool on_invalid(uc_engine u, void *data)
+{
+	struct board *b = data;
+
+	(void)u;
+	b->exceptions++;
+	FIELD(u32, b->uc + ENGINE_INVALID) = 0;
+	enter(b, CAUSE_BREAKPOINT, *pc(b), *pc(b));
+	return true;
+}
+
+bool hook_traps(struct board *b)
+{
+	uc_engine u = engine(b);
+	size_t hook;
+
+	return !uc.hook_add(u, &hook, UC_HOOK_INTR, on_exception, b, 1, 0) &&
+	       !uc.hook_add(u, &hook, UC_HOOK_INSN_INVALID, on_invalid, b, 1, 0);
+}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lays out what a kernel with a device tree finds in memory: itself and that tree."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.make.fdt import Node, Value, device_tree, u64
+from kpfs.linux.package.image_file import KernelImage
+
+CMDLINE = (
+    "nokaslr nowatchdog cryptomgr.notests lsm= psi=0 init_on_alloc=0 "
+    "random.trust_bootloader=off rcupdate.rcu_cpu_stall_suppress=1 rdinit=/init quiet "
+    "loglevel=1 "
+)
+DEVICE_TREE, _KERNEL = 1 << 20, 1 << 21
+
+
+def place(
+    ram: mmap.mmap,
+    kernel: KernelImage,
+    initrd: bytes,
+    cmdline: str,
+    root: dict[str, Value],
+    nodes: Sequence[Node],
+) -> int:
+    """Lay out everything in RAM, which is zero before; return the kernel's entry.
+
+    root, nodes: what the architecture's device tree has besides memory and arguments.
+    """
+    image, start = kernel.image, _KERNEL + kernel.text_offset
+    at = len(ram) - len(initrd) & -mmap.PAGESIZE
+    if start + max(kernel.size, len(image)) > at:
+        raise UnfitError("the kernel needs more memory")
+    ram[start : start + len(image)] = image
+    ram[at : at + len(initrd)] = initrd
+    chosen: dict[str, Value] = {
+        "bootargs": cmdline,
+        "linux,initrd-start": u64(at),
+        "linux,initrd-end": u64(at + len(initrd)),
+    }
+    memory: dict[str, Value] = {"device_type": "memory", "reg": u64(0, len(ram))}
+    cells: dict[str, Value] = {"#address-cells": 2, "#size-cells": 2}
+    below = [Node("chosen", chosen), Node("memory@0", memory), *nodes]
+    tree = device_tree(Node("", root | cells, below))
+    ram[DEVICE_TREE : DEVICE_TREE + len(tree)] = tree
+    return start
+
+
+def processors(
+    cpus: int, each: Node, properties: dict[str, Value] | None = None
+) -> Node:
+    """Return the node of the processors.
+
+    each: the properties of every one, and the nodes below it. properties: of the node
+    of all.
+    """
+    cells: dict[str, Value] = {"#address-cells": 1, "#size-cells": 0}
+    common: dict[str, Value] = {"device_type": "cpu", **each.properties}
+    below = [
+        Node(f"cpu@{number}", {**common, "reg": number}, each.below)
+        for number in range(cpus)
+    ]
+    return Node("cpus", {**cells, **(properties or {})}, below)

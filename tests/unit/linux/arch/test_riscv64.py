@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A board of riscv64 without a kernel: registers, clock, interrupts, firmware, code."""
+
+import json
+import mmap
+
+import pytest
+
+from kpfs.base import abi
+from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.linux.arch import riscv64
+from kpfs.linux.arch.arches import RISCV64
+from kpfs.linux.board.board import Board
+from kpfs.linux.store import processor
+from kpfs.linux.store.processor import Processor
+
+RAM, AT = 1 << 20, 0x8000
+PAUSE, HANDLER = AT + 0x1000, AT + 0x2000
+NOP, ECALL, FENCE_I, SRET = 0x13, 0x73, 0x100F, 0x1020_0073
+CSRW_STVEC_T2, CSRS_SIE_A0, CSRS_SSTATUS_A1 = 0x1053_9073, 0x1045_2073, 0x1005_A073
+TIMER_ENABLED, INTERRUPTS_ON = 1 << 5, 2
+BASE, TIME, HSM = 0x10, 0x5449_4D45, 0x48_534D
+
+
+@pytest.fixture
+def make():
+    made = []
+
+    def one(cpus=1):
+        ram, region = mmap.mmap(-1, RAM), mmap.mmap(-1, abi.REGION_SIZE)
+        made.append(Board(ram, region, arch=RISCV64, cpus=cpus))
+        return made[-1]
+
+    yield one
+    for board in made:
+        board.close()
+
+
+def put(board, at, *words):
+    code = b"".join(word.to_bytes(4, "little") for word in words)
+    board.ram[at : at + len(code)] = code
+    return at + len(code)
+
+
+def run(board, *words, at=AT, **registers):
+    """Run instructions, then go to where the agent would wait."""
+    end = put(board, at, *words)
+    put(board, end, riscv64._jump(PAUSE - end))
+    put(board, PAUSE, NOP)
+    board.set(pause=PAUSE)
+    for name, value in registers.items():
+        board.write_reg(riscv64.X[name], value)
+    board.write_reg(riscv64.PC, at)
+    return board.run()
+
+
+def reg(board, number):
+    return board.read_reg(riscv64.X[f"x{number}"])
+
+
+def test_processors_go_on_on_another_board(make):
+    board = make(cpus=2)
+    for number in range(2):
+        board.select(number)
+        values = processor.save(board, number)
+        values.registers.update(x19=0x100 + number, f3=0x200 + number, fp_status=5)
+        processor.load(board, number, values)
+        board.set_cpu(number, enabled=1 << 5, raised=2)
+    saved = [processor.save(board, number) for number in range(2)]
+    other = make(cpus=2)
+    for number, row in enumerate(json.loads(json.dumps(saved))):
+        assert processor.is_sound(RISCV64, Processor(*row))
+        processor.load(other, number, Processor(*row))
+    assert [processor.save(other, number) for number in range(2)] == saved
+    assert [one.registers["x19"] for one in saved] == [0x100, 0x101]
+    assert [one.registers["f3"] for one in saved] == [0x200, 0x201]
+
+
+@pytest.mark.parametrize(
+    "change", [{"registers": {}}, {"tables": {"f": [1]}}, {"mode": 3}, {"priv": 3}]
+)
+def test_a_state_that_is_not_sound(make, change):
+    saved = processor.save(make(), 0)
+    if "priv" in change:
+        change = {"registers": saved.registers | change}
+    assert not processor.is_sound(RISCV64, saved._replace(**change))
+
+
+def test_a_libunicorn_that_is_not_known(monkeypatch, make):
+    places = dict.fromkeys(riscv64.STATE_IN_CPU, 0x1000)
+    monkeypatch.setattr(riscv64, "STATE_IN_CPU", places)
+    with pytest.raises(EmulatorError, match=r"2\.1\.4 is wanted"):
+        make()
+
+
+def test_the_clock_is_the_boards(make):
+    board = make()
+    board.set(now=5_000_000)
+    # rdtime a0; rdcycle a1
+    assert run(board, 0xC010_2573, 0xC000_25F3) == abi.STOP_PAUSE
+    assert 5_000_000 < reg(board, 10) < reg(board, 11) < 5_001_000
+
+
+def test_the_timer_interrupts_when_it_was_set_to(make):
+    board = make()
+    # the handler: csrr s2, scause; li a0, -1; ecall, which sets the timer anew; sret
+    put(board, HANDLER, 0x1420_2973, 0xFFF0_0513, ECALL, SRET)
+    timer = {"x10": 1000, "x17": TIME, "x16": 0, "x7": HANDLER}
+    run(board, CSRW_STVEC_T2, ECALL, **timer)
+    assert board.get_cpu(0, abi.Cpu.timer) == 1000
+    bits = {"x10": TIMER_ENABLED, "x11": INTERRUPTS_ON}
+    board.set(now=2000)
+    run(board, CSRS_SIE_A0, CSRS_SSTATUS_A1, at=AT + 0x40, **bits)
+    assert run(board, NOP, at=AT + 0x80) == abi.STOP_PAUSE
+    assert reg(board, 18) == 1 << 63 | 5
+    assert board.get_cpu(0, abi.Cpu.timer) == abi.NEVER
+
+
+@pytest.mark.parametrize(
+    ("extension", "function", "argument", "answer"),
+    [
+        (BASE, 0, 0, (0, 2 << 24)),  # version 2.0
+        (BASE, 3, TIME, (0, 1)),
+        (BASE, 3, 0x1234, (0, 0)),
+        (HSM, 2, 0, (0, 0)),  # it runs
+        (HSM, 2, 7, (-3, 0)),
+        (0x1234, 0, 0, (-2, 0)),
+    ],
+)
+def test_the_firmware_answers(make, extension, function, argument, answer):
+    board = make()
+    registers = {"x17": extension, "x16": function, "x10": argument}
+    assert run(board, ECALL, **registers) == abi.STOP_PAUSE
+    assert (reg(board, 10), reg(board, 11)) == (answer[0] % (1 << 64), answer[1])
+
+
+def test_code_that_has_changed_runs_as_it_is(make):
+    """A program writes by another address than it runs at, then says so by fence.i."""
+    board = make()
+    code = AT + 0x100
+    for value in (1, 2):
+        put(board, code, 0x513 | value << 20, 0x8067)  # li a0, value; ret
+        saved = processor.save(board, 0)
+        saved.registers["priv"] = 0
+        processor.load(board, 0, saved)
+        # fence.i; jalr t0
+        assert run(board, FENCE_I, 0x2_80E7, x5=code) == abi.STOP_PAUSE
+        assert reg(board, 10) == value
