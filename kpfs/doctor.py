@@ -194,9 +194,9 @@ def libfuse() -> str:
 
 def fusermount() -> str | Finding:
     """Look for the program that mounts for an ordinary user outside a namespace."""
-    from kpfs.host.fusemount import HELPERS
+    from kpfs.host.mounts import fusermount
 
-    found = next(filter(None, map(shutil.which, HELPERS)), None)
+    found = fusermount()
     if os.geteuid() == 0:
         return found or "missing, and root needs none"
     if found and not os.path.exists(MTAB):

@@ -66,9 +66,7 @@ def _check_mount_point(target: str, name: str) -> None:
             raise SetupError(f"{name}: the directory is not empty")
     if os.geteuid() == 0:
         return
-    import shutil
-
-    if not shutil.which("fusermount"):
+    if not mounts.fusermount():
         raise SetupError(
             "mounting needs fusermount (Debian: apt install fuse3); "
             "'kpfs run' does without"
@@ -94,13 +92,10 @@ def _unmount(target: str, *, lazy: bool) -> None:
             raise SetupError(f"{target}: {error.strerror}") from None
     import subprocess
 
+    if not (program := mounts.fusermount()):
+        raise SetupError("fusermount is missing (Debian: apt install fuse3)")
     flags = "-uz" if lazy else "-u"
-    try:
-        done = subprocess.run(
-            ["fusermount", flags, target], stderr=subprocess.PIPE, text=True
-        )
-    except FileNotFoundError:
-        raise SetupError("fusermount is missing (Debian: apt install fuse3)") from None
+    done = subprocess.run([program, flags, target], stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SetupError(done.stderr.strip() or f"{target}: cannot be unmounted")
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from bench import command
 from kpfs.base.errors import SetupError
+from kpfs.host.mounts import fusermount
 from kpfs.linux.distribution import deb_archive, debian, fetch
 from kpfs.linux.distribution.deb_archive import Suite
 from kpfs.linux.distribution.offer import Access
@@ -40,7 +41,7 @@ def missing_fuse() -> str:
         os.close(os.open("/dev/fuse", os.O_RDWR))
     except OSError as error:
         return f"/dev/fuse: {error.strerror}"
-    if os.geteuid() != 0 and not shutil.which("fusermount"):
+    if os.geteuid() != 0 and not fusermount():
         return "fusermount is not installed (Debian: fuse3)"
     return ""
 

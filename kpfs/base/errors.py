@@ -70,11 +70,14 @@ def of_file(error: OSError, name: str) -> SetupError:
 
 
 def _dead_mount(path: str) -> str:
-    """Return the mount point of a path below which nothing answers."""
+    """Return the mount point of a path below which nothing answers.
+
+    Directories are opened, since Linux answers a stat of them for a while.
+    """
     while True:
         try:
             above = _os.path.dirname(path) or "."
-            _os.stat(above)
+            _os.close(_os.open(above, _os.O_RDONLY | _os.O_DIRECTORY))
         except OSError as error:
             if error.errno == _errno.ENOTCONN and above != path:
                 path = above

@@ -14,7 +14,6 @@ from kpfs.host import mounts
 
 DEVICE = "/dev/fuse"
 SUBTYPE = "kpfs"
-HELPERS = ("fusermount", "fusermount3")
 
 
 def mount(mountpoint: str, source: str, *, allow_other: bool) -> int:
@@ -52,24 +51,22 @@ def _by_helper(mountpoint: str, options: str) -> int:
     import socket
     import subprocess
 
+    helper = mounts.fusermount()
+    if not helper:
+        raise SetupError("fusermount is missing (Debian: apt install fuse3)")
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        for helper in HELPERS:
-            try:
-                done = subprocess.run(
-                    [helper, "-o", options, "--", mountpoint],
-                    env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                )
-            except FileNotFoundError:
-                continue
-            if done.returncode:
-                lines = done.stderr.splitlines() or [f"{helper} failed"]
-                raise SetupError(lines[-1])
-            _, fds, _, _ = socket.recv_fds(ours, 1, 1)
-            os.set_inheritable(fds[0], False)
-            return fds[0]
-    raise SetupError("fusermount is missing (Debian: apt install fuse3)")
+        done = subprocess.run(
+            [helper, "-o", options, "--", mountpoint],
+            env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            lines = done.stderr.splitlines() or [f"{helper} failed"]
+            raise SetupError(lines[-1])
+        _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+        os.set_inheritable(fds[0], False)
+        return fds[0]

@@ -71,6 +71,16 @@ def abort(target: str) -> None:
         umount(target, MNT_FORCE)
 
 
+def fusermount() -> str:
+    """Return the program that mounts for an ordinary user, or nothing.
+
+    Not all systems whose libfuse is 3 give it the old name, too.
+    """
+    import shutil
+
+    return shutil.which("fusermount") or shutil.which("fusermount3") or ""
+
+
 def detach(mount: MountEntry) -> None:
     """Unmount a FUSE mount from where it is now, even if it is in use.
 
@@ -83,7 +93,7 @@ def detach(mount: MountEntry) -> None:
             except PermissionError:
                 import subprocess
 
-                words = ["fusermount", "-uz", now.target]
+                words = [fusermount(), "-uz", now.target]
                 subprocess.run(words, stderr=subprocess.DEVNULL)
 
 

@@ -124,11 +124,10 @@ def main(run: Callable[[Sequence[str]], int], arguments: Namespace) -> int:
         with told_to_user(output):
             file = opened.enter_context(open(output, "wb", opener=_not_truncated))
         status, recording = record(run, arguments.event, arguments.argv)
-        with told_to_user(output):
+        with told_to_user(output), file:  # closing it writes the rest, too
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 file.truncate()
             write(recording, file)
-            file.flush()
     return status
 
 

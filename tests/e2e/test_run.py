@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import termios
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from kpfs.host.mounts import fusermount
 from kpfs.run_command import RELEASE
 from tests import harness
 from tests.terminal import Terminal
@@ -234,7 +234,7 @@ def test_as_an_ordinary_user(ordinary):
 
 
 @pytest.mark.user
-@pytest.mark.skipif(not shutil.which("fusermount"), reason="fusermount (Debian: fuse3)")
+@pytest.mark.skipif(not fusermount(), reason="fusermount (Debian: fuse3)")
 def test_an_ordinary_user_mounts(ordinary):
     done = ordinary(
         "mkdir m; $kpfs mount m && cat m/kprobes/enabled && stat -c %U m/kprobes/list; "

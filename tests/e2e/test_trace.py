@@ -87,6 +87,8 @@ def test_the_file_is_opened_before_the_command_runs(kpfs, tmp_path):
     done = trace(kpfs, "-o", "/dev/full", "-e", OPENED, "--", "touch", run)
     assert done.stderr == "kpfs: /dev/full: No space left on device\n"
     assert (done.returncode, run.exists()) == (2, True)
+    done = trace(kpfs, "-o", "/dev/full", "--", "ls", "/")  # more than a buffer
+    assert done.stderr == "kpfs: /dev/full: No space left on device\n"
 
 
 def test_a_file_is_replaced_by_a_recording_alone(kpfs, tmp_path):
