@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kpfs.base import programs
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import Config, Settings
 from kpfs.daemon import Daemon, check_fuse, start
@@ -103,7 +104,6 @@ UNAME_BINDS = (
 SI_KERNEL = 0x80
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 SHELLS = frozenset({"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "tcsh", "zsh"})
-BASH = ("/bin/bash", "/usr/bin/bash")
 GREETING = (
     "Linux {release}: its files are in /sys/kernel/tracing, /sys/kernel/debug/kprobes "
     "and $KPFS; 'exit' leaves"
@@ -142,30 +142,12 @@ def run(settings: Settings, command: Sequence[str]) -> int:
             else:
                 bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
         os.environ["KPFS_KERNEL"] = release
-        command = command or [_shell()]
+        command = command or [programs.shell()]
         if is_interactive(command):
             _say(GREETING.format(release=release))
         return supervise(command, daemon, calls, lock_mounts)
     finally:
         daemon.stop()
-
-
-def _shell() -> str:
-    """Return the user's shell; bash in place of dash where there is one.
-
-    A write that the kernel refuses is "I/O error" to the echo of dash, whatever the
-    errno.
-    """
-    shell = os.environ.get("SHELL")
-    if not shell:
-        import pwd
-
-        with contextlib.suppress(KeyError):
-            shell = pwd.getpwuid(os.getuid()).pw_shell
-    shell = shell or "/bin/sh"
-    if os.path.basename(os.path.realpath(shell)) == "dash":
-        return next(filter(os.path.exists, BASH), shell)
-    return shell
 
 
 def is_interactive(command: Sequence[str]) -> bool:
@@ -402,11 +384,9 @@ def _module_tools() -> dict[str, str]:
     For the guest kernel they are those of kpfs/bin; for a Linux kernel they are kmod's,
     and those of kpfs/bin say that kmod is missing.
     """
-    ours, path = os.path.join(HERE, "bin"), os.environ.get("PATH", os.defpath)
-    if os.environ.get("KPFS_KERNEL", RELEASE) == RELEASE:
-        path = f"{ours}:{path}"
-    else:
-        path = f"{path}:/usr/sbin:/sbin:{ours}"
+    ours, path = os.path.join(HERE, "bin"), programs.search_path()
+    is_guest = os.environ.get("KPFS_KERNEL", RELEASE) == RELEASE
+    path = f"{ours}:{path}" if is_guest else f"{path}:{ours}"
     return {"PATH": path, "KPFS_PYTHON": sys.executable}
 
 

@@ -23,6 +23,7 @@ from time import monotonic
 from typing import Any
 
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.programs import search_path
 from kpfs.linux.inside.request import PATIENCE, RunRequest, TerminalState
 
 FORWARDED = {  # True: for the whole group, as from a terminal
@@ -204,10 +205,9 @@ def request_of(argv: list[str], writable: list[str]) -> RunRequest:
         if not os.path.isdir(path):
             raise SetupError(f"{folder}: not a directory")
         folders.append(path)
-    command = argv or [os.environ.get("SHELL") or "/bin/sh"]
     return RunRequest(
-        argv=tuple(command),
-        environment=dict(os.environ),
+        argv=tuple(argv),
+        environment={**os.environ, "PATH": search_path()},
         cwd=cwd,
         writable=tuple(folders),
         umask=umask,

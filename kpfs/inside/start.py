@@ -9,6 +9,7 @@ import signal
 import socket
 
 from kpfs.base.errors import SetupError
+from kpfs.base.programs import shell
 from kpfs.config import KernelChoice
 from kpfs.host import process
 from kpfs.inside import warm
@@ -23,7 +24,7 @@ def run(
 
     memory: MiB that the kernel must have. Raises SetupError.
     """
-    request = request_of(argv, writable)
+    request = request_of(argv or [shell(choice.root)], writable)
     if memory:
         _check_memory(choice.kernel, memory)
     connection = warm.connect(choice)

@@ -16,6 +16,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from kpfs.base.programs import search_path
+
 TABLE = Path(__file__).with_name("differs.tsv")
 EMPTY = "-"
 KERNELS = {"guest": "guest", "linux": "Linux", "both": "both"}
@@ -78,7 +80,7 @@ def _older_than(release: str) -> bool:
 LACKS: Mapping[str, Callable[[str], bool]] = {
     "machine": lambda name: os.uname().machine != name,
     "release": _older_than,
-    "program": lambda name: shutil.which(name) is None,
+    "program": lambda name: shutil.which(name, path=search_path()) is None,
     "module": lambda name: find_spec(name) is None,
 }
 

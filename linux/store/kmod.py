@@ -13,15 +13,11 @@ import contextlib
 import os
 
 from kpfs.base import places
+from kpfs.base.programs import search_path
 from kpfs.linux.store import image
 
 TREE = "installed"  # in the folder of a kernel: a root directory for kmod's programs
 _TABLE = "modules.dep"  # is there when depmod has run
-
-
-def search_path() -> str:
-    """Return PATH with the folders of kmod's programs, which users often lack."""
-    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def _program(name: str) -> str | None:

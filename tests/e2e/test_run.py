@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from kpfs.base import programs
 from kpfs.host.mounts import fusermount
 from kpfs.run_command import RELEASE
 from tests import harness
@@ -76,7 +77,7 @@ def test_a_shell_without_a_command(kpfs):
 
 def test_the_environment_is_the_callers(kpfs):
     ours = {"HOME": str(kpfs.scratch), "A": "b c"}
-    path = os.environ["PATH"]
+    path = programs.search_path()
     done = kpfs("run", "env", env={"PATH": path, **ours})
     words = dict(line.split("=", 1) for line in done.stdout.splitlines())
     assert ours.items() <= words.items()

@@ -7,12 +7,10 @@ This also tests kpfs.host.namespaces and kpfs.host.terminal.
 import contextlib
 import errno
 import os
-import pwd
 import shlex
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -86,21 +84,6 @@ raise SystemExit(shell("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; don
         assert there(child.stdout).readline() == b"up\n"
         child.terminate()
         assert child.wait() == 9
-
-
-def test_the_shell_where_nobody_names_a_command(monkeypatch, tmp_path):
-    """That of the user; in place of dash, whose echo hides the errno, bash."""
-    for name in ("dash", "fish"):
-        (tmp_path / name).touch()
-    (tmp_path / "sh").symlink_to("dash")
-    users = SimpleNamespace(pw_shell=str(tmp_path / "fish"))
-    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: users)
-    monkeypatch.setattr(run_command, "BASH", (str(tmp_path / "bash"),))
-    for named, taken in (("", "fish"), ("fish", "fish"), ("sh", "sh")):
-        monkeypatch.setenv("SHELL", named and str(tmp_path / named))
-        assert run_command._shell() == str(tmp_path / taken)
-    (tmp_path / "bash").touch()
-    assert run_command._shell() == str(tmp_path / "bash")
 
 
 def test_the_advice_in_a_chroot_is_not_that_for_containers(monkeypatch):

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from kpfs.base.programs import search_path
 from kpfs.linux.store import kmod
 from kpfs.linux.store.modules import write_archive
 from tests.harness import ROOT
@@ -13,7 +14,7 @@ from tests.harness import ROOT
 RELEASE = "6.1.0-test"
 SHIPPED = ROOT / "guest" / "image" / "modules"
 needs_kmod = pytest.mark.skipif(
-    shutil.which("depmod", path=kmod.search_path()) is None, reason="no kmod"
+    shutil.which("depmod", path=search_path()) is None, reason="no kmod"
 )
 
 
