@@ -58,7 +58,7 @@ def test_any_program(kpfs_mount):
     assert not (kpfs_mount / "sys/debug/kprobes-optimization").exists()
 
 
-@pytest.mark.kernels("6.1-cloud", "6.12")
+@pytest.mark.kernels("6.12-cloud", "6.12")
 def test_inside_real_kernels(kpfs_inside):
     """The script as a program of kernels of a distribution, of those that were made."""
     done = kpfs_inside([OPENED, "cat", "/etc/passwd"])

@@ -109,7 +109,7 @@ def kpfs_kernel(request: pytest.FixtureRequest) -> str:
     from kpfs.linux.store import image, store
 
     if not hasattr(request, "param"):
-        raise pytest.UsageError('which kernels? @pytest.mark.kernels("6.1", ...)')
+        raise pytest.UsageError('which kernels? @pytest.mark.kernels("6.12", ...)')
     name = str(request.param)
     try:
         image.read_meta(store.folder(name))

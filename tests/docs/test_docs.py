@@ -11,6 +11,8 @@ from tests.docs import pictures, transcript
 DOCS = harness.ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 READ = [harness.ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")]
+ROOMS = sorted(harness.ROOT.glob("*/README.md"))
+WIDTH = 100  # of lines of prose
 SHOWN = [page for page in (*READ, *PAGES) if transcript.all_steps(page.read_text())]
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
@@ -45,6 +47,18 @@ def test_the_readme_shows_what_the_how_to_shows():
     shown = re.findall(r"^    .*my_prog: .*$", READ[0].read_text(), re.M)
     assert shown
     assert "\n".join(shown) in (DOCS / "howto/bpf.md").read_text()
+
+
+def prose(page):
+    """Return the lines of a page that are neither code nor rows of tables."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    return [line for line in text.splitlines() if not line.startswith(("|", "    "))]
+
+
+@pytest.mark.parametrize("path", [*READ, *ROOMS, *PAGES], ids=name)
+def test_lines_are_wrapped(path):
+    long = [line for line in prose(path) if len(line) > WIDTH and " " in line]
+    assert long == []
 
 
 @pytest.mark.parametrize("path", [*READ, *PAGES], ids=name)

@@ -180,7 +180,7 @@ def test_the_marker_kernels(tmp_path):
     assert re.search("1 failed, 1 passed, 2 skipped,.* 1 error", text), text
     assert "no kernel none (kpfs kernel make none)" in text
     assert "stderr of the command ---" in text
-    assert 'which kernels? @pytest.mark.kernels("6.1", ...)' in text
+    assert 'which kernels? @pytest.mark.kernels("6.12", ...)' in text
 
 
 def test_run_inside_wants_a_kernel_that_is_there():
