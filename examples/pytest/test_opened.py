@@ -52,7 +52,7 @@ def test_the_script(kpfs_run):
 @pytest.mark.kpfs(cpus=1, config={"OPTPROBES": False})
 def test_any_program(kpfs_mount):
     """A kernel without jumps, mounted: whatever can open a file can use it."""
-    (kpfs_mount / "machine/insmod").write_text("kprobe_example symbol=vfs_open")
+    (kpfs_mount / "tracing/kprobe_events").write_text("p vfs_open")
     subprocess.run(["cat", kpfs_mount / "version"], check=True)
     assert "vfs_open+0x0" in (kpfs_mount / "kprobes/list").read_text()
     assert not (kpfs_mount / "sys/debug/kprobes-optimization").exists()
