@@ -33,7 +33,7 @@ GROUPS = {
     **commands.GROUPS,
     **watch.GROUPS,
 }
-# what half a minute is enough for, each measured once
+# groups for --quick, each measured once, in half a minute
 QUICK = ("start", "mount", "idle", "many", "jumps", "mirror", "commands")
 
 
@@ -100,7 +100,7 @@ def main() -> int:
     try:
         if arguments.smp:
             found = smp.curves()
-            groups = [lambda _repeats: smp.rows(found)]  # the same each time
+            groups = [lambda _repeats: smp.rows(found)]  # measured once
             figure = smp.plot(found)
         if arguments.kernel:
             beside = arguments.against_qemu

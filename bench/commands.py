@@ -28,7 +28,7 @@ done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
 print(time.perf_counter() - begin)
 assert done.returncode < 2
 """
-# the same with an event on, which those commands come to all the time
+# these commands with an event on, which they hit all the time
 ARMED = with_event("vfs_read") + MEASURE
 LOOP = f"i=0; while [ $i -lt {LOOPS} ]; do %s; i=$((i + 1)); done"
 FTRACE = "tools/testing/selftests/ftrace"

@@ -190,7 +190,7 @@ def hits(repeats: int) -> Iterator[Row]:
     bench = Bench()
 
     def row(name: str, place: Place | None, limits: Limits) -> Iterator[Row]:
-        """With a handler in Python that does nothing, and with an event."""
+        """Measure a handler in Python that does nothing, and an event."""
         if place is None:
             yield Row(f"hit_{name}_python", None, "us", note="no such place")
             return

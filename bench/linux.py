@@ -96,7 +96,7 @@ class Shell:
 
     @contextmanager
     def probed(self, event: str, jumps: bool) -> Iterator[None]:
-        """With an event that is switched on."""
+        """Switch an event on, and delete it at the end."""
         if self.has_jumps:
             self.echo(SWITCH, f"{jumps:d}")
         self.echo(f"{TRACING}/kprobe_events", event)

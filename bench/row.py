@@ -18,7 +18,7 @@ class Row(NamedTuple):
     limit: float | None = None  # at most, or at least where ``more`` is better
     more: bool = False
     note: str = ""
-    wrong: bool = False  # what was measured did not do what it should
+    wrong: bool = False  # the measured operation failed
 
     @property
     def kept(self) -> bool | None:

@@ -168,7 +168,7 @@ def measure(
 
 
 def curves(counts: Sequence[int] = range(1, MAX_CPUS + 1), hits: int = HITS) -> Curves:
-    """With RCU, with the lock, and without a probe."""
+    """Measure throughput with RCU, with the lock, and without a probe."""
     with tempfile.TemporaryDirectory() as folder:
         locked = build_locked(Path(folder))
         return {

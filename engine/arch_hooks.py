@@ -139,7 +139,7 @@ class ControlBlock(NamedTuple):
     """The probe that a CPU is handling.  Kernel: struct kprobe_ctlblk"""
 
     status: int  # KP_IDLE, KP_HIT_ACTIVE ...
-    flags: int = 0  # that a trap changes, as they were at the hit
+    flags: int = 0  # at the hit: those that a trap changes
     previous: Kprobe | None = (
         None  # the state that a hit within its handler interrupted
     )

@@ -229,7 +229,7 @@ class RuntimeImage(Protocol):
     def config(self) -> RuntimeConfig: ...
 
     def symbols(self) -> dict[str, KAddr]:
-        """Its symbols; it is loaded on the first call.  Context: control."""
+        """Return its symbols.  The first call loads it.  Context: control."""
 
 
 class TextWriter(Protocol):

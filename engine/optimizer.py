@@ -228,9 +228,9 @@ def kill_optimized_kprobe(st: State, op: OptimizedKprobe) -> None:
 
 
 def try_to_optimize_kprobe(st: State, p: Kprobe) -> bool:
-    """If p, a plain registered probe, can be a jump: queue an aggr_kprobe in its place.
+    """Queue an aggr_kprobe in the place of p, a plain registered probe, for a jump.
 
-    Returns whether there is one now, whose site is in sync.
+    Return True if p can be a jump; the site of the aggr_kprobe is in sync then.
     Kernel: try_to_optimize_kprobe()
     """
     if kprobe_ftrace(p) or not st.optprobes:

@@ -430,7 +430,7 @@ class ListEntry(NamedTuple):
 
     p: Kprobe  # the probe: kind, GONE, DISABLED
     entry: Kprobe  # the table's entry: OPTIMIZED, FTRACE
-    symbol: Symbol | None  # that covers the address now
+    symbol: Symbol | None  # the one that covers the address now
 
 
 def show_entries(st: State) -> Iterator[ListEntry]:

@@ -61,7 +61,7 @@ log = Log(__name__)
 
 CREDIT = 256  # polls by the guest after which its turn ends
 ASIDE_TURNS = 32  # of a run, after which its thread lets others have the lock
-PASS_TURNS = 64  # that end otherwise than by a yield, before the next CPU runs
+PASS_TURNS = 64  # turns of a CPU without a yield, before the next one runs
 HELD_TURNS = 8  # in a row, after which a CPU counts as held
 LOCKUP_TURNS = 1_000_000  # for which a CPU is held that count as a lock-up
 DEATH = 2.0  # limits after which the guest is dead
@@ -80,9 +80,9 @@ _X86_EFLAGS_FIXED = 2
 
 
 class Holding:
-    """For how long a task has held a CPU without a break, and when that is too long.
+    """The time for which a task has held a CPU without a break.
 
-    All but the turns and the seconds is in limits of the watchdog.
+    ``spent``, ``due`` and ``grace`` count in limits of the watchdog.
     """
 
     def __init__(self, task: int = 0) -> None:

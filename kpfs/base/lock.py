@@ -66,13 +66,13 @@ class Waiter:
 
 
 class Stepping(Protocol):
-    """What a thread does in addition when it steps aside from the lock."""
+    """The steps that a thread adds when it steps aside from the lock."""
 
     def aside(self) -> None:
-        """Let others do what this thread keeps them from, each time it steps aside."""
+        """Hand on work that waits for this thread; called before each wait."""
 
     def back(self) -> None:
-        """Take up again what was left, each time the lock has been given back."""
+        """Take that work up again; called when the thread has the lock again."""
 
 
 class FairLock:

@@ -123,7 +123,10 @@ class DynDir(Dir):
     def keep(
         self, name: str, thing: T | None, make: Callable[[T], Node]
     ) -> Node | None:
-        """Return the entry for a thing, made anew for another thing; None for None."""
+        """Return the entry of a name; make it if it was made for another thing.
+
+        None as the thing removes the entry.
+        """
         if thing is None:
             self._kept.pop(name, None)
             return None

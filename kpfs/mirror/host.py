@@ -44,7 +44,7 @@ class Descriptor(NamedTuple):
     number: int
     link: bytes  # a path, or as "pipe:[1]"
     flags: int  # of its open file and, O_CLOEXEC, its own
-    mode: int  # of what it leads to
+    mode: int  # of the file that the path leads to
     name: bytes = b""  # the path of a file outside the mount
 
     @property

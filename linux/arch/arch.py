@@ -75,7 +75,7 @@ class Arch(ABC):
     kept: ClassVar[Sequence[str]]
     kept_of_cpu: ClassVar[Sequence[str]]
     kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths
-    translates: ClassVar[bool] = False  # whether native() changes any call
+    translates: ClassVar[bool] = False  # native() changes some calls
     syscall_prefix: ClassVar[str]  # of the functions of system calls
     elf_machine: ClassVar[int]
     breakpoint_size: ClassVar[int]

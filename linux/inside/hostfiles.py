@@ -45,7 +45,7 @@ VALID = 2  # s for which the kernel may cache names and attributes
 MAX_OPEN = 256  # descriptors that are kept open
 # The kernel mounts its own file systems here, so the host's directories show as empty.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
-MAX_NODES = 1 << 19  # that a kernel may know at once
+MAX_NODES = 1 << 19  # inodes that a kernel may know at once
 MAX_READS = 1 << 14  # ranges that are noted
 _MOUNTINFO = "/proc/self/mountinfo"
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,7 +72,7 @@ class HostNode:
         self.identity = identity
         self.lookups = 0
         self.fd = -1
-        self.writable = False  # whether fd is
+        self.writable = False  # fd is
         self.listing: list[DirectoryEntry] = []
 
 

@@ -141,7 +141,7 @@ class Loop:
         """Return True if a slot's worker has done its request; call what follows."""
         if not self.machine.has_done(slot):
             return False
-        # what another has called may have dropped it
+        # a call of another worker may have dropped it
         self._then.pop(slot, lambda: None)()
         return True
 

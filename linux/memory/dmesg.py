@@ -85,7 +85,7 @@ class _Ring:
             try:
                 record = self._record(number)
             except (MemoryFault, KeyError, IndexError):
-                break  # what is behind a damaged one is lost
+                break  # records behind a damaged one are lost
             if record is not None:
                 found.append(record)
             if number == self.head:

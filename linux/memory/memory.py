@@ -17,7 +17,8 @@ from kpfs.linux.arch.arch import PAGE_SHIFTS, Arch
 from kpfs.linux.board.board import PAGE_SIZE, Board
 
 MAX_READ = 64 << 20  # bytes at once; BTF has 5 to 10 MB
-MAX_PIECES = 1 << 18  # that one look into structures reads, and bytes
+# the most that one look into structures reads
+MAX_PIECES = 1 << 18
 MAX_BYTES = 64 << 20
 
 

@@ -22,8 +22,8 @@ _CPIO_HEADER = 110
 TOO_LARGE = too_large("the package")
 _HEX, _DECIMAL = re.compile(rb"[0-9A-Fa-f]{8}"), re.compile(rb"\d+ *")
 
-# what the modules of the standard library raise for damaged files; several are no more
-# than faults of theirs
+# errors of the standard library for damaged files; those of the second line are faults
+# in it
 _DAMAGED = (
     *(lzma.LZMAError, zlib.error, tarfile.TarError, EOFError, ValueError),
     *(struct.error, OverflowError, IndexError, KeyError, TypeError, AttributeError),
@@ -140,7 +140,7 @@ def _tar_files(name: str, file: IO[bytes], size: int) -> Iterator[tuple[str, byt
     with tarfile.open(fileobj=data, mode="r|*", tarinfo=_Member) as archive:
         stream = archive.fileobj
         for member in archive:
-            # what is no file may be large, too
+            # members that are no files may be large, too
             if stream.tell() > MAX_UNPACKED:
                 raise UnfitError(TOO_LARGE)
             content = archive.extractfile(member) if member.isfile() else None

@@ -291,7 +291,7 @@ class LinuxKernel:
             return None
         try:
             machine.catch_up()
-            if machine.quiet:  # whatever somebody waits for may need time
+            if machine.quiet:  # a task may wait for time to pass
                 machine.advance(machine.now() + QUIET_STEP_NS)
             self._look_after_waiting()
         except MachineDiedError:

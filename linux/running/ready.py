@@ -89,7 +89,7 @@ class ReadyText:
 
     @cached_property
     def _places(self) -> list[tuple[KernelList, Symbol]]:
-        """Return the lists that this kernel has."""
+        """Return the lists that this kernel has, each with the symbol of its head."""
         return [
             (each, symbol)
             for each in self._lists

@@ -88,7 +88,7 @@ class Tasks:
         # makes the task of a new caller
         self.create: Callable[[Caller, str], Task] = partial(self.fork, self.agent)
         self.owner = os.getuid()
-        self._said = False  # that the guest is dead
+        self._said = False  # the log has that the guest is dead
         self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
         self.last_words: Callable[[], list[str]] = list  # of a guest that is dead
 

@@ -24,7 +24,7 @@ from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.heads import Heads
 
-PIECE = 16 * PAGE_SIZE  # that is compared at once
+PIECE = 16 * PAGE_SIZE  # bytes that are compared at once
 UNWATCHED = 0.05  # s between looks whether all watchers have stopped
 
 

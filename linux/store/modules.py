@@ -21,7 +21,7 @@ _BUILTIN = "modules.builtin"
 MAX_MODULE = 256 << 20  # bytes of a module's file
 _TIME = (1980, 1, 1, 0, 0, 0)
 _MAX_NEEDED = 1000  # modules that one depends on
-# what zipfile and zlib raise for damaged archives; several are faults of theirs
+# errors of zipfile and zlib for damaged archives; several are their own faults
 _DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError),
     *(struct.error, NotImplementedError, RuntimeError, OverflowError, KeyError),
@@ -119,7 +119,7 @@ class ModuleArchive:
         Raises KeyError if one of them is missing, and UnfitError.
         """
         order: dict[str, None] = {}
-        found: dict[str, list[str]] = {}  # what each depends on, of those under way
+        found: dict[str, list[str]] = {}  # module -> those that it depends on
         todo = [name]
         while todo:
             each = todo[-1]

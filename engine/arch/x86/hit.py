@@ -169,7 +169,10 @@ class HitPath:
         return kprobe_int3_handler
 
     def _make_entered(self) -> Callable[[int], None]:
-        """For jumps whose handlers are all Python.  Kernel: optimized_callback()"""
+        """Make the function that a jump enters if all its handlers are Python.
+
+        Kernel: optimized_callback()
+        """
         entries, regs = self.entries, self.live
         go_on_after_error = self._go_on_after_error
 

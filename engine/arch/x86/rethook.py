@@ -22,7 +22,7 @@ FRAME, FUNC, RP = (
     n // 8 for n in (KpRethookNode.frame, KpRethookNode.func, KpRethookNode.rp)
 )
 
-# what 6.1 says before the oops of its BUG()
+# Linux 6.1 logs this before the oops of its BUG()
 NOT_FOUND = (
     (
         KERN_ERR,

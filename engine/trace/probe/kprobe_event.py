@@ -55,7 +55,7 @@ class TraceKprobe(DynEvent):
 
     @property
     def same_as(self) -> tuple[object, ...]:
-        """Its place and its expressions: two of one event must differ in them.
+        """The place and the expressions, in which two probes of one event must differ.
 
         Kernel: trace_kprobe_has_same_kprobe()
         """

@@ -137,7 +137,9 @@ class CpuRing:
         self._machine = machine
         self._near = near
         self.generation = 0  # counts how often all entries were cleared, or moved
-        self.readers = 0  # that do not consume; it cannot be resized then
+        self.readers = (
+            0  # those that do not consume; while there are any, it keeps its size
+        )
         self._cursor: tuple[int, int, int] = (-1, -1, 0)  # head, read, time there
         self._set_room(self.alloc_room(nr_pages))
         self._ring.on = self._ring.overwrite = 1

@@ -169,7 +169,10 @@ class LinuxMirror:
 
     # ---- the files that a call uses
     def needs(self, note: Notification, plan: Plan) -> Needs:
-        """Find the host's files.  Context: without the lock: one may be the mount's."""
+        """Return the host's files that a call uses.
+
+        Context: without the lock, as a path may lead to the mount, which needs it.
+        """
         fds = []
         for fd, mode in plan.fds:
             path = self.host.fd_path(note.pid, fd) or b""

@@ -132,7 +132,9 @@ class Loop:
         self._threads: list[_Server] = []
         self._idle: list[_Server] = []
         self._holder: _Server | None = None  # has the baton
-        self._current: Request | None = None  # that the holder serves
+        self._current: Request | None = (
+            None  # the one that the holder of the baton serves
+        )
         self._running: dict[int, Request] = {}  # by unique
         self._received = 0
         self._buffer = bytearray(BUFFER)  # the holder's

@@ -120,7 +120,7 @@ class KernelView:
         self._original = original or tables.read
         self.rules = Rules()
         self._functions: dict[int, DecodedFunction] = {}
-        self._landing_pads: dict[int, bool] = {}  # whether there is one
+        self._landing_pads: dict[int, bool] = {}  # address -> one is there
         self._generation = tables.kallsyms.generation  # of the symbols
 
     def live(self, addr: int, size: int) -> bytes:
