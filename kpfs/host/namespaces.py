@@ -13,6 +13,12 @@ import os
 from kpfs.base.errors import SetupError
 from kpfs.host import mounts
 
+# those of Ubuntu and of Debian, with the value that lets users make namespaces
+SYSCTLS = (
+    ("apparmor_restrict_unprivileged_userns", "0"),
+    ("unprivileged_userns_clone", "1"),
+)
+
 
 def enter_namespaces() -> None:
     """Move this process into namespaces of its own, as root of them."""
@@ -50,13 +56,22 @@ def _remedy(error: OSError) -> str:
     """Return what helps if namespaces are refused."""
     if error.errno == errno.ENOSPC:
         return "sysctl user.max_user_namespaces is too low"
-    if mounts.mount_at("/") is None:
+    for name, value in SYSCTLS:
+        if _read(f"/proc/sys/kernel/{name}").strip() not in ("", value):
+            return f"try sysctl kernel.{name}={value}"
+    # the root of a chroot may be a mount; but containers filter system calls
+    if mounts.mount_at("/") is None or "\nSeccomp:\t0" in _read("/proc/self/status"):
         return "Linux makes none in a chroot for an ordinary user: be root there"
-    if os.path.exists("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"):
-        return "try sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    if os.path.exists("/proc/sys/kernel/unprivileged_userns_clone"):
-        return "try sysctl kernel.unprivileged_userns_clone=1"
     return "a container needs --cap-add SYS_ADMIN"
+
+
+def _read(path: str) -> str:
+    """Return the text of a file; "" if there is none."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _unshare_in_chroot() -> None:
