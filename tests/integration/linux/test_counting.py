@@ -27,8 +27,8 @@ ALONE = """
 import ctypes, json, sys
 from kpfs.guest.emu.libunicorn import find_library
 ctypes.CDLL(find_library())
-from tests.unit.linux.board import test_hook
-print(json.dumps(test_hook.history()))
+from tests.integration.linux import test_counting
+print(json.dumps(test_counting.history()))
 """
 
 
