@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 
 from kpfs.base import abi
+from kpfs.base.errors import MemoryFault
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
-from kpfs.guest.loader.kallsyms import Kallsyms
+from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
 from kpfs.guest.loader.modules import Modules
 from kpfs.guest.loader.objects import LoadedObject
 from kpfs.guest.running.tasks import TaskTable
@@ -25,6 +27,7 @@ _ARGS = abi.KpfsStackTrace.STRUCT
 TRAMPOLINE = "arch_rethook_trampoline"
 # entered from detour buffers, where a stack trace ends on Linux
 DETOUR = "kp_entry_opt", "kp_entry_opt_end"
+ENTRY = "entry_SYSCALL_64_after_hwframe"  # of a system call, where a trace ends
 _NODE = abi.KpRethookNode.STRUCT
 _SKIP = 2  # kpfs_control() and its caller
 
@@ -66,16 +69,50 @@ class Backtrace:
 
     def serve(self, _number: int, first: int, _second: int) -> int:
         """Fill the struct kpfs_stack_trace at first; returns how many addresses."""
-        store, size, skip, regs = _ARGS.unpack(self._memory.read(first, _ARGS.size))
+        raw = self._memory.read(first, _ARGS.size)
+        store, size, skip, regs, unsure = _ARGS.unpack(raw)
         if regs:
             start = self._unwinder.from_pt_regs(regs)
         else:
             start = {reg: self._cpu.read_reg(n) for reg, n in PT_REGS_WORDS.items()}
             skip += _SKIP
         limit = min(skip + size, MAX_DEPTH)
-        found = self._unwinder.trace(start, limit)[skip:]
+        if unsure:
+            rows = list(islice(self._shown(start, skip, bool(regs)), size))
+            mask = sum(1 << n for n, (_, sure) in enumerate(rows) if not sure)
+            self._memory.write_u64(unsure, mask)
+            found = [address for address, _ in rows]
+        else:
+            found = self._unwinder.trace(start, limit)[skip:]
         self._memory.write(store, struct.pack(f"<{len(found)}Q", *found))
         return len(found)
+
+    def _shown(
+        self, start: dict[int, int], skip: int, of_trap: bool
+    ) -> Iterator[tuple[int, bool]]:
+        """Yield the addresses of text on a stack; False: no frame has it there.
+
+        Kernel: show_trace_log_lvl()
+        """
+        frames = list(islice(self._unwinder.frames(start), MAX_DEPTH))
+        slots = {slot for _, slot in frames}
+        sp = start[RSP]
+        if not of_trap and len(frames) > skip:
+            sp = frames[skip][1]
+        sp &= ~7
+        size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
+        try:
+            words = struct.unpack(f"<{size // 8}Q", self._memory.read(sp, size))
+        except MemoryFault:  # no stack of the kernel's
+            yield from ((address, True) for address, _ in frames[max(skip, 1) :])
+            return
+        for slot, word in zip(range(sp, sp + size, 8), words, strict=True):
+            symbol = self._kallsyms.symbol_at(word) if word >> 63 else None
+            if symbol is None or symbol.type not in TEXT:
+                continue
+            yield word, slot in slots
+            if slot >= max(slots) and symbol.name == ENTRY:
+                break
 
     def trace(self, ip: int, sp: int, bp: int, limit: int) -> list[int]:
         """List ip and its callers, for a task of this CPU with these registers."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -248,19 +249,23 @@ class Unwinder:
 
         Kernel: arch_stack_walk()
         """
-        result: list[int] = []
+        return [address for address, _ in islice(self.frames(regs), limit)]
+
+    def frames(self, regs: dict[int, int]) -> Iterator[tuple[int, int]]:
+        """Yield them with the place of each on the stack, 0 for the first."""
         exact = True  # RA is where a trap was, not where a call returns to
+        slot = 0
         try:
-            while len(result) < limit:
-                ip = regs[RA]
-                result.append(ip)
+            while True:
+                ip, sp = regs[RA], regs[RSP]
+                yield ip, slot
                 following = self._step(regs, ip if exact else ip - 1)
                 if following is None:
                     break
                 regs, exact = following
+                slot = sp + 8 * PT_REGS_WORDS[RA] if exact else regs[RSP] - 8
         except (MemoryFault, KeyError, IndexError):
             pass
-        return result
 
     def _step(
         self, regs: dict[int, int], pc: int

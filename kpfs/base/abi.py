@@ -143,9 +143,9 @@ CTL_STACK_TRACE = 0x200
 
 
 class KpfsStackTrace:  # struct kpfs_stack_trace
-    SIZE, __slots__ = 32, ()
-    STRUCT = Struct("<4Q")
-    store, size, skip, regs = 0, 8, 16, 24
+    SIZE, __slots__ = 40, ()
+    STRUCT = Struct("<5Q")
+    store, size, skip, regs, unsure = 0, 8, 16, 24, 32
 
 
 class KpfsSymbol:  # struct kpfs_symbol

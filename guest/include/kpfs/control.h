@@ -60,6 +60,8 @@ struct kpfs_stack_trace {
 	unsigned long *store;
 	unsigned long size, skip;
 	const struct pt_regs *regs; /* NULL: the caller's own */
+	/* not NULL: all addresses of text on the stack; is set to a mask of those of no frame */
+	unsigned long *unsure;
 };
 struct kpfs_symbol {
 	const char *name;

@@ -4,7 +4,7 @@
 #include <linux/kdebug.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
-#include <linux/stacktrace.h>
+#include <kpfs/control.h>
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
 
@@ -131,15 +131,14 @@ int report_bug(unsigned long bugaddr, struct pt_regs *regs)
 /* Show the stack below a trap, or that of the caller. */
 static noinline void show_trace(struct pt_regs *regs, const char *loglvl)
 {
-	unsigned long entries[32];
-	unsigned int i, n;
+	unsigned long entries[64], unsure;
+	struct kpfs_stack_trace args = { entries, ARRAY_SIZE(entries), 0, regs, &unsure };
+	long i, n = kpfs_control(CTL_STACK_TRACE, (unsigned long)&args, 0);
 
-	n = regs ? stack_trace_save_regs(regs, entries, ARRAY_SIZE(entries), 1) :
-		   stack_trace_save(entries, ARRAY_SIZE(entries), 1);
 	printk("%sCall Trace:\n", loglvl);
 	printk("%s <TASK>\n", loglvl);
 	for (i = 0; i < n; i++)
-		printk("%s %pB\n", loglvl, (void *)entries[i]);
+		printk("%s %s%pB\n", loglvl, unsure >> i & 1 ? "? " : "", (void *)entries[i]);
 	printk("%s </TASK>\n", loglvl);
 }
 

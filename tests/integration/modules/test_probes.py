@@ -355,12 +355,32 @@ def test_a_return_that_was_not_expected(box):
     assert log[3].startswith("invalid opcode: 0000")
     assert not [line for line in log if line.startswith("note: ")]
     assert any("RIP: 0010:rethook_trampoline_handler+0x" in line for line in log)
+    # the frames end there; what else is on the stack is shown with a "?"
+    assert any(re.match(r" \? again\+0x\w+/0x\w+ \[twice\]$", line) for line in log)
     assert box.syscall("getpid", pid=777_001) == 777_001
     box.rmmod("twice")
 
 
 # with the stack as target() left it when it returned
 SECOND = TWICE.replace('"subq $32, %%rsp; call *%0; addq $32, %%rsp"', '"jmp *%0"')
+
+
+def test_dump_stack_below_a_return_probe(box):
+    """It shows what is on the stack, as Linux does, not what the probe replaced."""
+    body = """
+        TARGET long target(void) { dump_stack(); return 1; }
+        TARGET long caller(void) { return target() + 1; }
+        KRET(ret, return 0;)
+        WITH_KRETPROBE(.kp.symbol_name = "target", .handler = ret)
+    """
+    box.insmod(module("dumps", body))
+    box.log()
+    assert box.call("caller") == 2
+    log = box.log()
+    at = log.index(" <TASK>") + 1
+    sure = [line for line in log[at:] if not line.startswith(" ?")]
+    assert sure[0].startswith(" target+0x")
+    assert sure[1].startswith(" arch_rethook_trampoline+0x0/")
 
 
 def test_a_function_that_returns_twice(box):
