@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -13,6 +14,12 @@ from kpfs.linux.running.machine import FINALLY, STOP, MachineDiedError, Op, Out,
 from kpfs.linux.running.ready import ReadyReader
 from kpfs.linux.running.tasks import Task
 
+# A writer that asks for its position in one of these sets it to 0, so that the word
+# of which it has written a part is forgotten.  Kernel: tracing_lseek()
+NOT_ASKED = re.compile(
+    rb"/(set_ftrace_(filter|notrace|pid|notrace_pid)|set_graph_(function|notrace)"
+    rb"|stack_trace_filter)\0?$"
+)
 OUT_OF_THE_WAY = 500  # hardly any process has this descriptor
 
 
@@ -27,6 +34,7 @@ class OpenFile:
         self.fds = {task: fd}
         self.pos = 0  # of the kernel's file
         self.seekable = True
+        self.may_ask = True  # for the kernel's position
         self.ready: ReadyReader | None = None  # of a text that is kept
 
     @property
@@ -50,7 +58,9 @@ class OpenFiles:
             raise KernelError(-fd, "openat")
         opened = OpenFile(flags, task, fd)
         opened.seekable = at != -errno.ESPIPE
-        if flags & os.O_ACCMODE == os.O_RDONLY:
+        if flags & os.O_ACCMODE == os.O_WRONLY:
+            opened.may_ask = not NOT_ASKED.search(path)
+        elif flags & os.O_ACCMODE == os.O_RDONLY:
             opened.ready = self.kernel.ready.reader(path.rstrip(b"\0"))
         self.opened[opened] = None
         return opened

@@ -225,9 +225,12 @@ class LinuxMirror:
             number = files.descriptor_of(task, opened)
             if moves:
                 files.seek(task, opened, number, before)
-            position = Op(nr.LSEEK, (number, 0, nr.SEEK_CUR))
-            reply = self.kernel.request(task, [self._op(task, number, call), position])
-            taken, after = reply.taken(0, len(call.data)), reply.results[1]
+            ops = [self._op(task, number, call)]
+            if opened.may_ask:
+                ops.append(Op(nr.LSEEK, (number, 0, nr.SEEK_CUR)))
+            reply = self.kernel.request(task, ops)
+            taken = reply.taken(0, len(call.data))
+            after = reply.results[1] if opened.may_ask else before + max(taken, 0)
             if moves and after >= 0:
                 opened.pos = after
         if taken < 0:
