@@ -218,7 +218,10 @@ def _offer(name: str, arguments: Namespace) -> Offer | None:
     if arguments.deb or arguments.rpm or arguments.vmlinuz:
         return None
     if not distributions.is_name(wanted := arguments.package or name):
-        raise UnfitError(f"where is {wanted}? Say --package, --deb, --rpm or --vmlinuz")
+        raise UnfitError(
+            f"no kernel is known as {wanted}: see 'kpfs kernel list --available', or "
+            "say --package, --deb, --rpm or --vmlinuz"
+        )
     return distributions.find(wanted, _access(arguments))
 
 

@@ -94,7 +94,10 @@ class Debian:
         return newest(offers, name, "Debian's archive")
 
     def available(self) -> Iterator[Offer]:
-        """Return the newest of each series and flavour, of every architecture."""
+        """Return the newest of each series and flavour, of every architecture.
+
+        Raises UnfitError if no suite of an architecture can be read.
+        """
         for arch, architecture in _ARCHITECTURES.items():
             best: dict[str, Offer] = {}
             for offer in self._offers(_SHORT, architecture):
@@ -105,6 +108,8 @@ class Debian:
                 name = "-".join(filter(None, parts))
                 row = offer._replace(name=name)
                 best[name] = newest([row, best.get(name, row)], name, "")
+            if not best and architecture in self._wrong:
+                raise self._wrong[architecture]
             yield from best.values()
 
     def _offers(self, suites: tuple[str, ...], architecture: str) -> Iterator[Offer]:

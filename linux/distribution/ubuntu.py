@@ -49,15 +49,21 @@ class Ubuntu:
         return newest(offers, name, "Ubuntu's archive")._replace(name=f"ubuntu:{name}")
 
     def available(self) -> Iterator[Offer]:
-        """Return the kernel that each release is installed with."""
-        for found in fetch.each(self._first, list(_SUITES)):
-            yield from found
+        """Return the kernel that each release is installed with.
 
-    def _first(self, version: str) -> list[Offer]:
+        Raises UnfitError if no release can be read.
+        """
+        found = list(fetch.each(self._first, list(_SUITES)))
+        errors = [one for one in found if isinstance(one, UnfitError)]
+        if len(errors) == len(found):
+            raise errors[0]
+        yield from (one for one in found if isinstance(one, Offer))
+
+    def _first(self, version: str) -> Offer | UnfitError:
         try:
-            return [self.find(version)]
-        except UnfitError:  # the archive has it no more
-            return []
+            return self.find(version)
+        except UnfitError as error:  # the archive may have it no more
+            return error
 
     def _offers(self, suite: str, package: str, architecture: str) -> Iterator[Offer]:
         mirror = self._access.mirror or (MIRROR if architecture == "amd64" else PORTS)

@@ -199,3 +199,9 @@ def test_which_words_are_names():
 def test_distributions_that_nobody_knows():
     with pytest.raises(UnfitError, match=r"slackware is no distribution .* debian, "):
         distributions.find("slackware:15", Access())
+
+
+@pytest.mark.parametrize("which", [debian.Debian, Ubuntu])
+def test_an_archive_of_which_nothing_can_be_read_offers_not_just_nothing(which):
+    with pytest.raises(UnfitError, match="refused"):
+        list(which(Access("http://127.0.0.1:9/debian")).available())
