@@ -92,9 +92,20 @@ def at_real_paths(new_runner, tmp_path_factory):
 @pytest.fixture(scope="session")
 def over_linux(new_runner, tmp_path_factory):
     """A runner under ``kpfs run`` over a Linux kernel."""
+    yield from over_kernel(harness.KERNEL, new_runner, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def over_arm64(new_runner, tmp_path_factory):
+    """A runner over a Linux kernel for arm64."""
+    hit = "HITSYM=__arm64_sys_getppid"
+    yield from over_kernel(harness.ARM64, new_runner, tmp_path_factory, hit)
+
+
+def over_kernel(name, new_runner, tmp_path_factory, *variables):
     kpfs = harness.Kpfs(tmp_path_factory.mktemp("linux"))
-    options = "--kernel", harness.KERNEL, "--quiet-guest"
-    found = "env", f"XDG_DATA_HOME={harness.kernels()}"
+    options = "--kernel", name, "--quiet-guest"
+    found = "env", f"XDG_DATA_HOME={harness.kernels()}", *variables
     runner = new_runner(before=[*found, *kpfs.command("run", *options, "--")])
     yield runner
     runner.close()

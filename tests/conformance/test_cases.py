@@ -44,6 +44,8 @@ BY_LIBFUSE = {**ON_MOUNT, **expected_failures("libfuse")}
 # of these, each but the last failed as the first of a run when descriptors were mixed
 # up, and the last when a writer's position was asked for
 OVER_LINUX = frozenset(("014", "033", "056", "341"))
+# what they print names neither registers nor jumps
+OVER_ARM64 = frozenset(("014", "033", "056", "093", "118", "134", "144", "180"))
 CASES, SCRIPTS = recorded("cases"), recorded("scripts")
 # cases that either of the two settings fails; under kpfs run all others are slow
 CHOSEN = [case for case in CASES if case[:3] in {**UNDER_RUN, **ON_MOUNT}]
@@ -93,6 +95,12 @@ def test_what_differs_on_a_mount(case, at_real_paths):
 @pytest.mark.parametrize("case", [case for case in CASES if case[:3] in OVER_LINUX])
 def test_over_a_linux_kernel(case, over_linux):
     check(over_linux, "cases", case, unpadded)
+
+
+@pytest.mark.arm64_kernel
+@pytest.mark.parametrize("case", [case for case in CASES if case[:3] in OVER_ARM64])
+def test_over_a_kernel_for_arm64(case, over_arm64):
+    check(over_arm64, "cases", case, unpadded)
 
 
 @pytest.mark.slow

@@ -60,7 +60,10 @@ exit 3
 """
 FTRACE = """
 cd /sys/kernel/tracing
-echo vfs_open >set_ftrace_filter
+exec 3>set_ftrace_filter
+printf vfs_ >&3
+printf 'open\n' >&3
+exec 3>&-
 echo function >current_tracer
 cat /etc/hostname >/dev/null
 grep -c 'cat-.*vfs_open' trace
