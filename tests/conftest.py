@@ -22,6 +22,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "kernel": harness.missing_kernel,
     "two_cpus": harness.missing_two_cpus,
     "arm64_kernel": harness.missing_arm64,
+    "arm64_two_cpus": harness.missing_arm64_two_cpus,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 

@@ -33,6 +33,7 @@ NOBODY = 65534
 KERNEL = "6.1-cloud"  # the smallest that apt offers
 TWO_CPUS = "6.1-cloud-2"  # the same
 ARM64 = "6.12-cloud-arm64"
+ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 
 
 def missing_fuse() -> str:
@@ -90,6 +91,13 @@ def missing_two_cpus() -> str:
 def missing_arm64() -> str:
     """Make a Linux kernel for arm64; return why there is none, or ""."""
     return missing_fuse() or _missing_image(ARM64)
+
+
+@functools.cache
+def missing_arm64_two_cpus() -> str:
+    """Make a Linux kernel for arm64 with two CPUs; return why there is none, or ""."""
+    source = "--package", ARM64
+    return missing_fuse() or _missing_image(ARM64_TWO_CPUS, *source, "--cpus", "2")
 
 
 ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcre2-8-0"

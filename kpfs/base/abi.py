@@ -601,18 +601,18 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70304, ()
+    SIZE, __slots__ = 70312, ()
     blocks, look, at_look, argument, uc, state, ram = 0, 8, 16, 24, 32, 40, 48
     ram_size, nr_cpus, pause, break_at, flushers, calls = 56, 64, 72, 80, 88, 216
     call_zeros, counts, exact, call_agent, turn_ticks = 248, 280, 288, 296, 304
-    now, settled, deadline, stop, stop_at, who = 312, 320, 328, 336, 344, 352
-    error, vector, unknown, current, turn_end, due = 360, 368, 376, 384, 392, 400
-    host_turn, begin, fault_block, faults, returns = 408, 416, 424, 432, 440
-    return_counts, watched, hooked, nr_hooked, on_block = 568, 696, 1208, 1720, 1728
-    asked_at, flushed_at, devices, console_size = 1736, 1744, 1752, 1880
-    debug_size, debug_limit, debug, syscalls, exceptions = 1888, 1896, 1904, 1912, 1920
-    interrupts, halts, flushes, strays, stray_at = 1928, 1936, 1944, 1952, 1960
-    turns, reset, cpus, console = 1968, 1976, 1984, 4768
+    slow_at, now, settled, deadline, stop, stop_at = 312, 320, 328, 336, 344, 352
+    who, error, vector, unknown, current, turn_end = 360, 368, 376, 384, 392, 400
+    due, host_turn, begin, fault_block, faults, returns = 408, 416, 424, 432, 440, 448
+    return_counts, watched, hooked, nr_hooked, on_block = 576, 704, 1216, 1728, 1736
+    asked_at, flushed_at, devices, console_size = 1744, 1752, 1760, 1888
+    debug_size, debug_limit, debug, syscalls, exceptions = 1896, 1904, 1912, 1920, 1928
+    interrupts, halts, flushes, strays, stray_at = 1936, 1944, 1952, 1960, 1968
+    turns, reset, cpus, console = 1976, 1984, 1992, 4776
 
 
 # linux/board/x86/arch.h

@@ -102,6 +102,7 @@ struct board {
 	u64 exact;                 /* libunicorn checks every store: flushers need no watch */
 	u64 call_agent;            /* wake the agent on the processor where it rests */
 	u64 turn_ticks;            /* of the host's clock, after which it gets a turn, too */
+	u64 slow_at;               /* blocks at the last turn that the host's clock has ended */
 
 	/* time, in ns: the processors' counters run at 1 GHz */
 	u64 now; /* when block number settled began: see settle() */

@@ -50,7 +50,15 @@ static u64 ticks(void)
 /* Code that writes itself may take milliseconds for a block. */
 static bool is_slow(const struct board *b)
 {
-	return !(b->blocks & (LOOK_BLOCKS - 1)) && ticks() - b->begin > b->turn_ticks;
+	return !(b->blocks & (LOOK_BLOCKS - 1)) && b->blocks != b->slow_at &&
+	       ticks() - b->begin > b->turn_ticks;
+}
+
+/* The host's clock has decided this. So the block does not count until it begins again. */
+static void stop_early(struct board *b, u64 addr)
+{
+	b->slow_at = b->blocks--;
+	board_stop(b, STOP_TURN, addr);
 }
 
 /* Called where blocks of code begin: only there can the board stop exactly. True: as attend(). */
@@ -58,8 +66,12 @@ static bool look(struct board *b, u64 addr)
 {
 	if (settle(b) >= b->due && attend(b, addr))
 		return true;
-	if (b->blocks >= b->host_turn || is_slow(b)) {
+	if (b->blocks >= b->host_turn) {
 		board_stop(b, STOP_TURN, addr);
+		return true;
+	}
+	if (is_slow(b)) {
+		stop_early(b, addr);
 		return true;
 	}
 	set_look(b);

@@ -58,6 +58,17 @@ touch lost
 uname -m >kept/file
 exit 3
 """
+BOTH = """
+cd /sys/kernel/tracing
+echo 'p:e do_sys_openat2' >kprobe_events
+echo 1 >events/kprobes/e/enable
+for word in 1 2 3 4; do cat /dev/null & done
+wait
+echo 0 >events/kprobes/e/enable
+busybox grep -o ' \\[00.\\] ' trace | busybox sort -u
+cd /sys/devices/system/cpu
+for on in 0 1; do echo $on >cpu1/online; cat online; done
+"""
 FTRACE = """
 cd /sys/kernel/tracing
 exec 3>set_ftrace_filter
@@ -186,6 +197,14 @@ def test_a_command_inside_from_python(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "aarch64\ngiven", "")
 
 
+@pytest.mark.arm64_two_cpus
+def test_two_processors(kpfs):
+    kernel = "--kernel", harness.ARM64_TWO_CPUS, "--root", harness.arm64_root()
+    done = kpfs("run", "--inside", *kernel, "--", "sh", "-c", BOTH)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["[000]", "[001]", "0", "0-1"]
+
+
 def test_programs_of_the_wrong_architecture(kpfs, tmp_path):
     shutil.copy(harness.arm64_root() / "bin" / "dash", tmp_path / "dash")
     script = tmp_path / "script"
@@ -219,6 +238,38 @@ def test_code_that_is_written_anew(kpfs, tmp_path):
     words = "--inside", "--kernel", KERNEL, "--", f"./{program.name}"
     done = kpfs("run", *words, cwd=tmp_path)
     assert done.stdout.splitlines() == ["files 59", "mappings 59"]
+
+
+def test_bpf_programs_count_exactly(kpfs, tmp_path):
+    program = static_program("bpf", tmp_path, "aarch64-linux-gnu-")
+    words = "--inside", "--kernel", KERNEL, "--", f"./{program.name}"
+    done = kpfs("run", *words, cwd=tmp_path, timeout=120)
+    rows = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert {row.split(":")[0] for row in rows if row[:2] != "ok"} == {
+        *("jit on", "jit off"),
+        "skip kprobe.multi",  # without fprobe, as this kernel was built
+    }
+
+
+def test_a_command_with_events_on(kpfs):
+    event = "p:e do_sys_openat2 file=+0($arg2):ustring"
+    words = "--kernel", KERNEL, "-e", event, "--", "cat", "/etc/hostname"
+    done = kpfs("trace", *words)
+    assert done.returncode == 0
+    assert re.search(r' cat-\d+ .* e: .* file="/etc/hostname"\n', done.stdout)
+
+
+@pytest.mark.logs("kernel panic: sysrq")
+def test_a_dead_kernel_goes_back():
+    with library.Kernel(kernel=KERNEL, quiet=True) as kernel:
+        before = kernel.snapshot()
+        with pytest.raises(OSError, match="panic: sysrq triggered crash") as dead:
+            kernel.write("/proc/sysrq-trigger", "c")
+        assert dead.value.errno == errno.ESHUTDOWN
+        assert "sysrq: Trigger a crash" in kernel.dmesg()
+        kernel.restore(before)
+        assert "aarch64" in kernel.read("/proc/version")
 
 
 def test_why_a_probe_is_refused(kpfs):

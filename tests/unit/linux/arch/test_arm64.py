@@ -107,6 +107,25 @@ def test_the_clock_is_the_boards(make):
     assert board.read_reg(X2) == 1_000_000_000
 
 
+def test_a_slow_host_counts_alike(make):
+    """Turns end early there."""
+
+    def counted(**words):
+        board = make()
+        board.set(**words)
+        board.write_reg(X0, 500)
+        # sub x0, x0, #1; cbnz x0, -4
+        turns = 1
+        why = run(board, 0xD1000400, 0xB5FFFFE0)
+        while why == abi.STOP_TURN:
+            why, turns = board.run(), turns + 1
+        return turns, board.get(abi.Board.blocks), board.get(abi.Board.now)
+
+    (fast, *usual), (slow, *others) = counted(), counted(turn_ticks=0)
+    assert fast < slow
+    assert others == usual
+
+
 def test_the_timer_is_due_when_it_was_set_to(make):
     board = make()
     # msr cntv_cval_el0, x0; msr cntv_ctl_el0, x1; mrs x2, cntv_ctl_el0
