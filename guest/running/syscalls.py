@@ -115,6 +115,7 @@ class Syscalls:
         self._forks_seen = forks_seen
         self._number_of: dict[str, int] = {}
         self._tasks: dict[int, HostTask] = {}
+        self._forking: set[int] = set()  # host pids for which threads fork tasks
         self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
         # results of the requests in which tasks ended, by pid
         self._exited: dict[int, int] = {}
@@ -574,9 +575,11 @@ class Syscalls:
 
         ``comm`` and ``parent`` default to what /proc says of the process.
         """
-        task = self._aliases.get(pid) or self._tasks.get(pid)
         if pid <= INIT_PID:
             return self.init()
+        while pid in self._forking and not self._inside:
+            self._step_aside(BUSY_PAUSE)
+        task = self._aliases.get(pid) or self._tasks.get(pid)
         if task is not None and task.busy and not self._inside:
             self._await(task)
             task = self._aliases.get(pid) or self._tasks.get(pid)
@@ -627,16 +630,22 @@ class Syscalls:
         if maker.blocked and not self._has_ended(maker):
             # the task sleeps in a call, which its process may have left
             maker = self._awake()
-        made = self._clone(maker, pid, uid, comm)
-        if made == -errno.EAGAIN and self.reap():
+        self._forking.add(pid)
+        try:
             made = self._clone(maker, pid, uid, comm)
-        if made == -errno.EEXIST:  # one of the guest's own tasks has that pid
-            made = self._clone(maker, 0, uid, comm)
-        if made < 0:
+            if made == -errno.EAGAIN and self.reap():
+                made = self._clone(maker, pid, uid, comm)
+            if made == -errno.EEXIST:  # one of the guest's own tasks has that pid
+                made = self._clone(maker, 0, uid, comm)
+            if made < 0:
+                raise KernelError(-made, f"no task for process {pid}")
+            task = self.find(made)
+        except BaseException:
             if fd >= 0:
                 os.close(fd)
-            raise KernelError(-made, f"no task for process {pid}")
-        task = self.find(made)
+            raise
+        finally:
+            self._forking.discard(pid)
         task.comm_fd = fd
         if made != pid:
             self._aliases[pid] = task

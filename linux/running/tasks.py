@@ -119,18 +119,21 @@ class Tasks:
             self.reap()
         if not self._free:
             raise KernelError(errno.EAGAIN, f"more than {abi.NR_SLOTS} tasks")
-        slot = self._free[-1]
-        # the user that made the mount is root in it
-        uid = abi.KEEP_ID if caller.uid == self.owner else caller.uid
-        self._machine.clear(slot, comm.encode("latin-1"), uid, caller.gid)
-        for pid in (caller.pid, 0):
-            fork = Op(abi.AGENT_FORK, (slot, pid))
-            made = self.request(parent, [fork]).results[0]
-            if made not in (-errno.EEXIST, -errno.EINVAL):
-                break
-        if made < 0:
-            raise KernelError(-made, "the guest cannot fork")
-        self._free.pop()
+        slot = self._free.pop()  # as the parent may wait, and others fork meanwhile
+        try:
+            # the user that made the mount is root in it
+            uid = abi.KEEP_ID if caller.uid == self.owner else caller.uid
+            self._machine.clear(slot, comm.encode("latin-1"), uid, caller.gid)
+            for pid in (caller.pid, 0):
+                fork = Op(abi.AGENT_FORK, (slot, pid))
+                made = self.request(parent, [fork]).results[0]
+                if made not in (-errno.EEXIST, -errno.EINVAL):
+                    break
+            if made < 0:
+                raise KernelError(-made, "the guest cannot fork")
+        except BaseException:
+            self._free.append(slot)
+            raise
         task = Task(self._machine, slot, made, caller.pid, comm)
         self._by_pid[caller.pid] = task
         return task

@@ -313,3 +313,29 @@ def test_a_file_of_the_mount_that_was_opened_unseen(lazy, tmp_path, monkeypatch)
         vfs.release(one)
     for number in (3, 4):
         assert lazy.call(pid, "close", number) == -errno.EBADF
+
+
+def test_two_threads_that_want_a_task_for_one_new_process(kernel, monkeypatch):
+    """The first has to step aside while it forks; the second waits for that task."""
+    syscalls, made = kernel.guest.syscalls, []
+    begun: list[bool] = []
+    clone = syscalls._clone
+
+    def long_clone(*args):
+        while len(begun) < 2:
+            kernel.guest.sched.step_aside(0.001)
+        return clone(*args)
+
+    def want():
+        with kernel.lock:
+            begun.append(True)
+            made.append(syscalls.host_task(777_000, 0, "new", 1))
+
+    monkeypatch.setattr(syscalls, "_clone", long_clone)
+    threads = [threading.Thread(target=want) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made[0] is made[1]
+    assert made[0].pid == 777_000
