@@ -1,22 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Further headers that modules find: kprobes' own structures, and others. */
 #include <asm/kprobes.h>
+#include <asm/processor.h>
+#include <linux/bitops.h>
+#include <linux/build_bug.h>
+#include <linux/container_of.h>
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
+#include <linux/cred.h>
+#include <linux/dcache.h>
 #include <linux/delay.h>
 #include <linux/ftrace.h>
 #include <linux/hash.h>
+#include <linux/hashtable.h>
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/kdebug.h>
+#include <linux/kref.h>
 #include <linux/kthread.h>
 #include <linux/limits.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/path.h>
 #include <linux/ptrace.h>
 #include <linux/rculist.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/semaphore.h>
 #include <linux/smp.h>
+#include <linux/static_key.h>
 #include <linux/stddef.h>
+#include <linux/time.h>
+#include <linux/timekeeping.h>
 #include <linux/uaccess.h>
+#include <linux/uidgid.h>
 #include <linux/uio.h>
 #include "targets.h"
 
@@ -326,7 +345,66 @@ static void test_small_headers(struct kunit *test)
 	KUNIT_EXPECT_GT(test, CALLER_ADDR0, KPFS_TEXT_BASE);
 }
 
+struct keyed {
+	int key;
+	struct hlist_node node;
+	struct kref ref;
+};
+static DEFINE_HASHTABLE(table, 4);
+static int released;
+
+static void release(struct kref *ref)
+{
+	released = container_of(ref, struct keyed, ref)->key;
+}
+
+static void test_hashtable(struct kunit *test)
+{
+	static struct keyed a = { 5 }, b = { 21 };
+	struct keyed *it;
+	struct hlist_node *tmp;
+	unsigned int bkt;
+	int sum = 0;
+
+	KUNIT_EXPECT_TRUE(test, hash_empty(table));
+	hash_add(table, &a.node, a.key);
+	hash_add(table, &b.node, b.key);
+	hash_for_each(table, bkt, it, node) sum += it->key;
+	KUNIT_EXPECT_EQ(test, sum, 26);
+	hash_for_each_possible(table, it, node, 21) sum += it->key == 21 ? 100 : 0;
+	KUNIT_EXPECT_EQ(test, sum, 126);
+	hash_for_each_safe(table, bkt, tmp, it, node) hash_del(&it->node);
+	KUNIT_EXPECT_TRUE(test, hash_empty(table) && !hash_hashed(&a.node));
+	kref_init(&a.ref);
+	kref_get(&a.ref);
+	KUNIT_EXPECT_TRUE(test, !kref_put(&a.ref, release) && !released);
+	KUNIT_EXPECT_TRUE(test, kref_put(&a.ref, release) && released == 5);
+}
+
+/* What Linux 6.1 makes of the same. */
+static void test_numbers(struct kunit *test)
+{
+	u64 big = 1000000007;
+	unsigned long bit;
+	int sum = 0;
+	DECLARE_BITMAP(bits, 70) = { 0x5, 0x20 };
+
+	for_each_set_bit(bit, bits, 70) sum += bit;
+	KUNIT_EXPECT_EQ(test, sum, 0 + 2 + 69);
+	KUNIT_EXPECT_EQ(test, div_u64(big, 3), 333333335);
+	KUNIT_EXPECT_EQ(test, do_div(big, 10), 7);
+	KUNIT_EXPECT_EQ(test, big, 100000000);
+	KUNIT_EXPECT_EQ(test, ilog2(4096), 12);
+	KUNIT_EXPECT_EQ(test, roundup_pow_of_two(33), 64);
+	KUNIT_EXPECT_EQ(test, rounddown_pow_of_two(33), 32);
+	KUNIT_EXPECT_TRUE(test, is_power_of_2(64) && !is_power_of_2(0));
+	KUNIT_EXPECT_EQ(test, GENMASK(7, 4), 0xf0);
+	KUNIT_EXPECT_EQ(test, hweight64(0xff01), 9);
+	KUNIT_EXPECT_EQ(test, fls(8) + ffs(8) + __ffs(8), 11);
+}
+
 SUITE(headers_suite, suite_init, KUNIT_CASE(test_ainsn), KUNIT_CASE(test_ainsn_at_entry),
       KUNIT_CASE(test_running), KUNIT_CASE(test_reentered), KUNIT_CASE(test_get_kprobe),
       KUNIT_CASE(test_inatomic), KUNIT_CASE(test_die_notifier), KUNIT_CASE(test_semaphore),
-      KUNIT_CASE(test_cpumask), KUNIT_CASE(test_rcu_lists), KUNIT_CASE(test_small_headers));
+      KUNIT_CASE(test_cpumask), KUNIT_CASE(test_rcu_lists), KUNIT_CASE(test_small_headers),
+      KUNIT_CASE(test_hashtable), KUNIT_CASE(test_numbers));

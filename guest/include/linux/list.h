@@ -80,6 +80,9 @@ static inline void list_splice_init(struct list_head *l, struct list_head *h)
 #define list_for_each_safe(p, n, h) for (p = (h)->next, n = p->next; p != (h); p = n, n = p->next)
 #define list_for_each_entry(p, h, m) \
 	for (p = list_first_entry(h, __typeof__(*p), m); &p->m != (h); p = list_next_entry(p, m))
+#define list_prev_entry(p, m) list_entry((p)->m.prev, __typeof__(*(p)), m)
+#define list_for_each_entry_reverse(p, h, m) \
+	for (p = list_last_entry(h, __typeof__(*p), m); &p->m != (h); p = list_prev_entry(p, m))
 #define list_for_each_entry_safe(p, n, h, m) \
 	for (p = list_first_entry(h, __typeof__(*p), m), n = list_next_entry(p, m); \
 	     &p->m != (h); p = n, n = list_next_entry(n, m))
@@ -117,3 +120,6 @@ static inline void hlist_del_init(struct hlist_node *n)
 #define hlist_for_each_entry(p, h, m) \
 	for (p = hlist_entry_safe((h)->first, __typeof__(*(p)), m); p; \
 	     p = hlist_entry_safe((p)->m.next, __typeof__(*(p)), m))
+#define hlist_for_each_entry_safe(p, n, h, m) \
+	for (p = hlist_entry_safe((h)->first, __typeof__(*(p)), m); p && ({ n = (p)->m.next; 1; }); \
+	     p = hlist_entry_safe(n, __typeof__(*(p)), m))
