@@ -18,6 +18,7 @@ from bench import (
     mount,
     overhead,
     qemu,
+    raw,
     smp,
     watch,
 )
@@ -33,6 +34,7 @@ GROUPS = {
     **commands.GROUPS,
     **watch.GROUPS,
 }
+RAW = "raw"  # a group of kernels alone
 # groups for --quick, each measured once, in half a minute
 QUICK = ("start", "mount", "idle", "many", "jumps", "mirror", "commands")
 
@@ -73,12 +75,17 @@ def parse() -> argparse.Namespace:
         help="only the throughput of probes on 1 to 16 CPUs, in virtual time",
     )
     parser.add_argument(
-        "--kernel", metavar="NAME", help="only that kernel of a distribution"
+        "--kernel",
+        metavar="NAME",
+        help="only that kernel of a distribution; with the group raw, only what a "
+        "program in it takes",
     )
     parser.add_argument(
         "groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}"
     )
     arguments = parser.parse_args()
+    if arguments.kernel and arguments.groups == [RAW]:
+        return arguments
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
@@ -94,7 +101,7 @@ def main() -> int:
     if arguments.quick:
         arguments.repeats = 1
     chosen = arguments.groups or (QUICK if arguments.quick else GROUPS)
-    groups = [GROUPS[name] for name in chosen]
+    groups = [GROUPS[name] for name in chosen if name != RAW]
     rows = []
     figure = ""
     try:
@@ -104,7 +111,8 @@ def main() -> int:
             figure = smp.plot(found)
         if arguments.kernel:
             beside = arguments.against_qemu
-            groups = [linux.group(arguments.kernel, against_qemu=beside)]
+            of = raw.group if arguments.groups else linux.group
+            groups = [of(arguments.kernel, against_qemu=beside)]
         elif arguments.against_qemu:
             groups.append(partial(qemu.against, qemu.oracle()))
         for group in groups:

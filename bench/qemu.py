@@ -39,10 +39,10 @@ def oracle() -> Path:
     return path
 
 
-def build(folder: str) -> str:
-    """The program that calls getppid(2), static, below a folder."""
-    program = f"{folder}/getppid"
-    words = ["gcc", "-O2", "-static", "-o", program, str(HERE / "getppid.c")]
+def build(folder: str, name: str = "getppid") -> str:
+    """The program of bench/NAME.c, static, below a folder."""
+    program = f"{folder}/{name}"
+    words = ["gcc", "-O2", "-static", "-o", program, str(HERE / f"{name}.c")]
     try:
         subprocess.run(words, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
