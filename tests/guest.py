@@ -30,7 +30,7 @@ def hook_code(
     address, handle = ctypes.cast(hook, ctypes.c_void_p), ctypes.c_void_p()
     to, begin, end = ctypes.byref(handle), word(first), word(last)
     cpu._check(cpu._py.uc_hook_add(cpu._uc, to, HOOK_CODE, address, None, begin, end))
-    cpu._check_accesses(True)  # else nothing stops at an instruction
+    cpu._stop_anywhere(True)  # else nothing stops at an instruction
     cpu.drop(first, last - first + 1)
     return handle
 
@@ -42,7 +42,7 @@ def run_to(cpu: Cpu, addr: int) -> None:
         cpu.run()
     finally:
         cpu._check(cpu._py.uc_hook_del(cpu._uc, handle))
-        cpu._check_accesses(False)
+        cpu._stop_anywhere(False)
         cpu.drop(addr, 1)
 
 

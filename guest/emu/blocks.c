@@ -5,9 +5,10 @@
  * A hook for blocks costs a call in each of them, which walks a list. But libunicorn calls a
  * function of its own there anyway, helper_check_exit_request_ARCH(), by a reference that the
  * dynamic linker resolves. The functions here have the same names, so they take the place of
- * libunicorn's if this library is loaded before it, for all to see. Each counts, and jumps to
- * the function it stands for. That one returns to the block, or leaves it if the engine is to
- * stop: it finds the block by its return address, which a jump keeps.
+ * libunicorn's if this library is loaded before it, for all to see. Each counts. When it is time
+ * to look, and for engines that do not count, it jumps to the function it stands for. That one
+ * returns to the block, or leaves it if the engine is to stop: it finds the block by its return
+ * address, which a jump keeps. So an engine that counts stops only when it is time to look.
  *
  * Built without a C library, like the boards of Linux kernels.
  */
@@ -76,7 +77,6 @@ typedef void check(void *engine, uint32_t delayed);
 	static __attribute__((noinline)) void look_##arch(void *engine, uint32_t delayed,        \
 							  struct block_counter *counter)         \
 	{                                                                                        \
-		counter->look = ~0ull;                                                           \
 		counter->at_look(counter->argument);                                             \
 		original_##arch(engine, delayed);                                                \
 	}                                                                                        \
@@ -84,10 +84,10 @@ typedef void check(void *engine, uint32_t delayed);
 	{                                                                                        \
 		struct block_counter *counter = find(engine);                                    \
                                                                                                  \
-		if (counter && ++counter->blocks >= counter->look)                               \
-			look_##arch(engine, delayed, counter);                                   \
-		else                                                                             \
+		if (!counter)                                                                    \
 			original_##arch(engine, delayed);                                        \
+		else if (++counter->blocks >= counter->look)                                     \
+			look_##arch(engine, delayed, counter);                                   \
 	}                                                                                        \
 	API void helper_check_exit_request_##arch(void *engine, uint32_t delayed)                \
 	{                                                                                        \
@@ -98,8 +98,6 @@ typedef void check(void *engine, uint32_t delayed);
 			search_##arch(engine, delayed);                                          \
 		else if (++counter->blocks >= counter->look)                                     \
 			look_##arch(engine, delayed, counter);                                   \
-		else                                                                             \
-			original_##arch(engine, delayed);                                        \
 	}
 
 COUNT(x86_64)

@@ -35,7 +35,8 @@ from kpfs.guest.emu.libunicorn import (
     count,
     forget,
     load,
-    unchecked,
+    pause,
+    resume,
 )
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 from kpfs.guest.emu.regwindow import (
@@ -89,6 +90,9 @@ _GDT = (
 _EXCEPTION_OFFSET = 5536
 _ERROR_CODE_BEFORE = 112
 _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
+
+# blocks of code after which a run looks whether the watchdog has ended it
+RUN_BLOCKS = 1 << 17
 
 # Translated code that is dropped in pieces fills libunicorn's buffer until all of it
 # is dropped.
@@ -154,6 +158,7 @@ class Cpu:
         self.watchdog = Watchdog(stop.value or 0, handle.value or 0)
         self._keep: list[object] = []
         self._prepare_arguments()
+        self._counter.at_look, self._counter.argument = stop.value, handle.value
         self._window = find_window(handle.value or 0, self._write_window)
         self.read_regs = self._make_read_regs()
         self.poke_text = memory.write
@@ -191,6 +196,8 @@ class Cpu:
 
     def _prepare_arguments(self) -> None:
         self._counter = BlockCounter()
+        self._blocks = memoryview(self._counter).cast("B").cast("Q")  # and look
+        self._anywhere = False
         self._drops = 0
         self._ip = ctypes.c_uint64()
         self._ip_ref = ctypes.byref(self._ip)
@@ -246,12 +253,16 @@ class Cpu:
 
         at = ctypes.addressof(self._counter)
         self._counts = count(uc.value or 0, at, execute, _LOAD_HERE)
-        self._check_accesses(False)
 
-    def _check_accesses(self, checks: bool) -> None:
+    def _stop_anywhere(self, anywhere: bool) -> None:
         """Have code translated from now on stop where a hook wants it, or faster."""
-        if self._counts:
-            unchecked(self._uc.value or 0).value = not checks
+        if not self._counts or anywhere == self._anywhere:
+            return
+        self._anywhere = anywhere
+        if anywhere:
+            pause(self._uc.value or 0)
+        else:
+            resume(self._uc.value or 0, ctypes.addressof(self._counter))
 
     def _new_context(self) -> ctypes.c_void_p:
         context = ctypes.c_void_p()
@@ -515,6 +526,7 @@ class Cpu:
     def stop(self) -> None:
         """Leave the run: at once in a trap, at the block's end in a hypercall."""
         self.stopped = True
+        self._blocks[1] = 0
         self._py.uc_emu_stop(self._uc)
 
     def end_run(self) -> None:
@@ -532,20 +544,21 @@ class Cpu:
         if monotonic() >= self.watchdog.rewind_at:
             self.watchdog.wind()
         if count:
-            self._check_accesses(True)
+            self._stop_anywhere(True)
             self.drop_all()
         self.stopped = False
+        self._blocks[1] = self._blocks[0] + RUN_BLOCKS
         if self._window is not None:
             self._ip.value = self._window[WINDOW_IP]
         else:
             self._py.uc_reg_read(self._uc, self._rip_id, self._ip_ref)
         limit = ctypes.c_size_t(count) if count else self._zero
         err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
-        while not err and not self.stopped and self.go_on():
+        while not err and not self.stopped and (self._runs_on() or self.go_on()):
             self._ip.value = self.read_reg(REG_IP)
             err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
         if count:
-            self._check_accesses(bool(self._memory_hooks))
+            self._stop_anywhere(bool(self._memory_hooks))
         if self._hooks_deleted:
             # the library has kept them to the end of a run, and made code for them
             self._hooks_deleted = False
@@ -557,6 +570,14 @@ class Cpu:
             raise EmulatorError(
                 f"libunicorn: error {err} at {self.read_reg(REG_IP):#x}"
             )
+
+    def _runs_on(self) -> bool:
+        """Return True if the run only ended to look whether it has to."""
+        begun, look = self._blocks[0], self._blocks[1]
+        if not look or begun < look or self.watchdog.is_due():
+            return False
+        self._blocks[1] = begun + RUN_BLOCKS
+        return True
 
     # ---- memory hooks (control)
     def hook_memory(self, ranges: Iterable[tuple[int, int]]) -> None:
@@ -574,7 +595,7 @@ class Cpu:
         self._memory_hooks = [
             self._hook(kind, self._memory_hook, *one) for one in self._hooked
         ]
-        self._check_accesses(bool(self._memory_hooks))
+        self._stop_anywhere(bool(self._memory_hooks))
         self.drop_all()
 
     # ---- translated code (control, or a hook)

@@ -5,8 +5,8 @@ Counting by a hook for blocks takes longer than most blocks. ``blocks.c`` tells 
 library that is loaded before libunicorn counts for nothing. libunicorn looks for a
 reason to stop behind each access to memory, too, where it cannot stop without repeating
 the access. So count() has it leave that out: a flag in the engine's structure tells the
-translator. Both hold only if nobody else has loaded libunicorn before, and in the known
-version; count() tries it.
+translator. The engine stops where its counter says, then. Both hold only if nobody else
+has loaded libunicorn before, and in the known version; count() tries it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def count(
         return False
     counts = BlockCounter.from_address(counter)
     counts.look = (1 << 64) - 1
-    flag = unchecked(engine)
+    flag = _flag(engine)
     took = []
     for quiet in (False, True):
         flag.value = quiet
@@ -98,17 +98,30 @@ def count(
     return False
 
 
-def unchecked(engine: int) -> ctypes.c_bool:
-    """Return the flag that has code translated without checks behind its accesses.
+def pause(engine: int) -> None:
+    """Do not count for now, so that the engine can stop within blocks.
 
-    They are needed to stop behind a hooked access, and at a hooked instruction.
-    Context: count() has returned True for this engine.
+    It has to behind hooked accesses, and at hooked instructions. The caller drops what
+    is translated, as after resume(). Context: count() has returned True.
     """
-    return ctypes.c_bool.from_address(engine + _NO_EXIT_REQUEST)
+    forget(engine)
+    _flag(engine).value = False
+
+
+def resume(engine: int, counter: int) -> None:
+    """Count again after pause()."""
+    _, blocks = load()
+    if blocks is not None:
+        blocks.blocks_count(ctypes.c_void_p(engine), ctypes.c_void_p(counter))
+        _flag(engine).value = True
 
 
 def forget(engine: int) -> None:
-    """End the count of an engine that is about to be closed."""
+    """End the count of an engine, as before it is closed."""
     _, blocks = load()
     if blocks is not None:
         blocks.blocks_forget(ctypes.c_void_p(engine))
+
+
+def _flag(engine: int) -> ctypes.c_bool:
+    return ctypes.c_bool.from_address(engine + _NO_EXIT_REQUEST)

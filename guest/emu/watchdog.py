@@ -75,11 +75,16 @@ class Watchdog:
         spec = _TimerSpec((*_seconds(_AGAIN), *_seconds(self._wound_for)))
         self._library.timer_settime(self._timer, 0, ctypes.byref(spec), None)
 
+    def is_due(self) -> bool:
+        """Return True if the timer has ended this run, or is just about to."""
+        passed = time.process_time() - self._wound_at
+        return self._library is not None and passed >= self._wound_for * 0.9
+
     def expired(self) -> bool:
         """Return True if the timer ended this run; the next run will wind it again."""
-        now = time.process_time()
-        if self._library is None or now - self._wound_at < self._wound_for * 0.9:
+        if not self.is_due():
             return False
+        now = time.process_time()
         self.rewind_at, self.spent = 0.0, now - self._wound_at
         self._grace = SHORT_GRACE if now < self._hurry_until else GRACE
         self._hurry_until = now + 2 * self.limit

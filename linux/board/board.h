@@ -41,7 +41,7 @@ typedef uint64_t u64;
 #define LOCKED_OUT 500000000ull /* blocks, about 10 s, for which a due interrupt may wait */
 #define TURN_BLOCKS 0x100000 /* after so many blocks the host gets a turn */
 #define MAX_FAULTS 1000 /* exceptions in a row, none of whose handlers can begin */
-#define LOOK_BLOCKS 32 /* blocks between two looks at the host's clock */
+#define LOOK_BLOCKS 256 /* blocks between two looks at the host's clock */
 #define CPU_TURN 50000ull /* ns after which another processor runs */
 #define PATIENCE 10000000ull /* ns that the agent rests while others run */
 

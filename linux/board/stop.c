@@ -8,6 +8,7 @@ void board_stop(struct board *b, u64 why, u64 at)
 {
 	b->stop = why;
 	b->stop_at = at;
+	b->look = 0;
 	uc.emu_stop(engine(b));
 }
 
