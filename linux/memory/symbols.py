@@ -55,15 +55,22 @@ class CoreSymbols(SymbolLookup):
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        text, found = self._text, []
+        return list(self._named(name))
+
+    def address(self, name: str) -> int:  # does not search behind the first
+        found = next(self._named(name), None)
+        return found.addr if found else 0
+
+    def _named(self, name: str) -> Iterator[Symbol]:
+        """Yield the symbols of a name in the order of kallsyms."""
+        text = self._text
         tail = f" {name}\n".encode("latin-1")
         at = text.find(tail)
         while at >= 0:
             row = self._symbol(text.rfind(b"\n", 0, at) + 1)
             if row is not None:
-                found.append(row)
+                yield row
             at = text.find(tail, at + 1)
-        return found
 
     def functions_made_of(self, names: Iterable[str]) -> Sequence[Symbol]:
         """Return functions of these names, also with a compiler's suffix (NAME.*)."""

@@ -47,11 +47,15 @@ class Vmlinux:
     ) -> None:
         """machine: the architecture, EM_*."""
         self._memory, self._symbols, self._machine = memory, symbols, machine
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        address = self._symbols.address
         found = [
-            _Part(name, flags, symbols.address(start), symbols.address(end))
+            _Part(name, flags, address(start), address(end))
             for name, flags, start, end in _PARTS
         ]
-        self._parts = [part for part in found if 0 < part.start < part.end]
+        return [part for part in found if 0 < part.start < part.end]
 
     @cached_property
     def _sizes(self) -> tuple[int, int]:
