@@ -98,3 +98,26 @@ class DumpJudge(Judge, Protocol):
 
     def bug_sites(self, code: bytes, addr: int) -> list[int]:
         """Addresses of the traps of BUG and WARN."""
+
+
+class StepJudge:
+    """The part of a Judge that architectures have in common which know no jumps.
+
+    Context: control.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._kprobes_text = kprobes_text(tables)
+        self.kprobes_on_ftrace = False
+
+    def follow(self, release: str, config: str) -> None:
+        self.kprobes_on_ftrace = "CONFIG_KPROBES_ON_FTRACE=y\n" in config
+
+    def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
+        return KAddr(addr + offset), not offset
+
+    def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
+        """Return True if addr is in the section of __kprobes functions."""
+        start, end = self._kprobes_text
+        return start <= addr < end

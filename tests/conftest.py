@@ -23,6 +23,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "two_cpus": harness.missing_two_cpus,
     "arm64_kernel": harness.missing_arm64,
     "arm64_two_cpus": harness.missing_arm64_two_cpus,
+    "riscv64_kernel": harness.missing_riscv64,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 
@@ -118,9 +119,8 @@ def no_unannounced_log(request, caplog):
 @pytest.fixture(autouse=True)
 def made_kernels(request):
     """Have tests of a Linux kernel find the made ones; no guest is kept ready."""
-    if any(
-        map(request.node.get_closest_marker, ("kernel", "two_cpus", "arm64_kernel"))
-    ):
+    kernels = "kernel", "two_cpus", "arm64_kernel", "riscv64_kernel"
+    if any(map(request.node.get_closest_marker, kernels)):
         monkeypatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
         monkeypatch.setenv("KPFS_WARM", "0")

@@ -34,6 +34,7 @@ KERNEL = "6.1-cloud"  # the smallest that apt offers
 TWO_CPUS = "6.1-cloud-2"  # the same
 ARM64 = "6.12-cloud-arm64"
 ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
+RISCV64 = "6.12-riscv64"
 
 
 def missing_fuse() -> str:
@@ -100,32 +101,51 @@ def missing_arm64_two_cpus() -> str:
     return missing_fuse() or _missing_image(ARM64_TWO_CPUS, *source, "--cpus", "2")
 
 
+@functools.cache
+def missing_riscv64() -> str:
+    """Make a Linux kernel for riscv64; return why there is none, or ""."""
+    return missing_fuse() or _missing_image(RISCV64)
+
+
 ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcre2-8-0"
 
 
-@functools.cache
 def arm64_root() -> Path:
-    """Return a folder with programs of arm64, made by apt when it is first needed."""
-    root = kernels() / "arm64-root"
-    with exclusive("arm64-root"):
+    """Return a folder with programs of arm64, downloaded when it is first needed."""
+    return _made_root("arm64", "bookworm", ARM64_PACKAGES)
+
+
+def riscv64_root() -> Path:
+    """Return a folder with busybox of riscv64, downloaded when it is first needed."""
+    return _made_root("riscv64", "sid", ("busybox-static",))
+
+
+@functools.cache
+def _made_root(arch: str, suite: str, names: tuple[str, ...]) -> Path:
+    root = kernels() / f"{arch}-root"
+    with exclusive(root.name):
         if not root.exists():
             with tempfile.TemporaryDirectory(dir=kernels()) as scratch:
-                _unpack_packages(ARM64_PACKAGES, Path(scratch)).rename(root)
+                _unpack_packages(arch, suite, names, Path(scratch)).rename(root)
     return root
 
 
-def _unpack_packages(names: tuple[str, ...], scratch: Path) -> Path:
-    """Download packages of arm64 and unpack them into a new root, which is returned."""
+def _unpack_packages(
+    arch: str, suite: str, names: tuple[str, ...], scratch: Path
+) -> Path:
+    """Download packages of Debian, unpack them into a new root, and return that."""
     root = scratch / "root"
     for place in ("usr/bin", "usr/sbin", "usr/lib", "proc", "sys", "dev", "tmp"):
         (root / place).mkdir(parents=True)
     for name in ("bin", "sbin", "lib"):
         (root / name).symlink_to(f"usr/{name}")
-    suite, wanted = Suite(debian.MIRROR, "bookworm"), "|".join(names)
-    there = deb_archive.packages(suite, "arm64", debian.KEYS, Access(), wanted)
+    source, wanted = Suite(debian.MIRROR, suite), "|".join(names)
+    there = deb_archive.packages(source, arch, debian.KEYS, Access(), wanted)
     for name in names:
         package = fetch.save(there[name].file, str(scratch))
         subprocess.run(["dpkg", "-x", package, root], check=True)
+    if not (root / "bin" / "sh").exists():
+        (root / "bin" / "sh").symlink_to("busybox")
     return root
 
 

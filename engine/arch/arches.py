@@ -58,9 +58,19 @@ def _arm64_judge(tables: Tables) -> Judge:
     return Arm64Judge(tables)
 
 
+def _riscv64_judge(tables: Tables) -> Judge:
+    from kpfs.engine.arch.riscv64.checks.verdicts import Riscv64Judge
+
+    return Riscv64Judge(tables)
+
+
 # Machine.arch -> what makes a Judge, for text that need not be running
 DUMP_JUDGES: dict[str, Callable[[Tables], DumpJudge]] = {"x86": _x86_judge}
-JUDGES: dict[str, Callable[[Tables], Judge]] = {**DUMP_JUDGES, "arm64": _arm64_judge}
+JUDGES: dict[str, Callable[[Tables], Judge]] = {
+    **DUMP_JUDGES,
+    "arm64": _arm64_judge,
+    "riscv64": _riscv64_judge,
+}
 
 
 def _x86_compared(

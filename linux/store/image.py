@@ -43,7 +43,6 @@ FLUSHERS = (
     "set_memory_rox",
     "post_relocation",
     "flush_icache_mm",
-    "flush_icache_pte",
 )
 MAX_TIME = 1 << 62  # ns; the clock goes on from there
 _NO_META = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernels for arm64 behind the files.
+"""Kernels for arm64 behind the files: see test_kernel_arches.py, too.
 
 Tests kpfs.linux.arch.arm64, kpfs.linux.make.arm64.
 """
@@ -30,19 +30,6 @@ echo 0 >events/kprobes/enable
 grep -A1 hostname trace
 grep -c inside: trace
 """
-CHANGES = """
-set -e
-cd /sys/kernel/tracing
-echo 'p:made do_mkdirat' >kprobe_events
-echo 'p:gone do_rmdir' >>kprobe_events
-echo 'p:moved do_renameat2' >>kprobe_events
-echo 1 >events/kprobes/enable
-mkdir $1/a
-mv $1/a $1/b
-rmdir $1/b
-echo 0 >events/kprobes/enable
-grep -E ' (mkdir|mv|rmdir)-' trace
-"""
 INSIDE = """
 uname -m
 cd /sys/kernel/tracing
@@ -69,16 +56,6 @@ busybox grep -o ' \\[00.\\] ' trace | busybox sort -u
 cd /sys/devices/system/cpu
 for on in 0 1; do echo $on >cpu1/online; cat online; done
 """
-FTRACE = """
-cd /sys/kernel/tracing
-exec 3>set_ftrace_filter
-printf vfs_ >&3
-printf 'open\n' >&3
-exec 3>&-
-echo function >current_tracer
-cat /etc/hostname >/dev/null
-grep -c 'cat-.*vfs_open' trace
-"""
 
 
 def run(kpfs, *command):
@@ -98,42 +75,6 @@ def test_a_commands_hits_with_arguments(kpfs):
     assert re.search(r' cat-\d+ +\[000\] .* file="/etc/hostname"', said)
     assert re.search(r"back: \(__arm64_sys_openat\+\S+ <- do_sys_openat2\)", said)
     assert int(said.splitlines()[-1]) > 0
-
-
-def test_calls_are_made_by_their_meaning(kpfs, tmp_path):
-    """mkdir(), rename() and rmdir() are not in its table of system calls."""
-    said = run(kpfs, "sh", "-c", CHANGES, "sh", tmp_path)
-    hits = re.findall(r" (mkdir|mv|rmdir)-\d+ .*: (\w+): ", said)
-    assert {("mkdir", "made"), ("mv", "moved"), ("rmdir", "gone")} <= set(hits)
-
-
-def test_the_function_tracer(kpfs):
-    assert int(run(kpfs, "sh", "-c", FTRACE)) > 0
-
-
-def test_the_names_of_its_kernel(kpfs):
-    machine, release = run(kpfs, "uname", "-mr").split()[::-1]
-    assert machine == "aarch64"
-    assert release.endswith("-cloud-arm64")
-
-
-def test_a_mount_and_what_machine_has(kpfs):
-    m = kpfs.mount("--kernel", KERNEL)
-    (m / "tracing" / "kprobe_events").write_text("p:e __arm64_sys_getppid+8\n")
-    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1\n")
-    (m / "machine" / "syscall").write_text("getppid\n")
-    (row,) = (m / "machine" / "probes").read_text().splitlines()[1:]
-    assert "__arm64_sys_getppid+0x8" in row
-    assert "kprobes/e" in row
-    text = (m / "machine" / "text" / "__arm64_sys_getppid").read_text()
-    assert len(re.findall(r"brk #4 +# breakpoint, was: ", text)) == 1
-    (m / "machine" / "reboot").write_text("1\n")
-    assert (m / "tracing" / "kprobe_events").read_text() == ""
-
-
-def test_a_module_of_its_package(kpfs):
-    said = run(kpfs, "sh", "-c", "modprobe -v xfs; cat /proc/modules; modprobe -r xfs")
-    assert re.search(r"^xfs \d+ 0 - Live 0x", said, re.M)
 
 
 def test_from_python():
@@ -220,24 +161,6 @@ def test_programs_of_the_wrong_architecture(kpfs, tmp_path):
         done = kpfs("run", "--inside", "--kernel", KERNEL, "--", word, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (status, "")
         assert re.fullmatch(f"kpfs: {why}\n", done.stderr)
-
-
-@pytest.mark.kernel
-def test_a_command_in_kernels_of_both_architectures(kpfs, tmp_path):
-    (tmp_path / "script").write_text("uname -m")
-    kernels = "--kernels", f"{harness.KERNEL},{KERNEL}"
-    root = "--root", f"{KERNEL}={harness.arm64_root()}"
-    done = kpfs("matrix", *kernels, *root, "--", "sh", "script", cwd=tmp_path)
-    rows = [line.split() for line in done.stdout.splitlines()]
-    assert [(row[1], row[-1]) for row in rows] == [("0", "x86_64"), ("0", "aarch64")]
-
-
-def test_code_that_is_written_anew(kpfs, tmp_path):
-    """This is a static program, too, which needs no other root."""
-    program = static_program("rewrite", tmp_path, "aarch64-linux-gnu-")
-    words = "--inside", "--kernel", KERNEL, "--", f"./{program.name}"
-    done = kpfs("run", *words, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["files 59", "mappings 59"]
 
 
 def test_bpf_programs_count_exactly(kpfs, tmp_path):

@@ -36,6 +36,8 @@ static size_t make(uint8_t *code, unsigned int number)
 #elif defined(__aarch64__)
 	const uint32_t words[] = { 0x52800000 | number << 5,
 				   0xd65f03c0 }; /* mov w0, #number; ret */
+#elif defined(__riscv)
+	const uint32_t words[] = { 0x513 | number << 20, 0x8067 }; /* li a0, number; ret */
 #endif
 	memcpy(code, words, sizeof(words));
 	return sizeof(words);

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.arm64.checks.probe import (
     INSN_SIZE,
     prepare_kprobe,
@@ -13,28 +12,15 @@ from kpfs.engine.arch.arm64.checks.probe import (
     word_at,
 )
 from kpfs.engine.arch.arm64.insn import Disassembler
-from kpfs.engine.judge import Jump, Tables, kprobes_text
+from kpfs.engine.judge import Jump, StepJudge, Tables
 
 
-class Arm64Judge:
+class Arm64Judge(StepJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
     def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._kprobes_text = kprobes_text(tables)
-        self.kprobes_on_ftrace = False
+        super().__init__(tables)
         self._dis: Disassembler | None = None
-
-    def follow(self, release: str, config: str) -> None:
-        self.kprobes_on_ftrace = "CONFIG_KPROBES_ON_FTRACE=y\n" in config
-
-    def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
-        return KAddr(addr + offset), not offset
-
-    def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
-        """Return True if addr is in the section of __kprobes functions."""
-        start, end = self._kprobes_text
-        return start <= addr < end
 
     def check_instruction(self, addr: int) -> None:
         prepare_kprobe(self._tables, addr)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Judge by bytes and tables alone whether code of riscv64 can be probed at an address.
+
+A probe's instruction is stepped elsewhere, or the kernel simulates it because it
+depends on its address.  What is neither is refused, with EINVAL.
+
+Kernel: arch/riscv/kernel/probes/kprobes.c, decode-insn.c
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+from typing import NamedTuple
+
+from kpfs.base.errors import KernelError
+from kpfs.engine.arch.riscv64.insn import LONG, SHORT, size_of
+from kpfs.engine.judge import Tables
+
+
+class Pattern(NamedTuple):
+    """A class of instructions: the bits that decide, and what they are."""
+
+    mask: int
+    value: int
+    name: str
+
+    def matches(self, word: int) -> bool:
+        return word & self.mask == self.value
+
+
+_REFUSED = (
+    Pattern(0x7F, 0x73, "a system instruction"),
+    Pattern(0x7F, 0x0F, "a fence"),
+    Pattern(0xFFFF, 0x9002, "c.ebreak"),
+)
+_SIMULATED = (
+    Pattern(0x7F, 0x6F, "jal"),
+    Pattern(0x707F, 0x67, "jalr"),
+    Pattern(0x7F, 0x17, "auipc"),
+    Pattern(0x7F, 0x63, "a branch"),
+    Pattern(0xE003, 0xA001, "c.j"),
+    Pattern(0xE07F, 0x8002, "c.jr or c.jalr"),
+    Pattern(0xE003, 0xC001, "c.beqz"),
+    Pattern(0xE003, 0xE001, "c.bnez"),
+)
+
+
+class Way(enum.Enum):
+    """The way by which a probed instruction has its effect."""
+
+    STEPPED = "stepped elsewhere"
+    SIMULATED = "simulated"
+
+
+def way_of(raw: bytes) -> Way:
+    """Return how an instruction has its effect; EINVAL if it cannot be probed."""
+    word = int.from_bytes(raw, "little")
+    for pattern in _REFUSED:
+        if pattern.matches(word):
+            raise KernelError(errno.EINVAL, f"{pattern.name} cannot be probed")
+    simulated = any(pattern.matches(word) for pattern in _SIMULATED)
+    return Way.SIMULATED if simulated else Way.STEPPED
+
+
+def prepare_kprobe(tables: Tables, addr: int) -> None:
+    """Raise what the kernel's function raises for the instruction at an address.
+
+    Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
+    """
+    if tables.text.ftrace_location(addr, addr) == addr:
+        why = "ftrace puts its calls there, and this kernel has no probes on these"
+        raise KernelError(errno.EINVAL, why)
+    if not begins_at(tables, addr):
+        raise KernelError(errno.EILSEQ, "no instruction begins there")
+    way_of(insn_at(tables, addr))
+
+
+def begins_at(tables: Tables, addr: int) -> bool:
+    """Return True if an instruction begins there, counted from its function's begin."""
+    symbol = tables.kallsyms.symbol_at(addr)
+    if addr % SHORT or symbol is None:
+        return not addr % SHORT
+    code, at = tables.read(symbol.addr, addr - symbol.addr), 0
+    while at < len(code):
+        at += size_of(code[at:])
+    return at == len(code)
+
+
+def insn_at(tables: Tables, addr: int) -> bytes:
+    """Return an instruction; MemoryFault where it is unknown."""
+    raw = tables.read(addr, SHORT)
+    return raw if size_of(raw) == SHORT else tables.read(addr, LONG)

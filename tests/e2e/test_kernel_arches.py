@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernels for other architectures behind the files: what all of them do alike.
+
+Tests kpfs.linux.arch.riscv64, kpfs.linux.make.riscv64.
+"""
+
+import re
+from typing import NamedTuple
+
+import pytest
+
+import kpfs as library
+from tests import harness
+from tests.programs import static_program
+
+pytestmark = pytest.mark.fuse
+
+
+class Row(NamedTuple):
+    """What differs."""
+
+    kernel: str
+    machine: str  # as uname -m says it
+    prefix: str  # of functions of system calls
+    breakpoint: str
+    name: str  # of programs
+
+
+ARM64 = Row(harness.ARM64, "aarch64", "__arm64_sys_", "brk #4", "arm64")
+RISCV64 = Row(harness.RISCV64, "riscv64", "__riscv_sys_", "(c.)?ebreak", "riscv")
+ROWS = [
+    pytest.param(ARM64, marks=pytest.mark.arm64_kernel),
+    pytest.param(RISCV64, marks=pytest.mark.riscv64_kernel),
+]
+CHANGES = """
+set -e
+uname -m
+cd /sys/kernel/tracing
+echo do_mkdirat do_rmdir do_renameat2 vfs_open >set_ftrace_filter
+echo function >current_tracer
+mkdir $1/a
+mv $1/a $1/b
+rmdir $1/b
+cat /etc/hostname >/dev/null
+echo 0 >tracing_on
+grep -E ' (mkdir|mv|rmdir|cat)-' trace
+modprobe xfs
+cat /proc/modules
+modprobe -r xfs
+"""
+each_kernel = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+@each_kernel
+def test_calls_are_made_by_their_meaning(kpfs, tmp_path, row):
+    """mkdir(), rename() and rmdir() are not in its table of system calls."""
+    words = "--kernel", row.kernel, "--", "sh", "-c", CHANGES, "sh", tmp_path
+    done = kpfs("run", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == row.machine
+    hits = re.findall(r" (mkdir|mv|rmdir|cat)-\d+ .*: (\w+) <-", done.stdout)
+    assert {
+        *(("mkdir", "do_mkdirat"), ("mv", "do_renameat2")),
+        *(("rmdir", "do_rmdir"), ("cat", "vfs_open")),
+    } <= set(hits)
+    assert re.search(r"^xfs \d+ 0 - Live 0x", done.stdout, re.M)
+
+
+@each_kernel
+def test_a_mount_and_what_machine_has(kpfs, row):
+    m, place = kpfs.mount("--kernel", row.kernel), f"{row.prefix}getppid"
+    (m / "tracing" / "kprobe_events").write_text(f"p:e {place}+8\n")
+    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1\n")
+    (m / "machine" / "syscall").write_text("getppid\n")
+    (found,) = (m / "machine" / "probes").read_text().splitlines()[1:]
+    assert f"{place}+0x8" in found
+    assert "kprobes/e" in found
+    profile = (m / "tracing" / "kprobe_profile").read_text().split()
+    assert profile == ["e", "1", "0"]
+    text = (m / "machine" / "text" / place).read_text()
+    wanted = f"{row.breakpoint} +# breakpoint, was: "
+    assert len(re.findall(wanted, text)) == 1
+    (m / "machine" / "reboot").write_text("1\n")
+    assert (m / "tracing" / "kprobe_events").read_text() == ""
+
+
+@each_kernel
+def test_code_that_is_written_anew(kpfs, tmp_path, row):
+    """This is a static program, too, which needs no other root."""
+    program = static_program("rewrite", tmp_path, f"{row.machine}-linux-gnu-")
+    words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
+    done = kpfs("run", *words, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["files 59", "mappings 59"]
+
+
+@pytest.mark.kernel
+@pytest.mark.arm64_kernel
+@pytest.mark.riscv64_kernel
+def test_a_command_in_kernels_of_all_architectures(kpfs, tmp_path):
+    (tmp_path / "script").write_text("uname -m")
+    kernels = harness.KERNEL, ARM64.kernel, RISCV64.kernel
+    roots = (
+        *("--root", f"{ARM64.kernel}={harness.arm64_root()}"),
+        *("--root", f"{RISCV64.kernel}={harness.riscv64_root()}"),
+    )
+    words = "--kernels", ",".join(kernels), *roots, "--", "/bin/sh", "script"
+    done = kpfs("matrix", *words, cwd=tmp_path)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    machines = "x86_64", ARM64.machine, RISCV64.machine
+    assert [(row[1], row[-1]) for row in rows] == [("0", name) for name in machines]
+
+
+@pytest.mark.riscv64_kernel
+def test_a_program_of_another_architecture(kpfs):
+    done = kpfs("run", "--inside", "--kernel", RISCV64.kernel, "--", "true")
+    assert done.returncode == 126
+    why = "is a program for x86-64, and this kernel runs those for riscv"
+    assert re.fullmatch(rf"kpfs: \S*/true {why}\n", done.stderr)
+
+
+@pytest.mark.riscv64_kernel
+def test_handlers_and_verdicts_of_riscv64():
+    """Debian's kernel refuses probes at entries of functions that ftrace traces."""
+    with library.Kernel(kernel=RISCV64.kernel, quiet=True) as kernel:
+        seen = []
+
+        def skip(regs):
+            seen.append(regs.a7)
+            regs.a0, regs.epc = 77, regs.ra
+            return 1
+
+        place, before = f"{RISCV64.prefix}getppid", kernel.snapshot()
+        refused = kernel.explain(place)
+        with pytest.raises(OSError, match=re.escape(place)) as raised:
+            kernel.kprobe(place, skip)
+        assert raised.value.errno == refused.errno
+        assert "ftrace puts its calls there" in refused.why
+        # nothing is on the stack yet
+        kernel.kprobe(place, skip, offset=8)
+        assert kernel.task(4242).syscall("getppid") == 77
+        assert seen == [173]
+        assert "record none" in str(kernel.explain(f"{place}+8"))
+        kernel.restore(before)
+        assert kernel.read("/sys/kernel/debug/kprobes/list") == ""
