@@ -207,6 +207,12 @@ def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
         mounted.make(store.folder(name), meta)
     seconds = time.monotonic() - begin
     progress.end(f"{name}: Linux {meta.release}, made in {seconds:.1f} s")
+    if offer and offer.missing:
+        print(
+            f"kpfs: {name}: the archive has no {offer.missing[-1]} any more: "
+            "without modules there is no --inside",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -332,7 +338,8 @@ def show_list(arguments: Namespace) -> int:
 
     if arguments.available:
         for offer in distributions.available(arguments.available, _access(arguments)):
-            print(f"{offer.name:20} {offer.release:30} {offer.suite}")
+            lacks = " (the archive has no modules of it)" * bool(offer.missing)
+            print(f"{offer.name:20} {offer.release:30} {offer.suite}{lacks}")
         return 0
     for name, meta in store.metas():
         if isinstance(meta, UnfitError):

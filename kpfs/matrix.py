@@ -20,8 +20,8 @@ from kpfs.arguments import add_command, flag, number, several
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.config import KernelChoice
 from kpfs.host import jobs
-from kpfs.inside.start import real_root
-from kpfs.inside.start import run as run_inside
+from kpfs.inside.client import request_of
+from kpfs.inside.start import real_root, run_request
 from kpfs.linux.store import image, store
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Row(NamedTuple):
     status: int
     seconds: float
     output: str
+    reasons: list[str]  # why it failed, in the kernel's words, the best one first
 
     @property
     def last_line(self) -> str:
@@ -78,6 +79,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     flag(parser, "--exact", "programs that change their own code")
     flag(parser, "--json", "print rows as JSON")
     parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
+    parser.add_argument(
+        "--summary",
+        default="",
+        metavar="FILE",
+        help="append a table in Markdown, as for $GITHUB_STEP_SUMMARY",
+    )
+    flag(parser, "--explain-failures", "all that the kernels say of failures")
     flag(
         parser, "--diff", "show where the output differs from that in the first kernel"
     )
@@ -121,9 +129,11 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps([row._asdict() for row in rows], indent=1))
     else:
-        _print_table(rows)
+        _print_table(rows, explained=arguments.explain_failures)
     if arguments.diff:
         _print_differences(rows)
+    if arguments.summary:
+        _append_summary(arguments.summary, arguments.argv, rows)
     if arguments.junit:
         _write_junit(arguments.junit, arguments.argv, rows)
     return FAILED if any(row.status for row in rows) else 0
@@ -134,36 +144,48 @@ def run_in(
 ) -> list[Row]:
     """Run the command in some kernels, several at once; return the rows in order."""
     outputs = {name: tempfile.TemporaryFile() for name in names}
+    told = {name: tempfile.TemporaryFile() for name in names}
     rows = {}
     with contextlib.ExitStack() as stack:
-        for output in outputs.values():
-            stack.enter_context(output)
+        for file in (*outputs.values(), *told.values()):
+            stack.enter_context(file)
 
         def become(name: str) -> int:
-            return _become(name, arguments, outputs[name])
+            return _become(name, arguments, outputs[name], told[name])
 
         for done in jobs.run(names, arguments.jobs, become):
-            output = outputs[done.name]
+            output, reasons = outputs[done.name], told[done.name]
             output.seek(0)
+            reasons.seek(0)
             rows[done.name] = Row(
                 kernel=done.name,
                 release=releases[done.name],
                 status=done.status,
                 seconds=round(done.seconds, 2),
                 output=output.read().decode("utf-8", "replace"),
+                reasons=json.loads(reasons.read() or "[]"),
             )
     return [rows[name] for name in names]
 
 
-def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> int:
-    """Be the command in one kernel, and return its status."""
+def _become(
+    kernel: str, arguments: Namespace, output: IO[bytes], told: IO[bytes]
+) -> int:
+    """Be the command in one kernel, and return its status.
+
+    told: gets the reasons of a failure, as JSON.
+    """
     null = os.open(os.devnull, os.O_RDONLY)
     for fd, into in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
         os.dup2(fd, into)
     try:
         root = real_root(_roots(arguments.root).get(kernel, ""))
         choice = KernelChoice(kernel, quiet=False, exact=arguments.exact, root=root)
-        return run_inside(choice, arguments.argv, arguments.rw, arguments.memory)
+        request = request_of(arguments.argv, arguments.rw)._replace(explained=True)
+        ended = run_request(choice, request, arguments.memory)
+        told.write(json.dumps(ended.reasons).encode())
+        told.flush()
+        return ended.status
     except SetupError as error:
         print(f"kpfs: {error}", file=sys.stderr)
         return 2
@@ -172,11 +194,13 @@ def _become(kernel: str, arguments: Namespace, output: IO[bytes]) -> int:
 
 
 # ---- reports
-def _print_table(rows: Sequence[Row]) -> None:
+def _print_table(rows: Sequence[Row], *, explained: bool) -> None:
     width = max((len(row.kernel) for row in rows), default=0)
     for row in rows:
         told = f"{row.kernel:{width}} {row.status:4} {row.seconds:7.2f} s"
         print(f"{told}  {row.last_line}".rstrip())
+        for reason in row.reasons if explained else row.reasons[:1]:
+            print(f"{'':{width}} because: {reason}")
 
 
 def _print_differences(rows: Sequence[Row]) -> None:
@@ -190,6 +214,19 @@ def _print_differences(rows: Sequence[Row]) -> None:
         )
         for line in lines:
             print(line)
+
+
+def _append_summary(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
+    """Append a table in Markdown to a file. Raises SetupError."""
+    lines = [f"### `{' '.join(argv)}`", "", "| kernel | status | s | told |"]
+    lines.append("|---|---|---|---|")
+    for row in rows:
+        told = [row.last_line, *row.reasons[:1]] if row.status else [row.last_line]
+        cell = "<br>".join(f"`{line}`" for line in told if line).replace("|", "\\|")
+        status = f"**{row.status}**" if row.status else "0"
+        lines.append(f"| {row.kernel} | {status} | {row.seconds:.2f} | {cell} |")
+    with told_to_user(path), open(path, "a", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n\n")
 
 
 def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
@@ -211,7 +248,7 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
             why = ElementTree.SubElement(
                 case, "failure", message=f"status {row.status}"
             )
-            why.text = _printable(row.last_line)
+            why.text = _printable("\n".join([row.last_line, *row.reasons]))
         ElementTree.SubElement(case, "system-out").text = _printable(row.output)
     with told_to_user(path):
         ElementTree.ElementTree(suite).write(path, "utf-8", xml_declaration=True)

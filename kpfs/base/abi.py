@@ -574,7 +574,7 @@ HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
-NR_CALLS = 4
+NR_CALLS = 12
 NS_PER_BLOCK = 20
 TURN_BLOCKS = 0x10_0000
 MAX_FAULTS = 1000
@@ -601,18 +601,18 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70312, ()
+    SIZE, __slots__ = 70440, ()
     blocks, look, at_look, argument, uc, state, ram = 0, 8, 16, 24, 32, 40, 48
     ram_size, nr_cpus, pause, break_at, flushers, calls = 56, 64, 72, 80, 88, 216
-    call_zeros, counts, exact, call_agent, turn_ticks = 248, 280, 288, 296, 304
-    slow_at, now, settled, deadline, stop, stop_at = 312, 320, 328, 336, 344, 352
-    who, error, vector, unknown, current, turn_end = 360, 368, 376, 384, 392, 400
-    due, host_turn, begin, fault_block, faults, returns = 408, 416, 424, 432, 440, 448
-    return_counts, watched, hooked, nr_hooked, on_block = 576, 704, 1216, 1728, 1736
-    asked_at, flushed_at, devices, console_size = 1744, 1752, 1760, 1888
-    debug_size, debug_limit, debug, syscalls, exceptions = 1896, 1904, 1912, 1920, 1928
-    interrupts, halts, flushes, strays, stray_at = 1936, 1944, 1952, 1960, 1968
-    turns, reset, cpus, console = 1976, 1984, 1992, 4776
+    call_zeros, counts, exact, call_agent, turn_ticks = 312, 408, 416, 424, 432
+    slow_at, now, settled, deadline, stop, stop_at = 440, 448, 456, 464, 472, 480
+    who, error, vector, unknown, current, turn_end = 488, 496, 504, 512, 520, 528
+    due, host_turn, begin, fault_block, faults, returns = 536, 544, 552, 560, 568, 576
+    return_counts, watched, hooked, nr_hooked, on_block = 704, 832, 1344, 1856, 1864
+    asked_at, flushed_at, devices, console_size = 1872, 1880, 1888, 2016
+    debug_size, debug_limit, debug, syscalls, exceptions = 2024, 2032, 2040, 2048, 2056
+    interrupts, halts, flushes, strays, stray_at = 2064, 2072, 2080, 2088, 2096
+    turns, reset, cpus, console = 2104, 2112, 2120, 4904
 
 
 # linux/board/x86/arch.h

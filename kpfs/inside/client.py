@@ -51,6 +51,7 @@ class Client:
         self._channel = channel
         self._patience = patience
         self._input = b""
+        self.reasons: list[str] = []  # what the kernel says of a failure
         self._settings: list[Any] | None = None  # of the terminal, to restore
         self._status: int | None = None
         self._begun = False
@@ -151,6 +152,7 @@ class Client:
         if message["why"]:
             print(f"kpfs: {message['why']}", file=sys.stderr, flush=True)
         self._status = message["status"]
+        self.reasons = message.get("reasons", [])
 
     def _stop(self) -> None:
         """Stop like the command, and continue it when this process is continued."""

@@ -17,6 +17,7 @@ from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.command import InsideCommand, Outcome
+from kpfs.linux.inside.failures import Failures
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import RunRequest
@@ -69,12 +70,17 @@ class CommandSession:
             ended = self._run(request, stdio)
         except (KernelError, CallError) as error:
             ended = Outcome(TROUBLE, f"the kernel died: {error}")
-        self._tell(status=ended.status, why=ended.why)
+        self._tell(status=ended.status, why=ended.why, reasons=ended.reasons)
 
     def _run(self, request: RunRequest, stdio: list[int]) -> Outcome:
         kernel = self._kernel
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
-        command = InsideCommand(self._loop, kernel.worker, kernel.files, request, stdio)
+        failures = None
+        if request.explained:
+            failures = Failures(kernel.worker, kernel.stops, kernel.folder)
+        command = InsideCommand(
+            self._loop, kernel.worker, kernel.files, request, stdio, failures
+        )
         self._command = command
         command.on_stop = self._stopped
         self._tell(running=True)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
 from kpfs.base.programs import shell
@@ -17,6 +18,13 @@ from kpfs.inside.client import Client, LostError, request_of
 from kpfs.linux.inside.request import PATIENCE, RunRequest
 
 
+class Ended(NamedTuple):
+    """How a command has ended."""
+
+    status: int
+    reasons: list[str]  # what the kernel says of a failure, the best one first
+
+
 def run(
     choice: KernelChoice, argv: list[str], writable: list[str], memory: int = 0
 ) -> int:
@@ -25,13 +33,19 @@ def run(
     memory: MiB that the kernel must have. Raises SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable)
+    return run_request(choice, request, memory).status
+
+
+def run_request(choice: KernelChoice, request: RunRequest, memory: int = 0) -> Ended:
+    """Run what a request describes; arguments are those of run()."""
     if memory:
         _check_memory(choice.kernel, memory)
     connection = warm.connect(choice)
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
             warm.ask(connection, request)
-            return Client(connection, PATIENCE).run()
+            client = Client(connection, PATIENCE)
+            return Ended(client.run(), client.reasons)
         warm.forget(choice)
     return _run_cold(choice, request)
 
@@ -56,7 +70,7 @@ def _check_memory(kernel: str, memory: int) -> None:
         )
 
 
-def _run_cold(choice: KernelChoice, request: RunRequest) -> int:
+def _run_cold(choice: KernelChoice, request: RunRequest) -> Ended:
     """Run a command in a kernel that is started for it."""
     from kpfs.inside.machine import run_for
 
@@ -73,7 +87,8 @@ def _run_cold(choice: KernelChoice, request: RunRequest) -> int:
             os._exit(1)
     theirs.close()
     try:
-        return Client(ours).run()
+        client = Client(ours)
+        return Ended(client.run(), client.reasons)
     except LostError:
         raise SetupError("the process that runs the kernel died") from None
     finally:

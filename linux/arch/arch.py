@@ -63,6 +63,8 @@ class Arch(ABC):
     functions: ClassVar[Sequence[str]] = ()  # of libunicorn that only this board calls
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
+    result: ClassVar[int]  # register with what a function returns
+    stack_pointer: ClassVar[int]
     counter: ClassVar[int]  # register with the address of the next instruction
     syscall_argument: ClassVar[int]  # offset of a call's first one in struct pt_regs
     # Host functions have addresses in the kernel's memory: see stub().

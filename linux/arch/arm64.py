@@ -144,6 +144,7 @@ class Arm64(Arch):
     )
     load_here = b"\x00\x00\x00\x58"  # ldr x0, .
     arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))
+    result, stack_pointer = GENERAL["x0"], GENERAL["sp"]
     counter = PC
     syscall_argument = 0  # pt_regs.regs[0]
     stub_size, stub_register = 8, GENERAL["x9"]

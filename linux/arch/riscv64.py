@@ -50,6 +50,7 @@ class Riscv64(Arch):
     functions = ("riscv_get_csr_ops_riscv64", "riscv_set_csr_ops_riscv64")
     load_here = struct.pack("<II", 0x517, 0x5_3503)  # auipc a0, 0; ld a0, 0(a0)
     arguments = A0, A1, A2
+    result, stack_pointer = A0, X["x2"]
     counter = PC
     syscall_argument = 35 * 8  # pt_regs.orig_a0
     stub_size, stub_register = 8, X["x6"]

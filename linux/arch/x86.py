@@ -86,6 +86,7 @@ class X86(Arch):
     cpu_model = 15  # UC_CPU_X86_NEHALEM
     load_here = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
+    result, stack_pointer = GENERAL["rax"], GENERAL["rsp"]
     counter = GENERAL["rip"]
     syscall_argument = 8 * 14  # pt_regs.di
     stub_size, stub_register, gate = 16, GENERAL["rax"], b"\xc3"  # ret

@@ -33,7 +33,7 @@ typedef uint64_t u64;
 #define CONSOLE_SIZE 0x10000
 #define NR_FLUSHERS 16
 #define NR_RETURNS 16
-#define NR_CALLS 4
+#define NR_CALLS 12
 #define NR_HOOKED 64
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20

@@ -8,7 +8,7 @@ not matter here: who holds one back hides a newer kernel, and no more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kpfs.linux.distribution import fetch, signature
@@ -99,6 +99,13 @@ def with_parts(package: Package, others: Mapping[str, Package]) -> list[Package]
                 found[name] = others[name]
                 waiting.append(others[name])
     return list(found.values())
+
+
+def missing(packages: Sequence[Package]) -> tuple[str, ...]:
+    """Return the names that packages depend on and that are not among them."""
+    there = {package.name for package in packages}
+    wanted = (name for package in packages for name in package.depends)
+    return tuple(name for name in dict.fromkeys(wanted) if name not in there)
 
 
 def files(packages: Iterable[Package]) -> tuple[RemoteFile, ...]:

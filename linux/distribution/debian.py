@@ -130,6 +130,7 @@ class Debian:
                     package.version,
                     package.suite,
                     deb_archive.files(parts),
+                    deb_archive.missing(parts),
                 )
         yield from found.values()
 

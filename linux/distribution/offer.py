@@ -41,6 +41,7 @@ class Offer(NamedTuple):
     version: str  # of its package
     suite: str  # where it was found
     files: tuple[RemoteFile, ...]
+    missing: tuple[str, ...] = ()  # packages of it that the archive has no more
 
     @property
     def origin(self) -> str:
@@ -76,8 +77,13 @@ def _numbers(text: str) -> list[int]:
 
 
 def newest(offers: Iterable[Offer], name: str, where: str) -> Offer:
-    """Return the newest of some kernels.  Raises UnfitError if there is none."""
-    best = max(offers, key=lambda offer: rank(offer.version), default=None)
+    """Return the newest of some kernels, of those that are whole if there are any.
+
+    Raises UnfitError if there is none.
+    """
+    best = max(
+        offers, key=lambda offer: (not offer.missing, rank(offer.version)), default=None
+    )
     if best is None:
         raise UnfitError(
             f"{where} has no kernel {name}; 'kpfs kernel list --available' names those "

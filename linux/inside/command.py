@@ -18,6 +18,7 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose
+from kpfs.linux.inside.failures import Failures
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.programs import why_not
@@ -40,6 +41,7 @@ class Outcome(NamedTuple):
 
     status: int  # exit status as a shell reports it
     why: str = ""  # a line for the user, if the command is not to blame
+    reasons: Sequence[str] = ()  # what the kernel says of it, the best one first
 
 
 class InsideCommand:
@@ -52,8 +54,10 @@ class InsideCommand:
         files: HostFiles,
         request: RunRequest,
         stdio: Sequence[int],
+        failures: Failures | None = None,
     ) -> None:
         """worker: from tree.build(). stdio: three descriptors of the host."""
+        self._failures = failures
         self._loop = loop
         self._worker = worker
         self._request = request
@@ -266,9 +270,12 @@ class InsideCommand:
         loop.run(lambda: self.ended is not None or self._status >= 0)
         if self.ended is None:
             self._drain()
-            self.ended = Outcome(
-                self._status, diagnose(self._worker) if self._status else ""
-            )
+            self.ended = Outcome(self._status)
+            if self._status:
+                why, reasons = diagnose(self._worker), []
+                if self._failures:
+                    reasons = self._failures.told(self._worker)
+                self.ended = Outcome(self._status, why, reasons)
         return self.ended
 
     def _drain(self) -> None:

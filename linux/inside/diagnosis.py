@@ -25,7 +25,7 @@ def diagnose(worker: Worker) -> str:
     board = worker.board
     if lacks := board.arch.lacks(board.get(abi.Board.unknown)):
         return lacks
-    return out_of_memory(_kernel_log(worker), len(worker.board.ram) >> 20)
+    return out_of_memory(kernel_log(worker), len(worker.board.ram) >> 20)
 
 
 def out_of_memory(log: str, memory: int) -> str:
@@ -42,7 +42,8 @@ def out_of_memory(log: str, memory: int) -> str:
     return f"{told}: make the kernel again with --memory {wanted}"
 
 
-def _kernel_log(worker: Worker) -> str:
+def kernel_log(worker: Worker) -> str:
+    """Return the messages of the kernel that its log still has."""
     places = worker.start([Op(nr.SYSLOG, (_READ_ALL, Out(_LOG), _LOG))], lambda: None)
     worker.wait()
     size = max(worker.results(1)[0], 0)

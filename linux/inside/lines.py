@@ -22,6 +22,7 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import PAGE_SIZE, Board
+from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
 from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.ready import ADDRESS, hide, open_texts
@@ -121,9 +122,16 @@ def _find(
 class KnownLines:
     """Puts known lines into a machine's buffers while it stands still."""
 
-    def __init__(self, board: Board, folder: str, places: Sequence[LinePlaces]) -> None:
+    def __init__(
+        self,
+        board: Board,
+        stops: CallStops,
+        folder: str,
+        places: Sequence[LinePlaces],
+    ) -> None:
         """Context: the kernel is as in its image; nothing has changed it yet."""
         self._board = board
+        self._stops = stops
         self._memory = LiveMemory(board)
         texts = open_texts(folder)
         self._known = [
@@ -140,11 +148,10 @@ class KnownLines:
         self._armed = armed
         shows = [(known.place.show, _INDEX) for known in self._known]
         steps = [(known.place.next, abi.NEVER) for known in self._known if armed]
-        self._board.set_calls(shows + steps)
+        self._stops.set(self._asked, shows + steps)
 
-    def call(self) -> None:
+    def _asked(self, at: int) -> None:
         """Act on a stop of the board at the beginning of a function."""
-        at = self._board.get(abi.Board.asked_at)
         seq = self._board.read_reg(self._board.arch.arguments[0])
         for known in self._known:
             try:

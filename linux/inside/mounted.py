@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from kpfs.base import abi, pagemap
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import PAGE_SIZE, Board, written_pages
+from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
@@ -47,6 +48,8 @@ class PreparedKernel(NamedTuple):
     loop: Loop
     files: HostFiles
     worker: Worker
+    stops: CallStops
+    folder: str  # of its image
 
 
 class KeptPages(NamedTuple):
@@ -89,7 +92,9 @@ def start(
         if kept
         else find(folder, board)
     )
-    loop.machine.on_call = KnownLines(board, folder, places).call
+    stops = CallStops(board)
+    KnownLines(board, stops, folder, places)
+    loop.machine.on_call = stops.answer
     if kept:
         loop.machine.adopt()
         served.host.adopt(kept.facts["host"])
@@ -98,7 +103,7 @@ def start(
     else:
         built = _build(loop, served, folder)
     loop.on_turn = lambda: None
-    return PreparedKernel(loop, served.host, built.worker)
+    return PreparedKernel(loop, served.host, built.worker, stops, folder)
 
 
 def _patience(release: str, wanted: Callable[[], bool]) -> Callable[[], None]:

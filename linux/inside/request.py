@@ -30,6 +30,7 @@ class RunRequest(NamedTuple):
     hostname: str = ""
     terminal: TerminalState | None = None  # as it was before kpfs changed it
     files: tuple[int, int] = (1024, 4096)  # RLIMIT_NOFILE
+    explained: bool = False  # tell why it fails
 
     def packed(self) -> dict[str, Any]:
         """Return the request as JSON text."""

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import PAGE_SIZE
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.files import MAX_IO, FuseFiles
 from kpfs.linux.inside.hostfiles import HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
+from kpfs.linux.inside.texts import read_text
 from kpfs.linux.running.machine import MachineDiedError, Op
 
 HOST, PACKAGE = "/host", "/package"
@@ -222,6 +224,13 @@ def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
     from kpfs.linux.inside import modules
 
     modules.load(folder, loop.agent, MODULES)
+    kinds = read_text(loop.agent, b"/proc/filesystems\0")
+    lacks = [kind for kind in MODULES if f"\t{kind}\n" not in kinds]
+    if lacks:
+        raise UnfitError(
+            f"this kernel has no {' and no '.join(lacks)}, and no module of that name: "
+            "commands cannot run inside it"
+        )
     for path in (UPPER, NEW, ALL):
         make_directories(loop.agent, path)
     host = FileServer.mounted(loop.agent.fork("kpfs-files"), served.host, HOST)

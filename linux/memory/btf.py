@@ -161,6 +161,15 @@ class Btf:
                         found[places[words[row]]] = words[row + 1]
         return found
 
+    def enumerators(self, name: str) -> dict[int, str]:
+        """Return the enumerators of an enum by their values; {} if there is none."""
+        place, words = self._name_place(name), self._words
+        for at in self._starts[1:]:
+            if place and words[at] == place and words[at + 1] >> 24 & 31 == _ENUM:
+                rows = range(at + 3, at + 3 + 2 * (words[at + 1] & 0xFFFF), 2)
+                return {words[row + 1]: self._name(words[row]) for row in rows}
+        return {}
+
 
 def read_btf(memory: KernelMemory, symbols: CoreSymbols) -> Btf | None:
     """Return the types that a kernel carries, None if it carries none."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs matrix``.  Tests kpfs.matrix, kpfs.host.process."""
+"""``kpfs matrix``.  Tests kpfs.matrix, kpfs.host.process, kpfs.linux.inside.texts."""
 
 import json
 import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -46,6 +47,59 @@ def test_a_row_for_each_kernel(kpfs, tmp_path):
     assert case.get("name") == OTHER
     assert [failure.get("message") for failure in case.iter("failure")] == ["status 3"]
     assert str(case.findtext("system-out")).startswith("one\n6.1.")
+
+
+# bpf(2) and perf_event_open(2) that fail for reasons of their own, and a wrong probe
+FAILING = """
+import ctypes, struct
+call = ctypes.CDLL(None).syscall
+texts = [ctypes.create_string_buffer(s) for s in (b"GPL", b"vfs_reed")]
+gpl, name = map(ctypes.addressof, texts)
+log = ctypes.create_string_buffer(1 << 16)
+exit_, mov = struct.pack("<Bxhi", 0x95, 0, 0), struct.pack("<Bxhi", 0xb7, 0, 0)
+lost = struct.pack("<Bxhi", 0x85, 0, 195896080) + exit_
+def load(kind, code, level, title):
+    code = ctypes.create_string_buffer(code, len(code))
+    attr = struct.pack("<IIQQIIQII16s60x", kind, len(code) // 8, ctypes.addressof(code),
+        gpl, level, len(log) * level, ctypes.addressof(log) * level, 0, 0, title)
+    return call(321, 5, attr, len(attr))
+load(77, mov + exit_, 0, b"kind")
+load(2, lost, 1, b"lost")
+load(2, exit_, 1, b"wrong")
+call(321, 0, struct.pack("<IIII124x", 99, 4, 4, 1), 140)
+pmu = int(open("/sys/bus/event_source/devices/kprobe/type").read())
+call(298, struct.pack("<IIQ40xQ64x", pmu, 128, 0, name), -1, 0, -1, 0)
+with open("/sys/kernel/tracing/kprobe_events", "w") as events:
+    events.write("p:x vfs_reed")
+"""
+
+
+def test_the_kernel_says_why(kpfs, tmp_path):
+    summary, python = tmp_path / "summary.md", [sys.executable, "-I", "-S", "-c"]
+    options = ["--shard", "1/2", "--json", "--summary", summary]
+    done = matrix(kpfs, *options, "--", *python, FAILING)
+    (row,) = json.loads(done.stdout)
+    assert (done.returncode, row["status"]) == (1, 1)
+    load, lacks = "bpf(BPF_PROG_LOAD, ", "which this kernel does not have"
+    wrong, lost, probe, *others = row["reasons"]
+    assert wrong.startswith(f"{load}BPF_PROG_TYPE_KPROBE, 'wrong'): EACCES: ")
+    assert wrong.endswith("R0 !read_ok")
+    assert lost == (
+        f"{load}BPF_PROG_TYPE_KPROBE, 'lost'): EINVAL: a type or field that it uses is "
+        "not in this kernel's BTF (CO-RE)"
+    )
+    assert (
+        probe == "trace_kprobe: error: Invalid probed address or symbol: p:x vfs_reed"
+    )
+    assert others == [
+        "perf_event_open(PMU 6, 'vfs_reed'): ENOENT",
+        f"bpf(BPF_MAP_CREATE, map type 99, {lacks}): EINVAL",
+        f"{load}prog type 77, {lacks}, 'kind'): EINVAL",
+    ]
+    assert f"| {KERNEL} | **1** |" in summary.read_text()
+    assert wrong in summary.read_text()
+    done = matrix(kpfs, *options[:2], "--", *python, FAILING)
+    assert done.stdout.splitlines()[-1].strip() == f"because: {wrong}"
 
 
 def test_json_for_programs(kpfs):
