@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * raw [REPEATS [KIND]]: prints for kinds of work how many nanoseconds a round takes, the least of
- * several.
+ * raw [REPEATS [KIND]]: works in rounds of several kinds. After each measurement it prints the
+ * kind, the number of rounds, and how many nanoseconds a round took.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -131,19 +131,18 @@ int main(int argc, char **argv)
 		table[i] = i * 2654435761u;
 	memset(from, 1, sizeof(from));
 	for (size_t kind = 0; kind < sizeof(kinds) / sizeof(*kinds); kind++) {
-		double least = 1e18;
-
 		if (argc > 2 && strcmp(argv[2], kinds[kind].name))
 			continue;
+		puts("begin 1 0");
+		fflush(stdout);
 		for (int i = 0; i < repeats; i++) {
-			double took, begin = now();
+			double begin = now();
 
 			kinds[kind].work(kinds[kind].rounds);
-			took = now() - begin;
-			least = took < least ? took : least;
+			printf("%s %ld %.3f\n", kinds[kind].name, kinds[kind].rounds,
+			       (now() - begin) / kinds[kind].rounds);
+			fflush(stdout);
 		}
-		printf("%s %.3f\n", kinds[kind].name, least / kinds[kind].rounds);
-		fflush(stdout);
 	}
 	return 0;
 }
