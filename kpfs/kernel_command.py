@@ -49,6 +49,10 @@ means the same; for other kernels say where they are:
 LIST_HELP = """\
 List the kernels that are there, or with --available those that can be made.
 """
+FEATURES_HELP = """\
+Print what kernels can do: files and abilities of tracefs, tracers, types of BPF
+programs and maps (tried by bpf(2)), helpers, kfuncs, options of their configuration.
+"""
 PRUNE_HELP = """\
 Remove kernels that have not been used for some time, or that take too much room.
 """
@@ -350,7 +354,7 @@ def show_list(arguments: Namespace) -> int:
 
 
 def show(arguments: Namespace) -> int:
-    from kpfs.linux.make.make import options
+    from kpfs.linux.package.config import options
     from kpfs.linux.store import image, store
 
     folder = store.folder(arguments.name)
@@ -371,6 +375,38 @@ def show(arguments: Namespace) -> int:
     if config:
         for name, value in options(config).items():
             print(f"CONFIG_{name}={value}")
+    return 0
+
+
+def _features_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="KERNEL", nargs="+")
+    flag(parser, "--diff", "only those in which the kernels differ")
+    flag(parser, "--json", "print them as JSON")
+
+
+def show_features(arguments: Namespace) -> int:
+    from kpfs.linux.running import features
+
+    names = list(dict.fromkeys(arguments.name))
+    found = features.table(names)
+    if arguments.json:
+        import json
+
+        rows = {name: [row._asdict() for row in found[name]] for name in names}
+        print(json.dumps(rows, indent=1))
+        return 0
+    columns = [{row[:2]: row.value for row in found[name]} for name in names]
+    keys = list(dict.fromkeys(key for column in columns for key in column))
+    table = [
+        (*key, *(column.get(key, features.NO) for column in columns)) for key in keys
+    ]
+    if arguments.diff:
+        table = [row for row in table if len(set(row[2:])) > 1]
+    table.insert(0, ("", "", *names))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
     return 0
 
 
@@ -450,6 +486,12 @@ COMMANDS = {
     "make": Subcommand("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
     "list": Subcommand("those that are there", LIST_HELP, _list_arguments, show_list),
     "show": Subcommand("what one is like", "", _name_argument, show),
+    "features": Subcommand(
+        "what some can do for tracing",
+        FEATURES_HELP,
+        _features_arguments,
+        show_features,
+    ),
     "rm": Subcommand("remove one", "", _name_argument, remove),
     "prune": Subcommand(
         "remove those that are not used", PRUNE_HELP, _prune_arguments, prune

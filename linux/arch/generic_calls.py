@@ -35,9 +35,9 @@ _SAME = {
     nr.GETGID: 176, nr.GETEGID: 177, nr.GETTID: 178, nr.SYSINFO: 179,
     nr.SOCKET: 198, nr.READAHEAD: 213, nr.MUNMAP: 215, nr.EXECVE: 221, nr.MMAP: 222,
     nr.WAIT4: 260, nr.PRLIMIT64: 261, nr.KCMP: 272, nr.FINIT_MODULE: 273,
-    nr.RENAMEAT2: 276, nr.GETRANDOM: 278, nr.MEMFD_CREATE: 279, nr.EXECVEAT: 281,
-    nr.STATX: 291, nr.PIDFD_OPEN: 434, nr.CLONE3: 435, nr.CLOSE_RANGE: 436,
-    nr.OPENAT2: 437, nr.PIDFD_GETFD: 438, nr.FACCESSAT2: 439,
+    nr.RENAMEAT2: 276, nr.GETRANDOM: 278, nr.MEMFD_CREATE: 279, nr.BPF: 280,
+    nr.EXECVEAT: 281, nr.STATX: 291, nr.PIDFD_OPEN: 434, nr.CLONE3: 435,
+    nr.CLOSE_RANGE: 436, nr.OPENAT2: 437, nr.PIDFD_GETFD: 438, nr.FACCESSAT2: 439,
 }  # fmt: skip
 _CREAT = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 # calls that are there no more: what libc makes of their arguments

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import struct
 from collections.abc import Callable
 
@@ -13,6 +12,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import boot
+from kpfs.linux.package.config import check_config
 from kpfs.linux.package.kernel_file import parse
 from kpfs.linux.package.packages import KernelFiles
 from kpfs.linux.running.machine import AGENT, Machine, Op, Out
@@ -21,7 +21,6 @@ from kpfs.linux.store.modules import write_archive
 
 DEFAULT_MEMORY = 512 << 20
 MIN_MEMORY = 128 << 20
-_NEEDED = ("KPROBES", "KPROBE_EVENTS", "FTRACE", "DEBUG_FS", "DEVMEM", "DEVTMPFS")
 # for each of them, the end of a line that it adds to /proc/kallsyms
 _SIGNS = {
     "KPROBES": b" register_kprobe\n",
@@ -33,15 +32,6 @@ ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
 _SYSINFO = struct.Struct("<14Q")
 _FREE_SHARE = 7 / 8  # part of the free memory that is zeroed
-
-
-def check_config(config: str) -> None:
-    """Raise UnfitError if a kernel was built without what kpfs needs."""
-    if not config:
-        return
-    off = [name for name in _NEEDED if f"CONFIG_{name}=y\n" not in config]
-    if off:
-        raise UnfitError(f"this kernel was built without {', '.join(off)}")
 
 
 def check_symbols(symbols: bytes) -> None:
@@ -125,17 +115,3 @@ def _give_back(machine: Machine) -> None:
     # machines begin with an empty slot
     slot = abi.SLOTS_AT + AGENT * abi.SLOT_SIZE
     board.region[slot : slot + abi.SLOT_SIZE] = bytes(abi.SLOT_SIZE)
-
-
-def options(config: str) -> dict[str, str]:
-    """Return the options of a configuration that matter here; "n" is off."""
-    found = dict(re.findall(r"^CONFIG_(\w+)=(.*)$", config, re.M))
-    return {name: found.get(name, "n") for name in SHOWN}
-
-
-SHOWN = (
-    "KPROBES", "OPTPROBES", "KPROBES_ON_FTRACE", "KPROBE_EVENTS", "UPROBE_EVENTS",
-    "FUNCTION_TRACER", "FUNCTION_GRAPH_TRACER", "FPROBE", "HIST_TRIGGERS",
-    "SYNTH_EVENTS", "BPF_SYSCALL", "DEBUG_INFO_BTF", "PREEMPT", "PREEMPT_RT", "HZ",
-    "KALLSYMS_ALL", "KPROBES_SANITY_TEST",
-)  # fmt: skip

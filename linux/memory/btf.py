@@ -15,7 +15,7 @@ from kpfs.linux.memory.symbols import CoreSymbols
 MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")  # ..., size of it, types, their size, strings, ...
 _HEAD_WORDS = 3  # words of a type: name, info, size or type
-_STRUCT, _UNION, _ARRAY, _ENUM = 4, 5, 3, 6
+_STRUCT, _UNION, _ARRAY, _ENUM, _TAG = 4, 5, 3, 6, 17
 _LAST = 19  # the last kind that we know
 # words behind the head of a type of each kind, and for each of its vlen parts
 _FIXED = {1: 1, _ARRAY: 3, 14: 1, 17: 1}
@@ -160,6 +160,14 @@ class Btf:
                     if words[row] in places:
                         found[places[words[row]]] = words[row + 1]
         return found
+
+    def tagged(self, tag: str) -> list[str]:
+        """Return the names of functions that have a tag, sorted."""
+        place, words, found = self._name_place(tag), self._words, []
+        for at in self._starts[1:]:
+            if place and words[at] == place and words[at + 1] >> 24 & 31 == _TAG:
+                found.append(self._name(words[self._starts[words[at + 2]]]))
+        return sorted(found)
 
     def enumerators(self, name: str) -> dict[int, str]:
         """Return the enumerators of an enum by their values; {} if there is none."""

@@ -8,12 +8,6 @@ from kpfs.linux.make import make
 from kpfs.linux.package import packages
 
 
-def test_a_kernel_without_kprobes_is_refused():
-    with pytest.raises(UnfitError, match=r"built without .*KPROBES"):
-        make.check_config("CONFIG_FTRACE=y\n")
-    make.check_config("")  # nothing is known of it
-
-
 def test_a_kernel_without_symbols_of_kprobes_is_refused():
     text = "1 T register_kprobe\n1 T tracing_open_generic\n"
     with pytest.raises(UnfitError, match=r"built without KPROBE_EVENTS$"):
@@ -26,10 +20,3 @@ def test_a_kernel_without_symbols_of_kprobes_is_refused():
 def test_memory_has_limits():
     with pytest.raises(UnfitError, match="memory: "):
         make.make("a", packages.KernelFiles(b"", "", {}), memory=1)
-
-
-def test_what_matters_of_a_configuration():
-    found = make.options(
-        "CONFIG_KPROBES=y\n# CONFIG_FPROBE is not set\nCONFIG_HZ=250\n"
-    )
-    assert (found["KPROBES"], found["FPROBE"], found["HZ"]) == ("y", "n", "250")

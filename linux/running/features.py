@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a Linux kernel can do for tracing, asked of the kernel itself.
+
+Types of BPF programs and maps are tried by bpf(2), as ``bpftool feature`` does it.  The
+names of these, of helpers and of kfuncs are those of the kernel's own types (BTF).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kpfs.base import syscall_numbers as nr
+from kpfs.base.errors import KernelError
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.memory.btf import Btf, read_btf
+from kpfs.linux.package.config import options
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.machine import Op, SlotOffset
+from kpfs.linux.store import image
+
+YES, NO = "yes", "-"
+_TRACEFS = "/sys/kernel/tracing"
+_FILES = (
+    *(f"{_TRACEFS}/{name}" for name in (
+        "kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events",
+        "error_log", "set_ftrace_filter", "set_graph_function", "kprobe_profile",
+        "saved_cmdlines", "touched_functions", "osnoise/cpus",
+    )),
+    "/sys/kernel/debug/kprobes/list", "/sys/kernel/debug/kprobes/blacklist",
+    "/proc/sys/debug/kprobes-optimization", "/sys/kernel/btf/vmlinux",
+    "/sys/kernel/security/lsm",
+)  # fmt: skip
+# what README of tracefs says of dynamic events
+_ABILITIES = {
+    "event probes (e:)": "e[:[",
+    "function probes (f:)": "f[:[",
+    "tracepoint probes (t:)": "t[:[",
+    "$arg<N>": "$arg<N>",
+    "arguments by BTF names": "<argname>",
+    "user memory (+u, ustring)": "+|-[u]",
+    "symstr": "symstr",
+    "arrays": "\\[<array-size>\\]",
+    "immediate strings": '\\"imm-string"',
+    "filters by CPU lists": "cpumask",
+}
+_ATTACH = ("BPF_TRACE_KPROBE_MULTI", "BPF_TRACE_UPROBE_MULTI", "BPF_TRACE_FENTRY",
+           "BPF_TRACE_KPROBE_SESSION", "BPF_LSM_MAC", "BPF_LSM_CGROUP",
+           "BPF_TRACE_ITER", "BPF_SK_LOOKUP", "BPF_NETFILTER", "BPF_TCX_INGRESS",
+           "BPF_STRUCT_OPS")  # fmt: skip
+# union bpf_attr, and what programs of some types want besides
+_MAP_CREATE, _PROG_LOAD, _ATTR_SIZE, _LOG_SIZE = 0, 5, 144, 4096
+_ATTACH_TYPES = {
+    "BPF_PROG_TYPE_CGROUP_SOCK_ADDR": "BPF_CGROUP_INET4_CONNECT",
+    "BPF_PROG_TYPE_CGROUP_SOCKOPT": "BPF_CGROUP_GETSOCKOPT",
+    "BPF_PROG_TYPE_SK_LOOKUP": "BPF_SK_LOOKUP",
+    "BPF_PROG_TYPE_NETFILTER": "BPF_NETFILTER",
+    "BPF_PROG_TYPE_TRACING": "BPF_TRACE_FENTRY",
+    "BPF_PROG_TYPE_LSM": "BPF_LSM_MAC",
+}
+_SLEEPABLE = 1 << 4
+_NO_PREALLOC = 1
+_RETURN_0 = struct.pack("<BxhiBxhi", 0xB7, 0, 0, 0x95, 0, 0)
+# key, value, entries and flags of maps, one of which suits each type
+_MAPS = (
+    (4, 4, 1, 0), (4, 8, 1, 0), (0, 4, 1, 0), (0, 0, 4096, 0), (8, 8, 1, _NO_PREALLOC),
+    (16, 8, 0, 0), (4, 4, 0, _NO_PREALLOC), (0, 0, 4096, 1 << 10),
+)  # fmt: skip
+
+
+class Feature(NamedTuple):
+    """One thing that a kernel can do, or cannot."""
+
+    group: str
+    name: str
+    value: str  # YES, NO, or more of it
+
+
+def features(name: str) -> list[Feature]:
+    """Return the features of a kernel that was made, in order."""
+    linux = LinuxKernel(name, quiet=True)
+    try:
+        linux.start()
+        with linux.lock:
+            return list(_Asked(linux).all())
+    finally:
+        linux.stop()
+
+
+class _Asked:
+    """A kernel that is asked.  Context: lock held."""
+
+    def __init__(self, linux: LinuxKernel) -> None:
+        self._linux = linux
+        self._btf: Btf | None = None
+        try:
+            self._btf = read_btf(linux.memory, linux.symbols)
+        except ValueError:
+            self._btf = None
+
+    def all(self) -> Iterator[Feature]:
+        yield Feature("kernel", "release", self._linux.meta.release)
+        yield Feature("kernel", "architecture", self._linux.meta.arch)
+        yield from self._files()
+        yield from self._tracers()
+        yield from self._dynamic_events()
+        yield from self._programs()
+        yield from self._maps()
+        yield from self._of_types()
+        yield from self._config()
+
+    def _files(self) -> Iterator[Feature]:
+        for path in _FILES:
+            found = Op(nr.ACCESS, (path.encode() + b"\0", os.F_OK))
+            there = self._linux.attempt(self._linux.tasks.agent, [found]) == [0]
+            yield Feature("file", path, YES if there else NO)
+
+    def _tracers(self) -> Iterator[Feature]:
+        for name in self._text(f"{_TRACEFS}/available_tracers").split():
+            yield Feature("tracer", name, YES)
+
+    def _dynamic_events(self) -> Iterator[Feature]:
+        told = self._text(f"{_TRACEFS}/README")
+        for name, words in _ABILITIES.items():
+            yield Feature("dynamic events", name, YES if words in told else NO)
+
+    def _text(self, path: str) -> str:
+        try:
+            return self._linux.read_file(path).decode("utf-8", "replace")
+        except KernelError:
+            return ""
+
+    # ---- BPF
+    def _programs(self) -> Iterator[Feature]:
+        for value, name in self._enumerators("bpf_prog_type"):
+            if value:
+                wanted = _ATTACH_TYPES.get(name, "")
+                attach = self._attach_types().get(wanted, 0)
+                tried = [self._load(value, attach, flags) for flags in (0, _SLEEPABLE)]
+                known = any(tried)
+                yield Feature("BPF program", name, YES if known else NO)
+
+    def _load(self, kind: int, attach: int, flags: int) -> bool:
+        """Load a program; return True if the kernel has got as far as to look at it."""
+        code, gpl = _ATTR_SIZE, _ATTR_SIZE + len(_RETURN_0)
+        log = gpl + 8
+        slot = self._linux.tasks.agent.slot
+        at = [self._linux.machine.address(slot, offset) for offset in (code, gpl, log)]
+        attr = struct.pack(
+            "<IIQQIIQII16sIIII",
+            *(kind, len(_RETURN_0) // 8, at[0], at[1], 1, _LOG_SIZE, at[2]),
+            *(self._version(), flags, b"kpfs", 0, attach, 0, 0),
+        )
+        attr = struct.pack(f"<{_ATTR_SIZE}s", attr)
+        memory = attr + _RETURN_0 + b"GPL".ljust(8, b"\0") + bytes(_LOG_SIZE)
+        result = self._bpf(_PROG_LOAD, memory)
+        said = bytes(self._linux.machine.memory(slot)[log : log + 1])
+        return result >= 0 or said != b"\0"
+
+    def _version(self) -> int:
+        """Return LINUX_VERSION_CODE, which old kernels check."""
+        numbers = [int(text) for text in re.findall(r"\d+", self._linux.meta.release)]
+        major, minor, patch = [*numbers, 0, 0][:3]
+        return major << 16 | minor << 8 | min(patch, 255)
+
+    def _maps(self) -> Iterator[Feature]:
+        for value, name in self._enumerators("bpf_map_type"):
+            if not value:
+                continue
+            results = []
+            for key, size, entries, flags in _MAPS:
+                attr = struct.pack("<IIIII", value, key, size, entries, flags)
+                results.append(self._bpf(_MAP_CREATE, attr.ljust(_ATTR_SIZE, b"\0")))
+                if results[-1] >= 0:
+                    break
+            made = results[-1] >= 0
+            # a type that is there may want what no plain call gives
+            told = {errno.errorcode.get(-result, "?") for result in results}
+            others = told - {"EINVAL"}
+            yield Feature(
+                "BPF map",
+                name,
+                YES if made else f"refused: {', '.join(sorted(others or told))}",
+            )
+
+    def _bpf(self, command: int, memory: bytes) -> int:
+        linux, agent = self._linux, self._linux.tasks.agent
+        op = Op(nr.BPF, (command, SlotOffset(0), _ATTR_SIZE))
+        (result,) = linux.attempt(agent, [op], memory)
+        if result >= 0:
+            linux.attempt(agent, [Op(nr.CLOSE, (result,))])
+        return result
+
+    def _of_types(self) -> Iterator[Feature]:
+        """Return what the kernel's types tell: helpers, kinds of attachment, kfuncs."""
+        yield Feature("BPF", "types (BTF)", YES if self._btf else NO)
+        for name in _ATTACH:
+            there = name in self._attach_types()
+            yield Feature("BPF attachment", name, YES if there else NO)
+        for value, name in self._enumerators("bpf_func_id"):
+            if value and not name.startswith("__"):
+                yield Feature("BPF helper", name.removeprefix("BPF_FUNC_"), YES)
+        for name in self._btf.tagged("bpf_kfunc") if self._btf else ():
+            yield Feature("kfunc", name, YES)
+
+    def _attach_types(self) -> dict[str, int]:
+        return {name: value for value, name in self._enumerators("bpf_attach_type")}
+
+    def _enumerators(self, enum: str) -> list[tuple[int, str]]:
+        found = self._btf.enumerators(enum) if self._btf else {}
+        return sorted(
+            (value, name)
+            for value, name in found.items()
+            if not re.search(r"(^__|_MAX)", name)
+        )
+
+    # ---- configuration
+    def _config(self) -> Iterator[Feature]:
+        path = os.path.join(self._linux.folder, image.CONFIG)
+        with open(path, encoding="utf-8") as file:
+            for name, value in options(file.read()).items():
+                yield Feature("config", name, value)
+
+
+def table(kernels: Iterable[str]) -> dict[str, list[Feature]]:
+    """Return the features of several kernels.  Raises UnfitError."""
+    found = {}
+    for name in kernels:
+        try:
+            found[name] = features(name)
+        except KernelError as error:
+            raise UnfitError(f"{name}: {error}") from None
+    return found

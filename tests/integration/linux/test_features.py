@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What kernels can do.  Tests kpfs.linux.running.features and ``kernel features``."""
+
+import json
+from argparse import ArgumentParser
+
+import pytest
+
+from kpfs import kernel_command
+from kpfs.linux.running import features
+from tests import harness
+
+pytestmark = [pytest.mark.kernel]
+NAME = harness.KERNEL
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+
+
+@pytest.fixture(scope="module")
+def found():
+    """The features by group and name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+        return {row[:2]: row.value for row in features.features(NAME)}
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value"),
+    [
+        ("file", "/sys/kernel/tracing/kprobe_events", "yes"),
+        ("file", "/sys/kernel/tracing/touched_functions", "-"),
+        ("tracer", "function_graph", "yes"),
+        ("dynamic events", "event probes (e:)", "yes"),
+        ("dynamic events", "function probes (f:)", "-"),
+        ("BPF program", "BPF_PROG_TYPE_KPROBE", "yes"),
+        ("BPF program", "BPF_PROG_TYPE_TRACING", "yes"),
+        ("BPF program", "BPF_PROG_TYPE_CGROUP_SOCKOPT", "yes"),
+        ("BPF program", "BPF_PROG_TYPE_SYSCALL", "yes"),
+        ("BPF program", "BPF_PROG_TYPE_LIRC_MODE2", "-"),
+        ("BPF map", "BPF_MAP_TYPE_LPM_TRIE", "yes"),
+        ("BPF map", "BPF_MAP_TYPE_RINGBUF", "yes"),
+        ("BPF map", "BPF_MAP_TYPE_SK_STORAGE", "refused: EINVAL"),
+        ("BPF attachment", "BPF_TRACE_KPROBE_MULTI", "yes"),
+        ("BPF attachment", "BPF_TRACE_UPROBE_MULTI", "-"),
+        ("BPF helper", "get_func_ip", "yes"),
+        ("config", "KPROBES", "y"),
+    ],
+)
+def test_what_linux_6_1_can(found, group, name, value):
+    assert found[group, name] == value
+
+
+def test_a_type_that_no_kernel_has_is_not_there(found):
+    assert found["kernel", "release"].startswith("6.1.")
+    assert ("BPF program", "BPF_PROG_TYPE_NETFILTER") not in found
+    assert ("BPF helper", "unspec") not in found
+
+
+def test_the_command(capsys):
+    parser = ArgumentParser()
+    kernel_command.add_arguments(parser)
+
+    def features_of(*words):
+        kernel_command.main(parser.parse_args(["features", *words]))
+        return capsys.readouterr().out
+
+    (rows,) = json.loads(features_of(NAME, "--json")).values()
+    assert {"group": "tracer", "name": "nop", "value": "yes"} in rows
+    assert features_of(NAME, "--diff").split() == [NAME]
+    lines = features_of(NAME).splitlines()
+    assert len(lines) == len(rows) + 1
+    assert lines[1].split()[:2] == ["kernel", "release"]
