@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs.base import limits
@@ -243,9 +244,27 @@ def compilers() -> str | Finding:
 
 
 def kernels() -> str:
+    """Return their names, and what surprises in some of them."""
     from kpfs.linux.store import store
 
-    return ", ".join(store.names()) or "none was made yet (kpfs kernel make 6.12)"
+    names = store.names()
+    said = [", ".join(names) or "none was made yet (kpfs kernel make 6.12)"]
+    said += [f"{name} {limits}" for name in names if (limits := _limits(name))]
+    return "; ".join(said)
+
+
+def _limits(name: str) -> str:
+    """Return what a kernel cannot do as it was built; "" if nothing surprises."""
+    from kpfs.linux.arch.arches import ARCHES
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
+
+    try:
+        folder = store.folder(name)
+        config = Path(folder, image.CONFIG).read_text(encoding="utf-8")
+        return ARCHES[image.read_meta(folder).arch].limits(config)
+    except (OSError, UnfitError):
+        return ""  # 'kpfs kernel list' says what is wrong
 
 
 def tools() -> str:

@@ -129,6 +129,11 @@ class Arch(ABC):
         """
         return ""
 
+    @staticmethod
+    def limits(config: str) -> str:
+        """Return what a kernel built so does on no machine; "" if that is nothing."""
+        return ""
+
     @abstractmethod
     def find_state(self, engine: Engine) -> int:
         """Return the address of a new processor's state; 0: it is not where we know."""

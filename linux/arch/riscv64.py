@@ -79,6 +79,15 @@ class Riscv64(Arch):
         engine.write_reg(A0, value)
         engine.write_reg(PC, engine.read_reg(RA))
 
+    @staticmethod
+    def limits(config: str) -> str:
+        if not config or "CONFIG_ARCH_HAVE_NMI_SAFE_CMPXCHG=y\n" in config:
+            return ""
+        return (
+            "was built so that kprobe events count hits but record none, and entries of "
+            "traceable functions cannot be probed (newer kernels do both)"
+        )
+
     def find_state(self, engine: Engine) -> int:
         values = {f"x{n}": 0x5EED_0000_1234_0000 + 4 * n for n in range(1, 32)}
         for name, value in values.items():

@@ -22,7 +22,7 @@ MAX_MODULES = 4096
 NAME_MAX = 64
 SYMBOL_MAX = 512
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
-_MAPPING = re.compile(r"\.L|L0|\$[axtd](?:\.|$)")
+_MAPPING = re.compile(r"\.L|L0|\$[axtd]")
 _FUNCTIONS = frozenset("tTwW")
 
 

@@ -146,3 +146,8 @@ def test_code_that_has_changed_runs_as_it_is(make):
         # fence.i; jalr t0
         assert run(board, FENCE_I, 0x2_80E7, x5=code) == abi.STOP_PAUSE
         assert reg(board, 10) == value
+
+
+def test_limits_of_older_kernels():
+    assert "record none" in RISCV64.limits("CONFIG_KPROBES=y\n")
+    assert RISCV64.limits("CONFIG_ARCH_HAVE_NMI_SAFE_CMPXCHG=y\n") == ""
