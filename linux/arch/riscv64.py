@@ -84,8 +84,8 @@ class Riscv64(Arch):
         if not config or "CONFIG_ARCH_HAVE_NMI_SAFE_CMPXCHG=y\n" in config:
             return ""
         return (
-            "was built so that kprobe events count hits but record none, and entries of "
-            "traceable functions cannot be probed (newer kernels do both)"
+            "was built so that kprobe events count hits but record none, and entries "
+            "of traceable functions cannot be probed (newer kernels do both)"
         )
 
     def find_state(self, engine: Engine) -> int:
