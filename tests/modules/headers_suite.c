@@ -36,6 +36,7 @@
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
 #include <linux/uidgid.h>
+#include <linux/workqueue.h>
 #include <linux/uio.h>
 #include "targets.h"
 
@@ -403,8 +404,35 @@ static void test_numbers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fls(8) + ffs(8) + __ffs(8), 11);
 }
 
+static void work_fn(struct work_struct *work)
+{
+	released++;
+}
+static DECLARE_WORK(work, work_fn);
+static DECLARE_DELAYED_WORK(later, work_fn);
+
+static void test_work(struct kunit *test)
+{
+	released = 0;
+	KUNIT_EXPECT_TRUE(test, schedule_work(&work));
+	flush_work(&work);
+	KUNIT_EXPECT_EQ(test, released, 1);
+	KUNIT_EXPECT_FALSE(test, cancel_work_sync(&work));
+	preempt_disable(); /* the worker cannot begin */
+	KUNIT_EXPECT_TRUE(test, schedule_work(&work) && !schedule_work(&work));
+	KUNIT_EXPECT_TRUE(test, work_pending(&work));
+	preempt_enable();
+	cancel_work_sync(&work);
+	KUNIT_EXPECT_FALSE(test, work_pending(&work));
+	KUNIT_EXPECT_TRUE(test, schedule_delayed_work(&later, 1000));
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&later));
+	KUNIT_EXPECT_TRUE(test, cancel_delayed_work_sync(&later));
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&later));
+	KUNIT_EXPECT_LE(test, released, 2);
+}
+
 SUITE(headers_suite, suite_init, KUNIT_CASE(test_ainsn), KUNIT_CASE(test_ainsn_at_entry),
       KUNIT_CASE(test_running), KUNIT_CASE(test_reentered), KUNIT_CASE(test_get_kprobe),
       KUNIT_CASE(test_inatomic), KUNIT_CASE(test_die_notifier), KUNIT_CASE(test_semaphore),
       KUNIT_CASE(test_cpumask), KUNIT_CASE(test_rcu_lists), KUNIT_CASE(test_small_headers),
-      KUNIT_CASE(test_hashtable), KUNIT_CASE(test_numbers));
+      KUNIT_CASE(test_hashtable), KUNIT_CASE(test_numbers), KUNIT_CASE(test_work));

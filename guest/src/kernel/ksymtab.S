@@ -18,7 +18,8 @@
 
 	/* EXPORT_SYMBOL; in order, as if no name began with an underscore */
 	EXPORT	0, add_timer, add_timer_on, add_wait_queue, __alloc_pages, __alloc_skb
-	EXPORT	0, autoremove_wake_function, call_rcu, cancel_delayed_work, clear_page_erms
+	EXPORT	0, autoremove_wake_function, call_rcu, cancel_delayed_work, cancel_delayed_work_sync
+	EXPORT	0, cancel_work_sync, delayed_work_timer_fn, destroy_workqueue, clear_page_erms
 	EXPORT	0, clear_user, __clear_user, complete, complete_all, completion_done, __cond_resched
 	EXPORT	0, console_printk, _copy_from_user, copy_from_user_nofault, _copy_to_user
 	EXPORT	0, copy_user_generic, __cpu_active_mask, cpu_bit_bitmap, __cpu_online_mask, __cpu_possible_mask
@@ -58,14 +59,14 @@
 	EXPORT	0, param_set_ushort, path_get, path_put, pcpu_hot, __per_cpu_offset
 	EXPORT	0, preempt_schedule, prepare_to_wait, prepare_to_wait_exclusive, _printk
 	EXPORT	0, proc_create_seq, proc_create_single_data, put_page, __put_task_struct
-	EXPORT	0, put_task_struct, queue_delayed_work_on, queue_work_on, _raw_spin_lock
+	EXPORT	0, put_task_struct, queue_delayed_work_on, queue_work, queue_work_on, _raw_spin_lock
 	EXPORT	0, _raw_spin_lock_bh, _raw_spin_lock_irq, _raw_spin_lock_irqsave, _raw_spin_trylock
 	EXPORT	0, _raw_spin_unlock, _raw_spin_unlock_bh, _raw_spin_unlock_irq
 	EXPORT	0, _raw_spin_unlock_irqrestore, rb_erase, rb_first, rb_insert_color, rb_last
 	EXPORT	0, rb_next, rb_prev, __rcu_read_lock, __rcu_read_unlock, read_lock, read_unlock
 	EXPORT	0, register_filesystem, register_module_notifier, remove_proc_entry
 	EXPORT	0, remove_wait_queue, request_irq, schedule, schedule_timeout
-	EXPORT	0, schedule_timeout_interruptible, schedule_timeout_uninterruptible
+	EXPORT	0, schedule_delayed_work, schedule_work, schedule_timeout_interruptible, schedule_timeout_uninterruptible
 	EXPORT	0, __SCK__cond_resched, scnprintf, __SCT__cond_resched, send_sig, send_sig_info
 	EXPORT	0, seq_lseek, seq_open, seq_printf, seq_putc, seq_puts, seq_read, seq_release
 	EXPORT	0, seq_write, simple_open, simple_read_from_buffer, simple_strtol, simple_strtoul

@@ -42,6 +42,7 @@ static noinline void __queue_work(int cpu, struct workqueue_struct *wq, struct w
 	struct worker_pool *pool = &per_cpu(cpu_worker_pools, cpu);
 
 	guard(raw_spinlock)(&pool->lock);
+	work->cpu = cpu;
 	insert_work(pool, work);
 }
 
@@ -174,6 +175,39 @@ bool flush_work(struct work_struct *work)
 
 	flush_workqueue(system_wq);
 	return busy;
+}
+
+/* Take work off its list if it waits there; return true if it did. */
+static noinline bool try_to_grab_pending(struct work_struct *work)
+{
+	struct worker_pool *pool = &per_cpu(cpu_worker_pools, work->cpu);
+
+	guard(irqs)();
+	guard(raw_spinlock)(&pool->lock);
+	if (list_empty(&work->entry))
+		return false;
+	list_del_init(&work->entry);
+	clear_bit(0, &work->pending);
+	return true;
+}
+
+bool cancel_work_sync(struct work_struct *work)
+{
+	bool grabbed = try_to_grab_pending(work);
+
+	flush_work(work);
+	return grabbed;
+}
+
+bool cancel_delayed_work_sync(struct delayed_work *dwork)
+{
+	return cancel_delayed_work(dwork) || cancel_work_sync(&dwork->work);
+}
+
+void destroy_workqueue(struct workqueue_struct *wq)
+{
+	flush_workqueue(wq);
+	kfree(wq);
 }
 
 struct workqueue_struct *alloc_workqueue(const char *name, unsigned int flags, int max_active)
