@@ -102,10 +102,17 @@ def with_parts(package: Package, others: Mapping[str, Package]) -> list[Package]
 
 
 def missing(packages: Sequence[Package]) -> tuple[str, ...]:
-    """Return the names that packages depend on and that are not among them."""
+    """Return the names that packages depend on and that are not among them.
+
+    linux-base-RELEASE does not count: a kernel and its modules work without.
+    """
     there = {package.name for package in packages}
     wanted = (name for package in packages for name in package.depends)
-    return tuple(name for name in dict.fromkeys(wanted) if name not in there)
+    return tuple(
+        name
+        for name in dict.fromkeys(wanted)
+        if name not in there and not name.startswith("linux-base-")
+    )
 
 
 def files(packages: Iterable[Package]) -> tuple[RemoteFile, ...]:

@@ -134,6 +134,20 @@ def test_what_is_not_there(access, name):
         distributions.find(name, access)
 
 
+def test_a_whole_kernel_is_rather_taken_than_a_newer_one(archive, access):
+    modules = "linux-modules-6.19.9+deb13-amd64"
+    put(
+        archive,
+        "/debian/dists/trixie-backports",
+        stanza("linux-image-6.19.8+deb13-amd64", "6.19.8-1", "linux-base-6.19.8+deb13"),
+        stanza("linux-image-6.19.9+deb13-amd64", "6.19.9-1", f"{modules} (= 6.19.9-1)"),
+    )
+    found = distributions.find("6.19", access)
+    assert (found.release, found.missing) == ("6.19.8+deb13-amd64", ())
+    found = distributions.find("6.19.9+deb13-amd64", access)
+    assert found.missing == (modules,)
+
+
 @pytest.mark.usefixtures("kernels")
 def test_a_suite_that_cannot_be_read_need_not_matter(archive, access):
     archive.files["/debian/dists/trixie-backports/main/binary-amd64/Packages.xz"] = b""
