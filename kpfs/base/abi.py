@@ -575,6 +575,7 @@ MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
 NR_CALLS = 12
+MAX_INSN = 16
 NS_PER_BLOCK = 20
 TURN_BLOCKS = 0x10_0000
 MAX_FAULTS = 1000
@@ -601,18 +602,18 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70440, ()
+    SIZE, __slots__ = 70448, ()
     blocks, look, at_look, argument, uc, state, ram = 0, 8, 16, 24, 32, 40, 48
-    ram_size, nr_cpus, pause, break_at, flushers, calls = 56, 64, 72, 80, 88, 216
-    call_zeros, counts, exact, call_agent, turn_ticks = 312, 408, 416, 424, 432
-    slow_at, now, settled, deadline, stop, stop_at = 440, 448, 456, 464, 472, 480
-    who, error, vector, unknown, current, turn_end = 488, 496, 504, 512, 520, 528
-    due, host_turn, begin, fault_block, faults, returns = 536, 544, 552, 560, 568, 576
-    return_counts, watched, hooked, nr_hooked, on_block = 704, 832, 1344, 1856, 1864
-    asked_at, flushed_at, devices, console_size = 1872, 1880, 1888, 2016
-    debug_size, debug_limit, debug, syscalls, exceptions = 2024, 2032, 2040, 2048, 2056
-    interrupts, halts, flushes, strays, stray_at = 2064, 2072, 2080, 2088, 2096
-    turns, reset, cpus, console = 2104, 2112, 2120, 4904
+    ram_size, nr_cpus, pause, break_at, flushers = 56, 64, 72, 80, 88
+    uprobe_copier, calls, call_zeros, counts, exact = 216, 224, 320, 416, 424
+    call_agent, turn_ticks, slow_at, now, settled = 432, 440, 448, 456, 464
+    deadline, stop, stop_at, who, error, vector = 472, 480, 488, 496, 504, 512
+    unknown, current, turn_end, due, host_turn, begin = 520, 528, 536, 544, 552, 560
+    fault_block, faults, returns, return_counts, watched = 568, 576, 584, 712, 840
+    hooked, nr_hooked, on_block, asked_at, flushed_at = 1352, 1864, 1872, 1880, 1888
+    devices, console_size, debug_size, debug_limit, debug = 1896, 2024, 2032, 2040, 2048
+    syscalls, exceptions, interrupts, halts, flushes = 2056, 2064, 2072, 2080, 2088
+    strays, stray_at, turns, reset, cpus, console = 2096, 2104, 2112, 2120, 2128, 4912
 
 
 # linux/board/x86/arch.h

@@ -60,6 +60,7 @@ class Arch(ABC):
     name: ClassVar[str]  # of folders, and in images
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
     cpu_model: ClassVar[int]  # of libunicorn, of this architecture
+    exported_as: ClassVar[str]  # in names of functions that libunicorn exports
     functions: ClassVar[Sequence[str]] = ()  # of libunicorn that only this board calls
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones

@@ -135,12 +135,11 @@ class Arm64(Arch):
     name = "arm64"
     engine = 2, 0
     cpu_model = 2  # UC_CPU_ARM64_A72
+    exported_as = "aarch64"
     functions = (
         "arm_cpu_do_interrupt_aarch64",
         "get_arm_cp_reginfo_aarch64",
         "arm_cpu_get_phys_page_attrs_debug_aarch64",
-        "tb_invalidate_phys_range_aarch64",
-        "qemu_ram_addr_from_host_aarch64",
     )
     load_here = b"\x00\x00\x00\x58"  # ldr x0, .
     arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))

@@ -47,6 +47,7 @@ class Riscv64(Arch):
     name = "riscv64"
     engine = 8, 8
     cpu_model = 1  # UC_CPU_RISCV64_BASE64
+    exported_as = "riscv64"
     functions = ("riscv_get_csr_ops_riscv64", "riscv_set_csr_ops_riscv64")
     load_here = struct.pack("<II", 0x517, 0x5_3503)  # auipc a0, 0; ld a0, 0(a0)
     arguments = A0, A1, A2

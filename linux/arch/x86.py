@@ -84,6 +84,7 @@ class X86(Arch):
     # It has no RDRAND, which would make every boot differ, and neither AVX nor XSAVE,
     # which libunicorn lacks; programs find all of x86-64-v2.
     cpu_model = 15  # UC_CPU_X86_NEHALEM
+    exported_as = "x86_64"
     load_here = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
     result, stack_pointer = GENERAL["rax"], GENERAL["rsp"]

@@ -34,6 +34,7 @@ typedef uint64_t u64;
 #define NR_FLUSHERS 16
 #define NR_RETURNS 16
 #define NR_CALLS 12
+#define MAX_INSN 16 /* bytes, also with what is stepped behind it */
 #define NR_HOOKED 64
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
@@ -96,6 +97,7 @@ struct board {
 	u64 pause;                 /* address at which the agent and its tasks wait */
 	u64 break_at;              /* address at which to stop: panic() */
 	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
+	u64 uprobe_copier;         /* arch_uprobe_copy_ixol(), which writes by another one, too */
 	u64 calls[NR_CALLS];       /* functions before which to ask the host */
 	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */
 	u64 counts;                /* libunicorn counts blocks: see hook_block() */

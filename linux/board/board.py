@@ -29,6 +29,7 @@ _API = (
     "uc_mmio_map", "uc_ctl",
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
+_EXPORTED = "tb_invalidate_phys_range", "qemu_ram_addr_from_host"
 UC_VERSION = 0x020104FF  # the one whose inside is known here
 _UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
@@ -94,7 +95,8 @@ class Board:
             for field, value in arch.features(self).items():
                 self.words[field >> 3] = value
         self._debug: ctypes.Array[ctypes.c_char] | None = None
-        names = (*_API, *arch.functions)
+        exported = [f"{name}_{arch.exported_as}" for name in _EXPORTED]
+        names = (*_API, *exported, *arch.functions)
         api = (ctypes.c_void_p * len(names))(
             *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in names]
         )
@@ -153,11 +155,16 @@ class Board:
         """Return the index in ``words`` of a field of struct cpu."""
         return (abi.Board.cpus + number * abi.Cpu.SIZE + field) >> 3
 
-    def add_flushers(self, addresses: Iterable[int]) -> None:
-        """Drop translations after functions that write code by another mapping."""
+    def add_flushers(self, addresses: Iterable[int], uprobe_copier: int = 0) -> None:
+        """Drop translations after functions that write code by another mapping.
+
+        uprobe_copier: that of an instruction for a uprobe, before which only what was
+        translated from the place of the copy is dropped.
+        """
         first = abi.Board.flushers >> 3
         for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
             self.words[first + number] = address
+        self.set(uprobe_copier=uprobe_copier)
         self._board.board_watch(self._pointer)
 
     def set_calls(self, calls: Sequence[tuple[int, int]]) -> None:

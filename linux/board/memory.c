@@ -66,3 +66,11 @@ bool map_hole(struct board *b, u64 begin, u64 end)
 {
 	return !uc.mmio_map(engine(b), begin, end - begin, hole_read, b, hole_write, b);
 }
+
+/* Drop what was translated from an offset in RAM. */
+void drop_code(struct board *b, u64 at, u64 size)
+{
+	at += uc.ram_address(engine(b), (void *)(uintptr_t)b->ram);
+	b->flushes++;
+	uc.invalidate(engine(b), at, at + size);
+}

@@ -31,6 +31,9 @@ struct uc_api {
 	int (*context_alloc)(uc_engine, void **context);
 	int (*context_save)(uc_engine, void *context);
 	int (*context_restore)(uc_engine, void *context);
+	/* not of the interface, but exported */
+	void (*invalidate)(uc_engine, u64 begin, u64 end);
+	u64 (*ram_address)(uc_engine, void *host);
 };
 
 extern struct uc_api uc;

@@ -7,6 +7,10 @@
  * translated code is dropped. Several may be under way, in different tasks and on any
  * processor.
  *
+ * The function that copies an instruction to where a uprobe steps it does so too, at each hit.
+ * So only what was translated from that place is dropped, before it begins: nobody runs the
+ * place until it returns.
+ *
  * Calls: the board asks the host before it runs them.
  */
 #include "internal.h"
@@ -28,6 +32,7 @@ void watch(struct board *b)
 		b->watched[i] = 0;
 	for (int i = 0; i < NR_FLUSHERS; i++)
 		is_new |= add(b, b->flushers[i]);
+	is_new |= add(b, b->uprobe_copier);
 	for (int i = 0; i < NR_RETURNS; i++)
 		is_new |= add(b, b->returns[i]);
 	for (int i = 0; i < NR_CALLS; i++)
@@ -64,6 +69,15 @@ static bool asks(struct board *b, int call)
 	return at == NEVER || !read_word(b, argument(b, 0) + at);
 }
 
+/* The second argument is where a program finds the instruction. */
+static void drop_uprobes_copy(struct board *b)
+{
+	u64 at = board_walk(b, argument(b, 1));
+
+	if (at < b->ram_size - MAX_INSN)
+		drop_code(b, at, MAX_INSN);
+}
+
 /* Called at a block where a watched function may begin, or to which one may return. */
 void watch_block(struct board *b, u64 addr)
 {
@@ -86,6 +100,8 @@ void watch_block(struct board *b, u64 addr)
 	for (int i = 0; i < NR_FLUSHERS; i++)
 		if (b->flushers[i] == addr)
 			expect_return(b, return_address(b));
+	if (b->uprobe_copier == addr)
+		drop_uprobes_copy(b);
 	for (int i = 0; i < NR_CALLS; i++) {
 		if (b->calls[i] == addr && asks(b, i)) {
 			b->asked_at = addr;

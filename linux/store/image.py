@@ -22,6 +22,7 @@ from kpfs.linux.arch.arch import Arch, fits
 from kpfs.linux.arch.arches import ARCHES, X86_64
 from kpfs.linux.board.board import MAX_RAM, PAGE_SIZE, Board, read_agent
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.package.bzimage import is_release
 from kpfs.linux.store import processor
 from kpfs.linux.store.processor import Processor
@@ -44,6 +45,8 @@ FLUSHERS = (
     "post_relocation",
     "flush_icache_mm",
 )
+# It does so, too, at each hit of a uprobe whose instruction is stepped.
+_UPROBE_COPIER = "arch_uprobe_copy_ixol"
 MAX_TIME = 1 << 62  # ns; the clock goes on from there
 _NO_META = (
     *(OSError, ValueError, KeyError, TypeError),
@@ -231,5 +234,6 @@ def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     board.select(meta.words["current"])
     board.set(pause=meta.pause, break_at=meta.panic or abi.NEVER, **meta.words)
     if not exact:
-        board.add_flushers(meta.flushers)
+        symbols = CoreSymbols(os.path.join(os.path.dirname(saved.name), SYMBOLS))
+        board.add_flushers(meta.flushers, symbols.address(_UPROBE_COPIER))
     return board

@@ -233,6 +233,12 @@ def test_code_that_is_written_anew(kpfs, tmp_path):
     assert done.stdout.splitlines()[0] == "files 59"
 
 
+def test_instructions_that_uprobes_step(kpfs, tmp_path):
+    program = static_program("stepped", tmp_path)
+    done = inside(kpfs, "--", f"./{program.name}", cwd=tmp_path)
+    assert done.stdout.splitlines() == ["right 236", "hits 236"]
+
+
 def test_bpf_programs_count_exactly(kpfs, bpf):
     done = inside(kpfs, "--", "./bpf", cwd=bpf.parent, timeout=120)
     rows = done.stdout.splitlines()

@@ -93,6 +93,14 @@ def test_code_that_is_written_anew(kpfs, tmp_path, row):
     assert done.stdout.splitlines() == ["files 59", "mappings 59"]
 
 
+@each_kernel
+def test_instructions_that_uprobes_step(kpfs, tmp_path, row):
+    program = static_program("stepped", tmp_path, f"{row.machine}-linux-gnu-")
+    words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
+    done = kpfs("run", *words, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["right 236", "hits 236"]
+
+
 @pytest.mark.kernel
 @pytest.mark.arm64_kernel
 @pytest.mark.riscv64_kernel

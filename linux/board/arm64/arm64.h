@@ -29,8 +29,6 @@ struct arm64_api {
 	void (*do_interrupt)(void *cpu);
 	u8 *(*get_register)(void *registers, u32 key);
 	u64 (*physical_page)(void *cpu, u64 addr, u32 *attributes);
-	void (*invalidate)(uc_engine, u64 begin, u64 end);
-	u64 (*ram_address)(uc_engine, void *host);
 };
 
 extern struct arm64_api arm64_api;

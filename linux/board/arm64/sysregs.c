@@ -127,10 +127,7 @@ static void flush_line(void *state, const u8 *row, u64 value)
 		flush_all(state, row, value);
 		return;
 	}
-	at = arm64_api.ram_address(engine(b), (void *)(uintptr_t)b->ram) + at +
-	     (addr & PAGE_OFFSET);
-	b->flushes++;
-	arm64_api.invalidate(engine(b), at, at + CACHE_LINE);
+	drop_code(b, at + (addr & PAGE_OFFSET), CACHE_LINE);
 }
 
 static bool patch(struct board *b, u32 key, read_register *read, write_register *write)
