@@ -10,7 +10,7 @@ import re
 import struct
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 from kpfs.linux.errors import UnfitError
@@ -24,7 +24,7 @@ _HEX, _DECIMAL = re.compile(rb"[0-9A-Fa-f]{8}"), re.compile(rb"\d+ *")
 
 # errors of the standard library for damaged files; those of the second line are faults
 # in it
-_DAMAGED = (
+DAMAGED = (
     *(lzma.LZMAError, zlib.error, tarfile.TarError, EOFError, ValueError),
     *(struct.error, OverflowError, IndexError, KeyError, TypeError, AttributeError),
 )
@@ -70,15 +70,14 @@ def _read_package(path: str) -> KernelFiles:
             magic = file.read(8)
             file.seek(0)
             if magic == _AR_MAGIC:
-                return _sort(_deb_files(file), path)
+                return sort_files(_deb_files(file), path)
             if magic.startswith(_RPM_MAGIC):
-                return _sort(_rpm_files(file.read(_MAX_FILE)), path)
+                return sort_files(_rpm_files(file.read(_MAX_FILE)), path)
             if magic.startswith(ZSTD):  # of Arch Linux
-                size = os.fstat(file.fileno()).st_size
-                return _sort(_tar_files(".zst", file, size), path)
+                return sort_files(tar_files(file), path)
     except OSError as error:
         raise UnfitError(f"{path}: {error.strerror}") from None
-    except _DAMAGED:
+    except DAMAGED:
         raise UnfitError(f"{path}: the package is damaged") from None
     raise UnfitError(f"{path}: neither a .deb nor an .rpm nor a .pkg.tar.zst")
 
@@ -104,14 +103,15 @@ def is_module_file(name: str) -> bool:
     )
 
 
-def _sort(entries: Iterator[tuple[str, bytes]], path: str) -> KernelFiles:
+def sort_files(entries: Iterable[tuple[str, bytes]], path: str) -> KernelFiles:
+    """Return those files that a kernel needs of all that there are, by their names."""
     vmlinuz, config, modules = b"", "", {}
     for name, data in entries:
         name = name.lstrip("./").removeprefix("usr/")
         below = re.match(r"lib/modules/[^/]+/(.*)", name)
-        if re.match(r"boot/vmlinu[xz]-|lib/modules/[^/]+/vmlinuz$", name):
+        if re.match(r"boot/(vmlinu[xz]-|vmlinuz$)|lib/modules/[^/]+/vmlinuz$", name):
             vmlinuz = data
-        elif re.match(r"boot/config-|lib/modules/[^/]+/config$", name):
+        elif re.match(r"boot/config(-|$)|lib/modules/[^/]+/config$", name):
             config = data.decode("utf-8", "replace")
         elif below and is_module_file(os.path.basename(name)):
             modules[below[1]] = data
@@ -126,15 +126,22 @@ def _deb_files(file: IO[bytes]) -> Iterator[tuple[str, bytes]]:
             raise ValueError("no size")
         name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
         if name.startswith("data.tar"):
-            yield from _tar_files(name, file, size)
+            yield from tar_files(file, size)
             return
         file.seek(size + size % 2, os.SEEK_CUR)
     raise UnfitError("the package holds no files")
 
 
-def _tar_files(name: str, file: IO[bytes], size: int) -> Iterator[tuple[str, bytes]]:
+def tar_files(file: IO[bytes], size: int = -1) -> Iterator[tuple[str, bytes]]:
+    """Return the regular files of an archive, packed in whatever way, with their names.
+
+    size: of the archive, which begins where the file stands.  Raises UnfitError if they
+    are too large, and one of DAMAGED.
+    """
     data: IO[bytes] = file
-    if name.endswith(".zst"):
+    magic = file.read(len(ZSTD))
+    file.seek(-len(magic), os.SEEK_CUR)
+    if magic == ZSTD:
         data = io.BytesIO(decompress(file.read(size), "the package", MAX_UNPACKED))
     left = MAX_UNPACKED
     with tarfile.open(fileobj=data, mode="r|*", tarinfo=_Member) as archive:
