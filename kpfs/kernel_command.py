@@ -108,6 +108,15 @@ def _make_arguments(parser: ArgumentParser) -> None:
             metavar="FILE",
             help=f"a package of {whose}; several, if its modules are in another",
         )
+    source.add_argument(
+        "--oci",
+        metavar="FILE",
+        help="a container image: a folder or an archive of OCI, :TAG may follow, or a "
+        "reference such as docker://..., which skopeo copies",
+    )
+    source.add_argument(
+        "--tree", metavar="DIR", help="the tree that a kernel was built in"
+    )
     source.add_argument("--vmlinuz", metavar="FILE", help="the kernel itself")
     parser.add_argument("--modules", metavar="DIR", help="its /lib/modules/RELEASE")
     parser.add_argument(
@@ -142,8 +151,7 @@ def _access(arguments: Namespace) -> Access:
 
 def make(arguments: Namespace) -> int:
     names = list(dict.fromkeys(arguments.name))
-    files = arguments.deb or arguments.rpm or arguments.vmlinuz
-    if len(names) > 1 and (files or arguments.package):
+    if len(names) > 1 and (_has_files(arguments) or arguments.package):
         raise SetupError("files and --package are of one kernel, so give one NAME")
     return _make_each(names, arguments, sys.stdout)
 
@@ -181,6 +189,7 @@ def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
+    from kpfs.linux.package.config import lacking
     from kpfs.linux.store import store
 
     store.check_name(name)
@@ -195,7 +204,11 @@ def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
     limits.check(arguments.memory << 20, MAKE_SECONDS)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
-        files = _find(arguments, offer, folder, progress)
+        files = _find(name, arguments, offer, folder, progress)
+    if arguments.tree and (lacks := lacking(files.config)):
+        progress.end(f"{name}: this kernel was built without options for:")
+        for option, purpose in lacks.items():
+            progress.end(f"  {option:22} {purpose}")
     progress.say("booting")
     meta = make_kernel(
         name,
@@ -220,17 +233,23 @@ def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
     return 0
 
 
+def _has_files(arguments: Namespace) -> bool:
+    """Return True if the files of the kernel are given."""
+    named = arguments.deb, arguments.rpm, arguments.oci, arguments.tree
+    return any((*named, arguments.vmlinuz))
+
+
 def _offer(name: str, arguments: Namespace) -> Offer | None:
     """Return what a distribution offers by a name, None if files are given."""
     from kpfs.linux.distribution import distributions
     from kpfs.linux.errors import UnfitError
 
-    if arguments.deb or arguments.rpm or arguments.vmlinuz:
+    if _has_files(arguments):
         return None
     if not distributions.is_name(wanted := arguments.package or name):
         raise UnfitError(
             f"no kernel is known as {wanted}: see 'kpfs kernel list --available', or "
-            "say --package, --deb, --rpm or --vmlinuz"
+            "say --package, --deb, --rpm, --oci, --tree or --vmlinuz"
         )
     return distributions.find(wanted, _access(arguments))
 
@@ -250,12 +269,21 @@ def _made_of(name: str, offer: Offer, arguments: Namespace) -> Meta | None:
 
 
 def _find(
-    arguments: Namespace, offer: Offer | None, folder: str, progress: Progress
+    name: str,
+    arguments: Namespace,
+    offer: Offer | None,
+    folder: str,
+    progress: Progress,
 ) -> KernelFiles:
     """Read the files of the kernel that was offered, or that the arguments name."""
     from kpfs.linux.distribution import fetch
-    from kpfs.linux.package import packages
+    from kpfs.linux.package import oci, packages, tree
 
+    if arguments.tree:
+        return tree.read_tree(arguments.tree)
+    if arguments.oci:
+        progress.say(f"unpacking {arguments.oci}")
+        return oci.read_image(arguments.oci, name)
     paths = arguments.deb or arguments.rpm
     if arguments.vmlinuz:
         with told_to_user(arguments.vmlinuz):

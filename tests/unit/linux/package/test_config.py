@@ -17,3 +17,9 @@ def test_what_matters_of_a_configuration():
         "CONFIG_KPROBES=y\n# CONFIG_FPROBE is not set\nCONFIG_HZ=250\n"
     )
     assert (found["KPROBES"], found["FPROBE"], found["HZ"]) == ("y", "n", "250")
+
+
+def test_what_a_kernel_lacks():
+    found = config.lacking("CONFIG_BPF_SYSCALL=y\nCONFIG_FUSE_FS=m\n")
+    assert found["OVERLAY_FS"] == "--inside"
+    assert not {"BPF_SYSCALL", "FUSE_FS", "HZ", "PREEMPT"} & set(found)
