@@ -48,6 +48,28 @@ def test_wrong(kpfs_inside):
 def test_without(kpfs_inside):
     pass
 """
+ARM64 = """
+import pytest
+
+arm64 = pytest.mark.kpfs(kernel="{kernel}")
+
+@arm64
+def test_kernel(kpfs):
+    assert kpfs.symbol("__arm64_sys_getppid")
+
+@arm64
+def test_mount(kpfs_mount):
+    assert (kpfs_mount / "kprobes/enabled").read_text() == "1\\n"
+
+@arm64
+def test_run(kpfs_run):
+    assert kpfs_run(["uname", "-m"]).stdout == "aarch64\\n"
+
+@pytest.mark.kernels("{kernel}")
+def test_inside(kpfs_inside):
+    done = kpfs_inside("exec busybox uname -m", root="{root}")
+    assert (done.returncode, done.stdout) == (0, "aarch64\\n")
+"""
 FAILING_COMMAND = """
 def test_it(kpfs_run):
     done = kpfs_run("echo p:bad no_such >/sys/kernel/tracing/kprobe_events; echo said")
@@ -181,6 +203,16 @@ def test_the_marker_kernels(tmp_path):
     assert "no kernel none (kpfs kernel make none)" in text
     assert "stderr of the command ---" in text
     assert 'which kernels? @pytest.mark.kernels("6.12", ...)' in text
+
+
+@pytest.mark.fuse
+@pytest.mark.arm64_kernel
+def test_fixtures_with_a_kernel_of_another_architecture(tmp_path):
+    text = ARM64.format(kernel=harness.ARM64, root=harness.arm64_root())
+    (tmp_path / "test_it.py").write_text(text)
+    status, said = run_pytest("-q", tmp_path)
+    assert status == 0, said
+    assert "4 passed" in said
 
 
 def test_run_inside_wants_a_kernel_that_is_there():

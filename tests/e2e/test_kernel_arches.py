@@ -4,6 +4,7 @@
 Tests kpfs.linux.arch.riscv64, kpfs.linux.make.riscv64.
 """
 
+import json
 import re
 from typing import NamedTuple
 
@@ -77,6 +78,10 @@ def test_a_mount_and_what_machine_has(kpfs, row):
     assert "kprobes/e" in found
     profile = (m / "tracing" / "kprobe_profile").read_text().split()
     assert profile == ["e", "1", "0"]
+    top = kpfs("top", "--json", "--interval", "0.1", m)
+    (shown,) = json.loads(top.stdout)
+    assert (shown["place"], shown["owner"]) == (f"{place}+0x8", "kprobes/e")
+    assert shown["hits"] >= 1
     text = (m / "machine" / "text" / place).read_text()
     wanted = f"{row.breakpoint} +# breakpoint, was: "
     assert len(re.findall(wanted, text)) == 1
