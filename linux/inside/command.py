@@ -270,12 +270,11 @@ class InsideCommand:
         loop.run(lambda: self.ended is not None or self._status >= 0)
         if self.ended is None:
             self._drain()
-            self.ended = Outcome(self._status)
-            if self._status:
-                why, reasons = diagnose(self._worker), []
-                if self._failures:
-                    reasons = self._failures.told(self._worker)
-                self.ended = Outcome(self._status, why, reasons)
+            failed, reasons = self._status != 0, list[str]()
+            why = diagnose(self._worker, failed=failed)
+            if failed and self._failures:
+                reasons = self._failures.told(self._worker)
+            self.ended = Outcome(self._status, why, reasons)
         return self.ended
 
     def _drain(self) -> None:

@@ -20,10 +20,15 @@ _KILLED = re.compile(
 )
 
 
-def diagnose(worker: Worker) -> str:
-    """Return one line for the user, or "" where the command failed by itself."""
+def diagnose(worker: Worker, *, failed: bool) -> str:
+    """Return one line for the user, or "" where the machine is not to blame.
+
+    failed: the command's status is not 0. A script may go on after an illegal
+    instruction of one of its programs, so that is told whatever the status is.
+    """
     board = worker.board
-    if lacks := board.arch.lacks(board.get(abi.Board.unknown)):
+    lacks = board.arch.lacks(board.get(abi.Board.unknown))
+    if lacks or not failed:
         return lacks
     return out_of_memory(kernel_log(worker), len(worker.board.ram) >> 20)
 
