@@ -30,6 +30,7 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000
 _FIRST_FREE = 3
 _LAST_FD = 0xFFFFFFFF
+_SOME_TICKS = 50_000_000  # ns
 _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
 _TIMESPEC = struct.Struct("<qq")
@@ -80,7 +81,8 @@ class InsideCommand:
     def _prepare_guest(self) -> None:
         agent, machine = self._loop.agent, self._loop.machine
         if not machine.quiet:
-            machine.skip(VALID * NSEC)  # the kernel's cache of files may be stale
+            # by then the kernel's cache of files, which may be stale, counts no more
+            machine.live_through(VALID * NSEC + _SOME_TICKS)
             set_clock(agent)
         set_hostname(agent, self._request.hostname or socket.gethostname())
 

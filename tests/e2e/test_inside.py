@@ -362,6 +362,14 @@ def test_the_second_command_is_served_by_the_same_guest(kpfs, warm, tmp_path):
     assert servers(warm.parent) == server
 
 
+def test_a_file_that_changes_between_commands(kpfs, warm, tmp_path):
+    """The kernel that waits for commands has read ahead what an earlier one read."""
+    for word in ("one", "two", "six", "ten"):
+        (tmp_path / "script").write_text(f"echo {word}\n")
+        done = inside(kpfs, "--", "sh", "script", cwd=tmp_path)
+        assert done.stdout == f"{word}\n"
+
+
 def test_a_killed_guest_is_replaced(kpfs, warm):
     assert sh(kpfs, "exit 4").returncode == 4
     (old,) = servers(warm.parent)
