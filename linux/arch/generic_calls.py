@@ -20,7 +20,7 @@ _SAME = {
     nr.GETXATTR: 8, nr.LGETXATTR: 9, nr.LISTXATTR: 11, nr.LLISTXATTR: 12,
     nr.GETCWD: 17, nr.EVENTFD2: 19, nr.DUP: 23, nr.DUP3: 24, nr.FCNTL: 25,
     nr.IOCTL: 29, nr.MKNODAT: 33, nr.MKDIRAT: 34, nr.UNLINKAT: 35, nr.SYMLINKAT: 36,
-    nr.LINKAT: 37, nr.RENAMEAT: 38, nr.MOUNT: 40, nr.STATFS: 43, nr.FSTATFS: 44,
+    nr.LINKAT: 37, nr.MOUNT: 40, nr.STATFS: 43, nr.FSTATFS: 44,
     nr.TRUNCATE: 45, nr.FTRUNCATE: 46, nr.FACCESSAT: 48, nr.CHDIR: 49, nr.FCHDIR: 50,
     nr.CHROOT: 51, nr.FCHMOD: 52, nr.FCHMODAT: 53, nr.FCHOWNAT: 54, nr.FCHOWN: 55,
     nr.OPENAT: 56, nr.CLOSE: 57, nr.PIPE2: 59, nr.GETDENTS64: 61, nr.LSEEK: 62,
@@ -55,7 +55,9 @@ _OTHERWISE: dict[int, Callable[..., tuple[int, Args]]] = {
         (nr.FCNTL, (fd, nr.F_GETFD)) if fd == to else (nr.DUP3, (fd, to, 0))
     ),
     nr.GETDENTS: lambda fd, out, size: (nr.GETDENTS64, (fd, out, size)),
-    nr.RENAME: lambda old, new: (nr.RENAMEAT, (_FDCWD, old, _FDCWD, new)),
+    nr.RENAME: lambda old, new: (nr.RENAMEAT2, (_FDCWD, old, _FDCWD, new, 0)),
+    # arm64 has it, riscv64 does not
+    nr.RENAMEAT: lambda *places: (nr.RENAMEAT2, (*places, 0)),
     nr.MKDIR: lambda path, mode: (nr.MKDIRAT, (_FDCWD, path, mode)),
     nr.RMDIR: lambda path: (nr.UNLINKAT, (_FDCWD, path, nr.AT_REMOVEDIR)),
     nr.LINK: lambda old, new: (nr.LINKAT, (_FDCWD, old, _FDCWD, new, 0)),

@@ -102,6 +102,13 @@ def over_arm64(new_runner, tmp_path_factory):
     yield from over_kernel(harness.ARM64, new_runner, tmp_path_factory, hit)
 
 
+@pytest.fixture(scope="session")
+def over_riscv64(new_runner, tmp_path_factory):
+    """A runner over a Linux kernel for riscv64."""
+    hit = "HITSYM=__riscv_sys_getppid"
+    yield from over_kernel(harness.RISCV64, new_runner, tmp_path_factory, hit)
+
+
 def over_kernel(name, new_runner, tmp_path_factory, *variables):
     kpfs = harness.Kpfs(tmp_path_factory.mktemp("linux"))
     options = "--kernel", name, "--quiet-guest"

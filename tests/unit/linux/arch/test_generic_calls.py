@@ -25,6 +25,9 @@ AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR = -100, 0x100, 0x200
         (nr.LSTAT, ("p", 8), (FSTATAT, (AT_FDCWD, "p", 8, AT_SYMLINK_NOFOLLOW))),
         (nr.DUP2, (4, 5), (DUP3, (4, 5, 0))),
         (nr.DUP2, (4, 4), (FCNTL, (4, 1))),
+        # riscv64 has no renameat()
+        (nr.RENAME, ("p", "q"), (276, (AT_FDCWD, "p", AT_FDCWD, "q", 0))),
+        (nr.RENAMEAT, (3, "p", 4, "q"), (276, (3, "p", 4, "q", 0))),
         (nr.POLL, ("fds", 1, -1), (PPOLL, ("fds", 1, 0, 0, 8))),
         (57, (), (ABSENT, ())),  # fork()
     ],
