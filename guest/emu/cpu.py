@@ -91,8 +91,12 @@ _EXCEPTION_OFFSET = 5536
 _ERROR_CODE_BEFORE = 112
 _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
 
-# blocks of code after which a run looks whether the watchdog has ended it
-RUN_BLOCKS = 1 << 17
+# Blocks of code after which a run ends where it may. If it may not, it looks again
+# after these numbers, and then the last one each time. The block at which it looks
+# counts once more, so they are primes and 1: else it could find itself at the same
+# place of a loop each time.
+RUN_BLOCKS = 1 << 16
+LOOK_BLOCKS = (4093 + 1,) * 16 + (65_521 + 1,)
 
 # Translated code that is dropped in pieces fills libunicorn's buffer until all of it
 # is dropped.
@@ -135,7 +139,7 @@ class Cpu:
     indexed by port; ``accessed`` gets what hook_memory() asks for: whether it is a
     write, physical address, size.  All run in hit context; run() raises what was raised
     in one.  ``go_on``, in control context, says whether to take up a run that has ended
-    without a stop().
+    without a stop().  ``may_end``, too: whether a long run may end at an address.
     """
 
     def __init__(self, memory: Memory, nr_cpus: int) -> None:
@@ -148,6 +152,8 @@ class Cpu:
         self.entered: Callable[[int], None] = self._no_handler
         self.accessed: Callable[[bool, int, int], None] = lambda *_: None
         self.go_on: Callable[[], bool] = lambda: False
+        self.may_end: Callable[[int], bool] = lambda _ip: False
+        self.ran_out = False  # the run has ended as it was long
         self.error: BaseException | None = None
         self.stopped = False
         self.active = 0  # virtual CPU whose registers are loaded
@@ -252,11 +258,16 @@ class Cpu:
             ram[page : page + len(code)] = bytes(len(code))
 
         at = ctypes.addressof(self._counter)
-        self._counts = count(uc.value or 0, at, execute, _LOAD_HERE)
+        self.counts = count(uc.value or 0, at, execute, _LOAD_HERE)
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks that have begun, if ``counts``."""
+        return self._blocks[0]
 
     def _stop_anywhere(self, anywhere: bool) -> None:
         """Have code translated from now on stop where a hook wants it, or faster."""
-        if not self._counts or anywhere == self._anywhere:
+        if not self.counts or anywhere == self._anywhere:
             return
         self._anywhere = anywhere
         if anywhere:
@@ -539,6 +550,8 @@ class Cpu:
     def run(self, count: int = 0) -> None:
         """Run the loaded CPU until something stops it, or exactly count instructions.
 
+        A long run ends between two blocks of code, where blocks are counted.
+
         Raises what a hook raised.  Context: control.
         """
         if monotonic() >= self.watchdog.rewind_at:
@@ -546,7 +559,7 @@ class Cpu:
         if count:
             self._stop_anywhere(True)
             self.drop_all()
-        self.stopped = False
+        self.stopped = self.ran_out = False
         self._blocks[1] = self._blocks[0] + RUN_BLOCKS
         if self._window is not None:
             self._ip.value = self._window[WINDOW_IP]
@@ -554,7 +567,9 @@ class Cpu:
             self._py.uc_reg_read(self._uc, self._rip_id, self._ip_ref)
         limit = ctypes.c_size_t(count) if count else self._zero
         err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
-        while not err and not self.stopped and (self._runs_on() or self.go_on()):
+        looks = 0
+        while not err and not self.stopped and (self._runs_on(looks) or self.go_on()):
+            looks += 1
             self._ip.value = self.read_reg(REG_IP)
             err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
         if count:
@@ -571,13 +586,17 @@ class Cpu:
                 f"libunicorn: error {err} at {self.read_reg(REG_IP):#x}"
             )
 
-    def _runs_on(self) -> bool:
-        """Return True if the run only ended to look whether it has to."""
+    def _runs_on(self, looks: int) -> bool:
+        """Return True if the run only ended to look whether it has to.
+
+        looks: how often it has done so before.
+        """
         begun, look = self._blocks[0], self._blocks[1]
         if not look or begun < look or self.watchdog.is_due():
             return False
-        self._blocks[1] = begun + RUN_BLOCKS
-        return True
+        self.ran_out = self.may_end(self.read_reg(REG_IP))
+        self._blocks[1] = begun + LOOK_BLOCKS[min(looks, len(LOOK_BLOCKS) - 1)]
+        return not self.ran_out
 
     # ---- memory hooks (control)
     def hook_memory(self, ranges: Iterable[tuple[int, int]]) -> None:

@@ -19,16 +19,19 @@ A task may be busy for as long as it likes, then. But nothing else gets a CPU on
 preemption or interrupts are off: it is *held*. At each yield the scheduler looks, and
 adds up the CPU time for which each CPU is held without a break. At the limit the task
 that holds it is killed as by an oops, at a place where it has no lock of the kernel if
-it soon comes to one; at twice the limit the guest is dead. A guest that makes no
-hypercall holds everything. A watchdog that counts CPU time stops the emulator then
-(guest/emu/watchdog.py).
+it soon comes to one; at twice the limit the guest is dead. The code of a module that
+makes no hypercall loses its turn after a number of blocks of code. The kernel's own
+code does not, as it need not expect an interrupt everywhere: it comes to a hypercall or
+to its end. Else it holds everything. A watchdog that counts CPU time stops the emulator
+then (guest/emu/watchdog.py); it also ends loops where libunicorn counts no blocks.
 
-Invariants: A turn ends at a hypercall, unless the watchdog had to end it, so the same
-operations in the same order run the same instructions. Time is measured only to find
-lock-ups: it never decides which CPU runs next. A task at HC_HOST_OP is served before
-any other CPU runs. Serving it may call run() again, in the middle of the outer one, and
-nobody steps aside in there. A task that stands where an outer run() waits for it to
-come stays there until that goes on. After a panic nothing runs any more.
+Invariants: A turn ends at a hypercall or after a number of blocks, unless the watchdog
+had to end it, so the same operations in the same order run the same instructions. Time
+is measured only to find lock-ups: it never decides which CPU runs next. A task at
+HC_HOST_OP is served before any other CPU runs. Serving it may call run() again, in the
+middle of the outer one, and nobody steps aside in there. A task that stands where an
+outer run() waits for it to come stays there until that goes on. After a panic nothing
+runs any more.
 
 Context: control, but for the hypercalls, which are hit.
 """
@@ -61,6 +64,7 @@ log = Log(__name__)
 
 CREDIT = 256  # polls by the guest after which its turn ends
 ASIDE_TURNS = 32  # of a run, after which its thread lets others have the lock
+LONG_TURN = 16  # turns that one counts for which ended by its blocks
 PASS_TURNS = 64  # turns of a CPU without a yield, before the next one runs
 HELD_TURNS = 8  # in a row, after which a CPU counts as held
 LOCKUP_TURNS = 1_000_000  # for which a CPU is held that count as a lock-up
@@ -139,7 +143,7 @@ class Sched:
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
-        self._in_module = in_module
+        self._in_module = cpu.may_end = in_module
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
@@ -261,7 +265,10 @@ class Sched:
         try:
             cpu.run()
             reason = self._reason
-            if not reason and not cpu.stopped:
+            if cpu.ran_out:
+                self.turns += LONG_TURN - 1
+                self._reason = abi.HC_YIELD
+            elif not reason and not cpu.stopped:
                 self._unexplained_stop()
         except (GuestPanicError, EmulatorError) as exc:
             raise self._died(exc) from exc

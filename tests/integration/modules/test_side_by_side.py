@@ -14,6 +14,7 @@ from kpfs.backends.guest import tree
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
+from kpfs.guest.emu.cpu import RUN_BLOCKS
 from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
 from tests.modbox import Box, module
@@ -101,14 +102,25 @@ THREAD = """
 static int turns;
 static struct task_struct *thread;
 static int runs(void *d)
-{ while (!kthread_should_stop()) { turns++; cond_resched(); } return 0; }
+{ while (!kthread_should_stop()) { turns++; POLL; } return 0; }
 INIT(thread = kthread_run(runs, NULL, "busy"); return 0;)
 EXIT(kthread_stop(thread);)
 """
 
 
-def test_a_busy_thread_of_the_kernel(box):
-    box.insmod(module("busy", THREAD))
+POLLS_OF_LOOPS = ["cond_resched()", "barrier()"]
+
+
+def interrupted(box, poll):
+    """Skip the test where a loop without a poll is interrupted nowhere."""
+    if poll == "barrier()" and not box.kernel.guest.cpus.counts:
+        pytest.skip("this libunicorn does not count blocks")
+
+
+@pytest.mark.parametrize("poll", POLLS_OF_LOOPS)
+def test_a_busy_thread_of_the_kernel(box, poll):
+    interrupted(box, poll)
+    box.insmod(module("busy", THREAD.replace("POLL", poll)))
     before = box.int_at("turns")
     files_answer(box)
     until(lambda: box.int_at("turns") > before, "the thread stands")
@@ -121,14 +133,17 @@ FLAG = """
 static volatile int flag, waits;
 TARGET long set(long to) { flag = to; return 0; }
 TARGET long polls(long x)
-{ waits = 1; while (!flag) cpu_relax(); return x; }
+{ waits = 1; while (!flag) POLL; return x; }
 """
+RELAX = FLAG.replace("POLL", "cpu_relax()")
 INIT = FLAG + "INIT(return polls(0);) EXIT()\n"
-CALLED = FLAG + "INIT(return 0;) EXIT()\n"
+CALLED = RELAX + "INIT(return 0;) EXIT()\n"
 
 
-def test_a_busy_init(box, other):
-    built = module("busy", INIT)
+@pytest.mark.parametrize("poll", ["cpu_relax()", "barrier()"])
+def test_a_busy_init(box, other, poll):
+    interrupted(box, poll)
+    built = module("busy", INIT.replace("POLL", poll))
     loading = Working(lambda: other.insmod(built))
     until(lambda: "busy" in box.read("/modules"), "not loaded")
     until(lambda: box.int_at("waits") == 1, "nobody polls")
@@ -140,7 +155,7 @@ def test_a_busy_init(box, other):
 
 
 POLLS = (
-    FLAG
+    RELAX
     + """
 static int off; module_param(off, int, 0);
 PRE(pre, return current->pid == 777000 ? polls(0) : 0;)
@@ -196,9 +211,69 @@ def test_a_task_makes_one_call_after_another(box):
     assert second.end() == 777_000
 
 
-def test_the_end_of_a_kernel_that_is_busy(box, other):
-    built = module("busy", INIT)
+@pytest.mark.parametrize("poll", ["cpu_relax()", "barrier()"])
+def test_the_end_of_a_kernel_that_is_busy(box, other, poll):
+    interrupted(box, poll)
+    built = module("busy", INIT.replace("POLL", poll))
     loading = Working(lambda: other.insmod(built))
     until(lambda: "busy" in box.read("/modules"), "not loaded")
     box.kernel.stop()
     assert isinstance(loading.end(), KernelError)
+
+
+TIMER = """
+#include <linux/jiffies.h>
+INIT(unsigned long end = jiffies + 3;
+  while (time_before(READ_ONCE(jiffies), end)) barrier(); return 0;)
+EXIT()
+"""
+
+
+def test_ticks_come_in_a_loop_without_a_poll(box):
+    interrupted(box, "barrier()")
+    box.insmod(module("ticks", TIMER))
+    assert box.modules() == ["ticks"]
+
+
+HIT = """
+#include <linux/kthread.h>
+static struct task_struct *threads[2];
+static volatile int loops;
+TARGET int target(int x) { return x + 1; }
+PRE(pre, return 0;)
+KRET(ret, return 0;)
+static struct kprobe first = { .symbol_name = "target", .pre_handler = pre };
+static struct kprobe inside =
+{ .symbol_name = "target", .pre_handler = pre, .offset = 5 };
+static struct kretprobe rp = { .kp.symbol_name = "target", .handler = ret };
+static int runs(void *d)
+{ for (int i = 1; i % 50 || !kthread_should_stop(); i++) {
+    target(i); loops++; if (i % 50 == 0) cond_resched(); }
+  return 0; }
+INIT(register_kprobe(&first); register_kprobe(&inside); register_kretprobe(&rp);
+  for (int i = 0; i < 2; i++) {
+    threads[i] = kthread_create(runs, NULL, "busy%d", i);
+    kthread_bind(threads[i], i); wake_up_process(threads[i]); }
+  return 0;)
+EXIT(for (int i = 0; i < 2; i++) kthread_stop(threads[i]);
+  unregister_kretprobe(&rp); unregister_kprobe(&inside); unregister_kprobe(&first);)
+"""
+
+
+def test_turns_of_threads_that_seldom_poll():
+    """They end after so many blocks, always at the same place."""
+    seen = []
+    for _ in range(2):
+        box = Box(2)
+        interrupted(box, "barrier()")
+        box.insmod(module("hit", HIT))
+        sched, cpu = box.kernel.guest.sched, box.kernel.guest.cpus
+        for number in (0, 1) * 20:
+            before = cpu.blocks
+            sched.turn(number)
+            assert cpu.blocks - before < 6 * RUN_BLOCKS
+        seen.append((cpu.blocks, box.int_at("loops"), box.read("/kprobes/list")))
+        assert box.syscall("getppid") == 1
+        box.rmmod("hit")
+        box.close()
+    assert seen[0] == seen[1]

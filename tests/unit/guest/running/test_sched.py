@@ -6,11 +6,11 @@ import struct
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP
+from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, RUN_BLOCKS
 from kpfs.guest.emu.memory import KERNEL_DATA
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.running.clock import Clock
-from kpfs.guest.running.sched import CREDIT, Sched
+from kpfs.guest.running.sched import ASIDE_TURNS, CREDIT, LONG_TURN, Sched
 from tests.guest import set_gs_base
 from tests.unit.guest.bare import BareCpu
 
@@ -197,6 +197,24 @@ def test_a_lockup_that_goes_on_is_the_end(machine, monkeypatch, loop):
     (said,) = machine.said
     assert said.startswith("Kernel panic - not syncing: soft lockup: CPU 0 stuck for ")
     assert sched.turns == 100
+
+
+def test_a_long_turn_ends_in_a_module(machine):
+    """It counts for several: the thread that runs the guest steps aside sooner."""
+    if not machine.cpu.counts:
+        pytest.skip("this libunicorn does not count blocks")
+    sched = machine.start("90ebfd", YIELD + AGAIN)  # 1: nop; jmp 1b
+    text, cpu = machine.bare.text, machine.cpu
+    cpu.may_end = lambda ip: ip == text
+    aside = []
+
+    def gives_up():
+        aside.append(cpu.blocks)
+        return len(aside) == 2
+
+    before = cpu.blocks
+    assert not sched.run(lambda: False, gives_up)
+    assert RUN_BLOCKS < aside[0] - before < (ASIDE_TURNS // LONG_TURN + 1) * RUN_BLOCKS
 
 
 # ---- traps
