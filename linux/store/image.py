@@ -22,7 +22,6 @@ from kpfs.linux.arch.arch import Arch, fits
 from kpfs.linux.arch.arches import ARCHES, X86_64
 from kpfs.linux.board.board import MAX_RAM, PAGE_SIZE, Board, read_agent
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.package.bzimage import is_release
 from kpfs.linux.store import processor
 from kpfs.linux.store.processor import Processor
@@ -222,6 +221,17 @@ def last_use(folder: str) -> float:
     return os.stat(os.path.join(folder, META)).st_atime
 
 
+def _address(folder: str, name: str) -> int:
+    """Return the address of a symbol of the kernel, 0 if it has none of this name."""
+    with (
+        open(os.path.join(folder, SYMBOLS), "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+    ):
+        at = text.find(f" {name}\n".encode())
+        begin = text.rfind(b"\n", 0, at) + 1
+        return int(text[begin:at].split()[0], 16) if at >= 0 else 0
+
+
 def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     """Return a board that continues where the image was saved."""
     access = mmap.PROT_READ | mmap.PROT_WRITE
@@ -234,6 +244,6 @@ def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     board.select(meta.words["current"])
     board.set(pause=meta.pause, break_at=meta.panic or abi.NEVER, **meta.words)
     if not exact:
-        symbols = CoreSymbols(os.path.join(os.path.dirname(saved.name), SYMBOLS))
-        board.add_flushers(meta.flushers, symbols.address(_UPROBE_COPIER))
+        folder = os.path.dirname(saved.name)
+        board.add_flushers(meta.flushers, _address(folder, _UPROBE_COPIER))
     return board

@@ -13,7 +13,7 @@ README = (ROOT / "guest" / "README.md").read_text()
 
 
 def test_its_example(box):
-    text = README.partition("    // hello.c\n")[2].partition("\n\n    $ ")[0]
+    text = re.split(r"(?m)^(?=\S)", README.partition("    // hello.c\n")[2])[0]
     source = re.sub(r"(?m)^    ", "", text) + "\n"
     path = build("hello", source)
     box.insmod(path)
