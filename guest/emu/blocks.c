@@ -69,6 +69,17 @@ API void blocks_forget(void *engine)
 typedef void check(void *engine, uint32_t delayed);
 
 /*
+ * libunicorn 2.1.4 has a flag there: the PC is right already, and need not become that of the block
+ * which an engine leaves. An exception whose hook goes on sets it, and it would hold for the first
+ * stop after that, wherever the PC is by then.
+ */
+#ifdef __x86_64__
+#define PC_IS_RIGHT 0x3a32
+#else
+#define PC_IS_RIGHT 0x5632
+#endif
+
+/*
  * delayed: the block is the second half of a pair of instructions, between which nothing stops.
  * All calls in tail position are jumps: the function that libunicorn called returns for it.
  */
@@ -78,6 +89,7 @@ typedef void check(void *engine, uint32_t delayed);
 							  struct block_counter *counter)         \
 	{                                                                                        \
 		counter->at_look(counter->argument);                                             \
+		((volatile bool *)engine)[PC_IS_RIGHT] = false;                                  \
 		original_##arch(engine, delayed);                                                \
 	}                                                                                        \
 	static __attribute__((noinline)) void search_##arch(void *engine, uint32_t delayed)      \

@@ -3,6 +3,7 @@
 
 import os
 
+from kpfs.guest.emu import cpu
 from tests.modbox import build
 
 NAMES = ("pres", "posts", "faults", "entries", "returns", "jumps")
@@ -35,6 +36,20 @@ def test_a_million_hits(box):
     assert guest.memory.area._free == heap
     box.rmmod("all_kinds")
     assert box.list() == []
+
+
+def test_a_run_may_end_before_any_block(box, monkeypatch):
+    """Also behind a fault, and where a turn would end is no matter to the guest."""
+    box.insmod(build("all_kinds"))
+    machine = box.kernel.guest.sched._cpu
+    machine.may_end = lambda _ip: False
+    looks = 0
+    for blocks in range(2, 400):
+        monkeypatch.setattr(cpu, "RUN_BLOCKS", blocks)
+        before = machine._blocks[0]
+        assert box.call("run_outer", 1) == 1, blocks
+        looks += machine._blocks[0] - before > blocks
+    assert looks > 200 or not machine._counts
 
 
 def test_a_hundred_loads(box):
