@@ -95,24 +95,29 @@ class Backtrace:
         Kernel: show_trace_log_lvl()
         """
         frames = list(islice(self._unwinder.frames(start), MAX_DEPTH))
-        slots = {slot for _, slot in frames}
+        places = [slot for _, slot in frames]
         sp = start[RSP]
         if not of_trap and len(frames) > skip:
-            sp = frames[skip][1]
-        sp &= ~7
-        size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
-        try:
-            words = struct.unpack(f"<{size // 8}Q", self._memory.read(sp, size))
-        except MemoryFault:  # no stack of the kernel's
-            yield from ((address, True) for address, _ in frames[max(skip, 1) :])
-            return
-        for slot, word in zip(range(sp, sp + size, 8), words, strict=True):
-            symbol = self._kallsyms.symbol_at(word) if word >> 63 else None
-            if symbol is None or symbol.type not in TEXT:
-                continue
-            yield word, slot in slots
-            if slot >= max(slots) and symbol.name == ENTRY:
-                break
+            sp = places[skip]
+        while sp:
+            sp &= ~7
+            size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
+            try:
+                words = struct.unpack(f"<{size // 8}Q", self._memory.read(sp, size))
+            except MemoryFault:  # no stack of the kernel's
+                rows = frames[max(skip, 1) :]
+                yield from ((address, True) for address, slot in rows if slot >= sp)
+                return
+            for slot, word in zip(range(sp, sp + size, 8), words, strict=True):
+                symbol = self._kallsyms.symbol_at(word) if word >> 63 else None
+                if symbol is None or symbol.type not in TEXT:
+                    continue
+                yield word, slot in places
+                if sp <= places[-1] <= slot and symbol.name == ENTRY:
+                    return
+            # handlers have a stack of their own: go on where it was left
+            here = [n for n, slot in enumerate(places) if sp <= slot < sp + size]
+            sp = next(iter(places[max(here, default=len(places)) + 1 :]), 0)
 
     def trace(self, ip: int, sp: int, bp: int, limit: int) -> list[int]:
         """List ip and its callers, for a task of this CPU with these registers."""
