@@ -17,7 +17,6 @@ from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.command import InsideCommand, Outcome
-from kpfs.linux.inside.failures import Failures
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import RunRequest
@@ -77,6 +76,8 @@ class CommandSession:
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
         failures = None
         if request.explained:
+            from kpfs.linux.inside.failures import Failures
+
             failures = Failures(kernel.worker, kernel.stops, kernel.folder)
         command = InsideCommand(
             self._loop, kernel.worker, kernel.files, request, stdio, failures

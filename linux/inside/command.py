@@ -12,19 +12,21 @@ import struct
 import termios
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import tree
-from kpfs.linux.inside.diagnosis import diagnose
-from kpfs.linux.inside.failures import Failures
+from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.programs import why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
 from kpfs.linux.running.machine import Op, Out, SlotOffset
+
+if TYPE_CHECKING:
+    from kpfs.linux.inside.failures import Failures
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000
@@ -272,10 +274,10 @@ class InsideCommand:
         loop.run(lambda: self.ended is not None or self._status >= 0)
         if self.ended is None:
             self._drain()
-            failed, reasons = self._status != 0, list[str]()
-            why = diagnose(self._worker, failed=failed)
-            if failed and self._failures:
-                reasons = self._failures.told(self._worker)
+            log = kernel_log(self._worker) if self._status else ""
+            why, reasons = diagnose(self._worker.board, log), list[str]()
+            if self._status and self._failures:
+                reasons = self._failures.told(self._worker, log)
             self.ended = Outcome(self._status, why, reasons)
         return self.ended
 

@@ -7,7 +7,7 @@ import re
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.linux.board.board import MAX_RAM
+from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.running.machine import Op, Out
 
@@ -20,17 +20,14 @@ _KILLED = re.compile(
 )
 
 
-def diagnose(worker: Worker, *, failed: bool) -> str:
+def diagnose(board: Board, log: str) -> str:
     """Return one line for the user, or "" where the machine is not to blame.
 
-    failed: the command's status is not 0. A script may go on after an illegal
-    instruction of one of its programs, so that is told whatever the status is.
+    log: the kernel's, or "" if the command's status is 0. A script may go on after an
+    illegal instruction of one of its programs, so that is told whatever the status is.
     """
-    board = worker.board
     lacks = board.arch.lacks(board.get(abi.Board.unknown))
-    if lacks or not failed:
-        return lacks
-    return out_of_memory(kernel_log(worker), len(worker.board.ram) >> 20)
+    return lacks or out_of_memory(log, len(board.ram) >> 20)
 
 
 def out_of_memory(log: str, memory: int) -> str:

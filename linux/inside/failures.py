@@ -160,9 +160,12 @@ class Failures:
         return self._btf.enumerators(enum) if self._btf else {}
 
     # ---- at the end
-    def told(self, worker: Worker) -> list[str]:
-        """Return the reasons that are known, the best one first."""
-        log = kernel_log(worker).removeprefix(self._logged)
+    def told(self, worker: Worker, log: str) -> list[str]:
+        """Return the reasons that are known, the best one first.
+
+        log: the kernel's, with what it held when the command began.
+        """
+        log = log.removeprefix(self._logged)
         failed = [call for call in self.calls if call.log]
         reasons = [_with_log(call) for call in reversed(failed)]
         reasons += _of_tracefs(read_text(worker, _ERROR_LOG))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.memory.btf import Btf, read_btf
+from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.package.config import options
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op, SlotOffset
@@ -96,11 +96,7 @@ class _Asked:
 
     def __init__(self, linux: LinuxKernel) -> None:
         self._linux = linux
-        self._btf: Btf | None = None
-        try:
-            self._btf = read_btf(linux.memory, linux.symbols)
-        except ValueError:
-            self._btf = None
+        self._btf = read_btf(linux.memory, linux.symbols)
 
     def all(self) -> Iterator[Feature]:
         yield Feature("kernel", "release", self._linux.meta.release)

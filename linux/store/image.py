@@ -12,7 +12,6 @@ import hashlib
 import json
 import mmap
 import os
-import re
 import time
 from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
@@ -82,9 +81,15 @@ class Meta(NamedTuple):
 
 def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:
     """Return the addresses of some of the kernel's symbols, given /proc/kallsyms."""
-    wanted = b"|".join(re.escape(name.encode()) for name in names)
-    rows = re.findall(rb"^([0-9a-f]+) \w (" + wanted + rb")$", text, re.M)
-    return {name.decode(): int(address, 16) for address, name in reversed(rows)}
+    found = ((name, symbol_address(text, name)) for name in names)
+    return {name: address for name, address in found if address}
+
+
+def symbol_address(text: bytes | mmap.mmap, name: str) -> int:
+    """Return the address of a symbol of the kernel, 0 if it has none of this name."""
+    at = text.find(f" {name}\n".encode())
+    begin = text.rfind(b"\n", 0, at) + 1
+    return int(text[begin:at].split()[0], 16) if at >= 0 else 0
 
 
 def board_fields(board: Board) -> dict[str, Any]:
@@ -221,15 +226,16 @@ def last_use(folder: str) -> float:
     return os.stat(os.path.join(folder, META)).st_atime
 
 
-def _address(folder: str, name: str) -> int:
-    """Return the address of a symbol of the kernel, 0 if it has none of this name."""
-    with (
-        open(os.path.join(folder, SYMBOLS), "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
-    ):
-        at = text.find(f" {name}\n".encode())
-        begin = text.rfind(b"\n", 0, at) + 1
-        return int(text[begin:at].split()[0], 16) if at >= 0 else 0
+def _kept_address(folder: str, name: str) -> int:
+    """Return symbol_address() of a symbol that an image has."""
+    try:
+        with (
+            open(os.path.join(folder, SYMBOLS), "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+        ):
+            return symbol_address(text, name)
+    except (OSError, ValueError):
+        raise UnfitError(f"{folder}: the image is damaged; make it anew") from None
 
 
 def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
@@ -244,6 +250,6 @@ def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     board.select(meta.words["current"])
     board.set(pause=meta.pause, break_at=meta.panic or abi.NEVER, **meta.words)
     if not exact:
-        folder = os.path.dirname(saved.name)
-        board.add_flushers(meta.flushers, _address(folder, _UPROBE_COPIER))
+        copier = _kept_address(os.path.dirname(saved.name), _UPROBE_COPIER)
+        board.add_flushers(meta.flushers, copier)
     return board

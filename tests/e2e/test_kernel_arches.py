@@ -90,20 +90,22 @@ def test_a_mount_and_what_machine_has(kpfs, row):
 
 
 @each_kernel
-def test_code_that_is_written_anew(kpfs, tmp_path, row):
-    """This is a static program, too, which needs no other root."""
-    program = static_program("rewrite", tmp_path, f"{row.machine}-linux-gnu-")
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("rewrite", ["files 59", "mappings 59"]),
+        ("stepped", ["right 236", "hits 236"]),
+    ],
+)
+def test_code_that_is_written_anew(kpfs, tmp_path, row, name, lines):
+    """By programs, or by the kernel that steps what their uprobes hit.
+
+    They are static, too, and need no other root.
+    """
+    program = static_program(name, tmp_path, f"{row.machine}-linux-gnu-")
     words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
     done = kpfs("run", *words, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["files 59", "mappings 59"]
-
-
-@each_kernel
-def test_instructions_that_uprobes_step(kpfs, tmp_path, row):
-    program = static_program("stepped", tmp_path, f"{row.machine}-linux-gnu-")
-    words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
-    done = kpfs("run", *words, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["right 236", "hits 236"]
+    assert done.stdout.splitlines() == lines
 
 
 @pytest.mark.kernel

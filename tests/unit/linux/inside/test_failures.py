@@ -24,11 +24,10 @@ ERRORS = """[    3.1] trace_kprobe: error: Bad probe name
 def told(monkeypatch):
     def tell(*calls, log="", errors=""):
         before = "<6>[    0.500000] an error of before\n"
-        monkeypatch.setattr(failures, "kernel_log", lambda _: before + log)
         monkeypatch.setattr(failures, "read_text", lambda *_: errors)
         one = object.__new__(Failures)
         one._logged, one.calls = before, list(calls)
-        return one.told(Mock())
+        return one.told(Mock(), before + log)
 
     return tell
 
