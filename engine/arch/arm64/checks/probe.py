@@ -9,26 +9,14 @@ Kernel: arch/arm64/kernel/probes/kprobes.c, decode-insn.c
 
 from __future__ import annotations
 
-import enum
 import errno
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.judge import Tables
+from kpfs.engine.step import Pattern, Way, refuse
 
 INSN_SIZE = 4
 ATOMIC_INSNS = 32  # looked at before a probe; kernel: MAX_ATOMIC_CONTEXT_SIZE
-
-
-class Pattern(NamedTuple):
-    """A class of instructions: the bits that decide, and what they are."""
-
-    mask: int
-    value: int
-    name: str
-
-    def matches(self, word: int) -> bool:
-        return word & self.mask == self.value
 
 
 LOAD_EXCLUSIVE = Pattern(0x3F400000, 0x08400000, "an exclusive load")
@@ -77,21 +65,12 @@ _STEPPED_HINTS = frozenset(
 )
 
 
-class Way(enum.Enum):
-    """The way by which a probed instruction has its effect."""
-
-    STEPPED = "stepped elsewhere"
-    SIMULATED = "simulated"
-
-
 def way_of(word: int) -> Way:
     """Return how an instruction has its effect; EINVAL if it cannot be probed."""
     for pattern in SIMULATED:
         if pattern.matches(word):
             return Way.SIMULATED
-    for pattern in _REFUSED if _CONTROL.matches(word) else _REFUSED_OTHERWISE:
-        if pattern.matches(word):
-            raise KernelError(errno.EINVAL, f"{pattern.name} cannot be probed")
+    refuse(_REFUSED if _CONTROL.matches(word) else _REFUSED_OTHERWISE, word)
     if _HINT.matches(word) and word >> 5 & 0x7F not in _STEPPED_HINTS:
         raise KernelError(errno.EINVAL, "such a hint cannot be probed")
     return Way.STEPPED

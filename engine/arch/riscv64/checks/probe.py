@@ -9,25 +9,12 @@ Kernel: arch/riscv/kernel/probes/kprobes.c, decode-insn.c
 
 from __future__ import annotations
 
-import enum
 import errno
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.riscv64.insn import LONG, SHORT, size_of
 from kpfs.engine.judge import Tables
-
-
-class Pattern(NamedTuple):
-    """A class of instructions: the bits that decide, and what they are."""
-
-    mask: int
-    value: int
-    name: str
-
-    def matches(self, word: int) -> bool:
-        return word & self.mask == self.value
-
+from kpfs.engine.step import Pattern, Way, refuse
 
 _REFUSED = (
     Pattern(0x7F, 0x73, "a system instruction"),
@@ -46,19 +33,10 @@ _SIMULATED = (
 )
 
 
-class Way(enum.Enum):
-    """The way by which a probed instruction has its effect."""
-
-    STEPPED = "stepped elsewhere"
-    SIMULATED = "simulated"
-
-
 def way_of(raw: bytes) -> Way:
     """Return how an instruction has its effect; EINVAL if it cannot be probed."""
     word = int.from_bytes(raw, "little")
-    for pattern in _REFUSED:
-        if pattern.matches(word):
-            raise KernelError(errno.EINVAL, f"{pattern.name} cannot be probed")
+    refuse(_REFUSED, word)
     simulated = any(pattern.matches(word) for pattern in _SIMULATED)
     return Way.SIMULATED if simulated else Way.STEPPED
 
