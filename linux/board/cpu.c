@@ -50,6 +50,26 @@ void select_cpu(struct board *b, u64 number)
 	}
 }
 
+/* Start a processor at an address, or return false if it is not off. */
+bool turn_on(struct board *b, struct cpu *c, u64 entry)
+{
+	if (c->state != CPU_OFF)
+		return false;
+	reset_cpu(c);
+	c->start = entry;
+	c->state = CPU_RUNS;
+	b->turn_end = settle(b);
+	set_due(b);
+	return true;
+}
+
+/* Have the running processor do nothing until another one starts it. */
+void turn_off(struct board *b)
+{
+	this_cpu(b)->state = CPU_OFF;
+	board_stop(b, STOP_NEXT, *pc(b));
+}
+
 static bool can_run(const struct board *b, const struct cpu *c)
 {
 	return c->state == CPU_RUNS || (c->state != CPU_OFF && interrupt_due(b, c));

@@ -59,6 +59,8 @@ bool interrupt_due(const struct board *b, const struct cpu *c);
 void set_look(struct board *b);
 void set_due(struct board *b);
 void select_cpu(struct board *b, u64 number);
+bool turn_on(struct board *b, struct cpu *c, u64 entry);
+void turn_off(struct board *b);
 bool others_can_run(const struct board *b);
 bool next_cpu(struct board *b);
 void begin_turn(struct board *b);

@@ -86,14 +86,9 @@ static u64 cpu_on(struct board *b, u64 number, u64 entry, u64 context)
 
 	if (number >= b->nr_cpus)
 		return INVALID;
-	if (c->state != CPU_OFF)
+	if (!turn_on(b, c, entry))
 		return ALREADY_ON;
-	reset_cpu(c);
-	c->start = entry;
 	own(c)->context = context;
-	c->state = CPU_RUNS;
-	b->turn_end = settle(b);
-	set_due(b);
 	return 0;
 }
 
@@ -101,12 +96,9 @@ static u64 firmware(struct board *b, const u64 *x)
 {
 	switch ((u32)x[0]) {
 	case PSCI_VERSION:
-	case SMCCC_VERSION: return VERSION_1_1;
-	case PSCI_CPU_ON:   return cpu_on(b, x[1], x[2], x[3]);
-	case PSCI_CPU_OFF:
-		this_cpu(b)->state = CPU_OFF;
-		board_stop(b, STOP_NEXT, *pc(b));
-		return 0;
+	case SMCCC_VERSION:      return VERSION_1_1;
+	case PSCI_CPU_ON:        return cpu_on(b, x[1], x[2], x[3]);
+	case PSCI_CPU_OFF:       turn_off(b); return 0;
 	case PSCI_AFFINITY_INFO: return x[1] < b->nr_cpus && b->cpus[x[1]].state != CPU_OFF ? 0 : 1;
 	case PSCI_MIGRATE_INFO_TYPE: return NO_MIGRATION;
 	case PSCI_FEATURES:

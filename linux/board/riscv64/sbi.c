@@ -60,14 +60,9 @@ static u64 start(struct board *b, u64 number, u64 entry, u64 context)
 
 	if (number >= b->nr_cpus)
 		return INVALID;
-	if (c->state != CPU_OFF)
+	if (!turn_on(b, c, entry))
 		return ALREADY_AVAILABLE;
-	reset_cpu(c);
-	c->start = entry;
 	own(c)->context = context;
-	c->state = CPU_RUNS;
-	b->turn_end = settle(b);
-	set_due(b);
 	return 0;
 }
 
@@ -75,10 +70,7 @@ static u64 processors(struct board *b, const u64 *x, u64 *value)
 {
 	switch (x[A6]) {
 	case HSM_START: return start(b, x[A0], x[A1], x[A2]);
-	case HSM_STOP:
-		this_cpu(b)->state = CPU_OFF;
-		board_stop(b, STOP_NEXT, *pc(b));
-		return 0;
+	case HSM_STOP:  turn_off(b); return 0;
 	case HSM_STATUS:
 		if (x[A0] >= b->nr_cpus)
 			return INVALID;
