@@ -65,7 +65,7 @@ MAY_NOT_IMPORT = {
         "kpfs.linux", "distribution memory board store running make inside"
     ),
     "kpfs.linux.distribution.**": _below(
-        "kpfs.linux", "arch memory board store running make inside"
+        "kpfs.linux", "memory board store running make inside"
     ),
     "kpfs.linux.board.**": _below("kpfs.linux", "memory store running make inside"),
     "kpfs.linux.memory.**": _below("kpfs.linux", "store running make inside"),

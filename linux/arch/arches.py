@@ -9,4 +9,17 @@ from kpfs.linux.arch.riscv64 import Riscv64
 from kpfs.linux.arch.x86 import X86
 
 X86_64, ARM64, RISCV64 = X86(), Arm64(), Riscv64()
+# as packages and container images call them; the names of kernels end so, but for one
+DEFAULT = "amd64"
+PACKAGED: dict[str, Arch] = {"amd64": X86_64, "arm64": ARM64, "riscv64": RISCV64}
 ARCHES: dict[str, Arch] = {arch.name: arch for arch in (X86_64, ARM64, RISCV64)}
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return a kernel's name without its architecture, and that, as packages have it.
+
+    6.12-cloud-arm64 is 6.12-cloud for arm64, and 6.12-cloud is for amd64.
+    """
+    rest, _, last = name.rpartition("-")
+    named = rest and last in PACKAGED and last != DEFAULT
+    return (rest, last) if named else (name, DEFAULT)

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterator
 
 from kpfs.linux.distribution import fetch
-from kpfs.linux.distribution.offer import INSECURE, Access, Offer, RemoteFile, newest
+from kpfs.linux.distribution.offer import Access, Offer, RemoteFile, newest
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
 
@@ -23,9 +23,7 @@ class ArchLinux:
     """The repositories of Arch Linux, for which the server's certificate vouches."""
 
     def __init__(self, access: Access) -> None:
-        self._mirror = (access.mirror or MIRROR).rstrip("/")
-        if access.signed and not self._mirror.startswith("https:"):
-            raise UnfitError(f"{self._mirror}: without https, say {INSECURE}")
+        self._mirror = access.certified_place(MIRROR)
 
     def find(self, name: str) -> Offer:
         """Return the kernel of a package such as linux or linux-lts."""

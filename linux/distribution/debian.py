@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from kpfs.linux.arch.arches import DEFAULT, PACKAGED, split_name
 from kpfs.linux.distribution import deb_archive, fetch
 from kpfs.linux.distribution.deb_archive import Package, Suite
 from kpfs.linux.distribution.offer import Access, Offer, newest
@@ -28,16 +29,15 @@ _SHORT = (
     "trixie-backports", "bookworm-security", "bookworm-backports", "bullseye-security",
 )  # fmt: skip
 _LONG = "sid", "forky", "trixie", "bookworm", "bullseye"
-_ARCHITECTURES = {None: "amd64", "arm64": "arm64", "riscv64": "riscv64"}
-# 6.1, 6.12-cloud-arm64, latest-rt, trixie-backports
+# 6.1, 6.12-cloud, latest-rt, trixie-backports
 _NAME = re.compile(
     r"(?:(?P<series>\d+\.\d+)|latest|(?P<suite>[a-z]+(?:-backports|-security)?))"
-    r"(?:-(?P<flavour>cloud|rt))?(?:-(?P<arch>arm64|riscv64))?"
+    r"(?:-(?P<flavour>cloud|rt))?"
 )
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
     r"linux-image-(?P<release>(?P<version>\d[0-9.+~a-z]*(?:-[0-9.a-z]*\d)?)"
-    r"(?:-(?P<flavour>cloud|rt))?-(?P<arch>amd64|arm64|riscv64))(?P<unsigned>-unsigned)?"
+    rf"(?:-(?P<flavour>cloud|rt))?-(?P<arch>{'|'.join(PACKAGED)}))(?P<unsigned>-unsigned)?"
 )
 
 
@@ -46,7 +46,7 @@ class Debian:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._mirror = (access.mirror or MIRROR).rstrip("/")
+        self._mirror = access.place(MIRROR)
         self._read = cache(self._packages)
         # what cannot be read need not matter; by architectures
         self._wrong: dict[str, UnfitError] = {}
@@ -56,10 +56,10 @@ class Debian:
 
         The release of a kernel and the name of its package are names, too.
         """
-        wanted = _NAME.fullmatch(name)
+        rest, architecture = split_name(name)
+        wanted = _NAME.fullmatch(rest)
         if not wanted:
             return self._exact(name)
-        architecture = _ARCHITECTURES[wanted["arch"]]
         suites: list[tuple[str, ...]]
         if wanted["suite"]:
             suites = [(wanted["suite"], f"{wanted['suite']}-security")]
@@ -98,12 +98,13 @@ class Debian:
 
         Raises UnfitError if no suite of an architecture can be read.
         """
-        for arch, architecture in _ARCHITECTURES.items():
+        for architecture in PACKAGED:
             best: dict[str, Offer] = {}
             for offer in self._offers(_SHORT, architecture):
                 found = _PACKAGE.fullmatch(f"linux-image-{offer.release}")
                 assert found
                 series = ".".join(found["version"].split(".")[:2]).partition("+")[0]
+                arch = architecture if architecture != DEFAULT else ""
                 parts = series.partition("-")[0], found["flavour"], arch
                 name = "-".join(filter(None, parts))
                 row = offer._replace(name=name)

@@ -19,6 +19,20 @@ class Access(NamedTuple):
     mirror: str = ""  # URL in place of the distribution's own
     signed: bool = True  # False: take what no signature vouches for
 
+    def place(self, own: str) -> str:
+        """Return the URL of an archive without a last slash.  own: its usual one."""
+        return (self.mirror or own).rstrip("/")
+
+    def certified_place(self, own: str) -> str:
+        """Return place() of an archive for which only its server's certificate vouches.
+
+        Raises UnfitError if it has none.
+        """
+        place = self.place(own)
+        if self.signed and not place.startswith("https:"):
+            raise UnfitError(f"{place}: without https, say {INSECURE}")
+        return place
+
 
 class RemoteFile(NamedTuple):
     """A file of an archive, and how to know it again."""

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from kpfs.linux.arch.arches import split_name
 from kpfs.linux.distribution import fetch
 from kpfs.linux.distribution.offer import (
-    INSECURE,
     Access,
     Offer,
     RemoteFile,
@@ -27,7 +27,7 @@ from kpfs.linux.package.compression import decompress
 
 _REPO = "{http://linux.duke.edu/metadata/repo}"
 _COMMON = "{http://linux.duke.edu/metadata/common}"
-_NAMES = {None: "x86_64", "arm64": "aarch64"}
+_NAMES = {"amd64": "x86_64", "arm64": "aarch64", "riscv64": "riscv64"}
 
 
 class Rpm(NamedTuple):
@@ -50,18 +50,16 @@ class RpmDistribution:
     PACKAGES: Mapping[str, Sequence[str]]
 
     def __init__(self, access: Access) -> None:
-        self._mirror = (access.mirror or self.MIRROR).rstrip("/")
-        if access.signed and not self._mirror.startswith("https:"):
-            raise UnfitError(f"{self._mirror}: without https, say {INSECURE}")
+        self._mirror = access.certified_place(self.MIRROR)
 
     def find(self, name: str) -> Offer:
         """Return the newest kernel of VERSION[-FLAVOUR][-arm64]."""
-        rest, arm64, _ = name.partition("-arm64")
+        rest, architecture = split_name(name)
         version, _, flavour = rest.partition("-")
         if flavour not in self.PACKAGES:
             known = ", ".join(filter(None, self.PACKAGES)) or "none"
             raise UnfitError(f"{self.NAME}:{name}: flavours there: {known}")
-        arch = _NAMES["arm64" if arm64 else None]
+        arch = _NAMES[architecture]
         urls = self._repositories(version, arch)
         read = fetch.each(lambda url: _packages(url, arch), list(urls))
         packages = [row for rows in read for row in rows]

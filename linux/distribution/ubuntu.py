@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kpfs.linux.arch.arches import DEFAULT, split_name
 from kpfs.linux.distribution import deb_archive, fetch
 from kpfs.linux.distribution.deb_archive import Package, Suite
 from kpfs.linux.distribution.offer import Access, Offer, newest
@@ -24,10 +25,8 @@ _SUITES = {
     "26.04": "resolute",
 }  # fmt: skip
 _POCKETS = "-security", "-updates", ""
-# 24.04, noble-aws, 24.04-generic-hwe-24.04-arm64
-_NAME = re.compile(
-    r"(?P<suite>\d\d\.\d\d|[a-z]+)(?:-(?P<flavour>[a-z0-9.-]+?))?(?:-(?P<arch>arm64|riscv64))?"
-)
+# 24.04, noble-aws, 24.04-generic-hwe-24.04
+_NAME = re.compile(r"(?P<suite>\d\d\.\d\d|[a-z]+)(?:-(?P<flavour>[a-z0-9.-]+))?")
 _RELEASE = re.compile(r"linux-image-(?:unsigned-)?(\d\S*)")
 
 
@@ -39,12 +38,12 @@ class Ubuntu:
 
     def find(self, name: str) -> Offer:
         """Return the newest kernel of 24.04, noble-aws, 24.04-arm64 and the like."""
-        wanted = _NAME.fullmatch(name)
+        rest, architecture = split_name(name)
+        wanted = _NAME.fullmatch(rest)
         if not wanted:
             raise UnfitError(f"{name} is no name of Ubuntu's kernels, as 24.04 is")
         suite = _SUITES.get(wanted["suite"], wanted["suite"])
         package = f"linux-image-{wanted['flavour'] or 'generic'}"
-        architecture = wanted["arch"] or "amd64"
         offers = self._offers(suite, package, architecture)
         return newest(offers, name, "Ubuntu's archive")._replace(name=f"ubuntu:{name}")
 
@@ -66,10 +65,10 @@ class Ubuntu:
             return error
 
     def _offers(self, suite: str, package: str, architecture: str) -> Iterator[Offer]:
-        mirror = self._access.mirror or (MIRROR if architecture == "amd64" else PORTS)
+        mirror = self._access.place(MIRROR if architecture == DEFAULT else PORTS)
 
         def read(pocket: str) -> dict[str, Package]:
-            place = Suite(mirror.rstrip("/"), f"{suite}{pocket}")
+            place = Suite(mirror, f"{suite}{pocket}")
             try:
                 return deb_archive.packages(place, architecture, _KEYS, self._access)
             except fetch.MissingError:

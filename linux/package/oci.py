@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kpfs.linux.arch.arches import split_name
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED
 from kpfs.linux.package.packages import (
@@ -39,7 +40,6 @@ _COVERS, _COVERS_ALL = ".wh.", ".wh..wh..opq"
 _REFERENCE = re.compile(
     "(docker(-archive|-daemon)?|containers-storage|dir|oci(-archive)?):"
 )
-_KERNEL_ARCH = re.compile(r"-(arm64|riscv64)$")  # what Go calls them, too
 
 ReadFile = Callable[[str, int], bytes]  # by a path in the layout, and at most so much
 
@@ -58,8 +58,7 @@ def read_image(where: str, name: str) -> KernelFiles:
     name: of the kernel that is made; its end tells the architecture.  Raises UnfitError
     if the image is damaged or holds no kernel.
     """
-    found = _KERNEL_ARCH.search(name)
-    architecture = found[1] if found else "amd64"
+    architecture = split_name(name)[1]  # Go calls them the same
     path, tag = where, ""
     if not os.path.exists(where) and ":" in where:
         path, _, tag = where.rpartition(":")
