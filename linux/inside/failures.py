@@ -2,16 +2,21 @@
 """Tells in the kernel's own words why a command has failed inside.
 
 The board stops where bpf(2) and perf_event_open(2) begin and end, so their errors are
-known with what they were asked for, and with the verifier's log.  What the kernel has
-logged, and tracefs' error_log, are read when the command has ended.
+known with what they were asked for, and with the verifier's log.  Most commands go on
+after such an error.  So only numbers are noted then; names are found in the
+kernel's types, which take long to read, when a command has failed.  What the kernel
+has logged, and tracefs' error_log, are read then, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -27,6 +32,7 @@ from kpfs.linux.store import image
 
 _STACK_BITS = 14  # kernel stacks are 16 KiB, and aligned
 _MAX_LOG = 1 << 20  # bytes of a verifier's log
+_MAX_CALLS = 64  # different ones that are kept
 _LOG_LINES = 3
 _ERROR_LOG = b"/sys/kernel/tracing/error_log\0"
 # union bpf_attr
@@ -46,11 +52,20 @@ _GRAVE = re.compile(
 )
 
 
+class Enumerator(NamedTuple):
+    """A value that has a name in the kernel's types, if this kernel knows it."""
+
+    enum: str
+    value: int
+
+
 class FailedCall(NamedTuple):
     """A system call that ended with an error."""
 
-    text: str  # with what it was asked for
+    name: str
+    words: tuple[str | Enumerator, ...]  # what it was asked for
     log: tuple[str, ...]  # the end of the verifier's log
+    error: int = 0
 
 
 class Failures:
@@ -73,8 +88,7 @@ class Failures:
                 self._begins[symbol.addr] = told
         self._returns: set[int] = set()
         self._running: dict[int, tuple[int, int, int]] = {}  # by stacks
-        self._btf: Btf | None = None
-        self.calls: list[FailedCall] = []
+        self.calls = deque[FailedCall](maxlen=_MAX_CALLS)
         self._set()
 
     def _set(self) -> None:
@@ -82,6 +96,10 @@ class Failures:
         self._stops.set(self._asked, [(place, abi.NEVER) for place in places])
 
     def _asked(self, at: int) -> None:
+        with contextlib.suppress(MemoryFault):  # programs give what addresses they like
+            self._follow(at)
+
+    def _follow(self, at: int) -> None:
         board, arch = self._board, self._board.arch
         stack = board.read_reg(arch.stack_pointer) - 1 >> _STACK_BITS
         if at in self._begins:
@@ -95,31 +113,31 @@ class Failures:
             at, first, second = self._running.pop(stack)
             number = board.read_reg(arch.result) & 0xFFFFFFFF
             if number >> 31:
-                self._note(at, first, second, (1 << 32) - number)
+                call = self._begins[at](first, second)
+                self._note(call._replace(error=(1 << 32) - number))
 
-    def _note(self, at: int, first: int, second: int, number: int) -> None:
-        try:
-            call = self._begins[at](first, second)
-        except MemoryFault:
-            return
-        name = errno.errorcode.get(number, str(number))
-        self.calls.append(call._replace(text=f"{call.text}: {name}"))
+    def _note(self, call: FailedCall) -> None:
+        """Keep a call as the last one; one that was made before moves there."""
+        if call in self.calls:
+            self.calls.remove(call)
+        self.calls.append(call)
 
     # ---- what a call was asked for
     def _bpf(self, command: int, attr: int) -> FailedCall:
         read = self._memory.read
-        words, log = [self._enumerator("bpf_cmd", command)], tuple[str, ...]()
+        words: list[str | Enumerator] = [Enumerator("bpf_cmd", command)]
+        log: tuple[str, ...] = ()
         if command in (_MAP_CREATE, _PROG_LOAD):
             kind = "bpf_prog_type" if command == _PROG_LOAD else "bpf_map_type"
-            words.append(self._enumerator(kind, self._u32(attr)))
+            words.append(Enumerator(kind, self._u32(attr)))
             at = _PROG_NAME if command == _PROG_LOAD else _MAP_NAME
             name = read(attr + at, _NAME_SIZE).split(b"\0")[0].decode("latin-1")
             words += [repr(name)] * bool(name)
         elif command == _LINK_CREATE:
-            words.append(self._enumerator("bpf_attach_type", self._u32(attr + 8)))
+            words.append(Enumerator("bpf_attach_type", self._u32(attr + 8)))
         if command == _PROG_LOAD and self._u32(attr + _LOG_LEVEL):
             log = self._verifier_log(attr)
-        return FailedCall(f"bpf({', '.join(words)})", log)
+        return FailedCall("bpf", tuple(words), log)
 
     def _verifier_log(self, attr: int) -> tuple[str, ...]:
         size = min(self._u32(attr + _LOG_SIZE), _MAX_LOG)
@@ -132,32 +150,16 @@ class Failures:
         return tuple(line for line in lines if not _NOISE.search(line))[-_LOG_LINES:]
 
     def _perf_event_open(self, attr: int, _pid: int) -> FailedCall:
-        kind, words = self._u32(attr), []
-        names = self._enumerators("perf_type_id")
-        # from the last one on they are numbers of PMUs, as that of kprobes
-        words.append(names[kind] if kind < len(names) - 1 else f"PMU {kind}")
+        kind = Enumerator("perf_type_id", self._u32(attr))
         place = self._memory.word(attr + _CONFIG1)
         try:
-            words.append(repr(self._memory.string(place, 128)))
+            what = repr(self._memory.string(place, 128))
         except MemoryFault:
-            words.append(f"config {self._memory.word(attr + 8):#x}")
-        return FailedCall(f"perf_event_open({', '.join(words)})", ())
+            what = f"config {self._memory.word(attr + 8):#x}"
+        return FailedCall("perf_event_open", (kind, what), ())
 
     def _u32(self, at: int) -> int:
         return int.from_bytes(self._memory.read(at, 4), "little")
-
-    def _enumerator(self, enum: str, value: int) -> str:
-        """Return a value's name in this kernel, which may not have it."""
-        names = self._enumerators(enum)
-        if value in names or not names:
-            return names.get(value, f"type {value}")
-        what = enum.removeprefix("bpf_").replace("_", " ")
-        return f"{what} {value}, which this kernel does not have"
-
-    def _enumerators(self, enum: str) -> dict[int, str]:
-        if self._btf is None:
-            self._btf = read_btf(self._memory, self._symbols)
-        return self._btf.enumerators(enum) if self._btf else {}
 
     # ---- at the end
     def told(self, worker: Worker, log: str) -> list[str]:
@@ -166,20 +168,43 @@ class Failures:
         log: the kernel's, with what it held when the command began.
         """
         log = log.removeprefix(self._logged)
-        failed = [call for call in self.calls if call.log]
-        reasons = [_with_log(call) for call in reversed(failed)]
+        calls = [(self._text(call), call.log) for call in reversed(self.calls)]
+        reasons = [f"{text}: {_verdict(log)}" for text, log in calls if log]
         reasons += _of_tracefs(read_text(worker, _ERROR_LOG))
         lines = (_STAMP.sub("", line) for line in log.splitlines())
         reasons += reversed([line for line in lines if _GRAVE.search(line)])
-        reasons += [call.text for call in reversed(self.calls) if not call.log]
+        reasons += [text for text, log in calls if not log]
         return list(dict.fromkeys(reasons))
 
+    def _text(self, call: FailedCall) -> str:
+        words = ", ".join(
+            self._name_of(*word) if isinstance(word, Enumerator) else word
+            for word in call.words
+        )
+        error = errno.errorcode.get(call.error, str(call.error))
+        return f"{call.name}({words}): {error}"
 
-def _with_log(call: FailedCall) -> str:
-    log = "; ".join(call.log)
-    if _NO_RELOCATION in log:
-        log = "a type or field that it uses is not in this kernel's BTF (CO-RE)"
-    return f"{call.text}: {log}"
+    def _name_of(self, enum: str, value: int) -> str:
+        """Return a value's name in this kernel, which may not have it."""
+        names = self._btf.enumerators(enum) if self._btf else {}
+        if enum == "perf_type_id":
+            # from the last one on they are numbers of PMUs, as that of kprobes
+            return names[value] if value < len(names) - 1 else f"PMU {value}"
+        if value in names or not names:
+            return names.get(value, f"type {value}")
+        what = enum.removeprefix("bpf_").replace("_", " ")
+        return f"{what} {value}, which this kernel does not have"
+
+    @cached_property
+    def _btf(self) -> Btf | None:
+        return read_btf(self._memory, self._symbols)
+
+
+def _verdict(log: Sequence[str]) -> str:
+    told = "; ".join(log)
+    if _NO_RELOCATION in told:
+        return "a type or field that it uses is not in this kernel's BTF (CO-RE)"
+    return told
 
 
 def _of_tracefs(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
@@ -171,12 +172,20 @@ class Btf:
 
     def enumerators(self, name: str) -> dict[int, str]:
         """Return the enumerators of an enum by their values; {} if there is none."""
-        place, words = self._name_place(name), self._words
+        at, words = self._enums.get(self._name_place(name)), self._words
+        if at is None:
+            return {}
+        rows = range(at + 3, at + 3 + 2 * (words[at + 1] & 0xFFFF), 2)
+        return {words[row + 1]: self._name(words[row]) for row in rows}
+
+    @cached_property
+    def _enums(self) -> dict[int, int]:
+        """The offsets of enums by the places of their names, which 0 is none of."""
+        words, found = self._words, dict[int, int]()
         for at in self._starts[1:]:
-            if place and words[at] == place and words[at + 1] >> 24 & 31 == _ENUM:
-                rows = range(at + 3, at + 3 + 2 * (words[at + 1] & 0xFFFF), 2)
-                return {words[row + 1]: self._name(words[row]) for row in rows}
-        return {}
+            if words[at] and words[at + 1] >> 24 & 31 == _ENUM:
+                found.setdefault(words[at], at)
+        return found
 
 
 def read_btf(memory: KernelMemory, symbols: CoreSymbols) -> Btf | None:

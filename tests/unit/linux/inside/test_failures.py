@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How failures are told; tests/e2e/test_matrix.py has them happen."""
 
+import errno
+from collections import deque
 from unittest.mock import Mock
 
 import pytest
 
+from kpfs.base.errors import MemoryFault
 from kpfs.linux.inside import failures
-from kpfs.linux.inside.failures import FailedCall, Failures
+from kpfs.linux.inside.failures import Enumerator, FailedCall, Failures
 
 LOG = """<6>[    1.000000] random: crng init done
 <6>[    2.000000] python3[86]: segfault at 0 ip 1 sp 2 error 4 in libc.so.6[3+4]
@@ -20,16 +23,36 @@ ERRORS = """[    3.1] trace_kprobe: error: Bad probe name
 """
 
 
+NAMES = {
+    "bpf_cmd": {5: "BPF_PROG_LOAD"},
+    "perf_type_id": {0: "PERF_TYPE_HARDWARE", 1: "PERF_TYPE_MAX"},
+}
+
+
 @pytest.fixture
-def told(monkeypatch):
-    def tell(*calls, log="", errors=""):
+def one():
+    """One whose kernel has no memory that can be read."""
+    made = object.__new__(Failures)
+    made._running, made.calls = {}, deque(maxlen=failures._MAX_CALLS)
+    return made
+
+
+@pytest.fixture
+def told(monkeypatch, one):
+    def tell(*calls, log="", errors="", names=NAMES):
         before = "<6>[    0.500000] an error of before\n"
         monkeypatch.setattr(failures, "read_text", lambda *_: errors)
-        one = object.__new__(Failures)
-        one._logged, one.calls = before, list(calls)
+        one._logged = before
+        one._btf = Mock(enumerators=lambda enum: names.get(enum, {}))
+        for call in calls:
+            one._note(call)
         return one.told(Mock(), before + log)
 
     return tell
+
+
+def call(name, *words, log=(), error=errno.EINVAL):
+    return FailedCall(name, words, log, error)
 
 
 def test_nothing_is_known(told):
@@ -37,8 +60,8 @@ def test_nothing_is_known(told):
 
 
 def test_the_verifiers_words_come_first(told):
-    first = FailedCall("bpf(A): EINVAL", ())
-    load = FailedCall("bpf(B): EACCES", ("R0 !read_ok",))
+    first = call("bpf", "A")
+    load = call("bpf", "B", log=("R0 !read_ok",), error=errno.EACCES)
     assert told(first, load, first, log=LOG, errors=ERRORS) == [
         "bpf(B): EACCES: R0 !read_ok",
         "trace_kprobe: error: Invalid probed address or symbol: p:x vfs_reed",
@@ -49,5 +72,47 @@ def test_the_verifiers_words_come_first(told):
 
 def test_what_co_re_did_not_find(told):
     log = "0: (85) call unknown#195896080", "invalid func unknown#195896080"
-    (reason,) = told(FailedCall("bpf(B): EINVAL", log))
+    (reason,) = told(call("bpf", "B", log=log))
     assert reason.endswith("is not in this kernel's BTF (CO-RE)")
+
+
+def test_names_are_those_of_the_kernels_types(told):
+    calls = [
+        call("bpf", Enumerator("bpf_cmd", 5), "'x'"),
+        call("bpf", Enumerator("bpf_cmd", 99), error=524),
+        call("perf_event_open", Enumerator("perf_type_id", 0)),
+        call("perf_event_open", Enumerator("perf_type_id", 6)),
+    ]
+    assert told(*calls)[::-1] == [
+        "bpf(BPF_PROG_LOAD, 'x'): EINVAL",
+        "bpf(cmd 99, which this kernel does not have): 524",
+        "perf_event_open(PERF_TYPE_HARDWARE): EINVAL",
+        "perf_event_open(PMU 6): EINVAL",
+    ]
+    assert told(calls[0], names={})[0] == "bpf(type 5, 'x'): EINVAL"
+
+
+def test_a_call_made_again_and_again_pushes_no_other_out(told):
+    load = call("bpf", "load", log=("why",))
+    assert told(load, *[call("bpf", "again")] * 1000)[0] == "bpf(load): EINVAL: why"
+    assert len(told(*[call("bpf", str(i)) for i in range(1000)])) == failures._MAX_CALLS
+
+
+def test_types_are_not_read_while_the_command_runs(one, monkeypatch):
+    monkeypatch.setattr(failures, "read_btf", Mock(side_effect=AssertionError))
+    begin, end, registers = 0x10, 0x20, {"rsp": 0x4000, "rdi": 10, "rsi": 0x1000}
+    board = one._board = Mock()
+    one._memory, one._stops = Mock(), Mock()
+    one._begins, one._returns = {begin: one._bpf}, set()
+    board.arch.stack_pointer, board.arch.arguments = "rsp", ["rdi", "rsi", "rdx"]
+    board.arch.result = "rax"
+    board.read_reg.side_effect = lambda name: registers.get(name, 0)
+    board.arch.return_address.side_effect = [MemoryFault(0), end]
+    one._asked(begin)  # as by a program that named a wrong address
+    registers["rax"] = -errno.EPERM & (1 << 64) - 1
+    one._asked(end)
+    assert not one.calls
+    one._asked(begin)
+    one._asked(end)
+    word = Enumerator("bpf_cmd", 10)
+    assert list(one.calls) == [FailedCall("bpf", (word,), (), errno.EPERM)]

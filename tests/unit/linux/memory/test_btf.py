@@ -90,6 +90,8 @@ def test_what_is_not_there(types):
         "ONE": 1,
         "NONE": 0xFFFFFFFF,
     }
+    assert btf.enumerators("kinds") == {1: "ONE", 0xFFFFFFFF: "NONE"}
+    assert btf.enumerators("nothing") == btf.enumerators("outer") == {}
 
 
 def test_what_is_no_btf(types):
