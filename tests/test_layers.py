@@ -36,6 +36,7 @@ MAY_IMPORT = {
         "kpfs.linux",
         "kpfs.base",
         "kpfs.guest.emu.libunicorn",
+        "kpfs.guest.emu.stops",
         "kpfs.guest.loader.elf",
     ),
 }

@@ -116,9 +116,34 @@ COUNT(x86_64)
 COUNT(aarch64)
 COUNT(riscv64)
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void blocks_originals(check *x86_64, check *aarch64, check *riscv64)
+typedef void trace(int32_t size, uint32_t kind, void *engine, uint64_t address);
+
+static trace *original_trace;
+
+/*
+ * libunicorn calls the hooks of a block or an instruction by this function. Behind one that wants
+ * the engine to stop here it leaves the code as the function for blocks does, which finds the
+ * instruction by the return address.
+ */
+API void helper_uc_tracecode(int32_t size, uint32_t kind, void *engine, uint64_t address)
 {
+	struct block_counter *counter;
+	check *leave;
+
+	original_trace(size, kind, engine, address);
+	counter = find(engine);
+	if (!counter || !counter->leave)
+		return;
+	leave = counter->leave;
+	counter->leave = 0;
+	((volatile bool *)engine)[PC_IS_RIGHT] = false;
+	leave(engine, 0);
+}
+
+/* Set the functions of libunicorn, which has been loaded since. */
+API void blocks_originals(trace *hooks, check *x86_64, check *aarch64, check *riscv64)
+{
+	original_trace = hooks;
 	original_x86_64 = x86_64;
 	original_aarch64 = aarch64;
 	original_riscv64 = riscv64;

@@ -9,4 +9,5 @@ struct block_counter {
 	uint64_t look;           /* call at_look before block number look, and forget this */
 	void (*at_look)(void *); /* may set look anew, and stop the engine before the block */
 	void *argument;          /* of at_look */
+	void (*leave)(void *engine, uint32_t delayed); /* set by a hook: see stops.c */
 };

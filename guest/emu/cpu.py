@@ -46,6 +46,7 @@ from kpfs.guest.emu.regwindow import (
     WINDOW_SP,
     find_window,
 )
+from kpfs.guest.emu.stops import Stops
 from kpfs.guest.emu.watchdog import Watchdog
 
 # UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
@@ -155,6 +156,7 @@ class Cpu:
         self.may_end: Callable[[int], bool] = lambda _ip: False
         self.ran_out = False  # the run has ended as it was long
         self.error: BaseException | None = None
+        self.stops: Stops | None = None  # of a debugger
         self.stopped = False
         self.active = 0  # virtual CPU whose registers are loaded
         handle = ctypes.c_void_p()
@@ -568,8 +570,11 @@ class Cpu:
         limit = ctypes.c_size_t(count) if count else self._zero
         err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
         looks = 0
-        while not err and not self.stopped and (self._runs_on(looks) or self.go_on()):
-            looks += 1
+        while not err and not self.stopped:
+            if self.stops is None or not self._debugged(self.stops):
+                if not self._runs_on(looks) and not self.go_on():
+                    break
+                looks += 1
             self._ip.value = self.read_reg(REG_IP)
             err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
         if count:
@@ -585,6 +590,22 @@ class Cpu:
             raise EmulatorError(
                 f"libunicorn: error {err} at {self.read_reg(REG_IP):#x}"
             )
+
+    def _debugged(self, stops: Stops) -> bool:
+        """Return True if the run only ended for a debugger, which has had its turn."""
+        if not stops.stopped():
+            return False
+        self.watchdog.wind()
+        if self.read_reg(REG_IP) == stops.at:
+            self._blocks[0] -= self.counts  # the rest of a block is no other block
+        return True
+
+    def debug(self) -> Stops:
+        """Return what makes this engine stop for a debugger."""
+        if self.stops is None:
+            counter = ctypes.addressof(self._counter)
+            self.stops = Stops(self._uc.value or 0, counter, "x86_64")
+        return self.stops
 
     def _runs_on(self, looks: int) -> bool:
         """Return True if the run only ended to look whether it has to.

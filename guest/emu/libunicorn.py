@@ -17,9 +17,9 @@ from collections.abc import Callable
 from importlib.machinery import PathFinder
 
 _IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
-_HELPERS = tuple(
-    f"helper_check_exit_request_{arch}" for arch in ("x86_64", "aarch64", "riscv64")
-)
+_ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
+CHECKS = {arch: f"helper_check_exit_request_{arch}" for arch in _ARCHES}
+_HELPERS = "helper_uc_tracecode", *CHECKS.values()
 _NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
 _CTL_TB_FLUSH = 10 | 1 << 30
 
@@ -36,6 +36,7 @@ class BlockCounter(ctypes.Structure):
         ("look", ctypes.c_uint64),
         ("at_look", ctypes.c_void_p),
         ("argument", ctypes.c_void_p),
+        ("leave", ctypes.c_void_p),
     ]
 
 

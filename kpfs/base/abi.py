@@ -317,6 +317,12 @@ class KpCmdline:  # struct kp_cmdline
     pid, comm = 0, 8
 
 
+# guest/emu/stops.h
+STOPPED_AT_PLACE = 1
+STOPPED_BY_STEP = 2
+STOPPED_BY_ACCESS = 3
+
+
 # engine/runtime/trace_entry.h
 TRACE_FLAG_IRQS_OFF = 0x1
 TRACE_FLAG_NEED_RESCHED = 0x4
@@ -590,6 +596,7 @@ STOP_HALTED = 8
 STOP_FAULT = 9
 STOP_ERROR = 10
 STOP_LOST = 11
+STOP_DEBUG = 12
 CPU_RUNS = 0
 CPU_HALTED = 1
 CPU_OFF = 3
@@ -602,18 +609,19 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70448, ()
-    blocks, look, at_look, argument, uc, state, ram = 0, 8, 16, 24, 32, 40, 48
-    ram_size, nr_cpus, pause, break_at, flushers = 56, 64, 72, 80, 88
-    uprobe_copier, calls, call_zeros, counts, exact = 216, 224, 320, 416, 424
-    call_agent, turn_ticks, slow_at, now, settled = 432, 440, 448, 456, 464
-    deadline, stop, stop_at, who, error, vector = 472, 480, 488, 496, 504, 512
-    unknown, current, turn_end, due, host_turn, begin = 520, 528, 536, 544, 552, 560
-    fault_block, faults, returns, return_counts, watched = 568, 576, 584, 712, 840
-    hooked, nr_hooked, on_block, asked_at, flushed_at = 1352, 1864, 1872, 1880, 1888
-    devices, console_size, debug_size, debug_limit, debug = 1896, 2024, 2032, 2040, 2048
-    syscalls, exceptions, interrupts, halts, flushes = 2056, 2064, 2072, 2080, 2088
-    strays, stray_at, turns, reset, cpus, console = 2096, 2104, 2112, 2120, 2128, 4912
+    SIZE, __slots__ = 70472, ()
+    blocks, look, at_look, argument, leave, uc, state = 0, 8, 16, 24, 32, 40, 48
+    ram, ram_size, nr_cpus, pause, break_at, flushers = 56, 64, 72, 80, 88, 96
+    uprobe_copier, calls, call_zeros, counts, exact = 224, 232, 328, 424, 432
+    call_agent, turn_ticks, slow_at, now, settled = 440, 448, 456, 464, 472
+    deadline, stop, stop_at, who, error, vector = 480, 488, 496, 504, 512, 520
+    unknown, current, turn_end, due, host_turn, begin = 528, 536, 544, 552, 560, 568
+    fault_block, faults, returns, return_counts, watched = 576, 584, 592, 720, 848
+    hooked, nr_hooked, on_block, asked_at, flushed_at = 1360, 1872, 1880, 1888, 1896
+    stops, entered, devices, console_size, debug_size = 1904, 1912, 1920, 2048, 2056
+    debug_limit, debug, syscalls, exceptions, interrupts = 2064, 2072, 2080, 2088, 2096
+    halts, flushes, strays, stray_at, turns, reset = 2104, 2112, 2120, 2128, 2136, 2144
+    cpus, console = 2152, 4936
 
 
 # linux/board/x86/arch.h

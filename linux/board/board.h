@@ -59,6 +59,7 @@ typedef uint64_t u64;
 #define STOP_FAULT 9 /* no handler for the exception vector */
 #define STOP_ERROR 10 /* libunicorn failed with error */
 #define STOP_LOST 11 /* libunicorn ran past the place to stop at */
+#define STOP_DEBUG 12 /* for a debugger, before any instruction: see guest/emu/stops.h */
 
 /* States of a processor. */
 #define CPU_RUNS 0
@@ -86,6 +87,7 @@ struct board {
 	u64 look; /* the block at which to see what is due */
 	u64 at_look;
 	u64 argument;
+	u64 leave;
 
 	u64 uc;    /* uc_engine * */
 	u64 state; /* the processor's in libunicorn: see struct state */
@@ -135,6 +137,8 @@ struct board {
 	u64 on_block;   /* the function */
 	u64 asked_at;   /* the call for which the board stopped and which has not run yet; 0 */
 	u64 flushed_at; /* the block for which code was dropped and which begins next; 0 */
+	u64 stops;      /* struct stops *, if a debugger has any */
+	u64 entered;    /* the block in which a debugger has stopped, which goes on with its rest */
 
 	u64 devices[NR_DEVICES]; /* of the architecture */
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kpfs.base import abi, pagemap
 from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.stops import Stops
 from kpfs.linux.arch.arch import Arch
 from kpfs.linux.arch.arches import X86_64
 
@@ -94,6 +95,7 @@ class Board:
         if cpus > 1:
             for field, value in arch.features(self).items():
                 self.words[field >> 3] = value
+        self.stops: Stops | None = None  # of a debugger
         self._debug: ctypes.Array[ctypes.c_char] | None = None
         exported = [f"{name}_{arch.exported_as}" for name in _EXPORTED]
         names = (*_API, *exported, *arch.functions)
@@ -227,7 +229,18 @@ class Board:
     # ---- running
     def run(self) -> int:
         """Run until the host has to act; return the reason, one of abi.STOP_*."""
-        return int(self._run(self._pointer))
+        why = self._run(self._pointer)
+        while self.stops is not None and self.stops.stopped():
+            why = self._run(self._pointer)
+        return int(why)
+
+    def debug(self) -> Stops:
+        """Return what makes this engine stop for a debugger."""
+        if self.stops is None:
+            counter = ctypes.addressof(self._raw)
+            self.stops = Stops(self.address, counter, self.arch.exported_as)
+            self.set(stops=self.stops.address)
+        return self.stops
 
     def flush(self) -> None:
         """Drop all translated code."""

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include "../../guest/emu/blocks.h"
+#include "../../guest/emu/stops.h"
 #include "../agent/region.h"
 #include "board.h"
 #include "uc.h"

@@ -64,6 +64,10 @@ static void stop_early(struct board *b, u64 addr)
 /* Called where blocks of code begin: only there can the board stop exactly. True: as attend(). */
 static bool look(struct board *b, u64 addr)
 {
+	if (b->blocks == b->entered) {
+		set_look(b);
+		return false;
+	}
 	if (settle(b) >= b->due && attend(b, addr))
 		return true;
 	if (b->blocks >= b->host_turn) {
@@ -93,7 +97,9 @@ static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 
 	(void)u, (void)size;
 	b->blocks++;
-	if (addr == b->pause)
+	if (b->blocks == b->entered)
+		;
+	else if (addr == b->pause)
 		board_stop(b, STOP_PAUSE, addr);
 	else if (addr == b->break_at)
 		board_stop(b, STOP_BREAK, addr);
@@ -197,17 +203,42 @@ static u64 halt(struct board *b)
 	return next(b);
 }
 
+/* Return whether a debugger has stopped the processor; its block is under way, then. */
+static bool debugged(struct board *b)
+{
+	const struct stops *stops = (const struct stops *)(uintptr_t)b->stops;
+
+	if (!stops || !stops->why)
+		return false;
+	b->entered = b->blocks;
+	return true;
+}
+
+/* The rest of a block is no other block, unless the debugger goes on elsewhere. */
+static void go_on_in_block(struct board *b)
+{
+	if (b->blocks != b->entered)
+		return;
+	if (linear_pc(b) == ((const struct stops *)(uintptr_t)b->stops)->address)
+		b->blocks--;
+	else
+		b->entered = NEVER;
+}
+
 /* Run libunicorn up to the next stop. */
 static u64 run_once(struct board *b)
 {
 	b->stop = STOP_TURN;
 	b->stop_at = NEVER;
 	before_run(b);
+	go_on_in_block(b);
 	b->error = uc.emu_start(engine(b), *pc(b), 1, 0, 0);
 	after_run(b);
 	settle(b);
 	if (b->error)
 		return STOP_ERROR;
+	if (debugged(b))
+		return STOP_DEBUG;
 	if (b->stop_at == NEVER)
 		return STOP_HALTED;
 	if (b->stop <= STOP_CALL && b->stop_at != HERE && linear_pc(b) != b->stop_at)
@@ -220,8 +251,9 @@ static u64 step(struct board *b)
 {
 	u64 why;
 
-	/* after a flush the block must run before anything else */
-	if (!b->flushed_at && interrupt_due(b, this_cpu(b)) && takes_interrupts(b) && !interrupt(b))
+	/* after a flush, and for a debugger, the block must run before anything else */
+	if (!b->flushed_at && b->blocks != b->entered && interrupt_due(b, this_cpu(b)) &&
+	    takes_interrupts(b) && !interrupt(b))
 		return STOP_FAULT;
 	why = run_once(b);
 	switch (why) {
@@ -308,6 +340,7 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	b->on_block = (uintptr_t)on_block;
 	b->at_look = (uintptr_t)at_look;
 	b->argument = (uintptr_t)b;
+	b->entered = NEVER;
 	/* a hook over RAM itself would make every access slow */
 	if ((!b->counts && !hook_all(b)) ||
 	    uc.hook_add(u, &hook, unmapped, on_stray, b, b->ram_size, 0xffffffffffff))

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Stop an engine exactly before an instruction, for a debugger.
+
+No byte of the guest's memory changes: instructions and accesses are hooked.  While
+there is nothing to stop at, the engine is as fast as without; with watched memory it
+looks at each instruction and access.  The engine's count of blocks is as without stops.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from kpfs.base import abi
+from kpfs.guest.emu import libunicorn
+from kpfs.guest.emu.libunicorn import EmulatorError
+
+_HOOK_CODE, _HOOK_MEM_READ, _HOOK_MEM_WRITE = 1 << 2, 1 << 10, 1 << 11
+_CTL_REMOVE_CACHE = 9 | 2 << 26 | 1 << 30
+_CTL_TB_FLUSH = 10 | 1 << 30
+_MAX_ACCESS = 16  # bytes; a larger one is several
+_NOWHERE = (1 << 64) - 1
+
+
+class Why(Enum):
+    """What an engine stops for."""
+
+    PLACE = abi.STOPPED_AT_PLACE
+    STEP = abi.STOPPED_BY_STEP
+    ACCESS = abi.STOPPED_BY_ACCESS
+
+
+class Stop(NamedTuple):
+    """Where and why an engine has stopped."""
+
+    why: Why
+    address: int  # of the instruction that comes next
+    watch: int = 0  # number of the watched memory
+    accessed: int = 0  # physical address of the access
+
+
+class _Stops(ctypes.Structure):
+    """struct stops."""
+
+    _fields_ = [
+        ("emu_stop", ctypes.c_void_p),
+        ("counter", ctypes.c_void_p),
+        ("leave", ctypes.c_void_p),
+        ("stepping", ctypes.c_uint64),
+        ("why", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("block", ctypes.c_uint64),
+        ("resumed", ctypes.c_uint64),
+        ("accessed", ctypes.c_uint64),
+        ("watch", ctypes.c_uint64),
+    ]
+
+
+class _Place(ctypes.Structure):
+    """struct place."""
+
+    _fields_ = [("stops", ctypes.c_void_p), ("enabled", ctypes.c_uint64)]
+
+
+class _Watch(ctypes.Structure):
+    """struct watch."""
+
+    _fields_ = [
+        ("stops", ctypes.c_void_p),
+        ("number", ctypes.c_uint64),
+        ("first", ctypes.c_uint64),
+        ("last", ctypes.c_uint64),
+    ]
+
+
+class Stops:
+    """The places, accesses and steps at which one engine stops.
+
+    ``on_stop`` is called in the thread that runs the guest, which goes on when it
+    returns.  Context: control, or within on_stop.
+    """
+
+    def __init__(self, engine: int, counter: int, arch: str) -> None:
+        """counter: address of the engine's struct block_counter.
+
+        arch: as libunicorn's functions name it.  EmulatorError: nothing can be hooked.
+        """
+        self.on_stop: Callable[[Stop], None] = lambda _: None
+        self._engine = ctypes.c_void_p(engine)
+        self._library, hooks = libunicorn.load()
+        if hooks is None:
+            raise EmulatorError("the library that stops libunicorn cannot be loaded")
+        self._hooks = hooks
+        leave = ctypes.cast(self._library[libunicorn.CHECKS[arch]], ctypes.c_void_p)
+        stop = ctypes.cast(self._library["uc_emu_stop"], ctypes.c_void_p)
+        self._stops = _Stops(stop.value, counter, leave.value, address=_NOWHERE)
+        self._places: dict[int, _Place] = {}  # with those that are removed
+        # libunicorn calls an only hook in a way that cannot be left: so there are two
+        self._second = _Place(self.address, 0)
+        self._hook(_HOOK_CODE, "stops_at_place", self._second, _NOWHERE, _NOWHERE)
+        self._watches: dict[int, tuple[_Watch, ctypes.c_void_p]] = {}
+        self._each: ctypes.c_void_p | None = None  # the hook of all instructions
+        self._deleted = False  # libunicorn keeps hooks up to the end of a run
+
+    @property
+    def address(self) -> int:
+        """Return the address of struct stops."""
+        return ctypes.addressof(self._stops)
+
+    # ---- what to stop at
+    def insert(self, address: int) -> None:
+        """Stop before the instruction at an address."""
+        place = self._places.get(address)
+        if place is None:
+            place = self._places[address] = _Place(self.address, 0)
+            self._hook(_HOOK_CODE, "stops_at_place", place, address, address)
+            word = ctypes.c_uint64
+            first, end = word(address), word(address + 1)
+            self._library.uc_ctl(self._engine, _CTL_REMOVE_CACHE, first, end)
+        place.enabled = True
+
+    def remove(self, address: int) -> None:
+        """Stop there no longer; KeyError if nothing is inserted."""
+        place = self._places[address]
+        if not place.enabled:
+            raise KeyError(address)
+        place.enabled = False
+
+    @property
+    def places(self) -> list[int]:
+        """Return the addresses that are inserted."""
+        return [address for address, place in self._places.items() if place.enabled]
+
+    @property
+    def stepping(self) -> bool:
+        return bool(self._stops.stepping)
+
+    @stepping.setter
+    def stepping(self, stepping: bool) -> None:
+        """Stop before each instruction."""
+        self._stops.stepping = stepping
+        self._hook_each()
+
+    def watch(
+        self, number: int, first: int, last: int, *, reads: bool, writes: bool
+    ) -> None:
+        """Stop behind instructions that access physical addresses from first to last.
+
+        number: a new one from 1, of the watch.
+        """
+        watch = _Watch(self.address, number, first, last)
+        kinds = _HOOK_MEM_READ * reads | _HOOK_MEM_WRITE * writes
+        begin = max(first - _MAX_ACCESS + 1, 0)
+        hook = self._hook(kinds, "stops_at_access", watch, begin, last)
+        self._watches[number] = watch, hook
+        self._hook_each()
+        self._flush()
+
+    def unwatch(self, number: int) -> None:
+        """Forget a watch; KeyError."""
+        watch, hook = self._watches.pop(number)
+        watch.number = 0
+        self._delete(hook)
+        self._hook_each()
+
+    def clear(self) -> None:
+        """Stop at nothing."""
+        for address in self.places:
+            self.remove(address)
+        for number in list(self._watches):
+            self.unwatch(number)
+        self.stepping = False
+
+    def _hook_each(self) -> None:
+        """Have the hook of all instructions if it is needed, and else not."""
+        needed = self.stepping or bool(self._watches)
+        if needed and self._each is None:
+            self._each = self._hook(_HOOK_CODE, "stops_at_each", self._stops, 1, 0)
+            self._flush()
+        elif not needed and self._each is not None:
+            self._delete(self._each)
+            self._each = None
+
+    def _hook(
+        self, kinds: int, function: str, data: ctypes.Structure, first: int, last: int
+    ) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        call = ctypes.cast(self._hooks[function], ctypes.c_void_p)
+        where = ctypes.c_uint64(first), ctypes.c_uint64(last)
+        to = ctypes.byref(handle)
+        error = self._library.uc_hook_add(
+            self._engine, to, kinds, call, ctypes.byref(data), *where
+        )
+        if error:
+            raise EmulatorError(f"libunicorn: error {error}")
+        return handle
+
+    def _delete(self, hook: ctypes.c_void_p) -> None:
+        self._library.uc_hook_del(self._engine, hook)
+        self._deleted = True
+        self._flush()
+
+    def _flush(self) -> None:
+        self._library.uc_ctl(self._engine, _CTL_TB_FLUSH)
+
+    # ---- for the loop that runs the engine
+    def stopped(self) -> bool:
+        """Call on_stop if the run that has ended stopped; False if it did not."""
+        if self._deleted:
+            self._deleted = False
+            self._flush()  # what was translated since with the deleted hooks
+        stops = self._stops
+        if not stops.why:
+            return False
+        access = stops.why == abi.STOPPED_BY_ACCESS
+        seen = (stops.watch, stops.accessed) if access else (0, 0)
+        stop = Stop(Why(stops.why), stops.address, *seen)
+        stops.why = stops.watch = 0
+        self.on_stop(stop)
+        place = self._places.get(stop.address)
+        stops.resumed = bool(place and place.enabled) + self.stepping
+        return True
+
+    @property
+    def at(self) -> int:
+        """Return the address of the last stop."""
+        return int(self._stops.address)
