@@ -36,7 +36,9 @@ MAY_IMPORT = {
         "kpfs.linux",
         "kpfs.base",
         "kpfs.guest.emu.libunicorn",
+        "kpfs.guest.emu.registers",
         "kpfs.guest.emu.stops",
+        "kpfs.guest.emu.x86_registers",
         "kpfs.guest.loader.elf",
     ),
 }

@@ -39,6 +39,7 @@ from kpfs.guest.emu.libunicorn import (
     resume,
 )
 from kpfs.guest.emu.memory import PAGE_SIZE, Memory
+from kpfs.guest.emu.registers import EngineRegisters
 from kpfs.guest.emu.regwindow import (
     NR_WINDOW,
     WINDOW_IP,
@@ -467,6 +468,10 @@ class Cpu:
         elif _PT_REGS[index]:
             self._word.value = value
             self._py.uc_reg_write(self._uc, self._ids[index], self._word_ref)
+
+    def registers(self) -> EngineRegisters:
+        """Return all registers, as debuggers need them."""
+        return EngineRegisters(self._py, self._uc)
 
     def fault_address(self) -> int:
         """Return CR2."""

@@ -149,6 +149,8 @@ class Sched:
         self.turns = 0
         # lets threads that wait run the guest, and sleeps so many seconds
         self.step_aside: Callable[[float], None] = sleep
+        # called between two turns, at an exact instruction, while a debugger wants it
+        self.between_turns: Callable[[], None] | None = None
         self._holding: list[Holding] = []
         self.some_held = False  # some CPU may be
         # limits for which the watchdog had to wait, and the process_time() until which
@@ -329,6 +331,8 @@ class Sched:
                 return False
             began = thread_time() if self.some_held else 0.0
             self.turn(number)
+            if self.between_turns is not None:
+                self.between_turns()
             if self._reason == abi.HC_HOST_OP:
                 if done():
                     return True

@@ -7,6 +7,7 @@ Context: either, unless a function says otherwise.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -78,6 +79,18 @@ class TaskTable:
             ram[start : start + abi.TASK_COMM_LEN].split(b"\0", 1)[0].decode("latin-1"),
             _U32.unpack_from(ram, at + info.task_uid)[0],
         )
+
+    def walk(self) -> Iterator[Task]:
+        """Yield all tasks but those of idle CPUs, from the oldest."""
+        info = self.info
+        addr = self._next(info.init_task)
+        while addr != info.init_task:
+            yield self.read(addr)
+            addr = self._next(addr)
+
+    def _next(self, addr: int) -> int:
+        at = self.info.task_next
+        return self._memory.read_u64(addr + at) - at
 
     def find(self, pid: int) -> KAddr | None:
         """Return the address of the task with that pid, searching from the newest."""

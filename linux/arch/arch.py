@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from kpfs.base import abi
+from kpfs.guest.emu.registers import RegisterFile
 
 PAGE_SHIFTS = 39, 30, 21, 12  # of the levels of page tables
 Args = tuple[Any, ...]
+FieldAddress = Callable[[str], int]  # of a struct task_struct's; KeyError: it has none
 Fields = Mapping[str, int]  # offsets of fields in struct cpu or struct board, by name
 _CPU_IN_ENGINE = 0x1B8  # in libunicorn 2.1.4: offset of the pointer to its processor
 
@@ -27,19 +29,13 @@ class Registers(NamedTuple):
     mode: int  # abi.MODE_*
 
 
-class Engine(Protocol):
+class Engine(RegisterFile, Protocol):
     """The processor that a board stands at."""
 
     @property
     def address(self) -> int:
         """Address of the uc_engine."""
 
-    def read_reg(self, number: int) -> int: ...
-    def write_reg(self, number: int, value: int) -> None: ...
-    def read_raw(self, number: int, raw: bytes) -> bytes:
-        """Read a register whose value is a structure, part of which says which."""
-
-    def write_raw(self, number: int, raw: bytes) -> None: ...
     def set_mode(self, mode: int) -> None:
         """Put the processor into the mode that it was saved in: abi.MODE_*."""
 
@@ -152,6 +148,19 @@ class Arch(ABC):
     @abstractmethod
     def is_sound(self, saved: Registers) -> bool:
         """Return True if load() can take this; may raise TypeError and others."""
+
+    # ---- for debuggers, which have names of their own for some registers
+    @abstractmethod
+    def debugged(self, engine: Engine) -> dict[str, int]:
+        """Return the registers that debuggers show, by their names there."""
+
+    @abstractmethod
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        """Write one of them; KeyError: that cannot be written."""
+
+    @abstractmethod
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        """Return those that a sleeping task has left; raises MemoryFault, KeyError."""
 
     @abstractmethod
     def page_table(self, saved: Registers) -> int:

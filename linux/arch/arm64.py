@@ -12,7 +12,16 @@ from typing import ClassVar
 
 from kpfs.base import abi
 from kpfs.guest.emu.libunicorn import EmulatorError
-from kpfs.linux.arch.arch import Arch, Args, Engine, ReadWord, Registers, cpu_of, fits
+from kpfs.linux.arch.arch import (
+    Arch,
+    Args,
+    Engine,
+    FieldAddress,
+    ReadWord,
+    Registers,
+    cpu_of,
+    fits,
+)
 from kpfs.linux.arch.generic_calls import generic_call
 
 # UC_ARM64_REG_*
@@ -67,6 +76,13 @@ _UP, _DOWN = 0o140000, 0o600000
 _TABLE = 2  # in an entry of a page table
 _STUB = struct.Struct("<II")  # adr x9, to itself; b to the gate
 _ADR_X9, _B, _B_MASK, _INSN = 0x1000_0009, 5 << 26, (1 << 26) - 1, 4
+# what a sleeping task has left.  Kernel: struct cpu_context
+_SWITCH_FRAME = *(f"x{n}" for n in range(19, 30)), "sp", "pc"
+_SHOWN_SYSTEM = (  # to debuggers
+    *("sctlr_el1", "ttbr0_el1", "ttbr1_el1", "tcr_el1", "mair_el1", "vbar_el1"),
+    *("spsr_el1", "elr_el1", "esr_el1", "far_el1", "sp_el0"),
+    *("tpidr_el0", "tpidr_el1", "contextidr_el1"),
+)
 _OWN = (
     "timer_control", "timer_at", "enabled", "raised", "active", "running", "control",
     "mask",
@@ -244,3 +260,21 @@ class Arm64(Arch):
 
     def maps(self, entry: int) -> bool:
         return not entry & _TABLE
+
+    def debugged(self, engine: Engine) -> dict[str, int]:
+        values = {name: engine.read_reg(reg) for name, reg in GENERAL.items()}
+        values |= {"pc": engine.read_reg(PC)}
+        values |= {"cpsr": engine.read_reg(PSTATE) & _U32}
+        for name in _SHOWN_SYSTEM:
+            values[name] = read_system(engine, SYSTEM_REGISTERS[name])
+        return values
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        if name in _SHOWN_SYSTEM:
+            write_system(engine, SYSTEM_REGISTERS[name], value)
+        else:
+            engine.write_reg((GENERAL | {"pc": PC, "cpsr": PSTATE})[name], value)
+
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        at = field("thread.cpu_context")
+        return {name: memory.word(at + 8 * n) for n, name in enumerate(_SWITCH_FRAME)}

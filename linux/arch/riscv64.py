@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.linux.arch.arch import Arch, Engine, ReadWord, Registers, cpu_of, fits
+from kpfs.linux.arch.arch import (
+    Arch,
+    Engine,
+    FieldAddress,
+    ReadWord,
+    Registers,
+    cpu_of,
+    fits,
+)
 from kpfs.linux.arch.generic_calls import generic_call
 
 X = {f"x{n}": 1 + n for n in range(32)}  # UC_RISCV_REG_*
@@ -40,6 +48,18 @@ _FRAME_MASK = (1 << 44) - 1
 _MAPS = 0xE  # bits of an entry that tables do not have
 _STUB = struct.Struct("<II")  # auipc t1, 0; jal zero, to the gate
 _AUIPC_T1, _JAL, _INSN = 0x317, 0x6F, 4
+# what debuggers call them, by libunicorn's state
+_DEBUGGED = {
+    **{f"x{n}": f"x{n}" for n in range(1, 32)},
+    "pc": "pc",
+    "priv": "priv",
+    "sstatus": "mstatus",
+    **{name: name for name in ("satp", "stvec", "sepc", "scause", "stval", "sscratch")},
+}
+_READ_ONLY = "priv", "sstatus"
+_SSTATUS = 0x8000_0003_000D_E762  # the bits of mstatus that it shows
+# what a sleeping task has left: s0 to s11.  Kernel: struct thread_struct
+_SAVED = 8, 9, *range(18, 28)
 _OWN = "raised", "enabled"
 
 
@@ -125,6 +145,24 @@ class Riscv64(Arch):
             and not saved.tables
             and saved.mode == 0
         )
+
+    def debugged(self, engine: Engine) -> dict[str, int]:
+        address = _address(engine)
+        values = {
+            name: _word(address + STATE[field]) for name, field in _DEBUGGED.items()
+        }
+        return values | {"x0": 0, "sstatus": values["sstatus"] & _SSTATUS}
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        if name in _READ_ONLY:
+            raise KeyError(name)
+        at = _address(engine) + STATE[_DEBUGGED[name]]
+        ctypes.c_uint64.from_address(at).value = value
+
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        ra, saved = memory.word(field("thread.ra")), field("thread.s")
+        found = {f"x{n}": memory.word(saved + 8 * i) for i, n in enumerate(_SAVED)}
+        return found | {"pc": ra, "x1": ra, "x2": memory.word(field("thread.sp"))}
 
     def page_table(self, saved: Registers) -> int:
         return (saved.values["satp"] & _FRAME_MASK) << 12

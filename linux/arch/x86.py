@@ -10,36 +10,27 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.linux.arch.arch import Arch, Engine, ReadWord, Registers, cpu_of, fits
+from kpfs.guest.emu import x86_registers
+from kpfs.guest.emu.x86_registers import (
+    CONTROL,
+    GENERAL,
+    MSRS,
+    SEGMENTS,
+    read_msr,
+    write_msr,
+)
+from kpfs.linux.arch.arch import (
+    Arch,
+    Engine,
+    FieldAddress,
+    ReadWord,
+    Registers,
+    cpu_of,
+    fits,
+)
 
-# UC_X86_REG_*; the order of an image's words
-GENERAL = {
-    "rax": 35, "rcx": 38, "rdx": 40, "rbx": 37, "rsp": 44, "rbp": 36, "rsi": 43,
-    "rdi": 39, "r8": 106, "r9": 107, "r10": 108, "r11": 109, "r12": 110, "r13": 111,
-    "r14": 112, "r15": 113, "rip": 41, "rflags": 253,
-}  # fmt: skip
-CONTROL = {"cr0": 50, "cr2": 52, "cr3": 53, "cr4": 54}
 FPU = {"fpcw": 246, "mxcsr": 249}
-MSR = 248
 TABLES = {"gdtr": 243, "idtr": 242, "ldtr": 244, "tr": 245}
-SEGMENTS = {"cs": 11, "ds": 17, "es": 28, "fs": 32, "gs": 33, "ss": 49}
-MSRS = {
-    "efer": 0xC000_0080,
-    "star": 0xC000_0081,
-    "lstar": 0xC000_0082,
-    "cstar": 0xC000_0083,
-    "fmask": 0xC000_0084,
-    "fs_base": 0xC000_0100,
-    "gs_base": 0xC000_0101,
-    "kernel_gs_base": 0xC000_0102,
-    "tsc_aux": 0xC000_0103,
-    "apic_base": 0x1B,
-    "sysenter_cs": 0x174,
-    "sysenter_esp": 0x175,
-    "sysenter_eip": 0x176,
-    "pat": 0x277,
-    "misc_enable": 0x1A0,
-}
 # offset of the state in libunicorn 2.1.4's processor, behind a jmp_buf of the host
 STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
 _STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/x86
@@ -48,7 +39,6 @@ _CPUID = b"\x0f\xa2"
 _FEATURES = 1  # the leaf of CPUID that also has the processor's number
 _U64 = struct.Struct("<Q")
 _MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
-_MSR = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
 _WIDTHS = 16, 64, 32, 32  # bits of a descriptor table's selector, base, limit, flags
 _USER = 3  # privilege level in a selector
 _LARGE = 0x80  # in an entry of a page table
@@ -57,14 +47,6 @@ _LEA_RAX, _LEA_SIZE, _JMP, _JMP_END = b"\x48\x8d\x05", 7, 0xE9, 12
 # the first bytes of instructions of AVX, FMA, BMI and AVX-512
 _VEX = 0xC4, 0xC5, 0x62
 _OWN = "cr2", "apic", "apic_start", "apic_period", "pending", "nmi"
-
-
-def read_msr(engine: Engine, number: int) -> int:
-    return int(_MSR.unpack(engine.read_raw(MSR, _MSR.pack(number, 0)))[1])
-
-
-def write_msr(engine: Engine, number: int, value: int) -> None:
-    engine.write_raw(MSR, _MSR.pack(number, value))
 
 
 def read_table(engine: Engine, name: str) -> tuple[int, int, int, int]:
@@ -186,3 +168,12 @@ class X86(Arch):
 
     def maps(self, entry: int) -> bool:
         return bool(entry & _LARGE)
+
+    def debugged(self, engine: Engine) -> dict[str, int]:
+        return x86_registers.read_debugged(engine)
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        x86_registers.write_debugged(engine, name, value)
+
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        return x86_registers.asleep(memory.word(field("thread.sp")), memory.word)

@@ -11,6 +11,7 @@ import struct
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
+from kpfs.guest.emu import x86_registers
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
@@ -146,18 +147,18 @@ def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
 
 def prepare(board: Board, entry: int) -> None:
     """Set up a processor as the 64-bit boot protocol wants it."""
-    general, control = x86.GENERAL, x86.CONTROL
+    general, control = x86_registers.GENERAL, x86_registers.CONTROL
     for name in general:
         board.write_reg(general[name], 0)
-    x86.write_msr(board, x86.MSRS["efer"], _EFER)
+    x86_registers.write_msr(board, x86_registers.MSRS["efer"], _EFER)
     board.write_reg(control["cr3"], PML4)
     board.write_reg(control["cr4"], _CR4)
     board.write_reg(control["cr0"], _CR0)
     x86.write_table(board, "gdtr", (0, GDT, 31, 0))
     x86.write_table(board, "idtr", (0, 0, 0, 0))
-    board.write_reg(x86.SEGMENTS["cs"], CODE_SELECTOR)
+    board.write_reg(x86_registers.SEGMENTS["cs"], CODE_SELECTOR)
     for name in ("ds", "es", "ss"):
-        board.write_reg(x86.SEGMENTS[name], DATA_SELECTOR)
+        board.write_reg(x86_registers.SEGMENTS[name], DATA_SELECTOR)
     board.write_reg(general["rflags"], _FIXED_FLAGS)
     board.write_reg(general["rsi"], BOOT_PARAMS)
     board.write_reg(general["rsp"], STACK)

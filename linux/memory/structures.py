@@ -45,7 +45,12 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "trace_event_call": ("list", "class", "name", "event.type", "flags"),
     "trace_iterator": ("ts", "array_buffer"),
     "array_buffer": ("buffer",),
-    "task_struct": ("tasks", "pid", "files"),
+    "task_struct": (
+        *("tasks", "pid", "files", "comm", "signal", "thread_node"),
+        *("on_cpu", "cpu", "thread_info.cpu"),
+        *("thread.sp", "thread.cpu_context", "thread.ra", "thread.s"),
+    ),
+    "signal_struct": ("thread_head",),
     "files_struct": ("fdt",),
     "fdtable": ("fd",),
     "file": ("f_op", "private_data"),

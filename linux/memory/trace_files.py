@@ -11,8 +11,8 @@ import errno
 from kpfs.base.errors import KernelError
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.structures import Reader
+from kpfs.linux.memory.tasks import TaskList
 
-MAX_TASKS = 1 << 16
 WORD = 8
 
 
@@ -38,9 +38,7 @@ class TraceFile(Reader):
 
     def _file(self, pid: int, fd: int) -> int:
         memory, fields = self._memory, self._structures["task_struct"].at
-        first = self._symbols.address("init_task") + fields["tasks"]
-        for node in memory.nodes(first, MAX_TASKS):
-            task = node - fields["tasks"]
+        for task in TaskList(memory, self._symbols, self._structures).leaders():
             if int.from_bytes(memory.read(task + fields["pid"], 4), "little") == pid:
                 files = self._view("files_struct", memory.word(task + fields["files"]))
                 table = self._view("fdtable", files.word("fdt"))

@@ -162,6 +162,8 @@ class Machine:
         self._native = board.arch.native if board.arch.translates else None
         self.dead = ""
         self.on_call: Callable[[], object] = lambda: None  # one of the board's calls
+        # called between two turns, at an exact instruction, while a debugger wants it
+        self.between_turns: Callable[[], None] | None = None
         self._seqs = [0] * abi.NR_SLOTS
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
@@ -286,6 +288,8 @@ class Machine:
         """Run until the host is to do something: one of abi.STOP_*."""
         while (why := self.board.run()) == abi.STOP_CALL:
             self.on_call()
+        if self.between_turns is not None:
+            self.between_turns()
         at_pause = why == abi.STOP_PAUSE
         self._current = self.board.get(abi.Board.who) if at_pause else AGENT
         return why

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kpfs.base import abi
+from kpfs.guest.emu.x86_registers import CONTROL, GENERAL, MSRS, write_msr
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason
@@ -58,7 +59,7 @@ VALUES: tuple[int, ...] = (
 )
 VALUES = (*VALUES, 1 << 31, (1 << 32) - 1, 1 << 63, (1 << 64) - 1, 0x20020, 0x100F6)
 PORTS = (0x70, 0x71, 0xE9, 0x3F8, 0x3FD, 0xCF8, 0x64, 0x80, 0xFFFF)
-MSRS = (*x86.MSRS.values(), 0x10, 0x800, 0x830, 0xC0000104, 0x6E0, 0xFFFFFFFF)
+WILD_MSRS = (*MSRS.values(), 0x10, 0x800, 0x830, 0xC0000104, 0x6E0, 0xFFFFFFFF)
 # instructions that use the registers which were set before
 CODES = """
 ee 66ef ef ec 66ed ed
@@ -90,7 +91,7 @@ def value_of(rng: random.Random, register: int) -> int:
     if register == 1 and rng.random() < 0.3:
         return rng.choice(PORTS) if rng.random() < 0.7 else rng.randrange(1 << 16)
     if register == 2 and rng.random() < 0.5:
-        return rng.choice(MSRS)
+        return rng.choice(WILD_MSRS)
     if register == 5 and rng.random() < 0.7:
         return STACK
     return rng.choice(VALUES) if rng.random() < 0.4 else wild(rng)
@@ -149,8 +150,8 @@ def lay_out(board: Board, rng: random.Random) -> None:
 
 def start(board: Board, rng: random.Random) -> None:
     """Put the first processor into long mode, or into a wild state."""
-    general, control = x86.GENERAL, x86.CONTROL
-    x86.write_msr(board, x86.MSRS["efer"], 0x501 | rng.choice((0, 0x800)))
+    general, control = GENERAL, CONTROL
+    write_msr(board, MSRS["efer"], 0x501 | rng.choice((0, 0x800)))
     board.write_reg(control["cr3"], PML4)
     board.write_reg(control["cr4"], 0x6A0)
     board.write_reg(control["cr0"], 0x8000_0033)
@@ -158,7 +159,7 @@ def start(board: Board, rng: random.Random) -> None:
     x86.write_table(board, "idtr", (0, IDT, 0xFFF, 0))
     x86.write_table(board, "tr", (0, TSS, 0x67, 0x8B00))
     for name in ("lstar", "sysenter_eip"):
-        x86.write_msr(board, x86.MSRS[name], CODE if rng.random() < 0.7 else wild(rng))
+        write_msr(board, MSRS[name], CODE if rng.random() < 0.7 else wild(rng))
     board.set_mode(rng.choice((abi.MODE_KERNEL, abi.MODE_KERNEL, abi.MODE_USER)))
     for name in ("rax", "rbx", "rbp", "r8", "r15", "rdi", "rsi"):
         board.write_reg(general[name], wild(rng))

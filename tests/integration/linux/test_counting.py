@@ -10,13 +10,12 @@ import sys
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu import libunicorn
-from kpfs.linux.arch import x86
+from kpfs.guest.emu import libunicorn, x86_registers
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import Board
 
 AT, WORD, PAUSE = 0x8000, 0x20000, 0x30000
-RAX, RCX, RIP = (x86.GENERAL[name] for name in ("rax", "rcx", "rip"))
+RAX, RCX, RIP = (x86_registers.GENERAL[name] for name in ("rax", "rcx", "rip"))
 INC = bytes.fromhex("48ff04 25") + WORD.to_bytes(4, "little")  # incq WORD
 # rcx times: add to a word, and read the clock
 LOOP = INC + bytes.fromhex("0f31 48ffc9")  # rdtsc; dec %rcx

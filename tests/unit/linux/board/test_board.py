@@ -6,6 +6,7 @@ import mmap
 import pytest
 
 from kpfs.base import abi
+from kpfs.guest.emu.x86_registers import CONTROL, GENERAL, MSRS, read_msr, write_msr
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason
@@ -41,16 +42,16 @@ def test_registers_are_each_ones_own(board):
     for number in range(3):
         board.select(number)
         for name in ("rax", "r15", "rip"):
-            board.write_reg(x86.GENERAL[name], 0x1000 + number)
-        x86.write_msr(board, x86.MSRS["kernel_gs_base"], 0x2000 + number)
+            board.write_reg(GENERAL[name], 0x1000 + number)
+        write_msr(board, MSRS["kernel_gs_base"], 0x2000 + number)
         x86.write_table(board, "idtr", (0, 0x3000 + number, 0xFF, 0))
         board.write_reg(x86.FPU["fpcw"], 0x37F - number)
     for number in (1, 0, 2):
         board.select(number)
         assert board.get(abi.Board.current) == number
         for name in ("rax", "r15", "rip"):
-            assert board.read_reg(x86.GENERAL[name]) == 0x1000 + number
-        assert x86.read_msr(board, x86.MSRS["kernel_gs_base"]) == 0x2000 + number
+            assert board.read_reg(GENERAL[name]) == 0x1000 + number
+        assert read_msr(board, MSRS["kernel_gs_base"]) == 0x2000 + number
         assert x86.read_table(board, "idtr")[1] == 0x3000 + number
         assert board.read_reg(x86.FPU["fpcw"]) == 0x37F - number
 
@@ -164,14 +165,14 @@ def long_mode(board, code, gates, stack=STACK):
     for at, text in ((AT, code), (HANDLER, f"b03b 66baf803 ee {END}")):
         raw = bytes.fromhex(text)
         board.ram[at : at + len(raw)] = raw
-    x86.write_msr(board, x86.MSRS["efer"], 0x501)
+    write_msr(board, MSRS["efer"], 0x501)
     for name, value in (("cr3", TABLES), ("cr4", 0x20), ("cr0", 0x8000_0011)):
-        board.write_reg(x86.CONTROL[name], value)
+        board.write_reg(CONTROL[name], value)
     x86.write_table(board, "idtr", (0, IDT, 0xFFF, 0))
     x86.write_table(board, "tr", (0, TSS, 0x67, 0x8B00))
     board.set_mode(abi.MODE_KERNEL)
-    board.write_reg(x86.GENERAL["rsp"], stack)
-    board.write_reg(x86.GENERAL["rip"], AT)
+    board.write_reg(GENERAL["rsp"], stack)
+    board.write_reg(GENERAL["rip"], AT)
 
 
 UD, DF, PF = 6, 8, 14
@@ -188,7 +189,7 @@ def test_a_stack_that_is_nowhere_is_a_double_fault(single):
     long_mode(single, "0f0b", gates, stack=ABSENT)
     assert single.run() == abi.STOP_HALTED
     assert printed(single) == ";"
-    assert single.read_reg(x86.GENERAL["rsp"]) == STACK - 6 * 8
+    assert single.read_reg(GENERAL["rsp"]) == STACK - 6 * 8
 
 
 def test_two_stacks_that_are_nowhere_are_the_end(single):

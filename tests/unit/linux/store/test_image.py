@@ -6,6 +6,7 @@ import json
 import pytest
 
 from kpfs.base import abi
+from kpfs.guest.emu import x86_registers
 from kpfs.linux.arch import x86
 from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.board.board import MAX_RAM
@@ -41,7 +42,7 @@ def test_an_image_of_somebody_else(tmp_path, text, why):
 
 def processor(**other):
     """A processor of an image."""
-    kept = [x86.GENERAL, x86.CONTROL, x86.FPU, x86.MSRS]
+    kept = [x86_registers.GENERAL, x86_registers.CONTROL, x86.FPU, x86_registers.MSRS]
     fields = {
         "registers": {name: 0 for names in kept for name in names},
         "tables": {name: [0, 0, 0, 0] for name in x86.TABLES},

@@ -7,6 +7,7 @@ import mmap
 import pytest
 
 from kpfs.base import abi
+from kpfs.guest.emu import x86_registers
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.store import processor
@@ -33,8 +34,8 @@ def test_there_and_back(make):
     board = make()
     for number in range(CPUS):
         board.select(number)
-        board.write_reg(x86.GENERAL["rbx"], 0x100 + number)
-        x86.write_msr(board, x86.MSRS["gs_base"], 0x200 + number)
+        board.write_reg(x86_registers.GENERAL["rbx"], 0x100 + number)
+        x86_registers.write_msr(board, x86_registers.MSRS["gs_base"], 0x200 + number)
         x86.write_table(board, "tr", (0x40, 0x300 + number, 0x67, 0x8B00))
         state = (abi.CPU_RUNS, abi.CPU_HALTED)[number]
         board.set_cpu(number, state=state, timer=400 + number, cr2=500 + number)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The protocol Debugged: what a debugger needs of a kernel, for each kind of kernel.
+
+A debugger stops the kernel in one of two ways. Either the thread that runs the kernel
+calls it, at a breakpoint (``stops``) or between two turns (``call_between_turns()``),
+and stands there, with the kernel's lock. Or nothing runs, and the debugger takes the
+lock itself. Everything else here is called while the kernel is stopped so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kpfs.base.errors import MemoryFault
+
+if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+
+FIRST_TASK = 1000  # what a task's number is above its pid
+PAGE_SIZE = 4096
+
+
+class State(Enum):
+    """What a thread does."""
+
+    RUNS = "running"
+    OFF = "off"
+    SLEEPS = "sleeping"
+
+
+class DebugThread(NamedTuple):
+    """A processor, or a task that none runs."""
+
+    number: int  # from 1 on for processors, FIRST_TASK + pid for tasks
+    cpu: int  # -1: a task
+    pid: int  # of the task, or of that which the processor runs; 0: it idles
+    comm: str
+    state: State
+    task: int = 0  # address of its struct task_struct, if it is in the list of tasks
+
+    @property
+    def name(self) -> str:
+        """The words by which users know it."""
+        what = f"{self.comm}/{self.pid}" if self.pid else "idle"
+        if self.state is State.OFF:
+            what = "off"
+        return what if self.cpu < 0 else f"CPU {self.cpu}: {what}"
+
+
+class Debugged(Protocol):
+    """A kernel as a debugger sees it."""
+
+    arch: str  # name of the architecture: x86, arm64, riscv64
+
+    @property
+    def lock(self) -> FairLock:
+        """The kernel's lock."""
+
+    @property
+    def release(self) -> str:
+        """The kernel's release."""
+
+    # ---- whether it runs
+    def call_between_turns(self, call: Callable[[], None] | None) -> None:
+        """Have the thread that runs the kernel call this soon.  Context: any thread.
+
+        The call comes at an exact instruction, from the run that is under way or the
+        next one, and again between all turns until there is None.
+        """
+
+    def went_on(self) -> None:
+        """Forget the time that a run stood still.  Context: the thread that runs it."""
+
+    def follow(self, replaced: Callable[[], None]) -> None:
+        """Call replaced, under the lock, when another machine has taken over."""
+
+    # ---- threads and registers
+    @property
+    def current(self) -> int:
+        """The number of the processor that runs."""
+
+    def threads(self) -> Sequence[DebugThread]:
+        """Return the processors, then the tasks that none of them runs."""
+
+    def registers(self, thread: DebugThread) -> dict[str, int]:
+        """Return the registers that are known, by gdb's names."""
+
+    def set_register(self, thread: DebugThread, name: str, value: int) -> None:
+        """Write a register; KeyError: it cannot be written."""
+
+    # ---- memory
+    def read(self, address: int, size: int) -> bytes:
+        """Read by the page tables of the processor that runs; MemoryFault."""
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write in the same way, also into text; MemoryFault, and nothing changes."""
+
+
+def read_some(debugged: Debugged, address: int, size: int) -> bytes:
+    """Read up to the first page that is missing; MemoryFault: that is the first one."""
+    found = b""
+    while len(found) < size:
+        at = address + len(found)
+        count = min(size - len(found), PAGE_SIZE - at % PAGE_SIZE)
+        try:
+            found += debugged.read(at, count)
+        except MemoryFault:
+            if not found:
+                raise
+            break
+    return found

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest kernel for a debugger: implements kpfs.backends.debugged.Debugged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kpfs.backends.debugged import FIRST_TASK, DebugThread, State
+from kpfs.base.errors import MemoryFault
+from kpfs.guest.emu import x86_registers
+
+if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+    from kpfs.guest.emu.registers import RegisterFile
+    from kpfs.root.guest_kernel import GuestKernel
+
+RELEASE = "6.1.0-kpfs"
+
+
+class GuestDebugged:
+    """Implements Debugged."""
+
+    release = RELEASE
+
+    def __init__(self, kernel: GuestKernel) -> None:
+        self._kernel = kernel
+        self._guest = kernel.guest
+        self.arch = kernel.guest.arch
+        self._replaced: list[Callable[[], None]] = []
+
+    @property
+    def lock(self) -> FairLock:
+        return self._kernel.lock
+
+    def call_between_turns(self, call: Callable[[], None] | None) -> None:
+        self._guest.sched.between_turns = call
+
+    def went_on(self) -> None:
+        self._guest.cpus.watchdog.wind()
+
+    def follow(self, replaced: Callable[[], None]) -> None:
+        self._replaced.append(replaced)
+
+    def replace(self, kernel: GuestKernel) -> None:
+        """Be another kernel's from now on.  Context: lock held."""
+        self._kernel, self._guest = kernel, kernel.guest
+        for replaced in self._replaced:
+            replaced()
+
+    # ---- threads and registers
+    @property
+    def current(self) -> int:
+        return self._guest.cpus.active
+
+    def threads(self) -> Sequence[DebugThread]:
+        guest, table = self._guest, self._guest.task_table
+        running = [table.current(cpu) for cpu in range(guest.nr_cpus)]
+        found = [
+            DebugThread(cpu + 1, cpu, task.pid, task.comm, State.RUNS, task.addr)
+            for cpu, task in enumerate(running)
+        ]
+        busy = {task.addr for task in running}
+        for task in table.walk():
+            if task.addr not in busy:
+                number = FIRST_TASK + task.pid
+                found.append(
+                    DebugThread(
+                        *(number, -1, task.pid, task.comm, State.SLEEPS, task.addr)
+                    )
+                )
+        return found
+
+    @contextmanager
+    def _loaded(self, cpu: int) -> Iterator[RegisterFile]:
+        """Have the engine loaded with the registers of one of the CPUs."""
+        cpus, current = self._guest.cpus, self.current
+        cpus.switch(cpu)
+        try:
+            yield cpus.registers()
+        finally:
+            cpus.switch(current)
+
+    def registers(self, thread: DebugThread) -> dict[str, int]:
+        if thread.cpu >= 0:
+            with self._loaded(thread.cpu) as registers:
+                return x86_registers.read_debugged(registers)
+        memory = self._guest.memory
+        try:
+            field = memory.read_u32(self._guest.needed("task_thread_sp"))
+            sp = memory.read_u64(thread.task + field)
+            return x86_registers.asleep(sp, memory.read_u64)
+        except MemoryFault:
+            return {}
+
+    def set_register(self, thread: DebugThread, name: str, value: int) -> None:
+        if thread.cpu < 0:
+            raise KeyError(name)
+        with self._loaded(thread.cpu) as registers:
+            x86_registers.write_debugged(registers, name, value)
+
+    # ---- memory
+    def read(self, address: int, size: int) -> bytes:
+        return self._guest.memory.read(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        self._guest.memory.write(address, data)
+        self._guest.cpus.drop(address, len(data))

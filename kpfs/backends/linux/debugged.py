@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A Linux kernel for a debugger: implements kpfs.backends.debugged.Debugged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kpfs.backends.debugged import FIRST_TASK, DebugThread, State
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.linux.memory.tasks import TaskList, TaskRow
+
+if TYPE_CHECKING:
+    from kpfs.linux.board.board import Board
+    from kpfs.linux.running.linux_kernel import LinuxKernel
+
+
+class LinuxDebugged:
+    """Implements Debugged."""
+
+    def __init__(self, kernel: LinuxKernel) -> None:
+        self._kernel = kernel
+        self.arch = kernel.arch.name
+        self.lock = kernel.lock
+        self.release = kernel.meta.release
+
+    @property
+    def _board(self) -> Board:
+        return self._kernel.machine.board
+
+    def call_between_turns(self, call: Callable[[], None] | None) -> None:
+        self._kernel.machine.between_turns = call
+
+    def went_on(self) -> None:
+        """Do nothing: no clock of the host counts against a run that waits."""
+
+    def follow(self, replaced: Callable[[], None]) -> None:
+        self._kernel.follow(replaced)
+
+    # ---- threads and registers
+    @property
+    def current(self) -> int:
+        return self._board.get(abi.Board.current)
+
+    def threads(self) -> Sequence[DebugThread]:
+        cpus = self._board.get(abi.Board.nr_cpus)
+        rows = self._rows()
+        running = {row.cpu: row for row in rows if row.cpu >= 0}
+        found = []
+        for cpu in range(cpus):
+            off = self._board.get_cpu(cpu, abi.Cpu.state) == abi.CPU_OFF
+            row = running.get(cpu, TaskRow(0, 0, "", cpu))
+            state = State.OFF if off else State.RUNS
+            found.append(DebugThread(cpu + 1, cpu, row.pid, row.comm, state, row.addr))
+        for row in rows:
+            if row.cpu < 0:
+                number = FIRST_TASK + row.pid
+                found.append(
+                    DebugThread(number, -1, row.pid, row.comm, State.SLEEPS, row.addr)
+                )
+        return found
+
+    def _tasks(self) -> TaskList:
+        kernel = self._kernel
+        return TaskList(kernel.memory, kernel.symbols, kernel.structures)
+
+    def _rows(self) -> list[TaskRow]:
+        """Return all tasks; [] where the kernel does not say where they are."""
+        try:
+            return list(self._tasks().rows())
+        except (KernelError, MemoryFault, KeyError, ValueError):
+            return []
+
+    @contextmanager
+    def _loaded(self, cpu: int) -> Iterator[Board]:
+        """Have the board stand at one of its processors."""
+        board, current = self._board, self.current
+        if cpu != current:
+            board.select(cpu)
+        try:
+            yield board
+        finally:
+            if cpu != current:
+                board.select(current)
+
+    def registers(self, thread: DebugThread) -> dict[str, int]:
+        arch = self._kernel.arch
+        if thread.state is State.OFF:
+            return {}
+        if thread.cpu >= 0:
+            with self._loaded(thread.cpu) as board:
+                return arch.debugged(board)
+        try:
+            field = partial(self._tasks().place, thread.task)
+            return arch.asleep(field, self._kernel.memory)
+        except (KernelError, MemoryFault, KeyError):
+            return {}
+
+    def set_register(self, thread: DebugThread, name: str, value: int) -> None:
+        if thread.cpu < 0 or thread.state is State.OFF:
+            raise KeyError(name)
+        with self._loaded(thread.cpu) as board:
+            self._kernel.arch.set_debugged(board, name, value)
+
+    # ---- memory
+    def read(self, address: int, size: int) -> bytes:
+        return self._kernel.memory.read(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        self._kernel.memory.write(address, data)
+        self._board.flush()

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tasks of a kernel, read from its memory.  Kernel: struct task_struct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kpfs.linux.memory.structures import Reader, View
+
+MAX_TASKS = 1 << 16
+_COMM_LEN = 16
+
+
+class TaskRow(NamedTuple):
+    """A task, but for those of idle processors."""
+
+    addr: int  # of its struct task_struct
+    pid: int
+    comm: str
+    cpu: int  # the processor that it runs on; -1: none
+
+
+class TaskList(Reader):
+    """Reads the list of tasks, and the threads of each."""
+
+    needs = "task_struct", "tasks"
+
+    def rows(self) -> Iterator[TaskRow]:
+        """Yield all tasks, as far as the kernel describes them."""
+        for leader in self.leaders():
+            yield from map(self._row, self._threads(leader))
+
+    def leaders(self) -> Iterator[int]:
+        """Yield the addresses of the first tasks of all processes."""
+        at = self._structures["task_struct"].at["tasks"]
+        for node in self._memory.nodes(
+            self._symbols.address("init_task") + at, MAX_TASKS
+        ):
+            yield node - at
+
+    def _threads(self, leader: int) -> Iterator[int]:
+        """Yield a process's tasks."""
+        fields = self._structures["task_struct"].at
+        head = self._structures["signal_struct"].at.get("thread_head")
+        if head is None or not fields.keys() >= {"signal", "thread_node"}:
+            yield leader
+            return
+        signal, at = self._memory.word(leader + fields["signal"]), fields["thread_node"]
+        for node in self._memory.nodes(signal + head, MAX_TASKS):
+            yield node - at
+
+    def _row(self, addr: int) -> TaskRow:
+        task = View(self._memory, self._structures["task_struct"], addr)
+        start = task.layout.at["comm"]
+        comm = task.raw[start : start + _COMM_LEN].partition(b"\0")[0]
+        place = "thread_info.cpu" if task.layout.has("thread_info.cpu") else "cpu"
+        runs = task.number("on_cpu", 1)  # newer ones have other flags behind it
+        cpu = task.number(place, 4) if runs else -1
+        return TaskRow(addr, task.number("pid", 4), comm.decode("latin-1"), cpu)
+
+    def place(self, addr: int, field: str) -> int:
+        """Return the address of a task's field; KeyError: this kernel lacks it."""
+        return addr + self._structures["task_struct"].at[field]

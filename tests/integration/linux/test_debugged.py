@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What debuggers see of a Linux kernel of each architecture.
+
+Tests kpfs.linux.memory.tasks.
+"""
+
+import pytest
+
+from kpfs.backends.debugged import FIRST_TASK, State, read_some
+from kpfs.backends.linux.debugged import LinuxDebugged
+from kpfs.base.errors import MemoryFault
+from tests import harness
+
+GETPPID = 110
+KERNELS = [
+    pytest.param(harness.KERNEL, marks=pytest.mark.kernel),
+    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
+    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+]
+COUNTERS = {"x86": "rip", "arm64": "pc", "riscv64": "pc"}
+# where a task stands that sleeps
+SWITCHES = "__schedule", "__switch_to", "ret_from_fork"
+
+
+@pytest.fixture(params=KERNELS)
+def linux(request, boot):
+    return boot(request.param)
+
+
+@pytest.fixture
+def debugged(linux):
+    with linux.lock:
+        yield LinuxDebugged(linux)
+
+
+def test_threads_are_the_processors_and_the_tasks_that_sleep(linux, debugged):
+    threads = debugged.threads()
+    agent, *others = threads
+    assert (agent.number, agent.cpu, agent.pid, agent.comm) == (1, 0, 1, "init")
+    assert {"kthreadd"} <= {thread.comm for thread in others}
+    counter = COUNTERS[debugged.arch]
+    for thread in others:
+        assert thread.state is State.SLEEPS
+        assert thread.number == FIRST_TASK + thread.pid
+        registers = debugged.registers(thread)
+        place = linux.symbols.name_of(registers[counter])
+        assert place.startswith(SWITCHES)
+        with pytest.raises(KeyError):
+            debugged.set_register(thread, counter, 0)
+
+
+def test_registers_of_the_processor_are_the_engine_s(linux, debugged):
+    (agent, *_) = debugged.threads()
+    registers = debugged.registers(agent)
+    counter = COUNTERS[debugged.arch]
+    # the agent stands at its pause, in its own text
+    assert registers[counter] == linux.meta.pause
+    name = "rbx" if debugged.arch == "x86" else "x9"
+    debugged.set_register(agent, name, 0x1234)
+    assert debugged.registers(agent)[name] == 0x1234
+
+
+def test_memory_is_read_and_written_by_virtual_address(linux, debugged):
+    banner = linux.symbols.address("linux_banner")
+    assert debugged.read(banner, 13) == b"Linux version"
+    debugged.write(banner, b"X")
+    assert read_some(debugged, banner, 13) == b"Xinux version"
+    with pytest.raises(MemoryFault):
+        debugged.read(8, 1)
