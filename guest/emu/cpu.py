@@ -561,6 +561,16 @@ class Cpu:
 
         Raises what a hook raised.  Context: control.
         """
+        if self.stops is None:
+            self._run(count)
+            return
+        self.stops.on_begin()
+        try:
+            self._run(count)
+        finally:
+            self.stops.on_end()
+
+    def _run(self, count: int) -> None:
         if monotonic() >= self.watchdog.rewind_at:
             self.watchdog.wind()
         if count:

@@ -24,20 +24,35 @@ static void stop(struct stops *s, void *engine, uint64_t address, uint64_t why)
 	s->counter->leave = s->leave;
 }
 
+static bool is_target(const struct stops *s, uint64_t address)
+{
+	return address == s->target && s->counter->blocks == s->target_block;
+}
+
 API void stops_at_place(void *engine, uint64_t address, uint32_t size, struct place *place)
 {
 	(void)size;
-	if (place->enabled)
+	if (is_target(place->stops, address))
+		stop(place->stops, engine, address, STOPPED_AT_TARGET);
+	else if (place->enabled)
 		stop(place->stops, engine, address, STOPPED_AT_PLACE);
 }
 
 API void stops_at_each(void *engine, uint64_t address, uint32_t size, struct stops *s)
 {
 	(void)size;
+	if (is_target(s, address)) {
+		stop(s, engine, address, STOPPED_AT_TARGET);
+		return;
+	}
 	if (s->watch)
 		stop(s, engine, address, STOPPED_BY_ACCESS);
 	else if (s->stepping)
 		stop(s, engine, address, STOPPED_BY_STEP);
+	if (s->why)
+		return;
+	s->before = address;
+	s->before_block = s->counter->blocks;
 }
 
 /* at: where the access begins, which the hook covers with all that reach into what is watched. */

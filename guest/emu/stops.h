@@ -6,6 +6,7 @@
 #define STOPPED_AT_PLACE 1
 #define STOPPED_BY_STEP 2
 #define STOPPED_BY_ACCESS 3
+#define STOPPED_AT_TARGET 4
 
 struct stops {
 	void (*emu_stop)(void *engine); /* uc_emu_stop() */
@@ -19,6 +20,12 @@ struct stops {
 	uint64_t resumed;  /* it goes on there: so many hooks are called again */
 	uint64_t accessed; /* the watched access: its physical address, and watch */
 	uint64_t watch;    /* number of the watch, 0: none */
+
+	/* an instruction of one block at which to stop, in a run that is repeated */
+	uint64_t target;
+	uint64_t target_block;
+	uint64_t before; /* the last instruction that has begun, where all are hooked */
+	uint64_t before_block;
 };
 
 struct place {

@@ -30,6 +30,17 @@ class Why(Enum):
     PLACE = abi.STOPPED_AT_PLACE
     STEP = abi.STOPPED_BY_STEP
     ACCESS = abi.STOPPED_BY_ACCESS
+    TARGET = abi.STOPPED_AT_TARGET
+
+
+class Moment(NamedTuple):
+    """An instruction that is about to begin, in the order of time.
+
+    Engines repeat a run exactly, and an instruction comes once in a block.
+    """
+
+    block: int  # number of the block, as the engine counts
+    address: int
 
 
 class Stop(NamedTuple):
@@ -39,6 +50,11 @@ class Stop(NamedTuple):
     address: int  # of the instruction that comes next
     watch: int = 0  # number of the watched memory
     accessed: int = 0  # physical address of the access
+    block: int = 0  # that the instruction is in
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.block, self.address)
 
 
 class _Stops(ctypes.Structure):
@@ -55,6 +71,10 @@ class _Stops(ctypes.Structure):
         ("resumed", ctypes.c_uint64),
         ("accessed", ctypes.c_uint64),
         ("watch", ctypes.c_uint64),
+        ("target", ctypes.c_uint64),
+        ("target_block", ctypes.c_uint64),
+        ("before", ctypes.c_uint64),
+        ("before_block", ctypes.c_uint64),
     ]
 
 
@@ -79,7 +99,8 @@ class Stops:
     """The places, accesses and steps at which one engine stops.
 
     ``on_stop`` is called in the thread that runs the guest, which goes on when it
-    returns.  Context: control, or within on_stop.
+    returns; ``on_begin`` before the engine runs, ``on_end`` behind it, whatever ended
+    the run.  Context: control, or within one of these.
     """
 
     def __init__(self, engine: int, counter: int, arch: str) -> None:
@@ -88,6 +109,8 @@ class Stops:
         arch: as libunicorn's functions name it.  EmulatorError: nothing can be hooked.
         """
         self.on_stop: Callable[[Stop], None] = lambda _: None
+        self.on_begin: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
         self._engine = ctypes.c_void_p(engine)
         self._library, hooks = libunicorn.load()
         if hooks is None:
@@ -96,6 +119,9 @@ class Stops:
         leave = ctypes.cast(self._library[libunicorn.CHECKS[arch]], ctypes.c_void_p)
         stop = ctypes.cast(self._library["uc_emu_stop"], ctypes.c_void_p)
         self._stops = _Stops(stop.value, counter, leave.value, address=_NOWHERE)
+        self._stops.target = _NOWHERE
+        self._blocks = ctypes.c_uint64.from_address(counter)
+        self._trail = False
         self._places: dict[int, _Place] = {}  # with those that are removed
         # libunicorn calls an only hook in a way that cannot be left: so there are two
         self._second = _Place(self.address, 0)
@@ -112,6 +138,9 @@ class Stops:
     # ---- what to stop at
     def insert(self, address: int) -> None:
         """Stop before the instruction at an address."""
+        self._place(address).enabled = True
+
+    def _place(self, address: int) -> _Place:
         place = self._places.get(address)
         if place is None:
             place = self._places[address] = _Place(self.address, 0)
@@ -119,7 +148,7 @@ class Stops:
             word = ctypes.c_uint64
             first, end = word(address), word(address + 1)
             self._library.uc_ctl(self._engine, _CTL_REMOVE_CACHE, first, end)
-        place.enabled = True
+        return place
 
     def remove(self, address: int) -> None:
         """Stop there no longer; KeyError if nothing is inserted."""
@@ -165,6 +194,37 @@ class Stops:
         self._delete(hook)
         self._hook_each()
 
+    def stop_at(self, moment: Moment | None) -> None:
+        """Stop at a moment to come, as of a run that is repeated; None: at none."""
+        if moment is None:
+            self._stops.target = _NOWHERE
+            return
+        self._place(moment.address)
+        self._stops.target_block, self._stops.target = moment
+
+    @property
+    def trail(self) -> bool:
+        return self._trail
+
+    @trail.setter
+    def trail(self, trail: bool) -> None:
+        """Have ``before`` of all instructions, at the cost of a call for each."""
+        self._trail = trail
+        self._stops.before = _NOWHERE
+        self._hook_each()
+
+    @property
+    def before(self) -> Moment | None:
+        """Return the last instruction that has begun since ``trail`` was set."""
+        if self._stops.before == _NOWHERE:
+            return None
+        return Moment(self._stops.before_block, self._stops.before)
+
+    @property
+    def blocks(self) -> int:
+        """Return the number of blocks that have begun."""
+        return int(self._blocks.value)
+
     def clear(self) -> None:
         """Stop at nothing."""
         for address in self.places:
@@ -175,7 +235,7 @@ class Stops:
 
     def _hook_each(self) -> None:
         """Have the hook of all instructions if it is needed, and else not."""
-        needed = self.stepping or bool(self._watches)
+        needed = self.stepping or self.trail or bool(self._watches)
         if needed and self._each is None:
             self._each = self._hook(_HOOK_CODE, "stops_at_each", self._stops, 1, 0)
             self._flush()
@@ -216,8 +276,9 @@ class Stops:
             return False
         access = stops.why == abi.STOPPED_BY_ACCESS
         seen = (stops.watch, stops.accessed) if access else (0, 0)
-        stop = Stop(Why(stops.why), stops.address, *seen)
+        stop = Stop(Why(stops.why), stops.address, *seen, stops.block)
         stops.why = stops.watch = 0
+        stops.target = _NOWHERE
         self.on_stop(stop)
         place = self._places.get(stop.address)
         stops.resumed = bool(place and place.enabled) + self.stepping

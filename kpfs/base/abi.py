@@ -321,6 +321,7 @@ class KpCmdline:  # struct kp_cmdline
 STOPPED_AT_PLACE = 1
 STOPPED_BY_STEP = 2
 STOPPED_BY_ACCESS = 3
+STOPPED_AT_TARGET = 4
 
 
 # engine/runtime/trace_entry.h

@@ -229,9 +229,15 @@ class Board:
     # ---- running
     def run(self) -> int:
         """Run until the host has to act; return the reason, one of abi.STOP_*."""
-        why = self._run(self._pointer)
-        while self.stops is not None and self.stops.stopped():
+        if self.stops is None:
+            return int(self._run(self._pointer))
+        self.stops.on_begin()
+        try:
             why = self._run(self._pointer)
+            while self.stops.stopped():
+                why = self._run(self._pointer)
+        finally:
+            self.stops.on_end()
         return int(why)
 
     def debug(self) -> Stops:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu.stops import Stop, Why
+from kpfs.guest.emu.stops import Moment, Stop, Why
 from kpfs.linux.arch.arches import ARCHES
 from tests.integration.linux.test_counting import (
     AT,
@@ -237,3 +237,30 @@ def test_other_architectures_stop_within_blocks(name):
         board.close()
     assert results[0] == results[1]
     assert results[0][1] == ROUNDS
+
+
+def test_a_run_is_repeated_up_to_any_moment():
+    """Stop at a moment of another run, and know what came before it."""
+    board = make()
+    moments: list[Moment] = []
+    stops = board.debug()
+    stops.on_stop = lambda stop: moments.append(stop.moment)
+    stops.stepping = True
+    run(board)
+    board.close()
+    assert moments == sorted(moments)
+    assert len(set(moments)) == len(moments) == 4 * ROUNDS + 1
+    for number in (1, 2, 3, 4, 5, 4 * ROUNDS):
+        board = make()
+        seen: list[tuple[Stop, Moment | None]] = []
+        stops = board.debug()
+        stops.on_stop = lambda stop, stops=stops, seen=seen: seen.append(
+            (stop, stops.before)
+        )
+        stops.trail = True
+        stops.stop_at(moments[number])
+        run(board)
+        board.close()
+        assert [(stop.why, stop.moment, before) for stop, before in seen] == [
+            (Why.TARGET, moments[number], moments[number - 1])
+        ]
