@@ -275,8 +275,13 @@ class Stops:
         if not stops.why:
             return False
         access = stops.why == abi.STOPPED_BY_ACCESS
-        seen = (stops.watch, stops.accessed) if access else (0, 0)
-        stop = Stop(Why(stops.why), stops.address, *seen, stops.block)
+        stop = Stop(
+            Why(stops.why),
+            stops.address,
+            stops.watch if access else 0,
+            stops.accessed if access else 0,
+            stops.block,
+        )
         stops.why = stops.watch = 0
         stops.target = _NOWHERE
         self.on_stop(stop)
