@@ -619,7 +619,8 @@ class Cpu:
         """Return what makes this engine stop for a debugger."""
         if self.stops is None:
             counter = ctypes.addressof(self._counter)
-            self.stops = Stops(self._uc.value or 0, counter, "x86_64")
+            engine = self._uc.value or 0
+            self.stops = Stops(engine, counter, "x86_64", lambda: self.read_reg(REG_IP))
         return self.stops
 
     def _runs_on(self, looks: int) -> bool:

@@ -103,11 +103,16 @@ class Stops:
     the run.  Context: control, or within one of these.
     """
 
-    def __init__(self, engine: int, counter: int, arch: str) -> None:
+    def __init__(
+        self, engine: int, counter: int, arch: str, place: Callable[[], int]
+    ) -> None:
         """counter: address of the engine's struct block_counter.
 
-        arch: as libunicorn's functions name it.  EmulatorError: nothing can be hooked.
+        arch: as libunicorn's functions name it.  place: returns the address of the
+        next instruction.  EmulatorError: nothing can be hooked.
         """
+        self.place = place
+        self.again = False  # at the instruction where it stands, when it goes on
         self.on_stop: Callable[[Stop], None] = lambda _: None
         self.on_begin: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
@@ -287,6 +292,8 @@ class Stops:
         self.on_stop(stop)
         place = self._places.get(stop.address)
         stops.resumed = bool(place and place.enabled) + self.stepping
+        if self.again:
+            self.again, stops.resumed = False, 0
         return True
 
     @property

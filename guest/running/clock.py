@@ -28,10 +28,11 @@ class Clock:
 
     def __init__(self, memory: Memory, phys: int, quiet: bool) -> None:
         self.quiet = quiet
+        self.host = time.monotonic_ns
         self.boot_time = 0 if quiet else int(time.time())  # seconds since 1970
         self._ram = memory.ram
         self._at = phys
-        self._origin = time.monotonic_ns()
+        self._origin = self.host()
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self._awaited = 0, 0  # deadline, and the host's time when it has come
@@ -40,7 +41,7 @@ class Clock:
         """Return ns since boot, never less than before; bring the word up to date."""
         value: int = _U64.unpack_from(self._ram, self._at)[0]
         if not self.quiet:
-            host = time.monotonic_ns() - self._origin
+            host = self.host() - self._origin
             if host > value:
                 value = host
                 _U64.pack_into(self._ram, self._at, value)

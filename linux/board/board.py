@@ -244,7 +244,13 @@ class Board:
         """Return what makes this engine stop for a debugger."""
         if self.stops is None:
             counter = ctypes.addressof(self._raw)
-            self.stops = Stops(self.address, counter, self.arch.exported_as)
+            arch = self.arch
+            self.stops = Stops(
+                self.address,
+                counter,
+                arch.exported_as,
+                lambda: self.read_reg(arch.counter),
+            )
             self.set(stops=self.stops.address)
         return self.stops
 
