@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
@@ -13,7 +16,7 @@ from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import boot
 from kpfs.linux.package.config import check_config
-from kpfs.linux.package.kernel_file import parse
+from kpfs.linux.package.kernel_file import KernelFile, parse
 from kpfs.linux.package.packages import KernelFiles
 from kpfs.linux.running.machine import AGENT, Machine, Op, Out
 from kpfs.linux.store import image, store
@@ -60,6 +63,45 @@ def make(
         raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
+    with store.new_folder(name) as folder, _packing(files.modules, folder):
+        return _make(
+            kernel,
+            files,
+            folder,
+            memory=memory,
+            cpus=cpus,
+            append=append,
+            verbose=verbose,
+            progress=progress,
+        )
+
+
+@contextmanager
+def _packing(modules: Mapping[str, bytes], folder: str) -> Iterator[None]:
+    """Write the modules meanwhile, which takes as long as the boot."""
+    given_up = threading.Event()
+    path = os.path.join(folder, image.MODULES)
+    with ThreadPoolExecutor(1) as beside:
+        packed = beside.submit(write_archive, modules, path, given_up)
+        try:
+            yield
+        except BaseException:
+            given_up.set()
+            raise
+        packed.result()
+
+
+def _make(
+    kernel: KernelFile,
+    files: KernelFiles,
+    folder: str,
+    *,
+    memory: int,
+    cpus: int,
+    append: str,
+    verbose: bool,
+    progress: Callable[[Board], object],
+) -> image.Meta:
     booted = boot.boot(
         kernel,
         memory=memory,
@@ -77,13 +119,11 @@ def make(
         )
     functions = _read(machine, FUNCTIONS)
     _give_back(machine)
-    with store.new_folder(name) as folder:
-        meta = image.save(booted, kernel.release, append, folder, files.origin)
-        with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
-            file.write(files.config)
-        with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
-            file.write(functions)
-        write_archive(files.modules, os.path.join(folder, image.MODULES))
+    meta = image.save(booted, kernel.release, append, folder, files.origin)
+    with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
+        file.write(files.config)
+    with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
+        file.write(functions)
     booted.board.close()
     return meta
 

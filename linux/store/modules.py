@@ -10,6 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
+from threading import Event
 
 from kpfs.base.errors import KernelError
 from kpfs.guest.loader.elf import ANY_MACHINE, ElfFile
@@ -48,10 +49,15 @@ def modinfo(module: bytes, key: str) -> list[str]:
     return [value for name, _, value in found if name == key]
 
 
-def write_archive(files: Mapping[str, bytes], path: str) -> None:
-    """Write an archive.  It does not depend on the time."""
+def write_archive(files: Mapping[str, bytes], path: str, given_up: Event) -> None:
+    """Write an archive.  It does not depend on the time.
+
+    given_up: when it is set, the rest is not wanted.
+    """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in sorted(files):
+            if given_up.is_set():
+                return
             entry = zipfile.ZipInfo(name, _TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, files[name])

@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import threading
 
 import pytest
 
@@ -41,7 +42,7 @@ def folder(tmp_path):
         "modules.builtin": b"kernel/lib/crc-t10dif.ko\n",
         "modules.order": b"",
     }
-    write_archive(files, str(folder / "modules"))
+    write_archive(files, str(folder / "modules"), threading.Event())
     return folder
 
 
