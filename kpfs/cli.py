@@ -356,6 +356,13 @@ def _run_arguments(parser: ArgumentParser) -> None:
         "--console",
         "show the kernel's messages on standard error, as its console would",
     )
+    parser.add_argument(
+        "--coverage",
+        default="",
+        metavar="FILE",
+        help="write which functions and lines of modules were reached, for genhtml",
+    )
+    flag(parser, "--coverage-kernel", "with --coverage: those of the kernel, too")
     flag(
         parser,
         "--inside",
@@ -473,6 +480,8 @@ def run(arguments: Namespace) -> int:
     """``kpfs run``."""
     if arguments.console and arguments.kernel:
         raise SetupError("--console is for the guest kernel", "run dmesg -w beside CMD")
+    if arguments.coverage_kernel and not arguments.coverage:
+        raise SetupError("--coverage-kernel is for --coverage FILE")
     if arguments.inside:
         return run_inside(arguments)
     for option in ("rw", "root", "memory"):
@@ -482,11 +491,19 @@ def run(arguments: Namespace) -> int:
 
     settings = _settings(arguments)._replace(
         mirror=not arguments.no_mirror,
-        lazy=arguments.mirror == "watched",
+        lazy=arguments.mirror == "watched" and not arguments.coverage_kernel,
         host_uname=arguments.host_uname,
         console=os.dup(2) if arguments.console else -1,
+        coverage=_coverage(arguments),
     )
-    return run_command(settings, arguments.argv)
+    return run_command(settings, arguments.argv, arguments.coverage)
+
+
+def _coverage(arguments: Namespace) -> str:
+    """Return what is to be covered, as in Settings."""
+    if not arguments.coverage:
+        return ""
+    return config.OF_KERNEL if arguments.coverage_kernel else config.OF_MODULES
 
 
 def completion(arguments: Namespace) -> int:
@@ -505,6 +522,8 @@ def completion(arguments: Namespace) -> int:
 
 def run_inside(arguments: Namespace) -> int:
     """``kpfs run --kernel NAME --inside``."""
+    if arguments.coverage:
+        raise SetupError("--coverage is not for --inside")
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)

@@ -107,6 +107,8 @@ def help_text() -> str:
 
 TRANSPORTS = DEVICE, LIBFUSE = ("device", "libfuse")  # of the mount's requests
 
+COVERAGES = OF_MODULES, OF_KERNEL = ("modules", "kernel")  # the latter has both
+
 
 class Settings(NamedTuple):
     """The choices of the command line about the kernel and the daemon."""
@@ -124,6 +126,7 @@ class Settings(NamedTuple):
     console: int = -1  # a descriptor that gets the guest's messages
     exact: bool = False  # it is checked whether each store changes code
     transport: str = DEVICE
+    coverage: str = ""  # one of COVERAGES: machine/coverage says what was reached
 
 
 class KernelChoice(NamedTuple):

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -110,9 +111,13 @@ GREETING = (
 )
 
 
-def run(settings: Settings, command: Sequence[str]) -> int:
-    """Run a command, or a shell, over a new tree. Return its status."""
+def run(settings: Settings, command: Sequence[str], coverage: str = "") -> int:
+    """Run a command, or a shell, over a new tree. Return its status.
+
+    coverage: the file to which to write what was reached, if settings have that.
+    """
     check_fuse()
+    tracefile = _create(coverage) if coverage else -1
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     privileged = os.geteuid() == 0
     enter_namespaces()
@@ -145,9 +150,28 @@ def run(settings: Settings, command: Sequence[str]) -> int:
         command = command or [programs.shell()]
         if is_interactive(command):
             _say(GREETING.format(release=release))
-        return supervise(command, daemon, calls, lock_mounts)
+        status = supervise(command, daemon, calls, lock_mounts)
+        if tracefile >= 0:
+            _write_coverage(tracefile, coverage)
+        return status
     finally:
         daemon.stop()
+
+
+def _create(path: str) -> int:
+    """Return a descriptor for a file to write, which may be there; SetupError."""
+    with told_to_user(path):
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def _write_coverage(fd: int, path: str) -> None:
+    """Write what was reached to a file; SetupError."""
+    with open(f"{TREE}/machine/coverage", "rb") as file:
+        text = file.read()
+    with told_to_user(path), open(fd, "wb") as out:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            os.ftruncate(fd, 0)
+        out.write(text)
 
 
 def is_interactive(command: Sequence[str]) -> bool:

@@ -154,6 +154,7 @@ class Cpu:
         self.entered: Callable[[int], None] = self._no_handler
         self.accessed: Callable[[bool, int, int], None] = lambda *_: None
         self.go_on: Callable[[], bool] = lambda: False
+        self.stands: Callable[[int], None] | None = None  # see follow_blocks()
         self.may_end: Callable[[int], bool] = lambda _ip: False
         self.ran_out = False  # the run has ended as it was long
         self.error: BaseException | None = None
@@ -264,6 +265,11 @@ class Cpu:
         self.counts = count(uc.value or 0, at, execute, _LOAD_HERE)
 
     @property
+    def engine(self) -> int:
+        """The address of libunicorn's engine."""
+        return self._uc.value or 0
+
+    @property
     def blocks(self) -> int:
         """The number of blocks that have begun, if ``counts``."""
         return self._blocks[0]
@@ -333,7 +339,7 @@ class Cpu:
                 elif vector == abi.TRAP_ENTRY:
                     self.entered(window[WINDOW_IP])
                     return
-                self.trap(vector)
+                self._trapped(vector)
             except BaseException as exc:
                 self._fail(exc)
 
@@ -350,7 +356,7 @@ class Cpu:
                 if vector == abi.TRAP_ENTRY:
                     self.entered(ip.value)
                 elif vector != 3 or (to := self.breakpoint(ip.value)) is None:
-                    self.trap(vector)
+                    self._trapped(vector)
                 else:
                     ip.value = to
                     reg_write(uc, rip, ip_ref)
@@ -540,6 +546,19 @@ class Cpu:
             self.hook_memory(state.hooked)
         self.flush_tlb()
 
+    def follow_blocks(self, stands: Callable[[int], None]) -> None:
+        """Have stands(address) called wherever a block may be left before its end.
+
+        That is behind the first byte of an instruction that traps, and at the end of a
+        run where the CPU stands.
+        """
+        self.stands = stands
+
+    def _trapped(self, vector: int) -> None:
+        if self.stands is not None:
+            self.stands(self.read_reg(REG_IP) + 1)
+        self.trap(vector)
+
     # ---- running
     def stop(self) -> None:
         """Leave the run: at once in a trap, at the block's end in a hypercall."""
@@ -570,6 +589,13 @@ class Cpu:
         finally:
             self.stops.on_end()
 
+    def _execute(self, limit: object) -> int:
+        """Execute from ``_ip`` on; return libunicorn's error."""
+        err: int = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+        if self.stands is not None:
+            self.stands(self.read_reg(REG_IP))
+        return err
+
     def _run(self, count: int) -> None:
         if monotonic() >= self.watchdog.rewind_at:
             self.watchdog.wind()
@@ -583,7 +609,7 @@ class Cpu:
         else:
             self._py.uc_reg_read(self._uc, self._rip_id, self._ip_ref)
         limit = ctypes.c_size_t(count) if count else self._zero
-        err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+        err = self._execute(limit)
         looks = 0
         while not err and not self.stopped:
             if self.stops is None or not self._debugged(self.stops):
@@ -591,7 +617,7 @@ class Cpu:
                     break
                 looks += 1
             self._ip.value = self.read_reg(REG_IP)
-            err = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+            err = self._execute(limit)
         if count:
             self._stop_anywhere(bool(self._memory_hooks))
         if self._hooks_deleted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
@@ -176,16 +176,21 @@ class ElfFile:
 
 
 def relocate(
-    elf: ElfFile, places: Mapping[int, int], resolve: Callable[[str], int | None]
+    elf: ElfFile,
+    places: Mapping[int, int],
+    resolve: Callable[[str], int | None],
+    linked: Iterable[int] | None = None,
 ) -> tuple[dict[int, bytearray], dict[str, int]]:
     """Link a relocatable file whose sections were given addresses.
 
     ``places`` maps a section's index to its address; ``resolve`` finds what the file
     does not define itself (0 for a missing weak symbol).  Returns the linked bytes of
-    each section by its index, and the addresses of the file's own named symbols.
+    each section by its index (of those in ``linked``, by default all), and the
+    addresses of the file's own named symbols.
     ENOENT: a symbol is nowhere; ENOEXEC: a relocation is unknown or does not fit.
     """
-    images = {i: bytearray(elf.contents(elf.sections[i])) for i in places}
+    wanted = places if linked is None else linked
+    images = {i: bytearray(elf.contents(elf.sections[i])) for i in wanted}
     symbols = elf.symbols()
     values: list[int | None] = []
     own: dict[str, int] = {}

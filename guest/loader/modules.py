@@ -12,7 +12,7 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
@@ -57,6 +57,19 @@ _TAINT_LETTERS = ((_TAINT_PROPRIETARY, "P"), (_TAINT_OOT, "O"))
 
 # called with the new state (a name of STATES, or INIT_FREED) and the module's name
 Notifier = Callable[[str, str], None]
+
+
+class TextFollower(Protocol):
+    """Is told of the text of modules.  Context: control."""
+
+    def placed(self, module: Module) -> None:
+        """Note that a module's text is in memory, and has not run yet."""
+
+    def freed(self, pages: ModulePages) -> None:
+        """Note that pages go that had text; no task can be in it any more."""
+
+    def changed(self, modules: Iterable[Module]) -> None:
+        """Note that these modules are loaded now, as a snapshot was restored."""
 
 
 class Parameter(NamedTuple):
@@ -139,6 +152,7 @@ class Modules:
         # files that tasks are about to load, by pid: what init_module() is given
         self.pending: dict[int, bytes] = {}
         self._keep_init_names: Callable[[], bool] = lambda: False
+        self.text_follower: TextFollower | None = None
         self.taints = 0
 
     def attach(self, notify: Notifier, keep_init_names: Callable[[], bool]) -> None:
@@ -306,6 +320,8 @@ class Modules:
         self._list[name] = mod
         self._by_addr[mod.addr] = mod
         self._kallsyms.set_module(name, mod.symbols)
+        if self.text_follower is not None:
+            self.text_follower.placed(mod)
         return mod
 
     def _place_percpu(self, mod: Module) -> None:
@@ -520,6 +536,8 @@ class Modules:
         def free() -> None:
             for part in parts:
                 if part.size:
+                    if self.text_follower is not None:
+                        self.text_follower.freed(part)
                     # text alone: on other pages that counts as a fault
                     self._cpu.drop(part.base, part.text_size)
                     self._memory.area.free(part.base)

@@ -363,3 +363,42 @@ def test_a_handler_that_waits_for_another_process(kpfs):
     )
     assert done.stdout == "1\nwent on\n"
     assert done.stderr == ""
+
+
+def test_coverage(kpfs, tmp_path):
+    """What a command has reached, in the file that it names and in machine/."""
+    path = module("hello", HELLO, "-g")
+    made = tmp_path / "made"
+    made.write_text("longer than nothing\n" * 1000)
+    script = f"insmod {path}; grep -c SF: $KPFS/machine/coverage; rmmod hello; exit 3"
+    words = "run", "--quiet-guest", "--coverage", made
+    done = kpfs(*words, "--", "sh", "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "1\n", "")
+    records = made.read_text().splitlines()
+    assert [row for row in records if row[:2] in ("SF", "LF", "LH")] == [
+        *(f"SF:{records[1][3:]}", "LF:2", "LH:2")
+    ]
+    assert records[1].endswith("/hello.c")
+    assert {"FNDA:1,go", "FNDA:1,end", "FNF:2"} <= set(records)
+    reached = kpfs(*words, "--coverage-kernel", "--", "true")
+    assert reached.returncode == 0
+    counts = dict(
+        reversed(row[5:].split(","))
+        for row in made.read_text().splitlines()
+        if row.startswith("FNDA:")
+    )
+    assert int(counts["vfs_open"]) > 0
+    assert int(counts["unregister_kprobe"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--coverage-kernel",), "--coverage-kernel is for --coverage FILE"),
+        (("--coverage", "/no/such/file"), "/no/such/file: No such file or directory"),
+        (("--coverage", "/"), "/: Is a directory"),
+    ],
+)
+def test_coverage_that_cannot_be_written(kpfs, words, said):
+    done = kpfs("run", *words, "--", "true")
+    assert (done.returncode, done.stderr) == (2, f"kpfs: {said}\n")

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from kpfs.backends.guest.booted import Booted
 from kpfs.backends.guest.console import Console
 from kpfs.backends.guest.tree import GuestTree, build
+from kpfs.config import OF_KERNEL
 from kpfs.host.mounts import shown_table
 from kpfs.root.debugfs import links_in, shown_nowhere
 from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.coverage import GuestCoverage
     from kpfs.backends.guest.mirror import GuestMirror
     from kpfs.config import Settings
     from kpfs.fs.node import Dir
@@ -36,7 +38,11 @@ class Boot:
             show_debugfs=show,
         )
         self.writers: Writers = {}
-        self._booted = booted = Booted(boot, build)
+        coverage = _coverage(settings.coverage)
+        self._booted = booted = Booted(boot, partial(build, coverage=coverage))
+        if coverage is not None:
+            coverage.follow(booted.kernel)
+            booted.follow(coverage.follow)
         self.tree = GuestTree(booted.kernel, booted.root, lazy=settings.lazy)
         booted.follow(self.tree.follow)
         if settings.console >= 0:
@@ -61,3 +67,12 @@ class Boot:
 
     def stop(self) -> None:
         self._booted.stop()
+
+
+def _coverage(of: str) -> GuestCoverage | None:
+    """Return what records coverage.  SetupError: nothing can."""
+    if not of:
+        return None
+    from kpfs.backends.guest.coverage import GuestCoverage
+
+    return GuestCoverage(of_kernel=of == OF_KERNEL)

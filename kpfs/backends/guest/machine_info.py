@@ -18,6 +18,7 @@ from kpfs.guest.machine import IMAGE_DIR
 from kpfs.guest.running.hosttask import HostTask
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.coverage import GuestCoverage
     from kpfs.root.guest_kernel import GuestKernel
 
 SHIPPED = os.path.join(IMAGE_DIR, "modules")
@@ -26,8 +27,11 @@ SHIPPED = os.path.join(IMAGE_DIR, "modules")
 class GuestMachineInfo:
     """Implements kpfs.fs.files.machine.MachineInfo; each task is a HostTask."""
 
-    def __init__(self, kernel: GuestKernel) -> None:
+    def __init__(
+        self, kernel: GuestKernel, coverage: GuestCoverage | None = None
+    ) -> None:
         self.kernel, self.lock = kernel, kernel.lock
+        self._coverage, self.covers = coverage, coverage is not None
 
     # ---- to look at
     def functions(self) -> Iterable[str]:
@@ -92,6 +96,9 @@ class GuestMachineInfo:
         counters = self.kernel.stats()
         lines += [f"{name} {value}\n" for name, value in counters.items()]
         return "".join(lines)
+
+    def coverage(self) -> str:
+        return self._coverage.report().tracefile() if self._coverage else ""
 
     @cached_property
     def _vmlinux(self) -> bytes:

@@ -35,6 +35,7 @@ from enum import Enum
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
+from kpfs.backends.guest.coverage import GuestCoverage
 from kpfs.backends.handlers import UserHandler
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.guest.emu.cpu import Cpu
@@ -50,7 +51,15 @@ _LEAVES: tuple[type, ...] = (
     *(types.ModuleType, types.CodeType, types.MappingProxyType, property),
     *(struct.Struct, re.Pattern, Enum, BaseException),
     *(type(threading.Lock()), threading.Thread, threading.Event),
-    *(FairLock, Waiter, Watchdog, UserHandler, ctypes.CDLL, ctypes._SimpleCData),
+    *(
+        FairLock,
+        Waiter,
+        Watchdog,
+        UserHandler,
+        GuestCoverage,
+        ctypes.CDLL,
+        ctypes._SimpleCData,
+    ),
     *(ctypes.Array, CFuncPtr, type(ctypes.byref(ctypes.c_int()))),
 )
 _OURS = "kpfs."  # prefix of the modules whose objects are followed
@@ -71,9 +80,13 @@ class GuestSnapshot:
     def restore(self) -> None:
         """Put the kernel back into that state.  Context: control, lock held."""
         guest = self.session.root.guest
+        follower = guest.modules.text_follower  # it is the user's
         thaw(self._frozen, guest.memory, guest.cpus)
         for put in self._puts:
             put()
+        guest.modules.text_follower = follower
+        if follower is not None:
+            follower.changed(guest.modules)
 
 
 class _Walk:

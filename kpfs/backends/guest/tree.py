@@ -16,6 +16,7 @@ from kpfs.fs.node import Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.coverage import GuestCoverage
     from kpfs.base.fuse_wire import SetattrRequest
     from kpfs.base.ktypes import Caller
     from kpfs.fs.tree import InPlace, Wake
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
 
 
-def build(kernel: GuestKernel) -> Dir:
+def build(kernel: GuestKernel, coverage: GuestCoverage | None = None) -> Dir:
     """Make the root of a guest kernel's files."""
-    return tree.build(kernel, GuestMachineInfo(kernel))
+    return tree.build(kernel, GuestMachineInfo(kernel, coverage))
 
 
 class GuestEntry:

@@ -47,6 +47,7 @@ class LinuxMachineInfo:
     ) -> None:
         """mount_table: returns that of a process of the host; OSError."""
         self.kernel, self.lock = kernel, kernel.lock
+        self.covers = False
         self.mount_table = mount_table
         self._vmlinux = Vmlinux(
             kernel.saved_memory, kernel.symbols, kernel.arch.elf_machine
@@ -105,6 +106,9 @@ class LinuxMachineInfo:
     def stats(self) -> str:
         rows = self.kernel.machine.stats()
         return "".join(f"{name} {value}\n" for name, value in rows.items())
+
+    def coverage(self) -> str:
+        return ""
 
     def vmlinux_size(self) -> int:
         return self._vmlinux.size

@@ -55,6 +55,7 @@ class MachineInfo(Protocol):
     """
 
     lock: FairLock  # the kernel's
+    covers: bool  # the reached functions and lines are recorded
 
     # ---- to look at
     def functions(self) -> Iterable[str]:
@@ -70,6 +71,9 @@ class MachineInfo(Protocol):
         """Return the registered probes in the order of kprobes/list."""
 
     def stats(self) -> str: ...
+
+    def coverage(self) -> str:
+        """Return what was reached as a tracefile of lcov, if ``covers``."""
 
     def vmlinux_size(self) -> int: ...
 
@@ -192,6 +196,15 @@ class Stats(MachineFile, SeqFile):
 
     def show(self) -> str:
         return self.info.stats()
+
+
+class Coverage(MachineFile, SeqFile):
+    """coverage: which functions and lines were reached, as a tracefile of lcov."""
+
+    posthumous = True
+
+    def show(self) -> str:
+        return self.info.coverage()
 
 
 class MountsHandle(SeqHandle):
@@ -376,4 +389,6 @@ def machine_dir(info: MachineInfo) -> Dir:
     """Make the directory machine/."""
     folder = Dir(stat.S_IFDIR | 0o755)
     populate(folder, FILES, info)
+    if info.covers:
+        populate(folder, (("coverage", 0o400, Coverage),), info)
     return folder
