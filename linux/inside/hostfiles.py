@@ -43,7 +43,8 @@ from kpfs.linux.inside.files import (
 
 VALID = 2  # s for which the kernel may cache names and attributes
 MAX_OPEN = 256  # descriptors that are kept open
-# The kernel mounts its own file systems here, so the host's directories show as empty.
+# The kernel mounts its own file systems here.  These show as empty directories, even if
+# a root lacks them or has links there, as debootstrap makes them without privileges.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
 MAX_NODES = 1 << 19  # inodes that a kernel may know at once
 MAX_READS = 1 << 14  # ranges that are noted
@@ -209,8 +210,17 @@ class HostFiles(FuseFiles[HostNode]):
         return node.path + name if node.path == b"/" else node.path + b"/" + name
 
     def _lstat(self, path: bytes) -> os.stat_result:
+        if path in HIDDEN:
+            return self._empty_directory()
         name, folder = self._name(path)
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def _empty_directory(self) -> os.stat_result:
+        mode = stat.S_IFDIR | 0o755
+        times, kind = [0] * 9, [4096, 8, 0]  # blksize, blocks, rdev
+        return os.stat_result(
+            (mode, 1, 0, 2, self._uid, self._gid, 4096, *times, *kind)
+        )
 
     def _statvfs(self, path: bytes) -> os.statvfs_result:
         fd = self._reach(path)
@@ -290,10 +300,14 @@ class HostFiles(FuseFiles[HostNode]):
             fd = os.open(b".", flags, dir_fd=self._folder(node.path))
             try:
                 with os.scandir(fd) as entries:
-                    found = [(os.fsencode(e.name), e) for e in entries]
-                    rows += sorted((n, e.inode() or 1, _kind(e)) for n, e in found)
+                    found = {
+                        os.fsencode(e.name): (e.inode() or 1, _kind(e)) for e in entries
+                    }
             finally:
                 os.close(fd)
+            if node.path == b"/":
+                found.update((path[1:], (1, folder)) for path in HIDDEN)
+            rows += [(name, *entry) for name, entry in sorted(found.items())]
         node.listing = rows
         return rows
 
@@ -499,11 +513,7 @@ class EmptyFiles(HostFiles):
     def _lstat(self, path: bytes) -> os.stat_result:
         if path != b"/" and path not in HIDDEN:
             raise OSError(errno.ENOENT, "not there")
-        mode = stat.S_IFDIR | 0o755
-        times, kind = [0] * 9, [4096, 8, 0]  # blksize, blocks, rdev
-        return os.stat_result(
-            (mode, 1, 0, 2, self._uid, self._gid, 4096, *times, *kind)
-        )
+        return self._empty_directory()
 
     def _statvfs(self, path: bytes) -> os.statvfs_result:
         return EMPTY_STATFS

@@ -75,7 +75,7 @@ def start(
     meta = image.read_meta(folder)
     go_on = _patience(meta.release, wanted)
     kept: KeptPages | None = None
-    if tree.fits(root) and os.access(pagemap.PATH, os.R_OK):
+    if os.access(pagemap.PATH, os.R_OK):
         kept = read(folder, meta) or make(folder, meta, go_on)
     with image.open_ram(folder, meta) as saved:
         if kept:

@@ -18,7 +18,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.files import MAX_IO, FuseFiles
-from kpfs.linux.inside.hostfiles import HostFiles
+from kpfs.linux.inside.hostfiles import HIDDEN, HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.texts import read_text
@@ -41,7 +41,6 @@ MOUNTS = (
     ("bpf", "/sys/fs/bpf", _PLAIN, "mode=700"),
     ("cgroup2", "/sys/fs/cgroup", _PLAIN, ""),
 )
-OWN = ("/proc", "/sys", "/dev")  # these never show the host's files
 LINKS = (
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
@@ -213,12 +212,6 @@ def adopt(loop: Loop, served: FileSources, facts: dict[str, Any]) -> MountedTree
     return MountedTree(loop.adopt(**facts["worker"]), host, package)
 
 
-def fits(root: str) -> bool:
-    """Return True if a root of files has all of the kernel's mount points."""
-    paths = [root.rstrip("/") + path for path in OWN]
-    return all(os.path.isdir(path) and not os.path.islink(path) for path in paths)
-
-
 def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
     """Load the modules of a kernel's folder and mount everything."""
     from kpfs.linux.inside import modules
@@ -289,7 +282,7 @@ def show_outside(worker: Worker, path: str, *, writable: bool = False) -> None:
 
 def is_hidden(path: str) -> bool:
     """Return True if one of the kernel's own file systems is mounted over a path."""
-    return path.startswith(tuple(f"{own}/" for own in OWN))
+    return os.fsencode(path).startswith(tuple(own + b"/" for own in HIDDEN))
 
 
 def enter(worker: Worker) -> None:

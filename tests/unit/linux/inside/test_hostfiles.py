@@ -45,6 +45,18 @@ def test_a_root_shows_what_lies_below_it(tmp_path):
         assert client.ask(Opcode.LOOKUP, client.node(name), NAME + b"\0")[0] == found
 
 
+def test_the_kernels_own_directories_are_there_whatever_a_root_has(tmp_path):
+    (tmp_path / "proc").symlink_to("/proc")
+    (tmp_path / "dev").touch()
+    client = Client(HostFiles(root=str(tmp_path)))
+    request = wire.READ_REQUEST.pack(0, 0, 4096, 0)
+    error, reply = client.ask(Opcode.READDIR, wire.ROOT, request)
+    assert (error, names(reply)[2:]) == (0, [b"dev", b"proc", b"sys"])
+    for name in "proc", "dev", "sys":
+        error, reply = client.ask(Opcode.READDIR, client.node(name), request)
+        assert (error, names(reply)) == (0, [b".", b".."])
+
+
 def test_a_name_that_is_not_there_is_remembered(tmp_path):
     client = host()
     error, reply = client.ask(Opcode.LOOKUP, client.node(tmp_path), b"none\0")
