@@ -24,6 +24,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "arm64_kernel": harness.missing_arm64,
     "arm64_two_cpus": harness.missing_arm64_two_cpus,
     "riscv64_kernel": harness.missing_riscv64,
+    "riscv64_two_cpus": harness.missing_riscv64_two_cpus,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 

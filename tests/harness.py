@@ -35,6 +35,7 @@ TWO_CPUS = "6.1-cloud-2"  # the same
 ARM64 = "6.12-cloud-arm64"
 ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 RISCV64 = "6.12-riscv64"
+RISCV64_TWO_CPUS = "6.12-riscv64-2"
 
 
 def missing_fuse() -> str:
@@ -107,6 +108,13 @@ def missing_riscv64() -> str:
     return missing_fuse() or _missing_image(RISCV64)
 
 
+@functools.cache
+def missing_riscv64_two_cpus() -> str:
+    """Make a Linux kernel for riscv64 with two CPUs; return why there is none, or ""."""
+    source = "--package", RISCV64
+    return missing_fuse() or _missing_image(RISCV64_TWO_CPUS, *source, "--cpus", "2")
+
+
 ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcre2-8-0"
 
 
@@ -135,7 +143,7 @@ def _unpack_packages(
 ) -> Path:
     """Download packages of Debian, unpack them into a new root, and return that."""
     root = scratch / "root"
-    for place in ("usr/bin", "usr/sbin", "usr/lib", "proc", "sys", "dev", "tmp"):
+    for place in ("usr/bin", "usr/sbin", "usr/lib", "tmp"):
         (root / place).mkdir(parents=True)
     for name in ("bin", "sbin", "lib"):
         (root / name).symlink_to(f"usr/{name}")

@@ -49,6 +49,17 @@ modprobe xfs
 cat /proc/modules
 modprobe -r xfs
 """
+BOTH = """
+cd /sys/kernel/tracing
+echo do_sys_openat2 >set_ftrace_filter
+echo function >current_tracer
+for word in 1 2 3 4; do busybox cat /dev/null & done
+wait
+echo 0 >tracing_on
+busybox grep -o ' \\[00.\\] ' trace | busybox sort -u
+cd /sys/devices/system/cpu
+for on in 0 1 0 1; do echo $on >cpu1/online; read -r those <online; echo $those; done
+"""
 each_kernel = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
@@ -87,6 +98,28 @@ def test_a_mount_and_what_machine_has(kpfs, row):
     assert len(re.findall(wanted, text)) == 1
     (m / "machine" / "reboot").write_text("1\n")
     assert (m / "tracing" / "kprobe_events").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "root"),
+    [
+        pytest.param(
+            harness.ARM64_TWO_CPUS,
+            harness.arm64_root,
+            marks=[pytest.mark.arm64_kernel, pytest.mark.arm64_two_cpus],
+        ),
+        pytest.param(
+            harness.RISCV64_TWO_CPUS,
+            harness.riscv64_root,
+            marks=[pytest.mark.riscv64_kernel, pytest.mark.riscv64_two_cpus],
+        ),
+    ],
+)
+def test_two_processors(kpfs, kernel, root):
+    options = "--inside", "--kernel", kernel, "--root", root()
+    done = kpfs("run", *options, "--", "/bin/sh", "-c", BOTH)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["[000]", "[001]", *("0", "0-1") * 2]
 
 
 @each_kernel

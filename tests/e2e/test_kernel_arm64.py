@@ -45,17 +45,6 @@ touch lost
 uname -m >kept/file
 exit 3
 """
-BOTH = """
-cd /sys/kernel/tracing
-echo 'p:e do_sys_openat2' >kprobe_events
-echo 1 >events/kprobes/e/enable
-for word in 1 2 3 4; do cat /dev/null & done
-wait
-echo 0 >events/kprobes/e/enable
-busybox grep -o ' \\[00.\\] ' trace | busybox sort -u
-cd /sys/devices/system/cpu
-for on in 0 1; do echo $on >cpu1/online; cat online; done
-"""
 
 
 def run(kpfs, *command):
@@ -136,14 +125,6 @@ def test_a_command_inside_from_python(tmp_path):
     words = {"kernel": KERNEL, "root": harness.arm64_root(), "cwd": tmp_path}
     done = library.run_inside("uname -m; cat", input="given", **words)
     assert (done.returncode, done.stdout, done.stderr) == (0, "aarch64\ngiven", "")
-
-
-@pytest.mark.arm64_two_cpus
-def test_two_processors(kpfs):
-    kernel = "--kernel", harness.ARM64_TWO_CPUS, "--root", harness.arm64_root()
-    done = kpfs("run", "--inside", *kernel, "--", "sh", "-c", BOTH)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["[000]", "[001]", "0", "0-1"]
 
 
 def test_programs_of_the_wrong_architecture(kpfs, tmp_path):
