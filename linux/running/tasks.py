@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from kpfs.base import abi
@@ -55,6 +54,23 @@ class Reply:
         return self._machine.values(self._slot, number + 1)[number]
 
 
+class DeathWatch:
+    """A context in which a guest's death is logged at once.
+
+    Each request enters it two times, for which contextlib is too slow.
+    """
+
+    def __init__(self, died: Callable[[], object]) -> None:
+        self._died = died
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        if isinstance(error, MachineDiedError):
+            self._died()
+
+
 class Task:
     """One task of the guest."""
 
@@ -91,6 +107,7 @@ class Tasks:
         self._said = False  # the log has that the guest is dead
         self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
         self.last_words: Callable[[], list[str]] = list  # of a guest that is dead
+        self._watched = DeathWatch(self.died)
 
     # ---- tasks and processes
     def known(self, pid: int) -> Task | None:
@@ -222,7 +239,7 @@ class Tasks:
     def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
         """Begin with system calls; task.waits says whether they are not done yet."""
         self.check(task)
-        with self._watched():
+        with self._watched:
             self._machine.catch_up()
         places = self._machine.start(task.slot, ops, memory)
         if not self._run(task):
@@ -237,7 +254,7 @@ class Tasks:
         One that waits is interrupted; [] if even that takes long.
         """
         self.check(task)
-        with self._watched():
+        with self._watched:
             self._machine.catch_up()
         self._machine.start(task.slot, ops, memory)
         if not self._run(task):
@@ -255,7 +272,7 @@ class Tasks:
         """
         machine = self._machine
         until = machine.now() + WARP_NS
-        with self._watched():
+        with self._watched:
             machine.advance(until, lambda: machine.has_done(task.slot))
         self.look()
         if task.waits:
@@ -270,7 +287,7 @@ class Tasks:
     def _let_others_run(self, task: Task) -> None:
         """Run the tasks that this request has woken."""
         if self.waiting - {task}:
-            with self._watched():
+            with self._watched:
                 self._machine.settle(self._machine.now() + SHARE_NS)
             self.look()
 
@@ -280,17 +297,8 @@ class Tasks:
         self.on_wait()
 
     def _run(self, task: Task) -> bool:
-        with self._watched():
+        with self._watched:
             return self._machine.run(task.slot)
-
-    @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Log at once of what the guest dies in there."""
-        try:
-            yield
-        except MachineDiedError:
-            self.died()
-            raise
 
     def _await(self, task: Task) -> None:
         """Wait until the task's request is done, or its caller gets a signal."""
