@@ -168,19 +168,17 @@ class LinuxKernel:
     # ---- requests
     def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
         """See Tasks.request()."""
-        if not only_look(ops):
-            self.skip_policy.catch_up()
+        looks = self._catch_up(ops)
         try:
             return self.tasks.request(task, ops, memory)
         finally:
-            self._ran(ops)
+            self._ran(ops, looks=looks)
 
     def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
         """See Tasks.begin()."""
-        if not only_look(ops):
-            self.skip_policy.catch_up()
+        looks = self._catch_up(ops)
         places = self.tasks.begin(task, ops, memory)
-        self._ran(ops)
+        self._ran(ops, looks=looks)
         return places
 
     def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
@@ -230,11 +228,21 @@ class LinuxKernel:
                 raise KernelError(errno.ENOMEM, "no room for a file in the guest")
         return fd
 
-    def _ran(self, ops: Sequence[Op] = ()) -> None:
+    def _catch_up(self, ops: Sequence[Op]) -> bool:
+        """Make what was left out, before operations that may see it.
+
+        Return True if they only look.
+        """
+        looks = only_look(ops)
+        if not looks:
+            self.skip_policy.catch_up()
+        return looks
+
+    def _ran(self, ops: Sequence[Op] = (), *, looks: bool = True) -> None:
         if ops:
             self._last_news = monotonic()
-            if not only_look(ops):
-                self.watch.may_have_changed()
+        if not looks:
+            self.watch.may_have_changed()
         if self.directories is not None:
             self.directories.ran(ops)
         if self._on_wake is not None:
