@@ -110,7 +110,7 @@ def missing_riscv64() -> str:
 
 @functools.cache
 def missing_riscv64_two_cpus() -> str:
-    """Make a Linux kernel for riscv64 with two CPUs; return why there is none, or ""."""
+    """Make one for riscv64 with two CPUs; return why there is none, or ""."""
     source = "--package", RISCV64
     return missing_fuse() or _missing_image(RISCV64_TWO_CPUS, *source, "--cpus", "2")
 
