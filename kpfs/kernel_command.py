@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kpfs.linux.board.board import Board
     from kpfs.linux.distribution.offer import Access, Offer
     from kpfs.linux.package.packages import KernelFiles
+    from kpfs.linux.store.cache import CachedKernel
     from kpfs.linux.store.image import Meta
 
 DESCRIPTION = """\
@@ -128,8 +129,18 @@ def _make_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--append", default="", metavar="TEXT", help="more for its command line"
     )
+    cache_argument(parser)
     _access_arguments(parser)
     flag(parser, "--verbose", "show its console")
+
+
+def cache_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache",
+        default="",
+        metavar="DIR",
+        help="a folder, as of a CI, that has kernels which were made, and keeps these",
+    )
 
 
 def _access_arguments(parser: ArgumentParser) -> None:
@@ -153,6 +164,8 @@ def make(arguments: Namespace) -> int:
     names = list(dict.fromkeys(arguments.name))
     if len(names) > 1 and (_has_files(arguments) or arguments.package):
         raise SetupError("files and --package are of one kernel, so give one NAME")
+    if arguments.cache and _has_files(arguments):
+        raise SetupError("--cache keeps kernels that a distribution offers")
     return _make_each(names, arguments, sys.stdout)
 
 
@@ -173,34 +186,68 @@ def _make_each(names: Sequence[str], arguments: Namespace, out: IO[str]) -> int:
     return max(done.status for done in jobs.run(names, at_once, work))
 
 
-def make_missing(names: Sequence[str]) -> None:
-    """Make those kernels that are not there; what is told goes to standard error."""
+def make_missing(names: Sequence[str], cache: str = "") -> None:
+    """Make those kernels that are not there; what is told goes to standard error.
+
+    cache: the folder of --cache, if any.
+    """
     from kpfs.linux.store import store
 
     missing = [name for name in names if name not in store.names()]
     if missing:
         parser = argparse.ArgumentParser()
         _make_arguments(parser)
-        if _make_each(missing, parser.parse_args(missing), sys.stderr):
+        words = [*missing, f"--cache={cache}"]
+        if _make_each(missing, parser.parse_args(words), sys.stderr):
             raise SetupError("not all of these kernels could be made")
 
 
 def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
+    from kpfs.linux.store import store
+    from kpfs.linux.store.cache import CachedKernel
+
+    store.check_name(name)
+    progress.say("asking the archive")
+    offer = _offer(name, arguments)
+    cached = None
+    if offer and arguments.cache:
+        cached = CachedKernel(arguments.cache, name, offer, *_how(arguments))
+    if offer and (there := _made_of(name, offer, arguments)):
+        progress.end(
+            f"{name}: Linux {there.release} is there already; "
+            f"'kpfs kernel rm {name}' makes room for it anew"
+        )
+    elif cached and (there := _of_cache(cached)):
+        progress.end(f"{name}: Linux {there.release}, from {arguments.cache}")
+    else:
+        _boot(name, arguments, offer, progress)
+    if cached and not os.path.exists(cached.path):
+        limits.check(seconds=PACK_SECONDS)
+        with told_to_user(arguments.cache):
+            cached.keep()
+    return 0
+
+
+def _of_cache(cached: CachedKernel) -> Meta | None:
+    limits.check(seconds=PACK_SECONDS)
+    with told_to_user(cached.path):
+        return cached.load()
+
+
+def _how(arguments: Namespace) -> tuple[int, int, str]:
+    """Return by what kernels of the same files differ."""
+    return arguments.memory, arguments.cpus, arguments.append
+
+
+def _boot(
+    name: str, arguments: Namespace, offer: Offer | None, progress: Progress
+) -> None:
     from kpfs.linux.errors import UnfitError
     from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
     from kpfs.linux.package.config import lacking
     from kpfs.linux.store import store
 
-    store.check_name(name)
-    progress.say("asking the archive")
-    offer = _offer(name, arguments)
-    if offer and (there := _made_of(name, offer, arguments)):
-        progress.end(
-            f"{name}: Linux {there.release} is there already; "
-            f"'kpfs kernel rm {name}' makes room for it anew"
-        )
-        return 0
     limits.check(arguments.memory << 20, MAKE_SECONDS)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
@@ -230,7 +277,6 @@ def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
             "without modules there is no --inside",
             file=sys.stderr,
         )
-    return 0
 
 
 def _has_files(arguments: Namespace) -> bool:
@@ -264,8 +310,8 @@ def _made_of(name: str, offer: Offer, arguments: Namespace) -> Meta | None:
     except UnfitError:  # none, or another version of kpfs made it
         return None
     made = meta.memory >> 20, len(meta.processors), meta.append
-    asked = arguments.memory, arguments.cpus, arguments.append
-    return meta if meta.origin == offer.origin and made == asked else None
+    same = meta.origin == offer.origin and made == _how(arguments)
+    return meta if same else None
 
 
 def _find(

@@ -56,6 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--kernels", required=True, metavar="NAME,...", help="see 'kpfs kernel list'"
     )
     flag(parser, "--make", "make those that are not there first")
+    kernel_command.cache_argument(parser)
     parser.add_argument(
         "--jobs",
         type=number(1),
@@ -119,12 +120,12 @@ def main(arguments: Namespace) -> int:
     names = list(dict.fromkeys(filter(None, arguments.kernels.split(","))))
     for name in _roots(arguments.root).keys() - set(names):
         raise SetupError(f"--root {name}: not one of --kernels")
-    if arguments.make:
-        kernel_command.make_missing(names)
-    kernels = {name: image.read_meta(store.folder(name)).release for name in names}
     if arguments.shard:
         part, parts = arguments.shard
         names = names[part - 1 :: parts]
+    if arguments.make:
+        kernel_command.make_missing(names, arguments.cache)
+    kernels = {name: image.read_meta(store.folder(name)).release for name in names}
     rows = run_in(arguments, names, kernels)
     if arguments.json:
         print(json.dumps([row._asdict() for row in rows], indent=1))

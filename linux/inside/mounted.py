@@ -151,10 +151,11 @@ def make(
 
 
 def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:
-    """Bring up the loopback interface and mount the files."""
+    """Bring up the loopback interface, if the kernel has one, and mount the files."""
     agent, up = loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
-    (fd,) = agent.call(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
-    agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
+    (fd,) = agent.attempt(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
+    if fd >= 0:
+        agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
     return tree.build(loop, served, folder)
 
 

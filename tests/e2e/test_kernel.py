@@ -206,6 +206,23 @@ def test_what_is_there_already_is_not_made_again(kpfs):
     assert f"is there already; 'kpfs kernel rm {KERNEL}'" in done.stdout
 
 
+def test_a_cache_spares_the_boot(kpfs, tmp_path, monkeypatch):
+    """One job of a CI keeps a kernel, which another one's matrix uses."""
+    cache = f"--cache={tmp_path / 'cache'}"
+    assert kpfs("kernel", "make", KERNEL, cache).returncode == 0
+    (kept,) = (tmp_path / "cache").iterdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("KPFS_WARM", "0")
+    kernels = f"--kernels=none,{KERNEL}"  # the first one is not of this job
+    done = kpfs("matrix", kernels, "--shard=2/2", "--make", cache, "--", "true")
+    assert done.returncode == 0
+    assert re.fullmatch(rf"{KERNEL}: Linux 6\.1\S+, from {tmp_path}\S+\n", done.stderr)
+    assert list((tmp_path / "cache").iterdir()) == [kept]
+    done = kpfs("kernel", "make", "mine", "--deb", "/none", cache)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--cache keeps kernels that a distribution offers" in done.stderr
+
+
 def test_files_that_are_no_kernel_are_refused(kpfs, tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"no kernel")

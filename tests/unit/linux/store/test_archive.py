@@ -2,7 +2,6 @@
 """A kernel as one file."""
 
 import hashlib
-import json
 import os
 import struct
 import zlib
@@ -11,38 +10,11 @@ import pytest
 
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import archive, image, store
-from tests.unit.linux.store.test_image import sound
-
-MEMORY = 1 << 20
-PAGE = os.urandom(4096)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
-def kernel():
-    """Name of a kernel whose memory has two pages."""
-    meta = {**sound(), "release": "6.1"}
-    with store.new_folder("a") as folder:
-        with open(f"{folder}/{image.META}", "w") as file:
-            json.dump(meta, file)
-        for name in (image.SYMBOLS, image.CONFIG, image.MODULES):
-            with open(f"{folder}/{name}", "w") as file:
-                file.write(f"this is {name}")
-        with open(f"{folder}/{image.RAM}", "wb") as ram:
-            ram.truncate(MEMORY)
-            for at in (0x8000, 0x40000):
-                ram.seek(at)
-                ram.write(PAGE)
-    return "a"
-
-
-@pytest.fixture
-def exported(kernel, tmp_path):
-    archive.export(kernel, str(tmp_path / "a.kpfs"))
+def exported(small_kernel, tmp_path):
+    archive.export(small_kernel, str(tmp_path / "a.kpfs"))
     return tmp_path / "a.kpfs"
 
 
@@ -152,9 +124,9 @@ def test_the_cap_of_a_file_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("name", [image.SYMBOLS, image.CONFIG, image.RAM])
-def test_an_image_that_lacks_a_file_is_refused(kernel, tmp_path, name):
-    os.unlink(f"{store.folder(kernel)}/{name}")
-    archive.export(kernel, str(tmp_path / "a.kpfs"))
+def test_an_image_that_lacks_a_file_is_refused(small_kernel, tmp_path, name):
+    os.unlink(f"{store.folder(small_kernel)}/{name}")
+    archive.export(small_kernel, str(tmp_path / "a.kpfs"))
     with pytest.raises(UnfitError, match="damaged"):
         archive.import_file(str(tmp_path / "a.kpfs"), "b")
     assert store.names() == ["a"]
