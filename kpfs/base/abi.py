@@ -639,8 +639,8 @@ class X86Cpu:  # struct x86_cpu
 
 
 class X86Devices:  # struct x86_devices
-    SIZE, __slots__ = 40, ()
-    cpuid, cmos = 0, 32
+    SIZE, __slots__ = 56, ()
+    cpuid, cmos, pit_start, pit_half = 0, 32, 40, 48
 
 
 # linux/board/arm64/arch.h

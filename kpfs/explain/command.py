@@ -192,7 +192,7 @@ def _explain_kernel(
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
     try:
-        linux = LinuxKernel(name, quiet=True)
+        linux = LinuxKernel(name, quiet=True, callers=False)
     except EmulatorError as error:
         raise SetupError(str(error)) from None
     try:

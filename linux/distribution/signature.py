@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -40,16 +41,23 @@ def checked(text: bytes, keys: Keys, what: str) -> bytes:
             signers = _signers(message, signature, path, what)
             break
     else:
-        if not keys.url:
-            raise UnfitError(f"{what}: keys are missing: {' or '.join(keys.files)}")
         with tempfile.NamedTemporaryFile() as file:
-            file.write(fetch.read(keys.url))
+            file.write(_read_keys(keys, what))
             file.flush()
             signers = _signers(message, signature, file.name, what)
         signers &= keys.fingerprints
     if not signers:
         raise UnfitError(f"{what}: no known key has signed it ({INSECURE} goes on)")
     return message
+
+
+def _read_keys(keys: Keys, what: str) -> bytes:
+    """Return the keys of an archive that no file of this host has."""
+    if keys.url:
+        with contextlib.suppress(fetch.MissingError):
+            return fetch.read(keys.url)
+    places = " or ".join(filter(None, (*keys.files, keys.url)))
+    raise UnfitError(f"{what}: keys are missing: {places} ({INSECURE} goes on)")
 
 
 def split(text: bytes, what: str) -> tuple[bytes, bytes]:

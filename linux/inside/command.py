@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000
 _FIRST_FREE = 3
-_LAST_FD = 0xFFFFFFFF
 _SOME_TICKS = 50_000_000  # ns
 _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
@@ -164,9 +163,8 @@ class InsideCommand:
         ends = open_pipe(self._worker)
         server = self._worker.fork(name)
         self._worker.call(Op(nr.CLOSE, (ends[end],)))
-        others = range(_FIRST_FREE, ends[end])
-        if others:
-            server.call(Op(nr.CLOSE_RANGE, (others[0], others[-1], 0)))
+        if others := [Op(nr.CLOSE, (fd,)) for fd in range(_FIRST_FREE, ends[end])]:
+            server.attempt(*others)
         if end == 0:
             server.call(Op(nr.CLOSE, (ends[1],)))
         return (server, ends[end]), ends[1 - end]
@@ -186,10 +184,8 @@ class InsideCommand:
     def _become(self, command: Worker, ends: list[int]) -> None:
         """Turn a worker into the command."""
         request = self._request
-        command.call(
-            *set_up(ends, request.files),
-            Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)),
-        )
+        set_up(command, ends, request.files)
+        command.call(Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)))
         self._paths = _candidates(request)
         self._failed = errno.ENOENT
         self._argv = request.argv
@@ -323,18 +319,18 @@ def set_hostname(agent: Worker, name: str) -> None:
     agent.call(Op(nr.SETHOSTNAME, (raw, len(raw))))
 
 
-def set_up(ends: Sequence[int], files: tuple[int, int]) -> list[Op]:
-    """Return the calls that prepare a worker for execve().
+def set_up(worker: Worker, ends: Sequence[int], files: tuple[int, int]) -> None:
+    """Prepare a worker for execve().
 
     ends: its standard descriptors to be; files: its RLIMIT_NOFILE.
     """
     groups = [0 if gid == os.getgid() else gid for gid in os.getgroups()]
     packed = struct.pack(f"<{len(groups)}I", *groups)
     limits = struct.pack("<QQ", *(limit & (1 << 64) - 1 for limit in files))
-    return [
-        *(Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)),
+    worker.call(*(Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)))
+    worker.close_from(_FIRST_FREE)
+    worker.call(
         *(Op(nr.RT_SIGACTION, (number, _SIGACTION, 0, 8)) for number in _IGNORED),
-        Op(nr.CLOSE_RANGE, (_FIRST_FREE, _LAST_FD, 0)),
         Op(nr.SETGROUPS, (len(groups), packed)),
         Op(nr.PRLIMIT64, (0, resource.RLIMIT_NOFILE, limits, 0)),
-    ]
+    )

@@ -9,10 +9,12 @@ inside the kernel.
 
 from __future__ import annotations
 
+import errno
 import select
 from collections.abc import Callable, Sequence
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import Board
 from kpfs.linux.inside import runnable
 from kpfs.linux.running.machine import AGENT, Machine, Op, Place
@@ -26,6 +28,8 @@ MAX_PAUSES = 100  # without a look at the host; not by its clock: see --quiet-gu
 # agent; the kernel's tick takes about half of them.
 QUIET_BLOCKS = 2_000
 _KEEP = abi.KEEP_ID
+_ALL_FDS, _FEW_FDS = 0xFFFFFFFF, 64
+_MEM_FD = 1000  # the agent's own: MEM_FD of agent.c
 
 Then = Callable[[], object]
 
@@ -84,6 +88,15 @@ class Worker:
             if result < 0:
                 raise CallError(-result, f"system call {op.nr} in the guest failed")
         return results
+
+    def close_from(self, first: int) -> None:
+        """Close a descriptor and all after it."""
+        (result,) = self.attempt(Op(nr.CLOSE_RANGE, (first, _ALL_FDS, 0)))
+        if result == -errno.ENOSYS:  # before Linux 5.9; few are open then
+            fds = (*range(first, _FEW_FDS), _MEM_FD)
+            closes = [Op(nr.CLOSE, (fd,)) for fd in fds]
+            for at in range(0, len(closes), abi.NR_OPS):
+                self.attempt(*closes[at : at + abi.NR_OPS])
 
     def fork(self, name: str) -> Worker:
         """Fork another worker, which inherits everything that this one has."""

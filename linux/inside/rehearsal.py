@@ -34,11 +34,8 @@ def rehearse(loop: Loop, worker: Worker) -> None:
     worker.attempt(*[Op(nr.CLOSE, (fd,)) for fd in ends])
     base = machine.address(command.slot, 0)
     memory = _VECTORS.pack(_PROGRAM, base, 0, 0)
-    command.attempt(
-        Op(nr.CHROOT, (NEW.encode() + b"\0",)),
-        Op(nr.CHDIR, (b"/\0",)),
-        *set_up([ends[1]] * 3, resource.getrlimit(resource.RLIMIT_NOFILE)),
-    )
+    command.attempt(Op(nr.CHROOT, (NEW.encode() + b"\0",)), Op(nr.CHDIR, (b"/\0",)))
+    set_up(command, [ends[1]] * 3, resource.getrlimit(resource.RLIMIT_NOFILE))
     execve = Op(nr.EXECVE, (_PROGRAM, SlotOffset(16), SlotOffset(24)))
     # if there is no such program, the task ends at once
     command.start([execve, Op(nr.EXIT, (0,))], lambda: None, memory)

@@ -82,7 +82,7 @@ class Feature(NamedTuple):
 
 def features(name: str) -> list[Feature]:
     """Return the features of a kernel that was made, in order."""
-    linux = LinuxKernel(name, quiet=True)
+    linux = LinuxKernel(name, quiet=True, callers=False)
     try:
         linux.start()
         with linux.lock:

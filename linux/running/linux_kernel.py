@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -18,6 +19,7 @@ from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import Board
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory, SavedMemory
 from kpfs.linux.memory.modules import LoadedModule, loaded_modules
@@ -47,6 +49,7 @@ LONG_WAIT, REST = 1.0, 0.02  # s without any news, after which so long at least
 READ_SIZE = 128 << 10
 MAX_FILE = 64 << 20  # bytes of what kpfs reads for itself
 LAST_LINES = 10  # of a dead guest's log that are said
+FIRST = [5, 6]  # Linux whose tasks can stand for callers
 MakeTask = Callable[[Caller, str], Task]  # given the caller's name
 
 
@@ -56,10 +59,22 @@ class LinuxKernel:
     ``lock`` is held, once, for whatever touches what is below.
     """
 
-    def __init__(self, name: str, *, quiet: bool = False, exact: bool = False) -> None:
-        """name: of a kernel that was made; UnfitError where there is none."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        quiet: bool = False,
+        exact: bool = False,
+        callers: bool = True,
+    ) -> None:
+        """name: of a kernel that was made; UnfitError where there is none.
+
+        callers: False if only the agent makes calls, which kernels before 5.6 allow.
+        """
         self.folder = store.folder(name)
         self.meta = image.read_meta(self.folder)
+        if callers:
+            check_callers(self.meta.release)
         self.symbols = CoreSymbols(os.path.join(self.folder, image.SYMBOLS))
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
@@ -329,3 +344,12 @@ class LinuxKernel:
             self.tasks.stop()
             self.machine.close()
             self._saved.close()
+
+
+def check_callers(release: str) -> None:
+    """Raise UnfitError if a kernel is too old for tasks that stand for callers."""
+    if [int(number) for number in re.findall(r"\d+", release)[:2]] < FIRST:
+        raise UnfitError(
+            f"{release}: kernels before 5.6 run commands by --inside only; they lack "
+            "pidfd_getfd(2), and clone3(2) for a chosen pid"
+        )

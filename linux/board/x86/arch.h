@@ -25,6 +25,8 @@ struct x86_cpu {
 
 /* board.devices */
 struct x86_devices {
-	u64 cpuid[4]; /* leaf 1: eax, ebx, ecx and edx, of the first processor */
-	u64 cmos;     /* index */
+	u64 cpuid[4];  /* leaf 1: eax, ebx, ecx and edx, of the first processor */
+	u64 cmos;      /* index */
+	u64 pit_start; /* when the counter was set */
+	u64 pit_half;  /* its next byte is the high one */
 };

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* I/O ports: a clock with a fixed date, a serial port for output, and the agent's port. */
+/*
+ * I/O ports: a clock with a fixed date, a serial port for output, the agent's port, and one
+ * counter of the timer chip (PIT), by which kernels that cannot be told the TSC's frequency
+ * measure it. It counts down from 65535, whatever it is set to, and sends no interrupt.
+ */
 #include "x86.h"
 
+#define PORT_PIT 0x42
+#define PIT_HZ 1193182
+#define PIT_HOUR (3600ull * 1000000000) /* ns; one can be multiplied by PIT_HZ */
 #define PORT_CMOS 0x70
 #define PORT_CMOS_DATA 0x71
 #define PORT_DEBUG 0xe9
@@ -16,12 +23,23 @@ static const u8 cmos[NR_CMOS] = {
 	0, 0, 0, 0, 0, 0, 6, 1, 1, 0x22, 0x26, 2, 0, 0x80, 0, 0,
 };
 
+static u8 read_pit(struct board *b)
+{
+	struct x86_devices *d = devices(b);
+	u64 past = (settle(b) - d->pit_start) % PIT_HOUR;
+	u16 count = 0xffff - past * PIT_HZ / 1000000000;
+
+	d->pit_half ^= 1;
+	return d->pit_half ? count : count >> 8;
+}
+
 static u32 on_in(uc_engine u, u32 port, int size, void *data)
 {
-	const struct board *b = data;
+	struct board *b = data;
 
 	(void)u, (void)size;
 	switch (port) {
+	case PORT_PIT:           return read_pit(b);
 	case PORT_SERIAL_STATUS: return SERIAL_EMPTY;
 	case PORT_CMOS_DATA:
 		if (devices(b)->cmos == CMOS_CENTURY)
@@ -37,6 +55,10 @@ static void on_out(uc_engine u, u32 port, int size, u32 value, void *data)
 
 	(void)u, (void)size;
 	switch (port) {
+	case PORT_PIT:
+		devices(b)->pit_start = settle(b);
+		devices(b)->pit_half = 0;
+		break;
 	case PORT_CMOS:   devices(b)->cmos = value & 0x7f; break;
 	case PORT_SERIAL: print(b, value); break;
 	case PORT_DEBUG:

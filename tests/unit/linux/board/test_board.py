@@ -105,6 +105,15 @@ def test_time_goes_on_to_the_first_timer_when_all_have_halted(board):
     assert printed(board) == ""
 
 
+def test_the_counter_counts_down_by_the_time_that_has_passed(single):
+    write, read = "b0ff e642 e642", "e442 e442"  # both bytes; al is the high one then
+    spin, show = "b960ea e2fe", "baf803 ee"  # 60,000 blocks
+    start(single, 0, f"{read} {write} {spin} {read} {show} {END}")
+    assert single.run() == abi.STOP_HALTED
+    count = 0xFFFF - 60_000 * 20 * 1_193_182 // 1_000_000_000
+    assert single.console(0)[0] == bytes([count >> 8])
+
+
 def test_a_lockup_names_the_processor(board):
     board.select(2)
     assert reason(board, abi.STOP_LOCKUP).startswith("hard lockup on CPU 2: ")

@@ -97,6 +97,11 @@ def test_nobody_can_check(keyring, monkeypatch):
         signature.checked(MESSAGE, Keys((keyring,), "", frozenset()), "it")
 
 
-def test_no_keys():
+def test_no_keys(archive):
+    url = f"{archive.url}/none"
+    # the archive itself is there, so this is no MissingError of fetch.py
+    with pytest.raises(UnfitError, match=f"keys are missing: /a or {url}") as caught:
+        signature.checked(MESSAGE, Keys(("/a",), url, frozenset()), "it")
+    assert type(caught.value) is UnfitError
     with pytest.raises(UnfitError, match="keys are missing: /a or /b"):
         signature.checked(MESSAGE, Keys(("/a", "/b"), "", frozenset()), "it")
