@@ -18,7 +18,6 @@ from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import EmulatorError
 
 _HOOK_CODE, _HOOK_MEM_READ, _HOOK_MEM_WRITE = 1 << 2, 1 << 10, 1 << 11
-_CTL_REMOVE_CACHE = 9 | 2 << 26 | 1 << 30
 _CTL_TB_FLUSH = 10 | 1 << 30
 _MAX_ACCESS = 16  # bytes; a larger one is several
 _NOWHERE = (1 << 64) - 1
@@ -150,9 +149,9 @@ class Stops:
         if place is None:
             place = self._places[address] = _Place(self.address, 0)
             self._hook(_HOOK_CODE, "stops_at_place", place, address, address)
-            word = ctypes.c_uint64
-            first, end = word(address), word(address + 1)
-            self._library.uc_ctl(self._engine, _CTL_REMOVE_CACHE, first, end)
+            # not this place alone: what has it may be out of reach from where the
+            # processor stands, as the kernel is from a program
+            self._flush()
         return place
 
     def remove(self, address: int) -> None:
