@@ -11,6 +11,7 @@ import signal
 from collections.abc import Container
 
 _PR_SET_PDEATHSIG = 1
+_M_ARENA_MAX = -8
 # New objects until the collector looks at them.  Thousands of probes are made of many
 # that stay, and next to nothing of what is thrown away needs it.
 GC_THRESHOLD = 20_000
@@ -47,3 +48,14 @@ def exit_status(status: int) -> int:
     """Return a status of wait(2) as a shell gives it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
+
+
+def keep_one_heap() -> None:
+    """Have all threads allocate memory from one heap.
+
+    glibc asks /proc/sys/vm/overcommit_memory when it first shrinks the heap of another
+    thread, and would wait for us, with Python's lock, where we serve that file.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # musl has none, and no such heaps
+        mallopt(_M_ARENA_MAX, 1)
