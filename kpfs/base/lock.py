@@ -28,7 +28,10 @@ BREATH = 0.00005  # s
 class Waiter:
     """A thread that waits until another wakes it, or its caller gets a signal."""
 
-    __slots__ = ("_asleep", "_began", "awake", "ident", "interrupted", "patience")
+    __slots__ = (
+        "_asleep", "_began", "awake", "ident", "interrupted", "may_be_refused",
+        "patience", "refused",
+    )  # fmt: skip
 
     def __init__(self, patience: float = 0.0) -> None:
         """patience: seconds before which interrupt() has no effect."""
@@ -36,6 +39,8 @@ class Waiter:
         self.patience = patience
         self.awake = False
         self.interrupted = False
+        self.may_be_refused = False  # set by who has somebody to tell
+        self.refused = False
         self._began = time.monotonic()
         self._asleep = threading.Lock()
         self._asleep.acquire()
@@ -49,6 +54,12 @@ class Waiter:
         """End the wait, with a signal as the reason."""
         self.interrupted = True
         self._rouse()
+
+    def refuse(self, seconds: float) -> None:
+        """End a wait that has lasted so long, if its caller can be told."""
+        if self.may_be_refused and time.monotonic() - self._began >= seconds:
+            self.refused = True
+            self._rouse()
 
     def _rouse(self) -> None:
         try:
@@ -96,7 +107,10 @@ class FairLock:
         self._crowded_until = 0.0  # of time.monotonic()
 
     def __enter__(self) -> None:
-        """Take it; EINTR if the caller of this thread's request gets a signal."""
+        """Take it; EINTR if the caller of this thread's request gets a signal.
+
+        EAGAIN: see refuse_waiting().
+        """
         me = get_ident()
         if self._owner == me:
             self._depth += 1
@@ -180,18 +194,40 @@ class FairLock:
 
     def _queue_up(self) -> None:
         waiter = Waiter(PATIENCE)
+        if not self._wait_in_queue(waiter, self.wait):
+            if waiter.refused:
+                raise KernelError(errno.EAGAIN, "a debugger has stopped the kernel")
+            raise KernelError(errno.EINTR, "a signal")
+
+    def _wait_in_queue(self, waiter: Waiter, wait: Callable[[Waiter], None]) -> bool:
+        """Return True if the lock was handed over to a waiter, False if it left."""
         self._queue.append(waiter)
         if self._taken.acquire(False):  # it was given back in between
             self._hand_over()
         try:
             if not waiter.awake:
-                self.wait(waiter)
+                wait(waiter)
         finally:
             with self._guard:
                 if not waiter.awake:
                     self._queue.remove(waiter)
-        if not waiter.awake:
-            raise KernelError(errno.EINTR, "a signal")
+        return waiter.awake
+
+    def take_within(self, seconds: float) -> bool:
+        """Take it, if that is possible in time; the caller does not have it."""
+        if self._taken.acquire(False):
+            self._owner = get_ident()
+            self.turns += 1
+            return True
+        return self._wait_in_queue(Waiter(), lambda waiter: waiter.sleep(seconds))
+
+    def refuse_waiting(self, seconds: float) -> None:
+        """Refuse it to those that have waited so long and can be told, by EAGAIN.
+
+        For a thread that keeps the kernel from running, and so from giving it back.
+        """
+        for waiter in list(self._queue):
+            waiter.refuse(seconds)
 
     def _hand_over(self) -> None:
         """Make the first of the queue the owner; _taken is for that thread."""

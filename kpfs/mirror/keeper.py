@@ -32,7 +32,10 @@ from kpfs.mirror import seccomp
 SLOT = struct.Struct("=QQQ")
 SLOTS = 4  # few, as each report wakes all threads that wait for one
 SLOTS_MAX = 32  # more are there for calls that wait: see kpfs.mirror.supervisor
-STATE_SIZE = SLOTS_MAX * SLOT.size
+SLOTS_SIZE = SLOTS_MAX * SLOT.size
+# behind the slots: 1 while a debugger has stopped the kernel, and calls wait for it
+_SUSPENDED_AT = SLOTS_SIZE
+STATE_SIZE = SLOTS_SIZE + 1
 GAVE_UP = (1 << 64) - 1  # in place of the number of reports
 COMMITTED = (1 << 64) - 1  # in place of the time of receipt
 WAITS = COMMITTED - 1  # likewise: committed, and in nobody's way
@@ -43,6 +46,14 @@ READY = b"r"  # of the command to the runner: a filter is being installed
 NEXT_REPORTS = 8  # the one in work may be that much after the last that was shown
 
 
+def suspend(state: mmap.mmap, suspended: bool) -> None:
+    """Have calls wait for as long as a debugger has stopped the kernel, or no longer.
+
+    state: what supervisor and keeper share.
+    """
+    state[_SUSPENDED_AT] = suspended
+
+
 class SupervisorWatch:
     """The test for a supervisor that is stuck."""
 
@@ -51,17 +62,22 @@ class SupervisorWatch:
         self.state = state
         self.received: list[int] = []
         self.waiting_since: float | None = None  # for it to receive another report
+        self.resumed = 0.0  # when the kernel has been stopped last
 
     def is_stuck(self) -> bool:
         """Return True if it is stuck; to be asked at short intervals."""
-        slots = list(SLOT.iter_unpack(self.state[:STATE_SIZE]))
+        slots = list(SLOT.iter_unpack(self.state[:SLOTS_SIZE]))
         now = time.monotonic()
+        if self.state[_SUSPENDED_AT]:
+            self.resumed, self.waiting_since = now, None
+            return False
         received = [count for _, _, count in slots]
         begins = [begin for _, begin, _ in slots if begin not in (0, WAITS)]
         if GAVE_UP in received:
             return True
         working = COMMITTED in begins  # the others wait for it
-        if not working and now - min(begins, default=now * 1e9) / 1e9 > PATIENCE:
+        first = min(begins, default=now * 1e9)
+        if not working and now - max(first / 1e9, self.resumed) > PATIENCE:
             return True
         if (
             working
@@ -159,7 +175,7 @@ def _release(listener: int, state: mmap.mmap, dead: bool) -> None:
 
     dead: it is dead, so those too that it has committed itself to.
     """
-    slots = list(SLOT.iter_unpack(state[:STATE_SIZE]))
+    slots = list(SLOT.iter_unpack(state[:SLOTS_SIZE]))
     kept = () if dead else (COMMITTED, WAITS)
     spared = {last for last, begin, _ in slots if begin in kept}
     for last, _, _ in slots:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 from kpfs.mirror import calls as mirror_calls
@@ -120,8 +121,11 @@ def serve(
     *,
     host_uname: bool = False,
     lazy: bool = False,
+    begin: Callable[[mmap], None] = lambda _: None,
 ) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
+
+    begin: called before the first call, with what is shared with the keeper.
 
     source: what the mount table calls the mount at mountpoint.
     host_uname: uname(2) tells of the host.  The rest: see Replayer.
@@ -131,6 +135,7 @@ def serve(
         if received is None:
             return
         listener, state = received
+        begin(state)
         host = Host(trees_of(source, os.getppid()))  # this process lives apart
         kernel = open_kernel(host, listener)
         names = {} if host_uname else kernel.uts_names()

@@ -364,6 +364,7 @@ class Loop:
             waiter.sleep()
             return
         request.waiter = waiter
+        waiter.may_be_refused = bool(waiter.patience)  # it waits for the lock
         if request.interrupted or self._closing:
             waiter.interrupt()
         elif not waiter.patience or self._lock.turns == self._stuck:

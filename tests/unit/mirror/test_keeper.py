@@ -194,6 +194,17 @@ def test_a_report_that_nobody_receives(clock):
     assert clock.stuck_after(keeper.PATIENCE + 1)
 
 
+def test_calls_wait_for_a_debugger(clock):
+    clock.show(0, clock.now, 3)
+    clock.reports = True
+    keeper.suspend(clock.state, True)
+    assert not clock.stuck_after(10 * keeper.PATIENCE)
+    assert not clock.stuck_after(10 * keeper.PATIENCE)
+    keeper.suspend(clock.state, False)
+    assert not clock.stuck_after(keeper.PATIENCE - 1)
+    assert clock.stuck_after(2)
+
+
 def test_memfd_create_is_denied(monkeypatch):
     def denied(_name):
         raise PermissionError
