@@ -89,6 +89,16 @@ has found it already.  Otherwise:
   zsh:  kpfs completion zsh > DIR/_kpfs, where DIR is in $fpath
   fish: kpfs completion fish | source
 """
+GDB_HELP = "stop a kernel and look into it with gdb"
+GDB_DESCRIPTION = """\
+Start gdb, attached to the kernel of the mount at DIR, or, within 'kpfs run', of the
+kernel there, or of the only kernel that was started with --gdb.  The kernel stands
+still until gdb lets it go on.  'monitor help' in gdb lists what kpfs adds.
+
+  kpfs mount --gdb m; kpfs gdb m
+  kpfs run --gdb-wait -- cat /sys/kernel/tracing/README      and beside it: kpfs gdb
+  kpfs gdb m -- -ex 'break vfs_read' -ex continue
+"""
 TRACE_HELP = "run a command and show the events that it sets off"
 TRACE_DESCRIPTION = """\
 Run CMD as 'kpfs run' does, with events on, and show what was recorded when it has
@@ -263,6 +273,30 @@ def _guest_arguments(parser: ArgumentParser) -> None:
     flag(parser, "--verbose", "log every refused operation too")
 
 
+def _gdb_arguments(parser: ArgumentParser) -> None:
+    flag(parser, "--gdb", "let 'kpfs gdb' stop the kernel and look into it")
+    parser.add_argument(
+        "--gdb-at",
+        default="",
+        metavar="ADDRESS",
+        help="likewise, with gdb's protocol at 127.0.0.1:PORT or another socket, too",
+    )
+
+
+def _gdb_settings(arguments: Namespace) -> dict[str, Any]:
+    """Return the Settings that concern gdb; SetupError."""
+    wait = getattr(arguments, "gdb_wait", False)
+    if not (arguments.gdb or arguments.gdb_at or wait):
+        return {}
+    from kpfs.base import places
+
+    at = arguments.gdb_at
+    if at and ":" not in at:
+        at = os.path.abspath(at)
+    with told_to_user():
+        return {"gdb": places.runtime(), "gdb_at": at, "gdb_wait": wait}
+
+
 def _option(text: str) -> tuple[str, bool]:
     import argparse
 
@@ -322,6 +356,7 @@ def _check_options(arguments: Namespace) -> None:
 
 def _mount_arguments(parser: ArgumentParser) -> None:
     _guest_arguments(parser)
+    _gdb_arguments(parser)
     flag(parser, "--foreground", "stay until it is unmounted")
     parser.add_argument(
         "--transport",
@@ -338,6 +373,8 @@ def _umount_arguments(parser: ArgumentParser) -> None:
 
 def _run_arguments(parser: ArgumentParser) -> None:
     _guest_arguments(parser)
+    _gdb_arguments(parser)
+    flag(parser, "--gdb-wait", "likewise; CMD's calls wait until gdb goes on")
     flag(parser, "--no-mirror", "do not make CMD's system calls in the kernel too")
     parser.add_argument(
         "--mirror",
@@ -408,6 +445,14 @@ def _top_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("dir", metavar="DIR", nargs="?", default="")
 
 
+def _gdb_command_arguments(parser: ArgumentParser) -> None:
+    import argparse
+
+    # the first word may be DIR: behind -- argparse would take one of gdb's for it
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="DIR")
+    parser.usage = "kpfs gdb [DIR] [-- GDB-ARG...]"
+
+
 def _completion_arguments(parser: ArgumentParser) -> None:
     import argparse
 
@@ -463,7 +508,9 @@ def mount(arguments: Namespace) -> int:
 
     with told_to_user(arguments.dir):  # in a directory that was removed
         target = os.path.realpath(arguments.dir)
-    settings = _settings(arguments)._replace(lazy=True, transport=arguments.transport)
+    settings = _settings(arguments)._replace(
+        lazy=True, transport=arguments.transport, **_gdb_settings(arguments)
+    )
     return mounting.mount(
         settings, arguments.dir, target, foreground=arguments.foreground
     )
@@ -495,6 +542,7 @@ def run(arguments: Namespace) -> int:
         host_uname=arguments.host_uname,
         console=os.dup(2) if arguments.console else -1,
         coverage=_coverage(arguments),
+        **_gdb_settings(arguments),
     )
     return run_command(settings, arguments.argv, arguments.coverage)
 
@@ -527,6 +575,8 @@ def run_inside(arguments: Namespace) -> int:
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)
+    if _gdb_settings(arguments):
+        raise SetupError("--gdb is not for --inside yet", "leave --inside out")
     if arguments.cpus:
         _check_kernel(arguments)
     from kpfs.config import KernelChoice
@@ -584,6 +634,12 @@ COMMANDS = {
     ),
     "doctor": Subcommand(
         DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, _later("kpfs.doctor.main")
+    ),
+    "gdb": Subcommand(
+        GDB_HELP,
+        GDB_DESCRIPTION,
+        _gdb_command_arguments,
+        _later("kpfs.gdb.command.main"),
     ),
     "top": Subcommand(
         TOP_HELP, TOP_DESCRIPTION, _top_arguments, _later("kpfs.top.command.main")

@@ -127,6 +127,9 @@ class Settings(NamedTuple):
     exact: bool = False  # it is checked whether each store changes code
     transport: str = DEVICE
     coverage: str = ""  # one of COVERAGES: machine/coverage says what was reached
+    gdb: str = ""  # the folder of the sockets for gdb, "": gdb is not served
+    gdb_at: str = ""  # another address for gdb, "": none
+    gdb_wait: bool = False  # the command's calls wait until gdb lets them be made
 
 
 class KernelChoice(NamedTuple):

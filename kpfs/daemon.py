@@ -21,9 +21,11 @@ from kpfs.host import guard, mounts, process
 from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
+    import mmap
     import socket
 
     from kpfs.backends.backend import Backend
+    from kpfs.gdb.server import Server
 
 FUSE_DEVICE = "/dev/fuse"
 LOG_LIMIT = 1 << 20  # bytes
@@ -287,6 +289,8 @@ def serve(
     gc.disable()  # 10 ms of a start; nothing is freed before the tree answers
     sys.setswitchinterval(SWITCH_INTERVAL)
     process.rename("kpfs")
+    if settings.kernel and settings.debugfs:  # all of /proc/sys is the kernel's
+        process.keep_one_heap()
     for number in guard.ENDING:
         signal.signal(number, signal.SIG_DFL)  # whatever the caller had ignored
     begins = threading.Lock()
@@ -304,14 +308,18 @@ def serve(
     source = source_name(os.getpid())
     backend = maker(settings)(settings, mountpoint, source)
 
+    gdb = _start_gdb(backend, settings) if settings.gdb else None
     mirrored: dict[str, Any] = {}
     if settings.transport != LIBFUSE:  # which is for mounts without a command
         mirrored = {"writers": backend.writers, "apart": bool(settings.debugfs)}
 
     def answering() -> None:
+        if gdb is not None and channel < 0:
+            gdb.open()
         _start_answering(ready, log, backend.preload)
         if channel >= 0:
-            _start_mirror(backend, channel, source, mountpoint, settings)
+            begin = partial(_let_gdb_in, gdb, settings.gdb_wait)
+            _start_mirror(backend, channel, source, mountpoint, settings, begin)
 
     try:
         why = transport.mount(
@@ -327,6 +335,8 @@ def serve(
 
         logging.getLogger(__name__).info("%s: %s", mountpoint, why)
     finally:
+        if gdb is not None:
+            gdb.close()
         backend.stop()
 
 
@@ -365,10 +375,46 @@ def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> No
         do_the_rest()
 
 
+def _start_gdb(backend: Backend, settings: Settings) -> Server:
+    """Serve gdb in a thread; SetupError: there can be no socket."""
+    from kpfs.gdb.server import Listener, Server
+    from kpfs.gdb.sockets import forget_dead, socket_path
+
+    debugged = backend.debugged()
+    forget_dead(settings.gdb)
+    addresses = [socket_path(settings.gdb, os.getpid(), debugged.arch)]
+    addresses += [settings.gdb_at] if settings.gdb_at else []
+    server = Server(debugged, [Listener(address) for address in addresses])
+    server.start()
+    return server
+
+
+def _let_gdb_in(gdb: Server | None, wait: bool, state: mmap.mmap) -> None:
+    """Let gdb attach, before the first call of a command; perhaps wait for it.
+
+    state: what the supervisor of the calls shares with its keeper.
+    """
+    if gdb is not None:
+        from kpfs.mirror.keeper import suspend
+
+        gdb.on_stand = partial(suspend, state)
+        gdb.open()
+        if wait:
+            gdb.hold()
+
+
 def _start_mirror(
-    backend: Backend, channel: int, source: str, mountpoint: str, settings: Settings
+    backend: Backend,
+    channel: int,
+    source: str,
+    mountpoint: str,
+    settings: Settings,
+    begin: Callable[[mmap.mmap], None],
 ) -> None:
-    """Have a thread make a command's system calls in the kernel."""
+    """Have a thread make a command's system calls in the kernel.
+
+    begin: see kpfs.mirror.replayer.serve().
+    """
 
     def mirror() -> None:
         from kpfs.mirror import replayer
@@ -377,6 +423,7 @@ def _start_mirror(
             *(backend.mirror, channel, source, mountpoint, backend.writers),
             host_uname=settings.host_uname,
             lazy=settings.lazy,
+            begin=begin,
         )
 
     threading.Thread(target=mirror, name="mirror", daemon=True).start()

@@ -156,6 +156,10 @@ def run(settings: Settings, command: Sequence[str], coverage: str = "") -> int:
         return status
     finally:
         daemon.stop()
+        if settings.gdb:
+            from kpfs.gdb.sockets import forget_dead
+
+            forget_dead(settings.gdb)
 
 
 def _create(path: str) -> int:

@@ -84,6 +84,7 @@ MAY_NOT_IMPORT = {
     "kpfs.backends.**": ("kpfs.fs.fuse", *COMMANDS[:-1]),  # kpfs.api is above some
     "kpfs.explain.**": ("kpfs.api",),
     "kpfs.coverage.**": (*_below("kpfs", "backends root fs host mirror"), *COMMANDS),
+    "kpfs.gdb.**": (*_below("kpfs", "engine linux root fs mirror"), *COMMANDS),
     "kpfs.backends.*": (*_below("kpfs.backends", "guest linux"), *COMMANDS[:-1]),
     "kpfs.backends.guest.**": (*_below("kpfs", "linux backends.linux"), *COMMANDS[:-1]),
     "kpfs.backends.linux.**": (*_below("kpfs", "root backends.guest"), *COMMANDS[:-1]),

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
+    from kpfs.backends.debugged import Debugged
     from kpfs.config import Settings
     from kpfs.fs.tree import Tree, Writers
     from kpfs.mirror.host import Host
@@ -37,6 +38,9 @@ class Backend(Protocol):
 
         listener: the descriptor on which the supervisor gets them.
         """
+
+    def debugged(self) -> Debugged:
+        """Return the kernel as debuggers see it.  Called once."""
 
     def stop(self) -> None:
         """End the kernel."""

@@ -9,7 +9,7 @@ lock itself. Everything else here is called while the kernel is stopped so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from kpfs.base.errors import MemoryFault
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
+    from kpfs.guest.emu.stops import Stops
 
 FIRST_TASK = 1000  # what a task's number is above its pid
 PAGE_SIZE = 4096
@@ -49,6 +50,13 @@ class DebugThread(NamedTuple):
         return what if self.cpu < 0 else f"CPU {self.cpu}: {what}"
 
 
+class Command(NamedTuple):
+    """A command of a debugger's user."""
+
+    help: str
+    call: Callable[[], str]  # returns what it says; KernelError, ValueError
+
+
 class Debugged(Protocol):
     """A kernel as a debugger sees it."""
 
@@ -62,16 +70,29 @@ class Debugged(Protocol):
     def release(self) -> str:
         """The kernel's release."""
 
+    def vmlinux(self) -> bytes:
+        """Return the kernel's ELF file, with all that is known for debuggers."""
+
+    def commands(self) -> Mapping[str, Command]:
+        """Return the commands of a debugger's user, by their names."""
+
     # ---- whether it runs
+    @property
+    def stops(self) -> Stops:
+        """The places, steps and accesses at which the running machine stops."""
+
+    def see_all(self, wanted: bool) -> None:
+        """Have all calls of mirrored processes be made, or those that can be seen."""
+
+    def catch_up(self) -> None:
+        """Make the calls that were left out.  Context: nothing runs, lock held."""
+
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         """Have the thread that runs the kernel call this soon.  Context: any thread.
 
         The call comes at an exact instruction, from the run that is under way or the
         next one, and again between all turns until there is None.
         """
-
-    def went_on(self) -> None:
-        """Forget the time that a run stood still.  Context: the thread that runs it."""
 
     def follow(self, replaced: Callable[[], None]) -> None:
         """Call replaced, under the lock, when another machine has taken over."""
@@ -93,6 +114,9 @@ class Debugged(Protocol):
     # ---- memory
     def read(self, address: int, size: int) -> bytes:
         """Read by the page tables of the processor that runs; MemoryFault."""
+
+    def physical(self, address: int) -> int:
+        """Return the physical address of a byte; MemoryFault."""
 
     def write(self, address: int, data: bytes) -> None:
         """Write in the same way, also into text; MemoryFault, and nothing changes."""

@@ -13,12 +13,11 @@ import hashlib
 import json
 import os
 import socket
-import stat
 import struct
 import time
 from collections.abc import Iterator
 
-from kpfs.base import limits
+from kpfs.base import limits, places
 from kpfs.base.errors import SetupError
 from kpfs.config import KernelChoice
 from kpfs.host import process
@@ -73,29 +72,9 @@ def _sources() -> list[str]:
     )
 
 
-def _folder() -> str:
-    """Return the folder of the sockets, which only this user can enter."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if not runtime or not _is_ours(runtime):  # su(1) keeps another user's
-        runtime = os.environ.get("TMPDIR") or "/tmp"
-    folder = os.path.join(runtime, f"kpfs-{os.getuid()}")
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    st = os.lstat(folder)
-    if st.st_uid != os.getuid() or stat.S_IMODE(st.st_mode) != 0o700:
-        raise PermissionError(f"{folder} is somebody else's")
-    return folder
-
-
-def _is_ours(folder: str) -> bool:
-    with contextlib.suppress(OSError):
-        return os.stat(folder).st_uid == os.getuid() and os.access(folder, os.W_OK)
-    return False
-
-
 def ready_at(choice: KernelChoice) -> str:
     """Return the path of the socket. Raises OSError, UnfitError."""
-    return os.path.join(_folder(), _key(choice))
+    return os.path.join(places.runtime(), _key(choice))
 
 
 # ---- the client's side

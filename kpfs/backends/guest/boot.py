@@ -16,6 +16,7 @@ from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.coverage import GuestCoverage
+    from kpfs.backends.guest.debugged import GuestDebugged
     from kpfs.backends.guest.mirror import GuestMirror
     from kpfs.config import Settings
     from kpfs.fs.node import Dir
@@ -64,6 +65,14 @@ class Boot:
             mirror = GuestMirror(self._booted.kernel, host)
             self._booted.follow(mirror.follow)
         return mirror
+
+    def debugged(self) -> GuestDebugged:
+        from kpfs.backends.guest.debugged import GuestDebugged
+
+        booted = self._booted
+        debugged = GuestDebugged(booted.kernel)
+        booted.follow(lambda kernel, _root: debugged.replace(kernel))
+        return debugged
 
     def stop(self) -> None:
         self._booted.stop()

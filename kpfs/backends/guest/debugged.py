@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kpfs.backends.debugged import FIRST_TASK, DebugThread, State
+from kpfs.backends.debugged import FIRST_TASK, Command, DebugThread, State
 from kpfs.base.errors import MemoryFault
 from kpfs.guest.emu import x86_registers
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
     from kpfs.guest.emu.registers import RegisterFile
+    from kpfs.guest.emu.stops import Stops
     from kpfs.root.guest_kernel import GuestKernel
 
 RELEASE = "6.1.0-kpfs"
@@ -34,11 +35,24 @@ class GuestDebugged:
     def lock(self) -> FairLock:
         return self._kernel.lock
 
+    @property
+    def stops(self) -> Stops:
+        return self._guest.cpus.debug()
+
+    def see_all(self, wanted: bool) -> None:
+        self._kernel.skip_policy.see_all(wanted)
+
+    def catch_up(self) -> None:
+        self._kernel.skip_policy.catch_up()
+
+    def vmlinux(self) -> bytes:
+        return self._guest.vmlinux(self._kernel.config.on("DEBUG_INFO"))
+
+    def commands(self) -> Mapping[str, Command]:
+        return {}
+
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._guest.sched.between_turns = call
-
-    def went_on(self) -> None:
-        self._guest.cpus.watchdog.wind()
 
     def follow(self, replaced: Callable[[], None]) -> None:
         self._replaced.append(replaced)
@@ -103,6 +117,9 @@ class GuestDebugged:
     # ---- memory
     def read(self, address: int, size: int) -> bytes:
         return self._guest.memory.read(address, size)
+
+    def physical(self, address: int) -> int:
+        return self._guest.memory.translate(address, 1)
 
     def write(self, address: int, data: bytes) -> None:
         self._guest.memory.write(address, data)

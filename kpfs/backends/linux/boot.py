@@ -15,6 +15,7 @@ from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 
 if TYPE_CHECKING:
+    from kpfs.backends.linux.debugged import LinuxDebugged
     from kpfs.backends.linux.mirror import LinuxMirror
     from kpfs.config import Settings
     from kpfs.fs.tree import Writers
@@ -42,6 +43,11 @@ class Boot:
         from kpfs.backends.linux.mirror import LinuxMirror
 
         return LinuxMirror(self._kernel, self._files, host, listener)
+
+    def debugged(self) -> LinuxDebugged:
+        from kpfs.backends.linux.debugged import LinuxDebugged
+
+        return LinuxDebugged(self._kernel)
 
     def stop(self) -> None:
         self._kernel.stop()

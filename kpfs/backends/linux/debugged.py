@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpfs.backends.debugged import FIRST_TASK, DebugThread, State
+from kpfs.backends.debugged import FIRST_TASK, Command, DebugThread, State
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.tasks import TaskList, TaskRow
+from kpfs.linux.memory.vmlinux import Vmlinux
 
 if TYPE_CHECKING:
+    from kpfs.guest.emu.stops import Stops
     from kpfs.linux.board.board import Board
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
@@ -31,11 +33,26 @@ class LinuxDebugged:
     def _board(self) -> Board:
         return self._kernel.machine.board
 
+    @property
+    def stops(self) -> Stops:
+        return self._board.debug()
+
+    def see_all(self, wanted: bool) -> None:
+        self._kernel.skip_policy.see_all(wanted)
+
+    def catch_up(self) -> None:
+        self._kernel.skip_policy.catch_up()
+
+    def vmlinux(self) -> bytes:
+        kernel = self._kernel
+        machine = kernel.arch.elf_machine
+        return Vmlinux(kernel.saved_memory, kernel.symbols, machine).content()
+
+    def commands(self) -> Mapping[str, Command]:
+        return {}
+
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._kernel.machine.between_turns = call
-
-    def went_on(self) -> None:
-        """Do nothing: no clock of the host counts against a run that waits."""
 
     def follow(self, replaced: Callable[[], None]) -> None:
         self._kernel.follow(replaced)
@@ -108,6 +125,12 @@ class LinuxDebugged:
     # ---- memory
     def read(self, address: int, size: int) -> bytes:
         return self._kernel.memory.read(address, size)
+
+    def physical(self, address: int) -> int:
+        at = self._board.translate(address)
+        if at == abi.NEVER:
+            raise MemoryFault(address)
+        return at
 
     def write(self, address: int, data: bytes) -> None:
         self._kernel.memory.write(address, data)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kpfs.base import places
 from kpfs.config import KernelChoice
 from kpfs.inside import warm
 from kpfs.inside.machine import CommandSession
@@ -32,10 +33,10 @@ def temporary(monkeypatch, tmp_path):
 
 
 def test_the_folder_is_ours_alone(temporary, monkeypatch, tmp_path):
-    assert warm._folder() == f"{temporary}/kpfs-{os.getuid()}"
-    assert os.stat(warm._folder()).st_mode & 0o777 == 0o700
+    assert places.runtime() == f"{temporary}/kpfs-{os.getuid()}"
+    assert os.stat(places.runtime()).st_mode & 0o777 == 0o700
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert warm._folder() == f"{tmp_path}/kpfs-{os.getuid()}"
+    assert places.runtime() == f"{tmp_path}/kpfs-{os.getuid()}"
 
 
 @pytest.mark.parametrize("flaw", ["others may read it", "a link", "somebody else's"])
@@ -51,7 +52,7 @@ def test_a_folder_that_somebody_has_put_there(temporary, tmp_path, flaw):
             pytest.skip("only root can give a directory away")
         os.chown(folder, harness.NOBODY, harness.NOBODY)
     with pytest.raises(PermissionError):
-        warm._folder()
+        places.runtime()
 
 
 @as_root
@@ -61,7 +62,7 @@ def test_the_runtime_folder_of_somebody_else(temporary, monkeypatch, tmp_path):
     runtime.mkdir()
     os.chown(runtime, harness.NOBODY, harness.NOBODY)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    assert warm._folder() == f"{temporary}/kpfs-0"
+    assert places.runtime() == f"{temporary}/kpfs-0"
 
 
 @as_root

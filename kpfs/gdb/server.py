@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Serve GDB's remote serial protocol on a socket, for a kernel that others run.
+
+The kernel runs in the threads that use it; this one does all that concerns gdb. The
+kernel stands still for gdb in one of two ways. A thread that runs it comes to a
+breakpoint, a watchpoint or the end of a step, or to the end of a turn after Ctrl-C: it
+is *parked* there, in the middle of its work, and holds the kernel's lock. Or nothing
+runs: then this thread takes the lock itself.
+
+What must always hold:
+- The stub is used only while the kernel stands still in one of the two ways.
+- A parked thread goes on when gdb lets it go on, goes away, or the server ends.
+- Whoever waits for the lock meanwhile is refused after some time, if it may be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import stat
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kpfs.base.errors import SetupError
+from kpfs.base.log import Log
+from kpfs.gdb.packets import Mark, PacketReader, TooLongError, encode
+from kpfs.gdb.stub import Reply, Stub, Then
+
+if TYPE_CHECKING:
+    from kpfs.backends.debugged import Debugged
+    from kpfs.guest.emu.stops import Stop
+
+log = Log(__name__)
+
+LOCALHOST = "127.0.0.1"
+_NOT_YET = ".new"  # behind the path of a socket that is not open
+# s that a request waits for a kernel that gdb has stopped; 'kpfs umount' waits longer
+REFUSED_AFTER = 1.5
+LOOK = 0.25  # s between looks for such requests
+PATIENCE = 0.1  # s for work of the kernel to end, before it is stopped in its middle
+TRY = 0.01  # s in which to take the lock, before looking whether a thread was parked
+RECEIVE = 1 << 16
+MAX_UNSENT = 30.0  # s for a client to take a reply
+
+
+class Listener:
+    """An address of gdb, at which nobody answers before open().
+
+    gdb does not wait for long: a kernel that cannot answer yet must not take it in.
+    """
+
+    def __init__(self, address: str) -> None:
+        """address: a path, for this user alone, or 127.0.0.1:PORT; SetupError."""
+        host, colon, port = address.rpartition(":")
+        self.path = "" if colon and "/" not in address else address
+        try:
+            if self.path:
+                self.socket = _bind(self.path)
+                return
+            if host not in ("", "localhost", LOCALHOST) or not port.isdigit():
+                raise SetupError(f"--gdb-at {address}: a path, or {LOCALHOST}:PORT")
+            self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind((LOCALHOST, int(port)))
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise SetupError(f"--gdb-at {address}: {why}") from None
+
+    def open(self) -> None:
+        self.socket.listen()
+        if self.path:
+            os.rename(f"{self.path}{_NOT_YET}", self.path)
+
+    def close(self) -> None:
+        """Close it, and remove its path."""
+        self.socket.close()
+        for path in (self.path, f"{self.path}{_NOT_YET}") if self.path else ():
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _bind(path: str) -> socket.socket:
+    """Return a socket beside a path, which only a socket of nobody may be in."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode) or _answers(path):
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{path}{_NOT_YET}")
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        bound.bind(f"{path}{_NOT_YET}")
+    finally:
+        os.umask(before)
+    return bound
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        with contextlib.suppress(OSError):
+            other.connect(path)
+            return True
+    return False
+
+
+class _Parking:
+    """The place where a thread that runs the kernel stands while gdb looks."""
+
+    def __init__(self) -> None:
+        self._told, self._tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._go = threading.Event()
+        self.stop: Stop | None = None
+        self.is_taken = False
+        self.is_new = False  # gdb has not been told of it
+
+    @property
+    def fd(self) -> int:
+        """A descriptor that can be read when a thread has parked, or wake() called."""
+        return self._told
+
+    def park(self, stop: Stop | None) -> None:
+        """Stand still until let_go().  Context: the thread that runs the kernel."""
+        self._go.clear()
+        self.stop, self.is_taken, self.is_new = stop, True, True
+        self.wake()
+        self._go.wait()
+
+    def let_go(self) -> None:
+        self.is_taken = False
+        self._go.set()
+
+    def wake(self) -> None:
+        with contextlib.suppress(OSError):  # it is full, or closed
+            os.write(self._tell, b"!")
+
+    def drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._told, RECEIVE)
+
+    def close(self) -> None:
+        os.close(self._told)
+        os.close(self._tell)
+
+
+class Server(threading.Thread):
+    """A server for one kernel, and one gdb at a time."""
+
+    def __init__(self, debugged: Debugged, listeners: Sequence[Listener]) -> None:
+        super().__init__(name="gdb", daemon=True)
+        self._debugged = debugged
+        self._listeners = listeners
+        self._parking = _Parking()
+        self._client: socket.socket | None = None
+        self._reader = PacketReader()
+        self._stub: Stub | None = None  # while there is a client
+        self._has_lock = False
+        self._last = b""  # the last packet sent, to be sent again
+        self._is_open = False
+        self._closing = False
+        self._wanted = False  # the kernel is to stop
+        self._held = threading.Event()  # set while nobody has to wait for gdb
+        self._held.set()
+        # called with True while calls have to wait for gdb, then with False
+        self.on_stand: Callable[[bool], object] = lambda _: None
+        debugged.follow(self._replaced)
+
+    # ---- from other threads
+    def open(self) -> None:
+        """Let gdb in: the mount does not need the kernel any more to come up."""
+        if self._is_open:
+            return
+        for listener in self._listeners:
+            listener.open()
+        self._is_open = True
+        self._parking.wake()
+
+    def hold(self) -> None:
+        """Wait until gdb has attached and let the kernel go on."""
+        self._held.clear()
+        self._parking.wake()
+        self._held.wait()
+
+    def close(self) -> None:
+        """End it: the kernel goes on."""
+        self._closing = True
+        self._held.set()
+        self._parking.wake()
+        if self.is_alive() and threading.current_thread() is not self:
+            self.join()
+
+    def _replaced(self) -> None:
+        """Follow to another machine.  Context: lock held."""
+        stub = self._stub
+        if stub is not None:
+            self._watch(stub)
+            stub.replaced()
+
+    def _on_stop(self, stop: Stop) -> None:
+        """Park, if gdb is to know of a stop.  Context: the thread that runs it."""
+        stub = self._stub
+        if stub is None or self._closing or stub.passes(stop):
+            return
+        self._parking.park(stop)
+
+    def _between_turns(self) -> None:
+        """Park if gdb wants the kernel to stop.  Context: the thread that runs it."""
+        if self._wanted and not self._closing:
+            self._parking.park(None)
+
+    # ---- the thread
+    def run(self) -> None:
+        try:
+            while not self._closing:
+                self._await_events()
+        except Exception:
+            log.exception("the server of gdb failed")
+        finally:
+            self._drop_client()
+            for listener in self._listeners:
+                listener.close()
+            self._parking.close()
+
+    @property
+    def _stands(self) -> bool:
+        return self._has_lock or self._parking.is_taken
+
+    def _await_events(self) -> None:
+        """Wait for gdb, and for the kernel to stop; do what there is to do."""
+        self.on_stand(self._stands or not self._held.is_set())
+        events = select.poll()
+        listening = {
+            each.socket.fileno(): each.socket
+            for each in (self._listeners if self._is_open else ())
+        }
+        for fd in (*listening, self._parking.fd):
+            events.register(fd, select.POLLIN)
+        if self._client is not None:
+            events.register(self._client.fileno(), select.POLLIN)
+        waits = LOOK * 1000 if self._stands else None
+        ready = {fd for fd, _ in events.poll(waits)}
+        if self._stands:
+            self._debugged.lock.refuse_waiting(REFUSED_AFTER)
+        if self._parking.fd in ready:
+            self._parking.drain()
+            if self._parking.is_new and self._stub is not None:
+                self._report(self._stub, self._parking.stop)
+        if self._client is not None and self._client.fileno() in ready:
+            self._receive(self._client)
+        for fd in ready & listening.keys():
+            self._accept(listening[fd])
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            client, _ = listener.accept()
+        except OSError:  # it is gone already
+            return
+        if self._client is not None:
+            client.close()  # one at a time
+            return
+        client.settimeout(MAX_UNSENT)
+        with contextlib.suppress(OSError):
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._client, self._reader = client, PacketReader()
+        self._stop_kernel(self._attach)
+
+    def _attach(self) -> None:
+        """Begin to debug a kernel that has just stopped."""
+        self._stub = stub = Stub(self._debugged)
+        self._parking.is_new = False  # gdb asks by itself
+        if self._has_lock:
+            self._debugged.catch_up()
+        self._debugged.see_all(True)
+        self._watch(stub)
+
+    def _watch(self, stub: Stub) -> None:
+        stub.stops.on_stop = self._on_stop
+
+    # ---- the kernel
+    def _stop_kernel(self, then: Callable[[], None]) -> None:
+        """Stop the kernel wherever it is."""
+        debugged = self._debugged
+        if not self._stands and debugged.lock.take_within(PATIENCE):
+            self._has_lock = True
+        if not self._stands:
+            self._wanted = True
+            debugged.call_between_turns(self._between_turns)
+            while not self._parking.is_taken and not self._closing:
+                if debugged.lock.take_within(TRY):
+                    self._has_lock = True
+                    break
+            self._wanted = False
+            debugged.call_between_turns(None)
+        if self._stands:
+            then()
+
+    def _let_go(self) -> None:
+        """Let the kernel go on."""
+        self._held.set()
+        if self._has_lock:
+            self._has_lock = False
+            self._debugged.lock.__exit__()
+        elif self._parking.is_taken:
+            self._parking.let_go()
+        self.on_stand(False)
+
+    # ---- the client
+    def _report(self, stub: Stub, stop: Stop | None) -> None:
+        """Tell gdb of a stop."""
+        self._parking.is_new = False
+        self._send(stub.stopped(stop))
+
+    def _interrupt(self, stub: Stub) -> None:
+        """Stop as Ctrl-C wants it, if the kernel runs."""
+        if not self._stands:
+            self._stop_kernel(lambda: None)
+            if self._stands:
+                self._report(stub, None if self._has_lock else self._parking.stop)
+
+    def _receive(self, client: socket.socket) -> None:
+        try:
+            data = client.recv(RECEIVE)
+        except OSError:
+            data = b""
+        if not data:
+            self._drop_client()
+            return
+        try:
+            for found in self._reader.feed(data):
+                if self._client is None or self._stub is None:
+                    return
+                self._take(found, self._stub)
+        except TooLongError:
+            self._drop_client()
+
+    def _take(self, found: bytes | Mark, stub: Stub) -> None:
+        """Act on a packet, or on what is between packets."""
+        if found is Mark.INTERRUPT:
+            self._interrupt(stub)
+        elif found is Mark.AGAIN:
+            self._send_raw(self._last)
+        elif found is Mark.DAMAGED:
+            if stub.is_acknowledging:
+                self._send_raw(b"-")
+            else:  # nobody would send it again
+                self._drop_client()
+        elif isinstance(found, bytes):
+            if stub.is_acknowledging:
+                self._send_raw(b"+")
+            # gdb sends nothing but Ctrl-C while the kernel runs
+            reply = stub.receive(found) if self._stands else Reply(b"E01")
+            self._answer(reply)
+
+    def _answer(self, reply: Reply) -> None:
+        if reply.text is not None:
+            self._send(reply.text)
+        if reply.then is Then.RUN:
+            self._let_go()
+        elif reply.then is Then.LEAVE:
+            self._drop_client()
+
+    def _send(self, text: bytes) -> None:
+        self._last = encode(text)
+        self._send_raw(self._last)
+
+    def _send_raw(self, data: bytes) -> None:
+        if self._client is None:
+            return
+        try:
+            self._client.sendall(data)
+        except OSError:
+            self._drop_client()
+
+    def _drop_client(self) -> None:
+        """Forget gdb and all that it has set; the kernel goes on."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        client.close()
+        if self._stub is not None:
+            self._stop_kernel(self._release)
+        self._let_go()
+
+    def _release(self) -> None:
+        stub, self._stub = self._stub, None
+        if stub is not None:
+            stub.release()
+            self._debugged.see_all(False)

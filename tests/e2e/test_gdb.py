@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The real gdb on our kernel and on a distribution's."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from kpfs.gdb.sockets import sockets
+from tests import harness
+
+pytestmark = [
+    pytest.mark.fuse,
+    pytest.mark.skipif(shutil.which("gdb") is None, reason="there is no gdb"),
+]
+KERNELS = [
+    pytest.param((), id="guest"),
+    pytest.param(("--kernel", harness.KERNEL), marks=pytest.mark.kernel, id="linux"),
+]
+SECONDS = 60
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    """The folder of the sockets."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path / f"kpfs-{os.getuid()}"
+
+
+@pytest.fixture(params=KERNELS)
+def m(request, kpfs, runtime):
+    return kpfs.mount("--gdb", "--quiet-guest", *request.param)
+
+
+def gdb(kpfs, m, *lines):
+    """Return what gdb says to these commands, on the kernel of a mount."""
+    words = [word for line in lines for word in ("-ex", line)]
+    options = ["-nx", "-batch", "-ex", "set width 0", *words]
+    done = kpfs("gdb", *([m] if m else []), "--", *options, timeout=SECONDS)
+    return done.stdout + done.stderr
+
+
+class Reader(threading.Thread):
+    """Reads a file of the mount again and again."""
+
+    def __init__(self, path):
+        super().__init__(daemon=True)
+        self._path, self.ends = path, threading.Event()
+
+    def run(self):
+        while not self.ends.wait(0.02):
+            try:
+                self._path.read_text()
+            except BlockingIOError:  # gdb has stopped the kernel
+                continue
+
+    def __enter__(self):
+        self.start()
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.join(SECONDS)
+
+
+def test_the_kernel_is_stopped_and_looked_into(kpfs, m):
+    """Break, look at registers and stack, step, finish, list threads, detach."""
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(
+            kpfs,
+            m,
+            "break vfs_read",
+            "continue",
+            "info registers rip gs_base cr3",
+            "backtrace 2",
+            "stepi",
+            "info threads",
+            "delete",
+            "finish",
+            "kill",
+        )
+    assert re.search(r'"CPU \d: .*hit Breakpoint 1, .*vfs_read', said)
+    assert re.search(r"rip +0x\w+ +0x\w+ <vfs_read(\+4)?>", said)
+    assert re.search(r"gs_base +0xffff\w+ ", said)
+    assert re.search(r"#1 .*ksys_r(w|ead)", said)
+    assert re.search(r'"init/1" \(sleeping\)|init/1" \(running\)', said)
+    assert re.search(r"Run till exit|ksys_r(w|ead)", said)
+    assert "Can't kill process" in said
+    assert (m / "tracing" / "trace_clock").read_text()
+
+
+def test_a_watchpoint_stops_behind_the_write(kpfs, m):
+    jiffies = "*(unsigned long *)&jiffies"
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(kpfs, m, f"watch {jiffies}", "continue", "backtrace 1")
+    found = re.search(r"Old value = (\d+)\s+New value = (\d+)", said)
+    assert found
+    assert int(found[2]) > int(found[1])
+
+
+def test_a_breakpoint_on_the_byte_of_a_probe(kpfs, m):
+    """The probe counts the hits at which gdb stops, and those at which it does not."""
+    (m / "tracing" / "kprobe_events").write_text("p:e vfs_read\n")
+    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1")
+    enabled = m / "tracing" / "events" / "kprobes" / "e" / "enable"
+    with Reader(enabled):
+        said = gdb(kpfs, m, "break *vfs_read", "continue", "continue", "detach")
+    assert said.count("hit Breakpoint") == 2
+    _, hits, missed = (m / "tracing" / "kprobe_profile").read_text().split()
+    assert int(hits) >= 2
+    assert missed == "0"
+
+
+def test_the_kernel_goes_on_when_gdb_is_killed(kpfs, m):
+    with Reader(m / "tracing" / "trace_clock"):
+        words = "-nx", "-batch", "-ex", "break vfs_read", "-ex", "continue"
+        stopped = "-ex", "shell echo it stands; exec sleep 60"
+        with kpfs.started("gdb", m, "--", *words, *stopped) as process:
+            for line in process.stdout:
+                if b"it stands" in line:
+                    break
+            process.kill()
+    assert (m / "tracing" / "trace_clock").read_text()
+
+
+def test_files_are_refused_while_the_kernel_stands_and_the_mount_ends(kpfs, m):
+    attached = "-nx", "-batch", "-ex", "shell echo it stands; exec sleep 60"
+    with kpfs.started("gdb", m, "--", *attached) as process:
+        for line in process.stdout:
+            if b"it stands" in line:
+                break
+        with pytest.raises(BlockingIOError):
+            (m / "tracing" / "trace_clock").read_text()
+        done = kpfs("umount", m, timeout=SECONDS)
+        assert (done.returncode, done.stderr) == (0, "")
+        process.kill()
+    assert not harness.is_mounted(m)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_command_waits_for_gdb(kpfs, runtime, kernel):
+    """Its first call is seen, with the name of the file."""
+    command = ("cat", "/etc/hostname")
+    words = "--gdb-wait", "--quiet-guest", *kernel, "--", *command
+    with kpfs.started("run", *words) as process:
+        harness.until(lambda: runtime.exists() and sockets(str(runtime)), "no socket")
+        place = "do_sys_openat2"
+        said = gdb(kpfs, "", f"break {place}", "continue", "p $rdi == 0xffffff9c")
+        output, _ = process.communicate(timeout=SECONDS)
+    assert re.search(r'"CPU \d: \w+/\d+" hit Breakpoint 1', said)
+    with open("/etc/hostname", "rb") as file:
+        assert output == file.read()
+    assert not sockets(str(runtime))
+
+
+def test_ctrl_c_ends_a_command_whose_kernel_stands(kpfs, runtime):
+    with kpfs.started("run", "--gdb-wait", "--", "sleep", "60") as process:
+        harness.until(lambda: runtime.exists() and sockets(str(runtime)), "no socket")
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 128 + signal.SIGINT
+    assert not sockets(str(runtime))
+
+
+def test_a_port_serves_too(kpfs, runtime):
+    m = kpfs.mount("--gdb-at", f"{runtime.parent}/other")
+    words = "-nx", "-batch", "-ex", f"target remote {runtime.parent}/other"
+    said = subprocess.run(
+        ["gdb", *words, "-ex", "info threads"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert "CPU 1: idle" in said.stdout
+    assert (m / "tracing" / "trace_clock").read_text()
+
+
+def test_wrong_use_is_told(kpfs, runtime, tmp_path):
+    mounted = kpfs.mount()
+    for words, why in (
+        (("gdb",), "no kernel listens for it"),
+        (("gdb", mounted), "mounted without --gdb"),
+        (("gdb", tmp_path), "no mount of kpfs"),
+        (("mount", "--gdb-at", "1.2.3.4:5", tmp_path / "d"), "127.0.0.1:PORT"),
+        (("run", "--inside", "--gdb", "--kernel", "none"), "--inside"),
+    ):
+        (tmp_path / "d").mkdir(exist_ok=True)
+        done = kpfs(*words)
+        assert done.returncode == 2
+        assert why in done.stderr
+        assert done.stderr.count("\n") == 1
