@@ -10,6 +10,7 @@ import sys
 from functools import partial
 
 from bench import (
+    against,
     commands,
     engine,
     linux,
@@ -64,6 +65,12 @@ def parse() -> argparse.Namespace:
         help=f"half a minute: {', '.join(QUICK)}, each once",
     )
     parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="measure that commit, in a worktree, and this checkout in turn, once for "
+        "each of the repeats, and say what differs",
+    )
+    parser.add_argument(
         "--against-qemu",
         action="store_true",
         help="measure hits in a real Linux 6.1 under QEMU too, by scripts/oracle; with "
@@ -91,13 +98,34 @@ def parse() -> argparse.Namespace:
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
     if arguments.smp and (arguments.groups or arguments.against_qemu):
         parser.error("--smp measures nothing else: give it without groups")
+    if arguments.against and (arguments.smp or arguments.against_qemu):
+        parser.error("--against compares groups alone")
     if arguments.kernel and (arguments.groups or arguments.smp):
         parser.error("--kernel measures nothing else: give it without groups")
     return arguments
 
 
+def compare(arguments: argparse.Namespace) -> int:
+    """Print what differs from another commit."""
+    options = list(arguments.groups or (QUICK if arguments.quick else GROUPS))
+    if arguments.kernel:
+        options = [*arguments.groups, "--kernel", arguments.kernel]
+    try:
+        found = against.compare(arguments.against, options, arguments.repeats)
+    except against.AgainstError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    if arguments.json:
+        print(json.dumps({"rows": [pair.as_dict() for pair in found]}))
+    else:
+        print(against.HEADING, *(pair.show() for pair in found), sep="\n")
+    return 0
+
+
 def main() -> int:
     arguments = parse()
+    if arguments.against:
+        return compare(arguments)
     if arguments.quick:
         arguments.repeats = 1
     chosen = arguments.groups or (QUICK if arguments.quick else GROUPS)
