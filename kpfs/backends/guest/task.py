@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.files import WRITE
@@ -156,7 +155,8 @@ class GuestTask:
     def insmod(self, module: str, words: bytes, *, named: bool) -> None:
         from kpfs.backends.guest.machine_info import SHIPPED
 
-        image = Path(f"{SHIPPED}/{module}.ko" if named else module).read_bytes()
+        with open(f"{SHIPPED}/{module}.ko" if named else module, "rb") as file:
+            image = file.read()
         session, log = self._session, self._session.root.guest.log
         since = max((record.seq for record in log.records()), default=-1) + 1
         with session.call(module):
