@@ -292,7 +292,7 @@ def test_only_arches_names_an_architecture():
 # ---- where modules are tested
 def unit_test(name):
     """The file of tests/unit that tests a module, if there is one."""
-    _, *folders, last = name.split(".")
+    *folders, last = name.removeprefix("kpfs.").split(".")
     return TESTS.joinpath("unit", *folders, f"test_{last}.py")
 
 
@@ -335,7 +335,7 @@ def test_no_stale_line_says_where_modules_are_tested():
 
 
 def test_unit_tests_are_named_like_modules():
-    known = {unit_test(name) for name in PRODUCT}
+    known = {unit_test(name) for name in SOURCES}
     assert set((TESTS / "unit").rglob("test_*.py")) - known == set()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
+from array import array
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
@@ -89,14 +90,13 @@ class Stepping(Protocol):
 class FairLock:
     """First come, first served.
 
-    ``turns`` counts how often it has been taken.  ``wait`` is what a thread calls to
-    sleep, here and in kpfs.root.background: a mount sets it, as it must know which
-    threads sleep.
+    ``wait`` is what a thread calls to sleep, here and in kpfs.root.background: a mount
+    sets it, as it must know which threads sleep.
     """
 
     def __init__(self) -> None:
         self.wait: Callable[[Waiter], None] = Waiter.sleep
-        self.turns = 0
+        self._turns = array("Q", (0,))
         self._taken = threading.Lock()  # by the owner, or for the next owner
         self._owner = 0
         self._depth = 0  # how often the owner has taken it beside the first time
@@ -105,6 +105,16 @@ class FairLock:
         self.stepping: dict[int, Stepping] = {}  # by ident of the thread
         self.ticker = 0  # ident of a thread that comes by itself, for nobody
         self._crowded_until = 0.0  # of time.monotonic()
+
+    @property
+    def turns(self) -> int:
+        """How often it has been taken."""
+        return self._turns[0]
+
+    @property
+    def turns_at(self) -> int:
+        """The address of ``turns``, a word of 64 bits, for code in C."""
+        return self._turns.buffer_info()[0]
 
     def __enter__(self) -> None:
         """Take it; EINTR if the caller of this thread's request gets a signal.
@@ -116,7 +126,7 @@ class FairLock:
             self._depth += 1
         elif self._taken.acquire(False):
             self._owner = me
-            self.turns += 1
+            self._turns[0] += 1
         else:
             self._queue_up()
 
@@ -238,5 +248,5 @@ class FairLock:
                     return
             waiter = self._queue.popleft()
             self._owner = waiter.ident
-            self.turns += 1
+            self._turns[0] += 1
             waiter.wake()

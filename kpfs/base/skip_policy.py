@@ -126,6 +126,11 @@ class SkipPolicy:
         seen = EVERY if self._sees_all else self._watch.update()
         return bool(seen) and any(number in seen for number in numbers)
 
+    @property
+    def seen(self) -> Seen | None:
+        """See Watch.seen."""
+        return self._watch.seen
+
     def may_skip(self, number: int) -> bool:
         """Return True if a call surely need not be made.  Context: any.
 

@@ -30,6 +30,7 @@ from kpfs.mirror import seccomp
 # (ns of the monotonic clock, 0: none is in work, COMMITTED: it takes as long as it must
 # and while the supervisor lives nobody else may answer), how many it has received.
 SLOT = struct.Struct("=QQQ")
+WORK = struct.Struct("=QQ")  # all but the last, which counts up while it is received
 SLOTS = 4  # few, as each report wakes all threads that wait for one
 SLOTS_MAX = 32  # more are there for calls that wait: see kpfs.mirror.supervisor
 SLOTS_SIZE = SLOTS_MAX * SLOT.size

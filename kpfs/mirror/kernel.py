@@ -39,8 +39,11 @@ class TaskBook(Protocol):
     def catch_up(self, pid: int | None) -> None:
         """Bring all tasks up to date, or that of a process.  Context: lock held."""
 
-    def leave_out(self, pid: int) -> None:
-        """Note that a process makes a call that its task does not.  Context: any."""
+    def leave_out(self, pid: int) -> bool:
+        """Note that a process makes a call that its task does not.
+
+        Return True if processes that have ended went from ``behind``.  Context: any.
+        """
 
     def leave_out_exit(self, pid: int, status: int) -> None:
         """Note that a process ends unseen.  Context: the lock is not held."""

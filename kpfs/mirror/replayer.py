@@ -49,7 +49,7 @@ class Replayer:
         self.lazy = lazy
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
         self.skipped = SkippedCalls(
-            kernel.tasks, host, self.write, overrides, kernel.answered
+            kernel.tasks, host, self.write, kernel.lock, overrides, kernel.answered
         )
 
     def skip(self, note: Notification) -> bool:
@@ -57,11 +57,14 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
-        return (
-            self.lazy
-            and self.kernel.skip_policy.may_skip(note.nr)
-            and self.skipped.skip(note)
-        )
+        if not self.lazy:
+            return False
+        skipped, policy = self.skipped, self.kernel.skip_policy
+        turn = skipped.fast_path.turn
+        if not policy.may_skip(note.nr) or not skipped.skip(note):
+            return False
+        skipped.open_fast_path(turn, note.pid, policy.seen)
+        return True
 
     def may_wait(self, note: Notification) -> bool:
         """Return True if others must be received while a call is made.
@@ -149,6 +152,8 @@ def serve(
             replayer.skip,
             replayer.may_wait,
             kernel.lock.stepping,
+            replayer.skipped.fast_path,
+            replayer.skipped.went_on,
         ).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

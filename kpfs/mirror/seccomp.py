@@ -38,6 +38,7 @@ SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP = 1
 SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
 PR_SET_NO_NEW_PRIVS = 38
 NOTIF_SIZE = 80
+NOT_RECEIVED = frozenset((errno.ENOENT, errno.EINTR, errno.EAGAIN))
 NOTIF = struct.Struct("=QIIiIQ6Q")
 RESPONSE = struct.Struct("=QqiI")
 
@@ -141,13 +142,18 @@ def wake_up_synchronously(listener: int) -> None:
         )
 
 
+def report() -> ctypes.Array[ctypes.c_char]:
+    """Return memory for a struct seccomp_notif."""
+    return ctypes.create_string_buffer(NOTIF_SIZE)
+
+
 def receive(listener: int) -> Notification | None:
     """Wait for the next report; return None if its caller died or there was none."""
     buffer = bytearray(NOTIF_SIZE)
     try:
         fcntl.ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, buffer)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.EINTR, errno.EAGAIN):
+        if error.errno in NOT_RECEIVED:
             return None
         raise
     return parse(buffer)
@@ -170,7 +176,7 @@ def _poll(listener: int) -> list[int]:
     return [events for _fd, events in waiting.poll(0)]
 
 
-def parse(buffer: bytes | bytearray) -> Notification:
+def parse(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char]) -> Notification:
     """Make a Notification of a struct seccomp_notif."""
     words = NOTIF.unpack(buffer)
     return Notification(words[0], words[1], words[3], words[6:])

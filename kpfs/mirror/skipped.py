@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kpfs.mirror.calls import EXECS, EXITS
+from kpfs.base.skip_policy import NONE, Seen
+from kpfs.mirror.calls import CALLS, EXECS, EXITS
+from kpfs.mirror.fast_path import GO, NEVER, NR_CALLS, PATH, FastPath
+from kpfs.mirror.host_overrides import PATH_CALLS
 from kpfs.mirror.write import NAMES
 
 if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
     from kpfs.mirror.host import Host
     from kpfs.mirror.host_overrides import HostOverrides
     from kpfs.mirror.kernel import Commit, TaskBook
@@ -28,12 +32,13 @@ class SkippedCalls:
         tasks: TaskBook,
         host: Host,
         write: Callable[[Notification, Commit], int | None],
+        lock: FairLock,
         overrides: HostOverrides | None = None,
         kept: Iterable[int] = (),
     ) -> None:
         """write: makes a write to a file of the mount.  kept: calls never left out.
 
-        overrides: answers some calls in the host's place.
+        lock: the kernel's.  overrides: answers some calls in the host's place.
         """
         self.tasks = tasks
         self.host = host
@@ -43,6 +48,9 @@ class SkippedCalls:
         self.overridden = frozenset[int]() if overrides is None else overrides.calls
         # calls that need a closer look, or must not be skipped
         self.particular = frozenset((*NAMES, *EXECS, *EXITS, *kept, *self.overridden))
+        names = () if overrides is None else overrides.names_absent
+        self.fast_path = FastPath(lock, names)
+        self._ways = NONE, self._ways_unless(NONE)
 
     def skip(self, note: Notification) -> bool:
         """Leave a call out and return True, if nothing else is to be done for it.
@@ -62,8 +70,42 @@ class SkippedCalls:
                 or self.overrides.concerns(note, self.looks)
             ):
                 return False
-        self.tasks.leave_out(pid)
+        self.leave_out(pid)
         return True
+
+    def leave_out(self, pid: int) -> None:
+        """Note that a process makes a call that its task does not."""
+        if self.tasks.leave_out(pid):
+            self.fast_path.close()
+
+    def open_fast_path(self, turn: int, pid: int, seen: Seen | None) -> None:
+        """Let further calls of a process go on that nobody can see.
+
+        turn: FastPath.turn before the process was left out.
+        Context: the thread that receives.
+        """
+        if turn == NEVER or not isinstance(seen, frozenset):
+            return
+        if seen is not self._ways[0]:
+            self._ways = seen, self._ways_unless(seen)
+        self.fast_path.open(turn, pid, self._ways[1])
+
+    def _ways_unless(self, seen: frozenset[int]) -> bytes:
+        """Return the ways of all calls, of which some can be seen."""
+        ways = bytearray(NR_CALLS)
+        for number in CALLS.keys() - self.particular - seen:
+            ways[number] = GO
+        for number in self.overridden & PATH_CALLS.keys() - seen:
+            ways[number] = PATH + PATH_CALLS[number].path
+        return bytes(ways)
+
+    def went_on(self, note: Notification) -> None:
+        """Note a call that went on, while others may have brought tasks up to date.
+
+        Context: the thread that receives.
+        """
+        if not self.fast_path.is_open:
+            self.leave_out(note.pid)
 
     def make(self, note: Notification, commit: Commit) -> int | None:
         """Leave a call out and do the rest; return its value, or None if it goes on.
@@ -75,7 +117,7 @@ class SkippedCalls:
             self.tasks.leave_out_exit(pid, note.args[0])
             self.forget(pid)
             return None
-        self.tasks.leave_out(pid)
+        self.leave_out(pid)
         if nr in EXECS:
             self.executes(pid)
         if nr in NAMES:
@@ -103,5 +145,6 @@ class SkippedCalls:
 
     def forget(self, pid: int) -> None:
         """Forget what is known of a process's memory and files."""
+        self.fast_path.forget(pid)
         self.host.forget(pid)
         self.looks.forget(pid)

@@ -20,6 +20,7 @@ its parent can take the signal, but for SETTLE_PATIENCE at most.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import logging
 import mmap
@@ -32,8 +33,9 @@ from functools import partial
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.base.lock import Stepping
+from kpfs.base.lock import FairLock, Stepping
 from kpfs.mirror import seccomp
+from kpfs.mirror.fast_path import LATE, FastPath
 from kpfs.mirror.host import standing
 from kpfs.mirror.keeper import (
     COMMITTED,
@@ -43,6 +45,7 @@ from kpfs.mirror.keeper import (
     SLOTS_MAX,
     STATE_SIZE,
     WAITS,
+    WORK,
 )
 from kpfs.mirror.kernel import Commit, Replayed
 from kpfs.mirror.seccomp import Notification
@@ -114,11 +117,18 @@ class Supervisor:
         skip: Judge = lambda _note: False,
         may_wait: Judge = lambda _note: True,
         stepping: dict[int, Stepping] | None = None,
+        fast_path: FastPath | None = None,
+        went_on: Callable[[Notification], object] = lambda _note: None,
     ) -> None:
         """skip: True if nothing is to do for a call.  may_wait: if it may take long.
 
-        stepping: that of the kernel's lock.
+        stepping: that of the kernel's lock.  fast_path: of calls that need not be
+        skipped one by one.  went_on: is told of skipped calls that have gone on.
         """
+        self.fast_path = FastPath(FairLock()) if fast_path is None else fast_path
+        self.went_on = went_on
+        self.reports = [seccomp.report() for _ in range(SLOTS_MAX)]  # by slot
+        self.slots = ctypes.addressof(ctypes.c_char.from_buffer(state))
         self.stepping = {} if stepping is None else stepping
         self.listener = listener
         self.skip = skip
@@ -133,7 +143,6 @@ class Supervisor:
         self.turn = threading.Lock()
         # threads that may wait in settle(); the others go on receiving
         self.settling = threading.Semaphore(SLOTS - 2)
-        self.received = [0] * SLOTS_MAX
         self.guard = threading.Lock()  # of the next two
         self.spare = list(range(SLOTS_MAX - 1, SLOTS - 1, -1))  # slots
         self.waiting = 0  # threads that wait for an answer
@@ -180,24 +189,26 @@ class Supervisor:
 
     def receive(self, slot: int) -> Notification | None:
         """Return the next report that is not skipped, shown as in work, or None."""
-        listener, state, at = self.listener, self.state, slot * SLOT.size
-        count = self.received[slot]
-        try:
-            while not self.abandoned:
-                note = seccomp.receive(listener)
-                if note is None:
-                    self.abandoned = seccomp.is_abandoned(listener)
-                    continue
-                count += 1
-                SLOT.pack_into(state, at, note.id, time.monotonic_ns(), count)
+        listener, at = self.listener, slot * SLOT.size
+        report, place = self.reports[slot], self.slots + at
+        receive = self.fast_path.receive
+        while not self.abandoned:
+            try:
+                result = receive(listener, place, report)
+            except OSError as error:
+                if error.errno not in seccomp.NOT_RECEIVED:
+                    raise
+                self.abandoned = seccomp.is_abandoned(listener)
+                continue
+            note = seccomp.parse(report)
+            if result != LATE:
                 if not self.skip(note):
                     self.in_work[slot] = note.pid
                     return note
                 seccomp.let_go_on(listener, note.id)
-                SLOT.pack_into(state, at, note.id, 0, count)
-            return None
-        finally:
-            self.received[slot] = count
+                WORK.pack_into(self.state, at, note.id, 0)
+            self.went_on(note)
+        return None
 
     def handle(self, slot: int) -> tuple[Notification | None, Replayed]:
         """Receive, replay and answer reports, up to one for which nobody is to wait.
@@ -233,8 +244,7 @@ class Supervisor:
 
     def show_waiting(self, slot: int, note: Notification) -> None:
         """Tell the keeper that a report takes as long as it must."""
-        at = slot * SLOT.size
-        SLOT.pack_into(self.state, at, note.id, WAITS, self.received[slot])
+        WORK.pack_into(self.state, slot * SLOT.size, note.id, WAITS)
 
     def make(self, slot: int, note: Notification) -> Replayed:
         """Replay one report; return None, so that the call goes on, if that fails."""
@@ -249,8 +259,7 @@ class Supervisor:
 
     def commit(self, slot: int, note: Notification) -> bool:
         """See Commit."""
-        count, at = self.received[slot], slot * SLOT.size
-        SLOT.pack_into(self.state, at, note.id, COMMITTED, count)
+        WORK.pack_into(self.state, slot * SLOT.size, note.id, COMMITTED)
         return seccomp.is_valid(self.listener, note.id)
 
     def failed(self, note: Notification, error: Exception) -> None:
@@ -269,7 +278,7 @@ class Supervisor:
         else:
             seccomp.let_go_on(self.listener, note.id)
         del self.in_work[slot]
-        SLOT.pack_into(self.state, slot * SLOT.size, note.id, 0, self.received[slot])
+        WORK.pack_into(self.state, slot * SLOT.size, note.id, 0)
 
     def waited_for(self, note: Notification, rest: Callable[[], int]) -> int | None:
         """Do what is left of a call; None, so that it goes on, if that fails."""

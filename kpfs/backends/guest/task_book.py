@@ -105,13 +105,15 @@ class GuestTaskBook:
             self.host.forget(pid)
 
     # ---- calls that are left out
-    def leave_out(self, pid: int) -> None:
+    def leave_out(self, pid: int) -> bool:
         if self.foreign is None:
             self.begin(pid)
         self.behind.add(pid)
-        if len(self.behind) > MEMBERS_MAX:
-            ended = {pid for pid in list(self.behind) if not self.host.lives(pid)}
-            self.behind -= ended - self.known.keys()
+        if len(self.behind) <= MEMBERS_MAX:
+            return False
+        ended = {pid for pid in list(self.behind) if not self.host.lives(pid)}
+        self.behind -= ended - self.known.keys()
+        return True
 
     def leave_out_exit(self, pid: int, _status: int) -> None:
         if pid in self.known:

@@ -97,10 +97,12 @@ class LinuxTaskBook:
         self.kernel.tasks.exit(task, status & 0xFF)
 
     # ---- calls that are left out
-    def leave_out(self, pid: int) -> None:
+    def leave_out(self, pid: int) -> bool:
         self.behind.add(pid)
-        if len(self.behind) > MEMBERS_MAX:
-            self.behind -= {p for p in list(self.behind) if not self.host.lives(p)}
+        if len(self.behind) <= MEMBERS_MAX:
+            return False
+        self.behind -= {p for p in list(self.behind) if not self.host.lives(p)}
+        return True
 
     def leave_out_exit(self, pid: int, status: int) -> None:
         self.behind.discard(pid)

@@ -5,7 +5,10 @@ import errno
 
 import pytest
 
+from kpfs.base.lock import FairLock
+from kpfs.base.skip_policy import EVERY
 from kpfs.base.syscall_numbers import EXECVE, EXIT_GROUP
+from kpfs.mirror.fast_path import ASK, GO, PATH
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.skipped import SkippedCalls
 from tests.there import stand_in
@@ -18,6 +21,8 @@ class Told:
     """Stands for tasks, host, writer and answers; notes its calls."""
 
     calls = frozenset((OPENAT,))
+    names_absent = frozenset((b"modules",))
+    forgets = False
 
     def __init__(self):
         self.log: list[tuple[object, ...]] = []
@@ -33,6 +38,7 @@ class Told:
 
     def leave_out(self, pid):
         self.log.append(("left out", pid))
+        return self.forgets
 
     def leave_out_exit(self, pid, status):
         self.log.append(("exit", pid, status))
@@ -61,7 +67,7 @@ def told():
 @pytest.fixture
 def left_out(told):
     one = stand_in(told)
-    return SkippedCalls(one, one, told.write, one, [KEPT])
+    return SkippedCalls(one, one, told.write, FairLock(), one, [KEPT])
 
 
 def note(nr, first=0):
@@ -122,6 +128,63 @@ def test_an_answer_is_for_the_path_that_is_meant(left_out):
 
 def test_no_call_is_answered(told):
     one = stand_in(told)
-    plain = SkippedCalls(one, one, told.write)
+    plain = SkippedCalls(one, one, told.write, FairLock())
     assert plain.skip(note(OPENAT, 1))
     assert plain.make(note(OPENAT, 1), commit) is None
+
+
+def ways(left_out, seen, *numbers):
+    """Return the ways of calls on the fast path, after one call of a process."""
+    path = left_out.fast_path
+    left_out.open_fast_path(path.turn, PID, seen)
+    return [path.ways[number] for number in numbers] if path.is_open else None
+
+
+def test_only_plain_calls_that_nobody_sees_take_the_fast_path(left_out):
+    particular = WRITE, EXECVE, EXIT_GROUP, KEPT
+    assert ways(left_out, frozenset(), GETPID, OPENAT) == [GO, PATH + 1]
+    assert ways(left_out, frozenset(), *particular) == [ASK] * len(particular)
+    with left_out.fast_path._lock:
+        pass  # where somebody has begun to look
+    assert ways(left_out, frozenset((GETPID,)), GETPID, OPENAT) == [ASK, PATH + 1]
+
+
+@pytest.mark.parametrize("seen", [None, EVERY], ids=["unknown", "every"])
+def test_no_call_takes_the_fast_path_unless_it_is_known_to_be_unseen(left_out, seen):
+    assert ways(left_out, seen) is None
+
+
+def test_no_path_is_opened_while_somebody_may_begin_to_look(left_out):
+    path = left_out.fast_path
+    with path._lock:
+        assert ways(left_out, frozenset()) is None
+    turn = path.turn
+    with path._lock:
+        pass
+    left_out.open_fast_path(turn, PID, frozenset())
+    assert not path.is_open
+
+
+@pytest.mark.parametrize("ends", [EXIT_GROUP, EXECVE])
+def test_process_that_ends_or_executes_leaves_the_fast_path(left_out, ends):
+    assert ways(left_out, frozenset()) == []
+    assert PID in left_out.fast_path.pids[:]
+    left_out.make(note(ends), commit)
+    assert PID not in left_out.fast_path.pids[:]
+
+
+def test_fast_path_is_closed_once_processes_are_forgotten(left_out, told):
+    assert ways(left_out, frozenset()) == []
+    told.forgets = True
+    left_out.leave_out(PID + 1)
+    assert not left_out.fast_path.is_open
+
+
+def test_call_that_went_on_late_is_noted(left_out, told):
+    assert ways(left_out, frozenset()) == []
+    left_out.went_on(note(GETPID))
+    assert told.log == []
+    with left_out.fast_path._lock:
+        pass
+    left_out.went_on(note(GETPID))
+    assert told.log == LEFT

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Receive reports of system calls, and let those go on at once that need nothing else.
+ *
+ * While nothing looks, that is nearly all of them. In Python each takes twice the time that the two
+ * switches of processes take. fast_path.py says which calls may go on here, and for how long that
+ * holds: until the kernel's lock is taken, as whatever begins to look has the lock.
+ *
+ * Built without a C library: Python passes the functions of its own.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define API __attribute__((visibility("default")))
+
+#define NOTIF_RECV 0xc0502100ul
+#define NOTIF_SEND 0xc0182101ul
+#define FLAG_CONTINUE 1
+#define CLOCK_MONOTONIC 1
+
+#define NR_PIDS 64
+#define NR_CALLS 512
+#define NR_NAMES 8
+#define NAME_SIZE 16
+#define CHUNK 256
+#define PAGE_SIZE 4096
+
+/* The ways of a call: to Python, on at once, or on if its argument number WAY - PATH allows. */
+enum { ASK, GO, PATH };
+
+enum { RECEIVED, LATE };
+
+struct timespec { int64_t sec, nsec; };
+
+struct iovec {
+	void *base;
+	uint64_t len;
+};
+
+/* struct seccomp_notif and struct seccomp_notif_resp of Linux */
+struct report {
+	uint64_t id;
+	uint32_t pid, flags;
+	int32_t nr;
+	uint32_t arch;
+	uint64_t ip, args[6];
+};
+
+struct response {
+	uint64_t id;
+	int64_t val;
+	int32_t error;
+	uint32_t flags;
+};
+
+/* what the keeper reads: see SLOT in keeper.py */
+struct slot { uint64_t report, begin, received; };
+
+struct fast_path {
+	int (*ioctl)(int fd, unsigned long request, ...);
+	int64_t (*process_vm_readv)(int pid, const struct iovec *to, unsigned long nr_to,
+				    const struct iovec *from, unsigned long nr_from,
+				    unsigned long flags);
+	int (*clock_gettime)(int clock, struct timespec *time);
+	const uint64_t *turns;  /* how often the kernel's lock has been taken */
+	uint64_t opened;        /* in which of these turns what follows holds */
+	uint32_t pids[NR_PIDS]; /* processes that are known to be behind, each at its remainder */
+	uint8_t ways[NR_CALLS];
+	char names[NR_NAMES][NAME_SIZE]; /* ends of paths that Python is to see; "" behind the last */
+};
+
+static bool is_open(const struct fast_path *path)
+{
+	return __atomic_load_n(path->turns, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&path->opened, __ATOMIC_ACQUIRE);
+}
+
+static bool is_name(const char *text, const char *name)
+{
+	while (*text && *text == *name)
+		text++, name++;
+	return *text == *name;
+}
+
+/* Whether a path of a process surely ends with none of the names. */
+static bool is_other(const struct fast_path *path, int pid, uint64_t at)
+{
+	char text[CHUNK], *last = text, *end;
+	uint64_t left = PAGE_SIZE - at % PAGE_SIZE;
+	struct iovec to = { text, left < CHUNK ? left : CHUNK }, from = { (void *)at, to.len };
+	int64_t size = path->process_vm_readv(pid, &to, 1, &from, 1, 0);
+
+	for (end = text; end < text + size && *end; end++)
+		if (*end == '/')
+			last = end + 1;
+	if (end >= text + size)
+		return false; /* it is longer, or cannot be read */
+	for (int i = 0; i < NR_NAMES && path->names[i][0]; i++)
+		if (is_name(last, path->names[i]))
+			return false;
+	return true;
+}
+
+static bool may_go_on(const struct fast_path *path, const struct report *report)
+{
+	uint8_t way;
+
+	if (!is_open(path) || path->pids[report->pid % NR_PIDS] != report->pid)
+		return false;
+	way = (uint32_t)report->nr < NR_CALLS ? path->ways[report->nr] : ASK;
+	return way == GO || (way >= PATH && is_other(path, report->pid, report->args[way - PATH]));
+}
+
+static uint64_t now(const struct fast_path *path)
+{
+	struct timespec time = { 0 };
+
+	path->clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.sec * 1000000000ul + time.nsec;
+}
+
+/*
+ * Return RECEIVED with a report that Python is to look at, LATE with one that has gone on while
+ * another thread took the lock, or -1 and errno.
+ */
+API int fast_path_receive(const struct fast_path *path, int listener, struct slot *slot,
+			  struct report *report)
+{
+	for (;;) {
+		struct response response = { .flags = FLAG_CONTINUE };
+
+		*report = (struct report){ 0 };
+		if (path->ioctl(listener, NOTIF_RECV, report))
+			return -1;
+		slot->received++;
+		slot->begin = 0;
+		slot->report = report->id;
+		if (!may_go_on(path, report)) {
+			slot->begin = now(path);
+			return RECEIVED;
+		}
+		response.id = report->id;
+		path->ioctl(listener, NOTIF_SEND, &response); /* its caller may be gone */
+		if (!is_open(path))
+			return LATE;
+	}
+}

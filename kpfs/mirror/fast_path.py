@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Let calls go on without a look by Python while nobody could see them.
+
+``fast_path.c`` receives the reports of the seccomp filter.  A report that Python would
+only let go on, it lets go on itself, in half of the time and without the lock of
+Python's interpreter.  Python finds out which these are, and C forgets that whenever
+the kernel's lock is taken: whoever begins to look, or brings tasks up to date, has the
+lock.  So the next call is Python's again, which finds it out anew.
+
+What must always hold: a process for whose calls there is a fast path stands in the
+task book's ``behind``, as nobody notes these calls one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from kpfs.guest.machine import IMAGE_DIR
+
+if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+
+NR_PIDS, NR_CALLS, NR_NAMES, NAME_SIZE = 64, 512, 8, 16
+ASK, GO, PATH = 0, 1, 2  # ways of a call; of one with a path, PATH + its argument
+RECEIVED, LATE = 0, 1
+NEVER: Final = (1 << 64) - 1  # in place of a turn of the lock
+
+_libc = ctypes.CDLL(None)
+
+
+class FastPath(ctypes.Structure):
+    """struct fast_path.  Context: the thread that receives."""
+
+    _fields_ = [
+        ("ioctl", ctypes.c_void_p),
+        ("process_vm_readv", ctypes.c_void_p),
+        ("clock_gettime", ctypes.c_void_p),
+        ("turns", ctypes.c_void_p),
+        ("opened", ctypes.c_uint64),
+        ("pids", ctypes.c_uint32 * NR_PIDS),
+        ("ways", ctypes.c_uint8 * NR_CALLS),
+        ("names", (ctypes.c_char * NAME_SIZE) * NR_NAMES),
+    ]
+
+    def __init__(self, lock: FairLock, names: Iterable[bytes] = ()) -> None:
+        """lock: the kernel's.  names: ends of paths that Python is to see."""
+        super().__init__()
+        self._lock = lock
+        for function in ("ioctl", "process_vm_readv", "clock_gettime"):
+            at = ctypes.cast(_libc[function], ctypes.c_void_p).value
+            setattr(self, function, at)
+        self.turns = lock.turns_at
+        self.opened = NEVER
+        for place, name in zip(self.names, names, strict=False):
+            place.value = name
+        path = os.path.join(IMAGE_DIR, f"fast_path-{os.uname().machine}.so")
+        # CDLL gives Python's interpreter to other threads meanwhile
+        self._receive = ctypes.CDLL(path, use_errno=True).fast_path_receive
+        self._receive.argtypes = (
+            ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
+        )  # fmt: skip
+
+    @property
+    def turn(self) -> int:
+        """The lock's turn in which a path that is opened now may be used, or NEVER.
+
+        It is to be read before what is found out for that.
+        """
+        turn = self._lock.turns
+        return NEVER if self._lock.taken() else turn
+
+    @property
+    def is_open(self) -> bool:
+        return self.opened == self._lock.turns
+
+    def open(self, turn: int, pid: int, ways: bytes) -> None:
+        """Let calls of a process go on in a turn.  ways: the way of each call."""
+        if turn != self.opened:
+            self.opened = NEVER
+            ctypes.memset(self.pids, 0, NR_PIDS * 4)
+            ctypes.memmove(self.ways, ways, NR_CALLS)
+            self.opened = turn
+        self.pids[pid % NR_PIDS] = pid
+
+    def forget(self, pid: int) -> None:
+        """Let no call of a process go on until open() is called.  Context: any."""
+        if self.pids[pid % NR_PIDS] == pid:
+            self.pids[pid % NR_PIDS] = 0
+
+    def close(self) -> None:
+        """Let no call go on until open() is called again.  Context: any."""
+        self.opened = NEVER
+
+    def receive(self, listener: int, slot: int, report: object) -> int:
+        """Receive a report that Python is to look at; return RECEIVED.
+
+        LATE: the report has gone on, perhaps while somebody began to look.  OSError.
+        slot: the address of one of kpfs.mirror.keeper's.  report: a buffer, filled.
+        Context: others run Python meanwhile.
+        """
+        result = int(self._receive(ctypes.byref(self), listener, slot, report))
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
