@@ -80,6 +80,15 @@ nothing.
 Keys: d disassembles the function of a probe, e explains it, the space bar disarms all
 probes or arms them again, s sorts by hits, q leaves; the mouse does the same.
 """
+DUMP_HELP = "write a dump of a kernel, for gdb, drgn and crash"
+DUMP_DESCRIPTION = """\
+Write a dump of a kernel as it is at this moment to FILE, an ELF core: registers,
+memory, and what a Linux kernel says of itself for dumps.  The kernel is that of the
+mount at DIR, or, within 'kpfs run', the one there, or of the only mount there is; it
+may be dead.  Pages of zeros take no room.  DIR/machine/vmcore is the same file.
+
+  kpfs dump core; cp $KPFS/machine/vmlinux .; gdb vmlinux core
+"""
 COMPLETION_HELP = "print what makes a shell complete the words of kpfs"
 COMPLETION_DESCRIPTION = """\
 Print the completion for a shell; where kpfs was installed with its share/, the shell
@@ -453,6 +462,11 @@ def _gdb_command_arguments(parser: ArgumentParser) -> None:
     parser.usage = "kpfs gdb [DIR] [-- GDB-ARG...]"
 
 
+def _dump_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("dir", metavar="DIR", nargs="?", default="")
+
+
 def _completion_arguments(parser: ArgumentParser) -> None:
     import argparse
 
@@ -643,6 +657,9 @@ COMMANDS = {
     ),
     "top": Subcommand(
         TOP_HELP, TOP_DESCRIPTION, _top_arguments, _later("kpfs.top.command.main")
+    ),
+    "dump": Subcommand(
+        DUMP_HELP, DUMP_DESCRIPTION, _dump_arguments, _later("kpfs.dump.command.main")
     ),
     "completion": Subcommand(
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion

@@ -99,6 +99,7 @@ KEEPERS = {
         "kpfs.engine.arch.arm64.insn",
         "kpfs.engine.arch.riscv64.insn",
     ),
+    "drgn": ("kpfs.api.drgn_program",),
     "pytest": ("kpfs.api.pytest_plugin",),
     "rich": ("kpfs.top.screen",),
     "textual": ("kpfs.top.screen",),

@@ -31,8 +31,12 @@ class Frozen(NamedTuple):
 def freeze(memory: Memory, cpu: Cpu) -> Frozen:
     """Copy memory and CPUs, as they stand between two runs."""
     runs = list(_populated(memory, memory.used_ranges()))
-    pieces = [(at, memory.ram[at:end]) for run in runs for at, end in _cut(run)]
-    return Frozen(runs, pieces, cpu.state())
+    return Frozen(runs, list(_copied(memory, runs)), cpu.state())
+
+
+def copied(memory: Memory) -> Iterator[tuple[int, bytes]]:
+    """Yield the written pieces of memory with their physical addresses."""
+    return _copied(memory, _populated(memory, memory.used_ranges()))
 
 
 def thaw(frozen: Frozen, memory: Memory, cpu: Cpu) -> None:
@@ -66,6 +70,12 @@ def _populated(memory: Memory, ranges: Iterable[Run]) -> Iterator[Run]:
                 yield start + first * PAGE_SIZE, start + behind * PAGE_SIZE
         except OSError:
             yield start, end
+
+
+def _copied(memory: Memory, runs: Iterable[Run]) -> Iterator[tuple[int, bytes]]:
+    for run in runs:
+        for at, end in _cut(run):
+            yield at, memory.ram[at:end]
 
 
 def _cut(run: Run) -> Iterator[Run]:

@@ -206,6 +206,21 @@ class Memory(machine.Memory):
         rings = [*self.near.blocks(), *self.far.blocks()]
         return [(0, self.size), *sorted(rings)]
 
+    def mappings(self) -> Iterator[tuple[int, int, int]]:
+        """Yield virtual and physical address and size of each mapping but the rings.
+
+        Modules come and go in an area that is mapped as a whole here.
+        """
+        image = self._image_end - self._image_start
+        yield self._image_start, self._image_start - KERNEL_MAP, image
+        yield abi.MODULE_BASE, self._area_at, AREA_SIZE
+        yield abi.DIRECT_MAP, 0, self._stacks_at
+        yield abi.USER_BASE, self._user_at, USER_MAP_SIZE
+        for number in range(abi.STACKS):
+            virt = abi.STACK_BASE + number * abi.STACK_STRIDE + _STACK_LOW
+            phys = self._stacks_at + number * abi.STACK_SIZE
+            yield virt, phys, abi.STACK_SIZE
+
     def code_address(self, phys: int) -> int:
         """Return the virtual address of a page that may have code; 0 if it has none."""
         if LOW_SIZE <= phys < self.image_pages_end:

@@ -14,9 +14,11 @@ from kpfs.api.probes import ProbeDefinition
 from kpfs.base import limits
 
 if TYPE_CHECKING:
+    from kpfs.api.drgn_program import Program, StackTrace
     from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
     from kpfs.api.records import Record
     from kpfs.backends.session import Session, Snapshot
+    from kpfs.coverage.report import Report
 
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"
@@ -193,6 +195,41 @@ class Kernel(FileAccess):
             why=verdict.why or (jump.why_not if jump else ""),
             text=text,
         )
+
+    # ---- debuggers
+    def drgn(self, vmlinux: str | os.PathLike[str] = "") -> Program:
+        """Return a drgn.Program that reads the kernel's memory as it is.
+
+        The guest kernel's types, variables and stacks are known by its debug
+        information, also those of modules that are loaded now.  For a Linux kernel
+        drgn needs a vmlinux with debug information, of its package of debug symbols;
+        without it there are memory and symbols.  ImportError: the package drgn is
+        missing (pip install 'kpfs[drgn]').
+        """
+        from kpfs.api.drgn_program import make
+
+        return make(self._session, os.fspath(vmlinux))
+
+    def stack_trace(self, program: Program, pid: int) -> StackTrace:
+        """Return the stack of a task, running or sleeping, by a program of drgn().
+
+        LookupError: there is no such task.
+        """
+        from kpfs.api.drgn_program import stack_trace
+
+        return stack_trace(self._session, program, pid)
+
+    # ---- coverage
+    def cover(self, *, kernel: bool = False) -> None:
+        """Record from now on which functions and lines of modules are reached.
+
+        kernel: those of the kernel, too.  ValueError: it is a Linux kernel.
+        """
+        self._session.cover(of_kernel=kernel)
+
+    def coverage(self) -> Report:
+        """Return what was reached since cover(); ValueError before it."""
+        return self._session.coverage()
 
     # ---- probes
     def kprobe(

@@ -10,7 +10,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError, MemoryFault
 
@@ -18,9 +18,21 @@ if TYPE_CHECKING:
     from kpfs.api.files import KernelTask
     from kpfs.api.probes import Probe, ProbeDefinition
     from kpfs.api.records import Record
+    from kpfs.backends.debugged import Debugged
+    from kpfs.coverage.report import Report
     from kpfs.explain.verdicts import Verdict
 
 _CALL = re.compile(r"^\w+\(\): ")  # the call that stands before a reason
+
+
+class Image(NamedTuple):
+    """The file of a kernel or a module, and where it is in memory."""
+
+    name: str
+    content: bytes
+    start: int
+    end: int
+    sections: dict[str, int]  # addresses of a module's
 
 
 class Snapshot(Protocol):
@@ -85,6 +97,23 @@ class Session(Protocol):
 
     def read_string(self, address: int, size: int) -> bytes:
         """Return the bytes up to a NUL.  Handlers may call it: MemoryFault."""
+
+    # ---- coverage
+    def cover(self, *, of_kernel: bool) -> None:
+        """Begin to record coverage; ValueError: it is recorded, or cannot be."""
+
+    def coverage(self) -> Report:
+        """Return what was reached; ValueError: it is not recorded."""
+
+    # ---- for debuggers
+    def debugged(self) -> Debugged:
+        """Return the kernel as debuggers see it."""
+
+    def vmcoreinfo(self) -> bytes:
+        """Return what a Linux kernel says of itself for dumps; b"" of the guest's."""
+
+    def images(self) -> list[Image]:
+        """Return the kernel and its modules, if their files have debug information."""
 
     # ---- probes
     def probe(self, asked: ProbeDefinition) -> Probe:

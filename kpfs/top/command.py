@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.host import mounts
+from kpfs.mount_choice import find_tree
 from kpfs.top.costs import Costs, cost_of, measure, sorts_of
 from kpfs.top.samples import (
     COLUMNS,
@@ -33,7 +32,7 @@ def main(arguments: Namespace) -> int:
 
     Raises SetupError without a mount, or if the package for the screen is missing.
     """
-    tree = find_tree(arguments.dir)
+    tree = find_tree(arguments.dir, "top")
     with told_to_user():
         if not arguments.once and not arguments.json:
             return _show(tree, arguments.interval)
@@ -42,24 +41,6 @@ def main(arguments: Namespace) -> int:
     costs = measure(sorts_of(rate.probe for rate in rates)) if guest_kernel else {}
     print(in_json(rates, costs) if arguments.json else in_words(rates, costs))
     return 0
-
-
-def find_tree(name: str) -> Path:
-    """Return the named mount, else that of kpfs run, else the only one."""
-    if name:
-        tree = Path(name)
-    elif "KPFS" in os.environ:
-        tree = Path(os.environ["KPFS"])
-    else:
-        served = [entry for entry in mounts.table() if mounts.served_by(entry.source)]
-        trees = sorted({entry.target for entry in served})
-        if len(trees) != 1:
-            found = ", ".join(trees) or "nothing is mounted (kpfs mount DIR)"
-            raise SetupError(f"top: say which DIR: {found}")
-        tree = Path(trees[0])
-    if not (tree / "kprobes/list").exists():
-        raise SetupError(f"top: {tree}: no files of kpfs")
-    return tree
 
 
 def sample_twice(tree: Path, interval: float) -> list[Rate]:

@@ -133,6 +133,7 @@ class FakeInfo:
 
     image = b"\x7fELF image"
     covers = False
+    core = SimpleNamespace(size=5, read=lambda at, size: b"core\n"[at : at + size])
 
     def __init__(self, lock=None):
         self.lock = lock or FairLock()
@@ -154,6 +155,12 @@ class FakeInfo:
 
     def stats(self):
         return "syscalls 0\n"
+
+    def vmcore_size(self):
+        return self.core.size
+
+    def vmcore(self):
+        return self.core
 
     def coverage(self):
         return "TN:\nend_of_record\n"

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.dump.core_file import HEAD_SIZE, CoreFile
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import ListEntry, show_entries
 from kpfs.fs.files.machine import ProbeRow, is_function
@@ -109,6 +110,14 @@ class GuestMachineInfo:
 
     def vmlinux(self) -> bytes:
         return self._vmlinux
+
+    def vmcore_size(self) -> int:
+        return HEAD_SIZE + self.kernel.guest.memory.size
+
+    def vmcore(self) -> CoreFile:
+        from kpfs.backends.guest.dumped import core
+
+        return core(self.kernel)
 
     def mount_table(self, pid: int) -> bytes:
         return self.kernel.mount_table(pid)

@@ -9,14 +9,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from kpfs.backends.guest.access import GuestAccess
+from kpfs.backends.session import Image
 from kpfs.base.errors import KernelError
+from kpfs.guest.machine import KERNEL_IMAGE
 
 if TYPE_CHECKING:
     from kpfs.api.probes import Probe, ProbeDefinition
     from kpfs.api.records import Record
+    from kpfs.backends.guest.debugged import GuestDebugged
     from kpfs.backends.guest.snapshot import GuestSnapshot
     from kpfs.backends.guest.task import GuestTask
     from kpfs.backends.session import Snapshot
+    from kpfs.coverage.report import Report
+    from kpfs.guest.loader.modules import Module
     from kpfs.guest.running.klog import LogRecord
 
 
@@ -51,10 +56,50 @@ class GuestSession(GuestAccess):
         with self.call(), self.root.lock:
             cast("GuestSnapshot", snapshot).restore()
 
+    def cover(self, *, of_kernel: bool) -> None:
+        from kpfs.backends.guest.coverage import GuestCoverage
+
+        with self.call(), self.root.lock:
+            if self.root.guest.modules.text_follower is not None:
+                raise ValueError("coverage is recorded already")
+            GuestCoverage(of_kernel=of_kernel).follow(self.root)
+
+    def coverage(self) -> Report:
+        from kpfs.backends.guest.coverage import GuestCoverage
+
+        with self.call(), self.root.lock:
+            follower = self.root.guest.modules.text_follower
+            if not isinstance(follower, GuestCoverage):
+                raise ValueError("coverage is not recorded: call cover() before")
+            return follower.report()
+
+    def debugged(self) -> GuestDebugged:
+        from kpfs.backends.guest.debugged import GuestDebugged
+
+        self.check()
+        return GuestDebugged(self.root)
+
+    def vmcoreinfo(self) -> bytes:
+        return b""
+
+    def images(self) -> list[Image]:
+        with self.call(), self.root.lock:
+            guest, info = self.root.guest, self.root.config.on("DEBUG_INFO")
+            start, end = guest.needed("_stext"), guest.needed("_etext")
+            kernel = Image(KERNEL_IMAGE, guest.vmlinux(info), start, end, {})
+            return [kernel, *map(_image, guest.modules)]
+
     def probe(self, asked: ProbeDefinition) -> Probe:
         from kpfs.backends.guest.probes import GuestProbe
 
         return GuestProbe(self, asked)
+
+
+def _image(module: Module) -> Image:
+    core, file = module.layout.core, module.file
+    sections = {file.sections[i].name: at for i, at in module.layout.places.items()}
+    end = core.base + core.size
+    return Image(module.name, bytes(file.data), core.base, end, sections)
 
 
 def _line(record: LogRecord) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
+from kpfs.dump.core_file import HEAD_SIZE, CoreFile
 from kpfs.fs.files.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
@@ -115,6 +116,14 @@ class LinuxMachineInfo:
 
     def vmlinux(self) -> bytes:
         return self._vmlinux.content()
+
+    def vmcore_size(self) -> int:
+        return HEAD_SIZE + len(self.kernel.machine.board.ram)
+
+    def vmcore(self) -> CoreFile:
+        from kpfs.backends.linux.dumped import core
+
+        return core(self.kernel)
 
     # ---- to change
     def reboot(self) -> None:

@@ -12,8 +12,10 @@ from kpfs.linux.running.frozen import freeze, thaw
 if TYPE_CHECKING:
     from kpfs.api.probes import Probe, ProbeDefinition
     from kpfs.api.records import Record
+    from kpfs.backends.linux.debugged import LinuxDebugged
     from kpfs.backends.linux.task import LinuxTask
-    from kpfs.backends.session import Snapshot
+    from kpfs.backends.session import Image, Snapshot
+    from kpfs.coverage.report import Report
 
 
 class LinuxSnapshot:
@@ -58,6 +60,25 @@ class LinuxSession(LinuxAccess):
 
     def restore(self, snapshot: Snapshot) -> None:
         self.do("", cast(LinuxSnapshot, snapshot).restore)
+
+    def cover(self, *, of_kernel: bool) -> None:
+        raise ValueError("coverage is not recorded of Linux kernels")
+
+    def coverage(self) -> Report:
+        raise ValueError("coverage is not recorded of Linux kernels")
+
+    def debugged(self) -> LinuxDebugged:
+        from kpfs.backends.linux.debugged import LinuxDebugged
+
+        return self.do("", lambda: LinuxDebugged(self.kernel))
+
+    def vmcoreinfo(self) -> bytes:
+        from kpfs.backends.linux.dumped import vmcoreinfo
+
+        return self.do("", lambda: vmcoreinfo(self.kernel))
+
+    def images(self) -> list[Image]:
+        return []
 
     def probe(self, asked: ProbeDefinition) -> Probe:
         from kpfs.backends.linux.probes import LinuxProbe

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
 from kpfs.base.lock import FairLock
+from kpfs.dump.core_file import CoreFile
 from kpfs.fs import syscall_line
 from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.node import Dir, DynDir, File, Handle, Node, populate
@@ -79,6 +80,11 @@ class MachineInfo(Protocol):
 
     def vmlinux(self) -> bytes:
         """Return the image of the kernel.  Context: the lock is not held."""
+
+    def vmcore_size(self) -> int: ...
+
+    def vmcore(self) -> CoreFile:
+        """Return a dump of the kernel, alive or dead, as it is at this moment."""
 
     def mount_table(self, pid: int) -> bytes:
         """Return the mount table of a process of the host; OSError."""
@@ -245,6 +251,38 @@ class VmlinuxHandle(Handle):
         return self.image[offset : offset + size]
 
 
+class VmcoreHandle(Handle):
+    """A reader of a dump, which is made at its first read."""
+
+    file: Vmcore
+    core: CoreFile | None = None
+
+    def prepare(self, size: int, offset: int) -> None:
+        if self.core is None:
+            with self.file.info.lock:
+                self.core = self.file.info.vmcore()
+
+    def read(self, size: int, offset: int) -> bytes:
+        self.prepare(size, offset)
+        assert self.core is not None
+        return self.core.read(self.tell(offset), size)
+
+
+class Vmcore(MachineFile):
+    """vmcore: a dump of the kernel at the first read, for gdb, drgn and crash."""
+
+    handle_type = VmcoreHandle
+    posthumous = True
+
+    @property
+    def size(self) -> int:
+        return self.info.vmcore_size()
+
+    @size.setter
+    def size(self, size: int) -> None:
+        """Ignore it: the size stays."""
+
+
 class VmlinuxFile(MachineFile):
     """vmlinux: the image of the kernel that runs, for objdump, gdb and bpftool."""
 
@@ -381,6 +419,7 @@ FILES: tuple[tuple[str, int, Callable[[MachineInfo], Node]], ...] = (
     ("text", stat.S_IFDIR | 0o755, TextDir),
     ("probes", 0o400, Probes),
     ("vmlinux", 0o444, VmlinuxFile),
+    ("vmcore", 0o400, Vmcore),
     ("stats", 0o444, Stats),
 )
 

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Dumps of the guest kernel: its memory, and where it is mapped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kpfs.backends.guest.debugged import GuestDebugged
+from kpfs.dump.core_file import (
+    PAGE_SIZE,
+    CopiedMemory,
+    CoreFile,
+    Processor,
+    Segment,
+    zeros,
+)
+from kpfs.guest.emu.frozen import copied
+from kpfs.guest.loader.elf import EM_X86_64
+
+if TYPE_CHECKING:
+    from kpfs.guest.emu.memory import Memory
+    from kpfs.root.guest_kernel import GuestKernel
+
+
+def core(kernel: GuestKernel) -> CoreFile:
+    """Copy a kernel as it is at this moment.  Context: control, lock held."""
+    memory, debugged = kernel.guest.memory, GuestDebugged(kernel)
+    pages = {
+        (at + offset) // PAGE_SIZE: data[offset : offset + PAGE_SIZE]
+        for at, data in copied(memory)
+        for offset in range(0, len(data), PAGE_SIZE)
+        if at < memory.size
+    }
+    processors = [
+        Processor(thread.pid, debugged.registers(thread))
+        for thread in debugged.threads()
+        if thread.cpu >= 0
+    ]
+    ram = CopiedMemory(memory.size, pages, zeros)
+    return CoreFile(EM_X86_64, ram, segments(memory), processors, b"")
+
+
+def segments(memory: Memory) -> list[Segment]:
+    """Return what is mapped, but for rings."""
+    return [Segment(*each) for each in memory.mappings()]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Dumps of a Linux kernel: its memory, where it is mapped, and its VMCOREINFO."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kpfs.backends.linux.debugged import LinuxDebugged
+from kpfs.base.errors import MemoryFault
+from kpfs.dump.core_file import CopiedMemory, CoreFile, Processor, Segment
+from kpfs.linux.board.board import written_pages
+
+if TYPE_CHECKING:
+    from kpfs.linux.running.linux_kernel import LinuxKernel
+
+MAX_VMCOREINFO = 1 << 16
+_NUMBER = re.compile(rb"^NUMBER\((\w+)\)=(-?(?:0x)?[0-9a-f]+)$", re.M)
+_X86_PAGE_OFFSET = 0xFFFF_8880_0000_0000  # without CONFIG_RANDOMIZE_MEMORY
+
+
+def vmcoreinfo(kernel: LinuxKernel) -> bytes:
+    """Return what the kernel says of itself for dumps; b"" if it does not.
+
+    Context: lock held.
+    """
+    at, memory = kernel.symbols.address, kernel.memory
+    try:
+        size = memory.word(at("vmcoreinfo_size"))
+        if not 0 < size <= MAX_VMCOREINFO:
+            return b""
+        return memory.read(memory.word(at("vmcoreinfo_data")), size)
+    except MemoryFault:
+        return b""
+
+
+def core(kernel: LinuxKernel) -> CoreFile:
+    """Copy a kernel, alive or dead, as it is at this moment.  Context: lock held."""
+    debugged, board = LinuxDebugged(kernel), kernel.machine.board
+    processors = [
+        Processor(thread.pid, registers)
+        for thread in debugged.threads()
+        if thread.cpu >= 0 and (registers := debugged.registers(thread))
+    ]
+    pages = dict(written_pages(board.ram))
+    ram = CopiedMemory(len(board.ram), pages, kernel.read_saved)
+    info = vmcoreinfo(kernel)
+    machine = kernel.arch.elf_machine
+    return CoreFile(machine, ram, _segments(kernel, info), processors, info)
+
+
+def _segments(kernel: LinuxKernel, info: bytes) -> list[Segment]:
+    """Return the kernel's image, and all memory where the kernel has mapped it."""
+    board, address = kernel.machine.board, kernel.symbols.address
+    size = len(board.ram)
+    found = []
+    start, end = address("_stext") & -4096, address("_end")
+    physical = board.translate(start) if start else size
+    if physical < size and start < end:
+        found.append(Segment(start, physical, min(end - start, size - physical)))
+    return [*found, Segment(_linear(kernel, info), 0, size)]
+
+
+def _linear(kernel: LinuxKernel, info: bytes) -> int:
+    """Return the virtual address of all memory, whose physical address is 0."""
+    numbers = {name: int(value, 0) for name, value in _NUMBER.findall(info)}
+    if b"PAGE_OFFSET" in numbers:  # riscv64
+        offset, base = numbers[b"PAGE_OFFSET"], numbers.get(b"phys_ram_base", 0)
+    elif b"VA_BITS" in numbers:  # arm64
+        offset, base = -1 << numbers[b"VA_BITS"], numbers.get(b"PHYS_OFFSET", 0)
+    else:
+        at, base = kernel.symbols.address("page_offset_base"), 0
+        offset = kernel.memory.word(at) if at else _X86_PAGE_OFFSET
+    return (offset - base) & (1 << 64) - 1

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kpfs dump: a copy that has holes where there are zeros."""
+
+import os
+import random
+
+import pytest
+
+from kpfs import cli
+from kpfs.dump.command import PIECE, copy_sparse
+
+PAGE = 4096
+
+
+@pytest.mark.parametrize("size", [0, 1, PAGE, PIECE, 3 * PIECE + 5000])
+def test_a_copy_is_the_same_and_has_holes(tmp_path, size):
+    chance = random.Random(size)
+    data = bytearray(size)
+    for at in range(0, size, PAGE):
+        if chance.random() < 0.3:
+            data[at : at + PAGE] = chance.randbytes(min(PAGE, size - at))
+    (tmp_path / "source").write_bytes(data)
+    with open(tmp_path / "source", "rb") as source, open(tmp_path / "copy", "wb") as to:
+        copy_sparse(source.fileno(), to.fileno())
+    assert (tmp_path / "copy").read_bytes() == data
+    if size > PIECE:
+        assert os.stat(tmp_path / "copy").st_blocks * 512 < size // 2
+
+
+def test_what_cannot_be_done_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("KPFS", raising=False)
+    assert cli.main(["dump", str(tmp_path / "core"), "/etc"]) == 2
+    assert capsys.readouterr().err == "kpfs: dump: /etc: no files of kpfs\n"
+    assert not (tmp_path / "core").exists()
