@@ -54,7 +54,16 @@ class Command(NamedTuple):
     """A command of a debugger's user."""
 
     help: str
-    call: Callable[[], str]  # returns what it says; KernelError, ValueError
+    call: Callable[[], str]  # returns what it says; KernelError
+    at_rest: bool = False  # it can only be done while nothing runs
+
+
+class DebugModule(NamedTuple):
+    """A loaded module."""
+
+    name: str
+    sections: dict[str, int]  # addresses by the names of sections
+    has_file: bool = False  # module_file() has it
 
 
 class Debugged(Protocol):
@@ -72,6 +81,12 @@ class Debugged(Protocol):
 
     def vmlinux(self) -> bytes:
         """Return the kernel's ELF file, with all that is known for debuggers."""
+
+    def modules(self) -> Sequence[DebugModule]:
+        """Return the loaded modules."""
+
+    def module_file(self, name: str) -> bytes:
+        """Return the file that a module was loaded from; KeyError: it is not known."""
 
     def commands(self) -> Mapping[str, Command]:
         """Return the commands of a debugger's user, by their names."""

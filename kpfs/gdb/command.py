@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # debuggers by architecture, the best first
 _NATIVE = {"x86": "x86_64", "arm64": "aarch64", "riscv64": "riscv64"}
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands.gdb")
 _GDB, _MULTIARCH = "gdb", "gdb-multiarch"
 _SETTINGS = (
     "set confirm off",
@@ -31,7 +32,7 @@ def main(arguments: Namespace) -> int:
     target = find(name)
     program = _debugger(target.arch)
     options = [word for line in _SETTINGS for word in ("-ex", line)]
-    attach = "-ex", f"target remote {target.path}"
+    attach = "-x", SCRIPT, "-ex", f"target remote {target.path}", "-ex", "kpfs-symbols"
     os.execv(program, [program, "-q", *options, *attach, *words])
 
 

@@ -350,6 +350,7 @@ class Server(threading.Thread):
         elif isinstance(found, bytes):
             if stub.is_acknowledging:
                 self._send_raw(b"+")
+            stub.at_rest = self._has_lock
             # gdb sends nothing but Ctrl-C while the kernel runs
             reply = stub.receive(found) if self._stands else Reply(b"E01")
             self._answer(reply)

@@ -23,6 +23,7 @@ from xml.sax.saxutils import quoteattr
 
 from kpfs.backends.debugged import (
     PAGE_SIZE,
+    Command,
     Debugged,
     DebugThread,
     State,
@@ -34,6 +35,7 @@ from kpfs.gdb.packets import MAX_SIZE
 from kpfs.guest.emu.stops import Stop, Stops, Why
 
 VMLINUX = b"/machine/vmlinux"  # as gdb is told
+MODULES, _KO = "/modules", ".ko"  # folder of the files of modules, and their ends
 _FD = 3
 # dev ino mode nlink uid gid rdev size blksize blocks atime mtime ctime
 _STAT = struct.Struct(">7I3Q3I")
@@ -115,7 +117,8 @@ class Stub:
         self._threads: Sequence[DebugThread] | None = None
         self._known: dict[int, dict[str, int]] = {}  # registers by thread
         self._listed = b""
-        self._vmlinux = b""  # once it was opened
+        self._opened = b""  # the file that was opened last
+        self.at_rest = False  # the kernel stands, and nothing is under way in it
         self._commands: dict[bytes, Callable[[bytes], bytes | Reply]] = {
             b"?": lambda _: self._stop_reply(),
             b"g": self._read_registers,
@@ -424,31 +427,41 @@ class Stub:
                 return self._resume(kind, number=thread)
         return self._resume(b"c")
 
-    # ---- the kernel's ELF file, which gdb reads if it was given none
+    # ---- ELF files of kernel and modules, which gdb reads if it was given none
     def _file(self, text: bytes) -> bytes:
-        """Do an operation on a file: there is only one, which can only be read."""
+        """Do an operation on a file; only one is open at a time, to be read."""
         operation, _, rest = text.partition(b":")
         arguments = rest.split(b",")
         if operation == b"setfs":
             return b"F0"
         if operation == b"open":
-            if _bytes(arguments[0]) != VMLINUX:
+            try:
+                self._opened = self._contents(_bytes(arguments[0]))
+            except KeyError:
                 return b"F-1,%x" % errno.ENOENT
-            self._vmlinux = self._vmlinux or self._debugged.vmlinux()
             return b"F%x" % _FD
-        if _hex(arguments[0]) != _FD or not self._vmlinux:
+        if _hex(arguments[0]) != _FD or not self._opened:
             return b"F-1,%x" % errno.EBADF
         if operation == b"pread":
             size, offset = map(_hex, arguments[1:])
-            piece = self._vmlinux[offset : offset + min(size, MAX_READ)]
+            piece = self._opened[offset : offset + min(size, MAX_READ)]
             return b"F%x;" % len(piece) + piece
         if operation == b"fstat":
-            size = len(self._vmlinux)
+            size = len(self._opened)
             raw = _STAT.pack(
                 0, 1, stat.S_IFREG | 0o444, 1, 0, 0, 0, size, 0, 0, 0, 0, 0
             )
             return b"F%x;" % len(raw) + raw
         return b"F0" if operation == b"close" else _UNKNOWN
+
+    def _contents(self, path: bytes) -> bytes:
+        """Return the contents of a file; KeyError: there is no such file."""
+        if path == VMLINUX:
+            return self._debugged.vmlinux()
+        folder, _, name = path.decode(errors="replace").rpartition("/")
+        if folder != MODULES or not name.endswith(_KO):
+            raise KeyError(name)
+        return self._debugged.module_file(name.removesuffix(_KO))
 
     # ---- queries
     def _query(self, text: bytes) -> bytes:
@@ -513,20 +526,34 @@ class Stub:
 
     # ---- monitor
     def _monitor(self, line: bytes) -> bytes:
-        commands = self._debugged.commands()
-        words = line.decode(errors="replace").split()
-        if words and words[0] in commands:
+        commands = {
+            **self._debugged.commands(),
+            "modules": Command("modules, and where their sections lie", self._modules),
+        }
+        rows = "".join(f"{name:<10}{each.help}\n" for name, each in commands.items())
+        commands["help"] = Command("this list", lambda: rows)
+        words = line.decode(errors="replace").split() or ["help"]
+        command = commands.get(words[0])
+        if command is None or len(words) > 1:
+            said = f"no such command: {' '.join(words)} (monitor help)\n"
+        elif command.at_rest and not self.at_rest:
+            said = f"{words[0]}: something runs: continue, then stop by Ctrl-C\n"
+        else:
             try:
-                said = commands[words[0]].call()
-            except (KernelError, OSError, ValueError, TypeError) as error:
+                said = command.call()
+            except KernelError as error:
                 said = f"{words[0]}: {error}\n"
             self._forget()
-        elif words in (["help"], []):
-            rows = [(name, each.help) for name, each in commands.items()]
-            said = "".join(f"{n:<10}{h}\n" for n, h in [*rows, ("help", "this list")])
-        else:
-            said = f"no such command: {words[0]} (monitor help)\n"
         return said.encode()[:MAX_READ].hex().encode() or _OK
+
+    def _modules(self) -> str:
+        """Return a line for each module: its name, its file, its sections."""
+        lines = []
+        for name, sections, has_file in self._debugged.modules():
+            place = f"target:{MODULES}/{name}{_KO}" if has_file else "-"
+            places = (f"{section}={at:#x}" for section, at in sections.items())
+            lines.append(" ".join((name, place, *places)))
+        return "".join(f"{line}\n" for line in lines)
 
 
 def _hex(text: bytes) -> int:

@@ -14,12 +14,13 @@ from functools import cached_property
 
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.linux.memory.memory import KernelMemory, OneLook
-from kpfs.linux.memory.structures import Structures, View
+from kpfs.linux.memory.structures import Reader, Structures, View
 from kpfs.linux.memory.symbols import CoreSymbols, SymbolLookup
 
 LIVE, COMING, GOING, UNFORMED = range(4)  # enum module_state
 MAX_MODULES = 4096
 NAME_MAX = 64
+MAX_SECTIONS = 512
 SYMBOL_MAX = 512
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
 _MAPPING = re.compile(r"\.L|L0|\$[axtd]")
@@ -135,6 +136,34 @@ def loaded_modules(
     views = (View(memory, layout, node - layout.at["list"]) for node in nodes)
     formed = [view for view in views if view.number("state", 4) != UNFORMED]
     return [LoadedModule(memory, structures, view) for view in formed]
+
+
+class ModuleSections(Reader):
+    """Reads where the sections of modules lie.  Kernel: struct module_sect_attrs.
+
+    Kernels from 6.14 on keep them otherwise, and have none here.
+    """
+
+    needs = "module", "sect_attrs"
+
+    def rows(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield the name of each module, and addresses by names of sections."""
+        for module in self._listed("module", self._symbols.address("modules")):
+            if module.number("state", 4) != UNFORMED:
+                name = self._memory.string(module.place("name"), NAME_MAX)
+                yield name, dict(self._sections(module.word("sect_attrs")))
+
+    def _sections(self, addr: int) -> Iterator[tuple[str, int]]:
+        layout = self._structures["module_sect_attrs"]
+        each = self._structures["module_sect_attr"]
+        if not addr or not layout.has("nsections") or not each.has("address"):
+            return
+        count = View(self._memory, layout, addr).number("nsections", 4)
+        for number in range(min(count, MAX_SECTIONS)):
+            at = addr + layout.at["attrs"] + number * each.size
+            row = View(self._memory, each, at)
+            name = self._memory.string(row.word("battr.attr.name"), NAME_MAX)
+            yield name, row.word("address")
 
 
 class AllSymbols(SymbolLookup):

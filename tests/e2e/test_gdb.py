@@ -115,6 +115,30 @@ def test_a_breakpoint_on_the_byte_of_a_probe(kpfs, m):
     assert missed == "0"
 
 
+def test_modules_have_symbols(kpfs, runtime):
+    m = kpfs.mount("--gdb", "--quiet-guest")
+    module = harness.ROOT / "guest/image/modules/kprobe_example.ko"
+    (m / "machine" / "insmod").write_text(f"{module}\n")
+    said = gdb(kpfs, m, "info symbol before", "monitor probes", "monitor reboot")
+    assert "kprobe_example: symbols of target:/modules/kprobe_example.ko" in said
+    assert re.search(r"before in section .text of .*kprobe_example.ko", said)
+    assert re.search(r"do_sys_openat2\+0x0 +kprobe_example", said)
+    assert "it has started anew" in said
+    assert not (m / "modules").read_text()
+
+
+@pytest.mark.kernel
+def test_modules_of_a_linux_kernel_are_where_they_lie(kpfs, runtime, tmp_path):
+    """Their files are the user's."""
+    m = kpfs.mount("--gdb", "--kernel", harness.KERNEL)
+    (m / "machine" / "insmod").write_text("dummy")
+    said = gdb(kpfs, m, "monitor modules")
+    assert "dummy: no file; name its folder" in said
+    found = re.search(r"^dummy - .* \.text=(0x\w+)", said, re.M)
+    assert found
+    assert found[1] in (m / "proc" / "modules").read_text()
+
+
 def test_the_kernel_goes_on_when_gdb_is_killed(kpfs, m):
     with Reader(m / "tracing" / "trace_clock"):
         words = "-nx", "-batch", "-ex", "break vfs_read", "-ex", "continue"

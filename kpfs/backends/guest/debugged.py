@@ -7,8 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kpfs.backends.debugged import FIRST_TASK, Command, DebugThread, State
+from kpfs.backends.debugged import (
+    FIRST_TASK,
+    Command,
+    DebugModule,
+    DebugThread,
+    State,
+)
+from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.base.errors import MemoryFault
+from kpfs.fs.files.machine import Probes
 from kpfs.guest.emu import x86_registers
 
 if TYPE_CHECKING:
@@ -48,8 +56,30 @@ class GuestDebugged:
     def vmlinux(self) -> bytes:
         return self._guest.vmlinux(self._kernel.config.on("DEBUG_INFO"))
 
+    def modules(self) -> Sequence[DebugModule]:
+        found = []
+        for module in self._guest.modules.by_age():
+            sections = module.file.sections
+            places = {sections[n].name: at for n, at in module.layout.places.items()}
+            found.append(DebugModule(module.name, places, has_file=True))
+        return found
+
+    def module_file(self, name: str) -> bytes:
+        module = self._guest.modules.find(name)
+        if module is None:
+            raise KeyError(name)
+        return bytes(module.file.data)
+
     def commands(self) -> Mapping[str, Command]:
-        return {}
+        def reboot() -> str:
+            self._kernel.reboot()
+            return "it has started anew\n"
+
+        probes = Probes(GuestMachineInfo(self._kernel))
+        return {
+            "probes": Command("all probes, as machine/probes has them", probes.show),
+            "reboot": Command("start the kernel anew", reboot, at_rest=True),
+        }
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._guest.sched.between_turns = call

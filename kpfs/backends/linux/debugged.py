@@ -8,9 +8,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpfs.backends.debugged import FIRST_TASK, Command, DebugThread, State
+from kpfs.backends.debugged import (
+    FIRST_TASK,
+    Command,
+    DebugModule,
+    DebugThread,
+    State,
+)
+from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.fs.files.machine import Probes
+from kpfs.linux.memory.modules import ModuleSections
 from kpfs.linux.memory.tasks import TaskList, TaskRow
 from kpfs.linux.memory.vmlinux import Vmlinux
 
@@ -48,8 +57,27 @@ class LinuxDebugged:
         machine = kernel.arch.elf_machine
         return Vmlinux(kernel.saved_memory, kernel.symbols, machine).content()
 
+    def modules(self) -> Sequence[DebugModule]:
+        kernel = self._kernel
+        try:
+            reader = ModuleSections(kernel.memory, kernel.symbols, kernel.structures)
+            return [DebugModule(name, places) for name, places in reader.rows()]
+        except (KernelError, MemoryFault, KeyError, ValueError):
+            return []
+
+    def module_file(self, name: str) -> bytes:
+        raise KeyError(name)
+
     def commands(self) -> Mapping[str, Command]:
-        return {}
+        def reboot() -> str:
+            self._kernel.reboot()
+            return "it has started anew\n"
+
+        probes = Probes(LinuxMachineInfo(self._kernel, _no_mount_table))
+        return {
+            "probes": Command("all probes, as machine/probes has them", probes.show),
+            "reboot": Command("start from the image anew", reboot, at_rest=True),
+        }
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._kernel.machine.between_turns = call
@@ -135,3 +163,7 @@ class LinuxDebugged:
     def write(self, address: int, data: bytes) -> None:
         self._kernel.memory.write(address, data)
         self._board.flush()
+
+
+def _no_mount_table(_pid: int) -> bytes:
+    return b""

@@ -3,7 +3,13 @@
 
 import socket
 
-from kpfs.backends.debugged import FIRST_TASK, Command, DebugThread, State
+from kpfs.backends.debugged import (
+    FIRST_TASK,
+    Command,
+    DebugModule,
+    DebugThread,
+    State,
+)
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.lock import FairLock
 from kpfs.gdb.packets import PacketReader, encode
@@ -53,6 +59,15 @@ class FakeDebugged:
     def vmlinux(self):
         return b"\x7fELF" + bytes(200)
 
+    def modules(self):
+        return [
+            DebugModule("own", {".text": 0x1100, ".data": 0x1200}, has_file=True),
+            DebugModule("foreign", {".text": 0x1300}),
+        ]
+
+    def module_file(self, name):
+        return {"own": b"\x7fELF of own"}[name]
+
     def commands(self):
         def refuse():
             raise KernelError(12, "no room")
@@ -60,6 +75,7 @@ class FakeDebugged:
         return {
             "say": Command("says so", lambda: "so\n"),
             "refuse": Command("refuses", refuse),
+            "begin": Command("begins anew", lambda: "begun\n", at_rest=True),
         }
 
     def see_all(self, wanted):

@@ -230,7 +230,14 @@ def test_the_kernel_s_file_is_read(ask, debugged):
     assert ask(b"vFile:unlink:2f") in (b"", b"E16", b"F-1,9")
 
 
-def test_monitor(ask):
+def test_files_of_modules_are_read(ask):
+    own, foreign = (b"/modules/%s.ko" % name for name in (b"own", b"foreign"))
+    assert ask(b"vFile:open:%s,0,0" % own.hex().encode()) == b"F3"
+    assert ask(b"vFile:pread:3,100,0") == b"Fb;\x7fELF of own"
+    assert ask(b"vFile:open:%s,0,0" % foreign.hex().encode()) == b"F-1,2"
+
+
+def test_monitor(stub, ask):
     def monitor(line):
         reply = ask(b"qRcmd," + line.hex().encode())
         return reply if reply == b"OK" else bytes.fromhex(reply.decode()).decode()
@@ -238,6 +245,13 @@ def test_monitor(ask):
     assert monitor(b"say") == "so\n"
     assert monitor(b"refuse") == "refuse: ENOMEM: no room\n"
     assert "says so" in monitor(b"help")
+    assert monitor(b"modules").splitlines() == [
+        "own target:/modules/own.ko .text=0x1100 .data=0x1200",
+        "foreign - .text=0x1300",
+    ]
+    assert "something runs" in monitor(b"begin")
+    stub.at_rest = True
+    assert monitor(b"begin") == "begun\n"
     assert "no such command" in monitor(b"nothing at all")
 
 
