@@ -227,7 +227,7 @@ class FairLock:
         """Take it, if that is possible in time; the caller does not have it."""
         if self._taken.acquire(False):
             self._owner = get_ident()
-            self.turns += 1
+            self._turns[0] += 1
             return True
         return self._wait_in_queue(Waiter(), lambda waiter: waiter.sleep(seconds))
 

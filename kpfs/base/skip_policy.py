@@ -129,14 +129,14 @@ class SkipPolicy:
     @property
     def seen(self) -> Seen | None:
         """See Watch.seen."""
-        return self._watch.seen
+        return EVERY if self._sees_all else self._watch.seen
 
     def may_skip(self, number: int) -> bool:
         """Return True if a call surely need not be made.  Context: any.
 
         It is asked for each call of a command, so the usual answer comes first.
         """
-        seen = EVERY if self._sees_all else self._watch.seen
+        seen = self.seen
         if not seen:
             return seen is not None
         return seen is not EVERY and self._is_unseen(number, seen)
@@ -146,7 +146,7 @@ class SkipPolicy:
 
         Context: one thread at a time, the lock is not held.
         """
-        seen = EVERY if self._sees_all else self._watch.seen
+        seen = self.seen
         if seen is None:
             with self._lock:
                 seen = self._watch.update()
