@@ -54,6 +54,7 @@ class FastPath(ctypes.Structure):
             setattr(self, function, at)
         self.turns = lock.turns_at
         self.opened = NEVER
+        self._at = ctypes.addressof(self)
         for place, name in zip(self.names, names, strict=False):
             place.value = name
         path = os.path.join(IMAGE_DIR, f"fast_path-{os.uname().machine}.so")
@@ -94,14 +95,15 @@ class FastPath(ctypes.Structure):
         """Let no call go on until open() is called again.  Context: any."""
         self.opened = NEVER
 
-    def receive(self, listener: int, slot: int, report: object) -> int:
+    def receive(self, listener: int, slot: int, report: int) -> int:
         """Receive a report that Python is to look at; return RECEIVED.
 
         LATE: the report has gone on, perhaps while somebody began to look.  OSError.
-        slot: the address of one of kpfs.mirror.keeper's.  report: a buffer, filled.
+        slot: the address of one of kpfs.mirror.keeper's.  report: that of memory for
+        the report.
         Context: others run Python meanwhile.
         """
-        result = int(self._receive(ctypes.byref(self), listener, slot, report))
+        result: int = self._receive(self._at, listener, slot, report)
         if result < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

@@ -191,10 +191,11 @@ class Supervisor:
         """Return the next report that is not skipped, shown as in work, or None."""
         listener, at = self.listener, slot * SLOT.size
         report, place = self.reports[slot], self.slots + at
+        report_at = ctypes.addressof(report)
         receive = self.fast_path.receive
         while not self.abandoned:
             try:
-                result = receive(listener, place, report)
+                result = receive(listener, place, report_at)
             except OSError as error:
                 if error.errno not in seccomp.NOT_RECEIVED:
                     raise

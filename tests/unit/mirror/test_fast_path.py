@@ -55,7 +55,8 @@ class Receiver:
 
     def next(self):
         """The next report: what it came to, and itself."""
-        result = self.path.receive(self.listener, self.slot, self.report)
+        at = ctypes.addressof(self.report)
+        result = self.path.receive(self.listener, self.slot, at)
         return result, seccomp.parse(self.report)
 
     def rest(self):
