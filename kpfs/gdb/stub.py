@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import signal
 import stat
 import struct
@@ -30,6 +31,7 @@ from kpfs.backends.debugged import (
     read_some,
 )
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.gdb.agent import evaluate
 from kpfs.gdb.description import TARGETS, pack, target_xml
 from kpfs.gdb.packets import MAX_SIZE
 from kpfs.guest.emu.stops import Stop, Stops, Why
@@ -40,11 +42,12 @@ _FD = 3
 # dev ino mode nlink uid gid rdev size blksize blocks atime mtime ctime
 _STAT = struct.Struct(">7I3Q3I")
 MAX_READ = (MAX_SIZE - 16) // 2  # bytes of memory in one reply
+_CONDITION = re.compile(rb"X[0-9a-f]+,([0-9a-f]+)")  # of a breakpoint
 MAX_BREAKPOINTS = 4096
 MAX_WATCHED = 1 << 16  # bytes of one watchpoint
 _FEATURES = (
     b"QStartNoAckMode+;qXfer:features:read+;qXfer:threads:read+;"
-    b"qXfer:exec-file:read+;swbreak+;vContSupported+"
+    b"qXfer:exec-file:read+;swbreak+;vContSupported+;ConditionalBreakpoints+"
 )
 _OK, _UNKNOWN = b"OK", b""
 # errors; gdb shows their numbers
@@ -105,7 +108,7 @@ class Stub:
         self._debugged = debugged
         self._target = TARGETS[debugged.arch]
         self._registers = list(self._target.registers)
-        self._breakpoints: set[int] = set()
+        self._breakpoints: dict[int, list[bytes]] = {}  # conditions by address
         self._pieces: dict[int, _Piece] = {}  # of watchpoints, by numbers in stops
         self._numbers = 0  # of pieces so far
         self.is_acknowledging = True  # packets are confirmed, until gdb does without
@@ -179,7 +182,10 @@ class Stub:
 
         Context: the thread that runs the kernel.
         """
-        if stop.why is not Why.STEP:
+        if stop.why is Why.PLACE:
+            if self._holds(stop.address):
+                return False
+        elif stop.why is not Why.STEP:
             return False
         if self._stepped is None:
             return True
@@ -210,7 +216,7 @@ class Stub:
 
     def release(self) -> None:
         """Take away all that this connection has set in the kernel."""
-        self._breakpoints, self._pieces = set(), {}
+        self._breakpoints, self._pieces = {}, {}
         self.stops.clear()
 
     # ---- stops
@@ -219,7 +225,7 @@ class Stub:
         if stop.why is Why.ACCESS and piece is not None:
             at = max(stop.accessed - piece.physical, 0) + piece.address
             return b"%s:%x;" % (_KINDS[piece.watch.kind][2], at)
-        if stop.why is Why.PLACE and self._says_swbreak:
+        if stop.why is Why.PLACE and self._says_swbreak and self._holds(stop.address):
             return b"swbreak:;"
         return b""
 
@@ -338,12 +344,12 @@ class Stub:
     def _insert(self, text: bytes) -> bytes:
         kind, address, size = self._place(text)
         if kind in (0, 1):
-            if address in self._breakpoints:
-                return _OK
-            if len(self._breakpoints) >= MAX_BREAKPOINTS:
-                return _REFUSED
-            self.stops.insert(address)
-            self._breakpoints.add(address)
+            conditions = [_bytes(code) for code in _CONDITION.findall(text)]
+            if address not in self._breakpoints:
+                if len(self._breakpoints) >= MAX_BREAKPOINTS:
+                    return _REFUSED
+                self.stops.insert(address)
+            self._breakpoints[address] = conditions
             return _OK
         if kind not in _KINDS:
             return _UNKNOWN
@@ -368,11 +374,30 @@ class Stub:
             self.stops.watch(self._numbers, first, last, reads=reads, writes=writes)
             self._pieces[self._numbers] = piece
 
+    def _holds(self, address: int) -> bool:
+        """Return True if a breakpoint has no condition, or one that is true.
+
+        As gdb has it, a condition that cannot be evaluated is one.
+        """
+        conditions = self._breakpoints.get(address)
+        if not conditions:
+            return True
+        debugged, cpu = self._debugged, self._debugged.current
+        values = debugged.registers(DebugThread(cpu + 1, cpu, 0, "", State.RUNS))
+        names = self._registers
+        try:
+            return any(
+                evaluate(code, lambda n: values[names[n].name], debugged.read)
+                for code in conditions
+            )
+        except (MemoryFault, ValueError, LookupError, ZeroDivisionError):
+            return True
+
     def _remove(self, text: bytes) -> bytes:
         kind, address, size = self._place(text)
         if kind in (0, 1):
             if address in self._breakpoints:
-                self._breakpoints.remove(address)
+                del self._breakpoints[address]
                 self.stops.remove(address)
             return _OK
         watch = _Watch(kind, address, size)
@@ -468,11 +493,7 @@ class Stub:
         name, _, rest = text.partition(b":")
         if name == b"Supported":
             self._says_swbreak = b"swbreak+" in rest.split(b";")
-            return (
-                b"PacketSize=%x;QStartNoAckMode+;qXfer:features:read+;"
-                b"qXfer:threads:read+;qXfer:exec-file:read+;swbreak+;vContSupported+"
-                % MAX_SIZE
-            )
+            return b"PacketSize=%x;%s" % (MAX_SIZE, _FEATURES)
         if name == b"Xfer":
             return self._transfer(rest)
         if name == b"Rcmd" or text.startswith(b"Rcmd,"):

@@ -23,6 +23,8 @@ KERNELS = [
     pytest.param(("--kernel", harness.KERNEL), marks=pytest.mark.kernel, id="linux"),
 ]
 SECONDS = 60
+# of gdb, which may fail when its connection ends, and would leave a core here
+BATCH = "-nx", "-batch", "-iex", "maint set internal-error corefile no"
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def m(request, kpfs, runtime):
 def gdb(kpfs, m, *lines):
     """Return what gdb says to these commands, on the kernel of a mount."""
     words = [word for line in lines for word in ("-ex", line)]
-    options = ["-nx", "-batch", "-ex", "set width 0", *words]
+    options = [*BATCH, "-ex", "set width 0", *words]
     done = kpfs("gdb", *([m] if m else []), "--", *options, timeout=SECONDS)
     return done.stdout + done.stderr
 
@@ -93,6 +95,20 @@ def test_the_kernel_is_stopped_and_looked_into(kpfs, m):
     assert (m / "tracing" / "trace_clock").read_text()
 
 
+def test_a_condition_is_evaluated_where_the_kernel_stands(kpfs, m):
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(
+            kpfs,
+            m,
+            "break vfs_read if $rdx == 12345",
+            "break vfs_open if $rdi != 0 && *(long *)$rdi != 0",
+            "continue",
+            "show breakpoint condition-evaluation",
+        )
+    assert "currently target" in said
+    assert re.search(r"hit Breakpoint 2, .*vfs_open", said)
+
+
 def test_a_watchpoint_stops_behind_the_write(kpfs, m):
     jiffies = "*(unsigned long *)&jiffies"
     with Reader(m / "tracing" / "trace_clock"):
@@ -141,7 +157,7 @@ def test_modules_of_a_linux_kernel_are_where_they_lie(kpfs, runtime, tmp_path):
 
 def test_the_kernel_goes_on_when_gdb_is_killed(kpfs, m):
     with Reader(m / "tracing" / "trace_clock"):
-        words = "-nx", "-batch", "-ex", "break vfs_read", "-ex", "continue"
+        words = *BATCH, "-ex", "break vfs_read", "-ex", "continue"
         stopped = "-ex", "shell echo it stands; exec sleep 60"
         with kpfs.started("gdb", m, "--", *words, *stopped) as process:
             for line in process.stdout:
@@ -152,7 +168,7 @@ def test_the_kernel_goes_on_when_gdb_is_killed(kpfs, m):
 
 
 def test_files_are_refused_while_the_kernel_stands_and_the_mount_ends(kpfs, m):
-    attached = "-nx", "-batch", "-ex", "shell echo it stands; exec sleep 60"
+    attached = *BATCH, "-ex", "shell echo it stands; exec sleep 60"
     with kpfs.started("gdb", m, "--", *attached) as process:
         for line in process.stdout:
             if b"it stands" in line:
@@ -192,7 +208,7 @@ def test_ctrl_c_ends_a_command_whose_kernel_stands(kpfs, runtime):
 
 def test_a_port_serves_too(kpfs, runtime):
     m = kpfs.mount("--gdb-at", f"{runtime.parent}/other")
-    words = "-nx", "-batch", "-ex", f"target remote {runtime.parent}/other"
+    words = *BATCH, "-ex", f"target remote {runtime.parent}/other"
     said = subprocess.run(
         ["gdb", *words, "-ex", "info threads"],
         capture_output=True,

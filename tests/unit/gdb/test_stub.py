@@ -135,6 +135,26 @@ def test_breakpoints_are_hooks(ask, debugged):
     assert ask(b"Z0,1234") == b"E16"
 
 
+def test_conditions_are_evaluated_where_the_kernel_stands(stub, ask, debugged):
+    """rax == 1, and a word of memory that is not there."""
+    equal, missing = b"260000220113" + b"27", b"22001a27"
+    assert b";ConditionalBreakpoints+" in ask(b"qSupported:swbreak+")
+    assert ask(b"Z0,1010,1;X7,%s" % equal) == b"OK"
+    stop = Stop(Why.PLACE, 0x1010)
+    assert not stub.passes(stop)
+    debugged.known[0]["rax"] = 5
+    assert stub.passes(stop)
+    # a step that ends there is a step
+    stub.receive(b"vCont;s:1")
+    assert not stub.passes(stop)
+    assert stub.stopped(stop) == b"T05thread:1;"
+    assert ask(b"Z0,1010,1;X7,%sX4,%s" % (equal, missing)) == b"OK"
+    assert not stub.passes(stop)
+    assert stub.stopped(stop) == b"T05thread:1;swbreak:;"
+    assert ask(b"Z0,1010,1") == b"OK"
+    assert not stub.passes(stop)
+
+
 def test_watchpoints_are_of_physical_memory_page_by_page(stub, ask, debugged):
     assert ask(b"Z2,1ffc,8") == b"OK"
     assert list(debugged.stops.watches.values()) == [
