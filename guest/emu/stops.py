@@ -287,7 +287,8 @@ class Stops:
             stops.block,
         )
         stops.why = stops.watch = 0
-        stops.target = _NOWHERE
+        if stop.why is Why.TARGET:
+            stops.target = _NOWHERE
         self.on_stop(stop)
         place = self._places.get(stop.address)
         stops.resumed = bool(place and place.enabled) + self.stepping

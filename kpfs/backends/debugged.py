@@ -50,6 +50,12 @@ class DebugThread(NamedTuple):
         return what if self.cpu < 0 else f"CPU {self.cpu}: {what}"
 
 
+class HostClock(Protocol):
+    """A clock of the kernel that follows the host's."""
+
+    host: Callable[[], int]  # returns the host's time in ns
+
+
 class Command(NamedTuple):
     """A command of a debugger's user."""
 
@@ -93,6 +99,10 @@ class Debugged(Protocol):
 
     # ---- whether it runs
     @property
+    def clock(self) -> HostClock | None:
+        """What tells it the host's time within a run, if anything does."""
+
+    @property
     def stops(self) -> Stops:
         """The places, steps and accesses at which the running machine stops."""
 
@@ -129,6 +139,9 @@ class Debugged(Protocol):
     # ---- memory
     def read(self, address: int, size: int) -> bytes:
         """Read by the page tables of the processor that runs; MemoryFault."""
+
+    def original(self, address: int, size: int) -> bytes:
+        """Read text without what probes have put there; MemoryFault."""
 
     def physical(self, address: int) -> int:
         """Return the physical address of a byte; MemoryFault."""

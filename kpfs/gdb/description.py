@@ -7,6 +7,7 @@ order of the table is that of the packets g and G.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
@@ -49,6 +50,7 @@ class Target(NamedTuple):
 
     architecture: str
     counter: str  # the name of the register with the next instruction's address
+    breakpoint: re.Pattern[bytes]  # instructions that gdb would take for its own
     features: tuple[Feature, ...]
 
     @property
@@ -69,6 +71,7 @@ def _short(names: str) -> tuple[Register, ...]:
 _X86 = Target(
     "i386:x86-64",
     "rip",
+    re.compile(rb"\xcc"),  # int3
     (
         Feature(
             "org.gnu.gdb.i386.core",
@@ -92,6 +95,8 @@ _X86 = Target(
 _ARM64 = Target(
     "aarch64",
     "pc",
+    # brk with any number
+    re.compile(rb"[\x00\x20\x40\x60\x80\xa0\xc0\xe0].[\x20-\x3f]\xd4", re.DOTALL),
     (
         Feature(
             "org.gnu.gdb.aarch64.core",
@@ -114,6 +119,7 @@ _ARM64 = Target(
 _RISCV64 = Target(
     "riscv:rv64",
     "pc",
+    re.compile(rb"\x02\x90|\x73\x00\x10\x00"),  # c.ebreak, ebreak
     (
         Feature(
             "org.gnu.gdb.riscv.cpu",

@@ -31,22 +31,17 @@ import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
 from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
+from kpfs.backends.debugged import HostClock
 from kpfs.guest.emu.stops import Moment, Stop, Stops, Why
 
 MAX_SECTIONS = 200
+PATIENCE = 60.0  # s for a visit to answer
 # Checkpoints that may be made in quick succession, and per second in the long run
 BURST, RATE = 300.0, 100.0
-
-
-class Clock(Protocol):
-    """A clock of the kernel that follows the host's, within runs too."""
-
-    host: Callable[[], int]  # its ns
 
 
 class Guide(Protocol):
@@ -56,7 +51,7 @@ class Guide(Protocol):
         """Take over what is set now: breakpoints and the like.  state: any object."""
 
     def passes(self, stop: Stop) -> bool:
-        """Return True if a stop is of no interest on the way forwards."""
+        """Return True if a stop is of no interest."""
 
     def answer(self, question: Any) -> Any:
         """Answer at a moment of the past."""
@@ -136,6 +131,8 @@ class Visit:
 
     def _receive(self) -> Any:
         try:
+            if not self._channel.poll(PATIENCE):
+                raise EOFError("a visit does not answer")
             return self._channel.recv()
         except OSError as error:
             raise EOFError(str(error)) from None
@@ -158,7 +155,9 @@ class History:
     while the kernel stands still.
     """
 
-    def __init__(self, stops: Stops, guide: Guide, clock: Clock | None = None) -> None:
+    def __init__(
+        self, stops: Stops, guide: Guide, clock: HostClock | None = None
+    ) -> None:
         self._stops = stops
         self._guide = guide
         self._clock = clock
@@ -384,10 +383,10 @@ class _Visiting:
     def _stopped(self, stop: Stop) -> None:
         assert self._order is not None
         if stop.why is not Why.TARGET:
+            if self._guide.passes(stop):
+                return
             if self._order.way is Way.COLLECT:
                 self._last, self._before_last = stop, self._stops.before
-                return
-            if self._guide.passes(stop):
                 return
         self._tell(stop)
         self.obey()

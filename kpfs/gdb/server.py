@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from kpfs.base.errors import SetupError
 from kpfs.base.log import Log
 from kpfs.gdb.packets import Mark, PacketReader, TooLongError, encode
+from kpfs.gdb.past import Past
 from kpfs.gdb.stub import Reply, Stub, Then
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ class Server(threading.Thread):
         self._client: socket.socket | None = None
         self._reader = PacketReader()
         self._stub: Stub | None = None  # while there is a client
+        self._past: Past | None = None  # likewise
         self._has_lock = False
         self._last = b""  # the last packet sent, to be sent again
         self._is_open = False
@@ -204,7 +206,10 @@ class Server(threading.Thread):
         stub = self._stub
         if stub is None or self._closing or stub.passes(stop):
             return
+        past = self._past
         self._parking.park(stop)
+        if past is not None and past is self._past:
+            past.go_on(stop.moment)
 
     def _between_turns(self) -> None:
         """Park if gdb wants the kernel to stop.  Context: the thread that runs it."""
@@ -277,7 +282,11 @@ class Server(threading.Thread):
         self._watch(stub)
 
     def _watch(self, stub: Stub) -> None:
+        """Be told of what happens to the machine."""
         stub.stops.on_stop = self._on_stop
+        if self._past is not None:
+            self._past.close()
+        self._past = Past(self._debugged, stub)
 
     # ---- the kernel
     def _stop_kernel(self, then: Callable[[], None]) -> None:
@@ -352,8 +361,12 @@ class Server(threading.Thread):
                 self._send_raw(b"+")
             stub.at_rest = self._has_lock
             # gdb sends nothing but Ctrl-C while the kernel runs
-            reply = stub.receive(found) if self._stands else Reply(b"E01")
-            self._answer(reply)
+            self._answer(self._reply(found) if self._stands else Reply(b"E01"))
+
+    def _reply(self, packet: bytes) -> Reply:
+        assert self._past is not None
+        stop = None if self._has_lock else self._parking.stop
+        return self._past.receive(packet, stop.moment if stop else None)
 
     def _answer(self, reply: Reply) -> None:
         if reply.text is not None:
@@ -387,6 +400,9 @@ class Server(threading.Thread):
 
     def _release(self) -> None:
         stub, self._stub = self._stub, None
+        past, self._past = self._past, None
+        if past is not None:
+            past.close()
         if stub is not None:
             stub.release()
             self._debugged.see_all(False)

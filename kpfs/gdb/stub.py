@@ -67,6 +67,8 @@ class Then(Enum):
     STAY = 0  # the kernel stands still
     RUN = 1  # it goes on, and the next reply is its stop
     LEAVE = 2  # it goes on without a debugger
+    BACK = 3  # it goes back to the last stop
+    STEP_BACK = 4  # it goes back by an instruction
 
 
 class Reply(NamedTuple):
@@ -74,6 +76,15 @@ class Reply(NamedTuple):
 
     text: bytes | None
     then: Then = Then.STAY
+
+
+class Wanted(NamedTuple):
+    """What gdb has set, for a visit of the past."""
+
+    breakpoints: dict[int, list[bytes]]  # conditions by address
+    pieces: dict[int, _Piece]
+    stepped: tuple[int, range] | None
+    says_swbreak: bool
 
 
 class _RefusedError(Exception):
@@ -111,6 +122,9 @@ class Stub:
         self._breakpoints: dict[int, list[bytes]] = {}  # conditions by address
         self._pieces: dict[int, _Piece] = {}  # of watchpoints, by numbers in stops
         self._numbers = 0  # of pieces so far
+        self.goes_back = False  # there is a history
+        self.is_past = False  # the kernel is one of the past, which cannot be changed
+        self.more_commands: dict[str, Command] = {}
         self.is_acknowledging = True  # packets are confirmed, until gdb does without
         self._says_swbreak = False
         self._signal, self._reason = _SIGINT, b""
@@ -140,6 +154,7 @@ class Stub:
             b"C": lambda text: self._resume(b"c", text.partition(b";")[2]),
             b"s": lambda text: self._resume(b"s", text),
             b"S": lambda text: self._resume(b"s", text.partition(b";")[2]),
+            b"b": self._go_back,
             b"D": lambda _: Reply(_OK, Then.LEAVE),
             b"k": lambda _: Reply(None, Then.LEAVE),  # the kernel is nobody's to kill
             b"q": self._query,
@@ -192,8 +207,11 @@ class Stub:
         cpu, inside = self._stepped
         return self._debugged.current != cpu or stop.address in inside
 
-    def stopped(self, stop: Stop | None) -> bytes:
-        """Return the reply that tells of a stop.  None: by Ctrl-C, or no reason."""
+    def stopped(self, stop: Stop | None, edge: bytes = b"") -> bytes:
+        """Return the reply that tells of a stop.  None: by Ctrl-C, or no reason.
+
+        edge: begin or end, if history goes no further.
+        """
         self._forget()
         self._stepped = None
         self.stops.stepping = False
@@ -201,7 +219,37 @@ class Stub:
         self._signal, self._reason = _SIGINT, b""
         if stop is not None:
             self._signal, self._reason = _SIGTRAP, self._why(stop)
+        if edge:
+            self._signal, self._reason = _SIGTRAP, b"replaylog:%s;" % edge
         return self._stop_reply()
+
+    # ---- the past
+    def _go_back(self, text: bytes) -> Reply:
+        ways = {b"s": Then.STEP_BACK, b"c": Then.BACK}
+        if not self.goes_back or text not in ways:
+            return Reply(_UNKNOWN)
+        return Reply(None, ways[text])
+
+    def wanted(self) -> Wanted:
+        """Return what is set, and forget the step that has begun."""
+        stepped, self._stepped = self._stepped, None
+        self.stops.stepping = False
+        return Wanted(
+            dict(self._breakpoints),
+            dict(self._pieces),
+            stepped,
+            self._says_swbreak,
+        )
+
+    def adopt(self, wanted: Wanted) -> None:
+        """Set all that another one has set.  Context: nothing is set in the engine."""
+        self._breakpoints, self._pieces = wanted.breakpoints, wanted.pieces
+        self._stepped, self._says_swbreak = wanted.stepped, wanted.says_swbreak
+        for address in self._breakpoints:
+            self.stops.insert(address)
+        for number, piece in self._pieces.items():
+            self._watch_piece(number, piece)
+        self.stops.stepping = self._stepped is not None
 
     def replaced(self) -> None:
         """Set the breakpoints in a machine that has taken over."""
@@ -280,6 +328,8 @@ class Stub:
 
     def _write_registers(self, text: bytes) -> bytes:
         data, at = _bytes(text), 0
+        if self.is_past:
+            return _REFUSED
         thread = self._chosen()
         values = self._values(thread)
         if len(data) != sum(register.size for register in self._registers):
@@ -297,6 +347,8 @@ class Stub:
         register, data = self._registers[_hex(number)], _bytes(digits)
         if len(data) != register.size:
             return _BAD
+        if self.is_past:
+            return _REFUSED
         thread = self._chosen()
         value = int.from_bytes(data, "little")
         self._debugged.set_register(thread, register.name, value)
@@ -305,8 +357,14 @@ class Stub:
 
     # ---- memory
     def _memory(self, text: bytes) -> bytes:
-        address, _, size = text.partition(b",")
-        return read_some(self._debugged, _hex(address), min(_hex(size), MAX_READ))
+        words = text.partition(b",")
+        address, size = _hex(words[0]), min(_hex(words[2]), MAX_READ)
+        data = read_some(self._debugged, address, size)
+        if self._target.breakpoint.fullmatch(data):
+            # gdb reads so much to learn whether a breakpoint of its own stands on one
+            # of the program's, which it would step over by itself
+            data = self._debugged.original(address, size)
+        return data
 
     def _read_memory(self, text: bytes) -> bytes:
         return self._memory(text).hex().encode()
@@ -327,6 +385,8 @@ class Stub:
         if _hex(size) != len(data):
             return _BAD
         at = _hex(address)
+        if self.is_past:
+            return _REFUSED
         if data:
             self._debugged.write(at, data)
         self._forget()  # memory has the registers of tasks that sleep
@@ -362,16 +422,15 @@ class Stub:
 
     def _watch(self, watch: _Watch) -> None:
         """Watch the physical addresses of a watchpoint; MemoryFault."""
-        reads, writes, _ = _KINDS[watch.kind]
-        pieces, at = [], watch.address
+        pieces: list[_Piece] = []
+        at = watch.address
         while at < watch.address + watch.size:
             size = min(watch.address + watch.size - at, PAGE_SIZE - at % PAGE_SIZE)
             pieces.append(_Piece(watch, at, size, self._debugged.physical(at)))
             at += size
         for piece in pieces:
             self._numbers += 1
-            first, last = piece.physical, piece.physical + piece.size - 1
-            self.stops.watch(self._numbers, first, last, reads=reads, writes=writes)
+            self._watch_piece(self._numbers, piece)
             self._pieces[self._numbers] = piece
 
     def _holds(self, address: int) -> bool:
@@ -392,6 +451,11 @@ class Stub:
             )
         except (MemoryFault, ValueError, LookupError, ZeroDivisionError):
             return True
+
+    def _watch_piece(self, number: int, piece: _Piece) -> None:
+        reads, writes, _ = _KINDS[piece.watch.kind]
+        first, last = piece.physical, piece.physical + piece.size - 1
+        self.stops.watch(number, first, last, reads=reads, writes=writes)
 
     def _remove(self, text: bytes) -> bytes:
         kind, address, size = self._place(text)
@@ -493,7 +557,8 @@ class Stub:
         name, _, rest = text.partition(b":")
         if name == b"Supported":
             self._says_swbreak = b"swbreak+" in rest.split(b";")
-            return b"PacketSize=%x;%s" % (MAX_SIZE, _FEATURES)
+            text = b"PacketSize=%x;%s" % (MAX_SIZE, _FEATURES)
+            return text + b";ReverseStep+;ReverseContinue+" * self.goes_back
         if name == b"Xfer":
             return self._transfer(rest)
         if name == b"Rcmd" or text.startswith(b"Rcmd,"):
@@ -550,6 +615,7 @@ class Stub:
         commands = {
             **self._debugged.commands(),
             "modules": Command("modules, and where their sections lie", self._modules),
+            **self.more_commands,
         }
         rows = "".join(f"{name:<10}{each.help}\n" for name, each in commands.items())
         commands["help"] = Command("this list", lambda: rows)
@@ -557,6 +623,8 @@ class Stub:
         command = commands.get(words[0])
         if command is None or len(words) > 1:
             said = f"no such command: {' '.join(words)} (monitor help)\n"
+        elif command.at_rest and self.is_past:
+            said = f"{words[0]}: not in the past\n"
         elif command.at_rest and not self.at_rest:
             said = f"{words[0]}: something runs: continue, then stop by Ctrl-C\n"
         else:

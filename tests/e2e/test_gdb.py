@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The real gdb on our kernel and on a distribution's."""
+"""The real gdb on our kernel and on a distribution's; and kpfs.gdb.past with it."""
 
 import os
 import re
@@ -57,7 +57,7 @@ class Reader(threading.Thread):
     def run(self):
         while not self.ends.wait(0.02):
             try:
-                self._path.read_text()
+                self._path.read_bytes()
             except BlockingIOError:  # gdb has stopped the kernel
                 continue
 
@@ -233,3 +233,96 @@ def test_wrong_use_is_told(kpfs, runtime, tmp_path):
         assert done.returncode == 2
         assert why in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_going_back_and_on_again_changes_nothing(kpfs, m):
+    """The same registers and memory, and where history ends it says so."""
+    look = "info registers", "x/64xb $sp", "x/8i $pc"
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(
+            kpfs,
+            m,
+            "break vfs_read",
+            "continue",
+            "stepi 7",
+            "echo <one>\\n",
+            *look,
+            "echo <back>\\n",
+            "reverse-stepi 5",
+            "print $pc",
+            "set var $sp = 1",
+            "monitor reboot",
+            "stepi 5",
+            "echo <two>\\n",
+            *look,
+            "echo <edge>\\n",
+            "stepi",
+            "reverse-continue",
+            "monitor history",
+            "continue",
+            "delete",
+            "detach",
+        )
+    _, one, back, two, edge = re.split("<(?:one|back|two|edge)>\n", said)
+    assert one
+    assert one == two
+    assert back
+    assert "Could not write register" in said
+    assert "not in the past" in said
+    assert "hit Breakpoint 1" in edge or "No more reverse-execution history" in said
+    assert re.search(r"\d+ sections? of what the kernel has run", said)
+    assert (m / "tracing" / "trace_clock").read_text()
+
+
+def test_going_back_over_a_write_brings_the_value_before_it(kpfs, m):
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(
+            kpfs,
+            m,
+            "break *vfs_read",
+            "continue",
+            "delete",
+            "watch *(unsigned long *)($sp - 8)",
+            "continue",
+            "continue",
+            "reverse-continue",
+            "reverse-continue",
+        )
+    values = re.findall(r"Old value = (\d+)\s+New value = (\d+)", said)
+    assert len(values) == 4
+    (first, second), (again, third), back, further = values
+    assert again == second
+    assert back == (third, second)
+    assert further == (second, first)
+
+
+def test_a_hit_is_followed_from_its_breakpoint_through_the_slot(kpfs, m):
+    """A breakpoint on a probe's own is none that gdb steps over by itself."""
+    text = (m / "machine" / "text" / "vfs_read").read_text().splitlines()
+    place = next(
+        int(row.split()[0], 16) for row in text[1:] if " mov " in row and "[" not in row
+    )
+    (m / "sys" / "debug" / "kprobes-optimization").write_text("0")
+    (m / "tracing" / "kprobe_events").write_text(f"p:e 0x{place:x} count=%dx\n")
+    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1")
+    _, row = (m / "machine" / "probes").read_text().splitlines()
+    slot = int(row.split()[6], 16)
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(
+            kpfs,
+            m,
+            f"break *0x{place:x}",
+            "continue",
+            "x/i $pc",
+            "stepi",
+            "x/i $pc",
+            f"break *0x{slot:x}",
+            "continue",
+            "print $pc",
+            "reverse-continue",
+            "print $pc",
+        )
+    assert re.search(rf"=> 0x{place:x} .*int3", said)
+    assert not re.search(rf"=> 0x{place + 1:x} ", said)
+    found = [int(at, 16) for at in re.findall(r"\$\d = .* (0x\w+)", said)]
+    assert found == [slot, place]

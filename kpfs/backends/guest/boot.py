@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.booted import Booted
 from kpfs.backends.guest.console import Console
+from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.config import OF_KERNEL
+from kpfs.fs.files.machine import Probes
 from kpfs.host.mounts import shown_table
 from kpfs.root.debugfs import links_in, shown_nowhere
 from kpfs.root.guest_kernel import GuestKernel
@@ -70,7 +72,7 @@ class Boot:
         from kpfs.backends.guest.debugged import GuestDebugged
 
         booted = self._booted
-        debugged = GuestDebugged(booted.kernel)
+        debugged = GuestDebugged(booted.kernel, _show_probes)
         booted.follow(lambda kernel, _root: debugged.replace(kernel))
         return debugged
 
@@ -85,3 +87,7 @@ def _coverage(of: str) -> GuestCoverage | None:
     from kpfs.backends.guest.coverage import GuestCoverage
 
     return GuestCoverage(of_kernel=of == OF_KERNEL)
+
+
+def _show_probes(kernel: GuestKernel) -> str:
+    return Probes(GuestMachineInfo(kernel)).show()

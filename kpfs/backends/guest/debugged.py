@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.backends.debugged import (
@@ -12,11 +13,10 @@ from kpfs.backends.debugged import (
     Command,
     DebugModule,
     DebugThread,
+    HostClock,
     State,
 )
-from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.base.errors import MemoryFault
-from kpfs.fs.files.machine import Probes
 from kpfs.guest.emu import x86_registers
 
 if TYPE_CHECKING:
@@ -33,8 +33,13 @@ class GuestDebugged:
 
     release = RELEASE
 
-    def __init__(self, kernel: GuestKernel) -> None:
-        self._kernel = kernel
+    def __init__(
+        self,
+        kernel: GuestKernel,
+        show_probes: Callable[[GuestKernel], str] | None = None,
+    ) -> None:
+        """show_probes: returns what machine/probes has, for a command."""
+        self._kernel, self._show_probes = kernel, show_probes
         self._guest = kernel.guest
         self.arch = kernel.guest.arch
         self._replaced: list[Callable[[], None]] = []
@@ -75,11 +80,15 @@ class GuestDebugged:
             self._kernel.reboot()
             return "it has started anew\n"
 
-        probes = Probes(GuestMachineInfo(self._kernel))
-        return {
-            "probes": Command("all probes, as machine/probes has them", probes.show),
-            "reboot": Command("start the kernel anew", reboot, at_rest=True),
-        }
+        found = {"reboot": Command("start the kernel anew", reboot, at_rest=True)}
+        if self._show_probes is not None:
+            show = partial(self._show_probes, self._kernel)
+            found["probes"] = Command("all probes, as machine/probes has them", show)
+        return found
+
+    @property
+    def clock(self) -> HostClock:
+        return self._guest.clock
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._guest.sched.between_turns = call
@@ -147,6 +156,9 @@ class GuestDebugged:
     # ---- memory
     def read(self, address: int, size: int) -> bytes:
         return self._guest.memory.read(address, size)
+
+    def original(self, address: int, size: int) -> bytes:
+        return self._kernel.arch.original_text(address, size)
 
     def physical(self, address: int) -> int:
         return self._guest.memory.translate(address, 1)

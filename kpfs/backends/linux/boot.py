@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.backends.linux.tree import LinuxTree, OwnFiles
 from kpfs.base.errors import SetupError
+from kpfs.fs.files.machine import Probes
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host.mounts import shown_table
 from kpfs.linux.running.files import OpenFiles
@@ -33,7 +34,9 @@ class Boot:
             raise SetupError(str(error)) from None
         self._kernel, self._files = kernel, OpenFiles(kernel)
         self.writers: Writers = {}
-        info = LinuxMachineInfo(kernel, partial(shown_table, source=source))
+        self._info = info = LinuxMachineInfo(
+            kernel, partial(shown_table, source=source)
+        )
         self.tree = LinuxTree(kernel, self._files, OwnFiles(kernel, info))
 
     def preload(self) -> None:
@@ -47,7 +50,7 @@ class Boot:
     def debugged(self) -> LinuxDebugged:
         from kpfs.backends.linux.debugged import LinuxDebugged
 
-        return LinuxDebugged(self._kernel)
+        return LinuxDebugged(self._kernel, Probes(self._info).show)
 
     def stop(self) -> None:
         self._kernel.stop()

@@ -13,12 +13,12 @@ from kpfs.backends.debugged import (
     Command,
     DebugModule,
     DebugThread,
+    HostClock,
     State,
 )
-from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.fs.files.machine import Probes
+from kpfs.linux.memory.kprobes import Kprobes
 from kpfs.linux.memory.modules import ModuleSections
 from kpfs.linux.memory.tasks import TaskList, TaskRow
 from kpfs.linux.memory.vmlinux import Vmlinux
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 class LinuxDebugged:
     """Implements Debugged."""
 
-    def __init__(self, kernel: LinuxKernel) -> None:
-        self._kernel = kernel
+    def __init__(
+        self, kernel: LinuxKernel, show_probes: Callable[[], str] | None = None
+    ) -> None:
+        """show_probes: returns what machine/probes has, for a command."""
+        self._kernel, self._show_probes = kernel, show_probes
         self.arch = kernel.arch.name
         self.lock = kernel.lock
         self.release = kernel.meta.release
@@ -73,11 +76,15 @@ class LinuxDebugged:
             self._kernel.reboot()
             return "it has started anew\n"
 
-        probes = Probes(LinuxMachineInfo(self._kernel, _no_mount_table))
-        return {
-            "probes": Command("all probes, as machine/probes has them", probes.show),
-            "reboot": Command("start from the image anew", reboot, at_rest=True),
-        }
+        found = {"reboot": Command("start from the image anew", reboot, at_rest=True)}
+        if self._show_probes is not None:
+            help_ = "all probes, as machine/probes has them"
+            found["probes"] = Command(help_, self._show_probes)
+        return found
+
+    @property
+    def clock(self) -> HostClock | None:
+        return None
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._kernel.machine.between_turns = call
@@ -154,6 +161,12 @@ class LinuxDebugged:
     def read(self, address: int, size: int) -> bytes:
         return self._kernel.memory.read(address, size)
 
+    def original(self, address: int, size: int) -> bytes:
+        kernel = self._kernel
+        probes = Kprobes(kernel.memory, kernel.symbols, kernel.structures)
+        live = self.read(address, size)
+        return probes.unprobed(address, live, kernel.arch.breakpoint_size)
+
     def physical(self, address: int) -> int:
         at = self._board.translate(address)
         if at == abi.NEVER:
@@ -163,7 +176,3 @@ class LinuxDebugged:
     def write(self, address: int, data: bytes) -> None:
         self._kernel.memory.write(address, data)
         self._board.flush()
-
-
-def _no_mount_table(_pid: int) -> bytes:
-    return b""

@@ -84,6 +84,8 @@ class FakeDebugged:
     def catch_up(self):
         self.caught_up += 1
 
+    clock = None
+
     def call_between_turns(self, call):
         self.between = call
 
@@ -114,6 +116,9 @@ class FakeDebugged:
     def read(self, address, size):
         at = self._place(address, size)
         return bytes(self.memory[at : at + size])
+
+    def original(self, address, size):
+        return b"\x41" * size
 
     def physical(self, address):
         return PHYSICAL_AT + self._place(address, 1)

@@ -180,3 +180,29 @@ def test_nothing_is_left_of_it():
         assert session.history.depth > 0
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_back_through_a_hit_of_a_breakpoint():
+    """Sections end where they were stopped, whatever else is met on the way there."""
+
+    def script(session):
+        stop = yield
+        probe = stop.moment
+        yield True  # into the handler
+        session.stops.insert(slot)
+        stop = yield False
+        assert stop.address == slot
+        places = {"places": [probe.address, slot]}
+        arrival = session.history.back(None, stop.moment, places, step=False)
+        assert arrival.visit.moment == probe
+        arrival = session.history.forwards(arrival.visit, stop.moment, places)
+        assert arrival == (None, None)
+
+    with closing(Session(script, places=())) as session:
+        box = session.box
+        box.write("/sys/debug/kprobes-optimization", "0\n")
+        box.write("/tracing/kprobe_events", "p:k/e vfs_read+7 count=%dx\n")
+        box.write("/tracing/events/k/e/enable", "1\n")
+        slot = int(box.read("/machine/probes").splitlines()[1].split()[6], 16)
+        session.stops.insert(box.address("vfs_read") + 7)
+        session.run()

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where gdb is in the time of the kernel: in the present, or in a visit of the past.
+
+What gdb sets, it sets in the present, whose stub hands it to visits. Everything else
+is answered where gdb is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kpfs.backends.debugged import Command, Debugged
+from kpfs.gdb.history import Arrival, History, Visit
+from kpfs.gdb.stub import Reply, Stub, Then, Wanted
+from kpfs.guest.emu.stops import Moment, Stop
+
+_OF_THE_PRESENT = b"zZcCsSbDkQ"  # first letters of packets
+_HISTORY = b"qRcmd," + b"history".hex().encode()
+_BEGIN, _END = b"begin", b"end"  # edges of what is known
+
+
+def _is_of_the_present(packet: bytes) -> bool:
+    return (
+        packet[:1] in _OF_THE_PRESENT or packet.startswith(b"vC") or packet == _HISTORY
+    )
+
+
+class _Guide:
+    """The stub of a visit; implements Guide."""
+
+    def __init__(self, stub: Stub) -> None:
+        self._stub = stub
+
+    def prepare(self, state: Wanted) -> None:
+        self._stub.adopt(state)
+
+    def passes(self, stop: Stop) -> bool:
+        return self._stub.passes(stop)
+
+    def answer(self, question: Any) -> Reply:
+        """Answer a packet, or return the reply for a stop and an edge."""
+        self._stub.is_past = True
+        if isinstance(question, bytes):
+            return self._stub.receive(question)
+        return Reply(self._stub.stopped(*question))
+
+
+class Past:
+    """The past of one machine, for one connection.
+
+    Context: the kernel stands still, but for go_on().
+    """
+
+    def __init__(self, debugged: Debugged, stub: Stub) -> None:
+        self._stub = stub
+        self._visit: Visit | None = None
+        self._history = History(stub.stops, _Guide(stub), debugged.clock)
+        self.go_on = self._history.go_on
+        stub.goes_back = True
+        help_ = "how far back one can go"
+        stub.more_commands["history"] = Command(help_, self._describe)
+
+    def close(self) -> None:
+        self._leave()
+        self._history.close()
+
+    def _leave(self) -> None:
+        if self._visit is not None:
+            self._visit.close()
+            self._visit = None
+
+    def _describe(self) -> str:
+        number = self._history.depth
+        return f"{number} section{'s' * (number != 1)} of what the kernel has run\n"
+
+    def receive(self, packet: bytes, present: Moment | None) -> Reply:
+        """Answer a packet. present: where the kernel stands, None: between two runs."""
+        visit = self._visit
+        if visit is None or _is_of_the_present(packet):
+            reply = self._stub.receive(packet)
+        else:
+            return self._ask(visit, packet)
+        if reply.then in (Then.BACK, Then.STEP_BACK):
+            return self._go_back(present, step=reply.then is Then.STEP_BACK)
+        if reply.then is Then.RUN and visit is not None:
+            return self._go_forwards(visit, present)
+        if reply.then is Then.LEAVE:
+            self._leave()
+        return reply
+
+    def _ask(self, visit: Visit, question: Any) -> Reply:
+        try:
+            answer: Reply = visit.ask(question)
+        except EOFError:
+            return self._lose()
+        return answer
+
+    def _lose(self) -> Reply:
+        """Come back to the present, as a visit has died."""
+        self._leave()
+        return Reply(self._stub.stopped(None, _END))
+
+    def _go_back(self, present: Moment | None, *, step: bool) -> Reply:
+        wanted = self._stub.wanted()
+        try:
+            arrival = self._history.back(self._visit, present, wanted, step=step)
+        except EOFError:
+            return self._lose()
+        if arrival is None:
+            return Reply(self._stub.stopped(None, _BEGIN))
+        return self._arrive(arrival, _BEGIN)
+
+    def _go_forwards(self, visit: Visit, present: Moment | None) -> Reply:
+        try:
+            arrival = self._history.forwards(visit, present, self._stub.wanted())
+        except EOFError:
+            return self._lose()
+        return self._arrive(arrival, _END)
+
+    def _arrive(self, arrival: Arrival, edge: bytes) -> Reply:
+        self._visit = arrival.visit
+        if self._visit is None:
+            return Reply(self._stub.stopped(None, edge))
+        if arrival.stop is None:
+            return self._ask(self._visit, (None, edge))
+        return self._ask(self._visit, (arrival.stop, b""))
