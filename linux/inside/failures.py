@@ -43,6 +43,9 @@ _NAME_SIZE = 16
 _CONFIG1 = 56
 # libbpf puts this call into a program in place of what the kernel's types lack
 _NO_RELOCATION = "invalid func unknown#195896080"
+# of kernels before 5.11, which count the memory of maps and programs as locked
+_CHARGE = "bpf_map_charge_init"
+_NO_MEMLOCK = "this kernel counts it as locked memory (RLIMIT_MEMLOCK, ulimit -l)"
 _NOISE = re.compile(r"processed \d+ insns|verification time|stack depth|^\s*$")
 _STAMP = re.compile(r"^<\d+>\[ *[\d.]+\] ")
 _GRAVE = re.compile(
@@ -57,6 +60,9 @@ class Enumerator(NamedTuple):
 
     enum: str
     value: int
+
+
+_CHARGED = Enumerator("bpf_cmd", _MAP_CREATE), Enumerator("bpf_cmd", _PROG_LOAD)
 
 
 class FailedCall(NamedTuple):
@@ -89,6 +95,7 @@ class Failures:
         self._returns: set[int] = set()
         self._running: dict[int, tuple[int, int, int]] = {}  # by stacks
         self.calls = deque[FailedCall](maxlen=_MAX_CALLS)
+        self._refused: FailedCall | None = None  # by RLIMIT_MEMLOCK, perhaps
         self._set()
 
     def _set(self) -> None:
@@ -115,12 +122,18 @@ class Failures:
             if number >> 31:
                 call = self._begins[at](first, second)
                 self._note(call._replace(error=(1 << 32) - number))
+            elif self._refused and self._begins[at] == self._bpf:
+                # made again after the program has raised the limit
+                if self._bpf(first, second).words == self._refused.words:
+                    self._refused = None
 
     def _note(self, call: FailedCall) -> None:
         """Keep a call as the last one; one that was made before moves there."""
         if call in self.calls:
             self.calls.remove(call)
         self.calls.append(call)
+        if call.error == errno.EPERM and call.words[0] in _CHARGED:
+            self._refused = call
 
     # ---- what a call was asked for
     def _bpf(self, command: int, attr: int) -> FailedCall:
@@ -170,6 +183,9 @@ class Failures:
         log = log.removeprefix(self._logged)
         calls = [(self._text(call), call.log) for call in reversed(self.calls)]
         reasons = [f"{text}: {_verdict(log)}" for text, log in calls if log]
+        if self._refused and self._symbols.lookup_name(_CHARGE):
+            # what the verifier says of a map that was not made tells less
+            reasons.insert(0, f"{self._text(self._refused)}: {_NO_MEMLOCK}")
         reasons += _of_tracefs(read_text(worker, _ERROR_LOG))
         lines = (_STAMP.sub("", line) for line in log.splitlines())
         reasons += reversed([line for line in lines if _GRAVE.search(line)])

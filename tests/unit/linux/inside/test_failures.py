@@ -34,6 +34,7 @@ def one():
     """One whose kernel has no memory that can be read."""
     made = object.__new__(Failures)
     made._running, made.calls = {}, deque(maxlen=failures._MAX_CALLS)
+    made._refused = None
     return made
 
 
@@ -98,21 +99,44 @@ def test_a_call_made_again_and_again_pushes_no_other_out(told):
     assert len(told(*[call("bpf", str(i)) for i in range(1000)])) == failures._MAX_CALLS
 
 
-def test_types_are_not_read_while_the_command_runs(one, monkeypatch):
-    monkeypatch.setattr(failures, "read_btf", Mock(side_effect=AssertionError))
-    begin, end, registers = 0x10, 0x20, {"rsp": 0x4000, "rdi": 10, "rsi": 0x1000}
+@pytest.fixture
+def make(one):
+    """Return a function that has a bpf(2) begin and end."""
+    begin, end, registers = 0x10, 0x20, {"rsp": 0x4000, "rsi": 0x1000}
     board = one._board = Mock()
     one._memory, one._stops = Mock(), Mock()
+    one._memory.read.return_value = bytes(16)
     one._begins, one._returns = {begin: one._bpf}, set()
     board.arch.stack_pointer, board.arch.arguments = "rsp", ["rdi", "rsi", "rdx"]
     board.arch.result = "rax"
     board.read_reg.side_effect = lambda name: registers.get(name, 0)
-    board.arch.return_address.side_effect = [MemoryFault(0), end]
-    one._asked(begin)  # as by a program that named a wrong address
-    registers["rax"] = -errno.EPERM & (1 << 64) - 1
-    one._asked(end)
+
+    def call(command, result, back=(end,)):
+        registers.update(rdi=command, rax=result & (1 << 64) - 1)
+        board.arch.return_address.side_effect = back
+        one._asked(begin)
+        one._asked(end)
+
+    return call
+
+
+def test_types_are_not_read_while_the_command_runs(one, make, monkeypatch):
+    monkeypatch.setattr(failures, "read_btf", Mock(side_effect=AssertionError))
+    make(10, -errno.EPERM, MemoryFault(0))  # as by a program that named a wrong address
     assert not one.calls
-    one._asked(begin)
-    one._asked(end)
+    make(10, -errno.EPERM)
     word = Enumerator("bpf_cmd", 10)
     assert list(one.calls) == [FailedCall("bpf", (word,), (), errno.EPERM)]
+
+
+@pytest.mark.parametrize("charges", [True, False])
+def test_the_limit_of_locked_memory(one, make, told, charges):
+    one._symbols = Mock()
+    one._symbols.lookup_name.return_value = ["bpf_map_charge_init"] * charges
+    made, load = failures._MAP_CREATE, failures._PROG_LOAD
+    later = FailedCall("bpf", ("later",), ("why",), errno.EBADF)
+    make(made, -errno.EPERM)
+    make(made, 3)  # the program has raised the limit
+    assert "RLIMIT_MEMLOCK" not in told(later)[0]
+    make(load, -errno.EPERM)
+    assert ("RLIMIT_MEMLOCK" in told(later)[0]) == charges
