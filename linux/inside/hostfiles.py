@@ -65,12 +65,16 @@ class Identity(NamedTuple):
 class HostNode:
     """A file, found by its path, or by its descriptor once it was unlinked."""
 
-    __slots__ = ("fd", "identity", "listing", "lookups", "number", "path", "writable")
+    __slots__ = (
+        *("fd", "identity", "listing", "lookups", "number", "path", "stamp"),
+        "writable",
+    )
 
     def __init__(self, number: int, path: bytes, identity: Identity) -> None:
         self.number = number
         self.path = path  # b"": unlinked
         self.identity = identity
+        self.stamp = (-1, -1)  # size and time of change that the kernel knows
         self.lookups = 0
         self.fd = -1
         self.writable = False  # fd is
@@ -238,16 +242,31 @@ class HostFiles(FuseFiles[HostNode]):
             if error.errno != errno.ENOENT:
                 raise
             return wire.no_entry(self.valid)
-        identity = _identity(st)
         node = self._by_path.get(path)
-        if node is None or node.identity != identity:
+        if node is None or not self._follow(node, st):
             if len(self._nodes) >= MAX_NODES:
                 raise OSError(errno.ENOMEM, "too many files are known")
-            node = HostNode(self._next, path, identity)
+            node = HostNode(self._next, path, _identity(st))
             self._next += 1
             self._nodes[node.number] = self._by_path[path] = node
         node.lookups += 1
+        node.stamp = _stamp(st)
         return wire.entry(node.number, self._attr(st), self.valid, self.valid)
+
+    def _follow(self, node: HostNode, st: os.stat_result) -> bool:
+        """Let a node stand for what has its path now. Return False if it cannot.
+
+        The overlay answers ESTALE for good if a name comes to another node. But only
+        another size or time has the kernel forget what it has read of this one.
+        """
+        identity = _identity(st)
+        if identity == node.identity:
+            return True
+        if identity.kind != node.identity.kind or _stamp(st) == node.stamp:
+            return False
+        self._close(node)
+        node.identity, node.listing = identity, []
+        return True
 
     def _attr(self, st: os.stat_result) -> bytes:
         """Pack attributes; the user's files become root's, as by a user namespace."""
@@ -273,7 +292,10 @@ class HostFiles(FuseFiles[HostNode]):
         return self._lstat(node.path) if node.path else os.fstat(node.fd)
 
     def _getattr(self, node: HostNode, _asked: object) -> bytes:
-        return wire.attributes_answer(self._attr(self._stat(node)), self.valid)
+        st = self._stat(node)
+        if not node.path or self._follow(node, st):
+            node.stamp = _stamp(st)
+        return wire.attributes_answer(self._attr(st), self.valid)
 
     def _readlink(self, node: HostNode, _asked: None) -> bytes:
         name, folder = self._name(node.path)
@@ -517,6 +539,10 @@ class EmptyFiles(HostFiles):
 
     def _statvfs(self, path: bytes) -> os.statvfs_result:
         return EMPTY_STATFS
+
+
+def _stamp(st: os.stat_result) -> tuple[int, int]:
+    return st.st_size, st.st_mtime_ns
 
 
 def _identity(st: os.stat_result) -> Identity:

@@ -370,6 +370,17 @@ def test_a_file_that_changes_between_commands(kpfs, warm, tmp_path):
         assert done.stdout == f"{word}\n"
 
 
+def test_a_file_that_is_replaced_between_commands(kpfs, warm, tmp_path):
+    """As editors and compilers do it: by another file of the same name."""
+    for number in range(3):
+        (tmp_path / "new").write_text(f"echo {number * '1'}\n")
+        (tmp_path / "new").rename(tmp_path / "script")
+        done = inside(kpfs, "sh", "./script", cwd=tmp_path)
+        assert (done.stdout, done.stderr) == (f"{number * '1'}\n", "")
+        (tmp_path / "script").unlink()
+        assert inside(kpfs, "test", "-e", "script", cwd=tmp_path).returncode == 1
+
+
 def test_a_killed_guest_is_replaced(kpfs, warm):
     assert sh(kpfs, "exit 4").returncode == 4
     (old,) = servers(warm.parent)

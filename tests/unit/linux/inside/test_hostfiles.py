@@ -3,6 +3,7 @@
 
 import errno
 import os
+import shutil
 import stat
 import struct
 
@@ -158,15 +159,35 @@ def test_a_file_that_is_removed_can_be_read_on(tmp_path):
     assert client.ask(Opcode.GETATTR, file, bytes(16))[0] == 0
 
 
-def test_replaced_file_is_another(tmp_path):
+@pytest.mark.parametrize("ask", ["lookup", "getattr"])
+def test_a_replaced_file_keeps_its_node(tmp_path, ask):
+    """As the overlay answers ESTALE for a name that comes to another one."""
+    (tmp_path / "file").write_text("old")
+    client = host()
+    node = client.node(tmp_path / "file")
+    assert client.read(node) == (0, b"old")
+    (tmp_path / "new").write_text("new text")
+    os.replace(tmp_path / "new", tmp_path / "file")
+    if ask == "lookup":
+        assert client.node(tmp_path / "file") == node
+    else:
+        client.ask(Opcode.GETATTR, node, bytes(16))
+    assert client.read(node) == (0, b"new text")
+
+
+def test_what_the_kernel_would_take_for_the_same_is_another(tmp_path):
+    """Files of one size and time, of which it would not read the new one."""
     (tmp_path / "file").write_text("old")
     client = host()
     old = client.node(tmp_path / "file")
     (tmp_path / "new").write_text("new")
+    shutil.copystat(tmp_path / "file", tmp_path / "new")
     os.replace(tmp_path / "new", tmp_path / "file")
-    new = client.node(tmp_path / "file")
-    assert new != old
-    assert client.read(new) == (0, b"new")
+    assert client.node(tmp_path / "file") != old
+    (tmp_path / "file").unlink()
+    (tmp_path / "file").mkdir()
+    third = client.node(tmp_path / "file")
+    assert client.read(third)[0] != 0
 
 
 def test_only_regular_files_are_opened(tmp_path):
