@@ -223,7 +223,8 @@ class Kernel(FileAccess):
     def cover(self, *, kernel: bool = False) -> None:
         """Record from now on which functions and lines of modules are reached.
 
-        kernel: those of the kernel, too.  ValueError: it is a Linux kernel.
+        kernel: those of the kernel, too; of a Linux kernel without lines.  ValueError:
+        it is recorded already.  OSError: the kernel does not tell of its modules.
         """
         self._session.cover(of_kernel=kernel)
 

@@ -610,7 +610,7 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70472, ()
+    SIZE, __slots__ = 70480, ()
     blocks, look, at_look, argument, leave, uc, state = 0, 8, 16, 24, 32, 40, 48
     ram, ram_size, nr_cpus, pause, break_at, flushers = 56, 64, 72, 80, 88, 96
     uprobe_copier, calls, call_zeros, counts, exact = 224, 232, 328, 424, 432
@@ -619,10 +619,10 @@ class Board:  # struct board
     unknown, current, turn_end, due, host_turn, begin = 528, 536, 544, 552, 560, 568
     fault_block, faults, returns, return_counts, watched = 576, 584, 592, 720, 848
     hooked, nr_hooked, on_block, asked_at, flushed_at = 1360, 1872, 1880, 1888, 1896
-    stops, entered, devices, console_size, debug_size = 1904, 1912, 1920, 2048, 2056
-    debug_limit, debug, syscalls, exceptions, interrupts = 2064, 2072, 2080, 2088, 2096
-    halts, flushes, strays, stray_at, turns, reset = 2104, 2112, 2120, 2128, 2136, 2144
-    cpus, console = 2152, 4936
+    coverage, stops, entered, devices, console_size = 1904, 1912, 1920, 1928, 2056
+    debug_size, debug_limit, debug, syscalls, exceptions = 2064, 2072, 2080, 2088, 2096
+    interrupts, halts, flushes, strays, stray_at = 2104, 2112, 2120, 2128, 2136
+    turns, reset, cpus, console = 2144, 2152, 2160, 4944
 
 
 # linux/board/x86/arch.h

@@ -137,6 +137,7 @@ struct board {
 	u64 on_block;   /* the function */
 	u64 asked_at;   /* the call for which the board stopped and which has not run yet; 0 */
 	u64 flushed_at; /* the block for which code was dropped and which begins next; 0 */
+	u64 coverage;   /* struct coverage *, if something is covered: guest/emu/coverage.h */
 	u64 stops;      /* struct stops *, if a debugger has any */
 	u64 entered;    /* the block in which a debugger has stopped, which goes on with its rest */
 

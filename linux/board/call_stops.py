@@ -24,6 +24,15 @@ class CallStops:
         calls: as of Board.set_calls(), in place of its earlier ones.
         """
         self._rows[asked] = calls
+        self._set()
+
+    def move(self, board: Board) -> None:
+        """Be those of another board from now on."""
+        self._board = board
+        if self._rows:
+            self._set()
+
+    def _set(self) -> None:
         rows = [call for calls in self._rows.values() for call in calls]
         self._board.set_calls(rows[: abi.NR_CALLS])
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include "../../guest/emu/blocks.h"
+#include "../../guest/emu/coverage.h"
 #include "../../guest/emu/stops.h"
 #include "../agent/region.h"
 #include "board.h"
@@ -74,6 +75,13 @@ static inline u64 settle(struct board *b)
 	b->now += (b->blocks - b->settled) * NS_PER_BLOCK;
 	b->settled = b->blocks;
 	return b->now;
+}
+
+/* The processor has not run the block that it stands in from an address on. */
+static inline void left_block(struct board *b, u64 addr)
+{
+	if (b->coverage)
+		coverage_left((struct coverage *)(uintptr_t)b->coverage, addr);
 }
 
 static inline struct cpu *this_cpu(struct board *b)

@@ -234,6 +234,7 @@ static u64 run_once(struct board *b)
 	go_on_in_block(b);
 	b->error = uc.emu_start(engine(b), *pc(b), 1, 0, 0);
 	after_run(b);
+	left_block(b, linear_pc(b));
 	settle(b);
 	if (b->error)
 		return STOP_ERROR;

@@ -92,9 +92,8 @@ def start(
         if kept
         else find(folder, board)
     )
-    stops = CallStops(board)
+    stops = loop.machine.stops
     KnownLines(board, stops, folder, places)
-    loop.machine.on_call = stops.answer
     if kept:
         loop.machine.adopt()
         served.host.adopt(kept.facts["host"])

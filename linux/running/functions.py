@@ -66,7 +66,6 @@ class PythonFunctions:
         """Restore the functions of a snapshot, on a board of its own."""
         self._functions, self._unused = dict(held.functions), list(held.unused)
         self._gate = held.gate
-        self._kernel.machine.on_call = self._on_call
         self._watch()
 
     def _watch(self) -> None:
@@ -74,7 +73,7 @@ class PythonFunctions:
         if self._meant is not None:
             places.append(self._entry)
         calls = [(place, abi.NEVER) for place in places]
-        self._kernel.machine.board.set_calls(calls)
+        self._kernel.machine.stops.set(self._on_call, calls)
 
     # ---- the kernel's
     def call(self, task: Task, name: str, *args: int) -> int:
@@ -125,7 +124,7 @@ class PythonFunctions:
         self._watch()
 
     # ---- where the board stops
-    def _on_call(self) -> None:
+    def _on_call(self, _at: int) -> None:
         """Serve a stop; the kernel goes on by itself where it has made it up."""
         with contextlib.suppress(MemoryFault):
             self._serve()

@@ -85,6 +85,9 @@ class LinuxKernel:
         self.structures = Structures(self.saved_memory, self.symbols)
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []
+        # called, under the lock, with each board and with each module's file
+        self.on_board: Callable[[Board], None] = lambda _board: None
+        self.on_file: Callable[[bytes], None] = lambda _data: None
         self._ticker: threading.Thread | None = None
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
@@ -159,6 +162,7 @@ class LinuxKernel:
         board = image.load(self._saved, meta, exact=self._exact)
         old, machine = self.machine.board, self.machine
         machine.board, machine.region = board, board.region
+        machine.stops.move(board)
         self._look_at(board)
         old.close()
         if self.directories is not None:
@@ -175,6 +179,7 @@ class LinuxKernel:
         )
         memories = self.saved_memory, self.memory
         self.ready = ReadyTexts(self._texts, *memories, self.symbols)
+        self.on_board(board)
 
     # ---- what is in its memory
     def modules(self) -> list[LoadedModule]:
@@ -238,6 +243,7 @@ class LinuxKernel:
 
         ENOMEM: the guest has no room for it.  Context: lock held.
         """
+        self.on_file(data)
         fd = self.call(task, Op(nr.MEMFD_CREATE, (b"module\0", 0))).results[0]
         for at in range(0, len(data), READ_SIZE):
             part = data[at : at + READ_SIZE]

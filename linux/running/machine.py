@@ -20,6 +20,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.linux.arch.arch import Args
 from kpfs.linux.board.board import Board
+from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.board.stops import reason
 
 MASK64 = (1 << 64) - 1
@@ -161,7 +162,7 @@ class Machine:
         self.quiet = quiet
         self._native = board.arch.native if board.arch.translates else None
         self.dead = ""
-        self.on_call: Callable[[], object] = lambda: None  # one of the board's calls
+        self.stops = CallStops(board)
         # called between two turns, at an exact instruction, while a debugger wants it
         self.between_turns: Callable[[], None] | None = None
         self._seqs = [0] * abi.NR_SLOTS
@@ -287,7 +288,7 @@ class Machine:
     def step(self) -> int:
         """Run until the host is to do something: one of abi.STOP_*."""
         while (why := self.board.run()) == abi.STOP_CALL:
-            self.on_call()
+            self.stops.answer()
         if self.between_turns is not None:
             self.between_turns()
         at_pause = why == abi.STOP_PAUSE

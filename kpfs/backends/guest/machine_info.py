@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.dump.core_file import HEAD_SIZE, CoreFile
+from kpfs.dump.core_file import HEAD_SIZE, CoreFile, no_dump
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import ListEntry, show_entries
 from kpfs.fs.files.machine import ProbeRow, is_function
@@ -29,8 +29,13 @@ class GuestMachineInfo:
     """Implements kpfs.fs.files.machine.MachineInfo; each task is a HostTask."""
 
     def __init__(
-        self, kernel: GuestKernel, coverage: GuestCoverage | None = None
+        self,
+        kernel: GuestKernel,
+        coverage: GuestCoverage | None = None,
+        dump: Callable[[GuestKernel], CoreFile] = no_dump,
     ) -> None:
+        """coverage: what records it, if something does."""
+        self._dump = dump
         self.kernel, self.lock = kernel, kernel.lock
         self._coverage, self.covers = coverage, coverage is not None
 
@@ -115,9 +120,7 @@ class GuestMachineInfo:
         return HEAD_SIZE + self.kernel.guest.memory.size
 
     def vmcore(self) -> CoreFile:
-        from kpfs.backends.guest.dumped import core
-
-        return core(self.kernel)
+        return self._dump(self.kernel)
 
     def mount_table(self, pid: int) -> bytes:
         return self.kernel.mount_table(pid)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kpfs.backends.guest.coverage import GuestCoverage
     from kpfs.base.fuse_wire import SetattrRequest
     from kpfs.base.ktypes import Caller
+    from kpfs.dump.core_file import CoreFile
     from kpfs.fs.tree import InPlace, Wake
     from kpfs.root.guest_kernel import GuestKernel
 
@@ -27,7 +28,13 @@ POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
 
 def build(kernel: GuestKernel, coverage: GuestCoverage | None = None) -> Dir:
     """Make the root of a guest kernel's files."""
-    return tree.build(kernel, GuestMachineInfo(kernel, coverage))
+    return tree.build(kernel, GuestMachineInfo(kernel, coverage, _dump))
+
+
+def _dump(kernel: GuestKernel) -> CoreFile:
+    from kpfs.backends.guest.dumped import core
+
+    return core(kernel)
 
 
 class GuestEntry:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.backends.handlers import HandlerCalls, UserHandler
+from kpfs.backends.linux.dumped import core
 from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.backends.linux.tree import OwnFiles
 from kpfs.backends.session import os_error
@@ -46,7 +47,7 @@ class LinuxAccess:
         self.buffers: dict[Task, int] = {}  # addresses of tasks' buffers
         self.handlers = HandlerCalls()
         self.probes: dict[int, object] = {}  # registered ones, by address
-        self.info = LinuxMachineInfo(self.kernel, no_mounts)
+        self.info = LinuxMachineInfo(self.kernel, no_mounts, dump=core)
         self.own = OwnFiles(self.kernel, self.info)
         self.explainer: Explainer | None = None  # None: explain() makes another
         self._explained: list[object] = []  # the modules that explainer knows

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.backends.linux.tree import LinuxTree, OwnFiles
-from kpfs.base.errors import SetupError
+from kpfs.base.errors import KernelError, SetupError
+from kpfs.config import OF_KERNEL
 from kpfs.fs.files.machine import Probes
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host.mounts import shown_table
@@ -16,9 +17,11 @@ from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 
 if TYPE_CHECKING:
+    from kpfs.backends.linux.coverage import LinuxCoverage
     from kpfs.backends.linux.debugged import LinuxDebugged
     from kpfs.backends.linux.mirror import LinuxMirror
     from kpfs.config import Settings
+    from kpfs.dump.core_file import CoreFile
     from kpfs.fs.tree import Writers
     from kpfs.mirror.host import Host
 
@@ -34,9 +37,9 @@ class Boot:
             raise SetupError(str(error)) from None
         self._kernel, self._files = kernel, OpenFiles(kernel)
         self.writers: Writers = {}
-        self._info = info = LinuxMachineInfo(
-            kernel, partial(shown_table, source=source)
-        )
+        table = partial(shown_table, source=source)
+        coverage = _coverage(kernel, settings.coverage)
+        self._info = info = LinuxMachineInfo(kernel, table, coverage, _dump)
         self.tree = LinuxTree(kernel, self._files, OwnFiles(kernel, info))
 
     def preload(self) -> None:
@@ -54,3 +57,21 @@ class Boot:
 
     def stop(self) -> None:
         self._kernel.stop()
+
+
+def _dump(kernel: LinuxKernel) -> CoreFile:
+    from kpfs.backends.linux.dumped import core
+
+    return core(kernel)
+
+
+def _coverage(kernel: LinuxKernel, of: str) -> LinuxCoverage | None:
+    """Begin to record coverage if it is wanted; SetupError: this kernel cannot."""
+    if not of:
+        return None
+    from kpfs.backends.linux.coverage import LinuxCoverage
+
+    try:
+        return LinuxCoverage(kernel, of_kernel=of == OF_KERNEL)
+    except KernelError as error:
+        raise SetupError(f"--coverage: {error.why}") from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
-from kpfs.dump.core_file import HEAD_SIZE, CoreFile
+from kpfs.dump.core_file import HEAD_SIZE, CoreFile, no_dump
 from kpfs.fs.files.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
@@ -28,6 +28,7 @@ from kpfs.linux.running.machine import Argument, Op, SlotOffset
 from kpfs.linux.running.tasks import Task
 
 if TYPE_CHECKING:
+    from kpfs.backends.linux.coverage import LinuxCoverage
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 BUFFER_SIZE = 4096
@@ -44,11 +45,19 @@ class LinuxMachineInfo:
     """Implements kpfs.fs.files.machine.MachineInfo; each task is a Task."""
 
     def __init__(
-        self, kernel: LinuxKernel, mount_table: Callable[[int], bytes]
+        self,
+        kernel: LinuxKernel,
+        mount_table: Callable[[int], bytes],
+        coverage: LinuxCoverage | None = None,
+        dump: Callable[[LinuxKernel], CoreFile] = no_dump,
     ) -> None:
-        """mount_table: returns that of a process of the host; OSError."""
+        """mount_table: returns that of a process of the host; OSError.
+
+        coverage: what records it, if something does.
+        """
+        self._dump = dump
         self.kernel, self.lock = kernel, kernel.lock
-        self.covers = False
+        self._coverage, self.covers = coverage, coverage is not None
         self.mount_table = mount_table
         self._vmlinux = Vmlinux(
             kernel.saved_memory, kernel.symbols, kernel.arch.elf_machine
@@ -109,7 +118,7 @@ class LinuxMachineInfo:
         return "".join(f"{name} {value}\n" for name, value in rows.items())
 
     def coverage(self) -> str:
-        return ""
+        return self._coverage.report().tracefile() if self._coverage else ""
 
     def vmlinux_size(self) -> int:
         return self._vmlinux.size
@@ -121,9 +130,7 @@ class LinuxMachineInfo:
         return HEAD_SIZE + len(self.kernel.machine.board.ram)
 
     def vmcore(self) -> CoreFile:
-        from kpfs.backends.linux.dumped import core
-
-        return core(self.kernel)
+        return self._dump(self.kernel)
 
     # ---- to change
     def reboot(self) -> None:

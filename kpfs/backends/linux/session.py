@@ -12,6 +12,7 @@ from kpfs.linux.running.frozen import freeze, thaw
 if TYPE_CHECKING:
     from kpfs.api.probes import Probe, ProbeDefinition
     from kpfs.api.records import Record
+    from kpfs.backends.linux.coverage import LinuxCoverage
     from kpfs.backends.linux.debugged import LinuxDebugged
     from kpfs.backends.linux.task import LinuxTask
     from kpfs.backends.session import Image, Snapshot
@@ -29,7 +30,9 @@ class LinuxSnapshot:
 
     def restore(self) -> None:
         """Put the kernel back into that state."""
-        thaw(self.session.kernel, self._frozen)
+        kernel = self.session.kernel
+        thaw(kernel, self._frozen)
+        kernel.on_board(kernel.machine.board)  # its memory has modules only now
         self.session.explainer = None
         self.session.next_pid = self._next_pid
         self.session.buffers = dict(self._buffers)
@@ -40,6 +43,8 @@ class LinuxSnapshot:
 
 class LinuxSession(LinuxAccess):
     """Implements kpfs.backends.session.Session by a Linux kernel."""
+
+    _coverage: LinuxCoverage | None = None
 
     def task(self, pid: int, comm: str, uid: int = 0) -> LinuxTask:
         from kpfs.backends.linux.task import LinuxTask
@@ -62,10 +67,18 @@ class LinuxSession(LinuxAccess):
         self.do("", cast(LinuxSnapshot, snapshot).restore)
 
     def cover(self, *, of_kernel: bool) -> None:
-        raise ValueError("coverage is not recorded of Linux kernels")
+        from kpfs.backends.linux.coverage import LinuxCoverage
+
+        if self._coverage is not None:
+            raise ValueError("coverage is recorded already")
+        self._coverage = self.do(
+            "", lambda: LinuxCoverage(self.kernel, of_kernel=of_kernel)
+        )
 
     def coverage(self) -> Report:
-        raise ValueError("coverage is not recorded of Linux kernels")
+        if self._coverage is None:
+            raise ValueError("coverage is not recorded: call cover() before")
+        return self.do("", self._coverage.report)
 
     def debugged(self) -> LinuxDebugged:
         from kpfs.backends.linux.debugged import LinuxDebugged

@@ -128,6 +128,7 @@ static void on_exception(uc_engine u, u32 kind, void *data)
 	} else {
 		b->exceptions++;
 	}
+	left_block(b, *pc(b) + 1);
 	enter(b);
 }
 

@@ -131,6 +131,7 @@ static void on_exception(uc_engine u, u32 cause, void *data)
 		b->exceptions++;
 		value = state(b)->fault;
 	}
+	left_block(b, at + 1);
 	if (faults_again(b)) {
 		b->vector = cause;
 		board_stop(b, STOP_FAULT, at);

@@ -185,6 +185,7 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 
 	(void)u;
 	b->exceptions++;
+	left_block(b, state(b)->ip + 1);
 	if (vector == PF)
 		own(this_cpu(b))->cr2 = state(b)->cr[2];
 	if (vector > 255) {

@@ -106,9 +106,10 @@ class Bytes(GuestCoverage):
     def counts(self):
         return sum((run_of(text) for _, text in self._texts.values()), self.gone)
 
-    def _end(self, address):
-        self.gone += run_of(self._texts[address][1])
-        super()._end(address)
+    def end(self, address):
+        if address in self._texts:
+            self.gone += run_of(self._texts[address][1])
+        super().end(address)
 
 
 def run_of(text):
