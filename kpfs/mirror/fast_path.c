@@ -105,7 +105,7 @@ static bool may_go_on(const struct fast_path *path, const struct report *report)
 {
 	uint8_t way;
 
-	if (!is_open(path) || path->pids[report->pid % NR_PIDS] != report->pid)
+	if (!is_open(path) || !report->pid || path->pids[report->pid % NR_PIDS] != report->pid)
 		return false;
 	way = (uint32_t)report->nr < NR_CALLS ? path->ways[report->nr] : ASK;
 	return way == GO || (way >= PATH && is_other(path, report->pid, report->args[way - PATH]));
