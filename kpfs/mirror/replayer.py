@@ -9,6 +9,7 @@ from collections.abc import Callable
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
+from kpfs.base.skip_policy import EVERY
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host, trees_of
 from kpfs.mirror.host_overrides import HostOverrides
@@ -57,9 +58,10 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
-        if not self.lazy:
+        policy = self.kernel.skip_policy
+        if not self.lazy or policy.seen is EVERY:
             return False
-        skipped, policy = self.skipped, self.kernel.skip_policy
+        skipped = self.skipped
         turn = skipped.fast_path.turn
         if not policy.may_skip(note.nr) or not skipped.skip(note):
             return False

@@ -128,7 +128,11 @@ class Supervisor:
         self.fast_path = FastPath(FairLock()) if fast_path is None else fast_path
         self.went_on = went_on
         self.reports = [seccomp.report() for _ in range(SLOTS_MAX)]  # by slot
-        self.slots = ctypes.addressof(ctypes.c_char.from_buffer(state))
+        slots = ctypes.addressof(ctypes.c_char.from_buffer(state))
+        self.addresses = [  # of each slot and its report
+            (slots + slot * SLOT.size, ctypes.addressof(report))
+            for slot, report in enumerate(self.reports)
+        ]
         self.stepping = {} if stepping is None else stepping
         self.listener = listener
         self.skip = skip
@@ -190,12 +194,11 @@ class Supervisor:
     def receive(self, slot: int) -> Notification | None:
         """Return the next report that is not skipped, shown as in work, or None."""
         listener, at = self.listener, slot * SLOT.size
-        report, place = self.reports[slot], self.slots + at
-        report_at = ctypes.addressof(report)
+        report, (slot_at, report_at) = self.reports[slot], self.addresses[slot]
         receive = self.fast_path.receive
         while not self.abandoned:
             try:
-                result = receive(listener, place, report_at)
+                result = receive(listener, slot_at, report_at)
             except OSError as error:
                 if error.errno not in seccomp.NOT_RECEIVED:
                     raise
