@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kpfs.api.records import Record
     from kpfs.backends.session import Session, Snapshot
     from kpfs.coverage.report import Report
+    from kpfs.gdb.server import Server
 
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"
@@ -90,6 +91,7 @@ class Kernel(FileAccess):
         self._session = _start(kernel, cpus, config or {}, quiet=quiet)
         self._task = self._session.task(self._free_pid(), DEFAULT_COMM)
         self.clock = Clock(self._session)
+        self._gdb: Server | None = None
 
     def __enter__(self) -> Kernel:
         return self
@@ -99,7 +101,23 @@ class Kernel(FileAccess):
 
     def close(self) -> None:
         """End the kernel; every use of it afterwards is a ValueError."""
+        if self._gdb is not None:
+            self._gdb.close()
         self._session.close()
+
+    def gdb(self, address: str) -> None:
+        """Let gdb attach at a path, or at 127.0.0.1:PORT, until the kernel is closed.
+
+        A thread that runs the kernel stands where gdb stops it.  ValueError: it listens
+        already.  SetupError: it cannot listen there.
+        """
+        from kpfs.gdb.server import Listener, Server
+
+        if self._gdb is not None:
+            raise ValueError("gdb can attach already")
+        self._gdb = Server(self._session.debugged(), [Listener(address)])
+        self._gdb.start()
+        self._gdb.open()
 
     # ---- snapshots
     def snapshot(self) -> Snapshot:

@@ -40,6 +40,7 @@ from kpfs.backends.handlers import UserHandler
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.frozen import freeze, thaw
+from kpfs.guest.emu.stops import Stops
 from kpfs.guest.emu.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ _LEAVES: tuple[type, ...] = (
         Watchdog,
         UserHandler,
         GuestCoverage,
+        Stops,
         ctypes.CDLL,
         ctypes._SimpleCData,
     ),

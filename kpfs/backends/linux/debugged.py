@@ -90,7 +90,13 @@ class LinuxDebugged:
         self._kernel.machine.between_turns = call
 
     def follow(self, replaced: Callable[[], None]) -> None:
-        self._kernel.follow(replaced)
+        before = self._kernel.on_board  # another one's, at a reboot and a restore()
+
+        def on_board(board: Board) -> None:
+            before(board)
+            replaced()
+
+        self._kernel.on_board = on_board
 
     # ---- threads and registers
     @property

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""gdb's protocol for a kernel in the process."""
+
+import threading
+
+import pytest
+
+import kpfs
+from tests import harness
+from tests.unit.gdb.fakes import Gdb
+
+KERNELS = [
+    pytest.param(None, id="guest"),
+    pytest.param(harness.KERNEL, marks=pytest.mark.kernel, id="linux"),
+]
+FILE = "tracing/trace_clock"
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request, made_kernels):
+    with kpfs.Kernel(kernel=request.param, quiet=True) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def place(kernel):
+    return kernel.symbol("vfs_read")
+
+
+@pytest.fixture
+def gdb(kernel, place, tmp_path):
+    path = str(tmp_path / "gdb")
+    kernel.gdb(path)
+    client = Gdb(path)
+    client.begin()
+    yield client
+    client.close()
+
+
+def reads(kernel):
+    """Read a file in a thread; return it and its result."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(kernel.read(FILE)))
+    thread.start()
+    return thread, found
+
+
+def test_a_thread_stands_at_a_breakpoint(kernel, place, gdb):
+    assert gdb.ask(b"Z0,%x,1" % place) == b"OK"
+    gdb.send(b"c")
+    thread, found = reads(kernel)
+    stopped = gdb.receive()
+    assert stopped.startswith(b"T05")
+    assert thread.is_alive()
+    assert not found
+    rip = bytes.fromhex(gdb.ask(b"p10").decode())
+    assert int.from_bytes(rip, "little") == place
+    assert gdb.ask(b"D") == b"OK"
+    thread.join(20)
+    assert found
+
+
+def test_breakpoints_outlast_a_snapshot(kernel, place, gdb):
+    gdb.send(b"c")
+    before = kernel.snapshot()
+    gdb.socket.sendall(b"\x03")
+    assert gdb.receive().startswith(b"T02")
+    assert gdb.ask(b"Z0,%x,1" % place) == b"OK"
+    gdb.send(b"c")
+    kernel.restore(before)
+    thread, found = reads(kernel)
+    assert gdb.receive().startswith(b"T05")
+    gdb.close()
+    thread.join(20)
+    assert found
+
+
+def test_it_listens_once(kernel, gdb, tmp_path):
+    with pytest.raises(ValueError, match="already"):
+        kernel.gdb(str(tmp_path / "other"))
+    gdb.ask(b"D")
