@@ -7,6 +7,7 @@ kpfs before a test asks for it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from kpfs.api.commands import Finished
     from kpfs.api.kernel import Kernel
+    from kpfs.coverage.report import Report
 
 MARKER = (
     "kpfs(cpus=2, config={}, kernel='', quiet=...): the kernel that the fixtures kpfs, "
@@ -34,6 +36,18 @@ NEWEST = 50  # lines of a log
 # Gives the state of a kernel: a title and a text for each part
 State = Callable[[], Mapping[str, str]]
 _STATES = pytest.StashKey[list[State]]()
+_COVERAGE = pytest.StashKey["Report"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("kpfs").addoption(
+        "--kpfs-coverage",
+        default="",
+        metavar="FILE",
+        help="write which functions and lines of modules the kernels of the fixture "
+        "kpfs have reached in all tests, for genhtml; a worker of xdist writes "
+        "FILE.WORKER",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,7 +86,41 @@ def kpfs(request: pytest.FixtureRequest) -> Iterator[Kernel]:
 
     with Kernel(**_options(request)) as kernel:
         _watch(request, partial(_of_kernel, kernel))
+        covers = bool(request.config.getoption("--kpfs-coverage"))
+        if covers:
+            kernel.cover()
         yield kernel
+        if covers:
+            _add_coverage(request.config, kernel.coverage())
+
+
+@pytest.fixture
+def kpfs_coverage(request: pytest.FixtureRequest, kpfs: Kernel) -> Callable[[], Report]:
+    """Record what the test's kernel reaches; return a function that returns it.
+
+    The kernel is that of the fixture kpfs.  See kpfs.Kernel.coverage().
+    """
+    if not request.config.getoption("--kpfs-coverage"):
+        kpfs.cover()
+    return kpfs.coverage
+
+
+def _add_coverage(config: pytest.Config, report: Report) -> None:
+    whole = config.stash.get(_COVERAGE, None)
+    if whole is None:
+        config.stash[_COVERAGE] = report
+    else:
+        whole.add(report)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was reached in all tests."""
+    config = session.config
+    report = config.stash.get(_COVERAGE, None)
+    if report is not None:
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        path = config.getoption("--kpfs-coverage")
+        report.write(f"{path}.{worker}" if worker else path)
 
 
 @pytest.fixture

@@ -77,6 +77,18 @@ def test_it(kpfs_run):
 """
 
 
+REACHED = """
+def test_one(kpfs, kpfs_coverage):
+    kpfs.insmod("kprobe_example")
+    kpfs.rmmod("kprobe_example")
+    reached = kpfs_coverage().functions()
+    assert reached["kprobe_example_init"] == reached["kprobe_example_exit"] == 1
+
+def test_other(kpfs):
+    kpfs.insmod("kprobe_example")
+"""
+
+
 def run_pytest(*words):
     """pytest after an installation of kpfs."""
     plugin = ("-p", "kpfs.api.pytest_plugin", "-p", "no:cacheprovider")
@@ -195,6 +207,16 @@ def test_the_report_of_a_command(tmp_path):
 
 
 @pytest.mark.kernel
+def test_coverage_adds_up_over_tests(tmp_path):
+    (tmp_path / "test_reached.py").write_text(REACHED)
+    for words in ((), ("--kpfs-coverage", str(tmp_path / "made"))):
+        status, said = run_pytest(*words, str(tmp_path / "test_reached.py"))
+        assert status == 0, said
+    records = (tmp_path / "made").read_text().splitlines()
+    assert "FNDA:2,kprobe_example_init" in records
+    assert "FNDA:1,kprobe_example_exit" in records
+
+
 def test_the_marker_kernels(tmp_path):
     (tmp_path / "test_it.py").write_text(INSIDE)
     status, text = run_pytest("-rs", str(tmp_path))
