@@ -112,6 +112,36 @@ def test_a_signal_does_not_end_a_wait_that_is_short(lock, log):
     assert log == ["a"]
 
 
+def test_who_may_be_refused_is_refused_after_a_time(lock, log):
+    with lock:
+        threads = [start(lock, log, name) for name in "ab"]
+        lock.waiters[1].may_be_refused = True
+        lock.refuse_waiting(60)
+        assert not threads[1].waiting.wait(0.05)
+        assert log == []
+        lock.refuse_waiting(0)
+        threads[1].join(10)
+        assert log == [("b", 11)]
+    threads[0].join(10)
+    assert log == [("b", 11), "a"]
+
+
+def test_it_is_taken_in_time_or_not_at_all(lock, log):
+    turns = lock.turns
+    assert lock.take_within(0)
+    assert lock.turns == turns + 1
+    found: list[bool] = []
+    other = threading.Thread(target=lambda: found.append(lock.take_within(0.01)))
+    other.start()
+    other.join(10)
+    assert found == [False]
+    last = start(lock, log, "a")
+    lock.__exit__()
+    last.join(10)
+    assert log == ["a"]
+    assert lock.take_within(0)
+
+
 def test_a_waiter_that_is_woken_and_interrupted():
     waiter = Waiter()
     waiter.interrupt()
