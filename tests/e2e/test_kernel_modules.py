@@ -238,3 +238,14 @@ def test_a_long_read_leaves_the_neighbours_alone(sh, tmp_path):
         "os.lseek(fd, 0, 0); os.readv(fd, [bytearray(1 << 19), bytearray(1 << 19)])"
     )
     assert sh(f'python3 -c "{read}" | cat; dmesg | tail -n 1').startswith("[")
+
+
+def test_coverage(kpfs, built, tmp_path):
+    """What was reached of a module that is loaded and one of the kernel's package."""
+    made = tmp_path / "made"
+    words = "run", "--kernel", harness.KERNEL, "--coverage", made, "--", "sh", "-c"
+    done = kpfs(*words, "modprobe overlay && modprobe -r overlay; exit 4", cwd=built)
+    assert (done.returncode, done.stderr) == (4, "")
+    records = made.read_text().splitlines()
+    assert {"SF:overlay", "FNDA:1,ovl_init", "FNDA:1,ovl_exit"} <= set(records)
+    assert "FNDA:0,ovl_create_object" in records

@@ -6,6 +6,7 @@ This also tests kpfs.guest_tools.
 
 import re
 import shlex
+import shutil
 import sys
 
 import pytest
@@ -380,6 +381,12 @@ def test_coverage(kpfs, tmp_path):
     ]
     assert records[1].endswith("/hello.c")
     assert {"FNDA:1,go", "FNDA:1,end", "FNF:2"} <= set(records)
+    if shutil.which("genhtml"):  # of the package lcov
+        moved = str(path.parent / "hello.c")  # since it was built
+        made.write_text(made.read_text().replace(records[1][3:], moved))
+        page = harness.run("genhtml", "-q", "-o", tmp_path / "pages", made)
+        assert (page.returncode, page.stderr) == (0, "")
+        assert (tmp_path / "pages/index.html").exists()
     reached = kpfs(*words, "--coverage-kernel", "--", "true")
     assert reached.returncode == 0
     counts = dict(

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
+import kpfs
 from kpfs.backends.guest.coverage import GuestCoverage
 from kpfs.engine.arch.x86.insn import decode, decode_all
 from kpfs.guest.emu import cpu
@@ -190,3 +191,24 @@ def test_loads_of_one_module_add_up(path, box):
     called = coverage.report().functions()
     assert called == {**called, "go": 3, "end": 3, "work": 3, "fault": 0}
     assert "init_module" not in called
+
+
+def test_a_snapshot_keeps_what_was_reached(path):
+    """Restoring loads and unloads modules without a word of the guest's."""
+    with kpfs.Kernel() as k:
+        k.insmod(path)
+        taken = k.snapshot()
+        k.cover()
+        k.rmmod("covered")
+        k.insmod(path)
+        k.restore(taken)
+        assert k.coverage().functions()["end"] == 1
+        k.rmmod("covered")
+        k.restore(taken)
+        k.rmmod("covered")
+        called = k.coverage().functions()
+        assert called == {**called, "end": 3, "go": 1}
+        with pytest.raises(ValueError, match="already"):
+            k.cover()
+    with kpfs.Kernel() as k, pytest.raises(ValueError, match=r"call cover\(\)"):
+        k.coverage()
