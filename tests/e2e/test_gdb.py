@@ -131,6 +131,35 @@ def test_a_breakpoint_on_the_byte_of_a_probe(kpfs, m):
     assert missed == "0"
 
 
+def test_breakpoints_outlast_a_reboot(kpfs, m):
+    """The new kernel makes the calls of files, too."""
+
+    def has_rebooted():
+        try:
+            return (m / "machine" / "reboot").write_text("1")
+        except BlockingIOError:  # it still stands
+            return 0
+
+    def reboot():
+        if begun.wait(SECONDS):
+            harness.until(has_rebooted, "gdb does not let it go on")
+            with Reader(m / "tracing" / "trace_clock"):
+                ended.wait(SECONDS)
+
+    begun, ended = threading.Event(), threading.Event()
+    other = threading.Thread(target=reboot)
+    other.start()
+    words = *BATCH, "-ex", "break vfs_open", "-ex", "shell echo it stands"
+    with kpfs.started("gdb", m, "--", *words, "-ex", "continue") as process:
+        for line in process.stdout:
+            if b"it stands" in line:
+                begun.set()
+            if b"hit Breakpoint 1" in line:
+                ended.set()
+    assert ended.is_set()
+    other.join(SECONDS)
+
+
 def test_modules_have_symbols(kpfs, runtime):
     m = kpfs.mount("--gdb", "--quiet-guest")
     module = harness.ROOT / "guest/image/modules/kprobe_example.ko"

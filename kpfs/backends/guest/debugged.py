@@ -42,6 +42,7 @@ class GuestDebugged:
         self._kernel, self._show_probes = kernel, show_probes
         self._guest = kernel.guest
         self.arch = kernel.guest.arch
+        self._sees_all = False
         self._replaced: list[Callable[[], None]] = []
 
     @property
@@ -53,6 +54,7 @@ class GuestDebugged:
         return self._guest.cpus.debug()
 
     def see_all(self, wanted: bool) -> None:
+        self._sees_all = wanted
         self._kernel.skip_policy.see_all(wanted)
 
     def catch_up(self) -> None:
@@ -99,6 +101,7 @@ class GuestDebugged:
     def replace(self, kernel: GuestKernel) -> None:
         """Be another kernel's from now on.  Context: lock held."""
         self._kernel, self._guest = kernel, kernel.guest
+        self.see_all(self._sees_all)
         for replaced in self._replaced:
             replaced()
 

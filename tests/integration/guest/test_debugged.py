@@ -10,6 +10,7 @@ from kpfs.backends.debugged import FIRST_TASK, State, read_some
 from kpfs.backends.guest.debugged import GuestDebugged
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
+from kpfs.root.guest_kernel import GuestKernel
 
 
 @pytest.fixture
@@ -82,8 +83,12 @@ def test_text_is_written(kernel, debugged):
 def test_another_kernel_takes_over(kernel, debugged):
     told = []
     debugged.follow(lambda: told.append(True))
-    debugged.replace(kernel)
+    debugged.see_all(True)
+    other = GuestKernel(quiet=True, lock=kernel.lock)
+    debugged.replace(other)
     assert told
+    assert not other.skip_policy.may_skip(0)
+    other.stop()
 
 
 def test_a_call_between_turns_comes_at_an_instruction(kernel, debugged):
