@@ -9,12 +9,9 @@ part.  Documents: elf(5), core(5), Linux's Documentation/admin-guide/kdump/.
 
 from __future__ import annotations
 
-import errno
 import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
-
-from kpfs.base.errors import KernelError
 
 HEAD_SIZE = 0x2_0000
 PAGE_SIZE = 4096
@@ -151,11 +148,6 @@ class Below(Protocol):
 def zeros(_at: int, size: int) -> bytes:
     """Read memory that nobody has written."""
     return bytes(size)
-
-
-def no_dump(_kernel: object) -> CoreFile:
-    """Refuse a dump, for those who look at a kernel and need none."""
-    raise KernelError(errno.ENOTSUP, "no dump is made here")
 
 
 def _note(name: str, kind: int, content: bytes) -> bytes:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.dump.core_file import HEAD_SIZE, CoreFile, no_dump
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import ListEntry, show_entries
 from kpfs.fs.files.machine import ProbeRow, is_function
@@ -20,6 +21,7 @@ from kpfs.guest.running.hosttask import HostTask
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.coverage import GuestCoverage
+    from kpfs.dump.core_file import CoreFile
     from kpfs.root.guest_kernel import GuestKernel
 
 SHIPPED = os.path.join(IMAGE_DIR, "modules")
@@ -32,7 +34,7 @@ class GuestMachineInfo:
         self,
         kernel: GuestKernel,
         coverage: GuestCoverage | None = None,
-        dump: Callable[[GuestKernel], CoreFile] = no_dump,
+        dump: Callable[[GuestKernel], CoreFile] | None = None,
     ) -> None:
         """coverage: what records it, if something does."""
         self._dump = dump
@@ -117,9 +119,13 @@ class GuestMachineInfo:
         return self._vmlinux
 
     def vmcore_size(self) -> int:
+        from kpfs.dump.core_file import HEAD_SIZE
+
         return HEAD_SIZE + self.kernel.guest.memory.size
 
     def vmcore(self) -> CoreFile:
+        if self._dump is None:
+            raise KernelError(errno.ENOTSUP, "no dump is made here")
         return self._dump(self.kernel)
 
     def mount_table(self, pid: int) -> bytes:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
-from kpfs.dump.core_file import HEAD_SIZE, CoreFile, no_dump
 from kpfs.fs.files.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
@@ -29,6 +28,7 @@ from kpfs.linux.running.tasks import Task
 
 if TYPE_CHECKING:
     from kpfs.backends.linux.coverage import LinuxCoverage
+    from kpfs.dump.core_file import CoreFile
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 BUFFER_SIZE = 4096
@@ -49,7 +49,7 @@ class LinuxMachineInfo:
         kernel: LinuxKernel,
         mount_table: Callable[[int], bytes],
         coverage: LinuxCoverage | None = None,
-        dump: Callable[[LinuxKernel], CoreFile] = no_dump,
+        dump: Callable[[LinuxKernel], CoreFile] | None = None,
     ) -> None:
         """mount_table: returns that of a process of the host; OSError.
 
@@ -127,9 +127,13 @@ class LinuxMachineInfo:
         return self._vmlinux.content()
 
     def vmcore_size(self) -> int:
+        from kpfs.dump.core_file import HEAD_SIZE
+
         return HEAD_SIZE + len(self.kernel.machine.board.ram)
 
     def vmcore(self) -> CoreFile:
+        if self._dump is None:
+            raise KernelError(errno.ENOTSUP, "no dump is made here")
         return self._dump(self.kernel)
 
     # ---- to change

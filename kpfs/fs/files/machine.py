@@ -11,17 +11,19 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
 from kpfs.base.lock import FairLock
-from kpfs.dump.core_file import CoreFile
 from kpfs.fs import syscall_line
 from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.node import Dir, DynDir, File, Handle, Node, populate
 from kpfs.fs.seqfile import SeqFile, SeqHandle, whole_lines
 from kpfs.fs.syscall_line import SyscallLine
+
+if TYPE_CHECKING:
+    from kpfs.dump.core_file import CoreFile
 
 FUNCTION_TYPES = frozenset("tTwW")
 # the states that "Probing the Guts of Kprobes" draws, without their KPROBE_
