@@ -114,12 +114,6 @@ def test_a_folder_that_cannot_be_written_does(folder, begin, monkeypatch):
     assert [name for name in os.listdir(folder) if name.startswith(".")] == []
 
 
-def test_a_host_that_lacks_a_directory_is_mounted_as_it_is(folder, begin, monkeypatch):
-    monkeypatch.setattr(tree, "OWN", ("/proc", "/none"))
-    assert opens(begin(folder), "/etc/passwd")
-    assert mounted.FILE not in os.listdir(folder)
-
-
 def test_a_rehearsal_leaves_nothing(folder, begin, monkeypatch):
     guest = begin(folder)
     free = len(guest.loop._free)
