@@ -235,6 +235,22 @@ def test_ctrl_c_ends_a_command_whose_kernel_stands(kpfs, runtime):
     assert not sockets(str(runtime))
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_ctrl_c_ends_a_command_at_a_breakpoint(kpfs, runtime, kernel):
+    words = "run", "--gdb-wait", "--quiet-guest", *kernel, "--", "cat", "/etc/hostname"
+    stands = *BATCH, "-ex", "break vfs_open", "-ex", "continue"
+    waits = "-ex", "shell echo it stands; exec sleep 60"
+    with kpfs.started(*words, start_new_session=True) as process:
+        harness.until(lambda: runtime.exists() and sockets(str(runtime)), "no socket")
+        with kpfs.started("gdb", "--", *stands, *waits) as debugger:
+            for line in debugger.stdout:
+                if b"it stands" in line:
+                    break
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(SECONDS) == 128 + signal.SIGINT
+            debugger.kill()
+
+
 def test_a_port_serves_too(kpfs, runtime):
     m = kpfs.mount("--gdb-at", f"{runtime.parent}/other")
     words = *BATCH, "-ex", f"target remote {runtime.parent}/other"
