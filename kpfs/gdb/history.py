@@ -40,8 +40,8 @@ from kpfs.guest.emu.stops import Moment, Stop, Stops, Why
 
 MAX_SECTIONS = 200
 PATIENCE = 60.0  # s for a visit to answer
-# Checkpoints that may be made in quick succession, and per second in the long run
-BURST, RATE = 300.0, 100.0
+# The time that checkpoints may take: so many s at once, and this share in the long run
+BURST, SHARE = 0.4, 0.04
 
 
 class Guide(Protocol):
@@ -165,7 +165,7 @@ class History:
         self._sections: deque[_Section] = deque()
         self._current: _Section | None = None  # of the run that is under way
         self._gone: set[int] = set()  # pids of checkpoints that were left
-        self._tokens, self._filled_at = BURST, time.monotonic()
+        self._budget, self._filled_at = BURST, time.monotonic()  # s
         self._visiting: _Visiting | None = None  # this process is a visit
         stops.on_begin, stops.on_end = self._begin, self._end
         if clock:
@@ -212,13 +212,13 @@ class History:
     def _affordable(self) -> bool:
         """Return False if checkpoints would take too much of the time."""
         now = time.monotonic()
-        self._tokens = min(self._tokens + (now - self._filled_at) * RATE, BURST)
+        self._budget = min(self._budget + (now - self._filled_at) * SHARE, BURST)
         self._filled_at = now
-        return self._tokens >= 1
+        return self._budget > 0
 
     def _checkpoint(self) -> None:
         """Fork.  It returns in this process, and in each visit."""
-        self._tokens -= 1
+        begin = time.monotonic()
         ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
             # other threads are in the middle of something, which no visit needs
@@ -234,6 +234,8 @@ class History:
         if len(self._sections) > MAX_SECTIONS:
             self._leave(self._sections.popleft())
         self._reap()
+        # pages that are written are copied later, which takes as long again
+        self._budget -= 2 * (time.monotonic() - begin)
 
     def _read_host(self) -> int:
         if self._visiting is not None:
