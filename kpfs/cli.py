@@ -589,11 +589,9 @@ def run_inside(arguments: Namespace) -> int:
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)
-    if _gdb_settings(arguments):
-        raise SetupError("--gdb is not for --inside yet", "leave --inside out")
     if arguments.cpus:
         _check_kernel(arguments)
-    from kpfs.config import KernelChoice
+    from kpfs.config import GdbChoice, KernelChoice
     from kpfs.inside.start import real_root
     from kpfs.inside.start import run as run_command
 
@@ -603,7 +601,9 @@ def run_inside(arguments: Namespace) -> int:
         arguments.exact,
         real_root(arguments.root),
     )
-    return run_command(choice, arguments.argv, arguments.rw, arguments.memory)
+    served = tuple(_gdb_settings(arguments).values())
+    gdb = GdbChoice(*served) if served else None
+    return run_command(choice, arguments.argv, arguments.rw, arguments.memory, gdb)
 
 
 def trace(arguments: Namespace) -> int:

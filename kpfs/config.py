@@ -132,6 +132,14 @@ class Settings(NamedTuple):
     gdb_wait: bool = False  # the command's calls wait until gdb lets them be made
 
 
+class GdbChoice(NamedTuple):
+    """How gdb may attach to a kernel."""
+
+    folder: str  # of the sockets
+    at: str = ""  # another address, "": none
+    wait: bool = False  # nothing runs before gdb has let it
+
+
 class KernelChoice(NamedTuple):
     """Two kernels that were chosen alike can take each other's place."""
 

@@ -377,16 +377,9 @@ def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> No
 
 def _start_gdb(backend: Backend, settings: Settings) -> Server:
     """Serve gdb in a thread; SetupError: there can be no socket."""
-    from kpfs.gdb.server import Listener, Server
-    from kpfs.gdb.sockets import forget_dead, socket_path
+    from kpfs.gdb.server import start
 
-    debugged = backend.debugged()
-    forget_dead(settings.gdb)
-    addresses = [socket_path(settings.gdb, os.getpid(), debugged.arch)]
-    addresses += [settings.gdb_at] if settings.gdb_at else []
-    server = Server(debugged, [Listener(address) for address in addresses])
-    server.start()
-    return server
+    return start(backend.debugged(), settings.gdb, settings.gdb_at)
 
 
 def _let_gdb_in(gdb: Server | None, wait: bool, state: mmap.mmap) -> None:

@@ -50,7 +50,9 @@ class CoveredText:
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
-        self._changes = mmap.mmap(-1, (end - start + 1) * _WORD)
+        # private: what a forked process repeats is not to count
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._changes = mmap.mmap(-1, (end - start + 1) * _WORD, flags=flags)
 
     def changes_at(self) -> int:
         """Return the address of the changes in this process."""

@@ -646,7 +646,13 @@ class Cpu:
         if self.stops is None:
             counter = ctypes.addressof(self._counter)
             engine = self._uc.value or 0
-            self.stops = Stops(engine, counter, "x86_64", lambda: self.read_reg(REG_IP))
+            self.stops = Stops(
+                engine,
+                counter,
+                "x86_64",
+                lambda: self.read_reg(REG_IP),
+                lambda: self.counts and not self._anywhere,
+            )
         return self.stops
 
     def _runs_on(self, looks: int) -> bool:

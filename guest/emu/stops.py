@@ -103,14 +103,21 @@ class Stops:
     """
 
     def __init__(
-        self, engine: int, counter: int, arch: str, place: Callable[[], int]
+        self,
+        engine: int,
+        counter: int,
+        arch: str,
+        place: Callable[[], int],
+        counts: Callable[[], bool] = lambda: True,
     ) -> None:
         """counter: address of the engine's struct block_counter.
 
         arch: as libunicorn's functions name it.  place: returns the address of the
-        next instruction.  EmulatorError: nothing can be hooked.
+        next instruction.  counts: whether blocks are counted, as moments need it.
+        EmulatorError: nothing can be hooked.
         """
         self.place = place
+        self.counts = counts
         self.again = False  # at the instruction where it stands, when it goes on
         self.on_stop: Callable[[Stop], None] = lambda _: None
         self.on_begin: Callable[[], None] = lambda: None

@@ -7,7 +7,6 @@ kpfs before a test asks for it.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -118,7 +117,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     report = config.stash.get(_COVERAGE, None)
     if report is not None:
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        # not by the environment, which a pytest that a test starts has, too
+        worker = getattr(config, "workerinput", {}).get("workerid", "")
         path = config.getoption("--kpfs-coverage")
         report.write(f"{path}.{worker}" if worker else path)
 

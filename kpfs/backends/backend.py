@@ -51,6 +51,14 @@ class Backend(Protocol):
 MakeBackend = Callable[["Settings", str, str], Backend]
 
 
+def inside_debugged() -> Callable[..., Debugged]:
+    """Return what makes a Debugged of a Linux kernel that has a command inside."""
+    made: Callable[..., Debugged] = import_module(
+        "kpfs.backends.linux.inside"
+    ).InsideDebugged
+    return made
+
+
 def maker(settings: Settings) -> MakeBackend:
     """Return what makes a kernel of the kind that the settings name."""
     kind = "linux" if settings.kernel else "guest"

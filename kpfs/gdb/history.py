@@ -40,7 +40,8 @@ from kpfs.guest.emu.stops import Moment, Stop, Stops, Why
 
 MAX_SECTIONS = 200
 PATIENCE = 60.0  # s for a visit to answer
-# The time that checkpoints may take: so many s at once, and this share in the long run
+# The time that checkpoints at the beginning of runs may take, and that of those behind
+# stops: so many s at once, and this share in the long run
 BURST, SHARE = 0.4, 0.04
 
 
@@ -141,6 +142,22 @@ class Visit:
         self._channel.close()
 
 
+class _Budget:
+    """The time that some checkpoints may take."""
+
+    def __init__(self) -> None:
+        self._left, self._filled_at = BURST, time.monotonic()
+
+    def is_left(self) -> bool:
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._filled_at) * SHARE, BURST)
+        self._filled_at = now
+        return self._left > 0
+
+    def take(self, seconds: float) -> None:
+        self._left -= seconds
+
+
 class Arrival(NamedTuple):
     """Where going through the past has led to."""
 
@@ -165,7 +182,7 @@ class History:
         self._sections: deque[_Section] = deque()
         self._current: _Section | None = None  # of the run that is under way
         self._gone: set[int] = set()  # pids of checkpoints that were left
-        self._budget, self._filled_at = BURST, time.monotonic()  # s
+        self._of_runs, self._of_stops = _Budget(), _Budget()
         self._visiting: _Visiting | None = None  # this process is a visit
         stops.on_begin, stops.on_end = self._begin, self._end
         if clock:
@@ -188,8 +205,8 @@ class History:
 
     # ---- while the kernel runs
     def _begin(self) -> None:
-        if self._affordable():
-            self._checkpoint()
+        if self._stops.counts() and self._of_runs.is_left():
+            self._checkpoint(self._of_runs)
         else:
             self._forget()
 
@@ -203,20 +220,13 @@ class History:
 
     def go_on(self, moment: Moment) -> None:
         """Make a checkpoint where a run goes on behind a stop."""
-        if not self._affordable():
+        if not self._stops.counts() or not self._of_stops.is_left():
             return
         if self._current is not None:
             self._current.end = moment
-        self._checkpoint()
+        self._checkpoint(self._of_stops)
 
-    def _affordable(self) -> bool:
-        """Return False if checkpoints would take too much of the time."""
-        now = time.monotonic()
-        self._budget = min(self._budget + (now - self._filled_at) * SHARE, BURST)
-        self._filled_at = now
-        return self._budget > 0
-
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, budget: _Budget) -> None:
         """Fork.  It returns in this process, and in each visit."""
         begin = time.monotonic()
         ours, theirs = socket.socketpair()
@@ -235,7 +245,7 @@ class History:
             self._leave(self._sections.popleft())
         self._reap()
         # pages that are written are copied later, which takes as long again
-        self._budget -= 2 * (time.monotonic() - begin)
+        budget.take(2 * (time.monotonic() - begin))
 
     def _read_host(self) -> int:
         if self._visiting is not None:

@@ -25,6 +25,12 @@ def _is_of_the_present(packet: bytes) -> bool:
     )
 
 
+def _goes_elsewhere(packet: bytes) -> bool:
+    """Return True if the kernel is to go on at another address, which changes it."""
+    where = packet[1:] if packet[:1] in b"cs" else packet.partition(b";")[2]
+    return packet[:1] in b"csCS" and bool(where)
+
+
 class _Guide:
     """The stub of a visit; implements Guide."""
 
@@ -76,6 +82,8 @@ class Past:
     def receive(self, packet: bytes, present: Moment | None) -> Reply:
         """Answer a packet. present: where the kernel stands, None: between two runs."""
         visit = self._visit
+        if visit is not None and _goes_elsewhere(packet):
+            return Reply(b"E01")
         if visit is None or _is_of_the_present(packet):
             reply = self._stub.receive(packet)
         else:

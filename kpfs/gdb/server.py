@@ -29,6 +29,7 @@ from kpfs.base.errors import SetupError
 from kpfs.base.log import Log
 from kpfs.gdb.packets import Mark, PacketReader, TooLongError, encode
 from kpfs.gdb.past import Past
+from kpfs.gdb.sockets import forget_dead, socket_path
 from kpfs.gdb.stub import Reply, Stub, Then
 
 if TYPE_CHECKING:
@@ -406,3 +407,16 @@ class Server(threading.Thread):
         if stub is not None:
             stub.release()
             self._debugged.see_all(False)
+
+
+def start(debugged: Debugged, folder: str, at: str = "") -> Server:
+    """Serve gdb in a thread, which lets nobody in yet; SetupError: there is no socket.
+
+    folder: of the sockets of this user. at: another address, "": none.
+    """
+    forget_dead(folder)
+    addresses = [socket_path(folder, os.getpid(), debugged.arch)]
+    addresses += [at] if at else []
+    server = Server(debugged, [Listener(address) for address in addresses])
+    server.start()
+    return server

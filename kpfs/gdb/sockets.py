@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 _NAME = re.compile(r"gdb-(\d+)-(\w+)")
+_ANY = re.compile(r"gdb-(\d+)-\w+(\.new)?")  # also of one that has let nobody in yet
 
 
 class GdbSocket(NamedTuple):
@@ -41,8 +42,7 @@ def sockets(folder: str) -> list[GdbSocket]:
 def forget_dead(folder: str) -> None:
     """Remove the sockets of daemons that were killed."""
     with contextlib.suppress(OSError):
-        kept = {each.path for each in sockets(folder)}
         for entry in os.listdir(folder):
-            path = os.path.join(folder, entry)
-            if _NAME.fullmatch(entry) and path not in kept:
-                os.unlink(path)
+            match = _ANY.fullmatch(entry)
+            if match and not os.path.exists(f"/proc/{match[1]}"):
+                os.unlink(os.path.join(folder, entry))

@@ -11,8 +11,8 @@ import signal
 import socket
 from typing import Any
 
-from kpfs.base.errors import KernelError
-from kpfs.config import KernelChoice
+from kpfs.base.errors import KernelError, SetupError
+from kpfs.config import GdbChoice, KernelChoice
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
@@ -120,15 +120,35 @@ class CommandSession:
         self._listen()
 
 
-def run_for(client: socket.socket, choice: KernelChoice, request: RunRequest) -> None:
+def run_for(
+    client: socket.socket,
+    choice: KernelChoice,
+    request: RunRequest,
+    gdb: GdbChoice | None = None,
+) -> None:
     """Be the process of a command, with the command's standard streams."""
     for number in LEFT_TO_CLIENT:
         signal.signal(number, signal.SIG_IGN)
     try:
         kernel = start(choice, client.fileno())
+        if gdb is not None:
+            _let_gdb_in(kernel, gdb)
         CommandSession(kernel, client).run(request, [0, 1, 2])
-    except (UnfitError, EmulatorError, CallError, KernelError) as error:
+    except (UnfitError, EmulatorError, CallError, KernelError, SetupError) as error:
         refuse(client, str(error))
+
+
+def _let_gdb_in(kernel: PreparedKernel, choice: GdbChoice) -> None:
+    """Serve gdb from now on, and perhaps wait until it lets the kernel go on."""
+    from kpfs.backends.backend import inside_debugged
+    from kpfs.gdb.server import start
+
+    debugged = inside_debugged()(kernel)
+    server = start(debugged, choice.folder, choice.at)
+    server.open()
+    if choice.wait:
+        server.hold()
+    debugged.lock.__enter__()  # for good: gdb stops this thread between its turns
 
 
 def refuse(client: socket.socket, why: str) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
 from kpfs.base.programs import shell
-from kpfs.config import KernelChoice
+from kpfs.config import GdbChoice, KernelChoice
 from kpfs.host import process
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
@@ -26,28 +26,43 @@ class Ended(NamedTuple):
 
 
 def run(
-    choice: KernelChoice, argv: list[str], writable: list[str], memory: int = 0
+    choice: KernelChoice,
+    argv: list[str],
+    writable: list[str],
+    memory: int = 0,
+    gdb: GdbChoice | None = None,
 ) -> int:
     """Run a command inside a kernel, and return its status.
 
-    memory: MiB that the kernel must have. Raises SetupError.
+    memory: MiB that the kernel must have. gdb: who may attach. Raises SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable)
-    return run_request(choice, request, memory).status
+    return run_request(choice, request, memory, gdb).status
 
 
-def run_request(choice: KernelChoice, request: RunRequest, memory: int = 0) -> Ended:
+def run_request(
+    choice: KernelChoice,
+    request: RunRequest,
+    memory: int = 0,
+    gdb: GdbChoice | None = None,
+) -> Ended:
     """Run what a request describes; arguments are those of run()."""
     if memory:
         _check_memory(choice.kernel, memory)
-    connection = warm.connect(choice)
+    connection = warm.connect(choice) if gdb is None else None
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
             warm.ask(connection, request)
             client = Client(connection, PATIENCE)
             return Ended(client.run(), client.reasons)
         warm.forget(choice)
-    return _run_cold(choice, request)
+    try:
+        return _run_cold(choice, request, gdb)
+    finally:
+        if gdb is not None:
+            from kpfs.gdb.sockets import forget_dead
+
+            forget_dead(gdb.folder)
 
 
 def real_root(folder: str) -> str:
@@ -70,7 +85,9 @@ def _check_memory(kernel: str, memory: int) -> None:
         )
 
 
-def _run_cold(choice: KernelChoice, request: RunRequest) -> Ended:
+def _run_cold(
+    choice: KernelChoice, request: RunRequest, gdb: GdbChoice | None
+) -> Ended:
     """Run a command in a kernel that is started for it."""
     from kpfs.inside.machine import run_for
 
@@ -82,7 +99,7 @@ def _run_cold(choice: KernelChoice, request: RunRequest) -> Ended:
         try:
             process.die_with_parent(parent)
             ours.close()
-            run_for(theirs, choice, request)
+            run_for(theirs, choice, request, gdb)
         finally:
             os._exit(1)
     theirs.close()

@@ -17,14 +17,11 @@ from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
-from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory import dmesg
-from kpfs.linux.memory.memory import LiveMemory, SavedMemory
+from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.memory.modules import LoadedModule, loaded_modules
-from kpfs.linux.memory.structures import Structures
-from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.directories import Directories
 from kpfs.linux.running.machine import (
     Machine,
@@ -35,6 +32,7 @@ from kpfs.linux.running.machine import (
     only_look,
 )
 from kpfs.linux.running.ready import ReadyTexts, open_texts
+from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.running.tasks import Reply, Task, Tasks
 from kpfs.linux.running.watched import ChangedText, LinuxWatch
 from kpfs.linux.store import image, store
@@ -71,18 +69,14 @@ class LinuxKernel:
 
         callers: False if only the agent makes calls, which kernels before 5.6 allow.
         """
-        self.folder = store.folder(name)
-        self.meta = image.read_meta(self.folder)
+        saved = SavedKernel(store.folder(name))
         if callers:
-            check_callers(self.meta.release)
-        self.symbols = CoreSymbols(os.path.join(self.folder, image.SYMBOLS))
+            check_callers(saved.meta.release)
+        self.folder, self.meta, self.arch = saved.folder, saved.meta, saved.arch
+        self.symbols, self.structures = saved.symbols, saved.structures
+        self.saved_memory, self._saved = saved.memory, saved.file
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
-        self._saved = image.open_ram(self.folder, self.meta)
-        self.arch = ARCHES[self.meta.arch]
-        table = self.arch.page_table(self.meta.processors[0].saved())
-        self.saved_memory = SavedMemory(self._saved.fileno(), self.arch, table)
-        self.structures = Structures(self.saved_memory, self.symbols)
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []
         # called, under the lock, with each board and with each module's file

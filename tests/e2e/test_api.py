@@ -217,6 +217,7 @@ def test_coverage_adds_up_over_tests(tmp_path):
     assert "FNDA:1,kprobe_example_exit" in records
 
 
+@pytest.mark.kernel
 def test_the_marker_kernels(tmp_path):
     (tmp_path / "test_it.py").write_text(INSIDE)
     status, text = run_pytest("-rs", str(tmp_path))

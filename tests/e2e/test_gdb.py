@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The real gdb on our kernel and on a distribution's; and kpfs.gdb.past with it."""
+"""The real gdb on our kernel and on a distribution's.
+
+With it kpfs.gdb.past, and kpfs.backends.linux.inside.
+"""
 
 import os
 import re
@@ -271,7 +274,6 @@ def test_wrong_use_is_told(kpfs, runtime, tmp_path):
         (("gdb", mounted), "mounted without --gdb"),
         (("gdb", tmp_path), "no mount of kpfs"),
         (("mount", "--gdb-at", "1.2.3.4:5", tmp_path / "d"), "127.0.0.1:PORT"),
-        (("run", "--inside", "--gdb", "--kernel", "none"), "--inside"),
     ):
         (tmp_path / "d").mkdir(exist_ok=True)
         done = kpfs(*words)
@@ -371,3 +373,37 @@ def test_a_hit_is_followed_from_its_breakpoint_through_the_slot(kpfs, m):
     assert not re.search(rf"=> 0x{place + 1:x} ", said)
     found = [int(at, 16) for at in re.findall(r"\$\d = .* (0x\w+)", said)]
     assert found == [slot, place]
+
+
+@pytest.mark.kernel
+def test_a_kernel_with_a_command_inside(kpfs, runtime):
+    """gdb stops it before the command begins, and the command ends as without."""
+    options = "--kernel", harness.KERNEL, "--inside", "--gdb-wait"
+    running = subprocess.Popen(
+        [harness.KPFS, "run", *options, "--", "sh", "-c", "echo said; exit 3"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(600):
+        if runtime.exists() and sockets(str(runtime)):
+            break
+        time.sleep(0.1)
+    said = gdb(
+        kpfs,
+        None,
+        "break do_exit",
+        "continue",
+        "print $pc",
+        "stepi 3",
+        "reverse-stepi 3",
+        "print $pc",
+        "info threads",
+        "delete",
+        "detach",
+    )
+    output, _ = running.communicate(timeout=SECONDS)
+    assert (output, running.returncode) == ("said\n", 3)
+    first, second = re.findall(r"^\$\d = .*$", said, re.MULTILINE)
+    assert first.split()[2:] == second.split()[2:]
+    assert "init/1" in said
+    assert not sockets(str(runtime))

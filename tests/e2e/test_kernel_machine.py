@@ -39,7 +39,7 @@ def probe(m, place, kind="p"):
 def test_the_directory(m):
     assert "machine" in os.listdir(m)
     files = {"insmod", "mounts", "probes", "reboot", "rmmod", "stats", "syscall"}
-    files |= {"text", "vmlinux"}
+    files |= {"text", "vmcore", "vmlinux"}
     assert set(os.listdir(m / "machine")) == files
     with pytest.raises(FileNotFoundError):
         (m / "machine" / "none").read_text()

@@ -44,6 +44,7 @@ lsmod | cut -d ' ' -f 1
 DATA = (
     "py.typed",
     "bin/*",
+    "gdb/*.gdb",
     "kbuild/*",
     "guest/image/**",
     "guest/include/**",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kpfs.backends.debugged import (
     FIRST_TASK,
@@ -25,20 +25,34 @@ from kpfs.linux.memory.vmlinux import Vmlinux
 
 if TYPE_CHECKING:
     from kpfs.guest.emu.stops import Stops
+    from kpfs.linux.arch.arch import Arch
     from kpfs.linux.board.board import Board
+    from kpfs.linux.memory.memory import LiveMemory, SavedMemory
+    from kpfs.linux.memory.structures import Structures
+    from kpfs.linux.memory.symbols import CoreSymbols
     from kpfs.linux.running.linux_kernel import LinuxKernel
+    from kpfs.linux.running.machine import Machine
+    from kpfs.linux.store.image import Meta
 
 
-class LinuxDebugged:
-    """Implements Debugged."""
+class KernelOnBoard(Protocol):
+    """A Linux kernel that runs, and what is known of it."""
 
-    def __init__(
-        self, kernel: LinuxKernel, show_probes: Callable[[], str] | None = None
-    ) -> None:
-        """show_probes: returns what machine/probes has, for a command."""
-        self._kernel, self._show_probes = kernel, show_probes
+    meta: Meta
+    arch: Arch
+    machine: Machine  # another one after a reboot, and so its memory
+    memory: LiveMemory
+    saved_memory: SavedMemory
+    symbols: CoreSymbols
+    structures: Structures
+
+
+class BoardDebugged:
+    """The part of Debugged for which only the machine is needed."""
+
+    def __init__(self, kernel: KernelOnBoard) -> None:
+        self._kernel = kernel
         self.arch = kernel.arch.name
-        self.lock = kernel.lock
         self.release = kernel.meta.release
 
     @property
@@ -48,12 +62,6 @@ class LinuxDebugged:
     @property
     def stops(self) -> Stops:
         return self._board.debug()
-
-    def see_all(self, wanted: bool) -> None:
-        self._kernel.skip_policy.see_all(wanted)
-
-    def catch_up(self) -> None:
-        self._kernel.skip_policy.catch_up()
 
     def vmlinux(self) -> bytes:
         kernel = self._kernel
@@ -71,32 +79,12 @@ class LinuxDebugged:
     def module_file(self, name: str) -> bytes:
         raise KeyError(name)
 
-    def commands(self) -> Mapping[str, Command]:
-        def reboot() -> str:
-            self._kernel.reboot()
-            return "it has started anew\n"
-
-        found = {"reboot": Command("start from the image anew", reboot, at_rest=True)}
-        if self._show_probes is not None:
-            help_ = "all probes, as machine/probes has them"
-            found["probes"] = Command(help_, self._show_probes)
-        return found
-
     @property
     def clock(self) -> HostClock | None:
         return None
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._kernel.machine.between_turns = call
-
-    def follow(self, replaced: Callable[[], None]) -> None:
-        before = self._kernel.on_board  # another one's, at a reboot and a restore()
-
-        def on_board(board: Board) -> None:
-            before(board)
-            replaced()
-
-        self._kernel.on_board = on_board
 
     # ---- threads and registers
     @property
@@ -182,3 +170,41 @@ class LinuxDebugged:
     def write(self, address: int, data: bytes) -> None:
         self._kernel.memory.write(address, data)
         self._board.flush()
+
+
+class LinuxDebugged(BoardDebugged):
+    """Implements Debugged."""
+
+    def __init__(
+        self, kernel: LinuxKernel, show_probes: Callable[[], str] | None = None
+    ) -> None:
+        """show_probes: returns what machine/probes has, for a command."""
+        super().__init__(kernel)
+        self._linux, self._show_probes = kernel, show_probes
+        self.lock = kernel.lock
+
+    def see_all(self, wanted: bool) -> None:
+        self._linux.skip_policy.see_all(wanted)
+
+    def catch_up(self) -> None:
+        self._linux.skip_policy.catch_up()
+
+    def commands(self) -> Mapping[str, Command]:
+        def reboot() -> str:
+            self._linux.reboot()
+            return "it has started anew\n"
+
+        found = {"reboot": Command("start from the image anew", reboot, at_rest=True)}
+        if self._show_probes is not None:
+            help_ = "all probes, as machine/probes has them"
+            found["probes"] = Command(help_, self._show_probes)
+        return found
+
+    def follow(self, replaced: Callable[[], None]) -> None:
+        before = self._linux.on_board  # another one's, at a reboot and a restore()
+
+        def on_board(board: Board) -> None:
+            before(board)
+            replaced()
+
+        self._linux.on_board = on_board

@@ -64,7 +64,7 @@ MADE_OF = (
 
 @pytest.mark.parametrize("changed", MADE_OF)
 def test_a_changed_source_is_noticed(tmp_path, changed):
-    guest = "guest/emu", "guest/include", "guest/modules", "guest/image"
+    guest = "guest/emu", "guest/include", "guest/modules", "guest/image", "kpfs/mirror"
     for name in (*guest, "engine/runtime", "linux/board", "linux/agent"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("scripts/build-module", *MADE_OF):

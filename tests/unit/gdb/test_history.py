@@ -11,6 +11,12 @@ from kpfs.gdb.history import History
 from kpfs.guest.emu.stops import Stop, Why
 
 
+@pytest.fixture(autouse=True)
+def rich(monkeypatch):
+    """Let checkpoints take any time."""
+    monkeypatch.setattr("kpfs.gdb.history.BURST", 1000.0)
+
+
 class Guide:
     """A debugger's part: registers, and a checksum of what the kernel is."""
 
@@ -205,4 +211,16 @@ def test_back_through_a_hit_of_a_breakpoint():
         box.write("/tracing/events/k/e/enable", "1\n")
         slot = int(box.read("/machine/probes").splitlines()[1].split()[6], 16)
         session.stops.insert(box.address("vfs_read") + 7)
+        session.run()
+
+
+def test_where_blocks_are_not_counted_nothing_is_known():
+    """As while the kernel's own debug registers watch memory."""
+
+    def script(session):
+        stop = yield
+        assert session.history.back(None, stop.moment, {}, step=True) is None
+
+    with closing(Session(script)) as session:
+        session.stops.counts = lambda: False
         session.run()
