@@ -591,6 +591,20 @@ static int count_in_trace(const char *text)
 	return found;
 }
 
+/* From some 6.1 on, a work of the kernel turns it on, some time after the program was loaded. */
+static void await_trace_printk(void)
+{
+	char on = '0';
+
+	for (int i = 0; i < 200 && on != '1'; i++) {
+		int fd = open(TRACEFS "events/bpf_trace/bpf_trace_printk/enable", O_RDONLY);
+
+		if (read(fd, &on, 1) != 1 || on != '1')
+			usleep(10000);
+		close(fd);
+	}
+}
+
 static void test_trace_printk(void)
 {
 	const char *name = "bpf_trace_printk";
@@ -614,6 +628,7 @@ static void test_trace_printk(void)
 
 	if (!loaded(name, program))
 		return;
+	await_trace_printk();
 	before = count_in_trace("bpf_trace_printk: has 42");
 	hit_probed(program);
 	found = count_in_trace("bpf_trace_printk: has 42") - before;
