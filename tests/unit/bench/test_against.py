@@ -2,6 +2,7 @@
 """The comparison with another commit, in a repository with benches of the test."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -42,6 +43,8 @@ def test_line_has_medians_and_their_ratio():
 @pytest.fixture
 def repository(tmp_path):
     """Make a repository of two commits, whose bench prints other rows."""
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
     root, log = tmp_path / "root", tmp_path / "log"
     for name in ("scripts", "requirements", ".venv"):
         (root / name).mkdir(parents=True)
