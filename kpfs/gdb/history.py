@@ -195,7 +195,7 @@ class History:
             self._clock.host = self._host
         self._forget()
         for pid in self._gone:
-            os.waitpid(pid, 0)
+            _has_ended(pid, 0)
         self._gone.clear()
 
     @property
@@ -267,7 +267,7 @@ class History:
 
     def _reap(self) -> None:
         for pid in list(self._gone):
-            if os.waitpid(pid, os.WNOHANG)[0]:
+            if _has_ended(pid, os.WNOHANG):
                 self._gone.discard(pid)
 
     # ---- in a checkpoint
@@ -415,6 +415,14 @@ class _Visiting:
         """End with the run."""
         self._tell(None)
         os._exit(0)
+
+
+def _has_ended(pid: int, flags: int) -> bool:
+    """Wait for a child.  It has ended, too, where somebody else has waited for it."""
+    try:
+        return bool(os.waitpid(pid, flags)[0])
+    except ChildProcessError:
+        return True
 
 
 def _leave_world(kept: int) -> None:

@@ -2,6 +2,7 @@
 """Going back in the past of the guest kernel, and on again."""
 
 import os
+import signal
 from contextlib import closing
 
 import pytest
@@ -224,3 +225,13 @@ def test_where_blocks_are_not_counted_nothing_is_known():
     with closing(Session(script)) as session:
         session.stops.counts = lambda: False
         session.run()
+
+
+def test_others_may_wait_for_all_children():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with closing(Session(lambda _: iter([None]), places=())) as session:
+            session.run("/kprobes/list", "/kprobes/enabled")
+            assert session.history.depth > 0
+    finally:
+        signal.signal(signal.SIGCHLD, before)
