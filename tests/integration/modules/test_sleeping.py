@@ -108,7 +108,7 @@ def test_a_signal_ends_an_interruptible_sleep(live):
     writing.signal()
     assert writing.result() == "done"
     (said,) = [line for line in live.log() if line.startswith("left ")]
-    assert 0 < int(said.split()[1]) <= 600_000
+    assert 0 < int(said.split()[1]) <= 600_004  # what is left of a tick counts
     assert live.modules() == ["slow"]
 
 
