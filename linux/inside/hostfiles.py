@@ -226,6 +226,14 @@ class HostFiles(FuseFiles[HostNode]):
             (mode, 1, 0, 2, self._uid, self._gid, 4096, *times, *kind)
         )
 
+    def has(self, path: str) -> bool:
+        """Return True if there is something at a path below the root."""
+        try:
+            self._lstat(os.fsencode(path))
+        except OSError:
+            return False
+        return True
+
     def _statvfs(self, path: bytes) -> os.statvfs_result:
         fd = self._reach(path)
         try:
