@@ -191,7 +191,7 @@ class Cpu:
         if self._uc:
             for context in (*self._contexts, self._scratch):
                 self._py.uc_context_free(context)
-            forget(self._uc.value or 0)
+            forget(self.engine)
             self._py.uc_close(self._uc)
             self._uc = ctypes.c_void_p()
             self._py = _Gone()
@@ -262,7 +262,7 @@ class Cpu:
             ram[page : page + len(code)] = bytes(len(code))
 
         at = ctypes.addressof(self._counter)
-        self.counts = count(uc.value or 0, at, execute, _LOAD_HERE)
+        self.counts = count(self.engine, at, execute, _LOAD_HERE)
 
     @property
     def engine(self) -> int:
@@ -280,9 +280,9 @@ class Cpu:
             return
         self._anywhere = anywhere
         if anywhere:
-            pause(self._uc.value or 0)
+            pause(self.engine)
         else:
-            resume(self._uc.value or 0, ctypes.addressof(self._counter))
+            resume(self.engine, ctypes.addressof(self._counter))
 
     def _new_context(self) -> ctypes.c_void_p:
         context = ctypes.c_void_p()
@@ -645,9 +645,8 @@ class Cpu:
         """Return what makes this engine stop for a debugger."""
         if self.stops is None:
             counter = ctypes.addressof(self._counter)
-            engine = self._uc.value or 0
             self.stops = Stops(
-                engine,
+                self.engine,
                 counter,
                 "x86_64",
                 lambda: self.read_reg(REG_IP),

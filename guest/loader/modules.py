@@ -107,6 +107,11 @@ class Module:
         self.tables = SectionTables()
         self.eh_frame: tuple[int, bytes] | None = None  # (address, contents)
 
+    def section_addresses(self) -> dict[str, int]:
+        """Return where the sections lie that are in memory, by their names."""
+        sections = self.file.sections
+        return {sections[i].name: at for i, at in self.layout.places.items()}
+
     def section(self, name: str) -> tuple[int, bytes]:
         """Return (address, contents) of a section; (0, b"") if there is none."""
         index = self.file.index(name)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kpfs.base import abi, pagemap
 from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.registers import EngineRegisters
 from kpfs.guest.emu.stops import Stops
 from kpfs.linux.arch.arch import Arch
 from kpfs.linux.arch.arches import X86_64
@@ -36,7 +37,7 @@ _UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
 
 
-class Board:
+class Board(EngineRegisters):
     """One machine. ``ram`` and ``region`` are its memory, ``words`` is struct board.
 
     Context: the caller holds the machine's lock.
@@ -63,7 +64,7 @@ class Board:
         self._board = _load_board(arch)
         engine = ctypes.c_void_p()
         self._check(self._lib.uc_open(*arch.engine, ctypes.byref(engine)))
-        self._engine = ctypes.c_void_p(engine.value)
+        super().__init__(self._lib, ctypes.c_void_p(engine.value))
         self._check(
             self._lib.uc_ctl(
                 self._engine, ctypes.c_int(_CTL_CPU_MODEL), ctypes.c_int(arch.cpu_model)
@@ -105,10 +106,6 @@ class Board:
         if not self._board.board_init(self._pointer, api):
             raise EmulatorError("libunicorn refuses the hooks of the board")
         self._run = self._board.board_run
-
-    def _check(self, error: int) -> None:
-        if error:
-            raise EmulatorError(f"libunicorn: error {error}")
 
     def _map(self, address: int, memory: mmap.mmap) -> None:
         self._check(
@@ -198,26 +195,7 @@ class Board:
         start = max(since, size - limit)
         return bytes(ring[at % limit] for at in range(start, size)), size
 
-    # ---- registers
-    def read_reg(self, number: int) -> int:
-        value = ctypes.c_uint64()
-        self._check(self._lib.uc_reg_read(self._engine, number, ctypes.byref(value)))
-        return value.value
-
-    def write_reg(self, number: int, value: int) -> None:
-        word = ctypes.c_uint64(value)
-        self._check(self._lib.uc_reg_write(self._engine, number, ctypes.byref(word)))
-
-    def read_raw(self, number: int, raw: bytes) -> bytes:
-        """Read a register whose value is a structure, part of which says which."""
-        value = ctypes.create_string_buffer(raw, len(raw))
-        self._check(self._lib.uc_reg_read(self._engine, number, value))
-        return value.raw
-
-    def write_raw(self, number: int, raw: bytes) -> None:
-        value = ctypes.create_string_buffer(raw, len(raw))
-        self._check(self._lib.uc_reg_write(self._engine, number, value))
-
+    # ---- registers, beside those of EngineRegisters
     def set_mode(self, mode: int) -> None:
         """Put the processor into the mode that it was saved in: abi.MODE_*."""
         self._board.board_mode(self._pointer, ctypes.c_uint64(mode))

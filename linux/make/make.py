@@ -16,7 +16,7 @@ from kpfs.linux.board.board import MAX_RAM, Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import boot
 from kpfs.linux.package.config import check_config
-from kpfs.linux.package.kernel_file import KernelFile, parse
+from kpfs.linux.package.kernel_file import parse
 from kpfs.linux.package.packages import KernelFiles
 from kpfs.linux.running.machine import AGENT, Machine, Op, Out
 from kpfs.linux.store import image, store
@@ -64,16 +64,30 @@ def make(
     check_config(files.config)
     kernel = parse(files.vmlinuz)
     with store.new_folder(name) as folder, _packing(files.modules, folder):
-        return _make(
+        booted = boot.boot(
             kernel,
-            files,
-            folder,
             memory=memory,
             cpus=cpus,
             append=append,
             verbose=verbose,
             progress=progress,
         )
+        check_symbols(booted.symbols)
+        machine = Machine(booted.board, quiet=True)
+        online = _read(machine, ONLINE).decode()
+        if cpus > 1 and online != f"0-{cpus - 1}\n":
+            raise UnfitError(
+                f"of {cpus} CPUs this kernel uses {online.strip() or '0'} alone"
+            )
+        functions = _read(machine, FUNCTIONS)
+        _give_back(machine)
+        meta = image.save(booted, kernel.release, append, folder, files.origin)
+        with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
+            file.write(files.config)
+        with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
+            file.write(functions)
+        booted.board.close()
+        return meta
 
 
 @contextmanager
@@ -89,43 +103,6 @@ def _packing(modules: Mapping[str, bytes], folder: str) -> Iterator[None]:
             given_up.set()
             raise
         packed.result()
-
-
-def _make(
-    kernel: KernelFile,
-    files: KernelFiles,
-    folder: str,
-    *,
-    memory: int,
-    cpus: int,
-    append: str,
-    verbose: bool,
-    progress: Callable[[Board], object],
-) -> image.Meta:
-    booted = boot.boot(
-        kernel,
-        memory=memory,
-        cpus=cpus,
-        append=append,
-        verbose=verbose,
-        progress=progress,
-    )
-    check_symbols(booted.symbols)
-    machine = Machine(booted.board, quiet=True)
-    online = _read(machine, ONLINE).decode()
-    if cpus > 1 and online != f"0-{cpus - 1}\n":
-        raise UnfitError(
-            f"of {cpus} CPUs this kernel uses {online.strip() or '0'} alone"
-        )
-    functions = _read(machine, FUNCTIONS)
-    _give_back(machine)
-    meta = image.save(booted, kernel.release, append, folder, files.origin)
-    with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
-        file.write(files.config)
-    with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
-        file.write(functions)
-    booted.board.close()
-    return meta
 
 
 def _read(machine: Machine, path: bytes) -> bytes:

@@ -79,8 +79,8 @@ class LinuxKernel:
         self._quiet, self._exact = quiet, exact
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []
-        # called, under the lock, with each board and with each module's file
-        self.on_board: Callable[[Board], None] = lambda _board: None
+        self._board_followers: list[Callable[[Board], None]] = []
+        # called, under the lock, with each module's file
         self.on_file: Callable[[bytes], None] = lambda _data: None
         self._ticker: threading.Thread | None = None
         self._stopped = False
@@ -117,6 +117,18 @@ class LinuxKernel:
     def follow(self, follower: Callable[[], None]) -> None:
         """Call a function, under the lock, whenever another machine takes over."""
         self._followers.append(follower)
+
+    def follow_boards(self, follower: Callable[[Board], None]) -> None:
+        """Call a function, under the lock, with each board that takes over.
+
+        That is at a reboot, and twice at a restore: before its memory is there, too.
+        """
+        self._board_followers.append(follower)
+
+    def on_board(self, board: Board) -> None:
+        """Tell those that follow of a board.  Context: lock held."""
+        for follower in self._board_followers:
+            follower(board)
 
     def reboot(self) -> None:
         """Start from the image again; what was open before answers ESHUTDOWN.

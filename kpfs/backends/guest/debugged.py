@@ -64,12 +64,10 @@ class GuestDebugged:
         return self._guest.vmlinux(self._kernel.config.on("DEBUG_INFO"))
 
     def modules(self) -> Sequence[DebugModule]:
-        found = []
-        for module in self._guest.modules.by_age():
-            sections = module.file.sections
-            places = {sections[n].name: at for n, at in module.layout.places.items()}
-            found.append(DebugModule(module.name, places, has_file=True))
-        return found
+        return [
+            DebugModule(module.name, module.section_addresses(), has_file=True)
+            for module in self._guest.modules.by_age()
+        ]
 
     def module_file(self, name: str) -> bytes:
         module = self._guest.modules.find(name)

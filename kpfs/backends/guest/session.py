@@ -96,10 +96,9 @@ class GuestSession(GuestAccess):
 
 
 def _image(module: Module) -> Image:
-    core, file = module.layout.core, module.file
-    sections = {file.sections[i].name: at for i, at in module.layout.places.items()}
+    core, content = module.layout.core, bytes(module.file.data)
     end = core.base + core.size
-    return Image(module.name, bytes(file.data), core.base, end, sections)
+    return Image(module.name, content, core.base, end, module.section_addresses())
 
 
 def _line(record: LogRecord) -> str:

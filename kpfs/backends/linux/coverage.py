@@ -61,7 +61,8 @@ class LinuxCoverage(Collector):
         if not all(places.values()) or not kernel.structures["module"].has("kallsyms"):
             raise KernelError(EOPNOTSUPP, "this kernel does not tell of its modules")
         self._places = places
-        kernel.on_file, kernel.on_board = self._file, self._board
+        kernel.on_file = self._file
+        kernel.follow_boards(self._board)
         self._board(kernel.machine.board)
 
     def _board(self, board: Board) -> None:

@@ -201,10 +201,4 @@ class LinuxDebugged(BoardDebugged):
         return found
 
     def follow(self, replaced: Callable[[], None]) -> None:
-        before = self._linux.on_board  # another one's, at a reboot and a restore()
-
-        def on_board(board: Board) -> None:
-            before(board)
-            replaced()
-
-        self._linux.on_board = on_board
+        self._linux.follow_boards(lambda _board: replaced())

@@ -7,6 +7,7 @@ Tests kpfs.linux.memory.tasks.
 import pytest
 
 from kpfs.backends.debugged import FIRST_TASK, State, read_some
+from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.base.errors import MemoryFault
 from tests import harness
@@ -67,3 +68,17 @@ def test_memory_is_read_and_written_by_virtual_address(linux, debugged):
     assert read_some(debugged, banner, 13) == b"Xinux version"
     with pytest.raises(MemoryFault):
         debugged.read(8, 1)
+
+
+@pytest.mark.kernel
+def test_a_debugger_and_coverage_both_follow_to_another_machine(boot):
+    linux = boot()
+    with linux.lock:
+        replaced: list[int] = []
+        debugged = LinuxDebugged(linux)
+        debugged.follow(lambda: replaced.append(linux.machine.board.address))
+        coverage = LinuxCoverage(linux)
+        before = coverage._blocks
+        linux.reboot()
+        assert replaced == [linux.machine.board.address]
+        assert coverage._blocks is not before
