@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EOPNOTSUPP
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi
@@ -137,8 +136,4 @@ class LinuxCoverage(Collector):
             if sym.kind == elf.STT_FUNC and sym.name in named:
                 if sum(name == sym.name for _, name in rows) == 1:
                     places.setdefault(sym.shndx, named[sym.name] - sym.value)
-        return FileImage(module.name, partial(_same, file), places)
-
-
-def _same(file: elf.ElfFile) -> elf.ElfFile:
-    return file
+        return FileImage(module.name, lambda: file, places)
