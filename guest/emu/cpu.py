@@ -636,7 +636,8 @@ class Cpu:
         """Return True if the run only ended for a debugger, which has had its turn."""
         if not stops.stopped():
             return False
-        self.watchdog.wind()
+        if monotonic() >= self.watchdog.rewind_at:
+            self.watchdog.wind()
         if self.read_reg(REG_IP) == stops.at:
             self._blocks[0] -= self.counts  # the rest of a block is no other block
         return True

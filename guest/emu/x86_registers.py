@@ -47,6 +47,7 @@ _BY_MSR = {
     "k_gs_base": MSRS["kernel_gs_base"],
     "efer": MSRS["efer"],
 }
+SHOWN = *_PLAIN, *_BY_MSR  # registers that debuggers show, by their names there
 # what a task that gives up its processor leaves on its stack, from there upwards
 _SWITCH_FRAME = "r15", "r14", "r13", "r12", "rbx", "rbp", "rip"
 
@@ -59,15 +60,15 @@ def write_msr(registers: RegisterFile, number: int, value: int) -> None:
     registers.write_raw(MSR, _MSR.pack(number, value))
 
 
-def read_debugged(registers: RegisterFile) -> dict[str, int]:
-    """Return the registers that debuggers show, by their names there."""
-    found = {name: registers.read_reg(number) for name, number in _PLAIN.items()}
-    found |= {name: read_msr(registers, number) for name, number in _BY_MSR.items()}
-    return found
+def read_debugged(registers: RegisterFile, name: str) -> int:
+    """Return one of SHOWN; KeyError: it is none."""
+    if name in _BY_MSR:
+        return read_msr(registers, _BY_MSR[name])
+    return registers.read_reg(_PLAIN[name])
 
 
 def write_debugged(registers: RegisterFile, name: str, value: int) -> None:
-    """Write a register of read_debugged(); KeyError: it is none, or a selector."""
+    """Write one of SHOWN; KeyError: it is none, or a selector."""
     if name in _BY_MSR:
         write_msr(registers, _BY_MSR[name], value)
     elif name in SEGMENTS:  # a selector alone would not say what the segment is

@@ -133,6 +133,9 @@ class Debugged(Protocol):
     def registers(self, thread: DebugThread) -> dict[str, int]:
         """Return the registers that are known, by gdb's names."""
 
+    def register(self, name: str) -> int:
+        """Return a register of the processor that runs; KeyError: it is not known."""
+
     def set_register(self, thread: DebugThread, name: str, value: int) -> None:
         """Write a register; KeyError: it cannot be written."""
 

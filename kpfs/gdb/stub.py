@@ -441,14 +441,13 @@ class Stub:
         conditions = self._breakpoints.get(address)
         if not conditions:
             return True
-        debugged, cpu = self._debugged, self._debugged.current
-        values = debugged.registers(DebugThread(cpu + 1, cpu, 0, "", State.RUNS))
-        names = self._registers
+        debugged, registers = self._debugged, self._registers
+
+        def register(number: int) -> int:
+            return debugged.register(registers[number].name)
+
         try:
-            return any(
-                evaluate(code, lambda n: values[names[n].name], debugged.read)
-                for code in conditions
-            )
+            return any(evaluate(code, register, debugged.read) for code in conditions)
         except (MemoryFault, ValueError, LookupError, ZeroDivisionError):
             return True
 

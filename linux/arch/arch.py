@@ -77,6 +77,7 @@ class Arch(ABC):
     translates: ClassVar[bool] = False  # native() changes some calls
     syscall_prefix: ClassVar[str]  # of the functions of system calls
     elf_machine: ClassVar[int]
+    shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers
     breakpoint_size: ClassVar[int]
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table
@@ -151,12 +152,12 @@ class Arch(ABC):
 
     # ---- for debuggers, which have names of their own for some registers
     @abstractmethod
-    def debugged(self, engine: Engine) -> dict[str, int]:
-        """Return the registers that debuggers show, by their names there."""
+    def debugged(self, engine: Engine, name: str) -> int:
+        """Return one of shown; KeyError: it is none."""
 
     @abstractmethod
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
-        """Write one of them; KeyError: that cannot be written."""
+        """Write one of shown; KeyError: that cannot be written."""
 
     @abstractmethod
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:

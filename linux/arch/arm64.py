@@ -78,7 +78,9 @@ _STUB = struct.Struct("<II")  # adr x9, to itself; b to the gate
 _ADR_X9, _B, _B_MASK, _INSN = 0x1000_0009, 5 << 26, (1 << 26) - 1, 4
 # what a sleeping task has left.  Kernel: struct cpu_context
 _SWITCH_FRAME = *(f"x{n}" for n in range(19, 30)), "sp", "pc"
-_SHOWN_SYSTEM = (  # to debuggers
+# what debuggers show, by their names
+_SHOWN = {**GENERAL, "pc": PC, "cpsr": PSTATE}
+_SHOWN_SYSTEM = (
     *("sctlr_el1", "ttbr0_el1", "ttbr1_el1", "tcr_el1", "mair_el1", "vbar_el1"),
     *("spsr_el1", "elr_el1", "esr_el1", "far_el1", "sp_el0"),
     *("tpidr_el0", "tpidr_el1", "contextidr_el1"),
@@ -176,6 +178,7 @@ class Arm64(Arch):
     translates = True
     syscall_prefix = "__arm64_sys_"
     elf_machine = 183  # EM_AARCH64
+    shown = *_SHOWN, *_SHOWN_SYSTEM
     breakpoint_size, ftrace_nop = 4, b"\x1f\x20\x03\xd5"
     present, page_address = 1, 0x0000_FFFF_FFFF_F000
 
@@ -261,19 +264,17 @@ class Arm64(Arch):
     def maps(self, entry: int) -> bool:
         return not entry & _TABLE
 
-    def debugged(self, engine: Engine) -> dict[str, int]:
-        values = {name: engine.read_reg(reg) for name, reg in GENERAL.items()}
-        values |= {"pc": engine.read_reg(PC)}
-        values |= {"cpsr": engine.read_reg(PSTATE) & _U32}
-        for name in _SHOWN_SYSTEM:
-            values[name] = read_system(engine, SYSTEM_REGISTERS[name])
-        return values
+    def debugged(self, engine: Engine, name: str) -> int:
+        if name in _SHOWN_SYSTEM:
+            return read_system(engine, SYSTEM_REGISTERS[name])
+        value = engine.read_reg(_SHOWN[name])
+        return value & _U32 if name == "cpsr" else value
 
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
         if name in _SHOWN_SYSTEM:
             write_system(engine, SYSTEM_REGISTERS[name], value)
         else:
-            engine.write_reg((GENERAL | {"pc": PC, "cpsr": PSTATE})[name], value)
+            engine.write_reg(_SHOWN[name], value)
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         at = field("thread.cpu_context")

@@ -87,6 +87,7 @@ class Riscv64(Arch):
     native = staticmethod(generic_call)
     syscall_prefix = "__riscv_sys_"
     elf_machine = 243  # EM_RISCV
+    shown = *_DEBUGGED, "x0"
     breakpoint_size, ftrace_nop = 4, b"\x13\x00\x00\x00" * 2
     present = 1
 
@@ -146,12 +147,11 @@ class Riscv64(Arch):
             and saved.mode == 0
         )
 
-    def debugged(self, engine: Engine) -> dict[str, int]:
-        address = _address(engine)
-        values = {
-            name: _word(address + STATE[field]) for name, field in _DEBUGGED.items()
-        }
-        return values | {"x0": 0, "sstatus": values["sstatus"] & _SSTATUS}
+    def debugged(self, engine: Engine, name: str) -> int:
+        if name == "x0":
+            return 0
+        value = _word(_address(engine) + STATE[_DEBUGGED[name]])
+        return value & _SSTATUS if name == "sstatus" else value
 
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
         if name in _READ_ONLY:

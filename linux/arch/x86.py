@@ -82,6 +82,7 @@ class X86(Arch):
     kept_arrays: ClassVar = {"apic": abi.NR_APIC_REGS, "pending": 4}
     syscall_prefix = "__x64_sys_"
     elf_machine = 62  # EM_X86_64
+    shown = x86_registers.SHOWN
     breakpoint_size, ftrace_nop = 1, b"\x0f\x1f\x44\x00\x00"
     present, page_address = 1, 0x000F_FFFF_FFFF_F000
 
@@ -169,8 +170,8 @@ class X86(Arch):
     def maps(self, entry: int) -> bool:
         return bool(entry & _LARGE)
 
-    def debugged(self, engine: Engine) -> dict[str, int]:
-        return x86_registers.read_debugged(engine)
+    def debugged(self, engine: Engine, name: str) -> int:
+        return x86_registers.read_debugged(engine, name)
 
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
         x86_registers.write_debugged(engine, name, value)

@@ -139,7 +139,8 @@ class GuestDebugged:
     def registers(self, thread: DebugThread) -> dict[str, int]:
         if thread.cpu >= 0:
             with self._loaded(thread.cpu) as registers:
-                return x86_registers.read_debugged(registers)
+                read = partial(x86_registers.read_debugged, registers)
+                return {name: read(name) for name in x86_registers.SHOWN}
         memory = self._guest.memory
         try:
             field = memory.read_u32(self._guest.needed("task_thread_sp"))
@@ -147,6 +148,9 @@ class GuestDebugged:
             return x86_registers.asleep(sp, memory.read_u64)
         except MemoryFault:
             return {}
+
+    def register(self, name: str) -> int:
+        return x86_registers.read_debugged(self._guest.cpus.registers(), name)
 
     def set_register(self, thread: DebugThread, name: str, value: int) -> None:
         if thread.cpu < 0:

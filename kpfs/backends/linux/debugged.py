@@ -138,12 +138,15 @@ class BoardDebugged:
             return {}
         if thread.cpu >= 0:
             with self._loaded(thread.cpu) as board:
-                return arch.debugged(board)
+                return {name: arch.debugged(board, name) for name in arch.shown}
         try:
             field = partial(self._tasks().place, thread.task)
             return arch.asleep(field, self._kernel.memory)
         except (KernelError, MemoryFault, KeyError):
             return {}
+
+    def register(self, name: str) -> int:
+        return self._kernel.arch.debugged(self._board, name)
 
     def set_register(self, thread: DebugThread, name: str, value: int) -> None:
         if thread.cpu < 0 or thread.state is State.OFF:

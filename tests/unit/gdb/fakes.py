@@ -103,6 +103,9 @@ class FakeDebugged:
     def registers(self, thread):
         return dict(self.known[thread.cpu]) if thread.cpu >= 0 else {"rip": 0x1234}
 
+    def register(self, name):
+        return self.known[self.current][name]
+
     def set_register(self, thread, name, value):
         if thread.cpu < 0 or name not in self.known[thread.cpu]:
             raise KeyError(name)
