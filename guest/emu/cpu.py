@@ -29,6 +29,7 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
+from kpfs.guest.emu.hypercalls import Hypercalls
 from kpfs.guest.emu.libunicorn import (
     BlockCounter,
     EmulatorError,
@@ -290,14 +291,22 @@ class Cpu:
         return ctypes.c_void_p(context.value)
 
     def _hook(
-        self, kind: int, hook: _Hook, first: int = 1, last: int = 0
+        self,
+        kind: int,
+        hook: object,
+        first: int = 1,
+        last: int = 0,
+        argument: object = None,
     ) -> ctypes.c_void_p:
-        """Have hook called for that kind of event; by default at any address."""
+        """Have hook called for that kind of event; by default at any address.
+
+        argument: its last one.
+        """
         handle = ctypes.c_void_p()
         address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
         to, where = ctypes.byref(handle), (_U64(first), _U64(last))
         add = self._py.uc_hook_add
-        self._check(add(self._uc, to, kind, address, None, *where, _INS_OUT))
+        self._check(add(self._uc, to, kind, address, argument, *where, _INS_OUT))
         return handle
 
     def _add_hooks(self) -> None:
@@ -308,7 +317,11 @@ class Cpu:
         invalid = make(ctypes.c_bool, word, word)(self._on_invalid)
         memory = make(None, word, ctypes.c_int, word, ctypes.c_int)(self._on_memory)
         self._hook(_HOOK_INTR, intr)
-        self._hook(_HOOK_INSN, out)
+        self.fast = fast = Hypercalls(out, ctypes.addressof(self._counter))
+        self._ended = (
+            memoryview(fast).cast("B").cast("Q")[Hypercalls.ended.offset // 8 :]
+        )
+        self._hook(_HOOK_INSN, fast.hook, argument=ctypes.c_void_p(fast.address))
         self._hook(_HOOK_INSN_INVALID, invalid)
         self._memory_hook = memory
         self._keep += (intr, out, invalid)
@@ -566,6 +579,21 @@ class Cpu:
         self._blocks[1] = 0
         self._py.uc_emu_stop(self._uc)
 
+    def ends(self, port: int) -> None:
+        """Have a hypercall end the run; see ``ended``."""
+        self.hypercalls[port] = lambda _value: self.end_by(port)
+        self.fast.ways[port] = abi.HYPERCALL_END
+
+    def end_by(self, port: int) -> None:
+        """End the run by the hypercall that is being served."""
+        self._ended[0] = port
+        self.stop()
+
+    @property
+    def ended(self) -> int:
+        """The hypercall that ended the last run, or 0."""
+        return self._ended[0]
+
     def end_run(self) -> None:
         """Leave the run, to ask ``go_on``: at once in a trap or behind a memory access.
 
@@ -603,6 +631,8 @@ class Cpu:
             self._stop_anywhere(True)
             self.drop_all()
         self.stopped = self.ran_out = False
+        ended = self._ended
+        ended[0] = 0
         self._blocks[1] = self._blocks[0] + RUN_BLOCKS
         if self._window is not None:
             self._ip.value = self._window[WINDOW_IP]
@@ -611,7 +641,7 @@ class Cpu:
         limit = ctypes.c_size_t(count) if count else self._zero
         err = self._execute(limit)
         looks = 0
-        while not err and not self.stopped:
+        while not err and not self.stopped and not ended[0]:
             if self.stops is None or not self._debugged(self.stops):
                 if not self._runs_on(looks) and not self.go_on():
                     break
@@ -645,6 +675,8 @@ class Cpu:
     def debug(self) -> Stops:
         """Return what makes this engine stop for a debugger."""
         if self.stops is None:
+            # a debugger goes back in time: Python has the host's that was read before
+            self.fast.ways[abi.HC_CLOCK] = abi.HYPERCALL_SERVE
             counter = ctypes.addressof(self._counter)
             self.stops = Stops(
                 self.engine,

@@ -51,6 +51,10 @@ class Clock:
         """Return what to add to now() for the time of day."""
         return KTime(self.boot_time * 1_000_000_000)
 
+    def word(self, ram: int) -> tuple[int, int, int, int]:
+        """Return what Hypercalls.keep_clock() wants.  ram: the address of the RAM."""
+        return ram + self._at, self._origin, QUIET_STEP * self.quiet, KTIME_MAX
+
     def asked(self, why: int) -> None:
         """Serve a guest that wants the word brought up to date.
 

@@ -40,7 +40,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import partial
 from time import process_time, sleep, thread_time
 
 from kpfs.base import abi
@@ -172,10 +171,11 @@ class Sched:
         self._quiescent: list[Callable[[], None]] = []
         hypercalls = cpu.hypercalls
         for reason in (abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API):
-            hypercalls[reason] = partial(self._end_turn, reason)
+            cpu.ends(reason)
         hypercalls[abi.HC_HOST_OP] = self._hc_host_op
         hypercalls[abi.HC_EXIT] = lambda pid: self._on_exit(pid)
         hypercalls[abi.HC_CLOCK] = clock.asked
+        cpu.fast.keep_clock(*clock.word(memory.host_address()))
 
     def attach(
         self, serve_host_op: Callable[[int, int], None], on_exit: Callable[[int], None]
@@ -205,14 +205,10 @@ class Sched:
     def _no_host_op(self, pid: int, _sp: int) -> None:
         raise EmulatorError(f"no handler serves the files of the mount (pid {pid})")
 
-    def _end_turn(self, reason: int, _value: int) -> None:
-        self._reason = reason
-        self._cpu.stop()
-
     def _hc_host_op(self, pid: int) -> None:
         self._host_op = pid
         self.standing[pid] = self._cpu.read_reg(REG_SP)
-        self._end_turn(abi.HC_HOST_OP, pid)
+        self._cpu.end_by(abi.HC_HOST_OP)
 
     # ---- turns
     def interrupt(self, number: int, entry: int) -> None:
@@ -263,10 +259,9 @@ class Sched:
         if not self._clock.quiet:
             self._clock.now()
         self.turns += 1
-        self._reason = 0
         try:
             cpu.run()
-            reason = self._reason
+            reason = self._reason = cpu.ended
             if cpu.ran_out:
                 self.turns += LONG_TURN - 1
                 self._reason = abi.HC_YIELD
@@ -480,8 +475,8 @@ class Sched:
         for instructions in REACH:
             if self._may_end(at):
                 return True
-            self._reason = 0
             cpu.run(instructions)
+            self._reason = cpu.ended
             if self._reason == abi.HC_API:
                 self._serve_control(cpu.active)
             elif self._reason == abi.HC_IDLE:

@@ -324,6 +324,12 @@ STOPPED_BY_ACCESS = 3
 STOPPED_AT_TARGET = 4
 
 
+# guest/emu/hypercalls.h
+HYPERCALL_SERVE = 0
+HYPERCALL_END = 1
+HYPERCALL_CLOCK = 2
+
+
 # engine/runtime/trace_entry.h
 TRACE_FLAG_IRQS_OFF = 0x1
 TRACE_FLAG_NEED_RESCHED = 0x4
