@@ -616,19 +616,19 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70480, ()
+    SIZE, __slots__ = 70488, ()
     blocks, look, at_look, argument, leave, uc, state = 0, 8, 16, 24, 32, 40, 48
     ram, ram_size, nr_cpus, pause, break_at, flushers = 56, 64, 72, 80, 88, 96
-    uprobe_copier, calls, call_zeros, counts, exact = 224, 232, 328, 424, 432
-    call_agent, turn_ticks, slow_at, now, settled = 440, 448, 456, 464, 472
-    deadline, stop, stop_at, who, error, vector = 480, 488, 496, 504, 512, 520
-    unknown, current, turn_end, due, host_turn, begin = 528, 536, 544, 552, 560, 568
-    fault_block, faults, returns, return_counts, watched = 576, 584, 592, 720, 848
-    hooked, nr_hooked, on_block, asked_at, flushed_at = 1360, 1872, 1880, 1888, 1896
-    coverage, stops, entered, devices, console_size = 1904, 1912, 1920, 1928, 2056
-    debug_size, debug_limit, debug, syscalls, exceptions = 2064, 2072, 2080, 2088, 2096
-    interrupts, halts, flushes, strays, stray_at = 2104, 2112, 2120, 2128, 2136
-    turns, reset, cpus, console = 2144, 2152, 2160, 4944
+    uprobe_copier, mapper, calls, call_zeros, counts = 224, 232, 240, 336, 432
+    exact, call_agent, turn_ticks, slow_at, now, settled = 440, 448, 456, 464, 472, 480
+    deadline, stop, stop_at, who, error, vector = 488, 496, 504, 512, 520, 528
+    unknown, current, turn_end, due, host_turn, begin = 536, 544, 552, 560, 568, 576
+    fault_block, faults, returns, return_counts, watched = 584, 592, 600, 728, 856
+    hooked, nr_hooked, on_block, asked_at, flushed_at = 1368, 1880, 1888, 1896, 1904
+    coverage, stops, entered, devices, console_size = 1912, 1920, 1928, 1936, 2064
+    debug_size, debug_limit, debug, syscalls, exceptions = 2072, 2080, 2088, 2096, 2104
+    interrupts, halts, flushes, strays, stray_at = 2112, 2120, 2128, 2136, 2144
+    turns, reset, cpus, console = 2152, 2160, 2168, 4952
 
 
 # linux/board/x86/arch.h

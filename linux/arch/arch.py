@@ -78,6 +78,7 @@ class Arch(ABC):
     syscall_prefix: ClassVar[str]  # of the functions of system calls
     elf_machine: ClassVar[int]
     shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers
+    tells_of_code: ClassVar[bool] = True  # programs say which code they have changed
     breakpoint_size: ClassVar[int]
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table

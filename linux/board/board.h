@@ -100,6 +100,7 @@ struct board {
 	u64 break_at;              /* address at which to stop: panic() */
 	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
 	u64 uprobe_copier;         /* arch_uprobe_copy_ixol(), which writes by another one, too */
+	u64 mapper;                /* vm_mmap_pgoff(): sets exact when a program may write so */
 	u64 calls[NR_CALLS];       /* functions before which to ask the host */
 	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */
 	u64 counts;                /* libunicorn counts blocks: see hook_block() */

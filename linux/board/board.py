@@ -154,16 +154,20 @@ class Board(EngineRegisters):
         """Return the index in ``words`` of a field of struct cpu."""
         return (abi.Board.cpus + number * abi.Cpu.SIZE + field) >> 3
 
-    def add_flushers(self, addresses: Iterable[int], uprobe_copier: int = 0) -> None:
+    def add_flushers(
+        self, addresses: Iterable[int], uprobe_copier: int = 0, mapper: int = 0
+    ) -> None:
         """Drop translations after functions that write code by another mapping.
 
         uprobe_copier: that of an instruction for a uprobe, before which only what was
-        translated from the place of the copy is dropped.
+        translated from the place of the copy is dropped. mapper: that of files for
+        programs; when it maps code that a program can write by another mapping, the
+        board becomes exact.
         """
         first = abi.Board.flushers >> 3
         for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
             self.words[first + number] = address
-        self.set(uprobe_copier=uprobe_copier)
+        self.set(uprobe_copier=uprobe_copier, mapper=mapper)
         self._board.board_watch(self._pointer)
 
     def set_calls(self, calls: Sequence[tuple[int, int]]) -> None:

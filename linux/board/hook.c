@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
+ * Hooks of libunicorn that are added while the kernel runs.
+ *
  * Blocks that call on_block(): all, where libunicorn does not count, and else those at which the
  * board may stop. libunicorn decides that for each block when it translates it.
  */
@@ -11,6 +13,24 @@ static bool add_hook(struct board *b, u64 first, u64 last)
 
 	return !uc.hook_add(engine(b), &hook, UC_HOOK_BLOCK, (void *)(uintptr_t)b->on_block, b,
 			    first, last);
+}
+
+static bool on_fetch(uc_engine u, int type, u64 addr, int size, int64_t value, void *data)
+{
+	(void)u, (void)type, (void)addr, (void)size, (void)value, (void)data;
+	return false;
+}
+
+/*
+ * Have libunicorn check every store against the code that it has translated. The presence of
+ * this hook does that; it never fires.
+ */
+bool hook_stores(struct board *b)
+{
+	size_t hook;
+
+	return !uc.hook_add(engine(b), &hook, UC_HOOK_MEM_FETCH_PROT, on_fetch, b, 0,
+			    b->ram_size - 1);
 }
 
 /* Have all blocks call on_block(), which works with and without a count by libunicorn. */

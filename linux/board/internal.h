@@ -49,6 +49,7 @@ void drop_code(struct board *b, u64 at, u64 size);
 bool map_hole(struct board *b, u64 begin, u64 end);
 
 /* hook.c */
+bool hook_stores(struct board *b);
 bool hook_all(struct board *b);
 bool hook_block(struct board *b, u64 addr);
 

@@ -122,15 +122,6 @@ static bool on_stray(uc_engine u, int type, u64 addr, int size, int64_t value, v
 	return false;
 }
 
-/*
- * A hook that never fires. Its presence makes libunicorn check every store against the code
- * that it has translated.
- */
-static bool on_fetch(uc_engine u, int type, u64 addr, int size, int64_t value, void *data)
-{
-	return on_stray(u, type, addr, size, value, data);
-}
-
 static bool interrupt(struct board *b)
 {
 	int number = next_interrupt(b);
@@ -267,6 +258,8 @@ static u64 step(struct board *b)
 		b->due = 0;
 		set_look(b);
 		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
+		if (b->exact) /* what is known of pages says that stores there need no check */
+			uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 		return GO_ON;
 	}
 	return why;
@@ -346,8 +339,7 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	if ((!b->counts && !hook_all(b)) ||
 	    uc.hook_add(u, &hook, unmapped, on_stray, b, b->ram_size, 0xffffffffffff))
 		return false;
-	if (b->exact &&
-	    uc.hook_add(u, &hook, UC_HOOK_MEM_FETCH_PROT, on_fetch, b, 0, b->ram_size - 1))
+	if (b->exact && !hook_stores(b))
 		return false;
 	return init_arch(b, api + 1) && add_cpus(b);
 }

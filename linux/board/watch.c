@@ -11,9 +11,16 @@
  * So only what was translated from that place is dropped, before it begins: nobody runs the
  * place until it returns.
  *
+ * Programs may do so as well, by a file that they have mapped twice. Nothing tells when they
+ * write. So from the moment when one maps code of a file and shares what it writes there,
+ * libunicorn checks every store, which is slow.
+ *
  * Calls: the board asks the host before it runs them.
  */
 #include "internal.h"
+
+#define PROT_EXEC 4
+#define MAP_SHARED 1
 
 /* Return whether code has to be translated anew for it. */
 static bool add(struct board *b, u64 addr)
@@ -33,6 +40,7 @@ void watch(struct board *b)
 	for (int i = 0; i < NR_FLUSHERS; i++)
 		is_new |= add(b, b->flushers[i]);
 	is_new |= add(b, b->uprobe_copier);
+	is_new |= add(b, b->mapper);
 	for (int i = 0; i < NR_RETURNS; i++)
 		is_new |= add(b, b->returns[i]);
 	for (int i = 0; i < NR_CALLS; i++)
@@ -78,6 +86,17 @@ static void drop_uprobes_copy(struct board *b)
 		drop_code(b, at, MAX_INSN);
 }
 
+/*
+ * The arguments are the file, the address, the length, and mmap()'s prot and flags. What nobody
+ * can access yet becomes code by mprotect() later.
+ */
+static bool maps_shared_code(const struct board *b)
+{
+	u64 prot = argument(b, 3);
+
+	return argument(b, 0) && argument(b, 4) & MAP_SHARED && (!prot || prot & PROT_EXEC);
+}
+
 /* Called at a block where a watched function may begin, or to which one may return. */
 void watch_block(struct board *b, u64 addr)
 {
@@ -102,6 +121,12 @@ void watch_block(struct board *b, u64 addr)
 			expect_return(b, return_address(b));
 	if (b->uprobe_copier == addr)
 		drop_uprobes_copy(b);
+	if (b->mapper == addr && !b->exact && maps_shared_code(b)) {
+		b->exact = hook_stores(b);
+		b->flushed_at = addr;
+		board_stop(b, STOP_FLUSH, addr);
+		return;
+	}
 	for (int i = 0; i < NR_CALLS; i++) {
 		if (b->calls[i] == addr && asks(b, i)) {
 			b->asked_at = addr;

@@ -45,6 +45,8 @@ FLUSHERS = (
 )
 # It does so, too, at each hit of a uprobe whose instruction is stepped.
 _UPROBE_COPIER = "arch_uprobe_copy_ixol"
+# It maps files for programs, and with them code that they may write so.
+_MAPPER = "vm_mmap_pgoff"
 MAX_TIME = 1 << 62  # ns; the clock goes on from there
 _NO_META = (
     *(OSError, ValueError, KeyError, TypeError),
@@ -250,6 +252,8 @@ def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     board.select(meta.words["current"])
     board.set(pause=meta.pause, break_at=meta.panic or abi.NEVER, **meta.words)
     if not exact:
-        copier = _kept_address(os.path.dirname(saved.name), _UPROBE_COPIER)
-        board.add_flushers(meta.flushers, copier)
+        folder = os.path.dirname(saved.name)
+        copier = _kept_address(folder, _UPROBE_COPIER)
+        mapper = 0 if arch.tells_of_code else _kept_address(folder, _MAPPER)
+        board.add_flushers(meta.flushers, copier, mapper)
     return board

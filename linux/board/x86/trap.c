@@ -35,7 +35,7 @@ u64 linear_pc(const struct board *b)
 
 u64 argument(const struct board *b, int number)
 {
-	static const u8 order[] = { RDI, RSI, RDX };
+	static const u8 order[] = { RDI, RSI, RDX, RCX, R8 };
 
 	return state(b)->regs[order[number]];
 }
