@@ -62,6 +62,7 @@ struct fast_path {
 				    const struct iovec *from, unsigned long nr_from,
 				    unsigned long flags);
 	int (*clock_gettime)(int clock, struct timespec *time);
+	int *(*errno_location)(void);
 	const uint64_t *turns;  /* how often the kernel's lock has been taken */
 	uint64_t opened;        /* in which of these turns what follows holds */
 	uint32_t pids[NR_PIDS]; /* processes that are known to be behind, each at its remainder */
@@ -119,19 +120,29 @@ static uint64_t now(const struct fast_path *path)
 	return time.sec * 1000000000ul + time.nsec;
 }
 
+/* Let a call go on, unless its caller is gone. */
+static void let_go_on(const struct fast_path *path, int listener, const struct report *report)
+{
+	struct response response = { .id = report->id, .flags = FLAG_CONTINUE };
+
+	path->ioctl(listener, NOTIF_SEND, &response);
+}
+
 /*
  * Return RECEIVED with a report that Python is to look at, LATE with one that has gone on while
- * another thread took the lock, or -1 and errno.
+ * another thread took the lock, or -errno. made: first let the call of the report before go on.
  */
 API int fast_path_receive(const struct fast_path *path, int listener, struct slot *slot,
-			  struct report *report)
+			  struct report *report, int made)
 {
+	if (made) {
+		let_go_on(path, listener, report);
+		__atomic_store_n(&slot->begin, 0, __ATOMIC_RELEASE);
+	}
 	for (;;) {
-		struct response response = { .flags = FLAG_CONTINUE };
-
 		*report = (struct report){ 0 };
 		if (path->ioctl(listener, NOTIF_RECV, report))
-			return -1;
+			return -*path->errno_location();
 		slot->received++;
 		slot->begin = 0;
 		slot->report = report->id;
@@ -139,8 +150,7 @@ API int fast_path_receive(const struct fast_path *path, int listener, struct slo
 			slot->begin = now(path);
 			return RECEIVED;
 		}
-		response.id = report->id;
-		path->ioctl(listener, NOTIF_SEND, &response); /* its caller may be gone */
+		let_go_on(path, listener, report);
 		if (!is_open(path))
 			return LATE;
 	}

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from kpfs.guest.machine import IMAGE_DIR
+from kpfs.mirror import library
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
@@ -28,7 +28,7 @@ ASK, GO, PATH = 0, 1, 2  # ways of a call; of one with a path, PATH + its argume
 RECEIVED, LATE = 0, 1
 NEVER: Final = (1 << 64) - 1  # in place of a turn of the lock
 
-_libc = ctypes.CDLL(None)
+_FUNCTIONS = "ioctl", "process_vm_readv", "clock_gettime", "__errno_location"
 
 
 class FastPath(ctypes.Structure):
@@ -38,6 +38,7 @@ class FastPath(ctypes.Structure):
         ("ioctl", ctypes.c_void_p),
         ("process_vm_readv", ctypes.c_void_p),
         ("clock_gettime", ctypes.c_void_p),
+        ("errno_location", ctypes.c_void_p),
         ("turns", ctypes.c_void_p),
         ("opened", ctypes.c_uint64),
         ("pids", ctypes.c_uint32 * NR_PIDS),
@@ -49,19 +50,17 @@ class FastPath(ctypes.Structure):
         """lock: the kernel's.  names: ends of paths that Python is to see."""
         super().__init__()
         self._lock = lock
-        for function in ("ioctl", "process_vm_readv", "clock_gettime"):
-            at = ctypes.cast(_libc[function], ctypes.c_void_p).value
-            setattr(self, function, at)
+        for function in _FUNCTIONS:
+            setattr(self, function.strip("_"), library.address_of(function))
         self.turns = lock.turns_at
         self.opened = NEVER
         self._at = ctypes.addressof(self)
         for place, name in zip(self.names, names, strict=False):
             place.value = name
-        path = os.path.join(IMAGE_DIR, f"fast_path-{os.uname().machine}.so")
-        # CDLL gives Python's interpreter to other threads meanwhile
-        self._receive = ctypes.CDLL(path, use_errno=True).fast_path_receive
+        self._receive = library.load().fast_path_receive
         self._receive.argtypes = (
-            ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
+            ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
+            ctypes.c_int,
         )  # fmt: skip
 
     @property
@@ -95,16 +94,15 @@ class FastPath(ctypes.Structure):
         """Let no call go on until open() is called again.  Context: any."""
         self.opened = NEVER
 
-    def receive(self, listener: int, slot: int, report: int) -> int:
+    def receive(self, listener: int, slot: int, report: int, made: bool = False) -> int:
         """Receive a report that Python is to look at; return RECEIVED.
 
         LATE: the report has gone on, perhaps while somebody began to look.  OSError.
         slot: the address of one of kpfs.mirror.keeper's.  report: that of memory for
-        the report.
+        the report.  made: the report that is there goes on first.
         Context: others run Python meanwhile.
         """
-        result: int = self._receive(self._at, listener, slot, report)
+        result: int = self._receive(self._at, listener, slot, report, made)
         if result < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+            raise OSError(-result, os.strerror(-result))
         return result

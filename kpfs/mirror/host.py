@@ -14,10 +14,12 @@ import os
 import stat
 import struct
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
+from kpfs.mirror import library
 from kpfs.mirror.proc_fd_cache import ProcFdCache
 
 PAGE_SIZE = 4096
@@ -102,6 +104,7 @@ class Host:
         self._memory = ProcFdCache[int]("/proc/{}/mem".format)
         self._fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY)
         # a file about a number says what is open at it by the time it is read
+        self._free = library.FreeDescriptors()
         self._info = ProcFdCache[tuple[int, int]]("/proc/{0[0]}/fdinfo/{0[1]}".format)
 
     def await_mount(self) -> None:
@@ -344,12 +347,15 @@ class Host:
         return path is not None and path.startswith(b"/") and self.in_tree(path)
 
     def free_fds(
-        self, pid: int, count: int, start: int = 0, end: int = 1 << 31
+        self, pid: int, count: int, start: int = 0, end: int = (1 << 31) - 1
     ) -> list[int]:
         """Return the numbers between start and end that the next descriptors will have.
 
         They are fewer than count if no more are free, and none if it is unknown.
         """
+        free = self._free.find(pid, count, start, end)
+        if free is not None:
+            return free
         for _ in range(2):
             try:
                 used = set(map(int, os.listdir(self._fds[pid])))
@@ -358,13 +364,7 @@ class Host:
                 self._fds.forget(pid)
         else:
             return []
-        free: list[int] = []
-        for fd in range(start, end):
-            if fd not in used:
-                free.append(fd)
-                if len(free) == count:
-                    break
-        return free
+        return [*islice((fd for fd in range(start, end) if fd not in used), count)]
 
     def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:
         """Return how many of count bytes a read will get, as far as one can tell.

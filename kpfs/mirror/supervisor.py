@@ -29,7 +29,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from threading import get_ident
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -43,6 +43,7 @@ from kpfs.mirror.keeper import (
     SLOT,
     SLOTS,
     SLOTS_MAX,
+    SLOTS_SIZE,
     STATE_SIZE,
     WAITS,
     WORK,
@@ -63,30 +64,35 @@ Judge = Callable[[Notification], bool]
 Settled = Callable[[Notification, Callable[[int], bool]], bool]
 
 
-class _LongCall:
-    """A call that a thread makes: others go on if it takes long.
+class _Work:
+    """The call that the thread of a slot makes: others go on if it takes long.
 
     Implements kpfs.base.lock.Stepping.
     """
 
-    def __init__(self, supervisor: Supervisor, slot: int, note: Notification) -> None:
+    note: Notification
+
+    def __init__(self, supervisor: Supervisor, slot: int) -> None:
         self._supervisor = supervisor
         self._slot = slot
-        self._note = note
         self._has_turn = False
         self._replaced = False
 
-    def __enter__(self) -> None:
+    def begin(self, note: Notification) -> None:
         supervisor = self._supervisor
-        supervisor.stepping[threading.get_ident()] = self
-        self.back()
+        self.note = note
+        supervisor.stepping[get_ident()] = self
+        supervisor.turn.acquire()
+        self._has_turn = True
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
         supervisor = self._supervisor
-        del supervisor.stepping[threading.get_ident()]
+        del supervisor.stepping[get_ident()]
         self.back()
+        self._has_turn = False
         supervisor.turn.release()
         if self._replaced:
+            self._replaced = False
             supervisor.was_replaced()
 
     def aside(self) -> None:
@@ -96,13 +102,20 @@ class _LongCall:
             self._has_turn = False
             supervisor.turn.release()
         if not self._replaced:
-            supervisor.show_waiting(self._slot, self._note)
+            supervisor.show_waiting(self._slot, self.note)
             self._replaced = supervisor.replace()
 
     def back(self) -> None:
         if not self._has_turn:
             self._supervisor.turn.acquire()
             self._has_turn = True
+
+    def commit(self) -> bool:
+        """See Commit."""
+        supervisor, note = self._supervisor, self.note
+        at = self._slot * SLOT.size
+        WORK.pack_into(supervisor.state, at, note.id, COMMITTED)
+        return seccomp.is_valid(supervisor.listener, note.id)
 
 
 class Supervisor:
@@ -143,7 +156,7 @@ class Supervisor:
         self.state = state
         self.replay = replay
         self.settled = settled
-        self.in_work: dict[int, int] = {}  # slot -> pid
+        self.works = [_Work(self, slot) for slot in range(SLOTS_MAX)]
         self.turn = threading.Lock()
         # threads that may wait in settle(); the others go on receiving
         self.settling = threading.Semaphore(SLOTS - 2)
@@ -191,15 +204,19 @@ class Supervisor:
             self.receiver = -1
             self.receiving.release()
 
-    def receive(self, slot: int) -> Notification | None:
-        """Return the next report that is not skipped, shown as in work, or None."""
+    def receive(self, slot: int, made: bool) -> Notification | None:
+        """Return the next report that is not skipped, shown as in work, or None.
+
+        made: first let the slot's call go on.
+        """
         listener, at = self.listener, slot * SLOT.size
         report, (slot_at, report_at) = self.reports[slot], self.addresses[slot]
         receive = self.fast_path.receive
         while not self.abandoned:
             try:
-                result = receive(listener, slot_at, report_at)
+                result = receive(listener, slot_at, report_at, made)
             except OSError as error:
+                made = False
                 if error.errno not in seccomp.NOT_RECEIVED:
                     raise
                 self.abandoned = seccomp.is_abandoned(listener)
@@ -207,10 +224,10 @@ class Supervisor:
             note = seccomp.parse(report)
             if result != LATE:
                 if not self.skip(note):
-                    self.in_work[slot] = note.pid
                     return note
                 seccomp.let_go_on(listener, note.id)
                 WORK.pack_into(self.state, at, note.id, 0)
+            made = False
             self.went_on(note)
         return None
 
@@ -220,7 +237,8 @@ class Supervisor:
         That, None if there are no more, and what its replay gave: NOT_MADE if it was
         not replayed.  Context: ``receiving`` is held, and perhaps not at the end.
         """
-        while note := self.receive(slot):
+        made = False  # and the call is to go on
+        while note := self.receive(slot, made):
             if self.may_wait(note):
                 return note, NOT_MADE
             value = self.make(slot, note)
@@ -229,7 +247,9 @@ class Supervisor:
                 return note, value
             if self.receiver != slot:
                 return note, value
-            self.answer(slot, note, value)
+            made = value is None
+            if not made:
+                self.answer(slot, note, value)
         return None, None
 
     def complete(self, slot: int, note: Notification, value: Replayed) -> None:
@@ -252,19 +272,17 @@ class Supervisor:
 
     def make(self, slot: int, note: Notification) -> Replayed:
         """Replay one report; return None, so that the call goes on, if that fails."""
-        with _LongCall(self, slot, note):
+        work = self.works[slot]
+        work.begin(note)
+        try:
             if self.broken:
                 return None
-            try:
-                return self.replay(note, partial(self.commit, slot, note))
-            except Exception as error:
-                self.failed(note, error)
+            return self.replay(note, work.commit)
+        except Exception as error:
+            self.failed(note, error)
+        finally:
+            work.end()
         return None
-
-    def commit(self, slot: int, note: Notification) -> bool:
-        """See Commit."""
-        WORK.pack_into(self.state, slot * SLOT.size, note.id, COMMITTED)
-        return seccomp.is_valid(self.listener, note.id)
 
     def failed(self, note: Notification, error: Exception) -> None:
         """Say why a report's work was not done.  Context: it is just handled."""
@@ -281,7 +299,6 @@ class Supervisor:
             seccomp.answer(self.listener, note.id, value)
         else:
             seccomp.let_go_on(self.listener, note.id)
-        del self.in_work[slot]
         WORK.pack_into(self.state, slot * SLOT.size, note.id, 0)
 
     def waited_for(self, note: Notification, rest: Callable[[], int]) -> int | None:
@@ -342,7 +359,11 @@ class Supervisor:
 
     def may_be_in_work(self, pid: int) -> bool:
         """Return True if a process may wait for an answer, received already or not."""
-        return pid in list(self.in_work.values()) or seccomp.has_reports(self.listener)
+        slots = list(SLOT.iter_unpack(self.state[:SLOTS_SIZE]))
+        return seccomp.has_reports(self.listener) or any(
+            begin and seccomp.parse(report).pid == pid
+            for (_, begin, _), report in zip(slots, self.reports, strict=True)
+        )
 
 
 def settled(note: Notification, busy: Callable[[int], bool]) -> bool:
