@@ -134,11 +134,11 @@ def _made_root(arch: str, suite: str, names: tuple[str, ...]) -> Path:
     with exclusive(root.name):
         if not root.exists():
             with tempfile.TemporaryDirectory(dir=kernels()) as scratch:
-                _unpack_packages(arch, suite, names, Path(scratch)).rename(root)
+                unpack_packages(arch, suite, names, Path(scratch)).rename(root)
     return root
 
 
-def _unpack_packages(
+def unpack_packages(
     arch: str, suite: str, names: tuple[str, ...], scratch: Path
 ) -> Path:
     """Download packages of Debian, unpack them into a new root, and return that."""

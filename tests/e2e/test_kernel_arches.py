@@ -4,6 +4,7 @@
 Tests kpfs.linux.arch.riscv64, kpfs.linux.make.riscv64.
 """
 
+import errno
 import json
 import re
 from typing import NamedTuple
@@ -25,10 +26,11 @@ class Row(NamedTuple):
     prefix: str  # of functions of system calls
     breakpoint: str
     name: str  # of programs
+    elf_machine: int
 
 
-ARM64 = Row(harness.ARM64, "aarch64", "__arm64_sys_", "brk #4", "arm64")
-RISCV64 = Row(harness.RISCV64, "riscv64", "__riscv_sys_", "(c.)?ebreak", "riscv")
+ARM64 = Row(harness.ARM64, "aarch64", "__arm64_sys_", "brk #4", "arm64", 183)
+RISCV64 = Row(harness.RISCV64, "riscv64", "__riscv_sys_", "(c.)?ebreak", "riscv", 243)
 ROWS = [
     pytest.param(ARM64, marks=pytest.mark.arm64_kernel),
     pytest.param(RISCV64, marks=pytest.mark.riscv64_kernel),
@@ -96,6 +98,8 @@ def test_a_mount_and_what_machine_has(kpfs, row):
     text = (m / "machine" / "text" / place).read_text()
     wanted = f"{row.breakpoint} +# breakpoint, was: "
     assert len(re.findall(wanted, text)) == 1
+    with (m / "machine" / "vmlinux").open("rb") as file:
+        assert int.from_bytes(file.read(20)[18:], "little") == row.elf_machine
     (m / "machine" / "reboot").write_text("1\n")
     assert (m / "tracing" / "kprobe_events").read_text() == ""
 
@@ -139,6 +143,19 @@ def test_code_that_is_written_anew(kpfs, tmp_path, row, name, lines):
     words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
     done = kpfs("run", *words, cwd=tmp_path)
     assert done.stdout.splitlines() == lines
+
+
+@pytest.mark.logs("kernel panic: sysrq")
+@each_kernel
+def test_a_dead_kernel_goes_back(row):
+    with library.Kernel(kernel=row.kernel, quiet=True) as kernel:
+        before = kernel.snapshot()
+        with pytest.raises(OSError, match="panic: sysrq triggered crash") as dead:
+            kernel.write("/proc/sysrq-trigger", "c")
+        assert dead.value.errno == errno.ESHUTDOWN
+        assert "sysrq: Trigger a crash" in kernel.dmesg()
+        kernel.restore(before)
+        assert row.machine in kernel.read("/proc/sys/kernel/arch")
 
 
 @pytest.mark.kernel

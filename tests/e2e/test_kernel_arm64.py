@@ -164,18 +164,6 @@ def test_a_command_with_events_on(kpfs):
     assert re.search(r' cat-\d+ .* e: .* file="/etc/hostname"\n', done.stdout)
 
 
-@pytest.mark.logs("kernel panic: sysrq")
-def test_a_dead_kernel_goes_back():
-    with library.Kernel(kernel=KERNEL, quiet=True) as kernel:
-        before = kernel.snapshot()
-        with pytest.raises(OSError, match="panic: sysrq triggered crash") as dead:
-            kernel.write("/proc/sysrq-trigger", "c")
-        assert dead.value.errno == errno.ESHUTDOWN
-        assert "sysrq: Trigger a crash" in kernel.dmesg()
-        kernel.restore(before)
-        assert "aarch64" in kernel.read("/proc/version")
-
-
 def test_why_a_probe_is_refused(kpfs):
     places = "vfs_read", "vfs_read+4", "vfs_read+2"
     done = kpfs("explain", "--kernel", KERNEL, *places)
