@@ -140,10 +140,7 @@ def loaded_modules(
 
 
 class ModuleSections(Reader):
-    """Reads where the sections of modules lie.  Kernel: struct module_sect_attrs.
-
-    Kernels from 6.14 on keep them otherwise, and have none here.
-    """
+    """Reads where the sections of modules lie.  Kernel: struct module_sect_attrs."""
 
     needs = "module", "sect_attrs"
 
@@ -155,16 +152,18 @@ class ModuleSections(Reader):
                 yield name, dict(self._sections(module.word("sect_attrs")))
 
     def _sections(self, addr: int) -> Iterator[tuple[str, int]]:
-        layout = self._structures["module_sect_attrs"]
-        each = self._structures["module_sect_attr"]
-        if not addr or not layout.has("nsections") or not each.has("address"):
+        if not addr or not self._structures["module_sect_attrs"].has("grp.bin_attrs"):
             return
-        count = View(self._memory, layout, addr).number("nsections", 4)
-        for number in range(min(count, MAX_SECTIONS)):
-            at = addr + layout.at["attrs"] + number * each.size
-            row = View(self._memory, each, at)
-            name = self._memory.string(row.word("battr.attr.name"), NAME_MAX)
-            yield name, row.word("address")
+        kind, name, place = "module_sect_attr", "battr.attr.name", "address"
+        if not self._structures[kind].has(place):  # since Linux 6.14
+            kind, name, place = "bin_attribute", "attr.name", "private"
+        listed = self._view("module_sect_attrs", addr).word("grp.bin_attrs")
+        for number in range(MAX_SECTIONS):
+            at = self._memory.word(listed + 8 * number)
+            if not at:
+                break
+            row = self._view(kind, at)
+            yield self._memory.string(row.word(name), NAME_MAX), row.word(place)
 
 
 class AllSymbols(SymbolLookup):

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Makes an ELF file of a kernel's memory and symbols.  Document: elf(5)."""
+"""Makes ELF files of a kernel and its modules: text, data, symbols, call frames.
+
+Document: elf(5).
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.guest.loader import elf
+from kpfs.linux.memory import orc
 from kpfs.linux.memory.memory import KernelMemory, pages_of
+from kpfs.linux.memory.modules import LoadedModule
+from kpfs.linux.memory.structures import Structures
 from kpfs.linux.memory.symbols import CoreSymbols
 
 PAGE = 4096
+MAX_TEXT = 64 << 20  # bytes of a module
 _EXEC, _PROGBITS, _SYMTAB, _STRTAB, _NOBITS = 2, 1, 2, 3, 8
 _IDENT = b"\x7fELF\2\1\1".ljust(16, b"\0")
 _ALLOC, _WRITE, _CODE = elf.SHF_ALLOC, elf.SHF_WRITE, elf.SHF_EXECINSTR
@@ -32,6 +40,7 @@ class _Part(NamedTuple):
     flags: int
     start: int
     end: int
+    data: bytes | None = None  # what it holds, if that is not what memory does
 
     @property
     def size(self) -> int:
@@ -39,28 +48,49 @@ class _Part(NamedTuple):
         return 0 if self.name == ".bss" else self.end - self.start
 
 
-class Vmlinux:
-    """The ELF file of an image. Context: any; an image never changes."""
+class _Infos(dict[str, int]):
+    """The fields st_info of symbols by their kinds."""
 
-    def __init__(
-        self, memory: KernelMemory, symbols: CoreSymbols, machine: int
-    ) -> None:
+    def __missing__(self, kind: str) -> int:
+        what = elf.STT_FUNC if kind in _FUNCTIONS else 0
+        what = elf.STT_OBJECT if kind in _OBJECTS else what
+        self[kind] = (elf.STB_GLOBAL if kind.isupper() else 0) << 4 | what
+        return self[kind]
+
+
+class SymbolFile:
+    """An ELF file of something that lies in memory."""
+
+    def __init__(self, memory: KernelMemory, machine: int) -> None:
         """machine: the architecture, EM_*."""
-        self._memory, self._symbols, self._machine = memory, symbols, machine
+        self._memory, self._machine = memory, machine
+
+    # ---- what is in it
+    def _rows(self) -> Iterable[tuple[int, str, str]]:
+        """Return address, kind and name of each symbol, as kallsyms has them."""
+        raise NotImplementedError
+
+    def _sections(self) -> Sequence[_Part]:
+        raise NotImplementedError
+
+    def _frames(self) -> bytes:
+        """Return .debug_frame, b"" if nothing tells of it; MemoryFault."""
+        raise NotImplementedError
 
     @cached_property
-    def _parts(self) -> list[_Part]:
-        address = self._symbols.address
-        found = [
-            _Part(name, flags, address(start), address(end))
-            for name, flags, start, end in _PARTS
-        ]
-        return [part for part in found if 0 < part.start < part.end]
+    def _parts(self) -> Sequence[_Part]:
+        found = [part for part in self._sections() if 0 < part.start < part.end]
+        try:
+            frames = self._frames()
+        except MemoryFault:
+            return found
+        return [*found, _Part(".debug_frame", 0, 0, len(frames), frames)]
 
+    # ---- the file
     @cached_property
     def _sizes(self) -> tuple[int, int]:
         """Return the sizes of the symbol table and of its string table."""
-        names = [name for _, _, name in self._symbols.rows()]
+        names = [name for _, _, name in self._rows()]
         strings = 1 + sum(len(name) + 1 for name in names)
         return (len(names) + 1) * elf.SYM.size, strings
 
@@ -103,6 +133,8 @@ class Vmlinux:
 
     def _bytes(self, part: _Part) -> bytes:
         """Return a part's bytes from memory, zeros where memory is missing."""
+        if part.data is not None:
+            return part.data
         pieces = []
         for at, size in pages_of(part.start, part.size):
             try:
@@ -113,31 +145,28 @@ class Vmlinux:
 
     def _symbol_table(self) -> tuple[bytes, bytes, int]:
         """Return symbol table, string table, and the number of local symbols."""
-        rows = sorted(self._symbols.rows(), key=lambda row: row[1].isupper())
-        addrs = sorted({addr for addr, _, _ in rows})
+        rows = list(self._rows())
+        places, infos = self._places({addr for addr, _, _ in rows}), _Infos()
         table, strings, at = [bytes(elf.SYM.size)], [b""], 1
-        local = 1
-        for addr, kind, name in rows:
-            number, part = self._part_of(addr)
-            after = bisect_right(addrs, addr)
-            end = addrs[after] if after < len(addrs) else addr
-            size = min(end, part.end) - addr if part else 0
-            what = elf.STT_FUNC if kind in _FUNCTIONS else 0
-            what = elf.STT_OBJECT if kind in _OBJECTS else what
-            info = (elf.STB_GLOBAL if kind.isupper() else 0) << 4 | what
-            local += not kind.isupper()
-            table.append(elf.SYM.pack(at, info, 0, number, addr, size))
+        local = [row for row in rows if not infos[row[1]] >> 4]
+        for addr, kind, name in (*local, *(row for row in rows if infos[row[1]] >> 4)):
+            number, size = places.get(addr, (elf.SHN_ABS, 0))
+            table.append(elf.SYM.pack(at, infos[kind], 0, number, addr, size))
             text = name.encode("latin-1")
             strings.append(text)
             at += len(text) + 1
-        return b"".join(table), b"\0".join((*strings, b"")), local
+        return b"".join(table), b"\0".join((*strings, b"")), len(local) + 1
 
-    def _part_of(self, addr: int) -> tuple[int, _Part | None]:
-        """Return the number of the section around an address, and the section."""
+    def _places(self, addresses: set[int]) -> dict[int, tuple[int, int]]:
+        """Return the section's number and the size of what begins in a section."""
+        addrs, found = sorted(addresses), {}
         for number, part in enumerate(self._parts, 1):
-            if part.flags and part.start <= addr < part.end:
-                return number, part
-        return elf.SHN_ABS, None
+            if part.flags:
+                first, last = (bisect_left(addrs, at) for at in (part.start, part.end))
+                ends = (*addrs[first + 1 : last], part.end)
+                for addr, end in zip(addrs[first:last], ends, strict=False):
+                    found[addr] = number, end - addr
+        return found
 
     def _headers(self, local: int) -> bytes:
         names, at = self._names, PAGE
@@ -152,7 +181,7 @@ class Vmlinux:
                 )
             )
 
-        for name, flags, start, end in self._parts:
+        for name, flags, start, end, _ in self._parts:
             kind = _NOBITS if name == ".bss" else _PROGBITS
             row(name, kind, flags, start if flags else 0, at, end - start)
             at += 0 if kind == _NOBITS else end - start
@@ -162,3 +191,73 @@ class Vmlinux:
         row(".strtab", _STRTAB, 0, 0, at + size, strings)
         row(".shstrtab", _STRTAB, 0, 0, self._names_at, len(names))
         return b"".join(rows)
+
+
+class Vmlinux(SymbolFile):
+    """The ELF file of an image. Context: any; an image never changes."""
+
+    def __init__(
+        self,
+        memory: KernelMemory,
+        symbols: CoreSymbols,
+        structures: Structures,
+        machine: int,
+    ) -> None:
+        super().__init__(memory, machine)
+        self._symbols, self._structures = symbols, structures
+
+    def _rows(self) -> Iterable[tuple[int, str, str]]:
+        return self._symbols.rows()
+
+    def _sections(self) -> Sequence[_Part]:
+        address = self._symbols.address
+        return [
+            _Part(name, flags, address(start), address(end))
+            for name, flags, start, end in _PARTS
+        ]
+
+    def _frames(self) -> bytes:
+        address = self._symbols.address
+        places, end = address("__start_orc_unwind_ip"), address("__stop_orc_unwind_ip")
+        table = orc.OrcTable(
+            places, address("__start_orc_unwind"), (end - places) // orc.PLACE_SIZE
+        )
+        text = address("_stext"), address("_etext")
+        found = self._symbols.lookup_name("entry_SYSCALL_64_after_hwframe")
+        entry = next(((row.addr, row.addr + row.size) for row in found), (0, 0))
+        layout = self._structures["orc_entry"]
+        return orc.debug_frame(self._memory, layout, table, [text], entry)
+
+
+class ModuleFile(SymbolFile):
+    """The ELF file of a loaded module.  Context: the machine's lock is held."""
+
+    def __init__(
+        self,
+        memory: KernelMemory,
+        module: LoadedModule,
+        structures: Structures,
+        machine: int,
+    ) -> None:
+        super().__init__(memory, machine)
+        self._module, self._structures = module, structures
+
+    def _rows(self) -> Iterable[tuple[int, str, str]]:
+        return [(row.addr, row.type, row.name) for row in self._module.rows]
+
+    def _sections(self) -> Sequence[_Part]:
+        texts = (".text", self._module.text), (".init.text", self._module.init_text)
+        return [
+            _Part(name, _ALLOC | _CODE, start, end)
+            for name, (start, end) in texts
+            if end - start <= MAX_TEXT
+        ]
+
+    def _frames(self) -> bytes:
+        module = self._module
+        places, count = module.table("arch.orc_unwind_ip", "arch.num_orcs")
+        rows, _ = module.table("arch.orc_unwind", "arch.num_orcs")
+        text = sorted((module.text, module.init_text))
+        table = orc.OrcTable(places, rows, count)
+        layout = self._structures["orc_entry"]
+        return orc.debug_frame(self._memory, layout, table, text)

@@ -26,6 +26,8 @@ KERNELS = [
     pytest.param(("--kernel", harness.KERNEL), marks=pytest.mark.kernel, id="linux"),
 ]
 SECONDS = 60
+_THREADS = "gdb.selected_inferior().threads()"
+_KTHREADD = f"py [t.switch() for t in {_THREADS} if 'kthreadd/2' in t.name]"
 # of gdb, which may fail when its connection ends, and would leave a core here
 BATCH = "-nx", "-batch", "-iex", "maint set internal-error corefile no"
 
@@ -176,13 +178,51 @@ def test_modules_have_symbols(kpfs, runtime):
 
 
 @pytest.mark.kernel
+def test_stacks_of_a_linux_kernel_reach_where_they_begin(kpfs, runtime):
+    """Without debug information, also through a module; of a task that sleeps, too."""
+
+    def is_removed():
+        try:
+            return (m / "machine" / "rmmod").write_text("dummy")
+        except BlockingIOError:  # it still stands
+            return 0
+
+    def remove():
+        begun.wait(SECONDS)
+        harness.until(is_removed, "gdb does not let it go on")
+
+    begun = threading.Event()
+    m = kpfs.mount("--gdb", "--quiet-guest", "--kernel", harness.KERNEL)
+    (m / "machine" / "insmod").write_text("dummy")
+    other = threading.Thread(target=remove)
+    other.start()
+    lines = "break dummy_cleanup_module", "shell echo it stands", "continue", "bt"
+    words = [w for line in (*lines, _KTHREADD, "bt") for w in ("-ex", line)]
+    said = ""
+    with kpfs.started("gdb", m, "--", *BATCH, "-ex", "set width 0", *words) as process:
+        for line in process.stdout:
+            said += line.decode()
+            if "it stands" in said:
+                begun.set()
+    other.join(SECONDS)
+    assert "dummy: symbols of target:/modules/dummy.ko" in said
+    where = [line.split(" in ")[1] for line in re.findall(r"^#\d.* in .*", said, re.M)]
+    called = [line.split()[0] for line in where]
+    assert called[1:4] == [
+        "__do_sys_delete_module",
+        "do_syscall_64",
+        "entry_SYSCALL_64_after_hwframe",
+    ]
+    assert called[5:7] == ["schedule", "kthreadd"]
+
+
+@pytest.mark.kernel
 def test_modules_of_a_linux_kernel_are_where_they_lie(kpfs, runtime, tmp_path):
-    """Their files are the user's."""
     m = kpfs.mount("--gdb", "--kernel", harness.KERNEL)
     (m / "machine" / "insmod").write_text("dummy")
-    said = gdb(kpfs, m, "monitor modules")
-    assert "dummy: no file; name its folder" in said
-    found = re.search(r"^dummy - .* \.text=(0x\w+)", said, re.M)
+    said = gdb(kpfs, m, "monitor modules", "info symbol dummy_setup")
+    assert "dummy_setup in section .text of target:/modules/dummy.ko" in said
+    found = re.search(r"^dummy target:/modules/dummy.ko .* \.text=(0x\w+)", said, re.M)
     assert found
     assert found[1] in (m / "proc" / "modules").read_text()
 

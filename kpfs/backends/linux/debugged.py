@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,9 +19,10 @@ from kpfs.backends.debugged import (
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.kprobes import Kprobes
-from kpfs.linux.memory.modules import ModuleSections
+from kpfs.linux.memory.memory import looking
+from kpfs.linux.memory.modules import ModuleSections, loaded_modules
 from kpfs.linux.memory.tasks import TaskList, TaskRow
-from kpfs.linux.memory.vmlinux import Vmlinux
+from kpfs.linux.memory.vmlinux import ModuleFile, Vmlinux
 
 if TYPE_CHECKING:
     from kpfs.guest.emu.stops import Stops
@@ -64,19 +65,25 @@ class BoardDebugged:
         return self._board.debug()
 
     def vmlinux(self) -> bytes:
-        kernel = self._kernel
-        machine = kernel.arch.elf_machine
-        return Vmlinux(kernel.saved_memory, kernel.symbols, machine).content()
+        kernel, machine = self._kernel, self._kernel.arch.elf_machine
+        memory, structures = kernel.saved_memory, kernel.structures
+        return Vmlinux(memory, kernel.symbols, structures, machine).content()
 
     def modules(self) -> Sequence[DebugModule]:
         kernel = self._kernel
         try:
             reader = ModuleSections(kernel.memory, kernel.symbols, kernel.structures)
-            return [DebugModule(name, places) for name, places in reader.rows()]
+            return [DebugModule(name, at, has_file=True) for name, at in reader.rows()]
         except (KernelError, MemoryFault, KeyError, ValueError):
             return []
 
     def module_file(self, name: str) -> bytes:
+        kernel, machine = self._kernel, self._kernel.arch.elf_machine
+        memory, structures = kernel.memory, kernel.structures
+        with suppress(KernelError), looking():
+            for module in loaded_modules(memory, kernel.symbols, structures):
+                if module.name == name:
+                    return ModuleFile(memory, module, structures, machine).content()
         raise KeyError(name)
 
     @property

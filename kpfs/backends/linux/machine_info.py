@@ -60,7 +60,10 @@ class LinuxMachineInfo:
         self._coverage, self.covers = coverage, coverage is not None
         self.mount_table = mount_table
         self._vmlinux = Vmlinux(
-            kernel.saved_memory, kernel.symbols, kernel.arch.elf_machine
+            kernel.saved_memory,
+            kernel.symbols,
+            kernel.structures,
+            kernel.arch.elf_machine,
         )
         self._numbers: dict[str, int] = {}  # of system calls
 
