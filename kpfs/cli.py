@@ -366,6 +366,12 @@ def _check_options(arguments: Namespace) -> None:
 def _mount_arguments(parser: ArgumentParser) -> None:
     _guest_arguments(parser)
     _gdb_arguments(parser)
+    flag(
+        parser,
+        "--coverage",
+        "count in DIR/machine/coverage which functions and lines of modules run",
+    )
+    flag(parser, "--coverage-kernel", "likewise, with those of the kernel")
     flag(parser, "--foreground", "stay until it is unmounted")
     parser.add_argument(
         "--transport",
@@ -374,6 +380,16 @@ def _mount_arguments(parser: ArgumentParser) -> None:
         help="answer /dev/fuse itself (default), or by libfuse, through fusepy",
     )
     parser.add_argument("dir", metavar="DIR")
+
+
+def _coverage_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--coverage",
+        default="",
+        metavar="FILE",
+        help="write which functions and lines of modules were reached, for genhtml",
+    )
+    flag(parser, "--coverage-kernel", "with --coverage: those of the kernel, too")
 
 
 def _umount_arguments(parser: ArgumentParser) -> None:
@@ -402,13 +418,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
         "--console",
         "show the kernel's messages on standard error, as its console would",
     )
-    parser.add_argument(
-        "--coverage",
-        default="",
-        metavar="FILE",
-        help="write which functions and lines of modules were reached, for genhtml",
-    )
-    flag(parser, "--coverage-kernel", "with --coverage: those of the kernel, too")
+    _coverage_arguments(parser)
     flag(
         parser,
         "--inside",
@@ -484,6 +494,7 @@ def _trace_arguments(parser: ArgumentParser) -> None:
 
     _guest_arguments(parser)
     command.add_arguments(parser)
+    _coverage_arguments(parser)
 
 
 def _explain_arguments(parser: ArgumentParser) -> None:
@@ -523,7 +534,10 @@ def mount(arguments: Namespace) -> int:
     with told_to_user(arguments.dir):  # in a directory that was removed
         target = os.path.realpath(arguments.dir)
     settings = _settings(arguments)._replace(
-        lazy=True, transport=arguments.transport, **_gdb_settings(arguments)
+        lazy=not arguments.coverage_kernel,
+        transport=arguments.transport,
+        coverage=_coverage(arguments),
+        **_gdb_settings(arguments),
     )
     return mounting.mount(
         settings, arguments.dir, target, foreground=arguments.foreground
@@ -541,8 +555,6 @@ def run(arguments: Namespace) -> int:
     """``kpfs run``."""
     if arguments.console and arguments.kernel:
         raise SetupError("--console is for the guest kernel", "run dmesg -w beside CMD")
-    if arguments.coverage_kernel and not arguments.coverage:
-        raise SetupError("--coverage-kernel is for --coverage FILE")
     if arguments.inside:
         return run_inside(arguments)
     for option in ("rw", "root", "memory"):
@@ -562,8 +574,10 @@ def run(arguments: Namespace) -> int:
 
 
 def _coverage(arguments: Namespace) -> str:
-    """Return what is to be covered, as in Settings."""
+    """Return what is to be covered, as in Settings; SetupError."""
     if not arguments.coverage:
+        if arguments.coverage_kernel:
+            raise SetupError("--coverage-kernel is for --coverage")
         return ""
     return config.OF_KERNEL if arguments.coverage_kernel else config.OF_MODULES
 
@@ -584,16 +598,15 @@ def completion(arguments: Namespace) -> int:
 
 def run_inside(arguments: Namespace) -> int:
     """``kpfs run --kernel NAME --inside``."""
-    if arguments.coverage:
-        raise SetupError("--coverage is not for --inside")
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)
     if arguments.cpus:
         _check_kernel(arguments)
-    from kpfs.config import GdbChoice, KernelChoice
+    from kpfs.config import CoverageChoice, GdbChoice, KernelChoice
     from kpfs.inside.start import real_root
     from kpfs.inside.start import run as run_command
+    from kpfs.run_command import create
 
     choice = KernelChoice(
         arguments.kernel,
@@ -603,7 +616,10 @@ def run_inside(arguments: Namespace) -> int:
     )
     served = tuple(_gdb_settings(arguments).values())
     gdb = GdbChoice(*served) if served else None
-    return run_command(choice, arguments.argv, arguments.rw, arguments.memory, gdb)
+    of, file = _coverage(arguments), arguments.coverage
+    coverage = CoverageChoice(of, create(file)) if of else None
+    words = arguments.argv, arguments.rw, arguments.memory
+    return run_command(choice, *words, gdb, coverage)
 
 
 def trace(arguments: Namespace) -> int:
@@ -611,8 +627,9 @@ def trace(arguments: Namespace) -> int:
     from kpfs.record import command
     from kpfs.run_command import run as run_command
 
-    settings = _settings(arguments)._replace(mirror=True)
-    return command.main(lambda argv: run_command(settings, argv), arguments)
+    settings = _settings(arguments)._replace(mirror=True, coverage=_coverage(arguments))
+    file = arguments.coverage
+    return command.main(lambda argv: run_command(settings, argv, file), arguments)
 
 
 def _later(name: str) -> Callable[..., Any]:

@@ -140,6 +140,13 @@ class GdbChoice(NamedTuple):
     wait: bool = False  # nothing runs before gdb has let it
 
 
+class CoverageChoice(NamedTuple):
+    """What is to be covered, and where that is written."""
+
+    of: str  # one of COVERAGES
+    file: int  # a descriptor
+
+
 class KernelChoice(NamedTuple):
     """Two kernels that were chosen alike can take each other's place."""
 

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import os
 import signal
-import stat
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -117,7 +116,7 @@ def run(settings: Settings, command: Sequence[str], coverage: str = "") -> int:
     coverage: the file to which to write what was reached, if settings have that.
     """
     check_fuse()
-    tracefile = _create(coverage) if coverage else -1
+    tracefile = create(coverage) if coverage else -1
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     privileged = os.geteuid() == 0
     enter_namespaces()
@@ -162,7 +161,7 @@ def run(settings: Settings, command: Sequence[str], coverage: str = "") -> int:
             forget_dead(settings.gdb)
 
 
-def _create(path: str) -> int:
+def create(path: str) -> int:
     """Return a descriptor for a file to write, which may be there; SetupError."""
     with told_to_user(path):
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -170,12 +169,12 @@ def _create(path: str) -> int:
 
 def _write_coverage(fd: int, path: str) -> None:
     """Write what was reached to a file; SetupError."""
+    from kpfs.coverage.report import write_tracefile
+
     with open(f"{TREE}/machine/coverage", "rb") as file:
         text = file.read()
-    with told_to_user(path), open(fd, "wb") as out:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
-            os.ftruncate(fd, 0)
-        out.write(text)
+    with told_to_user(path):
+        write_tracefile(fd, text)
 
 
 def is_interactive(command: Sequence[str]) -> bool:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ELF64 files of x86-64: segments, sections, symbols, relocations; struct alone.
+"""ELF64 files: segments, sections, symbols, relocations; struct alone.
+
+Relocations are those of x86-64, and those of line numbers of arm64 and riscv64.
 
 Executables (the kernel) are read by segment, relocatable objects (the runtime image,
 modules) are placed section by section and then linked with relocate().
@@ -42,13 +44,25 @@ R_X86_64_32 = 10
 R_X86_64_32S = 11
 R_X86_64_PC64 = 24
 
-EM_X86_64, EM_AARCH64 = 62, 183
+EM_X86_64, EM_AARCH64, EM_RISCV = 62, 183, 243
 ANY_MACHINE = 0
 MACHINES = {
     EM_X86_64: "x86-64", EM_AARCH64: "arm64", 3: "i386", 8: "mips", 15: "parisc",
     20: "ppc", 21: "ppc64", 22: "s390", 40: "arm", 43: "sparc64", 50: "ia64",
-    243: "riscv", 258: "loongarch",
+    EM_RISCV: "riscv", 258: "loongarch",
 }  # fmt: skip
+_B, _H, _I, _Q = (struct.Struct(f"<{form}") for form in "BHIQ")
+_SET, _ADD, _SUB = "set", "add", "sub"
+# relocations of words by machine and kind
+_WORDS = {
+    EM_AARCH64: {257: (_Q, _SET), 258: (_I, _SET)},
+    EM_RISCV: {
+        1: (_I, _SET),
+        2: (_Q, _SET),
+        **{33 + n: (form, _ADD) for n, form in enumerate((_B, _H, _I, _Q))},
+        **{37 + n: (form, _SUB) for n, form in enumerate((_B, _H, _I, _Q))},
+    },
+}
 _NAME_MAX = 4096  # bytes of a section's name
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
@@ -113,6 +127,7 @@ class ElfFile:
         data = self.data
         head = EHDR.unpack_from(data, 0)
         ident, self.type, machine = head[0], head[1], head[2]
+        self.machine: int = machine
         meant = self._machine in (machine, ANY_MACHINE)
         if ident[:6] != b"\x7fELF\x02\x01" or not meant:
             name = MACHINES.get(self._machine, "any machine")
@@ -236,7 +251,10 @@ def _apply(
         if value is None:
             raise KernelError(errno.ENOENT, f"unknown symbol {symbols[index].name}")
         try:
-            _relocate_one(image, offset, kind, value + addend, base + offset)
+            if elf.machine == EM_X86_64:
+                _relocate_one(image, offset, kind, value + addend, base + offset)
+            else:
+                _relocate_word(elf.machine, image, offset, kind, value + addend)
         except struct.error:
             why = f"relocation {kind} against {symbols[index].name} does not fit"
             raise KernelError(errno.ENOEXEC, why) from None
@@ -257,6 +275,18 @@ def _relocate_one(
         struct.pack_into("<q", image, offset, _signed(value - place))
     elif kind != R_X86_64_NONE:
         raise KernelError(errno.ENOEXEC, f"unknown relocation {kind}")
+
+
+def _relocate_word(
+    machine: int, image: bytearray, offset: int, kind: int, value: int
+) -> None:
+    """Relocate a word of line numbers, of arm64 or riscv64."""
+    if kind not in _WORDS.get(machine, {}):
+        raise KernelError(errno.ENOEXEC, f"unknown relocation {kind}")
+    form, what = _WORDS[machine][kind]
+    (old,) = form.unpack_from(image, offset)
+    new = {_SET: value, _ADD: old + value, _SUB: old - value}[what]
+    form.pack_into(image, offset, new & (1 << 8 * form.size) - 1)
 
 
 def _signed(value: int) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     from kpfs.backends.debugged import Debugged
     from kpfs.config import Settings
+    from kpfs.coverage.collector import Collector
     from kpfs.fs.tree import Tree, Writers
     from kpfs.mirror.host import Host
     from kpfs.mirror.kernel import MirroredKernel
@@ -56,6 +57,14 @@ def inside_debugged() -> Callable[..., Debugged]:
     made: Callable[..., Debugged] = import_module(
         "kpfs.backends.linux.inside"
     ).InsideDebugged
+    return made
+
+
+def inside_coverage() -> Callable[..., Collector]:
+    """Return what records coverage of a Linux kernel that has a command inside."""
+    made: Callable[..., Collector] = import_module(
+        "kpfs.backends.linux.inside"
+    ).coverage
     return made
 
 

@@ -9,6 +9,7 @@ has instructions in several functions, as that of an inlined function, these add
 from __future__ import annotations
 
 import os
+import stat
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -46,6 +47,14 @@ class SourceReport:
 
     def add_line(self, line: int, count: int) -> None:
         self.lines[line] = self.lines.get(line, 0) + count
+
+
+def write_tracefile(fd: int, text: bytes) -> None:
+    """Write a tracefile in place of what a file has, and close that; OSError."""
+    with open(fd, "wb") as out:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            os.ftruncate(fd, 0)
+        out.write(text)
 
 
 class Report:

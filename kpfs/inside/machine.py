@@ -9,10 +9,11 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from kpfs.base.errors import KernelError, SetupError
-from kpfs.config import GdbChoice, KernelChoice
+from kpfs.config import OF_KERNEL, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
@@ -56,6 +57,8 @@ class CommandSession:
         self._client = client
         self._input = b""
         self._command: InsideCommand | None = None
+        # called when the command has ended; OSError
+        self.on_end: Callable[[], None] = lambda: None
 
     def run(self, request: RunRequest, stdio: list[int]) -> None:
         """Run the command and tell the client how it has ended. Raises nothing.
@@ -69,6 +72,10 @@ class CommandSession:
             ended = self._run(request, stdio)
         except (KernelError, CallError) as error:
             ended = Outcome(TROUBLE, f"the kernel died: {error}")
+        try:
+            self.on_end()
+        except OSError as error:
+            ended = Outcome(TROUBLE, f"--coverage: {error.strerror}")
         self._tell(status=ended.status, why=ended.why, reasons=ended.reasons)
 
     def _run(self, request: RunRequest, stdio: list[int]) -> Outcome:
@@ -125,6 +132,7 @@ def run_for(
     choice: KernelChoice,
     request: RunRequest,
     gdb: GdbChoice | None = None,
+    coverage: CoverageChoice | None = None,
 ) -> None:
     """Be the process of a command, with the command's standard streams."""
     for number in LEFT_TO_CLIENT:
@@ -133,7 +141,10 @@ def run_for(
         kernel = start(choice, client.fileno())
         if gdb is not None:
             _let_gdb_in(kernel, gdb)
-        CommandSession(kernel, client).run(request, [0, 1, 2])
+        session = CommandSession(kernel, client)
+        if coverage is not None:
+            session.on_end = _cover(kernel, coverage)
+        session.run(request, [0, 1, 2])
     except (UnfitError, EmulatorError, CallError, KernelError, SetupError) as error:
         refuse(client, str(error))
 
@@ -149,6 +160,17 @@ def _let_gdb_in(kernel: PreparedKernel, choice: GdbChoice) -> None:
     if choice.wait:
         server.hold()
     debugged.lock.__enter__()  # for good: gdb stops this thread between its turns
+
+
+def _cover(kernel: PreparedKernel, choice: CoverageChoice) -> Callable[[], None]:
+    """Record what is reached; return what writes that. KernelError."""
+    from kpfs.backends.backend import inside_coverage
+    from kpfs.coverage.report import write_tracefile
+
+    recorded = inside_coverage()(kernel, of_kernel=choice.of == OF_KERNEL)
+    return lambda: write_tracefile(
+        choice.file, os.fsencode(recorded.report().tracefile())
+    )
 
 
 def refuse(client: socket.socket, why: str) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
 from kpfs.base.programs import shell
-from kpfs.config import GdbChoice, KernelChoice
+from kpfs.config import CoverageChoice, GdbChoice, KernelChoice
 from kpfs.host import process
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
@@ -31,13 +31,14 @@ def run(
     writable: list[str],
     memory: int = 0,
     gdb: GdbChoice | None = None,
+    coverage: CoverageChoice | None = None,
 ) -> int:
     """Run a command inside a kernel, and return its status.
 
     memory: MiB that the kernel must have. gdb: who may attach. Raises SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable)
-    return run_request(choice, request, memory, gdb).status
+    return run_request(choice, request, memory, gdb, coverage).status
 
 
 def run_request(
@@ -45,11 +46,13 @@ def run_request(
     request: RunRequest,
     memory: int = 0,
     gdb: GdbChoice | None = None,
+    coverage: CoverageChoice | None = None,
 ) -> Ended:
     """Run what a request describes; arguments are those of run()."""
     if memory:
         _check_memory(choice.kernel, memory)
-    connection = warm.connect(choice) if gdb is None else None
+    is_plain = gdb is None and coverage is None
+    connection = warm.connect(choice) if is_plain else None
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
             warm.ask(connection, request)
@@ -57,7 +60,7 @@ def run_request(
             return Ended(client.run(), client.reasons)
         warm.forget(choice)
     try:
-        return _run_cold(choice, request, gdb)
+        return _run_cold(choice, request, gdb, coverage)
     finally:
         if gdb is not None:
             from kpfs.gdb.sockets import forget_dead
@@ -86,7 +89,10 @@ def _check_memory(kernel: str, memory: int) -> None:
 
 
 def _run_cold(
-    choice: KernelChoice, request: RunRequest, gdb: GdbChoice | None
+    choice: KernelChoice,
+    request: RunRequest,
+    gdb: GdbChoice | None,
+    coverage: CoverageChoice | None,
 ) -> Ended:
     """Run a command in a kernel that is started for it."""
     from kpfs.inside.machine import run_for
@@ -99,7 +105,7 @@ def _run_cold(
         try:
             process.die_with_parent(parent)
             ours.close()
-            run_for(theirs, choice, request, gdb)
+            run_for(theirs, choice, request, gdb, coverage)
         finally:
             os._exit(1)
     theirs.close()

@@ -27,6 +27,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "bin_attribute": ("attr.name", "private"),
     "module_sect_attr": ("battr.attr.name", "address"),
     "module_memory": (),
+    "load_info": ("hdr", "len"),
     "mod_kallsyms": ("symtab", "num_symtab", "strtab", "typetab"),
     "bug_entry": (),
     "orc_entry": ("sp_offset", "bp_offset", "sp_reg", "bp_reg", "type", "end"),

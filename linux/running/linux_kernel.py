@@ -80,8 +80,6 @@ class LinuxKernel:
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []
         self._board_followers: list[Callable[[Board], None]] = []
-        # called, under the lock, with each module's file
-        self.on_file: Callable[[bytes], None] = lambda _data: None
         self._ticker: threading.Thread | None = None
         self._stopped = False
         self._on_wake: Callable[[], None] | None = None
@@ -249,7 +247,6 @@ class LinuxKernel:
 
         ENOMEM: the guest has no room for it.  Context: lock held.
         """
-        self.on_file(data)
         fd = self.call(task, Op(nr.MEMFD_CREATE, (b"module\0", 0))).results[0]
         for at in range(0, len(data), READ_SIZE):
             part = data[at : at + READ_SIZE]

@@ -240,12 +240,27 @@ def test_a_long_read_leaves_the_neighbours_alone(sh, tmp_path):
     assert sh(f'python3 -c "{read}" | cat; dmesg | tail -n 1').startswith("[")
 
 
-def test_coverage(kpfs, built, tmp_path):
-    """What was reached of a module that is loaded and one of the kernel's package."""
+@pytest.mark.parametrize("inside", [(), ("--inside",)], ids=("files", "inside"))
+def test_coverage(kpfs, built, tmp_path, inside):
+    """What was reached of a module that is loaded, and of no other."""
     made = tmp_path / "made"
-    words = "run", "--kernel", harness.KERNEL, "--coverage", made, "--", "sh", "-c"
-    done = kpfs(*words, "modprobe overlay && modprobe -r overlay; exit 4", cwd=built)
+    made.write_text("longer than what is written" * 9999)
+    words = "run", "--kernel", harness.KERNEL, *inside, "--coverage", made, "--", "sh"
+    script = "modprobe dummy && modprobe -r dummy; exit 4"
+    done = kpfs(*words, "-c", script, cwd=built)
     assert (done.returncode, done.stderr) == (4, "")
-    records = made.read_text().splitlines()
-    assert {"SF:overlay", "FNDA:1,ovl_init", "FNDA:1,ovl_exit"} <= set(records)
-    assert "FNDA:0,ovl_create_object" in records
+    text = made.read_text()
+    assert re.findall(r"^SF:.*", text, re.M) == ["SF:dummy"]
+    assert text.endswith("end_of_record\n")
+    assert {"FNDA:1,dummy_init_module", "FNDA:0,dummy_xmit"} <= set(text.splitlines())
+
+
+def test_coverage_of_a_mount_and_while_events_are_recorded(kpfs, tmp_path):
+    m = kpfs.mount("--kernel", harness.KERNEL, "--coverage")
+    (m / "machine" / "insmod").write_text("dummy")
+    made = tmp_path / "made"
+    words = "trace", "--kernel", harness.KERNEL, "-e", "module:", "--coverage", made
+    done = kpfs(*words, "--", "modprobe", "dummy")
+    assert "module_load: dummy" in done.stdout
+    for file in (m / "machine" / "coverage", made):
+        assert "FNDA:1,dummy_init_module" in file.read_text().splitlines()

@@ -401,7 +401,7 @@ def test_coverage(kpfs, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--coverage-kernel",), "--coverage-kernel is for --coverage FILE"),
+        (("--coverage-kernel",), "--coverage-kernel is for --coverage"),
         (("--coverage", "/no/such/file"), "/no/such/file: No such file or directory"),
         (("--coverage", "/"), "/: Is a directory"),
     ],

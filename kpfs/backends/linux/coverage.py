@@ -2,29 +2,38 @@
 """Coverage of a Linux kernel's modules, and of the kernel's own functions.
 
 The board stops where the kernel is about to run a module's init function, where it has
-run it and frees its text, and where it frees the module.  The module's file, which the
-kernel was given just before, has its lines.
+run it and frees its text, and where it frees the module.  It also stops where the
+kernel begins to load a module, whose file, which has the lines, is in memory then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from errno import EOPNOTSUPP
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kpfs.base import abi
-from kpfs.base.errors import KernelError
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.coverage.collector import VMLINUX, Collector, FileImage, Image
 from kpfs.coverage.report import Function
 from kpfs.guest.emu.coverage import BlockCoverage
 from kpfs.guest.loader import elf
+from kpfs.linux.memory.structures import View
 
 if TYPE_CHECKING:
-    from kpfs.guest.loader.line_table import Span
-    from kpfs.linux.board.board import Board
-    from kpfs.linux.memory.modules import LoadedModule
-    from kpfs.linux.running.linux_kernel import LinuxKernel
+    from collections.abc import Callable
 
+    from kpfs.guest.loader.line_table import Span
+    from kpfs.linux.arch.arch import Arch
+    from kpfs.linux.board.board import Board
+    from kpfs.linux.memory.memory import LiveMemory
+    from kpfs.linux.memory.modules import LoadedModule
+    from kpfs.linux.memory.structures import Structures
+    from kpfs.linux.memory.symbols import CoreSymbols
+    from kpfs.linux.running.machine import Machine
+
+_LOADS = "load_module"  # has a struct load_info as its first argument
 # each has the module as its first argument
 _BEGINS, _INIT_ENDS, _ENDS = "do_init_module", "trim_init_extable", "free_module"
 _STOPS = _BEGINS, _INIT_ENDS, _ENDS
@@ -47,10 +56,26 @@ class SymbolImage:
         ]
 
 
+class CoveredKernel(Protocol):
+    """A Linux kernel that runs, and what is known of it."""
+
+    arch: Arch
+    machine: Machine  # another one after a reboot, and so its memory
+    memory: LiveMemory
+    symbols: CoreSymbols
+    structures: Structures
+
+    def modules(self) -> Sequence[LoadedModule]:
+        """Return the loaded modules that may be covered."""
+
+    def follow_boards(self, follower: Callable[[Board], None]) -> None:
+        """Call a function with each board that takes over."""
+
+
 class LinuxCoverage(Collector):
     """What was reached since then, also after a reboot.  Context: lock held."""
 
-    def __init__(self, kernel: LinuxKernel, *, of_kernel: bool = False) -> None:
+    def __init__(self, kernel: CoveredKernel, *, of_kernel: bool = False) -> None:
         """KernelError(EOPNOTSUPP): this kernel does not tell of its modules."""
         super().__init__()
         self._kernel, self._of_kernel = kernel, of_kernel
@@ -59,8 +84,7 @@ class LinuxCoverage(Collector):
         places = {name: kernel.symbols.address(name) for name in _STOPS}
         if not all(places.values()) or not kernel.structures["module"].has("kallsyms"):
             raise KernelError(EOPNOTSUPP, "this kernel does not tell of its modules")
-        self._places = places
-        kernel.on_file = self._file
+        self._places = {**places, _LOADS: kernel.symbols.address(_LOADS)}
         kernel.follow_boards(self._board)
         self._board(kernel.machine.board)
 
@@ -75,7 +99,7 @@ class LinuxCoverage(Collector):
             self._cover_kernel()
         for module in kernel.modules():
             self._cover_module(module)
-        calls = [(at, abi.NEVER) for at in self._places.values()]
+        calls = [(at, abi.NEVER) for at in self._places.values() if at]
         kernel.machine.stops.set(self._stopped, calls)
 
     def _cover_kernel(self) -> None:
@@ -89,8 +113,14 @@ class LinuxCoverage(Collector):
         self.cover(SymbolImage(VMLINUX, rows, end), start, end)
 
     # ---- modules
+    def _loads(self, address: int) -> None:
+        """Keep the file of a module that is about to be loaded."""
+        kernel, layout = self._kernel, self._kernel.structures["load_info"]
+        with suppress(MemoryFault):
+            info = View(kernel.memory, layout, address)
+            self._file(kernel.memory.read(info.word("hdr"), info.word("len")))
+
     def _file(self, data: bytes) -> None:
-        """Keep a module's file, which the kernel is about to be given."""
         try:
             file = elf.ElfFile(data, self._kernel.arch.elf_machine)
             section = file.section(".modinfo")
@@ -107,16 +137,18 @@ class LinuxCoverage(Collector):
         kernel = self._kernel
         board, arch = kernel.machine.board, kernel.arch
         address = board.read_reg(arch.arguments[0])
-        if at == self._places[_BEGINS]:
+        if at == self._places[_LOADS]:
+            self._loads(address)
+        elif at == self._places[_BEGINS]:
             for module in kernel.modules():
                 if module.address == address:
                     self._cover_module(module)
-            return
-        core, init = self._parts.get(address, (0, 0))
-        self.end(init)
-        if at == self._places[_ENDS]:
-            self.end(core)
-            self._parts.pop(address, None)
+        else:
+            core, init = self._parts.get(address, (0, 0))
+            self.end(init)
+            if at == self._places[_ENDS]:
+                self.end(core)
+                self._parts.pop(address, None)
 
     def _cover_module(self, module: LoadedModule) -> None:
         image = self._image(module)

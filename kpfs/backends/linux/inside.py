@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel that has a command inside, for a debugger."""
+"""A kernel that has a command inside, for a debugger and for coverage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import BoardDebugged
+from kpfs.base.errors import MemoryFault
 from kpfs.base.lock import FairLock
 from kpfs.linux.memory.memory import LiveMemory
+from kpfs.linux.memory.modules import LoadedModule, loaded_modules
 from kpfs.linux.running.saved_kernel import SavedKernel
 
 if TYPE_CHECKING:
     from kpfs.backends.debugged import Command
+    from kpfs.linux.board.board import Board
     from kpfs.linux.inside.mounted import PreparedKernel
 
 
 class _Kernel:
-    """Implements kpfs.backends.linux.debugged.KernelOnBoard."""
+    """Implements KernelOnBoard of debugged.py, and CoveredKernel of coverage.py."""
 
     def __init__(self, kernel: PreparedKernel) -> None:
         self._saved = saved = SavedKernel(kernel.folder)  # which keeps its file open
@@ -26,6 +30,19 @@ class _Kernel:
         self.symbols, self.structures = saved.symbols, saved.structures
         self.saved_memory = saved.memory
         self.memory = LiveMemory(self.machine.board)
+        self._own: frozenset[int] = frozenset()  # modules for the host's files
+        self._own = frozenset(module.address for module in self.modules())
+
+    def modules(self) -> Sequence[LoadedModule]:
+        """Return the modules that were loaded since then."""
+        try:
+            loaded = loaded_modules(self.memory, self.symbols, self.structures)
+        except (MemoryFault, KeyError, ValueError):
+            return []
+        return [module for module in loaded if module.address not in self._own]
+
+    def follow_boards(self, follower: Callable[[Board], None]) -> None:
+        """Do nothing: no other one takes over."""
 
 
 class InsideDebugged(BoardDebugged):
@@ -49,3 +66,8 @@ class InsideDebugged(BoardDebugged):
 
     def commands(self) -> Mapping[str, Command]:
         return {}
+
+
+def coverage(kernel: PreparedKernel, *, of_kernel: bool) -> LinuxCoverage:
+    """Record what is reached from now on; KernelError: this kernel cannot."""
+    return LinuxCoverage(_Kernel(kernel), of_kernel=of_kernel)

@@ -12,9 +12,30 @@ from pathlib import Path
 import pytest
 
 import kpfs
-from tests import harness
+from tests import bare_module, harness
 
-pytestmark = pytest.mark.kernel
+OTHERS = [
+    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
+    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+]
+LOOPS = """\
+static volatile int steps, never;
+static int begin(void)
+{
+	for (int i = 0; i < 20; i++) {
+		steps++;
+		if (i % 4 == 3)
+			steps += 2;
+		if (never)
+			steps = 0;
+	}
+	return 0;
+}
+static void finish(void)
+{
+	steps = never;
+}
+"""
 SOURCE = """\
 #include <linux/kprobes.h>
 #include <linux/module.h>
@@ -35,9 +56,9 @@ MODULE_LICENSE("GPL");
 """
 
 
-@pytest.fixture
-def k():
-    with kpfs.Kernel(kernel=harness.KERNEL) as kernel:
+@pytest.fixture(params=[pytest.param(harness.KERNEL, marks=pytest.mark.kernel)])
+def k(request):
+    with kpfs.Kernel(kernel=request.param) as kernel:
         yield kernel
 
 
@@ -117,3 +138,21 @@ def test_lines_are_counted_as_the_module_does(k, tmp_path):
     assert lines[1 + text.index("\thits++;")] == hits
     assert lines[1 + text.index('\t\tpr_info("never\\n");')] == 0
     assert os.path.realpath(next(iter(report.sources))).endswith("reached.c")
+
+
+@pytest.mark.parametrize("k", OTHERS, indirect=True)
+def test_lines_of_a_module_of_another_architecture(k, tmp_path):
+    source = tmp_path / "loops.c"
+    source.write_text(LOOPS)
+    path = bare_module.build(tmp_path, k._session.kernel, source)
+    k.cover()
+    for _ in range(2):
+        k.insmod(path)
+        k.rmmod("loops")
+    report, text = k.coverage(), LOOPS.splitlines()
+    lines = report.lines("loops.c")
+    assert report.functions() == {"begin": 2, "finish": 2}
+    assert lines[1 + text.index("\t\tsteps++;")] == 40
+    assert lines[1 + text.index("\t\t\tsteps += 2;")] == 10
+    assert lines[1 + text.index("\t\t\tsteps = 0;")] == 0
+    assert lines[1 + text.index("\tsteps = never;")] == 2
