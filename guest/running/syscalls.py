@@ -733,13 +733,24 @@ class Syscalls:
             t for t in self._tasks.values() if t.comm_fd >= 0 and not process_lives(t)
         ]
         for task in gone:
-            if task.busy or task.gone:
-                continue  # another thread sees to it
-            if task.blocked and not self._has_ended(task):
-                self._abandon(task)
-            else:
-                self.exit(task)
+            self._end(task)
         return len(gone)
+
+    def _end(self, task: HostTask) -> None:
+        if task.busy or task.gone:
+            return  # another thread sees to it
+        if task.blocked and not self._has_ended(task):
+            self._abandon(task)
+        else:
+            self.exit(task)
+
+    def end_all(self) -> None:
+        """End the tasks of host processes, whose files of /proc are closed already."""
+        tasks = [task for task in self._tasks.values() if task.comm_fd >= 0]
+        for task in tasks:
+            task.comm_fd = -1
+        for task in tasks:
+            self._end(task)
 
     def close(self) -> None:
         """Close the files of /proc that the tasks hold."""

@@ -9,16 +9,18 @@ lock itself. Everything else here is called while the kernel is stopped so.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kpfs.base.errors import MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
     from kpfs.guest.emu.stops import Stops
 
+GoBack = Callable[[], None]
 FIRST_TASK = 1000  # what a task's number is above its pid
 PAGE_SIZE = 4096
 
@@ -97,6 +99,13 @@ class Debugged(Protocol):
     def commands(self) -> Mapping[str, Command]:
         """Return the commands of a debugger's user, by their names."""
 
+    def keep(self) -> GoBack:
+        """Return a function that brings the kernel back to this moment.
+
+        To mounts and mirrored processes that is a reboot.  KernelError, also of the
+        function: it cannot.  Context, also of the function: nothing runs, lock held.
+        """
+
     # ---- whether it runs
     @property
     def clock(self) -> HostClock | None:
@@ -151,6 +160,11 @@ class Debugged(Protocol):
 
     def write(self, address: int, data: bytes) -> None:
         """Write in the same way, also into text; MemoryFault, and nothing changes."""
+
+
+def kept_by_nobody() -> GoBack:
+    """Refuse to keep a kernel's state."""
+    raise KernelError(errno.EOPNOTSUPP, "this kernel cannot go back")
 
 
 def read_some(debugged: Debugged, address: int, size: int) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError, MemoryFault
@@ -118,6 +118,19 @@ class Session(Protocol):
     # ---- probes
     def probe(self, asked: ProbeDefinition) -> Probe:
         """Register a kprobe or a return probe."""
+
+
+def keep(session: Session) -> Callable[[], None]:
+    """See kpfs.backends.debugged.Debugged.keep()."""
+    if not session.quiet:
+        raise KernelError(errno.EOPNOTSUPP, "only a quiet kernel can go back")
+    try:
+        snapshot = session.snapshot()
+    except (TypeError, ValueError) as error:
+        raise KernelError(errno.EBUSY, str(error)) from error
+    except OSError as error:
+        raise KernelError(error.errno or errno.EIO, str(error)) from error
+    return lambda: session.restore(snapshot)
 
 
 def os_error(refused: KernelError | MemoryFault, path: str = "") -> OSError:

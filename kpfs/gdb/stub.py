@@ -27,6 +27,7 @@ from kpfs.backends.debugged import (
     Command,
     Debugged,
     DebugThread,
+    GoBack,
     State,
     read_some,
 )
@@ -135,6 +136,7 @@ class Stub:
         self._known: dict[int, dict[str, int]] = {}  # registers by thread
         self._listed = b""
         self._opened = b""  # the file that was opened last
+        self._go_back_to_kept: GoBack | None = None  # to the last snapshot
         self.at_rest = False  # the kernel stands, and nothing is under way in it
         self._commands: dict[bytes, Callable[[bytes], bytes | Reply]] = {
             b"?": lambda _: self._stop_reply(),
@@ -254,6 +256,7 @@ class Stub:
     def replaced(self) -> None:
         """Set the breakpoints in a machine that has taken over."""
         self._forget()
+        self.stops.clear()  # it may be the same one in another state
         for address in self._breakpoints:
             self.stops.insert(address)
         watches = list(dict.fromkeys(piece.watch for piece in self._pieces.values()))
@@ -612,6 +615,10 @@ class Stub:
     # ---- monitor
     def _monitor(self, line: bytes) -> bytes:
         commands = {
+            "snapshot": Command(
+                "keep what the kernel is now", self._keep, at_rest=True
+            ),
+            "restore": Command("go back to that", self._restore, at_rest=True),
             **self._debugged.commands(),
             "modules": Command("modules, and where their sections lie", self._modules),
             **self.more_commands,
@@ -633,6 +640,17 @@ class Stub:
                 said = f"{words[0]}: {error}\n"
             self._forget()
         return said.encode()[:MAX_READ].hex().encode() or _OK
+
+    def _keep(self) -> str:
+        self._go_back_to_kept = None  # it may be large
+        self._go_back_to_kept = self._debugged.keep()
+        return "it is kept\n"
+
+    def _restore(self) -> str:
+        if self._go_back_to_kept is None:
+            return "there is no snapshot\n"
+        self._go_back_to_kept()
+        return "the kernel is what it was then\n"
 
     def _modules(self) -> str:
         """Return a line for each module: its name, its file, its sections."""

@@ -58,6 +58,11 @@ class DebugFs:
             self._remove(first)
         return 0
 
+    def show(self) -> None:
+        """Tell the listener of all of the root."""
+        for name in self.root.children:
+            self._show(name, True)
+
     def hide(self) -> None:
         """Tell no listener of it any more: the guest is gone."""
         for name in list(self.root.children):

@@ -109,11 +109,15 @@ class GuestKernel:
         self.guest = Guest(
             nr_cpus, quiet=quiet, configuration=configuration, image=image
         )
+        self.debugfs = DebugFs(self.guest, show_debugfs)
+        ModuleSupport(self.guest, self)
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Make the parts by which the host uses the guest."""
         self.background = Background(self.guest, self.lock)
         self.guest.sched.step_aside = self._step_aside
         self.syscalls = HostCalls(self.guest, self.background, self.lock)
-        self.debugfs = DebugFs(self.guest, show_debugfs)
-        ModuleSupport(self.guest, self)
         self.watch = GuestWatch(self.guest, partial(vars(self).get, "arch"))
         self.skip_policy = SkipPolicy(self.watch, self.lock)
 
@@ -201,7 +205,21 @@ class GuestKernel:
 
         Context: control, lock held.
         """
+        self._shut_out()
+        self.guest.close()
+
+    def change(self, action: Callable[[], None]) -> None:
+        """Do what makes the guest another one; to the host that is a reboot.
+
+        Context: control, lock held.
+        """
+        self._shut_out()
+        action()
+        self._let_in()
+        self.debugfs.show()
+
+    def _shut_out(self) -> None:
+        """Have all that the host holds of the guest answer ESHUTDOWN."""
         self.background.retire()
         self.debugfs.hide()
         self.syscalls.close()
-        self.guest.close()

@@ -9,9 +9,12 @@ then.
 
 from __future__ import annotations
 
+import errno
 import mmap
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kpfs.base.errors import KernelError
 from kpfs.linux.board.board import PAGE_SIZE, written_pages
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import Task
@@ -49,7 +52,7 @@ def freeze(kernel: LinuxKernel) -> Frozen:
         board_fields=image.board_fields(board),
         machine=_kept(machine, _OF_MACHINE),
         tasks=_kept(tasks, _OF_TASKS),
-        each=[(task, dict(vars(task))) for task in _known(kernel)],
+        each=[(task, dict(vars(task))) for task in (*_of_callers(kernel), tasks.agent)],
     )
 
 
@@ -58,7 +61,7 @@ def thaw(kernel: LinuxKernel, frozen: Frozen) -> None:
     board = kernel.another_board(frozen.board_fields)
     _put(board.ram, frozen.ram)
     _put(board.region, frozen.region)
-    for task in _known(kernel):
+    for task in _of_callers(kernel):
         task.gone = True  # but for those that were there
     for task, values in frozen.each:
         vars(task).update(values)
@@ -67,8 +70,29 @@ def thaw(kernel: LinuxKernel, frozen: Frozen) -> None:
     kernel.machine.skip(0)
 
 
-def _known(kernel: LinuxKernel) -> list[Task]:
-    return [*vars(kernel.tasks)["_by_pid"].values(), kernel.tasks.agent]
+def kept(kernel: LinuxKernel) -> Callable[[], None]:
+    """Return a function that reboots a locked kernel into its present state.
+
+    The tasks of processes end there, and so their files are closed.  EBUSY: a task
+    waits.
+    """
+    try:
+        frozen = freeze(kernel)
+    except ValueError as error:
+        raise KernelError(errno.EBUSY, str(error)) from error
+
+    def restore() -> None:
+        kernel.reboot()
+        thaw(kernel, frozen)
+        kernel.on_board(kernel.machine.board)  # its memory has modules only now
+        for task in _of_callers(kernel):
+            kernel.tasks.exit(task)
+
+    return restore
+
+
+def _of_callers(kernel: LinuxKernel) -> list[Task]:
+    return list(vars(kernel.tasks)["_by_pid"].values())
 
 
 def _kept(owner: object, names: tuple[str, ...]) -> dict[str, Any]:

@@ -11,11 +11,13 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
 from kpfs.gdb.sockets import sockets
 from tests import harness
+from tests.unit.gdb.fakes import Gdb
 
 pytestmark = [
     pytest.mark.fuse,
@@ -163,6 +165,69 @@ def test_breakpoints_outlast_a_reboot(kpfs, m):
                 ended.set()
     assert ended.is_set()
     other.join(SECONDS)
+
+
+def at_rest(client, command):
+    """Give a command of monitor for which nothing may be under way."""
+
+    def given():
+        client.send(b"c")
+        time.sleep(0.1)
+        client.interrupt()
+        return "something runs" not in client.monitor(command)
+
+    harness.until(given, "it is never at rest")
+
+
+def test_a_snapshot_is_rebooted_into(kpfs, m, runtime):
+    """Probes and trace are as then; what was open is of a kernel that is gone."""
+    events, place = m / "tracing" / "kprobe_events", m / "tracing" / "trace_clock"
+    enabled = m / "tracing" / "events" / "kprobes" / "one" / "enable"
+    events.write_text("p:one vfs_open\n")
+    enabled.write_text("1")
+    symbols = (m / "kallsyms").read_text().splitlines()
+    (address,) = (row.split()[0] for row in symbols if row.endswith(" T vfs_open"))
+    (found,) = sockets(str(runtime))
+    with place.open() as early, closing(Gdb(found.path)) as client:
+        client.begin()
+        assert client.monitor("snapshot") == "it is kept\n"
+        client.send(b"c")
+        for _ in range(2):  # it can be gone back to again
+            then = events.read_text()
+            subprocess.run(["sh", "-c", f"echo p:other vfs_write >> {events}"])
+            assert (m / "tracing" / "events" / "kprobes" / "other").exists()
+            with place.open() as late:
+                client.interrupt()
+                assert client.monitor("restore") == "the kernel is what it was then\n"
+                client.send(b"c")
+                for opened in (early, late):
+                    with pytest.raises(OSError, match="transport endpoint shutdown"):
+                        os.pread(opened.fileno(), 100, 0)
+            assert events.read_text() == then
+            assert enabled.read_text() == "1\n"
+            assert not (m / "tracing" / "events" / "kprobes" / "other").exists()
+        client.interrupt()
+        assert client.ask(b"Z0,%s,1" % address.encode()) == b"OK"
+        assert client.monitor("restore") == "the kernel is what it was then\n"
+        client.send(b"c")
+        with Reader(place):
+            assert client.receive().startswith(b"T05")
+            client.close()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_command_goes_on_in_a_kernel_that_was_restored(kpfs, runtime, kernel):
+    script = "cat /etc/hostname; read a; cat /etc/hostname; (echo b)"
+    words = "--gdb", "--quiet-guest", *kernel, "--", "sh", "-c", script
+    with kpfs.started("run", *words, stdin=subprocess.PIPE) as process:
+        name = process.stdout.readline()
+        harness.until(lambda: sockets(str(runtime)), "no socket")
+        with closing(Gdb(sockets(str(runtime))[0].path)) as client:
+            client.begin()
+            at_rest(client, "snapshot")
+            at_rest(client, "restore")
+        output, _ = process.communicate(b"a\n", timeout=SECONDS)
+    assert output == name + b"b\n"
 
 
 def test_modules_have_symbols(kpfs, runtime):
@@ -438,6 +503,7 @@ def test_a_kernel_with_a_command_inside(kpfs, runtime):
         "reverse-stepi 3",
         "print $pc",
         "info threads",
+        "monitor snapshot",
         "delete",
         "detach",
     )
@@ -446,4 +512,5 @@ def test_a_kernel_with_a_command_inside(kpfs, runtime):
     first, second = re.findall(r"^\$\d = .*$", said, re.MULTILINE)
     assert first.split()[2:] == second.split()[2:]
     assert "init/1" in said
+    assert "snapshot: EOPNOTSUPP: the command inside uses the host's files" in said
     assert not sockets(str(runtime))

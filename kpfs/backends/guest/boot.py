@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,11 @@ class Boot:
         from kpfs.backends.guest.debugged import GuestDebugged
 
         booted = self._booted
-        debugged = GuestDebugged(booted.kernel, _show_probes)
+
+        def keep() -> Callable[[], None]:
+            return booted.keep(self.tree.vfs, GuestTree)
+
+        debugged = GuestDebugged(booted.kernel, _show_probes, keep)
         booted.follow(lambda kernel, _root: debugged.replace(kernel))
         return debugged
 

@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
 from kpfs.base.log import Log
+from kpfs.base.skip_policy import SkipPolicy
 from kpfs.host.process import settle_heap
+from kpfs.root.background import Background
+from kpfs.root.host_calls import HostCalls
+from kpfs.root.watched import GuestWatch
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.vfs import Vfs
     from kpfs.fs.node import Dir
     from kpfs.root.guest_kernel import GuestKernel
 
@@ -60,9 +65,51 @@ class Booted:
             settle_heap()
         log.info("reboot")
         old.retire()
-        self.kernel, self.root = fresh, self._build(fresh)
+        self._enter(fresh)
+
+    def _enter(self, kernel: GuestKernel) -> None:
+        self.kernel, self.root = kernel, self._build(kernel)
         for follower in self._followers:
-            follower(fresh, self.root)
+            follower(kernel, self.root)
+
+    def keep(self, vfs: Vfs, *outside: type) -> Callable[[], None]:
+        """Return a function that reboots the kernel into its present state.
+
+        The tasks of processes end there, and their files are closed.  vfs: the files
+        of the tree.  outside: types of objects that are not the kernel's.
+        EBUSY: something is under way in it, now or later.  ESTALE, later: it was
+        started anew.  Context, also of the function: as reboot().
+        """
+        from kpfs.backends.guest.snapshot import KernelSnapshot
+
+        kernel = self.kernel
+        self._check_rest()
+        # what the host uses it by, which is made anew
+        parts = Background, HostCalls, GuestWatch, SkipPolicy
+        try:
+            snapshot = KernelSnapshot(kernel, (kernel, vfs), (Booted, *parts, *outside))
+        except TypeError as error:
+            raise KernelError(errno.EBUSY, str(error)) from error
+
+        def put_back() -> None:
+            kernel.guest.syscalls.close()
+            snapshot.restore()
+            kernel.guest.syscalls.end_all()
+            vfs.release_all()
+
+        def restore() -> None:
+            if self.kernel is not kernel:
+                raise KernelError(errno.ESTALE, "the kernel was started anew since")
+            self._check_rest()
+            log.info("restore")
+            kernel.change(put_back)
+            self._enter(kernel)
+
+        return restore
+
+    def _check_rest(self) -> None:
+        if self.kernel.guest.syscalls.busy:
+            raise KernelError(errno.EBUSY, "a system call is under way in it")
 
     def stop(self) -> None:
         """End the guest."""

@@ -13,8 +13,10 @@ from kpfs.backends.debugged import (
     Command,
     DebugModule,
     DebugThread,
+    GoBack,
     HostClock,
     State,
+    kept_by_nobody,
 )
 from kpfs.base.errors import MemoryFault
 from kpfs.guest.emu import x86_registers
@@ -37,9 +39,13 @@ class GuestDebugged:
         self,
         kernel: GuestKernel,
         show_probes: Callable[[GuestKernel], str] | None = None,
+        keep: Callable[[], GoBack] = kept_by_nobody,
     ) -> None:
-        """show_probes: returns what machine/probes has, for a command."""
-        self._kernel, self._show_probes = kernel, show_probes
+        """show_probes: returns what machine/probes has, for a command.
+
+        keep: see Debugged.
+        """
+        self._kernel, self._show_probes, self.keep = kernel, show_probes, keep
         self._guest = kernel.guest
         self.arch = kernel.guest.arch
         self._sees_all = False

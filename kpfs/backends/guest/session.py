@@ -6,10 +6,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kpfs.backends.guest.access import GuestAccess
-from kpfs.backends.session import Image
+from kpfs.backends.session import Image, keep
 from kpfs.base.errors import KernelError
 from kpfs.guest.machine import KERNEL_IMAGE
 
@@ -77,7 +78,7 @@ class GuestSession(GuestAccess):
         from kpfs.backends.guest.debugged import GuestDebugged
 
         self.check()
-        return GuestDebugged(self.root)
+        return GuestDebugged(self.root, keep=partial(keep, self))
 
     def vmcoreinfo(self) -> bytes:
         return b""

@@ -45,6 +45,7 @@ from kpfs.guest.emu.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.access import GuestAccess
+    from kpfs.root.guest_kernel import GuestKernel
 
 # Immutable objects that refer to no mutable one, and objects of the host and the user
 _LEAVES: tuple[type, ...] = (
@@ -65,36 +66,52 @@ _LEAVES: tuple[type, ...] = (
     *(ctypes.Array, CFuncPtr, type(ctypes.byref(ctypes.c_int()))),
 )
 _OURS = "kpfs."  # prefix of the modules whose objects are followed
+_OF_DEBUGGER = "kpfs.gdb."  # but these, which belong to the host
 
 PutBack = Callable[[], None]
 
 
-class GuestSnapshot:
-    """Implements kpfs.backends.session.Snapshot."""
+class KernelSnapshot:
+    """The state of a kernel and of objects that belong to it."""
 
-    def __init__(self, session: GuestAccess) -> None:
-        """Take it.  Context: control, lock held."""
-        self.session = session
-        guest = session.root.guest
+    def __init__(
+        self, kernel: GuestKernel, root: object, outside: tuple[type, ...] = ()
+    ) -> None:
+        """Take it of all that root refers to, the kernel too, but what is outside.
+
+        TypeError: something cannot be kept.  Context: control, lock held.
+        """
+        self._guest = guest = kernel.guest
         self._frozen = freeze(guest.memory, guest.cpus)
-        self._puts = list(_Walk(guest.memory.ram).puts(session))
+        walk = _Walk(guest.memory.ram, (*_LEAVES, *outside))
+        self._puts = list(walk.puts(root))
 
     def restore(self) -> None:
         """Put the kernel back into that state.  Context: control, lock held."""
-        guest = self.session.root.guest
-        follower = guest.modules.text_follower  # it is the user's
+        guest = self._guest
+        # these are the user's
+        follower, host_clock = guest.modules.text_follower, guest.clock.host
         thaw(self._frozen, guest.memory, guest.cpus)
         for put in self._puts:
             put()
-        guest.modules.text_follower = follower
+        guest.modules.text_follower, guest.clock.host = follower, host_clock
         if follower is not None:
             follower.changed(guest.modules)
+
+
+class GuestSnapshot(KernelSnapshot):
+    """Implements kpfs.backends.session.Snapshot."""
+
+    def __init__(self, session: GuestAccess) -> None:
+        super().__init__(session.root, session)
+        self.session = session
 
 
 class _Walk:
     """A walk along references that meets each object once."""
 
-    def __init__(self, ram: object) -> None:
+    def __init__(self, ram: object, leaves: tuple[type, ...]) -> None:
+        self._leaves = leaves
         self._seen: dict[int, object] = {id(ram): ram}
         self._waiting: list[object] = []
 
@@ -110,7 +127,9 @@ class _Walk:
     def _reach(self, *found: object) -> None:
         seen = self._seen
         for one in found:
-            if not isinstance(one, _LEAVES) and id(one) not in seen:
+            if isinstance(one, self._leaves) or id(one) in seen:
+                continue
+            if not type(one).__module__.startswith(_OF_DEBUGGER):
                 seen[id(one)] = one
                 self._waiting.append(one)
 

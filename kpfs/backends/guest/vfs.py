@@ -516,6 +516,12 @@ class Vfs:
                         self.calls.call(task, "close", fd)
             opened.handle.release()
 
+    def release_all(self) -> None:
+        """Release the open files of tasks that have ended."""
+        opened, self._opened = self._opened, set()
+        for each in opened:
+            each.handle.release()
+
     # ---- by the guest itself
     def serve(self, request: HostOp) -> int | bytes:
         """Serve the guest's own system calls, made without the mount."""

@@ -52,8 +52,10 @@ class Boot:
 
     def debugged(self) -> LinuxDebugged:
         from kpfs.backends.linux.debugged import LinuxDebugged
+        from kpfs.linux.running.frozen import kept
 
-        return LinuxDebugged(self._kernel, Probes(self._info).show)
+        keep = partial(kept, self._kernel)
+        return LinuxDebugged(self._kernel, Probes(self._info).show, keep)
 
     def stop(self) -> None:
         self._kernel.stop()

@@ -13,8 +13,10 @@ from kpfs.backends.debugged import (
     Command,
     DebugModule,
     DebugThread,
+    GoBack,
     HostClock,
     State,
+    kept_by_nobody,
 )
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
@@ -186,10 +188,17 @@ class LinuxDebugged(BoardDebugged):
     """Implements Debugged."""
 
     def __init__(
-        self, kernel: LinuxKernel, show_probes: Callable[[], str] | None = None
+        self,
+        kernel: LinuxKernel,
+        show_probes: Callable[[], str] | None = None,
+        keep: Callable[[], GoBack] = kept_by_nobody,
     ) -> None:
-        """show_probes: returns what machine/probes has, for a command."""
+        """show_probes: returns what machine/probes has, for a command.
+
+        keep: see Debugged.
+        """
         super().__init__(kernel)
+        self.keep = keep
         self._linux, self._show_probes = kernel, show_probes
         self.lock = kernel.lock
 

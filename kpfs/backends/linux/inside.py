@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kpfs.backends.debugged import Command
 from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import BoardDebugged
-from kpfs.base.errors import MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.lock import FairLock
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.memory.modules import LoadedModule, loaded_modules
 from kpfs.linux.running.saved_kernel import SavedKernel
 
 if TYPE_CHECKING:
-    from kpfs.backends.debugged import Command
+    from kpfs.backends.debugged import GoBack
     from kpfs.linux.board.board import Board
     from kpfs.linux.inside.mounted import PreparedKernel
 
@@ -64,8 +66,18 @@ class InsideDebugged(BoardDebugged):
     def follow(self, replaced: Callable[[], None]) -> None:
         """Do nothing."""
 
+    def keep(self) -> GoBack:
+        raise KernelError(errno.EOPNOTSUPP, "the command inside uses the host's files")
+
     def commands(self) -> Mapping[str, Command]:
-        return {}
+        """Return those that are refused at once, as something always runs."""
+
+        def refuse() -> str:
+            self.keep()
+            return ""
+
+        refused = Command("not with a command inside", refuse)
+        return {"snapshot": refused, "restore": refused}
 
 
 def coverage(kernel: PreparedKernel, *, of_kernel: bool) -> LinuxCoverage:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kpfs.backends.linux.access import LinuxAccess
+from kpfs.backends.session import keep
 from kpfs.linux.running.frozen import freeze, thaw
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class LinuxSession(LinuxAccess):
     def debugged(self) -> LinuxDebugged:
         from kpfs.backends.linux.debugged import LinuxDebugged
 
-        return self.do("", lambda: LinuxDebugged(self.kernel))
+        return self.do("", lambda: LinuxDebugged(self.kernel, keep=partial(keep, self)))
 
     def vmcoreinfo(self) -> bytes:
         from kpfs.backends.linux.dumped import vmcoreinfo

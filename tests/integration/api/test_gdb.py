@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """gdb's protocol for a kernel in the process."""
 
+import contextlib
 import threading
 
 import pytest
@@ -62,9 +63,9 @@ def test_a_thread_stands_at_a_breakpoint(kernel, place, gdb):
 
 def test_breakpoints_outlast_a_snapshot(kernel, place, gdb):
     gdb.send(b"c")
+    kernel.read(FILE)
     before = kernel.snapshot()
-    gdb.socket.sendall(b"\x03")
-    assert gdb.receive().startswith(b"T02")
+    assert gdb.interrupt().startswith(b"T02")
     assert gdb.ask(b"Z0,%x,1" % place) == b"OK"
     gdb.send(b"c")
     kernel.restore(before)
@@ -73,6 +74,25 @@ def test_breakpoints_outlast_a_snapshot(kernel, place, gdb):
     gdb.close()
     thread.join(20)
     assert found
+
+
+def test_gdb_goes_back_to_a_snapshot(kernel, gdb):
+    assert "is kept" in gdb.monitor("snapshot")
+    gdb.send(b"c")
+    kernel.write("tracing/kprobe_events", "p:one vfs_read\n")
+    assert kernel.read("tracing/kprobe_events")
+    gdb.interrupt()
+    assert "what it was then" in gdb.monitor("restore")
+    assert gdb.ask(b"D") == b"OK"
+    assert not kernel.read("tracing/kprobe_events")
+
+
+def test_a_kernel_that_is_not_quiet_does_not_go_back(tmp_path):
+    with kpfs.Kernel(quiet=False) as kernel:
+        kernel.gdb(str(tmp_path / "gdb"))
+        with contextlib.closing(Gdb(str(tmp_path / "gdb"))) as gdb:
+            gdb.begin()
+            assert "only a quiet kernel" in gdb.monitor("snapshot")
 
 
 def test_it_listens_once(kernel, gdb, tmp_path):

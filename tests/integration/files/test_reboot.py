@@ -123,6 +123,29 @@ def test_what_was_open(mounted):
     assert mounted.read("/tracing/kprobe_events") == b""
 
 
+def test_a_state_is_rebooted_into(mounted):
+    """Exclusive files that were open then can be opened again; tasks start anew."""
+    pipe = mounted.open("/tracing/trace_pipe")
+    mounted.write("/tracing/kprobe_events", b"p:one vfs_read\n")
+    with mounted.kernel.lock:
+        task = mounted.kernel.syscalls.task(ME)
+        go_back = mounted.booted.keep(mounted.vfs, Mounted)
+    mounted.vfs.release(pipe)
+    for _ in range(2):
+        mounted.write("/tracing/kprobe_events", b"p:two vfs_read\n")
+        with mounted.kernel.lock:
+            go_back()
+        assert code(pipe.vfs.read, ME, pipe, 100, 0) == "ESHUTDOWN"
+        assert mounted.read("/tracing/kprobe_events") == b"p:kprobes/one vfs_read\n"
+        with mounted.kernel.lock:
+            assert task.gone
+            assert mounted.kernel.syscalls.task(ME) is not task
+        mounted.vfs.release(mounted.open("/tracing/trace_pipe"))
+    mounted.write(REBOOT, b"1\n")
+    with mounted.kernel.lock:
+        assert code(go_back) == "ESTALE"
+
+
 def test_a_blocked_reader_is_woken(mounted):
     pipe, found = mounted.open("/tracing/trace_pipe"), []
     vfs = mounted.vfs

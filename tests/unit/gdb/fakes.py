@@ -79,6 +79,14 @@ class FakeDebugged:
             "begin": Command("begins anew", lambda: "begun\n", at_rest=True),
         }
 
+    def keep(self):
+        then = bytes(self.memory)
+
+        def go_back():
+            self.memory[:] = then
+
+        return go_back
+
     def see_all(self, wanted):
         self.sees_all = wanted
 
@@ -160,6 +168,16 @@ class Gdb:
     def ask(self, body):
         self.send(body)
         return self.receive()
+
+    def interrupt(self):
+        """Press Ctrl-C; return the stop reply."""
+        self.socket.sendall(b"\x03")
+        return self.receive()
+
+    def monitor(self, line):
+        """Return what a command of the user says."""
+        reply = self.ask(b"qRcmd," + line.encode().hex().encode())
+        return bytes.fromhex(reply.decode()).decode()
 
     def begin(self):
         assert self.ask(b"QStartNoAckMode") == b"OK"

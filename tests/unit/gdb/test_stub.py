@@ -257,11 +257,27 @@ def test_files_of_modules_are_read(ask):
     assert ask(b"vFile:open:%s,0,0" % foreign.hex().encode()) == b"F-1,2"
 
 
-def test_monitor(stub, ask):
+@pytest.fixture
+def monitor(ask):
     def monitor(line):
         reply = ask(b"qRcmd," + line.hex().encode())
         return reply if reply == b"OK" else bytes.fromhex(reply.decode()).decode()
 
+    return monitor
+
+
+def test_a_snapshot_is_gone_back_to(stub, ask, debugged, monitor):
+    assert "something runs" in monitor(b"snapshot")
+    stub.at_rest = True
+    assert monitor(b"restore") == "there is no snapshot\n"
+    assert monitor(b"snapshot") == "it is kept\n"
+    for _ in range(2):
+        assert ask(b"M1000,2:abcd") == b"OK"
+        assert monitor(b"restore") == "the kernel is what it was then\n"
+        assert debugged.memory[:2] == b"\0\1"
+
+
+def test_monitor(stub, monitor):
     assert monitor(b"say") == "so\n"
     assert monitor(b"refuse") == "refuse: ENOMEM: no room\n"
     assert "says so" in monitor(b"help")
