@@ -589,6 +589,11 @@ CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
 NR_CALLS = 12
 MAX_INSN = 16
+WRITES_ANYTHING = 0
+WRITES_BYTES = 1
+WRITES_PAGES = 2
+WRITES_INSN = 3
+MAX_WRITTEN = 0x40_0000
 NS_PER_BLOCK = 20
 TURN_BLOCKS = 0x10_0000
 MAX_FAULTS = 1000
@@ -616,19 +621,19 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70488, ()
+    SIZE, __slots__ = 70608, ()
     blocks, look, at_look, argument, leave, uc, state = 0, 8, 16, 24, 32, 40, 48
     ram, ram_size, nr_cpus, pause, break_at, flushers = 56, 64, 72, 80, 88, 96
-    uprobe_copier, mapper, calls, call_zeros, counts = 224, 232, 240, 336, 432
-    exact, call_agent, turn_ticks, slow_at, now, settled = 440, 448, 456, 464, 472, 480
-    deadline, stop, stop_at, who, error, vector = 488, 496, 504, 512, 520, 528
-    unknown, current, turn_end, due, host_turn, begin = 536, 544, 552, 560, 568, 576
-    fault_block, faults, returns, return_counts, watched = 584, 592, 600, 728, 856
-    hooked, nr_hooked, on_block, asked_at, flushed_at = 1368, 1880, 1888, 1896, 1904
-    coverage, stops, entered, devices, console_size = 1912, 1920, 1928, 1936, 2064
-    debug_size, debug_limit, debug, syscalls, exceptions = 2072, 2080, 2088, 2096, 2104
-    interrupts, halts, flushes, strays, stray_at = 2112, 2120, 2128, 2136, 2144
-    turns, reset, cpus, console = 2152, 2160, 2168, 4952
+    writes, mapper, calls, call_zeros, counts, exact = 224, 352, 360, 456, 552, 560
+    call_agent, turn_ticks, slow_at, now, settled = 568, 576, 584, 592, 600
+    deadline, stop, stop_at, who, error, vector = 608, 616, 624, 632, 640, 648
+    unknown, current, turn_end, due, host_turn, begin = 656, 664, 672, 680, 688, 696
+    fault_block, faults, returns, return_counts, watched = 704, 712, 720, 848, 976
+    hooked, nr_hooked, on_block, asked_at, flushed_at = 1488, 2000, 2008, 2016, 2024
+    coverage, stops, entered, devices, console_size = 2032, 2040, 2048, 2056, 2184
+    debug_size, debug_limit, debug, syscalls, exceptions = 2192, 2200, 2208, 2216, 2224
+    interrupts, halts, flushes, strays, stray_at = 2232, 2240, 2248, 2256, 2264
+    turns, reset, cpus, console = 2272, 2280, 2288, 5072
 
 
 # linux/board/x86/arch.h

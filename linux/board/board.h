@@ -35,6 +35,13 @@ typedef uint64_t u64;
 #define NR_RETURNS 16
 #define NR_CALLS 12
 #define MAX_INSN 16 /* bytes, also with what is stepped behind it */
+
+/* What a flusher writes, and so which translations to drop. */
+#define WRITES_ANYTHING 0
+#define WRITES_BYTES 1 /* argument 2 counts them, from argument 0 on */
+#define WRITES_PAGES 2 /* argument 1 counts them, from argument 0 on */
+#define WRITES_INSN 3 /* at argument 1 */
+#define MAX_WRITTEN 0x400000ull /* bytes; more is anything */
 #define NR_HOOKED 64
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
@@ -99,7 +106,7 @@ struct board {
 	u64 pause;                 /* address at which the agent and its tasks wait */
 	u64 break_at;              /* address at which to stop: panic() */
 	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
-	u64 uprobe_copier;         /* arch_uprobe_copy_ixol(), which writes by another one, too */
+	u64 writes[NR_FLUSHERS];   /* what each of them writes: WRITES_* */
 	u64 mapper;                /* vm_mmap_pgoff(): sets exact when a program may write so */
 	u64 calls[NR_CALLS];       /* functions before which to ask the host */
 	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */

@@ -155,19 +155,18 @@ class Board(EngineRegisters):
         return (abi.Board.cpus + number * abi.Cpu.SIZE + field) >> 3
 
     def add_flushers(
-        self, addresses: Iterable[int], uprobe_copier: int = 0, mapper: int = 0
+        self, flushers: Iterable[tuple[int, int]], mapper: int = 0
     ) -> None:
-        """Drop translations after functions that write code by another mapping.
+        """Drop translations where functions write code by another mapping.
 
-        uprobe_copier: that of an instruction for a uprobe, before which only what was
-        translated from the place of the copy is dropped. mapper: that of files for
-        programs; when it maps code that a program can write by another mapping, the
-        board becomes exact.
+        Each comes as its address and what it writes: abi.WRITES_*. mapper: the function
+        that maps files for programs; when it maps code that a program can write by
+        another mapping, the board becomes exact.
         """
-        first = abi.Board.flushers >> 3
-        for number, address in zip(range(abi.NR_FLUSHERS), addresses, strict=False):
-            self.words[first + number] = address
-        self.set(uprobe_copier=uprobe_copier, mapper=mapper)
+        first, writes = abi.Board.flushers >> 3, abi.Board.writes >> 3
+        for number, row in zip(range(abi.NR_FLUSHERS), flushers, strict=False):
+            self.words[first + number], self.words[writes + number] = row
+        self.set(mapper=mapper)
         self._board.board_watch(self._pointer)
 
     def set_calls(self, calls: Sequence[tuple[int, int]]) -> None:

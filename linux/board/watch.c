@@ -3,13 +3,11 @@
  * The functions of the kernel that the board watches.
  *
  * Flushers: libunicorn does not notice code that is written through one mapping of its page
- * and run through another. Only a few functions of the kernel do so: when one returns, all
- * translated code is dropped. Several may be under way, in different tasks and on any
- * processor.
- *
- * The function that copies an instruction to where a uprobe steps it does so too, at each hit.
- * So only what was translated from that place is dropped, before it begins: nobody runs the
- * place until it returns.
+ * and run through another. Only a few functions of the kernel do so. The arguments of most
+ * tell where they write. What was translated from there is dropped before the function begins:
+ * nobody runs the place until it returns. When one of the others returns, all translated code
+ * is dropped, which takes as long as translating it again. Several of these may be under way,
+ * in different tasks and on any processor.
  *
  * Programs may do so as well, by a file that they have mapped twice. Nothing tells when they
  * write. So from the moment when one maps code of a file and shares what it writes there,
@@ -39,7 +37,6 @@ void watch(struct board *b)
 		b->watched[i] = 0;
 	for (int i = 0; i < NR_FLUSHERS; i++)
 		is_new |= add(b, b->flushers[i]);
-	is_new |= add(b, b->uprobe_copier);
 	is_new |= add(b, b->mapper);
 	for (int i = 0; i < NR_RETURNS; i++)
 		is_new |= add(b, b->returns[i]);
@@ -77,13 +74,36 @@ static bool asks(struct board *b, int call)
 	return at == NEVER || !read_word(b, argument(b, 0) + at);
 }
 
-/* The second argument is where a program finds the instruction. */
-static void drop_uprobes_copy(struct board *b)
+/* Drop what was translated from a range of addresses. Return whether all of it is known. */
+static bool drop_range(struct board *b, u64 addr, u64 size)
 {
-	u64 at = board_walk(b, argument(b, 1));
+	if (size > MAX_WRITTEN)
+		return false;
+	while (size) {
+		u64 at = board_walk(b, addr), here = 4096 - (addr & 4095);
 
-	if (at < b->ram_size - MAX_INSN)
-		drop_code(b, at, MAX_INSN);
+		if (here > size)
+			here = size;
+		if (at > b->ram_size - here)
+			return false;
+		drop_code(b, at, here);
+		addr += here;
+		size -= here;
+	}
+	return true;
+}
+
+/* Called where a flusher begins: drop what it will write. Return whether that is known. */
+static bool drop_written(struct board *b, u64 writes)
+{
+	u64 first = argument(b, 0);
+
+	switch (writes) {
+	case WRITES_BYTES: return drop_range(b, first, argument(b, 2));
+	case WRITES_PAGES: return drop_range(b, first & ~4095ull, (u64)(u32)argument(b, 1) << 12);
+	case WRITES_INSN:  return drop_range(b, argument(b, 1), MAX_INSN) || true;
+	}
+	return false;
 }
 
 /*
@@ -117,10 +137,8 @@ void watch_block(struct board *b, u64 addr)
 		}
 	}
 	for (int i = 0; i < NR_FLUSHERS; i++)
-		if (b->flushers[i] == addr)
+		if (b->flushers[i] == addr && !drop_written(b, b->writes[i]))
 			expect_return(b, return_address(b));
-	if (b->uprobe_copier == addr)
-		drop_uprobes_copy(b);
 	if (b->mapper == addr && !b->exact && maps_shared_code(b)) {
 		b->exact = hook_stores(b);
 		b->flushed_at = addr;

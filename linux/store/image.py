@@ -29,22 +29,24 @@ VERSION = 2
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
 FUNCTIONS = "functions"  # available_filter_functions; images of older versions lack it
 # Functions of the kernel that write code through another mapping of its page than the
-# one it runs in, which the emulator does not notice.
-FLUSHERS = (
-    "text_poke_copy",
-    "text_poke_copy_locked",
-    "text_poke_set",
-    "bpf_arch_text_copy",
-    "bpf_jit_binary_pack_finalize",
-    "arch_prepare_bpf_trampoline",
-    "arch_ftrace_update_trampoline",
-    "set_memory_x",
-    "set_memory_rox",
-    "post_relocation",
-    "flush_icache_mm",
-)
+# one it runs in, which the emulator does not notice, and what of it they write.
+FLUSHERS = {
+    "text_poke_copy": abi.WRITES_BYTES,
+    "text_poke_copy_locked": abi.WRITES_BYTES,
+    "text_poke_set": abi.WRITES_BYTES,
+    "bpf_arch_text_copy": abi.WRITES_BYTES,
+    "bpf_jit_binary_pack_finalize": abi.WRITES_ANYTHING,
+    "arch_prepare_bpf_trampoline": abi.WRITES_ANYTHING,
+    "arch_ftrace_update_trampoline": abi.WRITES_ANYTHING,
+    "set_memory_x": abi.WRITES_PAGES,
+    "set_memory_rox": abi.WRITES_PAGES,
+    "post_relocation": abi.WRITES_ANYTHING,
+    "flush_icache_mm": abi.WRITES_ANYTHING,
+}
 # It does so, too, at each hit of a uprobe whose instruction is stepped.
 _UPROBE_COPIER = "arch_uprobe_copy_ixol"
+# It leaves all writing to another of these, where there is that one.
+_LEFT_TO = {"bpf_jit_binary_pack_finalize": "bpf_arch_text_copy"}
 # It maps files for programs, and with them code that they may write so.
 _MAPPER = "vm_mmap_pgoff"
 MAX_TIME = 1 << 62  # ns; the clock goes on from there
@@ -228,16 +230,31 @@ def last_use(folder: str) -> float:
     return os.stat(os.path.join(folder, META)).st_atime
 
 
-def _kept_address(folder: str, name: str) -> int:
-    """Return symbol_address() of a symbol that an image has."""
+def _name_at(text: mmap.mmap, address: int) -> str:
+    """Return the first name of an address that begins a line of /proc/kallsyms."""
+    at = text.find(f"\n{address:016x} ".encode()) + 1
+    return text[at : text.find(b"\n", at)].split()[2].decode() if at else ""
+
+
+def _watched(folder: str, meta: Meta) -> tuple[list[tuple[int, int]], int]:
+    """Return the flushers and the mapper, as Board.add_flushers() takes them."""
     try:
         with (
             open(os.path.join(folder, SYMBOLS), "rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
         ):
-            return symbol_address(text, name)
-    except (OSError, ValueError):
+            names = [_name_at(text, address) for address in meta.flushers]
+            copier = symbol_address(text, _UPROBE_COPIER)
+            tells = ARCHES[meta.arch].tells_of_code
+            mapper = 0 if tells else symbol_address(text, _MAPPER)
+    except (OSError, ValueError, IndexError):
         raise UnfitError(f"{folder}: the image is damaged; make it anew") from None
+    rows = [
+        (address, FLUSHERS.get(name, abi.WRITES_ANYTHING))
+        for name, address in zip(names, meta.flushers, strict=True)
+        if _LEFT_TO.get(name) not in names
+    ]
+    return [*rows, (copier, abi.WRITES_INSN)], mapper
 
 
 def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
@@ -252,8 +269,5 @@ def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     board.select(meta.words["current"])
     board.set(pause=meta.pause, break_at=meta.panic or abi.NEVER, **meta.words)
     if not exact:
-        folder = os.path.dirname(saved.name)
-        copier = _kept_address(folder, _UPROBE_COPIER)
-        mapper = 0 if arch.tells_of_code else _kept_address(folder, _MAPPER)
-        board.add_flushers(meta.flushers, copier, mapper)
+        board.add_flushers(*_watched(os.path.dirname(saved.name), meta))
     return board

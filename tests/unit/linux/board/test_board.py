@@ -144,7 +144,7 @@ def test_one_that_is_alone_can_reset_itself(single):
 def test_code_at_address_0_is_no_end_of_turns(single, due):
     start(single, 0, "eb fe", at=0)
     single.set_cpu(0, timer=due)
-    single.add_flushers([0x10000, 0x20000])
+    single.add_flushers([(0x10000, abi.WRITES_ANYTHING)])
     assert single.run() == abi.STOP_TURN
     assert single.get(abi.Board.blocks) <= 2 * MILLION
 
@@ -182,6 +182,41 @@ def long_mode(board, code, gates, stack=STACK):
     board.set_mode(abi.MODE_KERNEL)
     board.write_reg(GENERAL["rsp"], stack)
     board.write_reg(GENERAL["rip"], AT)
+
+
+PLACE, FLUSHER = 0x8800, 0x8900
+PRINT = "b0{} 66baf803 ee c3"  # mov al, CODE; mov dx, 0x3f8; out dx, al; ret
+
+
+@pytest.mark.parametrize(
+    ("writes", "size", "second", "prints"),
+    [
+        (None, 4, 1, "00"),
+        (abi.WRITES_ANYTHING, 0, 0, "01"),
+        (abi.WRITES_BYTES, 4, 0, "01"),
+        (abi.WRITES_BYTES, 0, 0, "00"),
+        (abi.WRITES_PAGES, 0, 1, "01"),
+        (abi.WRITES_PAGES, 0, 0, "00"),
+        (abi.WRITES_INSN, 0, PLACE, "01"),
+        (abi.WRITES_INSN, 0, AT, "00"),
+    ],
+)
+def test_what_a_flusher_writes_is_translated_anew(single, writes, size, second, prints):
+    """It takes no other code along. Its arguments are PLACE, second and size."""
+    call = "e8 fb070000", "e8 e7080000", "e8 e2070000"  # PLACE, FLUSHER, PLACE
+    arguments = (
+        f"ba {size:02x}000000 bf 00880000 be {second.to_bytes(4, 'little').hex()}"
+    )
+    long_mode(single, f"{call[0]} {arguments} {call[1]} {call[2]} {END}", {})
+    for at, code in ((PLACE, PRINT.format("30")), (FLUSHER, "c3")):
+        single.ram[at : at + len(bytes.fromhex(code))] = bytes.fromhex(code)
+    if writes is not None:
+        single.add_flushers([(FLUSHER, writes)])
+    single.set_calls([(FLUSHER, abi.NEVER)])
+    assert single.run() == abi.STOP_CALL
+    single.ram[PLACE + 1] = ord("1")  # the emulator does not see it
+    assert single.run() == abi.STOP_HALTED
+    assert printed(single) == prints
 
 
 UD, DF, PF = 6, 8, 14
