@@ -136,6 +136,7 @@ class Stub:
         self._known: dict[int, dict[str, int]] = {}  # registers by thread
         self._listed = b""
         self._opened = b""  # the file that was opened last
+        self._vmlinux = b""  # once it has been opened
         self._go_back_to_kept: GoBack | None = None  # to the last snapshot
         self.at_rest = False  # the kernel stands, and nothing is under way in it
         self._commands: dict[bytes, Callable[[bytes], bytes | Reply]] = {
@@ -547,8 +548,9 @@ class Stub:
 
     def _contents(self, path: bytes) -> bytes:
         """Return the contents of a file; KeyError: there is no such file."""
-        if path == VMLINUX:
-            return self._debugged.vmlinux()
+        if path == VMLINUX:  # which gdb opens more than once
+            self._vmlinux = self._vmlinux or self._debugged.vmlinux()
+            return self._vmlinux
         folder, _, name = path.decode(errors="replace").rpartition("/")
         if folder != MODULES or not name.endswith(_KO):
             raise KeyError(name)

@@ -26,6 +26,7 @@ from operator import add, sub
 from typing import NamedTuple
 
 from kpfs.linux.memory.btf import StructLayout
+from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
 from kpfs.linux.memory.memory import KernelMemory
 
 _ROW = struct.Struct("<hhH")  # offsets of stack and frame pointer; how they count
@@ -157,7 +158,7 @@ class _Rules(dict[tuple[int, int, int], tuple[Kind, bytes]]):
             if base.at or base.behind or offset < 0:
                 place = _place(base, offset)
                 return bytes((_DEF_CFA_EXPRESSION, len(place))) + place + frame
-            return bytes((_DEF_CFA, base.register)) + _uleb(offset) + frame
+            return bytes((_DEF_CFA, base.register)) + uleb(offset) + frame
         if kind is Kind.REGS:
             saved = {number: 8 * at for at, number in enumerate(_SAVED)}
         else:
@@ -172,7 +173,7 @@ class _Rules(dict[tuple[int, int, int], tuple[Kind, bytes]]):
         """Return the rule for the frame pointer."""
         base = self._bases.get(number)
         if base == _PREV_SP and offset <= 0 and not offset % 8:
-            return bytes((_OFFSET | _RBP,)) + _uleb(-offset // 8)
+            return bytes((_OFFSET | _RBP,)) + uleb(-offset // 8)
         if base == Base(_RBP):
             return _at(_RBP, _place(base, offset))
         return bytes((_SAME, _RBP))
@@ -186,8 +187,8 @@ def _place(base: Base, offset: int, more: int = 0) -> bytes:
         found = bytes((_BREG + base.register, 0, _DEREF))
         more += offset
     else:
-        return bytes((_BREG + base.register,)) + _sleb(offset + more)
-    return found + bytes((_PLUS_UCONST,)) + _uleb(more) if more else found
+        return bytes((_BREG + base.register,)) + sleb(offset + more)
+    return found + bytes((_PLUS_UCONST,)) + uleb(more) if more else found
 
 
 def _at(number: int, place: bytes) -> bytes:
@@ -260,45 +261,23 @@ class _Steps(dict[int, bytes]):
 
 
 _STEPS = _Steps()
-_HEAD = struct.Struct("<IIQQ")  # length, place of the CIE, begin and size of the text
 
 
 def _entry(kind: Kind, start: int, end: int, code: bytes) -> bytes:
-    code += bytes(-(len(code) + 4) % 8)  # DW_CFA_nop
-    size = _HEAD.size - 4 + len(code)
-    return _HEAD.pack(size, _PLACES[kind], start, end - start) + code
-
-
-def _head(signal: bytes, code: bytes) -> bytes:
-    """Return a CIE.  signal: S if places of the caller are no return addresses."""
-    body = b"\xff\xff\xff\xff\1" + signal + b"\0\1\x78" + bytes((_RIP,)) + code
-    body += bytes(-(len(body) + 4) % 8)
-    return len(body).to_bytes(4, "little") + body
+    return entry(_PLACES[kind], start, end, code)
 
 
 # what holds where an entry says nothing: a call has just been made
 _CALLED = bytes((_DEF_CFA, _RSP, 8, _OFFSET | _RIP, 1))
 _LAST = bytes((_DEF_CFA, _RSP, 8, _UNDEFINED, _RIP))
-_HEADS = _head(b"", _CALLED), _head(b"S", _CALLED), _head(b"", _LAST)
+_HEADS = (
+    head(_CALLED, _RIP),
+    head(_CALLED, _RIP, signal=b"S"),
+    head(_LAST, _RIP),
+)
 _PLACES = {
     Kind.CALL: 0,
     Kind.REGS: len(_HEADS[0]),
     Kind.IRET: len(_HEADS[0]),
     Kind.END: len(_HEADS[0]) + len(_HEADS[1]),
 }
-
-
-def _uleb(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*found, value))
-
-
-def _sleb(value: int) -> bytes:
-    found = bytearray()
-    while not -0x40 <= value < 0x40:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*found, value & 0x7F))

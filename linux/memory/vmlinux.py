@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.guest.loader import elf
-from kpfs.linux.memory import orc
+from kpfs.linux.memory import frame_records, orc
 from kpfs.linux.memory.memory import KernelMemory, pages_of
 from kpfs.linux.memory.modules import LoadedModule
 from kpfs.linux.memory.structures import Structures
@@ -76,6 +76,17 @@ class SymbolFile:
     def _frames(self) -> bytes:
         """Return .debug_frame, b"" if nothing tells of it; MemoryFault."""
         raise NotImplementedError
+
+    def _records(
+        self, start: int, end: int, lasts: Sequence[tuple[int, int]] = ()
+    ) -> bytes:
+        """Return .debug_frame by the records that functions keep on their stacks."""
+        rows = self._rows()
+        starts = {
+            at for at, kind, _ in rows if kind in _FUNCTIONS and start <= at < end
+        }
+        text = self._bytes(_Part("", 0, start, end))
+        return frame_records.debug_frame(start, text, sorted(starts), lasts)
 
     @cached_property
     def _parts(self) -> Sequence[_Part]:
@@ -218,6 +229,11 @@ class Vmlinux(SymbolFile):
 
     def _frames(self) -> bytes:
         address = self._symbols.address
+        if self._machine == elf.EM_AARCH64:
+            found = self._symbols.lookup_name("ret_from_fork")
+            lasts = [(address("__entry_text_start"), address("__entry_text_end"))]
+            lasts += [(row.addr, row.addr + row.size) for row in found]
+            return self._records(address("_stext"), address("_etext"), lasts)
         places, end = address("__start_orc_unwind_ip"), address("__stop_orc_unwind_ip")
         table = orc.OrcTable(
             places, address("__start_orc_unwind"), (end - places) // orc.PLACE_SIZE
@@ -255,6 +271,8 @@ class ModuleFile(SymbolFile):
 
     def _frames(self) -> bytes:
         module = self._module
+        if self._machine == elf.EM_AARCH64:
+            return self._records(*module.text)
         places, count = module.table("arch.orc_unwind_ip", "arch.num_orcs")
         rows, _ = module.table("arch.orc_unwind", "arch.num_orcs")
         text = sorted((module.text, module.init_text))

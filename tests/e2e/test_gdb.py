@@ -27,6 +27,10 @@ KERNELS = [
     pytest.param((), id="guest"),
     pytest.param(("--kernel", harness.KERNEL), marks=pytest.mark.kernel, id="linux"),
 ]
+OTHERS = [
+    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel, id="arm64"),
+    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel, id="riscv64"),
+]
 SECONDS = 60
 _THREADS = "gdb.selected_inferior().threads()"
 _KTHREADD = f"py [t.switch() for t in {_THREADS} if 'kthreadd/2' in t.name]"
@@ -424,6 +428,33 @@ def test_going_back_and_on_again_changes_nothing(kpfs, m):
     assert "hit Breakpoint 1" in edge or "No more reverse-execution history" in said
     assert re.search(r"\d+ sections? of what the kernel has run", said)
     assert (m / "tracing" / "trace_clock").read_text()
+
+
+@pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="no gdb-multiarch")
+@pytest.mark.parametrize("kernel", OTHERS)
+def test_kernels_of_other_architectures(kpfs, runtime, kernel):
+    """All that gdb does with them, and stacks as of a task that sleeps."""
+    m = kpfs.mount("--gdb", "--quiet-guest", "--kernel", kernel)
+    look = "info registers", "x/8xg $sp"
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(
+            kpfs,
+            m,
+            *("break *vfs_read", "continue", "stepi 7", "echo <one>\\n", *look),
+            *("echo <back>\\n", "reverse-stepi 5", "print $pc", "stepi 5"),
+            *("echo <two>\\n", *look, "echo <on>\\n", "backtrace 3", "delete"),
+            *("finish", "print $pc", "watch *(unsigned long *)&jiffies", "continue"),
+            *(_KTHREADD, "backtrace 5"),
+        )
+    hit, one, back, two, on = re.split("<(?:one|back|two|on)>\n", said)
+    assert "hit Breakpoint 1" in hit
+    assert one == two
+    assert re.search(r"\$1 = .*<vfs_read\+", back)
+    assert re.search(r"#1 .* ksys_read .*\n#2 .*_sys_read", on)
+    assert re.search(r"\$2 = .*<ksys_read\+", on)
+    old, new = re.findall(r"(?:Old|New) value = (\d+)", on)
+    assert int(new) > int(old)
+    assert re.search(r"#[1-3] .* schedule .*\n#[2-4] .* kthreadd ", on)
 
 
 def test_going_back_over_a_write_brings_the_value_before_it(kpfs, m):
