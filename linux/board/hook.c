@@ -39,20 +39,28 @@ bool hook_all(struct board *b)
 	return add_hook(b, 1, 0);
 }
 
-/* Have the block at an address call on_block(). True: what is translated of it has to go. */
+/*
+ * Have the block at an address call on_block(), and drop what is translated of it. True: all code
+ * has to go, as it is not known where that one is, or all blocks are hooked now.
+ */
 bool hook_block(struct board *b, u64 addr)
 {
+	u64 at;
+
 	if (!b->counts || !addr || addr == NEVER || b->nr_hooked > NR_HOOKED)
 		return false;
 	for (u64 i = 0; i < b->nr_hooked; i++)
 		if (b->hooked[i] == addr)
 			return false;
-	if (b->nr_hooked < NR_HOOKED) {
-		b->hooked[b->nr_hooked] = addr;
-		add_hook(b, addr, addr);
-	} else {
+	if (b->nr_hooked++ == NR_HOOKED) {
 		hook_all(b);
+		return true;
 	}
-	b->nr_hooked++;
-	return true;
+	b->hooked[b->nr_hooked - 1] = addr;
+	add_hook(b, addr, addr);
+	at = board_walk(b, addr);
+	if (at >= b->ram_size)
+		return true;
+	drop_code(b, at, 1);
+	return false;
 }

@@ -11,7 +11,6 @@
 #define UC_HOOK_MEM_FETCH_UNMAPPED 0x40
 #define UC_HOOK_MEM_FETCH_PROT 0x200
 #define UC_HOOK_INSN_INVALID 0x4000
-#define UC_CTL_TB_REMOVE_CACHE (9 | 2 << 26 | 1 << 30)
 #define UC_CTL_TB_FLUSH (10 | 1 << 30)
 #define UC_CTL_TLB_FLUSH (11 | 1 << 30)
 

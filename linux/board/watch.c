@@ -20,7 +20,7 @@
 #define PROT_EXEC 4
 #define MAP_SHARED 1
 
-/* Return whether code has to be translated anew for it. */
+/* Return whether all code has to be translated anew for it. */
 static bool add(struct board *b, u64 addr)
 {
 	if (addr)
@@ -60,9 +60,7 @@ static void expect_return(struct board *b, u64 addr)
 	}
 	b->returns[unused] = addr;
 	b->return_counts[unused] = 1;
-	/* its flusher runs: so all other code may stay */
-	if (hook_block(b, addr))
-		uc.ctl(engine(b), UC_CTL_TB_REMOVE_CACHE, addr, addr + 1);
+	hook_block(b, addr); /* its flusher runs: so the code is known */
 	watch(b);
 }
 

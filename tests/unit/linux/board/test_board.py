@@ -188,6 +188,17 @@ PLACE, FLUSHER = 0x8800, 0x8900
 PRINT = "b0{} 66baf803 ee c3"  # mov al, CODE; mov dx, 0x3f8; out dx, al; ret
 
 
+def call_all(board, size=0, second=0):
+    """Have code call PLACE, FLUSHER and PLACE. size and second go to FLUSHER."""
+    call = "e8 fb070000", "e8 e7080000", "e8 e2070000"
+    arguments = (
+        f"ba {size:02x}000000 bf 00880000 be {second.to_bytes(4, 'little').hex()}"
+    )
+    long_mode(board, f"{call[0]} {arguments} {call[1]} {call[2]} {END}", {})
+    for at, code in ((PLACE, PRINT.format("30")), (FLUSHER, "c3")):
+        board.ram[at : at + len(bytes.fromhex(code))] = bytes.fromhex(code)
+
+
 @pytest.mark.parametrize(
     ("writes", "size", "second", "prints"),
     [
@@ -203,13 +214,7 @@ PRINT = "b0{} 66baf803 ee c3"  # mov al, CODE; mov dx, 0x3f8; out dx, al; ret
 )
 def test_what_a_flusher_writes_is_translated_anew(single, writes, size, second, prints):
     """It takes no other code along. Its arguments are PLACE, second and size."""
-    call = "e8 fb070000", "e8 e7080000", "e8 e2070000"  # PLACE, FLUSHER, PLACE
-    arguments = (
-        f"ba {size:02x}000000 bf 00880000 be {second.to_bytes(4, 'little').hex()}"
-    )
-    long_mode(single, f"{call[0]} {arguments} {call[1]} {call[2]} {END}", {})
-    for at, code in ((PLACE, PRINT.format("30")), (FLUSHER, "c3")):
-        single.ram[at : at + len(bytes.fromhex(code))] = bytes.fromhex(code)
+    call_all(single, size, second)
     if writes is not None:
         single.add_flushers([(FLUSHER, writes)])
     single.set_calls([(FLUSHER, abi.NEVER)])
@@ -217,6 +222,16 @@ def test_what_a_flusher_writes_is_translated_anew(single, writes, size, second, 
     single.ram[PLACE + 1] = ord("1")  # the emulator does not see it
     assert single.run() == abi.STOP_HALTED
     assert printed(single) == prints
+
+
+def test_it_stops_at_a_call_whose_code_is_translated_already(single):
+    call_all(single)
+    single.set_calls([(FLUSHER, abi.NEVER)])
+    assert single.run() == abi.STOP_CALL
+    single.set_calls([(PLACE, abi.NEVER)])
+    assert single.run() == abi.STOP_CALL
+    assert single.get(abi.Board.asked_at) == PLACE
+    assert printed(single) == "0"
 
 
 UD, DF, PF = 6, 8, 14
