@@ -229,11 +229,11 @@ class Sched:
         return self._idle[number]
 
     def all_idle(self) -> bool:
+        if False in self._idle or any(self._pending):
+            return False
         ram = self._ram
-        for idle, pending, at in zip(
-            self._idle, self._pending, self._resched_at, strict=True
-        ):
-            if not idle or pending or _I32.unpack_from(ram, at)[0]:
+        for at in self._resched_at:
+            if _I32.unpack_from(ram, at)[0]:
                 return False
         return True
 

@@ -166,19 +166,13 @@ class PlannedCalls:
         BUSY, with wait: nothing was done, as the mount has yet to close what is where
         a new descriptor is to be.
         """
-        block = self._blocks.pop() if self._blocks else _Block(self._guest, self._func)
-        try:
-            return self._call(block, task, plan, wait)
-        finally:
-            self._blocks.append(block)
-
-    def _call(self, block: _Block, task: HostTask, plan: Plan, wait: bool) -> int:
         args = [*plan.args, *_NO_ARGS[len(plan.args) :]]
         if plan.pointers:
             user = task.user
             self._fill(user, plan)
             for index in _MEMBERS[plan.pointers]:
                 args[index] += user
+        block = self._blocks.pop() if self._blocks else _Block(self._guest, self._func)
         cwd = block.place(_CWD_AT, plan.cwd) if plan.cwd else 0
         link = block.place(_LINK_AT, plan.link) if plan.link else 0
         fd0 = fd1 = new0 = new1 = -1
@@ -195,7 +189,10 @@ class PlannedCalls:
             fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
             _pack_names(plan.names) if plan.names else _NO_NAMES,
         )  # fmt: skip
-        return self._guest.syscalls.call_prepared(task, block.call)
+        try:
+            return self._guest.syscalls.call_prepared(task, block.call)
+        finally:
+            self._blocks.append(block)
 
     def _fill(self, user: int, plan: Plan) -> None:
         """Put the plan's memory where the task's is."""
