@@ -81,7 +81,10 @@ class Stepping(Protocol):
     """The steps that a thread adds when it steps aside from the lock."""
 
     def aside(self) -> None:
-        """Hand on work that waits for this thread; called before each wait."""
+        """Hand on work that waits for this thread; called before each wait.
+
+        It may be called several times before back().
+        """
 
     def back(self) -> None:
         """Take that work up again; called when the thread has the lock again."""
@@ -177,6 +180,14 @@ class FairLock:
         if stepping is not None:
             self.stepping[me] = stepping
 
+    def hand_on(self) -> None:
+        """Hand on work that waits for this thread, as it will have the lock for long.
+
+        Context: any; it costs nothing if there is no such work.
+        """
+        if self.stepping and (stepping := self.stepping.get(get_ident())) is not None:
+            stepping.aside()
+
     def _take_again(self) -> None:
         """Take it; a signal of the caller is no reason not to."""
         while True:
@@ -236,6 +247,7 @@ class FairLock:
 
         For a thread that keeps the kernel from running, and so from giving it back.
         """
+        self.hand_on()
         for waiter in list(self._queue):
             waiter.refuse(seconds)
 

@@ -57,9 +57,6 @@ class MirroredKernel(Protocol[FilesT, OpenedT]):
 
     # calls that the kernel answers itself, whatever the host would say
     answered: frozenset[int]
-    # any call may take long, so that its thread must not be the receiving one
-    is_slow: bool
-
     skip_policy: SkipPolicy
     lock: FairLock
 

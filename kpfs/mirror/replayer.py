@@ -73,14 +73,8 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
-        kernel = self.kernel
-        return (
-            kernel.is_slow
-            or kernel.lock.taken()
-            or (
-                note.nr in NAMES
-                and self.skipped.looks.fd_in_tree(note.pid, note.args[0])
-            )
+        return self.kernel.lock.taken() or (
+            note.nr in NAMES and self.skipped.looks.fd_in_tree(note.pid, note.args[0])
         )
 
     def must_make(self, number: int) -> bool:

@@ -94,6 +94,7 @@ class LinuxKernel:
         """Make a machine that goes on from the image, without tasks of callers."""
         board = image.load(self._saved, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
+        self.machine.on_turn = self.lock.hand_on
         self._next_look = self._last_news = 0.0
         self.watch.always = False
         self._look_at(board)

@@ -165,6 +165,8 @@ class Machine:
         self.stops = CallStops(board)
         # called between two turns, at an exact instruction, while a debugger wants it
         self.between_turns: Callable[[], None] | None = None
+        # called at the end of each turn, when a request has taken long
+        self.on_turn: Callable[[], None] = lambda: None
         self._seqs = [0] * abi.NR_SLOTS
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
@@ -333,6 +335,7 @@ class Machine:
                 now = thread_time()
                 ends = ends or now + MAX_SECONDS
                 turns = turns if self._is_early() else turns + 1
+                self.on_turn()
                 pauses += MAX_PAUSES * (now > ends)
             if turns > MAX_TURNS + 1 or pauses > MAX_PAUSES:
                 raise self.died(abi.STOP_TURN)

@@ -58,7 +58,6 @@ class GuestMirror:
     """Implements kpfs.mirror.kernel.MirroredKernel."""
 
     answered = frozenset((nr.SYSLOG,))
-    is_slow = False
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
         self.kernel, self.lock = kernel, kernel.lock

@@ -63,7 +63,6 @@ class LinuxMirror:
     """Implements kpfs.mirror.kernel.MirroredKernel."""
 
     answered = mirror_calls.ANSWERED
-    is_slow = True
 
     def __init__(
         self, kernel: LinuxKernel, files: OpenFiles, host: Host, listener: int
@@ -92,7 +91,9 @@ class LinuxMirror:
     # ---- calls
     def make(self, note: Notification, plan: Plan) -> None:
         needs = self.needs(note, plan)
-        with self.kernel.lock:
+        if self.lock.taken():
+            self.lock.hand_on()
+        with self.lock:
             task = self.tasks.task(note.pid)
             if note.nr in mirror_calls.EXITS:
                 self.tasks.exit(task, note.args[0])

@@ -208,3 +208,19 @@ def test_what_a_thread_does_when_it_steps_aside(lock, log):
         log.append("mine")
     thread.join(10)
     assert log == ["aside", "aside", "other", "mine", "back"]
+
+
+def test_a_thread_hands_on_its_work_before_it_has_the_lock_for_long(lock, log):
+    class Told:
+        def aside(self):
+            log.append("aside")
+
+        def back(self):
+            log.append("back")
+
+    with lock:
+        lock.hand_on()
+        lock.stepping[threading.get_ident()] = Told()
+        lock.hand_on()
+        assert log == ["aside"]
+    assert log == ["aside", "back"]

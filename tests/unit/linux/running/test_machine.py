@@ -155,3 +155,14 @@ def test_turns_that_the_host_s_clock_ended_count_by_its_processor_time(monkeypat
     with pytest.raises(MachineDiedError, match="does not come to rest"):
         machine.run(5)
     assert machine_room.MAX_SECONDS <= next(seconds) < machine_room.MAX_SECONDS + 9
+
+
+@pytest.mark.parametrize("block", [10, 100])
+def test_each_turn_that_ends_is_told(block):
+    told = []
+    machine = Machine(
+        stand_in(FakeBoard((abi.STOP_TURN, 0, block), (abi.STOP_PAUSE, 0, block)))
+    )
+    machine.on_turn = lambda: told.append(1)
+    machine.settle(0)
+    assert told == [1]
