@@ -48,6 +48,7 @@ class Replayer:
         self.kernel = kernel
         self.host = host
         self.lazy = lazy
+        self.seen: Notification | None = None  # the last call that was seen as all are
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
         self.skipped = SkippedCalls(
             kernel.tasks, host, self.write, kernel.lock, overrides, kernel.answered
@@ -58,8 +59,11 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
+        if not self.lazy:
+            return False
         policy = self.kernel.skip_policy
-        if not self.lazy or policy.seen is EVERY:
+        if policy.seen is EVERY:
+            self.seen = note
             return False
         skipped = self.skipped
         turn = skipped.fast_path.turn
@@ -77,10 +81,14 @@ class Replayer:
             note.nr in NAMES and self.skipped.looks.fd_in_tree(note.pid, note.args[0])
         )
 
-    def must_make(self, number: int) -> bool:
-        """Decide on a call.  Before one that is made, all tasks are up to date."""
+    def must_make(self, note: Notification) -> bool:
+        """Decide on a call.  Before one that is made, all tasks are up to date.
+
+        What skip() has just found out is not asked again: a call may be made that
+        nobody can see by now.
+        """
         kernel = self.kernel
-        if not kernel.skip_policy.must_make(number):
+        if note is not self.seen and not kernel.skip_policy.must_make(note.nr):
             return False
         if kernel.tasks.behind:
             with kernel.lock:
@@ -94,7 +102,7 @@ class Replayer:
             return kernel.answer(note, commit)
         if number not in mirror_calls.CALLS:  # reported for the overrides alone
             return self.skipped.answer(note, commit)
-        if self.lazy and not self.must_make(number):
+        if self.lazy and not self.must_make(note):
             return self.skipped.make(note, commit)
         plan = mirror_calls.plan_call(self.host, note)
         if plan is None:

@@ -46,7 +46,7 @@ class Lazy:
     def skips(self, pid, number=GETPID):
         """True if a call is left out, at once or when somebody has looked again."""
         note = Notification(1, pid, number, (0,) * 6)
-        return self.replayer.skip(note) or not self.replayer.must_make(number)
+        return self.replayer.skip(note) or not self.replayer.must_make(note)
 
     def follow(self, pid):
         """Leave out a call, then catch up."""
