@@ -10,6 +10,17 @@
  * returns to the block, or leaves it if the engine is to stop: it finds the block by its return
  * address, which a jump keeps. So an engine that counts stops only when it is time to look.
  *
+ * On x86-64 the call itself goes, too. Its first one, of each block, writes over the instructions
+ * before it, which load its arguments, so that they count, and leave out the call while something
+ * is left. What is left stands before the state of the processor, which the block has in a register:
+ *
+ *	before                         then
+ *	mov  $engine, %rdi             decl -4(%rbp)
+ *	xor  %esi, %esi                jns  1f
+ *	                               mov  %ebp, %esi
+ *	call helper_check_exit_...     call helper_check_exit_...
+ *	                             1:
+ *
  * Built without a C library, like the boards of Linux kernels.
  */
 #include "blocks.h"
@@ -17,27 +28,23 @@
 #define NR_ENGINES 64
 #define API __attribute__((visibility("default")))
 
-/* Engines and their counters, by a hash of their addresses. A closed engine leaves FREED. */
-static struct {
+/* Engines by a hash of their addresses. A closed one leaves FREED. state: see adopt(). */
+static struct engine {
 	void *engine;
 	struct block_counter *counter;
+	void *state;
 } engines[NR_ENGINES];
 #define FREED ((void *)1)
 
-static inline unsigned int hash(const void *engine)
-{
-	return (uintptr_t)engine >> 12;
-}
-
-/* Return the counter of an engine that is not where its hash points, or NULL. */
-static struct block_counter *find(const void *engine)
+/* Return the entry of an engine, or NULL. */
+static inline struct engine *find(const void *engine)
 {
 	for (unsigned int i = 0; i < NR_ENGINES; i++) {
-		unsigned int at = (hash(engine) + i) % NR_ENGINES;
+		struct engine *e = &engines[(((uintptr_t)engine >> 12) + i) % NR_ENGINES];
 
-		if (engines[at].engine == engine)
-			return engines[at].counter;
-		if (!engines[at].engine)
+		if (e->engine == engine)
+			return e;
+		if (!e->engine)
 			break;
 	}
 	return 0;
@@ -47,23 +54,25 @@ static struct block_counter *find(const void *engine)
 API bool blocks_count(void *engine, struct block_counter *counter)
 {
 	for (unsigned int i = 0; i < NR_ENGINES; i++) {
-		unsigned int at = (hash(engine) + i) % NR_ENGINES;
+		struct engine *e = &engines[(((uintptr_t)engine >> 12) + i) % NR_ENGINES];
 
-		if (engines[at].engine && engines[at].engine != FREED)
+		if (e->engine && e->engine != FREED)
 			continue;
-		engines[at].counter = counter;
-		__atomic_store_n(&engines[at].engine, engine, __ATOMIC_RELEASE);
+		e->counter = counter;
+		e->state = 0;
+		__atomic_store_n(&e->engine, engine, __ATOMIC_RELEASE);
 		return true;
 	}
 	return false;
 }
 
-/* Count no longer: the engine is about to be closed. */
+/* Count no longer. */
 API void blocks_forget(void *engine)
 {
-	for (unsigned int i = 0; i < NR_ENGINES; i++)
-		if (engines[i].engine == engine)
-			__atomic_store_n(&engines[i].engine, FREED, __ATOMIC_RELEASE);
+	struct engine *e = find(engine);
+
+	if (e)
+		__atomic_store_n(&e->engine, FREED, __ATOMIC_RELEASE);
 }
 
 typedef void check(void *engine, uint32_t delayed);
@@ -79,38 +88,135 @@ typedef void check(void *engine, uint32_t delayed);
 #define PC_IS_RIGHT 0x5632
 #endif
 
+/* It is time to look. All calls in tail position are jumps, as the comment above has it. */
+static inline __attribute__((always_inline)) void look(const struct engine *e, check *original)
+{
+	struct block_counter *counter = e->counter;
+	void *engine = e->engine;
+	bool due = blocks_begun(counter) >= counter->look;
+
+	if (due)
+		counter->at_look(counter->argument);
+	if (*counter->left < 0)
+		blocks_look(counter, counter->look);
+	if (!due) /* more blocks were left than there is room for */
+		return;
+	((volatile bool *)engine)[PC_IS_RIGHT] = false;
+	original(engine, 0);
+}
+
+#ifdef __x86_64__
 /*
- * delayed: the block is the second half of a pair of instructions, between which nothing stops.
- * All calls in tail position are jumps: the function that libunicorn called returns for it.
+ * What is left has its place before the state of the processor: libunicorn leaves these bytes free.
+ * An engine is counted there from its first block on.
  */
-#define COUNT(arch)                                                                              \
-	static check *original_##arch;                                                           \
-	static __attribute__((noinline)) void look_##arch(void *engine, uint32_t delayed,        \
-							  struct block_counter *counter)         \
+static inline bool adopt(struct engine *e, void *state)
+{
+	int32_t *left = (int32_t *)state - 1;
+
+	if (e->counter->left != left) {
+		if (e->state || *left || !(uint32_t)(uintptr_t)state)
+			return false;
+		*left = *e->counter->left;
+		e->counter->left = left;
+	}
+	e->state = state;
+	return true;
+}
+
+/* Have a block count by itself from now on. end: of its call. */
+static inline void patch(const struct engine *e, uint8_t *end)
+{
+	static const uint8_t count[] = { 0xff, 0x4d, 0xfc, 0x79 }, mark[] = { 0x89, 0xee };
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
+	uint64_t word = (uintptr_t)e->engine;
+	uint8_t *at;
+
+	if (end[-6] == 0xff && end[-5] == 0x15) /* call *offset(%rip) */
+		at = end - 6;
+	else if (end[-5] == 0xe8) /* call */
+		at = end - 5;
+	else
+		return;
+	if (at[-2] != 0x33 || at[-1] != 0xf6) /* xor %esi, %esi */
+		return;
+	if (at[-12] == 0x48 && at[-11] == 0xbf && !__builtin_memcmp(at - 10, &word, 8)) {
+		__builtin_memcpy(at - 5, nop, sizeof(nop));
+		at -= 12;
+	} else if (at[-7] == 0xbf && word >> 32 == 0 && !__builtin_memcmp(at - 6, &word, 4)) {
+		at -= 7;
+	} else {
+		return;
+	}
+	__builtin_memcpy(at, count, sizeof(count));
+	at[4] = end - at - 5;
+	__builtin_memcpy(at + 5, mark, sizeof(mark));
+}
+
+static struct engine *last_found = engines;
+
+static inline struct engine *find_state(const void *state)
+{
+	struct engine *last = __atomic_load_n(&last_found, __ATOMIC_RELAXED);
+
+	if (last->state == state && last->engine > FREED)
+		return last;
+	for (unsigned int i = 0; i < NR_ENGINES; i++) {
+		if (engines[i].engine > FREED && engines[i].state == state) {
+			__atomic_store_n(&last_found, &engines[i], __ATOMIC_RELAXED);
+			return &engines[i];
+		}
+	}
+	return 0;
+}
+
+/* A patched block has the low half of its state's address where others have 0. */
+#define ENTRY(arch)                                                                              \
+	__attribute__((used, noinline)) static void expired_##arch(const void *state)            \
 	{                                                                                        \
-		counter->at_look(counter->argument);                                             \
-		((volatile bool *)engine)[PC_IS_RIGHT] = false;                                  \
-		original_##arch(engine, delayed);                                                \
-	}                                                                                        \
-	static __attribute__((noinline)) void search_##arch(void *engine, uint32_t delayed)      \
-	{                                                                                        \
-		struct block_counter *counter = find(engine);                                    \
+		const struct engine *e = find_state(state);                                      \
                                                                                                  \
-		if (!counter)                                                                    \
-			original_##arch(engine, delayed);                                        \
-		else if (++counter->blocks >= counter->look)                                     \
-			look_##arch(engine, delayed, counter);                                   \
+		if (e) /* else it is to be dropped */                                            \
+			look(e, original_##arch);                                                \
 	}                                                                                        \
+	__attribute__((used, noinline)) static void first_##arch(void *engine, uint32_t delayed, \
+								 void *state)                    \
+	{                                                                                        \
+		struct engine *e = find(engine);                                                 \
+                                                                                                 \
+		if (!e) {                                                                        \
+			original_##arch(engine, delayed);                                        \
+			return;                                                                  \
+		}                                                                                \
+		if (adopt(e, state))                                                             \
+			patch(e, __builtin_return_address(0));                                   \
+		if (--*e->counter->left < 0)                                                     \
+			look(e, original_##arch);                                                \
+	}                                                                                        \
+	asm(".globl helper_check_exit_request_" #arch "\n"                                       \
+	    ".type helper_check_exit_request_" #arch ", @function\n"                             \
+	    "helper_check_exit_request_" #arch ":\n\t"                                           \
+	    "cmp %ebp, %esi\n\t"                                                                 \
+	    "mov %rbp, %rdx\n\t"                                                                 \
+	    "jne first_" #arch "\n\t"                                                            \
+	    "mov %rbp, %rdi\n\t"                                                                 \
+	    "jmp expired_" #arch);
+#else
+#define ENTRY(arch)                                                                              \
 	API void helper_check_exit_request_##arch(void *engine, uint32_t delayed)                \
 	{                                                                                        \
-		unsigned int at = hash(engine) % NR_ENGINES;                                     \
-		struct block_counter *counter = engines[at].counter;                             \
+		const struct engine *e = find(engine);                                           \
                                                                                                  \
-		if (engines[at].engine != engine)                                                \
-			search_##arch(engine, delayed);                                          \
-		else if (++counter->blocks >= counter->look)                                     \
-			look_##arch(engine, delayed, counter);                                   \
+		if (!e)                                                                          \
+			original_##arch(engine, delayed);                                        \
+		else if (--*e->counter->left < 0)                                                \
+			look(e, original_##arch);                                                \
 	}
+#endif
+
+#define COUNT(arch)                    \
+	static check *original_##arch; \
+	ENTRY(arch)
 
 COUNT(x86_64)
 COUNT(aarch64)
@@ -127,15 +233,15 @@ static trace *original_trace;
  */
 API void helper_uc_tracecode(int32_t size, uint32_t kind, void *engine, uint64_t address)
 {
-	struct block_counter *counter;
+	const struct engine *e;
 	check *leave;
 
 	original_trace(size, kind, engine, address);
-	counter = find(engine);
-	if (!counter || !counter->leave)
+	e = find(engine);
+	if (!e || !e->counter->leave)
 		return;
-	leave = counter->leave;
-	counter->leave = 0;
+	leave = e->counter->leave;
+	e->counter->leave = 0;
 	((volatile bool *)engine)[PC_IS_RIGHT] = false;
 	leave(engine, 0);
 }

@@ -5,9 +5,35 @@
 #include <stdint.h>
 
 struct block_counter {
-	uint64_t blocks;         /* begun so far */
-	uint64_t look;           /* call at_look before block number look, and forget this */
+	int32_t *left;           /* each block takes one; below 0 it is time to look */
+	uint64_t end;            /* blocks that have begun when nothing is left */
+	uint64_t look;           /* call at_look before block number look, and those after it */
 	void (*at_look)(void *); /* may set look anew, and stop the engine before the block */
 	void *argument;          /* of at_look */
 	void (*leave)(void *engine, uint32_t delayed); /* set by a hook: see stops.c */
+	int32_t own; /* left, until blocks.c finds a better place */
 };
+
+/* Return the number of blocks that have begun. */
+static inline uint64_t blocks_begun(const struct block_counter *c)
+{
+	return c->end - *c->left;
+}
+
+static inline void blocks_look(struct block_counter *c, uint64_t look)
+{
+	uint64_t begun = blocks_begun(c), ahead = look > begun ? look - begun - 1 : 0;
+
+	if (ahead > INT32_MAX)
+		ahead = INT32_MAX;
+	c->look = look;
+	c->end = begun + ahead;
+	*c->left = ahead;
+}
+
+/* The block that has begun last does not count, as it is to begin again. */
+static inline void blocks_take_back(struct block_counter *c)
+{
+	c->end--;
+	blocks_look(c, c->look);
+}

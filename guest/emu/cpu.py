@@ -192,7 +192,8 @@ class Cpu:
         if self._uc:
             for context in (*self._contexts, self._scratch):
                 self._py.uc_context_free(context)
-            forget(self.engine)
+            forget(self.engine, ctypes.addressof(self._counter))
+            self._left = self._find_left()
             self._py.uc_close(self._uc)
             self._uc = ctypes.c_void_p()
             self._py = _Gone()
@@ -207,7 +208,8 @@ class Cpu:
 
     def _prepare_arguments(self) -> None:
         self._counter = BlockCounter()
-        self._blocks = memoryview(self._counter).cast("B").cast("Q")  # and look
+        self._counter.keep()
+        self._left = self._find_left()
         self._anywhere = False
         self._drops = 0
         self._ip = ctypes.c_uint64()
@@ -264,6 +266,17 @@ class Cpu:
 
         at = ctypes.addressof(self._counter)
         self.counts = count(self.engine, at, execute, _LOAD_HERE)
+        self._left = self._find_left()
+
+    def _find_left(self) -> memoryview:
+        """Return what is left of blocks, in [0]: see struct block_counter."""
+        return memoryview(self._counter.remaining()).cast("B").cast("i")
+
+    def _look_in(self, blocks: int) -> None:
+        """End the run after so many blocks, where they are counted."""
+        counter, left = self._counter, self._left
+        counter.look = look = counter.end - left[0] + blocks
+        counter.end, left[0] = look - 1, blocks - 1
 
     @property
     def engine(self) -> int:
@@ -273,7 +286,7 @@ class Cpu:
     @property
     def blocks(self) -> int:
         """The number of blocks that have begun, if ``counts``."""
-        return self._blocks[0]
+        return self._counter.begun
 
     def _stop_anywhere(self, anywhere: bool) -> None:
         """Have code translated from now on stop where a hook wants it, or faster."""
@@ -576,7 +589,8 @@ class Cpu:
     def stop(self) -> None:
         """Leave the run: at once in a trap, at the block's end in a hypercall."""
         self.stopped = True
-        self._blocks[1] = 0
+        if self._left[0]:
+            self._look_in(1)
         self._py.uc_emu_stop(self._uc)
 
     def ends(self, port: int) -> None:
@@ -633,7 +647,7 @@ class Cpu:
         self.stopped = self.ran_out = False
         ended = self._ended
         ended[0] = 0
-        self._blocks[1] = self._blocks[0] + RUN_BLOCKS
+        self._look_in(RUN_BLOCKS)
         if self._window is not None:
             self._ip.value = self._window[WINDOW_IP]
         else:
@@ -669,7 +683,7 @@ class Cpu:
         if monotonic() >= self.watchdog.rewind_at:
             self.watchdog.wind()
         if self.read_reg(REG_IP) == stops.at:
-            self._blocks[0] -= self.counts  # the rest of a block is no other block
+            self._left[0] += self.counts  # the rest of a block is no other block
         return True
 
     def debug(self) -> Stops:
@@ -692,11 +706,10 @@ class Cpu:
 
         looks: how often it has done so before.
         """
-        begun, look = self._blocks[0], self._blocks[1]
-        if not look or begun < look or self.watchdog.is_due():
+        if self.blocks < self._counter.look or self.watchdog.is_due():
             return False
         self.ran_out = self.may_end(self.read_reg(REG_IP))
-        self._blocks[1] = begun + LOOK_BLOCKS[min(looks, len(LOOK_BLOCKS) - 1)]
+        self._look_in(LOOK_BLOCKS[min(looks, len(LOOK_BLOCKS) - 1)])
         return not self.ran_out
 
     # ---- memory hooks (control)

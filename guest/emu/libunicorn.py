@@ -21,6 +21,7 @@ _ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
 CHECKS = {arch: f"helper_check_exit_request_{arch}" for arch in _ARCHES}
 _HELPERS = "helper_uc_tracecode", *CHECKS.values()
 _NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
+_MANY = 1 << 20  # blocks, more than execute() takes
 _CTL_TB_FLUSH = 10 | 1 << 30
 
 
@@ -31,13 +32,36 @@ class EmulatorError(Exception):
 class BlockCounter(ctypes.Structure):
     """struct block_counter."""
 
+    left: int
+    end: int
+    look: int
+    own: int
     _fields_ = [
-        ("blocks", ctypes.c_uint64),
+        ("left", ctypes.c_void_p),
+        ("end", ctypes.c_uint64),
         ("look", ctypes.c_uint64),
         ("at_look", ctypes.c_void_p),
         ("argument", ctypes.c_void_p),
         ("leave", ctypes.c_void_p),
+        ("own", ctypes.c_int32),
     ]
+
+    def keep(self) -> None:
+        """Have the counter itself hold what is left, as no engine does."""
+        self.own = self.remaining().value if self.left else 0
+        self.left = ctypes.addressof(self) + _OWN
+
+    def remaining(self) -> ctypes.c_int32:
+        """Return what is left, where it stands."""
+        return ctypes.c_int32.from_address(self.left)
+
+    @property
+    def begun(self) -> int:
+        """The number of blocks that have begun."""
+        return int(self.end - self.remaining().value)
+
+
+_OWN = BlockCounter.__dict__["own"].offset
 
 
 def find_library() -> str:
@@ -79,23 +103,23 @@ def count(
     """
     library, blocks = load()
     word = ctypes.c_void_p(engine)
+    BlockCounter.from_address(counter).keep()
     if blocks is None or not blocks.blocks_count(word, ctypes.c_void_p(counter)):
         return False
     counts = BlockCounter.from_address(counter)
-    counts.look = (1 << 64) - 1
     flag = _flag(engine)
     took = []
     for quiet in (False, True):
         flag.value = quiet
-        counts.blocks = 0
+        counts.end = counts.look = counts.remaining().value = _MANY
         execute(load_here * 3)
         library.uc_ctl(word, _CTL_TB_FLUSH)
-        took.append(counts.blocks)
-    counts.blocks = 0
+        took.append(counts.begun)
+    counts.end = counts.remaining().value
     if took[1] and took[0] == took[1] + 3:
         return True
     flag.value = False
-    forget(engine)
+    forget(engine, counter)
     return False
 
 
@@ -105,7 +129,7 @@ def pause(engine: int) -> None:
     It has to behind hooked accesses, and at hooked instructions. The caller drops what
     is translated, as after resume(). Context: count() has returned True.
     """
-    forget(engine)
+    _forget(engine)
     _flag(engine).value = False
 
 
@@ -117,8 +141,13 @@ def resume(engine: int, counter: int) -> None:
         _flag(engine).value = True
 
 
-def forget(engine: int) -> None:
+def forget(engine: int, counter: int) -> None:
     """End the count of an engine, as before it is closed."""
+    _forget(engine)
+    BlockCounter.from_address(counter).keep()
+
+
+def _forget(engine: int) -> None:
     _, blocks = load()
     if blocks is not None:
         blocks.blocks_forget(ctypes.c_void_p(engine))

@@ -12,21 +12,21 @@
 
 static void stop(struct stops *s, void *engine, uint64_t address, uint64_t why)
 {
-	if (s->resumed && address == s->address && s->counter->blocks == s->block) {
+	if (s->resumed && address == s->address && blocks_begun(s->counter) == s->block) {
 		s->resumed--;
 		return;
 	}
 	s->resumed = 0;
 	s->why = why;
 	s->address = address;
-	s->block = s->counter->blocks;
+	s->block = blocks_begun(s->counter);
 	s->emu_stop(engine);
 	s->counter->leave = s->leave;
 }
 
 static bool is_target(const struct stops *s, uint64_t address)
 {
-	return address == s->target && s->counter->blocks == s->target_block;
+	return address == s->target && blocks_begun(s->counter) == s->target_block;
 }
 
 API void stops_at_place(void *engine, uint64_t address, uint32_t size, struct place *place)
@@ -52,7 +52,7 @@ API void stops_at_each(void *engine, uint64_t address, uint32_t size, struct sto
 	if (s->why)
 		return;
 	s->before = address;
-	s->before_block = s->counter->blocks;
+	s->before_block = blocks_begun(s->counter);
 }
 
 /* at: where the access begins, which the hook covers with all that reach into what is watched. */

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.libunicorn import BlockCounter, EmulatorError
 
 _HOOK_CODE, _HOOK_MEM_READ, _HOOK_MEM_WRITE = 1 << 2, 1 << 10, 1 << 11
 _CTL_TB_FLUSH = 10 | 1 << 30
@@ -131,7 +131,7 @@ class Stops:
         stop = ctypes.cast(self._library["uc_emu_stop"], ctypes.c_void_p)
         self._stops = _Stops(stop.value, counter, leave.value, address=_NOWHERE)
         self._stops.target = _NOWHERE
-        self._blocks = ctypes.c_uint64.from_address(counter)
+        self._counter = BlockCounter.from_address(counter)
         self._trail = False
         self._places: dict[int, _Place] = {}  # with those that are removed
         # libunicorn calls an only hook in a way that cannot be left: so there are two
@@ -234,7 +234,7 @@ class Stops:
     @property
     def blocks(self) -> int:
         """Return the number of blocks that have begun."""
-        return int(self._blocks.value)
+        return self._counter.begun
 
     def clear(self) -> None:
         """Stop at nothing."""

@@ -621,19 +621,18 @@ class Cpu:  # struct cpu
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70608, ()
-    blocks, look, at_look, argument, leave, uc, state = 0, 8, 16, 24, 32, 40, 48
-    ram, ram_size, nr_cpus, pause, break_at, flushers = 56, 64, 72, 80, 88, 96
-    writes, mapper, calls, call_zeros, counts, exact = 224, 352, 360, 456, 552, 560
-    call_agent, turn_ticks, slow_at, now, settled = 568, 576, 584, 592, 600
-    deadline, stop, stop_at, who, error, vector = 608, 616, 624, 632, 640, 648
-    unknown, current, turn_end, due, host_turn, begin = 656, 664, 672, 680, 688, 696
-    fault_block, faults, returns, return_counts, watched = 704, 712, 720, 848, 976
-    hooked, nr_hooked, on_block, asked_at, flushed_at = 1488, 2000, 2008, 2016, 2024
-    coverage, stops, entered, devices, console_size = 2032, 2040, 2048, 2056, 2184
-    debug_size, debug_limit, debug, syscalls, exceptions = 2192, 2200, 2208, 2216, 2224
-    interrupts, halts, flushes, strays, stray_at = 2232, 2240, 2248, 2256, 2264
-    turns, reset, cpus, console = 2272, 2280, 2288, 5072
+    SIZE, __slots__ = 70624, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 56, 64, 72, 80, 88, 96
+    break_at, flushers, writes, mapper, calls, call_zeros = 104, 112, 240, 368, 376, 472
+    counts, exact, call_agent, turn_ticks, slow_at, now = 568, 576, 584, 592, 600, 608
+    settled, deadline, stop, stop_at, who, error = 616, 624, 632, 640, 648, 656
+    vector, unknown, current, turn_end, due, host_turn = 664, 672, 680, 688, 696, 704
+    begin, fault_block, faults, returns, return_counts = 712, 720, 728, 736, 864
+    watched, hooked, nr_hooked, on_block, asked_at = 992, 1504, 2016, 2024, 2032
+    flushed_at, coverage, stops, entered, devices = 2040, 2048, 2056, 2064, 2072
+    console_size, debug_size, debug_limit, debug = 2200, 2208, 2216, 2224
+    syscalls, exceptions, interrupts, halts, flushes = 2232, 2240, 2248, 2256, 2264
+    strays, stray_at, turns, reset, cpus, console = 2272, 2280, 2288, 2296, 2304, 5088
 
 
 # linux/board/x86/arch.h

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../guest/emu/blocks.h"
+
 typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
@@ -89,12 +91,7 @@ struct cpu {
 #endif
 
 struct board {
-	/* struct block_counter: see guest/emu/blocks.h. Without counts on_block() keeps it. */
-	u64 blocks;
-	u64 look; /* the block at which to see what is due */
-	u64 at_look;
-	u64 argument;
-	u64 leave;
+	struct block_counter counter; /* without counts on_block() keeps it */
 
 	u64 uc;    /* uc_engine * */
 	u64 state; /* the processor's in libunicorn: see struct state */

@@ -74,8 +74,9 @@ class Board(EngineRegisters):
         self._map(abi.REGION_PHYS, region)
         self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
         self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
+        self.counter = libunicorn.BlockCounter.from_buffer(self._raw)
         self.counts = libunicorn.count(
-            self.address, ctypes.addressof(self._raw), self.execute, arch.load_here
+            self.address, ctypes.addressof(self.counter), self.execute, arch.load_here
         )
         state = arch.find_state(self)
         if not state:
@@ -131,6 +132,11 @@ class Board(EngineRegisters):
         error = self._lib.uc_emu_start(self._engine, *words, *nothing)
         self.region[: len(code)] = bytes(len(code))
         self._check(error)
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of code that have begun."""
+        return self.counter.begun
 
     # ---- fields of struct board
     def get(self, field: int) -> int:
@@ -224,7 +230,7 @@ class Board(EngineRegisters):
     def debug(self) -> Stops:
         """Return what makes this engine stop for a debugger."""
         if self.stops is None:
-            counter = ctypes.addressof(self._raw)
+            counter = ctypes.addressof(self.counter)
             arch = self.arch
             self.stops = Stops(
                 self.address,
@@ -251,7 +257,7 @@ class Board(EngineRegisters):
             for context in (*places, self.get(abi.Board.reset)):
                 if context:
                     self._lib.uc_context_free(ctypes.c_void_p(context))
-            libunicorn.forget(self.address)
+            libunicorn.forget(self.address, ctypes.addressof(self.counter))
             self._lib.uc_close(self._engine)
             self._engine = ctypes.c_void_p()
 

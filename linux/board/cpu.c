@@ -11,15 +11,16 @@ bool interrupt_due(const struct board *b, const struct cpu *c)
 /* Set the block before which the running processor needs the next look. */
 void set_look(struct board *b)
 {
-	u64 now = settle(b);
+	u64 now = settle(b), blocks = begun(b);
+	u64 look = (blocks | (LOOK_BLOCKS - 1)) + 1;
 
-	b->look = (b->blocks | (LOOK_BLOCKS - 1)) + 1;
 	if (b->due <= now)
-		b->look = b->blocks + 1;
-	else if ((b->due - now - 1) / NS_PER_BLOCK < b->look - b->blocks)
-		b->look = b->blocks + 1 + (b->due - now - 1) / NS_PER_BLOCK;
-	if (b->host_turn < b->look)
-		b->look = b->host_turn;
+		look = blocks + 1;
+	else if ((b->due - now - 1) / NS_PER_BLOCK < look - blocks)
+		look = blocks + 1 + (b->due - now - 1) / NS_PER_BLOCK;
+	if (b->host_turn < look)
+		look = b->host_turn;
+	blocks_look(&b->counter, look);
 }
 
 /* Set the time at which the running processor needs the next look. */

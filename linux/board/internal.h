@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-#include "../../guest/emu/blocks.h"
 #include "../../guest/emu/coverage.h"
 #include "../../guest/emu/stops.h"
 #include "../agent/region.h"
@@ -70,11 +69,19 @@ void begin_turn(struct board *b);
 void call_agent(struct board *b);
 bool add_cpus(struct board *b);
 
+/* Return the number of blocks that have begun. */
+static inline u64 begun(const struct board *b)
+{
+	return blocks_begun(&b->counter);
+}
+
 /* Let the time of the blocks since the last call pass. Whatever needs the time calls this. */
 static inline u64 settle(struct board *b)
 {
-	b->now += (b->blocks - b->settled) * NS_PER_BLOCK;
-	b->settled = b->blocks;
+	u64 blocks = begun(b);
+
+	b->now += (blocks - b->settled) * NS_PER_BLOCK;
+	b->settled = blocks;
 	return b->now;
 }
 

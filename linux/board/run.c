@@ -4,8 +4,6 @@
 
 #define GO_ON NEVER /* the host has nothing to do */
 
-_Static_assert(offsetof(struct board, argument) == offsetof(struct block_counter, argument), "");
-
 /* Handle what is due. True: stop before this block, or look no further at it. addr: or HERE. */
 static bool attend(struct board *b, u64 addr)
 {
@@ -22,8 +20,8 @@ static bool attend(struct board *b, u64 addr)
 			return true;
 		}
 		if (!c->late)
-			c->late = b->blocks;
-		if (b->blocks - c->late >= LOCKED_OUT) {
+			c->late = begun(b);
+		if (begun(b) - c->late >= LOCKED_OUT) {
 			board_stop(b, STOP_LOCKUP, addr);
 			return true;
 		}
@@ -50,27 +48,28 @@ static u64 ticks(void)
 /* Code that writes itself may take milliseconds for a block. */
 static bool is_slow(const struct board *b)
 {
-	return !(b->blocks & (LOOK_BLOCKS - 1)) && b->blocks != b->slow_at &&
+	return !(begun(b) & (LOOK_BLOCKS - 1)) && begun(b) != b->slow_at &&
 	       ticks() - b->begin > b->turn_ticks;
 }
 
 /* The host's clock has decided this. So the block does not count until it begins again. */
 static void stop_early(struct board *b, u64 addr)
 {
-	b->slow_at = b->blocks--;
+	b->slow_at = begun(b);
+	blocks_take_back(&b->counter);
 	board_stop(b, STOP_TURN, addr);
 }
 
 /* Called where blocks of code begin: only there can the board stop exactly. True: as attend(). */
 static bool look(struct board *b, u64 addr)
 {
-	if (b->blocks == b->entered) {
+	if (begun(b) == b->entered) {
 		set_look(b);
 		return false;
 	}
 	if (settle(b) >= b->due && attend(b, addr))
 		return true;
-	if (b->blocks >= b->host_turn) {
+	if (begun(b) >= b->host_turn) {
 		board_stop(b, STOP_TURN, addr);
 		return true;
 	}
@@ -96,20 +95,20 @@ static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 	struct board *b = data;
 
 	(void)u, (void)size;
-	b->blocks++;
-	if (b->blocks == b->entered)
+	--*b->counter.left;
+	if (begun(b) == b->entered)
 		;
 	else if (addr == b->pause)
 		board_stop(b, STOP_PAUSE, addr);
 	else if (addr == b->break_at)
 		board_stop(b, STOP_BREAK, addr);
-	else if (b->blocks >= b->look && look(b, addr))
+	else if (begun(b) >= b->counter.look && look(b, addr))
 		;
 	else if (b->watched[addr >> 10 & (NR_WATCHED - 1)] >> (addr >> 4 & 63) & 1)
 		watch_block(b, addr);
 	settle(b);
 	if (b->counts) /* libunicorn counts this block only now */
-		b->blocks--;
+		blocks_take_back(&b->counter);
 }
 
 static bool on_stray(uc_engine u, int type, u64 addr, int size, int64_t value, void *data)
@@ -201,17 +200,17 @@ static bool debugged(struct board *b)
 
 	if (!stops || !stops->why)
 		return false;
-	b->entered = b->blocks;
+	b->entered = begun(b);
 	return true;
 }
 
 /* The rest of a block is no other block, unless the debugger goes on elsewhere. */
 static void go_on_in_block(struct board *b)
 {
-	if (b->blocks != b->entered)
+	if (begun(b) != b->entered)
 		return;
 	if (linear_pc(b) == ((const struct stops *)(uintptr_t)b->stops)->address)
-		b->blocks--;
+		blocks_take_back(&b->counter);
 	else
 		b->entered = NEVER;
 }
@@ -244,7 +243,7 @@ static u64 step(struct board *b)
 	u64 why;
 
 	/* after a flush, and for a debugger, the block must run before anything else */
-	if (!b->flushed_at && b->blocks != b->entered && interrupt_due(b, this_cpu(b)) &&
+	if (!b->flushed_at && begun(b) != b->entered && interrupt_due(b, this_cpu(b)) &&
 	    takes_interrupts(b) && !interrupt(b))
 		return STOP_FAULT;
 	why = run_once(b);
@@ -294,13 +293,13 @@ __attribute__((visibility("default"))) u64 board_run(struct board *b)
 		set_due(b);
 	}
 	if (!b->host_turn || b->stop == STOP_TURN) /* else it is still to come */
-		b->host_turn = (b->blocks | (TURN_BLOCKS - 1)) + 1;
+		b->host_turn = (begun(b) | (TURN_BLOCKS - 1)) + 1;
 	set_look(b);
 	b->begin = ticks();
 	/* steps may be short, and their last blocks those at which there is no turn */
 	do
 		why = step(b);
-	while (why == GO_ON && b->blocks < b->host_turn && ticks() - b->begin < b->turn_ticks);
+	while (why == GO_ON && begun(b) < b->host_turn && ticks() - b->begin < b->turn_ticks);
 	set_deadline(b);
 	return why == GO_ON ? STOP_TURN : why;
 }
@@ -332,8 +331,8 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 
 	uc = *api;
 	b->on_block = (uintptr_t)on_block;
-	b->at_look = (uintptr_t)at_look;
-	b->argument = (uintptr_t)b;
+	b->counter.at_look = at_look;
+	b->counter.argument = b;
 	b->entered = NEVER;
 	/* a hook over RAM itself would make every access slow */
 	if ((!b->counts && !hook_all(b)) ||

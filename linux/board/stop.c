@@ -8,7 +8,7 @@ void board_stop(struct board *b, u64 why, u64 at)
 {
 	b->stop = why;
 	b->stop_at = at;
-	b->look = 0;
+	blocks_look(&b->counter, 0);
 	uc.emu_stop(engine(b));
 }
 
@@ -18,9 +18,9 @@ void board_stop(struct board *b, u64 why, u64 at)
  */
 bool faults_again(struct board *b)
 {
-	if (b->fault_block != b->blocks)
+	if (b->fault_block != begun(b))
 		b->faults = 0;
-	b->fault_block = b->blocks;
+	b->fault_block = begun(b);
 	return b->faults++ > MAX_FAULTS;
 }
 

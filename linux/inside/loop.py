@@ -218,7 +218,7 @@ class Loop:
 
     def _idle(self) -> None:
         """Let time pass at the agent's pause if no other task can run."""
-        blocks = self.machine.board.get(abi.Board.blocks)
+        blocks = self.machine.board.blocks
         ran, self._quiet_since = blocks - self._quiet_since, blocks
         # No other task ran, but one may be runnable and get its turn when the agent has
         # had its share. If time passed now, the kernel would charge it to the agent,

@@ -55,7 +55,7 @@ def boot(
     board.listen(SYMBOLS_MAX)
     while (why := board.run()) == abi.STOP_TURN:
         progress(board)
-        if board.get(abi.Board.blocks) > MAX_BLOCKS:
+        if board.blocks > MAX_BLOCKS:
             raise UnfitError(f"the kernel does not come up{_last_words(board)}")
     progress(board)
     heard = board.heard()

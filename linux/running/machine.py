@@ -344,7 +344,7 @@ class Machine:
 
     def _is_early(self) -> bool:
         """Return True if the turn ended by the host's clock."""
-        return self.board.get(abi.Board.blocks) < self.board.get(abi.Board.host_turn)
+        return self.board.blocks < self.board.get(abi.Board.host_turn)
 
     def died(self, why: int) -> MachineDiedError:
         """Return the error for a machine that has stopped so."""
@@ -425,5 +425,6 @@ class Machine:
 
     def stats(self) -> dict[str, int]:
         """Counters of the board."""
-        names = "blocks", "syscalls", "exceptions", "interrupts", "halts", "flushes"
-        return {name: self.board.get(getattr(abi.Board, name)) for name in names}
+        names = "syscalls", "exceptions", "interrupts", "halts", "flushes"
+        counts = {name: self.board.get(getattr(abi.Board, name)) for name in names}
+        return {"blocks": self.board.blocks, **counts}

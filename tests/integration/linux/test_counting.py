@@ -4,6 +4,7 @@
 import ctypes
 import json
 import mmap
+import os
 import subprocess
 import sys
 
@@ -21,6 +22,7 @@ INC = bytes.fromhex("48ff04 25") + WORD.to_bytes(4, "little")  # incq WORD
 LOOP = INC + bytes.fromhex("0f31 48ffc9")  # rdtsc; dec %rcx
 LOOP += bytes([0x75, 0x100 - len(LOOP) - 2])
 LOOP += b"\xe9" + (PAUSE - AT - len(LOOP) - 5).to_bytes(4, "little")
+DECREMENT = b"\xff\x4d\xfc\x79"  # decl -4(%rbp); jns
 # in a process where something else has loaded libunicorn first
 ALONE = """
 import ctypes, json, sys
@@ -53,11 +55,23 @@ def history():
     for calls in ([], [(AT, abi.NEVER)], []):
         board.set_calls(calls)
         why = board.run()
-        names = "blocks", "now", "asked_at", "host_turn"
+        names = "now", "asked_at", "host_turn"
         words = [board.get(getattr(abi.Board, name)) for name in names]
-        seen.append([why, *words, board.read_reg(RIP), board.read_reg(RAX)])
+        seen.append(
+            [why, board.blocks, *words, board.read_reg(RIP), board.read_reg(RAX)]
+        )
     board.close()
     return seen
+
+
+def translated():
+    """Yield what stands in the buffers for translated code."""
+    with open("/proc/self/maps") as maps:
+        rows = [line.split() for line in maps]
+    for place, rights, *_ in rows:
+        first, end = [int(word, 16) for word in place.split("-")]
+        if rights.startswith("rwx"):
+            yield ctypes.string_at(first, min(end - first, 1 << 24))
 
 
 @pytest.fixture
@@ -86,6 +100,19 @@ def test_all_boards_count(arch):
     made = make(arch)
     assert made.counts
     made.close()
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="a call counts there")
+def test_blocks_count_without_a_call(board):
+    go(board, 3000)
+    while board.run() != abi.STOP_PAUSE:
+        pass
+    code = b"".join(translated())
+    xor = b"\x33\xf6"
+    loads = b"\x48\xbf" + board.address.to_bytes(8, "little") + xor
+    loads_low = b"\xbf" + (board.address & 0xFFFF_FFFF).to_bytes(4, "little") + xor
+    assert code.count(DECREMENT) > 2
+    assert not code.count(loads) + code.count(loads_low)
 
 
 def test_no_stop_repeats_an_access_to_memory(board):
@@ -130,7 +157,7 @@ def test_an_engine_without_room_in_the_table_is_hooked():
         engines.append(engine)
     made = make()
     for engine in engines:
-        libunicorn.forget(engine)
+        libunicorn.forget(engine, ctypes.addressof(counter))
     assert engines
     assert not made.counts
     go(made, 10)

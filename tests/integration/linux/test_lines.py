@@ -10,7 +10,6 @@ from collections import Counter
 
 import pytest
 
-from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import lines, mounted, tree
 from kpfs.linux.memory.memory import LiveMemory
@@ -70,9 +69,9 @@ class Guest:
 
     def blocks(self, path):
         """Return the blocks that reading a file takes."""
-        before = self.machine.board.get(abi.Board.blocks)
+        before = self.machine.board.blocks
         self.read(path)
-        return self.machine.board.get(abi.Board.blocks) - before
+        return self.machine.board.blocks - before
 
 
 @pytest.fixture

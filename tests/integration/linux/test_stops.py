@@ -45,7 +45,7 @@ def run(board):
     board.set(turn_ticks=abi.NEVER, stop=abi.STOP_PAUSE)
     while board.run() == abi.STOP_TURN:
         pass
-    words = [board.get(getattr(abi.Board, name)) for name in ("blocks", "now")]
+    words = [board.blocks, board.get(abi.Board.now)]
     word = int.from_bytes(board.ram[WORD : WORD + 8], "little")
     return [*words, word, board.read_reg(RAX), board.read_reg(RIP)]
 
@@ -232,7 +232,7 @@ def test_other_architectures_stop_within_blocks(name):
         board.set(turn_ticks=abi.NEVER, stop=abi.STOP_PAUSE)
         assert board.run() == abi.STOP_PAUSE
         word = int.from_bytes(board.ram[WORD : WORD + 8], "little")
-        results.append([board.get(abi.Board.blocks), word, board.read_reg(second)])
+        results.append([board.blocks, word, board.read_reg(second)])
         assert seen == [AT + offset for offset in stop_at] * ROUNDS
         board.close()
     assert results[0] == results[1]

@@ -146,14 +146,14 @@ def test_code_at_address_0_is_no_end_of_turns(single, due):
     single.set_cpu(0, timer=due)
     single.add_flushers([(0x10000, abi.WRITES_ANYTHING)])
     assert single.run() == abi.STOP_TURN
-    assert single.get(abi.Board.blocks) <= 2 * MILLION
+    assert single.blocks <= 2 * MILLION
 
 
 def test_a_turn_ends_by_the_host_s_clock_too(single):
     single.set(turn_ticks=0)
     start(single, 0, "eb fe")
     assert single.run() == abi.STOP_TURN
-    assert single.get(abi.Board.blocks) < single.get(abi.Board.host_turn)
+    assert single.blocks < single.get(abi.Board.host_turn)
 
 
 TABLES, IDT, TSS, STACK, HANDLER = 0x1000, 0x4000, 0x5000, 0x80000, 0x9000
@@ -264,6 +264,7 @@ def test_one_that_has_no_rest_gives_the_host_its_turn(single, who, nops):
     """However many blocks there are between two pauses."""
     jumps, back = "eb 00" * nops, 0x100 - 4 - 2 * nops
     long_mode(single, f"bf {who} f390 {jumps} eb {back:02x}", {})
-    single.set(pause=AT + 5, turn_ticks=abi.NEVER, blocks=MILLION - 50)
+    single.set(pause=AT + 5, turn_ticks=abi.NEVER)
+    single.counter.end += MILLION - 50
     found = {single.run() for _ in range(2 if who == "ffffffff" else 100)}
     assert abi.STOP_TURN in found

@@ -22,10 +22,10 @@ class Board:
         self.arch = X86_64
         self.region = bytearray(abi.SLOTS_AT)
         self.ram = b""
+        self.blocks = 0
         self.values: dict[int, int] = {
             abi.Board.now: 0,
             abi.Board.deadline: abi.NEVER,
-            abi.Board.blocks: 0,
             abi.Board.who: 0,
         }
 

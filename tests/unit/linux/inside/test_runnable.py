@@ -23,9 +23,6 @@ class Board:
         self.blocks = QUIET_BLOCKS - 1
         self.now = 0
 
-    def get(self, what):
-        return {abi.Board.blocks: self.blocks}[what]
-
     def set(self, now):
         self.now = now
 

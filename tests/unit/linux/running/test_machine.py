@@ -78,7 +78,7 @@ class FakeBoard:
         self.arch = SimpleNamespace(arguments=(0,), translates=False)
 
     def run(self):
-        why, self.words[abi.Board.who], self.words[abi.Board.blocks] = next(self.stops)
+        why, self.words[abi.Board.who], self.blocks = next(self.stops)
         return why
 
     def get(self, field):
