@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -50,12 +50,52 @@ def m(request, kpfs, runtime):
     return kpfs.mount("--gdb", "--quiet-guest", *request.param)
 
 
+# steps from where the kernel has stopped, and the same steps once more
+LOOK = "info registers", "x/64xb $sp", "x/8i $pc"
+THERE_AND_BACK = (
+    *("stepi 7", "echo <one>\\n", *LOOK, "echo <back>\\n", "reverse-stepi 5"),
+    *("print $pc", "set var $sp = 1", "monitor reboot", "stepi 5"),
+    *("echo <two>\\n", *LOOK, "echo <on>\\n"),
+)
+
+
+def went_there_and_back(said):
+    """Return what gdb said in the past, and behind it; all else must be the same."""
+    _, one, back, two, on = re.split("<(?:one|back|two|on)>\n", said)
+    assert one
+    assert one == two
+    assert "Could not write register" in said
+    return back, on
+
+
+def words_of(m, *lines):
+    """Return the words that give gdb commands, on the kernel of a mount."""
+    words = [word for line in ("set width 0", *lines) for word in ("-ex", line)]
+    return "gdb", *([m] if m else []), "--", *BATCH, *words
+
+
 def gdb(kpfs, m, *lines):
-    """Return what gdb says to these commands, on the kernel of a mount."""
-    words = [word for line in lines for word in ("-ex", line)]
-    options = [*BATCH, "-ex", "set width 0", *words]
-    done = kpfs("gdb", *([m] if m else []), "--", *options, timeout=SECONDS)
+    """Return what gdb says to these commands."""
+    done = kpfs(*words_of(m, *lines), timeout=SECONDS)
     return done.stdout + done.stderr
+
+
+@contextmanager
+def standing(kpfs, m, *lines):
+    """Have a kernel stand for gdb, which is killed at the end."""
+    lines = *lines, "shell echo it stands; exec sleep 60"
+    with kpfs.started(*words_of(m, *lines)) as process:
+        for line in process.stdout:
+            if b"it stands" in line:
+                break
+        yield
+        process.kill()
+
+
+def await_socket(runtime):
+    """Return the path at which the only kernel listens, once it does."""
+    harness.until(lambda: runtime.exists() and sockets(str(runtime)), "no socket")
+    return sockets(str(runtime))[0].path
 
 
 class Reader(threading.Thread):
@@ -129,17 +169,40 @@ def test_a_watchpoint_stops_behind_the_write(kpfs, m):
     assert int(found[2]) > int(found[1])
 
 
-def test_a_breakpoint_on_the_byte_of_a_probe(kpfs, m):
-    """The probe counts the hits at which gdb stops, and those at which it does not."""
-    (m / "tracing" / "kprobe_events").write_text("p:e vfs_read\n")
-    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1")
-    enabled = m / "tracing" / "events" / "kprobes" / "e" / "enable"
-    with Reader(enabled):
-        said = gdb(kpfs, m, "break *vfs_read", "continue", "continue", "detach")
-    assert said.count("hit Breakpoint") == 2
-    _, hits, missed = (m / "tracing" / "kprobe_profile").read_text().split()
-    assert int(hits) >= 2
-    assert missed == "0"
+def first_move(m):
+    """Return the address of a move between registers in vfs_read()."""
+    text = (m / "machine" / "text" / "vfs_read").read_text().splitlines()
+    rows = (row for row in text[1:] if " mov " in row and "[" not in row)
+    return int(next(rows).split()[0], 16)
+
+
+def probe(m, name, place):
+    """Set a probe event and turn it on."""
+    kprobes = m / "tracing" / "events" / "kprobes"
+    command = f"echo 'p:{name} {place}' >> {m}/tracing/kprobe_events"
+    subprocess.run(["sh", "-c", command], check=True)
+    (kprobes / name / "enable").write_text("1")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_breakpoint_on_the_byte_of_a_probe(kpfs, runtime, kernel):
+    """The probes count the hits at which gdb stops, by a call and by a jump."""
+    m = kpfs.mount("--gdb", *kernel)  # time passes, as a jump wants it
+    place, reader = first_move(m), Reader(m / "tracing" / "trace_clock")
+    probe(m, "call", "vfs_read")
+    probe(m, "jump", hex(place))
+    text, jump = m / "machine" / "text" / "vfs_read", rf"{place:x} .* jmp "
+    with reader:
+        harness.until(lambda: re.search(jump, text.read_text()), "no jump")
+        lines = "break *vfs_read", f"break *{place:#x}", *["continue"] * 4
+        said = gdb(kpfs, m, *lines, f"x/i {place:#x}", "detach")
+    assert said.count("hit Breakpoint") == 4
+    assert "hit Breakpoint 2" in said
+    assert re.search(rf" {place:#x} .*:\s+jmp ", said)
+    for row in (m / "tracing" / "kprobe_profile").read_text().splitlines():
+        _, hits, missed = row.split()
+        assert int(hits) >= 1
+        assert missed == "0"
 
 
 def test_breakpoints_outlast_a_reboot(kpfs, m):
@@ -160,8 +223,8 @@ def test_breakpoints_outlast_a_reboot(kpfs, m):
     begun, ended = threading.Event(), threading.Event()
     other = threading.Thread(target=reboot)
     other.start()
-    words = *BATCH, "-ex", "break vfs_open", "-ex", "shell echo it stands"
-    with kpfs.started("gdb", m, "--", *words, "-ex", "continue") as process:
+    words = words_of(m, "break vfs_open", "shell echo it stands", "continue")
+    with kpfs.started(*words) as process:
         for line in process.stdout:
             if b"it stands" in line:
                 begun.set()
@@ -191,8 +254,7 @@ def test_a_snapshot_is_rebooted_into(kpfs, m, runtime):
     enabled.write_text("1")
     symbols = (m / "kallsyms").read_text().splitlines()
     (address,) = (row.split()[0] for row in symbols if row.endswith(" T vfs_open"))
-    (found,) = sockets(str(runtime))
-    with place.open() as early, closing(Gdb(found.path)) as client:
+    with place.open() as early, closing(Gdb(await_socket(runtime))) as client:
         client.begin()
         assert client.monitor("snapshot") == "it is kept\n"
         client.send(b"c")
@@ -225,8 +287,7 @@ def test_a_command_goes_on_in_a_kernel_that_was_restored(kpfs, runtime, kernel):
     words = "--gdb", "--quiet-guest", *kernel, "--", "sh", "-c", script
     with kpfs.started("run", *words, stdin=subprocess.PIPE) as process:
         name = process.stdout.readline()
-        harness.until(lambda: sockets(str(runtime)), "no socket")
-        with closing(Gdb(sockets(str(runtime))[0].path)) as client:
+        with closing(Gdb(await_socket(runtime))) as client:
             client.begin()
             at_rest(client, "snapshot")
             at_rest(client, "restore")
@@ -266,9 +327,8 @@ def test_stacks_of_a_linux_kernel_reach_where_they_begin(kpfs, runtime):
     other = threading.Thread(target=remove)
     other.start()
     lines = "break dummy_cleanup_module", "shell echo it stands", "continue", "bt"
-    words = [w for line in (*lines, _KTHREADD, "bt") for w in ("-ex", line)]
     said = ""
-    with kpfs.started("gdb", m, "--", *BATCH, "-ex", "set width 0", *words) as process:
+    with kpfs.started(*words_of(m, *lines, _KTHREADD, "bt")) as process:
         for line in process.stdout:
             said += line.decode()
             if "it stands" in said:
@@ -298,27 +358,17 @@ def test_modules_of_a_linux_kernel_are_where_they_lie(kpfs, runtime, tmp_path):
 
 def test_the_kernel_goes_on_when_gdb_is_killed(kpfs, m):
     with Reader(m / "tracing" / "trace_clock"):
-        words = *BATCH, "-ex", "break vfs_read", "-ex", "continue"
-        stopped = "-ex", "shell echo it stands; exec sleep 60"
-        with kpfs.started("gdb", m, "--", *words, *stopped) as process:
-            for line in process.stdout:
-                if b"it stands" in line:
-                    break
-            process.kill()
+        with standing(kpfs, m, "break vfs_read", "continue"):
+            pass
     assert (m / "tracing" / "trace_clock").read_text()
 
 
 def test_files_are_refused_while_the_kernel_stands_and_the_mount_ends(kpfs, m):
-    attached = *BATCH, "-ex", "shell echo it stands; exec sleep 60"
-    with kpfs.started("gdb", m, "--", *attached) as process:
-        for line in process.stdout:
-            if b"it stands" in line:
-                break
+    with standing(kpfs, m):
         with pytest.raises(BlockingIOError):
             (m / "tracing" / "trace_clock").read_text()
         done = kpfs("umount", m, timeout=SECONDS)
         assert (done.returncode, done.stderr) == (0, "")
-        process.kill()
     assert not harness.is_mounted(m)
 
 
@@ -328,7 +378,7 @@ def test_a_command_waits_for_gdb(kpfs, runtime, kernel):
     command = ("cat", "/etc/hostname")
     words = "--gdb-wait", "--quiet-guest", *kernel, "--", *command
     with kpfs.started("run", *words) as process:
-        harness.until(lambda: runtime.exists() and sockets(str(runtime)), "no socket")
+        await_socket(runtime)
         place = "do_sys_openat2"
         said = gdb(kpfs, "", f"break {place}", "continue", "p $rdi == 0xffffff9c")
         output, _ = process.communicate(timeout=SECONDS)
@@ -340,7 +390,7 @@ def test_a_command_waits_for_gdb(kpfs, runtime, kernel):
 
 def test_ctrl_c_ends_a_command_whose_kernel_stands(kpfs, runtime):
     with kpfs.started("run", "--gdb-wait", "--", "sleep", "60") as process:
-        harness.until(lambda: runtime.exists() and sockets(str(runtime)), "no socket")
+        await_socket(runtime)
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 128 + signal.SIGINT
@@ -350,17 +400,11 @@ def test_ctrl_c_ends_a_command_whose_kernel_stands(kpfs, runtime):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_ctrl_c_ends_a_command_at_a_breakpoint(kpfs, runtime, kernel):
     words = "run", "--gdb-wait", "--quiet-guest", *kernel, "--", "cat", "/etc/hostname"
-    stands = *BATCH, "-ex", "break vfs_open", "-ex", "continue"
-    waits = "-ex", "shell echo it stands; exec sleep 60"
     with kpfs.started(*words, start_new_session=True) as process:
-        harness.until(lambda: runtime.exists() and sockets(str(runtime)), "no socket")
-        with kpfs.started("gdb", "--", *stands, *waits) as debugger:
-            for line in debugger.stdout:
-                if b"it stands" in line:
-                    break
+        await_socket(runtime)
+        with standing(kpfs, None, "break vfs_open", "continue"):
             os.killpg(process.pid, signal.SIGINT)
             assert process.wait(SECONDS) == 128 + signal.SIGINT
-            debugger.kill()
 
 
 def test_a_port_serves_too(kpfs, runtime):
@@ -393,39 +437,14 @@ def test_wrong_use_is_told(kpfs, runtime, tmp_path):
 
 def test_going_back_and_on_again_changes_nothing(kpfs, m):
     """The same registers and memory, and where history ends it says so."""
-    look = "info registers", "x/64xb $sp", "x/8i $pc"
+    ends = "stepi", "reverse-continue", "monitor history", "continue", "delete"
     with Reader(m / "tracing" / "trace_clock"):
-        said = gdb(
-            kpfs,
-            m,
-            "break vfs_read",
-            "continue",
-            "stepi 7",
-            "echo <one>\\n",
-            *look,
-            "echo <back>\\n",
-            "reverse-stepi 5",
-            "print $pc",
-            "set var $sp = 1",
-            "monitor reboot",
-            "stepi 5",
-            "echo <two>\\n",
-            *look,
-            "echo <edge>\\n",
-            "stepi",
-            "reverse-continue",
-            "monitor history",
-            "continue",
-            "delete",
-            "detach",
-        )
-    _, one, back, two, edge = re.split("<(?:one|back|two|edge)>\n", said)
-    assert one
-    assert one == two
+        lines = "break vfs_read", "continue", *THERE_AND_BACK, *ends, "detach"
+        said = gdb(kpfs, m, *lines)
+    back, on = went_there_and_back(said)
     assert back
-    assert "Could not write register" in said
     assert "not in the past" in said
-    assert "hit Breakpoint 1" in edge or "No more reverse-execution history" in said
+    assert "hit Breakpoint 1" in on or "No more reverse-execution history" in said
     assert re.search(r"\d+ sections? of what the kernel has run", said)
     assert (m / "tracing" / "trace_clock").read_text()
 
@@ -435,20 +454,15 @@ def test_going_back_and_on_again_changes_nothing(kpfs, m):
 def test_kernels_of_other_architectures(kpfs, runtime, kernel):
     """All that gdb does with them, and stacks as of a task that sleeps."""
     m = kpfs.mount("--gdb", "--quiet-guest", "--kernel", kernel)
-    look = "info registers", "x/8xg $sp"
     with Reader(m / "tracing" / "trace_clock"):
         said = gdb(
             kpfs,
             m,
-            *("break *vfs_read", "continue", "stepi 7", "echo <one>\\n", *look),
-            *("echo <back>\\n", "reverse-stepi 5", "print $pc", "stepi 5"),
-            *("echo <two>\\n", *look, "echo <on>\\n", "backtrace 3", "delete"),
+            *("break *vfs_read", "continue", *THERE_AND_BACK, "backtrace 3", "delete"),
             *("finish", "print $pc", "watch *(unsigned long *)&jiffies", "continue"),
             *(_KTHREADD, "backtrace 5"),
         )
-    hit, one, back, two, on = re.split("<(?:one|back|two|on)>\n", said)
-    assert "hit Breakpoint 1" in hit
-    assert one == two
+    back, on = went_there_and_back(said)
     assert re.search(r"\$1 = .*<vfs_read\+", back)
     assert re.search(r"#1 .* ksys_read .*\n#2 .*_sys_read", on)
     assert re.search(r"\$2 = .*<ksys_read\+", on)
@@ -481,13 +495,9 @@ def test_going_back_over_a_write_brings_the_value_before_it(kpfs, m):
 
 def test_a_hit_is_followed_from_its_breakpoint_through_the_slot(kpfs, m):
     """A breakpoint on a probe's own is none that gdb steps over by itself."""
-    text = (m / "machine" / "text" / "vfs_read").read_text().splitlines()
-    place = next(
-        int(row.split()[0], 16) for row in text[1:] if " mov " in row and "[" not in row
-    )
+    place = first_move(m)
     (m / "sys" / "debug" / "kprobes-optimization").write_text("0")
-    (m / "tracing" / "kprobe_events").write_text(f"p:e 0x{place:x} count=%dx\n")
-    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1")
+    probe(m, "e", f"0x{place:x} count=%dx")
     _, row = (m / "machine" / "probes").read_text().splitlines()
     slot = int(row.split()[6], 16)
     with Reader(m / "tracing" / "trace_clock"):
@@ -520,28 +530,12 @@ def test_a_kernel_with_a_command_inside(kpfs, runtime):
         stdout=subprocess.PIPE,
         text=True,
     )
-    for _ in range(600):
-        if runtime.exists() and sockets(str(runtime)):
-            break
-        time.sleep(0.1)
-    said = gdb(
-        kpfs,
-        None,
-        "break do_exit",
-        "continue",
-        "print $pc",
-        "stepi 3",
-        "reverse-stepi 3",
-        "print $pc",
-        "info threads",
-        "monitor snapshot",
-        "delete",
-        "detach",
-    )
+    await_socket(runtime)
+    looks = "info threads", "monitor snapshot", "delete", "detach"
+    said = gdb(kpfs, None, "break do_exit", "continue", *THERE_AND_BACK, *looks)
     output, _ = running.communicate(timeout=SECONDS)
     assert (output, running.returncode) == ("said\n", 3)
-    first, second = re.findall(r"^\$\d = .*$", said, re.MULTILINE)
-    assert first.split()[2:] == second.split()[2:]
+    went_there_and_back(said)
     assert "init/1" in said
     assert "snapshot: EOPNOTSUPP: the command inside uses the host's files" in said
     assert not sockets(str(runtime))

@@ -15,6 +15,7 @@ KERNELS = [
     pytest.param(harness.KERNEL, marks=pytest.mark.kernel, id="linux"),
 ]
 FILE = "tracing/trace_clock"
+RDI, RIP = 5, 16  # numbers in the target description
 
 
 @pytest.fixture(params=KERNELS)
@@ -39,9 +40,16 @@ def gdb(kernel, place, tmp_path):
 
 
 def reads(kernel):
-    """Read a file in a thread; return it and its result."""
+    """Read a file in a thread; return it and its result, or what it is refused by."""
     found = []
-    thread = threading.Thread(target=lambda: found.append(kernel.read(FILE)))
+
+    def read():
+        try:
+            found.append(kernel.read(FILE))
+        except OSError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=read)
     thread.start()
     return thread, found
 
@@ -54,7 +62,7 @@ def test_a_thread_stands_at_a_breakpoint(kernel, place, gdb):
     assert stopped.startswith(b"T05")
     assert thread.is_alive()
     assert not found
-    rip = bytes.fromhex(gdb.ask(b"p10").decode())
+    rip = bytes.fromhex(gdb.ask(b"p%x" % RIP).decode())
     assert int.from_bytes(rip, "little") == place
     assert gdb.ask(b"D") == b"OK"
     thread.join(20)
@@ -85,6 +93,29 @@ def test_gdb_goes_back_to_a_snapshot(kernel, gdb):
     assert "what it was then" in gdb.monitor("restore")
     assert gdb.ask(b"D") == b"OK"
     assert not kernel.read("tracing/kprobe_events")
+
+
+@pytest.mark.logs("kernel panic|the guest is dead")
+def test_a_kernel_that_dies_can_be_looked_into_and_go_back(kernel, place, gdb):
+    assert "is kept" in gdb.monitor("snapshot")
+    assert gdb.ask(b"Z0,%x,1" % place) == b"OK"
+    gdb.send(b"c")
+    thread, found = reads(kernel)
+    gdb.receive()
+    for register, name in ((RDI, "linux_banner"), (RIP, "panic")):
+        value = kernel.symbol(name).to_bytes(8, "little").hex().encode()
+        assert gdb.ask(b"P%x=%s" % (register, value)) == b"OK"
+    gdb.send(b"c")
+    thread.join(20)
+    assert "panic" in str(found[0])
+    assert gdb.interrupt().startswith(b"T02")
+    banner = b"Linux version".hex().encode()
+    assert gdb.ask(b"m%x,d" % kernel.symbol("linux_banner")) == banner
+    assert gdb.ask(b"m8,8") == b"E0e"
+    assert "what it was then" in gdb.monitor("restore")
+    assert gdb.ask(b"z0,%x,1" % place) == b"OK"
+    gdb.send(b"c")
+    assert kernel.read(FILE)
 
 
 def test_a_kernel_that_is_not_quiet_does_not_go_back(tmp_path):
