@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ftrace sites of a kernel, read from its memory.
+"""The ftrace sites and trampolines of a kernel, read from its memory.
 
 Kernel: struct ftrace_page, dyn_ftrace; both have had this form since 5.10.
 """
@@ -8,12 +8,49 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from kpfs.linux.memory.memory import KernelMemory, OneLook
+from kpfs.linux.memory.structures import Reader
 from kpfs.linux.memory.symbols import CoreSymbols
 
 _PAGE = struct.Struct("<QQii")  # next, records, their number, order
 _RECORD = struct.Struct("<QQ")  # address, flags
+
+
+MAX_OPS = 1 << 12
+MAX_SIZE = 1 << 16  # bytes of a trampoline
+
+
+class Trampoline(NamedTuple):
+    """A copy of the text that ftrace calls, for one that is called by it."""
+
+    start: int
+    end: int
+    origin: str  # the symbol of what it is a copy of
+
+
+class Trampolines(Reader):
+    """Reads which there are, on x86-64.  Kernel: create_trampoline()"""
+
+    needs = "ftrace_ops", "trampoline_size"
+
+    def __iter__(self) -> Iterator[Trampoline]:
+        return islice(self._rows(), MAX_OPS)
+
+    def _rows(self) -> Iterator[Trampoline]:
+        address = self._symbols.address
+        end = address("ftrace_list_end")
+        at = self._memory.word(address("ftrace_ops_list"))
+        with_all = self._structures.values.get("FTRACE_OPS_FL_SAVE_REGS", 0)
+        while at not in (0, end):
+            ops = self._view("ftrace_ops", at)
+            start, size = ops.word("trampoline"), ops.word("trampoline_size")
+            if start and 0 < size <= MAX_SIZE:
+                name = "regs_caller" if ops.word("flags") & with_all else "caller"
+                yield Trampoline(start, start + size, f"ftrace_{name}")
+            at = ops.word("next")
 
 
 def ftrace_sites(memory: KernelMemory, symbols: CoreSymbols) -> Iterator[int]:

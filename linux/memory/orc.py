@@ -97,11 +97,13 @@ def debug_frame(
     table: OrcTable,
     text: Sequence[tuple[int, int]],
     system_call: tuple[int, int] = (0, 0),
+    moved: int = 0,
 ) -> bytes:
     """Return .debug_frame for pieces of text, [start, end) in the order of addresses.
 
     layout: of struct orc_entry.  system_call: text that programs alone enter, where
-    stacks end.  b"": the form of the table is unknown.  MemoryFault.
+    stacks end.  moved: by how much a copy of the text, which is meant, lies higher.
+    b"": the form of the table is unknown.  MemoryFault.
     """
     places, rows, count = table
     known = all(layout.at.get(name) == at for name, at in _LAYOUT.items())
@@ -114,13 +116,14 @@ def debug_frame(
     stacks = Counter(word & 15 for _, _, word in _ROW.iter_unpack(raw[:_SAMPLE]))
     bases = max(_BASES, key=lambda each: _commonness(each, stacks))
     rules = _Rules(bases, has_end=layout.has("end"))
-    found = list(map(rules.__getitem__, _ROW.iter_unpack(raw)))
     pieces = [*_HEADS]
     for begin, end in text:
         first, last = bisect_right(starts, begin), bisect_left(starts, end)
         first = max(first - 1, 0)
-        here = _Rows([*starts[first:last], end], found[first:last], range(*system_call))
-        pieces += here.entries()
+        here = [max(at, begin) + moved for at in starts[first:last]]
+        of_rows = _ROW.iter_unpack(raw[first * _ROW.size : last * _ROW.size])
+        found = list(map(rules.__getitem__, of_rows))
+        pieces += _Rows([*here, end + moved], found, range(*system_call)).entries()
     return b"".join(pieces)
 
 

@@ -27,6 +27,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "bin_attribute": ("attr.name", "private"),
     "module_sect_attr": ("battr.attr.name", "address"),
     "module_memory": (),
+    "ftrace_ops": ("next", "flags", "trampoline", "trampoline_size"),
     "load_info": ("hdr", "len"),
     "mod_kallsyms": ("symtab", "num_symtab", "strtab", "typetab"),
     "bug_entry": (),
@@ -66,7 +67,7 @@ MAX_LISTED = 1 << 16  # in one list: a damaged one may have no end
 # places in module.mem, which is there since 6.4; flags of events
 VALUES = (
     *("MOD_TEXT", "MOD_INIT_TEXT"),
-    *("TRACE_EVENT_FL_TRACEPOINT", "TRACE_EVENT_FL_CUSTOM"),
+    *("TRACE_EVENT_FL_TRACEPOINT", "TRACE_EVENT_FL_CUSTOM", "FTRACE_OPS_FL_SAVE_REGS"),
 )
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kpfs.base.errors import MemoryFault
 from kpfs.guest.loader import elf
 from kpfs.linux.memory import frame_records, orc
+from kpfs.linux.memory.ftrace import Trampoline
 from kpfs.linux.memory.memory import KernelMemory, pages_of
 from kpfs.linux.memory.modules import LoadedModule
 from kpfs.linux.memory.structures import Structures
@@ -234,15 +235,24 @@ class Vmlinux(SymbolFile):
             lasts = [(address("__entry_text_start"), address("__entry_text_end"))]
             lasts += [(row.addr, row.addr + row.size) for row in found]
             return self._records(address("_stext"), address("_etext"), lasts)
+        text = address("_stext"), address("_etext")
+        found = self._symbols.lookup_name("entry_SYSCALL_64_after_hwframe")
+        entry = next(((row.addr, row.addr + row.size) for row in found), (0, 0))
+        return self._of_rows(text, system_call=entry)
+
+    def _of_rows(
+        self,
+        text: tuple[int, int],
+        system_call: tuple[int, int] = (0, 0),
+        moved: int = 0,
+    ) -> bytes:
+        """Return what the kernel's ORC tables say; see orc.debug_frame()."""
+        address, layout = self._symbols.address, self._structures["orc_entry"]
         places, end = address("__start_orc_unwind_ip"), address("__stop_orc_unwind_ip")
         table = orc.OrcTable(
             places, address("__start_orc_unwind"), (end - places) // orc.PLACE_SIZE
         )
-        text = address("_stext"), address("_etext")
-        found = self._symbols.lookup_name("entry_SYSCALL_64_after_hwframe")
-        entry = next(((row.addr, row.addr + row.size) for row in found), (0, 0))
-        layout = self._structures["orc_entry"]
-        return orc.debug_frame(self._memory, layout, table, [text], entry)
+        return orc.debug_frame(self._memory, layout, table, [text], system_call, moved)
 
 
 class ModuleFile(SymbolFile):
@@ -279,3 +289,32 @@ class ModuleFile(SymbolFile):
         table = orc.OrcTable(places, rows, count)
         layout = self._structures["orc_entry"]
         return orc.debug_frame(self._memory, layout, table, text)
+
+
+class TrampolineFile(Vmlinux):
+    """The ELF file of text that ftrace has copied.  Context: lock held."""
+
+    def __init__(
+        self,
+        memory: KernelMemory,
+        symbols: CoreSymbols,
+        structures: Structures,
+        machine: int,
+        trampoline: Trampoline,
+    ) -> None:
+        super().__init__(memory, symbols, structures, machine)
+        self._trampoline = trampoline
+
+    def _rows(self) -> Iterable[tuple[int, str, str]]:
+        return [(self._trampoline.start, "t", "ftrace_trampoline")]
+
+    def _sections(self) -> Sequence[_Part]:
+        start, end, _ = self._trampoline
+        return [_Part(".text", _ALLOC | _CODE, start, end)]
+
+    def _frames(self) -> bytes:
+        start, end, name = self._trampoline
+        origin = self._symbols.address(name)
+        if not origin:
+            return b""
+        return self._of_rows((origin, origin + end - start), moved=start - origin)

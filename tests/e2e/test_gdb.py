@@ -346,6 +346,20 @@ def test_stacks_of_a_linux_kernel_reach_where_they_begin(kpfs, runtime):
 
 
 @pytest.mark.kernel
+def test_a_stack_leads_through_what_ftrace_has_copied_for_a_probe(kpfs, runtime):
+    m = kpfs.mount("--gdb", "--quiet-guest", "--kernel", harness.KERNEL)
+    (m / "tracing" / "kprobe_events").write_text("p:e vfs_read\n")
+    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1")
+    with Reader(m / "tracing" / "trace_clock"):
+        said = gdb(kpfs, m, "break kprobe_dispatcher", "continue", "bt")
+    called = re.findall(r"^#\d+ .* in (\w+)", said, re.M)
+    copied = called.index("ftrace_trampoline")
+    assert called[copied - 1 : copied + 3 : 2] == ["kprobe_ftrace_handler", "vfs_read"]
+    assert called[copied + 2] in ("ksys_read", "kernel_read")
+    assert called[-1] == "entry_SYSCALL_64_after_hwframe"
+
+
+@pytest.mark.kernel
 def test_modules_of_a_linux_kernel_are_where_they_lie(kpfs, runtime, tmp_path):
     m = kpfs.mount("--gdb", "--kernel", harness.KERNEL)
     (m / "machine" / "insmod").write_text("dummy")

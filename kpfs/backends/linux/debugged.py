@@ -20,11 +20,12 @@ from kpfs.backends.debugged import (
 )
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.linux.memory.ftrace import Trampoline, Trampolines
 from kpfs.linux.memory.kprobes import Kprobes
 from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.modules import ModuleSections, loaded_modules
 from kpfs.linux.memory.tasks import TaskList, TaskRow
-from kpfs.linux.memory.vmlinux import ModuleFile, Vmlinux
+from kpfs.linux.memory.vmlinux import ModuleFile, TrampolineFile, Vmlinux
 
 if TYPE_CHECKING:
     from kpfs.guest.emu.stops import Stops
@@ -73,16 +74,32 @@ class BoardDebugged:
 
     def modules(self) -> Sequence[DebugModule]:
         kernel = self._kernel
+        copies = [
+            DebugModule(name, {".text": each.start}, has_file=True)
+            for name, each in self._trampolines().items()
+        ]
         try:
             reader = ModuleSections(kernel.memory, kernel.symbols, kernel.structures)
-            return [DebugModule(name, at, has_file=True) for name, at in reader.rows()]
+            rows = [DebugModule(name, at, has_file=True) for name, at in reader.rows()]
         except (KernelError, MemoryFault, KeyError, ValueError):
-            return []
+            return copies
+        return [*rows, *copies]
+
+    def _trampolines(self) -> dict[str, Trampoline]:
+        """Return what ftrace has copied, by names as of modules."""
+        kernel, found = self._kernel, dict[str, Trampoline]()
+        with suppress(KernelError), looking():
+            reader = Trampolines(kernel.memory, kernel.symbols, kernel.structures)
+            found.update({f"[ftrace@{each.start:x}]": each for each in reader})
+        return found
 
     def module_file(self, name: str) -> bytes:
         kernel, machine = self._kernel, self._kernel.arch.elf_machine
         memory, structures = kernel.memory, kernel.structures
         with suppress(KernelError), looking():
+            if copy := self._trampolines().get(name):
+                parts = memory, kernel.symbols, structures, machine
+                return TrampolineFile(*parts, copy).content()
             for module in loaded_modules(memory, kernel.symbols, structures):
                 if module.name == name:
                     return ModuleFile(memory, module, structures, machine).content()

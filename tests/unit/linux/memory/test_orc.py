@@ -128,6 +128,15 @@ def test_only_the_text_that_is_asked_for():
     assert (start, end) == (0, 0x40)
 
 
+def test_a_copy_of_the_text():
+    """Also where its first row begins before it."""
+    rows = [(0, 8, 0, OLD["sp"]), (0x20, 0, 0, FEW["end"] << 8)]
+    layout = StructLayout(6, {**FIELDS, "end": 5}, {})
+    table, places = OrcTable(PLACES, ROWS, 2), [(TEXT + 8, TEXT + 0x28)]
+    found = entries(debug_frame(Memory(rows), layout, table, places, moved=0x100))
+    assert [row[1:3] for row in found] == [(0x108, 0x120), (0x120, 0x128)]
+
+
 def test_many_rows_are_several_entries():
     bases, kinds = OLD, FEW
     rows = [(at, at % 64 * 8, 0, bases["sp"]) for at in range(0, 0x2000, 2)]
