@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from kpfs.linux.memory.call_frames import entry, head, uleb
+from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
 
 _WORD = 4
 # stp x29, x30, [sp, #n] and stp x29, x30, [sp, #-n]!
@@ -36,7 +36,9 @@ MAX_PROLOGUE = 32  # instructions
 _MAX_EPILOGUE = 12
 
 # DWARF: numbers of registers, operations
-_X29, _X30, _SP = 29, 30, 31
+_X29, _X30, _SP, _PC = 29, 30, 31, 32
+_SP_PLACE, _PC_PLACE = 248, 256  # in struct pt_regs, which begins with x0 to x30
+_DEF_CFA_EXPRESSION, _EXPRESSION, _BREG, _DEREF = 0x0F, 0x10, 0x70, 0x06
 _ADVANCE, _ADVANCE4, _OFFSET, _UNDEFINED, _SAME = 0x40, 4, 0x80, 0x07, 0x08
 _REMEMBER, _RESTORE, _DEF_CFA = 0x0A, 0x0B, 0x0C
 _UNSAVED = bytes((_SAME, _X29, _SAME, _X30))
@@ -48,10 +50,14 @@ def debug_frame(
     text: bytes,
     functions: Sequence[int],
     lasts: Sequence[tuple[int, int]] = (),
+    interrupts: Sequence[tuple[int, int]] = (),
+    record: int = 0,
 ) -> bytes:
     """Return .debug_frame for text at an address.
 
     functions: where they begin, in order.  lasts: text where stacks end, [start, end).
+    interrupts: text that has interrupted the kernel, where x29 points to the record in
+    a struct pt_regs.  record: its place in that.
     """
     words = array("I", text[: len(text) & -_WORD])
     starts = [(at - start) // _WORD for at in functions]
@@ -71,7 +77,23 @@ def debug_frame(
     for place, behind in lasts:
         if behind > place:
             pieces.append(entry(len(_HEADS[0]), place, behind, b""))
+    for place, behind in interrupts:
+        pieces.append(entry(_SIGNAL, place, behind, _interrupted(record)))
     return b"".join(pieces)
+
+
+def _interrupted(record: int) -> bytes:
+    """Return the rules by which all registers are those of a struct pt_regs."""
+
+    def place(offset: int) -> bytes:
+        return bytes((_BREG + _X29,)) + sleb(offset - record)
+
+    stack = place(_SP_PLACE) + bytes((_DEREF,))
+    code = bytes((_DEF_CFA_EXPRESSION, len(stack))) + stack
+    saved = {number: 8 * number for number in range(_SP)}
+    for number, offset in {**saved, _PC: _PC_PLACE}.items():
+        code += bytes((_EXPRESSION, number, len(place(offset)))) + place(offset)
+    return code
 
 
 def _numbers(pattern: re.Pattern[bytes], text: bytes) -> list[int]:
@@ -153,8 +175,10 @@ def _placed(begin: int, rows: Iterator[Row]) -> Iterator[bytes]:
         yield code
 
 
-# what holds where a function begins; where stacks end
+# what holds where a function begins; where stacks end; where the kernel is interrupted
 _HEADS = (
     head(_cfa(_SP, 0) + _UNSAVED, _X30, step=_WORD),
     head(_cfa(_SP, 0) + bytes((_UNDEFINED, _X30)), _X30, step=_WORD),
+    head(_cfa(_SP, 0) + _UNSAVED, _PC, step=_WORD, signal=b"S"),
 )
+_SIGNAL = len(_HEADS[0]) + len(_HEADS[1])

@@ -31,6 +31,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "load_info": ("hdr", "len"),
     "mod_kallsyms": ("symtab", "num_symtab", "strtab", "typetab"),
     "bug_entry": (),
+    "pt_regs": ("stackframe",),
     "orc_entry": ("sp_offset", "bp_offset", "sp_reg", "bp_reg", "type", "end"),
     "kprobe": (
         *("hlist", "list", "nmissed", "addr", "pre_handler", "post_handler"),

@@ -62,9 +62,12 @@ class _Infos(dict[str, int]):
 class SymbolFile:
     """An ELF file of something that lies in memory."""
 
-    def __init__(self, memory: KernelMemory, machine: int) -> None:
+    def __init__(
+        self, memory: KernelMemory, structures: Structures, machine: int
+    ) -> None:
         """machine: the architecture, EM_*."""
         self._memory, self._machine = memory, machine
+        self._structures = structures
 
     # ---- what is in it
     def _rows(self) -> Iterable[tuple[int, str, str]]:
@@ -79,7 +82,11 @@ class SymbolFile:
         raise NotImplementedError
 
     def _records(
-        self, start: int, end: int, lasts: Sequence[tuple[int, int]] = ()
+        self,
+        start: int,
+        end: int,
+        lasts: Sequence[tuple[int, int]] = (),
+        interrupts: Sequence[tuple[int, int]] = (),
     ) -> bytes:
         """Return .debug_frame by the records that functions keep on their stacks."""
         rows = self._rows()
@@ -87,7 +94,10 @@ class SymbolFile:
             at for at, kind, _ in rows if kind in _FUNCTIONS and start <= at < end
         }
         text = self._bytes(_Part("", 0, start, end))
-        return frame_records.debug_frame(start, text, sorted(starts), lasts)
+        record = self._structures["pt_regs"].at.get("stackframe", 0)
+        return frame_records.debug_frame(
+            start, text, sorted(starts), lasts, interrupts if record else (), record
+        )
 
     @cached_property
     def _parts(self) -> Sequence[_Part]:
@@ -215,8 +225,8 @@ class Vmlinux(SymbolFile):
         structures: Structures,
         machine: int,
     ) -> None:
-        super().__init__(memory, machine)
-        self._symbols, self._structures = symbols, structures
+        super().__init__(memory, structures, machine)
+        self._symbols = symbols
 
     def _rows(self) -> Iterable[tuple[int, str, str]]:
         return self._symbols.rows()
@@ -232,9 +242,12 @@ class Vmlinux(SymbolFile):
         address = self._symbols.address
         if self._machine == elf.EM_AARCH64:
             found = self._symbols.lookup_name("ret_from_fork")
-            lasts = [(address("__entry_text_start"), address("__entry_text_end"))]
+            # entries from the kernel itself, then those from programs
+            first, middle = address("el1t_64_sync"), address("el0t_64_sync")
+            lasts = [(middle, address("__entry_text_end"))]
             lasts += [(row.addr, row.addr + row.size) for row in found]
-            return self._records(address("_stext"), address("_etext"), lasts)
+            text = address("_stext"), address("_etext")
+            return self._records(*text, lasts, [(first, middle)])
         text = address("_stext"), address("_etext")
         found = self._symbols.lookup_name("entry_SYSCALL_64_after_hwframe")
         entry = next(((row.addr, row.addr + row.size) for row in found), (0, 0))
@@ -265,8 +278,8 @@ class ModuleFile(SymbolFile):
         structures: Structures,
         machine: int,
     ) -> None:
-        super().__init__(memory, machine)
-        self._module, self._structures = module, structures
+        super().__init__(memory, structures, machine)
+        self._module = module
 
     def _rows(self) -> Iterable[tuple[int, str, str]]:
         return [(row.addr, row.type, row.name) for row in self._module.rows]

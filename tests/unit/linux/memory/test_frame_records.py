@@ -147,3 +147,14 @@ def test_stacks_end_where_it_is_said():
     ((head, start, size, code),) = made((NOP, RET), lasts=[(TEXT, TEXT + 4), (0, 0)])
     assert head
     assert (start, size, any(code)) == (TEXT, 4, False)
+
+
+def test_a_stack_goes_on_where_an_interrupt_came_in():
+    """At all registers of a struct pt_regs, whose record x29 points to."""
+    text = (NOP).to_bytes(4, "little") * 8
+    places = [(TEXT + 8, TEXT + 24)]
+    section = debug_frame(TEXT, text, [TEXT], (), places, 304)
+    assert b"\xff\xff\xff\xff\1S\0\4\x78\x20" in section  # where it was, not x30
+    _, _, code = section.partition(struct.pack("<QQ", TEXT + 8, 16))
+    assert code.startswith(bytes.fromhex("0f038d4806"))  # CFA: the word at x29+248-304
+    assert code.rstrip(b"\0").endswith(bytes.fromhex("1020028d50"))  # pc
