@@ -37,6 +37,7 @@ class PackageFiles(FuseFiles[str]):
         """folder: the kernel's."""
         super().__init__({wire.ROOT: ""}, {})
         self._numbers = {"": wire.ROOT}
+        self._listings: dict[str, list[DirectoryEntry]] = {}
         self._folder, self._release = folder, release
         # hosts have one or the other, or both by a link
         self._tops = f"lib/modules/{release}", f"usr/lib/modules/{release}"
@@ -82,14 +83,12 @@ class PackageFiles(FuseFiles[str]):
                 return os.path.join(self._place, path[len(top) + 1 :])
         return ""
 
-    def _entries(self, path: str) -> list[str] | None:
-        """Return the names in a directory, sorted; None if it is none."""
+    def _entries(self, path: str) -> list[tuple[str, bool]]:
+        """Return the names in a directory, sorted, each with whether it is one."""
         if path in self._above:
-            return sorted(self._above[path])
-        try:
-            return sorted(os.listdir(self._file(path)))
-        except NotADirectoryError:
-            return None
+            return [(name, True) for name in sorted(self._above[path])]
+        with os.scandir(self._file(path)) as entries:
+            return sorted((entry.name, entry.is_dir()) for entry in entries)
 
     def _attr(self, path: str) -> bytes:
         mode, size = DIRECTORY, 4096
@@ -121,12 +120,14 @@ class PackageFiles(FuseFiles[str]):
         return statfs_answer(EMPTY_STATFS)
 
     def _list(self, node: str, offset: int) -> list[DirectoryEntry]:
-        rows = [(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
-        for name in self._entries(node) or ():
-            child = _child(node, os.fsencode(name))
-            kind = stat.S_IFREG if self._entries(child) is None else stat.S_IFDIR
-            rows.append((os.fsencode(name), self._number(child), kind >> 12))
-        return rows
+        if node not in self._listings:
+            rows = [(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
+            for name, is_folder in self._entries(node):
+                kind = stat.S_IFDIR if is_folder else stat.S_IFREG
+                raw = os.fsencode(name)
+                rows.append((raw, self._number(_child(node, raw)), kind >> 12))
+            self._listings[node] = rows
+        return self._listings[node]
 
     def _read(self, node: str, asked: ReadRequest, reply: ReplyMemory) -> int:
         if node in self._above:
