@@ -16,6 +16,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
 
@@ -28,10 +29,8 @@ _INDEXED = 1 << 23  # of both: they move the stack pointer
 _STACK_BY = 0xFF80_03FF  # add or sub sp, sp, #n
 _SUB_SP, _ADD_SP = 0xD100_03FF, 0x9100_03FF
 _SET_FRAME, _SET_FRAME_MASK = 0x9100_03FD, 0xFFC0_03FF  # add x29, sp, #n
-_JUMPS = (
-    (0xFC00_0000, 0x1400_0000),  # b
-    (0xFF9F_0000, 0xD61F_0000),  # br, ret; with blr, which is in no epilogue
-)
+_B, _B_MASK = 0x1400_0000, 0xFC00_0000
+_BR, _BR_MASK = 0xD61F_0000, 0xFF9F_0000  # br, ret; and blr, which no epilogue has
 MAX_PROLOGUE = 32  # instructions
 _MAX_EPILOGUE = 12
 
@@ -122,9 +121,7 @@ def _rows(
     above = size - place  # of the record, up to the caller's stack
     if above < 2 * 8:
         return
-    saved = uleb(above // 8), uleb(above // 8 - 1)
-    record = bytes((_OFFSET | _X29,)) + saved[0] + bytes((_OFFSET | _X30,)) + saved[1]
-    yield at + 1, _cfa(_SP, size) + record
+    yield at + 1, _cfa(_SP, size) + _record(above)
     for number in range(at + 1, min(at + MAX_PROLOGUE, end)):
         word = words[number]
         if word & _SET_FRAME_MASK == _SET_FRAME and word >> 10 & 0xFFF == place:
@@ -142,7 +139,7 @@ def _epilogue(words: Sequence[int], load: int, end: int, size: int) -> Iterator[
         word = words[number]
         if word & _STACK_BY == _ADD_SP:
             yield number + 1, _cfa(_SP, 0)
-        if any(word & mask == jump for mask, jump in _JUMPS):
+        if word & _B_MASK == _B or word & _BR_MASK == _BR:
             yield number + 1, bytes((_RESTORE,))
             return
     yield end, bytes((_RESTORE,))
@@ -159,6 +156,14 @@ def _amount(word: int) -> int:
     return (word >> 10 & 0xFFF) << (12 if word >> 22 & 1 else 0)
 
 
+@cache
+def _record(above: int) -> bytes:
+    """Return where a record is, so many bytes below the caller's stack."""
+    frame, back = uleb(above // 8), uleb(above // 8 - 1)
+    return bytes((_OFFSET | _X29,)) + frame + bytes((_OFFSET | _X30,)) + back
+
+
+@cache
 def _cfa(register: int, offset: int) -> bytes:
     return bytes((_DEF_CFA, register)) + uleb(offset)
 
