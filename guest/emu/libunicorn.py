@@ -17,9 +17,12 @@ from collections.abc import Callable
 from importlib.machinery import PathFinder
 
 _IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
+VERSION = 0x020104FF  # the one whose inside is known here
 _ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
 CHECKS = {arch: f"helper_check_exit_request_{arch}" for arch in _ARCHES}
 _HELPERS = "helper_uc_tracecode", *CHECKS.values()
+_RESTORE = "cpu_restore_state", "helper_syscall", "helper_rdtsc", "helper_rdtscp"
+RESTORE = [f"{name}_x86_64" for name in _RESTORE]  # see restore.c
 _NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
 _MANY = 1 << 20  # blocks, more than execute() takes
 _CTL_TB_FLUSH = 10 | 1 << 30
@@ -85,12 +88,21 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
     library = ctypes.PyDLL(find_library())
     if blocks is not None:
         try:
-            own = [ctypes.cast(library[name], ctypes.c_void_p) for name in _HELPERS]
+            own = [address(library, name) for name in _HELPERS]
+            restore = [address(library, name) for name in RESTORE]
         except AttributeError:
             return library, None
         blocks.blocks_count.restype = ctypes.c_bool
         blocks.blocks_originals(*own)
+        if library.uc_version(None, None) != VERSION:
+            restore[1:] = [ctypes.c_void_p()] * 3
+        blocks.restore_originals(*restore)
     return library, blocks
+
+
+def address(library: ctypes.PyDLL, name: str) -> ctypes.c_void_p:
+    """Return the address of a function of libunicorn."""
+    return ctypes.cast(library[name], ctypes.c_void_p)
 
 
 def count(

@@ -32,7 +32,6 @@ _API = (
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
 _EXPORTED = "tb_invalidate_phys_range", "qemu_ram_addr_from_host"
-UC_VERSION = 0x020104FF  # the one whose inside is known here
 _UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
 
@@ -58,7 +57,7 @@ class Board(EngineRegisters):
         self.region = region
         libunicorn.load()
         self._lib = ctypes.CDLL(libunicorn.find_library())
-        if self._lib.uc_version(None, None) != UC_VERSION:
+        if self._lib.uc_version(None, None) != libunicorn.VERSION:
             raise EmulatorError(_UNKNOWN)
         self.arch = arch
         self._board = _load_board(arch)

@@ -115,6 +115,30 @@ def test_blocks_count_without_a_call(board):
     assert not code.count(loads) + code.count(loads_low)
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="it searches there")
+def test_no_search_before_the_clock_is_read(board):
+    library, ours = libunicorn.load()
+    search, *helpers = [libunicorn.address(library, at) for at in libunicorn.RESTORE]
+    word = ctypes.c_size_t
+    kind = ctypes.CFUNCTYPE(ctypes.c_bool, word, word, ctypes.c_bool)
+    searches: list[bool] = []
+
+    def note(cpu, at, exits):
+        searches.append(exits)  # not before the hook of an instruction
+        return ctypes.cast(search, kind)(cpu, at, exits)
+
+    assert ours
+    noting = kind(note)
+    found = []
+    for known in (helpers, [ctypes.c_void_p()] * 3):
+        ours.restore_originals(noting, *known)
+        go(board, 1)
+        board.run()
+        found.append(False in searches)
+    ours.restore_originals(search, *helpers)
+    assert found == [False, True]
+
+
 def test_no_stop_repeats_an_access_to_memory(board):
     go(board, 20_000)
     board.set(turn_ticks=0)  # the host wants a turn whenever the board looks

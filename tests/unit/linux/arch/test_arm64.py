@@ -7,10 +7,10 @@ import mmap
 import pytest
 
 from kpfs.base import abi
+from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.arch import arm64
 from kpfs.linux.arch.arches import ARM64
-from kpfs.linux.board import board as board_module
 from kpfs.linux.board.board import Board
 from kpfs.linux.store import processor
 from kpfs.linux.store.processor import Processor
@@ -92,7 +92,7 @@ def test_a_libunicorn_whose_inside_is_not_known(monkeypatch, make, place):
 
 
 def test_another_version_of_libunicorn(monkeypatch, make):
-    monkeypatch.setattr(board_module, "UC_VERSION", 0)
+    monkeypatch.setattr(libunicorn, "VERSION", 0)
     with pytest.raises(EmulatorError, match=r"2\.1\.4 is wanted"):
         make()
 
