@@ -72,7 +72,7 @@ class ForkServer:
         self._kernel = kernel
         self._path = path
         self._listener = listener
-        self._read_ahead = ReadAhead(kernel.loop, kernel.worker, kernel.files.has)
+        self._read_ahead = ReadAhead(kernel.loop, kernel.worker)
         self._lessons, self._teach = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
@@ -91,8 +91,8 @@ class ForkServer:
             if not found and not rehearsed:
                 rehearse(self._kernel.loop, self._kernel.worker)
                 rehearsed = True
-            elif not found and not self._read_ahead.step():
-                return  # the next command starts a new one
+            elif not found:
+                self._read_ahead.step()
             for fd, _ in found:
                 if fd == self._lessons.fileno():
                     self._read_ahead.add(json.loads(self._lessons.recv(_LESSON)))

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 NSEC = 1_000_000_000
 _FIRST_FREE = 3
-_SOME_TICKS = 50_000_000  # ns
+_CACHED = VALID * NSEC + 50_000_000  # ns until the kernel asks again, with some ticks
+_LOOK = 0.5  # s between two looks for changes of the host's directories
 _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
 _TIMESPEC = struct.Struct("<qq")
@@ -66,25 +67,33 @@ class InsideCommand:
         self._stdio = stdio
         self._outputs: list[Output] = []
         self._terminal: Worker | None = None  # holds the pty's master
+        self._overlays = {tree.ALL: files}  # what lies below each of them
+        self._forget_until: dict[str, int] = {}  # overlay: the kernel's time
+        self._next_look = 0.0
         self.ended: Outcome | None = None
         self.on_stop: Callable[[int], object] = lambda _signal: None
         self._status = -1
-        self._prepare_guest()
+        self._prepare_guest(files)
         if files.root == b"/":
             files.allow(request.writable)
             self._show_directories()
         else:
             self._show_outside(os.fsdecode(files.root))
+        # has the share of processor time that the agent lacks while others run
+        self._forgetter = loop.agent.fork("kpfs-names")
         tree.enter(worker)
         self._begin()
+        loop.on_turn = self._look_at_host
 
     # ---- before
-    def _prepare_guest(self) -> None:
+    def _prepare_guest(self, files: HostFiles) -> None:
         agent, machine = self._loop.agent, self._loop.machine
         if not machine.quiet:
             # by then the kernel's cache of files, which may be stale, counts no more
-            machine.live_through(VALID * NSEC + _SOME_TICKS)
+            machine.live_through(_CACHED)
             set_clock(agent)
+        if files.outdated():  # since the kernel was made ready
+            agent.attempt(*tree.forget_names(tree.ALL))
         set_hostname(agent, self._request.hostname or socket.gethostname())
 
     def _show_directories(self) -> None:
@@ -102,9 +111,11 @@ class InsideCommand:
         shows_cwd = not os.path.isdir(root + request.cwd)
         if not shows_cwd and not request.writable:
             return
-        tree.serve_outside(self._loop.agent, HostFiles(request.writable))
+        files = HostFiles(request.writable)
+        tree.serve_outside(self._loop.agent, files)
         if shows_cwd:
             tree.show_outside(self._worker, request.cwd)
+            self._overlays[tree.ALL_OUTSIDE] = files
         for path in sorted(request.writable):
             tree.show_outside(self._worker, path, writable=True)
 
@@ -256,6 +267,28 @@ class InsideCommand:
         """Send the command a signal, or its whole process group."""
         pid = -self._command.pid if group else self._command.pid
         self._loop.agent.attempt(Op(nr.KILL, (pid, number)))
+
+    def _look_at_host(self) -> None:
+        """Have overlays see what has come and gone in directories of the host.
+
+        What lies below an overlay may not have asked for it at once. So the overlay
+        has to forget until everything there is new.
+        """
+        machine, now = self._loop.machine, time.monotonic()
+        busy = self._loop.expects(self._forgetter.slot)
+        if now < self._next_look or machine.quiet or busy:
+            return
+        self._next_look = now + _LOOK
+        ops: list[Op] = []
+        for overlay, files in self._overlays.items():
+            if files.outdated():
+                self._forget_until[overlay] = machine.now() + _CACHED
+            if overlay in self._forget_until:
+                ops += tree.forget_names(overlay, len(ops))
+                if self._forget_until[overlay] < machine.now():
+                    del self._forget_until[overlay]
+        if ops:
+            self._forgetter.start(ops, lambda: None)
 
     def resize(self, size: bytes) -> None:
         """Pass a new size of the host's terminal on; size is a struct winsize."""

@@ -20,7 +20,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import NamedTuple
 
 from kpfs.base import fuse_wire as wire
@@ -48,10 +48,12 @@ MAX_OPEN = 256  # descriptors that are kept open
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
 MAX_NODES = 1 << 19  # inodes that a kernel may know at once
 MAX_READS = 1 << 14  # ranges that are noted
+SOME = 1000  # directories that are looked at in one go
 _MOUNTINFO = "/proc/self/mountinfo"
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = _PLACE | os.O_DIRECTORY
 _SET_ID = stat.S_ISUID | stat.S_ISGID
+_NEW, _OTHER = (-1, -1), (-2, -2)  # stamps: of a new node, of what is another file now
 
 
 class Identity(NamedTuple):
@@ -74,7 +76,7 @@ class HostNode:
         self.number = number
         self.path = path  # b"": unlinked
         self.identity = identity
-        self.stamp = (-1, -1)  # size and time of change that the kernel knows
+        self.stamp = _NEW  # size and time of change that the kernel knows
         self.lookups = 0
         self.fd = -1
         self.writable = False  # fd is
@@ -103,6 +105,8 @@ class HostFiles(FuseFiles[HostNode]):
         self._next = wire.ROOT + 1
         self._open: OrderedDict[int, HostNode] = OrderedDict()
         self.reads: list[tuple[str, int, int]] | None = None  # path, offset, size
+        self._outdated = False  # see outdated()
+        self._folders: deque[HostNode] = deque()  # known, the next one to look at first
         answers: Answers[HostNode] = {
             Opcode.SETATTR: taking(SetattrRequest.parse, self._setattr),
             Opcode.READLINK: taking(wire.nothing, self._readlink),
@@ -138,7 +142,7 @@ class HostFiles(FuseFiles[HostNode]):
             path = os.fsencode(name)
             node = HostNode(number, path, _identity(self._lstat(path)))
             node.lookups = lookups
-            self._nodes[number] = self._by_path[path] = node
+            self._add(node)
             self._next = max(self._next, number + 1)
         self._let_go()
 
@@ -226,14 +230,6 @@ class HostFiles(FuseFiles[HostNode]):
             (mode, 1, 0, 2, self._uid, self._gid, 4096, *times, *kind)
         )
 
-    def has(self, path: str) -> bool:
-        """Return True if there is something at a path below the root."""
-        try:
-            self._lstat(os.fsencode(path))
-        except OSError:
-            return False
-        return True
-
     def _statvfs(self, path: bytes) -> os.statvfs_result:
         fd = self._reach(path)
         try:
@@ -249,6 +245,8 @@ class HostFiles(FuseFiles[HostNode]):
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
+            if node := self._by_path.get(path):
+                self._note(node, _OTHER)
             return wire.no_entry(self.valid)
         node = self._by_path.get(path)
         if node is None or not self._follow(node, st):
@@ -256,10 +254,15 @@ class HostFiles(FuseFiles[HostNode]):
                 raise OSError(errno.ENOMEM, "too many files are known")
             node = HostNode(self._next, path, _identity(st))
             self._next += 1
-            self._nodes[node.number] = self._by_path[path] = node
+            self._add(node)
         node.lookups += 1
-        node.stamp = _stamp(st)
+        self._note(node, _stamp(st))
         return wire.entry(node.number, self._attr(st), self.valid, self.valid)
+
+    def _add(self, node: HostNode) -> None:
+        self._nodes[node.number] = self._by_path[node.path] = node
+        if stat.S_ISDIR(node.identity.kind) and not self._is_hidden(node):
+            self._folders.append(node)
 
     def _follow(self, node: HostNode, st: os.stat_result) -> bool:
         """Let a node stand for what has its path now. Return False if it cannot.
@@ -275,6 +278,32 @@ class HostFiles(FuseFiles[HostNode]):
         self._close(node)
         node.identity, node.listing = identity, []
         return True
+
+    def _note(self, node: HostNode, stamp: tuple[int, int]) -> None:
+        """Note a file's size and time, or _OTHER if it is no more."""
+        if stamp != node.stamp and node.stamp != _NEW:
+            self._outdated |= stamp == _OTHER or stat.S_ISDIR(node.identity.kind)
+        node.stamp = stamp
+
+    def outdated(self) -> bool:
+        """Return True if names may have come or gone since the last time.
+
+        Looks at some of the directories that the kernel knows. Nothing of them is told
+        but this.
+        """
+        for _ in range(min(len(self._folders), SOME)):
+            node = self._folders.popleft()
+            if self._nodes.get(node.number) is not node:
+                continue
+            self._folders.append(node)
+            stamp = _OTHER
+            with contextlib.suppress(OSError):
+                st = os.lstat(os.fsencode(self.root) + node.path)
+                if _identity(st) == node.identity:
+                    stamp = _stamp(st)
+            self._note(node, stamp)
+        outdated, self._outdated = self._outdated, False
+        return outdated
 
     def _attr(self, st: os.stat_result) -> bytes:
         """Pack attributes; the user's files become root's, as by a user namespace."""
@@ -302,7 +331,7 @@ class HostFiles(FuseFiles[HostNode]):
     def _getattr(self, node: HostNode, _asked: object) -> bytes:
         st = self._stat(node)
         if not node.path or self._follow(node, st):
-            node.stamp = _stamp(st)
+            self._note(node, _stamp(st))
         return wire.attributes_answer(self._attr(st), self.valid)
 
     def _readlink(self, node: HostNode, _asked: None) -> bytes:

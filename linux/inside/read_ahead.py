@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import deque
-from collections.abc import Callable
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside.loop import Loop, Worker
@@ -19,11 +17,9 @@ LIMIT = 96 << 20  # bytes of the kernel's page cache that may be filled so
 class ReadAhead:
     """A queue of file ranges that a kernel reads ahead, one at each step."""
 
-    def __init__(self, loop: Loop, worker: Worker, has: Callable[[str], bool]) -> None:
-        """has: whether the host has a path, now."""
+    def __init__(self, loop: Loop, worker: Worker) -> None:
         self._loop = loop
         self._worker = worker
-        self._has = has
         self._known: set[tuple[str, int, int]] = set()
         self._size = 0
         self._queue: deque[tuple[str, int, int]] = deque()
@@ -42,23 +38,14 @@ class ReadAhead:
                 self._size += size
                 self._queue.append(row)
 
-    def step(self) -> bool:
-        """Read one range.  False: the kernel may not see a file that comes from now on.
-
-        The overlay remembers a name that was not there, for good.  So nothing is asked
-        for a file that is gone; False says that it went in between.
-        """
-        path, offset, size = self._queue.popleft()
-        if not self._has(path):
-            self._known.discard((path, offset, size))
-            self._size -= size
-            return True
+    def step(self) -> None:
+        """Read one range."""
         self._loop.machine.skip(0)  # time has stood still since the last range
+        path, offset, size = self._queue.popleft()
         name = os.fsencode(NEW + path) + b"\0"
-        opened, *_ = self._worker.attempt(
+        self._worker.attempt(
             Op(nr.OPEN, (name, os.O_RDONLY | os.O_CLOEXEC), STOP),
             Op(nr.READAHEAD, (Result(0), offset, size)),
             Op(nr.CLOSE, (Result(0),)),
         )
         self._loop.settle()
-        return opened != -errno.ENOENT

@@ -22,11 +22,11 @@ from kpfs.linux.inside.hostfiles import HIDDEN, HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.texts import read_text
-from kpfs.linux.running.machine import MachineDiedError, Op
+from kpfs.linux.running.machine import MachineDiedError, Op, Result
 
 HOST, PACKAGE = "/host", "/package"
 OUTSIDE = "/outside"  # the host's files, if HOST has those of another root
-UPPER, NEW, ALL = "/upper", "/new", "/all"
+UPPER, NEW, ALL, ALL_OUTSIDE = "/upper", "/new", "/all", "/all-outside"
 _PLAIN = nr.MS_NOSUID | nr.MS_NODEV | nr.MS_NOEXEC
 # type, path below NEW, flags, options; types that the kernel lacks are left out
 MOUNTS = (
@@ -162,6 +162,21 @@ class FileServer:
         self._next(reply)
 
 
+def forget_names(overlay: str, at: int = 0) -> list[Op]:
+    """Return operations that have an overlay forget the names that no task uses.
+
+    It expects that nothing changes what lies below it. A name that was absent stays so
+    for it, and one that it knows and that is gone is ESTALE. This changes no option.
+    at: how many operations come before these.
+    """
+    path, of_it = os.fsencode(overlay) + b"\0", Result(at)
+    return [
+        Op(nr.FSPICK, (nr.AT_FDCWD, path, nr.FSPICK_CLOEXEC)),
+        Op(nr.FSCONFIG, (of_it, nr.FSCONFIG_CMD_RECONFIGURE, 0, 0, 0)),
+        Op(nr.CLOSE, (of_it,)),
+    ]
+
+
 def mount(
     worker: Worker, source: str, target: str, kind: str, flags: int = 0, data: str = ""
 ) -> None:
@@ -271,13 +286,14 @@ def show_outside(worker: Worker, path: str, *, writable: bool = False) -> None:
         bind(worker, OUTSIDE + path, NEW + path)
         return
     upper, work = f"{UPPER}/outside", f"{UPPER}/outside-work"
-    for folder in (upper, work, NEW + path):
+    for folder in (upper, work, ALL_OUTSIDE):
         make_directories(worker, folder)
     # from there, as its path may contain what options cannot
     worker.call(Op(nr.CHDIR, (os.fsencode(OUTSIDE + path) + b"\0",)))
     layers = f"lowerdir=.,upperdir={upper},workdir={work}"
-    mount(worker, "host", NEW + path, "overlay", 0, layers)
+    mount(worker, "host", ALL_OUTSIDE, "overlay", 0, layers)
     worker.call(Op(nr.CHDIR, (b"/\0",)))
+    bind(worker, ALL_OUTSIDE, NEW + path)
 
 
 def is_hidden(path: str) -> bool:

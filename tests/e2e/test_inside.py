@@ -380,6 +380,24 @@ def test_a_file_that_is_replaced_between_commands(kpfs, warm, tmp_path):
         assert inside(kpfs, "test", "-e", "script", cwd=tmp_path).returncode == 1
 
 
+def test_files_that_come_and_go_while_a_command_runs(kpfs, tmp_path):
+    """The overlay would take one for absent and the other for stale, for good."""
+    script = """
+    test -e new || cat old
+    until test -e new; do sleep .05; done
+    while cat old 2>/tmp/why >/dev/null || grep -q Stale /tmp/why; do sleep .05; done
+    cat new /tmp/why
+    """
+    (tmp_path / "old").write_text("old\n")
+    pipe, command = subprocess.PIPE, kpfs.command(*INSIDE, "sh", "-c", script)
+    with subprocess.Popen(command, stdout=pipe, text=True, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "old\n"
+        (tmp_path / "old").rename(tmp_path / "new")
+        told, _ = process.communicate(timeout=PATIENCE)
+    assert told == "old\ncat: old: No such file or directory\n"
+
+
 def test_a_killed_guest_is_replaced(kpfs, warm):
     assert sh(kpfs, "exit 4").returncode == 4
     (old,) = servers(warm.parent)

@@ -190,6 +190,36 @@ def test_what_the_kernel_would_take_for_the_same_is_another(tmp_path):
     assert client.read(third)[0] != 0
 
 
+def test_what_comes_and_goes_in_a_known_directory(tmp_path):
+    folder = tmp_path / "known"
+    folder.mkdir()
+    (tmp_path / "unknown").mkdir()
+    files = HostFiles(root=str(tmp_path))
+    client = Client(files)
+    node = client.node("known")
+    assert not files.outdated()
+    os.utime(tmp_path / "unknown", (1, 1))
+    assert not files.outdated()
+    os.utime(folder, (1, 1))
+    assert (files.outdated(), files.outdated()) == (True, False)
+    os.utime(folder, (2, 2))
+    client.ask(Opcode.GETATTR, node, bytes(16))  # the kernel may see it first
+    assert (files.outdated(), files.outdated()) == (True, False)
+    folder.rmdir()
+    assert (files.outdated(), files.outdated()) == (True, False)
+
+
+def test_a_known_file_that_is_gone(tmp_path):
+    (tmp_path / "file").touch()
+    files = HostFiles(root=str(tmp_path))
+    client = Client(files)
+    client.node("file")
+    assert not files.outdated()
+    (tmp_path / "file").unlink()
+    client.ask(Opcode.LOOKUP, wire.ROOT, NAME + b"\0")
+    assert (files.outdated(), files.outdated()) == (True, False)
+
+
 def test_only_regular_files_are_opened(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     client = host()
