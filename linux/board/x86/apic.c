@@ -33,6 +33,7 @@
 #define ICR_OTHERS 0xc0000
 #define BROADCAST 0xff
 #define NMI 2
+#define MAX_LATE 2000000000ull /* ns */
 
 static u64 divisor(const struct cpu *c)
 {
@@ -81,13 +82,17 @@ static void raise(struct cpu *c, int vector)
 	own(c)->pending[vector / 64] |= 1ull << (vector % 64);
 }
 
-/* Make the timer's interrupt pending if it is due. */
+/*
+ * Make the timer's interrupt pending if it is due. The kernel counts periods by their
+ * interrupts, so none may be lost where the clock was set forward to follow the host's.
+ * Where it was set forward by much more, after a pause, they are left out.
+ */
 static void timer_tick(struct cpu *c, u64 now)
 {
 	if (now < c->timer)
 		return;
 	c->timer = own(c)->apic_period ? c->timer + own(c)->apic_period : NEVER;
-	if (own(c)->apic_period && c->timer < now)
+	if (own(c)->apic_period && c->timer + MAX_LATE < now)
 		c->timer = now + own(c)->apic_period;
 	raise(c, own(c)->apic[REG_LVT_TIMER] & ICR_VECTOR);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The guest's clock and the host's."""
 
+import re
 import struct
 
 import pytest
@@ -24,3 +25,18 @@ def test_wait_does_not_last_until_the_host_catches_up(boot):
         kernel.begin(process.task, [Op(NANOSLEEP, (struct.pack("<qq", 1, 0), 0))])
         assert process.task.waits
         assert machine.now() <= machine.host_now()
+
+
+def test_ticks_are_counted_when_the_clock_follows_the_host(boot):
+    """Also those that were due at once, as where the host has too much to do."""
+    kernel = boot(quiet=False)
+    process = Process(kernel, 4_000_001)
+    before = ticks(process)
+    with kernel.lock:
+        kernel.machine.skip(SECOND)
+    assert ticks(process) - before >= 100  # of the slowest clock, HZ=100
+
+
+def ticks(process):
+    (jiffies,) = re.findall("^jiffies: (.*)", process.read("/proc/timer_list"), re.M)
+    return int(jiffies)
