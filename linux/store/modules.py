@@ -21,6 +21,7 @@ from kpfs.linux.package.packages import is_module_file
 _BUILTIN = "modules.builtin"
 MAX_MODULE = 256 << 20  # bytes of a module's file
 _TIME = (1980, 1, 1, 0, 0, 0)
+_LEVEL = 1  # of zlib; said for each file, as ZipFile leaves those with a ZipInfo alone
 _MAX_NEEDED = 1000  # modules that one depends on
 # errors of zipfile and zlib for damaged archives; several are their own faults
 _DAMAGED = (
@@ -54,13 +55,13 @@ def write_archive(files: Mapping[str, bytes], path: str, given_up: Event) -> Non
 
     given_up: when it is set, the rest is not wanted.
     """
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for name in sorted(files):
             if given_up.is_set():
                 return
             entry = zipfile.ZipInfo(name, _TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name])
+            archive.writestr(entry, files[name], compresslevel=_LEVEL)
 
 
 class ModuleArchive:

@@ -2,7 +2,9 @@
 """The archive of modules that is kept with an image."""
 
 import lzma
+import threading
 import zipfile
+import zlib
 
 import pytest
 
@@ -40,6 +42,16 @@ def modules(tmp_path):
         archive.writestr("kernel/text.ko", b"no module")
         archive.writestr("modules.builtin", "kernel/lib/crc-t10dif.ko\n")
     return ModuleArchive(str(path))
+
+
+def test_it_is_packed_at_the_level_that_takes_least_time(tmp_path):
+    data = (SHIPPED / f"{NAMES[0]}.ko").read_bytes()
+    path = str(tmp_path / "modules")
+    archives.write_archive({"kernel/a.ko": data}, path, threading.Event())
+    packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
+    (entry,) = zipfile.ZipFile(path).infolist()
+    assert entry.compress_size == len(packer.compress(data) + packer.flush())
+    assert ModuleArchive(path).read("a") == data
 
 
 def test_names():
