@@ -49,18 +49,13 @@ def test_packets_have_no_byte_that_means_something_else(body):
     packed = encode(body)
     assert packed[:1] == b"$"
     assert packed[-3:] == b"#%02x" % checksum(packed[1:-3])
-    assert not set(packed[1:-3]) & set(b"#$")
+    assert not set(packed[1:-3]) & set(b"#$*")
     assert decode(packed[1:-3]) == body
-
-
-def test_runs_are_shortened():
-    assert len(encode(b"0" * 1000)) < 60
 
 
 def test_a_wrong_checksum_is_damage():
     assert feed(b"$m0,4#00") == [Mark.DAMAGED]
     assert feed(b"$m0,4#zz") == [Mark.DAMAGED]
-    assert feed(b"$*!#4b") == [Mark.DAMAGED]
     assert feed(b"$ab}#40") == [Mark.DAMAGED]
 
 
