@@ -398,6 +398,10 @@ def _name_argument(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="KERNEL")
 
 
+def _names_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="KERNEL", nargs="+")
+
+
 def _list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--available",
@@ -453,7 +457,7 @@ def show(arguments: Namespace) -> int:
 
 
 def _features_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="KERNEL", nargs="+")
+    _names_argument(parser)
     flag(parser, "--diff", "only those in which the kernels differ")
     flag(parser, "--json", "print them as JSON")
 
@@ -487,7 +491,9 @@ def show_features(arguments: Namespace) -> int:
 def remove(arguments: Namespace) -> int:
     from kpfs.linux.store import store
 
-    store.remove_folder(store.folder(arguments.name))
+    folders = [store.folder(name) for name in dict.fromkeys(arguments.name)]
+    for folder in folders:
+        store.remove_folder(folder)
     return 0
 
 
@@ -566,7 +572,7 @@ COMMANDS = {
         _features_arguments,
         show_features,
     ),
-    "rm": Subcommand("remove one", "", _name_argument, remove),
+    "rm": Subcommand("remove some", "", _names_argument, remove),
     "prune": Subcommand(
         "remove those that are not used", PRUNE_HELP, _prune_arguments, prune
     ),

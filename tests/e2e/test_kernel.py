@@ -198,6 +198,10 @@ def test_exported_and_imported(kpfs, tmp_path, monkeypatch):
         done = kpfs("kernel", *words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert kpfs("kernel", "list").stdout.count("\n") == 1
+    for words, left in ((("mine", "none"), 1), (("mine", "mine"), 0)):
+        done = kpfs("kernel", "rm", *words)
+        assert done.returncode == (2 if left else 0)
+        assert kpfs("kernel", "list").stdout.startswith("mine") == bool(left)
 
 
 def test_what_is_there_already_is_not_made_again(kpfs):
