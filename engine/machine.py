@@ -11,10 +11,12 @@ Contexts: *control* means that the guest is stopped at an instruction boundary o
 CPU; *hit* means inside a trap or hypercall of the running guest.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
 
 from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
+from kpfs.base.typed import NamedTuple, Protocol
 
 # Called in hit context with the address of the trapping instruction's successor (the
 # int3's own address + 1); returns the address to go on at, None if it is not ours.

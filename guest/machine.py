@@ -8,11 +8,11 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64, KTime, Task
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu

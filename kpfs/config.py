@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from kpfs.base.typed import NamedTuple
 
 _VALUES = {"y": True, "n": False}
 _FUNCTION_TRACER = (

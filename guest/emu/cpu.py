@@ -24,11 +24,11 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
-from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.guest.emu.hypercalls import Hypercalls
 from kpfs.guest.emu.libunicorn import (
     BlockCounter,
@@ -48,8 +48,10 @@ from kpfs.guest.emu.regwindow import (
     WINDOW_SP,
     find_window,
 )
-from kpfs.guest.emu.stops import Stops
 from kpfs.guest.emu.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from kpfs.guest.emu.stops import Stops
 
 # UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
 _CS, _RIP, _RSP, _RFLAGS = 11, 41, 44, 253
@@ -689,6 +691,8 @@ class Cpu:
     def debug(self) -> Stops:
         """Return what makes this engine stop for a debugger."""
         if self.stops is None:
+            from kpfs.guest.emu.stops import Stops
+
             # a debugger goes back in time: Python has the host's that was read before
             self.fast.ways[abi.HC_CLOCK] = abi.HYPERCALL_SERVE
             counter = ctypes.addressof(self._counter)

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Protocol
 
+from kpfs.base.typed import TYPE_CHECKING, Protocol
 from kpfs.guest.emu.libunicorn import EmulatorError
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class RegisterFile(Protocol):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import BlockCounter, EmulatorError
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
+from kpfs.base.typed import NamedTuple
 
 ET_REL = 1
 PT_LOAD = 1

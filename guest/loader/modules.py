@@ -12,11 +12,11 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple, Protocol
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
+from kpfs.base.typed import NamedTuple, Protocol
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader import elf

@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader.elf import ElfFile
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu.memory import Memory
 
 _LOG, _RECORD = abi.KpfsLog.STRUCT, abi.KpfsLogRecord.STRUCT

@@ -22,13 +22,13 @@ import os
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.abi import REQ_NONE, TASK_COMM_LEN, WAKEUPS_MAX
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
 from kpfs.base.syscall_numbers import CLONE3, EXIT_GROUP
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.running.clock import Clock

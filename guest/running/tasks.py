@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.ktypes import KAddr, Task
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol
+
+from kpfs.base.typed import Protocol
 
 WRITE = os.O_WRONLY | os.O_TRUNC  # as a shell's >
 APPEND = os.O_WRONLY | os.O_APPEND  # and >>

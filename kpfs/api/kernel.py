@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.api.files import FileAccess, Task
 from kpfs.api.probes import ProbeDefinition
 from kpfs.base import limits
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kpfs.api.drgn_program import Program, StackTrace
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"
 STRING_MAX = 4096
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = r"[A-Za-z0-9_-]+"
 
 
 class Explanation(NamedTuple):
@@ -167,9 +166,12 @@ class Kernel(FileAccess):
         after those that it needs.  parameters: the module's.  OSError: the kernel
         refuses it; the text has what its log says.
         """
+        import re
+
         name = os.fspath(module)
         words = " ".join(f"{key}={_word(value)}" for key, value in parameters.items())
-        self._task.insmod(name, os.fsencode(words), named=bool(_NAME.fullmatch(name)))
+        named = bool(re.fullmatch(_NAME, name))
+        self._task.insmod(name, os.fsencode(words), named=named)
 
     def rmmod(self, name: str) -> None:
         """Unload a module."""
@@ -334,4 +336,4 @@ def _word(value: int | str | bool) -> str:
     if isinstance(value, bool):
         return "Y" if value else "N"
     text = str(value)
-    return f'"{text}"' if re.search(r"\s", text) else text
+    return f'"{text}"' if any(map(str.isspace, text)) else text

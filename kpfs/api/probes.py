@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+
+from kpfs.base.typed import NamedTuple, Protocol
 
 
 class Registers(Protocol):

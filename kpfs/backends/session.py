@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from kpfs.api.files import KernelTask
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from kpfs.coverage.report import Report
     from kpfs.explain.verdicts import Verdict
 
-_CALL = re.compile(r"^\w+\(\): ")  # the call that stands before a reason
+_CALL = r"^\w+\(\): "  # the call that stands before a reason
 
 
 class Image(NamedTuple):
@@ -135,9 +134,11 @@ def keep(session: Session) -> Callable[[], None]:
 
 def os_error(refused: KernelError | MemoryFault, path: str = "") -> OSError:
     """Return the OSError for a refusal, with its reason behind the errno's text."""
+    import re
+
     if isinstance(refused, MemoryFault):
         refused = KernelError(errno.EFAULT, str(refused))
-    why = _CALL.sub("", refused.why)
+    why = re.sub(_CALL, "", refused.why)
     text = os.strerror(refused.errno)
     if why not in ("", "failed", path, f"/{path}"):
         text = f"{text}: {why}"

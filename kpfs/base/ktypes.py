@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Types of integers, and the small records that engine and guest exchange."""
 
-from typing import NamedTuple, NewType
+from __future__ import annotations
+
+from kpfs.base.typed import NamedTuple, NewType
 
 KAddr = NewType("KAddr", int)  # virtual address in the guest kernel
 KTime = NewType("KTime", int)  # guest nanoseconds since its boot

@@ -15,9 +15,9 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import Protocol
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import Protocol
 
 # A signal that comes while a thread waits for the lock ends its wait only if that has
 # lasted so long: where Linux would go on, few callers expect EINTR.

@@ -31,7 +31,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+
+from kpfs.base.typed import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing import Final
 
 # Calls that are made although nobody can see them, after one that can be seen: to bring
 # tasks up to date again before the next such one costs more than to make these.

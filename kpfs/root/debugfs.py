@@ -8,10 +8,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kpfs.guest.machine import Guest

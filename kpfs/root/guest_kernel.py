@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
+from kpfs.base.typed import TYPE_CHECKING, Generic, TypeVar, cast
 from kpfs.config import Config
 from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Configuration, Guest
 from kpfs.root.background import Background

@@ -7,11 +7,10 @@ may be what oopses.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
 
 from kpfs.base.log import Log
+from kpfs.base.typed import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-HEADER = re.compile(rb": [0-9a-f]{4} \[#\d+\]")  # kernel: __die_header()
+HEADER = rb": [0-9a-f]{4} \[#\d+\]"  # kernel: __die_header()
 LOGLEVEL_CRIT = 2  # a record at least as grave may come before the header
 
 
@@ -58,10 +57,12 @@ def oopses(records: Sequence[LogRecord]) -> list[str]:
 
     What comes behind the last one, up to the end, is taken for a part of it.
     """
+    import re
+
     begins: list[int] = []
     grave = -1  # index of the first of the grave records that lead to here
     for index, record in enumerate(records):
-        if HEADER.search(record.text):
+        if re.search(HEADER, record.text):
             begins.append(grave if grave >= 0 else index)
         if record.level > LOGLEVEL_CRIT:
             grave = -1

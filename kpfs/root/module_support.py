@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import errno
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base import abi
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple, Protocol
 from kpfs.guest.loader.modules import INIT_FREED
 
 if TYPE_CHECKING:

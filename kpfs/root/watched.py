@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kpfs.base.skip_policy import EVERY, NONE, Seen
+from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kpfs.engine.arch.arches import GuestArch

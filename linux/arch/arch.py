@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.typed import Protocol
 from kpfs.guest.emu.registers import RegisterFile
 
 PAGE_SHIFTS = 39, 30, 21, 12  # of the levels of page tables

@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
 
 from kpfs import config as configuration
 from kpfs.backends.handlers import HandlerCalls
 from kpfs.backends.session import os_error
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import KAddr
+from kpfs.base.typed import TYPE_CHECKING, TypeVar
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.root.guest_kernel import GuestKernel as Root
 

@@ -7,11 +7,11 @@ import errno
 import os
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from kpfs.backends.guest.access import GuestAccess
 from kpfs.backends.session import Image, keep
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING, cast
 from kpfs.guest.machine import KERNEL_IMAGE
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.api.files import WRITE
 from kpfs.backends.guest.access import GuestAccess
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
+from kpfs.base.typed import TYPE_CHECKING, TypeVar
 from kpfs.guest.running.hosttask import INIT_PID, HostTask
 
 if TYPE_CHECKING:
