@@ -88,13 +88,16 @@ class Debugged(Protocol):
         """The kernel's release."""
 
     def vmlinux(self) -> bytes:
-        """Return the kernel's ELF file, with all that is known for debuggers."""
+        """Return the kernel's ELF file, with all that is known for debuggers.
+
+        Contents of memory may be missing, as debuggers read them by read().
+        """
 
     def modules(self) -> Sequence[DebugModule]:
         """Return the loaded modules."""
 
     def module_file(self, name: str) -> bytes:
-        """Return the file that a module was loaded from; KeyError: it is not known."""
+        """Return the file of a module, likewise; KeyError: it is not known."""
 
     def commands(self) -> Mapping[str, Command]:
         """Return the commands of a debugger's user, by their names."""

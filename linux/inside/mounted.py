@@ -9,9 +9,6 @@ image, puts these pages over it and goes on from there.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import json
 import os
 import socket
@@ -20,7 +17,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, NamedTuple
 
-from kpfs.base import abi, pagemap
+from kpfs.base import pagemap
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import PAGE_SIZE, Board, written_pages
 from kpfs.linux.board.call_stops import CallStops
@@ -33,10 +30,9 @@ from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import FileSources
 from kpfs.linux.running.machine import Machine, Op
 from kpfs.linux.store import image
+from kpfs.linux.store.kept import KeptFile
 
 FILE = "mounted"  # its name in the folder of a kernel
-_LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_HEAD = struct.Struct("<32s32sI")  # key, SHA-256 of what follows, size of the facts
 _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 MAX_SECONDS = 120  # of a start: a kernel may never come up
@@ -125,7 +121,7 @@ def make(
 
     Raises UnfitError, EmulatorError, CallError.
     """
-    key = _key(meta)
+    file = KeptFile(folder, FILE, meta)
     with image.open_ram(folder, meta) as saved:
         board = image.load(saved, meta, exact=False)
         counts = runnable.find(folder, board)
@@ -144,8 +140,8 @@ def make(
         package=served.package.packed(),
     )
     board.close()
-    with contextlib.suppress(OSError):
-        _write(folder, key, kept)
+    facts = json.dumps(kept.facts, sort_keys=True).encode()
+    file.keep([facts, kept.pages])
     return kept
 
 
@@ -183,55 +179,10 @@ def _put(kept: KeptPages, board: Board) -> None:
             at += PAGE_SIZE
 
 
-# ---- the file
-def _key(meta: image.Meta) -> bytes:
-    """Return a digest of the image and of all sources that shape the file."""
-    key = hashlib.sha256(meta.digest.encode())
-    for path in (*_sources(), abi.__file__):
-        with open(path, "rb") as file:
-            key.update(file.read())
-    return key.digest()
-
-
-def _sources() -> list[str]:
-    """Return all modules of kpfs.linux, so that no list has to be kept by hand."""
-    rooms = [entry.path for entry in os.scandir(_LINUX) if entry.is_dir()]
-    return sorted(
-        entry.path
-        for room in (_LINUX, *rooms)
-        for entry in os.scandir(room)
-        if entry.name.endswith(".py")
-    )
-
-
 def read(folder: str, meta: image.Meta) -> KeptPages | None:
     """Return what is kept for an image, None if it is of another version of kpfs."""
-    try:
-        with open(os.path.join(folder, FILE), "rb") as file:
-            head = file.read(_HEAD.size)
-            data = memoryview(file.read())
-    except FileNotFoundError:
+    pieces = KeptFile(folder, FILE, meta).read()
+    if pieces is None:
         return None
-    if len(head) < _HEAD.size:
-        return None
-    key, digest, size = _HEAD.unpack(head)
-    if key != _key(meta) or digest != hashlib.sha256(data).digest():
-        return None
-    return KeptPages(json.loads(bytes(data[:size])), data[size:])
-
-
-def _write(folder: str, key: bytes, kept: KeptPages) -> None:
-    """Write the file. Raises OSError, also if another process is writing it."""
-    facts = json.dumps(kept.facts, sort_keys=True).encode()
-    digest = hashlib.sha256(facts + kept.pages).digest()
-    new = os.path.join(folder, f".{FILE}.new")  # may be a killed process's
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(file.fileno()).st_ino != os.stat(new).st_ino:
-            return  # another process has just put it in place
-        file.truncate()
-        file.write(_HEAD.pack(key, digest, len(facts)))
-        file.write(facts)
-        file.write(kept.pages)
-        file.flush()
-        os.replace(new, os.path.join(folder, FILE))
+    facts, pages = pieces
+    return KeptPages(json.loads(bytes(facts)), memoryview(pages))

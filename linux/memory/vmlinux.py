@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Makes ELF files of a kernel and its modules: text, data, symbols, call frames.
 
+A debugger gets them without what is in memory, which it reads of the target itself:
+the sections are there, and are empty in the file. Symbols and call frames are long in
+the making; those of a kernel never change, and are kept.
+
 Document: elf(5).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -33,6 +37,8 @@ _PARTS = (
     (".bss", _ALLOC | _WRITE, "__bss_start", "__bss_stop"),
     (".BTF", 0, "__start_BTF", "__stop_BTF"),
 )
+_TABLES = ".debug_frame", ".symtab", ".strtab", ".shstrtab"
+_INFO = 4  # the place of a symbol's field st_info
 _FUNCTIONS, _OBJECTS = frozenset("tTwW"), frozenset("dDbBrRvV")
 
 
@@ -41,12 +47,16 @@ class _Part(NamedTuple):
     flags: int
     start: int
     end: int
-    data: bytes | None = None  # what it holds, if that is not what memory does
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """Bytes in a file that has what memory has."""
         return 0 if self.name == ".bss" else self.end - self.start
+
+
+# call frames, symbol table, and its strings
+_Tables = Sequence[bytes | memoryview]
+Keep = Callable[[Callable[[], _Tables]], _Tables]
 
 
 class _Infos(dict[str, int]):
@@ -101,62 +111,83 @@ class SymbolFile:
 
     @cached_property
     def _parts(self) -> Sequence[_Part]:
-        found = [part for part in self._sections() if 0 < part.start < part.end]
+        return [part for part in self._sections() if 0 < part.start < part.end]
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        return self._made_tables()
+
+    def _made_tables(self) -> _Tables:
         try:
             frames = self._frames()
         except MemoryFault:
-            return found
-        return [*found, _Part(".debug_frame", 0, 0, len(frames), frames)]
+            frames = b""
+        return frames, *self._symbol_table()
 
     # ---- the file
-    @cached_property
-    def _sizes(self) -> tuple[int, int]:
-        """Return the sizes of the symbol table and of its string table."""
-        names = [name for _, _, name in self._rows()]
-        strings = 1 + sum(len(name) + 1 for name in names)
-        return (len(names) + 1) * elf.SYM.size, strings
-
     @property
     def size(self) -> int:
-        """The size of the file in bytes."""
-        return self._headers_at + (len(self._parts) + 4) * elf.SHDR.size
-
-    @cached_property
-    def _headers_at(self) -> int:
-        return self._names_at + len(self._names)
-
-    @property
-    def _symbols_at(self) -> int:
-        return PAGE + sum(part.size for part in self._parts)
-
-    @property
-    def _names_at(self) -> int:
-        return self._symbols_at + sum(self._sizes)
-
-    @property
-    def _names(self) -> bytes:
-        names = [part.name for part in self._parts]
-        return "\0".join(("", *names, ".symtab", ".strtab", ".shstrtab", "")).encode()
+        """The size of content() in bytes."""
+        headers, at = self._headers(has_memory=True)
+        return at + len(headers)
 
     def content(self) -> bytes:
         """Return the whole file."""
-        table, strings, local = self._symbol_table()
-        pieces = [self._head().ljust(PAGE, b"\0")]
-        pieces += [self._bytes(part) for part in self._parts]
-        pieces += [table, strings, self._names, self._headers(local)]
-        return b"".join(pieces)
+        return self._file(has_memory=True)
 
-    def _head(self) -> bytes:
-        count = len(self._parts) + 4
-        return elf.EHDR.pack(
-            *(_IDENT, _EXEC, self._machine, 1, 0, 0, self._headers_at, 0),
+    def for_debugger(self) -> bytes:
+        """Return the file without what is in memory."""
+        return self._file(has_memory=False)
+
+    def _file(self, *, has_memory: bool) -> bytes:
+        headers, at = self._headers(has_memory=has_memory)
+        count = len(headers) // elf.SHDR.size
+        head = elf.EHDR.pack(
+            *(_IDENT, _EXEC, self._machine, 1, 0, 0, at, 0),
             *(elf.EHDR.size, 0, 0, elf.SHDR.size, count, count - 1),
         )
+        parts = [self._bytes(part) for part in self._parts] if has_memory else []
+        return b"".join(
+            (head.ljust(PAGE, b"\0"), *parts, *self._tables, self._names, headers)
+        )
+
+    @property
+    def _names(self) -> bytes:
+        names = (part.name for part in self._parts)
+        return "\0".join(("", *names, *_TABLES, "")).encode()
+
+    def _headers(self, *, has_memory: bool) -> tuple[bytes, int]:
+        """Return the headers of all sections, and where they are in the file."""
+        names, at = self._names, PAGE
+        rows = [bytes(elf.SHDR.size)]
+
+        def row(name: str, kind: int, size: int, flags: int = 0, addr: int = 0,
+                link: int = 0, info: int = 0, entry: int = 0) -> None:  # fmt: skip
+            nonlocal at
+            place = names.index(f"\0{name}\0".encode()) + 1
+            rows.append(
+                elf.SHDR.pack(
+                    *(place, kind, flags, addr, at, size, link, info, 1, entry)
+                )
+            )
+            at += 0 if kind == _NOBITS else size
+
+        for name, flags, start, end in self._parts:
+            kind = _PROGBITS if has_memory and name != ".bss" else _NOBITS
+            row(name, kind, end - start, flags, start if flags else 0)
+        frames, symbols, strings = self._tables
+        # the first ones are local; the low bits say of what a symbol is
+        infos = bytes(symbols[_INFO :: elf.SYM.size])
+        local = bisect_left(infos, 1, key=lambda info: info >> 4)
+        row(".debug_frame", _PROGBITS, len(frames))
+        links = {"link": len(rows) + 1, "info": local, "entry": elf.SYM.size}
+        row(".symtab", _SYMTAB, len(symbols), **links)
+        row(".strtab", _STRTAB, len(strings))
+        row(".shstrtab", _STRTAB, len(names))
+        return b"".join(rows), at
 
     def _bytes(self, part: _Part) -> bytes:
         """Return a part's bytes from memory, zeros where memory is missing."""
-        if part.data is not None:
-            return part.data
         pieces = []
         for at, size in pages_of(part.start, part.size):
             try:
@@ -165,8 +196,8 @@ class SymbolFile:
                 pieces.append(bytes(size))
         return b"".join(pieces)
 
-    def _symbol_table(self) -> tuple[bytes, bytes, int]:
-        """Return symbol table, string table, and the number of local symbols."""
+    def _symbol_table(self) -> tuple[bytes, bytes]:
+        """Return the symbol table, in which local ones are first, and its strings."""
         rows = list(self._rows())
         places, infos = self._places({addr for addr, _, _ in rows}), _Infos()
         table, strings, at = [bytes(elf.SYM.size)], [b""], 1
@@ -177,7 +208,7 @@ class SymbolFile:
             text = name.encode("latin-1")
             strings.append(text)
             at += len(text) + 1
-        return b"".join(table), b"\0".join((*strings, b"")), len(local) + 1
+        return b"".join(table), b"\0".join((*strings, b""))
 
     def _places(self, addresses: set[int]) -> dict[int, tuple[int, int]]:
         """Return the section's number and the size of what begins in a section."""
@@ -190,30 +221,6 @@ class SymbolFile:
                     found[addr] = number, end - addr
         return found
 
-    def _headers(self, local: int) -> bytes:
-        names, at = self._names, PAGE
-        rows = [bytes(elf.SHDR.size)]
-
-        def row(name: str, kind: int, flags: int, addr: int, at: int, size: int,
-                link: int = 0, info: int = 0, entry: int = 0) -> None:  # fmt: skip
-            place = names.index(f"\0{name}\0".encode()) + 1
-            rows.append(
-                elf.SHDR.pack(
-                    *(place, kind, flags, addr, at, size, link, info, 1, entry)
-                )
-            )
-
-        for name, flags, start, end, _ in self._parts:
-            kind = _NOBITS if name == ".bss" else _PROGBITS
-            row(name, kind, flags, start if flags else 0, at, end - start)
-            at += 0 if kind == _NOBITS else end - start
-        size, strings = self._sizes
-        last = len(self._parts) + 2
-        row(".symtab", _SYMTAB, 0, 0, at, size, last, local, elf.SYM.size)
-        row(".strtab", _STRTAB, 0, 0, at + size, strings)
-        row(".shstrtab", _STRTAB, 0, 0, self._names_at, len(names))
-        return b"".join(rows)
-
 
 class Vmlinux(SymbolFile):
     """The ELF file of an image. Context: any; an image never changes."""
@@ -224,12 +231,18 @@ class Vmlinux(SymbolFile):
         symbols: CoreSymbols,
         structures: Structures,
         machine: int,
+        keep: Keep | None = None,
     ) -> None:
+        """keep: given what makes the tables, returns them."""
         super().__init__(memory, structures, machine)
-        self._symbols = symbols
+        self._symbols, self._keep = symbols, keep
 
     def _rows(self) -> Iterable[tuple[int, str, str]]:
         return self._symbols.rows()
+
+    def _made_tables(self) -> _Tables:
+        make = super()._made_tables
+        return self._keep(make) if self._keep else make()
 
     def _sections(self) -> Sequence[_Part]:
         address = self._symbols.address

@@ -75,6 +75,7 @@ class LinuxKernel:
         self.folder, self.meta, self.arch = saved.folder, saved.meta, saved.arch
         self.symbols, self.structures = saved.symbols, saved.structures
         self.saved_memory, self._saved = saved.memory, saved.file
+        self.vmlinux = saved.vmlinux
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
         self._texts = open_texts(self.folder)

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.memory.memory import SavedMemory
 from kpfs.linux.memory.structures import Structures
 from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.vmlinux import Vmlinux
 from kpfs.linux.store import image
+from kpfs.linux.store.kept import KeptFile
+
+TABLES = "vmlinux"  # the name in the folder of symbols and call frames
 
 
 class SavedKernel:
@@ -24,3 +29,10 @@ class SavedKernel:
         table = self.arch.page_table(self.meta.processors[0].saved())
         self.memory = SavedMemory(self.file.fileno(), self.arch, table)
         self.structures = Structures(self.memory, self.symbols)
+
+    @cached_property
+    def vmlinux(self) -> Vmlinux:
+        """The kernel's ELF file."""
+        keep = KeptFile(self.folder, TABLES, self.meta).get
+        parts = self.memory, self.symbols, self.structures, self.arch.elf_machine
+        return Vmlinux(*parts, keep)

@@ -25,15 +25,16 @@ from kpfs.linux.memory.kprobes import Kprobes
 from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.modules import ModuleSections, loaded_modules
 from kpfs.linux.memory.tasks import TaskList, TaskRow
-from kpfs.linux.memory.vmlinux import ModuleFile, TrampolineFile, Vmlinux
+from kpfs.linux.memory.vmlinux import ModuleFile, TrampolineFile
 
 if TYPE_CHECKING:
     from kpfs.guest.emu.stops import Stops
     from kpfs.linux.arch.arch import Arch
     from kpfs.linux.board.board import Board
-    from kpfs.linux.memory.memory import LiveMemory, SavedMemory
+    from kpfs.linux.memory.memory import LiveMemory
     from kpfs.linux.memory.structures import Structures
     from kpfs.linux.memory.symbols import CoreSymbols
+    from kpfs.linux.memory.vmlinux import Vmlinux
     from kpfs.linux.running.linux_kernel import LinuxKernel
     from kpfs.linux.running.machine import Machine
     from kpfs.linux.store.image import Meta
@@ -46,7 +47,7 @@ class KernelOnBoard(Protocol):
     arch: Arch
     machine: Machine  # another one after a reboot, and so its memory
     memory: LiveMemory
-    saved_memory: SavedMemory
+    vmlinux: Vmlinux
     symbols: CoreSymbols
     structures: Structures
 
@@ -68,9 +69,7 @@ class BoardDebugged:
         return self._board.debug()
 
     def vmlinux(self) -> bytes:
-        kernel, machine = self._kernel, self._kernel.arch.elf_machine
-        memory, structures = kernel.saved_memory, kernel.structures
-        return Vmlinux(memory, kernel.symbols, structures, machine).content()
+        return self._kernel.vmlinux.for_debugger()
 
     def modules(self) -> Sequence[DebugModule]:
         kernel = self._kernel
@@ -99,10 +98,11 @@ class BoardDebugged:
         with suppress(KernelError), looking():
             if copy := self._trampolines().get(name):
                 parts = memory, kernel.symbols, structures, machine
-                return TrampolineFile(*parts, copy).content()
+                return TrampolineFile(*parts, copy).for_debugger()
             for module in loaded_modules(memory, kernel.symbols, structures):
                 if module.name == name:
-                    return ModuleFile(memory, module, structures, machine).content()
+                    made = ModuleFile(memory, module, structures, machine)
+                    return made.for_debugger()
         raise KeyError(name)
 
     @property

@@ -30,7 +30,7 @@ class _Kernel:
         self.machine = kernel.loop.machine
         self.meta, self.arch = saved.meta, saved.arch
         self.symbols, self.structures = saved.symbols, saved.structures
-        self.saved_memory = saved.memory
+        self.vmlinux = saved.vmlinux
         self.memory = LiveMemory(self.machine.board)
         self._own: frozenset[int] = frozenset()  # modules for the host's files
         self._own = frozenset(module.address for module in self.modules())

@@ -21,7 +21,6 @@ from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, ProbeState
 from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.modules import AllSymbols
 from kpfs.linux.memory.structures import View
-from kpfs.linux.memory.vmlinux import Vmlinux
 from kpfs.linux.running import loading
 from kpfs.linux.running.machine import Argument, Op, SlotOffset
 from kpfs.linux.running.tasks import Task
@@ -59,12 +58,6 @@ class LinuxMachineInfo:
         self.kernel, self.lock = kernel, kernel.lock
         self._coverage, self.covers = coverage, coverage is not None
         self.mount_table = mount_table
-        self._vmlinux = Vmlinux(
-            kernel.saved_memory,
-            kernel.symbols,
-            kernel.structures,
-            kernel.arch.elf_machine,
-        )
         self._numbers: dict[str, int] = {}  # of system calls
 
     # ---- to look at
@@ -124,10 +117,10 @@ class LinuxMachineInfo:
         return self._coverage.report().tracefile() if self._coverage else ""
 
     def vmlinux_size(self) -> int:
-        return self._vmlinux.size
+        return self.kernel.vmlinux.size
 
     def vmlinux(self) -> bytes:
-        return self._vmlinux.content()
+        return self.kernel.vmlinux.content()
 
     def vmcore_size(self) -> int:
         from kpfs.dump.core_file import HEAD_SIZE

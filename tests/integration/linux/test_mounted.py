@@ -16,6 +16,7 @@ from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image, store
+from kpfs.linux.store.kept import sources
 from tests import harness
 
 pytestmark = pytest.mark.kernel
@@ -74,7 +75,7 @@ def test_it_belongs_to_all_that_had_a_part_in_it(folder, begin):
         for name, module in sys.modules.items()
         if name.startswith("kpfs.linux.")
     }
-    assert ours <= set(map(os.path.realpath, mounted._sources()))
+    assert ours <= set(map(os.path.realpath, sources()))
 
 
 def test_it_is_known_whether_anybody_can_run(folder, begin):
