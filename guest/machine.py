@@ -18,6 +18,14 @@ from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.traps import Traps
+from kpfs.guest.images import (
+    CALLS_SUFFIX,
+    DEBUG_SUFFIX,
+    IMAGE_DIR,
+    KERNEL_IMAGE,
+    RUNTIME_IMAGE,
+    SOURCES,
+)
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import Kallsyms
@@ -38,13 +46,6 @@ if TYPE_CHECKING:
     from kpfs.guest.running.backtrace import Backtrace
     from kpfs.guest.running.trace_events import TraceEvents
 
-SOURCES = os.path.dirname(os.path.realpath(__file__))  # with src and include
-IMAGE_DIR = os.path.join(SOURCES, "image")
-KERNEL_IMAGE = "vmlinux"
-LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
-DEBUG_SUFFIX = ".debug"  # of the file that has an image's debug information
-CALLS_SUFFIX = ".calls"  # of that which says what only some system calls reach
-RUNTIME_IMAGE = "runtime.o"
 DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
 _RECORD_NS = 100  # the time of a trace record on a live clock

@@ -16,7 +16,8 @@ import os
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 
-_IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
+from kpfs.guest.images import IMAGE_DIR
+
 VERSION = 0x020104FF  # the one whose inside is known here
 _ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
 CHECKS = {arch: f"helper_check_exit_request_{arch}" for arch in _ARCHES}
@@ -80,7 +81,7 @@ def find_library() -> str:
 
 def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
     """Return libunicorn, and the library that counts if it can be loaded."""
-    path = os.path.join(_IMAGE_DIR, f"blocks-{os.uname().machine}.so")
+    path = os.path.join(IMAGE_DIR, f"blocks-{os.uname().machine}.so")
     try:
         blocks = ctypes.PyDLL(path, mode=ctypes.RTLD_GLOBAL)
     except OSError:

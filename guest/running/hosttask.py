@@ -7,8 +7,11 @@ import os
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
-from kpfs.guest.emu.memory import Memory
-from kpfs.guest.running.tasks import TaskTable
+from kpfs.base.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kpfs.guest.emu.memory import Memory
+    from kpfs.guest.running.tasks import TaskTable
 
 INIT_PID = 1
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from kpfs.guest.machine import IMAGE_DIR
+from kpfs.guest.images import IMAGE_DIR
 
 _libc = ctypes.CDLL(None)
 

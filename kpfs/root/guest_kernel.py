@@ -15,7 +15,8 @@ from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.base.typed import TYPE_CHECKING, Generic, TypeVar, cast
 from kpfs.config import Config
-from kpfs.guest.machine import KERNEL_IMAGE, LEGACY_IMAGE, Configuration, Guest
+from kpfs.guest.images import KERNEL_IMAGE, LEGACY_IMAGE
+from kpfs.guest.machine import Configuration, Guest
 from kpfs.root.background import Background
 from kpfs.root.debugfs import DebugFs, shown_nowhere
 from kpfs.root.host_calls import HostCalls

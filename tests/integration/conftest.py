@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from kpfs.guest.machine import IMAGE_DIR, KERNEL_IMAGE, Guest
+from kpfs.guest.images import IMAGE_DIR, KERNEL_IMAGE
+from kpfs.guest.machine import Guest
 
 
 def boot(**options):

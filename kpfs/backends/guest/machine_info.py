@@ -7,16 +7,16 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.base.typed import TYPE_CHECKING, cast
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import ListEntry, show_entries
 from kpfs.fs.files.machine import ProbeRow, is_function
 from kpfs.fs.module_file import contents
 from kpfs.fs.syscall_line import Buffer, SyscallLine
-from kpfs.guest.machine import IMAGE_DIR
+from kpfs.guest.images import IMAGE_DIR
 from kpfs.guest.running.hosttask import HostTask
 
 if TYPE_CHECKING:

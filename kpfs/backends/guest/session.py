@@ -12,7 +12,7 @@ from kpfs.backends.guest.access import GuestAccess
 from kpfs.backends.session import Image, keep
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, cast
-from kpfs.guest.machine import KERNEL_IMAGE
+from kpfs.guest.images import KERNEL_IMAGE
 
 if TYPE_CHECKING:
     from kpfs.api.probes import Probe, ProbeDefinition

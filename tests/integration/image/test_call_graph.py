@@ -9,8 +9,8 @@ import re
 
 import pytest
 
+from kpfs.guest.images import CALLS_SUFFIX, IMAGE_DIR, KERNEL_IMAGE, LEGACY_IMAGE
 from kpfs.guest.loader.call_graph import CallGraph
-from kpfs.guest.machine import CALLS_SUFFIX, IMAGE_DIR, KERNEL_IMAGE, LEGACY_IMAGE
 from tests.integration.files.test_ftrace import ME, Files
 from tests.integration.mirror.test_replay import AT_FDCWD, Mirrored, string
 

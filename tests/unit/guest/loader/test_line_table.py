@@ -10,9 +10,9 @@ from itertools import pairwise
 import pytest
 
 from kpfs.base.errors import KernelError
+from kpfs.guest.images import IMAGE_DIR
 from kpfs.guest.loader import elf
 from kpfs.guest.loader.line_table import spans
-from kpfs.guest.machine import IMAGE_DIR
 
 HEADER = "static int __attribute__((noinline)) twice(int a) { return 2 * a; }\n"
 SOURCE = """\

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the files lie that are built of the guest's C, and their names."""
+
+import os
+
+SOURCES = os.path.dirname(os.path.realpath(__file__))  # with src and include
+IMAGE_DIR = os.path.join(SOURCES, "image")
+KERNEL_IMAGE = "vmlinux"
+LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
+DEBUG_SUFFIX = ".debug"  # of the file that has an image's debug information
+CALLS_SUFFIX = ".calls"  # of that which says what only some system calls reach
+RUNTIME_IMAGE = "runtime.o"
