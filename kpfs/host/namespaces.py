@@ -68,7 +68,7 @@ def _remedy(error: OSError) -> str:
 def _read(path: str) -> str:
     """Return the text of a file; "" if there is none."""
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:
         return ""
@@ -128,7 +128,7 @@ class _MapWriter:
     @staticmethod
     def identity(name: str) -> str:
         """Return a map of every id that exists here to itself."""
-        with open(f"/proc/self/{name}", encoding="ascii") as f:
+        with open(f"/proc/self/{name}", encoding="utf-8") as f:
             ranges = [line.split() for line in f]
         return "".join(f"{first} {first} {count}\n" for first, _, count in ranges)
 
