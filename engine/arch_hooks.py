@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
 
 from kpfs.base.ktypes import KAddr
+from kpfs.base.typed import NamedTuple, Protocol
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, PtRegs
 from kpfs.engine.machine import Machine
 from kpfs.engine.rethook import Kretprobe

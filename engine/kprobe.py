@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.ktypes import KAddr
+from kpfs.base.typed import TYPE_CHECKING
 
 
 class KprobeFlag(enum.IntFlag):

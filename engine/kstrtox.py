@@ -10,9 +10,9 @@ NUL.  Kernel: lib/kstrtox.c
 from __future__ import annotations
 
 import errno
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import NamedTuple
 
 ULONG_MAX = (1 << 64) - 1
 LONG_MAX = ULONG_MAX >> 1

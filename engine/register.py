@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64, KAddr, Symbol
+from kpfs.base.typed import NamedTuple
 from kpfs.engine.aggr import (
     aggr_kprobe_disabled,
     aggr_post_handler,

@@ -14,15 +14,16 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from kpfs import config
 from kpfs.arguments import Subcommand, add_command, flag, number, several
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, of_file, told_to_user
+from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from typing import Any, NoReturn
 
     from kpfs.config import Settings
 

@@ -12,10 +12,10 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from kpfs.base import places
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import LIBFUSE, Settings
 from kpfs.host import guard, mounts, process
 from kpfs.host.mounts import source_name
@@ -23,6 +23,7 @@ from kpfs.host.mounts import source_name
 if TYPE_CHECKING:
     import mmap
     import socket
+    from typing import Any
 
     from kpfs.backends.backend import Backend
     from kpfs.gdb.server import Server

@@ -14,10 +14,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from kpfs.base import programs
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import Config, Settings
 from kpfs.daemon import Daemon, check_fuse, start
 from kpfs.host import mounts

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, cast
 
+from kpfs.base.typed import Protocol, cast
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.judge import DumpJudge, Judge, Tables
 from kpfs.engine.kprobe import PtRegs

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import NamedTuple
 from kpfs.engine.kstrtox import BLANKS
 
 OPTION_BUF_SIZE = 64

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from kpfs.base.typed import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kpfs.backends.debugged import Debugged
     from kpfs.config import Settings
     from kpfs.coverage.collector import Collector

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple, TypeVar
+
+from kpfs.base.typed import NamedTuple, TypeVar
 
 MAJOR, MINOR = 7, 31
 ROOT = 1  # nodeid

@@ -11,17 +11,22 @@ imported from typing itself, if TYPE_CHECKING.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Generic, NamedTuple, NewType, Protocol, TypeVar, cast
+    from typing import Any, Generic, NamedTuple, NewType, Protocol, TypeVar, cast
 else:
     from collections import namedtuple
 
-    Protocol = object
+    Any = object
 
     class Generic:
+        __slots__ = ()
+
         def __class_getitem__(cls, _parameters):
             return cls
 
-    def TypeVar(name):  # noqa: N802 (typing's name)
+    class Protocol(Generic):
+        __slots__ = ()
+
+    def TypeVar(name, **_options):  # noqa: N802 (typing's name)
         return name
 
     def NewType(_name, supertype):  # noqa: N802 (typing's name)
@@ -50,6 +55,7 @@ else:
 
 __all__ = [
     "TYPE_CHECKING",
+    "Any",
     "Generic",
     "NamedTuple",
     "NewType",

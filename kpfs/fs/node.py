@@ -12,9 +12,9 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from kpfs.root.guest_kernel import GuestKernel

@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 import errno
 import re
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import NamedTuple
 
 MAX_ARGS = 6
 MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign

@@ -8,7 +8,8 @@ operation on to the kernel.  FUSE (kpfs.fs.fuse) serves either, and knows neithe
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from kpfs.base.typed import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from kpfs.base.fuse_wire import SetattrRequest

@@ -12,7 +12,8 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+
+from kpfs.base.typed import NamedTuple
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000

@@ -14,7 +14,8 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+
+from kpfs.base.typed import NamedTuple
 
 STEP = 0.05  # s from one look to the next
 MOST = 60.0  # s on the clock, however busy the machine is

@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading

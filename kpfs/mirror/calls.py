@@ -14,10 +14,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from stat import S_IFDIR, S_IFREG
-from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.typed import NamedTuple
 from kpfs.mirror.host import AT_FDCWD, Host, signed
 from kpfs.mirror.plan import DATA_MAX, MAX_FD, Plan
 from kpfs.mirror.seccomp import Notification

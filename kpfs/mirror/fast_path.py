@@ -16,11 +16,13 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
 
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.mirror import library
 
 if TYPE_CHECKING:
+    from typing import Final
+
     from kpfs.base.lock import FairLock
 
 NR_PIDS, NR_CALLS, NR_NAMES, NAME_SIZE = 64, 512, 8, 16

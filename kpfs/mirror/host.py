@@ -15,8 +15,8 @@ import stat
 import struct
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
 
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.mirror import library

@@ -13,10 +13,10 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.mirror import seccomp
 from kpfs.mirror.host import AT_FDCWD
 

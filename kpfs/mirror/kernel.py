@@ -7,7 +7,8 @@ Each kind of kernel implements them in its mirror.py below kpfs/backends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kpfs.base.typed import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock

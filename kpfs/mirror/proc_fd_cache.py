@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
-from typing import TypeVar
 
 from kpfs.base import limits
+from kpfs.base.typed import TypeVar
 
 MOST = 64  # of each kind that are open at once
 SHARE = 6  # of the descriptors that a process may have: there are three kinds

@@ -7,9 +7,9 @@ import logging
 import os
 from collections.abc import Callable
 from mmap import mmap
-from typing import TYPE_CHECKING, Any
 
 from kpfs.base.skip_policy import EVERY
+from kpfs.base.typed import TYPE_CHECKING, Any
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host, trees_of
 from kpfs.mirror.host_overrides import HostOverrides

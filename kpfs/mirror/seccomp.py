@@ -17,9 +17,9 @@ import os
 import select
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import NamedTuple
 
 AUDIT_ARCH_X86_64 = 0xC000003E
 SYS_CLOSE_RANGE = 436

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from kpfs.base.skip_policy import NONE, Seen
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.mirror.calls import CALLS, EXECS, EXITS
 from kpfs.mirror.fast_path import GO, NEVER, NR_CALLS, PATH, FastPath
 from kpfs.mirror.host_overrides import PATH_CALLS

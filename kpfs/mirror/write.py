@@ -28,10 +28,10 @@ import fcntl
 import os
 import struct
 import threading
-from typing import TYPE_CHECKING, Any
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import ERESTART_RESTARTBLOCK, KernelError
+from kpfs.base.typed import TYPE_CHECKING, Any
 from kpfs.fs.seqfile import WHOLE_MAX
 from kpfs.fs.tree import EMPTY_WRITE, WriteCall
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.booted import Booted
 from kpfs.backends.guest.console import Console
 from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.backends.guest.tree import GuestTree, build
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import OF_KERNEL
 from kpfs.fs.files.machine import Probes
 from kpfs.host.mounts import shown_table

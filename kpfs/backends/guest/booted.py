@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 import gc
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
 from kpfs.base.log import Log
 from kpfs.base.skip_policy import SkipPolicy
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.host.process import settle_heap
 from kpfs.root.background import Background
 from kpfs.root.host_calls import HostCalls

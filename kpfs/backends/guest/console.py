@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import select
-from typing import TYPE_CHECKING, Protocol
 
+from kpfs.base.typed import TYPE_CHECKING, Protocol
 from kpfs.guest.running.klog import CONSOLE
 
 if TYPE_CHECKING:

@@ -6,16 +6,18 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, NoReturn
 
 from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.backends.guest.vfs import OpenFile, Vfs
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.fs.files import tree
 from kpfs.fs.node import Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
 
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from kpfs.backends.guest.coverage import GuestCoverage
     from kpfs.base.fuse_wire import SetattrRequest
     from kpfs.base.ktypes import Caller

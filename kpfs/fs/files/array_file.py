@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
+from kpfs.base.typed import TYPE_CHECKING, TypeVar
 from kpfs.fs.node import Dir, DynDir, File, Node
 from kpfs.root.guest_kernel import GuestKernel
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import errno
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.files.text_handle import TextFile, TextHandle

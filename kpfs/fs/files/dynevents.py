@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.seqfile import SeqFile, whole_lines
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import errno
 import stat
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.fs.files.array_file import ArrayDir, ArrayFile, bind
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.node import Dir, Node

@@ -6,8 +6,8 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.fs.files import buffers, dynevents, events, options, tracers, tracing
 from kpfs.fs.files.array_file import bind
 from kpfs.fs.node import Dir, DynDir, Node, Row, populate_configured

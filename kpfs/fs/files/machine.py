@@ -11,11 +11,11 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
 from kpfs.base.lock import FairLock
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple, Protocol
 from kpfs.fs import syscall_line
 from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.node import Dir, DynDir, File, Handle, Node, populate

@@ -6,9 +6,9 @@ from __future__ import annotations
 import errno
 import re
 import time
-from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.fs.node import File, Handle
 from kpfs.fs.seqfile import SeqFile
 from kpfs.root.guest_kernel import GuestKernel

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.arm import set_ftrace_enabled
 from kpfs.engine.kstrtox import proc_dointvec_minmax
 from kpfs.engine.optimizer import set_kprobes_optimization
 from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
 from kpfs.fs.node import PROC_SYS, File
 from kpfs.fs.seqfile import OnceHandle, Sysctl
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class KprobesOptimization(Sysctl):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.fs.files.array_file import CpuFile
 from kpfs.fs.seqfile import SeqFile, SeqHandle
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import errno
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.files.buffers import BLANKS

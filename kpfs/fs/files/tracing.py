@@ -6,10 +6,10 @@ from __future__ import annotations
 import errno
 import stat
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files import buffers
 from kpfs.fs.files.array_file import ArrayFile, CpuFile

@@ -6,10 +6,10 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Hashable
-from typing import Generic
 
 from kpfs.base.errors import KernelError
 from kpfs.base.fuse_wire import ROOT
+from kpfs.base.typed import Generic
 from kpfs.fs.tree import E
 
 

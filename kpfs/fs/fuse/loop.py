@@ -23,13 +23,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
+from kpfs.base.typed import NamedTuple
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.host import guard, mounts
 from kpfs.host.guard import ENDING

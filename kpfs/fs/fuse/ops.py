@@ -18,12 +18,12 @@ import errno
 import itertools
 import os
 from collections.abc import Callable
-from typing import Generic
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.errors import ENOTSUPP, ERESTART_RESTARTBLOCK, ERESTARTSYS, KernelError
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 from kpfs.base.log import Log
+from kpfs.base.typed import Generic
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.openflags import guest_flags
