@@ -86,7 +86,7 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
         blocks = ctypes.PyDLL(path, mode=ctypes.RTLD_GLOBAL)
     except OSError:
         blocks = None
-    library = ctypes.PyDLL(find_library())
+    library = _load_lazily(find_library())
     if blocks is not None:
         try:
             own = [address(library, name) for name in _HELPERS]
@@ -99,6 +99,17 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
             restore[1:] = [ctypes.c_void_p()] * 3
         blocks.restore_originals(*restore)
     return library, blocks
+
+
+def _load_lazily(path: str) -> ctypes.PyDLL:
+    """Load a library whose functions are bound when they are first called.
+
+    ctypes has all of them bound at once. There are 7,600 that a start does not call,
+    in libunicorn's parts for other architectures.
+    """
+    dlopen = ctypes.PyDLL(None).dlopen
+    dlopen.restype = ctypes.c_void_p
+    return ctypes.PyDLL(path, handle=dlopen(os.fsencode(path), os.RTLD_LAZY))
 
 
 def address(library: ctypes.PyDLL, name: str) -> ctypes.c_void_p:
