@@ -37,6 +37,7 @@ _PARTS = (
     (".bss", _ALLOC | _WRITE, "__bss_start", "__bss_stop"),
     (".BTF", 0, "__start_BTF", "__stop_BTF"),
 )
+_BEGINS = "ret_from_fork", "ret_from_fork_kernel_asm", "ret_from_fork_user_asm"
 _TABLES = ".debug_frame", ".symtab", ".strtab", ".shstrtab"
 _INFO = 4  # the place of a symbol's field st_info
 _FUNCTIONS, _OBJECTS = frozenset("tTwW"), frozenset("dDbBrRvV")
@@ -106,7 +107,8 @@ class SymbolFile:
         text = self._bytes(_Part("", 0, start, end))
         record = self._structures["pt_regs"].at.get("stackframe", 0)
         return frame_records.debug_frame(
-            start, text, sorted(starts), lasts, interrupts if record else (), record
+            *(self._machine, start, text, sorted(starts), lasts),
+            *(interrupts if record else (), record),
         )
 
     @cached_property
@@ -253,15 +255,16 @@ class Vmlinux(SymbolFile):
 
     def _frames(self) -> bytes:
         address = self._symbols.address
-        if self._machine == elf.EM_AARCH64:
-            found = self._symbols.lookup_name("ret_from_fork")
-            # entries from the kernel itself, then those from programs
-            first, middle = address("el1t_64_sync"), address("el0t_64_sync")
-            lasts = [(middle, address("__entry_text_end"))]
-            lasts += [(row.addr, row.addr + row.size) for row in found]
-            text = address("_stext"), address("_etext")
-            return self._records(*text, lasts, [(first, middle)])
         text = address("_stext"), address("_etext")
+        if self._machine in frame_records.CODES:
+            # threads begin in these, and entries of riscv64 are at one place
+            names = *_BEGINS, "handle_exception", "ret_from_exception"
+            rows = [row for name in names for row in self._symbols.lookup_name(name)]
+            # entries of arm64 from the kernel itself, then those from programs
+            first, middle = address("el1t_64_sync"), address("el0t_64_sync")
+            lasts = [(middle, address("__entry_text_end") if middle else 0)]
+            lasts += [(row.addr, row.addr + row.size) for row in rows]
+            return self._records(*text, lasts, [(first, middle)])
         found = self._symbols.lookup_name("entry_SYSCALL_64_after_hwframe")
         entry = next(((row.addr, row.addr + row.size) for row in found), (0, 0))
         return self._of_rows(text, system_call=entry)
@@ -307,7 +310,7 @@ class ModuleFile(SymbolFile):
 
     def _frames(self) -> bytes:
         module = self._module
-        if self._machine == elf.EM_AARCH64:
+        if self._machine in frame_records.CODES:
             return self._records(*module.text)
         places, count = module.table("arch.orc_unwind_ip", "arch.num_orcs")
         rows, _ = module.table("arch.orc_unwind", "arch.num_orcs")

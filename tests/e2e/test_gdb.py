@@ -31,6 +31,8 @@ OTHERS = [
     pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel, id="arm64"),
     pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel, id="riscv64"),
 ]
+# where stacks of programs end
+ENTRIES = {harness.ARM64: "el0t_64_sync", harness.RISCV64: "handle_exception"}
 SECONDS = 60
 _THREADS = "gdb.selected_inferior().threads()"
 _KTHREADD = f"py [t.switch() for t in {_THREADS} if 'kthreadd/2' in t.name]"
@@ -466,16 +468,17 @@ def test_going_back_and_on_again_changes_nothing(kpfs, m):
 @pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="no gdb-multiarch")
 @pytest.mark.parametrize("kernel", OTHERS)
 def test_kernels_of_other_architectures(kpfs, runtime, kernel):
-    """All that gdb does with them, and stacks as of a task that sleeps."""
+    """All that gdb does with them, and whole stacks as of a task that sleeps."""
     m = kpfs.mount("--gdb", "--quiet-guest", "--kernel", kernel)
     with Reader(m / "tracing" / "trace_clock"):
         said = gdb(
             kpfs,
             m,
-            *("break *vfs_read", "continue", *THERE_AND_BACK, "backtrace 3", "delete"),
+            *("break *vfs_read", "continue", *THERE_AND_BACK, "backtrace", "delete"),
             *("finish", "print $pc", "watch *(unsigned long *)&jiffies", "continue"),
-            *(_KTHREADD, "backtrace 5"),
+            *(_KTHREADD, "backtrace"),
         )
+    assert "PC not saved" not in said
     back, on = went_there_and_back(said)
     assert re.search(r"\$1 = .*<vfs_read\+", back)
     assert re.search(r"#1 .* ksys_read .*\n#2 .*_sys_read", on)
@@ -483,6 +486,8 @@ def test_kernels_of_other_architectures(kpfs, runtime, kernel):
     old, new = re.findall(r"(?:Old|New) value = (\d+)", on)
     assert int(new) > int(old)
     assert re.search(r"#[1-3] .* schedule .*\n#[2-4] .* kthreadd ", on)
+    ends = re.findall(r"^#\d.* in (\w+) \(\)\n(?!#)", on, re.M)
+    assert ends == [ENTRIES[kernel], "ret_from_fork"]
 
 
 def test_going_back_over_a_write_brings_the_value_before_it(kpfs, m):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Call frame information made of the instructions of arm64.
+"""Call frame information made of the instructions of arm64 and riscv64.
 
 With it kpfs.linux.memory.call_frames.
 """
 
 import struct
 
+from kpfs.guest.loader.elf import EM_AARCH64, EM_RISCV
 from kpfs.linux.memory.frame_records import debug_frame
 
 TEXT = 0xFFFF_8000_0000_1000
@@ -86,7 +87,7 @@ def made(*functions, **more):
         starts.append(at)
         at += 4 * len(function)
     text = struct.pack(f"<{len(words)}I", *words)
-    return entries(debug_frame(TEXT, text, starts, **more))
+    return entries(debug_frame(EM_AARCH64, TEXT, text, starts, **more))
 
 
 def test_a_record_that_is_made_as_the_stack_grows():
@@ -153,8 +154,91 @@ def test_a_stack_goes_on_where_an_interrupt_came_in():
     """At all registers of a struct pt_regs, whose record x29 points to."""
     text = (NOP).to_bytes(4, "little") * 8
     places = [(TEXT + 8, TEXT + 24)]
-    section = debug_frame(TEXT, text, [TEXT], (), places, 304)
+    section = debug_frame(EM_AARCH64, TEXT, text, [TEXT], (), places, 304)
     assert b"\xff\xff\xff\xff\1S\0\4\x78\x20" in section  # where it was, not x30
     _, _, code = section.partition(struct.pack("<QQ", TEXT + 8, 16))
     assert code.startswith(bytes.fromhex("0f038d4806"))  # CFA: the word at x29+248-304
     assert code.rstrip(b"\0").endswith(bytes.fromhex("1020028d50"))  # pc
+
+
+# ---- riscv64: forms of two bytes, and of four
+RA, RISCV_SP, S0 = 1, 2, 8
+C_NOP, C_RET, C_J, LUI = 0x0001, 0x8082, 0xA001, 0x0000_07B7
+
+
+def addi(to, offset):
+    return 0x0001_0013 | to << 7 | (offset & 0xFFF) << 20
+
+
+def sd(register, offset):
+    return 0x0001_3023 | register << 20 | offset >> 5 << 25 | (offset & 31) << 7
+
+
+def ld(register, offset):
+    return 0x0001_3003 | register << 7 | offset << 20
+
+
+def riscv(*functions):
+    """Return the states of each function; the units of text are two bytes."""
+    text, starts = b"", []
+    for words in functions:
+        starts.append(TEXT + len(text))
+        text += b"".join(w.to_bytes(4 if w & 3 == 3 else 2, "little") for w in words)
+    found = entries(debug_frame(EM_RISCV, TEXT, text, starts))
+    return [(at - TEXT, size, states(code)) for _, at, size, code in found]
+
+
+def test_a_record_by_short_instructions():
+    """addi sp,-96; sd s0,32; sd s1,24; addi s0,sp,48; sd ra,40, and back."""
+    prologue = 0x711D, 0xF022, 0xEC26, 0x1800, 0xF406
+    epilogue = 0x70A2, 0x7402, 0x64E2, 0x6125
+    ((_, _, found),) = riscv((C_NOP, *prologue, C_NOP, *epilogue, C_RET, LUI, C_J))
+    record = {S0: -64, RA: -56}
+    assert found == {
+        2: ((RISCV_SP, 96), {}),
+        3: ((RISCV_SP, 96), {S0: -64}),
+        5: ((S0, 48), {S0: -64}),
+        6: ((S0, 48), record),
+        9: ((RISCV_SP, 96), {}),
+        11: ((RISCV_SP, 0), {}),
+        12: ((S0, 48), record),
+    }
+
+
+def test_a_record_by_long_instructions():
+    """And what is on the stack below; loads of others take nothing away."""
+    prologue = addi(RISCV_SP, -2032), sd(RA, 2024), sd(S0, 2016), addi(S0, 2032)
+    epilogue = addi(RISCV_SP, 64), ld(RA, 2024), ld(S0, 2016), addi(RISCV_SP, 2032)
+    body = addi(RISCV_SP, -64), ld(S0, 8), C_NOP
+    ((_, _, found),) = riscv((*prologue, *body, *epilogue, C_RET))
+    record = {RA: -8, S0: -16}
+    assert found == {
+        2: ((RISCV_SP, 2032), {}),
+        4: ((RISCV_SP, 2032), {RA: -8}),
+        6: ((RISCV_SP, 2032), record),
+        8: ((S0, 0), record),
+        19: ((RISCV_SP, 2032), {}),
+        21: ((RISCV_SP, 0), {}),
+        22: ((S0, 0), record),
+    }
+
+
+def test_a_leaf_keeps_its_return_address():
+    """addi sp,-16; sd s0,8; addi s0,sp,16; ld s0,8; addi sp,16."""
+    leaf = 0x1141, 0xE422, 0x0800, 0x6422, 0x0141, C_RET
+    without = 0x1141, C_NOP, 0x0141, C_RET
+    ((start, size, found),) = riscv(without, leaf, (C_RET,))
+    assert (start, size) == (8, 12)
+    assert found == {
+        1: ((RISCV_SP, 16), {}),
+        2: ((RISCV_SP, 16), {S0: -8}),
+        3: ((S0, 0), {S0: -8}),
+        4: ((RISCV_SP, 16), {}),
+        5: ((RISCV_SP, 0), {}),
+        6: ((S0, 0), {S0: -8}),
+    }
+
+
+def test_half_an_instruction_is_none():
+    """The upper half of lui a5,0x71d0 is addi sp,-96."""
+    assert riscv((0x711D_07B7, 0xF022, 0xEC26, 0x1800, 0xF406, C_RET)) == []
