@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 
 from kpfs.base.errors import KernelError
 
-NAME = re.compile(rb"[A-Za-z0-9_-]+")
-WORD = re.compile(rb'(?:[^\s"]|"[^"]*")+')
+NAME = rb"[A-Za-z0-9_-]+"
+WORD = rb'(?:[^\s"]|"[^"]*")+'
 MODULE_MAX = 64 << 20
 
 

@@ -16,8 +16,8 @@ from kpfs.base.typed import NamedTuple
 
 MAX_ARGS = 6
 MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
-NUMBER = re.compile(rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-WORD = re.compile(rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)')
+NUMBER = rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
+WORD = rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)'
 
 
 class Buffer(enum.Enum):
@@ -33,7 +33,7 @@ class SyscallLine(NamedTuple):
 
 def parse(line: bytes) -> SyscallLine | None:
     """Parse the call of a line, None for an empty one; EINVAL."""
-    words = list(WORD.finditer(line))
+    words = list(re.finditer(WORD, line))
     if not words:
         return None
     name, *rest = words
@@ -48,7 +48,7 @@ def _argument(match: re.Match[bytes]) -> int | bytes | Buffer:
         return bytes(quoted)
     if word == b"buf":
         return Buffer.BUF
-    return bytes(word) if not NUMBER.fullmatch(word) else number(word)
+    return bytes(word) if not re.fullmatch(NUMBER, word) else number(word)
 
 
 def number(word: bytes) -> int:

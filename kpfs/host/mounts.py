@@ -34,7 +34,7 @@ LINUX_TYPES = {
 # has none, and something empty covers it.
 NOTES = "/sys/kernel/notes"
 FUSE_DEVICE = "/dev/fuse"
-CONNECTION = re.compile(r"^fuse_connection:\t(\d+)$", re.M)  # Linux 6.18
+CONNECTION = r"(?m)^fuse_connection:\t(\d+)$"  # Linux 6.18
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -214,7 +214,7 @@ def _is_of(pid: int, fd: str, mount: MountEntry) -> bool:
     with contextlib.suppress(OSError):
         if os.readlink(f"/proc/{pid}/fd/{fd}") == FUSE_DEVICE:
             with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as info:
-                said = CONNECTION.search(info.read())
+                said = re.search(CONNECTION, info.read())
             # older kernels do not say which
             return said is None or int(said[1]) == os.minor(mount.device)
     return False

@@ -14,7 +14,7 @@ from kpfs.root.guest_kernel import GuestKernel
 
 # the usual configuration, which the guest kernel and its modules are compiled with
 AUTOCONF = "include/generated/autoconf.h"
-SETTING = re.compile(r"^#define CONFIG_(\w+) (\w+|\".*\")", re.MULTILINE)
+SETTING = r"(?m)^#define CONFIG_(\w+) (\w+|\".*\")"
 # set with an option of --config, or without it
 FOLLOWS = {
     "PREEMPT": ("PREEMPTION", "PREEMPT_COUNT", "PREEMPT_RCU", "TASKS_RCU"),
@@ -43,7 +43,7 @@ def usual() -> dict[str, str]:
     """Return the options that are set without --config, as .config has their values."""
     path = os.path.join(os.path.dirname(kpfs.guest.__file__), AUTOCONF)
     with open(path, encoding="ascii") as header:
-        found = SETTING.findall(header.read())
+        found = re.findall(SETTING, header.read())
     return {name: "y" if value == "1" else value for name, value in found}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -372,11 +373,11 @@ class Insmod(Actor):
 
     def act(self, parts: Sequence[bytes], task: object) -> None:
         for line in parts:
-            words = WORD.findall(line.split(b"\0", 1)[0])
+            words = re.findall(WORD, line.split(b"\0", 1)[0])
             if not words:
                 raise KernelError(errno.EINVAL, "no module named")
             path, parameters = words[0].strip(b'"'), b" ".join(words[1:])
-            if NAME.fullmatch(path):
+            if re.fullmatch(NAME, path):
                 self.info.insmod_named(task, os.fsdecode(path), parameters)
             else:
                 image = contents(seen_by(self.info.host_pid(task), path))

@@ -22,8 +22,8 @@ LOG_USER = 1  # the facility of what the kernel did not write itself
 # struct new_utsname: the numbers of its fields, and their length
 UTS_SYSNAME, UTS_NODENAME, UTS_RELEASE, UTS_VERSION, UTS_LENGTH = 0, 1, 2, 3, 65
 STRING_MAX = 256
-_PREFIX = re.compile(rb"<([0-9]*)>")
-_UNPRINTABLE = re.compile(rb"[^ -~]|\\")
+_PREFIX = rb"<([0-9]*)>"
+_UNPRINTABLE = rb"[^ -~]|\\"
 
 
 def guest_string(kernel: GuestKernel, symbol: str, offset: int) -> bytes:
@@ -121,7 +121,8 @@ class KmsgHandle(Handle):
         if not self.pending or at_end:
             raise KernelError(errno.EAGAIN, "no more records")
         record = self.pending[-1]
-        text = _UNPRINTABLE.sub(lambda c: b"\\x%02x" % c[0][0], bytes(record.text))
+        raw = bytes(record.text)
+        text = re.sub(_UNPRINTABLE, lambda c: b"\\x%02x" % c[0][0], raw)
         priority = record.facility << 3 | record.level
         fields = priority, record.seq, record.ts_nsec // 1000, text
         line = b"%d,%d,%d,-;%s\n" % fields
@@ -155,7 +156,7 @@ class Kmsg(File):
             raise KernelError(errno.EINVAL, "the line is too long")
         text = data.split(b"\0", 1)[0]
         facility, level = LOG_USER, DEFAULT_LEVEL
-        prefix = _PREFIX.match(text)
+        prefix = re.match(_PREFIX, text)
         if prefix:
             # of an overflow the low bits remain
             number = int(prefix[1] or b"0")
