@@ -19,6 +19,7 @@ import ctypes
 import errno
 import mmap
 import struct
+from array import array
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 
@@ -170,19 +171,19 @@ class Memory(machine.Memory):
     def _map_stacks(self) -> None:
         """Map the kernel stacks, and leave out what is below each.
 
-        One page table has those of LARGE_PAGE bytes.
+        One page table has those of LARGE_PAGE bytes.  It is filled with the first page
+        of each stack, the second of each, and so on.
         """
+        words, apart = self._view.cast("Q"), abi.STACK_STRIDE // PAGE_SIZE
         flags, at = KERNEL_DATA | PTE_PRESENT | PTE_USED, self._stacks_at
-        low = (0,) * (_STACK_LOW // PAGE_SIZE)
-        table_of = struct.Struct("<512Q")
+        size = LARGE_PAGE // abi.STACK_STRIDE * abi.STACK_SIZE
         for virt in range(abi.STACK_BASE, STACK_END, LARGE_PAGE):
-            entries: list[int] = []
-            for _ in range(LARGE_PAGE // abi.STACK_STRIDE):
-                stack = range(at | flags, at + abi.STACK_SIZE | flags, PAGE_SIZE)
-                entries += (*low, *stack)
-                at += abi.STACK_SIZE
-            table = self._entry(self._directory(virt), virt >> 21 & 511)
-            table_of.pack_into(self.ram, table, *entries)
+            table = self._entry(self._directory(virt), virt >> 21 & 511) // 8
+            for index in range(_STACK_LOW // PAGE_SIZE, apart):
+                first = (at | flags) + index * PAGE_SIZE - _STACK_LOW
+                pages = array("Q", range(first, first + size, abi.STACK_SIZE))
+                words[table + index : table + 512 : apart] = pages
+            at += size
 
     def load_image(self, virt: int, data: bytes, memsz: int, flags: int) -> None:
         """Place one segment of the kernel at virt - KERNEL_MAP and map it."""
