@@ -9,9 +9,9 @@ engine/arch/arches.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
 
 from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.base.typed import NamedTuple, Protocol
 
 
 class Symbols(Protocol):

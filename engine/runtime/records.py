@@ -8,10 +8,9 @@ generated; engine/runtime/runtime.h says what each word means.
 
 from __future__ import annotations
 
-from typing import cast
-
 from kpfs.base import abi
 from kpfs.base.ktypes import KAddr
+from kpfs.base.typed import cast
 
 # indexes of words in struct kp_cpu, for code that reads the words of all CPUs at once
 CPU_WORDS = abi.KpCpu.SIZE // 8

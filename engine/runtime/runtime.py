@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TypeVar
 
 from kpfs.base import abi
 from kpfs.base.ktypes import KAddr
+from kpfs.base.typed import TypeVar
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.heap import Heap
 from kpfs.engine.runtime.records import CPU_WORDS, KpCpu, KpRethook, RuntimeRecord

@@ -11,7 +11,8 @@ capstone, imported when the first listing is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+
+from kpfs.base.typed import Any, NamedTuple
 
 MAX_INSN_SIZE = 15
 BYTES_WIDTH = 3 * 11  # of a line, for most instructions

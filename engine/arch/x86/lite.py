@@ -9,10 +9,10 @@ if not.  Copies from krets.S are pieces of a block.
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.ktypes import KAddr
+from kpfs.base.typed import NamedTuple
 from kpfs.engine.machine import Memory
 
 FIELD = Struct("<iI")  # an entry of kp_lite_fixups

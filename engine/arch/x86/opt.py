@@ -9,10 +9,10 @@ displaced instructions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr
+from kpfs.base.typed import cast
 from kpfs.engine.arch.x86.ainsn import ainsn_of
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
 from kpfs.engine.arch.x86.checks.probe import JMP32_INSN_SIZE, KernelView, relocate

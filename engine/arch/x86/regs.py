@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import cast
 
 from kpfs.base import abi
 from kpfs.base.ktypes import MASK64
+from kpfs.base.typed import cast
 from kpfs.engine import kprobe
 from kpfs.engine.machine import Machine
 

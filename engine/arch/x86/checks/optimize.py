@@ -19,9 +19,9 @@ Kernel: arch/x86/kernel/kprobes/opt.c.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.typed import NamedTuple
 from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
     DecodedFunction,

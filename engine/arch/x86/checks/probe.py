@@ -26,9 +26,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
 
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.typed import NamedTuple
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     MAX_INSN_SIZE,
