@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError, MemoryFault
@@ -36,6 +36,9 @@ from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.running.tasks import Reply, Task, Tasks
 from kpfs.linux.running.watched import ChangedText, LinuxWatch
 from kpfs.linux.store import image, store
+
+if TYPE_CHECKING:
+    from kpfs.linux.memory.vmlinux import Vmlinux
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +77,7 @@ class LinuxKernel:
             check_callers(saved.meta.release)
         self.folder, self.meta, self.arch = saved.folder, saved.meta, saved.arch
         self.symbols, self.structures = saved.symbols, saved.structures
-        self.saved_memory, self._saved = saved.memory, saved.file
-        self.vmlinux = saved.vmlinux
+        self.saved_memory, self._saved = saved.memory, saved
         self.lock = FairLock()
         self._quiet, self._exact = quiet, exact
         self._texts = open_texts(self.folder)
@@ -93,7 +95,7 @@ class LinuxKernel:
 
     def _start_machine(self) -> None:
         """Make a machine that goes on from the image, without tasks of callers."""
-        board = image.load(self._saved, self.meta, exact=self._exact)
+        board = image.load(self._saved.file, self.meta, exact=self._exact)
         self.machine = Machine(board, quiet=self._quiet)
         self.machine.on_turn = self.lock.hand_on
         self._next_look = self._last_news = 0.0
@@ -105,9 +107,14 @@ class LinuxKernel:
         self.tasks.on_wait = self._somebody_waits.set
         self.tasks.last_words = self._last_words
 
+    @property
+    def vmlinux(self) -> Vmlinux:
+        """The kernel's ELF file.  Context: any."""
+        return self._saved.vmlinux
+
     def read_saved(self, at: int, size: int) -> bytes:
         """Return bytes of the image's memory by physical address.  Context: any."""
-        return os.pread(self._saved.fileno(), size, at)
+        return os.pread(self._saved.file.fileno(), size, at)
 
     def make_tasks_by(self, make: MakeTask) -> None:
         """Make tasks of new callers by this function.  Context: lock held."""
@@ -165,7 +172,7 @@ class LinuxKernel:
         board_fields: see kpfs.linux.store.image.board_fields().  Context: lock held.
         """
         meta = image.with_board_fields(self.meta, board_fields)
-        board = image.load(self._saved, meta, exact=self._exact)
+        board = image.load(self._saved.file, meta, exact=self._exact)
         old, machine = self.machine.board, self.machine
         machine.board, machine.region = board, board.region
         machine.stops.move(board)
@@ -179,7 +186,7 @@ class LinuxKernel:
     def _look_at(self, board: Board) -> None:
         """Read the machine's memory from this board from now on."""
         self.memory = LiveMemory(board)
-        saved = self._saved.fileno()
+        saved = self._saved.file.fileno()
         self.watch.enter(
             lambda: ChangedText(board, saved, self.saved_memory, self.symbols)
         )
@@ -358,7 +365,7 @@ class LinuxKernel:
             self.machine.dead = self.machine.dead or "the guest is gone"
             self.tasks.stop()
             self.machine.close()
-            self._saved.close()
+            self._saved.file.close()
 
 
 def check_callers(release: str) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.memory.memory import SavedMemory
 from kpfs.linux.memory.structures import Structures
 from kpfs.linux.memory.symbols import CoreSymbols
-from kpfs.linux.memory.vmlinux import Vmlinux
 from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
+
+if TYPE_CHECKING:
+    from kpfs.linux.memory.vmlinux import Vmlinux
 
 TABLES = "vmlinux"  # the name in the folder of symbols and call frames
 
@@ -32,7 +35,9 @@ class SavedKernel:
 
     @cached_property
     def vmlinux(self) -> Vmlinux:
-        """The kernel's ELF file."""
+        """The kernel's ELF file.  It costs time to import what makes it."""
+        from kpfs.linux.memory.vmlinux import Vmlinux
+
         keep = KeptFile(self.folder, TABLES, self.meta).get
         parts = self.memory, self.symbols, self.structures, self.arch.elf_machine
         return Vmlinux(*parts, keep)

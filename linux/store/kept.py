@@ -14,6 +14,7 @@ import hashlib
 import mmap
 import os
 import struct
+import time
 from collections.abc import Callable, Sequence
 
 from kpfs.base import abi
@@ -22,6 +23,7 @@ from kpfs.linux.store.image import Meta
 
 _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _HEAD = struct.Struct("<32s32s")  # key, SHA-256 of what follows
+_LOADED = time.time()  # when this process began to load the sources
 _SIZE = struct.Struct("<Q")  # of a piece, which is before it
 Piece = bytes | memoryview
 
@@ -32,7 +34,7 @@ class KeptFile:
     def __init__(self, folder: str, name: str, meta: Meta) -> None:
         """folder, meta: of a kernel."""
         self._folder, self._name = folder, name
-        self._key = _key(meta)  # now: the sources may be replaced while this runs
+        self._key = _key(meta)
 
     def get(self, make: Callable[[], Sequence[Piece]]) -> Sequence[Piece]:
         """Return the pieces, which are made and kept if they are not there."""
@@ -63,9 +65,14 @@ class KeptFile:
         return pieces
 
     def keep(self, pieces: Sequence[Piece]) -> None:
-        """Write the file, if the folder is writable and nobody else is writing it."""
+        """Write the file, if the folder is writable and nobody else is writing it.
+
+        Nothing is written either if kpfs was replaced while this process runs: the
+        pieces are not those that the sources make now.
+        """
         with contextlib.suppress(OSError):
-            self._write(pieces)
+            if all(os.stat(path).st_ctime < _LOADED for path in _paths()):
+                self._write(pieces)
 
     def _write(self, pieces: Sequence[Piece]) -> None:
         parts = [part for each in pieces for part in (_SIZE.pack(len(each)), each)]
@@ -87,10 +94,14 @@ class KeptFile:
 def _key(meta: Meta) -> bytes:
     """Return a digest of the image and of all sources that shape the file."""
     key = hashlib.sha256(meta.digest.encode())
-    for path in (*sources(), abi.__file__, elf.__file__):
+    for path in _paths():
         with open(path, "rb") as file:
             key.update(file.read())
     return key.digest()
+
+
+def _paths() -> list[str]:
+    return [*sources(), abi.__file__, elf.__file__]
 
 
 def sources() -> list[str]:

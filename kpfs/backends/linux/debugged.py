@@ -47,9 +47,11 @@ class KernelOnBoard(Protocol):
     arch: Arch
     machine: Machine  # another one after a reboot, and so its memory
     memory: LiveMemory
-    vmlinux: Vmlinux
     symbols: CoreSymbols
     structures: Structures
+
+    @property
+    def vmlinux(self) -> Vmlinux: ...
 
 
 class BoardDebugged:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kpfs.backends.debugged import GoBack
     from kpfs.linux.board.board import Board
     from kpfs.linux.inside.mounted import PreparedKernel
+    from kpfs.linux.memory.vmlinux import Vmlinux
 
 
 class _Kernel:
@@ -30,10 +31,13 @@ class _Kernel:
         self.machine = kernel.loop.machine
         self.meta, self.arch = saved.meta, saved.arch
         self.symbols, self.structures = saved.symbols, saved.structures
-        self.vmlinux = saved.vmlinux
         self.memory = LiveMemory(self.machine.board)
         self._own: frozenset[int] = frozenset()  # modules for the host's files
         self._own = frozenset(module.address for module in self.modules())
+
+    @property
+    def vmlinux(self) -> Vmlinux:
+        return self._saved.vmlinux
 
     def modules(self) -> Sequence[LoadedModule]:
         """Return the modules that were loaded since then."""

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from kpfs.linux.store import image, store
+from kpfs.linux.store import kept as kept_file
 from kpfs.linux.store.kept import KeptFile
 
 PIECES = [b"", b"one", bytes(100_000)]
@@ -51,6 +52,12 @@ def test_what_cannot_be_kept_is_made(folder, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "replace", fail)
+    assert kept(folder).get(lambda: PIECES) == PIECES
+    assert kept(folder).read() is None
+
+
+def test_what_replaced_sources_have_not_made_is_not_kept(folder, monkeypatch):
+    monkeypatch.setattr(kept_file, "_LOADED", 1.0)
     assert kept(folder).get(lambda: PIECES) == PIECES
     assert kept(folder).read() is None
 
