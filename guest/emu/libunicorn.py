@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
+from functools import cache
 from importlib.machinery import PathFinder
 
 from kpfs.guest.images import IMAGE_DIR
@@ -79,6 +80,7 @@ def find_library() -> str:
     raise EmulatorError("the Python package unicorn is not installed")
 
 
+@cache
 def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
     """Return libunicorn, and the library that counts if it can be loaded."""
     path = os.path.join(IMAGE_DIR, f"blocks-{os.uname().machine}.so")

@@ -79,7 +79,7 @@ def stepping(box, seen):
                 assert insn is not None
                 seen.update(range(at, insn.next_addr))
             whole(self, 1)
-            if self.stopped or self.ran_out:
+            if self.stopped or self.ended or self.ran_out:
                 return
 
     with pytest.MonkeyPatch.context() as patch:
