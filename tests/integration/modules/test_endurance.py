@@ -46,10 +46,10 @@ def test_a_run_may_end_before_any_block(box, monkeypatch):
     looks = 0
     for blocks in range(2, 400):
         monkeypatch.setattr(cpu, "RUN_BLOCKS", blocks)
-        before = machine._blocks[0]
+        before = machine.blocks
         assert box.call("run_outer", 1) == 1, blocks
-        looks += machine._blocks[0] - before > blocks
-    assert looks > 200 or not machine._counts
+        looks += machine.blocks - before > blocks
+    assert looks > 200 or not machine.counts
 
 
 def test_a_hundred_loads(box):

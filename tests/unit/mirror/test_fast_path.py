@@ -5,6 +5,7 @@ import ctypes
 import mmap
 import os
 import signal
+import sys
 import time
 from contextlib import suppress
 from typing import ClassVar
@@ -152,9 +153,22 @@ PATHS = {
 }
 
 
+def in_one_page(text):
+    """Return a path in memory that no end of a page parts, as only one page is read."""
+    kept = []
+    while True:
+        path = bytes(bytearray(os.fsencode(text)))
+        kept.append(path)
+        begin = id(path) + sys.getsizeof(b"") - 1
+        if begin // mmap.PAGESIZE == (begin + len(path)) // mmap.PAGESIZE:
+            return path
+
+
 def test_paths_with_the_names_are_for_python():
+    paths = [in_one_page(path) for path in PATHS]
+
     def body():
-        for path in PATHS:
+        for path in paths:
             with suppress(OSError):
                 os.stat(path, dir_fd=None)
             os.getuid()
