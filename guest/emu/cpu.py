@@ -30,6 +30,7 @@ from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.guest.emu.hypercalls import Hypercalls
+from kpfs.guest.emu.idle_turn import IdleTurn
 from kpfs.guest.emu.libunicorn import (
     BlockCounter,
     EmulatorError,
@@ -515,6 +516,27 @@ class Cpu:
     def set_fault_address(self, addr: int) -> None:
         self._write(_CR2, addr)
 
+    def idle_turn(self, **values: int) -> IdleTurn | None:
+        """Return the turn of the loaded CPU, which idles; None: it has none.
+
+        values: those of struct idle_turn that are not about the engine or the stack.
+        """
+        sp = self.read_reg(REG_SP)
+        top = (sp & ~15) - _FRAME.size
+        memory = self._memory
+        try:
+            return IdleTurn(
+                engine=self.engine,
+                hypercalls=self.fast.address,
+                frame=memory.host_address() + memory.translate(top, _FRAME.size),
+                sp=sp,
+                top=top,
+                blocks=RUN_BLOCKS,
+                **values,
+            )
+        except (OSError, MemoryFault):
+            return None
+
     def interrupt(self, entry: int) -> bool:
         """Interrupt the CPU; return False if IF is clear.  Context: control."""
         memory, window, word = self._memory, self._window, self._word
@@ -647,15 +669,37 @@ class Cpu:
             self._stop_anywhere(True)
             self.drop_all()
         self.stopped = self.ran_out = False
-        ended = self._ended
-        ended[0] = 0
+        self._ended[0] = 0
         self._look_in(RUN_BLOCKS)
         if self._window is not None:
             self._ip.value = self._window[WINDOW_IP]
         else:
             self._py.uc_reg_read(self._uc, self._rip_id, self._ip_ref)
         limit = ctypes.c_size_t(count) if count else self._zero
-        err = self._execute(limit)
+        self._run_on(self._execute(limit), limit, count)
+
+    def begin(self, turn: IdleTurn, task: int, request: int) -> int:
+        """Run the loaded CPU by an idle turn; see IdleTurn.run().
+
+        If it has begun, end_begun() is to follow.  Context: control.
+        """
+        if (
+            self.stops is not None
+            or self.stands is not None
+            or self._hooks_deleted
+            or monotonic() >= self.watchdog.rewind_at
+        ):
+            return abi.IDLE_TURN_REFUSED
+        self.stopped = self.ran_out = False
+        return turn.run(task, request)
+
+    def end_begun(self, turn: IdleTurn) -> None:
+        """Do what run() does behind its beginning."""
+        self._run_on(turn.err, self._zero, 0)
+
+    def _run_on(self, err: int, limit: object, count: int) -> None:
+        """Run the CPU on until something has stopped it.  err: of the run so far."""
+        ended = self._ended
         looks = 0
         while not err and not self.stopped and not ended[0]:
             if self.stops is None or not self._debugged(self.stops):

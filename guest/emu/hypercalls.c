@@ -8,7 +8,7 @@
 #define API __attribute__((visibility("default")))
 #define CLOCK_MONOTONIC 1
 
-static void look_at_clock(const struct hypercalls *h, uint32_t why)
+void hypercalls_look_at_clock(const struct hypercalls *h, uint32_t why)
 {
 	struct host_time time = { 0 };
 	uint64_t now;
@@ -33,7 +33,7 @@ API void hypercalls_out(void *engine, uint32_t port, int size, uint32_t value, s
 		blocks_look(h->counter, 0);
 		h->emu_stop(engine);
 		break;
-	case HYPERCALL_CLOCK: look_at_clock(h, value); break;
+	case HYPERCALL_CLOCK: hypercalls_look_at_clock(h, value); break;
 	default:              h->serve(engine, port, size, value);
 	}
 }

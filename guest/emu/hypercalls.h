@@ -25,3 +25,6 @@ struct hypercalls {
 	uint64_t ended;  /* the hypercall that has ended the run; 0: none */
 	uint8_t ways[NR_PORTS];
 };
+
+/* Bring the clock word up to date. why: as of the hypercall; moves makes a virtual clock step. */
+void hypercalls_look_at_clock(const struct hypercalls *h, uint32_t why);

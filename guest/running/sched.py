@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from time import process_time, sleep, thread_time
 
 from kpfs.base import abi
@@ -53,6 +54,7 @@ from kpfs.guest.emu.cpu import (
     X86_EFLAGS_IF,
     Cpu,
 )
+from kpfs.guest.emu.idle_turn import IdleTurn
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
@@ -130,7 +132,7 @@ class Sched:
         in_module tells whether an address is in a module's text.
         """
         self._cpu = cpu
-        self._ram = memory.ram
+        self._ram, self._ram_at = memory.ram, memory.host_address()
         self._translate = memory.translate
         self._traps = traps
         self._clock = clock
@@ -165,6 +167,8 @@ class Sched:
         self._resched_at: list[int] = []  # offset of its need_resched
         self._idle: list[bool] = []
         self._pending: list[list[int]] = []  # entries of interrupts to be delivered
+        self._idle_turns: list[IdleTurn | None] = []
+        self._begun: IdleTurn | None = None  # the turn that run() is to go on with
         self._next = 0
         self._reason = 0
         self._host_op = 0  # the pid that came to HC_HOST_OP last
@@ -199,6 +203,7 @@ class Sched:
         self._idle.append(False)
         self._pending.append([])
         self._holding.append(Holding())
+        self._idle_turns.append(None)
         self.nr_cpus = len(self._pcpu)
 
     # ---- hypercalls (hit)
@@ -237,6 +242,45 @@ class Sched:
                 return False
         return True
 
+    def begin(
+        self, number: int, entry: int, wakeups: int, task: int, request: int
+    ) -> int:
+        """Wake a task by an interrupt of an idle CPU, in C; return IDLE_TURN_...
+
+        entry: of the interrupt.  wakeups: struct kpfs_wakeups of the CPU, request: that
+        of the task, in the host's memory.  task: its address.
+        If the turn has begun, run() is to go on with it.
+        """
+        if (
+            not self._idle[number]
+            or self._pending[number]
+            or self.some_held
+            or self._parked
+            or self.between_turns is not None
+        ):
+            return abi.IDLE_TURN_REFUSED
+        cpu = self._cpu
+        if number != cpu.active:
+            cpu.switch(number)
+        turn = self._idle_turns[number]
+        if turn is None:
+            credit = self._ram_at + self._pcpu[number] + abi.KpfsPcpu.credit
+            turn = cpu.idle_turn(
+                entry=entry, wakeups=wakeups, credit=credit, turn_credit=CREDIT
+            )
+            if turn is None:
+                return abi.IDLE_TURN_REFUSED
+            self._idle_turns[number] = turn
+        state = cpu.begin(turn, task, request)
+        if state == abi.IDLE_TURN_DONE:
+            self.turns += 1
+            self._next = (number + 1) % self.nr_cpus
+        elif state == abi.IDLE_TURN_BEGUN:
+            self._begun = turn
+        else:
+            self._idle_turns[number] = None
+        return state
+
     def turn(self, number: int) -> None:
         """Run one CPU until it stops by itself."""
         cpu, ram = self._cpu, self._ram
@@ -258,9 +302,13 @@ class Sched:
         _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, credit)
         if not self._clock.quiet:
             self._clock.now()
+        self._run_turn(number, cpu.run)
+
+    def _run_turn(self, number: int, run: Callable[[], None]) -> None:
+        cpu = self._cpu
         self.turns += 1
         try:
-            cpu.run()
+            run()
             reason = self._reason = cpu.ended
             if cpu.ran_out:
                 self.turns += LONG_TURN - 1
@@ -316,16 +364,23 @@ class Sched:
         """Take turns until done() holds after one; return False if all idle before.
 
         A task at HC_HOST_OP is served at once, before anything else runs.
+        A turn that begin() has begun is the first one.
         gives_up: called every ASIDE_TURNS turns, to step aside; True ends the run.
         """
         self._pass_at = self.turns + PASS_TURNS
         aside_at = self.turns + ASIDE_TURNS
+        begun, self._begun = self._begun, None
         while True:
-            number = self._choose()
+            number = self._choose() if begun is None else self._cpu.active
             if number < 0:
                 return False
             began = thread_time() if self.some_held else 0.0
-            self.turn(number)
+            if begun is None:
+                self.turn(number)
+            else:
+                self._idle[number] = False
+                self._run_turn(number, partial(self._cpu.end_begun, begun))
+                begun = None
             if self.between_turns is not None:
                 self.between_turns()
             if self._reason == abi.HC_HOST_OP:

@@ -104,7 +104,7 @@ class Syscalls:
         forks_seen: tells whether the event that names tasks' makers is on.
         """
         self._memory = memory
-        self._ram = memory.ram
+        self._ram, self._ram_at = memory.ram, memory.host_address()
         self._sched = sched
         self._clock = clock
         self._table = tasks
@@ -317,9 +317,10 @@ class Syscalls:
             raise KernelError(errno.ESRCH, f"task {task.pid} has exited")
         if task.blocked:
             raise KernelError(errno.EBUSY, f"task {task.pid} sleeps in a call")
+        # the task is in no call: the mark is that of a former task with this pid
+        self._exited.pop(task.pid, None)
         task.used = 0
         task.refusal = None
-        self._clock.step()
 
     def _await(self, task: HostTask) -> None:
         """Wait until no thread has a task make a request."""
@@ -351,19 +352,28 @@ class Syscalls:
 
     def _perform(self, task: HostTask, sleeps: bool = False) -> int:
         """Run a task's request until it is done, the task is gone, or BLOCKED."""
-        sched, exited = self._sched, self._exited
-        pid = task.pid
-        # the task is in no call: the mark is that of a former task with this pid
-        exited.pop(pid, None)
-        if self._in_work or sched.some_held:
-            number = self._choose_cpu(task)
-            self._list(number, task.addr)
-        else:
-            number = _U32.unpack_from(self._ram, task.cpu_at)[0]
-            at = self._wakeups + number * _WAKEUPS_SIZE
-            _WAKEUP.pack_into(self._ram, at, 1, task.addr)
-        sched.interrupt(number, self._resched_entry)
-        sched.prefer(number)
+        sched = self._sched
+        number: int = _U32.unpack_from(self._ram, task.cpu_at)[0]
+        wakeups = self._wakeups + number * _WAKEUPS_SIZE
+        state = abi.IDLE_TURN_REFUSED
+        alone = not self._in_work and not sched.some_held
+        if alone:
+            task.blocked = True
+            at, request = self._ram_at + wakeups, self._ram_at + task.req_at
+            state = sched.begin(number, self._resched_entry, at, task.addr, request)
+            if state == abi.IDLE_TURN_DONE:
+                task.blocked = False
+                return self._after(task)
+        if state == abi.IDLE_TURN_REFUSED:
+            task.blocked = False
+            self._clock.step()
+            if alone:
+                _WAKEUP.pack_into(self._ram, wakeups, 1, task.addr)
+            else:
+                number = self._choose_cpu(task)
+                self._list(number, task.addr)
+            sched.interrupt(number, self._resched_entry)
+            sched.prefer(number)
         task.blocked = task.busy = True  # the first stays set if an exception ends it
         self._in_work.append(task)
         try:
@@ -375,6 +385,11 @@ class Syscalls:
             self._in_work.remove(task)
             task.busy = False
         task.blocked = False
+        return self._after(task)
+
+    def _after(self, task: HostTask) -> int:
+        """Do the rest when a request is over; return its value."""
+        sched, exited, pid = self._sched, self._exited, task.pid
         self._host_ops.pop(pid, None)
         ret = exited.pop(pid) if pid in exited else self._value(task)
         if self._clock.quiet and not sched.all_idle():

@@ -330,6 +330,12 @@ HYPERCALL_END = 1
 HYPERCALL_CLOCK = 2
 
 
+# guest/emu/idle_turn.h
+IDLE_TURN_REFUSED = 0
+IDLE_TURN_BEGUN = 1
+IDLE_TURN_DONE = 2
+
+
 # engine/runtime/trace_entry.h
 TRACE_FLAG_IRQS_OFF = 0x1
 TRACE_FLAG_NEED_RESCHED = 0x4

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.running.syscalls: calls, host operations, tasks of host processes.
 
-This also tests kpfs.guest.running.hostop and kpfs.guest.running.hosttask.
+This also tests kpfs.guest.running.hostop, kpfs.guest.running.hosttask and
+kpfs.guest.emu.idle_turn.
 """
 
 import errno
@@ -77,6 +78,34 @@ def test_function_calls(guest, task):
     assert guest.syscalls.call_function(task, add, -5, 1) == -4
     with pytest.raises(KernelError, match="EINVAL"):
         guest.call(add, *range(7))
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+def test_turn_that_a_request_begins(guest, task, host_call, in_c, monkeypatch):
+    """Nothing tells whether C or Python has begun it."""
+    sched, states = guest.sched, []
+
+    def begin(*arguments):
+        states.append(began(*arguments) if in_c else abi.IDLE_TURN_REFUSED)
+        return states[-1]
+
+    began = sched.begin
+    guest.call(text(guest, ADD_ARGS), 1, 1)
+    monkeypatch.setattr(sched, "begin", begin)
+    before = guest.clock.now(), sched.turns
+    assert guest.syscalls.call(task, "getppid") == 1
+    assert host_call(lambda _op: 42) == 42  # it does not end where the CPU idles
+    sched.interrupt(sched._cpu.active, sched.timer_entry)
+    assert guest.syscalls.call(task, "getppid") == 1
+    after = guest.clock.now(), sched.turns
+    assert [b - a for a, b in zip(before, after, strict=True)] == [31_100, 5]
+    assert (sched._next, sched.all_idle()) == (0, True)
+    done, begun, refused = (
+        abi.IDLE_TURN_DONE,
+        abi.IDLE_TURN_BEGUN,
+        abi.IDLE_TURN_REFUSED,
+    )
+    assert states == ([done, begun, refused] if in_c else [refused] * 3)
 
 
 def test_strings_go_to_user_memory(guest, task):

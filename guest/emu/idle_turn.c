@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Have an idle CPU serve a request by one turn. Nearly every request is done so, and in Python the
+ * way to the guest and back takes as long as the guest.
+ */
+#include "idle_turn.h"
+
+#define API __attribute__((visibility("default")))
+#define REG_RIP 41
+#define REG_RSP 44
+#define REG_RFLAGS 253
+#define FLAG_TF 0x100
+#define FLAG_IF 0x200
+
+static uint64_t read_reg(const struct idle_turn *t, int reg)
+{
+	uint64_t value = 0;
+
+	t->reg_read(t->engine, reg, &value);
+	return value;
+}
+
+static void write_reg(const struct idle_turn *t, int reg, uint64_t value)
+{
+	t->reg_write(t->engine, reg, &value);
+}
+
+/*
+ * Wake a task, whose request is written already, by an interrupt of the loaded CPU, and run that.
+ * Return IDLE_TURN_DONE if the request is done and the CPU idles again. Return IDLE_TURN_REFUSED,
+ * and do nothing, if the CPU is not where it idles or takes no interrupts. Else, the turn has ended
+ * otherwise, for which err is libunicorn's error.
+ */
+API int idle_turn(struct idle_turn *t, uint64_t task, const uint64_t *request)
+{
+	struct hypercalls *h = t->hypercalls;
+	uint64_t flags = read_reg(t, REG_RFLAGS);
+
+	if (!(flags & FLAG_IF) || read_reg(t, REG_RSP) != t->sp)
+		return IDLE_TURN_REFUSED;
+	t->wakeups[0] = 1;
+	t->wakeups[1] = task;
+	t->frame[0] = read_reg(t, REG_RIP);
+	t->frame[1] = t->cs;
+	t->frame[2] = flags;
+	t->frame[3] = t->sp;
+	t->frame[4] = t->ss;
+	write_reg(t, REG_RSP, t->top);
+	write_reg(t, REG_RFLAGS, flags & ~(uint64_t)(FLAG_IF | FLAG_TF));
+	*t->credit = t->turn_credit;
+	hypercalls_look_at_clock(h, h->moves);
+	h->ended = 0;
+	blocks_look(h->counter, blocks_begun(h->counter) + t->blocks);
+	t->err = t->emu_start(t->engine, t->entry, 0, 0, 0);
+	return !t->err && h->ended == t->idle && !*request ? IDLE_TURN_DONE : IDLE_TURN_BEGUN;
+}

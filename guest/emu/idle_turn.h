@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* A turn of an idle CPU that a request begins. */
+#include <stddef.h>
+
+#include "hypercalls.h"
+
+#define IDLE_TURN_REFUSED 0
+#define IDLE_TURN_BEGUN 1
+#define IDLE_TURN_DONE 2
+
+struct idle_turn {
+	int (*emu_start)(void *engine, uint64_t begin, uint64_t until, uint64_t timeout,
+			 size_t count);
+	int (*reg_read)(void *engine, int reg, void *value);
+	int (*reg_write)(void *engine, int reg, const void *value);
+	void *engine;
+	struct hypercalls *hypercalls;
+	uint64_t *wakeups;   /* struct kpfs_wakeups of the CPU */
+	int32_t *credit;     /* polls that its turn may make, */
+	int32_t turn_credit; /* and how many that are at first */
+	int32_t err;         /* of emu_start() */
+	uint64_t *frame;     /* of the interrupt: ip cs flags sp ss */
+	uint64_t cs, ss;
+	uint64_t sp, top; /* the stack pointer before and after it */
+	uint64_t entry;   /* the interrupt's code */
+	uint64_t blocks;  /* after which the run ends where it may */
+	uint64_t idle;    /* the hypercall of a CPU that idles */
+};
