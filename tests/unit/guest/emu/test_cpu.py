@@ -4,6 +4,8 @@
 This also tests kpfs.guest.emu.libunicorn and kpfs.guest.emu.regwindow.
 """
 
+import gc
+
 import pytest
 
 from kpfs.guest.emu import cpu as cpu_module
@@ -238,6 +240,7 @@ def test_dropped_code_does_not_pile_up(bare):
     if heap.native() is None:
         pytest.skip("the C library does not say what malloc() has given out")
     bare.run("b801000000")
+    gc.collect()  # so that what other tests have left does not go meanwhile
 
     def patch(times):
         for _ in range(times):
