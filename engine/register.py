@@ -10,7 +10,7 @@ import errno
 from collections.abc import Iterator, Sequence
 
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import MASK64, KAddr, Symbol
+from kpfs.base.ktypes import MASK64, KAddr
 from kpfs.base.typed import NamedTuple
 from kpfs.engine.aggr import (
     aggr_kprobe_disabled,
@@ -430,16 +430,13 @@ class ListEntry(NamedTuple):
 
     p: Kprobe  # the probe: kind, GONE, DISABLED
     entry: Kprobe  # the table's entry: OPTIMIZED, FTRACE
-    symbol: Symbol | None  # the one that covers the address now
 
 
 def show_entries(st: State) -> Iterator[ListEntry]:
     """Return all probes as kprobes/list sorts them.  Kernel: show_kprobe_addr()"""
-    symbol_at = st.machine.kallsyms.symbol_at
     for entry in st.table_entries():
-        symbol = symbol_at(entry.addr)
         if entry.is_aggr:
             for p in entry.list:
-                yield ListEntry(p, entry, symbol)
+                yield ListEntry(p, entry)
         else:
-            yield ListEntry(entry, entry, symbol)
+            yield ListEntry(entry, entry)

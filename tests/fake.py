@@ -60,12 +60,14 @@ class FakeKallsyms(Kallsyms):
         self._by_name: dict[str, list[Symbol]] = {}
 
     def add(self, symbol: Symbol) -> None:
+        self.generation += 1
         self.all.append(symbol)
         self._by_name.setdefault(symbol.name, []).append(symbol)
         for addr in range(symbol.addr, symbol.addr + symbol.size):
             self.at.setdefault(addr, symbol)
 
     def remove(self, addr: int, size: int) -> None:
+        self.generation += 1
         self.all = [s for s in self.all if s.addr != addr]
         for symbols in self._by_name.values():
             symbols[:] = [s for s in symbols if s.addr != addr]

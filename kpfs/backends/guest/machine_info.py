@@ -61,7 +61,8 @@ class GuestMachineInfo:
             yield self._row(shown, events)
 
     def _row(self, shown: ListEntry, events: dict[int, str]) -> ProbeRow:
-        p, entry, symbol = shown
+        p, entry = shown
+        symbol = self.kernel.guest.kallsyms.symbol_at(entry.addr)
         arch = self.kernel.state.arch
         slot, _, _ = arch.copied_insn(entry)
         detour = arch.opt.buffer(entry) if isinstance(entry, OptimizedKprobe) else None
@@ -88,7 +89,7 @@ class GuestMachineInfo:
         state = self.kernel.state
         rows = {kind: [0, 0, 0] for kind in ("breakpoint", "jump", "ftrace")}
         sites = set()
-        for p, entry, _ in show_entries(state):
+        for p, entry in show_entries(state):
             kind = "ftrace" if kprobe_ftrace(entry) else "breakpoint"
             if kprobe_optimized(entry):
                 kind = "jump"

@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.arm import arm_all_kprobes, disarm_all_kprobes
 from kpfs.engine.kprobe import KprobeFlag
 from kpfs.engine.kstrtox import kstrtobool_from_user
 from kpfs.engine.register import show_entries
 from kpfs.fs.seqfile import SeqFile, ValueFile
+
+if TYPE_CHECKING:
+    from kpfs.engine.machine import Kallsyms
+    from kpfs.root.guest_kernel import GuestKernel
+
+KEPT_MAX = 1 << 14  # lines
 
 
 def tags(p_flags: int, entry_flags: int) -> str:
@@ -24,25 +31,43 @@ def tags(p_flags: int, entry_flags: int) -> str:
 
 
 class List(SeqFile):
-    """All probes.  Kernel: report_probe()."""
+    """All probes.  Kernel: report_probe().
+
+    Most lines are those of the last time, so their text is kept by all that it is made
+    of: address, kind and flags, as long as the symbols stay the same.
+    """
+
+    def __init__(self, kernel: GuestKernel | None = None) -> None:
+        super().__init__(kernel)
+        self._lines: dict[tuple[int, str, int, int], str] = {}
+        self._symbols = 0  # the generation that these lines are of
 
     def show(self) -> str:
-        lines = []
-        # the same few pairs of flags, and enum arithmetic is slow
-        known: dict[tuple[int, int], str] = {}
-        for p, entry, symbol in show_entries(self.kernel.state):
-            addr = p.addr
-            if symbol is None:
-                where = f"0x{addr:016x}"
-            else:
-                module = symbol.module or " "
-                where = f"{symbol.name}+0x{addr - symbol.addr:x}  {module}"
-            flags = p.flags._value_, entry.flags._value_
-            text = known.get(flags)
-            if text is None:
-                text = known[flags] = tags(*flags)
-            lines.append(f"{addr:016x}  {p.kind}  {where} {text}\n")
+        state = self.kernel.state
+        symbols = state.machine.kallsyms
+        if self._symbols != symbols.generation or len(self._lines) > KEPT_MAX:
+            self._lines, self._symbols = {}, symbols.generation
+        known, lines = self._lines, []
+        for p, entry in show_entries(state):
+            # enum arithmetic is slow
+            key = p.addr, p.kind, p.flags._value_, entry.flags._value_
+            line = known.get(key)
+            if line is None:
+                line = known[key] = self._line(symbols, *key)
+            lines.append(line)
         return "".join(lines)
+
+    @staticmethod
+    def _line(
+        symbols: Kallsyms, addr: int, kind: str, p_flags: int, entry_flags: int
+    ) -> str:
+        symbol = symbols.symbol_at(addr)
+        if symbol is None:
+            where = f"0x{addr:016x}"
+        else:
+            module = symbol.module or " "
+            where = f"{symbol.name}+0x{addr - symbol.addr:x}  {module}"
+        return f"{addr:016x}  {kind}  {where} {tags(p_flags, entry_flags)}\n"
 
 
 class Enabled(ValueFile):

@@ -3,7 +3,6 @@
 
 import random
 
-from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import (
     disable_kprobe,
@@ -58,17 +57,6 @@ def test_aggregate_keeps_the_place_of_the_probe_it_replaced():
     assert registered(st) == [c, second, b, a]
     unregister_kprobe(st, second)
     assert registered(st) == [c, b, a]
-
-
-def test_entries_name_the_symbol_that_covers_the_address_now():
-    machine = FakeMachine()
-    addr = machine.add_function("f")
-    st = new_state(machine)
-    p = Kprobe(addr=KAddr(addr + 7))
-    register_kprobe(st, p)
-    assert there(next(show_entries(st)).symbol).name == "f"
-    machine.remove_symbols([addr])
-    assert next(show_entries(st)).symbol is None
 
 
 def test_get_kprobe_gives_the_entry():

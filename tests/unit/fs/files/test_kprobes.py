@@ -45,9 +45,12 @@ def test_line_where_no_symbol_covers_the_address(kernel):
     addr = kernel.guest.add_function("setup", module="dummy")
     p = Kprobe(symbol_name="setup")
     register_kprobe(kernel.state, p)
+    file = List(kernel)
+    assert file.show() == f"{addr:016x}  k  setup+0x0  dummy [FTRACE]\n"
     kernel.guest.remove_symbols([addr])
+    assert file.show() == f"{addr:016x}  k  0x{addr:016x} [FTRACE]\n"
     p.flags |= KprobeFlag.GONE
-    assert List(kernel).show() == f"{addr:016x}  k  0x{addr:016x} [GONE][FTRACE]\n"
+    assert file.show() == f"{addr:016x}  k  0x{addr:016x} [GONE][FTRACE]\n"
 
 
 def test_tags_in_order():
