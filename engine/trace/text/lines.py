@@ -60,6 +60,8 @@ class Lines:
         self._tr = tr
         self._made_for = self._surroundings()
         self._events: dict[int, TraceEvent | None] = {}  # by the number in records
+        # of tr.events, at which these were found to be as they are here, and how many
+        self._seen_events = tr.events.epoch, 0
         self._comms: dict[int, str] = {}
         # by data, of each CPU, and for seconds that have so many digits
         self.known: dict[tuple[int, int], dict[bytes, _Parts]] = {}
@@ -86,9 +88,13 @@ class Lines:
         """Return True if it would make that text once more.  Context: control."""
         if self._made_for != self._surroundings() or len(self._comms) > KEPT_MAX:
             return False
-        tr, events, comms = self._tr, self._events.copy(), self._comms.copy()
-        if any(tr.events.by_id(n) is not event for n, event in events.items()):
-            return False
+        tr, comms = self._tr, self._comms.copy()
+        events, epoch = self._events, tr.events.epoch
+        if (epoch, len(events)) != self._seen_events:
+            events = events.copy()
+            if any(tr.events.by_id(n) is not event for n, event in events.items()):
+                return False
+            self._seen_events = epoch, len(events)
         if any(tr.find_cmdline(pid) != comm for pid, comm in comms.items()):
             return False
         self._put_in_order()

@@ -19,7 +19,7 @@ PIECE = 1 << 16  # characters that are passed over at a time
 # A reader that comes to the end so often in a row, as others go on recording, is told
 # that it is the end: where many share the mount, each read waits for its turn, and the
 # reader would run after them for ever.
-ENDS_MAX = 8
+ENDS_MAX = 2
 
 
 class TextFile(CpuFile, SeqFile):
