@@ -13,6 +13,7 @@ same to a mount that is there, with any number of clients of each kind.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -38,6 +39,7 @@ TARGETS = ("vfs_read", "ksys_read", "schedule", "vfs_fsync_range", "kernel_clone
 ELSEWHERE = "vfs_unlink"
 CALLED = "__x64_sys_getppid"
 CALLS = 20  # in one write to machine/syscall
+MOST = 4  # events of one client that does several things
 LAST = 500  # bytes of a trace that are looked at
 SPARE = 60  # s beyond the time that a client has to end in
 LIST_LINE = re.compile(
@@ -126,6 +128,9 @@ class Client:
         self.tracing = f"{top}/tracing"
         self.number = number
         self.on = False
+        self.turn = number  # of those who do several things; each begins elsewhere
+        self.own: dict[str, bool] = {}  # events of ``several``, and whether each is on
+        self.functions: list[str] = []
         self.settled = os.path.exists(f"{self.tracing}/events/{GROUP}/f0")
         function = ELSEWHERE if self.settled else FUNCTION
         self.definition = f"p:{GROUP}/e{number} {function}\n"
@@ -213,9 +218,54 @@ class Client:
         for value in (b"0", b"1"):
             switch(f"{self.top}/sys/debug/kprobes-optimization", value)
 
+    def several(self) -> None:
+        """Read the whole trace each eighth time, else the list, or change an event.
+
+        The client has up to MOST events, each at any function.
+        """
+        self.turn += 1
+        if not self.turn % 8:
+            self.trace()
+            return
+        if not self.functions:
+            text = whole(f"{self.tracing}/available_filter_functions").decode()
+            self.functions = [name for name in text.splitlines() if " " not in name]
+        match random.randrange(7):
+            case 0 | 1:
+                self.list()
+            case 2 | 3 if len(self.own) < MOST:
+                self.add()
+            case 2 | 3 | 4 if self.own and random.randrange(2):
+                self.delete()
+            case _ if self.own:
+                event = random.choice(sorted(self.own))
+                self.own[event] = not self.own[event]
+                path = f"{self.tracing}/events/{GROUP}/{event}/enable"
+                switch(path, b"%d" % self.own[event])
+            case _:
+                self.add()
+
+    def add(self) -> None:
+        """Add an event at any function."""
+        event = f"m{self.number}_{self.turn}"
+        text = f"p:{GROUP}/{event} {random.choice(self.functions)}\n"
+        # not all take a probe: EINVAL; some names stand for several: EADDRNOTAVAIL
+        with contextlib.suppress(OSError):
+            write(f"{self.tracing}/kprobe_events", text.encode(), os.O_APPEND)
+            self.own[event] = False
+
+    def delete(self) -> None:
+        """Delete the oldest event of this client."""
+        event = next(iter(self.own))
+        if self.own.pop(event):
+            write(f"{self.tracing}/events/{GROUP}/{event}/enable", b"0")
+        text = f"-:{GROUP}/{event}\n"
+        write(f"{self.tracing}/kprobe_events", text.encode(), os.O_APPEND)
+        assert not os.path.exists(f"{self.tracing}/events/{GROUP}/{event}/enable")
+
 
 KINDS = ("toggle", "event", "list", "trace")
-ALL_KINDS = (*KINDS, "head")
+ALL_KINDS = (*KINDS, "head", "several")
 
 
 def client(top: str, number: int, kind: str, end: float) -> dict[str, object]:
@@ -244,7 +294,7 @@ def peak_memory(pid: int) -> float:
 
 def define(top: Path, toggled: int, *, settled: bool) -> None:
     """Define the events that are toggled, and those that stay enabled."""
-    targets = TARGETS if settled else (FUNCTION,) * toggled
+    targets = TARGETS if settled else (FUNCTION,) * max(toggled, 1)
     lines = [f"p:{GROUP}/t{i} {name}\n" for i, name in enumerate(targets)]
     fixed = {f"f{i}": name for i, name in enumerate(SETTLED)} if settled else {}
     fixed |= {"calls": CALLED} if settled else {}
