@@ -49,7 +49,7 @@ ANY_MACHINE = 0
 MACHINES = {
     EM_X86_64: "x86-64", EM_AARCH64: "arm64", 3: "i386", 8: "mips", 15: "parisc",
     20: "ppc", 21: "ppc64", 22: "s390", 40: "arm", 43: "sparc64", 50: "ia64",
-    EM_RISCV: "riscv", 258: "loongarch",
+    EM_RISCV: "riscv64", 258: "loongarch",
 }  # fmt: skip
 _B, _H, _I, _Q = (struct.Struct(f"<{form}") for form in "BHIQ")
 _SET, _ADD, _SUB = "set", "add", "sub"

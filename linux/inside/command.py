@@ -226,6 +226,9 @@ class InsideCommand:
     def _refused(self, command: Worker) -> None:
         (result,) = command.results(1)
         if -result == errno.ENOEXEC and self._argv is self._request.argv:
+            if why := why_not(command, self._path):
+                self.ended = Outcome(NOT_EXECUTABLE, why)
+                return
             self._argv = ("/bin/sh", self._path, *self._argv[1:])  # as execvp() does
             self._strings = _strings(self._argv, self._request.environment)
             self._paths = ["/bin/sh"]

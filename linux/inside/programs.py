@@ -27,7 +27,9 @@ def why_not(worker: Worker, path: str, depth: int = 0) -> str:
     head = _head(worker, path)
     if head[:2] == _SCRIPT and depth < _DEEPEST:
         words = head.partition(b"\n")[0][len(_SCRIPT) :].split()
-        return why_not(worker, os.fsdecode(words[0]), depth + 1) if words else ""
+        interpreter = os.fsdecode(words[0]) if words else ""
+        lacks = _lacks(worker, path, interpreter)
+        return lacks or why_not(worker, interpreter, depth + 1)
     try:
         machine, interpreter = read_head(head)
     except (struct.error, KeyError, IndexError):
@@ -36,6 +38,10 @@ def why_not(worker: Worker, path: str, depth: int = 0) -> str:
     if machine != arch.elf_machine:
         meant, own = _name(machine), _name(arch.elf_machine)
         return f"{path} is a program for {meant}, and this kernel runs those for {own}"
+    return _lacks(worker, path, interpreter)
+
+
+def _lacks(worker: Worker, path: str, interpreter: str) -> str:
     if interpreter and not _head(worker, interpreter):
         return f"{path} needs {interpreter}, which is not there"
     return ""

@@ -23,6 +23,8 @@ import pytest
 
 from kpfs.config import KernelChoice
 from kpfs.inside import warm as guests
+from kpfs.linux.arch.arches import ARCHES
+from kpfs.linux.board.board import read_agent
 from kpfs.linux.inside.request import GREETING
 from tests import harness
 from tests.docs.transcript import BLOCK, FILE_NAME
@@ -86,6 +88,25 @@ def test_its_status_is_ours(kpfs, script, status):
 def test_a_command_that_cannot_begin(kpfs, command, status, why):
     done = inside(kpfs, "--", command)
     assert (done.returncode, done.stderr) == (status, f"kpfs: {command}: {why}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "why"),
+    [
+        (b"#!/none -x\n", 127, "./it needs /none, which is not there"),
+        (
+            read_agent(ARCHES["arm64"])[:4096],
+            126,
+            "./it is a program for arm64, and this kernel runs those for x86-64",
+        ),
+    ],
+)
+def test_why_a_command_cannot_begin(kpfs, tmp_path, text, status, why):
+    it = tmp_path / "it"
+    it.write_bytes(text)
+    it.chmod(0o755)
+    done = inside(kpfs, "--", "./it", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"kpfs: {why}\n")
 
 
 def test_a_script_without_interpreter_is_the_shells(kpfs, tmp_path):

@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 ARM64 = Row(harness.ARM64, "aarch64", "__arm64_sys_", "brk #4", "arm64", 183)
-RISCV64 = Row(harness.RISCV64, "riscv64", "__riscv_sys_", "(c.)?ebreak", "riscv", 243)
+RISCV64 = Row(harness.RISCV64, "riscv64", "__riscv_sys_", "(c.)?ebreak", "riscv64", 243)
 ROWS = [
     pytest.param(ARM64, marks=pytest.mark.arm64_kernel),
     pytest.param(RISCV64, marks=pytest.mark.riscv64_kernel),
@@ -179,7 +179,7 @@ def test_a_command_in_kernels_of_all_architectures(kpfs, tmp_path):
 def test_a_program_of_another_architecture(kpfs):
     done = kpfs("run", "--inside", "--kernel", RISCV64.kernel, "--", "true")
     assert done.returncode == 126
-    why = "is a program for x86-64, and this kernel runs those for riscv"
+    why = "is a program for x86-64, and this kernel runs those for riscv64"
     assert re.fullmatch(rf"kpfs: \S*/true {why}\n", done.stderr)
 
 
