@@ -138,4 +138,8 @@ class OpenFiles:
             if task.waits:
                 task.later.append(Op(nr.CLOSE, (fd,)))
             else:
-                self.kernel.request(task, [Op(nr.CLOSE, (fd,))])
+                task.closing = []
+                try:
+                    self.kernel.request(task, [Op(nr.CLOSE, (fd,))])
+                finally:
+                    task.closing = None

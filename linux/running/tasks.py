@@ -87,6 +87,8 @@ class Task:
         self.owed = False
         self.gone = False
         self.waiter: Waiter | None = None  # the request that waits for it
+        # its request is a close, and these wait until that has taken effect
+        self.closing: list[Waiter] | None = None
         self.later: list[Op] = []  # to be made as soon as it does not wait
 
 
@@ -158,8 +160,14 @@ class Tasks:
     def free(self, task: Task) -> bool:
         """Free a task from a call that its process has left; return False if lost.
 
-        One that nothing can interrupt is killed: nobody is held up by it.
+        One that nothing can interrupt is killed: nobody is held up by it.  But a close
+        was over for its process before this one began, and is waited for.
         """
+        if task.waits and task.closing is not None:
+            task.closing.append(waiter := Waiter())
+            self._lock.hand_on()
+            self._lock.sleep(waiter)
+            self.check(task)
         if task.waits:
             self.interrupt(task)
         if task.waits:
@@ -179,6 +187,10 @@ class Tasks:
         self._machine.start(task.slot, [Op(nr.EXIT_GROUP, (status,))])
         self._run(task)
         self._lose(task)
+        if task in self._dying:  # it closes files, which may take effect only then
+            until = self._machine.now() + WARP_NS
+            with self._watched:
+                self._machine.advance(until, lambda: self._is_buried(task))
 
     def kill(self, task: Task) -> None:
         """End a task as soon as possible, whatever it does."""
@@ -203,6 +215,11 @@ class Tasks:
             if self._quick(Op(nr.KILL, (task.pid, 0))) == -errno.ESRCH:
                 self._free.append(task.slot)
                 self._dying.remove(task)
+
+    def _is_buried(self, task: Task) -> bool:
+        """Return True if a task is no more."""
+        self.bury()
+        return task not in self._dying
 
     def _quick(self, op: Op) -> int:
         """Make a call by the agent that never waits; return its result."""
@@ -329,6 +346,8 @@ class Tasks:
         if task.waiter is not None:
             waiter, task.waiter = task.waiter, None
             waiter.wake()
+        while task.closing:
+            task.closing.pop().wake()
 
     def stop(self) -> None:
         """Wake all that wait, as the guest is not used any more."""

@@ -4,7 +4,8 @@
 One thread receives a request, serves it, and receives the next: handing requests from
 thread to thread would cost more than most of them.  So they are served in the order in
 which they came, too: a close() takes effect before the next thing that its process
-does, though Linux does not wait for the answer to it.
+does, though Linux does not wait for the answer to it.  Where another thread has gone on
+receiving while a close takes effect, what it receives waits for that.
 
 The receiving thread has the baton.  It goes to another thread when a request has to
 wait for something that may take long, or when it simply takes long, which the main
@@ -39,7 +40,8 @@ log = Log(__name__)
 LOOK = 0.01  # s between looks whether a request takes long
 MAX_IDLE = 10  # threads
 BUFFER = MAX_WRITE + 4096  # bytes for one request
-INTERRUPT = int(wire.Opcode.INTERRUPT)
+INTERRUPT, RELEASE = int(wire.Opcode.INTERRUPT), int(wire.Opcode.RELEASE)
+CLOSE_TIMEOUT = 5.0  # s for which requests wait for a close that was received before
 ANSWER_TIMEOUT = 1.0  # s
 # s for all threads; they take longer only where somebody still uses the mount
 JOIN_TIMEOUT = 0.5
@@ -136,6 +138,8 @@ class Loop:
             None  # the one that the holder of the baton serves
         )
         self._running: dict[int, Request] = {}  # by unique
+        # those that wait for each close that is being served
+        self._closes: dict[Request, list[Waiter]] = {}
         self._received = 0
         self._buffer = bytearray(BUFFER)  # the holder's
         self._view = memoryview(self._buffer)
@@ -247,7 +251,8 @@ class Loop:
                 if request is None:
                     self._end("unmounted, or aborted")
                     return
-                self._take(thread, request)
+                for close in self._take(thread, request):
+                    self._await(close)
                 self._give(request, self._serve(request))
                 if not self._finish(thread, request) and not self._rest(thread):
                     return
@@ -277,12 +282,37 @@ class Loop:
             if interrupted is not None:
                 interrupted.interrupt()
 
-    def _take(self, thread: _Server, request: Request) -> None:
+    def _take(self, thread: _Server, request: Request) -> list[Request]:
+        """Note that a thread serves a request; return the closes it has to wait for.
+
+        It keeps the baton until _current is set, so the order is that of receipt.
+        """
+        before = list(self._closes)
+        if request.opcode == RELEASE:
+            self._closes[request] = []
         self._running[request.unique] = request
         self._received += 1
         thread.request = self._current = request
         if not self._watch.wound:
             self._watch.wind()
+        return before
+
+    def _await(self, close: Request) -> None:
+        """Wait until a close has taken effect.
+
+        Linux would not have let a signal end this.  After CLOSE_TIMEOUT nobody waits
+        for that close any more.
+        """
+        waiter = Waiter()
+        with self._guard:
+            if close not in self._closes:
+                return
+            self._closes[close].append(waiter)
+            if self._holder is threading.current_thread():
+                self._pass_on()
+        waiter.sleep(CLOSE_TIMEOUT)
+        if not waiter.awake:
+            self._closes.pop(close, None)
 
     def _give(self, request: Request, answer: Answer | None) -> None:
         """Write an answer; whatever becomes of it, others are to be served."""
@@ -316,6 +346,9 @@ class Loop:
         with self._guard:
             del self._running[request.unique]
             thread.request = None
+            if request.opcode == RELEASE:
+                for waiter in self._closes.pop(request, ()):
+                    waiter.wake()
             if self._closing:
                 self._answered.notify_all()
             if self._holder is not thread:

@@ -75,6 +75,35 @@ class HolderHandle(Handle):
         return len(data)
 
 
+class Late(File):
+    """Has been written when a close that waits is over."""
+
+    def __init__(self, lock):
+        super().__init__()
+        self.lock = lock
+        self.text = b""
+
+    def handle(self, flags, pid):
+        return LateHandle(self, flags, pid)
+
+
+class LateHandle(Handle):
+    file: Late
+    data = b""
+
+    def read(self, size, offset):
+        return self.file.text[offset:]
+
+    def take(self, data, pos):
+        self.data = data
+        return len(data)
+
+    def release(self):
+        if self.data:
+            self.file.lock.step_aside(0.2)
+            self.file.text = self.data
+
+
 class MountKernel(FakeKernel):
     """Also waits and wakes."""
 
@@ -101,7 +130,8 @@ def serve(transport, mountpoint):
     root = build(kernel)
     root.children["pipe"] = pipe = Pipe()
     root.children["holder"] = holder = Holder()
-    pipe.mode = holder.mode = 0o100644
+    root.children["late"] = late = Late(kernel.lock)
+    pipe.mode = holder.mode = late.mode = 0o100644
     tree = GuestTree(kernel, root)
     import_module(f"kpfs.fs.fuse.{transport}").mount(
         tree, mountpoint, lambda: print("ready", flush=True)
@@ -344,6 +374,11 @@ def test_many_readers_block(mounted):
     for reader in readers:
         reader.join(10)
     assert texts == ["line\n"] * 30
+
+
+def test_a_close_comes_before_what_follows_it(mounted):
+    (mounted.path / "late").write_bytes(b"written\n")
+    assert (mounted.path / "late").read_bytes() == b"written\n"
 
 
 def test_ending_with_a_reader_that_waits_for_the_lock(mounted, held):

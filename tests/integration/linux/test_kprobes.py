@@ -17,6 +17,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.linux.running import syscalls
 from kpfs.linux.running.machine import Op, Out
+from tests import harness
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel
@@ -151,6 +152,18 @@ def test_task_that_left_a_call_makes_the_next(linux, shell):
     assert reply.results == [shell.task.pid]
 
 
+def test_a_close_that_waits_is_not_left(linux, shell):
+    """poll() stands for a close() here."""
+    slow = Op(nr.POLL, (0, 0, 200))
+    with linux.lock:
+        shell.task.closing, begin = [], linux.machine.now()
+        linux.begin(shell.task, [slow])
+        assert shell.task.waits
+        reply = linux.request(shell.task, [Op(nr.GETPID)])
+        assert reply.results == [shell.task.pid]
+        assert linux.machine.now() > begin + 200_000_000
+
+
 def test_a_call_that_may_not_wait_does_not(linux, shell):
     fd = shell.open(f"{TRACING}/trace_pipe")
     with linux.lock:
@@ -255,3 +268,17 @@ def test_busy_task_does_not_hold_up_others(linux, process):
             assert restless.task.waits
         linux.tasks.kill(restless.task)
     other.getppid()
+
+
+@pytest.mark.riscv64_kernel
+def test_an_exit_closes_files_before_it_is_over(boot):
+    """It takes long there to have a function traced, and others run meanwhile."""
+    linux = boot(harness.RISCV64)
+    shell, ends = Process(linux, 4_000_001), Process(linux, 4_000_002)
+    filters = f"{TRACING}/set_ftrace_filter"
+    shell.echo(filters, "vfs_open")
+    fd = ends.open(filters, os.O_WRONLY | os.O_APPEND)
+    ends.call(Op(nr.WRITE, (fd, b"vfs_read", 8)))
+    with linux.lock:
+        linux.tasks.exit(ends.task)
+    assert shell.read(filters) == "vfs_open\nvfs_read\n"
