@@ -4,7 +4,8 @@
 The host's files come by FUSE at HOST, and the modules of the kernel's package at
 PACKAGE. An overlay at NEW lies over both; its upper layer is in the kernel's memory.
 The kernel's own file systems (proc, sysfs, ...) are mounted in NEW. ALL is the same
-overlay without these.
+overlay without these. Links in the agent's root lead to ALL, for programs that the
+kernel starts by itself.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ LINKS = (
     ("/proc/self/fd/1", "/dev/stdout"),
     ("/proc/self/fd/2", "/dev/stderr"),
 )
+# what /sbin/modprobe needs, which the kernel starts with the agent's root as its own
+FOR_HELPERS = "bin", "etc", "lib", "lib64", "sbin", "usr"
 MODULES = ["fuse", "overlay"]
 BUFFER = MAX_IO + PAGE_SIZE  # bytes of the longest request and reply
 _MAP_LOCKED = 0x2000
@@ -261,6 +264,10 @@ def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
     for source, target in LINKS:
         names = source.encode() + b"\0", (NEW + target).encode() + b"\0"
         worker.attempt(Op(nr.SYMLINK, names))
+    worker.call(Op(nr.RMDIR, (b"/bin\0",)))  # it came empty with the agent
+    for name in FOR_HELPERS:
+        names = f"{ALL}/{name}\0".encode(), f"/{name}\0".encode()
+        worker.call(Op(nr.SYMLINK, names))
     return MountedTree(worker, host, package_server)
 
 

@@ -346,6 +346,13 @@ def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
     assert "no-such-module not found" in done.stderr
 
 
+@pytest.mark.skipif(not shutil.which("modprobe", path=SBIN), reason="no kmod")
+def test_the_kernel_loads_a_module_that_a_user_needs(kpfs):
+    python = "import os, socket; os.setuid(1); socket.socket(socket.AF_VSOCK)"
+    done = sh(kpfs, f"python3 -c '{python}' && grep -o '^vsock ' /proc/modules")
+    assert (done.stdout, done.stderr) == ("vsock \n", "")
+
+
 # ---- guests that are kept ready
 @pytest.fixture
 def warm(monkeypatch, tmp_path_factory):
