@@ -626,6 +626,12 @@ class Cpu:  # struct cpu
     own = 56
 
 
+class Translation:  # struct translation
+    SIZE, __slots__ = 40, ()
+    STRUCT = Struct("<3Q4I")
+    pc, pages, flags, kind, size, sum = 0, 8, 24, 28, 32, 36
+
+
 class Board:  # struct board
     SIZE, __slots__ = 70624, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 56, 64, 72, 80, 88, 96

@@ -2,7 +2,8 @@
 """A process that has a kernel ready, and forks itself for each command.
 
 It learns from commands which files they read, and reads these into the kernel's page
-cache for the next one. It ends when it has been idle for a while.
+cache for the next one. It learns which code they run, and has that translated. It ends
+when it has been idle for a while.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.read_ahead import ReadAhead
 from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.inside.request import GREETING, PATIENCE, RunRequest
+from kpfs.linux.inside.translate_ahead import TranslateAhead, lesson
 
 FDS = 3
 _LIMIT = 1 << 20  # bytes of a request
@@ -73,6 +75,8 @@ class ForkServer:
         self._path = path
         self._listener = listener
         self._read_ahead = ReadAhead(kernel.loop, kernel.worker)
+        self._board = kernel.loop.machine.board
+        self._translate_ahead = TranslateAhead(self._board)
         self._lessons, self._teach = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
@@ -84,20 +88,29 @@ class ForkServer:
         patience = seconds * 1000
         rehearsed = False
         while True:
-            busy = self._read_ahead.pending or not rehearsed
+            queues = self._read_ahead, self._translate_ahead
+            queue = next((queue for queue in queues if queue.pending), None)
+            busy = queue is not None or not rehearsed
             found = poll.poll(0 if busy else patience)
-            if not found and not busy:
-                return
             if not found and not rehearsed:
                 rehearse(self._kernel.loop, self._kernel.worker)
                 rehearsed = True
+            elif not found and queue is not None:
+                queue.step()
             elif not found:
-                self._read_ahead.step()
+                return
             for fd, _ in found:
                 if fd == self._lessons.fileno():
-                    self._read_ahead.add(json.loads(self._lessons.recv(_LESSON)))
+                    self._learn()
                 else:
                     self._accept()
+
+    def _learn(self) -> None:
+        """Take a lesson of a command that has ended."""
+        data, fds, _, _ = socket.recv_fds(self._lessons, _LESSON, 1)
+        self._read_ahead.add(json.loads(data))
+        for fd in fds:
+            self._translate_ahead.add(fd)
 
     def _accept(self) -> None:
         try:
@@ -126,6 +139,7 @@ class ForkServer:
         if len(fds) != FDS:
             return
         reads = self._kernel.files.reads = []
+        translated = self._board.translated
         CommandSession(self._kernel, client).run(
             RunRequest.unpacked(json.loads(data)), fds
         )
@@ -133,5 +147,6 @@ class ForkServer:
         self._teach.setblocking(False)
         with contextlib.suppress(OSError):
             for start in range(0, len(reads), _ROWS):
-                lesson = json.dumps(reads[start : start + _ROWS]).encode()
-                self._teach.send(lesson)
+                self._teach.send(json.dumps(reads[start : start + _ROWS]).encode())
+            if (code := lesson(self._board, translated)) is not None:
+                socket.send_fds(self._teach, [b"[]"], [code])

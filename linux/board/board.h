@@ -90,6 +90,16 @@ struct cpu {
 };
 #endif
 
+/* A block of code that was translated: see ahead.c. */
+struct translation {
+	u64 pc;
+	u64 pages[2]; /* offsets in RAM of its pages; the second one may be NEVER */
+	u32 flags;    /* libunicorn's, of the processor and of the translation */
+	u32 kind;
+	u32 size;
+	u32 sum; /* of its code */
+};
+
 struct board {
 	struct block_counter counter; /* without counts on_block() keeps it */
 

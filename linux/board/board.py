@@ -31,7 +31,10 @@ _API = (
     "uc_mmio_map", "uc_ctl",
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
-_EXPORTED = "tb_invalidate_phys_range", "qemu_ram_addr_from_host"
+_EXPORTED = (
+    *("tb_invalidate_phys_range", "qemu_ram_addr_from_host", "tb_gen_code"),
+    *("tlb_set_page", "tcg_nb_tbs", "tcg_tb_foreach"),
+)
 _UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
 
@@ -244,6 +247,27 @@ class Board(EngineRegisters):
         """Drop all translated code."""
         self._board.board_flush(self._pointer)
 
+    @property
+    def translated(self) -> int:
+        """The number of blocks of code that are translated."""
+        return int(self._board.board_translated(self._pointer))
+
+    def list_translated(self, since: int, rows: mmap.mmap) -> int:
+        """Fill memory with struct translation of each block; return the count.
+
+        since: of those at the start that are left out.
+        """
+        room = len(rows) // abi.Translation.SIZE
+        words = ctypes.c_uint64(since), ctypes.c_void_p(address_of(rows))
+        listed = self._board.board_list(self._pointer, *words, ctypes.c_uint64(room))
+        return int(listed)
+
+    def translate_ahead(self, rows: mmap.mmap, first: int, count: int) -> None:
+        """Translate blocks whose code is there already. Context: at a pause."""
+        at = address_of(rows) + first * abi.Translation.SIZE
+        words = ctypes.c_void_p(at), ctypes.c_uint64(count)
+        self._board.board_translate_ahead(self._pointer, *words)
+
     def translate(self, address: int) -> int:
         """Return the offset in RAM of a virtual address, or abi.NEVER."""
         word = ctypes.c_uint64(address)
@@ -273,7 +297,8 @@ def _load_board(arch: Arch) -> ctypes.CDLL:
         board = ctypes.CDLL(path)
     except OSError as error:
         raise EmulatorError(f"{path}: {error}") from error
-    board.board_run.restype = board.board_translate.restype = ctypes.c_uint64
+    for function in ("run", "translate", "translated", "list"):
+        getattr(board, f"board_{function}").restype = ctypes.c_uint64
     board.board_init.restype = ctypes.c_bool
     return board
 

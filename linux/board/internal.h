@@ -8,6 +8,8 @@
 
 /* ---- what each architecture has: ARCH/ */
 extern const u32 pause_size; /* bytes of the instruction that the agent pauses at */
+extern const u32 nr_modes;   /* for each of which libunicorn translates addresses */
+extern const u32 page_size;  /* libunicorn's */
 
 /* paging.c */
 u64 board_walk(const struct board *b, u64 addr);
@@ -21,6 +23,7 @@ bool takes_interrupts(const struct board *b);
 bool is_woken(const struct board *b); /* by interrupts, when it has halted now */
 int next_interrupt(struct board *b);  /* take it; -1 if there is none */
 bool deliver_interrupt(struct board *b, int number);
+u32 swap_flags(struct board *b, u32 flags); /* those that translations depend on; return them */
 void before_run(struct board *b);
 void after_run(struct board *b);
 

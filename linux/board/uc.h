@@ -33,6 +33,10 @@ struct uc_api {
 	/* not of the interface, but exported */
 	void (*invalidate)(uc_engine, u64 begin, u64 end);
 	u64 (*ram_address)(uc_engine, void *host);
+	void *(*translate)(void *processor, u64 pc, u64 cs_base, u32 flags, int kind);
+	void (*map_page)(void *processor, u64 addr, u64 at, int access, int mode, u64 size);
+	u64 (*count_blocks)(void *translator);
+	void (*each_block)(void *translator, void *callback, void *data);
 };
 
 extern struct uc_api uc;

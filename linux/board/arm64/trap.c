@@ -20,6 +20,8 @@
 #define ALREADY_ON (-4ull)
 
 const u32 pause_size = 4;
+const u32 nr_modes = 12;
+const u32 page_size = 1024;
 
 u64 *pc(struct board *b)
 {
@@ -51,6 +53,13 @@ bool is_woken(const struct board *b)
 {
 	(void)b;
 	return true;
+}
+
+/* libunicorn gives them to its translator itself. */
+u32 swap_flags(struct board *b, u32 flags)
+{
+	(void)b;
+	return flags;
 }
 
 static void enter(struct board *b)

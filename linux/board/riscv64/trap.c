@@ -11,6 +11,8 @@
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
 const u32 pause_size = INSN_SIZE;
+const u32 nr_modes = 4;
+const u32 page_size = 4096;
 
 u64 *pc(struct board *b)
 {
@@ -47,6 +49,13 @@ bool is_woken(const struct board *b)
 {
 	(void)b;
 	return true;
+}
+
+/* libunicorn gives them to its translator itself. */
+u32 swap_flags(struct board *b, u32 flags)
+{
+	(void)b;
+	return flags;
 }
 
 static void enter(struct board *b, u64 cause, u64 at, u64 value)

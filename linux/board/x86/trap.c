@@ -22,6 +22,8 @@
 #define PF 14
 
 const u32 pause_size = 2;
+const u32 nr_modes = 3;
+const u32 page_size = 4096;
 
 u64 *pc(struct board *b)
 {
@@ -57,6 +59,16 @@ bool takes_interrupts(const struct board *b)
 bool is_woken(const struct board *b)
 {
 	return state(b)->flags & FLAGS_IF;
+}
+
+u32 swap_flags(struct board *b, u32 flags)
+{
+	struct state *s = state(b);
+	u32 was = s->hflags | (s->flags & FLAGS_OF_BLOCKS);
+
+	s->hflags = flags & ~FLAGS_OF_BLOCKS;
+	s->flags = (s->flags & ~(u64)FLAGS_OF_BLOCKS) | (flags & FLAGS_OF_BLOCKS);
+	return was;
 }
 
 static u64 get_flags(const struct board *b)

@@ -22,6 +22,7 @@
 #define FLAGS_IF 0x200
 #define FLAGS_NT 0x4000
 #define FLAGS_RF 0x10000
+#define FLAGS_OF_BLOCKS 0x73100u /* TF, IOPL, RF, VM and AC: blocks are translated for these */
 
 struct segment {
 	u32 selector;

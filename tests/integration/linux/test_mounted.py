@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests that have their mounts, kept for later starts.
 
-Tests kpfs.linux.inside.mounted, kpfs.linux.inside.rehearsal.
+Tests kpfs.linux.inside.mounted, kpfs.linux.inside.rehearsal,
+kpfs.linux.inside.translate_ahead.
 """
 
 import errno
@@ -10,10 +11,12 @@ import sys
 
 import pytest
 
+from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import mounted, rehearsal, runnable, tree
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.rehearsal import rehearse
+from kpfs.linux.inside.translate_ahead import TranslateAhead, lesson
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image, store
 from kpfs.linux.store.kept import sources
@@ -136,3 +139,36 @@ def test_a_rehearsal_leaves_nothing(folder, begin, monkeypatch):
         assert killed == [-errno.ESRCH]
     assert opens(guest, "/etc/passwd")
     assert guest.worker.call(Op(nr.OPEN, (b"/dev/null\0", 0))) == [3]
+
+
+def test_code_is_translated_ahead(folder, begin):
+    """Programs of one kernel have other addresses each time, but not its own code."""
+    guest = begin(folder)
+    board = guest.loop.machine.board
+    rehearse(guest.loop, guest.worker)
+    fd = lesson(board, 0)
+    assert fd is not None
+    rows = os.pread(fd, os.fstat(fd).st_size, 0)
+    count = len(rows) // abi.Translation.SIZE
+    assert count > 5_000
+    assert lesson(board, board.translated) is None
+
+    def translate(fd):
+        board.flush()
+        assert board.translated == 0
+        ahead = TranslateAhead(board)
+        ahead.add(fd)
+        while ahead.pending:
+            ahead.step()
+        return board.translated
+
+    other = os.memfd_create("other code")
+    size, at = abi.Translation.SIZE, abi.Translation.sum
+    changed = bytearray(rows)
+    changed[at::size] = bytes(byte ^ 1 for byte in rows[at::size])
+    os.write(other, changed)
+    assert translate(other) == 0
+    assert count * 0.9 < translate(fd) <= count
+    rehearse(guest.loop, guest.worker)
+    assert board.translated < count * 1.4
+    assert opens(guest, "/etc/passwd")
