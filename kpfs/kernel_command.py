@@ -252,20 +252,20 @@ def _boot(
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
         files = _find(name, arguments, offer, folder, progress)
-    if arguments.tree and (lacks := lacking(files.config)):
-        progress.end(f"{name}: this kernel was built without options for:")
-        for option, purpose in lacks.items():
-            progress.end(f"  {option:22} {purpose}")
-    progress.say("booting")
-    meta = make_kernel(
-        name,
-        files,
-        memory=arguments.memory << 20,
-        cpus=arguments.cpus,
-        append=arguments.append,
-        verbose=arguments.verbose,
-        progress=progress.show,
-    )
+        if arguments.tree and (lacks := lacking(files.config)):
+            progress.end(f"{name}: this kernel was built without options for:")
+            for option, purpose in lacks.items():
+                progress.end(f"  {option:22} {purpose}")
+        progress.say("booting")
+        meta = make_kernel(
+            name,
+            files,
+            memory=arguments.memory << 20,
+            cpus=arguments.cpus,
+            append=arguments.append,
+            verbose=arguments.verbose,
+            progress=progress.show,
+        )
     # without fuse or overlay there is no --inside
     with contextlib.suppress(UnfitError, OSError):
         mounted.make(store.folder(name), meta)

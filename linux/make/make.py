@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
@@ -34,6 +36,7 @@ FUNCTIONS = b"/sys/kernel/tracing/available_filter_functions\0"
 ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
 _SYSINFO = struct.Struct("<14Q")
+_PREFETCHED = 8  # modules that are unpacked before they are packed
 _FREE_SHARE = 7 / 8  # part of the free memory that is zeroed
 
 
@@ -63,7 +66,7 @@ def make(
         raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
-    with store.new_folder(name) as folder, _packing(files.modules, folder):
+    with store.new_folder(name) as folder, _packing(files, folder):
         booted = boot.boot(
             kernel,
             memory=memory,
@@ -91,11 +94,13 @@ def make(
 
 
 @contextmanager
-def _packing(modules: Mapping[str, bytes], folder: str) -> Iterator[None]:
-    """Write the modules meanwhile, which takes as long as the boot."""
+def _packing(files: KernelFiles, folder: str) -> Iterator[None]:
+    """Unpack and write the modules meanwhile, which takes longer than the boot."""
     given_up = threading.Event()
     path = os.path.join(folder, image.MODULES)
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as unpacking:
+        rest = _prefetched(iter(files.rest), unpacking)
+        modules = chain(sorted(files.modules.items()), rest)
         packed = beside.submit(write_archive, modules, path, given_up)
         try:
             yield
@@ -103,6 +108,16 @@ def _packing(modules: Mapping[str, bytes], folder: str) -> Iterator[None]:
             given_up.set()
             raise
         packed.result()
+
+
+def _prefetched(
+    entries: Iterator[tuple[str, bytes]], pool: ThreadPoolExecutor
+) -> Iterator[tuple[str, bytes]]:
+    """Return entries, of which another thread makes some in advance."""
+    following = deque(pool.submit(next, entries, None) for _ in range(_PREFETCHED))
+    while (entry := following.popleft().result()) is not None:
+        following.append(pool.submit(next, entries, None))
+        yield entry
 
 
 def _read(machine: Machine, path: bytes) -> bytes:

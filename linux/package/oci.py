@@ -90,7 +90,7 @@ def _read_layout(path: str, tag: str, architecture: str) -> KernelFiles:
     try:
         read = _folder(path) if os.path.isdir(path) else _archive(path)
         image = _choose(_images(read, tag), architecture)
-        files = sort_files(_files(read, image), path)
+        files = sort_files(_files(read, image), "").complete()
     except OSError as error:
         raise UnfitError(f"{error.filename or path}: {error.strerror}") from None
     except (*DAMAGED, RecursionError):

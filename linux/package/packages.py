@@ -29,6 +29,8 @@ DAMAGED = (
     *(struct.error, OverflowError, IndexError, KeyError, TypeError, AttributeError),
 )
 
+_KERNEL = re.compile(r"boot/(vmlinu[xz]-|vmlinuz$)|lib/modules/[^/]+/vmlinuz$")
+_CONFIG = re.compile(r"boot/config(-|$)|lib/modules/[^/]+/config$")
 _FILES = tarfile.REGULAR_TYPES
 _LONGEST = 1 << 20  # bytes
 _MAX_FILE = 1 << 30
@@ -41,40 +43,53 @@ class KernelFiles(NamedTuple):
     config: str
     modules: dict[str, bytes]  # by their paths below /lib/modules/RELEASE
     origin: str = ""  # name of the package
+    # further modules, which are unpacked meanwhile; may raise UnfitError
+    rest: Iterable[tuple[str, bytes]] = ()
+
+    def complete(self) -> KernelFiles:
+        """Return these files with all modules read.  Raises UnfitError."""
+        return self._replace(modules={**self.modules, **dict(self.rest)}, rest=())
 
 
 def read_packages(paths: Sequence[str]) -> KernelFiles:
     """Read the files of a kernel from one package, or several.
 
     Fedora has modules, Ubuntu has modules and configuration, in packages of their own.
-    Raises UnfitError if there is no kernel in them, or if there are two.
+    The packages have to stay there until the rest is read. Raises UnfitError if there
+    is no kernel in them, or if there are two.
     """
-    vmlinuz, config, origins = b"", "", []
-    modules: dict[str, bytes] = {}
-    for path in paths:
-        files = _read_package(path)
-        if vmlinuz and files.vmlinuz:
-            raise UnfitError(f"{path}: that is a second kernel")
-        vmlinuz, config = vmlinuz or files.vmlinuz, config or files.config
-        modules.update(files.modules)
-        origins.append(files.origin)
-    if not vmlinuz:
+    files = sort_files(_entries(paths), " ".join(map(os.path.basename, paths)))
+    if not files.vmlinuz:
         raise UnfitError("the package holds no kernel (boot/vmlinuz-*)")
-    return KernelFiles(vmlinuz, config, modules, " ".join(origins))
+    return files
 
 
-def _read_package(path: str) -> KernelFiles:
-    """Read those files that one package has."""
+def _entries(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Return the files in packages, with their names.  Raises UnfitError."""
+    of_kernel = ""
+    for path in paths:
+        for name, data in _package_files(path):
+            if _KERNEL.match(_place(name)):
+                if of_kernel not in ("", path):
+                    raise UnfitError(f"{path}: that is a second kernel")
+                of_kernel = path
+            yield name, data
+
+
+def _package_files(path: str) -> Iterator[tuple[str, bytes]]:
     try:
         with open(path, "rb") as file:
             magic = file.read(8)
             file.seek(0)
             if magic == _AR_MAGIC:
-                return sort_files(_deb_files(file), path)
+                yield from _deb_files(file)
+                return
             if magic.startswith(_RPM_MAGIC):
-                return sort_files(_rpm_files(file.read(_MAX_FILE)), path)
+                yield from _rpm_files(file.read(_MAX_FILE))
+                return
             if magic.startswith(ZSTD):  # of Arch Linux
-                return sort_files(tar_files(file), path)
+                yield from tar_files(file)
+                return
     except OSError as error:
         raise UnfitError(f"{path}: {error.strerror}") from None
     except DAMAGED:
@@ -103,19 +118,39 @@ def is_module_file(name: str) -> bool:
     )
 
 
-def sort_files(entries: Iterable[tuple[str, bytes]], path: str) -> KernelFiles:
-    """Return those files that a kernel needs of all that there are, by their names."""
+def sort_files(entries: Iterable[tuple[str, bytes]], origin: str) -> KernelFiles:
+    """Return those files that a kernel needs of all that there are, by their names.
+
+    Modules that come behind both kernel and configuration are the rest.
+    """
     vmlinuz, config, modules = b"", "", {}
+    entries = iter(entries)
     for name, data in entries:
-        name = name.lstrip("./").removeprefix("usr/")
-        below = re.match(r"lib/modules/[^/]+/(.*)", name)
-        if re.match(r"boot/(vmlinu[xz]-|vmlinuz$)|lib/modules/[^/]+/vmlinuz$", name):
+        place = _place(name)
+        if _KERNEL.match(place):
             vmlinuz = data
-        elif re.match(r"boot/config(-|$)|lib/modules/[^/]+/config$", name):
+        elif _CONFIG.match(place):
             config = data.decode("utf-8", "replace")
-        elif below and is_module_file(os.path.basename(name)):
-            modules[below[1]] = data
-    return KernelFiles(vmlinuz, config, modules, os.path.basename(path))
+        elif path := _path_of_module(place):
+            modules[path] = data
+        if vmlinuz and config:
+            break
+    rest = (
+        (path, data)
+        for name, data in entries
+        if (path := _path_of_module(_place(name)))
+    )
+    return KernelFiles(vmlinuz, config, modules, origin, rest)
+
+
+def _place(name: str) -> str:
+    return name.lstrip("./").removeprefix("usr/")
+
+
+def _path_of_module(place: str) -> str:
+    """Return the path below /lib/modules/RELEASE; "" for any other file."""
+    below = re.match(r"lib/modules/[^/]+/(.*)", place)
+    return below[1] if below and is_module_file(os.path.basename(place)) else ""
 
 
 # ---- .deb: an ar archive with a tar archive in it

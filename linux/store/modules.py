@@ -9,7 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable
 from threading import Event
 
 from kpfs.base.errors import KernelError
@@ -50,18 +50,24 @@ def modinfo(module: bytes, key: str) -> list[str]:
     return [value for name, _, value in found if name == key]
 
 
-def write_archive(files: Mapping[str, bytes], path: str, given_up: Event) -> None:
-    """Write an archive.  It does not depend on the time.
+def write_archive(
+    files: Iterable[tuple[str, bytes]], path: str, given_up: Event
+) -> None:
+    """Write an archive of paths and contents.  It does not depend on the time.
 
     given_up: when it is set, the rest is not wanted.
     """
     with zipfile.ZipFile(path, "w") as archive:
-        for name in sorted(files):
+        for name, data in files:
             if given_up.is_set():
                 return
+            if name in archive.NameToInfo:
+                raise UnfitError(f"the package has two files {name}")
             entry = zipfile.ZipInfo(name, _TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name], compresslevel=_LEVEL)
+            module = _FILE.search(name)
+            if not (module and module["packing"]):
+                entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data, compresslevel=_LEVEL)
 
 
 class ModuleArchive:

@@ -327,7 +327,7 @@ class ArchivesAttack(Attack):
         return str(self.path)
 
     def package(self, data: bytes, rng: random.Random) -> str:
-        found = packages.read_packages([self.write(data)])
+        found = packages.read_packages([self.write(data)]).complete()
         return self.vmlinuz(found.vmlinuz)
 
     def vmlinuz(self, data: bytes) -> str:

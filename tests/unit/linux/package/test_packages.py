@@ -29,6 +29,10 @@ WANTED = packages.KernelFiles(
 )
 
 
+def read(paths):
+    return packages.read_packages(paths).complete()
+
+
 def deb(files, compress=lzma.compress, name="data.tar.xz"):
     """An ar archive with a tar archive in it."""
     raw = io.BytesIO()
@@ -66,7 +70,22 @@ def rpm(files, compress=gzip.compress):
 def test_the_files_of_a_kernel(tmp_path, data):
     path = tmp_path / "package"
     path.write_bytes(data)
-    assert packages.read_packages([str(path)]) == WANTED._replace(origin="package")
+    assert read([str(path)]) == WANTED._replace(origin="package")
+
+
+def test_modules_are_read_when_they_are_wanted(tmp_path):
+    path = tmp_path / "package"
+    path.write_bytes(deb(FILES))
+    files = packages.read_packages([str(path)])
+    assert (files.vmlinuz, files.config) == WANTED[:2]
+    assert files.modules == {}
+    assert dict(files.rest) == WANTED.modules
+    large = FILES | {"lib/modules/6.1.0-9/kernel/a.ko": os.urandom(1 << 20)}
+    path.write_bytes(deb(large)[: 1 << 19])
+    files = packages.read_packages([str(path)])
+    assert files.vmlinuz == b"kernel"
+    with pytest.raises(UnfitError, match="the package is damaged"):
+        list(files.rest)
 
 
 SPEC = """
@@ -104,9 +123,9 @@ def test_a_package_that_rpmbuild_has_made(tmp_path, payload):
     define = "--define", f"_topdir {top}"
     subprocess.run(["rpmbuild", "-bb", "--quiet", *define, spec], check=True)
     (made,) = top.rglob("*.rpm")
-    found = packages.read_packages([str(made)])
+    found = read([str(made)])
     modules = {"kernel/fat.ko": b"module" * 1000}
-    assert found == (b"kernel", "CONFIG_KPROBES=y\n", modules, made.name)
+    assert found[:4] == (b"kernel", "CONFIG_KPROBES=y\n", modules, made.name)
 
 
 def test_a_kernel_in_several_packages(tmp_path):
@@ -117,13 +136,13 @@ def test_a_kernel_in_several_packages(tmp_path):
     for path, files in zip(paths, (*parts, parts[0]), strict=True):
         with open(path, "wb") as file:
             file.write(rpm(files))
-    found = packages.read_packages([core, modules])
+    found = read([core, modules])
     assert found == WANTED._replace(origin="core modules")
-    assert packages.read_packages([modules, core])[:3] == found[:3]
+    assert read([modules, core])[:3] == found[:3]
     with pytest.raises(UnfitError, match="holds no kernel"):
-        packages.read_packages([modules])
+        read([modules])
     with pytest.raises(UnfitError, match="again: that is a second kernel"):
-        packages.read_packages([core, modules, again])
+        read([core, modules, again])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +161,7 @@ def test_what_is_no_package(tmp_path, data, why):
     path = tmp_path / "package"
     path.write_bytes(data)
     with pytest.raises(UnfitError, match=why):
-        packages.read_packages([str(path)])
+        read([str(path)])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +178,7 @@ def test_a_package_that_has_no_end(tmp_path, monkeypatch, data):
     path.write_bytes(data)
     monkeypatch.setattr(packages, "MAX_UNPACKED", 20)
     with pytest.raises(UnfitError, match="more than any kernel"):
-        packages.read_packages([str(path)])
+        read([str(path)])
 
 
 def test_a_path_that_leads_elsewhere_is_a_name_in_an_archive(tmp_path):
@@ -179,7 +198,7 @@ def test_a_path_that_leads_elsewhere_is_a_name_in_an_archive(tmp_path):
     path = tmp_path / "package"
     path.write_bytes(deb({}, lambda _: raw.getvalue(), "data.tar"))
     with pytest.raises(UnfitError, match="no kernel"):  # it is empty
-        packages.read_packages([str(path)])
+        read([str(path)])
     assert os.listdir(tmp_path) == ["package"]
 
 
@@ -197,14 +216,14 @@ def test_a_package_of_arch_linux(tmp_path):
             tar.addfile(member, io.BytesIO(data))
     path = tmp_path / "linux.pkg.tar.zst"
     path.write_bytes(zstandard.compress(raw.getvalue()))
-    found = packages.read_packages([str(path)])
+    found = read([str(path)])
     assert (found.vmlinuz, found.config) == (b"kernel", "")
     assert found.modules == {"kernel/fat.ko.zst": b"module"}
 
 
 def test_no_such_file(tmp_path):
     with pytest.raises(UnfitError, match="No such file"):
-        packages.read_packages([str(tmp_path / "none")])
+        read([str(tmp_path / "none")])
 
 
 def test_modules_of_a_folder(tmp_path):
@@ -221,7 +240,7 @@ def test_a_part_of_a_deb_of_negative_size_is_no_loop(tmp_path):
     path = tmp_path / "package"
     path.write_bytes(b"!<arch>\n" + head + b"`\n")
     with pytest.raises(UnfitError, match="package is damaged"):
-        packages.read_packages([str(path)])
+        read([str(path)])
 
 
 @pytest.mark.parametrize("text", [b"-0000078", b"+0000001", b" 0000001", b"0x000001"])
@@ -233,7 +252,7 @@ def test_a_file_of_an_rpm_of_negative_size_is_no_loop(tmp_path, text):
     path = tmp_path / "package"
     path.write_bytes(head + gzip.compress(cpio))
     with pytest.raises(UnfitError, match="package is damaged"):
-        packages.read_packages([str(path)])
+        read([str(path)])
 
 
 def test_attributes_of_a_member_are_not_read_whole(tmp_path, monkeypatch):
@@ -246,7 +265,7 @@ def test_attributes_of_a_member_are_not_read_whole(tmp_path, monkeypatch):
     path = tmp_path / "package"
     path.write_bytes(data)
     with pytest.raises(UnfitError, match="package is damaged"):
-        packages.read_packages([str(path)])
+        read([str(path)])
 
 
 def test_the_cap_on_what_is_unpacked_is_told():

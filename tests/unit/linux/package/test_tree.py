@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.package import tree
+from kpfs.linux.package import packages, tree
 
 CONFIG = "CONFIG_X86_64=y\nCONFIG_MODULES=y\n"
 FILES = {
@@ -35,7 +35,7 @@ def test_modules_are_where_they_would_be_installed(tmp_path):
         "modules.builtin": b"kernel/fs/ext4/ext4.ko\n",
         "modules.builtin.modinfo": b"ext4.license=GPL",
     }
-    assert found == (b"kernel", CONFIG, modules, str(tmp_path))
+    assert found == packages.KernelFiles(b"kernel", CONFIG, modules, str(tmp_path))
     # since 6.3
     write(tmp_path, {"modules.order": FILES["modules.order"].replace(".ko", ".o")})
     assert tree.read_tree(str(tmp_path)) == found

@@ -42,7 +42,7 @@ def folder(tmp_path):
         "modules.builtin": b"kernel/lib/crc-t10dif.ko\n",
         "modules.order": b"",
     }
-    write_archive(files, str(folder / "modules"), threading.Event())
+    write_archive(files.items(), str(folder / "modules"), threading.Event())
     return folder
 
 

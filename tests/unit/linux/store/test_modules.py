@@ -47,7 +47,7 @@ def modules(tmp_path):
 def test_it_is_packed_at_the_level_that_takes_least_time(tmp_path):
     data = (SHIPPED / f"{NAMES[0]}.ko").read_bytes()
     path = str(tmp_path / "modules")
-    archives.write_archive({"kernel/a.ko": data}, path, threading.Event())
+    archives.write_archive([("kernel/a.ko", data)], path, threading.Event())
     packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
     (entry,) = zipfile.ZipFile(path).infolist()
     assert entry.compress_size == len(packer.compress(data) + packer.flush())
