@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -66,6 +67,27 @@ def test_a_command_runs_on_the_cpus_that_it_may(kpfs):
     done = kpfs("run", *words, "--", "sh", "-c", script)
     assert done.stderr == ""
     assert done.stdout.split() == ["2", "000]", "001]", "none"]
+
+
+def test_tasks_that_wait_do_not_preempt_others_for_long(kpfs):
+    """The agent, which can always run, leaves the scheduler's measure as it is."""
+    script = """
+    dd if=/dev/zero bs=64 count=20000 2>/dev/null | tee /tmp/copy | cat >/dev/null &
+    sleep .05
+    echo 1 >/sys/kernel/tracing/events/sched/sched_stat_runtime/enable
+    sleep .2
+    echo 0 >/sys/kernel/tracing/tracing_on
+    kill %1
+    cat /sys/kernel/tracing/trace
+    """
+    done = sh(kpfs, script, "--quiet-guest")
+    pattern = r" comm=(dd|tee|cat) .* vruntime=(\d+)"
+    ran, behind = {}, []
+    for name, vruntime in re.findall(pattern, done.stdout):
+        ran[name] = int(vruntime)
+        behind.append(max(ran.values()) - min(ran.values()))
+    assert len(ran) == 3
+    assert statistics.mean(behind) < 10e6  # ns
 
 
 # ---- the command
