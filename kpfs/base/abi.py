@@ -562,7 +562,7 @@ class ExceptionTableEntry:  # struct exception_table_entry
     insn, fixup, data = 0, 4, 8
 
 
-# guest/src/fs/mirror.c
+# guest/include/kpfs/mirror.h
 MIRROR_MAX_FD = 4096
 MIRROR_BUSY = -1024
 
@@ -574,11 +574,40 @@ class MirrorCall:  # struct mirror_call
     fd, fd_mode, spare_fd, new_fd, name = 104, 112, 120, 124, 132
 
 
+# guest/src/fs/mirror.c
 class MirrorFd:  # struct mirror_fd
     SIZE, __slots__ = 48, ()
     STRUCT = Struct("<i2Ii4Q")
     fd, mode, flags, other_fd, other, other_end, name = 0, 4, 8, 12, 16, 24, 32
     mount = 40
+
+
+# kpfs/mirror/plan.h
+PLAN_PATH_MAX = 4096
+PLAN_DATA_MAX = 4096
+PLAN_MEMORY = 0xD000
+PLAN_OTHER = 0
+PLAN_NUMBER = 1
+PLAN_TEXT = 2
+PLAN_OUT = 3
+PLAN_CWD_OUT = 4
+PLAN_AT = 5
+PLAN_PATH = 6
+PLAN_LINK_PATH = 7
+PLAN_OLD_PATH = 8
+PLAN_READ_LINK = 9
+PLAN_ENTRY = 10
+PLAN_FD = 11
+PLAN_DIR_FD = 12
+PLAN_CWD_FD = 13
+PLAN_SEEK_FD = 14
+PLAN_READ_FD = 15
+PLAN_WRITE_FD = 16
+PLAN_READV_FD = 17
+PLAN_WRITEV_FD = 18
+PLAN_CLOSED = 19
+PLAN_REPLACED = 20
+PLAN_DATA = 21
 
 
 # guest/src/kernel/trace_events.c

@@ -16,16 +16,20 @@ import struct
 from collections.abc import Iterable
 from itertools import islice
 
-from kpfs.base.typed import NamedTuple
+from kpfs.base import abi
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.mirror import library
-from kpfs.mirror.proc_fd_cache import ProcFdCache
+from kpfs.mirror.proc_fd_cache import Key, ProcFdCache
+
+if TYPE_CHECKING:
+    from kpfs.mirror.plan import Plan, Row
+    from kpfs.mirror.seccomp import Notification
 
 PAGE_SIZE = 4096
 STRING_CHUNK = 256
 _SIGCATCH = 34 - 3  # of the fields of /proc/PID/stat behind the name
-_INFO_SIZE = 64  # of a file of fdinfo, what begins with its position
 PATH_MAX = 4096
 AT_FDCWD = -100
 SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
@@ -97,14 +101,18 @@ class Host:
     """
 
     def __init__(self, trees: Iterable[MountPlace]) -> None:
-        trees = list(trees)
+        self._places = trees = list(trees)
         self._trees = tuple(os.fsencode(tree.path.rstrip("/") + "/") for tree in trees)
         self._devices = {tree.device for tree in trees}
-        self._proc = os.stat("/proc").st_dev
+        self._facts = library.HostFacts(self._trees, self._devices)
+        self._question = library.Question(
+            buffer=abi.USER_BUFFER, host=ctypes.addressof(self._facts)
+        )
+        self._question_at = ctypes.byref(self._question)
+        self._plan_call = library.load().plan_call
         self._memory = ProcFdCache[int]("/proc/{}/mem".format)
         self._fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY)
         # a file about a number says what is open at it by the time it is read
-        self._free = library.FreeDescriptors()
         self._info = ProcFdCache[tuple[int, int]]("/proc/{0[0]}/fdinfo/{0[1]}".format)
 
     def await_mount(self) -> None:
@@ -119,9 +127,7 @@ class Host:
 
     def another(self) -> Host:
         """Return a Host for these trees, to be used by another thread."""
-        host = Host([])
-        host._trees, host._devices = self._trees, self._devices
-        return host
+        return Host(self._places)
 
     def forget(self, pid: int) -> None:
         """Note that a process has other memory from now on, or none.  Context: any."""
@@ -216,21 +222,6 @@ class Host:
         base = self.cwd(pid) if number == AT_FDCWD else self.fd_path(pid, number)
         return os.path.join(base or b"/", path)
 
-    def file(self, pid: int, dirfd: int, path: bytes, follow: bool) -> tuple[int, bool]:
-        """Return the mode of a path's file, or 0, and True if the mount has it."""
-        try:
-            st = os.stat(_place(pid, dirfd, path), follow_symlinks=follow)
-        except (OSError, ValueError):
-            return 0, False
-        return st.st_mode, st.st_dev in self._devices
-
-    def link(self, pid: int, dirfd: int, path: bytes) -> bytes:
-        """Return the contents of the symbolic link at a path; b"" if there is none."""
-        try:
-            return os.readlink(_place(pid, dirfd, path))
-        except (OSError, ValueError):
-            return b""
-
     # ---- descriptors
     def fd_path(self, pid: int, fd: int) -> bytes | None:
         """Return the path that a descriptor leads to; None if it is not open."""
@@ -240,24 +231,6 @@ class Host:
             except OSError:
                 self._fds.forget(pid)
         return None
-
-    def _stat_fd(self, pid: int, fd: int) -> os.stat_result:
-        """Return stat() of what a descriptor leads to."""
-        try:
-            return os.stat(b"%d" % fd, dir_fd=self._fds[pid])
-        except OSError:
-            self._fds.forget(pid)
-            return os.stat(b"%d" % fd, dir_fd=self._fds[pid])
-
-    def _position(self, pid: int, fd: int) -> int:
-        """Return the position of a descriptor's file."""
-        key = pid, fd
-        try:
-            info = os.pread(self._info[key], _INFO_SIZE, 0)
-        except OSError:
-            self._info.forget(key)
-            info = os.pread(self._info[key], _INFO_SIZE, 0)
-        return int(info.split(None, 2)[1])  # pos:\tNUMBER
 
     def can_read(self, pid: int, fd: int) -> bool:
         """Return True if a descriptor is open for reading."""
@@ -271,25 +244,9 @@ class Host:
     def fd_type(self, pid: int, fd: int) -> int:
         """Return the type bits of a descriptor's mode; 0 if it is not open."""
         try:
-            return stat.S_IFMT(self._stat_fd(pid, fd).st_mode)
+            return stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{fd}").st_mode)
         except OSError:
             return 0
-
-    def seek_from(self, pid: int, fd: int, whence: int) -> tuple[int, int]:
-        """Return a file's type, and the position or end that an lseek counts from.
-
-        A file that cannot be positioned is a pipe.
-        """
-        try:
-            st = self._stat_fd(pid, fd)
-            if stat.S_ISDIR(st.st_mode):
-                return stat.S_IFDIR, 0
-            if not stat.S_ISREG(st.st_mode):
-                return stat.S_IFIFO, 0
-            start = self._position(pid, fd) if whence == os.SEEK_CUR else st.st_size
-            return stat.S_IFREG, start
-        except (OSError, ValueError):
-            return stat.S_IFREG, 0
 
     def take_writable(self, pid: int, fd: int) -> int:
         """Duplicate a descriptor that can write to a file of the mount.
@@ -346,42 +303,44 @@ class Host:
         path = self.fd_path(pid, fd & 0xFFFFFFFF)
         return path is not None and path.startswith(b"/") and self.in_tree(path)
 
-    def free_fds(
-        self, pid: int, count: int, start: int = 0, end: int = (1 << 31) - 1
-    ) -> list[int]:
-        """Return the numbers between start and end that the next descriptors will have.
+    def list_free(self, pid: int, count: int, start: int) -> list[int]:
+        """Return the numbers from start on that the next descriptors will have.
 
-        They are fewer than count if no more are free, and none if it is unknown.
-        """
-        free = self._free.find(pid, count, start, end)
-        if free is not None:
-            return free
-        for _ in range(2):
-            try:
-                used = set(map(int, os.listdir(self._fds[pid])))
-                break
-            except OSError:
-                self._fds.forget(pid)
-        else:
-            return []
-        return [*islice((fd for fd in range(start, end) if fd not in used), count)]
-
-    def bytes_left(self, pid: int, fd: int, count: int, pos: int | None) -> int:
-        """Return how many of count bytes a read will get, as far as one can tell.
-
-        pos: where it reads; None: at the descriptor's position.
+        It is for a host without kcmp(2).  They are fewer if no more are free.
         """
         try:
-            st = self._stat_fd(pid, fd)
-            if not stat.S_ISREG(st.st_mode):
-                return count
-            if pos is None:
-                pos = self._position(pid, fd)
-        except (OSError, ValueError):
-            return count
-        if st.st_dev == self._proc:  # no size; what there is comes at once
-            return 0 if pos else count
-        return min(count, max(0, st.st_size - pos))
+            used = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+        except OSError:
+            return []
+        free = (fd for fd in range(start, abi.MIRROR_MAX_FD) if fd not in used)
+        return [*islice(free, count)]
+
+    # ---- plans
+    def fill(
+        self, plan: Plan, row: Row, note: Notification, *, reads: bool, count: int
+    ) -> None:
+        """Find out what a call needs.
+
+        row: its own.  reads: it asks for the position of its first argument.  count:
+        the plan's, at first.
+        """
+        pid, question = note.pid, self._question
+        key = pid, note.args[0] & 0xFFFFFFFF
+        words = row.at, count, note.nr, *note.args
+        info = -1
+        for _ in range(2):  # see ProcFdCache
+            if reads:
+                info = _held(self._info, key)
+            files = _held(self._memory, pid), _held(self._fds, pid), info
+            question.PACK(question, 0, pid, *files, *words)
+            self._plan_call(self._question_at, plan.at)
+            if not plan.failed:
+                break
+            self.forget(pid)
+            self._info.forget(key)
+        if plan.unknown:
+            wanted, start = (row.new_fds, 0) if row.new_fds else (1, note.args[2])
+            plan.set_new_fds(self.list_free(pid, wanted, start))
 
     # ---- processes
     def uid(self, pid: int) -> int:
@@ -438,15 +397,12 @@ def signed(value: int, bits: int = 32) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def _place(pid: int, dirfd: int, path: bytes) -> bytes:
-    """Return where this process finds what another calls path."""
-    if path.startswith(b"/proc/self/"):
-        return b"/proc/%d/%s" % (pid, path[len(b"/proc/self/") :])
-    if path.startswith(b"/"):
-        return b"/proc/%d/root%s" % (pid, path)
-    if dirfd == AT_FDCWD:
-        return b"/proc/%d/cwd/%s" % (pid, path)
-    return b"/proc/%d/fd/%d/%s" % (pid, dirfd, path)
+def _held(files: ProcFdCache[Key], key: Key) -> int:
+    """Return a file of /proc, or -1 if there is none."""
+    try:
+        return files[key]
+    except OSError:
+        return -1
 
 
 def _readlink(path: str) -> bytes | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
+from collections.abc import Iterable
 
 from kpfs.guest.images import IMAGE_DIR
 
@@ -21,24 +23,45 @@ def address_of(function: str) -> int:
     return ctypes.cast(_libc[function], ctypes.c_void_p).value or 0
 
 
-class FreeDescriptors(ctypes.Structure):
-    """struct functions of host.c, and the call that uses it."""
+class HostFacts(ctypes.Structure):
+    """struct plan_host."""
 
-    MOST = 8
+    _fields_ = [
+        ("syscall", ctypes.c_void_p),
+        ("errno_location", ctypes.c_void_p),
+        ("proc", ctypes.c_uint64),
+        ("devices", ctypes.c_void_p),
+        ("trees", ctypes.c_char_p),
+    ]
 
-    _fields_ = [("syscall", ctypes.c_void_p), ("errno_location", ctypes.c_void_p)]
+    def __init__(self, trees: Iterable[bytes], devices: Iterable[int]) -> None:
+        """trees: the places of the mount's files, each with a / at its end.
 
-    def __init__(self) -> None:
-        super().__init__(address_of("syscall"), address_of("__errno_location"))
-        self._self = ctypes.byref(self)
-        self._find = load().host_free_fds
-        self._found = (ctypes.c_int * self.MOST)()
-
-    def find(self, pid: int, count: int, start: int, end: int) -> list[int] | None:
-        """Return the next free numbers of a process, MOST at most.
-
-        None: the host does not tell, as it has no kcmp(2) or refuses it.
+        devices: st_dev of these files.
         """
-        found = self._found
-        number = self._find(self._self, pid, start, end, found, min(count, self.MOST))
-        return None if number < 0 else found[:number]
+        numbers = [_device(device) for device in devices if device]
+        self._devices = (ctypes.c_uint64 * (len(numbers) + 1))(*numbers)
+        super().__init__(
+            address_of("syscall"),
+            address_of("__errno_location"),
+            _device(os.stat("/proc").st_dev),
+            ctypes.addressof(self._devices),
+            b"".join(tree + b"\0" for tree in trees),
+        )
+
+
+def _device(device: int) -> int:
+    """Return a device as plan.c has it."""
+    return os.major(device) << 32 | os.minor(device)
+
+
+class Question(ctypes.Structure):
+    """struct plan_question; what is the same for all calls comes behind the rest."""
+
+    PACK = struct.Struct("<4i3Q6Q").pack_into
+
+    _fields_ = [
+        ("packed", ctypes.c_uint64 * 11),
+        ("buffer", ctypes.c_uint64),
+        ("host", ctypes.c_void_p),
+    ]

@@ -1,49 +1,143 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A mirrored system call as it is planned for a task of the emulated kernel."""
+"""A mirrored system call as ``plan.c`` plans it for a task of the emulated kernel."""
 
 from __future__ import annotations
 
+import ctypes
 import struct
-from collections.abc import Sequence
 
 from kpfs.base import abi
+from kpfs.base.typed import TYPE_CHECKING
 
-DATA_MAX = 4096  # bytes of a write that the guest sees
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DATA_MAX = abi.PLAN_DATA_MAX  # bytes of a write that the guest sees
 MAX_FD = abi.MIRROR_MAX_FD
+_PATH = ctypes.c_char * (abi.PLAN_PATH_MAX + 1)
 
 
-class Plan:
-    """One call, with everything that is known before the kernel is asked.
+class Row(ctypes.Structure):
+    """struct plan_row."""
+
+    new_fds: int
+    _fields_ = [
+        ("kinds", ctypes.c_uint8 * 6),
+        ("nr_args", ctypes.c_uint8),
+        ("new_fds", ctypes.c_uint8),
+        ("tree", ctypes.c_uint8),
+        ("flags", ctypes.c_uint8),
+        ("unused", ctypes.c_uint8 * 2),
+        ("nofollow", ctypes.c_uint32),
+        ("create", ctypes.c_uint32),
+    ]
+
+    def __init__(self, **values: object) -> None:
+        super().__init__(**values)
+        self.at = ctypes.addressof(self)
+
+
+class Plan(ctypes.Structure):
+    """struct plan: one call, with everything that is known before the kernel is asked.
 
     Pointers are offsets into ``memory``, which is what the task's user memory will
-    begin with; USER_BUFFER in it is what the call may write to.
+    begin with; USER_BUFFER in it is what the call may write to.  It begins with a
+    struct mirror_call.
     """
 
-    # attributes that most calls leave as they are
-    pointers = 0  # bit n: args[n] is an offset into the user memory
-    count = 0  # bytes that a read or write moves
-    text: bytes | None = None  # the call's first path, as the host has it
-    cwd = b""
-    link = b""  # the contents of the symbolic link that is read
-    spare_fd = -1  # closed or replaced
-    paths = False
-    mount = False  # it closes a descriptor of a file of the mount
+    nr: int
+    count: int  # bytes that a read or write moves
+    paths: int
+    mount: int  # it closes a descriptor of a file of the mount
+    spare_fd: int  # closed or replaced
+    pointers: int  # bit n: args[n] is an offset into the user memory
+    size: int  # of memory
+    nr_fds: int
+    nr_new: int
+    nr_names: int
+    left_to_mount: int
+    failed: int
+    unknown: int
+    _fields_ = [
+        ("nr", ctypes.c_uint64),
+        ("args", ctypes.c_uint64 * 6),
+        ("count", ctypes.c_uint64),
+        ("cwd_size", ctypes.c_uint64),
+        ("paths", ctypes.c_uint64),
+        ("link_size", ctypes.c_uint64),
+        ("mount", ctypes.c_uint64),
+        ("wait", ctypes.c_uint64),
+        ("fd", ctypes.c_int32 * 2),
+        ("fd_mode", ctypes.c_uint32 * 2),
+        ("spare_fd", ctypes.c_int32),
+        ("new_fd", ctypes.c_int32 * 2),
+        ("name", (ctypes.c_uint32 * 2) * 2),
+        ("pad", ctypes.c_uint32),
+        ("pointers", ctypes.c_uint32),
+        ("size", ctypes.c_uint32),
+        ("nr_fds", ctypes.c_uint32),
+        ("nr_new", ctypes.c_uint32),
+        ("nr_names", ctypes.c_uint32),
+        ("text_at", ctypes.c_int32),
+        ("text_size", ctypes.c_int32),
+        ("left_to_mount", ctypes.c_uint8),
+        ("failed", ctypes.c_uint8),
+        ("unknown", ctypes.c_uint8),
+        ("cwd_text", _PATH),
+        ("link_text", _PATH),
+        ("contents", ctypes.c_char * abi.PLAN_MEMORY),
+    ]
 
-    def __init__(self, nr: int, args: Sequence[int] = ()) -> None:
-        """args: as the host has them, so numbers but for what is changed later."""
-        self.nr = nr
-        self.args = list(args)
-        self.memory = bytearray()
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = memoryview(self).cast("B")
         self.relocations: list[int] = []  # words in memory that are offsets, likewise
-        self.fds: list[tuple[int, int]] = []  # used: number, mode
-        self.new_fds: list[int] = []  # will be made
-        self.names: list[tuple[int, int]] = []  # components, mode
+        self.at = ctypes.byref(self)
+
+    @property
+    def memory(self) -> memoryview:
+        return self.view[_MEMORY_AT : _MEMORY_AT + self.size]
+
+    @property
+    def text(self) -> bytes | None:
+        """The call's first path, as the host has it."""
+        at = _MEMORY_AT + self.text_at
+        return bytes(self.view[at : at + self.text_size]) if self.text_at >= 0 else None
+
+    @property
+    def cwd(self) -> bytes:
+        return self.cwd_text if self.cwd_size else b""
+
+    @property
+    def link(self) -> bytes:
+        """The contents of the symbolic link that is read."""
+        return self.link_text if self.link_size else b""
+
+    @property
+    def fds(self) -> list[tuple[int, int]]:
+        """The descriptors that it uses: number, mode."""
+        return list(zip(self.fd[: self.nr_fds], self.fd_mode, strict=False))
+
+    @property
+    def new_fds(self) -> list[int]:
+        """Those that it will make."""
+        numbers: list[int] = self.new_fd[: self.nr_new]
+        return numbers
+
+    @property
+    def names(self) -> list[tuple[int, int]]:
+        """The files that its paths name: components, mode."""
+        return [(name[0], name[1]) for name in self.name[: self.nr_names]]
+
+    def set_new_fds(self, numbers: Sequence[int]) -> None:
+        self.nr_new = len(numbers)
+        self.new_fd[: len(numbers)] = numbers
 
     def place(self, data: bytes) -> int:
         """Put data into the user memory; return its offset there, a multiple of 8."""
-        offset = len(self.memory)
-        self.memory += data
-        self.memory += bytes(-len(self.memory) % 8)
+        offset = self.size
+        self.size = offset + len(data) + -len(data) % 8
+        self.memory[offset:] = data + bytes(-len(data) % 8)
         return offset
 
     def point(self, index: int, offset: int) -> None:
@@ -53,6 +147,9 @@ class Plan:
 
     def add_vector(self, words: list[int]) -> int:
         """Put an array of pointers there, -1 standing for NULL; return its offset."""
-        start = len(self.memory)
+        start = self.size
         self.relocations += [start + 8 * i for i, word in enumerate(words) if word >= 0]
         return self.place(struct.pack(f"<{len(words)}Q", *(max(w, 0) for w in words)))
+
+
+_MEMORY_AT = Plan.contents.offset

@@ -13,6 +13,7 @@ from kpfs.base.typed import TYPE_CHECKING, Any
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host, trees_of
 from kpfs.mirror.host_overrides import HostOverrides
+from kpfs.mirror.plan import Plan
 from kpfs.mirror.skipped import SkippedCalls
 from kpfs.mirror.supervisor import Supervisor, await_listener, settled
 from kpfs.mirror.write import NAMES, TreeWriter
@@ -48,6 +49,7 @@ class Replayer:
         self.kernel = kernel
         self.host = host
         self.lazy = lazy
+        self.plans: list[Plan] = []  # that no thread uses
         self.seen: Notification | None = None  # the last call that was seen as all are
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
         self.skipped = SkippedCalls(
@@ -104,19 +106,22 @@ class Replayer:
             return self.skipped.answer(note, commit)
         if self.lazy and not self.must_make(note):
             return self.skipped.make(note, commit)
-        plan = mirror_calls.plan_call(self.host, note)
-        if plan is None:
-            value = self.write(note, commit) if number in NAMES else None
-            if value is None:
-                with kernel.lock:
-                    kernel.tasks.task(pid)
-            return value
-        kernel.make(note, plan)
-        if number in mirror_calls.EXECS:
-            self.skipped.executes(pid)
-        elif number in mirror_calls.EXITS:
-            self.skipped.forget(pid)
-        return self.skipped.answer(note, commit, plan.text)
+        plan = self.plans.pop() if self.plans else Plan()
+        try:
+            if mirror_calls.plan_call(self.host, note, plan) is None:
+                value = self.write(note, commit) if number in NAMES else None
+                if value is None:
+                    with kernel.lock:
+                        kernel.tasks.task(pid)
+                return value
+            kernel.make(note, plan)
+            if number in mirror_calls.EXECS:
+                self.skipped.executes(pid)
+            elif number in mirror_calls.EXITS:
+                self.skipped.forget(pid)
+            return self.skipped.answer(note, commit, plan)
+        finally:
+            self.plans.append(plan)
 
 
 def serve(

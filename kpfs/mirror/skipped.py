@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kpfs.mirror.host import Host
     from kpfs.mirror.host_overrides import HostOverrides
     from kpfs.mirror.kernel import Commit, TaskBook
+    from kpfs.mirror.plan import Plan
     from kpfs.mirror.seccomp import Notification
 
 
@@ -125,15 +126,16 @@ class SkippedCalls:
         return self.answer(note, commit)
 
     def answer(
-        self, note: Notification, commit: Commit, text: bytes | None = None
+        self, note: Notification, commit: Commit, plan: Plan | None = None
     ) -> int | None:
         """Return the answer in the host's place, or None if the call goes on.
 
-        text: the call's path, if it is known.
+        plan: the call's, if it has one.
         """
         overrides = self.overrides
         if overrides is None or note.nr not in self.overridden:
             return None
+        text = None if plan is None else plan.text
         if text is not None and not overrides.means(note.nr, text):
             return None
         return overrides(note, self.host, commit)

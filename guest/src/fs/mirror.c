@@ -3,8 +3,9 @@
  * System calls that a process of the host makes outside the mount, made here too by the
  * task that stands for it. The files are on the host: each path is made up for the time of
  * its use, below a root of its own, and an open file has no contents. Python says what the
- * host's call finds, so that ours ends as that will. kpfs/mirror/plan.py is the caller.
+ * host's call finds, so that ours ends as that will. kpfs/backends/guest/mirror.py is the caller.
  */
+#include <kpfs/mirror.h>
 #include <linux/err.h>
 #include <linux/fdtable.h>
 #include <linux/host.h>
@@ -12,32 +13,11 @@
 #include <linux/namei.h>
 #include <linux/string.h>
 
-#define MIRROR_NAMES 2
-#define MIRROR_NEW 2
-#define MIRROR_MAX_FD 4096
-#define MIRROR_BUSY (-1024) /* a file of the mount is where a new one is to be */
 #define MIRROR_NR_CLOSE 3
 #define MIRROR_NR_EXECVE 59
 #define MIRROR_NR_EXIT 60
 #define MIRROR_NR_EXIT_GROUP 231
 #define MIRROR_NR_EXECVEAT 322
-
-/* A call that Python wants made; kpfs/mirror/plan.py fills it in. */
-struct mirror_call {
-	unsigned long nr, args[6];
-	unsigned long count; /* bytes to read or write; where an lseek begins, or the file ends */
-	unsigned long cwd; /* address of the working directory's path; 0: no path is relative to it */
-	unsigned long paths;  /* the call has a path */
-	unsigned long link;   /* address of what the symbolic link that it reads has; 0: none */
-	unsigned long mount;  /* the descriptor that it closes is of a file of the mount */
-	unsigned long wait;   /* nothing is to be done if that gives MIRROR_BUSY */
-	int fd[MIRROR_NAMES]; /* descriptors that it uses, -1: none, and what they are */
-	unsigned int fd_mode[MIRROR_NAMES];
-	int spare_fd;           /* one more that it replaces or closes, -1: none */
-	int new_fd[MIRROR_NEW]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
-	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
-	struct { unsigned int components, mode; } name[MIRROR_NAMES];
-};
 
 /* A descriptor of a process of the host; kpfs/mirror/tasks.py fills it in. */
 struct mirror_fd {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import struct
 from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.syslog import GuestSyslog
@@ -36,11 +35,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BUSY = abi.MIRROR_BUSY
-_MIRROR_CALL = abi.MirrorCall.STRUCT
-_NAMES = struct.Struct("<4I")
-_NO_NAMES = bytes(_NAMES.size)
+_CALL_SIZE = abi.MirrorCall.SIZE
+# words of struct mirror_call
+_ARGS_AT, _CWD_WORD = abi.MirrorCall.args // 8, abi.MirrorCall.cwd // 8
+_LINK_WORD, _WAIT_WORD = abi.MirrorCall.link // 8, abi.MirrorCall.wait // 8
 _NR_ARGS = 6
-_NO_ARGS = (0,) * _NR_ARGS
 # by a set of arguments as bits: their numbers
 _MEMBERS = [
     tuple(n for n in range(_NR_ARGS) if bits >> n & 1) for bits in range(1 << _NR_ARGS)
@@ -136,6 +135,7 @@ class _Block:
     def __init__(self, guest: Guest, func: int) -> None:
         self.at = guest.area.alloc_data(_BLOCK_SIZE)
         self.view = guest.view(self.at, _BLOCK_SIZE)
+        self.words = self.view[:_CALL_SIZE].cast("Q")
         self.call = guest.syscalls.prepare(func, self.at)
 
     def place(self, at: int, text: bytes) -> int:
@@ -165,29 +165,19 @@ class PlannedCalls:
         BUSY, with wait: nothing was done, as the mount has yet to close what is where
         a new descriptor is to be.
         """
-        args = [*plan.args, *_NO_ARGS[len(plan.args) :]]
+        block = self._blocks.pop() if self._blocks else _Block(self._guest, self._func)
+        block.view[:_CALL_SIZE] = plan.view[:_CALL_SIZE]
+        words = block.words
         if plan.pointers:
             user = task.user
             self._fill(user, plan)
             for index in _MEMBERS[plan.pointers]:
-                args[index] += user
-        block = self._blocks.pop() if self._blocks else _Block(self._guest, self._func)
-        cwd = block.place(_CWD_AT, plan.cwd) if plan.cwd else 0
-        link = block.place(_LINK_AT, plan.link) if plan.link else 0
-        fd0 = fd1 = new0 = new1 = -1
-        mode0 = mode1 = 0
-        if plan.fds:
-            (fd0, mode0), *more = plan.fds
-            if more:
-                fd1, mode1 = more[0]
-        if plan.new_fds:
-            new0, new1, *_ = *plan.new_fds, -1
-        _MIRROR_CALL.pack_into(
-            block.view, 0,
-            plan.nr, *args, plan.count, cwd, plan.paths, link, plan.mount, wait,
-            fd0, fd1, mode0, mode1, plan.spare_fd, new0, new1,
-            _pack_names(plan.names) if plan.names else _NO_NAMES,
-        )  # fmt: skip
+                words[_ARGS_AT + index] += user
+        if words[_CWD_WORD]:
+            words[_CWD_WORD] = block.place(_CWD_AT, plan.cwd)
+        if words[_LINK_WORD]:
+            words[_LINK_WORD] = block.place(_LINK_AT, plan.link)
+        words[_WAIT_WORD] = wait
         try:
             return self._guest.syscalls.call_prepared(task, block.call)
         finally:
@@ -195,21 +185,15 @@ class PlannedCalls:
 
     def _fill(self, user: int, plan: Plan) -> None:
         """Put the plan's memory where the task's is."""
-        memory = plan.memory
-        if not memory:
+        size = plan.size
+        if not size:
             return
+        memory = plan.memory
         for at in plan.relocations:
             word = int.from_bytes(memory[at : at + 8], "little") + user
             memory[at : at + 8] = word.to_bytes(8, "little")
-        plan.relocations = []
+        plan.relocations.clear()
         view = self._memory.get(user)
         if view is None:
             view = self._memory[user] = self._guest.view(user, abi.USER_SIZE)
-        size = min(len(memory), abi.USER_SIZE)
-        view[:size] = memory[:size]
-
-
-def _pack_names(names: list[tuple[int, int]]) -> bytes:
-    """Pack the names of struct mirror_call."""
-    first, second, *_ = *names, (0, 0)
-    return _NAMES.pack(*first, *second)
+        view[:size] = memory

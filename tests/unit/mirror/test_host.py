@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The parser of /proc, and the plans that are made of a process.
 
-This also tests kpfs.mirror.plan.
+This also tests kpfs.mirror.plan, in Python and in C, and kpfs.mirror.library.
 """
 
 import ctypes
@@ -14,8 +14,8 @@ import threading
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.mirror import calls as mirror_calls
-from kpfs.mirror import library
 from kpfs.mirror.calls import plan_call
 from kpfs.mirror.host import AT_FDCWD, Host, MountPlace, standing
 from kpfs.mirror.seccomp import Notification
@@ -76,7 +76,7 @@ def test_a_process_that_is_gone(host):
         os._exit(0)
     os.waitpid(child, 0)
     assert host.string(child, 0x1000) is None
-    assert host.free_fds(child, 1) == []
+    assert call(host, nr.OPEN, 0x1000, pid=child).new_fds == []
     assert host.fd_path(child, 0) is None
     assert host.creator(child) == 0
     assert standing(child).sleeps
@@ -126,21 +126,34 @@ def test_memory_is_that_after_an_exec(host):
 
 
 @pytest.mark.parametrize("kcmp", [True, False])
-def test_free_descriptors_are_those_that_open_gives(host, kcmp, monkeypatch):
+@pytest.mark.parametrize("there", range(4))
+def test_free_descriptors_are_those_that_open_gives(host, kcmp, there, monkeypatch):
+    ask = host._plan_call
+
+    def refused(question, plan):
+        ask(question, plan)
+        plan._obj.unknown, plan._obj.nr_new = True, 0
+
     if not kcmp:
-        monkeypatch.setattr(library.FreeDescriptors, "find", lambda *_: None)
+        monkeypatch.setattr(host, "_plan_call", refused)
     hold, release = os.pipe()
     answer, write = os.pipe()
     child = os.fork()
     if not child:
-        os.close(0)
-        os.read(hold, 1)
-        os.write(write, bytes(os.open("/", os.O_RDONLY) for _ in range(3)))
+        os.dup2(hold, 200)
+        os.dup2(write, 201)
+        os.closerange(there, 200)
+        os.write(201, b"r")
+        os.read(200, 1)
+        os.write(201, bytes(os.open("/", os.O_RDONLY) for _ in range(2)))
         os._exit(0)
-    while (free := host.free_fds(child, 3))[0] != 0:
-        pass
+    os.read(answer, 1)
+    free = call(host, nr.PIPE, 0, pid=child).new_fds
+    assert free == [there, there + 1]
+    assert call(host, nr.DUP, 0, pid=child).new_fds == free[:1]
+    assert call(host, nr.FCNTL, 0, fcntl.F_DUPFD, 200, pid=child).new_fds == [202]
     os.write(release, b"g")
-    assert list(os.read(answer, 3)) == free
+    assert list(os.read(answer, 2)) == free
     os.waitpid(child, 0)
     for fd in (hold, release, answer, write):
         os.close(fd)
@@ -148,21 +161,41 @@ def test_free_descriptors_are_those_that_open_gives(host, kcmp, monkeypatch):
 
 def test_a_file_of_proc_has_no_size(host):
     fd = os.open("/proc/self/status", os.O_RDONLY)
-    assert host.bytes_left(os.getpid(), fd, 100, None) == 100
+    assert call(host, nr.READ, fd, 0, 100).count == 100
     os.read(fd, 10)
-    assert host.bytes_left(os.getpid(), fd, 100, None) == 0
+    assert call(host, nr.READ, fd, 0, 100).count == 0
+    assert call(host, nr.PREAD64, fd, 0, 100, 10).count == 0
+    assert call(host, nr.PREAD64, fd, 0, 100, 0).count == 100
     os.close(fd)
 
 
-def test_files(host, tmp_path):
-    me = os.getpid()
+def test_files(host, tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "file").write_text("")
-    link = os.fsencode(tmp_path / "link")
-    assert host.file(me, AT_FDCWD, link, True)[0] & 0o170000 == 0o100000
-    assert host.file(me, AT_FDCWD, link, False)[0] & 0o170000 == 0o120000
-    assert host.file(me, AT_FDCWD, link + b"x", True) == (0, False)
-    assert host.file(me, AT_FDCWD, b"/with\0nul", True) == (0, False)
+    link = ctypes.create_string_buffer(os.fsencode(tmp_path / "link"))
+    none = ctypes.create_string_buffer(b"./none//../x/")
+    file, target = ctypes.addressof(link), link.value.count(b"/")
+
+    def names(number, *args):
+        return [(n, mode & 0o170000) for n, mode in call(host, number, *args).names]
+
+    assert names(nr.STAT, file, 0) == [(target, stat.S_IFREG)]
+    assert names(nr.LSTAT, file, 0) == [(target, stat.S_IFLNK)]
+    assert names(nr.OPEN, file, os.O_NOFOLLOW) == [(target, stat.S_IFLNK)]
+    assert names(nr.OPEN, file, os.O_CREAT | os.O_EXCL) == [(target, stat.S_IFLNK)]
+    assert names(nr.OPEN, file, os.O_CREAT) == [(target, stat.S_IFREG)]
+    assert names(nr.UNLINK, file) == [(0, stat.S_IFLNK)]
+    plan = call(host, nr.READLINK, file, 0, 10)
+    assert (plan.link, plan.text) == (b"file", link.value)
+    monkeypatch.chdir(tmp_path)
+    assert names(nr.STAT, ctypes.addressof(none), 0) == [(2, 0)]
+    assert call(host, nr.STAT, ctypes.addressof(none)).cwd == os.fsencode(tmp_path)
+    folder = os.open(tmp_path, os.O_PATH)
+    name = ctypes.create_string_buffer(b"file")
+    plan = call(host, nr.NEWFSTATAT, folder, ctypes.addressof(name), 0, 0)
+    assert plan.fds == [(folder, stat.S_IFDIR)]
+    assert [mode & 0o170000 for _, mode in plan.names] == [stat.S_IFREG]
+    os.close(folder)
 
 
 def test_start_of_a_path(trees, tmp_path, monkeypatch):
@@ -185,32 +218,49 @@ def trees(tmp_path):
     host.close()
 
 
-def test_places_of_the_mount(trees, tmp_path):
+def test_places_of_the_mount(trees, tmp_path, monkeypatch):
     top = os.fsencode(tmp_path)
+
+    def in_tree(path):
+        """What C and Python say of it."""
+        text = ctypes.create_string_buffer(path)
+        assert trees.in_tree(os.path.join(os.fsencode(os.getcwd()), path)) == (
+            call(trees, nr.OPEN, ctypes.addressof(text)) is None
+        )
+        return trees.in_tree(os.path.join(os.fsencode(os.getcwd()), path))
+
     for inside in (b"/tree", b"/tree/", b"/tree/a/b", b"/x/../tree/a", b"//tree/./a"):
-        assert trees.in_tree(top + inside), inside
+        assert in_tree(top + inside), inside
     for outside in (b"/tre", b"/treex", b"/tree/../x", b""):
-        assert not trees.in_tree(top + outside), outside
+        assert not in_tree(top + outside), outside
+    monkeypatch.chdir(tmp_path / "tree")
+    assert in_tree(b"a")
+    assert in_tree(b"../tree")
+    assert not in_tree(b"..")
 
 
-def call(host, nr, *args):
+def call(host, number, *args, pid=None):
     words = (*args, 0, 0, 0, 0, 0, 0)[:6]
-    return plan_call(host, Notification(1, os.getpid(), nr, words))
+    return plan_call(host, Notification(1, pid or os.getpid(), number, words))
 
 
-def test_opens_and_writes_of_the_mount_are_left_to_it(trees, tmp_path):
+def test_opens_and_writes_of_the_mount_are_left_to_it(tmp_path):
+    (tmp_path / "tree").mkdir()
+    device = os.stat(tmp_path).st_dev
+    trees = Host([MountPlace(f"{tmp_path}/tree", device)])
     (tmp_path / "tree" / "f").write_text("")
     path = ctypes.create_string_buffer(os.fsencode(tmp_path / "tree" / "f"))
     at = ctypes.addressof(path)
     fd = os.open(tmp_path / "tree" / "f", os.O_RDWR)
-    for nr, first in ((2, at), (85, at), (87, at), (0, fd), (1, fd)):
-        assert call(trees, nr, first, 0, 0) is None
+    for number, first in ((2, at), (85, at), (87, at), (0, fd), (1, fd)):
+        assert call(trees, number, first, 0, 0) is None
     # it asks the guest for none of these
-    for nr, first in ((4, at), (21, at), (5, fd), (32, fd)):
-        assert call(trees, nr, first, 0, 0).nr == nr
+    for number, first in ((4, at), (21, at), (5, fd), (32, fd)):
+        assert call(trees, number, first, 0, 0).nr == number
     # nor for this one, unless it has something else there
     assert call(trees, 3, fd).mount
     os.close(fd)
+    trees.close()
 
 
 def test_what_a_duplicate_will_be(host):
@@ -231,11 +281,11 @@ def test_a_link_into_the_mount_is_found_by_its_device(tmp_path):
     host.close()
 
 
-@pytest.mark.parametrize("nr", sorted(mirror_calls.CALLS))
-def test_any_arguments_make_a_plan(host, nr):
+@pytest.mark.parametrize("number", sorted(mirror_calls.CALLS))
+def test_any_arguments_make_a_plan(host, number):
     """Programs may call with rubbish: no exception."""
     for word in (0, 1, 4096, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1):
-        note = Notification(1, os.getpid(), nr, (word,) * 6)
+        note = Notification(1, os.getpid(), number, (word,) * 6)
         plan_call(host, note)
 
 
@@ -269,18 +319,20 @@ def test_what_a_number_leads_to_now(host, tmp_path):
     fd = os.dup2(one, 200)  # no number that what is held open will have
 
     def says():
-        number, start = host.seek_from(me, fd, os.SEEK_CUR)
-        return host.fd_path(me, fd), number == stat.S_IFREG, start
+        plan = call(host, nr.LSEEK, fd, 0, os.SEEK_CUR)
+        return host.fd_path(me, fd), plan.fds == [(fd, stat.S_IFREG)], plan.count
 
     assert says() == (os.fsencode(files[0]), True, 0)
     os.lseek(fd, 3, os.SEEK_SET)
     assert says() == (os.fsencode(files[0]), True, 3)
-    assert host.bytes_left(me, fd, 100, None) == 7
+    assert call(host, nr.READ, fd, 0, 100).count == 7
+    assert call(host, nr.PREAD64, fd, 0, 100, 9).count == 1
+    assert call(host, nr.LSEEK, fd, 0, os.SEEK_END).count == 10
     os.lseek(other, 5, os.SEEK_SET)
     os.dup2(other, fd)
     assert says() == (os.fsencode(files[1]), True, 5)
     os.close(fd)
-    assert says() == (None, True, 0)
-    assert host.free_fds(me, 1, fd) == [fd]
+    assert says() == (None, False, 0)
+    assert call(host, nr.FCNTL, one, fcntl.F_DUPFD, fd).new_fds == [fd]
     os.close(one)
     os.close(other)

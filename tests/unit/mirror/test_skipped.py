@@ -2,6 +2,7 @@
 """The calls that are skipped, and what is done in their place."""
 
 import errno
+from types import SimpleNamespace
 
 import pytest
 
@@ -121,8 +122,10 @@ def test_what_remains_is_done(left_out, told, nr, gives, log):
 
 
 def test_an_answer_is_for_the_path_that_is_meant(left_out):
-    assert left_out.answer(note(OPENAT), commit, b"modules") == -errno.ENOENT
-    assert left_out.answer(note(OPENAT), commit, b"other") is None
+    plan = SimpleNamespace(text=b"modules")
+    assert left_out.answer(note(OPENAT), commit, plan) == -errno.ENOENT
+    plan.text = b"other"
+    assert left_out.answer(note(OPENAT), commit, plan) is None
     assert left_out.answer(note(GETPID), commit) is None
 
 
