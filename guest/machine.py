@@ -258,6 +258,7 @@ class Guest:
             entry = self.needed("secondary_startup_64")
             self.sched.start_cpu(number, pcpu, entry, number)
         self.sched.run_until_idle(BACKGROUND_TURNS)
+        self.sched.watch(self.log.next_seq_at)
 
     def _config_word(self) -> int:
         """Return the part of the configuration that the guest is told at boot."""

@@ -25,11 +25,20 @@ static void write_reg(const struct idle_turn *t, int reg, uint64_t value)
 	t->reg_write(t->engine, reg, &value);
 }
 
+static bool is_still(const struct idle_turn *t)
+{
+	const struct idle_turn_word *word = t->words;
+
+	while (word->at && *word->at == word->value)
+		word++;
+	return !word->at && word != t->words;
+}
+
 /*
  * Wake a task, whose request is written already, by an interrupt of the loaded CPU, and run that.
- * Return IDLE_TURN_DONE if the request is done and the CPU idles again. Return IDLE_TURN_REFUSED,
- * and do nothing, if the CPU is not where it idles or takes no interrupts. Else, the turn has ended
- * otherwise, for which err is libunicorn's error.
+ * Return IDLE_TURN_DONE if the request is done and the CPU idles again, and IDLE_TURN_STILL if all
+ * words are as they were, too. Return IDLE_TURN_REFUSED, and do nothing, if the CPU is not where it
+ * idles or takes no interrupts. Else, the turn has ended otherwise; err is libunicorn's error.
  */
 API int idle_turn(struct idle_turn *t, uint64_t task, const uint64_t *request)
 {
@@ -52,5 +61,7 @@ API int idle_turn(struct idle_turn *t, uint64_t task, const uint64_t *request)
 	h->ended = 0;
 	blocks_look(h->counter, blocks_begun(h->counter) + t->blocks);
 	t->err = t->emu_start(t->engine, t->entry, 0, 0, 0);
-	return !t->err && h->ended == t->idle && !*request ? IDLE_TURN_DONE : IDLE_TURN_BEGUN;
+	if (t->err || h->ended != t->idle || *request)
+		return IDLE_TURN_BEGUN;
+	return is_still(t) ? IDLE_TURN_STILL : IDLE_TURN_DONE;
 }

@@ -7,12 +7,37 @@ Without its library, as on a host that it is not built for, there are no such tu
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from kpfs.base import abi
 from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import address
 
+NEVER = 1 << 32  # no value that a word has
 _FUNCTIONS = "emu_start", "reg_read", "reg_write"
+
+
+class Word(ctypes.Structure):
+    """struct idle_turn_word."""
+
+    _fields_ = [("at", ctypes.c_void_p), ("value", ctypes.c_uint64)]
+
+
+class Words:
+    """Words of the guest that tell whether a turn has left anything to be done."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        """places: of 32-bit words, in the host's memory."""
+        words = [Word(at, NEVER) for at in places]
+        self._words = (Word * (len(places) + 1))(*words)
+        self._now = [ctypes.c_uint32.from_address(at) for at in places]
+        self.address = ctypes.addressof(self._words)
+
+    def note(self) -> None:
+        """Note their values: all that they tell of is done."""
+        for word, now in zip(self._words, self._now, strict=False):
+            word.value = now.value
 
 
 class IdleTurn(ctypes.Structure):
@@ -36,6 +61,7 @@ class IdleTurn(ctypes.Structure):
         ("entry", ctypes.c_uint64),
         ("blocks", ctypes.c_uint64),
         ("idle", ctypes.c_uint64),
+        ("words", ctypes.c_void_p),
     ]
     err: int
 
@@ -50,14 +76,9 @@ class IdleTurn(ctypes.Structure):
         super().__init__(cs=abi.CS, ss=abi.DS, idle=abi.HC_IDLE, **values)
         for function in _FUNCTIONS:
             setattr(self, function, address(library, f"uc_{function}").value)
-        self._self = ctypes.byref(self)
-        self._run = ours.idle_turn
-
-    def run(self, task: int, request: int) -> int:
-        """Wake a task and run the CPU; return IDLE_TURN_...
-
-        request: where that of the task is in the host's memory.
-        """
-        words = ctypes.c_uint64(task), ctypes.c_uint64(request)
-        result: int = self._run(self._self, *words)
-        return result
+        ours.idle_turn.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64
+        # Wakes a task and runs the CPU; returns IDLE_TURN_...  It is given the task's
+        # address, and where the request of the task is in the host's memory.
+        self.run: Callable[[int, int], int] = partial(
+            ours.idle_turn, ctypes.byref(self)
+        )

@@ -95,6 +95,11 @@ class KernelLog:
             return first_seq, first, next_seq, index
         return 0, 0, 0, 0
 
+    @property
+    def next_seq_at(self) -> int:
+        """The offset in RAM of the sequence number of the next record."""
+        return self._at + abi.KpfsLog.next_seq
+
     def next_seq(self) -> int:
         """Return the sequence number of the next record."""
         return self._state()[2]

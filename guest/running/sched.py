@@ -54,7 +54,7 @@ from kpfs.guest.emu.cpu import (
     X86_EFLAGS_IF,
     Cpu,
 )
-from kpfs.guest.emu.idle_turn import IdleTurn
+from kpfs.guest.emu.idle_turn import IdleTurn, Words
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
@@ -168,6 +168,9 @@ class Sched:
         self._idle: list[bool] = []
         self._pending: list[list[int]] = []  # entries of interrupts to be delivered
         self._idle_turns: list[IdleTurn | None] = []
+        self._words = Words([])
+        # the last turn has left all CPUs idle, and what watch() watches as it was
+        self.still = False
         self._begun: IdleTurn | None = None  # the turn that run() is to go on with
         self._next = 0
         self._reason = 0
@@ -266,20 +269,40 @@ class Sched:
         if turn is None:
             credit = self._ram_at + self._pcpu[number] + abi.KpfsPcpu.credit
             turn = cpu.idle_turn(
-                entry=entry, wakeups=wakeups, credit=credit, turn_credit=CREDIT
+                entry=entry,
+                wakeups=wakeups,
+                credit=credit,
+                turn_credit=CREDIT,
+                words=self._words.address,
             )
             if turn is None:
                 return abi.IDLE_TURN_REFUSED
             self._idle_turns[number] = turn
         state = cpu.begin(turn, task, request)
-        if state == abi.IDLE_TURN_DONE:
+        if state >= abi.IDLE_TURN_DONE:
             self.turns += 1
             self._next = (number + 1) % self.nr_cpus
+            self.still = state == abi.IDLE_TURN_STILL and not (
+                False in self._idle or any(self._pending)
+            )
         elif state == abi.IDLE_TURN_BEGUN:
             self._begun = turn
         else:
             self._idle_turns[number] = None
         return state
+
+    def watch(self, *offsets: int) -> None:
+        """Have 64-bit words of the RAM count for ``still``, beside those of the CPUs.
+
+        Context: all CPUs have been started, no request has been made.
+        """
+        deadlines = [at + abi.KpfsPcpu.next_deadline for at in self._pcpu]
+        halves = [at + half for at in (*offsets, *deadlines) for half in (0, 4)]
+        self._words = Words([self._ram_at + at for at in halves + self._resched_at])
+
+    def note_words(self) -> None:
+        """Note that nothing is left to be done of what has made a run not ``still``."""
+        self._words.note()
 
     def turn(self, number: int) -> None:
         """Run one CPU until it stops by itself."""
@@ -307,6 +330,7 @@ class Sched:
     def _run_turn(self, number: int, run: Callable[[], None]) -> None:
         cpu = self._cpu
         self.turns += 1
+        self.still = False
         try:
             run()
             reason = self._reason = cpu.ended

@@ -361,7 +361,7 @@ class Syscalls:
             task.blocked = True
             at, request = self._ram_at + wakeups, self._ram_at + task.req_at
             state = sched.begin(number, self._resched_entry, at, task.addr, request)
-            if state == abi.IDLE_TURN_DONE:
+            if state >= abi.IDLE_TURN_DONE:
                 task.blocked = False
                 return self._after(task)
         if state == abi.IDLE_TURN_REFUSED:
@@ -392,7 +392,7 @@ class Syscalls:
         sched, exited, pid = self._sched, self._exited, task.pid
         self._host_ops.pop(pid, None)
         ret = exited.pop(pid) if pid in exited else self._value(task)
-        if self._clock.quiet and not sched.all_idle():
+        if self._clock.quiet and not sched.still and not sched.all_idle():
             sched.run_until_idle(QUIET_TURNS)
         sched.note_quiescence()
         self.refusal = task.refusal

@@ -334,6 +334,7 @@ HYPERCALL_CLOCK = 2
 IDLE_TURN_REFUSED = 0
 IDLE_TURN_BEGUN = 1
 IDLE_TURN_DONE = 2
+IDLE_TURN_STILL = 3
 
 
 # engine/runtime/trace_entry.h

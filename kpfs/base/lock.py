@@ -101,6 +101,8 @@ class FairLock:
         self.wait: Callable[[Waiter], None] = Waiter.sleep
         self._turns = array("Q", (0,))
         self._taken = threading.Lock()  # by the owner, or for the next owner
+        # returns True if a thread has it, which may be the calling one
+        self.taken: Callable[[], bool] = self._taken.locked
         self._owner = 0
         self._depth = 0  # how often the owner has taken it beside the first time
         self._guard = threading.Lock()  # of the queue, where it is not empty
@@ -196,10 +198,6 @@ class FairLock:
                 return
             except KernelError:  # the signal is known by now
                 continue
-
-    def taken(self) -> bool:
-        """Return True if a thread has it, which may be the calling one."""
-        return self._taken.locked()
 
     def sleep(self, waiter: Waiter) -> None:
         """Wait without the lock, which is taken once, and take it again.

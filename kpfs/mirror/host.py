@@ -21,7 +21,7 @@ from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.mirror import library
-from kpfs.mirror.proc_fd_cache import Key, ProcFdCache
+from kpfs.mirror.proc_fd_cache import ProcFdCache
 
 if TYPE_CHECKING:
     from kpfs.mirror.plan import Plan, Row
@@ -327,12 +327,12 @@ class Host:
         pid, question = note.pid, self._question
         key = pid, note.args[0] & 0xFFFFFFFF
         words = row.at, count, note.nr, *note.args
-        info = -1
         for _ in range(2):  # see ProcFdCache
-            if reads:
-                info = _held(self._info, key)
-            files = _held(self._memory, pid), _held(self._fds, pid), info
-            question.PACK(question, 0, pid, *files, *words)
+            memory = fds = info = -1  # there is none of a process that is gone
+            with contextlib.suppress(OSError):
+                memory, fds = self._memory[pid], self._fds[pid]
+                info = self._info[key] if reads else -1
+            question.PACK(question, 0, pid, memory, fds, info, *words)
             self._plan_call(self._question_at, plan.at)
             if not plan.failed:
                 break
@@ -395,14 +395,6 @@ def signed(value: int, bits: int = 32) -> int:
     """Return the signed number in the low bits of a word."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def _held(files: ProcFdCache[Key], key: Key) -> int:
-    """Return a file of /proc, or -1 if there is none."""
-    try:
-        return files[key]
-    except OSError:
-        return -1
 
 
 def _readlink(path: str) -> bytes | None:

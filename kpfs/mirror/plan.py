@@ -96,6 +96,7 @@ class Plan(ctypes.Structure):
 
     @property
     def memory(self) -> memoryview:
+        """What the task's user memory will begin with."""
         return self.view[_MEMORY_AT : _MEMORY_AT + self.size]
 
     @property
@@ -116,7 +117,8 @@ class Plan(ctypes.Structure):
     @property
     def fds(self) -> list[tuple[int, int]]:
         """The descriptors that it uses: number, mode."""
-        return list(zip(self.fd[: self.nr_fds], self.fd_mode, strict=False))
+        count = self.nr_fds
+        return list(zip(self.fd[:count], self.fd_mode, strict=False)) if count else []
 
     @property
     def new_fds(self) -> list[int]:

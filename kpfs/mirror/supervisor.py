@@ -88,7 +88,8 @@ class _Work:
     def end(self) -> None:
         supervisor = self._supervisor
         del supervisor.stepping[get_ident()]
-        self.back()
+        if not self._has_turn:
+            self.back()
         self._has_turn = False
         supervisor.turn.release()
         if self._replaced:

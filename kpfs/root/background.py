@@ -46,11 +46,16 @@ class Background:
         """
         if self._retired:  # while a request was in work
             return
-        self.follower.look()
+        still = self._guest.sched.still
+        if not still:
+            self.follower.look()
         if self._waiting:
             self._wake(lambda ready: ready())
         if self._on_wake is not None:
             self._on_wake()
+        if still:
+            return
+        self._guest.sched.note_words()
         if self._ticker is not None and not self._wake_ticker.is_set():
             deadline = self._guest.next_deadline()
             if deadline is not None and (

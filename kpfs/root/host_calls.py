@@ -51,8 +51,10 @@ class HostCalls:
 
     def task_of(self, pid: int, uid: int) -> HostTask:
         """Return the task of a process of the host, as the user that it is."""
-        self.check()
-        return self._guest.syscalls.host_task(pid, uid)
+        guest = self._guest
+        if self.closed or guest.sched.dead:
+            self.check()
+        return guest.syscalls.host_task(pid, uid)
 
     def reap(self) -> None:
         """Let the tasks of processes that have ended exit."""

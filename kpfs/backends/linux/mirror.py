@@ -106,23 +106,24 @@ class LinuxMirror:
             return
         call = mirror_calls.CALLS[number]
         tasks = self.tasks
-        if plan.cwd and tasks.cwd.get(task) != plan.cwd:
+        if plan.cwd_size and tasks.cwd.get(task) != plan.cwd:
             tasks.enter(task, plan.cwd)
         for fd, file in needs.fds:
             tasks.provide(task, fd, file)
         for file in needs.names:
             tasks.make_path(file)
-        if plan.spare_fd >= 0:  # of the host's; the guest's is another file
-            self.files.make_room(task, plan.spare_fd)
-        op = Op(plan.nr, tuple(self.arguments(plan)))
+        spare_fd = plan.spare_fd
+        if spare_fd >= 0:  # of the host's; the guest's is another file
+            self.files.make_room(task, spare_fd)
+        op = Op(number, tuple(self.arguments(number, plan)))
         memory = self.memory(task, plan)
         made = self.attempt(task, op, memory)
         fds = tasks.open.setdefault(task, set())
         tasks.same.pop(task, None)
-        if made >= 0 and (call.new_fds or plan.new_fds):
+        if made >= 0 and (call.new_fds or plan.nr_new):
             fds.update(self.place_new(task, made, plan))
-        elif made >= 0 and plan.spare_fd >= 0:
-            (fds.discard if number == nr.CLOSE else fds.add)(plan.spare_fd)
+        elif made >= 0 and spare_fd >= 0:
+            (fds.discard if number == nr.CLOSE else fds.add)(spare_fd)
         elif number in _CHANGE_DIRECTORY:
             tasks.cwd.pop(task, None)  # the host will say which one it is now
 
@@ -131,18 +132,24 @@ class LinuxMirror:
         results = self.kernel.attempt(task, [op], memory)
         return results[0] if results else -errno.EINTR
 
-    def arguments(self, plan: Plan) -> list[Argument]:
+    def arguments(self, number: int, plan: Plan) -> list[Argument]:
         """Return the plan's arguments; what the call writes stays within the slot."""
-        values: list[Argument] = []
-        for number, value in enumerate(plan.args):
-            values.append(SlotOffset(value) if plan.pointers >> number & 1 else value)
-        size = _SIZES.get(plan.nr)
-        if size is not None and size < len(values):
-            there = plan.count if plan.nr in (nr.READ, nr.PREAD64) else OUT_MAX
-            values[size] = min(plan.args[size], there, OUT_MAX)
-        return values
+        args: list[int] = plan.args[: len(mirror_calls.CALLS[number].args)]
+        size = _SIZES.get(number)
+        if size is not None:
+            there = plan.count if number in (nr.READ, nr.PREAD64) else OUT_MAX
+            args[size] = min(args[size], there, OUT_MAX)
+        pointers = plan.pointers
+        if not pointers:
+            return [*args]
+        return [
+            SlotOffset(value) if pointers >> index & 1 else value
+            for index, value in enumerate(args)
+        ]
 
     def memory(self, task: Task, plan: Plan) -> bytes:
+        if not plan.size:
+            return b""
         memory = plan.memory
         base = self.kernel.machine.address(task.slot, 0)
         if plan.nr == nr.OPENAT2 and plan.pointers >> _HOW & 1:
@@ -182,7 +189,7 @@ class LinuxMirror:
             if not path.startswith(b"/") or path.startswith(b"/dev/"):
                 path = b"/dev/zero"  # a pipe, a socket, a terminal
             fds.append((fd, HostFile(path, mode, _size(path, mode))))
-        return Needs(fds, self.names(note, plan) if plan.names else [], False)
+        return Needs(fds, self.names(note, plan) if plan.nr_names else [], False)
 
     def names(self, note: Notification, plan: Plan) -> list[HostFile]:
         """Return the files that the call's paths lead to."""

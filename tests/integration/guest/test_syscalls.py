@@ -108,6 +108,32 @@ def test_turn_that_a_request_begins(guest, task, host_call, in_c, monkeypatch):
     assert states == ([done, begun, refused] if in_c else [refused] * 3)
 
 
+def test_a_turn_that_leaves_nothing_to_be_done(guest, task):
+    sched = guest.sched
+
+    def is_still():
+        guest.syscalls.call(task, "getppid")
+        return sched.still
+
+    assert not is_still()  # nobody has looked yet
+    sched.note_words()
+    assert is_still()
+    guest.log.printk(6, "something")
+    assert not is_still()
+    sched.note_words()
+    assert is_still()
+    deadline = sched._pcpu[1] + abi.KpfsPcpu.next_deadline
+    guest.memory.ram[deadline : deadline + 8] = (1 << 62).to_bytes(8, "little")
+    sched.note_words()
+    assert not is_still()  # the guest has no timer, and says so
+    sched.note_words()
+    assert is_still()
+    add = text(guest, ADD_ARGS)
+    sched.interrupt(1, sched.timer_entry)  # another CPU does not idle
+    assert guest.call(add, 1, 2) == 3
+    assert not sched.still
+
+
 def test_strings_go_to_user_memory(guest, task):
     first_byte = text(guest, "480fb607c3")  # movzbq (%rdi),%rax
     request = guest.syscalls._request
