@@ -22,11 +22,11 @@ from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
     import mmap
-    import socket
     from typing import Any
 
     from kpfs.backends.backend import Backend
     from kpfs.gdb.server import Server
+    from kpfs.host.channel import Socket
 
 FUSE_DEVICE = "/dev/fuse"
 LOG_LIMIT = 1 << 20  # bytes
@@ -45,7 +45,7 @@ class Daemon:
         ready: int,
         log: str,
         mountpoint: str,
-        channel: socket.socket | None = None,
+        channel: Socket | None = None,
     ) -> None:
         self.pid = pid
         self.channel = channel  # to the supervisor of a command's system calls
@@ -115,9 +115,9 @@ def start(settings: Settings, mountpoint: str, *, die_with_parent: bool) -> Daem
     ready, report = os.pipe()
     ours = theirs = None
     if settings.mirror:
-        import socket
+        from kpfs.host.channel import pair
 
-        ours, theirs = socket.socketpair()
+        ours, theirs = pair()
     parent = os.getpid()
     pid = os.fork()
     if pid:

@@ -48,14 +48,16 @@ def _by_mount(mountpoint: str, source: str, options: str) -> int:
 
 def _by_helper(mountpoint: str, options: str) -> int:
     """Mount by fusermount, which may do so for an ordinary user."""
-    import socket
     import subprocess
+    from contextlib import closing
+
+    from kpfs.host import channel
 
     helper = mounts.fusermount()
     if not helper:
         raise SetupError("fusermount is missing (Debian: apt install fuse3)")
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
+    ours, theirs = channel.pair()
+    with closing(ours), closing(theirs):
         done = subprocess.run(
             [helper, "-o", options, "--", mountpoint],
             env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
@@ -67,6 +69,6 @@ def _by_helper(mountpoint: str, options: str) -> int:
         if done.returncode:
             lines = done.stderr.splitlines() or [f"{helper} failed"]
             raise SetupError(lines[-1])
-        _, fds, _, _ = socket.recv_fds(ours, 1, 1)
-        os.set_inheritable(fds[0], False)
-        return fds[0]
+        (fd,) = channel.receive_fds(ours, 1)
+        os.set_inheritable(fd, False)
+        return fd

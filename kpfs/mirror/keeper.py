@@ -15,7 +15,6 @@ import os
 import re
 import select
 import signal
-import socket
 import struct
 import sys
 import time
@@ -24,6 +23,7 @@ from functools import partial
 
 from kpfs.base.errors import KernelError
 from kpfs.host import mounts, process
+from kpfs.host.channel import Socket, pair, receive_fds, send_fds
 from kpfs.mirror import seccomp
 
 # A slot of one of the supervisor's threads: the report in work, when it was received
@@ -191,7 +191,7 @@ class Filter:
 
     def __init__(
         self,
-        channel: socket.socket,
+        channel: Socket,
         supervisor: int,
         mountpoint: str,
         calls: Iterable[int],
@@ -201,7 +201,7 @@ class Filter:
         self.calls = tuple(calls)
         self.supervisor = supervisor
         self.mountpoint = mountpoint
-        self.ours, self.commands = socket.socketpair()
+        self.ours, self.commands = pair()
 
     def install(self) -> None:
         """Put the filter on this process, which is to be the command."""
@@ -218,25 +218,23 @@ class Filter:
                 print(f"kpfs: system calls are not mirrored: {reason}", file=sys.stderr)
             return
         # each call from here on waits until the runner has given the listener on
-        socket.send_fds(self.commands, [b"l"], [listener])
+        send_fds(self.commands, b"l", [listener])
         # and not for ever, if the runner dies before that: nobody holds it then
         seccomp.close_unreported(listener)
 
     def hand_over(self) -> None:
         """Give the listener to the supervisor, and have it watched; in the runner."""
         self.commands.close()
-        with self.ours, self.channel:
+        with contextlib.closing(self.ours), contextlib.closing(self.channel):
             fds: list[int] = []
             if self.ours.recv(len(READY)):
-                _, fds, _, _ = socket.recv_fds(self.ours, 1, 1)
+                fds = receive_fds(self.ours, 1)
             for listener in fds:
                 start(listener, self.channel, self.supervisor, self.mountpoint)
                 os.close(listener)
 
 
-def start(
-    listener: int, channel: socket.socket, supervisor: int, mountpoint: str
-) -> int:
+def start(listener: int, channel: Socket, supervisor: int, mountpoint: str) -> int:
     """Start a keeper, give the listener to the supervisor; return the keeper's pid."""
     shared = _memory()
     os.ftruncate(shared, STATE_SIZE)
@@ -249,7 +247,7 @@ def start(
         finally:
             os._exit(0)
     with contextlib.suppress(OSError):  # it is dead: the keeper finds out
-        socket.send_fds(channel, [b"l"], [listener, shared])
+        send_fds(channel, b"l", [listener, shared])
     state.close()
     os.close(shared)
     return keeper

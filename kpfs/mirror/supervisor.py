@@ -25,7 +25,6 @@ import errno
 import logging
 import mmap
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from threading import get_ident
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock, Stepping
+from kpfs.host.channel import Socket, receive_fds
 from kpfs.mirror import seccomp
 from kpfs.mirror.fast_path import LATE, FastPath
 from kpfs.mirror.host import standing
@@ -384,8 +384,8 @@ def await_listener(channel: int) -> tuple[int, mmap.mmap] | None:
 
     None: the command could not be filtered, or is gone.
     """
-    with socket.socket(fileno=channel) as sock:
-        _, fds, _, _ = socket.recv_fds(sock, 1, 2)
+    with contextlib.closing(Socket(fileno=channel)) as sock:
+        fds = receive_fds(sock, 2)
     if len(fds) != 2:
         return None
     listener, shared = fds
