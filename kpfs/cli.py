@@ -202,6 +202,9 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
     """
     import argparse
 
+    # Python has no translations of its words, and to look for some takes 1.5 ms
+    argparse._ = str  # type: ignore[attr-defined]
+
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
             raise SetupError(f"{message} (see '{self.prog} --help')")

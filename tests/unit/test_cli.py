@@ -156,7 +156,7 @@ from kpfs import cli
 try:
     cli.main(["--help"])
 finally:
-    heavy = {"ctypes", "kpfs.daemon", "kpfs.engine", "logging", "subprocess"}
+    heavy = {"ctypes", "kpfs.daemon", "kpfs.engine", "locale", "logging", "subprocess"}
     print(*heavy.intersection(sys.modules), file=sys.stderr)
 """
     command = [sys.executable, "-S", "-c", program]
