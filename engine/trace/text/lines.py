@@ -152,21 +152,17 @@ class Lines:
         _, records, first, last = part
         times, body = records.times[first:last], records.body
         starts, stops = records.starts[first:last], records.stops[first:last]
-        places = list(zip(starts, stops, strict=True))
+        data = [body[i:j] for i, j in zip(starts, stops, strict=True)]
         second = (times[0] + 500) // NSEC
         zero = (second - 1) * NSEC - 500  # so that numbers of us have 7 digits
         if not self.in_ns or times[-1] >= zero + 2 * NSEC:
             return [
-                self._line(cpu, time, body[start:stop])
-                for time, (start, stop) in zip(times, places, strict=True)
+                self._line(cpu, *record) for record in zip(times, data, strict=True)
             ]
         secs = f"{second:5d}."
         width = len(secs) + 6
-        known = self.known.setdefault((cpu, width), {})
-        try:
-            found = [known[body[start:stop]] for start, stop in places]
-        except KeyError:
-            found = [self._known_parts(cpu, body[i:j], width) for i, j in places]
+        known = self.known.setdefault((cpu, width), {}).get
+        found = [known(one) or self._known_parts(cpu, one, width) for one in data]
         return [
             f"{before}{secs}{str((time - zero) // 1000)[1:]}{behind}"
             for time, (before, behind) in zip(times, found, strict=True)
