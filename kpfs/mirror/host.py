@@ -328,10 +328,12 @@ class Host:
         key = pid, note.args[0] & 0xFFFFFFFF
         words = row.at, count, note.nr, *note.args
         for _ in range(2):  # see ProcFdCache
-            memory = fds = info = -1  # there is none of a process that is gone
-            with contextlib.suppress(OSError):
+            memory = fds = info = -1
+            try:
                 memory, fds = self._memory[pid], self._fds[pid]
                 info = self._info[key] if reads else -1
+            except OSError:  # it is gone, or has no such descriptor
+                pass
             question.PACK(question, 0, pid, memory, fds, info, *words)
             self._plan_call(self._question_at, plan.at)
             if not plan.failed:

@@ -50,6 +50,8 @@ class Replayer:
         self.host = host
         self.lazy = lazy
         self.plans: list[Plan] = []  # that no thread uses
+        # the last call that was planned when it was received
+        self.planned: tuple[Notification, Plan] | None = None
         self.seen: Notification | None = None  # the last call that was seen as all are
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
         self.skipped = SkippedCalls(
@@ -77,11 +79,29 @@ class Replayer:
     def may_wait(self, note: Notification) -> bool:
         """Return True if others must be received while a call is made.
 
+        A plan tells of a write whether that is to a file of the mount.
         Context: the thread that receives, the lock is not held.
         """
-        return self.kernel.lock.taken() or (
-            note.nr in NAMES and self.skipped.looks.fd_in_tree(note.pid, note.args[0])
-        )
+        if self.kernel.lock.taken():
+            return True
+        if note.nr not in NAMES:
+            return False
+        plan = self.plans.pop() if self.plans else Plan()
+        if mirror_calls.plan_call(self.skipped.looks, note, plan) is None:
+            self.plans.append(plan)
+            return True
+        self.planned = note, plan
+        return False
+
+    def plan(self, note: Notification) -> Plan:
+        """Return the plan of a call, which goes to ``plans`` afterwards."""
+        planned = self.planned
+        if planned is not None and planned[0] is note:
+            self.planned = None
+            return planned[1]
+        plan = self.plans.pop() if self.plans else Plan()
+        mirror_calls.plan_call(self.host, note, plan)
+        return plan
 
     def must_make(self, note: Notification) -> bool:
         """Decide on a call.  Before one that is made, all tasks are up to date.
@@ -106,9 +126,9 @@ class Replayer:
             return self.skipped.answer(note, commit)
         if self.lazy and not self.must_make(note):
             return self.skipped.make(note, commit)
-        plan = self.plans.pop() if self.plans else Plan()
+        plan = self.plan(note)
         try:
-            if mirror_calls.plan_call(self.host, note, plan) is None:
+            if plan.left_to_mount:
                 value = self.write(note, commit) if number in NAMES else None
                 if value is None:
                     with kernel.lock:

@@ -304,6 +304,26 @@ class TestReplay:
         for number in (0, 1, 3, 5, 33):
             assert mirrored(number, 0xFFFFFFFF, 0x1000, 1) == -errno.EBADF
 
+    def test_a_write_is_planned_once(self, mirrored, monkeypatch):
+        replayer, planned = mirrored.replayer, []
+        plan_call = mirror_calls.plan_call
+
+        def noted(*args):
+            planned.append(args)
+            return plan_call(*args)
+
+        monkeypatch.setattr(mirror_calls, "plan_call", noted)
+        fd = os.open(os.devnull, os.O_WRONLY)
+        args = fd, string(b"x"), 1, 0, 0, 0
+        for count in (1, 2):
+            note = Notification(count, ME(), nr.WRITE, args)
+            assert not replayer.may_wait(note)
+            assert replayer(note, lambda: True) is None
+            assert len(planned) == count
+        assert mirrored(nr.WRITE, *args) == 1
+        assert len(planned) == 3
+        os.close(fd)
+
     def test_nothing_is_left_of_paths_and_files(self, mirrored, kernel, tmp_path):
         (tmp_path / "f").write_text("")
         path = string(os.fsencode(tmp_path / "f"))
