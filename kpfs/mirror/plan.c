@@ -188,10 +188,11 @@ static bool look_at(struct carrier *c, int fd, struct statx *st)
 	return false;
 }
 
-static void add_fd(struct carrier *c, int fd, unsigned int mode)
+static void add_fd(struct carrier *c, int fd, unsigned int mode, uint64_t size)
 {
 	struct plan *plan = c->plan;
 
+	plan->fd_size[plan->nr_fds] = size;
 	plan->call.fd[plan->nr_fds] = fd;
 	plan->call.fd_mode[plan->nr_fds++] = mode;
 }
@@ -263,7 +264,8 @@ static void carry_fd(struct carrier *c, int index, enum plan_kind kind)
 		plan->call.count = c->values[2];
 	if (!open)
 		return;
-	if (is_of_mount(c, &st) && !c->row->tree) {
+	plan->of_mount = is_of_mount(c, &st);
+	if (plan->of_mount && !c->row->tree) {
 		plan->left_to_mount = true;
 		return;
 	}
@@ -281,7 +283,7 @@ static void carry_fd(struct carrier *c, int index, enum plan_kind kind)
 					   bytes_left(c, &st, c->values[2], c->row->nr_args > 3) :
 					   bytes_left(c, &st, plan->call.count, false);
 	}
-	add_fd(c, fd, mode);
+	add_fd(c, fd, mode, (st.mode & S_IFMT) == S_IFREG ? st.size : 0);
 }
 
 static void carry_replaced(struct carrier *c, int index, bool closed)
@@ -347,31 +349,6 @@ static const char *cwd(struct carrier *c)
 	return plan->cwd;
 }
 
-/* Write the absolute path of one that begins at a directory; plan the directory. */
-static void find_place(struct carrier *c, int dirfd, const char *text)
-{
-	char name[12], base[PLAN_PATH_MAX + 1], *to = c->place, *end = to + PLACE_SIZE;
-	long size = -1;
-
-	if (dirfd == AT_FDCWD) {
-		append(append(append(to, end, cwd(c)), end, "/"), end, text);
-		return;
-	}
-	if (dirfd >= 0) {
-		append_number(name, name + sizeof(name), dirfd);
-		size = c->host->syscall(SYS_READLINKAT, (long)c->question->fds, name, base,
-					(long)PLAN_PATH_MAX);
-		if (size < 0)
-			c->plan->failed = true;
-	}
-	base[size < 0 ? 0 : size] = 0; /* not open, and so not in the kernel */
-	if (size >= 0 && dirfd < MIRROR_MAX_FD)
-		add_fd(c, dirfd, *text ? S_IFDIR : S_IFREG);
-	to = append(to, end, base);
-	if (*text || size < 0)
-		append(append(to, end, "/"), end, text);
-}
-
 /* Take what is no name out of an absolute path. */
 static void normalize(char *path)
 {
@@ -414,6 +391,33 @@ static bool is_in_tree(struct carrier *c)
 			;
 	}
 	return false;
+}
+
+/* Write the absolute path of one that begins at a directory; plan the directory. */
+static void find_place(struct carrier *c, int dirfd, const char *text)
+{
+	char name[12], base[PLAN_PATH_MAX + 1], *to = c->place, *end = to + PLACE_SIZE;
+	long size = -1;
+
+	if (dirfd == AT_FDCWD) {
+		append(append(append(to, end, cwd(c)), end, "/"), end, text);
+		return;
+	}
+	if (dirfd >= 0) {
+		append_number(name, name + sizeof(name), dirfd);
+		size = c->host->syscall(SYS_READLINKAT, (long)c->question->fds, name, base,
+					(long)PLAN_PATH_MAX);
+		if (size < 0)
+			c->plan->failed = true;
+	}
+	base[size < 0 ? 0 : size] = 0; /* not open, and so not in the kernel */
+	append(to, end, base);
+	c->plan->of_mount = is_in_tree(c);
+	if (size >= 0 && dirfd < MIRROR_MAX_FD)
+		add_fd(c, dirfd, *text ? S_IFDIR : S_IFREG, 0);
+	to = append(to, end, base);
+	if (*text || size < 0)
+		append(append(to, end, "/"), end, text);
 }
 
 /* Write where this process finds what another calls text. */
@@ -581,7 +585,7 @@ API void plan_call(const struct plan_question *question, struct plan *plan)
 	for (int i = 0; i < row->nr_args; i++)
 		plan->call.args[i] = values[i];
 	plan->pointers = plan->size = plan->nr_fds = plan->nr_new = plan->nr_names = 0;
-	plan->left_to_mount = plan->failed = plan->unknown = false;
+	plan->left_to_mount = plan->of_mount = plan->failed = plan->unknown = false;
 	plan->text = -1;
 	for (int i = 0; i < row->nr_args && !plan->left_to_mount; i++)
 		carry(&c, i);

@@ -76,8 +76,10 @@ struct plan {
 	uint32_t pointers;       /* bit n: args[n] is an offset */
 	uint32_t size;           /* of memory */
 	uint32_t nr_fds, nr_new, nr_names;
-	int32_t text, text_size; /* the call's first path: where it is in memory; -1: none */
+	int32_t text, text_size;        /* the call's first path: where it is in memory; -1: none */
+	uint64_t fd_size[MIRROR_NAMES]; /* of the files of its descriptors; 0: not regular */
 	uint8_t left_to_mount; /* it is about a file of the mount, and FUSE has a request for it */
+	uint8_t of_mount;      /* a descriptor of it leads to a file of the mount */
 	uint8_t failed;        /* a file of /proc: perhaps it is that of a former process */
 	uint8_t unknown;       /* which descriptors are free: the host has no kcmp(2) */
 	char cwd[PLAN_PATH_MAX + 1], link[PLAN_PATH_MAX + 1];

@@ -56,6 +56,7 @@ class Plan(ctypes.Structure):
     nr_new: int
     nr_names: int
     left_to_mount: int
+    of_mount: int  # a descriptor of it leads to a file of the mount
     failed: int
     unknown: int
     _fields_ = [
@@ -80,7 +81,9 @@ class Plan(ctypes.Structure):
         ("nr_names", ctypes.c_uint32),
         ("text_at", ctypes.c_int32),
         ("text_size", ctypes.c_int32),
+        ("fd_size", ctypes.c_uint64 * 2),
         ("left_to_mount", ctypes.c_uint8),
+        ("of_mount", ctypes.c_uint8),
         ("failed", ctypes.c_uint8),
         ("unknown", ctypes.c_uint8),
         ("cwd_text", _PATH),
@@ -134,6 +137,13 @@ class Plan(ctypes.Structure):
     def set_new_fds(self, numbers: Sequence[int]) -> None:
         self.nr_new = len(numbers)
         self.new_fd[: len(numbers)] = numbers
+
+    def path(self, index: int) -> bytes:
+        """Return the string that an argument points to; b"" if it is a bad address."""
+        if not self.pointers >> index & 1:
+            return b""
+        text, _, _ = bytes(self.memory[self.args[index] :]).partition(b"\0")
+        return text
 
     def place(self, data: bytes) -> int:
         """Put data into the user memory; return its offset there, a multiple of 8."""

@@ -90,6 +90,25 @@ class Task:
         # its request is a close, and these wait until that has taken effect
         self.closing: list[Waiter] | None = None
         self.later: list[Op] = []  # to be made as soon as it does not wait
+        self._comm_fd = -1  # /proc/PID/comm of its process
+
+    def read_comm(self) -> str:
+        """Return the name of its process; "" if that is gone."""
+        for _ in range(2):  # another process may have the number by now
+            try:
+                if self._comm_fd < 0:
+                    place, flags = f"/proc/{self.host_pid}/comm", os.O_CLOEXEC
+                    self._comm_fd = os.open(place, os.O_RDONLY | flags)
+                return os.pread(self._comm_fd, 64, 0).rstrip(b"\n").decode("latin-1")
+            except OSError:
+                self.forget_comm()
+        return ""
+
+    def forget_comm(self) -> None:
+        """Close what read_comm() reads."""
+        if self._comm_fd >= 0:
+            os.close(self._comm_fd)
+            self._comm_fd = -1
 
 
 class Tasks:
@@ -118,13 +137,19 @@ class Tasks:
 
     def task(self, caller: Caller) -> Task:
         """Return the caller's task, forked if it is new; it does not wait."""
-        task = self._by_pid.get(caller.pid)
-        if task is not None and not self.free(task):
-            task = None
-        comm = host_comm(caller.pid)
-        if task is None:
-            task = self.create(caller, comm)
-        elif comm and comm != task.comm:
+        task = self.current(caller.pid)
+        return task or self.create(caller, host_comm(caller.pid))
+
+    def current(self, pid: int) -> Task | None:
+        """Return the task of a process, or None if it has none; it does not wait.
+
+        It has the name that the process has now.
+        """
+        task = self._by_pid.get(pid)
+        if task is None or not self.free(task):
+            return None
+        comm = task.read_comm()
+        if comm and comm != task.comm:
             name = comm.encode("latin-1")[: _NAME_SIZE - 1] + b"\0"
             self.request(task, [Op(nr.PRCTL, (nr.PR_SET_NAME, name))])
             task.comm = comm
@@ -202,6 +227,7 @@ class Tasks:
         if task.gone:
             return
         task.gone = True
+        task.forget_comm()
         self._ended(task)
         self._machine.forget(task.slot)
         if self._by_pid.get(task.host_pid) is task:

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.answered import LinuxAnsweredCalls
 from kpfs.backends.linux.task_book import HostFile, LinuxTaskBook
@@ -51,14 +51,6 @@ _CHANGE_DIRECTORY = frozenset((nr.CHDIR, nr.FCHDIR))
 _PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
 
 
-class Needs(NamedTuple):
-    """The files of the host that a call uses."""
-
-    fds: list[tuple[int, HostFile]]
-    names: list[HostFile]
-    in_tree: bool  # one of its descriptors leads to a file of the mount
-
-
 class LinuxMirror:
     """Implements kpfs.mirror.kernel.MirroredKernel."""
 
@@ -90,7 +82,7 @@ class LinuxMirror:
 
     # ---- calls
     def make(self, note: Notification, plan: Plan) -> None:
-        needs = self.needs(note, plan)
+        names = self.names(note, plan) if plan.nr_names else []
         if self.lock.taken():
             self.lock.hand_on()
         with self.lock:
@@ -98,19 +90,22 @@ class LinuxMirror:
             if note.nr in mirror_calls.EXITS:
                 self.tasks.exit(task, note.args[0])
             else:
-                self.call(task, note.nr, plan, needs)
+                self.call(task, note.nr, plan, names)
 
-    def call(self, task: Task, number: int, plan: Plan, needs: Needs) -> None:
-        """Have a task make a call.  Context: lock held."""
-        if needs.in_tree or plan.mount:
+    def call(self, task: Task, number: int, plan: Plan, names: list[HostFile]) -> None:
+        """Have a task make a call.  names: the files that its paths lead to.
+
+        Context: lock held.
+        """
+        if plan.of_mount or plan.mount:  # its descriptor may have another number
             return
         call = mirror_calls.CALLS[number]
         tasks = self.tasks
         if plan.cwd_size and tasks.cwd.get(task) != plan.cwd:
             tasks.enter(task, plan.cwd)
-        for fd, file in needs.fds:
-            tasks.provide(task, fd, file)
-        for file in needs.names:
+        if plan.nr_fds:
+            self.provide(task, plan)
+        for file in names:
             tasks.make_path(file)
         spare_fd = plan.spare_fd
         if spare_fd >= 0:  # of the host's; the guest's is another file
@@ -176,41 +171,40 @@ class LinuxMirror:
         return wanted
 
     # ---- the files that a call uses
-    def needs(self, note: Notification, plan: Plan) -> Needs:
-        """Return the host's files that a call uses.
+    def names(self, note: Notification, plan: Plan) -> list[HostFile]:
+        """Return those that the call's paths lead to, and the kernel lacks.
 
         Context: without the lock, as a path may lead to the mount, which needs it.
         """
-        fds = []
-        for fd, mode in plan.fds:
-            path = self.host.fd_path(note.pid, fd) or b""
-            if self.host.in_tree(path):
-                return Needs([], [], True)  # its descriptor may have another number
-            if not path.startswith(b"/") or path.startswith(b"/dev/"):
-                path = b"/dev/zero"  # a pipe, a socket, a terminal
-            fds.append((fd, HostFile(path, mode, _size(path, mode))))
-        return Needs(fds, self.names(note, plan) if plan.nr_names else [], False)
-
-    def names(self, note: Notification, plan: Plan) -> list[HostFile]:
-        """Return the files that the call's paths lead to."""
         kinds = mirror_calls.CALLS[note.nr].args
         modes, dirfd, found = iter(plan.names), AT_FDCWD, []
-        for kind, value in zip(kinds, note.args, strict=False):
+        for index, kind in enumerate(kinds):
             if kind == "at":
-                dirfd = value
+                dirfd = note.args[index]
             if kind not in _PATH_KINDS:
                 continue
-            text = self.host.string(note.pid, value)
+            text = plan.path(index)
             _, mode = next(modes, (0, 0))
-            if text:
+            if text and text not in self.tasks.made:
                 place = os.path.normpath(self.host.absolute(note.pid, dirfd, text))
                 if not mode:  # there is none, but perhaps the directory to make it in
                     place = os.path.dirname(place)
                     mode = stat.S_IFDIR if os.path.isdir(place) else 0
-                if mode and not self.host.in_tree(place):
+                if mode and not self.tasks.has(place) and not self.host.in_tree(place):
                     found.append(HostFile(place, mode, _size(place, mode)))
             dirfd = AT_FDCWD
         return found
+
+    def provide(self, task: Task, plan: Plan) -> None:
+        """Give the task the call's descriptors that it lacks.  Context: lock held."""
+        tasks = self.tasks
+        for (fd, mode), size in zip(plan.fds, plan.fd_size, strict=False):
+            if fd in tasks.open.get(task, ()):
+                continue
+            path = tasks.host.fd_path(task.host_pid, fd) or b""
+            if not path.startswith(b"/") or path.startswith(b"/dev/"):
+                path, size = b"/dev/zero", 0  # a pipe, a socket, a terminal
+            tasks.provide(task, fd, HostFile(path, mode, size))
 
     # ---- writes to files of the mount
     def may_write(self, opened: OpenFile) -> bool:

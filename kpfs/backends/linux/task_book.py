@@ -72,7 +72,8 @@ class LinuxTaskBook:
 
     def find(self, pid: int) -> Task:
         """Return the task of a thread, which may not be up to date."""
-        return self.kernel.tasks.task(Caller(pid, self.host.uid(pid), 0))
+        tasks = self.kernel.tasks
+        return tasks.current(pid) or tasks.task(Caller(pid, self.host.uid(pid), 0))
 
     def create(self, caller: Caller, comm: str) -> Task:
         """Fork a task of a new caller, by the task of its creator."""
@@ -196,10 +197,14 @@ class LinuxTaskBook:
             self.kernel.attempt(task, move)
         fds.add(fd)
 
+    def has(self, path: bytes) -> bool:
+        """Return True if the kernel has a file, or has its own there.  Context: any."""
+        return path in self.made or path.startswith((b"/proc/", b"/sys/", b"/dev/"))
+
     def make_path(self, file: HostFile) -> None:
         """Make a file or directory in the kernel, with the directories above it."""
         path, mode, size = file
-        if path in self.made or path.startswith((b"/proc/", b"/sys/", b"/dev/")):
+        if self.has(path):
             return
         ops, parts = [], path.strip(b"/").split(b"/")
         for count in range(1, len(parts)):

@@ -257,6 +257,13 @@ def test_opens_and_writes_of_the_mount_are_left_to_it(tmp_path):
     # it asks the guest for none of these
     for number, first in ((4, at), (21, at), (5, fd), (32, fd)):
         assert call(trees, number, first, 0, 0).nr == number
+    name = ctypes.create_string_buffer(b"x")
+    for plan in (
+        call(trees, nr.FSTAT, fd),
+        call(trees, nr.NEWFSTATAT, fd, ctypes.addressof(name), 0, 0),
+    ):
+        assert plan.of_mount
+    assert not call(trees, nr.STAT, at).of_mount  # it has no descriptor
     # nor for this one, unless it has something else there
     assert call(trees, 3, fd).mount
     os.close(fd)
@@ -328,6 +335,7 @@ def test_what_a_number_leads_to_now(host, tmp_path):
     assert call(host, nr.READ, fd, 0, 100).count == 7
     assert call(host, nr.PREAD64, fd, 0, 100, 9).count == 1
     assert call(host, nr.LSEEK, fd, 0, os.SEEK_END).count == 10
+    assert call(host, nr.FSTAT, fd, 0).fd_size[0] == 10
     os.lseek(other, 5, os.SEEK_SET)
     os.dup2(other, fd)
     assert says() == (os.fsencode(files[1]), True, 5)
