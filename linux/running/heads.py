@@ -41,7 +41,10 @@ class Heads:
 
     def unchanged(self) -> bool:
         """Return True if no list has changed, False if that is unknown."""
-        ram = self._ram
-        return self._known and all(
-            ram[at : at + _HEAD.size] == head for at, head in self._heads
-        )
+        if not self._known:
+            return False
+        ram, size = self._ram, _HEAD.size
+        for at, head in self._heads:  # asked at each call, too often for a generator
+            if ram[at : at + size] != head:
+                return False
+        return True

@@ -129,14 +129,16 @@ class Batch:
             if native is not None and not op.native and number < abi.AGENT_FORK:
                 number, args = native(number, args)
             for i, argument in enumerate(args):
-                values[i], kinds[i] = self._argument(argument)
+                if isinstance(argument, int):
+                    values[i] = argument & MASK64  # of the kind ARG_VALUE, 0
+                else:
+                    values[i], kinds[i] = self._place(argument)
             packed.append(_OP.pack(number, *values, 0, bytes(kinds), op.flags, 0))
         self.count = len(packed)
         self.ops = b"".join(packed)
 
-    def _argument(self, argument: Argument) -> tuple[int, int]:
-        if isinstance(argument, int):
-            return argument & MASK64, abi.ARG_VALUE
+    def _place(self, argument: bytes | Out | Result | SlotOffset) -> tuple[int, int]:
+        """Return an argument's word and kind; what it points to goes to the data."""
         if isinstance(argument, Result):
             return argument.plus & MASK64, abi.ARG_RESULT + argument.op
         if isinstance(argument, SlotOffset):
@@ -199,7 +201,8 @@ class Machine:
         memory: what its data begin with, for a SlotOffset.
         """
         batch = self.batch(ops, memory)
-        self.memory(slot)[: len(batch.data)] = batch.data
+        if batch.data:
+            self.memory(slot)[: len(batch.data)] = batch.data
         self.begin(slot, batch.ops, batch.count)
         return batch.places
 
@@ -267,10 +270,11 @@ class Machine:
 
         The kernel may have any number there.  None is an error that no kernel has.
         """
-        return [
-            value if value >= -MAX_ERRNO else -errno.EIO
-            for value in self.values(slot, count)
-        ]
+        values = self.values(slot, count)
+        for number, value in enumerate(values):
+            if value < -MAX_ERRNO:
+                values[number] = -errno.EIO
+        return values
 
     def values(self, slot: int, count: int) -> list[int]:
         """Return results() as they are, as of calls that return addresses."""

@@ -297,16 +297,19 @@ class Tasks:
         One that waits is interrupted; [] if even that takes long.
         """
         self.check(task)
+        machine, slot = self._machine, task.slot
         with self._watched:
-            self._machine.catch_up()
-        self._machine.start(task.slot, ops, memory)
-        if not self._run(task):
+            machine.catch_up()
+            machine.start(slot, ops, memory)
+            done = machine.run(slot)
+        if not done:
             self._begin_to_wait(task)
             self.interrupt(task)
-        self._let_others_run(task)
+        if self.waiting:
+            self._let_others_run(task)
         if task.waits or task.gone:
             return []
-        return self._machine.results(task.slot, len(ops))
+        return machine.results(slot, len(ops))
 
     def _pass(self, task: Task) -> None:
         """Let a moment pass for a task that waits for a grace period and the like.
