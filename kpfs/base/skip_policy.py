@@ -2,7 +2,7 @@
 """The rule by which system calls of processes go unmade in an emulated kernel.
 
 Under ``kpfs run`` every system call of the command is made again in the kernel, so that
-probes see it.  Simply to make them all costs 30 to 80 us each, and most of the time no
+probes see it.  Simply to make them all costs 25 to 55 us each, and most of the time no
 probe is armed: nobody could tell the difference.  Simply to make none while nothing is
 armed is wrong, too: a probe that is armed later finds tasks that never forked, with
 other names and other open files.
