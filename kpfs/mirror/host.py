@@ -330,8 +330,10 @@ class Host:
         for _ in range(2):  # see ProcFdCache
             memory = fds = info = -1
             try:
-                memory, fds = self._memory[pid], self._fds[pid]
-                info = self._info[key] if reads else -1
+                fds = self._fds[pid]
+                if reads:
+                    info = self._info[key]
+                memory = self._memory[pid]  # which some hosts refuse
             except OSError:  # it is gone, or has no such descriptor
                 pass
             question.PACK(question, 0, pid, memory, fds, info, *words)

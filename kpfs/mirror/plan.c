@@ -264,10 +264,11 @@ static void carry_fd(struct carrier *c, int index, enum plan_kind kind)
 		plan->call.count = c->values[2];
 	if (!open)
 		return;
-	plan->of_mount = is_of_mount(c, &st);
-	if (plan->of_mount && !c->row->tree) {
-		plan->left_to_mount = true;
-		return;
+	if (is_of_mount(c, &st)) {
+		plan->of_mount = true;
+		plan->left_to_mount = !c->row->tree;
+		if (plan->left_to_mount)
+			return;
 	}
 	if (kind == PLAN_DIR_FD || kind == PLAN_CWD_FD)
 		mode = st.mode & S_IFMT;
@@ -412,7 +413,7 @@ static void find_place(struct carrier *c, int dirfd, const char *text)
 	}
 	base[size < 0 ? 0 : size] = 0; /* not open, and so not in the kernel */
 	append(to, end, base);
-	c->plan->of_mount = is_in_tree(c);
+	c->plan->of_mount |= is_in_tree(c);
 	if (size >= 0 && dirfd < MIRROR_MAX_FD)
 		add_fd(c, dirfd, *text ? S_IFDIR : S_IFREG, 0);
 	to = append(to, end, base);
