@@ -28,13 +28,14 @@ from kpfs.linux.inside.lines import KnownLines, LinePlaces, find
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import FileSources
-from kpfs.linux.running.machine import Machine, Op
+from kpfs.linux.running.machine import STOP, Machine, Op, Result
 from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
 
 FILE = "mounted"  # its name in the folder of a kernel
 _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
+_RANDOMIZE = b"/proc/sys/kernel/randomize_va_space\0"
 MAX_SECONDS = 120  # of a start: a kernel may never come up
 
 
@@ -146,11 +147,17 @@ def make(
 
 
 def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:
-    """Bring up the loopback interface, if the kernel has one, and mount the files."""
+    """Set up the loopback interface and the places of programs; mount the files."""
     agent, up = loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
     (fd,) = agent.attempt(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
     if fd >= 0:
         agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
+    # code is translated for an address: elsewhere, each process would need it anew
+    agent.attempt(
+        Op(nr.OPEN, (_RANDOMIZE, os.O_WRONLY), STOP),
+        Op(nr.WRITE, (Result(0), b"0", 1)),
+        Op(nr.CLOSE, (Result(0),)),
+    )
     return tree.build(loop, served, folder)
 
 

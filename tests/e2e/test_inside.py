@@ -90,6 +90,16 @@ def test_tasks_that_wait_do_not_preempt_others_for_long(kpfs):
     assert statistics.mean(behind) < 10e6  # ns
 
 
+def test_programs_have_the_same_addresses_unless_they_are_to_differ(kpfs):
+    script = """
+    two() { for _ in 1 2; do grep -m 1 libc /proc/self/maps; done | uniq | wc -l; }
+    two
+    echo 2 >/proc/sys/kernel/randomize_va_space
+    two
+    """
+    assert sh(kpfs, script).stdout.split() == ["1", "2"]
+
+
 # ---- the command
 @pytest.mark.parametrize(
     ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137)]
