@@ -17,7 +17,6 @@
 #define PROCESSOR 0x1b8  /* and of that to its processor */
 #define READ_AND_EXECUTE 5
 #define FLAGS_OF_KIND 0xffffff /* what remains of the second flags is the processor's number */
-#define INVALID 0x40000
 #define PARALLEL 0x80000
 #define NO_PAGE NEVER
 
@@ -42,6 +41,7 @@ struct list {
 	u64 room;
 	u64 count;
 	struct translation *rows;
+	u8 *known; /* a bit for each byte of RAM: a block begins there */
 };
 
 static void *pointer(const struct board *b, u64 offset)
@@ -79,13 +79,17 @@ static bool is_valid(const struct board *b, const struct translation *t)
 static int add_row(const void *key, const struct block *block, struct list *list)
 {
 	struct translation *t = &list->rows[list->count];
+	u64 at = block->pages[0] - list->base + in_page(block->pc);
+	u8 bit = 1 << (at & 7), *byte = &list->known[at >> 3];
+	bool is_new = !list->skip;
 
 	(void)key;
-	if (list->skip) {
-		list->skip--;
+	list->skip -= !is_new;
+	if (at >= list->board->ram_size || block->cs_base ||
+	    block->kind & FLAGS_OF_KIND & ~PARALLEL || *byte & bit)
 		return 0;
-	}
-	if (block->cs_base || block->kind & FLAGS_OF_KIND & ~PARALLEL)
+	*byte |= bit;
+	if (!is_new)
 		return 0;
 	t->pc = block->pc;
 	t->flags = block->flags;
@@ -107,12 +111,14 @@ __attribute__((visibility("default"))) u64 board_translated(const struct board *
 
 /*
  * List the blocks that have been translated since there were so many, unless all were dropped
- * since. Return the count of rows, for which there is room.
+ * since. Return the count of rows, for which there is room. known: zeroes, a bit for each byte of
+ * RAM. Programs have other addresses each time if others run beside them; but of a block at one
+ * place only the first one is listed, so that their number has a bound.
  */
-__attribute__((visibility("default"))) u64 board_list(struct board *b, u64 since,
+__attribute__((visibility("default"))) u64 board_list(struct board *b, u64 since, u8 *known,
 						      struct translation *rows, u64 room)
 {
-	struct list list = { .board = b, .skip = since, .room = room, .rows = rows };
+	struct list list = { .board = b, .skip = since, .room = room, .rows = rows, .known = known };
 
 	list.base = uc.ram_address(engine(b), (void *)(uintptr_t)b->ram);
 	if (room)

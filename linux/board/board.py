@@ -258,9 +258,10 @@ class Board(EngineRegisters):
         since: of those at the start that are left out.
         """
         room = len(rows) // abi.Translation.SIZE
-        words = ctypes.c_uint64(since), ctypes.c_void_p(address_of(rows))
-        listed = self._board.board_list(self._pointer, *words, ctypes.c_uint64(room))
-        return int(listed)
+        with mmap.mmap(-1, len(self.ram) // 8) as known:
+            places = [ctypes.c_void_p(address_of(memory)) for memory in (known, rows)]
+            words = ctypes.c_uint64(since), *places, ctypes.c_uint64(room)
+            return int(self._board.board_list(self._pointer, *words))
 
     def translate_ahead(self, rows: mmap.mmap, first: int, count: int) -> None:
         """Translate blocks whose code is there already. Context: at a pause."""

@@ -12,7 +12,7 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
@@ -21,6 +21,8 @@ N = TypeVar("N")  # a node of the tree, for which the protocol has a number
 Answers = Mapping[int, Callable[[N, bytes], bytes]]
 PAGES = 32  # of 4 KiB that one request transfers at most
 MAX_IO = PAGES << 12
+MAX_READS = 1 << 14  # ranges that are noted
+LISTED = -1
 BACKGROUND = 16  # requests for which nobody waits, at once
 # flags of INIT, of which the kernel offers some
 WANTED = (
@@ -28,6 +30,14 @@ WANTED = (
     | wire.READDIRPLUS_AUTO | wire.NO_OPEN | wire.PARALLEL_DIROPS | wire.MAX_PAGES
     | wire.CACHE_SYMLINKS | wire.NO_OPENDIR
 )  # fmt: skip
+
+
+class ReadRange(NamedTuple):
+    """What was read of a file."""
+
+    path: str
+    offset: int
+    size: int  # LISTED: the file is a directory of the package
 
 
 class ReplyMemory(Protocol):
@@ -48,6 +58,7 @@ class FuseFiles(ABC, Generic[N]):
         An OSError of any function that answers becomes the reply's errno.
         """
         self._nodes = nodes
+        self.reads: list[ReadRange] | None = None  # noted if it is a list
         self._answers: Answers[N] = {
             Opcode.LOOKUP: taking(wire.name, self._lookup),
             Opcode.GETATTR: taking(wire.nothing, self._getattr),
@@ -56,6 +67,10 @@ class FuseFiles(ABC, Generic[N]):
             Opcode.READDIRPLUS: taking(wire.parse_read, self._readdirplus),
             **answers,
         }
+
+    def _note_read(self, path: str, offset: int, size: int) -> None:
+        if self.reads is not None and len(self.reads) < MAX_READS:
+            self.reads.append(ReadRange(path, offset, size))
 
     @abstractmethod
     def _lookup(self, node: N, name: bytes) -> bytes: ...

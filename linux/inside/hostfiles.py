@@ -47,7 +47,6 @@ MAX_OPEN = 256  # descriptors that are kept open
 # a root lacks them or has links there, as debootstrap makes them without privileges.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
 MAX_NODES = 1 << 19  # inodes that a kernel may know at once
-MAX_READS = 1 << 14  # ranges that are noted
 SOME = 1000  # directories that are looked at in one go
 _MOUNTINFO = "/proc/self/mountinfo"
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -104,7 +103,6 @@ class HostFiles(FuseFiles[HostNode]):
         self._by_path = {b"/": top}
         self._next = wire.ROOT + 1
         self._open: OrderedDict[int, HostNode] = OrderedDict()
-        self.reads: list[tuple[str, int, int]] | None = None  # path, offset, size
         self._outdated = False  # see outdated()
         self._folders: deque[HostNode] = deque()  # known, the next one to look at first
         answers: Answers[HostNode] = {
@@ -398,8 +396,8 @@ class HostFiles(FuseFiles[HostNode]):
     def _read(self, node: HostNode, asked: wire.ReadRequest, reply: ReplyMemory) -> int:
         views = reply.views(wire.ANSWER.size, asked.size)
         count = os.preadv(self._file(node), views, asked.offset)
-        if self.reads is not None and node.path and len(self.reads) < MAX_READS:
-            self.reads.append((os.fsdecode(node.path), asked.offset, count))
+        if node.path:
+            self._note_read(os.fsdecode(node.path), asked.offset, count)
         return count
 
     # ---- changes

@@ -47,6 +47,7 @@ class PreparedKernel(NamedTuple):
     worker: Worker
     stops: CallStops
     folder: str  # of its image
+    package: PackageFiles
 
 
 class KeptPages(NamedTuple):
@@ -99,7 +100,9 @@ def start(
     else:
         built = _build(loop, served, folder)
     loop.on_turn = lambda: None
-    return PreparedKernel(loop, served.host, built.worker, stops, folder)
+    return PreparedKernel(
+        loop, served.host, built.worker, stops, folder, served.package
+    )
 
 
 def _patience(release: str, wanted: Callable[[], bool]) -> Callable[[], None]:

@@ -17,6 +17,7 @@ from kpfs.base.fuse_wire import DirectoryEntry, ReadRequest
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.files import (
     EMPTY_STATFS,
+    LISTED,
     FuseFiles,
     ReplyMemory,
     attributes,
@@ -120,6 +121,8 @@ class PackageFiles(FuseFiles[str]):
         return statfs_answer(EMPTY_STATFS)
 
     def _list(self, node: str, offset: int) -> list[DirectoryEntry]:
+        if not offset:
+            self._note_read(node, 0, LISTED)
         if node not in self._listings:
             rows = [(name, 1, stat.S_IFDIR >> 12) for name in (b".", b"..")]
             for name, is_folder in self._entries(node):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read ahead the host files that earlier commands have read."""
+"""Read ahead the host files that earlier commands have read.
+
+Directories of the kernel's package, too: they never change, and the kernel keeps what
+they list.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ import os
 from collections import deque
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.linux.inside.files import LISTED, ReadRange
 from kpfs.linux.inside.loop import Loop, Worker
-from kpfs.linux.inside.tree import NEW
-from kpfs.linux.running.machine import STOP, Op, Result
+from kpfs.linux.inside.tree import NEW, PACKAGE
+from kpfs.linux.running.machine import STOP, Op, Out, Result
 
 LIMIT = 96 << 20  # bytes of the kernel's page cache that may be filled so
+_LIST_SIZE = 4096  # bytes that a directory takes there, mostly
+_ROOM = 32 << 10  # bytes for entries
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC
 
 
 class ReadAhead:
@@ -20,9 +28,9 @@ class ReadAhead:
     def __init__(self, loop: Loop, worker: Worker) -> None:
         self._loop = loop
         self._worker = worker
-        self._known: set[tuple[str, int, int]] = set()
+        self._known: set[ReadRange] = set()
         self._size = 0
-        self._queue: deque[tuple[str, int, int]] = deque()
+        self._queue: deque[ReadRange] = deque()
 
     @property
     def pending(self) -> bool:
@@ -30,22 +38,34 @@ class ReadAhead:
         return bool(self._queue)
 
     def add(self, lesson: list[tuple[str, int, int]]) -> None:
-        """Queue the ranges of a lesson: path, offset, size."""
-        for path, offset, size in lesson:
-            row = path, offset, size
+        """Queue the rows of a lesson, each a ReadRange."""
+        for row in map(ReadRange._make, lesson):
+            size = max(row.size, _LIST_SIZE)
             if row not in self._known and self._size + size <= LIMIT:
                 self._known.add(row)
                 self._size += size
                 self._queue.append(row)
 
     def step(self) -> None:
-        """Read one range."""
+        """Read one range, or list a directory."""
         self._loop.machine.skip(0)  # time has stood still since the last range
-        path, offset, size = self._queue.popleft()
-        name = os.fsencode(NEW + path) + b"\0"
-        self._worker.attempt(
-            Op(nr.OPEN, (name, os.O_RDONLY | os.O_CLOEXEC), STOP),
-            Op(nr.READAHEAD, (Result(0), offset, size)),
-            Op(nr.CLOSE, (Result(0),)),
-        )
+        row = self._queue.popleft()
+        if row.size == LISTED:
+            self._list(os.fsencode(f"{PACKAGE}/{row.path}") + b"\0")
+        else:
+            self._worker.attempt(
+                Op(nr.OPEN, (os.fsencode(NEW + row.path) + b"\0", _FLAGS), STOP),
+                Op(nr.READAHEAD, (Result(0), row.offset, row.size)),
+                Op(nr.CLOSE, (Result(0),)),
+            )
         self._loop.settle()
+
+    def _list(self, path: bytes) -> None:
+        """List a directory to its end, as the kernel keeps whole lists only."""
+        (fd,) = self._worker.attempt(Op(nr.OPEN, (path, _FLAGS)))
+        if fd < 0:
+            return
+        listing = Op(nr.GETDENTS64, (fd, Out(_ROOM), _ROOM))
+        while self._worker.attempt(listing)[0] > 0:
+            pass
+        self._worker.attempt(Op(nr.CLOSE, (fd,)))

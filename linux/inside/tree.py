@@ -112,7 +112,9 @@ class FileServer:
         self._asked = 0  # operations of the request that is under way
 
     @classmethod
-    def mounted(cls, worker: Worker, files: FuseFiles[Any], path: str) -> FileServer:
+    def mounted(
+        cls, worker: Worker, files: FuseFiles[Any], path: str, flags: int = 0
+    ) -> FileServer:
         """Mount files at a directory, which is made, and start to serve them."""
         make_directories(worker, path)
         device = worker.call(Op(nr.OPEN, (b"/dev/fuse\0", os.O_RDWR | os.O_CLOEXEC)))[0]
@@ -120,7 +122,7 @@ class FileServer:
             f"fd={device},rootmode=40000,user_id=0,group_id=0,"
             "allow_other,default_permissions"
         )
-        mount(worker, "kpfs", path, "fuse", nr.MS_NODEV, options)
+        mount(worker, "kpfs", path, "fuse", nr.MS_NODEV | flags, options)
         server = cls(worker, files, Ends(device, allocate(worker, BUFFER)))
         server._next(0)
         return server
@@ -246,7 +248,8 @@ def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
         make_directories(loop.agent, path)
     host = FileServer.mounted(loop.agent.fork("kpfs-files"), served.host, HOST)
     package = loop.agent.fork("kpfs-package")
-    package_server = FileServer.mounted(package, served.package, PACKAGE)
+    # otherwise the kernel asks for a directory's time after each look into it
+    package_server = FileServer.mounted(package, served.package, PACKAGE, nr.MS_RDONLY)
     worker = loop.agent.fork("kpfs")
     mount(worker, "tmpfs", UPPER, "tmpfs")
     for path in ("/changes", "/work"):

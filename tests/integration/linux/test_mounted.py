@@ -2,7 +2,7 @@
 """Guests that have their mounts, kept for later starts.
 
 Tests kpfs.linux.inside.mounted, kpfs.linux.inside.rehearsal,
-kpfs.linux.inside.translate_ahead.
+kpfs.linux.inside.read_ahead, kpfs.linux.inside.translate_ahead.
 """
 
 import errno
@@ -14,7 +14,9 @@ import pytest
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import mounted, rehearsal, runnable, tree
+from kpfs.linux.inside.files import LISTED, ReadRange
 from kpfs.linux.inside.loop import Worker
+from kpfs.linux.inside.read_ahead import ReadAhead
 from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.inside.translate_ahead import TranslateAhead, lesson
 from kpfs.linux.running.machine import Op
@@ -172,3 +174,18 @@ def test_code_is_translated_ahead(folder, begin):
     rehearse(guest.loop, guest.worker)
     assert board.translated < count * 1.4
     assert opens(guest, "/etc/passwd")
+
+
+def test_a_directory_of_modules_is_listed_ahead(folder, begin):
+    guest = begin(folder)
+    release = image.read_meta(folder).release
+    large = ReadRange(f"lib/modules/{release}/kernel/drivers/net/ethernet", 0, LISTED)
+    noted = []
+    for _ in range(2):
+        ahead = ReadAhead(guest.loop, guest.worker)
+        guest.package.reads = []
+        ahead.add([large, ReadRange("lib/modules/none", 0, LISTED)])
+        while ahead.pending:
+            ahead.step()
+        noted.append(guest.package.reads)
+    assert noted == [[large], []]

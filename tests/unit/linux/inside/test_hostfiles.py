@@ -11,7 +11,7 @@ import pytest
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import Opcode
-from kpfs.linux.inside import hostfiles
+from kpfs.linux.inside import files, hostfiles
 from kpfs.linux.inside.files import MAX_IO
 from kpfs.linux.inside.hostfiles import HostFiles
 from tests.unit.linux.inside.asking import Client, names
@@ -477,7 +477,7 @@ def test_what_a_kernel_may_know_has_a_bound(tmp_path, monkeypatch):
 
 
 def test_what_was_read_is_noted_within_bounds(tmp_path, monkeypatch):
-    monkeypatch.setattr(hostfiles, "MAX_READS", 2)
+    monkeypatch.setattr(files, "MAX_READS", 2)
     (tmp_path / "file").touch()
     client = host()
     client.files.reads = []
