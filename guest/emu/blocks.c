@@ -202,6 +202,14 @@ static inline struct engine *find_state(const void *state)
 	    "mov %rbp, %rdi\n\t"                                                                 \
 	    "jmp expired_" #arch);
 #else
+static inline const struct engine *find_state(const void *state)
+{
+	for (unsigned int i = 0; i < NR_ENGINES; i++)
+		if (engines[i].engine > FREED && engines[i].counter->state == state)
+			return &engines[i];
+	return 0;
+}
+
 #define ENTRY(arch)                                                                              \
 	API void helper_check_exit_request_##arch(void *engine, uint32_t delayed)                \
 	{                                                                                        \
@@ -246,9 +254,31 @@ API void helper_uc_tracecode(int32_t size, uint32_t kind, void *engine, uint64_t
 	leave(engine, 0);
 }
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void blocks_originals(trace *hooks, check *x86_64, check *aarch64, check *riscv64)
+const struct block_counter *blocks_counter(const void *state)
 {
+	const struct engine *e = find_state(state);
+
+	return e ? e->counter : 0;
+}
+
+typedef void set_dr(void *state, int32_t number, uint64_t value);
+
+static set_dr *original_set_dr;
+
+/* This jumps to the original, too, as that may raise an exception of its caller. */
+API void helper_set_dr_x86_64(void *state, int32_t number, uint64_t value)
+{
+	const struct block_counter *c = blocks_counter(state);
+
+	if (c && c->set_dr)
+		c->set_dr(c->argument, number, value);
+	original_set_dr(state, number, value);
+}
+
+/* Set the functions of libunicorn, which has been loaded since. */
+API void blocks_originals(trace *hooks, check *x86_64, check *aarch64, check *riscv64, set_dr *set)
+{
+	original_set_dr = set;
 	original_trace = hooks;
 	original_x86_64 = x86_64;
 	original_aarch64 = aarch64;

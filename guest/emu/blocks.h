@@ -12,7 +12,15 @@ struct block_counter {
 	void *argument;          /* of at_look */
 	void (*leave)(void *engine, uint32_t delayed); /* set by a hook: see stops.c */
 	int32_t own; /* left, until blocks.c finds a better place */
+
+	/* called before a debug register of x86-64 is written, if it is set */
+	void (*set_dr)(void *argument, int32_t number, uint64_t value);
+	void *state;               /* of the processor, then */
+	uint64_t hooks_need_no_pc; /* those of accesses: see restore.c */
 };
+
+/* Return the counter of the engine of an x86-64 processor with that state, or NULL. */
+const struct block_counter *blocks_counter(const void *state);
 
 /* Return the number of blocks that have begun. */
 static inline uint64_t blocks_begun(const struct block_counter *c)

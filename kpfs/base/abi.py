@@ -663,36 +663,38 @@ class Translation:  # struct translation
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70624, ()
-    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 56, 64, 72, 80, 88, 96
-    break_at, flushers, writes, mapper, calls, call_zeros = 104, 112, 240, 368, 376, 472
-    counts, exact, call_agent, turn_ticks, slow_at, now = 568, 576, 584, 592, 600, 608
-    settled, deadline, stop, stop_at, who, error = 616, 624, 632, 640, 648, 656
-    vector, unknown, current, turn_end, due, host_turn = 664, 672, 680, 688, 696, 704
-    begin, fault_block, faults, returns, return_counts = 712, 720, 728, 736, 864
-    watched, hooked, nr_hooked, on_block, asked_at = 992, 1504, 2016, 2024, 2032
-    flushed_at, coverage, stops, entered, devices = 2040, 2048, 2056, 2064, 2072
-    console_size, debug_size, debug_limit, debug = 2200, 2208, 2216, 2224
-    syscalls, exceptions, interrupts, halts, flushes = 2232, 2240, 2248, 2256, 2264
-    strays, stray_at, turns, reset, cpus, console = 2272, 2280, 2288, 2296, 2304, 5088
+    SIZE, __slots__ = 70648, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 80, 88, 96, 104, 112, 120
+    break_at, flushers, writes, mapper, calls, call_zeros = 128, 136, 264, 392, 400, 496
+    counts, exact, call_agent, turn_ticks, slow_at, now = 592, 600, 608, 616, 624, 632
+    settled, deadline, stop, stop_at, who, error = 640, 648, 656, 664, 672, 680
+    vector, unknown, current, turn_end, due, host_turn = 688, 696, 704, 712, 720, 728
+    begin, fault_block, faults, returns, return_counts = 736, 744, 752, 760, 888
+    watched, hooked, nr_hooked, on_block, asked_at = 1016, 1528, 2040, 2048, 2056
+    flushed_at, coverage, stops, entered, devices = 2064, 2072, 2080, 2088, 2096
+    console_size, debug_size, debug_limit, debug = 2224, 2232, 2240, 2248
+    syscalls, exceptions, interrupts, halts, flushes = 2256, 2264, 2272, 2280, 2288
+    strays, stray_at, turns, reset, cpus, console = 2296, 2304, 2312, 2320, 2328, 5112
 
 
 # linux/board/x86/arch.h
 APIC_BASE = 0xFEE0_0000
 NR_APIC_REGS = 64
+NR_DEBUG_HOOKS = 3
 MODE_KERNEL = 0
 MODE_USER = 3
 
 
 class X86Cpu:  # struct x86_cpu
-    SIZE, __slots__ = 592, ()
+    SIZE, __slots__ = 608, ()
     cr2, lstar, fmask, apic, apic_start, apic_period = 0, 8, 16, 24, 536, 544
-    pending, nmi = 552, 584
+    pending, nmi, touched, watches = 552, 584, 592, 600
 
 
 class X86Devices:  # struct x86_devices
-    SIZE, __slots__ = 56, ()
-    cpuid, cmos, pit_start, pit_half = 0, 32, 40, 48
+    SIZE, __slots__ = 96, ()
+    cpuid, cmos, pit_start, pit_half, hooks, watched_at = 0, 32, 40, 48, 56, 80
+    dropped = 88
 
 
 # linux/board/arm64/arch.h

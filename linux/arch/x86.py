@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.guest.emu import x86_registers
+from kpfs.guest.emu import libunicorn, x86_registers
 from kpfs.guest.emu.x86_registers import (
     CONTROL,
     GENERAL,
@@ -67,6 +67,7 @@ class X86(Arch):
     # which libunicorn lacks; programs find all of x86-64-v2.
     cpu_model = 15  # UC_CPU_X86_NEHALEM
     exported_as = "x86_64"
+    functions = "uc_hook_del", libunicorn.CHECKS["x86_64"]
     load_here = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
     result, stack_pointer = GENERAL["rax"], GENERAL["rsp"]

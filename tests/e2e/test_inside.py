@@ -294,6 +294,16 @@ def test_instructions_that_uprobes_step(kpfs, tmp_path):
     assert done.stdout.splitlines() == ["right 236", "hits 236"]
 
 
+@pytest.mark.parametrize(
+    "kernel", [KERNEL, pytest.param(harness.TWO_CPUS, marks=pytest.mark.two_cpus)]
+)
+def test_hardware_watchpoints_of_data(kpfs, tmp_path, kernel):
+    program = static_program("watched", tmp_path)
+    words = "--kernel", kernel, "--inside", "--", f"./{program.name}"
+    done = kpfs("run", *words, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["100 200 100", "1 1"]
+
+
 def test_bpf_programs_count_exactly(kpfs, bpf):
     done = inside(kpfs, "--", "./bpf", cwd=bpf.parent, timeout=120)
     rows = done.stdout.splitlines()

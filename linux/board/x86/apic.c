@@ -32,7 +32,6 @@
 #define ICR_ALL 0x80000
 #define ICR_OTHERS 0xc0000
 #define BROADCAST 0xff
-#define NMI 2
 #define MAX_LATE 2000000000ull /* ns */
 
 static u64 divisor(const struct cpu *c)
@@ -73,7 +72,7 @@ void reset_cpu(struct cpu *c)
 		own(c)->apic[i] = i == REG_LVT_TIMER ? LVT_MASKED : 0;
 	for (int i = 0; i < 4; i++)
 		own(c)->pending[i] = 0;
-	own(c)->nmi = 0;
+	own(c)->nmi = own(c)->touched = own(c)->watches = 0;
 	c->timer = NEVER;
 }
 
@@ -101,7 +100,7 @@ bool pending(const struct cpu *c)
 {
 	const u64 *vectors = own(c)->pending;
 
-	return vectors[0] | vectors[1] | vectors[2] | vectors[3] | own(c)->nmi;
+	return vectors[0] | vectors[1] | vectors[2] | vectors[3] | own(c)->nmi | own(c)->touched;
 }
 
 /* Take the highest pending vector; -1 if there is none. */
@@ -110,6 +109,8 @@ int next_interrupt(struct board *b)
 	struct cpu *c = this_cpu(b);
 
 	timer_tick(c, b->now);
+	if (next_debug(b))
+		return DB;
 	if (own(c)->nmi) {
 		own(c)->nmi = 0;
 		return NMI;

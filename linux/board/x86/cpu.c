@@ -83,7 +83,7 @@ bool init_arch(struct board *b, const void *api)
 {
 	size_t hook;
 
-	(void)api;
+	watch_debug_regs(b, api);
 	return hook_traps(b) && hook_ports(b) && map_apic(b) &&
 	       (b->nr_cpus == 1 ||
 		!uc.hook_add(engine(b), &hook, UC_HOOK_INSN, on_cpuid, b, 1, 0, UC_X86_INS_CPUID));

@@ -53,7 +53,7 @@ bool takes_interrupts(const struct board *b)
 	const struct state *s = state(b);
 
 	return (s->flags & FLAGS_IF && !(s->hflags & HFLAG_INHIBIT_IRQ)) ||
-	       own(&b->cpus[b->current])->nmi;
+	       own(&b->cpus[b->current])->nmi || own(&b->cpus[b->current])->touched;
 }
 
 bool is_woken(const struct board *b)
@@ -177,6 +177,7 @@ bool deliver_interrupt(struct board *b, int number)
 
 void before_run(struct board *b)
 {
+	drop_unused_hooks(b);
 	forget_exception(b);
 }
 
@@ -184,6 +185,7 @@ void before_run(struct board *b)
 void after_run(struct board *b)
 {
 	state(b)->cr[2] = own(this_cpu(b))->cr2;
+	hooks_dropped(b);
 }
 
 static bool has_error_code(u32 vector)
@@ -198,6 +200,9 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 	(void)u;
 	b->exceptions++;
 	left_block(b, state(b)->ip + 1);
+	if (vector == DB) /* of a single step, or a breakpoint */
+		next_debug(b);
+	forget_touched(b);
 	if (vector == PF)
 		own(this_cpu(b))->cr2 = state(b)->cr[2];
 	if (vector > 255) {

@@ -48,10 +48,15 @@ struct state {
 	u64 cr[5];
 };
 
+/* vectors of exceptions */
+#define DB 1
+#define NMI 2
+
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
 enum { ES, CS, SS, DS, FS, GS };
 
 #define ERROR_CODE 5384 /* offsets in the state */
+#define DEBUG_REGS 5400 /* eight words */
 #define OLD_EXCEPTION 5496
 
 #define HFLAG_INHIBIT_IRQ 8
@@ -74,9 +79,21 @@ static inline struct x86_devices *devices(const struct board *b)
 	return (struct x86_devices *)(uintptr_t)b->devices;
 }
 
+static inline u64 *debug_regs(const struct board *b)
+{
+	return (u64 *)(b->state + DEBUG_REGS);
+}
+
 /* trap.c */
 void set_mode(struct board *b, int mode);
 bool hook_traps(struct board *b);
+
+/* debugreg.c */
+bool next_debug(struct board *b);
+void forget_touched(struct board *b);
+void drop_unused_hooks(struct board *b);
+void hooks_dropped(struct board *b);
+void watch_debug_regs(struct board *b, const void *api);
 
 /* apic.c */
 bool map_apic(struct board *b);
