@@ -112,8 +112,8 @@ __attribute__((visibility("default"))) u64 board_translated(const struct board *
 /*
  * List the blocks that have been translated since there were so many, unless all were dropped
  * since. Return the count of rows, for which there is room. known: zeroes, a bit for each byte of
- * RAM. Programs have other addresses each time if others run beside them; but of a block at one
- * place only the first one is listed, so that their number has a bound.
+ * RAM. Programs may have other addresses each time: of the blocks at one place only the first one
+ * is listed, so that their number has a bound.
  */
 __attribute__((visibility("default"))) u64 board_list(struct board *b, u64 since, u8 *known,
 						      struct translation *rows, u64 room)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Translate ahead the code that earlier commands have run.
 
-A short program waits for libunicorn to translate it more than for anything else. A
-kernel that is forked for each command gives all of them the same addresses, and once
-it has read a program's files ahead, the same places in RAM.
+A short program waits for libunicorn to translate it more than for anything else. The
+kernel gives it the same addresses each time, and once its files are read ahead, it is
+at the same places in RAM in each fork of a kernel.
 """
 
 from __future__ import annotations

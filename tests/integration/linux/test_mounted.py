@@ -144,7 +144,6 @@ def test_a_rehearsal_leaves_nothing(folder, begin, monkeypatch):
 
 
 def test_code_is_translated_ahead(folder, begin):
-    """Programs of one kernel have other addresses each time, but not its own code."""
     guest = begin(folder)
     board = guest.loop.machine.board
     rehearse(guest.loop, guest.worker)
