@@ -11,6 +11,7 @@ import pytest
 
 import kpfs
 from kpfs.backends.guest.coverage import GuestCoverage
+from kpfs.base import abi
 from kpfs.engine.arch.x86.insn import decode, decode_all
 from kpfs.guest.emu import cpu
 from tests.modbox import Box, module
@@ -84,6 +85,7 @@ def stepping(box, seen):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu.Cpu, "run", run)
+        patch.setattr(cpu.Cpu, "begin", lambda *_: abi.IDLE_TURN_REFUSED)  # by run()
         yield
 
 
