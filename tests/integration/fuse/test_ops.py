@@ -111,7 +111,7 @@ class MountKernel(FakeKernel):
         super().__init__()
         self.trace = SimpleNamespace(events=SimpleNamespace(group=lambda name: {}))
         idle = SimpleNamespace(
-            sched=SimpleNamespace(),
+            sched=SimpleNamespace(still=False, note_words=lambda: None),
             next_deadline=lambda: None,
             log=SimpleNamespace(next_seq=lambda: 0, records=lambda first: []),
         )
