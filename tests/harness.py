@@ -31,7 +31,7 @@ ORACLE = Path(os.environ.get("KPFS_ORACLE", ROOT / "../shared/oracle/run"))
 GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
 NOBODY = 65534
 KERNEL = "6.1-cloud"  # the smallest that apt offers
-TWO_CPUS = "6.1-cloud-2"  # the same
+TWO_CPUS, TWO_CPUS_PACKAGE = "6.12-cloud-2", "6.12-cloud"
 ARM64 = "6.12-cloud-arm64"
 ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 RISCV64 = "6.12-riscv64"
@@ -85,7 +85,7 @@ def missing_kernel() -> str:
 @functools.cache
 def missing_two_cpus() -> str:
     """Make a Linux kernel with two CPUs; return why there is none, or ""."""
-    source = "--package", KERNEL
+    source = "--package", TWO_CPUS_PACKAGE
     return missing_fuse() or _missing_image(TWO_CPUS, *source, "--cpus", "2")
 
 

@@ -263,7 +263,10 @@ const struct block_counter *blocks_counter(const void *state)
 
 typedef void set_dr(void *state, int32_t number, uint64_t value);
 
+typedef void read_msr(void *state);
+
 static set_dr *original_set_dr;
+static read_msr *original_read_msr;
 
 /* This jumps to the original, too, as that may raise an exception of its caller. */
 API void helper_set_dr_x86_64(void *state, int32_t number, uint64_t value)
@@ -275,10 +278,21 @@ API void helper_set_dr_x86_64(void *state, int32_t number, uint64_t value)
 	original_set_dr(state, number, value);
 }
 
+/* So does this. */
+API void helper_rdmsr_x86_64(void *state)
+{
+	const struct block_counter *c = blocks_counter(state);
+
+	if (!c || !c->read_msr || !c->read_msr(c->argument))
+		original_read_msr(state);
+}
+
 /* Set the functions of libunicorn, which has been loaded since. */
-API void blocks_originals(trace *hooks, check *x86_64, check *aarch64, check *riscv64, set_dr *set)
+API void blocks_originals(trace *hooks, check *x86_64, check *aarch64, check *riscv64, set_dr *set,
+			  read_msr *read)
 {
 	original_set_dr = set;
+	original_read_msr = read;
 	original_trace = hooks;
 	original_x86_64 = x86_64;
 	original_aarch64 = aarch64;

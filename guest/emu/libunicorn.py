@@ -22,7 +22,10 @@ from kpfs.guest.images import IMAGE_DIR
 VERSION = 0x020104FF  # the one whose inside is known here
 _ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
 CHECKS = {arch: f"helper_check_exit_request_{arch}" for arch in _ARCHES}
-_HELPERS = "helper_uc_tracecode", *CHECKS.values(), "helper_set_dr_x86_64"
+_HELPERS = (
+    *("helper_uc_tracecode", *CHECKS.values()),
+    *("helper_set_dr_x86_64", "helper_rdmsr_x86_64"),
+)
 _RESTORE = "cpu_restore_state", "helper_syscall", "helper_rdtsc", "helper_rdtscp"
 RESTORE = [f"{name}_x86_64" for name in _RESTORE]  # see restore.c
 _NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
@@ -50,6 +53,7 @@ class BlockCounter(ctypes.Structure):
         ("leave", ctypes.c_void_p),
         ("own", ctypes.c_int32),
         ("set_dr", ctypes.c_void_p),
+        ("read_msr", ctypes.c_void_p),
         ("state", ctypes.c_void_p),
         ("hooks_need_no_pc", ctypes.c_uint64),
     ]

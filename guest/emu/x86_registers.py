@@ -27,7 +27,6 @@ MSRS = {
     "gs_base": 0xC000_0101,
     "kernel_gs_base": 0xC000_0102,
     "tsc_aux": 0xC000_0103,
-    "apic_base": 0x1B,
     "sysenter_cs": 0x174,
     "sysenter_esp": 0x175,
     "sysenter_eip": 0x176,

@@ -663,18 +663,18 @@ class Translation:  # struct translation
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70648, ()
-    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 80, 88, 96, 104, 112, 120
-    break_at, flushers, writes, mapper, calls, call_zeros = 128, 136, 264, 392, 400, 496
-    counts, exact, call_agent, turn_ticks, slow_at, now = 592, 600, 608, 616, 624, 632
-    settled, deadline, stop, stop_at, who, error = 640, 648, 656, 664, 672, 680
-    vector, unknown, current, turn_end, due, host_turn = 688, 696, 704, 712, 720, 728
-    begin, fault_block, faults, returns, return_counts = 736, 744, 752, 760, 888
-    watched, hooked, nr_hooked, on_block, asked_at = 1016, 1528, 2040, 2048, 2056
-    flushed_at, coverage, stops, entered, devices = 2064, 2072, 2080, 2088, 2096
-    console_size, debug_size, debug_limit, debug = 2224, 2232, 2240, 2248
-    syscalls, exceptions, interrupts, halts, flushes = 2256, 2264, 2272, 2280, 2288
-    strays, stray_at, turns, reset, cpus, console = 2296, 2304, 2312, 2320, 2328, 5112
+    SIZE, __slots__ = 70656, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 88, 96, 104, 112, 120, 128
+    break_at, flushers, writes, mapper, calls, call_zeros = 136, 144, 272, 400, 408, 504
+    counts, exact, call_agent, turn_ticks, slow_at, now = 600, 608, 616, 624, 632, 640
+    settled, deadline, stop, stop_at, who, error = 648, 656, 664, 672, 680, 688
+    vector, unknown, current, turn_end, due, host_turn = 696, 704, 712, 720, 728, 736
+    begin, fault_block, faults, returns, return_counts = 744, 752, 760, 768, 896
+    watched, hooked, nr_hooked, on_block, asked_at = 1024, 1536, 2048, 2056, 2064
+    flushed_at, coverage, stops, entered, devices = 2072, 2080, 2088, 2096, 2104
+    console_size, debug_size, debug_limit, debug = 2232, 2240, 2248, 2256
+    syscalls, exceptions, interrupts, halts, flushes = 2264, 2272, 2280, 2288, 2296
+    strays, stray_at, turns, reset, cpus, console = 2304, 2312, 2320, 2328, 2336, 5120
 
 
 # linux/board/x86/arch.h

@@ -25,7 +25,7 @@ from kpfs.linux.package.bzimage import is_release
 from kpfs.linux.store import processor
 from kpfs.linux.store.processor import Processor
 
-VERSION = 2
+VERSION = 3
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
 FUNCTIONS = "functions"  # available_filter_functions; images of older versions lack it
 # Functions of the kernel that write code through another mapping of its page than the

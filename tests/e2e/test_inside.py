@@ -90,6 +90,20 @@ def test_tasks_that_wait_do_not_preempt_others_for_long(kpfs):
     assert statistics.mean(behind) < 10e6  # ns
 
 
+def test_timers_have_high_resolution(kpfs):
+    """Sleeps of 0.1 ms, by the kernel's clock; without, each takes a tick of 4 ms."""
+    script = """
+    now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+    begin=$(now)
+    perl -e 'select(undef, undef, undef, 1e-4) for 1 .. 200'
+    echo $(($(now) - begin))
+    grep -m1 -o 'hres_active.*' /proc/timer_list
+    """
+    hundredths, active = sh(kpfs, script, "--quiet-guest").stdout.splitlines()
+    assert int(hundredths) < 40
+    assert active.split() == ["hres_active", ":", "1"]
+
+
 def test_programs_have_the_same_addresses_unless_they_are_to_differ(kpfs):
     script = """
     two() { for _ in 1 2; do grep -m 1 libc /proc/self/maps; done | uniq | wc -l; }

@@ -9,8 +9,12 @@
 #define HFLAG_ADD_SEGMENTS 0x40
 #define REAL_CODE 0x9b00
 #define REAL_DATA 0x9300
+#define APIC_BOOT 0x100
+#define APIC_ENABLED 0x800
 #define CPUID_FEATURES 1
 #define CPUID_APIC_ID 24 /* first bit of the id in ebx */
+#define CPUID_POWER 6
+#define CPUID_ARAT 4 /* in eax: the APIC's timer does not stop in idle */
 
 /* Start as after INIT and a start-up interrupt: in real mode, where a page begins. */
 void start_cpu(struct board *b)
@@ -62,15 +66,24 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 }
 
-/* Answer CPUID with each processor's own number; libunicorn knows one processor only. */
+/*
+ * Answer CPUID where libunicorn does not: it knows one processor only, and no ARAT. Without ARAT
+ * Linux keeps to ticks, and has no timers of high resolution.
+ */
 static int on_cpuid(uc_engine u, void *data)
 {
 	struct board *b = data;
 	struct state *s = state(b);
 	const u64 *cpuid = devices(b)->cpuid;
+	u32 leaf = (u32)s->regs[RAX];
 
 	(void)u;
-	if ((u32)s->regs[RAX] != CPUID_FEATURES || !b->current)
+	if (leaf == CPUID_POWER) {
+		s->regs[RAX] = CPUID_ARAT;
+		s->regs[RBX] = s->regs[RCX] = s->regs[RDX] = 0;
+		return 1;
+	}
+	if (leaf != CPUID_FEATURES || !b->current)
 		return 0;
 	s->regs[RAX] = cpuid[0];
 	s->regs[RBX] = (cpuid[1] & ((1u << CPUID_APIC_ID) - 1)) | b->current << CPUID_APIC_ID;
@@ -79,12 +92,28 @@ static int on_cpuid(uc_engine u, void *data)
 	return 1;
 }
 
+/*
+ * libunicorn has no APIC, and reads 0. From 6.9 on Linux starts no other processor unless the boot
+ * processor is marked there.
+ */
+static bool on_read_msr(void *data)
+{
+	struct board *b = data;
+	struct state *s = state(b);
+
+	if ((u32)s->regs[RCX] != MSR_APIC_BASE)
+		return false;
+	s->regs[RAX] = APIC_BASE | APIC_ENABLED | (b->current ? 0 : APIC_BOOT);
+	s->regs[RDX] = 0;
+	return true;
+}
+
 bool init_arch(struct board *b, const void *api)
 {
 	size_t hook;
 
 	watch_debug_regs(b, api);
+	b->counter.read_msr = on_read_msr;
 	return hook_traps(b) && hook_ports(b) && map_apic(b) &&
-	       (b->nr_cpus == 1 ||
-		!uc.hook_add(engine(b), &hook, UC_HOOK_INSN, on_cpuid, b, 1, 0, UC_X86_INS_CPUID));
+	       !uc.hook_add(engine(b), &hook, UC_HOOK_INSN, on_cpuid, b, 1, 0, UC_X86_INS_CPUID);
 }

@@ -13,6 +13,7 @@
 #define UC_X86_REG_CR4 54
 #define UC_X86_REG_MSR 248
 #define UC_X86_REG_RFLAGS 253
+#define MSR_APIC_BASE 0x1b
 #define MSR_EFER 0xc0000080
 #define MSR_LSTAR 0xc0000082
 #define MSR_FMASK 0xc0000084

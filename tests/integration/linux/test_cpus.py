@@ -64,7 +64,7 @@ def test_tasks_run_where_they_may(process):
 
 
 @pytest.mark.parametrize(
-    "event", [f"p:e {FUNCTION}", f"p:e {FUNCTION}+5", f"r:e {FUNCTION}"]
+    "event", [f"p:e {FUNCTION}", f"p:e {FUNCTION}+9", f"r:e {FUNCTION}"]
 )
 def test_hits_on_both(process, event):
     shell, first, second = process(), on(process, 0), on(process, 1)
@@ -92,7 +92,7 @@ def test_a_probe_becomes_a_jump_on_both(linux, process):
             task.call(*[Op(nr.READ, (fd, Out(8), 8))] * 3)
 
     read()
-    enable(shell, "p:e vfs_read+5")
+    enable(shell, "p:e vfs_read+9")  # an instruction in each kernel
     pass_time(linux, 0.3)
     assert "[OPTIMIZED]" in shell.read(LIST)
     shell.echo(f"{TRACING}/trace", "")
@@ -122,7 +122,7 @@ def test_a_processor_that_goes_and_comes_back(process):
     assert shell.write(SECOND_CPU, "0") == 0
     assert shell.read(ONLINE) == "0\n"
     assert cpu_of(task) == 0
-    enable(shell, f"p:e {FUNCTION}+5")  # nobody waits for the one that is off
+    enable(shell, f"p:e {FUNCTION}+9")  # nobody waits for the one that is off
     task.getppid()
     assert shell.write(SECOND_CPU, "1") == 0
     assert shell.read(ONLINE) == "0-1\n"

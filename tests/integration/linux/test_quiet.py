@@ -22,7 +22,7 @@ def session(kernel):
     for definition in (
         "p:o do_sys_openat2 file=+0(%si):ustring",
         "r:r vfs_read $retval",
-        "p:i vfs_read+5",
+        "p:i vfs_read+9",
     ):
         first.echo(f"{TRACING}/kprobe_events", definition, os.O_APPEND)
     first.echo(f"{TRACING}/events/kprobes/enable", "1")
