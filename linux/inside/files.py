@@ -52,6 +52,8 @@ class ReplyMemory(Protocol):
 class FuseFiles(ABC, Generic[N]):
     """Answers FUSE requests. Context: one thread."""
 
+    wanted = WANTED  # flags of FUSE
+
     def __init__(self, nodes: dict[int, N], answers: Answers[N]) -> None:
         """answers: of further requests, by opcode.
 
@@ -128,7 +130,7 @@ class FuseFiles(ABC, Generic[N]):
         """Return the body of a reply, or None if the request gets no reply."""
         if opcode == Opcode.INIT:
             limits = {"background": BACKGROUND, "max_write": MAX_IO, "pages": PAGES}
-            return wire.init_answer(wire.parse_init(body), WANTED, **limits)
+            return wire.init_answer(wire.parse_init(body), self.wanted, **limits)
         if opcode in (Opcode.FORGET, Opcode.BATCH_FORGET):
             for node, lookups in wire.forgotten(opcode, number, body):
                 self._forget(node, lookups)

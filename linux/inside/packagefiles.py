@@ -18,6 +18,7 @@ from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.files import (
     EMPTY_STATFS,
     LISTED,
+    WANTED,
     FuseFiles,
     ReplyMemory,
     attributes,
@@ -33,6 +34,9 @@ DIRECTORY = stat.S_IFDIR | MODE | 0o111
 
 class PackageFiles(FuseFiles[str]):
     """Nodes are paths, without a slash before or behind them."""
+
+    # with that, Linux looks up each file of a list that takes several requests
+    wanted = WANTED & ~wire.READDIRPLUS_AUTO
 
     def __init__(self, folder: str, release: str) -> None:
         """folder: the kernel's."""

@@ -13,6 +13,7 @@ import pytest
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.fuse_wire import Opcode
 from kpfs.linux.inside import mounted, rehearsal, runnable, tree
 from kpfs.linux.inside.files import LISTED, ReadRange
 from kpfs.linux.inside.loop import Worker
@@ -188,3 +189,16 @@ def test_a_directory_of_modules_is_listed_ahead(folder, begin):
             ahead.step()
         noted.append(guest.package.reads)
     assert noted == [[large], []]
+
+
+def test_files_of_a_listed_directory_are_known(folder, begin):
+    guest = begin(folder)
+    release = image.read_meta(folder).release
+    path = f"lib/modules/{release}/kernel/net/netfilter"  # several requests long
+    ahead = ReadAhead(guest.loop, guest.worker)
+    ahead.add([ReadRange(path, 0, LISTED)])
+    while ahead.pending:
+        ahead.step()
+    guest.package._answers.pop(Opcode.LOOKUP)
+    name = os.fsencode(f"{tree.PACKAGE}/{path}/xt_u32.ko") + b"\0"
+    assert guest.worker.attempt(Op(nr.OPEN, (name, os.O_RDONLY)))[0] >= 0
