@@ -143,15 +143,14 @@ def plan_call(host: Host, note: Notification, plan: Plan | None = None) -> Plan 
     """
     plan = plan or Plan()
     row, reads, others = _ROWS[note.nr]
-    count = 0
-    if note.nr in _VECTORED:
-        count = sum(size for _, size in _iov(host, note)) & (1 << 64) - 1
+    iov = _iov(host, note) if note.nr in _VECTORED else []
+    count = sum(size for _, size in iov) & (1 << 64) - 1
     host.fill(plan, row, note, reads=reads, count=count)
     if plan.left_to_mount:
         return None
     plan.relocations.clear()
     if others:
-        carrier = _Carrier(host, note, plan)
+        carrier = _Carrier(host, note, plan, iov)
         for index, carry in others:
             carry(carrier, index)
     return plan
@@ -172,12 +171,15 @@ class _Carrier:
     A kind of argument is a method, which is told the argument's number.
     """
 
-    def __init__(self, host: Host, note: Notification, plan: Plan) -> None:
+    def __init__(
+        self, host: Host, note: Notification, plan: Plan, iov: list[tuple[int, int]]
+    ) -> None:
+        """iov: the pieces of the call's struct iovec, if it has some."""
         self.host = host
-        self.note = note
         self.pid = note.pid
         self.values = note.args
         self.plan = plan
+        self.iov = iov
 
     def how(self, index: int) -> None:
         """Plan a struct open_how."""
@@ -194,8 +196,7 @@ class _Carrier:
             self.plan.point(index, self.plan.place(raw))
 
     def read_iov(self, index: int) -> None:
-        plan = self.plan
-        iov = _iov(self.host, self.note)
+        plan, iov = self.plan, self.iov
         at = plan.place(
             b"".join(_IOV.pack(abi.USER_BUFFER, size) for _base, size in iov)
         )
@@ -203,8 +204,8 @@ class _Carrier:
         plan.point(index, at)
 
     def write_iov(self, index: int) -> None:
-        plan, words, left = self.plan, b"", DATA_MAX
-        for base, size in (iov := _iov(self.host, self.note)):
+        plan, iov, words, left = self.plan, self.iov, b"", DATA_MAX
+        for base, size in iov:
             data = self.host.read(self.pid, base, min(size, left)) if left else b""
             left -= len(data)
             words += _IOV.pack(plan.place(data), size)
