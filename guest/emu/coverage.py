@@ -13,6 +13,8 @@ import ctypes
 import mmap
 from collections.abc import Callable, Iterator
 
+from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.guest.emu.libunicorn import EmulatorError, load
 
 _HOOK_BLOCK = 8
@@ -26,23 +28,13 @@ Run = tuple[int, int, int]
 class _Text(ctypes.Structure):
     """struct covered_text."""
 
-    _fields_ = [
-        ("first", ctypes.c_uint64),
-        ("size", ctypes.c_uint64),
-        ("changes", ctypes.c_void_p),
-        ("all", ctypes.c_void_p),
-    ]
+    _fields_ = fields(abi.CoveredText)
 
 
 class _Coverage(ctypes.Structure):
     """struct coverage."""
 
-    _fields_ = [
-        ("changes", ctypes.c_void_p),
-        ("first", ctypes.c_uint64),
-        ("end", ctypes.c_uint64),
-        ("origin", ctypes.c_uint64),
-    ]
+    _fields_ = fields(abi.Coverage)
 
 
 class CoveredText:

@@ -334,9 +334,7 @@ class Cpu:
         memory = make(None, word, ctypes.c_int, word, ctypes.c_int)(self._on_memory)
         self._hook(_HOOK_INTR, intr)
         self.fast = fast = Hypercalls(out, ctypes.addressof(self._counter))
-        self._ended = (
-            memoryview(fast).cast("B").cast("Q")[Hypercalls.ended.offset // 8 :]
-        )
+        self._ended = memoryview(fast).cast("B").cast("Q")[abi.Hypercalls.ended // 8 :]
         self._hook(_HOOK_INSN, fast.hook, argument=ctypes.c_void_p(fast.address))
         self._hook(_HOOK_INSN_INVALID, invalid)
         self._memory_hook = memory

@@ -9,27 +9,14 @@ from __future__ import annotations
 import ctypes
 
 from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.guest.emu import libunicorn
-
-NR_PORTS = 256
 
 
 class Hypercalls(ctypes.Structure):
     """struct hypercalls."""
 
-    _fields_ = [
-        ("serve", ctypes.c_void_p),
-        ("emu_stop", ctypes.c_void_p),
-        ("clock_gettime", ctypes.c_void_p),
-        ("counter", ctypes.c_void_p),
-        ("clock", ctypes.c_void_p),
-        ("origin", ctypes.c_uint64),
-        ("step", ctypes.c_uint64),
-        ("moves", ctypes.c_uint64),
-        ("limit", ctypes.c_uint64),
-        ("ended", ctypes.c_uint64),
-        ("ways", ctypes.c_uint8 * NR_PORTS),
-    ]
+    _fields_ = fields(abi.Hypercalls)
 
     def __init__(self, serve: object, counter: int) -> None:
         """serve: the hook in Python.  counter: the engine's struct block_counter."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import address
 
@@ -21,7 +22,7 @@ _FUNCTIONS = "emu_start", "reg_read", "reg_write"
 class Word(ctypes.Structure):
     """struct idle_turn_word."""
 
-    _fields_ = [("at", ctypes.c_void_p), ("value", ctypes.c_uint64)]
+    _fields_ = fields(abi.IdleTurnWord)
 
 
 class Words:
@@ -43,26 +44,7 @@ class Words:
 class IdleTurn(ctypes.Structure):
     """struct idle_turn: a turn of one CPU that stands where it idles."""
 
-    _fields_ = [
-        ("emu_start", ctypes.c_void_p),
-        ("reg_read", ctypes.c_void_p),
-        ("reg_write", ctypes.c_void_p),
-        ("engine", ctypes.c_void_p),
-        ("hypercalls", ctypes.c_void_p),
-        ("wakeups", ctypes.c_void_p),
-        ("credit", ctypes.c_void_p),
-        ("turn_credit", ctypes.c_int32),
-        ("err", ctypes.c_int32),
-        ("frame", ctypes.c_void_p),
-        ("cs", ctypes.c_uint64),
-        ("ss", ctypes.c_uint64),
-        ("sp", ctypes.c_uint64),
-        ("top", ctypes.c_uint64),
-        ("entry", ctypes.c_uint64),
-        ("blocks", ctypes.c_uint64),
-        ("idle", ctypes.c_uint64),
-        ("words", ctypes.c_void_p),
-    ]
+    _fields_ = fields(abi.IdleTurn)
     err: int
 
     def __init__(self, **values: int) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from importlib.machinery import PathFinder
 
+from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.guest.images import IMAGE_DIR
 
 VERSION = 0x020104FF  # the one whose inside is known here
@@ -44,24 +46,12 @@ class BlockCounter(ctypes.Structure):
     end: int
     look: int
     own: int
-    _fields_ = [
-        ("left", ctypes.c_void_p),
-        ("end", ctypes.c_uint64),
-        ("look", ctypes.c_uint64),
-        ("at_look", ctypes.c_void_p),
-        ("argument", ctypes.c_void_p),
-        ("leave", ctypes.c_void_p),
-        ("own", ctypes.c_int32),
-        ("set_dr", ctypes.c_void_p),
-        ("read_msr", ctypes.c_void_p),
-        ("state", ctypes.c_void_p),
-        ("hooks_need_no_pc", ctypes.c_uint64),
-    ]
+    _fields_ = fields(abi.BlockCounter)
 
     def keep(self) -> None:
         """Have the counter itself hold what is left, as no engine does."""
         self.own = self.remaining().value if self.left else 0
-        self.left = ctypes.addressof(self) + _OWN
+        self.left = ctypes.addressof(self) + abi.BlockCounter.own
 
     def remaining(self) -> ctypes.c_int32:
         """Return what is left, where it stands."""
@@ -71,9 +61,6 @@ class BlockCounter(ctypes.Structure):
     def begun(self) -> int:
         """The number of blocks that have begun."""
         return int(self.end - self.remaining().value)
-
-
-_OWN = BlockCounter.__dict__["own"].offset
 
 
 def find_library() -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import BlockCounter, EmulatorError
@@ -59,39 +60,19 @@ class Stop(NamedTuple):
 class _Stops(ctypes.Structure):
     """struct stops."""
 
-    _fields_ = [
-        ("emu_stop", ctypes.c_void_p),
-        ("counter", ctypes.c_void_p),
-        ("leave", ctypes.c_void_p),
-        ("stepping", ctypes.c_uint64),
-        ("why", ctypes.c_uint64),
-        ("address", ctypes.c_uint64),
-        ("block", ctypes.c_uint64),
-        ("resumed", ctypes.c_uint64),
-        ("accessed", ctypes.c_uint64),
-        ("watch", ctypes.c_uint64),
-        ("target", ctypes.c_uint64),
-        ("target_block", ctypes.c_uint64),
-        ("before", ctypes.c_uint64),
-        ("before_block", ctypes.c_uint64),
-    ]
+    _fields_ = fields(abi.Stops)
 
 
 class _Place(ctypes.Structure):
     """struct place."""
 
-    _fields_ = [("stops", ctypes.c_void_p), ("enabled", ctypes.c_uint64)]
+    _fields_ = fields(abi.Place)
 
 
 class _Watch(ctypes.Structure):
     """struct watch."""
 
-    _fields_ = [
-        ("stops", ctypes.c_void_p),
-        ("number", ctypes.c_uint64),
-        ("first", ctypes.c_uint64),
-        ("last", ctypes.c_uint64),
-    ]
+    _fields_ = fields(abi.Watch)
 
 
 class Stops:

@@ -3,8 +3,9 @@
 
 Made by scripts/asm-offsets, which scripts/build-guest runs: change the headers instead.
 In the class of a structure each field has its offset in bytes, SIZE is that of all, and
-STRUCT packs the fields in their order, without those that are called pad.  __slots__ is
-empty, so that the classes of engine/runtime/records.py can inherit the offsets.
+STRUCT packs the fields in their order, without those that are called pad, and LAYOUT is
+for kpfs.base.structures.  __slots__ is empty, so that the classes of
+engine/runtime/records.py can inherit the offsets.
 """
 
 from struct import Struct
@@ -317,11 +318,58 @@ class KpCmdline:  # struct kp_cmdline
     pid, comm = 0, 8
 
 
+# guest/emu/blocks.h
+class BlockCounter:  # struct block_counter
+    SIZE, __slots__ = 88, ()
+    LAYOUT = """
+        left P end Q look Q at_look P argument P leave P own i set_dr P read_msr P state
+        P hooks_need_no_pc Q
+    """
+    left, end, look, at_look, argument, leave, own = 0, 8, 16, 24, 32, 40, 48
+    set_dr, read_msr, state, hooks_need_no_pc = 56, 64, 72, 80
+
+
+# guest/emu/coverage.h
+class CoveredText:  # struct covered_text
+    SIZE, __slots__ = 32, ()
+    LAYOUT = "first Q size Q changes P all P"
+    first, size, changes, all = 0, 8, 16, 24
+
+
+class Coverage:  # struct coverage
+    SIZE, __slots__ = 32, ()
+    LAYOUT = "changes P first Q end Q origin Q"
+    changes, first, end, origin = 0, 8, 16, 24
+
+
 # guest/emu/stops.h
 STOPPED_AT_PLACE = 1
 STOPPED_BY_STEP = 2
 STOPPED_BY_ACCESS = 3
 STOPPED_AT_TARGET = 4
+
+
+class Stops:  # struct stops
+    SIZE, __slots__ = 112, ()
+    LAYOUT = """
+        emu_stop P counter P leave P stepping Q why Q address Q block Q resumed Q
+        accessed Q watch Q target Q target_block Q before Q before_block Q
+    """
+    emu_stop, counter, leave, stepping, why, address, block = 0, 8, 16, 24, 32, 40, 48
+    resumed, accessed, watch, target, target_block, before = 56, 64, 72, 80, 88, 96
+    before_block = 104
+
+
+class Place:  # struct place
+    SIZE, __slots__ = 16, ()
+    LAYOUT = "stops P enabled Q"
+    stops, enabled = 0, 8
+
+
+class Watch:  # struct watch
+    SIZE, __slots__ = 32, ()
+    LAYOUT = "stops P number Q first Q last Q"
+    stops, number, first, last = 0, 8, 16, 24
 
 
 # guest/emu/hypercalls.h
@@ -330,11 +378,38 @@ HYPERCALL_END = 1
 HYPERCALL_CLOCK = 2
 
 
+class Hypercalls:  # struct hypercalls
+    SIZE, __slots__ = 336, ()
+    LAYOUT = """
+        serve P emu_stop P clock_gettime P counter P clock P origin Q step Q moves Q
+        limit Q ended Q ways 256B
+    """
+    serve, emu_stop, clock_gettime, counter, clock, origin = 0, 8, 16, 24, 32, 40
+    step, moves, limit, ended, ways = 48, 56, 64, 72, 80
+
+
 # guest/emu/idle_turn.h
 IDLE_TURN_REFUSED = 0
 IDLE_TURN_BEGUN = 1
 IDLE_TURN_DONE = 2
 IDLE_TURN_STILL = 3
+
+
+class IdleTurnWord:  # struct idle_turn_word
+    SIZE, __slots__ = 16, ()
+    LAYOUT = "at P value Q"
+    at, value = 0, 8
+
+
+class IdleTurn:  # struct idle_turn
+    SIZE, __slots__ = 136, ()
+    LAYOUT = """
+        emu_start P reg_read P reg_write P engine P hypercalls P wakeups P credit P
+        turn_credit i err i frame P cs Q ss Q sp Q top Q entry Q blocks Q idle Q words P
+    """
+    emu_start, reg_read, reg_write, engine, hypercalls, wakeups = 0, 8, 16, 24, 32, 40
+    credit, turn_credit, err, frame, cs, ss, sp, top = 48, 56, 60, 64, 72, 80, 88, 96
+    entry, blocks, idle, words = 104, 112, 120, 128
 
 
 # engine/runtime/trace_entry.h
@@ -570,9 +645,12 @@ MIRROR_BUSY = -1024
 
 class MirrorCall:  # struct mirror_call
     SIZE, __slots__ = 152, ()
-    STRUCT = Struct("<13Q2i2I3i16s4x")
+    LAYOUT = """
+        nr Q args 6Q count Q cwd Q paths Q link Q mount Q wait Q fd 2i fd_mode 2I
+        spare_fd i new_fd 2i components 2I name_mode 2I
+    """
     nr, args, count, cwd, paths, link, mount, wait = 0, 8, 56, 64, 72, 80, 88, 96
-    fd, fd_mode, spare_fd, new_fd, name = 104, 112, 120, 124, 132
+    fd, fd_mode, spare_fd, new_fd, components, name_mode = 104, 112, 120, 124, 132, 140
 
 
 # guest/src/fs/mirror.c
@@ -587,6 +665,9 @@ class MirrorFd:  # struct mirror_fd
 PLAN_PATH_MAX = 4096
 PLAN_DATA_MAX = 4096
 PLAN_MEMORY = 0xD000
+F_DUPFD = 0
+F_SETFD = 2
+F_DUPFD_CLOEXEC = 1030
 PLAN_OTHER = 0
 PLAN_NUMBER = 1
 PLAN_TEXT = 2
@@ -609,6 +690,64 @@ PLAN_WRITEV_FD = 18
 PLAN_CLOSED = 19
 PLAN_REPLACED = 20
 PLAN_DATA = 21
+
+
+class PlanRow:  # struct plan_row
+    SIZE, __slots__ = 20, ()
+    LAYOUT = "kinds 6B nr_args B new_fds B tree B flags B unused 2B nofollow I create I"
+    kinds, nr_args, new_fds, tree, flags, unused, nofollow = 0, 6, 7, 8, 9, 10, 12
+    create = 16
+
+
+class PlanHost:  # struct plan_host
+    SIZE, __slots__ = 40, ()
+    LAYOUT = "syscall P errno_location P proc Q devices P trees P"
+    syscall, errno_location, proc, devices, trees = 0, 8, 16, 24, 32
+
+
+class PlanQuestion:  # struct plan_question
+    SIZE, __slots__ = 104, ()
+    STRUCT = Struct("<4i11Q")
+    pid, memory, fds, info, row, count, nr, args = 0, 4, 8, 12, 16, 24, 32, 40
+    buffer, host = 88, 96
+
+
+class Plan:  # struct plan
+    SIZE, __slots__ = 61648, ()
+    LAYOUT = """
+        pointers I size I nr_fds I nr_new I nr_names I text_at i text_size i fd_size 2Q
+        left_to_mount B of_mount B failed B unknown B cwd_text 4097b link_text 4097b
+        contents 53248b
+    """
+    call, pointers, size, nr_fds, nr_new, nr_names = 0, 152, 156, 160, 164, 168
+    text_at, text_size, fd_size, left_to_mount, of_mount = 172, 176, 184, 200, 201
+    failed, unknown, cwd_text, link_text, contents = 202, 203, 204, 4301, 8398
+
+
+# kpfs/mirror/fast_path.c
+FAST_PATH_PIDS = 64
+FAST_PATH_CALLS = 512
+WAY_ASK = 0
+WAY_GO = 1
+WAY_PATH = 2
+FAST_PATH_RECEIVED = 0
+FAST_PATH_LATE = 1
+
+
+class Slot:  # struct slot
+    SIZE, __slots__ = 24, ()
+    STRUCT = Struct("<3Q")
+    report, begin, received = 0, 8, 16
+
+
+class FastPath:  # struct fast_path
+    SIZE, __slots__ = 824, ()
+    LAYOUT = """
+        ioctl P process_vm_readv P clock_gettime P errno_location P names P turns P
+        opened Q pids 64I ways 512B
+    """
+    ioctl, process_vm_readv, clock_gettime, errno_location, names = 0, 8, 16, 24, 32
+    turns, opened, pids, ways = 40, 48, 56, 312
 
 
 # guest/src/kernel/trace_events.c

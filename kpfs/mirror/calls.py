@@ -24,7 +24,6 @@ from kpfs.mirror.seccomp import Notification
 
 AT_NOFOLLOW = 0x100  # AT_SYMLINK_NOFOLLOW
 O_CREAT_EXCL, O_NOFOLLOW = 0o300, 0o400000
-F_DUPFD, F_SETFD, F_DUPFD_CLOEXEC = 0, 2, 1030
 EXECS = frozenset((nr.EXECVE, nr.EXECVEAT))
 EXITS = frozenset((nr.EXIT, nr.EXIT_GROUP))
 # calls that a Linux kernel answers itself
@@ -131,9 +130,8 @@ CALLS: dict[int, Call] = {
 }
 
 
-DUPLICATES = (F_DUPFD, F_DUPFD_CLOEXEC)
 # of a call with many meanings: the values of its second argument that are mirrored
-MEANINGS = {nr.FCNTL: (*DUPLICATES, F_SETFD)}
+MEANINGS = {nr.FCNTL: (abi.F_DUPFD, abi.F_DUPFD_CLOEXEC, abi.F_SETFD)}
 
 
 def plan_call(host: Host, note: Notification, plan: Plan | None = None) -> Plan | None:

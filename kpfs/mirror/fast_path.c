@@ -18,17 +18,15 @@
 #define FLAG_CONTINUE 1
 #define CLOCK_MONOTONIC 1
 
-#define NR_PIDS 64
-#define NR_CALLS 512
-#define NR_NAMES 8
-#define NAME_SIZE 16
+#define FAST_PATH_PIDS 64
+#define FAST_PATH_CALLS 512
 #define CHUNK 256
 #define PAGE_SIZE 4096
 
-/* The ways of a call: to Python, on at once, or on if its argument number WAY - PATH allows. */
-enum { ASK, GO, PATH };
+/* The ways of a call: to Python, on at once, or on if its argument number WAY - WAY_PATH allows. */
+enum { WAY_ASK, WAY_GO, WAY_PATH };
 
-enum { RECEIVED, LATE };
+enum { FAST_PATH_RECEIVED, FAST_PATH_LATE };
 
 struct timespec { int64_t sec, nsec; };
 
@@ -63,24 +61,17 @@ struct fast_path {
 				    unsigned long flags);
 	int (*clock_gettime)(int clock, struct timespec *time);
 	int *(*errno_location)(void);
-	const uint64_t *turns;  /* how often the kernel's lock has been taken */
-	uint64_t opened;        /* in which of these turns what follows holds */
-	uint32_t pids[NR_PIDS]; /* processes that are known to be behind, each at its remainder */
-	uint8_t ways[NR_CALLS];
-	char names[NR_NAMES][NAME_SIZE]; /* ends of paths that Python is to see; "" behind the last */
+	const char *names;     /* ends of paths that Python is to see, each with NUL; then "" */
+	const uint64_t *turns; /* how often the kernel's lock has been taken */
+	uint64_t opened;       /* in which of these turns what follows holds */
+	uint32_t pids[FAST_PATH_PIDS]; /* processes that are known to be behind, each at its remainder */
+	uint8_t ways[FAST_PATH_CALLS];
 };
 
 static bool is_open(const struct fast_path *path)
 {
 	return __atomic_load_n(path->turns, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&path->opened, __ATOMIC_ACQUIRE);
-}
-
-static bool is_name(const char *text, const char *name)
-{
-	while (*text && *text == *name)
-		text++, name++;
-	return *text == *name;
 }
 
 /* Whether a path of a process surely ends with none of the names. */
@@ -96,9 +87,16 @@ static bool is_other(const struct fast_path *path, int pid, uint64_t at)
 			last = end + 1;
 	if (end >= text + size)
 		return false; /* it is longer, or cannot be read */
-	for (int i = 0; i < NR_NAMES && path->names[i][0]; i++)
-		if (is_name(last, path->names[i]))
+	for (const char *name = path->names; *name; name++) {
+		const char *at = last;
+
+		while (*at && *at == *name)
+			at++, name++;
+		if (*at == *name)
 			return false;
+		while (*name)
+			name++;
+	}
 	return true;
 }
 
@@ -106,10 +104,12 @@ static bool may_go_on(const struct fast_path *path, const struct report *report)
 {
 	uint8_t way;
 
-	if (!is_open(path) || !report->pid || path->pids[report->pid % NR_PIDS] != report->pid)
+	if (!is_open(path) || !report->pid ||
+	    path->pids[report->pid % FAST_PATH_PIDS] != report->pid)
 		return false;
-	way = (uint32_t)report->nr < NR_CALLS ? path->ways[report->nr] : ASK;
-	return way == GO || (way >= PATH && is_other(path, report->pid, report->args[way - PATH]));
+	way = (uint32_t)report->nr < FAST_PATH_CALLS ? path->ways[report->nr] : WAY_ASK;
+	return way == WAY_GO ||
+	       (way >= WAY_PATH && is_other(path, report->pid, report->args[way - WAY_PATH]));
 }
 
 static uint64_t now(const struct fast_path *path)
@@ -129,8 +129,9 @@ static void let_go_on(const struct fast_path *path, int listener, const struct r
 }
 
 /*
- * Return RECEIVED with a report that Python is to look at, LATE with one that has gone on while
- * another thread took the lock, or -errno. made: first let the call of the report before go on.
+ * Return FAST_PATH_RECEIVED with a report that Python is to look at, FAST_PATH_LATE with one that
+ * has gone on while another thread took the lock, or -errno. made: first let the call of the
+ * report before go on.
  */
 API int fast_path_receive(const struct fast_path *path, int listener, struct slot *slot,
 			  struct report *report, int made)
@@ -148,10 +149,10 @@ API int fast_path_receive(const struct fast_path *path, int listener, struct slo
 		slot->report = report->id;
 		if (!may_go_on(path, report)) {
 			slot->begin = now(path);
-			return RECEIVED;
+			return FAST_PATH_RECEIVED;
 		}
 		let_go_on(path, listener, report);
 		if (!is_open(path))
-			return LATE;
+			return FAST_PATH_LATE;
 	}
 }

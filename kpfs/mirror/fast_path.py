@@ -17,6 +17,8 @@ import ctypes
 import os
 from collections.abc import Iterable
 
+from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.mirror import library
 
@@ -25,9 +27,8 @@ if TYPE_CHECKING:
 
     from kpfs.base.lock import FairLock
 
-NR_PIDS, NR_CALLS, NR_NAMES, NAME_SIZE = 64, 512, 8, 16
-ASK, GO, PATH = 0, 1, 2  # ways of a call; of one with a path, PATH + its argument
-RECEIVED, LATE = 0, 1
+# ways of a call; of one with a path, PATH + its argument
+ASK, GO, PATH = abi.WAY_ASK, abi.WAY_GO, abi.WAY_PATH
 NEVER: Final = (1 << 64) - 1  # in place of a turn of the lock
 
 _FUNCTIONS = "ioctl", "process_vm_readv", "clock_gettime", "__errno_location"
@@ -36,17 +37,7 @@ _FUNCTIONS = "ioctl", "process_vm_readv", "clock_gettime", "__errno_location"
 class FastPath(ctypes.Structure):
     """struct fast_path.  Context: the thread that receives."""
 
-    _fields_ = [
-        ("ioctl", ctypes.c_void_p),
-        ("process_vm_readv", ctypes.c_void_p),
-        ("clock_gettime", ctypes.c_void_p),
-        ("errno_location", ctypes.c_void_p),
-        ("turns", ctypes.c_void_p),
-        ("opened", ctypes.c_uint64),
-        ("pids", ctypes.c_uint32 * NR_PIDS),
-        ("ways", ctypes.c_uint8 * NR_CALLS),
-        ("names", (ctypes.c_char * NAME_SIZE) * NR_NAMES),
-    ]
+    _fields_ = fields(abi.FastPath)
 
     def __init__(self, lock: FairLock, names: Iterable[bytes] = ()) -> None:
         """lock: the kernel's.  names: ends of paths that Python is to see."""
@@ -57,8 +48,8 @@ class FastPath(ctypes.Structure):
         self.turns = lock.turns_at
         self.opened = NEVER
         self._at = ctypes.addressof(self)
-        for place, name in zip(self.names, names, strict=False):
-            place.value = name
+        self._names = ctypes.create_string_buffer(b"".join(n + b"\0" for n in names))
+        self.names = ctypes.addressof(self._names)
         self._receive = library.load().fast_path_receive
         self._receive.argtypes = (
             ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
@@ -82,24 +73,24 @@ class FastPath(ctypes.Structure):
         """Let calls of a process go on in a turn.  ways: the way of each call."""
         if turn != self.opened:
             self.opened = NEVER
-            ctypes.memset(self.pids, 0, NR_PIDS * 4)
-            ctypes.memmove(self.ways, ways, NR_CALLS)
+            ctypes.memset(self.pids, 0, abi.FAST_PATH_PIDS * 4)
+            ctypes.memmove(self.ways, ways, abi.FAST_PATH_CALLS)
             self.opened = turn
-        self.pids[pid % NR_PIDS] = pid
+        self.pids[pid % abi.FAST_PATH_PIDS] = pid
 
     def forget(self, pid: int) -> None:
         """Let no call of a process go on until open() is called.  Context: any."""
-        if self.pids[pid % NR_PIDS] == pid:
-            self.pids[pid % NR_PIDS] = 0
+        if self.pids[pid % abi.FAST_PATH_PIDS] == pid:
+            self.pids[pid % abi.FAST_PATH_PIDS] = 0
 
     def close(self) -> None:
         """Let no call go on until open() is called again.  Context: any."""
         self.opened = NEVER
 
     def receive(self, listener: int, slot: int, report: int, made: bool = False) -> int:
-        """Receive a report that Python is to look at; return RECEIVED.
+        """Receive a report that Python is to look at; return FAST_PATH_RECEIVED.
 
-        LATE: the report has gone on, perhaps while somebody began to look.  OSError.
+        FAST_PATH_LATE: it has gone on, perhaps while somebody began to look.  OSError.
         slot: the address of one of kpfs.mirror.keeper's.  report: that of memory for
         the report.  made: the report that is there goes on first.
         Context: others run Python meanwhile.

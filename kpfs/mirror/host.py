@@ -41,6 +41,7 @@ STATX_TYPE, STATX_MODE = 1, 2
 _STATX_MODE = struct.Struct("=H")
 _STATX_DEV = struct.Struct("=2I")  # stx_dev_major, stx_dev_minor
 _OPEN = os.O_RDONLY | os.O_CLOEXEC
+_ASK = abi.PlanQuestion.STRUCT.pack_into
 _libc = ctypes.CDLL(None)
 
 
@@ -105,10 +106,8 @@ class Host:
         self._trees = tuple(os.fsencode(tree.path.rstrip("/") + "/") for tree in trees)
         self._devices = {tree.device for tree in trees}
         self._facts = library.HostFacts(self._trees, self._devices)
-        self._question = library.Question(
-            buffer=abi.USER_BUFFER, host=ctypes.addressof(self._facts)
-        )
-        self._question_at = ctypes.byref(self._question)
+        self._facts_at = ctypes.addressof(self._facts)
+        self._question = ctypes.create_string_buffer(abi.PlanQuestion.SIZE)
         self._plan_call = library.load().plan_call
         self._memory = ProcFdCache[int]("/proc/{}/mem".format)
         self._fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY)
@@ -326,7 +325,7 @@ class Host:
         """
         pid, question = note.pid, self._question
         key = pid, note.args[0] & 0xFFFFFFFF
-        words = row.at, count, note.nr, *note.args
+        words = row.at, count, note.nr, *note.args, abi.USER_BUFFER, self._facts_at
         for _ in range(2):  # see ProcFdCache
             memory = fds = info = -1
             try:
@@ -336,8 +335,8 @@ class Host:
                 memory = self._memory[pid]  # which some hosts refuse
             except OSError:  # it is gone, or has no such descriptor
                 pass
-            question.PACK(question, 0, pid, memory, fds, info, *words)
-            self._plan_call(self._question_at, plan.at)
+            _ASK(question, 0, pid, memory, fds, info, *words)
+            self._plan_call(question, plan.at)
             if not plan.failed:
                 break
             self.forget(pid)

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.host import mounts, process
 from kpfs.host.channel import Socket, pair, receive_fds, send_fds
@@ -29,7 +30,7 @@ from kpfs.mirror import seccomp
 # A slot of one of the supervisor's threads: the report in work, when it was received
 # (ns of the monotonic clock, 0: none is in work, COMMITTED: it takes as long as it must
 # and while the supervisor lives nobody else may answer), how many it has received.
-SLOT = struct.Struct("=QQQ")
+SLOT = abi.Slot.STRUCT
 WORK = struct.Struct("=QQ")  # all but the last, which counts up while it is received
 SLOTS = 4  # few, as each report wakes all threads that wait for one
 SLOTS_MAX = 32  # more are there for calls that wait: see kpfs.mirror.supervisor

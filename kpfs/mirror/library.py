@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 from collections.abc import Iterable
 
+from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.guest.images import IMAGE_DIR
 
 _libc = ctypes.CDLL(None)
@@ -26,13 +27,7 @@ def address_of(function: str) -> int:
 class HostFacts(ctypes.Structure):
     """struct plan_host."""
 
-    _fields_ = [
-        ("syscall", ctypes.c_void_p),
-        ("errno_location", ctypes.c_void_p),
-        ("proc", ctypes.c_uint64),
-        ("devices", ctypes.c_void_p),
-        ("trees", ctypes.c_char_p),
-    ]
+    _fields_ = fields(abi.PlanHost)
 
     def __init__(self, trees: Iterable[bytes], devices: Iterable[int]) -> None:
         """trees: the places of the mount's files, each with a / at its end.
@@ -41,27 +36,16 @@ class HostFacts(ctypes.Structure):
         """
         numbers = [_device(device) for device in devices if device]
         self._devices = (ctypes.c_uint64 * (len(numbers) + 1))(*numbers)
+        self._trees = ctypes.create_string_buffer(b"".join(t + b"\0" for t in trees))
         super().__init__(
             address_of("syscall"),
             address_of("__errno_location"),
             _device(os.stat("/proc").st_dev),
             ctypes.addressof(self._devices),
-            b"".join(tree + b"\0" for tree in trees),
+            ctypes.addressof(self._trees),
         )
 
 
 def _device(device: int) -> int:
     """Return a device as plan.c has it."""
     return os.major(device) << 32 | os.minor(device)
-
-
-class Question(ctypes.Structure):
-    """struct plan_question; what is the same for all calls comes behind the rest."""
-
-    PACK = struct.Struct("<4i3Q6Q").pack_into
-
-    _fields_ = [
-        ("packed", ctypes.c_uint64 * 11),
-        ("buffer", ctypes.c_uint64),
-        ("host", ctypes.c_void_p),
-    ]

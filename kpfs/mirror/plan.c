@@ -19,8 +19,6 @@
 #define SYS_KCMP 312
 #define SYS_STATX 332
 #define NR_FCNTL 72
-#define F_DUPFD 0
-#define F_DUPFD_CLOEXEC 1030
 #define KCMP_FILE 0
 #define AT_FDCWD (-100)
 #define AT_SYMLINK_NOFOLLOW 0x100
@@ -108,7 +106,7 @@ static void place(struct carrier *c, int index, uint32_t size)
 	plan->pointers |= 1u << index;
 	plan->size += size;
 	while (plan->size % 8)
-		plan->memory[plan->size++] = 0;
+		plan->contents[plan->size++] = 0;
 }
 
 /*
@@ -117,7 +115,7 @@ static void place(struct carrier *c, int index, uint32_t size)
  */
 static int read_string(struct carrier *c, uint64_t addr)
 {
-	char *text = c->plan->memory + c->plan->size;
+	char *text = c->plan->contents + c->plan->size;
 	int length = 0;
 
 	while (length < PLAN_PATH_MAX) {
@@ -157,7 +155,7 @@ static void carry_data(struct carrier *c, int index)
 	struct plan *plan = c->plan;
 	uint64_t size = c->values[2] < PLAN_DATA_MAX ? c->values[2] : PLAN_DATA_MAX;
 
-	place(c, index, read_memory(c, c->values[index], plan->memory + plan->size, size));
+	place(c, index, read_memory(c, c->values[index], plan->contents + plan->size, size));
 }
 
 /* ---- descriptors */
@@ -339,15 +337,15 @@ static const char *cwd(struct carrier *c)
 	long size;
 
 	append(append_number(append(name, end, "/proc/"), end, c->question->pid), end, "/cwd");
-	size = c->host->syscall(SYS_READLINKAT, (long)AT_FDCWD, name, plan->cwd,
+	size = c->host->syscall(SYS_READLINKAT, (long)AT_FDCWD, name, plan->cwd_text,
 				(long)PLAN_PATH_MAX);
 	if (size <= 0) {
 		size = 1;
-		plan->cwd[0] = '/';
+		plan->cwd_text[0] = '/';
 	}
-	plan->cwd[size] = 0;
+	plan->cwd_text[size] = 0;
 	plan->call.cwd = size + 1;
-	return plan->cwd;
+	return plan->cwd_text;
 }
 
 /* Take what is no name out of an absolute path. */
@@ -470,7 +468,7 @@ static bool carry_path(struct carrier *c, int index, bool follow)
 {
 	struct plan *plan = c->plan;
 	int dirfd = c->dirfd, length = read_string(c, c->values[index]);
-	const char *text = plan->memory + plan->size;
+	const char *text = plan->contents + plan->size;
 	unsigned int mode = S_IFREG | 0644;
 	bool in_tree;
 	struct statx st;
@@ -484,8 +482,8 @@ static bool carry_path(struct carrier *c, int index, bool follow)
 		plan->left_to_mount = !c->row->tree && is_in_tree(c);
 		return false;
 	}
-	if (plan->text < 0) {
-		plan->text = plan->size;
+	if (plan->text_at < 0) {
+		plan->text_at = plan->size;
 		plan->text_size = length;
 	}
 	if (*text == '/')
@@ -507,8 +505,8 @@ static bool carry_path(struct carrier *c, int index, bool follow)
 		plan->left_to_mount = true;
 		return false;
 	}
-	plan->call.name[plan->nr_names].components = count_walked(text);
-	plan->call.name[plan->nr_names++].mode = mode;
+	plan->call.components[plan->nr_names] = count_walked(text);
+	plan->call.name_mode[plan->nr_names++] = mode;
 	place(c, index, length + 1);
 	return true;
 }
@@ -521,11 +519,11 @@ static void carry_read_link(struct carrier *c, int index)
 
 	if (!carry_path(c, index, false))
 		return;
-	find_own_place(c, dirfd, plan->memory + plan->call.args[index]);
-	size = c->host->syscall(SYS_READLINKAT, (long)AT_FDCWD, c->place, plan->link,
+	find_own_place(c, dirfd, plan->contents + plan->call.args[index]);
+	size = c->host->syscall(SYS_READLINKAT, (long)AT_FDCWD, c->place, plan->link_text,
 				(long)PLAN_PATH_MAX);
 	if (size > 0) {
-		plan->link[size] = 0;
+		plan->link_text[size] = 0;
 		plan->call.link = size + 1;
 	}
 }
@@ -552,7 +550,7 @@ static void carry(struct carrier *c, int index)
 	case PLAN_READ_LINK: carry_read_link(c, index); break;
 	case PLAN_ENTRY:
 		if (carry_path(c, index, false))
-			c->plan->call.name[c->plan->nr_names - 1].components = 0;
+			c->plan->call.components[c->plan->nr_names - 1] = 0;
 		break;
 	case PLAN_CLOSED:
 	case PLAN_REPLACED: carry_replaced(c, index, kind == PLAN_CLOSED); break;
@@ -587,7 +585,7 @@ API void plan_call(const struct plan_question *question, struct plan *plan)
 		plan->call.args[i] = values[i];
 	plan->pointers = plan->size = plan->nr_fds = plan->nr_new = plan->nr_names = 0;
 	plan->left_to_mount = plan->of_mount = plan->failed = plan->unknown = false;
-	plan->text = -1;
+	plan->text_at = -1;
 	for (int i = 0; i < row->nr_args && !plan->left_to_mount; i++)
 		carry(&c, i);
 	if (plan->left_to_mount)

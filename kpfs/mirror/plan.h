@@ -10,6 +10,10 @@
 #define PLAN_DATA_MAX 4096 /* bytes of a write that the guest sees */
 #define PLAN_MEMORY 0xD000
 
+#define F_DUPFD 0
+#define F_SETFD 2
+#define F_DUPFD_CLOEXEC 1030
+
 /* Kinds of arguments. calls.py says which call has which; PLAN_OTHER is Python's alone. */
 enum plan_kind {
 	PLAN_OTHER,
@@ -70,18 +74,18 @@ struct plan_question {
 	const struct plan_host *host;
 };
 
-/* Pointers are offsets into memory, which is what the task's user memory will begin with. */
+/* Pointers are offsets into contents, which is what the task's user memory will begin with. */
 struct plan {
 	struct mirror_call call; /* cwd and link are sizes; one more, so that 0 is none */
 	uint32_t pointers;       /* bit n: args[n] is an offset */
-	uint32_t size;           /* of memory */
+	uint32_t size;           /* of contents */
 	uint32_t nr_fds, nr_new, nr_names;
-	int32_t text, text_size;        /* the call's first path: where it is in memory; -1: none */
+	int32_t text_at, text_size;     /* the call's first path: where it is there; -1: none */
 	uint64_t fd_size[MIRROR_NAMES]; /* of the files of its descriptors; 0: not regular */
 	uint8_t left_to_mount; /* it is about a file of the mount, and FUSE has a request for it */
 	uint8_t of_mount;      /* a descriptor of it leads to a file of the mount */
 	uint8_t failed;        /* a file of /proc: perhaps it is that of a former process */
 	uint8_t unknown;       /* which descriptors are free: the host has no kcmp(2) */
-	char cwd[PLAN_PATH_MAX + 1], link[PLAN_PATH_MAX + 1];
-	char memory[PLAN_MEMORY];
+	char cwd_text[PLAN_PATH_MAX + 1], link_text[PLAN_PATH_MAX + 1];
+	char contents[PLAN_MEMORY];
 };

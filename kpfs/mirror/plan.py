@@ -7,6 +7,7 @@ import ctypes
 import struct
 
 from kpfs.base import abi
+from kpfs.base.structures import fields
 from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,35 +15,30 @@ if TYPE_CHECKING:
 
 DATA_MAX = abi.PLAN_DATA_MAX  # bytes of a write that the guest sees
 MAX_FD = abi.MIRROR_MAX_FD
-_PATH = ctypes.c_char * (abi.PLAN_PATH_MAX + 1)
 
 
 class Row(ctypes.Structure):
     """struct plan_row."""
 
     new_fds: int
-    _fields_ = [
-        ("kinds", ctypes.c_uint8 * 6),
-        ("nr_args", ctypes.c_uint8),
-        ("new_fds", ctypes.c_uint8),
-        ("tree", ctypes.c_uint8),
-        ("flags", ctypes.c_uint8),
-        ("unused", ctypes.c_uint8 * 2),
-        ("nofollow", ctypes.c_uint32),
-        ("create", ctypes.c_uint32),
-    ]
+    _fields_ = fields(abi.PlanRow)
 
     def __init__(self, **values: object) -> None:
         super().__init__(**values)
         self.at = ctypes.addressof(self)
 
 
-class Plan(ctypes.Structure):
+class MirrorCall(ctypes.Structure):
+    """struct mirror_call."""
+
+    _fields_ = fields(abi.MirrorCall)
+
+
+class Plan(MirrorCall):
     """struct plan: one call, with everything that is known before the kernel is asked.
 
     Pointers are offsets into ``memory``, which is what the task's user memory will
-    begin with; USER_BUFFER in it is what the call may write to.  It begins with a
-    struct mirror_call.
+    begin with; USER_BUFFER in it is what the call may write to.
     """
 
     nr: int
@@ -59,37 +55,7 @@ class Plan(ctypes.Structure):
     of_mount: int  # a descriptor of it leads to a file of the mount
     failed: int
     unknown: int
-    _fields_ = [
-        ("nr", ctypes.c_uint64),
-        ("args", ctypes.c_uint64 * 6),
-        ("count", ctypes.c_uint64),
-        ("cwd_size", ctypes.c_uint64),
-        ("paths", ctypes.c_uint64),
-        ("link_size", ctypes.c_uint64),
-        ("mount", ctypes.c_uint64),
-        ("wait", ctypes.c_uint64),
-        ("fd", ctypes.c_int32 * 2),
-        ("fd_mode", ctypes.c_uint32 * 2),
-        ("spare_fd", ctypes.c_int32),
-        ("new_fd", ctypes.c_int32 * 2),
-        ("name", (ctypes.c_uint32 * 2) * 2),
-        ("pad", ctypes.c_uint32),
-        ("pointers", ctypes.c_uint32),
-        ("size", ctypes.c_uint32),
-        ("nr_fds", ctypes.c_uint32),
-        ("nr_new", ctypes.c_uint32),
-        ("nr_names", ctypes.c_uint32),
-        ("text_at", ctypes.c_int32),
-        ("text_size", ctypes.c_int32),
-        ("fd_size", ctypes.c_uint64 * 2),
-        ("left_to_mount", ctypes.c_uint8),
-        ("of_mount", ctypes.c_uint8),
-        ("failed", ctypes.c_uint8),
-        ("unknown", ctypes.c_uint8),
-        ("cwd_text", _PATH),
-        ("link_text", _PATH),
-        ("contents", ctypes.c_char * abi.PLAN_MEMORY),
-    ]
+    _fields_ = fields(abi.Plan)
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,15 +75,6 @@ class Plan(ctypes.Structure):
         return bytes(self.view[at : at + self.text_size]) if self.text_at >= 0 else None
 
     @property
-    def cwd(self) -> bytes:
-        return self.cwd_text if self.cwd_size else b""
-
-    @property
-    def link(self) -> bytes:
-        """The contents of the symbolic link that is read."""
-        return self.link_text if self.link_size else b""
-
-    @property
     def fds(self) -> list[tuple[int, int]]:
         """The descriptors that it uses: number, mode."""
         count = self.nr_fds
@@ -132,7 +89,7 @@ class Plan(ctypes.Structure):
     @property
     def names(self) -> list[tuple[int, int]]:
         """The files that its paths name: components, mode."""
-        return [(name[0], name[1]) for name in self.name[: self.nr_names]]
+        return list(zip(self.components[: self.nr_names], self.name_mode, strict=False))
 
     def set_new_fds(self, numbers: Sequence[int]) -> None:
         self.nr_new = len(numbers)
@@ -164,4 +121,4 @@ class Plan(ctypes.Structure):
         return self.place(struct.pack(f"<{len(words)}Q", *(max(w, 0) for w in words)))
 
 
-_MEMORY_AT = Plan.contents.offset
+_MEMORY_AT = abi.Plan.contents

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kpfs.base import abi
 from kpfs.base.skip_policy import NONE, Seen
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.mirror.calls import CALLS, EXECS, EXITS
-from kpfs.mirror.fast_path import GO, NEVER, NR_CALLS, PATH, FastPath
+from kpfs.mirror.fast_path import GO, NEVER, PATH, FastPath
 from kpfs.mirror.host_overrides import PATH_CALLS
 from kpfs.mirror.write import NAMES
 
@@ -93,7 +94,7 @@ class SkippedCalls:
 
     def _ways_unless(self, seen: frozenset[int]) -> bytes:
         """Return the ways of all calls, of which some can be seen."""
-        ways = bytearray(NR_CALLS)
+        ways = bytearray(abi.FAST_PATH_CALLS)
         for number in CALLS.keys() - self.particular - seen:
             ways[number] = GO
         for number in self.overridden & PATH_CALLS.keys() - seen:

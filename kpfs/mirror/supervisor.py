@@ -30,12 +30,13 @@ import time
 from collections.abc import Callable
 from threading import get_ident
 
+from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock, Stepping
 from kpfs.host.channel import Socket, receive_fds
 from kpfs.mirror import seccomp
-from kpfs.mirror.fast_path import LATE, FastPath
+from kpfs.mirror.fast_path import FastPath
 from kpfs.mirror.host import standing
 from kpfs.mirror.keeper import (
     COMMITTED,
@@ -223,7 +224,7 @@ class Supervisor:
                 self.abandoned = seccomp.is_abandoned(listener)
                 continue
             note = seccomp.parse(report)
-            if result != LATE:
+            if result != abi.FAST_PATH_LATE:
                 if not self.skip(note):
                     return note
                 seccomp.let_go_on(listener, note.id)

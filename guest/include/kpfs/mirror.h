@@ -22,6 +22,6 @@ struct mirror_call {
 	int spare_fd;           /* one more that it replaces or closes, -1: none */
 	int new_fd[MIRROR_NEW]; /* those that it will make, below MIRROR_MAX_FD, -1: none */
 	/* the files that its paths name: components, if all of them are walked, and the mode, 0: there is none */
-	struct { unsigned int components, mode; } name[MIRROR_NAMES];
+	unsigned int components[MIRROR_NAMES], name_mode[MIRROR_NAMES];
 };
 #endif

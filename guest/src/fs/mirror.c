@@ -118,9 +118,9 @@ static umode_t mirror_next_mode(unsigned int flags)
 
 	if (mirror.name == MIRROR_NAMES)
 		return S_IFDIR | 0755;
-	if (mirror.call->name[mirror.name].components)
-		last |= !--mirror.call->name[mirror.name].components;
-	return last ? mirror.call->name[mirror.name++].mode : S_IFDIR | 0755;
+	if (mirror.call->components[mirror.name])
+		last |= !--mirror.call->components[mirror.name];
+	return last ? mirror.call->name_mode[mirror.name++] : S_IFDIR | 0755;
 }
 
 static struct dentry *mirror_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)

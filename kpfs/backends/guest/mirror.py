@@ -174,9 +174,9 @@ class PlannedCalls:
             for index in _MEMBERS[plan.pointers]:
                 words[_ARGS_AT + index] += user
         if words[_CWD_WORD]:
-            words[_CWD_WORD] = block.place(_CWD_AT, plan.cwd)
+            words[_CWD_WORD] = block.place(_CWD_AT, plan.cwd_text)
         if words[_LINK_WORD]:
-            words[_LINK_WORD] = block.place(_LINK_AT, plan.link)
+            words[_LINK_WORD] = block.place(_LINK_AT, plan.link_text)
         words[_WAIT_WORD] = wait
         try:
             return self._guest.syscalls.call_prepared(task, block.call)

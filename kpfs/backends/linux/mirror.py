@@ -101,8 +101,8 @@ class LinuxMirror:
             return
         call = mirror_calls.CALLS[number]
         tasks = self.tasks
-        if plan.cwd_size and tasks.cwd.get(task) != plan.cwd:
-            tasks.enter(task, plan.cwd)
+        if plan.cwd and tasks.cwd.get(task) != plan.cwd_text:
+            tasks.enter(task, plan.cwd_text)
         if plan.nr_fds:
             self.provide(task, plan)
         for file in names:

@@ -12,14 +12,16 @@ from typing import ClassVar
 
 import pytest
 
+from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.lock import FairLock
 from kpfs.mirror import seccomp
-from kpfs.mirror.fast_path import GO, LATE, NEVER, NR_CALLS, PATH, RECEIVED, FastPath
+from kpfs.mirror.fast_path import GO, NEVER, PATH, FastPath
 from kpfs.mirror.keeper import SLOT, STATE_SIZE
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
 NAME = b"modules"
+RECEIVED, LATE = abi.FAST_PATH_RECEIVED, abi.FAST_PATH_LATE
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,7 @@ class Receiver:
         self.all.append(self)
 
     def open(self, turn=None, **ways):
-        table = bytearray(NR_CALLS)
+        table = bytearray(abi.FAST_PATH_CALLS)
         for name, way in ways.items():
             table[getattr(nr, name)] = way
         now = self.path.turn if turn is None else turn

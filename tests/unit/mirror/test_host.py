@@ -14,6 +14,7 @@ import threading
 
 import pytest
 
+from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.calls import plan_call
@@ -186,10 +187,10 @@ def test_files(host, tmp_path, monkeypatch):
     assert names(nr.OPEN, file, os.O_CREAT) == [(target, stat.S_IFREG)]
     assert names(nr.UNLINK, file) == [(0, stat.S_IFLNK)]
     plan = call(host, nr.READLINK, file, 0, 10)
-    assert (plan.link, plan.text) == (b"file", link.value)
+    assert (plan.link_text, plan.text) == (b"file", link.value)
     monkeypatch.chdir(tmp_path)
     assert names(nr.STAT, ctypes.addressof(none), 0) == [(2, 0)]
-    assert call(host, nr.STAT, ctypes.addressof(none)).cwd == os.fsencode(tmp_path)
+    assert call(host, nr.STAT, ctypes.addressof(none)).cwd_text == os.fsencode(tmp_path)
     folder = os.open(tmp_path, os.O_PATH)
     name = ctypes.create_string_buffer(b"file")
     plan = call(host, nr.NEWFSTATAT, folder, ctypes.addressof(name), 0, 0)
@@ -286,6 +287,13 @@ def test_a_link_into_the_mount_is_found_by_its_device(tmp_path):
     path = ctypes.create_string_buffer(os.fsencode(tmp_path / "f"))
     assert call(host, 2, ctypes.addressof(path), 0, 0) is None
     host.close()
+
+
+def test_each_kind_of_argument_is_either_known_to_c_or_to_python():
+    kinds = {kind for call in mirror_calls.CALLS.values() for kind in call.args}
+    in_c = {kind for kind in kinds if hasattr(abi, f"PLAN_{kind.upper()}")}
+    in_python = {name for name in vars(mirror_calls._Carrier) if name[0] != "_"}
+    assert in_c ^ in_python == kinds
 
 
 @pytest.mark.parametrize("number", sorted(mirror_calls.CALLS))

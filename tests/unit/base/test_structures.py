@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Structures of C, as Python has them, are those that the compiler has laid out."""
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from kpfs.base import abi
+from kpfs.guest.emu.hypercalls import Hypercalls
+from kpfs.guest.emu.idle_turn import IdleTurn
+from kpfs.guest.emu.libunicorn import BlockCounter
+from kpfs.mirror.fast_path import FastPath
+from kpfs.mirror.plan import MirrorCall, Plan, Row
+
+STRUCTURES: dict[Any, Any] = {
+    BlockCounter: abi.BlockCounter,
+    FastPath: abi.FastPath,
+    Hypercalls: abi.Hypercalls,
+    IdleTurn: abi.IdleTurn,
+    MirrorCall: abi.MirrorCall,
+    Plan: abi.Plan,
+    Row: abi.PlanRow,
+}
+
+
+@pytest.mark.parametrize("ours", STRUCTURES, ids=lambda ours: ours.__name__)
+def test_fields_are_where_they_are_in_c(ours):
+    theirs = STRUCTURES[ours]
+    assert ctypes.sizeof(ours) == theirs.SIZE
+    for name, _ in ours._fields_:
+        assert getattr(ours, name).offset == getattr(theirs, name)
