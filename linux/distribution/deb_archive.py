@@ -7,6 +7,8 @@ not matter here: who holds one back hides a newer kernel, and no more.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -17,6 +19,7 @@ from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
 
 _CHECKSUMS = re.compile(r"^SHA256:\n((?: .*\n)*)", re.M)
+_BY_HASH = re.compile(r"^Acquire-By-Hash: yes$", re.M)
 KERNELS = r"linux-(?:image|binary|modules|base)-.*"
 _FIELD = re.compile(r"^(\w[\w-]*): *(.*)$", re.M)
 _PART = re.compile(r"linux-(?:image|binary|modules|base)-(?:extra-)?\d[^\s,|(:]*")
@@ -67,6 +70,12 @@ def _read_index(release: str, place: str, path: str) -> bytes:
         words = line.split()
         if len(words) == 3 and words[2] == path:
             file = RemoteFile(f"{place}/{path}", int(words[1]), words[0])
+            if _BY_HASH.search(release):
+                # while an archive changes, the plain name may have another index
+                folder = os.path.dirname(file.url)
+                with contextlib.suppress(UnfitError):  # a mirror may lack it
+                    by_hash = f"{folder}/by-hash/SHA256/{file.digest}"
+                    return fetch.read_checked(file._replace(url=by_hash))
             return fetch.read_checked(file)
     raise fetch.MissingError(f"{place}: it has no {path}")
 

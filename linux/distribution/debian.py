@@ -65,33 +65,47 @@ class Debian:
             suites = [(wanted["suite"], f"{wanted['suite']}-security")]
         else:
             suites = [_SHORT] + [(suite,) for suite in _LONG if wanted["series"]]
-        for some in suites:
-            offers = [
+        found = (
+            [
                 offer._replace(name=name)
                 for offer in self._offers(some, architecture)
                 if _matches(offer, wanted["series"], wanted["flavour"])
             ]
-            if offers:
-                break
-        return self._newest(offers, name, architecture)
+            for some in suites
+        )
+        return self._newest(found, name, architecture)
 
     def _exact(self, name: str) -> Offer:
         wanted = _PACKAGE.fullmatch(f"linux-image-{name.removeprefix('linux-image-')}")
         if not wanted:
             raise UnfitError(f"{name} is no name of Debian's kernels, as 6.12-cloud is")
-        offers: list[Offer] = []
-        for some in (_SHORT, _LONG):
-            offers = offers or [
+        found = (
+            [
                 offer._replace(name=name)
                 for offer in self._offers(some, wanted["arch"])
                 if offer.release == wanted["release"]
             ]
-        return self._newest(offers, name, wanted["arch"])
+            for some in (_SHORT, _LONG)
+        )
+        return self._newest(found, name, wanted["arch"])
 
-    def _newest(self, offers: list[Offer], name: str, architecture: str) -> Offer:
-        if not offers and architecture in self._wrong:
+    def _newest(
+        self, found: Iterator[list[Offer]], name: str, architecture: str
+    ) -> Offer:
+        """Return the newest kernel of the first suites that have one.
+
+        An index may still name packages that the archive has removed, as after the
+        end of a release's support.
+        """
+        for offers in found:
+            while offers:
+                best = newest(offers, name, "")
+                if all(fetch.each(fetch.is_there, list(best.files))):
+                    return best
+                offers.remove(best)
+        if architecture in self._wrong:
             raise self._wrong[architecture]
-        return newest(offers, name, "Debian's archive")
+        return newest([], name, "Debian's archive")
 
     def available(self) -> Iterator[Offer]:
         """Return the newest of each series and flavour, of every architecture.

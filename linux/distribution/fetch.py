@@ -66,6 +66,15 @@ def read_checked(file: RemoteFile) -> bytes:
     return data
 
 
+def is_there(file: RemoteFile) -> bool:
+    """Return False if the server says that it has no such file."""
+    try:
+        with _open(file.url, method="HEAD"):
+            return True
+    except (OSError, HTTPException) as error:
+        return not isinstance(_told(file.url, error), MissingError)
+
+
 def save(
     file: RemoteFile, folder: str, progress: Callable[[int], object] = lambda _: None
 ) -> str:
@@ -124,9 +133,9 @@ def _go_on(
         raise UnfitError(f"{file.url}: not the file that the archive's index tells of")
 
 
-def _open(url: str, begin: int = 0) -> Any:
+def _open(url: str, begin: int = 0, method: str = "GET") -> Any:
     headers = {"User-Agent": "kpfs"} | ({"Range": f"bytes={begin}-"} if begin else {})
-    request = urllib.request.Request(url, headers=headers)
+    request = urllib.request.Request(url, headers=headers, method=method)
     return urllib.request.urlopen(request, timeout=TIMEOUT)
 
 

@@ -12,6 +12,7 @@ class Archive:
 
     def __init__(self):
         self.files = {}
+        self.gone = set()  # paths that only indexes still name
         self.asked = []
         self.ranges = True
         self.cut = None  # bytes after which it ends an answer
@@ -40,6 +41,10 @@ def archive(tmp_path, monkeypatch):
             self.send_header("Content-Length", str(len(data) - begin))
             self.end_headers()
             self.wfile.write(data[begin:][: served.cut])
+
+        def do_HEAD(self):
+            self.send_response(404 if self.path in served.gone else 200)
+            self.end_headers()
 
         def log_message(self, *_):
             pass

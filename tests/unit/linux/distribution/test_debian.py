@@ -149,6 +149,16 @@ def test_a_whole_kernel_is_rather_taken_than_a_newer_one(archive, access):
 
 
 @pytest.mark.usefixtures("kernels")
+def test_an_older_kernel_is_taken_for_one_that_was_removed(archive, access):
+    pool = "/debian-security/pool/linux-image-6.1.0-"
+    archive.gone.add(f"{pool}10-amd64_6.1.100-1.deb")
+    assert distributions.find("6.1", access).release == "6.1.0-9-amd64"
+    archive.gone.add(f"{pool}9-amd64_6.1.90-1.deb")
+    with pytest.raises(UnfitError, match="has no kernel"):
+        distributions.find("6.1", access)
+
+
+@pytest.mark.usefixtures("kernels")
 def test_a_suite_that_cannot_be_read_need_not_matter(archive, access):
     archive.files["/debian/dists/trixie-backports/main/binary-amd64/Packages.xz"] = b""
     assert distributions.find("6.1", access).release == "6.1.0-10-amd64"
@@ -170,6 +180,22 @@ def test_a_damaged_index(archive, access):
     suite = Suite(f"{archive.url}/debian", "sid")
     with pytest.raises(UnfitError, match="its index is damaged"):
         deb_archive.packages(suite, "amd64", debian.KEYS, access)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_an_archive_that_changes_has_the_index_by_its_digest(archive, access):
+    place = "/debian/dists/sid"
+    path = f"{place}/main/binary-amd64/Packages.xz"
+    digest = hashlib.sha256(archive.files[path]).hexdigest()
+    release = archive.files[f"{place}/InRelease"]
+    archive.files[f"{place}/InRelease"] = b"Acquire-By-Hash: yes\n" + release
+    # a mirror that lacks it has the plain name
+    assert distributions.find("6.3", access).release == "6.3.0-1-amd64"
+    by_hash = f"{place}/main/binary-amd64/by-hash/SHA256/{digest}"
+    archive.files[by_hash] = archive.files.pop(path)
+    assert distributions.find("6.3", access).release == "6.3.0-1-amd64"
+    archive.files[path] = lzma.compress(b"another")
+    assert distributions.find("debian:sid", access).release == "6.3.0-1-amd64"
 
 
 def test_ubuntus_kernels_are_in_parts_and_pockets(archive, access):
