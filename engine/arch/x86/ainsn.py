@@ -32,17 +32,24 @@ class Ainsn(ArchInsn):
         "parts", "records", "removed", "site", "slot", "stub",
     )  # fmt: skip
 
-    def __init__(self, site: KpSite) -> None:
+    def __init__(
+        self,
+        site: KpSite,
+        insn: Insn | None = None,
+        kind: Emulation = Emulation.NONE,
+        boostable: bool = False,
+        slot: KAddr | None = None,
+    ) -> None:
         self.site = site
-        self.insn: Insn | None = None  # the original; None on an ftrace location
-        self.kind = Emulation.NONE
-        self.slot: KAddr | None = None
+        self.insn = insn  # the original; None on an ftrace location
+        self.kind = kind
+        self.slot = slot
         self.stub: KAddr | None = None
         self.entry: StubEntry | None = None  # None: not armed yet
         self.data = 0  # the record for that code: kp_event or kp_rethook
         self.parts: tuple[KpHandler, ...] = ()  # the handlers that blocks are made for
         self.blocks: dict[str, range] = {}  # by the way in: int3 or ftrace, and opt
-        self.boostable = False
+        self.boostable = boostable
         self.hit: Hit | None = None
         self.records: list[KpHandler] = []  # of the probes, in the order of their list
         self.all_guest = False  # is_guest() of each probe

@@ -121,25 +121,23 @@ class X86:
     def arch_prepare_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_prepare_kprobe(), arch_copy_kprobe()"""
         try:
-            insn = checks.prepare_kprobe(self.text, p.addr)
+            insn, kind, boostable = checks.prepare_kprobe(self.text, p.addr)
         except MemoryFault as fault:
             raise KernelError(errno.EINVAL, str(fault)) from None
-        ainsn = Ainsn(self.runtime.make(KpSite))
-        ainsn.site.probe_addr = p.addr
-        ainsn.insn = insn
-        ainsn.kind = checks.emulation(insn)
-        ainsn.boostable = checks.can_boost(self.text, insn) and checks.boost_fits(insn)
-        ainsn.slot = self.insn_slots.get_insn_slot()
-        ainsn.hit = Hit(p.addr, ainsn.site, ainsn.slot, insn)
+        site = self.runtime.make(KpSite)
+        slot = self.insn_slots.get_insn_slot()
+        ainsn = Ainsn(site, insn, kind, boostable, slot)
+        ainsn.hit = Hit(p.addr, site, slot, insn)
         try:
-            self._write_slot(ainsn, False)
+            self.patcher.fill(slot, self._slot_code(ainsn, False))
         except KernelError:
-            self.insn_slots.free_insn_slot(ainsn.slot, dirty=False)
-            self.runtime.free(ainsn.site)
+            self.insn_slots.free_insn_slot(slot, dirty=False)
+            self.runtime.free(site)
             raise
+        site.probe_addr = p.addr
         p.opcode = insn.raw
         p.ainsn = ainsn
-        p.site = ainsn.site.addr
+        p.site = site.addr
 
     def _config_changed(self) -> None:
         """Write all copies of the runtime's code anew, as it has changed."""
@@ -150,8 +148,11 @@ class X86:
                     self.stubs.write(ainsn_of(p))
                     self.opt.entry_changed(p)
 
-    def _write_slot(self, ainsn: Ainsn, post_handler: bool) -> None:
-        """Write a probe's slot.  Context: control.  Kernel: prepare_singlestep()"""
+    def _slot_code(self, ainsn: Ainsn, post_handler: bool) -> bytes:
+        """Return what a probe's slot is to be, and note what comes of a hit there.
+
+        Context: control.  Kernel: prepare_singlestep()
+        """
         insn, slot, hit = ainsn.insn, ainsn.slot, ainsn.hit
         assert insn is not None
         assert slot is not None
@@ -176,7 +177,7 @@ class X86:
             path.traps.pop(end, None)
         if hit.step:
             path.traps[slot + len(code)] = hit
-        self.patcher.poke(slot, code)
+        return code
 
     def arch_remove_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_remove_kprobe()"""
@@ -296,7 +297,7 @@ class X86:
             guest = guest or isinstance(pre, int) or isinstance(post, int)
             live_post = live_post or post is not None
         if has_post != hit.has_post:
-            self._write_slot(ainsn, has_post)
+            self.patcher.poke(hit.slot, self._slot_code(ainsn, has_post))
         # the runtime counts misses in a module's structure, handlers or not
         guest = guest or any(record.kp for record in records)
         hit.guest_posts = guest and live_post

@@ -35,12 +35,12 @@ class Optinsn(ArchOptInsn):
 
     __slots__ = ("buffer", "code", "displaced", "in_text", "size", "stub")
 
-    def __init__(self, buffer: KAddr, displaced: KAddr, size: int, code: bytes) -> None:
+    def __init__(self, buffer: KAddr, displaced: KAddr, code: bytes) -> None:
         self.buffer = buffer
         self.displaced = displaced  # the address of the displaced instructions
         self.stub = 0  # bytes of the stub
-        self.size = size  # bytes covered, 5 or more
-        self.code = code  # the original bytes covered
+        self.size = len(code)
+        self.code = code  # the original bytes covered, 5 or more
         self.in_text = False  # the jump is written
 
 
@@ -88,10 +88,9 @@ class OptProbes:
         except KernelError:
             self.optinsn_slots.free_insn_slot(buffer, dirty=False)
             return
-        displaced += jmp(at + len(displaced), op.addr + region.size)
-        self._patcher.poke(at, displaced)
-        code = b"".join(insn.raw for insn in region.insns)
-        op.optinsn = Optinsn(buffer, at, region.size, code)
+        displaced += jmp(at + len(displaced), op.addr + len(region.code))
+        self._patcher.fill(at, displaced)
+        op.optinsn = Optinsn(buffer, at, region.code)
 
     def check(self, op: OptimizedKprobe) -> bool:
         """Kernel: arch_check_optimized_kprobe()"""

@@ -59,7 +59,8 @@ class TextPatcher:
     def __init__(self, memory: Memory, writer: TextWriter) -> None:
         self._memory = memory
         self._writer = writer
-        self._poke_text = writer.poke_text
+        # writes memory of the engine's own of which no code is, as a new slot
+        self.fill = self._poke_text = writer.poke_text
         self._depth = 0
         self._stale: list[tuple[int, int]] = []
         self._all_stale = False

@@ -52,3 +52,19 @@ def test_clean_slot_is_used_again_at_once():
     slot = cache.get_insn_slot()
     cache.free_insn_slot(slot, dirty=False)
     assert cache.get_insn_slot() == slot
+
+
+def test_code_of_slots_is_dropped_before_they_are_used_again(monkeypatch):
+    machine = FakeMachine()
+    dropped = []
+    monkeypatch.setattr(machine.text_writer, "drop", lambda *at: dropped.append(at))
+    cache = KprobeInsnCache(machine, 16, "kprobe_insn_page")
+    slots = [cache.get_insn_slot() for _ in range(5)]
+    assert dropped == [(slots[0], CHUNK_SIZE)]  # memory that was somebody else's
+    dropped.clear()
+    for i in (3, 0, 1, 4):
+        cache.free_insn_slot(slots[i], dirty=False)
+    assert cache.get_insn_slot() == slots[4]
+    assert dropped == [(slots[0], 32), (slots[3], 32)]
+    assert cache.get_insn_slot() == slots[1]
+    assert len(dropped) == 2

@@ -19,6 +19,7 @@ Kernel: arch/x86/kernel/kprobes/opt.c.
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left
 
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.typed import NamedTuple
@@ -53,12 +54,8 @@ class Why(enum.Enum):
 class Region(NamedTuple):
     """The instructions that a jump at the probe replaces."""
 
-    insns: tuple[Insn, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes covered, 5 or more.  Kernel: optinsn.size."""
-        return sum(insn.length for insn in self.insns)
+    insns: list[Insn]
+    code: bytes  # of them, 5 or more.  Kernel: optinsn.size
 
 
 class Obstacle(NamedTuple):
@@ -94,7 +91,7 @@ def can_optimize(text: KernelView, addr: int) -> Region | Obstacle:
 
 def scan_function(text: KernelView, fn: DecodedFunction, addr: int) -> Obstacle | None:
     """Return what forbids a jump in the function.  Kernel: can_optimize()."""
-    found = []
+    found: list[Obstacle] = []
     if fn.fixup is not None:
         found.append(Obstacle(Why.EXCEPTION, fn.fixup))
     if fn.bad is not None:
@@ -103,19 +100,22 @@ def scan_function(text: KernelView, fn: DecodedFunction, addr: int) -> Obstacle 
         found.append(Obstacle(Why.INDIRECT_JUMP, fn.indirect.addr))
     first, last = text.indirect_thunks
     if last and text.rules.jump_tables:
-        found += _jumps(fn, first, last, Why.THUNK_JUMP)
-    found += _jumps(fn, addr + 1, addr + JMP32_INSN_SIZE, Why.JUMP_INTO)
-    found += [
-        Obstacle(Why.CALL_INTO, at, f"call to {target:#x}")
-        for target, at in fn.calls
-        if addr < target < addr + JMP32_INSN_SIZE
-    ]
-    return min(found, key=lambda obstacle: obstacle.addr, default=None)
+        _find_jump(found, fn, first, last, Why.THUNK_JUMP)
+    _find_jump(found, fn, addr + 1, addr + JMP32_INSN_SIZE, Why.JUMP_INTO)
+    for target, at in fn.calls:
+        if addr < target < addr + JMP32_INSN_SIZE:
+            found.append(Obstacle(Why.CALL_INTO, at, f"call to {target:#x}"))
+    return min(found, key=lambda obstacle: obstacle.addr) if found else None
 
 
-def _jumps(fn: DecodedFunction, first: int, last: int, why: Why) -> list[Obstacle]:
-    hit = fn.branch_into(first, last)
-    return [Obstacle(why, hit[1], f"jump to {hit[0]:#x}")] if hit else []
+def _find_jump(
+    found: list[Obstacle], fn: DecodedFunction, first: int, last: int, why: Why
+) -> None:
+    """Note a jump of the function to [first, last] (both inclusive)."""
+    i = bisect_left(fn.branches, (first, 0))
+    if i < len(fn.branches) and fn.branches[i][0] <= last:
+        target, at = fn.branches[i]
+        found.append(Obstacle(why, at, f"jump to {target:#x}"))
 
 
 def covered_region(
@@ -148,4 +148,4 @@ def covered_region(
         return Obstacle(Why.RESERVED, site, "ftrace site")
     if text.tables.text.text_reserved(addr, at - 1):
         return Obstacle(Why.RESERVED, 0, "jump label or static call")
-    return Region(tuple(insns))
+    return Region(insns, fn.code[addr - fn.start : at - fn.start])

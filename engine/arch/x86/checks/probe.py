@@ -9,9 +9,8 @@ is a KernelError with the kernel's errno and the reason.
 
     text = KernelView(machine, original)        original(addr, size) -> unprobed bytes
     fn = text.function(addr)                    Function: insns, boundaries; cached
-    insn = prepare_kprobe(text, addr)           raises EILSEQ, EINVAL, EOPNOTSUPP
+    prepare_kprobe(text, addr) -> Prepared      raises EILSEQ, EINVAL, EOPNOTSUPP
     emulation(insn) -> Emulation                how its effect is got; may EOPNOTSUPP
-    can_boost(text, insn) -> bool               the copy may end in a jump back
     relocate(insn, to) -> bytes                 the copy's bytes for address to
     checks_opt.can_optimize(text, addr) -> Region | Obstacle
 
@@ -23,7 +22,6 @@ from __future__ import annotations
 import enum
 import errno
 import re
-from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property
 
@@ -81,13 +79,6 @@ class DecodedFunction:
             if not insn.vex and insn.opcode == b"\xe8"
             if start < insn.target < start + size
         ]
-
-    def branch_into(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return a jump to [first, last] (both inclusive) as (where to, where from)."""
-        i = bisect_left(self.branches, (first, 0))
-        if i < len(self.branches) and self.branches[i][0] <= last:
-            return self.branches[i]
-        return None
 
 
 class Rules(NamedTuple):
@@ -255,33 +246,41 @@ def arch_adjust_kprobe_addr(
 # ---- the instruction
 
 
-def _function_at_boundary(text: KernelView, addr: int) -> DecodedFunction | None:
-    """Return the function if addr is an instruction of it.  Kernel: can_probe()"""
-    try:
-        fn = text.function(addr)
-    except MemoryFault:
-        return None
-    return fn if fn and (addr in fn.index or addr == fn.bad) else None
+class Prepared(NamedTuple):
+    """An instruction that can be probed."""
+
+    insn: Insn
+    kind: Emulation
+    boostable: bool  # the copy fits in a slot, with a jump behind it in place of a trap
 
 
-def prepare_kprobe(text: KernelView, addr: int) -> Insn:
+def prepare_kprobe(text: KernelView, addr: int) -> Prepared:
     """Return the instruction at addr if it can be copied and stepped or emulated.
 
     Raises EILSEQ: not an instruction boundary; EINVAL: cannot be copied; EOPNOTSUPP:
     would need an emulation that does not exist.
-    Kernel: arch_prepare_kprobe(), arch_copy_kprobe().
+    Kernel: can_probe(), arch_prepare_kprobe(), arch_copy_kprobe().
     """
-    fn = _function_at_boundary(text, addr)
-    if fn is None:
+    try:
+        fn = text.function(addr)
+    except MemoryFault:
+        fn = None
+    number = None if fn is None else fn.index.get(addr)
+    if fn is None or number is None:
+        if fn is not None and addr == fn.bad:
+            raise KernelError(errno.EINVAL, "bytes that are no instruction")
         raise KernelError(errno.EILSEQ, "not the start of an instruction")
-    if addr == fn.bad:
-        raise KernelError(errno.EINVAL, "bytes that are no instruction")
-    insn = fn.insns[fn.index[addr]]
+    insn = fn.insns[number]
     if text.rules.traps_refused and is_trap(insn):
         raise KernelError(errno.EILSEQ, "an instruction that traps")
     check_copy(insn)
-    emulation(insn)
-    return insn
+    has_fixup = text.tables.text.has_exception_entry
+    boostable = (
+        insn.length <= KPROBE_SLOT_SIZE - JMP32_INSN_SIZE
+        and has_boostable_opcode(insn, text.rules)
+        and not (fn.fixup is not None and has_fixup(addr, addr + 1))
+    )
+    return Prepared(insn, emulation(insn), boostable)
 
 
 def is_trap(insn: Insn) -> bool:
@@ -352,16 +351,11 @@ _GROUPS = {
 }
 
 
-def can_boost(text: KernelView, insn: Insn) -> bool:
-    """Return True if a copy needs no trap behind it.  Kernel: can_boost()."""
-    has_exception_entry = text.tables.text.has_exception_entry
-    return has_boostable_opcode(insn, text.rules) and not has_exception_entry(
-        insn.addr, insn.addr + 1
-    )
-
-
 def has_boostable_opcode(insn: Insn, rules: Rules) -> bool:
-    """can_boost(), for an instruction that is known to have no fix-up."""
+    """Return True if an instruction without a fix-up needs no trap behind its copy.
+
+    Kernel: can_boost()
+    """
     if len(insn.opcode) == 2:
         return insn.opcode[1] in _TWO_BYTE_BOOSTABLE
     if len(insn.opcode) == 3:
@@ -373,11 +367,6 @@ def has_boostable_opcode(insn: Insn, rules: Rules) -> bool:
     if insn.opcode[0] == 0xFF:
         return insn.reg == 4
     return insn.opcode[0] not in _ONE_BYTE_NOT_BOOSTABLE
-
-
-def boost_fits(insn: Insn) -> bool:
-    """Return True if a slot holds the copy and a jump behind it."""
-    return insn.length <= KPROBE_SLOT_SIZE - JMP32_INSN_SIZE
 
 
 # ---- emulation

@@ -64,7 +64,7 @@ class X86Judge:
     def check_jump(self, addr: int) -> Jump:
         verdict = can_optimize(self.text, addr)
         if isinstance(verdict, Region):
-            return Jump(verdict.size)
+            return Jump(len(verdict.code))
         return Jump(self._covered(addr), str(verdict), verdict.addr)
 
     def _covered(self, addr: int) -> int:

@@ -11,7 +11,7 @@ from tests.unit.engine.arch.x86.checks.tables import PLAIN, THUNKS, F, Tables, t
 def region_size(code, at=0, **kwargs):
     verdict = can_optimize(text(code, **kwargs), F + at)
     assert isinstance(verdict, Region), verdict
-    return verdict.size
+    return len(verdict.code)
 
 
 def obstacle(code, at=0, **kwargs):

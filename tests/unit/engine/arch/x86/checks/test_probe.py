@@ -11,8 +11,8 @@ from kpfs.engine.arch.x86.checks.probe import (
     KernelView,
     Rules,
     arch_adjust_kprobe_addr,
-    can_boost,
     emulation,
+    has_boostable_opcode,
     prepare_kprobe,
     relocate,
     rules_of,
@@ -60,7 +60,7 @@ def test_probes_are_undone_before_decoding():
 def test_ftrace_site_reads_as_nop():
     t = text("e811223344 c3", ftrace=[0])
     assert t.code(F, 6).hex() == "0f1f440000c3"
-    assert prepare_kprobe(t, F).raw.hex() == "0f1f440000"
+    assert prepare_kprobe(t, F).insn.raw.hex() == "0f1f440000"
 
 
 def test_decoded_once_and_again_when_bytes_change():
@@ -167,7 +167,7 @@ def test_emulation(code, kind):
     ],
 )
 def test_boost(code, boost):
-    assert can_boost(text("90"), insn(code)) is boost
+    assert has_boostable_opcode(insn(code), Rules()) is boost
 
 
 LATER = rules_of("6.12.1-amd64", "CONFIG_X86_KERNEL_IBT=y\n")
@@ -188,9 +188,7 @@ LATER = rules_of("6.12.1-amd64", "CONFIG_X86_KERNEL_IBT=y\n")
     ],
 )
 def test_boost_of_later_kernels(code, boost):
-    later = text("90")
-    later.rules = LATER
-    assert can_boost(later, insn(code)) is boost
+    assert has_boostable_opcode(insn(code), LATER) is boost
 
 
 @pytest.mark.parametrize("code", ["cc", "cd80", "f1", "0f0b", "0fffc0", "0fb9c0"])
@@ -210,7 +208,8 @@ def test_rules_of_releases():
 
 
 def test_instruction_with_fix_up_is_not_boosted():
-    assert not can_boost(text("8b00", exceptions=[0]), insn("8b00"))
+    assert not prepare_kprobe(text("8b00", exceptions=[0]), F).boostable
+    assert prepare_kprobe(text("8b008b00", exceptions=[2]), F).boostable
 
 
 def test_relocate():
