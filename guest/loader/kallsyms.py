@@ -106,8 +106,8 @@ class SymbolTable:
         """The symbols are in kallsyms order."""
         self.symbols = symbols
         self._addrs = [s.addr for s in symbols]
-        # the answer given last: for addresses from, to, the symbol
-        self._last: tuple[int, int, Symbol | None] = 0, 0, None
+        # the last answer of at(): for addresses from, to, the symbol
+        self.last: tuple[int, int, Symbol | None] = 0, 0, None
 
     @cached_property
     def by_name(self) -> dict[str, list[Symbol]]:
@@ -118,9 +118,6 @@ class SymbolTable:
 
     def at(self, addr: int) -> Symbol | None:
         """Return the first symbol that covers addr.  Kernel: get_symbol_pos()."""
-        start, end, last = self._last  # most come again: a probe is looked up often
-        if start <= addr < end:
-            return last
         addrs = self._addrs
         following = bisect_right(addrs, addr)
         if not following:
@@ -131,7 +128,7 @@ class SymbolTable:
             return None
         if following < len(addrs):
             end = min(end, addrs[following])
-        self._last = sym.addr, end, sym
+        self.last = sym.addr, end, sym
         return sym
 
 
@@ -145,6 +142,9 @@ class Kallsyms(machine.Kallsyms):
         self._modules: dict[str, SymbolTable] = {}
         self._freed: dict[str, SymbolTable] = {}
         self._runtime = SymbolTable(())
+        # all by name, as they were when generation was this
+        self._by_name: dict[str, list[Symbol]] = {}
+        self._named_at = -1
 
     @cached_property
     def kernel(self) -> SymbolTable:
@@ -190,16 +190,28 @@ class Kallsyms(machine.Kallsyms):
 
         Kernel: kallsyms_lookup_name(), which takes the first.
         """
-        module, colon, rest = name.partition(":")
-        if colon:
+        if ":" in name:
+            module, _, rest = name.partition(":")
             table = self._modules.get(module)
             return table.by_name.get(rest, []) if table else []
-        tables = self.kernel, *self._modules.values()
-        found = [sym for table in tables for sym in table.by_name.get(name, ())]
-        return found or self._runtime.by_name.get(name, [])
+        if self._named_at != self.generation:
+            self._collect_names()
+        return self._by_name.get(name, [])
+
+    def _collect_names(self) -> None:
+        names = self.kernel.by_name.copy()
+        for table in self._modules.values():
+            for name, symbols in table.by_name.items():
+                names[name] = [*names.get(name, ()), *symbols]
+        for name, symbols in self._runtime.by_name.items():
+            names.setdefault(name, symbols)
+        self._by_name, self._named_at = names, self.generation
 
     def symbol_at(self, addr: int) -> Symbol | None:
         """Return the symbol that covers addr. Kernel: kallsyms_lookup()."""
+        start, end, found = self.kernel.last
+        if start <= addr < end:  # most come again: a probe is looked up often
+            return found
         found = self.kernel.at(addr)
         if found is None:
             for table in (*self._modules.values(), *self._freed.values()):

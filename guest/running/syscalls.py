@@ -258,13 +258,13 @@ class Syscalls:
 
         In a host operation the task that stands there runs it.
         """
-        if len(args) > MAX_ARGS:
-            raise KernelError(errno.EINVAL, "more than six arguments")
-        return self._request(task or self._awake(), abi.REQ_CALL, 0, (func, *args))
+        return self.call_prepared(task or self._awake(), self.prepare(func, *args))
 
     def prepare(self, func: int, *args: int) -> PreparedCall:
-        """Prepare a call of a function that is made often; see call_prepared()."""
-        words = func, *args
+        """Prepare a call of a function, to be made once or often by call_prepared()."""
+        if len(args) > MAX_ARGS:
+            raise KernelError(errno.EINVAL, "more than six arguments")
+        words = func, *[arg & MASK64 for arg in args]
         request = _REQUEST.pack(abi.REQ_CALL, 0, *words, *_NO_WORDS[len(words) :], 0)
         return PreparedCall(words, request)
 
@@ -567,7 +567,7 @@ class Syscalls:
 
     def _awake(self) -> HostTask:
         """Return init, or another task if init sleeps in the handler of a probe."""
-        init = self.init()
+        init = self._tasks.get(INIT_PID) or self.init()
         if not init.blocked or self._has_ended(init):
             return init
         tasks = self._tasks.values()

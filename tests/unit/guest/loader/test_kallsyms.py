@@ -91,13 +91,21 @@ def test_modules(kallsyms):
     assert (found.name, found.size, found.module) == ("twin", 0x30, "mod")
     kallsyms.remove_module("mod")
     assert kallsyms.symbol_at(0x9020) is None
+    assert [s.module for s in kallsyms.lookup_name("twin")] == ["", ""]
 
 
-def test_an_answer_does_not_depend_on_those_before():
+def test_the_engine_s_own_names_come_last(kallsyms):
+    own = [Symbol(n, KAddr(0xA000), 8, "t") for n in ("kp_entry", "twin")]
+    kallsyms.set_runtime(own)
+    assert list(kallsyms.lookup_name("kp_entry")) == own[:1]
+    assert [s.addr for s in kallsyms.lookup_name("twin")] == [BASE + 0x60, BASE + 0x80]
+
+
+def test_an_answer_does_not_depend_on_those_before(kallsyms):
     # sizes as no image has them: one reaches over the next, one leaves a gap
     rows = [("over", 16, 40), ("within", 32, 8), ("apart", 64, 8), ("end", 80, 1)]
     symbols = [Symbol(name, KAddr(at), size, "t", "") for name, at, size in rows]
-    table = SymbolTable(symbols)
+    kallsyms.kernel = SymbolTable(symbols)
     asked = [*range(90), *range(90, -1, -1), *(n * 37 % 90 for n in range(90))]
     for addr in asked:
-        assert table.at(addr) == SymbolTable(symbols).at(addr), addr
+        assert kallsyms.symbol_at(addr) == SymbolTable(symbols).at(addr), addr
