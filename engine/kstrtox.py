@@ -39,24 +39,20 @@ def is_space(char: str) -> bool:
     return char in BLANKS
 
 
-def _fixup_radix(s: str, base: int) -> tuple[int, int]:
-    """Return (base, first digit's place).  Kernel: _parse_integer_fixup_radix()."""
-    is_hex = len(s) > 2 and s[0] == "0" and s[1] in "xX" and s[2] in _XDIGITS
-    if base == 0:
-        if s[:1] != "0":
-            return 10, 0
-        base = 16 if is_hex else 8
-    if base == 16 and s[:1] == "0" and s[1:2] in ("x", "X"):
-        return 16, 2
-    return base, 0
-
-
 def _scan(s: str, base: int) -> tuple[int, int, int]:
     """Return (value, index of the first digit, index after the last).
 
     The value may exceed 64 bits; without a digit it is 0, and both indexes are equal.
+    Kernel: _parse_integer_fixup_radix(), _parse_integer()
     """
-    base, start = _fixup_radix(s, base)
+    start = 0
+    if base == 0:
+        base = 10
+        if s[:1] == "0":
+            is_hex = len(s) > 2 and s[1] in "xX" and s[2] in _XDIGITS
+            base = 16 if is_hex else 8
+    if base == 16 and s[:2] in ("0x", "0X"):
+        start = 2
     allowed = _XDIGITS if base == 16 else _DIGITS[:base]
     end = len(s) - len(s[start:].lstrip(allowed))
     return (int(s[start:end], base) if end > start else 0), start, end
@@ -79,7 +75,9 @@ def kstrtoul(s: str, base: int = 0) -> int:
 
 def kstrtol(s: str, base: int = 0) -> int:
     """Signed 64-bit number; EINVAL, ERANGE.  Kernel: kstrtol()."""
-    value = -_kstrtoull(s[1:], base) if s[:1] == "-" else kstrtoul(s, base)
+    value = _kstrtoull(s[1:] if s[:1] in ("+", "-") else s, base)
+    if s[:1] == "-":
+        value = -value
     if not LONG_MIN <= value <= LONG_MAX:
         raise KernelError(errno.ERANGE, f"{s!r} overflows")
     return value

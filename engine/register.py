@@ -57,20 +57,25 @@ def kprobe_addr(
 
     Kernel: _kprobe_addr()
     """
+    asked = addr, symbol_name, offset, st.machine.kallsyms.generation
+    if asked == st.probe_point[0]:  # for an event it is asked for twice
+        return st.probe_point[1]
     if (symbol_name is None) == (not addr):
         raise KernelError(errno.EINVAL, "needs either a symbol or an address")
     if symbol_name is not None:
-        found = st.machine.kallsyms.lookup_name(symbol_name)
-        if not found:
+        symbols = st.machine.kallsyms.lookup_name(symbol_name)
+        if not symbols:
             raise KernelError(errno.ENOENT, f"no symbol {symbol_name}")
-        base = found[0].addr
+        base = symbols[0].addr
     else:
         base = addr
     target = KAddr((base + offset) & MASK64)
     symbol = st.machine.kallsyms.symbol_at(target)
     if symbol is None:
         raise KernelError(errno.ENOENT, f"{target:#x} is in no symbol")
-    return st.arch.arch_adjust_kprobe_addr(symbol.addr, target - symbol.addr)
+    found = st.arch.arch_adjust_kprobe_addr(symbol.addr, target - symbol.addr)
+    st.probe_point = asked, found
+    return found
 
 
 def kprobe_on_func_entry(

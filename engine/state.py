@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from kpfs.base.ktypes import MASK64, BlacklistEntry, KAddr
 from kpfs.engine.arch_hooks import Arch
-from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, OptQueue
+from kpfs.engine.kprobe import NO_ADDR, Kprobe, OptimizedKprobe, OptQueue
 from kpfs.engine.machine import Machine
 from kpfs.engine.slots import KprobeInsnCache
 
@@ -61,6 +61,9 @@ class State:
         self.ftrace_enabled = 1  # the number that was written
         self.kprobe_table: dict[KAddr, Kprobe] = {}
         self.registered: dict[Kprobe, KAddr] = {}  # all probes of users, and where
+        # the last answer of kprobe_addr(), and what it was asked
+        self.probe_point: tuple[tuple[object, ...], tuple[KAddr, bool]]
+        self.probe_point = (), (NO_ADDR, False)
         # all probes by hash, the newest last: the order of kprobes/list
         self._buckets: list[dict[KAddr, Kprobe]] = [
             {} for _ in range(KPROBE_TABLE_SIZE)

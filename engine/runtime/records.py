@@ -12,6 +12,7 @@ from kpfs.base import abi
 from kpfs.base.ktypes import KAddr
 from kpfs.base.typed import cast
 
+_E = abi.KpEvent
 # indexes of words in struct kp_cpu, for code that reads the words of all CPUs at once
 CPU_WORDS = abi.KpCpu.SIZE // 8
 CURRENT, STATUS = abi.KpCpu.current_kprobe // 8, abi.KpCpu.status // 8
@@ -20,6 +21,10 @@ MAIL0, MAIL1, MAIL2, MAIL3 = range(abi.KpCpu.mail // 8, abi.KpCpu.mail // 8 + 4)
 MAIL_RET, INSTANCE = abi.KpCpu.mail_ret // 8, abi.KpCpu.instance // 8
 DECLINED = abi.KpCpu.declined // 8
 IN_FAULT = abi.KpCpu.in_fault // 8
+# of those in struct kp_event
+_FLAGS, _TYPE, _NHIT = (n // 8 for n in (_E.flags, _E.type, _E.nhit))
+_SIZE, _PROG, _FILTER = (n // 8 for n in (_E.size, _E.prog, _E.filter))
+_FILES = _E.files // 8
 
 
 def _word(offset: int, *, judged: bool = False) -> int:
@@ -48,8 +53,6 @@ def _word(offset: int, *, judged: bool = False) -> int:
 # attribute that is no slot, even to a property.
 _SLOTS = ("addr", "base", "words")
 
-_ZEROS = memoryview(bytes(4096)).cast("Q")
-
 
 class RuntimeRecord:
     """A struct of 64-bit words in guest memory.
@@ -74,10 +77,6 @@ class RuntimeRecord:
         self.addr = addr
         self.words = words
         self.base = base
-
-    def clear(self) -> None:
-        words = self.SIZE // 8
-        self.words[self.base : self.base + words] = _ZEROS[:words]
 
 
 class KpSite(RuntimeRecord, abi.KpSite):
@@ -110,21 +109,17 @@ class KpEvent(RuntimeRecord, abi.KpEvent):
 
     def describe(self, number: int, size: int, prog: int, flags: int) -> None:
         """Set type, size and fetch program of the records; no file wants them yet."""
-        self.type = number
-        self._set(abi.KpEvent.flags, flags)
-        self._set(abi.KpEvent.size, size)
-        self._set(abi.KpEvent.prog, prog)
-        self._nhit &= ~abi.EVENT_SIMPLE
+        words, base = self.words, self.base
+        words[base + _TYPE], words[base + _SIZE] = number, size
+        words[base + _FLAGS], words[base + _PROG] = flags, prog
+        words[base + _NHIT] &= ~abi.EVENT_SIMPLE
 
     def record(self, files: int, filter_prog: int, flags: int) -> None:
         """Set which files want the records, and by which filter."""
-        self._set(abi.KpEvent.files, files)
-        self._set(abi.KpEvent.filter, filter_prog)
-        self._set(abi.KpEvent.flags, flags)
+        words, base = self.words, self.base
+        words[base + _FILES], words[base + _FILTER] = files, filter_prog
+        words[base + _FLAGS] = flags
         self.judge()
-
-    def _set(self, offset: int, value: int) -> None:
-        self.words[self.base + offset // 8] = value
 
     def judge(self) -> None:
         """Set EVENT_SIMPLE, by which lite.S may write the records, or clear it."""

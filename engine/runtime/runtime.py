@@ -18,6 +18,7 @@ CMDLINE = Struct(f"<Q{abi.KpCmdline.SIZE - abi.KpCmdline.comm}s")
 FIXUP = Struct("<iI")  # an entry of kp_fixups
 EXTABLE = Struct("<ii")  # an entry of kp_extable: distances to both addresses
 
+_ZEROS = memoryview(bytes(4096)).cast("Q")
 _R = TypeVar("_R", bound=RuntimeRecord)
 
 
@@ -117,7 +118,8 @@ class Runtime:
         if pool:
             old = pool.pop()
             assert isinstance(old, kind)
-            old.clear()
+            words, base = kind.SIZE // 8, old.base
+            old.words[base : base + words] = _ZEROS[:words]
             return old
         addr = self.heap.alloc(kind.SIZE)
         return kind(addr, *self.heap.words(addr))

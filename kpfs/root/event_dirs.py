@@ -48,13 +48,9 @@ class EventDirs:
     def changed(self, changes: Sequence[Change]) -> None:
         """Make and remove the directories of events, and those of their groups."""
         for group, event, come, with_group in changes:
-            keys = [(group, event)]
+            self._left.append(((group, event), come))
             if with_group:
-                keys.insert(0 if come else 1, (group, ""))
-            self._left += [(key, come) for key in keys]
-        self._do_what_is_left()
-
-    def _do_what_is_left(self) -> None:
+                self._left.insert(len(self._left) - come, ((group, ""), come))
         if self._deferred:
             return
         if len(self._left) > FEW:

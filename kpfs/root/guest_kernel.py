@@ -167,9 +167,9 @@ class GuestKernel:
 
         return TraceSynthOps(self.trace)
 
-    @property
+    @part
     def dynamic_events(self) -> DynEvents:
-        """The dynamic events of all kinds that are configured."""
+        """Make the dynamic events of all kinds that are configured."""
         if self.config.on("KPROBE_EVENTS"):
             _ = self.kprobe_events
         _ = self.synthetic_events

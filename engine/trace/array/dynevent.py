@@ -112,32 +112,29 @@ class DynEvents:
         Directories come and go when all have run.
         Kernel: trace_parse_run_command().
         """
-        with self._trace_events.held():
-            self._run_commands(data, ops)
-
-    def _run_commands(self, data: bytes, ops: DynEventOps | None) -> None:
-        done, count = 0, len(data)
-        while done < count:
-            chunk = data[done : done + WRITE_BUFSIZE - 1]
-            length = chunk.find(0)
-            length = len(chunk) if length < 0 else length
-            start = 0
+        with self._trace_events:
+            done, count = 0, len(data)
             while done < count:
-                nothing = _EMPTY_LINES.match(chunk, start, length)
-                if nothing:  # quickly past what may be a megabyte of them
-                    done += nothing.end() - start
-                    start = nothing.end()
-                    continue
-                end = chunk.find(b"\n", start, length)
-                size = (end + 1 if end >= 0 else length) - start
-                if end < 0 and done + size < count:
-                    if start:
-                        break
-                    self._line_too_long()
-                line = chunk[start : end if end >= 0 else length]
-                done += size
-                start += size
-                self.run_command(line.partition(b"#")[0].decode("latin-1"), ops)
+                chunk = data[done : done + WRITE_BUFSIZE - 1]
+                length = chunk.find(0)
+                length = len(chunk) if length < 0 else length
+                start = 0
+                while done < count:
+                    nothing = _EMPTY_LINES.match(chunk, start, length)
+                    if nothing:  # quickly past what may be a megabyte of them
+                        done += nothing.end() - start
+                        start = nothing.end()
+                        continue
+                    end = chunk.find(b"\n", start, length)
+                    size = (end + 1 if end >= 0 else length) - start
+                    if end < 0 and done + size < count:
+                        if start:
+                            break
+                        self._line_too_long()
+                    line = chunk[start : end if end >= 0 else length]
+                    done += size
+                    start += size
+                    self.run_command(line.partition(b"#")[0].decode("latin-1"), ops)
 
     def _line_too_long(self) -> None:
         text = f"Line length is too long: Should be less than {WRITE_BUFSIZE - 2}"
@@ -184,7 +181,7 @@ class DynEvents:
             if any(event.ops.is_busy(event) for event in events):
                 raise KernelError(errno.EBUSY, "an event is in use")
             # the guest must not run until its text is what the engine believes it to be
-            with self._trace_events.held(), self._text_poke:
+            with self._trace_events, self._text_poke:
                 for event in events:
                     event.ops.free(event)
         finally:

@@ -100,7 +100,7 @@ class TraceState(TraceArray):
 
     def module_coming(self, name: str) -> None:
         """Add the events of a module.  Kernel: trace_module_add_events()"""
-        with self.events.held():
+        with self.events:
             for event in module_events(self.runtime, name):
                 found = self.events.find(event.group, event.name)
                 if found is None:
@@ -113,7 +113,7 @@ class TraceState(TraceArray):
             for event in self.events
             if isinstance(event, KernelEvent) and event.module == name
         ]
-        with self.events.held():
+        with self.events:
             for event in gone:
                 for array in self.arrays():
                     file = self.event_files.find(event, array)

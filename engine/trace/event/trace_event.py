@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError
@@ -145,7 +144,11 @@ class EventWatcher(Protocol):
 
 
 class Events:
-    """All trace events, newest first.  Kernel: ftrace_events, trace_array.events."""
+    """All trace events, newest first.  Kernel: ftrace_events, trace_array.events.
+
+    ``with events``: the watcher, which runs the guest, is told at the end, of all at
+    once.
+    """
 
     def __init__(self, watcher: EventWatcher | None = None) -> None:
         self._events: dict[tuple[str, str], TraceEvent] = {}  # oldest first
@@ -211,16 +214,13 @@ class Events:
         event.removed = True
         self._tell(Change(event.group, event.name, come=False, with_group=not members))
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Tell the watcher, which runs the guest, afterwards, and of all at once."""
-        held = self._held = []
-        try:
-            yield
-        finally:
-            self._held = None
-            if self._watcher and held:
-                self._watcher.changed(held)
+    def __enter__(self) -> None:
+        self._held = []
+
+    def __exit__(self, *_exc: object) -> None:
+        held, self._held = self._held, None
+        if self._watcher and held:
+            self._watcher.changed(held)
 
     def _tell(self, change: Change) -> None:
         if self._held is not None:

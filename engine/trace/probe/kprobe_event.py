@@ -74,9 +74,6 @@ class GuestEvents:
         self._runtime = runtime
         self._files = files
 
-    def alloc(self) -> KpEvent:
-        return self._runtime.make(KpEvent)
-
     def free(self, tk: TraceKprobe) -> None:
         runtime, guest, prog = self._runtime, tk.guest, tk.prog
 
@@ -91,10 +88,12 @@ class GuestEvents:
         """Describe a probe that is about to be registered; its nhit is kept."""
         heap = self._runtime.heap
         if tk.args:
-            size = prog_size(tk.args)
-            tk.prog = tk.prog or heap.alloc(size)
-            heap.view(tk.prog, size)[:] = encode(tk.args, tk.start, tk.prog)
-        size = tk.start + sum([arg.size for arg in tk.args])
+            room = prog_size(tk.args)
+            tk.prog = tk.prog or heap.alloc(room)
+            heap.view(tk.prog, room)[:] = encode(tk.args, tk.start, tk.prog)
+            size = tk.start + sum([arg.size for arg in tk.args])
+        else:
+            size = tk.start
         event = tk.event
         tk.guest.describe(event.id, size, tk.prog or 0, event.guest_flags())
         if event.tracing:

@@ -25,6 +25,7 @@ from kpfs.engine.register import (
     register_kprobe,
     unregister_kprobe,
 )
+from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.state import KERN_WARNING, ModuleState, State
 from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.array.trace_state import TraceState
@@ -171,7 +172,7 @@ class TraceKprobeOps(DynEventOps):
             kp = Kprobe(addr=KAddr(place.addr))
         else:
             kp = Kprobe(symbol_name=place.symbol, offset=place.offset)
-        guest = self._guest.alloc()
+        guest = self._ts.runtime.make(KpEvent)
         rp = Kretprobe(kp, maxactive=maxactive)
         if place.is_return:
             rp.handler, rp.guest_data = self._ret_handler, guest.addr
