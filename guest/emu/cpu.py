@@ -108,6 +108,7 @@ LOOK_BLOCKS = (4093 + 1,) * 16 + (65_521 + 1,)
 # is dropped.
 MAX_DROPS = 8192
 
+_REFUSED = abi.IDLE_TURN_REFUSED
 _U64 = ctypes.c_uint64
 _Hook = Callable[..., object]
 _FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
@@ -617,18 +618,23 @@ class Cpu:
 
     def ends(self, port: int) -> None:
         """Have a hypercall end the run; see ``ended``."""
-        self.hypercalls[port] = lambda _value: self.end_by(port)
-        self.fast.ways[port] = abi.HYPERCALL_END
 
-    def end_by(self, port: int) -> None:
-        """End the run by the hypercall that is being served."""
-        self._ended[0] = port
-        self.stop()
+        def end(value: int) -> None:
+            self._ended[0], self._ended[1] = port, value
+            self.stop()
+
+        self.hypercalls[port] = end
+        self.fast.ways[port] = abi.HYPERCALL_END
 
     @property
     def ended(self) -> int:
         """The hypercall that ended the last run, or 0."""
         return self._ended[0]
+
+    @property
+    def value(self) -> int:
+        """The value of the hypercall that ended the last run."""
+        return self._ended[1]
 
     def end_run(self) -> None:
         """Leave the run, to ask ``go_on``: at once in a trap or behind a memory access.
@@ -681,15 +687,21 @@ class Cpu:
 
         If it has begun, end_begun() is to follow.  Context: control.
         """
-        if (
+        return turn.run(task, request) if self._may_run_in_c() else _REFUSED
+
+    def go_on_with(self, turn: IdleTurn, request: int) -> int:
+        """Run the CPU behind a host operation; see IdleTurn.go_on(), and begin()."""
+        return turn.go_on(request) if self._may_run_in_c() else _REFUSED
+
+    def _may_run_in_c(self) -> bool:
+        """Return True if a run needs nothing before it, and prepare it."""
+        self.stopped = self.ran_out = False
+        return not (
             self.stops is not None
             or self.stands is not None
             or self._hooks_deleted
             or monotonic() >= self.watchdog.rewind_at
-        ):
-            return abi.IDLE_TURN_REFUSED
-        self.stopped = self.ran_out = False
-        return turn.run(task, request)
+        )
 
     def end_begun(self, turn: IdleTurn) -> None:
         """Do what run() does behind its beginning."""

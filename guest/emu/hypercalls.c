@@ -30,6 +30,7 @@ API void hypercalls_out(void *engine, uint32_t port, int size, uint32_t value, s
 	switch (port < NR_PORTS ? h->ways[port] : HYPERCALL_SERVE) {
 	case HYPERCALL_END:
 		h->ended = port;
+		h->value = value;
 		blocks_look(h->counter, 0);
 		h->emu_stop(engine);
 		break;

@@ -23,6 +23,7 @@ struct hypercalls {
 	uint64_t moves;  /* the value with which such a clock moves on by a step */
 	uint64_t limit;  /* its last time */
 	uint64_t ended;  /* the hypercall that has ended the run; 0: none */
+	uint64_t value;  /* its value */
 	uint8_t ways[NR_PORTS];
 };
 

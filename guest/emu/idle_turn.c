@@ -35,14 +35,32 @@ static bool is_still(const struct idle_turn *t)
 }
 
 /*
+ * Run the loaded CPU from an address on. Return IDLE_TURN_DONE if the request is done and the CPU
+ * idles again, and IDLE_TURN_STILL if all words are as they were, too. Return IDLE_TURN_HOST_OP if
+ * a task stands at a host operation. Else return IDLE_TURN_BEGUN; err is libunicorn's error.
+ */
+static int run(struct idle_turn *t, uint64_t from, const uint64_t *request)
+{
+	struct hypercalls *h = t->hypercalls;
+
+	*t->credit = t->turn_credit;
+	h->ended = 0;
+	blocks_look(h->counter, blocks_begun(h->counter) + t->blocks);
+	t->err = t->emu_start(t->engine, from, 0, 0, 0);
+	if (!t->err && h->ended == t->host_op)
+		return IDLE_TURN_HOST_OP;
+	if (t->err || h->ended != t->idle || *request)
+		return IDLE_TURN_BEGUN;
+	return is_still(t) ? IDLE_TURN_STILL : IDLE_TURN_DONE;
+}
+
+/*
  * Wake a task, whose request is written already, by an interrupt of the loaded CPU, and run that.
- * Return IDLE_TURN_DONE if the request is done and the CPU idles again, and IDLE_TURN_STILL if all
- * words are as they were, too. Return IDLE_TURN_REFUSED, and do nothing, if the CPU is not where it
- * idles or takes no interrupts. Else, the turn has ended otherwise; err is libunicorn's error.
+ * Return IDLE_TURN_REFUSED, and do nothing, if the CPU is not where it idles or takes no interrupts.
  */
 API int idle_turn(struct idle_turn *t, uint64_t task, const uint64_t *request)
 {
-	struct hypercalls *h = t->hypercalls;
+	const struct hypercalls *h = t->hypercalls;
 	uint64_t flags = read_reg(t, REG_RFLAGS);
 
 	if (!(flags & FLAG_IF) || read_reg(t, REG_RSP) != t->sp)
@@ -56,12 +74,13 @@ API int idle_turn(struct idle_turn *t, uint64_t task, const uint64_t *request)
 	t->frame[4] = t->ss;
 	write_reg(t, REG_RSP, t->top);
 	write_reg(t, REG_RFLAGS, flags & ~(uint64_t)(FLAG_IF | FLAG_TF));
-	*t->credit = t->turn_credit;
 	hypercalls_look_at_clock(h, h->moves);
-	h->ended = 0;
-	blocks_look(h->counter, blocks_begun(h->counter) + t->blocks);
-	t->err = t->emu_start(t->engine, t->entry, 0, 0, 0);
-	if (t->err || h->ended != t->idle || *request)
-		return IDLE_TURN_BEGUN;
-	return is_still(t) ? IDLE_TURN_STILL : IDLE_TURN_DONE;
+	return run(t, t->entry, request);
+}
+
+/* Go on behind a host operation that has been answered, by one more turn. */
+API int idle_turn_go_on(struct idle_turn *t, const uint64_t *request)
+{
+	hypercalls_look_at_clock(t->hypercalls, ~t->hypercalls->moves);
+	return run(t, read_reg(t, REG_RIP), request);
 }

@@ -7,8 +7,9 @@
 
 #define IDLE_TURN_REFUSED 0
 #define IDLE_TURN_BEGUN 1
-#define IDLE_TURN_DONE 2
-#define IDLE_TURN_STILL 3
+#define IDLE_TURN_HOST_OP 2
+#define IDLE_TURN_DONE 3
+#define IDLE_TURN_STILL 4
 
 /* A word of the guest, and its value when Python last looked. */
 struct idle_turn_word {
@@ -29,9 +30,9 @@ struct idle_turn {
 	int32_t err;         /* of emu_start() */
 	uint64_t *frame;     /* of the interrupt: ip cs flags sp ss */
 	uint64_t cs, ss;
-	uint64_t sp, top;                   /* the stack pointer before and after it */
-	uint64_t entry;                     /* the interrupt's code */
-	uint64_t blocks;                    /* after which the run ends where it may */
-	uint64_t idle;                      /* the hypercall of a CPU that idles */
+	uint64_t sp, top;       /* the stack pointer before and after it */
+	uint64_t entry;         /* the interrupt's code */
+	uint64_t blocks;        /* after which the run ends where it may */
+	uint64_t idle, host_op; /* the hypercalls of a CPU that idles, and of a task's host op */
 	const struct idle_turn_word *words; /* up to one at 0 */
 };

@@ -55,12 +55,16 @@ class IdleTurn(ctypes.Structure):
         library, ours = libunicorn.load()
         if ours is None:
             raise OSError("no library of C for this host")
-        super().__init__(cs=abi.CS, ss=abi.DS, idle=abi.HC_IDLE, **values)
+        ends = {"idle": abi.HC_IDLE, "host_op": abi.HC_HOST_OP}
+        super().__init__(cs=abi.CS, ss=abi.DS, **ends, **values)
         for function in _FUNCTIONS:
             setattr(self, function, address(library, f"uc_{function}").value)
         ours.idle_turn.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64
         # Wakes a task and runs the CPU; returns IDLE_TURN_...  It is given the task's
         # address, and where the request of the task is in the host's memory.
-        self.run: Callable[[int, int], int] = partial(
-            ours.idle_turn, ctypes.byref(self)
-        )
+        this = ctypes.byref(self)
+        self.run: Callable[[int, int], int] = partial(ours.idle_turn, this)
+        # Goes on behind a host operation; returns IDLE_TURN_..., too.  It is given
+        # where that request is.
+        ours.idle_turn_go_on.argtypes = ctypes.c_void_p, ctypes.c_uint64
+        self.go_on: Callable[[int], int] = partial(ours.idle_turn_go_on, this)

@@ -34,7 +34,7 @@ class Clock:
         self._at = phys
         self._origin = self.host()
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        self._count = 0
+        self.timers = 0  # how many functions were to be run later so far
         self._awaited = 0, 0  # deadline, and the host's time when it has come
 
     def now(self) -> KTime:
@@ -92,8 +92,8 @@ class Clock:
 
     # ---- functions to be run later (control)
     def call_later(self, delay: int, func: Callable[[], None]) -> None:
-        self._count += 1
-        heapq.heappush(self._timers, (self.now() + delay, self._count, func))
+        self.timers += 1
+        heapq.heappush(self._timers, (self.now() + delay, self.timers, func))
 
     def next_timer(self) -> int | None:
         return self._timers[0][0] if self._timers else None

@@ -77,6 +77,7 @@ KERN_EMERG = 0
 # call functions.
 REACH = (50,) * 200 + (4,) * 1000
 _CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
+_ENDS = abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API, abi.HC_HOST_OP
 _STUCK = -1  # reason of a turn's end: the watchdog stopped it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
@@ -177,9 +178,8 @@ class Sched:
         self._host_op = 0  # the pid that came to HC_HOST_OP last
         self._quiescent: list[Callable[[], None]] = []
         hypercalls = cpu.hypercalls
-        for reason in (abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API):
+        for reason in _ENDS:
             cpu.ends(reason)
-        hypercalls[abi.HC_HOST_OP] = self._hc_host_op
         hypercalls[abi.HC_EXIT] = lambda pid: self._on_exit(pid)
         hypercalls[abi.HC_CLOCK] = clock.asked
         cpu.fast.keep_clock(*clock.word(memory.host_address()))
@@ -209,14 +209,8 @@ class Sched:
         self._idle_turns.append(None)
         self.nr_cpus = len(self._pcpu)
 
-    # ---- hypercalls (hit)
     def _no_host_op(self, pid: int, _sp: int) -> None:
         raise EmulatorError(f"no handler serves the files of the mount (pid {pid})")
-
-    def _hc_host_op(self, pid: int) -> None:
-        self._host_op = pid
-        self.standing[pid] = self._cpu.read_reg(REG_SP)
-        self._cpu.end_by(abi.HC_HOST_OP)
 
     # ---- turns
     def interrupt(self, number: int, entry: int) -> None:
@@ -252,7 +246,8 @@ class Sched:
 
         entry: of the interrupt.  wakeups: struct kpfs_wakeups of the CPU, request: that
         of the task, in the host's memory.  task: its address.
-        If the turn has begun, run() is to go on with it.
+        If the turn has begun, run() is to go on with it.  A task that comes to
+        HC_HOST_OP is served; IDLE_TURN_HOST_OP: run() is to go on behind that.
         """
         if (
             not self._idle[number]
@@ -279,17 +274,47 @@ class Sched:
                 return abi.IDLE_TURN_REFUSED
             self._idle_turns[number] = turn
         state = cpu.begin(turn, task, request)
-        if state >= abi.IDLE_TURN_DONE:
+        if state == abi.IDLE_TURN_REFUSED:
+            self._idle_turns[number] = None
+            return state
+        timers = self._clock.timers
+        if state == abi.IDLE_TURN_HOST_OP:
+            state = self._go_on_with(turn, number, request)
+        if state == abi.IDLE_TURN_BEGUN:
+            self._begun = turn
+        elif state != abi.IDLE_TURN_HOST_OP:
             self.turns += 1
+            self._idle[number] = True
             self._next = (number + 1) % self.nr_cpus
             self.still = state == abi.IDLE_TURN_STILL and not (
-                False in self._idle or any(self._pending)
+                False in self._idle
+                or any(self._pending)
+                or timers != self._clock.timers
             )
-        elif state == abi.IDLE_TURN_BEGUN:
-            self._begun = turn
-        else:
-            self._idle_turns[number] = None
         return state
+
+    def _go_on_with(self, turn: IdleTurn, number: int, request: int) -> int:
+        """Serve a task that has come to HC_HOST_OP in an idle turn, and go on in C.
+
+        Return as begin() does.
+        """
+        cpu, turns, aside_at = self._cpu, self.turns, self.turns + ASIDE_TURNS
+        state = abi.IDLE_TURN_HOST_OP
+        self.still = self._idle[number] = False
+        while state == abi.IDLE_TURN_HOST_OP:
+            self.turns += 1
+            turns += 1
+            self._serve_host_op(cpu.value, cpu.read_reg(REG_SP))
+            if (
+                self.turns != turns  # something else has run meanwhile,
+                or any(self._pending)  # or is to run now
+                or self._choose() != number
+                or cpu.active != number
+                or turns >= aside_at
+            ):
+                break
+            state = cpu.go_on_with(turn, request)
+        return state or abi.IDLE_TURN_HOST_OP  # it was refused: by run()
 
     def watch(self, *offsets: int) -> None:
         """Have 64-bit words of the RAM count for ``still``, beside those of the CPUs.
@@ -343,6 +368,9 @@ class Sched:
             raise self._died(exc) from exc
         if reason == abi.HC_IDLE:
             self._idle[number] = True
+        elif reason == abi.HC_HOST_OP:
+            self._host_op = cpu.value
+            self.standing[cpu.value] = cpu.read_reg(REG_SP)
         elif reason == abi.HC_PANIC:
             raise self._died(self._panic_reason())
 

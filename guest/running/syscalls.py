@@ -22,6 +22,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kpfs.base import abi
 from kpfs.base.abi import REQ_NONE, TASK_COMM_LEN, WAKEUPS_MAX
@@ -358,10 +359,15 @@ class Syscalls:
         state = abi.IDLE_TURN_REFUSED
         alone = not self._in_work and not sched.some_held
         if alone:
-            task.blocked = True
+            task.blocked = task.busy = True
             at, request = self._ram_at + wakeups, self._ram_at + task.req_at
-            state = sched.begin(number, self._resched_entry, at, task.addr, request)
-            if state >= abi.IDLE_TURN_DONE:
+            try:
+                state = sched.begin(number, self._resched_entry, at, task.addr, request)
+            finally:
+                task.busy = False
+            if state >= abi.IDLE_TURN_DONE or (
+                state == abi.IDLE_TURN_HOST_OP and self._is_over(task)
+            ):
                 task.blocked = False
                 return self._after(task)
         if state == abi.IDLE_TURN_REFUSED:
@@ -404,11 +410,7 @@ class Syscalls:
 
     def _run(self, task: HostTask, sleeps: bool) -> bool:
         """Run the guest until a task's request is over; False if it sleeps too long."""
-        ram, sched, exited = self._ram, self._sched, self._exited
-        at, pid = task.req_at, task.pid
-
-        def is_over() -> bool:
-            return _U64.unpack_from(ram, at)[0] == REQ_NONE or pid in exited
+        ram, sched, is_over = self._ram, self._sched, partial(self._is_over, task)
 
         def gives_up() -> bool:
             """Let other threads in; return True if the task sleeps, others are busy."""
@@ -705,6 +707,10 @@ class Syscalls:
     def _is_done(self, task: HostTask) -> bool:
         """Return True if the request that is in the task has been served."""
         return bool(_U64.unpack_from(self._ram, task.req_at)[0] == REQ_NONE)
+
+    def _is_over(self, task: HostTask) -> bool:
+        """Return True if a task's request is done, or has ended the task."""
+        return self._is_done(task) or task.pid in self._exited
 
     def _value(self, task: HostTask) -> int:
         """Return the value of the request that was served."""

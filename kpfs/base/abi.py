@@ -379,20 +379,21 @@ HYPERCALL_CLOCK = 2
 
 
 class Hypercalls:  # struct hypercalls
-    SIZE, __slots__ = 336, ()
+    SIZE, __slots__ = 344, ()
     LAYOUT = """
         serve P emu_stop P clock_gettime P counter P clock P origin Q step Q moves Q
-        limit Q ended Q ways 256B
+        limit Q ended Q value Q ways 256B
     """
     serve, emu_stop, clock_gettime, counter, clock, origin = 0, 8, 16, 24, 32, 40
-    step, moves, limit, ended, ways = 48, 56, 64, 72, 80
+    step, moves, limit, ended, value, ways = 48, 56, 64, 72, 80, 88
 
 
 # guest/emu/idle_turn.h
 IDLE_TURN_REFUSED = 0
 IDLE_TURN_BEGUN = 1
-IDLE_TURN_DONE = 2
-IDLE_TURN_STILL = 3
+IDLE_TURN_HOST_OP = 2
+IDLE_TURN_DONE = 3
+IDLE_TURN_STILL = 4
 
 
 class IdleTurnWord:  # struct idle_turn_word
@@ -402,14 +403,15 @@ class IdleTurnWord:  # struct idle_turn_word
 
 
 class IdleTurn:  # struct idle_turn
-    SIZE, __slots__ = 136, ()
+    SIZE, __slots__ = 144, ()
     LAYOUT = """
         emu_start P reg_read P reg_write P engine P hypercalls P wakeups P credit P
-        turn_credit i err i frame P cs Q ss Q sp Q top Q entry Q blocks Q idle Q words P
+        turn_credit i err i frame P cs Q ss Q sp Q top Q entry Q blocks Q idle Q host_op
+        Q words P
     """
     emu_start, reg_read, reg_write, engine, hypercalls, wakeups = 0, 8, 16, 24, 32, 40
     credit, turn_credit, err, frame, cs, ss, sp, top = 48, 56, 60, 64, 72, 80, 88, 96
-    entry, blocks, idle, words = 104, 112, 120, 128
+    entry, blocks, idle, host_op, words = 104, 112, 120, 128, 136
 
 
 # engine/runtime/trace_entry.h

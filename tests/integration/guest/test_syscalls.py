@@ -26,6 +26,7 @@ pytestmark = pytest.mark.guest
 
 HOST_OP = abi.KpfsHostOp.STRUCT
 ADD_ARGS = "488d0437" + "c3"  # lea (%rdi,%rsi),%rax; ret
+NAP = struct.pack("<2Q", 0, 1000)
 
 
 @pytest.fixture
@@ -94,21 +95,25 @@ def test_turn_that_a_request_begins(guest, task, host_call, in_c, monkeypatch):
     monkeypatch.setattr(sched, "begin", begin)
     before = guest.clock.now(), sched.turns
     assert guest.syscalls.call(task, "getppid") == 1
-    assert host_call(lambda _op: 42) == 42  # it does not end where the CPU idles
+    assert host_call(lambda _op: 42) == 42
+    # calls in the middle of the operation
+    assert host_call(lambda _op: guest.syscalls.call(task, "getppid")) == 1
+    sched.interrupt(1 - sched._cpu.active, sched.timer_entry)
+    assert host_call(lambda _op: 43) == 43  # behind which the other CPU is next
+    # it does not end where the CPU idles
+    assert guest.syscalls.call(task, "nanosleep", NAP, 0) == 0
     sched.interrupt(sched._cpu.active, sched.timer_entry)
     assert guest.syscalls.call(task, "getppid") == 1
     after = guest.clock.now(), sched.turns
-    assert [b - a for a, b in zip(before, after, strict=True)] == [31_100, 5]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [63_600, 13]
     assert (sched._next, sched.all_idle()) == (0, True)
-    done, begun, refused = (
-        abi.IDLE_TURN_DONE,
-        abi.IDLE_TURN_BEGUN,
-        abi.IDLE_TURN_REFUSED,
-    )
-    assert states == ([done, begun, refused] if in_c else [refused] * 3)
+    done, begun = abi.IDLE_TURN_DONE, abi.IDLE_TURN_BEGUN
+    op, refused = abi.IDLE_TURN_HOST_OP, abi.IDLE_TURN_REFUSED
+    in_order = [done, done, op, op, begun, refused]
+    assert states == (in_order if in_c else [refused] * len(in_order))
 
 
-def test_a_turn_that_leaves_nothing_to_be_done(guest, task):
+def test_a_turn_that_leaves_nothing_to_be_done(guest, task, host_call):
     sched = guest.sched
 
     def is_still():
@@ -128,6 +133,10 @@ def test_a_turn_that_leaves_nothing_to_be_done(guest, task):
     assert not is_still()  # the guest has no timer, and says so
     sched.note_words()
     assert is_still()
+    assert host_call(lambda _op: 1) == 1
+    assert sched.still
+    assert host_call(lambda _op: guest.clock.call_later(0, int) or 1) == 1
+    assert not sched.still
     add = text(guest, ADD_ARGS)
     sched.interrupt(1, sched.timer_entry)  # another CPU does not idle
     assert guest.call(add, 1, 2) == 3
