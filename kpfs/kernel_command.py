@@ -18,6 +18,7 @@ from kpfs.arguments import Subcommand, flag, number
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.host import jobs
+from kpfs.host.progress import bar, draw
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -369,7 +370,7 @@ class Progress:
 
     def part(self, whole: int, have: int) -> None:
         """Show how much is there of what is being done."""
-        self._write(f" {100 * have // whole} %")
+        self._write(bar(have, whole))
 
     def show(self, board: Board) -> None:
         """Show the output of a kernel that is booting."""
@@ -378,19 +379,17 @@ class Progress:
             self._out.write(text.decode("latin-1"))
             self._out.flush()
         else:
-            self._write(f" {time.monotonic() - self._begin:.0f} s")
+            self._write(f"{time.monotonic() - self._begin:.0f} s")
 
     def end(self, told: str) -> None:
         """Show nothing more, and print what came of it."""
         if self._terminal:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+            draw("")
         print(told, file=self._out, flush=True)
 
     def _write(self, more: str) -> None:
         if self._terminal:
-            sys.stderr.write(f"\r\033[K{self._what}{more}")
-            sys.stderr.flush()
+            draw(self._what, more)
 
 
 # ---- the others

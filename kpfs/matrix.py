@@ -8,6 +8,7 @@ import difflib
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 from argparse import ArgumentTypeError
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 FAILED = 1
+SIGNALLED = 128  # a status above it is that of a command that a signal has ended
+_ERROR = re.compile(
+    r"\b(error|fail\w*|unknown|invalid|cannot|could not|no such|not (found|exist))\b",
+    re.I,
+)
 DESCRIPTION = """\
 Run CMD inside each of several kernels, as 'kpfs run --kernel NAME --inside' does, and
 print a row for each: the kernel, CMD's status there, the seconds that it took, and the
@@ -43,12 +49,30 @@ class Row(NamedTuple):
     status: int
     seconds: float
     output: str
-    reasons: list[str]  # why it failed, in the kernel's words, the best one first
+    reasons: list[str]  # what the kernel says of a failure, the best one first
 
     @property
     def last_line(self) -> str:
-        lines = [line for line in self.output.splitlines() if line.strip()]
-        return lines[-1].strip() if lines else ""
+        return (self._lines() or [""])[-1]
+
+    def why(self) -> list[str]:
+        """Return why it failed, the best reason first.
+
+        What the command itself has said of an error comes last: often its first such
+        line tells the reason, and the last one of all does not.
+        """
+        if not self.status:
+            return []
+        found = list(self.reasons)
+        if SIGNALLED < self.status <= SIGNALLED + signal.SIGRTMAX:
+            with contextlib.suppress(ValueError):  # a number without a name
+                found.append(f"{signal.Signals(self.status - SIGNALLED).name} ended it")
+        said = next(filter(_ERROR.search, self._lines()), self.last_line)
+        return found + [f"it said: {said}"] * (said != self.last_line)
+
+    def _lines(self) -> list[str]:
+        """Return the lines of the output that are not empty."""
+        return [line.strip() for line in self.output.splitlines() if line.strip()]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -128,7 +152,8 @@ def main(arguments: Namespace) -> int:
     kernels = {name: image.read_meta(store.folder(name)).release for name in names}
     rows = run_in(arguments, names, kernels)
     if arguments.json:
-        print(json.dumps([row._asdict() for row in rows], indent=1))
+        rows_of_json = [{**row._asdict(), "reasons": row.why()} for row in rows]
+        print(json.dumps(rows_of_json, indent=1))
     else:
         _print_table(rows, explained=arguments.explain_failures)
     if arguments.diff:
@@ -200,7 +225,7 @@ def _print_table(rows: Sequence[Row], *, explained: bool) -> None:
     for row in rows:
         told = f"{row.kernel:{width}} {row.status:4} {row.seconds:7.2f} s"
         print(f"{told}  {row.last_line}".rstrip())
-        for reason in row.reasons if explained else row.reasons[:1]:
+        for reason in row.why()[: None if explained else 1]:
             print(f"{'':{width}} because: {reason}")
 
 
@@ -222,7 +247,7 @@ def _append_summary(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None
     lines = [f"### `{' '.join(argv)}`", "", "| kernel | status | s | told |"]
     lines.append("|---|---|---|---|")
     for row in rows:
-        told = [row.last_line, *row.reasons[:1]] if row.status else [row.last_line]
+        told = [row.last_line, *row.why()[:1]]
         cell = "<br>".join(f"`{line}`" for line in told if line).replace("|", "\\|")
         status = f"**{row.status}**" if row.status else "0"
         lines.append(f"| {row.kernel} | {status} | {row.seconds:.2f} | {cell} |")
@@ -249,7 +274,7 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
             why = ElementTree.SubElement(
                 case, "failure", message=f"status {row.status}"
             )
-            why.text = _printable("\n".join([row.last_line, *row.reasons]))
+            why.text = _printable("\n".join([row.last_line, *row.why()]))
         ElementTree.SubElement(case, "system-out").text = _printable(row.output)
     with told_to_user(path):
         ElementTree.ElementTree(suite).write(path, "utf-8", xml_declaration=True)

@@ -764,7 +764,7 @@ HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
 NR_FLUSHERS = 16
-NR_CALLS = 12
+NR_CALLS = 24
 MAX_INSN = 16
 WRITES_ANYTHING = 0
 WRITES_BYTES = 1
@@ -804,18 +804,18 @@ class Translation:  # struct translation
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70656, ()
+    SIZE, __slots__ = 70848, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 88, 96, 104, 112, 120, 128
-    break_at, flushers, writes, mapper, calls, call_zeros = 136, 144, 272, 400, 408, 504
-    counts, exact, call_agent, turn_ticks, slow_at, now = 600, 608, 616, 624, 632, 640
-    settled, deadline, stop, stop_at, who, error = 648, 656, 664, 672, 680, 688
-    vector, unknown, current, turn_end, due, host_turn = 696, 704, 712, 720, 728, 736
-    begin, fault_block, faults, returns, return_counts = 744, 752, 760, 768, 896
-    watched, hooked, nr_hooked, on_block, asked_at = 1024, 1536, 2048, 2056, 2064
-    flushed_at, coverage, stops, entered, devices = 2072, 2080, 2088, 2096, 2104
-    console_size, debug_size, debug_limit, debug = 2232, 2240, 2248, 2256
-    syscalls, exceptions, interrupts, halts, flushes = 2264, 2272, 2280, 2288, 2296
-    strays, stray_at, turns, reset, cpus, console = 2304, 2312, 2320, 2328, 2336, 5120
+    break_at, flushers, writes, mapper, calls, call_zeros = 136, 144, 272, 400, 408, 600
+    counts, exact, call_agent, turn_ticks, slow_at, now = 792, 800, 808, 816, 824, 832
+    settled, deadline, stop, stop_at, who, error = 840, 848, 856, 864, 872, 880
+    vector, unknown, current, turn_end, due, host_turn = 888, 896, 904, 912, 920, 928
+    begin, fault_block, faults, returns, return_counts = 936, 944, 952, 960, 1088
+    watched, hooked, nr_hooked, on_block, asked_at = 1216, 1728, 2240, 2248, 2256
+    flushed_at, coverage, stops, entered, devices = 2264, 2272, 2280, 2288, 2296
+    console_size, debug_size, debug_limit, debug = 2424, 2432, 2440, 2448
+    syscalls, exceptions, interrupts, halts, flushes = 2456, 2464, 2472, 2480, 2488
+    strays, stray_at, turns, reset, cpus, console = 2496, 2504, 2512, 2520, 2528, 5312
 
 
 # linux/board/x86/arch.h

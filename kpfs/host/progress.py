@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Shows at a terminal what is being waited for, if that takes long."""
+"""Shows at a terminal what is being waited for, and how much of it is done."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 0.5  # s until something is said
 ERASE = "\r\033[K"
+_BAR = 20  # characters
 
 
 @contextlib.contextmanager
@@ -44,4 +46,24 @@ def _show(words: str, done: threading.Event) -> None:
     sys.stderr.flush()
     done.wait()
     sys.stderr.write(ERASE)
+    sys.stderr.flush()
+
+
+def bar(have: int, whole: int) -> str:
+    """Return a picture of how much of something is there."""
+    return f"[{'#' * (_BAR * have // whole):{_BAR}}] {100 * have // whole:3} %"
+
+
+def draw(words: str, more: str = "") -> None:
+    """Show a line on standard error in place of the one that was drawn before.
+
+    The words are cut so that the line fits: of one that goes on in a second row of the
+    terminal only that row could be drawn over.
+    """
+    try:
+        room = os.get_terminal_size(2).columns or 80
+    except OSError:
+        room = 80
+    words = words[: max(room - len(more) - 2, 0)]
+    sys.stderr.write(f"{ERASE}{words} {more}".rstrip(" "))
     sys.stderr.flush()

@@ -35,7 +35,7 @@ typedef uint64_t u64;
 #define CONSOLE_SIZE 0x10000
 #define NR_FLUSHERS 16
 #define NR_RETURNS 16
-#define NR_CALLS 12
+#define NR_CALLS 24
 #define MAX_INSN 16 /* bytes, also with what is stepped behind it */
 
 /* What a flusher writes, and so which translations to drop. */

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tells in the kernel's own words why a command has failed inside.
 
-The board stops where bpf(2) and perf_event_open(2) begin and end, so their errors are
-known with what they were asked for, and with the verifier's log.  Most commands go on
+The board stops where bpf(2), perf_event_open(2) and writes to some files of tracefs
+begin and end, so their errors are known with what they were asked for, and with the
+verifier's log.  A shell tells of no write why it failed.  Most commands go on
 after such an error.  So only numbers are noted then; names are found in the
 kernel's types, which take long to read, when a command has failed.  What the kernel
 has logged, and tracefs' error_log, are read then, too.
@@ -16,7 +17,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -37,6 +38,9 @@ _LOG_LINES = 3
 _ERROR_LOG = b"/sys/kernel/tracing/error_log\0"
 # union bpf_attr
 _MAP_CREATE, _PROG_LOAD, _LINK_CREATE = 0, 5, 28
+_RAW_TRACEPOINT_OPEN = 17
+# those to which ENOENT says no more than that a search is over
+_SEARCHES = frozenset((1, 3, 4, 11, 12, 21, 23, 24, 25, 27, 31))
 _LOG_LEVEL, _LOG_SIZE, _LOG_BUF, _PROG_NAME, _MAP_NAME = 24, 28, 32, 48, 28
 _NAME_SIZE = 16
 # struct perf_event_attr
@@ -49,9 +53,23 @@ _NO_MEMLOCK = "this kernel counts it as locked memory (RLIMIT_MEMLOCK, ulimit -l
 _NOISE = re.compile(r"processed \d+ insns|verification time|stack depth|^\s*$")
 _STAMP = re.compile(r"^<\d+>\[ *[\d.]+\] ")
 _GRAVE = re.compile(
-    r"segfault|traps:|general protection|invalid opcode|Out of memory|BUG|WARNING|Oops|"
-    r"error|fail|unsupported|not supported|BPF:|Unknown symbol|disagrees",
-    re.I,
+    r"\b(BUG|WARNING|Oops)\b|(?i:segfault|traps:|general protection|invalid opcode|"
+    r"Out of memory|error|fail|unsupported|not supported|BPF:|Unknown symbol|disagrees)"
+)
+_OURS = "evm: overlay not supported"  # said of the mount of this host's files
+# the functions that write files of tracefs which have no error_log
+_WRITES = {
+    "tracing_set_trace_write": "current_tracer",
+    "tracing_trace_options_write": "trace_options",
+    "tracing_clock_write": "trace_clock",
+    "ftrace_filter_write": "set_ftrace_filter",
+    "ftrace_notrace_write": "set_ftrace_notrace",
+    "ftrace_graph_write": "set_graph_function",
+    "ftrace_event_write": "set_event",
+}
+_MAX_WRITTEN = 80  # bytes that are told
+_BAD_SYMBOL = re.compile(
+    r"Invalid probed address or symbol: \S+ (?:\S+:)?(?P<name>[\w.]+)"
 )
 
 
@@ -62,16 +80,26 @@ class Enumerator(NamedTuple):
     value: int
 
 
+class SymbolName(NamedTuple):
+    """A name of which the kernel may have no symbol."""
+
+    name: str
+
+
 _CHARGED = Enumerator("bpf_cmd", _MAP_CREATE), Enumerator("bpf_cmd", _PROG_LOAD)
+_SEARCH_COMMANDS = {Enumerator("bpf_cmd", number) for number in _SEARCHES}
 
 
 class FailedCall(NamedTuple):
     """A system call that ended with an error."""
 
     name: str
-    words: tuple[str | Enumerator, ...]  # what it was asked for
-    log: tuple[str, ...]  # the end of the verifier's log
+    words: tuple[str | Enumerator | SymbolName, ...]  # what it was asked for
+    log: tuple[str, ...] = ()  # the end of the verifier's log
     error: int = 0
+
+
+_Told = Callable[[int, int, int], FailedCall]  # of a call's first arguments
 
 
 class Failures:
@@ -84,16 +112,19 @@ class Failures:
         self._memory = LiveMemory(self._board)
         self._stops = stops
         self._symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS))
-        self._begins: dict[int, Callable[[int, int], FailedCall]] = {}
-        for name, told in (
-            ("__sys_bpf", self._bpf),
-            ("__do_sys_bpf", self._bpf),
-            ("__do_sys_perf_event_open", self._perf_event_open),
-        ):
+        self._begins: dict[int, _Told] = {}
+        begins: dict[str, _Told] = {
+            "__sys_bpf": self._bpf,
+            "__do_sys_bpf": self._bpf,
+            "__do_sys_perf_event_open": self._perf_event_open,
+        }
+        for name, file in _WRITES.items():
+            begins[name] = partial(self._write, file)
+        for name, told in begins.items():
             for symbol in self._symbols.lookup_name(name):
                 self._begins[symbol.addr] = told
         self._returns: set[int] = set()
-        self._running: dict[int, tuple[int, int, int]] = {}  # by stacks
+        self._running: dict[int, tuple[int, int, int, int]] = {}  # by stacks
         self.calls = deque[FailedCall](maxlen=_MAX_CALLS)
         self._refused: FailedCall | None = None  # by RLIMIT_MEMLOCK, perhaps
         self._set()
@@ -111,24 +142,26 @@ class Failures:
         stack = board.read_reg(arch.stack_pointer) - 1 >> _STACK_BITS
         if at in self._begins:
             back = arch.return_address(board, self._memory)
-            first, second, _ = map(board.read_reg, arch.arguments)
-            self._running[stack] = at, first, second
+            first, second, third = map(board.read_reg, arch.arguments)
+            self._running[stack] = at, first, second, third
             if back not in self._returns:
                 self._returns.add(back)
                 self._set()
         elif stack in self._running:
-            at, first, second = self._running.pop(stack)
+            at, *given = self._running.pop(stack)
             number = board.read_reg(arch.result) & 0xFFFFFFFF
             if number >> 31:
-                call = self._begins[at](first, second)
+                call = self._begins[at](*given)
                 self._note(call._replace(error=(1 << 32) - number))
             elif self._refused and self._begins[at] == self._bpf:
                 # made again after the program has raised the limit
-                if self._bpf(first, second).words == self._refused.words:
+                if self._bpf(*given).words == self._refused.words:
                     self._refused = None
 
     def _note(self, call: FailedCall) -> None:
         """Keep a call as the last one; one that was made before moves there."""
+        if call.error == errno.ENOENT and call.words[0] in _SEARCH_COMMANDS:
+            return
         if call in self.calls:
             self.calls.remove(call)
         self.calls.append(call)
@@ -136,9 +169,9 @@ class Failures:
             self._refused = call
 
     # ---- what a call was asked for
-    def _bpf(self, command: int, attr: int) -> FailedCall:
+    def _bpf(self, command: int, attr: int, _size: int) -> FailedCall:
         read = self._memory.read
-        words: list[str | Enumerator] = [Enumerator("bpf_cmd", command)]
+        words: list[str | Enumerator | SymbolName] = [Enumerator("bpf_cmd", command)]
         log: tuple[str, ...] = ()
         if command in (_MAP_CREATE, _PROG_LOAD):
             kind = "bpf_prog_type" if command == _PROG_LOAD else "bpf_map_type"
@@ -148,6 +181,8 @@ class Failures:
             words += [repr(name)] * bool(name)
         elif command == _LINK_CREATE:
             words.append(Enumerator("bpf_attach_type", self._u32(attr + 8)))
+        elif command == _RAW_TRACEPOINT_OPEN and (place := self._memory.word(attr)):
+            words.append(repr(self._memory.string(place, 128)))
         if command == _PROG_LOAD and self._u32(attr + _LOG_LEVEL):
             log = self._verifier_log(attr)
         return FailedCall("bpf", tuple(words), log)
@@ -162,14 +197,20 @@ class Failures:
         lines = text.split(b"\0")[0].decode("utf-8", "replace").splitlines()
         return tuple(line for line in lines if not _NOISE.search(line))[-_LOG_LINES:]
 
-    def _perf_event_open(self, attr: int, _pid: int) -> FailedCall:
+    def _perf_event_open(self, attr: int, _pid: int, _cpu: int) -> FailedCall:
         kind = Enumerator("perf_type_id", self._u32(attr))
         place = self._memory.word(attr + _CONFIG1)
+        what: str | SymbolName
         try:
-            what = repr(self._memory.string(place, 128))
+            name = self._memory.string(place, 128)
+            what = repr(name) if "/" in name else SymbolName(name)  # a program's file
         except MemoryFault:
             what = f"config {self._memory.word(attr + 8):#x}"
         return FailedCall("perf_event_open", (kind, what), ())
+
+    def _write(self, name: str, _file: int, text: int, size: int) -> FailedCall:
+        written = self._memory.read(text, min(size, _MAX_WRITTEN))
+        return FailedCall("write", (name, repr(written.decode("latin-1").strip())))
 
     def _u32(self, at: int) -> int:
         return int.from_bytes(self._memory.read(at, 4), "little")
@@ -186,19 +227,38 @@ class Failures:
         if self._refused and self._symbols.lookup_name(_CHARGE):
             # what the verifier says of a map that was not made tells less
             reasons.insert(0, f"{self._text(self._refused)}: {_NO_MEMLOCK}")
-        reasons += _of_tracefs(read_text(worker, _ERROR_LOG))
-        lines = (_STAMP.sub("", line) for line in log.splitlines())
+        reasons += map(self._with_symbol, _of_tracefs(read_text(worker, _ERROR_LOG)))
+        lines = (_STAMP.sub("", line) for line in log.splitlines() if _OURS not in line)
         reasons += reversed([line for line in lines if _GRAVE.search(line)])
         reasons += [text for text, log in calls if not log]
         return list(dict.fromkeys(reasons))
 
     def _text(self, call: FailedCall) -> str:
-        words = ", ".join(
-            self._name_of(*word) if isinstance(word, Enumerator) else word
-            for word in call.words
-        )
+        words = ", ".join(self._word(word, call.error) for word in call.words)
         error = errno.errorcode.get(call.error, str(call.error))
         return f"{call.name}({words}): {error}"
+
+    def _word(self, word: str | Enumerator | SymbolName, error: int) -> str:
+        if isinstance(word, Enumerator):
+            return self._name_of(*word)
+        if isinstance(word, SymbolName):
+            lacks = self._lacks(word.name) if error == errno.ENOENT else ""
+            return f"{word.name!r}{lacks}"
+        return word
+
+    def _with_symbol(self, reason: str) -> str:
+        """Add to what tracefs says of a symbol that it is not there, if so."""
+        found = _BAD_SYMBOL.search(reason)
+        return f"{reason}{self._lacks(found['name'])}" if found else reason
+
+    def _lacks(self, name: str) -> str:
+        """Return words about a function that this kernel does not have, else ""."""
+        if self._symbols.lookup_name(name):
+            return ""
+        others = [row.name for row in self._symbols.functions_made_of([name])]
+        if others:
+            return f", which this kernel has as {' and '.join(others)}"
+        return ", which this kernel does not have, or has inlined"
 
     def _name_of(self, enum: str, value: int) -> str:
         """Return a value's name in this kernel, which may not have it."""

@@ -72,6 +72,11 @@ call(298, struct.pack("<IIQ40xQ64x", pmu, 128, 0, name), -1, 0, -1, 0)
 with open("/sys/kernel/tracing/kprobe_events", "w") as events:
     events.write("p:x vfs_reed")
 """
+FAILING_SCRIPT = """
+echo first: it cannot be
+echo nosuch >/sys/kernel/tracing/current_tracer
+kill -ABRT $$
+"""
 
 
 def test_the_kernel_says_why(kpfs, tmp_path):
@@ -88,11 +93,13 @@ def test_the_kernel_says_why(kpfs, tmp_path):
         f"{load}BPF_PROG_TYPE_KPROBE, 'lost'): EINVAL: a type or field that it uses is "
         "not in this kernel's BTF (CO-RE)"
     )
-    assert (
-        probe == "trace_kprobe: error: Invalid probed address or symbol: p:x vfs_reed"
+    inlined = "'vfs_reed', which this kernel does not have, or has inlined"
+    assert probe == (
+        "trace_kprobe: error: Invalid probed address or symbol: p:x "
+        f"{inlined.replace(chr(39), '')}"
     )
     assert others == [
-        "perf_event_open(PMU 6, 'vfs_reed'): ENOENT",
+        f"perf_event_open(PMU 6, {inlined}): ENOENT",
         f"bpf(BPF_MAP_CREATE, map type 99, {lacks}): EINVAL",
         f"{load}prog type 77, {lacks}, 'kind'): EINVAL",
     ]
@@ -100,6 +107,19 @@ def test_the_kernel_says_why(kpfs, tmp_path):
     assert wrong in summary.read_text()
     done = matrix(kpfs, *options[:2], "--", *python, FAILING)
     assert done.stdout.splitlines()[-1].strip() == f"because: {wrong}"
+
+
+def test_a_script_and_a_signal(kpfs):
+    done = matrix(
+        kpfs, "--shard", "1/2", "--explain-failures", "--", "sh", "-c", FAILING_SCRIPT
+    )
+    row, *reasons = done.stdout.splitlines()
+    assert row.split()[:2] == [KERNEL, "134"]
+    assert [reason.strip() for reason in reasons] == [
+        "because: write(current_tracer, 'nosuch'): EINVAL",
+        "because: SIGABRT ended it",
+        "because: it said: first: it cannot be",
+    ]
 
 
 def test_json_for_programs(kpfs):

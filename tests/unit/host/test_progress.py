@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Messages during a long wait."""
+"""What is shown during a long wait."""
 
+import re
 import sys
 
 from kpfs.host import progress
@@ -39,3 +40,23 @@ def test_nothing_is_said_elsewhere(monkeypatch, capsys):
     with progress.waiting_for("doing it"):
         pass
     assert capsys.readouterr() == ("", "")
+
+
+DRAWS = """
+from kpfs.host.progress import bar, draw
+draw("a name that is longer than a row " * 5, bar(1, 4))
+draw("short", bar(4, 4))
+draw("")
+print("end")
+"""
+
+
+def test_a_line_fits_the_terminal():
+    words = [sys.executable, "-c", DRAWS]
+    with Terminal(words, PYTHONPATH=str(ROOT)) as terminal:
+        shown = terminal.until("end")
+    first, second, _ = re.split(r"(?<=%)", shown)
+    assert first.startswith("a name")
+    assert first.endswith("[#####               ]  25 %")
+    assert len(first) < 100
+    assert second == "short [####################] 100 %"

@@ -2,6 +2,7 @@
 
 import hashlib
 import socket
+import urllib.request
 
 import pytest
 
@@ -67,6 +68,13 @@ def test_two_at_once_get_it_both(archive, file, tmp_path):
         folder.mkdir()
     paths = fetch.each(lambda folder: fetch.save(file, str(folder)), folders)
     assert [content(path) for path in paths] == [DATA] * 4
+
+
+def test_a_proxy_of_the_environment(archive, monkeypatch):
+    archive.files["http://archive.example/a"] = b"by the proxy"
+    monkeypatch.setenv("http_proxy", archive.url)
+    monkeypatch.setattr(urllib.request, "_opener", None)  # it is made once
+    assert fetch.read("http://archive.example/a") == b"by the proxy"
 
 
 def test_what_servers_do(archive, monkeypatch):

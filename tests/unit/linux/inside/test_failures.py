@@ -9,7 +9,7 @@ import pytest
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.inside import failures
-from kpfs.linux.inside.failures import Enumerator, FailedCall, Failures
+from kpfs.linux.inside.failures import Enumerator, FailedCall, Failures, SymbolName
 
 LOG = """<6>[    1.000000] random: crng init done
 <6>[    2.000000] python3[86]: segfault at 0 ip 1 sp 2 error 4 in libc.so.6[3+4]
@@ -35,6 +35,9 @@ def one():
     made = object.__new__(Failures)
     made._running, made.calls = {}, deque(maxlen=failures._MAX_CALLS)
     made._refused = None
+    made._symbols = Mock()
+    made._symbols.lookup_name.side_effect = lambda name: [name] * (name == "vfs_read")
+    made._symbols.functions_made_of.return_value = []
     return made
 
 
@@ -63,12 +66,42 @@ def test_nothing_is_known(told):
 def test_the_verifiers_words_come_first(told):
     first = call("bpf", "A")
     load = call("bpf", "B", log=("R0 !read_ok",), error=errno.EACCES)
+    probe = "trace_kprobe: error: Invalid probed address or symbol: p:x vfs_reed"
     assert told(first, load, first, log=LOG, errors=ERRORS) == [
         "bpf(B): EACCES: R0 !read_ok",
-        "trace_kprobe: error: Invalid probed address or symbol: p:x vfs_reed",
+        f"{probe}, which this kernel does not have, or has inlined",
         "python3[86]: segfault at 0 ip 1 sp 2 error 4 in libc.so.6[3+4]",
         "bpf(A): EINVAL",
     ]
+
+
+def test_functions_that_are_not_there(one, told):
+    asked = call("perf_event_open", SymbolName("vfs_reed"), error=errno.ENOENT)
+    assert told(asked) == [
+        "perf_event_open('vfs_reed', which this kernel does not have, or has inlined): "
+        "ENOENT"
+    ]
+    one._symbols.functions_made_of.return_value = [Mock()]
+    one._symbols.functions_made_of.return_value[0].name = "vfs_reed.isra.0"
+    assert "('vfs_reed', which this kernel has as vfs_reed.isra.0)" in told(asked)[0]
+    assert "('vfs_reed')" in told(asked._replace(error=errno.EBUSY))[0]
+    errors = ERRORS.replace("p:x vfs_reed", "p:x vfs_read")  # it must not be probed
+    assert told(errors=errors)[0].endswith(": p:x vfs_read")
+
+
+def test_the_end_of_a_search_is_no_failure(told):
+    search = Enumerator("bpf_cmd", 23)  # BPF_BTF_GET_NEXT_ID
+    assert told(call("bpf", search, error=errno.ENOENT)) == []
+    assert len(told(call("bpf", search, error=errno.EPERM))) == 1
+
+
+def test_what_the_kernel_logs_of_something_else(told):
+    lines = (
+        "<4>[    2.0] NOTICE: Automounting of tracing to debugfs is deprecated\n"
+        "<6>[    2.1] evm: overlay not supported\n"
+    )
+    assert told(log=lines) == []
+    assert told(log="<1>[    2.2] BUG: unable to handle\n") == ["BUG: unable to handle"]
 
 
 def test_what_co_re_did_not_find(told):
@@ -131,8 +164,7 @@ def test_types_are_not_read_while_the_command_runs(one, make, monkeypatch):
 
 @pytest.mark.parametrize("charges", [True, False])
 def test_the_limit_of_locked_memory(one, make, told, charges):
-    one._symbols = Mock()
-    one._symbols.lookup_name.return_value = ["bpf_map_charge_init"] * charges
+    one._symbols.lookup_name.side_effect = lambda _: ["bpf_map_charge_init"] * charges
     made, load = failures._MAP_CREATE, failures._PROG_LOAD
     later = FailedCall("bpf", ("later",), ("why",), errno.EBADF)
     make(made, -errno.EPERM)
