@@ -10,8 +10,6 @@
 Nothing is loaded before it is used: the command kpfs imports this package too.
 """
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # that of typing, whose import takes time
 if TYPE_CHECKING:
     from kpfs.api.commands import Finished, Mount, mount, run, run_inside
@@ -51,7 +49,9 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(f"kpfs.{home}"), name)
+            from kpfs.base.loading import load
+
+            return getattr(load(f"kpfs.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

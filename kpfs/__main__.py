@@ -24,6 +24,6 @@ def _find_packages() -> None:
 
 if __name__ == "__main__":
     _find_packages()
-    from kpfs.cli import main
+    from kpfs.base.loading import load
 
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(load("kpfs.cli").main(sys.argv[1:]))

@@ -13,12 +13,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 
 from kpfs import config
 from kpfs.arguments import Subcommand, add_command, flag, number, several
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, of_file, told_to_user
+from kpfs.base.loading import load
 from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -639,7 +639,7 @@ def trace(arguments: Namespace) -> int:
 def _later(name: str) -> Callable[..., Any]:
     """Return a function of another module, which is imported when it is called."""
     module, _, function = name.rpartition(".")
-    return lambda argument: getattr(import_module(module), function)(argument)
+    return lambda argument: getattr(load(module), function)(argument)
 
 
 COMMANDS = {

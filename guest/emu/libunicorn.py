@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
-from importlib.machinery import PathFinder
 
 from kpfs.base import abi
 from kpfs.base.structures import fields
@@ -65,10 +65,9 @@ class BlockCounter(ctypes.Structure):
 
 def find_library() -> str:
     """Return the path of libunicorn in the unicorn package, without importing it."""
-    spec = PathFinder.find_spec("unicorn")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
+    for folder in sys.path:
         for name in ("libunicorn.so.2", "libunicorn.so", "libunicorn.2.dylib"):
-            path = os.path.join(folder, "lib", name)
+            path = os.path.join(folder, "unicorn", "lib", name)
             if os.path.exists(path):
                 return path
     raise EmulatorError("the Python package unicorn is not installed")

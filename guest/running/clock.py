@@ -9,9 +9,9 @@ it.  So the same operations in the same order see the same times.
 
 from __future__ import annotations
 
-import heapq
 import struct
 import time
+from bisect import insort
 from collections.abc import Callable
 
 from kpfs.base.abi import CLOCK_STEP
@@ -93,7 +93,7 @@ class Clock:
     # ---- functions to be run later (control)
     def call_later(self, delay: int, func: Callable[[], None]) -> None:
         self.timers += 1
-        heapq.heappush(self._timers, (self.now() + delay, self.timers, func))
+        insort(self._timers, (self.now() + delay, self.timers, func))
 
     def next_timer(self) -> int | None:
         return self._timers[0][0] if self._timers else None
@@ -102,4 +102,4 @@ class Clock:
         """Run the functions that are due, in order of time."""
         now = self.now()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
+            self._timers.pop(0)[2]()

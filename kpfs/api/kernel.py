@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from kpfs.api.files import FileAccess, Task
 from kpfs.api.probes import ProbeDefinition
 from kpfs.base import limits
+from kpfs.base.loading import load
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -319,6 +320,7 @@ def _start(
     """Boot the guest kernel, or a Linux kernel by its name; ValueError, SetupError."""
     if not kernel:
         limits.check()
+        load("kpfs.backends.guest.session")
         from kpfs.backends.guest.session import GuestSession
 
         return GuestSession(cpus, config, quiet=quiet)

@@ -8,8 +8,8 @@ implements Backend, and a row of KINDS.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 
+from kpfs.base.loading import load
 from kpfs.base.typed import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
@@ -57,21 +57,17 @@ MakeBackend = Callable[["Settings", str, str], Backend]
 
 def inside_debugged() -> Callable[..., Debugged]:
     """Return what makes a Debugged of a Linux kernel that has a command inside."""
-    made: Callable[..., Debugged] = import_module(
-        "kpfs.backends.linux.inside"
-    ).InsideDebugged
+    made: Callable[..., Debugged] = load("kpfs.backends.linux.inside").InsideDebugged
     return made
 
 
 def inside_coverage() -> Callable[..., Collector]:
     """Return what records coverage of a Linux kernel that has a command inside."""
-    made: Callable[..., Collector] = import_module(
-        "kpfs.backends.linux.inside"
-    ).coverage
+    made: Callable[..., Collector] = load("kpfs.backends.linux.inside").coverage
     return made
 
 
 def maker(settings: Settings) -> MakeBackend:
     """Return what makes a kernel of the kind that the settings name."""
     kind = "linux" if settings.kernel else "guest"
-    return cast(MakeBackend, import_module(KINDS[kind]).Boot)
+    return cast(MakeBackend, load(KINDS[kind]).Boot)
