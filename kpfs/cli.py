@@ -605,7 +605,7 @@ def run_inside(arguments: Namespace) -> int:
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)
-    if arguments.cpus:
+    if arguments.cpus or arguments.make:
         _check_kernel(arguments)
     from kpfs.config import CoverageChoice, GdbChoice, KernelChoice
     from kpfs.inside.start import real_root

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -52,8 +53,11 @@ _ATTACH = ("BPF_TRACE_KPROBE_MULTI", "BPF_TRACE_UPROBE_MULTI", "BPF_TRACE_FENTRY
            "BPF_TRACE_KPROBE_SESSION", "BPF_LSM_MAC", "BPF_LSM_CGROUP",
            "BPF_TRACE_ITER", "BPF_SK_LOOKUP", "BPF_NETFILTER", "BPF_TCX_INGRESS",
            "BPF_STRUCT_OPS")  # fmt: skip
+# those that a kernel's configuration may lack though its types name them
+_MULTI = "BPF_TRACE_KPROBE_MULTI", "BPF_TRACE_KPROBE_SESSION"
 # union bpf_attr, and what programs of some types want besides
-_MAP_CREATE, _PROG_LOAD, _ATTR_SIZE, _LOG_SIZE = 0, 5, 144, 4096
+_MAP_CREATE, _PROG_LOAD, _LINK_CREATE, _ATTR_SIZE, _LOG_SIZE = 0, 5, 28, 144, 4096
+_KPROBE = 2  # BPF_PROG_TYPE_KPROBE
 _ATTACH_TYPES = {
     "BPF_PROG_TYPE_CGROUP_SOCK_ADDR": "BPF_CGROUP_INET4_CONNECT",
     "BPF_PROG_TYPE_CGROUP_SOCKOPT": "BPF_CGROUP_GETSOCKOPT",
@@ -65,6 +69,7 @@ _ATTACH_TYPES = {
 _SLEEPABLE = 1 << 4
 _NO_PREALLOC = 1
 _RETURN_0 = struct.pack("<BxhiBxhi", 0xB7, 0, 0, 0x95, 0, 0)
+_LOG = _ATTR_SIZE + len(_RETURN_0) + 8  # where the verifier's log is
 # key, value, entries and flags of maps, one of which suits each type
 _MAPS = (
     (4, 4, 1, 0), (4, 8, 1, 0), (0, 4, 1, 0), (0, 0, 4096, 0), (8, 8, 1, _NO_PREALLOC),
@@ -99,6 +104,10 @@ class _Asked:
         self._btf = read_btf(linux.memory, linux.symbols)
 
     def all(self) -> Iterator[Feature]:
+        # kernels before 5.11 count programs and maps as the agent's locked memory
+        none = struct.pack("<qq", resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        limit = Op(nr.PRLIMIT64, (0, resource.RLIMIT_MEMLOCK, none, 0))
+        self._linux.attempt(self._linux.tasks.agent, [limit])
         yield Feature("kernel", "release", self._linux.meta.release)
         yield Feature("kernel", "architecture", self._linux.meta.arch)
         yield from self._files()
@@ -142,20 +151,39 @@ class _Asked:
 
     def _load(self, kind: int, attach: int, flags: int) -> bool:
         """Load a program; return True if the kernel has got as far as to look at it."""
+        result = self._bpf(_PROG_LOAD, self._program(kind, attach, flags))
+        if result >= 0:
+            self._close(result)
+        memory = self._linux.machine.memory(self._linux.tasks.agent.slot)
+        said = bytes(memory[_LOG : _LOG + 1])
+        return result >= 0 or said != b"\0"
+
+    def _program(self, kind: int, attach: int, flags: int) -> bytes:
+        """Return what bpf(2) loads a program with: attributes, code, licence, log."""
         code, gpl = _ATTR_SIZE, _ATTR_SIZE + len(_RETURN_0)
-        log = gpl + 8
         slot = self._linux.tasks.agent.slot
-        at = [self._linux.machine.address(slot, offset) for offset in (code, gpl, log)]
+        at = [self._linux.machine.address(slot, offset) for offset in (code, gpl, _LOG)]
         attr = struct.pack(
             "<IIQQIIQII16sIIII",
             *(kind, len(_RETURN_0) // 8, at[0], at[1], 1, _LOG_SIZE, at[2]),
             *(self._version(), flags, b"kpfs", 0, attach, 0, 0),
         )
         attr = struct.pack(f"<{_ATTR_SIZE}s", attr)
-        memory = attr + _RETURN_0 + b"GPL".ljust(8, b"\0") + bytes(_LOG_SIZE)
-        result = self._bpf(_PROG_LOAD, memory)
-        said = bytes(self._linux.machine.memory(slot)[log : log + 1])
-        return result >= 0 or said != b"\0"
+        return attr + _RETURN_0 + b"GPL".ljust(8, b"\0") + bytes(_LOG_SIZE)
+
+    def _attach(self, attach: int) -> str:
+        """Attach a program to a list of functions; return YES or the refusal."""
+        program = self._bpf(_PROG_LOAD, self._program(_KPROBE, attach, 0))
+        if program < 0:
+            return _refused(program)
+        names = self._linux.machine.address(self._linux.tasks.agent.slot, _ATTR_SIZE)
+        attr = struct.pack("<IIIIIIQQQ", program, 0, attach, 0, 0, 1, names, 0, 0)
+        memory = struct.pack(f"<{_ATTR_SIZE}sQ", attr, names + 8) + b"vfs_read\0"
+        link = self._bpf(_LINK_CREATE, memory)
+        for opened in (program, link):
+            if opened >= 0:
+                self._close(opened)
+        return YES if link >= 0 else _refused(link)
 
     def _version(self) -> int:
         """Return LINUX_VERSION_CODE, which old kernels check."""
@@ -172,31 +200,29 @@ class _Asked:
                 attr = struct.pack("<IIIII", value, key, size, entries, flags)
                 results.append(self._bpf(_MAP_CREATE, attr.ljust(_ATTR_SIZE, b"\0")))
                 if results[-1] >= 0:
+                    self._close(results[-1])
                     break
             made = results[-1] >= 0
             # a type that is there may want what no plain call gives
-            told = {errno.errorcode.get(-result, "?") for result in results}
-            others = told - {"EINVAL"}
-            yield Feature(
-                "BPF map",
-                name,
-                YES if made else f"refused: {', '.join(sorted(others or told))}",
-            )
+            yield Feature("BPF map", name, YES if made else _refused(*results))
 
     def _bpf(self, command: int, memory: bytes) -> int:
         linux, agent = self._linux, self._linux.tasks.agent
         op = Op(nr.BPF, (command, SlotOffset(0), _ATTR_SIZE))
         (result,) = linux.attempt(agent, [op], memory)
-        if result >= 0:
-            linux.attempt(agent, [Op(nr.CLOSE, (result,))])
         return result
+
+    def _close(self, fd: int) -> None:
+        self._linux.attempt(self._linux.tasks.agent, [Op(nr.CLOSE, (fd,))])
 
     def _of_types(self) -> Iterator[Feature]:
         """Return what the kernel's types tell: helpers, kinds of attachment, kfuncs."""
         yield Feature("BPF", "types (BTF)", YES if self._btf else NO)
         for name in _ATTACH:
-            there = name in self._attach_types()
-            yield Feature("BPF attachment", name, YES if there else NO)
+            attach = self._attach_types().get(name)
+            there = NO if attach is None else YES
+            tried = self._attach(attach) if attach and name in _MULTI else there
+            yield Feature("BPF attachment", name, tried)
         for value, name in self._enumerators("bpf_func_id"):
             if value and not name.startswith("__"):
                 yield Feature("BPF helper", name.removeprefix("BPF_FUNC_"), YES)
@@ -220,6 +246,12 @@ class _Asked:
         with open(path, encoding="utf-8") as file:
             for name, value in options(file.read()).items():
                 yield Feature("config", name, value)
+
+
+def _refused(*results: int) -> str:
+    """Return words about calls that failed: those errors that tell most."""
+    told = {errno.errorcode.get(-result, f"{-result}") for result in results}
+    return f"refused: {', '.join(sorted(told - {'EINVAL'} or told))}"
 
 
 def table(kernels: Iterable[str]) -> dict[str, list[Feature]]:

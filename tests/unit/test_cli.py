@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs import cli, daemon
+from kpfs import cli, daemon, kernel_command
 from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.host import mounts
@@ -90,6 +90,16 @@ def test_wrong_use_is_one_line_and_status_2(words, says, capsys, monkeypatch):
     assert err.startswith("kpfs: ")
     assert says in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["run", "run --inside", "mount"])
+def test_a_kernel_that_is_not_there_is_made(words, capsys, monkeypatch):
+    def make(names):
+        raise SetupError(f"{names} would be made")
+
+    monkeypatch.setattr(kernel_command, "make_missing", make)
+    assert cli.main([*words.split(), "--kernel", "x", "--make", "m"]) == 2
+    assert capsys.readouterr().err == "kpfs: ['x'] would be made\n"
 
 
 @pytest.mark.parametrize("command", ["", *cli.COMMANDS])
