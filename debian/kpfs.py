@@ -7,6 +7,6 @@ import sys
 sys.path.insert(0, "/usr/lib/kpfs")
 sys.path.append("/usr/lib/python3/dist-packages")  # -S leaves it out
 
-from kpfs.cli import main
+from kpfs.cli import script
 
-sys.exit(main(sys.argv[1:]))
+script()

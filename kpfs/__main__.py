@@ -26,4 +26,4 @@ if __name__ == "__main__":
     _find_packages()
     from kpfs.base.loading import load
 
-    sys.exit(load("kpfs.cli").main(sys.argv[1:]))
+    load("kpfs.cli").script()
