@@ -729,9 +729,11 @@ class Plan:  # struct plan
 # kpfs/mirror/fast_path.c
 FAST_PATH_PIDS = 64
 FAST_PATH_CALLS = 512
+FAST_PATH_ENDED = 64
 WAY_ASK = 0
 WAY_GO = 1
-WAY_PATH = 2
+WAY_EXIT = 2
+WAY_PATH = 3
 FAST_PATH_RECEIVED = 0
 FAST_PATH_LATE = 1
 
@@ -743,13 +745,15 @@ class Slot:  # struct slot
 
 
 class FastPath:  # struct fast_path
-    SIZE, __slots__ = 824, ()
+    SIZE, __slots__ = 1176, ()
     LAYOUT = """
-        ioctl P process_vm_readv P clock_gettime P errno_location P names P turns P
-        opened Q pids 64I ways 512B
+        ioctl P process_vm_readv P clock_gettime P errno_location P syscall P slots P
+        nr_slots Q names P turns P opened Q pids 64I ends 64B ways 512B nr_ended I ended
+        64I
     """
-    ioctl, process_vm_readv, clock_gettime, errno_location, names = 0, 8, 16, 24, 32
-    turns, opened, pids, ways = 40, 48, 56, 312
+    ioctl, process_vm_readv, clock_gettime, errno_location, syscall = 0, 8, 16, 24, 32
+    slots, nr_slots, names, turns, opened, pids, ends = 40, 48, 56, 64, 72, 80, 336
+    ways, nr_ended, ended = 400, 912, 916
 
 
 # guest/src/kernel/trace_events.c

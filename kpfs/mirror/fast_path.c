@@ -11,24 +11,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "text.h"
+
 #define API __attribute__((visibility("default")))
 
 #define NOTIF_RECV 0xc0502100ul
 #define NOTIF_SEND 0xc0182101ul
 #define FLAG_CONTINUE 1
 #define CLOCK_MONOTONIC 1
+#define SYS_READ 0
+#define SYS_CLOSE 3
+#define SYS_POLL 7
+#define SYS_OPENAT 257
+#define AT_FDCWD (-100)
+#define O_CLOEXEC 02000000
+#define POLLIN 1
+#define SIGCHLD 17
+#define PARENT 2  /* fields of /proc/PID/stat, from its state on */
+#define CAUGHT 32 /* signals that have a handler */
 
 #define FAST_PATH_PIDS 64
 #define FAST_PATH_CALLS 512
+#define FAST_PATH_ENDED 64
 #define CHUNK 256
 #define PAGE_SIZE 4096
 
-/* The ways of a call: to Python, on at once, or on if its argument number WAY - WAY_PATH allows. */
-enum { WAY_ASK, WAY_GO, WAY_PATH };
+/*
+ * The ways of a call: to Python, on at once, on as the end of a process, or on if its argument
+ * number WAY - WAY_PATH allows.
+ */
+enum { WAY_ASK, WAY_GO, WAY_EXIT, WAY_PATH };
 
 enum { FAST_PATH_RECEIVED, FAST_PATH_LATE };
 
 struct timespec { int64_t sec, nsec; };
+
+struct pollfd {
+	int fd;
+	int16_t events, revents;
+};
 
 struct iovec {
 	void *base;
@@ -61,11 +82,17 @@ struct fast_path {
 				    unsigned long flags);
 	int (*clock_gettime)(int clock, struct timespec *time);
 	int *(*errno_location)(void);
+	long (*syscall)(long number, ...);
+	const struct slot *slots; /* of all threads that receive */
+	uint64_t nr_slots;
 	const char *names;     /* ends of paths that Python is to see, each with NUL; then "" */
 	const uint64_t *turns; /* how often the kernel's lock has been taken */
 	uint64_t opened;       /* in which of these turns what follows holds */
 	uint32_t pids[FAST_PATH_PIDS]; /* processes that are known to be behind, each at its remainder */
+	uint8_t ends[FAST_PATH_PIDS]; /* these may end here: they have no task */
 	uint8_t ways[FAST_PATH_CALLS];
+	uint32_t nr_ended; /* processes that have, and Python does not know of it */
+	uint32_t ended[FAST_PATH_ENDED];
 };
 
 static bool is_open(const struct fast_path *path)
@@ -100,7 +127,56 @@ static bool is_other(const struct fast_path *path, int pid, uint64_t at)
 	return true;
 }
 
-static bool may_go_on(const struct fast_path *path, const struct report *report)
+/* A process, of which /proc tells; caught: signals that have a handler, as bits. */
+struct standing {
+	char state;
+	uint64_t parent, caught;
+};
+
+static bool read_standing(const struct fast_path *path, uint32_t pid, struct standing *standing)
+{
+	char name[32], text[1024], *end = name + sizeof(name), *at;
+	uint64_t fields[CAUGHT + 1] = { 0 };
+	int64_t size;
+	long fd;
+
+	append(append_number(append(name, end, "/proc/"), end, pid), end, "/stat");
+	fd = path->syscall(SYS_OPENAT, (long)AT_FDCWD, name, (long)O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	size = path->syscall(SYS_READ, fd, text, sizeof(text));
+	path->syscall(SYS_CLOSE, fd);
+	for (at = text + size; at > text && at[-1] != ')'; at--)
+		;
+	for (int field = 0; at < text + size && field <= CAUGHT; at++)
+		if (*at == ' ')
+			field++;
+		else if (field == 1)
+			standing->state = *at;
+		else
+			fields[field] = fields[field] * 10 + *at - '0';
+	standing->parent = fields[PARENT];
+	standing->caught = fields[CAUGHT];
+	return size > 0;
+}
+
+/* Whether the parent of a process surely can take the signal that it ends: see settled(). */
+static bool is_settled(const struct fast_path *path, int listener, uint32_t pid)
+{
+	struct pollfd reports = { listener, POLLIN, 0 };
+	struct standing own, parent;
+
+	if (!read_standing(path, pid, &own) || !read_standing(path, own.parent, &parent))
+		return false;
+	if (!(parent.caught >> (SIGCHLD - 1) & 1))
+		return true;
+	for (uint64_t i = 0; i < path->nr_slots; i++)
+		if (__atomic_load_n(&path->slots[i].begin, __ATOMIC_ACQUIRE))
+			return false; /* perhaps it is the parent's call */
+	return parent.state != 'R' && !path->syscall(SYS_POLL, &reports, 1l, 0l);
+}
+
+static bool may_go_on(const struct fast_path *path, int listener, const struct report *report)
 {
 	uint8_t way;
 
@@ -108,6 +184,9 @@ static bool may_go_on(const struct fast_path *path, const struct report *report)
 	    path->pids[report->pid % FAST_PATH_PIDS] != report->pid)
 		return false;
 	way = (uint32_t)report->nr < FAST_PATH_CALLS ? path->ways[report->nr] : WAY_ASK;
+	if (way == WAY_EXIT)
+		return path->ends[report->pid % FAST_PATH_PIDS] &&
+		       path->nr_ended < FAST_PATH_ENDED && is_settled(path, listener, report->pid);
 	return way == WAY_GO ||
 	       (way >= WAY_PATH && is_other(path, report->pid, report->args[way - WAY_PATH]));
 }
@@ -133,7 +212,7 @@ static void let_go_on(const struct fast_path *path, int listener, const struct r
  * has gone on while another thread took the lock, or -errno. made: first let the call of the
  * report before go on.
  */
-API int fast_path_receive(const struct fast_path *path, int listener, struct slot *slot,
+API int fast_path_receive(struct fast_path *path, int listener, struct slot *slot,
 			  struct report *report, int made)
 {
 	if (made) {
@@ -147,12 +226,16 @@ API int fast_path_receive(const struct fast_path *path, int listener, struct slo
 		slot->received++;
 		slot->begin = 0;
 		slot->report = report->id;
-		if (!may_go_on(path, report)) {
+		if (!may_go_on(path, listener, report)) {
 			slot->begin = now(path);
 			return FAST_PATH_RECEIVED;
 		}
 		let_go_on(path, listener, report);
 		if (!is_open(path))
 			return FAST_PATH_LATE;
+		if (path->ways[report->nr] == WAY_EXIT) {
+			path->pids[report->pid % FAST_PATH_PIDS] = 0;
+			path->ended[path->nr_ended++] = report->pid;
+		}
 	}
 }

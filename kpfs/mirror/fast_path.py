@@ -7,6 +7,9 @@ Python's interpreter.  Python finds out which these are, and C forgets that when
 the kernel's lock is taken: whoever begins to look, or brings tasks up to date, has the
 lock.  So the next call is Python's again, which finds it out anew.
 
+The end of a process that has no task goes on as well, if its parent can take the signal
+(see kpfs.mirror.supervisor).  Python is told later, by take_ended().
+
 What must always hold: a process for whose calls there is a fast path stands in the
 task book's ``behind``, as nobody notes these calls one by one.
 """
@@ -28,14 +31,18 @@ if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
 
 # ways of a call; of one with a path, PATH + its argument
-ASK, GO, PATH = abi.WAY_ASK, abi.WAY_GO, abi.WAY_PATH
+ASK, GO, EXIT, PATH = abi.WAY_ASK, abi.WAY_GO, abi.WAY_EXIT, abi.WAY_PATH
 NEVER: Final = (1 << 64) - 1  # in place of a turn of the lock
 
-_FUNCTIONS = "ioctl", "process_vm_readv", "clock_gettime", "__errno_location"
+_FUNCTIONS = (
+    *("ioctl", "process_vm_readv", "clock_gettime", "__errno_location", "syscall"),
+)
 
 
 class FastPath(ctypes.Structure):
     """struct fast_path.  Context: the thread that receives."""
+
+    nr_ended: int
 
     _fields_ = fields(abi.FastPath)
 
@@ -69,14 +76,28 @@ class FastPath(ctypes.Structure):
     def is_open(self) -> bool:
         return self.opened == self._lock.turns
 
-    def open(self, turn: int, pid: int, ways: bytes) -> None:
-        """Let calls of a process go on in a turn.  ways: the way of each call."""
+    def watch(self, slots: int, count: int) -> None:
+        """Let processes end, unless one of the slots at an address is in work."""
+        self.slots, self.nr_slots = slots, count
+
+    def open(self, turn: int, pid: int, ways: bytes, ends: bool = False) -> None:
+        """Let calls of a process go on in a turn.  ways: the way of each call.
+
+        ends: it may end, too, as it has no task.
+        """
         if turn != self.opened:
             self.opened = NEVER
             ctypes.memset(self.pids, 0, abi.FAST_PATH_PIDS * 4)
             ctypes.memmove(self.ways, ways, abi.FAST_PATH_CALLS)
             self.opened = turn
+        self.ends[pid % abi.FAST_PATH_PIDS] = ends
         self.pids[pid % abi.FAST_PATH_PIDS] = pid
+
+    def take_ended(self) -> list[int]:
+        """Return processes that have ended, each once."""
+        ended: list[int] = self.ended[: self.nr_ended]
+        self.nr_ended = 0
+        return ended
 
     def forget(self, pid: int) -> None:
         """Let no call of a process go on until open() is called.  Context: any."""

@@ -34,6 +34,9 @@ class TaskBook(Protocol):
 
     behind: set[int]  # processes that have made calls of which their tasks know nothing
 
+    def knows(self, pid: int) -> bool:
+        """Return True if a process has a task.  Context: any."""
+
     def task(self, pid: int) -> object:
         """Return the task of a thread, up to date.  Context: lock held."""
 

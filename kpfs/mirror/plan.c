@@ -10,6 +10,7 @@
  * kernel's lock: a look at a path may lead into the mount, which is served under it.
  */
 #include "plan.h"
+#include "text.h"
 
 #define API __attribute__((visibility("default")))
 
@@ -57,25 +58,6 @@ struct carrier {
 	bool follow;
 	char *place; /* of the last path: PLACE_SIZE bytes */
 };
-
-static char *append(char *to, const char *end, const char *text)
-{
-	while (to < end - 1 && *text)
-		*to++ = *text++;
-	*to = 0;
-	return to;
-}
-
-static char *append_number(char *to, const char *end, uint32_t value)
-{
-	char digits[11], *at = digits + sizeof(digits) - 1;
-
-	*at = 0;
-	do
-		*--at = '0' + value % 10;
-	while (value /= 10);
-	return append(to, end, at);
-}
 
 /* ---- memory */
 

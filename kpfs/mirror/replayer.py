@@ -65,11 +65,13 @@ class Replayer:
         """
         if not self.lazy:
             return False
+        skipped = self.skipped
+        if skipped.fast_path.nr_ended:
+            skipped.note_ended()
         policy = self.kernel.skip_policy
         if policy.seen is EVERY:
             self.seen = note
             return False
-        skipped = self.skipped
         turn = skipped.fast_path.turn
         if not policy.may_skip(note.nr) or not skipped.skip(note):
             return False

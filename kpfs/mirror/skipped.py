@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 
 from kpfs.base import abi
 from kpfs.base.skip_policy import NONE, Seen
+from kpfs.base.syscall_numbers import EXIT_GROUP
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.mirror.calls import CALLS, EXECS, EXITS
-from kpfs.mirror.fast_path import GO, NEVER, PATH, FastPath
+from kpfs.mirror.fast_path import EXIT, GO, NEVER, PATH, FastPath
 from kpfs.mirror.host_overrides import PATH_CALLS
 from kpfs.mirror.write import NAMES
 
@@ -90,7 +91,7 @@ class SkippedCalls:
             return
         if seen is not self._ways[0]:
             self._ways = seen, self._ways_unless(seen)
-        self.fast_path.open(turn, pid, self._ways[1])
+        self.fast_path.open(turn, pid, self._ways[1], not self.tasks.knows(pid))
 
     def _ways_unless(self, seen: frozenset[int]) -> bytes:
         """Return the ways of all calls, of which some can be seen."""
@@ -99,7 +100,26 @@ class SkippedCalls:
             ways[number] = GO
         for number in self.overridden & PATH_CALLS.keys() - seen:
             ways[number] = PATH + PATH_CALLS[number].path
+        if EXIT_GROUP not in seen:
+            ways[EXIT_GROUP] = EXIT
         return bytes(ways)
+
+    def note_ended(self) -> None:
+        """Forget processes that have ended on the fast path.
+
+        What is told here of one that has got a task, or gets it meanwhile, is what is
+        told of one that was killed: it stays ``behind``, and the next look finds it.
+        Context: the thread that receives, before it looks at a call.
+        """
+        path, tasks = self.fast_path, self.tasks
+        turn, ended = path.turn, path.take_ended()
+        for pid in ended:
+            if turn != NEVER and not tasks.knows(pid):
+                tasks.behind.discard(pid)
+            self.host.forget(pid)
+            self.looks.forget(pid)
+        if path.turn != turn:
+            tasks.behind.update(ended)
 
     def went_on(self, note: Notification) -> None:
         """Note a call that went on, while others may have brought tasks up to date.

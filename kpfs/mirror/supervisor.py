@@ -144,6 +144,7 @@ class Supervisor:
         self.went_on = went_on
         self.reports = [seccomp.report() for _ in range(SLOTS_MAX)]  # by slot
         slots = ctypes.addressof(ctypes.c_char.from_buffer(state))
+        self.fast_path.watch(slots, SLOTS_MAX)
         self.addresses = [  # of each slot and its report
             (slots + slot * SLOT.size, ctypes.addressof(report))
             for slot, report in enumerate(self.reports)
@@ -197,7 +198,9 @@ class Supervisor:
                 if self.is_superfluous(slot):
                     return
         except BaseException:
-            SLOT.pack_into(self.state, slot * SLOT.size, 0, 0, GAVE_UP)
+            at = slot * SLOT.size
+            last, _, _ = SLOT.unpack_from(self.state, at)  # which the keeper lets go on
+            SLOT.pack_into(self.state, at, last, 0, GAVE_UP)
             raise
 
     def stop_receiving(self, slot: int) -> None:

@@ -64,6 +64,9 @@ class GuestTaskBook:
         kernel.skip_policy.join_tasks(self, self.number_of)
 
     # ---- one task
+    def knows(self, pid: int) -> bool:
+        return pid in self.known
+
     def task(self, pid: int) -> HostTask:
         """Return the task of a thread of the host.
 

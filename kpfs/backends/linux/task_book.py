@@ -62,6 +62,9 @@ class LinuxTaskBook:
         self.made = set(THERE)
 
     # ---- one task
+    def knows(self, pid: int) -> bool:
+        return self.kernel.tasks.known(pid) is not None
+
     def task(self, pid: int) -> Task:
         task = self.find(pid)
         if pid in self.behind:

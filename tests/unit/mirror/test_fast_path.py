@@ -16,7 +16,7 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.lock import FairLock
 from kpfs.mirror import seccomp
-from kpfs.mirror.fast_path import GO, NEVER, PATH, FastPath
+from kpfs.mirror.fast_path import EXIT, GO, NEVER, PATH, FastPath
 from kpfs.mirror.keeper import SLOT, STATE_SIZE
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
@@ -44,17 +44,18 @@ class Receiver:
         self.lock = FairLock()
         self.path = FastPath(self.lock, [NAME])
         self.state = mmap.mmap(-1, STATE_SIZE)
+        self.path.watch(ctypes.addressof(ctypes.c_char.from_buffer(self.state)), 2)
         self.slot = ctypes.addressof(ctypes.c_char.from_buffer(self.state))
         self.report = seccomp.report()
         self.pid, self.listener = filtered(numbers, body)
         self.all.append(self)
 
-    def open(self, turn=None, **ways):
+    def open(self, turn=None, pid=None, ends=False, **ways):
         table = bytearray(abi.FAST_PATH_CALLS)
         for name, way in ways.items():
             table[getattr(nr, name)] = way
         now = self.path.turn if turn is None else turn
-        self.path.open(now, self.pid, bytes(table))
+        self.path.open(now, pid or self.pid, bytes(table), ends)
 
     def next(self):
         """The next report: what it came to, and itself."""
@@ -226,3 +227,46 @@ def test_end_of_all_callers_is_an_error():
     with pytest.raises(FileNotFoundError):  # ENOENT
         receiver.next()
     os.close(receiver.listener)
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["without a task", "with a task"])
+def test_process_ends_alone_if_it_has_no_task(ends):
+    receiver = Receiver(calls, nr.EXIT_GROUP)
+    receiver.open(EXIT_GROUP=EXIT, ends=ends)
+    assert receiver.rest() == [(RECEIVED, nr.EXIT_GROUP)] * (not ends)
+    assert receiver.path.take_ended() == [receiver.pid] * ends
+    assert receiver.path.take_ended() == []
+
+
+def with_a_child():
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    if not (child := os.fork()):
+        time.sleep(0.1)  # up to when the parent waits
+        os.getppid()
+        os._exit(0)
+    os.waitpid(child, 0)
+    return 0
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_end_is_asked_for_while_a_call_of_the_parent_may_be_in_work(busy):
+    receiver = Receiver(with_a_child, SYS_GETPPID, nr.EXIT_GROUP)
+    _, first = receiver.next()
+    receiver.open(EXIT_GROUP=EXIT, pid=first.pid, ends=True)
+    SLOT.pack_into(receiver.state, SLOT.size, 0, busy, 0)
+    seccomp.let_go_on(receiver.listener, first.id)
+    _, last = receiver.next()
+    assert last.pid == (first.pid if busy else receiver.pid)
+    seccomp.let_go_on(receiver.listener, last.id)
+    receiver.rest()
+
+
+def test_end_is_asked_for_while_the_parent_runs():
+    """That is this process, which receives."""
+    former = signal.signal(signal.SIGCHLD, lambda *_: None)
+    try:
+        receiver = Receiver(calls, nr.EXIT_GROUP)
+        receiver.open(EXIT_GROUP=EXIT, ends=True)
+        assert receiver.rest() == [(RECEIVED, nr.EXIT_GROUP)]
+    finally:
+        signal.signal(signal.SIGCHLD, former)

@@ -2,14 +2,16 @@
 """The calls that are skipped, and what is done in their place."""
 
 import errno
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import EVERY
-from kpfs.base.syscall_numbers import EXECVE, EXIT_GROUP
+from kpfs.base.syscall_numbers import EXECVE, EXIT, EXIT_GROUP
 from kpfs.mirror.fast_path import ASK, GO, PATH
+from kpfs.mirror.fast_path import EXIT as ENDS
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.skipped import SkippedCalls
 from tests.there import stand_in
@@ -24,8 +26,10 @@ class Told:
     calls = frozenset((OPENAT,))
     names_absent = frozenset((b"modules",))
     forgets = False
+    known = False
 
     def __init__(self):
+        self.behind = {PID}
         self.log: list[tuple[object, ...]] = []
 
     def another(self):
@@ -36,6 +40,9 @@ class Told:
 
     def forget(self, pid):
         self.log.append(("forget", pid))
+
+    def knows(self, _pid):
+        return self.known
 
     def leave_out(self, pid):
         self.log.append(("left out", pid))
@@ -144,12 +151,14 @@ def ways(left_out, seen, *numbers):
 
 
 def test_only_plain_calls_that_nobody_sees_take_the_fast_path(left_out):
-    particular = WRITE, EXECVE, EXIT_GROUP, KEPT
+    particular = WRITE, EXECVE, EXIT, KEPT
     assert ways(left_out, frozenset(), GETPID, OPENAT) == [GO, PATH + 1]
     assert ways(left_out, frozenset(), *particular) == [ASK] * len(particular)
+    assert ways(left_out, frozenset(), EXIT_GROUP) == [ENDS]
     with left_out.fast_path._lock:
         pass  # where somebody has begun to look
-    assert ways(left_out, frozenset((GETPID,)), GETPID, OPENAT) == [ASK, PATH + 1]
+    seen = frozenset((GETPID, EXIT_GROUP))
+    assert ways(left_out, seen, GETPID, OPENAT, EXIT_GROUP) == [ASK, PATH + 1, ASK]
 
 
 @pytest.mark.parametrize("seen", [None, EVERY], ids=["unknown", "every"])
@@ -191,3 +200,16 @@ def test_call_that_went_on_late_is_noted(left_out, told):
         pass
     left_out.went_on(note(GETPID))
     assert told.log == LEFT
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+def test_process_that_has_ended_alone_is_forgotten(left_out, told, known, taken):
+    """Unless it may have a task, which is to end as well."""
+    path, told.known = left_out.fast_path, known
+    path.ended[0], path.nr_ended = PID, 1
+    with path._lock if taken else nullcontext():
+        left_out.note_ended()
+    assert told.behind == ({PID} if known or taken else set())
+    assert told.log == [("forget", PID)] * 2
+    assert path.nr_ended == 0

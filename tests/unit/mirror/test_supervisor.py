@@ -12,7 +12,7 @@ import pytest
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
-from kpfs.mirror.keeper import SLOTS, SLOTS_MAX, STATE_SIZE
+from kpfs.mirror.keeper import SLOT, SLOTS, SLOTS_MAX, STATE_SIZE, take_over
 from kpfs.mirror.supervisor import Supervisor
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
@@ -128,6 +128,18 @@ def test_a_bug_in_the_replayer_does_not_hurt_the_command():
     body = lambda: len({os.getppid() for _ in range(5)}) - 1  # noqa: E731
     assert supervise([SYS_GETPPID], body, replay)[1] == 0
     assert len(seen) == 1, "after a bug nothing is replayed any more"
+
+
+def test_a_bug_in_the_receiver_does_not_hurt_the_command():
+    pid, listener = filtered([SYS_GETPPID], lambda: os.getppid() and 0)
+    state = mmap.mmap(-1, STATE_SIZE)
+    supervisor = Supervisor(listener, state, lambda *_: None, skip=lambda _: 1 // 0 > 0)
+    with pytest.raises(ZeroDivisionError):
+        supervisor.loop(0)
+    assert SLOT.unpack_from(state)[0]  # the report, which would wait for ever
+    take_over(listener, state)
+    assert os.waitpid(pid, 0)[1] == 0
+    os.close(listener)
 
 
 def test_a_refusal_of_the_guest_is_no_bug():
