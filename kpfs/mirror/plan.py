@@ -77,19 +77,14 @@ class Plan(MirrorCall):
     @property
     def fds(self) -> list[tuple[int, int]]:
         """The descriptors that it uses: number, mode."""
-        count = self.nr_fds
-        return list(zip(self.fd[:count], self.fd_mode, strict=False)) if count else []
+        numbers, modes = self.fd, self.fd_mode
+        return [(numbers[i], modes[i]) for i in range(self.nr_fds)]
 
     @property
     def new_fds(self) -> list[int]:
         """Those that it will make."""
         numbers: list[int] = self.new_fd[: self.nr_new]
         return numbers
-
-    @property
-    def names(self) -> list[tuple[int, int]]:
-        """The files that its paths name: components, mode."""
-        return list(zip(self.components[: self.nr_names], self.name_mode, strict=False))
 
     def set_new_fds(self, numbers: Sequence[int]) -> None:
         self.nr_new = len(numbers)

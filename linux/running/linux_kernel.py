@@ -173,9 +173,8 @@ class LinuxKernel:
         """
         meta = image.with_board_fields(self.meta, board_fields)
         board = image.load(self._saved.file, meta, exact=self._exact)
-        old, machine = self.machine.board, self.machine
-        machine.board, machine.region = board, board.region
-        machine.stops.move(board)
+        old = self.machine.board
+        self.machine.move(board)
         self._look_at(board)
         old.close()
         if self.directories is not None:

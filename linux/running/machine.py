@@ -41,6 +41,9 @@ MAX_ERRNO = 4095
 _OP = struct.Struct("<Q6Qq6sBB")
 _RET = struct.Struct("<q")
 _I = abi.AgentSlot
+# words of the region, and of struct board
+_NEWS, _OTHERS = abi.AgentControl.news >> 3, abi.AgentControl.others >> 3
+_NOW, _DEADLINE = abi.Board.now >> 3, abi.Board.deadline >> 3
 
 
 class MachineDiedError(KernelError):
@@ -159,8 +162,7 @@ class Machine:
 
     def __init__(self, board: Board, *, quiet: bool = False) -> None:
         """quiet: time passes by what the guest executes, and when it waits."""
-        self.board = board
-        self.region = board.region
+        self._use(board)
         self.quiet = quiet
         self._native = board.arch.native if board.arch.translates else None
         self.dead = ""
@@ -173,6 +175,16 @@ class Machine:
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
         self._ahead = board.get(abi.Board.now) - monotonic_ns()  # of the host's clock
+
+    def move(self, board: Board) -> None:
+        """Go on with another board, which is in the same state."""
+        self._use(board)
+        self.stops.move(board)
+
+    def _use(self, board: Board) -> None:
+        self.board = board
+        self.region = board.region
+        self._words = memoryview(board.region).cast("B").cast("Q")
 
     # ---- requests
     def clear(self, slot: int, name: bytes, uid: int, gid: int) -> None:
@@ -223,7 +235,7 @@ class Machine:
         if slot and slot != self._current:
             at = abi.AgentControl.wake + slot // 64 * 8
             self._set_control(at, self._control(at) | 1 << slot % 64)
-        self._set_control(abi.AgentControl.news, 1)
+        self._words[_NEWS] = 1
         self._busy.add(slot)
 
     def current(self) -> int:
@@ -231,10 +243,10 @@ class Machine:
         return self._current
 
     def _control(self, at: int) -> int:
-        return int.from_bytes(self.region[at : at + 8], "little")
+        return self._words[at >> 3]
 
     def _set_control(self, at: int, value: int) -> None:
-        self.region[at : at + 8] = value.to_bytes(8, "little")
+        self._words[at >> 3] = value
 
     def give_way(self) -> None:
         """Make the task at its pause sleep when the machine goes on."""
@@ -270,11 +282,10 @@ class Machine:
 
         The kernel may have any number there.  None is an error that no kernel has.
         """
-        values = self.values(slot, count)
-        for number, value in enumerate(values):
-            if value < -MAX_ERRNO:
-                values[number] = -errno.EIO
-        return values
+        return [
+            -errno.EIO if value < -MAX_ERRNO else value
+            for value in self.values(slot, count)
+        ]
 
     def values(self, slot: int, count: int) -> list[int]:
         """Return results() as they are, as of calls that return addresses."""
@@ -303,8 +314,12 @@ class Machine:
 
     def run(self, slot: int) -> bool:
         """Run until the task has done what it was asked for; False: it waits."""
-        self._set_control(abi.AgentControl.others, len(self._busy - {AGENT}))
-        for at_pause in self._stops():
+        busy = self._busy
+        self._words[_OTHERS] = len(busy) - (AGENT in busy)
+        why = self.step()
+        if why == abi.STOP_PAUSE and self.has_done(slot):
+            return True  # as nearly always
+        for at_pause in self._stops(why):
             if at_pause and self.has_done(slot):
                 return True
             if at_pause and not self.current():
@@ -325,12 +340,16 @@ class Machine:
             if at_pause:
                 self.give_way()
 
-    def _stops(self) -> Iterator[bool]:
-        """Run, and yield True at each pause of a task, False at the end of a turn."""
+    def _stops(self, why: int | None = None) -> Iterator[bool]:
+        """Run, and yield True at each pause of a task, False at the end of a turn.
+
+        why: of the first step, if that has been run.
+        """
         turns = pauses = 0
         ends = 0.0
         while True:
-            why = self.step()
+            if why is None:
+                why = self.step()
             if why == abi.STOP_PAUSE:
                 pauses += 1
             elif why != abi.STOP_TURN:
@@ -345,6 +364,7 @@ class Machine:
                 raise self.died(abi.STOP_TURN)
             if why == abi.STOP_PAUSE or not self._is_early():
                 yield why == abi.STOP_PAUSE
+            why = None
 
     def _is_early(self) -> bool:
         """Return True if the turn ended by the host's clock."""
@@ -415,14 +435,13 @@ class Machine:
         """Advance the kernel's clock to the host's."""
         if self.quiet:
             return
-        now = self.host_now()
-        behind = now - self.board.get(abi.Board.now)
-        if behind <= 0:
+        words, now = self.board.words, self.host_now()
+        if now <= words[_NOW]:
             return  # it has executed for longer than the host, or somebody waited
-        if self.deadline() <= now:
+        if words[_DEADLINE] <= now:
             self.advance(now)
         else:
-            self.board.set(now=now)
+            words[_NOW] = now
 
     def close(self) -> None:
         self.board.close()

@@ -177,14 +177,14 @@ class LinuxMirror:
         Context: without the lock, as a path may lead to the mount, which needs it.
         """
         kinds = mirror_calls.CALLS[note.nr].args
-        modes, dirfd, found = iter(plan.names), AT_FDCWD, []
+        modes, dirfd, found = iter(plan.name_mode), AT_FDCWD, []
         for index, kind in enumerate(kinds):
             if kind == "at":
                 dirfd = note.args[index]
             if kind not in _PATH_KINDS:
                 continue
             text = plan.path(index)
-            _, mode = next(modes, (0, 0))
+            mode = next(modes, 0)
             if text and text not in self.tasks.made:
                 place = os.path.normpath(self.host.absolute(note.pid, dirfd, text))
                 if not mode:  # there is none, but perhaps the directory to make it in

@@ -177,25 +177,27 @@ def test_files(host, tmp_path, monkeypatch):
     none = ctypes.create_string_buffer(b"./none//../x/")
     file, target = ctypes.addressof(link), link.value.count(b"/")
 
-    def names(number, *args):
-        return [(n, mode & 0o170000) for n, mode in call(host, number, *args).names]
+    def named(number, *args):
+        plan = call(host, number, *args)
+        assert plan.nr_names == 1
+        return plan.components[0], plan.name_mode[0] & 0o170000
 
-    assert names(nr.STAT, file, 0) == [(target, stat.S_IFREG)]
-    assert names(nr.LSTAT, file, 0) == [(target, stat.S_IFLNK)]
-    assert names(nr.OPEN, file, os.O_NOFOLLOW) == [(target, stat.S_IFLNK)]
-    assert names(nr.OPEN, file, os.O_CREAT | os.O_EXCL) == [(target, stat.S_IFLNK)]
-    assert names(nr.OPEN, file, os.O_CREAT) == [(target, stat.S_IFREG)]
-    assert names(nr.UNLINK, file) == [(0, stat.S_IFLNK)]
+    assert named(nr.STAT, file, 0) == (target, stat.S_IFREG)
+    assert named(nr.LSTAT, file, 0) == (target, stat.S_IFLNK)
+    assert named(nr.OPEN, file, os.O_NOFOLLOW) == (target, stat.S_IFLNK)
+    assert named(nr.OPEN, file, os.O_CREAT | os.O_EXCL) == (target, stat.S_IFLNK)
+    assert named(nr.OPEN, file, os.O_CREAT) == (target, stat.S_IFREG)
+    assert named(nr.UNLINK, file) == (0, stat.S_IFLNK)
     plan = call(host, nr.READLINK, file, 0, 10)
     assert (plan.link_text, plan.text) == (b"file", link.value)
     monkeypatch.chdir(tmp_path)
-    assert names(nr.STAT, ctypes.addressof(none), 0) == [(2, 0)]
+    assert named(nr.STAT, ctypes.addressof(none), 0) == (2, 0)
     assert call(host, nr.STAT, ctypes.addressof(none)).cwd_text == os.fsencode(tmp_path)
     folder = os.open(tmp_path, os.O_PATH)
     name = ctypes.create_string_buffer(b"file")
     plan = call(host, nr.NEWFSTATAT, folder, ctypes.addressof(name), 0, 0)
     assert plan.fds == [(folder, stat.S_IFDIR)]
-    assert [mode & 0o170000 for _, mode in plan.names] == [stat.S_IFREG]
+    assert (plan.nr_names, plan.name_mode[0] & 0o170000) == (1, stat.S_IFREG)
     os.close(folder)
 
 
