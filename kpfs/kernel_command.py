@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -452,7 +453,26 @@ def show(arguments: Namespace) -> int:
     if config:
         for name, value in options(config).items():
             print(f"CONFIG_{name}={value}")
+    _show_abilities(arguments.name)
     return 0
+
+
+def _show_abilities(name: str) -> None:
+    """Print what a kernel can do, a paragraph for each group of features."""
+    import re
+
+    from kpfs.linux.running import features
+
+    groups: dict[str, list[str]] = {}
+    for row in features.table([name])[name]:
+        if row.value == features.YES:
+            groups.setdefault(row.group, []).append(row.name)
+    for group, names in groups.items():
+        short = [re.sub("^BPF_(PROG_TYPE_|MAP_TYPE_)?", "", one) for one in names]
+        if group in features.LONG:
+            short = [f"{len(names)}, see kpfs kernel features {name}"]
+        text = f"{group:15} {', '.join(short)}"
+        print(textwrap.fill(text, 100, subsequent_indent=" " * 16))
 
 
 def _features_arguments(parser: ArgumentParser) -> None:

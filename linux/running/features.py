@@ -25,6 +25,7 @@ from kpfs.linux.running.machine import Op, SlotOffset
 from kpfs.linux.store import image
 
 YES, NO = "yes", "-"
+LONG = "BPF helper", "kfunc"  # groups of some hundred features
 _TRACEFS = "/sys/kernel/tracing"
 _FILES = (
     *(f"{_TRACEFS}/{name}" for name in (

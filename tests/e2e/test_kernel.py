@@ -179,6 +179,10 @@ def test_kernels_are_listed_and_shown(kpfs):
     assert re.search(r"^digest +[0-9a-f]{64}$", shown, re.M)
     assert "cpus       1\n" in shown
     assert "CONFIG_KPROBES=y\n" in shown
+    assert re.search(r"^BPF map +HASH, ARRAY,", shown, re.M)
+    assert re.search(
+        rf"^BPF helper +\d+, see kpfs kernel features {KERNEL}$", shown, re.M
+    )
     missing = kpfs("kernel", "rm", "none")
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
