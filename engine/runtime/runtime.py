@@ -174,12 +174,19 @@ class Runtime:
 
         Context: any, even without the lock.  Kernel: trace_find_cmdline()
         """
-        table = self._cmdlines
-        places = len(table) // CMDLINE.size
-        known, comm = CMDLINE.unpack_from(table, pid % places * CMDLINE.size)
-        if known != pid:
-            return None
-        return _text(comm)
+        known, comm = self.cmdline_at(pid)
+        return _text(comm) if known == pid else None
+
+    def cmdline_at(self, pid: int) -> tuple[int, bytes]:
+        """Return the pid and the name that stand at the place of a pid.  Context: any.
+
+        comm_of() is made of nothing else.
+        """
+        table, size = self._cmdlines, CMDLINE.size
+        pid_and_name: tuple[int, bytes] = CMDLINE.unpack_from(
+            table, pid % (len(table) // size) * size
+        )
+        return pid_and_name
 
     def save_cmdline(self, pid: int, comm: str) -> None:
         """Remember the name of a task.  Kernel: tracing_record_cmdline()."""

@@ -21,6 +21,7 @@ _Parts = tuple[str, str]  # of a line: the text before and behind the time
 KNOWN_MAX = 1 << 16
 KEPT_MAX = 1 << 12  # from one read() to the next
 KEPT_TEXT = 1 << 24  # characters of blocks, likewise
+FEW_TEXT = 1 << 20  # characters that are kept although nobody reads
 PAGE_TEXT = 1 << 14  # characters of a page, about
 FEW_PAGES = 16
 NEW_MAX = 256  # pages, or blocks, that are noted at a time
@@ -62,7 +63,8 @@ class Lines:
         self._events: dict[int, TraceEvent | None] = {}  # by the number in records
         # of tr.events, at which these were found to be as they are here, and how many
         self._seen_events = tr.events.epoch, 0
-        self._comms: dict[int, str] = {}
+        # what stands at the places of their names, by pid
+        self._comms: dict[int, tuple[int, bytes]] = {}
         # by data, of each CPU, and for seconds that have so many digits
         self.known: dict[tuple[int, int], dict[bytes, _Parts]] = {}
         self._prefixes: dict[tuple[int, int], str] = {}
@@ -95,17 +97,18 @@ class Lines:
             if any(tr.events.by_id(n) is not event for n, event in events.items()):
                 return False
             self._seen_events = epoch, len(events)
-        if any(tr.find_cmdline(pid) != comm for pid, comm in comms.items()):
+        stands = tr.runtime.cmdline_at
+        if any(stands(pid) != found for pid, found in comms.items()):
             return False
-        self._put_in_order()
+        self.put_in_order()
         return True
 
     def _surroundings(self) -> tuple[int, list[bool]]:
         tr = self._tr
         return tr.st.machine.kallsyms.generation, list(tr.options.values.values())
 
-    def _put_in_order(self) -> None:
-        """Keep what was made last, and not too much of all."""
+    def put_in_order(self) -> int:
+        """Keep what was made last, and not too much of all; return its characters."""
         made = bool(self._new_pages or self._new_blocks)
         while self._new_pages:
             at, page = self._new_pages.popleft()
@@ -122,6 +125,7 @@ class Lines:
             self._size -= self._blocks.pop(next(iter(self._blocks))).size
         if made and sum(map(len, self.known.copy().values())) > KEPT_MAX:
             self.known = {}
+        return self._size
 
     # ---- pages and blocks
 
@@ -256,16 +260,22 @@ class Lines:
 
     def _comm(self, pid: int) -> str:
         while True:
-            comm = self._comms[pid] = self._tr.find_cmdline(pid)
-            if comm == self._tr.find_cmdline(pid):
+            stands = self._tr.runtime.cmdline_at(pid)
+            comm = self._tr.find_cmdline(pid)
+            self._comms[pid] = stands
+            if stands == self._tr.runtime.cmdline_at(pid):
                 return comm
 
 
 class SharedLines:
-    """The Lines that all readers of one file share, as long as there are any."""
+    """The Lines that all readers of one file share.
+
+    They are kept as long as there are readers, and for the next one if they are few.
+    """
 
     def __init__(self) -> None:
         self._last: ReferenceType[Lines] | None = None
+        self._few: Lines | None = None
 
     def get(self, tr: TraceArray, in_ns: bool) -> Lines:
         """Return the lines to use now; in_ns: see Lines.  Context: control."""
@@ -274,6 +284,11 @@ class SharedLines:
             lines = Lines(tr, in_ns)
             self._last = ref(lines)
         return lines
+
+    def keep(self) -> None:
+        """Keep the lines if they are few, as a reader has ended.  Context: control."""
+        lines = self._last() if self._last else None
+        self._few = lines if lines and lines.put_in_order() <= FEW_TEXT else None
 
 
 def _unknown(number: int) -> Callable[[memoryview, int], str]:

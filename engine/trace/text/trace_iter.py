@@ -135,6 +135,7 @@ class TraceIterator:
         for ring in self._rings:
             ring.end_reading()
         self._tr.ring.idle_readers -= self._idle
+        self._shared.keep()
 
     def copy(self) -> TraceIterator:
         """Return an independent iterator at this place, which must not be closed."""

@@ -10,6 +10,7 @@ from weakref import ref
 import pytest
 
 from kpfs.engine.trace.ring.cpu_ring import CpuRing
+from kpfs.engine.trace.text import lines as lines_module
 from kpfs.engine.trace.text.blocks import SourceRecords
 from kpfs.engine.trace.text.lines import Lines, SharedLines
 from kpfs.engine.trace.text.output import TracePipe
@@ -285,6 +286,26 @@ def test_a_reader_behind_others_copies_hardly_any_page(monkeypatch):
     assert counts[0] > len(texts[0]) / (1 << 14)
     # at the begin and at the end they find for themselves what there is
     assert max(counts[1:]) <= 3 * 6
+
+
+def test_lines_are_kept_for_the_next_reader_if_they_are_few(monkeypatch):
+    recorder, shared = Recorder(1, size=400_000), SharedLines()
+    recorder.write(500)
+    ts = recorder.trace.ts
+
+    def read():
+        reader = TraceIterator(ts, shared=shared)
+        text = "".join(iter(partial(reader.read, 20_000), ""))
+        lines = shared.get(ts, ts.ring.in_ns)
+        reader.close()
+        return text, ref(lines)
+
+    text, few = read()
+    assert few()
+    assert read() == (text, few)
+    monkeypatch.setattr(lines_module, "FEW_TEXT", 1 << 10)
+    assert read() == (text, few)
+    assert few() is None
 
 
 def test_an_overtaken_reader_copies_hardly_any_page(monkeypatch):
