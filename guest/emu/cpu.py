@@ -108,7 +108,6 @@ LOOK_BLOCKS = (4093 + 1,) * 16 + (65_521 + 1,)
 # is dropped.
 MAX_DROPS = 8192
 
-_REFUSED = abi.IDLE_TURN_REFUSED
 _U64 = ctypes.c_uint64
 _Hook = Callable[..., object]
 _FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
@@ -682,19 +681,11 @@ class Cpu:
         limit = ctypes.c_size_t(count) if count else self._zero
         self._run_on(self._execute(limit), limit, count)
 
-    def begin(self, turn: IdleTurn, task: int, request: int) -> int:
-        """Run the loaded CPU by an idle turn; see IdleTurn.run().
+    def may_begin(self) -> bool:
+        """Return True if a run by an idle turn may begin, or go on.
 
-        If it has begun, end_begun() is to follow.  Context: control.
+        If the turn does not end well, end_begun() is to follow.  Context: control.
         """
-        return turn.run(task, request) if self._may_run_in_c() else _REFUSED
-
-    def go_on_with(self, turn: IdleTurn, request: int) -> int:
-        """Run the CPU behind a host operation; see IdleTurn.go_on(), and begin()."""
-        return turn.go_on(request) if self._may_run_in_c() else _REFUSED
-
-    def _may_run_in_c(self) -> bool:
-        """Return True if a run needs nothing before it, and prepare it."""
         self.stopped = self.ran_out = False
         return not (
             self.stops is not None

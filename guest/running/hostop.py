@@ -21,11 +21,10 @@ class HostOp:
     position afterwards) and ``mode``.
     """
 
-    def __init__(self, memory: Memory, addr: int, pid: int) -> None:
-        self._memory = memory
-        self._at = memory.translate(addr, _HOST_OP.size)
-        self.pid = pid
-        fields = _HOST_OP.unpack_from(memory.ram, self._at)
+    def __init__(self, memory: Memory, at: int, pid: int) -> None:
+        """at: the offset in RAM."""
+        self._memory, self._at, self.pid = memory, at, pid
+        fields = _HOST_OP.unpack_from(memory.ram, at)
         self.kind, self.cookie, self.flags, self.mode, self.count = fields[:5]
         self.pos, self._data, self._path, self._ret = fields[5:]
 

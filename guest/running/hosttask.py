@@ -37,7 +37,7 @@ class HostTask:
         self.uid_at = at + info.task_uid
         self.user = memory.read_u64(addr + info.task_user_base)
         self.used = 0  # bytes of user memory taken by arguments
-        self.host_op = addr + info.task_host_op
+        self.host_op_at = at + info.task_host_op
         self.gone = False
         self.blocked = False  # it is in a call, perhaps one that was answered BLOCKED
         self.busy = False  # a thread runs the guest for this call

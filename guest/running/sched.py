@@ -78,6 +78,7 @@ KERN_EMERG = 0
 REACH = (50,) * 200 + (4,) * 1000
 _CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
 _ENDS = abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API, abi.HC_HOST_OP
+REFUSED = abi.IDLE_TURN_REFUSED
 _STUCK = -1  # reason of a turn's end: the watchdog stopped it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
@@ -256,7 +257,7 @@ class Sched:
             or self._parked
             or self.between_turns is not None
         ):
-            return abi.IDLE_TURN_REFUSED
+            return REFUSED
         cpu = self._cpu
         if number != cpu.active:
             cpu.switch(number)
@@ -271,10 +272,10 @@ class Sched:
                 words=self._words.address,
             )
             if turn is None:
-                return abi.IDLE_TURN_REFUSED
+                return REFUSED
             self._idle_turns[number] = turn
-        state = cpu.begin(turn, task, request)
-        if state == abi.IDLE_TURN_REFUSED:
+        state = turn.run(task, request) if cpu.may_begin() else REFUSED
+        if state == REFUSED:
             self._idle_turns[number] = None
             return state
         timers = self._clock.timers
@@ -286,10 +287,10 @@ class Sched:
             self.turns += 1
             self._idle[number] = True
             self._next = (number + 1) % self.nr_cpus
-            self.still = state == abi.IDLE_TURN_STILL and not (
-                False in self._idle
-                or any(self._pending)
-                or timers != self._clock.timers
+            self.still = (
+                state == abi.IDLE_TURN_STILL
+                and timers == self._clock.timers
+                and self._is_only(number)
             )
         return state
 
@@ -307,14 +308,24 @@ class Sched:
             self._serve_host_op(cpu.value, cpu.read_reg(REG_SP))
             if (
                 self.turns != turns  # something else has run meanwhile,
-                or any(self._pending)  # or is to run now
-                or self._choose() != number
+                or not self._is_only(number)  # or is to run now
                 or cpu.active != number
                 or turns >= aside_at
+                or not cpu.may_begin()
             ):
                 break
-            state = cpu.go_on_with(turn, request)
-        return state or abi.IDLE_TURN_HOST_OP  # it was refused: by run()
+            state = turn.go_on(request)
+        return state
+
+    def _is_only(self, number: int) -> bool:
+        """Return True if no other CPU has anything to do, and none an interrupt."""
+        idle = self._idle
+        for other, at in enumerate(self._resched_at):
+            if other != number and (
+                not idle[other] or _I32.unpack_from(self._ram, at)[0]
+            ):
+                return False
+        return not any(self._pending)
 
     def watch(self, *offsets: int) -> None:
         """Have 64-bit words of the RAM count for ``still``, beside those of the CPUs.

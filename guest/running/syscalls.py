@@ -537,8 +537,8 @@ class Syscalls:
 
     def _serve(self, pid: int, sp: int) -> None:
         """Run the handler of a task that stands at HC_HOST_OP and leave the answer."""
-        task = self.find(pid)
-        op = HostOp(self._memory, task.host_op, pid)
+        task = self._tasks.get(pid) or self.find(pid)
+        op = HostOp(self._memory, task.host_op_at, pid)
         handler = self._host_ops.get(pid, self._files)
         used = task.used
         self._inside.append((task, sp))

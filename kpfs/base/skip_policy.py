@@ -128,7 +128,9 @@ class SkipPolicy:
     def can_be_seen(self, numbers: Iterable[int]) -> bool:
         """Return True if one of these calls can be seen.  Context: lock held."""
         seen = EVERY if self._sees_all else self._watch.update()
-        return bool(seen) and any(number in seen for number in numbers)
+        return seen is EVERY or (
+            bool(seen) and any(number in seen for number in numbers)
+        )
 
     @property
     def seen(self) -> Seen | None:

@@ -62,6 +62,11 @@ class HostCalls:
         self._guest.syscalls.reap()
 
     @property
+    def lives(self) -> bool:
+        """Return True if check() has nothing to refuse."""
+        return not (self.closed or self._guest.sched.dead)
+
+    @property
     def dead(self) -> str:
         """Return why the guest is dead; "" if it lives, or is gone."""
         return "" if self.closed else self._guest.sched.dead
@@ -73,7 +78,7 @@ class HostCalls:
 
     def check(self) -> None:
         """Refuse what needs a guest that lives: ESHUTDOWN."""
-        if self.closed or self._guest.sched.dead:
+        if not self.lives:
             self.check_present()
             raise KernelError(errno.ESHUTDOWN, self.dead)
 
@@ -89,7 +94,8 @@ class HostCalls:
         host_op runs where the call reaches a file of the mount; what it raises, or any
         other failure of the call, is raised here.
         """
-        self.check()
+        if self.closed or self._guest.sched.dead:
+            self.check()
         begin = time.perf_counter_ns()
         try:
             ret = self._guest.syscalls.call(
@@ -99,7 +105,7 @@ class HostCalls:
             self._nr_calls += 1
             self._busy += time.perf_counter_ns() - begin
             self._background.guest_ran()
-        return self._result(ret, name)
+        return ret if ret >= 0 else self._result(ret, name)
 
     def leave_out(self) -> None:
         """Count a call that is not made, as nobody could see it: its time passes."""

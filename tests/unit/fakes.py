@@ -92,6 +92,10 @@ class FakeKernel:
     def number_of(self, pid, path, flags, others):
         return self.numbers.get(pid, -1)
 
+    @property
+    def lives(self):
+        return not (self.closed or self.dead)
+
     def check_present(self):
         """Nor gone."""
 

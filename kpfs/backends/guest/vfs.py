@@ -132,10 +132,13 @@ class Vfs:
         posthumous: it can be done if the guest is dead.
         ESHUTDOWN: it is dead and needed, or gone.
         """
-        self.calls.check_present()
-        if node.revives or (posthumous and self.calls.dead):
+        calls = self.calls
+        if calls.lives and not node.revives:
+            return False
+        calls.check_present()
+        if node.revives or (posthumous and calls.dead):
             return True
-        self.calls.check()
+        calls.check()
         return False
 
     def _does_without(self, opened: OpenFile, posthumous: bool) -> bool:
@@ -510,10 +513,11 @@ class Vfs:
             self._opened.discard(opened)
             self._unopened.pop(opened, None)
             for task, fd in opened.fds.items():
-                if not task.gone and not self.calls.dead:
-                    with contextlib.suppress(KernelError):
-                        # unless it has closed it itself, by machine/syscall
+                if not task.gone and self.calls.lives:
+                    try:
                         self.calls.call(task, "close", fd)
+                    except KernelError:  # it has closed it itself, by machine/syscall
+                        continue
             opened.handle.release()
 
     def release_all(self) -> None:

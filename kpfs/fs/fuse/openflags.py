@@ -22,6 +22,8 @@ MACHINE = os.uname().machine
 
 def guest_flags(flags: int, machine: str = MACHINE) -> int:
     """Translate flags of open(2) from the host's numbers to the guest's."""
-    others = _OTHERS.get(machine, ())
+    others = _OTHERS.get(machine)
+    if others is None:
+        return flags
     kept = flags & ~sum(host for host, _ in others)
     return kept | sum(guest for host, guest in others if flags & host)

@@ -11,7 +11,6 @@ import pytest
 
 import kpfs
 from kpfs.backends.guest.coverage import GuestCoverage
-from kpfs.base import abi
 from kpfs.engine.arch.x86.insn import decode, decode_all
 from kpfs.guest.emu import cpu
 from tests.modbox import Box, module
@@ -85,7 +84,7 @@ def stepping(box, seen):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu.Cpu, "run", run)
-        patch.setattr(cpu.Cpu, "begin", lambda *_: abi.IDLE_TURN_REFUSED)  # by run()
+        patch.setattr(cpu.Cpu, "may_begin", lambda _: False)  # by run()
         yield
 
 
