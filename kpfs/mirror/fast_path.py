@@ -5,7 +5,8 @@
 only let go on, it lets go on itself, in half of the time and without the lock of
 Python's interpreter.  Python finds out which these are, and C forgets that whenever
 the kernel's lock is taken: whoever begins to look, or brings tasks up to date, has the
-lock.  So the next call is Python's again, which finds it out anew.
+lock.  So the next call is Python's again, which finds it out anew.  The owner of a turn
+that has changed nothing says so.
 
 The end of a process that has no task goes on as well, if its parent can take the signal
 (see kpfs.mirror.supervisor).  Python is told later, by take_ended().
@@ -98,6 +99,14 @@ class FastPath(ctypes.Structure):
         ended: list[int] = self.ended[: self.nr_ended]
         self.nr_ended = 0
         return ended
+
+    def stay(self) -> None:
+        """Stay open in a turn of the lock that changes nothing.  Context: lock held.
+
+        Some other turn may have come before it, or the path is being opened.
+        """
+        if self.opened == self._lock.turns - 1:
+            self.opened += 1
 
     def forget(self, pid: int) -> None:
         """Let no call of a process go on until open() is called.  Context: any."""

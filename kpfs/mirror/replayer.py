@@ -58,6 +58,8 @@ class Replayer:
             kernel.tasks, host, self.write, kernel.lock, overrides, kernel.answered
         )
 
+        kernel.lock.unchanged = lambda: self.skipped.stay(self.kernel.skip_policy.seen)
+
     def skip(self, note: Notification) -> bool:
         """Return True if nothing is to be done for a call, as nobody could see it.
 

@@ -93,6 +93,15 @@ class SkippedCalls:
             self._ways = seen, self._ways_unless(seen)
         self.fast_path.open(turn, pid, self._ways[1], not self.tasks.knows(pid))
 
+    def stay(self, seen: Seen | None) -> None:
+        """Let calls go on after a turn of the lock in which no task was brought up to
+        date, if the calls that can be seen are those that they were.
+
+        Context: lock held, at the end of the turn.
+        """
+        if seen is self._ways[0]:
+            self.fast_path.stay()
+
     def _ways_unless(self, seen: frozenset[int]) -> bytes:
         """Return the ways of all calls, of which some can be seen."""
         ways = bytearray(abi.FAST_PATH_CALLS)

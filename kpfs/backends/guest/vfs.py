@@ -230,6 +230,8 @@ class Vfs:
                 opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
+                if not (node.after_exits or node.of_tasks):
+                    self.kernel.lock.unchanged()
                 return opened
             if flags & os.O_TRUNC:
                 self.kernel.skip_policy.catch_up()
@@ -330,6 +332,7 @@ class Vfs:
             self._leave_out(caller, opened)
             data = opened.handle.read(size, offset)
             opened.handle.moved(offset, len(data))
+            self.kernel.lock.unchanged()
             return data
         if opened.node.of_guest:
             task, fd = self._place(caller, opened, offset)
@@ -506,7 +509,8 @@ class Vfs:
         with self.kernel.lock:
             if self.calls.closed:
                 return
-            if opened.flags & os.O_ACCMODE != os.O_RDONLY and not self.calls.dead:
+            reads = opened.flags & os.O_ACCMODE == os.O_RDONLY
+            if not reads and not self.calls.dead:
                 self.kernel.skip_policy.catch_up()  # a write may take effect now
             if opened.unseen and not opened.fds:
                 self.calls.leave_out()
@@ -519,6 +523,8 @@ class Vfs:
                     except KernelError:  # it has closed it itself, by machine/syscall
                         continue
             opened.handle.release()
+            if reads and not opened.fds:
+                self.kernel.lock.unchanged()
 
     def release_all(self) -> None:
         """Release the open files of tasks that have ended."""

@@ -13,7 +13,10 @@ import time
 import pytest
 
 from kpfs.backends.guest.mirror import GuestMirror
+from kpfs.backends.guest.tree import build
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.ktypes import Caller
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe, unregister_kprobe
 from kpfs.mirror.host import Host
@@ -106,6 +109,37 @@ class TestWhatIsLeftOut:
         with kernel.lock:
             events.enable(group, name, 0, 0)
         assert lazy.skips(pid)
+
+    @pytest.mark.parametrize(
+        ("file", "flags", "stays"),
+        [
+            ("/kprobes/list", os.O_RDONLY, True),
+            ("/kprobes/enabled", os.O_WRONLY, False),
+            ("/tracing/set_event_pid", os.O_RDONLY, False),  # which shows tasks
+        ],
+    )
+    def test_a_file_is_used(self, lazy, kernel, file, flags, stays):
+        """C goes on to let calls go on, if that brought no task up to date."""
+        vfs, me = Vfs(kernel, build(kernel), lazy=True), Caller(os.getpid(), 0, 0)
+        path = lazy.replayer.skipped.fast_path
+        assert lazy.skips(lazy.child())
+        assert path.is_open
+        opened = vfs.open(me, file, flags)
+        if flags == os.O_RDONLY:
+            vfs.read(me, opened, 100, 0)
+        vfs.release(opened)
+        assert path.is_open == stays
+
+    def test_a_probe_is_armed_between_two_reads(self, lazy, kernel):
+        vfs, me = Vfs(kernel, build(kernel), lazy=True), Caller(os.getpid(), 0, 0)
+        path = lazy.replayer.skipped.fast_path
+        opened = vfs.open(me, "/kprobes/list", os.O_RDONLY)
+        assert lazy.skips(lazy.child())
+        with kernel.lock:
+            register_kprobe(kernel.state, Kprobe(symbol_name="vfs_mkdir"))
+        vfs.read(me, opened, 100, 0)
+        assert not path.is_open
+        vfs.release(opened)
 
     def test_with_always_nothing_is_left_out(self, kernel):
         mirror = GuestMirror(kernel, Host([]))

@@ -213,3 +213,12 @@ def test_process_that_has_ended_alone_is_forgotten(left_out, told, known, taken)
     assert told.behind == ({PID} if known or taken else set())
     assert told.log == [("forget", PID)] * 2
     assert path.nr_ended == 0
+
+
+def test_fast_path_stays_open_after_a_turn_that_has_changed_nothing(left_out):
+    before, path = frozenset((EXECVE,)), left_out.fast_path
+    assert ways(left_out, before) == []
+    for seen, stays in ((before, True), (frozenset((GETPID,)), False)):
+        with path._lock:
+            left_out.stay(seen)
+        assert path.is_open == stays
