@@ -23,6 +23,7 @@ from kpfs.config import KernelChoice
 from kpfs.host import jobs
 from kpfs.inside.client import request_of
 from kpfs.inside.start import real_root, run_request
+from kpfs.linux.inside.request import CO_RE, PERHAPS
 from kpfs.linux.store import image, store
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _ERROR = re.compile(
     r"\b(error|fail\w*|unknown|invalid|cannot|could not|no such|not (found|exist))\b",
     re.I,
 )
+_LACKED = re.compile(r"failed to resolve CO-RE relocation <\w+> \[\d+\] (.*) \(")
 DESCRIPTION = """\
 Run CMD inside each of several kernels, as 'kpfs run --kernel NAME --inside' does, and
 print a row for each: the kernel, CMD's status there, the seconds that it took, and the
@@ -58,17 +60,22 @@ class Row(NamedTuple):
     def why(self) -> list[str]:
         """Return why it failed, the best reason first.
 
-        What the command itself has said of an error comes last: often its first such
-        line tells the reason, and the last one of all does not.
+        What the command itself has said of an error comes after the kernel's words:
+        often its first such line tells the reason, and the last one of all does not.
         """
         if not self.status:
             return []
-        found = list(self.reasons)
+        found = [why for why in self.reasons if not why.startswith(PERHAPS)]
+        if lacked := _LACKED.search(self.output):  # libbpf knows its name
+            found = [
+                f"{why}: {lacked[1]}" if why.endswith(CO_RE) else why for why in found
+            ]
         if SIGNALLED < self.status <= SIGNALLED + signal.SIGRTMAX:
             with contextlib.suppress(ValueError):  # a number without a name
                 found.append(f"{signal.Signals(self.status - SIGNALLED).name} ended it")
         said = next(filter(_ERROR.search, self._lines()), self.last_line)
-        return found + [f"it said: {said}"] * (said != self.last_line)
+        found += [f"it said: {said}"] * (said != self.last_line)
+        return found + [why for why in self.reasons if why.startswith(PERHAPS)]
 
     def _lines(self) -> list[str]:
         """Return the lines of the output that are not empty."""

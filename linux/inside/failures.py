@@ -25,6 +25,7 @@ from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.inside.diagnosis import kernel_log
 from kpfs.linux.inside.loop import Worker
+from kpfs.linux.inside.request import CO_RE, PERHAPS
 from kpfs.linux.inside.texts import read_text
 from kpfs.linux.memory.btf import Btf, read_btf
 from kpfs.linux.memory.memory import LiveMemory
@@ -38,7 +39,7 @@ _LOG_LINES = 3
 _ERROR_LOG = b"/sys/kernel/tracing/error_log\0"
 # union bpf_attr
 _MAP_CREATE, _PROG_LOAD, _LINK_CREATE = 0, 5, 28
-_RAW_TRACEPOINT_OPEN = 17
+_OBJ_GET_INFO_BY_FD, _RAW_TRACEPOINT_OPEN, _BTF_LOAD = 15, 17, 18
 # those to which ENOENT says no more than that a search is over
 _SEARCHES = frozenset((1, 3, 4, 11, 12, 21, 23, 24, 25, 27, 31))
 _LOG_LEVEL, _LOG_SIZE, _LOG_BUF, _PROG_NAME, _MAP_NAME = 24, 28, 32, 48, 28
@@ -46,6 +47,7 @@ _NAME_SIZE = 16
 # struct perf_event_attr
 _CONFIG1 = 56
 # libbpf puts this call into a program in place of what the kernel's types lack
+_NO_HELPER = "invalid func unknown#"
 _NO_RELOCATION = "invalid func unknown#195896080"
 # of kernels before 5.11, which count the memory of maps and programs as locked
 _CHARGE = "bpf_map_charge_init"
@@ -194,7 +196,9 @@ class Failures:
         while place and len(text) < size and b"\0" not in text:
             part = -(place + len(text)) % 4096 or 4096
             text += self._memory.read(place + len(text), min(part, size - len(text)))
-        lines = text.split(b"\0")[0].decode("utf-8", "replace").splitlines()
+        # since 7.3 a report of many lines follows the verifier's words
+        words = text.split(b"\0")[0].partition(b"\nVerification failed: ")[0]
+        lines = words.decode("utf-8", "replace").splitlines()
         return tuple(line for line in lines if not _NOISE.search(line))[-_LOG_LINES:]
 
     def _perf_event_open(self, attr: int, _pid: int, _cpu: int) -> FailedCall:
@@ -230,8 +234,29 @@ class Failures:
         reasons += map(self._with_symbol, _of_tracefs(read_text(worker, _ERROR_LOG)))
         lines = (_STAMP.sub("", line) for line in log.splitlines() if _OURS not in line)
         reasons += reversed([line for line in lines if _GRAVE.search(line)])
-        reasons += [text for text, log in calls if not log]
+        asked = {call.words for call in self.calls if call.log}
+        for call, (text, _) in zip(reversed(self.calls), calls, strict=True):
+            if call.words not in asked:
+                reasons.append(f"{PERHAPS}{text}" if self._is_trial(call) else text)
         return list(dict.fromkeys(reasons))
+
+    def _is_trial(self, call: FailedCall) -> bool:
+        """Return True if a library may have made a call to find out what is there.
+
+        libbpf loads programs and maps without a name for this, and types of BTF.
+        """
+        command, *others = call.words
+        if not isinstance(command, Enumerator) or command.enum != "bpf_cmd":
+            return False
+        if command.value in (_MAP_CREATE, _PROG_LOAD):
+            kind = others[0]
+            known = isinstance(kind, Enumerator) and self._knows(*kind)
+            return known and len(others) == 1
+        return command.value in (_BTF_LOAD, _OBJ_GET_INFO_BY_FD)
+
+    def _knows(self, enum: str, value: int) -> bool:
+        names = self._btf.enumerators(enum) if self._btf else {}
+        return value in names or not names
 
     def _text(self, call: FailedCall) -> str:
         words = ", ".join(self._word(word, call.error) for word in call.words)
@@ -266,7 +291,7 @@ class Failures:
         if enum == "perf_type_id":
             # from the last one on they are numbers of PMUs, as that of kprobes
             return names[value] if value < len(names) - 1 else f"PMU {value}"
-        if value in names or not names:
+        if self._knows(enum, value):
             return names.get(value, f"type {value}")
         what = enum.removeprefix("bpf_").replace("_", " ")
         return f"{what} {value}, which this kernel does not have"
@@ -279,7 +304,9 @@ class Failures:
 def _verdict(log: Sequence[str]) -> str:
     told = "; ".join(log)
     if _NO_RELOCATION in told:
-        return "a type or field that it uses is not in this kernel's BTF (CO-RE)"
+        return f"a type or field that it uses is not in this kernel's BTF {CO_RE}"
+    if _NO_HELPER in told:
+        return f"{told}: a helper that this kernel does not have"
     return told
 
 

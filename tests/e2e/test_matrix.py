@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kpfs.matrix import Row
 from tests import harness
 
 pytestmark = [pytest.mark.kernel]
@@ -120,6 +121,22 @@ def test_a_script_and_a_signal(kpfs):
         "because: SIGABRT ended it",
         "because: it said: first: it cannot be",
     ]
+
+
+def test_the_order_of_reasons():
+    output = (
+        "libbpf: prog 'a': BPF program load failed\n"
+        "failed to resolve CO-RE relocation <byte_off> [5] struct a.b (0:0 @ 0)\n"
+        "cannot load\n"
+    )
+    reasons = ["bpf(A): it lacks a field (CO-RE)", "perhaps: bpf(B)"]
+    row = Row(KERNEL, "6.1", 1, 0.1, output, reasons)
+    assert row.why() == [
+        "bpf(A): it lacks a field (CO-RE): struct a.b",
+        "it said: libbpf: prog 'a': BPF program load failed",
+        "perhaps: bpf(B)",
+    ]
+    assert row._replace(status=0).why() == []
 
 
 def test_json_for_programs(kpfs):

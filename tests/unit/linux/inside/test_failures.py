@@ -24,7 +24,8 @@ ERRORS = """[    3.1] trace_kprobe: error: Bad probe name
 
 
 NAMES = {
-    "bpf_cmd": {5: "BPF_PROG_LOAD"},
+    "bpf_cmd": {5: "BPF_PROG_LOAD", 18: "BPF_BTF_LOAD"},
+    "bpf_prog_type": {2: "BPF_PROG_TYPE_KPROBE"},
     "perf_type_id": {0: "PERF_TYPE_HARDWARE", 1: "PERF_TYPE_MAX"},
 }
 
@@ -108,6 +109,38 @@ def test_what_co_re_did_not_find(told):
     log = "0: (85) call unknown#195896080", "invalid func unknown#195896080"
     (reason,) = told(call("bpf", "B", log=log))
     assert reason.endswith("is not in this kernel's BTF (CO-RE)")
+
+
+def test_a_helper_that_is_not_there(told):
+    log = "0: (85) call unknown#181", "invalid func unknown#181"
+    (reason,) = told(call("bpf", "B", log=log))
+    assert reason.endswith("unknown#181: a helper that this kernel does not have")
+
+
+def test_what_libraries_try_may_be_no_reason(told):
+    load, kind = Enumerator("bpf_cmd", 5), Enumerator("bpf_prog_type", 2)
+    trials = call("bpf", Enumerator("bpf_cmd", 18)), call("bpf", load, kind)
+    assert told(*trials, call("bpf", load, kind, "'x'")) == [
+        "bpf(BPF_PROG_LOAD, BPF_PROG_TYPE_KPROBE, 'x'): EINVAL",
+        "perhaps: bpf(BPF_PROG_LOAD, BPF_PROG_TYPE_KPROBE): EINVAL",
+        "perhaps: bpf(BPF_BTF_LOAD): EINVAL",
+    ]
+    (reason,) = told(call("bpf", load, Enumerator("bpf_prog_type", 77)))[:1]
+    assert reason.startswith("bpf(BPF_PROG_LOAD, prog type 77, which")
+
+
+def test_a_program_that_is_loaded_again_for_the_log_is_told_once(told):
+    load = call("bpf", "load")
+    assert told(load, load._replace(log=("why",))) == ["bpf(load): EINVAL: why"]
+
+
+def test_the_report_behind_the_verifiers_words(one):
+    words = b"1: (61) r0 = 0\nR1 invalid mem access\n"
+    text = words + b"\nVerification failed: A\n\nAt:\n it\n\0"
+    one._memory = Mock()
+    one._memory.read.side_effect = lambda at, size: (bytes(0x1000) + text)[at:][:size]
+    one._memory.word.return_value, one._u32 = 0x1000, lambda _: len(text)
+    assert one._verifier_log(0) == ("1: (61) r0 = 0", "R1 invalid mem access")
 
 
 def test_names_are_those_of_the_kernels_types(told):
