@@ -15,6 +15,8 @@ from kpfs.linux.distribution.signature import Keys
 from kpfs.linux.errors import UnfitError
 
 MIRROR = "https://deb.debian.org/debian"
+# where releases go some time after their support has ended
+ARCHIVE, ARCHIVED = "https://archive.debian.org/debian", "bullseye"
 KEYS = Keys(
     (
         "/usr/share/keyrings/debian-archive-keyring.pgp",
@@ -151,18 +153,21 @@ class Debian:
 
     def _packages(self, suite: str, architecture: str) -> dict[str, Package]:
         """Return what a suite has, which is nothing if there is no such suite."""
-        mirror = self._mirror
-        if suite.endswith("-security"):
-            mirror = f"{mirror.removesuffix('/debian')}/debian-security"
-        try:
-            return deb_archive.packages(
-                Suite(mirror, suite), architecture, KEYS, self._access
-            )
-        except fetch.MissingError:
-            return {}
-        except UnfitError as error:
-            self._wrong.setdefault(architecture, error)
-            return {}
+        mirrors = [self._mirror]
+        if suite.startswith(ARCHIVED) and not self._access.mirror:
+            mirrors.append(ARCHIVE)
+        for mirror in mirrors:
+            if suite.endswith("-security"):
+                mirror = f"{mirror.removesuffix('/debian')}/debian-security"
+            place = Suite(mirror, suite)
+            try:
+                return deb_archive.packages(place, architecture, KEYS, self._access)
+            except fetch.MissingError:
+                continue
+            except UnfitError as error:
+                self._wrong.setdefault(architecture, error)
+                break
+        return {}
 
 
 def _matches(offer: Offer, series: str | None, flavour: str | None) -> bool:

@@ -158,6 +158,17 @@ def test_an_older_kernel_is_taken_for_one_that_was_removed(archive, access):
         distributions.find("6.1", access)
 
 
+def test_a_release_that_has_moved_to_the_archive(archive, access, monkeypatch):
+    monkeypatch.setattr(debian, "MIRROR", f"{archive.url}/debian")
+    monkeypatch.setattr(debian, "ARCHIVE", f"{archive.url}/old/debian")
+    kernel = stanza("linux-image-5.10.0-9-amd64", "5.10.9-1")
+    put(archive, "/old/debian-security/dists/bullseye-security", kernel)
+    (file,) = distributions.find("5.10", access._replace(mirror="")).files
+    assert file.url.startswith(f"{archive.url}/old/debian-security/pool/")
+    with pytest.raises(UnfitError, match="has no kernel"):
+        distributions.find("5.10", access)  # a mirror of the user's own
+
+
 @pytest.mark.usefixtures("kernels")
 def test_a_suite_that_cannot_be_read_need_not_matter(archive, access):
     archive.files["/debian/dists/trixie-backports/main/binary-amd64/Packages.xz"] = b""
