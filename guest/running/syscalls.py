@@ -259,13 +259,19 @@ class Syscalls:
 
         In a host operation the task that stands there runs it.
         """
-        return self.call_prepared(task or self._awake(), self.prepare(func, *args))
-
-    def prepare(self, func: int, *args: int) -> PreparedCall:
-        """Prepare a call of a function, to be made once or often by call_prepared()."""
         if len(args) > MAX_ARGS:
             raise KernelError(errno.EINVAL, "more than six arguments")
-        words = func, *[arg & MASK64 for arg in args]
+        task = task or self._awake()
+        if self._inside:
+            return self._request(task, abi.REQ_CALL, 0, (func, *args))
+        self._begin(task)
+        words = func, *[arg & MASK64 for arg in args], *_NO_WORDS[len(args) + 1 :]
+        _REQUEST.pack_into(self._ram, task.req_at, abi.REQ_CALL, 0, *words, 0)
+        return self._perform(task)
+
+    def prepare(self, func: int, *args: int) -> PreparedCall:
+        """Prepare a call of a function that is made often; see call_prepared()."""
+        words = func, *args
         request = _REQUEST.pack(abi.REQ_CALL, 0, *words, *_NO_WORDS[len(words) :], 0)
         return PreparedCall(words, request)
 

@@ -40,6 +40,7 @@ class EventDirs:
         self._remove = guest.needed("tracefs_remove")
         self._update = guest.needed("update_event_dirs")  # which asks update()
         self._name: KAddr | None = None
+        self._written = memoryview(b"")  # the bytes there
         self._dentries: dict[_Key, int] = {}
         self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
         self._making: _Key | None = None  # guest code was told to make it
@@ -68,7 +69,9 @@ class EventDirs:
         guest = self._guest
         if self._name is None:
             self._name = guest.area.alloc_data(NAME_SIZE)
-        guest.write(self._name, _name(key) + b"\0")
+            self._written = guest.view(self._name, NAME_SIZE)
+        name = _name(key) + b"\0"
+        self._written[: len(name)] = name
         self._made(key, guest.call(self._create, self._name, self._parent(key)))
 
     def _parent(self, key: _Key) -> int:

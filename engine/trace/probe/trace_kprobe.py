@@ -211,10 +211,8 @@ class TraceKprobeOps(DynEventOps):
 
     def _find(self, group: str, name: str) -> TraceKprobe | None:
         """Return the first probe of that event, if any.  Kernel: find_trace_kprobe()"""
-        for event in self._ts.dyn_events.named(name):
-            if isinstance(event, TraceKprobe) and event.group == group:
-                return event
-        return None
+        event = self._ts.events.find(group, name)
+        return event.probes[0] if isinstance(event, KprobeEvent) else None
 
     def _append(self, log: TraceProbeLog, tk: TraceKprobe, to: TraceKprobe) -> None:
         """Make tk one more probe of an event.  Kernel: append_trace_kprobe()"""

@@ -23,7 +23,7 @@ class Guest:
         self.calls = []
         self.updates = 0
         self.dirs = None
-        self.memory = {ASKING: bytes(DIR.size)}
+        self.memory: dict[int, bytes | bytearray] = {ASKING: bytes(DIR.size)}
         self.last = 0xFF
         self.area = self
 
@@ -38,6 +38,10 @@ class Guest:
 
     def write(self, at, data):
         self.memory[at] = data
+
+    def view(self, at, size):
+        self.memory[at] = bytearray(size)
+        return memoryview(self.memory[at])
 
     def create(self, name, parent):
         self.calls.append(("create", name, parent))
