@@ -15,6 +15,7 @@ from functools import partial
 
 from kpfs.base import places
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.log import Log
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import LIBFUSE, Settings
 from kpfs.host import guard, mounts, process
@@ -205,10 +206,8 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
         report.fail(error)
         return 2
     except Exception as error:
-        import logging
-
         report.fail(error)
-        logging.getLogger("kpfs").exception("the daemon failed")
+        Log("kpfs").exception("the daemon failed")
         return 1
     return 0
 
@@ -296,6 +295,7 @@ def serve(
         signal.signal(number, signal.SIG_DFL)  # whatever the caller had ignored
     begins = threading.Lock()
     log = partial(_begin_log, begins, verbose=settings.verbose, short=short_log)
+    Log.debugs = settings.verbose
     if settings.verbose:
         log()
     from kpfs.backends.backend import maker
@@ -317,7 +317,8 @@ def serve(
     def answering() -> None:
         if gdb is not None and channel < 0:
             gdb.open()
-        _start_answering(ready, log, backend.preload)
+        Log.begin = log  # not before: what fails until then is told otherwise
+        _start_answering(ready, backend.preload)
         if channel >= 0:
             begin = partial(_let_gdb_in, gdb, settings.gdb_wait)
             _start_mirror(backend, channel, source, mountpoint, settings, begin)
@@ -331,10 +332,7 @@ def serve(
             allow_other=bool(settings.debugfs),  # processes of CMD change users
             **mirrored,
         )
-        log()  # the rest of the start may not have come to it
-        import logging
-
-        logging.getLogger(__name__).info("%s: %s", mountpoint, why)
+        Log(__name__).info("%s: %s", mountpoint, why)
     finally:
         if gdb is not None:
             gdb.close()
@@ -360,20 +358,15 @@ def _begin_log(begins: threading.Lock, *, verbose: bool, short: bool) -> None:
             keep_log_short()
 
 
-def _start_answering(ready: Callable[[], None], *rest: Callable[[], None]) -> None:
+def _start_answering(ready: Callable[[], None], preload: Callable[[], None]) -> None:
     """Report that the mount is ready, then finish starting in the background."""
-
-    def do_the_rest() -> None:
-        for what in rest:
-            what()
-
     gc.enable()
     process.settle_heap()
     ready()
     try:
-        threading.Thread(target=do_the_rest, name="rest", daemon=True).start()
+        threading.Thread(target=preload, name="rest", daemon=True).start()
     except RuntimeError:  # some limit
-        do_the_rest()
+        preload()
 
 
 def _start_gdb(backend: Backend, settings: Settings) -> Server:

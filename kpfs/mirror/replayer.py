@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from mmap import mmap
 
+from kpfs.base.log import Log
 from kpfs.base.skip_policy import EVERY
 from kpfs.base.typed import TYPE_CHECKING, Any
 from kpfs.mirror import calls as mirror_calls
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kpfs.mirror.kernel import Commit, MirroredKernel, Replayed
     from kpfs.mirror.seccomp import Notification
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 # makes the kernel, given the host and the supervisor's listener
 OpenKernel = Callable[[Host, int], "MirroredKernel[Any, Any]"]

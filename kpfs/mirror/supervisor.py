@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import logging
 import mmap
 import signal
 import threading
@@ -34,6 +33,7 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock, Stepping
+from kpfs.base.log import Log
 from kpfs.host.channel import Socket, receive_fds
 from kpfs.mirror import seccomp
 from kpfs.mirror.fast_path import FastPath
@@ -52,7 +52,7 @@ from kpfs.mirror.keeper import (
 from kpfs.mirror.kernel import Commit, Replayed
 from kpfs.mirror.seccomp import Notification
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001

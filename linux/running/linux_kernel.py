@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 import threading
@@ -16,6 +15,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
+from kpfs.base.log import Log
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
@@ -40,7 +40,7 @@ from kpfs.linux.store import image, store
 if TYPE_CHECKING:
     from kpfs.linux.memory.vmlinux import Vmlinux
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 NSEC = 1_000_000_000
 QUIET_STEP_NS = 4_000_000

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,9 +13,10 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
+from kpfs.base.log import Log
 from kpfs.linux.running.machine import AGENT, Machine, MachineDiedError, Op, Place
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 WARP_NS = 60_000_000  # of the guest's time that passes at once when somebody waits
 SHARE_NS = 20_000_000  # of the guest's time for tasks that a request has woken

@@ -8,7 +8,6 @@ its strings and data into the user memory of the task that makes it.
 from __future__ import annotations
 
 import errno
-import logging
 from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.syslog import GuestSyslog
@@ -17,6 +16,7 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
+from kpfs.base.log import Log
 from kpfs.guest.running.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.plan import Plan
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kpfs.mirror.seccomp import Notification
     from kpfs.root.guest_kernel import GuestKernel
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 BUSY = abi.MIRROR_BUSY
 _CALL_SIZE = abi.MirrorCall.SIZE

@@ -23,6 +23,19 @@ def test_logger_has_the_name(caplog):
     assert second.exc_info[0] is ValueError
 
 
+def test_a_log_begins_with_its_first_message(caplog, monkeypatch):
+    begun = []
+    monkeypatch.setattr(Log, "begin", lambda: begun.append(len(caplog.records)))
+    monkeypatch.setattr(Log, "debugs", False)
+    log = Log("kpfs.some.where")
+    with caplog.at_level(logging.DEBUG):
+        log.debug("nobody wants this")
+        assert not begun
+        log.info("but this")
+    assert begun == [0]
+    assert [record.getMessage() for record in caplog.records] == ["but this"]
+
+
 def test_a_kernel_boots_without_what_it_does_not_need():
     program = """
 import sys
