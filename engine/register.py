@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64, KAddr
-from kpfs.base.typed import NamedTuple
 from kpfs.engine.aggr import (
     aggr_kprobe_disabled,
     aggr_post_handler,
@@ -430,11 +429,9 @@ def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
 # ---- what kprobes/list shows
 
 
-class ListEntry(NamedTuple):
-    """One line of kprobes/list."""
-
-    p: Kprobe  # the probe: kind, GONE, DISABLED
-    entry: Kprobe  # the table's entry: OPTIMIZED, FTRACE
+# One line of kprobes/list: the probe, for its kind, GONE and DISABLED, and the entry of
+# the table, for OPTIMIZED and FTRACE.  Named tuples would take more than all the rest.
+ListEntry = tuple[Kprobe, Kprobe]
 
 
 def show_entries(st: State) -> Iterator[ListEntry]:
@@ -442,6 +439,6 @@ def show_entries(st: State) -> Iterator[ListEntry]:
     for entry in st.table_entries():
         if entry.is_aggr:
             for p in entry.list:
-                yield ListEntry(p, entry)
+                yield p, entry
         else:
-            yield ListEntry(entry, entry)
+            yield entry, entry

@@ -277,7 +277,7 @@ class Model(RuleBasedStateMachine):
         # that is being undone may be there beside them
         assert must <= patched
         for addr in patched - must:
-            entries = [e.entry for e in show_entries(self.st)]
+            entries = [entry for _, entry in show_entries(self.st)]
             covering = [op for op in entries if isinstance(op, OptimizedKprobe)]
             assert any(
                 op.optinsn is not None
@@ -296,10 +296,10 @@ class Model(RuleBasedStateMachine):
             for p in entry.probes
         ]
         shown = []
-        for e in show_entries(self.st):
-            gone = bool(e.p.flags & KprobeFlag.GONE)
-            disabled = bool(e.p.flags & KprobeFlag.DISABLED) and not gone
-            shown.append((e.p, gone, disabled))
+        for p, _ in show_entries(self.st):
+            gone = bool(p.flags & KprobeFlag.GONE)
+            disabled = bool(p.flags & KprobeFlag.DISABLED) and not gone
+            shown.append((p, gone, disabled))
         assert shown == want
 
     @invariant()
@@ -323,12 +323,12 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def tags_are_allowed(self):
-        for e in show_entries(self.st):
-            if not e.entry.flags & KprobeFlag.OPTIMIZED:
+        for p, entry in show_entries(self.st):
+            if not entry.flags & KprobeFlag.OPTIMIZED:
                 continue
             assert not self.all_disarmed
             assert self.sysctl
-            addr = e.p.addr
+            addr = p.addr
             if self.armed(addr):
                 assert not any(self.armed(addr + i) for i in range(1, 5))
                 assert not any(p.kp.post_handler for p in self.entries[addr].probes)
@@ -336,10 +336,10 @@ class Model(RuleBasedStateMachine):
     def settled(self):
         self.machine.settle()
         jumps = set()
-        for e in show_entries(self.st):
-            if e.entry.flags & KprobeFlag.OPTIMIZED:
-                assert self.armed(e.p.addr)
-                jumps |= set(range(e.p.addr, e.p.addr + 5))
+        for p, entry in show_entries(self.st):
+            if entry.flags & KprobeFlag.OPTIMIZED:
+                assert self.armed(p.addr)
+                jumps |= set(range(p.addr, p.addr + 5))
         assert self.patched() <= self.must_be_patched() | jumps
         used = {
             addr

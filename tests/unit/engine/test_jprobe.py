@@ -32,7 +32,7 @@ def jump(st, name="f", offset=0, entry="entry"):
 
 
 def kinds(st):
-    return [entry.p.kind for entry in show_entries(st)]
+    return [p.kind for p, _ in show_entries(st)]
 
 
 def test_guest_code_as_entry(st):

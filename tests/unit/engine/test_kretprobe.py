@@ -118,8 +118,8 @@ def test_by_address(st, machine):
 def test_beside_a_kprobe(st):
     register_kprobe(st, p := Kprobe(symbol_name="f"))
     register_kretprobe(st, rp := ret())
-    assert [e.p for e in show_entries(st)] == [rp.kp, p]
-    assert [e.p.kind for e in show_entries(st)] == ["r", "k"]
+    assert [p for p, _ in show_entries(st)] == [rp.kp, p]
+    assert [p.kind for p, _ in show_entries(st)] == ["r", "k"]
 
 
 def test_nmissed_outlives_the_probe(st):

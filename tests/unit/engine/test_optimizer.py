@@ -75,11 +75,11 @@ class Session:
         return self.lst()
 
     def tags(self, name):
-        for e in show_entries(self.st):
-            if e.p is self.probes[name]:
-                disabled = e.p.flags & (KprobeFlag.DISABLED | KprobeFlag.GONE)
+        for p, entry in show_entries(self.st):
+            if p is self.probes[name]:
+                disabled = p.flags & (KprobeFlag.DISABLED | KprobeFlag.GONE)
                 disabled = disabled == KprobeFlag.DISABLED
-                optimized = KprobeFlag.OPTIMIZED & e.entry.flags
+                optimized = KprobeFlag.OPTIMIZED & entry.flags
                 return "D" * disabled + "O" * bool(optimized)
         raise AssertionError(f"{name} is not listed")
 

@@ -175,7 +175,7 @@ def test_registering_twice(st):
     register_kprobe(st, q)
     with pytest.raises(KernelError, match="EINVAL: is registered already"):
         register_kprobe(st, p)
-    assert [e.p for e in show_entries(st)] == [q, p]
+    assert [p for p, _ in show_entries(st)] == [q, p]
 
 
 def test_address_stays_set_when_registering_fails_late(st, machine):
@@ -242,7 +242,7 @@ def test_a_batch_is_synced_once_for_an_address(st, machine, monkeypatch):
     monkeypatch.setattr(st.arch, "sync_site", sync_site)
     unregister_kprobes(st, ps[:50])
     assert len(synced) <= 2
-    assert [e.p for e in show_entries(st)] == ps[:49:-1]
+    assert [p for p, _ in show_entries(st)] == ps[:49:-1]
     unregister_kprobes(st, ps[50:])
     assert len(synced) <= 4
     assert machine.patched() == []
@@ -276,7 +276,7 @@ def test_a_batch_leaves_what_one_after_the_other_leaves(machine, seed):
                 unregister_kprobe(st, p)
         left.append(
             (
-                [(ps.index(e.p), e.p.flags, e.entry.flags) for e in show_entries(st)],
+                [(ps.index(p), p.flags, op.flags) for p, op in show_entries(st)],
                 [(e.addr, bool(e.post_handler)) for e in st.table_entries()],
                 machine.patched(),
             )
@@ -292,7 +292,7 @@ def test_twice_in_a_batch(st):
         register_kprobe(st, p)
     unregister_kprobes(st, [ps[0], ps[0]])
     assert ps[0].addr == NO_ADDR
-    assert [e.p for e in show_entries(st)] == [ps[1]]
+    assert [p for p, _ in show_entries(st)] == [ps[1]]
 
 
 def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
@@ -303,7 +303,7 @@ def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
     unregister_kprobes(st, [never, same_place])
     assert never.addr == 0
     assert same_place.addr == 0
-    assert [e.p for e in show_entries(st)] == [good]
+    assert [p for p, _ in show_entries(st)] == [good]
     unregister_kprobe(st, good)
     assert good.addr != 0
     unregister_kprobe(st, good)
@@ -395,7 +395,7 @@ def test_going_module(st, machine, mod):
     arm_all_kprobes(st)
     assert [c for c in st.arch.calls_made if c[1] >= mod[0]][-1] == ("disarm", mod[1])
     unregister_kprobes(st, ps)
-    assert [e.p for e in show_entries(st)] == [kernel]
+    assert [p for p, _ in show_entries(st)] == [kernel]
     assert set(st.arch.handlers) == {kernel.handler}
 
 

@@ -23,7 +23,7 @@ def test_hash_is_that_of_the_kernel():
 
 
 def registered(st):
-    return [e.p for e in show_entries(st)]
+    return [p for p, _ in show_entries(st)]
 
 
 def test_list_goes_by_bucket_then_newest_first():
