@@ -166,11 +166,14 @@ def counting() -> str | Finding:
     from mmap import mmap
 
     from kpfs.base import abi
+    from kpfs.guest.emu import libunicorn
     from kpfs.linux.board.board import PAGE_SIZE, Board
 
     board = Board(mmap(-1, PAGE_SIZE), mmap(-1, abi.REGION_SIZE))
-    counts = board.counts
+    counts, finds = board.counts, libunicorn.finds(board.address)
     board.close()
+    if counts and finds:
+        return "libunicorn counts blocks of code, and kpfs finds the next one for it"
     if counts:
         return "libunicorn counts blocks of code"
     return Finding(

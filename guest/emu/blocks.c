@@ -23,43 +23,35 @@
  *
  * Built without a C library, like the boards of Linux kernels.
  */
-#include "blocks.h"
+#include "engines.h"
 
-#define NR_ENGINES 64
-#define API __attribute__((visibility("default")))
+struct engine engines[NR_ENGINES], *last_found[] = { [0 ... NR_ENGINES - 1] = engines };
 
-/* Engines by a hash of their addresses. A closed one leaves FREED. state: see adopt(). */
-static struct engine {
-	void *engine;
-	struct block_counter *counter;
-	void *state;
-} engines[NR_ENGINES];
-#define FREED ((void *)1)
-
-/* Return the entry of an engine, or NULL. */
-static inline struct engine *find(const void *engine)
+struct engine *search_state(const void *state, struct engine **last)
 {
-	for (unsigned int i = 0; i < NR_ENGINES; i++) {
-		struct engine *e = &engines[(((uintptr_t)engine >> 12) + i) % NR_ENGINES];
-
-		if (e->engine == engine)
+	for (struct engine *e = engines; e < engines + NR_ENGINES; e++) {
+		if (e->state == state) {
+			__atomic_store_n(last, e, __ATOMIC_RELAXED);
 			return e;
-		if (!e->engine)
-			break;
+		}
 	}
 	return 0;
 }
 
-/* Begin to count; false if there is no room. Context: the caller holds the GIL, as for all. */
-API bool blocks_count(void *engine, struct block_counter *counter)
+/*
+ * Begin to count; false if there is no room. state: of the processor, or NULL where its place is not
+ * known. Context: the caller holds the GIL, as for all.
+ */
+API bool blocks_count(void *engine, struct block_counter *counter, void *state)
 {
 	for (unsigned int i = 0; i < NR_ENGINES; i++) {
-		struct engine *e = &engines[(((uintptr_t)engine >> 12) + i) % NR_ENGINES];
+		struct engine *e = engine_place(engine, i);
 
 		if (e->engine && e->engine != FREED)
 			continue;
 		e->counter = counter;
-		e->state = 0;
+		e->state = state;
+		e->table = 0;
 		__atomic_store_n(&e->engine, engine, __ATOMIC_RELEASE);
 		return true;
 	}
@@ -69,10 +61,12 @@ API bool blocks_count(void *engine, struct block_counter *counter)
 /* Count no longer. */
 API void blocks_forget(void *engine)
 {
-	struct engine *e = find(engine);
+	struct engine *e = find_engine(engine);
 
-	if (e)
-		__atomic_store_n(&e->engine, FREED, __ATOMIC_RELEASE);
+	if (!e)
+		return;
+	e->state = 0;
+	__atomic_store_n(&e->engine, FREED, __ATOMIC_RELEASE);
 }
 
 typedef void check(void *engine, uint32_t delayed);
@@ -115,7 +109,7 @@ static inline bool adopt(struct engine *e, void *state)
 	int32_t *left = (int32_t *)state - 1;
 
 	if (e->counter->left != left) {
-		if (e->state || *left || !(uint32_t)(uintptr_t)state)
+		if ((e->state && e->state != state) || *left || !(uint32_t)(uintptr_t)state)
 			return false;
 		*left = *e->counter->left;
 		e->counter->left = left;
@@ -153,23 +147,6 @@ static inline void patch(const struct engine *e, uint8_t *end)
 	__builtin_memcpy(at + 5, mark, sizeof(mark));
 }
 
-static struct engine *last_found = engines;
-
-static inline struct engine *find_state(const void *state)
-{
-	struct engine *last = __atomic_load_n(&last_found, __ATOMIC_RELAXED);
-
-	if (last->state == state && last->engine > FREED)
-		return last;
-	for (unsigned int i = 0; i < NR_ENGINES; i++) {
-		if (engines[i].engine > FREED && engines[i].state == state) {
-			__atomic_store_n(&last_found, &engines[i], __ATOMIC_RELAXED);
-			return &engines[i];
-		}
-	}
-	return 0;
-}
-
 /* A patched block has the low half of its state's address where others have 0. */
 #define ENTRY(arch)                                                                              \
 	__attribute__((used, noinline)) static void expired_##arch(const void *state)            \
@@ -182,7 +159,7 @@ static inline struct engine *find_state(const void *state)
 	__attribute__((used, noinline)) static void first_##arch(void *engine, uint32_t delayed, \
 								 void *state)                    \
 	{                                                                                        \
-		struct engine *e = find(engine);                                                 \
+		struct engine *e = find_engine(engine);                                                 \
                                                                                                  \
 		if (!e) {                                                                        \
 			original_##arch(engine, delayed);                                        \
@@ -202,18 +179,10 @@ static inline struct engine *find_state(const void *state)
 	    "mov %rbp, %rdi\n\t"                                                                 \
 	    "jmp expired_" #arch);
 #else
-static inline const struct engine *find_state(const void *state)
-{
-	for (unsigned int i = 0; i < NR_ENGINES; i++)
-		if (engines[i].engine > FREED && engines[i].counter->state == state)
-			return &engines[i];
-	return 0;
-}
-
 #define ENTRY(arch)                                                                              \
 	API void helper_check_exit_request_##arch(void *engine, uint32_t delayed)                \
 	{                                                                                        \
-		const struct engine *e = find(engine);                                           \
+		const struct engine *e = find_engine(engine);                                           \
                                                                                                  \
 		if (!e)                                                                          \
 			original_##arch(engine, delayed);                                        \
@@ -245,7 +214,7 @@ API void helper_uc_tracecode(int32_t size, uint32_t kind, void *engine, uint64_t
 	check *leave;
 
 	original_trace(size, kind, engine, address);
-	e = find(engine);
+	e = find_engine(engine);
 	if (!e || !e->counter->leave)
 		return;
 	leave = e->counter->leave;

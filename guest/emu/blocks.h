@@ -16,7 +16,6 @@ struct block_counter {
 	/* called before a debug register of x86-64 is written, if it is set */
 	void (*set_dr)(void *argument, int32_t number, uint64_t value);
 	bool (*read_msr)(void *argument); /* called by rdmsr; true: it has set the registers */
-	void *state;                      /* of the processor, then */
 	uint64_t hooks_need_no_pc;        /* those of accesses: see restore.c */
 };
 

@@ -30,9 +30,17 @@ _HELPERS = (
 )
 _RESTORE = "cpu_restore_state", "helper_syscall", "helper_rdtsc", "helper_rdtscp"
 RESTORE = [f"{name}_x86_64" for name in _RESTORE]  # see restore.c
+_SEARCH = (  # struct functions of search.c, for each architecture
+    *("tb_htable_lookup", "get_page_addr_code", "tb_flush", "tb_flush_jmp_cache"),
+    *(f"tlb_flush_by_mmuidx{kind}" for kind in ("", "_all_cpus", "_all_cpus_synced")),
+    "helper_lookup_tb_ptr",
+)
+# in libunicorn 2.1.4: offsets of pointers to the processor and its state
+_PROCESSOR, _STATE = 0x1B8, {"x86_64": 0x128}.get(os.uname().machine, 0x198)
 _NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
 _MANY = 1 << 20  # blocks, more than execute() takes
 _CTL_TB_FLUSH = 10 | 1 << 30
+_CTL_TLB_FLUSH = 11 | 1 << 30
 
 
 class EmulatorError(Exception):
@@ -86,6 +94,11 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
         try:
             own = [address(library, name) for name in _HELPERS]
             restore = [address(library, name) for name in RESTORE]
+            search = [
+                address(library, f"{name}_{arch}")
+                for arch in _ARCHES
+                for name in _SEARCH
+            ]
         except AttributeError:
             return library, None
         blocks.blocks_count.restype = ctypes.c_bool
@@ -93,6 +106,9 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
         if library.uc_version(None, None) != VERSION:
             restore[1:] = [ctypes.c_void_p()] * 3
         blocks.restore_originals(*restore)
+        blocks.search_age.restype = ctypes.c_uint64
+        blocks.search_table.restype = ctypes.c_void_p
+        blocks.search_originals((ctypes.c_void_p * len(search))(*search))
     return library, blocks
 
 
@@ -122,10 +138,10 @@ def count(
     """
     library, blocks = load()
     word = ctypes.c_void_p(engine)
-    BlockCounter.from_address(counter).keep()
-    if blocks is None or not blocks.blocks_count(word, ctypes.c_void_p(counter)):
-        return False
     counts = BlockCounter.from_address(counter)
+    counts.keep()
+    if blocks is None or not _begin(blocks, engine, counter):
+        return False
     flag = _flag(engine)
     took = []
     for quiet in (False, True):
@@ -136,10 +152,52 @@ def count(
         took.append(counts.begun)
     counts.end = counts.remaining().value
     if took[1] and took[0] == took[1] + 3:
+        _find_in_table(engine)
         return True
     flag.value = False
     forget(engine, counter)
     return False
+
+
+def _begin(blocks: ctypes.PyDLL, engine: int, counter: int) -> bool:
+    words = engine, counter, _state(engine)
+    return bool(blocks.blocks_count(*map(ctypes.c_void_p, words)))
+
+
+def _state(engine: int) -> int | None:
+    """Return the address of the processor's state, if its place is known."""
+    if load()[0].uc_version(None, None) != VERSION:
+        return None
+    processor = ctypes.c_size_t.from_address(engine + _PROCESSOR).value
+    return ctypes.c_size_t.from_address(processor + _STATE).value
+
+
+def _find_in_table(engine: int) -> None:
+    """Have blocks be found in a table (search.c), unless libunicorn forgets unheard."""
+    library, blocks = load()
+    if blocks is None or not _state(engine):
+        return
+    word = ctypes.c_void_p(engine)
+    libc = ctypes.PyDLL(None)
+    libc.calloc.restype = ctypes.c_void_p
+    size = ctypes.c_size_t(blocks.search_size())
+    table = ctypes.c_void_p(libc.calloc(ctypes.c_size_t(1), size))
+    if not table:
+        return
+    blocks.search_in(word, table)
+    for what in (_CTL_TLB_FLUSH, _CTL_TB_FLUSH):
+        before = blocks.search_age(word)
+        library.uc_ctl(word, what)
+        if blocks.search_age(word) == before:
+            blocks.search_in(word, None)
+            libc.free(table)
+            return
+
+
+def finds(engine: int) -> bool:
+    """Return True if the blocks of an engine that counts are found in a table."""
+    _, blocks = load()
+    return blocks is not None and bool(blocks.search_table(ctypes.c_void_p(engine)))
 
 
 def pause(engine: int) -> None:
@@ -156,8 +214,9 @@ def resume(engine: int, counter: int) -> None:
     """Count again after pause()."""
     _, blocks = load()
     if blocks is not None:
-        blocks.blocks_count(ctypes.c_void_p(engine), ctypes.c_void_p(counter))
+        _begin(blocks, engine, counter)
         _flag(engine).value = True
+        _find_in_table(engine)
 
 
 def forget(engine: int, counter: int) -> None:
@@ -169,7 +228,10 @@ def forget(engine: int, counter: int) -> None:
 def _forget(engine: int) -> None:
     _, blocks = load()
     if blocks is not None:
-        blocks.blocks_forget(ctypes.c_void_p(engine))
+        word = ctypes.c_void_p(engine)
+        table = ctypes.c_void_p(blocks.search_table(word))
+        blocks.blocks_forget(word)
+        ctypes.PyDLL(None).free(table)
 
 
 def _flag(engine: int) -> ctypes.c_bool:

@@ -11,21 +11,14 @@
  * how the arithmetic flags are kept to what that was before a hook of the instruction had them
  * computed. "rep stos" would leave wrong flags behind.
  */
-#include "blocks.h"
-
-#define API __attribute__((visibility("default")))
+#include "engines.h"
 
 /* Where the call returns to, in the helpers of libunicorn 2.1.4 for the instructions. */
 #define IN_SYSCALL 0xee
 #define IN_RDTSC 0x12e
 #define IN_RDTSCP 0x13e
 
-/* Where the state is in libunicorn 2.1.4's structure of a processor, and in it how flags are kept. */
-#ifdef __x86_64__
-#define STATE 0x8a50
-#else
-#define STATE 0x8ac0
-#endif
+/* Where it is in libunicorn 2.1.4's state of a processor how flags are kept. */
 #define FLAGS_KEPT 168
 
 typedef bool restore(void *cpu, uintptr_t at, bool exits);
@@ -36,8 +29,8 @@ static bool is_known;
 
 static bool keep_flags(void *cpu, uintptr_t at)
 {
-	uint8_t *state = (uint8_t *)cpu + STATE;
-	uint32_t *flags_kept = (uint32_t *)(state + FLAGS_KEPT), kept = *flags_kept;
+	void *state = AT(void *, cpu, STATE);
+	uint32_t *flags_kept = &AT(uint32_t, state, FLAGS_KEPT), kept = *flags_kept;
 	const struct block_counter *c = blocks_counter(state);
 	bool found;
 

@@ -320,13 +320,13 @@ class KpCmdline:  # struct kp_cmdline
 
 # guest/emu/blocks.h
 class BlockCounter:  # struct block_counter
-    SIZE, __slots__ = 88, ()
+    SIZE, __slots__ = 80, ()
     LAYOUT = """
-        left P end Q look Q at_look P argument P leave P own i set_dr P read_msr P state
-        P hooks_need_no_pc Q
+        left P end Q look Q at_look P argument P leave P own i set_dr P read_msr P
+        hooks_need_no_pc Q
     """
     left, end, look, at_look, argument, leave, own = 0, 8, 16, 24, 32, 40, 48
-    set_dr, read_msr, state, hooks_need_no_pc = 56, 64, 72, 80
+    set_dr, read_msr, hooks_need_no_pc = 56, 64, 72
 
 
 # guest/emu/coverage.h
@@ -808,18 +808,18 @@ class Translation:  # struct translation
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70848, ()
-    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 88, 96, 104, 112, 120, 128
-    break_at, flushers, writes, mapper, calls, call_zeros = 136, 144, 272, 400, 408, 600
-    counts, exact, call_agent, turn_ticks, slow_at, now = 792, 800, 808, 816, 824, 832
-    settled, deadline, stop, stop_at, who, error = 840, 848, 856, 864, 872, 880
-    vector, unknown, current, turn_end, due, host_turn = 888, 896, 904, 912, 920, 928
-    begin, fault_block, faults, returns, return_counts = 936, 944, 952, 960, 1088
-    watched, hooked, nr_hooked, on_block, asked_at = 1216, 1728, 2240, 2248, 2256
-    flushed_at, coverage, stops, entered, devices = 2264, 2272, 2280, 2288, 2296
-    console_size, debug_size, debug_limit, debug = 2424, 2432, 2440, 2448
-    syscalls, exceptions, interrupts, halts, flushes = 2456, 2464, 2472, 2480, 2488
-    strays, stray_at, turns, reset, cpus, console = 2496, 2504, 2512, 2520, 2528, 5312
+    SIZE, __slots__ = 70840, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 80, 88, 96, 104, 112, 120
+    break_at, flushers, writes, mapper, calls, call_zeros = 128, 136, 264, 392, 400, 592
+    counts, exact, call_agent, turn_ticks, slow_at, now = 784, 792, 800, 808, 816, 824
+    settled, deadline, stop, stop_at, who, error = 832, 840, 848, 856, 864, 872
+    vector, unknown, current, turn_end, due, host_turn = 880, 888, 896, 904, 912, 920
+    begin, fault_block, faults, returns, return_counts = 928, 936, 944, 952, 1080
+    watched, hooked, nr_hooked, on_block, asked_at = 1208, 1720, 2232, 2240, 2248
+    flushed_at, coverage, stops, entered, devices = 2256, 2264, 2272, 2280, 2288
+    console_size, debug_size, debug_limit, debug = 2416, 2424, 2432, 2440
+    syscalls, exceptions, interrupts, halts, flushes = 2448, 2456, 2464, 2472, 2480
+    strays, stray_at, turns, reset, cpus, console = 2488, 2496, 2504, 2512, 2520, 5304
 
 
 # linux/board/x86/arch.h

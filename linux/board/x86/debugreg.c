@@ -156,5 +156,4 @@ void watch_debug_regs(struct board *b, const void *functions)
 {
 	__builtin_memcpy(&api, functions, sizeof(api));
 	b->counter.set_dr = on_set_dr;
-	b->counter.state = (void *)(uintptr_t)b->state;
 }

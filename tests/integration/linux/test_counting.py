@@ -16,12 +16,15 @@ from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import Board
 
 AT, WORD, PAUSE = 0x8000, 0x20000, 0x30000
-RAX, RCX, RIP = (x86_registers.GENERAL[name] for name in ("rax", "rcx", "rip"))
+RAX, RCX, RIP, RSP = (
+    x86_registers.GENERAL[name] for name in ("rax", "rcx", "rip", "rsp")
+)
 INC = bytes.fromhex("48ff04 25") + WORD.to_bytes(4, "little")  # incq WORD
 # rcx times: add to a word, and read the clock
 LOOP = INC + bytes.fromhex("0f31 48ffc9")  # rdtsc; dec %rcx
 LOOP += bytes([0x75, 0x100 - len(LOOP) - 2])
 LOOP += b"\xe9" + (PAUSE - AT - len(LOOP) - 5).to_bytes(4, "little")
+DROP, DROP_ALL, FORGET_ADDRESSES = 9 | 2 << 26 | 1 << 30, 10 | 1 << 30, 11 | 1 << 30
 DECREMENT = b"\xff\x4d\xfc\x79"  # decl -4(%rbp); jns
 # in a process where something else has loaded libunicorn first
 ALONE = """
@@ -139,6 +142,54 @@ def test_no_search_before_the_clock_is_read(board):
     assert found == [False, True]
 
 
+@pytest.mark.parametrize("arch", ARCHES.values(), ids=ARCHES)
+def test_the_table_hears_of_all_that_libunicorn_forgets(arch):
+    made = make(arch)
+    library, blocks = libunicorn.load()
+    engine = ctypes.c_void_p(made.address)
+    processor = ctypes.c_size_t.from_address(made.address + 0x1B8).value
+    assert blocks
+    assert libunicorn.finds(made.address)
+    ages = [blocks.search_age(engine)]
+    for kind in ("", "_all_cpus", "_all_cpus_synced"):
+        for name, more in (("tlb_flush", ()), ("tlb_flush_page", (0x1000,))):
+            flush = library[f"{name}{kind}_{arch.exported_as}"]
+            flush(*map(ctypes.c_void_p, (processor, *more)))
+            ages.append(blocks.search_age(engine))
+    for control in (DROP_ALL, FORGET_ADDRESSES):
+        library.uc_ctl(engine, control)
+        ages.append(blocks.search_age(engine))
+    made.close()
+    assert sorted(set(ages)) == ages
+
+
+def returned(board, value, at=AT + 0x100):
+    """Put code there that sets rax, return to it, and return what rax is then."""
+    code = b"\xb8" + value.to_bytes(4, "little")  # mov $value, %eax
+    code += b"\xe9" + (PAUSE - at - 10).to_bytes(4, "little")
+    board.ram[at : at + len(code)] = code
+    board.ram[WORD : WORD + 8] = at.to_bytes(8, "little")
+    board.write_reg(RSP, WORD)
+    board.write_reg(RIP, AT)
+    while board.run() != abi.STOP_PAUSE:
+        pass
+    return board.read_reg(RAX)
+
+
+def test_a_block_in_the_table_is_that_of_the_code_there(board):
+    library, _ = libunicorn.load()
+    engine = ctypes.c_void_p(board.address)
+    board.set(pause=PAUSE)
+    board.ram[AT] = 0xC3  # ret
+    for value in (1, 2, 3):
+        assert [returned(board, value) for _ in range(2)] == [value, value]
+        place = ctypes.c_uint64(AT + 0x100), ctypes.c_uint64(AT + 0x101)
+        library.uc_ctl(engine, DROP, *place)
+    library.uc_ctl(engine, DROP_ALL)
+    assert returned(board, 4, AT + 0x200) == 4  # where that of 3 was in libunicorn
+    assert returned(board, 5) == 5
+
+
 def test_no_stop_repeats_an_access_to_memory(board):
     go(board, 20_000)
     board.set(turn_ticks=0)  # the host wants a turn whenever the board looks
@@ -176,7 +227,7 @@ def test_an_engine_without_room_in_the_table_is_hooked():
     engines: list[int] = []
     assert blocks
     while blocks.blocks_count(
-        ctypes.c_void_p(engine := (len(engines) + 1) << 3), ctypes.byref(counter)
+        ctypes.c_void_p(engine := (len(engines) + 1) << 3), ctypes.byref(counter), None
     ):
         engines.append(engine)
     made = make()
