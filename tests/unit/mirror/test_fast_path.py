@@ -21,6 +21,8 @@ from kpfs.mirror.keeper import SLOT, STATE_SIZE
 from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
 
 NAME = b"modules"
+PIDFD_GET_INFO = 0xC040FF0B
+IOCTL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
 RECEIVED, LATE = abi.FAST_PATH_RECEIVED, abi.FAST_PATH_LATE
 
 
@@ -126,8 +128,7 @@ def test_call_that_goes_on_while_the_lock_is_taken_is_told():
     """The lock is taken between the receipt and the answer, as read() is then."""
     receiver = Receiver(calls, SYS_GETPPID)
     receiver.open(GETPPID=GO)
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
-    original = kind(receiver.path.ioctl)
+    original = IOCTL(receiver.path.ioctl)
 
     def ioctl(fd, request, argument):
         if request == seccomp.SECCOMP_IOCTL_NOTIF_SEND:
@@ -135,7 +136,7 @@ def test_call_that_goes_on_while_the_lock_is_taken_is_told():
                 pass
         return original(fd, request, argument)
 
-    taking = kind(ioctl)
+    taking = IOCTL(ioctl)
     receiver.path.ioctl = ctypes.cast(taking, ctypes.c_void_p).value
     assert receiver.next()[0] == LATE
     receiver.path.ioctl = ctypes.cast(original, ctypes.c_void_p).value
@@ -270,3 +271,20 @@ def test_end_is_asked_for_while_the_parent_runs():
         assert receiver.rest() == [(RECEIVED, nr.EXIT_GROUP)]
     finally:
         signal.signal(signal.SIGCHLD, former)
+
+
+def test_parent_is_read_from_proc_if_no_pidfd_tells_it():
+    receiver, refused = Receiver(calls, nr.EXIT_GROUP), []
+    receiver.open(EXIT_GROUP=EXIT, ends=True)
+    original = IOCTL(receiver.path.ioctl)
+
+    def ioctl(fd, request, argument):
+        if request != PIDFD_GET_INFO:
+            return original(fd, request, argument)
+        refused.append(fd)
+        return -1
+
+    refusing = IOCTL(ioctl)
+    receiver.path.ioctl = ctypes.cast(refusing, ctypes.c_void_p).value
+    assert receiver.rest() == []
+    assert len(refused) == 1
