@@ -189,7 +189,8 @@ static uint32_t find_parent(const struct fast_path *path, uint32_t pid)
 }
 
 /* Whether the parent of a process surely can take the signal that it ends: see settled(). */
-static bool is_settled(const struct fast_path *path, int listener, uint32_t pid)
+__attribute__((noinline)) static bool is_settled(const struct fast_path *path, int listener,
+						 uint32_t pid)
 {
 	struct pollfd reports = { listener, POLLIN, 0 };
 	struct standing parent;

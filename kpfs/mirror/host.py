@@ -108,6 +108,7 @@ class Host:
         self._facts = library.HostFacts(self._trees, self._devices)
         self._facts_at = ctypes.addressof(self._facts)
         self._question = ctypes.create_string_buffer(abi.PlanQuestion.SIZE)
+        self._question_at = ctypes.byref(self._question)
         self._plan_call = library.load().plan_call
         self._memory = ProcFdCache[int]("/proc/{}/mem".format)
         self._fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY)
@@ -336,7 +337,7 @@ class Host:
             except OSError:  # it is gone, or has no such descriptor
                 pass
             _ASK(question, 0, pid, memory, fds, info, *words)
-            self._plan_call(question, plan.at)
+            self._plan_call(self._question_at, plan.at)
             if not plan.failed:
                 break
             self.forget(pid)

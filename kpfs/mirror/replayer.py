@@ -52,7 +52,7 @@ class Replayer:
         self.plans: list[Plan] = []  # that no thread uses
         # the last call that was planned when it was received
         self.planned: tuple[Notification, Plan] | None = None
-        self.seen: Notification | None = None  # the last call that was seen as all are
+        self.seen: Notification | None = None  # the last call, if all are seen
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
         self.skipped = SkippedCalls(
             kernel.tasks, host, self.write, kernel.lock, overrides, kernel.answered
@@ -67,13 +67,16 @@ class Replayer:
         """
         if not self.lazy:
             return False
+        policy = self.kernel.skip_policy
+        if policy.seen is EVERY:
+            if self.seen is None:
+                self.skipped.note_ended()  # and none can follow
+            self.seen = note
+            return False
+        self.seen = None
         skipped = self.skipped
         if skipped.fast_path.nr_ended:
             skipped.note_ended()
-        policy = self.kernel.skip_policy
-        if policy.seen is EVERY:
-            self.seen = note
-            return False
         turn = skipped.fast_path.turn
         if not policy.may_skip(note.nr) or not skipped.skip(note):
             return False

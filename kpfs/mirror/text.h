@@ -3,7 +3,7 @@
 /* Write text to a buffer, up to its end. Each function returns where the next text goes. */
 #include <stdint.h>
 
-static inline char *append(char *to, const char *end, const char *text)
+static char *append(char *to, const char *end, const char *text)
 {
 	while (to < end - 1 && *text)
 		*to++ = *text++;
@@ -11,7 +11,7 @@ static inline char *append(char *to, const char *end, const char *text)
 	return to;
 }
 
-static inline char *append_number(char *to, const char *end, uint32_t value)
+static char *append_number(char *to, const char *end, uint32_t value)
 {
 	char digits[11], *at = digits + sizeof(digits) - 1;
 
