@@ -52,6 +52,9 @@ class TaskBook(Protocol):
     def leave_out_exit(self, pid: int, status: int) -> None:
         """Note that a process ends unseen.  Context: the lock is not held."""
 
+    def drop(self, pid: int) -> None:
+        """Forget a process without a task, as it has ended.  Context: any."""
+
     def executes(self, pid: int) -> None:
         """Note that a process becomes another program.  Context: any."""
 

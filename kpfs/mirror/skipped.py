@@ -124,7 +124,7 @@ class SkippedCalls:
         turn, ended = path.turn, path.take_ended()
         for pid in ended:
             if turn != NEVER and not tasks.knows(pid):
-                tasks.behind.discard(pid)
+                tasks.drop(pid)
             self.host.forget(pid)
             self.looks.forget(pid)
         if path.turn != turn:

@@ -224,7 +224,7 @@ def test_the_tour(kpfs):
     assert [words for words in seen if words not in done.stdout] == []
     assert len(re.findall(r"^\S*echo: .", done.stdout, re.M)) == 2  # refused
     assert re.search(
-        r"tail-\d+ +\[00\d\] .{5} .*: inside: \(vfs_read\+0x5/", done.stdout
+        r"^ *\S+-\d+ +\[00\d\] .{5} .*: inside: \(vfs_read\+0x5/", done.stdout, re.M
     )
 
 

@@ -122,7 +122,11 @@ class GuestTaskBook:
         if pid in self.known:
             self.behind.add(pid)
         else:
-            self.behind.discard(pid)
+            self.drop(pid)
+
+    def drop(self, pid: int) -> None:
+        self.behind.discard(pid)
+        self.other_users.discard(pid)
 
     def catch_up(self, pid: int | None = None) -> None:
         if pid is not None:

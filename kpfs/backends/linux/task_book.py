@@ -108,8 +108,11 @@ class LinuxTaskBook:
         self.behind -= {p for p in list(self.behind) if not self.host.lives(p)}
         return True
 
-    def leave_out_exit(self, pid: int, status: int) -> None:
+    def drop(self, pid: int) -> None:
         self.behind.discard(pid)
+
+    def leave_out_exit(self, pid: int, status: int) -> None:
+        self.drop(pid)
         with self.kernel.lock:
             task = self.kernel.tasks.known(pid)
             if task is not None:

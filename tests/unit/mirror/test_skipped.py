@@ -41,6 +41,9 @@ class Told:
     def forget(self, pid):
         self.log.append(("forget", pid))
 
+    def drop(self, pid):
+        self.behind.discard(pid)
+
     def knows(self, _pid):
         return self.known
 
