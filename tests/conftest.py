@@ -47,8 +47,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure():
-    """Take SIGINT, which jobs in the background, and so their children, ignore."""
+    """Have no child ignore SIGINT or SIGHUP, as one of a job or of nohup does."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(config, items):

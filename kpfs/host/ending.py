@@ -37,9 +37,9 @@ def ended_by_signals(end: Callable[[], object]) -> Iterator[None]:
             os.write(tell, bytes((number,)))  # for the main thread
             end()
 
-    before = {number: signal.signal(number, lambda *_: None) for number in heard}
-    wakeup = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    wakeup = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, lambda *_: None) for number in heard}
     thread = threading.Thread(target=hear, daemon=True)
     try:
         with contextlib.suppress(RuntimeError):  # some limit: it does without
@@ -49,12 +49,12 @@ def ended_by_signals(end: Callable[[], object]) -> Iterator[None]:
         os.write(tell, bytes((_DONE,)))
         if thread.ident:
             thread.join()
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.set_wakeup_fd(wakeup)
         for number, action in before.items():
             signal.signal(number, action)
+        signal.set_wakeup_fd(wakeup)
         os.close(tell)
         with os.fdopen(told, "rb") as pipe:
             came = bytes(filter(None, pipe.read()))
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if came:
             signal.raise_signal(came[0])

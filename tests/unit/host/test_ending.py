@@ -3,6 +3,7 @@
 
 import os
 import signal
+import threading
 from functools import partial
 
 import pytest
@@ -69,3 +70,22 @@ def test_nothing_is_left_of_a_wait(heard):
     )
     os.kill(os.getpid(), signal.SIGTERM)
     assert heard == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["begins", "ends"])
+def test_a_signal_is_not_lost_while_the_wait_begins_or_ends(heard, monkeypatch, at):
+    calls: list[object] = []
+    change = signal.signal
+
+    def come(number, action):
+        calls.append(number)
+        before = change(number, action)
+        if len(calls) == 1 + at * len(ENDING):
+            signal.pthread_kill(threading.get_ident(), number)
+        return before
+
+    monkeypatch.setattr(signal, "signal", come)
+    with ended_by_signals(lambda: None):
+        pass
+    assert len(calls) == 2 * len(ENDING)
+    assert heard == [ENDING[0]]
