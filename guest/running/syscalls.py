@@ -261,7 +261,13 @@ class Syscalls:
         """
         if len(args) > MAX_ARGS:
             raise KernelError(errno.EINVAL, "more than six arguments")
-        return self._request(task or self._awake(), abi.REQ_CALL, 0, (func, *args))
+        task = task or self._awake()
+        if self._inside:
+            return self._request(task, abi.REQ_CALL, 0, (func, *args))
+        self._begin(task)
+        words = func, *[arg & MASK64 for arg in args], *_NO_WORDS[len(args) + 1 :]
+        _REQUEST.pack_into(self._ram, task.req_at, abi.REQ_CALL, 0, *words, 0)
+        return self._perform(task)
 
     def prepare(self, func: int, *args: int) -> PreparedCall:
         """Prepare a call of a function that is made often; see call_prepared()."""
