@@ -27,6 +27,17 @@
 
 struct engine engines[NR_ENGINES], *last_found[] = { [0 ... NR_ENGINES - 1] = engines };
 
+struct engine *search_state(const void *state, struct engine **last)
+{
+	for (struct engine *e = engines; e < engines + NR_ENGINES; e++) {
+		if (e->state == state) {
+			__atomic_store_n(last, e, __ATOMIC_RELAXED);
+			return e;
+		}
+	}
+	return 0;
+}
+
 /*
  * Begin to count; false if there is no room. state: of the processor, or NULL where its place is not
  * known. Context: the caller holds the GIL, as for all.

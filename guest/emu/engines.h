@@ -60,17 +60,7 @@ static inline struct engine *find_engine(const void *engine)
 	return 0;
 }
 
-static __attribute__((noinline)) struct engine *search_state(const void *state,
-							     struct engine **last)
-{
-	for (struct engine *e = engines; e < engines + NR_ENGINES; e++) {
-		if (e->state == state) {
-			__atomic_store_n(last, e, __ATOMIC_RELAXED);
-			return e;
-		}
-	}
-	return 0;
-}
+struct engine *search_state(const void *state, struct engine **last);
 
 /* Return the entry of the engine whose processor has that state, or NULL. */
 static inline struct engine *find_state(const void *state)
