@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from kpfs.linux.distribution import fetch
 from kpfs.linux.distribution.rpm_archive import RpmDistribution
+from kpfs.linux.errors import UnfitError
 
 
 class Amazon(RpmDistribution):
@@ -20,4 +21,11 @@ class Amazon(RpmDistribution):
     def _repositories(self, version: str, arch: str) -> Sequence[str]:
         """Return what the list says, as the repository's place has a number in it."""
         lists = super()._repositories(version, arch)
-        return [fetch.read(url).decode().split()[0].rstrip("/") for url in lists]
+        return [self._first(url) for url in lists]
+
+    def _first(self, url: str) -> str:
+        words = fetch.read(url).decode("utf-8", "replace").split()
+        certified = self._mirror.startswith("https:")
+        if not words or (certified and not words[0].startswith("https:")):
+            raise UnfitError(f"{url}: its index is damaged")
+        return words[0].rstrip("/")

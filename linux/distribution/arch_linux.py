@@ -9,9 +9,10 @@ import tarfile
 from collections.abc import Iterator
 
 from kpfs.linux.distribution import fetch
-from kpfs.linux.distribution.offer import Access, Offer, RemoteFile, newest
+from kpfs.linux.distribution.offer import Access, Offer, listed_file, newest
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
+from kpfs.linux.package.packages import DAMAGED
 
 MIRROR = "https://geo.mirror.pkgbuild.com"
 _DATABASES = "core", "extra"
@@ -49,13 +50,12 @@ class ArchLinux:
                     if file and member.name.startswith("linux"):
                         row = dict(_FIELD.findall(file.read().decode()))
                         found += [self._offer(row, place, name)]
-        except (tarfile.TarError, KeyError, ValueError):
+        except DAMAGED:
             raise UnfitError(f"{place}: its index is damaged") from None
         return [offer for offer in found if offer.name.partition(":")[2] in _KERNELS]
 
     @staticmethod
     def _offer(row: dict[str, str], place: str, suite: str) -> Offer:
-        url = f"{place}/{row['FILENAME']}"
-        file = RemoteFile(url, int(row["CSIZE"]), row["SHA256SUM"])
+        file = listed_file(place, row["FILENAME"], row["CSIZE"], row["SHA256SUM"])
         version = row["VERSION"]
         return Offer(f"arch:{row['NAME']}", version, version, suite, (file,))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kpfs.linux.distribution import fetch, signature
-from kpfs.linux.distribution.offer import Access, RemoteFile
+from kpfs.linux.distribution.offer import Access, RemoteFile, listed_file
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
 
@@ -69,7 +69,10 @@ def _read_index(release: str, place: str, path: str) -> bytes:
     for line in block[1].splitlines() if block else ():
         words = line.split()
         if len(words) == 3 and words[2] == path:
-            file = RemoteFile(f"{place}/{path}", int(words[1]), words[0])
+            try:
+                file = listed_file(place, path, words[1], words[0])
+            except ValueError:
+                raise UnfitError(f"{place}: its index is damaged") from None
             if _BY_HASH.search(release):
                 # while an archive changes, the plain name may have another index
                 folder = os.path.dirname(file.url)
@@ -88,8 +91,8 @@ def _parse(index: bytes, suite: Suite, wanted: str) -> dict[str, Package]:
         stanza = index[match.start() : index.index(b"\n\n", match.start())]
         fields = dict(_FIELD.findall(stanza.decode("utf-8", "replace")))
         try:
-            url = f"{suite.mirror}/{fields['Filename']}"
-            file = RemoteFile(url, int(fields["Size"]), fields["SHA256"])
+            told = fields["Filename"], fields["Size"], fields["SHA256"]
+            file = listed_file(suite.mirror, *told)
             parts = tuple(_PART.findall(fields.get("Depends", "")))
             row = Package(fields["Package"], fields["Version"], suite.name, parts, file)
         except (KeyError, ValueError):

@@ -47,9 +47,16 @@ def each(function: Callable[[T], U], things: list[T]) -> list[U]:
 
 
 def read(url: str, limit: int = MAX_INDEX) -> bytes:
-    """Return the content of a short file.  Raises UnfitError, MissingError."""
+    """Return the content of a short file.  Raises UnfitError, MissingError.
+
+    Nothing but its server may vouch for it, so nobody leads from https to elsewhere.
+    """
+    return _read(url, limit, _CertifiedRedirects)
+
+
+def _read(url: str, limit: int, *handlers: type[urllib.request.BaseHandler]) -> bytes:
     try:
-        with _open(url) as answer:
+        with _open(url, *handlers) as answer:
             data: bytes = answer.read(limit + 1)
     except (OSError, HTTPException) as error:
         raise _told(url, error) from None
@@ -60,7 +67,7 @@ def read(url: str, limit: int = MAX_INDEX) -> bytes:
 
 def read_checked(file: RemoteFile) -> bytes:
     """Return the content of a short file that is known.  Raises UnfitError."""
-    data = read(file.url, file.size)
+    data = _read(file.url, min(file.size, MAX_INDEX))
     if hashlib.new(file.algorithm, data).hexdigest() != file.digest:
         raise UnfitError(f"{file.url}: not the file that the archive's index tells of")
     return data
@@ -115,7 +122,7 @@ def _go_on(
     """Fetch what is missing of a file, and check all of it."""
     have = part.seek(0, os.SEEK_END)
     if have < file.size:
-        with _open(file.url, have) as answer:
+        with _open(file.url, begin=have) as answer:
             if have and answer.status != 206:  # it knows no ranges
                 part.truncate(have := 0)
             while have < file.size and (piece := answer.read(_PIECE)):
@@ -133,10 +140,32 @@ def _go_on(
         raise UnfitError(f"{file.url}: not the file that the archive's index tells of")
 
 
-def _open(url: str, begin: int = 0, method: str = "GET") -> Any:
+class _CertifiedRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection from https to a server without a certificate."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any,
+        newurl: str,
+    ) -> urllib.request.Request | None:  # fmt: skip
+        if req.type == "https" and not newurl.startswith("https:"):
+            raise HTTPException(f"it leads to {newurl}, without https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _open(
+    url: str,
+    *handlers: type[urllib.request.BaseHandler],
+    begin: int = 0,
+    method: str = "GET",
+) -> Any:
+    """Ask a server. Raises OSError, HTTPException, UnfitError."""
     headers = {"User-Agent": "kpfs"} | ({"Range": f"bytes={begin}-"} if begin else {})
-    request = urllib.request.Request(url, headers=headers, method=method)
-    return urllib.request.urlopen(request, timeout=TIMEOUT)
+    opener = urllib.request.build_opener(*handlers)
+    try:
+        request = urllib.request.Request(url, headers=headers, method=method)
+        return opener.open(request, timeout=TIMEOUT)
+    except (ValueError, OverflowError):  # of which InvalidURL is no subclass
+        raise UnfitError(f"{url}: no URL of a server") from None
 
 
 def _told(url: str, error: Exception) -> UnfitError:

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import os
 import re
+import urllib.parse
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.digest import checked_digest
 
 INSECURE = "--insecure-no-signature"
+MAX_FILE = 1 << 30  # bytes, of which no package of a kernel has a quarter
+_LONGEST_NAME = 200  # bytes; its folder on this host takes up to 255
+_SAFE = "/%:@!$&'()*+,;=~"  # what stays as it is in a URL; archives may have quoted
 
 
 class Access(NamedTuple):
@@ -45,6 +50,23 @@ class RemoteFile(NamedTuple):
     @property
     def name(self) -> str:
         return os.path.basename(self.url)
+
+
+def listed_file(
+    place: str, path: str, size: str, digest: str, algorithm: str = "sha256"
+) -> RemoteFile:
+    """Return a file that an index lists, by its path below place.
+
+    Everything that a server says of a file comes through here: its name and its digest
+    become names of files on this host. Raises ValueError.
+    """
+    url = f"{place}/{urllib.parse.quote(path, _SAFE)}"
+    name = os.path.basename(url)
+    if name in ("", ".", "..") or len(name) > _LONGEST_NAME:
+        raise ValueError("no name of a file")
+    if not re.fullmatch(r"[0-9]{1,18}", size) or int(size) > MAX_FILE:
+        raise ValueError("no size")
+    return RemoteFile(url, int(size), checked_digest(algorithm, digest), algorithm)
 
 
 class Offer(NamedTuple):
@@ -87,7 +109,7 @@ def rank(version: str) -> tuple[list[int], bool, list[int]]:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", text)]
+    return [int(number) for number in re.findall(r"[0-9]{1,18}", text)]
 
 
 def newest(offers: Iterable[Offer], name: str, where: str) -> Offer:

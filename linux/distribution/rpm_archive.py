@@ -20,10 +20,12 @@ from kpfs.linux.distribution.offer import (
     Access,
     Offer,
     RemoteFile,
+    listed_file,
     newest,
 )
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
+from kpfs.linux.package.packages import DAMAGED
 
 _REPO = "{http://linux.duke.edu/metadata/repo}"
 _COMMON = "{http://linux.duke.edu/metadata/common}"
@@ -101,7 +103,7 @@ def _packages(repository: str, arch: str) -> list[Rpm]:
         file = _primary(index, repository)
         text = decompress(fetch.read_checked(file), file.url)
         return list(_parse(text, repository, arch))
-    except (ElementTree.ParseError, AttributeError, KeyError, ValueError):
+    except (ElementTree.ParseError, LookupError, *DAMAGED):
         raise UnfitError(f"{repository}: its index is damaged") from None
 
 
@@ -110,8 +112,8 @@ def _primary(index: bytes, repository: str) -> RemoteFile:
         if data.get("type") == "primary":
             place = data.find(f"{_REPO}location").attrib["href"]  # type: ignore[union-attr]
             checksum = data.find(f"{_REPO}checksum")
-            size = int(data.findtext(f"{_REPO}size", str(fetch.MAX_INDEX)))
-            return _file(f"{repository}/{place}", size, checksum)
+            size = data.findtext(f"{_REPO}size", str(fetch.MAX_INDEX))
+            return _file(repository, place, size, checksum)
     raise ValueError("no primary")
 
 
@@ -123,14 +125,17 @@ def _parse(text: bytes, repository: str, arch: str) -> Iterator[Rpm]:
         if name.startswith("kernel") and row.findtext(f"{_COMMON}arch") == arch:
             version = row.find(f"{_COMMON}version").attrib  # type: ignore[union-attr]
             place = row.find(f"{_COMMON}location").attrib["href"]  # type: ignore[union-attr]
-            size = int(row.find(f"{_COMMON}size").attrib["package"])  # type: ignore[union-attr]
+            size = row.find(f"{_COMMON}size").attrib["package"]  # type: ignore[union-attr]
             checksum = row.find(f"{_COMMON}checksum")
-            file = _file(f"{repository}/{place}", size, checksum)
+            file = _file(repository, place, size, checksum)
             yield Rpm(name, f"{version['ver']}-{version['rel']}", file)
         row.clear()
 
 
-def _file(url: str, size: int, checksum: ElementTree.Element | None) -> RemoteFile:
-    if checksum is None or checksum.get("type") not in ("sha256", "sha512"):
+def _file(
+    repository: str, place: str, size: str, checksum: ElementTree.Element | None
+) -> RemoteFile:
+    if checksum is None:
         raise ValueError("no checksum")
-    return RemoteFile(url, size, (checksum.text or "").strip(), checksum.attrib["type"])
+    digest, algorithm = (checksum.text or "").strip(), checksum.attrib["type"]
+    return listed_file(repository, place, size, digest, algorithm)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from kpfs.linux.arch.arches import split_name
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED
+from kpfs.linux.package.digest import checked_digest
 from kpfs.linux.package.packages import (
     DAMAGED,
     TOO_LARGE,
@@ -33,7 +34,6 @@ from kpfs.linux.package.packages import (
 
 INDEX = "index.json"
 _TAG = "org.opencontainers.image.ref.name"
-_DIGEST = re.compile(r"(sha256|sha512):([0-9a-f]{64,128})")
 _MAX_JSON = 4 << 20  # bytes, as registries have it
 _MAX_DOCUMENTS, _MAX_LAYERS = 100, 1000
 _COVERS, _COVERS_ALL = ".wh.", ".wh..wh..opq"
@@ -129,13 +129,15 @@ def _archive(path: str) -> ReadFile:
 
 def _blob(read: ReadFile, digest: str, size: int) -> bytes:
     """Return a blob.  Raises UnfitError if it is not the one that digest names."""
-    found = _DIGEST.fullmatch(digest)
-    if not found:
-        raise UnfitError("the image is damaged: that is no digest of a blob")
+    algorithm, _, hexadecimal = digest.partition(":")
+    try:
+        checked = checked_digest(algorithm, hexadecimal)
+    except ValueError as error:
+        raise UnfitError(f"the image is damaged: {error}") from None
     if not 0 <= size <= MAX_UNPACKED:
         raise UnfitError(TOO_LARGE)
-    data = read(f"blobs/{found[1]}/{found[2]}", size + 1)
-    if len(data) != size or hashlib.new(found[1], data).hexdigest() != found[2]:
+    data = read(f"blobs/{algorithm}/{hexadecimal}", size + 1)
+    if len(data) != size or hashlib.new(algorithm, data).hexdigest() != checked:
         raise UnfitError(f"the blob {digest} is damaged")
     return data
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of strangers: packages, kernels, exported images, archives of modules.
+"""Files of strangers: packages, kernels, exported images, archives of modules, indexes.
 
 They are damaged (flipped bits, cut, wild numbers, parts swapped), on the outside or
 before they are packed, or sound and hostile: bombs, paths that lead out, links,
@@ -24,18 +24,22 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import zstandard
 
 from kpfs.base import abi
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.board.stops import reason
+from kpfs.linux.distribution import arch_linux, deb_archive, fetch, rpm_archive
+from kpfs.linux.distribution.offer import RemoteFile
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import x86 as firmware
 from kpfs.linux.make.cpio import CpioEntry, archive
-from kpfs.linux.package import bzimage, packages
+from kpfs.linux.package import bzimage, compression, packages
 from kpfs.linux.store import archive as exports
 from kpfs.linux.store import image, store
 from kpfs.linux.store.modules import ModuleArchive
@@ -44,6 +48,7 @@ from tests.campaign.board import program, wild
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.seeds import hunt_with
 from tests.harness import WrongError
+from tests.unit.linux.distribution import test_offer as hostile
 from tests.unit.linux.package.test_bzimage import image as bzimage_of
 from tests.unit.linux.store.test_image import sound
 
@@ -290,6 +295,38 @@ def exported(rng: random.Random) -> bytes:
     return whole if rng.random() < 0.8 else damage(whole, rng)
 
 
+class Index:
+    """An archive without a server, of which an index has wild fields."""
+
+    url = "http://archive"
+
+    def __init__(self, rng: random.Random) -> None:
+        self.files: dict[str, bytes] = {}
+        self.rng = rng
+
+    def read(self, url: str, *_: object) -> bytes:
+        data = self.files.get(url.removeprefix(self.url))
+        if data is None:
+            raise fetch.MissingError(f"{url}: no such file")
+        return data if self.rng.random() < 0.9 else damage(data, self.rng)
+
+    def decompress(self, data: bytes, what: str) -> bytes:
+        return damage(compression.decompress(data, what), self.rng)
+
+    def find(self) -> list[RemoteFile]:
+        """Return the files of a kernel that it offers. Raises UnfitError."""
+        row = dict(hostile.RIGHT)
+        for name in self.rng.sample(list(row), self.rng.randrange(3)):
+            row[name] = self.rng.choice(hostile.VALUES[name])
+        put_and_find = self.rng.choice(list(hostile.FORMS.values()))
+        with ExitStack() as stack:
+            for module in (deb_archive, rpm_archive, arch_linux):
+                stack.enter_context(patch.object(module, "decompress", self.decompress))
+            stack.enter_context(patch.object(fetch, "_read", self.read))
+            stack.enter_context(patch.object(fetch, "is_there", lambda _: True))
+            return list(put_and_find(self, row))
+
+
 class ArchivesAttack(Attack):
     """Has kpfs read such files, as its commands do."""
 
@@ -303,6 +340,7 @@ class ArchivesAttack(Attack):
             "vmlinuz": lambda rng: self.vmlinuz(kernel(rng)),
             "modules": self.modules,
             "image": self.image,
+            "index": self.index,
         }
 
     def one(self, rng: random.Random) -> str:
@@ -355,6 +393,11 @@ class ArchivesAttack(Attack):
             if beside != [["new"], ["lib"]]:
                 raise WrongError(f"it was unpacked to {beside}")
         return "unpacked"
+
+    def index(self, rng: random.Random) -> str:
+        for file in Index(rng).find():
+            hostile.check(file)
+        return "offers"
 
     def image(self, rng: random.Random) -> str:
         """Import an image; let one that is taken run for a while."""
