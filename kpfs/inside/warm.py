@@ -50,7 +50,7 @@ def _key(choice: KernelChoice) -> str:
     facts += [os.getuid(), os.getgid(), sorted(os.getgroups())]
     for path in (os.path.join(store.folder(choice.kernel), _RAM), *_sources()):
         st = os.stat(path)
-        facts.append((path, st.st_dev, st.st_ino, st.st_mtime_ns))
+        facts.append((path, st.st_dev, st.st_ino, st.st_mtime_ns, st.st_ctime_ns))
     for name in _NAMESPACES:
         with contextlib.suppress(OSError):
             facts.append(os.readlink(f"/proc/self/ns/{name}"))

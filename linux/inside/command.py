@@ -278,8 +278,7 @@ class InsideCommand:
         has to forget until everything there is new.
         """
         machine, now = self._loop.machine, time.monotonic()
-        busy = self._loop.expects(self._forgetter.slot)
-        if now < self._next_look or machine.quiet or busy:
+        if now < self._next_look or machine.quiet or self._forgetter.busy:
             return
         self._next_look = now + _LOOK
         ops: list[Op] = []
@@ -296,7 +295,7 @@ class InsideCommand:
     def resize(self, size: bytes) -> None:
         """Pass a new size of the host's terminal on; size is a struct winsize."""
         terminal = self._terminal
-        if terminal and not self._loop.expects(terminal.slot):
+        if terminal and not terminal.busy:
             op = Op(nr.IOCTL, (self._master, termios.TIOCSWINSZ, size))
             terminal.attempt(op)
 

@@ -61,6 +61,8 @@ class FuseFiles(ABC, Generic[N]):
         """
         self._nodes = nodes
         self.reads: list[ReadRange] | None = None  # noted if it is a list
+        # nodes whose contents the kernel must forget before it gets the present reply
+        self.stale: set[int] = set()
         self._answers: Answers[N] = {
             Opcode.LOOKUP: taking(wire.name, self._lookup),
             Opcode.GETATTR: taking(wire.nothing, self._getattr),

@@ -52,7 +52,17 @@ _MOUNTINFO = "/proc/self/mountinfo"
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = _PLACE | os.O_DIRECTORY
 _SET_ID = stat.S_ISUID | stat.S_ISGID
-_NEW, _OTHER = (-1, -1), (-2, -2)  # stamps: of a new node, of what is another file now
+
+
+class Stamp(NamedTuple):
+    """What tells that a file has changed."""
+
+    size: int
+    mtime: int  # ns
+    ctime: int  # ns; a program can set the others back, but not this one
+
+
+_NEW, _OTHER = Stamp(-1, -1, -1), Stamp(-2, -2, -2)  # a new node; another file now
 
 
 class Identity(NamedTuple):
@@ -75,7 +85,7 @@ class HostNode:
         self.number = number
         self.path = path  # b"": unlinked
         self.identity = identity
-        self.stamp = _NEW  # size and time of change that the kernel knows
+        self.stamp = _NEW  # of what the kernel knows
         self.lookups = 0
         self.fd = -1
         self.writable = False  # fd is
@@ -265,22 +275,28 @@ class HostFiles(FuseFiles[HostNode]):
     def _follow(self, node: HostNode, st: os.stat_result) -> bool:
         """Let a node stand for what has its path now. Return False if it cannot.
 
-        The overlay answers ESTALE for good if a name comes to another node. But only
-        another size or time has the kernel forget what it has read of this one.
+        The overlay answers ESTALE for good if a name comes to another node.
         """
         identity = _identity(st)
         if identity == node.identity:
             return True
-        if identity.kind != node.identity.kind or _stamp(st) == node.stamp:
+        if identity.kind != node.identity.kind:
             return False
         self._close(node)
+        self.stale.add(node.number)
         node.identity, node.listing = identity, []
         return True
 
-    def _note(self, node: HostNode, stamp: tuple[int, int]) -> None:
-        """Note a file's size and time, or _OTHER if it is no more."""
+    def _note(self, node: HostNode, stamp: Stamp) -> None:
+        """Note a file's stamp, or _OTHER if it is no more.
+
+        The kernel itself forgets what it has read when size or mtime has changed.
+        """
         if stamp != node.stamp and node.stamp != _NEW:
-            self._outdated |= stamp == _OTHER or stat.S_ISDIR(node.identity.kind)
+            if stamp == _OTHER or stat.S_ISDIR(node.identity.kind):
+                self._outdated = True
+            elif stamp[:2] == node.stamp[:2]:
+                self.stale.add(node.number)
         node.stamp = stamp
 
     def outdated(self) -> bool:
@@ -576,8 +592,8 @@ class EmptyFiles(HostFiles):
         return EMPTY_STATFS
 
 
-def _stamp(st: os.stat_result) -> tuple[int, int]:
-    return st.st_size, st.st_mtime_ns
+def _stamp(st: os.stat_result) -> Stamp:
+    return Stamp(st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
 
 def _identity(st: os.stat_result) -> Identity:

@@ -53,6 +53,11 @@ class Worker:
         return self._loop.machine.board
 
     @property
+    def busy(self) -> bool:
+        """Return True if a request is under way."""
+        return self._loop.expects(self.slot)
+
+    @property
     def memory(self) -> memoryview:
         """Return the data area of its slot."""
         return self._loop.machine.memory(self.slot)
@@ -62,7 +67,7 @@ class Worker:
 
         One that is under way is waited for: the agent may have a moment's rest.
         """
-        if self._loop.expects(self.slot):
+        if self.busy:
             self.wait()
         places = self._loop.machine.start(self.slot, ops, memory)
         self._loop.expect(self.slot, then)
@@ -86,7 +91,7 @@ class Worker:
 
     def wait(self) -> None:
         """Run the kernel until this worker's request is done."""
-        self._loop.run(lambda: not self._loop.expects(self.slot))
+        self._loop.run(lambda: not self.busy)
 
     def call(self, *ops: Op, memory: bytes = b"") -> list[int]:
         """Make calls as attempt() does. Raises CallError if one of them fails."""

@@ -10,11 +10,16 @@ kernel starts by itself.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kpfs.base import abi
+from kpfs.base import fuse_wire as wire
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.errors import UnfitError
@@ -52,6 +57,7 @@ LINKS = (
 FOR_HELPERS = "bin", "etc", "lib", "lib64", "sbin", "usr"
 MODULES = ["fuse", "overlay"]
 BUFFER = MAX_IO + PAGE_SIZE  # bytes of the longest request and reply
+MAX_MESSAGES = 1000  # that wait until a kernel has forgotten contents
 _MAP_LOCKED = 0x2000
 
 
@@ -100,6 +106,23 @@ class Ends(NamedTuple):
     buffer: int  # the address of BUFFER bytes
 
 
+@contextlib.contextmanager
+def _damage_is_death() -> Iterator[None]:
+    """Turn an OSError into MachineDiedError: a kernel has damaged its file server."""
+    try:
+        yield
+    except OSError as error:
+        why = f"it has damaged a file server of kpfs: {error.strerror}"
+        raise MachineDiedError(why) from None
+
+
+class _Forgetter(NamedTuple):
+    """A worker that has the kernel forget contents, and its memory for messages."""
+
+    worker: Worker
+    buffer: SharedBuffer
+
+
 class FileServer:
     """A worker that reads requests from /dev/fuse and writes the replies of a Files."""
 
@@ -110,6 +133,8 @@ class FileServer:
         self._buffer = SharedBuffer(worker, ends.buffer)
         self._read = Op(nr.READ, (ends.device, ends.buffer, BUFFER))
         self._asked = 0  # operations of the request that is under way
+        self._forgetter: _Forgetter | None = None  # made when it is first needed
+        self._messages: deque[bytes] = deque()  # for it to write
 
     @classmethod
     def mounted(
@@ -158,13 +183,49 @@ class FileServer:
         if size < 0:
             self._next(0)
             return
-        try:
+        with _damage_is_death():
             request = b"".join(self._buffer.views(0, size))
             reply = self._files.answer(request, self._buffer)
-        except OSError as error:
-            why = f"it has damaged a file server of kpfs: {error.strerror}"
-            raise MachineDiedError(why) from None
+            if self._files.stale:
+                self._forget_first(reply)
+                reply = 0
         self._next(reply)
+
+    def _forget_first(self, reply: int) -> None:
+        """Have the kernel forget contents before it gets a reply of so many bytes.
+
+        That waits for reads of these contents, which this server is to answer. So
+        another worker tells the kernel, and then writes the reply.
+        """
+        stale, self._files.stale = self._files.stale, set()
+        for node in sorted(stale):
+            whole = wire.INVAL_INODE.pack(node, 0, 0)
+            self._messages.append(wire.notification(wire.NOTIFY_INVAL_INODE, whole))
+        self._messages.append(b"".join(self._buffer.views(0, reply)))
+        if len(self._messages) > MAX_MESSAGES:
+            raise OSError(errno.ENOBUFS, "it takes no messages")
+        if self._forgetter is None:
+            buffer = SharedBuffer(self._worker, allocate(self._worker, BUFFER))
+            self._forgetter = _Forgetter(self._worker.fork("kpfs-forget"), buffer)
+        if not self._forgetter.worker.busy:
+            self._write_messages()
+
+    def _write_messages(self) -> None:
+        """Write the messages that wait, as many as one request takes, then the rest."""
+        assert self._forgetter
+        worker, buffer = self._forgetter
+        ops: list[Op] = []
+        at = 0
+        while self._messages and len(ops) < abi.NR_OPS:
+            size = len(self._messages[0])
+            if at + size > BUFFER:
+                break
+            with _damage_is_death():
+                buffer.put(at, self._messages.popleft())
+            ops.append(Op(nr.WRITE, (self._ends.device, buffer.address + at, size)))
+            at += size
+        if ops:
+            worker.start(ops, self._write_messages)
 
 
 def forget_names(overlay: str, at: int = 0) -> list[Op]:

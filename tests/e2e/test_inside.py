@@ -464,6 +464,40 @@ def test_a_file_that_is_replaced_between_commands(kpfs, warm, tmp_path):
         assert inside(kpfs, "test", "-e", "script", cwd=tmp_path).returncode == 1
 
 
+SAME = """import os, sys
+before = os.stat("f")
+name = "new" if sys.argv[1] == "replace" else "f"
+with open(name, "w") as file:
+    file.write(sys.argv[2])
+os.utime(name, ns=(before.st_atime_ns, before.st_mtime_ns))
+os.replace(name, "f")
+"""
+
+
+@pytest.mark.parametrize("how", ["rewrite", "replace"])
+def test_a_file_that_changes_and_keeps_size_and_time(kpfs, warm, tmp_path, how):
+    """Between commands, and while one runs, which has the file open."""
+    change = [sys.executable, "-c", SAME, how]
+    script = """
+    exec 3<f
+    cat <&3; echo
+    while test "$(cat f)" != "$1"; do sleep .1; done
+    """
+    subprocess.run(["sh", "-c", ": >f"], cwd=tmp_path, check=True)
+    for number in range(3):
+        subprocess.run([*change, f"old{number}"], cwd=tmp_path, check=True)
+        words = "sh", "-c", script, "sh", f"new{number}"
+        pipe, command = subprocess.PIPE, kpfs.command(*INSIDE, *words)
+        with subprocess.Popen(command, stdout=pipe, text=True, cwd=tmp_path) as process:
+            assert process.stdout
+            assert process.stdout.readline() == f"old{number}\n"
+            subprocess.run([*change, f"new{number}"], cwd=tmp_path, check=True)
+            try:
+                assert process.wait(PATIENCE) == 0
+            finally:
+                process.kill()
+
+
 def test_files_that_come_and_go_while_a_command_runs(kpfs, tmp_path):
     """The overlay would take one for absent and the other for stale, for good."""
     script = """

@@ -175,19 +175,49 @@ def test_a_replaced_file_keeps_its_node(tmp_path, ask):
     assert client.read(node) == (0, b"new text")
 
 
-def test_what_the_kernel_would_take_for_the_same_is_another(tmp_path):
-    """Files of one size and time, of which it would not read the new one."""
+def rewrite(file):
+    """Change a file's contents, and neither its size nor its time."""
+    before = file.stat()
+    file.write_text(file.read_text().swapcase())
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replace(file):
+    """Put another file of the same size and time in a file's place."""
+    new = file.with_name("new")
+    new.write_text(file.read_text().swapcase())
+    shutil.copystat(file, new)
+    os.replace(new, file)
+
+
+@pytest.mark.parametrize("change", [rewrite, replace])
+@pytest.mark.parametrize("opcode", [Opcode.LOOKUP, Opcode.GETATTR])
+def test_what_the_kernel_would_take_for_the_same(tmp_path, change, opcode):
+    """It forgets by itself what it has read only when size or time has changed."""
+    file = tmp_path / "file"
+    file.write_text("old")
+    client = host()
+    node, top = client.node(file), client.node(tmp_path)
+    assert (client.read(node), client.files.stale) == ((0, b"old"), set())
+    change(file)
+    client.files.stale = set()  # the directory may be among them
+    asked = (top, b"file\0") if opcode == Opcode.LOOKUP else (node, bytes(16))
+    for stale in ({node}, set()):
+        assert client.ask(opcode, *asked)[0] == 0
+        assert client.files.stale == stale
+        client.files.stale = set()
+    assert client.read(node) == (0, b"OLD")
+
+
+def test_a_directory_in_the_place_of_a_file(tmp_path):
     (tmp_path / "file").write_text("old")
     client = host()
     old = client.node(tmp_path / "file")
-    (tmp_path / "new").write_text("new")
-    shutil.copystat(tmp_path / "file", tmp_path / "new")
-    os.replace(tmp_path / "new", tmp_path / "file")
-    assert client.node(tmp_path / "file") != old
     (tmp_path / "file").unlink()
     (tmp_path / "file").mkdir()
-    third = client.node(tmp_path / "file")
-    assert client.read(third)[0] != 0
+    new = client.node(tmp_path / "file")
+    assert new != old
+    assert client.read(new)[0] != 0
 
 
 def test_what_comes_and_goes_in_a_known_directory(tmp_path):
