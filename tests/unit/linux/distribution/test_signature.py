@@ -3,6 +3,7 @@
 import base64
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from kpfs.linux.distribution import signature
 from kpfs.linux.distribution.signature import Keys
 from kpfs.linux.errors import UnfitError
 
+DATA = Path(__file__).parents[3] / "data" / "signatures"
 FINGERPRINT = "05F3FF2390015B87B19E34F69F50C1D430A90BD4"
 KEY = """
 mDMEawaNXxYJKwYBBAHaRw8BAQdA+qsu78keRk0metbkVLI5h/RGM59It+0WlN1xQHIOM7u0JGFyY2hp
@@ -82,6 +84,45 @@ def test_keys_that_are_fetched_must_be_known(archive):
     other = known._replace(fingerprints=frozenset({FINGERPRINT[::-1]}))
     with pytest.raises(UnfitError, match="no known key has signed it"):
         signature.checked(MESSAGE, other, "it")
+
+
+@pytest.mark.usefixtures("program")
+@pytest.mark.parametrize("name", ["good", "sub", "several"])
+def test_one_key_that_is_in_use_suffices(name):
+    keys = Keys((str(DATA / "keyring.gpg"),), "", frozenset())
+    message = (DATA / f"{name}.asc").read_bytes()
+    assert signature.checked(message, keys, "it") == TEXT
+
+
+@pytest.mark.usefixtures("program")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("expired", "02CC.*: its key has expired"),  # the signature is older
+        ("hard", "5245.*: its key was revoked"),
+        ("soft", "A06C.*: its key was revoked"),  # likewise, and just superseded
+        ("subexpired", "75AA.*: its key has expired"),
+        ("subrevoked", "9C8D.*: its key was revoked"),
+        ("neither", "02CC.*: its key has expired; 5245.*: its key was revoked"),
+        ("sigexpired", "[eE]xpired"),
+        ("sha1", "SHA-?1 is "),
+    ],
+)
+def test_a_key_that_is_not_in_use_any_more(name, why):
+    """The archive of tests/data/signatures: keys of 2020, and what they signed then."""
+    keys = Keys((str(DATA / "keyring.gpg"),), "", frozenset())
+    message = (DATA / f"{name}.asc").read_bytes()
+    with pytest.raises(UnfitError, match=f"it: no known key has signed it; .*{why}"):
+        signature.checked(message, keys, "it")
+
+
+@pytest.mark.usefixtures("program")
+@pytest.mark.parametrize("keyring", [b"", b"x" * 100, b"\x99\xff\xff", b"\xc6\xff"])
+def test_keys_that_are_none(tmp_path, keyring):
+    (tmp_path / "keyring.gpg").write_bytes(keyring)
+    keys = Keys((str(tmp_path / "keyring.gpg"),), "", frozenset())
+    with pytest.raises(UnfitError, match=r"no known key has signed it|damaged"):
+        signature.checked((DATA / "good.asc").read_bytes(), keys, "it")
 
 
 def test_a_message_without_a_signature(keyring):
