@@ -4,6 +4,18 @@
 Its owner may take it again, as of threading.RLock, which starves some threads when many
 wait for it.  A thread that needs it for long steps aside now and then: those that wait
 have it first.
+
+The order of locks.  A process that uses a file of the mount may have locks of the
+host's kernel while it waits for our answer: that of an inode, of the position of an
+open file, of an epoll instance, of its memory, of its execve().  The answer needs this
+lock.  So whoever has this lock makes no call of the host that may take one of those:
+
+    locks of the host's kernel  ->  the kernel's lock  ->  short locks of single objects
+
+Calls that are allowed with the lock held read /proc and answer at once: status, stat,
+the links of fd and cwd, fdinfo but for that of an epoll instance, and statx(2) with
+AT_STATX_DONT_SYNC of an open file.  All others are made before or afterwards: those by
+a path, on an open file of the mount, and to the memory of a process.
 """
 
 from __future__ import annotations
@@ -78,16 +90,10 @@ class Waiter:
 
 
 class Stepping(Protocol):
-    """The steps that a thread adds when it steps aside from the lock."""
+    """The step that a thread adds when it steps aside from the lock."""
 
     def aside(self) -> None:
-        """Hand on work that waits for this thread; called before each wait.
-
-        It may be called several times before back().
-        """
-
-    def back(self) -> None:
-        """Take that work up again; called when the thread has the lock again."""
+        """Hand on work that waits for this thread; called before each wait."""
 
 
 class FairLock:
@@ -150,8 +156,6 @@ class FairLock:
             # one may have come in between, and relies on us
             if self._queue and self._taken.acquire(False):
                 self._hand_over()
-        if self.stepping and (stepping := self.stepping.get(get_ident())) is not None:
-            stepping.back()
 
     def step_aside(self, seconds: float = 0.0) -> None:
         """Let all threads that wait have it first, then take it again.
@@ -167,9 +171,7 @@ class FairLock:
         if self._owner != me:
             time.sleep(seconds)
             return
-        stepping = self.stepping.pop(me, None)
-        if stepping is not None:
-            stepping.aside()
+        self.hand_on()
         if any(waiter.ident != self.ticker for waiter in list(self._queue)):
             self._crowded_until = time.monotonic() + CROWDED
         elif not seconds and time.monotonic() < self._crowded_until:
@@ -181,8 +183,6 @@ class FairLock:
                 time.sleep(seconds)
             self._take_again()
             self._depth = depth
-        if stepping is not None:
-            self.stepping[me] = stepping
 
     def hand_on(self) -> None:
         """Hand on work that waits for this thread, as it will have the lock for long.

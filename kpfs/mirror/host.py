@@ -2,7 +2,8 @@
 """Read a process's memory, descriptors and files by way of the host's /proc.
 
 All of it is for a process that waits in a system call.  Nothing here takes the kernel's
-lock: a look at a path may lead into the mount, which is served under it.
+lock: a look at a path may lead into the mount, which is served under it.  What may be
+asked while a caller has that lock is said there (kpfs.base.lock).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.mirror import library
-from kpfs.mirror.proc_fd_cache import ProcFdCache
+from kpfs.mirror.proc_fd_cache import MOST, ProcFdCache
 
 if TYPE_CHECKING:
     from kpfs.mirror.plan import Plan, Row
@@ -31,6 +32,7 @@ PAGE_SIZE = 4096
 STRING_CHUNK = 256
 _SIGCATCH = 34 - 3  # of the fields of /proc/PID/stat behind the name
 PATH_MAX = 4096
+FEW = 8  # files that are kept open for a look beside the first one
 AT_FDCWD = -100
 SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
 KCMP_FILE = 0
@@ -95,25 +97,59 @@ class MountPlace(NamedTuple):
     device: int
 
 
+class _Tools:
+    """The tools of a thread that looks: files of /proc that are kept open, a question.
+
+    Context: one thread at a time, but for forget().
+    """
+
+    def __init__(self, most: int) -> None:
+        """most: files of each kind that are kept open."""
+        self.memory = ProcFdCache[int]("/proc/{}/mem".format, most=most)
+        self.fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY, most)
+        # a file about a number says what is open at it by the time it is read
+        self.info = ProcFdCache[tuple[int, int]](
+            "/proc/{0[0]}/fdinfo/{0[1]}".format, most=most
+        )
+        self.question = ctypes.create_string_buffer(abi.PlanQuestion.SIZE)
+        self.question_at = ctypes.byref(self.question)
+
+    def forget(self, pid: int) -> None:
+        """See Host.forget()."""
+        self.memory.forget(pid)
+        self.fds.forget(pid)
+
+    def close(self) -> None:
+        """Close the files that are held open."""
+        for held in (self.memory, self.fds, self.info):
+            held.close()
+
+
 class Host:
     """A reader of /proc.  ``trees`` are the places at which the mount's files lie.
 
-    Context: one thread at a time, where it is not said otherwise.
+    Context: any thread; several may look at once, as each look may wait.
     """
 
     def __init__(self, trees: Iterable[MountPlace]) -> None:
-        self._places = trees = list(trees)
+        trees = list(trees)
         self._trees = tuple(os.fsencode(tree.path.rstrip("/") + "/") for tree in trees)
         self._devices = {tree.device for tree in trees}
         self._facts = library.HostFacts(self._trees, self._devices)
         self._facts_at = ctypes.addressof(self._facts)
-        self._question = ctypes.create_string_buffer(abi.PlanQuestion.SIZE)
-        self._question_at = ctypes.byref(self._question)
         self._plan_call = library.load().plan_call
-        self._memory = ProcFdCache[int]("/proc/{}/mem".format)
-        self._fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY)
-        # a file about a number says what is open at it by the time it is read
-        self._info = ProcFdCache[tuple[int, int]]("/proc/{0[0]}/fdinfo/{0[1]}".format)
+        self._tools: list[_Tools] = []
+        # those that no look uses; the last is the next, so that few are used mostly
+        self._unused: list[_Tools] = []
+
+    def _take(self) -> _Tools:
+        """Return tools that no other look uses; they go to _unused afterwards."""
+        try:
+            return self._unused.pop()
+        except IndexError:
+            tools = _Tools(FEW if self._tools else MOST)
+            self._tools.append(tools)
+            return tools
 
     def await_mount(self) -> None:
         """Wait until the mount has served what it was asked for before.
@@ -125,30 +161,30 @@ class Host:
             with contextlib.suppress(OSError):  # it is gone
                 os.statvfs(tree)
 
-    def another(self) -> Host:
-        """Return a Host for these trees, to be used by another thread."""
-        return Host(self._places)
-
     def forget(self, pid: int) -> None:
-        """Note that a process has other memory from now on, or none.  Context: any."""
-        self._memory.forget(pid)
-        self._fds.forget(pid)
+        """Note that a process has other memory from now on, or none."""
+        for tools in self._tools:
+            tools.forget(pid)
 
     def close(self) -> None:
         """Close the files that are held open."""
-        for held in (self._memory, self._fds, self._info):
-            held.close()
+        for tools in self._tools:
+            tools.close()
 
     # ---- memory
     def _pread(self, pid: int, size: int, addr: int) -> bytes:
-        for _ in range(2):  # see ProcFdCache; and it may be the memory before an exec
-            try:
-                data = os.pread(self._memory[pid], size, addr)
-                if data:
-                    return data
-            except (OSError, OverflowError):
-                pass
-            self._memory.forget(pid)
+        tools = self._take()
+        try:
+            for _ in range(2):  # see ProcFdCache; it may be the memory before an exec
+                try:
+                    data = os.pread(tools.memory[pid], size, addr)
+                    if data:
+                        return data
+                except (OSError, OverflowError):
+                    pass
+                tools.memory.forget(pid)
+        finally:
+            self._unused.append(tools)
         return b""
 
     def read(self, pid: int, addr: int, size: int) -> bytes:
@@ -225,11 +261,15 @@ class Host:
     # ---- descriptors
     def fd_path(self, pid: int, fd: int) -> bytes | None:
         """Return the path that a descriptor leads to; None if it is not open."""
-        for _ in range(2):
-            try:
-                return os.readlink(b"%d" % fd, dir_fd=self._fds[pid])
-            except OSError:
-                self._fds.forget(pid)
+        tools = self._take()
+        try:
+            for _ in range(2):
+                try:
+                    return os.readlink(b"%d" % fd, dir_fd=tools.fds[pid])
+                except OSError:
+                    tools.fds.forget(pid)
+        finally:
+            self._unused.append(tools)
         return None
 
     def can_read(self, pid: int, fd: int) -> bool:
@@ -324,24 +364,27 @@ class Host:
         row: its own.  reads: it asks for the position of its first argument.  count:
         the plan's, at first.
         """
-        pid, question = note.pid, self._question
+        pid, tools = note.pid, self._take()
         key = pid, note.args[0] & 0xFFFFFFFF
         words = row.at, count, note.nr, *note.args, abi.USER_BUFFER, self._facts_at
-        for _ in range(2):  # see ProcFdCache
-            memory = fds = info = -1
-            try:
-                fds = self._fds[pid]
-                if reads:
-                    info = self._info[key]
-                memory = self._memory[pid]  # which some hosts refuse
-            except OSError:  # it is gone, or has no such descriptor
-                pass
-            _ASK(question, 0, pid, memory, fds, info, *words)
-            self._plan_call(self._question_at, plan.at)
-            if not plan.failed:
-                break
-            self.forget(pid)
-            self._info.forget(key)
+        try:
+            for _ in range(2):  # see ProcFdCache
+                memory = fds = info = -1
+                try:
+                    fds = tools.fds[pid]
+                    if reads:
+                        info = tools.info[key]
+                    memory = tools.memory[pid]  # which some hosts refuse
+                except OSError:  # it is gone, or has no such descriptor
+                    pass
+                _ASK(tools.question, 0, pid, memory, fds, info, *words)
+                self._plan_call(tools.question_at, plan.at)
+                if not plan.failed:
+                    break
+                tools.forget(pid)
+                tools.info.forget(key)
+        finally:
+            self._unused.append(tools)
         if plan.unknown:
             wanted, start = (row.new_fds, 0) if row.new_fds else (1, note.args[2])
             plan.set_new_fds(self.list_free(pid, wanted, start))

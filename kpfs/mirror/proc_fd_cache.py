@@ -25,15 +25,18 @@ class ProcFdCache(dict[Key, int]):
     Context: one thread at a time, but for forget().
     """
 
-    def __init__(self, place: Callable[[Key], str], flags: int = os.O_RDONLY) -> None:
+    def __init__(
+        self, place: Callable[[Key], str], flags: int = os.O_RDONLY, most: int = MOST
+    ) -> None:
+        """most: how many may be open at once, if that is no more than their share."""
         super().__init__()
         self._place = place
         self._flags = flags | os.O_CLOEXEC
-        self._share = (limits.limit("NOFILE") or MOST * SHARE) // SHARE
+        self._most = min(most, (limits.limit("NOFILE") or MOST * SHARE) // SHARE)
         self._forgotten: list[int] = []
 
     def __missing__(self, key: Key) -> int:
-        if len(self) >= min(MOST, self._share):
+        if len(self) >= self._most:
             oldest, *_ = self
             self.forget(oldest)
         self._close_forgotten()

@@ -93,12 +93,19 @@ class Replayer:
             return True
         if note.nr not in NAMES:
             return False
-        plan = self.plans.pop() if self.plans else Plan()
-        if mirror_calls.plan_call(self.skipped.looks, note, plan) is None:
+        plan = self.take_plan()
+        if mirror_calls.plan_call(self.host, note, plan) is None:
             self.plans.append(plan)
             return True
         self.planned = note, plan
         return False
+
+    def take_plan(self) -> Plan:
+        """Return a plan to fill in, which goes to ``plans`` afterwards."""
+        try:
+            return self.plans.pop()
+        except IndexError:
+            return Plan()
 
     def plan(self, note: Notification) -> Plan:
         """Return the plan of a call, which goes to ``plans`` afterwards."""
@@ -106,7 +113,7 @@ class Replayer:
         if planned is not None and planned[0] is note:
             self.planned = None
             return planned[1]
-        plan = self.plans.pop() if self.plans else Plan()
+        plan = self.take_plan()
         mirror_calls.plan_call(self.host, note, plan)
         return plan
 

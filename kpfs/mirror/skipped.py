@@ -45,7 +45,6 @@ class SkippedCalls:
         """
         self.tasks = tasks
         self.host = host
-        self.looks = host.another()  # for the thread that receives
         self.write = write
         self.overrides = overrides
         self.overridden = frozenset[int]() if overrides is None else overrides.calls
@@ -63,14 +62,14 @@ class SkippedCalls:
         nr, pid = note.nr, note.pid
         if nr in self.particular:
             if nr in NAMES:
-                if self.looks.fd_in_tree(pid, note.args[0]):
+                if self.host.fd_in_tree(pid, note.args[0]):
                     return False
             elif nr in EXECS:
                 self.executes(pid)
             elif (
                 self.overrides is None
                 or nr not in self.overridden
-                or self.overrides.concerns(note, self.looks)
+                or self.overrides.concerns(note, self.host)
             ):
                 return False
         self.leave_out(pid)
@@ -126,7 +125,6 @@ class SkippedCalls:
             if turn != NEVER and not tasks.knows(pid):
                 tasks.drop(pid)
             self.host.forget(pid)
-            self.looks.forget(pid)
         if path.turn != turn:
             tasks.behind.update(ended)
 
@@ -179,4 +177,3 @@ class SkippedCalls:
         """Forget what is known of a process's memory and files."""
         self.fast_path.forget(pid)
         self.host.forget(pid)
-        self.looks.forget(pid)

@@ -7,10 +7,16 @@ the call made by the task that stands for its process, and lets the host go on.
 One thread for all would fail twice.  While a report is not received, a signal whose
 handler lacks SA_RESTART interrupts the caller: it gets EINTR where Linux gives none.
 And one call that waits in the emulated kernel would hold up all others.  So one of some
-threads always waits for the next report, and they replay one at a time.  To hand over
-costs more than most calls, so the thread that has received a call makes it first, if it
-cannot wait.  While a thread waits for the answer to a call, another takes its place; so
-it does when a call keeps the kernel busy, and the thread steps aside from its lock.
+threads always waits for the next report.  To hand over costs more than most calls, so
+the thread that has received a call makes it first, if it cannot wait.  While a thread
+waits for the answer to a call, another takes its place; so it does when a call keeps
+the kernel busy, and the thread steps aside from its lock.
+
+Threads make calls side by side, and nothing but the kernel's lock has them wait for one
+another.  A lock of our own around a whole call was a mistake: a call may wait for locks
+of the host's kernel, and those for a thread that wanted that lock (kpfs.base.lock has
+the order).  It may also wait for a file system that a process of the command serves,
+whose own calls must be made meanwhile.
 
 Invariants: A received report stands in a slot of shared memory until it is answered;
 keeper.py answers it if this process does not.  The end of a process is held up until
@@ -76,23 +82,15 @@ class _Work:
     def __init__(self, supervisor: Supervisor, slot: int) -> None:
         self._supervisor = supervisor
         self._slot = slot
-        self._has_turn = False
         self._replaced = False
 
     def begin(self, note: Notification) -> None:
-        supervisor = self._supervisor
         self.note = note
-        supervisor.stepping[get_ident()] = self
-        supervisor.turn.acquire()
-        self._has_turn = True
+        self._supervisor.stepping[get_ident()] = self
 
     def end(self) -> None:
         supervisor = self._supervisor
         del supervisor.stepping[get_ident()]
-        if not self._has_turn:
-            self.back()
-        self._has_turn = False
-        supervisor.turn.release()
         if self._replaced:
             self._replaced = False
             supervisor.was_replaced()
@@ -100,17 +98,9 @@ class _Work:
     def aside(self) -> None:
         supervisor = self._supervisor
         supervisor.stop_receiving(self._slot)
-        if self._has_turn:
-            self._has_turn = False
-            supervisor.turn.release()
         if not self._replaced:
             supervisor.show_waiting(self._slot, self.note)
             self._replaced = supervisor.replace()
-
-    def back(self) -> None:
-        if not self._has_turn:
-            self._supervisor.turn.acquire()
-            self._has_turn = True
 
     def commit(self) -> bool:
         """See Commit."""
@@ -160,7 +150,6 @@ class Supervisor:
         self.replay = replay
         self.settled = settled
         self.works = [_Work(self, slot) for slot in range(SLOTS_MAX)]
-        self.turn = threading.Lock()
         # threads that may wait in settle(); the others go on receiving
         self.settling = threading.Semaphore(SLOTS - 2)
         self.guard = threading.Lock()  # of the next two

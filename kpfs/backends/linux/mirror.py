@@ -66,7 +66,7 @@ class LinuxMirror:
         self.host = host
         self._answer = LinuxAnsweredCalls(kernel, host, listener)
         with kernel.lock:
-            self.tasks = LinuxTaskBook(kernel, files, host.another())
+            self.tasks = LinuxTaskBook(kernel, files, host)
 
     def uts_names(self) -> dict[int, bytes]:
         size = UTS_LENGTH * UTS_FIELDS

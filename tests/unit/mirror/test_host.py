@@ -307,7 +307,7 @@ def test_any_arguments_make_a_plan(host, number):
 
 
 def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):
-    monkeypatch.setattr("kpfs.mirror.proc_fd_cache.MOST", 2)
+    monkeypatch.setattr("kpfs.mirror.host.MOST", 2)
     at = put(edge - 8, b"is here\0")
     children = []
     for _ in range(4):
@@ -325,6 +325,27 @@ def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):
         for pid in children:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def test_threads_look_at_once(host, edge):
+    """None uses a file that another one closes, as all processes are forgotten."""
+    at = put(edge - 8, b"is here\0")
+    me, found, ended = os.getpid(), [], threading.Event()
+
+    def look():
+        while not ended.is_set():
+            found.append((host.string(me, at), host.fd_path(me, 0) is not None))
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        host.forget(me)
+        host.string(me, at)
+    ended.set()
+    for thread in threads:
+        thread.join(10)
+    assert set(found) == {(b"is here", True)}
 
 
 def test_what_a_number_leads_to_now(host, tmp_path):

@@ -5,7 +5,6 @@ import os
 
 import pytest
 
-from kpfs.mirror import proc_fd_cache as module
 from kpfs.mirror.proc_fd_cache import ProcFdCache
 
 
@@ -13,7 +12,7 @@ from kpfs.mirror.proc_fd_cache import ProcFdCache
 def held(tmp_path):
     for name in "abc":
         (tmp_path / name).write_text(name)
-    files: ProcFdCache[str] = ProcFdCache(lambda name: f"{tmp_path}/{name}")
+    files: ProcFdCache[str] = ProcFdCache(lambda name: f"{tmp_path}/{name}", most=2)
     yield files
     files.close()
 
@@ -45,8 +44,7 @@ def test_forgotten_file_is_closed_before_the_next_opens(held):
     os.close(between)
 
 
-def test_few_are_held(held, monkeypatch):
-    monkeypatch.setattr(module, "MOST", 2)
+def test_few_are_held(held):
     fds = [held[name] for name in "abca"]
     assert [os.pread(fd, 9, 0) for fd in fds[2:]] == [b"c", b"a"]
     assert len(held) == 2
