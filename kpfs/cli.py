@@ -644,8 +644,13 @@ def trace(arguments: Namespace) -> int:
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(mirror=True, coverage=_coverage(arguments))
-    file = arguments.coverage
-    return command.main(lambda argv: run_command(settings, argv, file), arguments)
+    file, missed = arguments.coverage, list[str]()
+    status = command.main(
+        lambda argv: run_command(settings, argv, file, missed.append), arguments
+    )
+    for hint in missed:  # one of a refused event stands in its error
+        print(f"kpfs: {hint}", file=sys.stderr)
+    return status
 
 
 def _later(name: str) -> Callable[..., Any]:

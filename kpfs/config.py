@@ -125,6 +125,7 @@ class Settings(NamedTuple):
     debugfs: str = ""  # a folder that shows by links what lies in debug/ of the tree
     kernel: str = ""  # name of a Linux kernel, "": the guest kernel
     console: int = -1  # a descriptor that gets the guest's messages
+    hints: int = -1  # a descriptor that gets what the guest lacks: kpfs.host.hints
     exact: bool = False  # it is checked whether each store changes code
     transport: str = DEVICE
     coverage: str = ""  # one of COVERAGES: machine/coverage says what was reached

@@ -187,7 +187,7 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
     except SetupError as error:
         os.write(pipe, str(error).encode())
         return 2
-    process.close_all_but({0, 1, 2, pipe, channel, settings.console})
+    process.close_all_but({0, 1, 2, pipe, channel, settings.console, settings.hints})
     guard.start(log=1)
     report = _Report(pipe)
     try:

@@ -20,7 +20,7 @@ from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import Config, Settings
 from kpfs.daemon import Daemon, check_fuse, start
-from kpfs.host import mounts
+from kpfs.host import hints, mounts
 from kpfs.host.ending import ended_by_signals
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
 from kpfs.host.process import exit_status
@@ -110,10 +110,20 @@ GREETING = (
 )
 
 
-def run(settings: Settings, command: Sequence[str], coverage: str = "") -> int:
+def _say(text: str) -> None:
+    print(f"kpfs: {text}", file=sys.stderr, flush=True)
+
+
+def run(
+    settings: Settings,
+    command: Sequence[str],
+    coverage: str = "",
+    hint: Callable[[str], None] = _say,
+) -> int:
     """Run a command, or a shell, over a new tree. Return its status.
 
     coverage: the file to which to write what was reached, if settings have that.
+    hint: is told, once the command has ended, what it has missed in the kernel.
     """
     check_fuse()
     tracefile = create(coverage) if coverage else -1
@@ -134,7 +144,7 @@ def run(settings: Settings, command: Sequence[str], coverage: str = "") -> int:
         with told_to_user():
             mounts.provide_in_root(SYSLOG, mounts.make_file)
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
-    settings = settings._replace(debugfs=DEBUGFS)
+    settings = settings._replace(debugfs=DEBUGFS, hints=hints.new())
     daemon = start(settings, TREE, die_with_parent=True)
     calls = _filter(daemon, settings.kernel)  # while the daemon starts
     try:
@@ -150,6 +160,8 @@ def run(settings: Settings, command: Sequence[str], coverage: str = "") -> int:
         if is_interactive(command):
             _say(GREETING.format(release=release))
         status = supervise(command, daemon, calls, lock_mounts)
+        for missed in hints.read(settings.hints, failed=status != 0):
+            hint(missed)
         if tracefile >= 0:
             _write_coverage(tracefile, coverage)
         return status
@@ -415,7 +427,3 @@ def _module_tools() -> dict[str, str]:
     is_guest = os.environ.get("KPFS_KERNEL", RELEASE) == RELEASE
     path = f"{ours}:{path}" if is_guest else f"{path}:{ours}"
     return {"PATH": path, "KPFS_PYTHON": sys.executable}
-
-
-def _say(text: str) -> None:
-    print(f"kpfs: {text}", file=sys.stderr, flush=True)

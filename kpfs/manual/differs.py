@@ -19,6 +19,7 @@ from typing import NamedTuple
 from kpfs.base.programs import search_path
 
 TABLE = Path(__file__).with_name("differs.tsv")
+FIELDS = 11  # of a row; the last three may be left out
 EMPTY = "-"
 KERNELS = {"guest": "guest", "linux": "Linux", "both": "both"}
 # what holds on a mount holds by libfuse (--transport) too; libfuse: there alone
@@ -28,11 +29,12 @@ PAGE = """\
 
 On this page you find what kpfs does otherwise than Linux 6.1, and where. The *guest*
 kernel is kpfs's own; a *Linux* kernel is one of a distribution, which `--kernel` puts
-behind the files. `kpfs doctor` shows the rows that hold on your host alone. Where
-documents differ from Linux 6.1, [documents and kernel](documents.md) says which of them
-kpfs follows.
+behind the files. The last column names the command that does as Linux, where there is
+one; other Linux kernels may stand in for 6.12. `kpfs doctor` shows the rows that hold
+on your host alone. Where documents differ from Linux 6.1, [documents and
+kernel](documents.md) says which of them kpfs follows.
 """
-COLUMNS = "| Linux | kpfs | kernel | where |\n|---|---|---|---|\n"
+COLUMNS = "| Linux | kpfs | kernel | where | way out |\n|---|---|---|---|---|\n"
 
 
 class Difference(NamedTuple):
@@ -46,6 +48,10 @@ class Difference(NamedTuple):
     cases: Mapping[str, tuple[str, ...]]  # place -> recorded cases that fail there
     linux: str
     here: str
+    out: str = ""  # what to use instead
+    # what the kernel lacks, as a hint calls it; {}: the last part of the path
+    lacked: str = ""
+    met: tuple[str, ...] = ()  # see kpfs.manual.lacks
 
 
 def differences() -> Iterator[Difference]:
@@ -54,7 +60,9 @@ def differences() -> Iterator[Difference]:
         if line.startswith("#"):
             continue
         cells = ["" if cell == EMPTY else cell for cell in line.split("\t")]
-        section, kernel, places, host, files, cases, linux, here = cells
+        cells += [""] * (FIELDS - len(cells))
+        section, kernel, places, host, files, cases, linux, here, *hint = cells
+        out, lacked, met = hint
         yield Difference(
             section,
             kernel,
@@ -67,6 +75,9 @@ def differences() -> Iterator[Difference]:
             },
             linux,
             here,
+            out,
+            lacked,
+            tuple(met.split()),
         )
 
 
@@ -105,5 +116,5 @@ def page() -> str:
                 here += f" Absent: {names}."
             where = "everywhere" if row.places == PLACES else ", ".join(row.places)
             kernel = KERNELS[row.kernel]
-            parts.append(f"| {row.linux} | {here} | {kernel} | {where} |\n")
+            parts.append(f"| {row.linux} | {here} | {kernel} | {where} | {row.out} |\n")
     return "".join(parts)

@@ -47,7 +47,9 @@ class Boot:
         if coverage is not None:
             coverage.follow(booted.kernel)
             booted.follow(coverage.follow)
-        self.tree = GuestTree(booted.kernel, booted.root, lazy=settings.lazy)
+        self.tree = GuestTree(
+            booted.kernel, booted.root, lazy=settings.lazy, hints=settings.hints
+        )
         booted.follow(self.tree.follow)
         if settings.console >= 0:
 

@@ -114,10 +114,13 @@ def _refusing(operation: str) -> Callable[..., NoReturn]:
 class GuestTree:
     """Implements kpfs.fs.tree.Tree."""
 
-    def __init__(self, kernel: GuestKernel, root: Dir, *, lazy: bool = False) -> None:
-        """lazy: see Vfs."""
+    def __init__(
+        self, kernel: GuestKernel, root: Dir, *, lazy: bool = False, hints: int = -1
+    ) -> None:
+        """lazy, hints: see Vfs."""
         self.kernel, self.lock = kernel, kernel.lock
-        self.vfs = Vfs(kernel, root, lazy=lazy)
+        self.vfs = Vfs(kernel, root, lazy=lazy, hints=hints)
+        self._hints = hints
         self.root = GuestEntry(root)
         self._mounted = time.time_ns()
         self._listener: Listener | None = None
@@ -131,7 +134,7 @@ class GuestTree:
     def follow(self, kernel: GuestKernel, root: Dir) -> None:
         """Have the files of another kernel from now on.  Context: lock held."""
         self.kernel = kernel
-        self.vfs = Vfs(kernel, root, lazy=self.vfs.lazy)
+        self.vfs = Vfs(kernel, root, lazy=self.vfs.lazy, hints=self._hints)
         if self._listener is not None:
             self._listener.replaced()
         self._wake_pollers()
@@ -144,6 +147,7 @@ class GuestTree:
     def look_up(self, folder: GuestEntry, name: str) -> Hashable:
         node = folder.directory().lookup(name)
         if node is None:
+            self.vfs.hinter.looked_for(f"{folder.path}/{name}")
             raise KernelError(errno.ENOENT, f"{folder.path}/{name}")
         return node
 
@@ -223,7 +227,11 @@ class GuestTree:
             raise KernelError(errno.EISDIR, entry.path)
         return self.vfs.open_node(caller, node, entry.path, flags)
 
-    create = _refusing("create")
+    def create(
+        self, _caller: Caller, folder: GuestEntry, name: str, _flags: int, _mode: int
+    ) -> OpenFile:
+        self.vfs.hinter.looked_for(f"{folder.path}/{name}", to_write=True)
+        raise folder.directory().refuse("create")
 
     def read(self, caller: Caller, file: OpenFile, size: int, offset: int) -> bytes:
         return file.vfs.read(caller, file, size, offset)

@@ -30,8 +30,9 @@ import errno
 import itertools
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from kpfs.backends.guest.hinter import Hinter
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -91,9 +92,15 @@ class OpenFile(OpenHandle):
 class Vfs:
     """The files of one tree.  Kernel: do_sys_openat2(), vfs_read(), vfs_write() ..."""
 
-    def __init__(self, kernel: GuestKernel, root: Dir, *, lazy: bool = False) -> None:
-        """lazy: reading that nobody could see in the guest is not done there."""
+    def __init__(
+        self, kernel: GuestKernel, root: Dir, *, lazy: bool = False, hints: int = -1
+    ) -> None:
+        """lazy: reading that nobody could see in the guest is not done there.
+
+        hints: the descriptor for what is said of features that the guest lacks.
+        """
         self.lazy = lazy
+        self.hinter = Hinter(kernel, hints)
         self.kernel = kernel
         self.calls = kernel.syscalls
         self.root = root
@@ -361,7 +368,7 @@ class Vfs:
             done = opened.handle.write(_brought(request, data), offset)
             return done
 
-        with self.kernel.lock:
+        with self._hinting(opened, data), self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return opened.handle.write(data, offset)
             self.kernel.skip_policy.catch_up()
@@ -379,6 +386,16 @@ class Vfs:
             opened.handle.moved(offset, taken)
         opened.handle.written(lambda: task)
         return taken
+
+    @contextlib.contextmanager
+    def _hinting(self, opened: OpenFile, data: bytes) -> Iterator[None]:
+        """Say what the guest lacks, if that is why the block raises KernelError."""
+        try:
+            yield
+        except KernelError as error:
+            path = mount_path(opened.path.decode("latin-1"))
+            self.hinter.refused(error, path, opened.node, data)
+            raise
 
     def _write(
         self,
@@ -433,7 +450,7 @@ class Vfs:
             taken, at = handle.write_at(part, at)
             return taken
 
-        with self.kernel.lock:
+        with self._hinting(opened, data), self.kernel.lock:
             if self._lacks_guest(False, opened.node):
                 return handle.write(data, pos), pos
             self.kernel.skip_policy.catch_up()

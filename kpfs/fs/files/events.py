@@ -78,19 +78,6 @@ class FilterFile(EventFile, ValueFile):
         self.tr.array_events.filter_store(self.event, data)
 
 
-class EventHist(EventFile, SeqFile):
-    """events/GROUP/EVENT/hist: of hist triggers, of which there are none.
-
-    Kernel: event_hist_fops
-    """
-
-    holds = False
-
-    def show(self) -> str:
-        self.alive()
-        return ""
-
-
 class EventTrigger(EventFile, SeqFile):
     """events/GROUP/EVENT/trigger.  Kernel: event_trigger_fops."""
 
@@ -151,7 +138,6 @@ class EventDir(Dir):
         ("trigger", 0o640, EventTrigger),
         ("id", 0o440, EventId),
         ("format", 0o440, EventFormat),
-        ("hist", 0o440, EventHist),
     )
 
     def __init__(self, kernel: GuestKernel, event: TraceEvent) -> None:

@@ -63,7 +63,7 @@ def test_an_open_file_holds_its_instance(vfs):
 
 def test_a_file_that_describes_does_not_hold_its_instance(vfs):
     instances = dir_at(vfs.root, "/tracing/instances")
-    for name in ("format", "id", "hist", "trigger"):
+    for name in ("format", "id", "trigger"):
         instances.mkdir("i")
         path = f"/tracing/instances/i/events/sched/sched_switch/{name}"
         opened = vfs.open(ME, path, os.O_RDONLY)
@@ -152,3 +152,15 @@ def test_an_instance_that_finds_no_memory_leaves_nothing(vfs, monkeypatch):
     monkeypatch.undo()
     instances.mkdir("i")
     instances.rmdir("i")
+
+
+@pytest.mark.parametrize("place", ["/tracing", "/tracing/instances/i"])
+def test_a_refused_write_says_what_the_guest_lacks(vfs, place):
+    dir_at(vfs.root, "/tracing/instances").mkdir("i")
+    trigger = f"{place}/events/sched/sched_switch/trigger"
+    assert code(write, vfs, ME, trigger, b"hist:keys=pid\n") == "EINVAL"
+    why = "the guest kernel has no hist triggers; kpfs run --kernel 6.12 has"
+    first, command, caret = shown(vfs.root, f"{place}/error_log").splitlines()
+    assert first.endswith(f"trigger: error: {why}")
+    assert command == "  Command: hist:keys=pid"
+    assert caret.strip() == "^"

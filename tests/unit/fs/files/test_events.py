@@ -130,7 +130,7 @@ def test_events_of_ftrace_are_only_described(kernel, root):
     event.ignore_enable = True
     kernel.trace.events.add(event)
     assert list(dir_at(root, "/ftrace").names()) == ["print"]
-    assert list(dir_at(root, "/ftrace/print").names()) == ["id", "format", "hist"]
+    assert list(dir_at(root, "/ftrace/print").names()) == ["id", "format"]
 
 
 def test_an_event_named_like_a_file_of_its_group(kernel, root):
