@@ -43,6 +43,7 @@ STATX_TYPE, STATX_MODE = 1, 2
 _STATX_MODE = struct.Struct("=H")
 _STATX_DEV = struct.Struct("=2I")  # stx_dev_major, stx_dev_minor
 _OPEN = os.O_RDONLY | os.O_CLOEXEC
+EPOLL, EPOLL_FLAGS = b"anon_inode:[eventpoll]", os.O_RDWR | os.O_CLOEXEC
 _ASK = abi.PlanQuestion.STRUCT.pack_into
 _libc = ctypes.CDLL(None)
 
@@ -325,9 +326,17 @@ class Host:
         return found
 
     def _descriptor(self, folder: int, number: int) -> Descriptor:
-        """Read one descriptor of a folder of /proc; OSError, ValueError: it is gone."""
+        """Read one descriptor of a folder of /proc; OSError, ValueError: it is gone.
+
+        The flags of an epoll instance are those that nearly all have. Its file of
+        fdinfo would wait until its process has polled every file in it, and that
+        process may wait for the kernel's lock, which the caller may have.
+        Kernel: ep_show_fdinfo()
+        """
         place = b"fd/%d" % number
         link = os.readlink(place, dir_fd=folder)
+        if link == EPOLL:
+            return Descriptor(number, link, EPOLL_FLAGS, stat.S_IFREG | 0o600)
         info = os.open(b"fdinfo/%d" % number, _OPEN, dir_fd=folder)
         try:
             flags = int(os.read(info, 64).split()[3], 8)  # pos: NUMBER flags: OCTAL

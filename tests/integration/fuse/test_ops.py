@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,8 +22,9 @@ import pytest
 from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.base.errors import KernelError
 from kpfs.fs.node import File, Handle
+from kpfs.mirror.host import Host
 from kpfs.root.background import Background
-from tests.harness import TIMEOUT, await_blocked
+from tests.harness import TIMEOUT, await_blocked, until
 from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel
 
@@ -327,6 +329,45 @@ class Held:
 def held(mounted, tmp_path):
     yield (held := Held(mounted.path / "holder", tmp_path / "fifo"))
     held.release()
+
+
+# adds a file of the mount to an epoll instance
+POLLER = """
+import os, select, sys
+epoll = select.epoll()
+fd = os.open(sys.argv[1], os.O_RDONLY)
+print(epoll.fileno(), flush=True)
+input()
+epoll.register(fd, select.EPOLLIN)
+"""
+
+
+def test_descriptors_are_read_while_a_poll_waits_for_the_lock(mounted, tmp_path):
+    """The reader may have the lock, so it must not wait for the poller."""
+    words = [sys.executable, "-c", POLLER, mounted.path / "pipe"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as poller:
+        number = int(there(poller.stdout).readline())
+        held = Held(mounted.path / "holder", tmp_path / "fifo")
+        there(poller.stdin).write("\n")
+        there(poller.stdin).flush()
+        doing = Path(f"/proc/{poller.pid}/wchan").read_text
+        until(lambda: doing() == "request_wait_answer", "the poll does not wait")
+        found: dict[int, bytes] = {}
+
+        def look():
+            host = Host([])
+            found.update({fd.number: fd.link for fd in host.descriptors(poller.pid)})
+            host.close()
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join(TIMEOUT)
+        ended = not thread.is_alive()
+        held.release()
+        thread.join()
+    assert ended
+    assert found[number] == b"anon_inode:[eventpoll]"
 
 
 def test_waiting_for_the_lock_is_interrupted(mounted, held):
