@@ -316,8 +316,11 @@ def _gdb_settings(arguments: Namespace) -> dict[str, Any]:
     from kpfs.base import places
 
     at = arguments.gdb_at
-    if at and ":" not in at:
-        at = os.path.abspath(at)
+    if at:
+        from kpfs.gdb.sockets import parse_address
+
+        path, _ = parse_address(at)
+        at = path or at  # the daemon may be in another directory
     with told_to_user():
         return {"gdb": places.runtime(), "gdb_at": at, "gdb_wait": wait}
 

@@ -170,7 +170,7 @@ def run(
         if settings.gdb:
             from kpfs.gdb.sockets import forget_dead
 
-            forget_dead(settings.gdb)
+            forget_dead(settings.gdb, settings.gdb_at)
 
 
 def create(path: str) -> int:

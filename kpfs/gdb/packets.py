@@ -16,6 +16,7 @@ MAX_SIZE = 0x10000  # bytes of a packet's body, as the stub says to gdb
 MAX_RAW = 4 * MAX_SIZE  # and of what is received of one: escapes, and some more
 _ESCAPE, _XOR = 0x7D, 0x20
 _BEGIN, _END, _INTERRUPT = b"$", b"#", 3
+_TAKEN, _AGAIN = b"+-"
 # what has a meaning, and what is sent instead; the escape itself is the first
 _ESCAPED = [(bytes((byte,)), bytes((_ESCAPE, byte ^ _XOR))) for byte in b"}#$*"]
 _DIGITS = frozenset(b"0123456789abcdefABCDEF")
@@ -29,8 +30,8 @@ class Mark(Enum):
     AGAIN = 3  # the other side wants the last packet once more
 
 
-class TooLongError(Exception):
-    """A packet is longer than anybody may send."""
+class NotGdbError(Exception):
+    """No gdb sends this: a packet that is too long, or something else than packets."""
 
 
 class PacketReader:
@@ -40,7 +41,7 @@ class PacketReader:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes | Mark]:
-        """Yield the bodies of packets, and marks; TooLongError."""
+        """Yield the bodies of packets, and marks; NotGdbError."""
         self._data += data
         while (found := self._next()) is not None:
             yield found
@@ -55,15 +56,17 @@ class PacketReader:
             del data[0]
             if first == _INTERRUPT:
                 return Mark.INTERRUPT
-            if first == ord("-"):
+            if first == _AGAIN:
                 return Mark.AGAIN
+            if first != _TAKEN:
+                raise NotGdbError
         return None
 
     def _packet(self) -> bytes | Mark | None:
         data = self._data
         end = data.find(_END, 1)
         if end > MAX_RAW or (end < 0 and len(data) > MAX_RAW):
-            raise TooLongError
+            raise NotGdbError
         # one that was cut is followed by the next
         again = data.rfind(_BEGIN, 1, end if end >= 0 else len(data))
         if again > 0:

@@ -21,15 +21,23 @@ import os
 import select
 import socket
 import stat
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.base.errors import SetupError
 from kpfs.base.log import Log
-from kpfs.gdb.packets import Mark, PacketReader, TooLongError, encode
+from kpfs.gdb.packets import Mark, NotGdbError, PacketReader, encode
 from kpfs.gdb.past import Past
-from kpfs.gdb.sockets import forget_dead, socket_path
+from kpfs.gdb.sockets import (
+    LOCALHOST,
+    NOT_YET,
+    answers,
+    forget_dead,
+    parse_address,
+    socket_path,
+)
 from kpfs.gdb.stub import Reply, Stub, Then
 
 if TYPE_CHECKING:
@@ -38,8 +46,8 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-LOCALHOST = "127.0.0.1"
-_NOT_YET = ".new"  # behind the path of a socket that is not open
+_CONNECTIONS = "/proc/self/net/tcp"
+_ESTABLISHED = "01"
 # s that a request waits for a kernel that gdb has stopped; 'kpfs umount' waits longer
 REFUSED_AFTER = 1.5
 LOOK = 0.25  # s between looks for such requests
@@ -57,56 +65,79 @@ class Listener:
 
     def __init__(self, address: str) -> None:
         """address: a path, for this user alone, or 127.0.0.1:PORT; SetupError."""
-        host, colon, port = address.rpartition(":")
-        self.path = "" if colon and "/" not in address else address
+        self.path, port = parse_address(address)
         try:
             if self.path:
                 self.socket = _bind(self.path)
                 return
-            if host not in ("", "localhost", LOCALHOST) or not port.isdigit():
-                raise SetupError(f"--gdb-at {address}: a path, or {LOCALHOST}:PORT")
+            os.stat(_CONNECTIONS)  # without which nobody could be let in
             self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.socket.bind((LOCALHOST, int(port)))
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise SetupError(f"--gdb-at {address}: {why}") from None
+            self.socket.bind((LOCALHOST, port))
+        except OSError as error:
+            why = f"{error.filename}: {error.strerror}" if error.filename else ""
+            raise SetupError(f"--gdb-at {address}: {why or error.strerror}") from None
+
+    def accept(self) -> socket.socket | None:
+        """Return a connection of this user or root; None: there is none."""
+        try:
+            client, _ = self.socket.accept()
+        except OSError:  # it is gone already
+            return None
+        if self.path or _is_ours(client):
+            return client
+        log.warning("%s: another user wanted to attach", self.socket.getsockname())
+        client.close()
+        return None
 
     def open(self) -> None:
         self.socket.listen()
         if self.path:
-            os.rename(f"{self.path}{_NOT_YET}", self.path)
+            os.rename(f"{self.path}{NOT_YET}", self.path)
 
     def close(self) -> None:
         """Close it, and remove its path."""
         self.socket.close()
-        for path in (self.path, f"{self.path}{_NOT_YET}") if self.path else ():
+        for path in (self.path, f"{self.path}{NOT_YET}") if self.path else ():
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+def _is_ours(client: socket.socket) -> bool:
+    """Return True if a connection on this host was made by this user or root.
+
+    Linux tells the user of each connection, while its other end is open.
+    Format: proc_pid_net(5)
+    """
+    ends = [_in_table(end) for end in (client.getpeername(), client.getsockname())]
+    with contextlib.suppress(OSError, ValueError), open(_CONNECTIONS) as table:
+        for line in table:
+            _, local, remote, state, _, _, _, uid, _, inode, *_ = line.split()
+            if [local, remote] == ends:
+                is_open = state == _ESTABLISHED and inode != "0"
+                return is_open and int(uid) in (0, os.geteuid())
+    return False
+
+
+def _in_table(end: tuple[str, int]) -> str:
+    host, port = end
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
 
 
 def _bind(path: str) -> socket.socket:
     """Return a socket beside a path, which only a socket of nobody may be in."""
     with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(os.lstat(path).st_mode) or _answers(path):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode) or answers(path):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(f"{path}{_NOT_YET}")
+        os.unlink(f"{path}{NOT_YET}")
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        bound.bind(f"{path}{_NOT_YET}")
+        bound.bind(f"{path}{NOT_YET}")
     finally:
         os.umask(before)
     return bound
-
-
-def _answers(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
-        with contextlib.suppress(OSError):
-            other.connect(path)
-            return True
-    return False
 
 
 class _Parking:
@@ -226,6 +257,7 @@ class Server(threading.Thread):
             log.exception("the server of gdb failed")
         finally:
             self._drop_client()
+            self._held.set()
             for listener in self._listeners:
                 listener.close()
             self._parking.close()
@@ -239,7 +271,7 @@ class Server(threading.Thread):
         self.on_stand(self._stands or not self._held.is_set())
         events = select.poll()
         listening = {
-            each.socket.fileno(): each.socket
+            each.socket.fileno(): each
             for each in (self._listeners if self._is_open else ())
         }
         for fd in (*listening, self._parking.fd):
@@ -259,22 +291,24 @@ class Server(threading.Thread):
         for fd in ready & listening.keys():
             self._accept(listening[fd])
 
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            client, _ = listener.accept()
-        except OSError:  # it is gone already
+    def _accept(self, listener: Listener) -> None:
+        client = listener.accept()
+        if client is None:
             return
-        if self._client is not None:
+        if self._stub is not None:
             client.close()  # one at a time
             return
+        self._drop_client()  # it has said nothing yet
         client.settimeout(MAX_UNSENT)
         with contextlib.suppress(OSError):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._client, self._reader = client, PacketReader()
-        self._stop_kernel(self._attach)
 
     def _attach(self) -> None:
-        """Begin to debug a kernel that has just stopped."""
+        """Begin to debug a kernel that has just stopped.
+
+        It stops when gdb says something, and for nothing else that may connect.
+        """
         self._stub = stub = Stub(self._debugged)
         self._parking.is_new = False  # gdb asks by itself
         if self._has_lock:
@@ -340,10 +374,12 @@ class Server(threading.Thread):
             return
         try:
             for found in self._reader.feed(data):
+                if self._stub is None and self._client is not None:
+                    self._stop_kernel(self._attach)
                 if self._client is None or self._stub is None:
                     return
                 self._take(found, self._stub)
-        except TooLongError:
+        except NotGdbError:
             self._drop_client()
 
     def _take(self, found: bytes | Mark, stub: Stub) -> None:
@@ -397,7 +433,8 @@ class Server(threading.Thread):
         client.close()
         if self._stub is not None:
             self._stop_kernel(self._release)
-        self._let_go()
+        if self._stands:
+            self._let_go()
 
     def _release(self) -> None:
         stub, self._stub = self._stub, None

@@ -6,10 +6,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
+import stat
 from typing import NamedTuple
 
+from kpfs.base.errors import SetupError
+
+NOT_YET = ".new"  # behind the path of a socket that is not open
 _NAME = re.compile(r"gdb-(\d+)-(\w+)")
-_ANY = re.compile(r"gdb-(\d+)-\w+(\.new)?")  # also of one that has let nobody in yet
+_ANY = re.compile(
+    rf"gdb-(\d+)-\w+({re.escape(NOT_YET)})?"
+)  # also of one that has let nobody in yet
+
+
+LOCALHOST = "127.0.0.1"
+_MAX_PORT = 0xFFFF
 
 
 class GdbSocket(NamedTuple):
@@ -18,6 +29,20 @@ class GdbSocket(NamedTuple):
     path: str
     pid: int
     arch: str  # of the kernel: see kpfs.backends.debugged.Debugged
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return the path that an address of --gdb-at names, or "" and a port.
+
+    Raises SetupError.
+    """
+    host, colon, port = text.rpartition(":")
+    if "/" in text or not (colon or text.isdecimal()):
+        return os.path.abspath(text), 0
+    is_port = port.isascii() and port.isdecimal() and int(port[:6]) <= _MAX_PORT
+    if not colon or host not in ("", "localhost", LOCALHOST) or not is_port:
+        raise SetupError(f"--gdb-at {text}: a path, or {LOCALHOST}:PORT")
+    return "", int(port)
 
 
 def socket_path(folder: str, pid: int, arch: str) -> str:
@@ -39,10 +64,27 @@ def sockets(folder: str) -> list[GdbSocket]:
     return found
 
 
-def forget_dead(folder: str) -> None:
-    """Remove the sockets of daemons that were killed."""
+def forget_dead(folder: str, at: str = "") -> None:
+    """Remove the sockets of daemons that were killed.
+
+    at: an address of --gdb-at, whose daemon has ended.
+    """
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
             match = _ANY.fullmatch(entry)
             if match and not os.path.exists(f"/proc/{match[1]}"):
                 os.unlink(os.path.join(folder, entry))
+    path = parse_address(at)[0] if at else ""
+    for each in (path, f"{path}{NOT_YET}") if path else ():
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.lstat(each).st_mode) and not answers(each):
+                os.unlink(each)
+
+
+def answers(path: str) -> bool:
+    """Return True if a process listens at a socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        with contextlib.suppress(OSError):
+            other.connect(path)
+            return True
+    return False

@@ -65,7 +65,7 @@ def run_request(
         if gdb is not None:
             from kpfs.gdb.sockets import forget_dead
 
-            forget_dead(gdb.folder)
+            forget_dead(gdb.folder, gdb.at)
 
 
 def real_root(folder: str) -> str:

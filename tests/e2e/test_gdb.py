@@ -443,12 +443,27 @@ def test_wrong_use_is_told(kpfs, runtime, tmp_path):
         (("gdb", mounted), "mounted without --gdb"),
         (("gdb", tmp_path), "no mount of kpfs"),
         (("mount", "--gdb-at", "1.2.3.4:5", tmp_path / "d"), "127.0.0.1:PORT"),
+        (("mount", "--gdb-at", "99999", tmp_path / "d"), "127.0.0.1:PORT"),
+        (("run", "--gdb-at", "99999", "--", "touch", tmp_path / "ran"), "PORT"),
     ):
         (tmp_path / "d").mkdir(exist_ok=True)
         done = kpfs(*words)
         assert done.returncode == 2
         assert why in done.stderr
         assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "ran").exists()
+
+
+INSIDE = "--kernel", harness.KERNEL, "--inside"
+
+
+@pytest.mark.parametrize(
+    "words", [*KERNELS, pytest.param(INSIDE, marks=pytest.mark.kernel, id="inside")]
+)
+def test_a_command_leaves_no_socket(kpfs, runtime, words):
+    at = runtime.parent / "at"
+    assert kpfs("run", "--gdb-at", at, *words, "--", "true").returncode == 0
+    assert not at.exists()
 
 
 def test_going_back_and_on_again_changes_nothing(kpfs, m):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kpfs.gdb.packets import (
     MAX_RAW,
     Mark,
+    NotGdbError,
     PacketReader,
-    TooLongError,
     checksum,
     decode,
     encode,
@@ -37,11 +37,38 @@ def test_what_was_packed_comes_out_wherever_the_stream_is_cut(bodies, cuts):
 
 
 @given(st.binary(max_size=600))
-def test_garbage_is_survived_and_the_next_packet_is_found(data):
+def test_damage_within_packets_is_survived_and_the_next_packet_is_found(data):
     reader = PacketReader()
-    found = list(reader.feed(data + b"#00"))
+    found = list(reader.feed(b"$" + data.replace(b"#", b"") + b"#00"))
     assert all(isinstance(each, bytes | Mark) for each in found)
     assert list(reader.feed(encode(b"m0,4")))[-1] == b"m0,4"
+
+
+@given(st.binary(max_size=600), st.integers(0, 255))
+def test_whatever_stands_between_packets_is_an_error(data, byte):
+    reader = PacketReader()
+    first = bytes((byte,))
+    if first in (b"$", b"+", b"-", b"\3"):
+        assert list(reader.feed(first)) is not None
+        return
+    with pytest.raises(NotGdbError):
+        list(reader.feed(encode(b"g") + first + data))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\n\r\n" + encode(b"QStartNoAckMode"),
+        b"\x16\x03\x01\x02\x00\x01",  # TLS
+        b"SSH-2.0-x\r\n",
+        b"\n" + encode(b"g"),
+        b"\0",
+    ],
+)
+def test_other_protocols_are_no_packets(data):
+    with pytest.raises(NotGdbError):
+        feed(data)
 
 
 @given(BODIES)
@@ -69,6 +96,6 @@ def test_marks_stand_between_packets():
 
 @pytest.mark.parametrize("end", [b"", b"#00"])
 def test_a_packet_of_a_megabyte_is_refused(end):
-    with pytest.raises(TooLongError):
+    with pytest.raises(NotGdbError):
         feed(b"$" + b"x" * (1 << 20) + end)
     assert MAX_RAW < 1 << 20

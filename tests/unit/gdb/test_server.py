@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The server of gdb over a kernel that is made by hand, which threads of tests run."""
 
+import contextlib
+import os
 import socket
 import threading
 
@@ -308,6 +310,106 @@ def test_a_socket_in_use_stays(server, path, tmp_path):
     with pytest.raises(SetupError, match="in use"):
         Listener(str(tmp_path / "file"))
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.fixture
+def port(debugged):
+    """A server at a port; yield its address."""
+    server = Server(debugged, [Listener("127.0.0.1:0")])
+    server.start()
+    server.open()
+    yield server._listeners[0].socket.getsockname()
+    server.close()
+
+
+@pytest.mark.parametrize("user", [12345, 65534])
+def test_another_user_is_not_let_in_by_a_port(debugged, port, user, monkeypatch):
+    monkeypatch.setattr(gdb_server, "log", Quiet())
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(user)
+        gdb = Gdb(port)
+        gdb.socket.sendall(encode(b"?"))
+        os._exit(gdb.receive() is not None)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert free(debugged)
+    gdb = Gdb(port)
+    assert gdb.ask(b"?") == b"T02thread:1;"
+    gdb.close()
+
+
+class Quiet:
+    """Stands for a log."""
+
+    def warning(self, *_):
+        pass
+
+
+def test_who_has_gone_already_is_not_let_in(monkeypatch):
+    listener = opened("127.0.0.1:0")
+    monkeypatch.setattr(gdb_server, "log", Quiet())
+    client = socket.create_connection(listener.socket.getsockname())
+    client.close()
+    assert listener.accept() is None
+    client = socket.create_connection(listener.socket.getsockname())
+    accepted = listener.accept()
+    assert accepted is not None
+    accepted.close()
+    client.close()
+    listener.close()
+    assert listener.accept() is None
+
+
+@pytest.mark.parametrize(
+    "said", [b"GET / HTTP/1.1\r\n\r\n" + encode(b"c"), b"\n", b"+" * 9 + b"x", b"\0"]
+)
+def test_what_is_not_gdb_is_closed_and_stops_nothing(debugged, port, said):
+    client = socket.create_connection(port)
+    client.settimeout(20)
+    client.sendall(said)
+    with contextlib.suppress(ConnectionError):
+        assert client.recv(1) == b""
+    client.close()
+    assert not debugged.sees_all
+    assert free(debugged)
+
+
+def test_who_says_nothing_stops_nothing_and_makes_room(debugged, server, path):
+    silent = Gdb(path)
+    second = Gdb(path)
+    assert silent.receive() is None
+    assert free(debugged)
+    second.begin()
+    assert not free(debugged)
+    third = Gdb(path)
+    assert third.receive() is None
+    assert second.ask(b"?") == b"T02thread:1;"
+    for client in (silent, second, third):
+        client.close()
+
+
+def test_a_kernel_that_waits_for_gdb_waits_for_nobody_else(debugged, server, path):
+    waits = threading.Event()
+
+    def hold():
+        server.hold()
+        waits.set()
+
+    threading.Thread(target=hold, daemon=True).start()
+    until(lambda: not server._held.is_set())
+    other = Gdb(path)
+    other.socket.sendall(b"GET /")
+    with contextlib.suppress(ConnectionError):
+        other.receive()
+    other.close()
+    assert not waits.is_set()
+    gdb = Gdb(path)
+    gdb.begin()
+    gdb.send(b"c")
+    assert waits.wait(20)
+    gdb.close()
 
 
 def test_a_port_is_of_this_machine_alone():
