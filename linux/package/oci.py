@@ -28,6 +28,7 @@ from kpfs.linux.package.packages import (
     DAMAGED,
     TOO_LARGE,
     KernelFiles,
+    read_regular,
     sort_files,
     tar_files,
 )
@@ -105,8 +106,7 @@ def _read_layout(path: str, tag: str, architecture: str) -> KernelFiles:
 # ---- files of the layout
 def _folder(path: str) -> ReadFile:
     def read(name: str, most: int) -> bytes:
-        with open(os.path.join(path, name), "rb") as file:
-            return file.read(most)
+        return read_regular(os.path.join(path, name), most)
 
     return read
 

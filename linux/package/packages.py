@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import lzma
 import os
 import re
+import stat
 import struct
 import tarfile
 import zlib
@@ -104,9 +106,20 @@ def read_folder(folder: str) -> dict[str, bytes]:
         for name in names:
             path = os.path.join(place, name)
             if is_module_file(name):
-                with open(path, "rb") as file:
-                    modules[os.path.relpath(path, folder)] = file.read()
+                modules[os.path.relpath(path, folder)] = read_regular(path)
     return modules
+
+
+def read_regular(path: str, most: int = -1) -> bytes:
+    """Return what a file of a folder has, or so many bytes of it; OSError.
+
+    Nobody has named the file, so it may be anything, as a FIFO that nobody writes to.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file", path)
+        return file.read(most)
 
 
 def is_module_file(name: str) -> bool:

@@ -11,7 +11,7 @@ import re
 
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.config import is_on
-from kpfs.linux.package.packages import KernelFiles
+from kpfs.linux.package.packages import KernelFiles, read_regular
 
 # by the option of an architecture
 _IMAGES = {
@@ -28,8 +28,7 @@ def read_tree(folder: str) -> KernelFiles:
 
     def read(name: str) -> bytes:
         try:
-            with open(os.path.join(folder, name), "rb") as file:
-                return file.read()
+            return read_regular(os.path.join(folder, name))
         except OSError as error:
             raise UnfitError(f"{folder}: {name}: {error.strerror}") from None
 

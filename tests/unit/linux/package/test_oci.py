@@ -199,6 +199,11 @@ def test_what_is_no_image(layout, tmp_path):
     refused(file, "there is no index.json")
 
 
+def test_a_file_that_nobody_writes_is_not_waited_for(layout):
+    os.mkfifo(layout.folder / "index.json")
+    refused(layout.folder, "it is no ordinary file")
+
+
 def test_an_image_that_has_no_end(layout, monkeypatch):
     path = layout.end(layout.image({"a": bytes(600)}, {"b": bytes(600)}))
     monkeypatch.setattr(oci, "MAX_UNPACKED", 1000)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels in the trees that they were built in."""
 
+import os
+
 import pytest
 
 from kpfs.linux.errors import UnfitError
@@ -23,6 +25,19 @@ def write(folder, files):
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_nobody_writes_is_not_waited_for(tmp_path, name):
+    write(tmp_path, FILES)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    if not name.startswith("fs/old"):
+        with pytest.raises(UnfitError, match=f"{name}: it is no ordinary file"):
+            tree.read_tree(str(tmp_path))
+    if packages.is_module_file(os.path.basename(name)):
+        with pytest.raises(OSError, match="no ordinary file"):
+            packages.read_folder(str(tmp_path))
 
 
 def test_modules_are_where_they_would_be_installed(tmp_path):
