@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 
+FREE_TEXT = "TEXT"  # metavar of an argument that may be empty
+
+
 class Subcommand(NamedTuple):
     """A row of a table of commands."""
 

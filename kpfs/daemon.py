@@ -16,6 +16,7 @@ from functools import partial
 from kpfs.base import places
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.log import Log
+from kpfs.base.signals import ENDING
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import LIBFUSE, Settings
 from kpfs.host import guard, mounts, process
@@ -291,8 +292,9 @@ def serve(
     process.rename("kpfs")
     if settings.kernel and settings.debugfs:  # all of /proc/sys is the kernel's
         process.keep_one_heap()
-    for number in guard.ENDING:
+    for number in ENDING:
         signal.signal(number, signal.SIG_DFL)  # whatever the caller had ignored
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # or had kept waiting
     begins = threading.Lock()
     log = partial(_begin_log, begins, verbose=settings.verbose, short=short_log)
     Log.debugs = settings.verbose

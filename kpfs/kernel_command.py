@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 import textwrap
 import time
 from collections.abc import Sequence
@@ -15,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kpfs.arguments import Subcommand, flag, number
+from kpfs.arguments import FREE_TEXT, Subcommand, flag, number
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import raised
 from kpfs.host import jobs
 from kpfs.host.progress import bar, draw
 
@@ -94,7 +94,8 @@ def main(arguments: Namespace) -> int:
     from kpfs.guest.emu.libunicorn import EmulatorError
 
     try:
-        return COMMANDS[arguments.action].main(arguments)
+        with raised():  # half a kernel, or half of its file, goes away
+            return COMMANDS[arguments.action].main(arguments)
     except EmulatorError as error:
         raise SetupError(str(error)) from None
 
@@ -129,7 +130,7 @@ def _make_arguments(parser: ArgumentParser) -> None:
         "--cpus", type=int, default=1, metavar="N", help="1 to 4 CPUs (default 1)"
     )
     parser.add_argument(
-        "--append", default="", metavar="TEXT", help="more for its command line"
+        "--append", default="", metavar=FREE_TEXT, help="more for its command line"
     )
     cache_argument(parser)
     _access_arguments(parser)
@@ -200,7 +201,9 @@ def make_missing(names: Sequence[str], cache: str = "") -> None:
         parser = argparse.ArgumentParser()
         _make_arguments(parser)
         words = [*missing, f"--cache={cache}"]
-        if _make_each(missing, parser.parse_args(words), sys.stderr):
+        with raised():
+            status = _make_each(missing, parser.parse_args(words), sys.stderr)
+        if status:
             raise SetupError("not all of these kernels could be made")
 
 
@@ -252,7 +255,7 @@ def _boot(
 
     limits.check(arguments.memory << 20, MAKE_SECONDS)
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kpfs-kernel-") as folder:
+    with store.scratch() as folder:
         files = _find(name, arguments, offer, folder, progress)
         if arguments.tree and (lacks := lacking(files.config)):
             progress.end(f"{name}: this kernel was built without options for:")

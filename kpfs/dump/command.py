@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kpfs.base.aside import replacing
 from kpfs.base.errors import told_to_user
+from kpfs.base.signals import raised
 from kpfs.mount_choice import find_tree
 
 if TYPE_CHECKING:
@@ -22,13 +24,9 @@ def main(arguments: Namespace) -> int:
     with told_to_user(str(tree / "machine/vmcore")):
         core = os.open(tree / "machine/vmcore", os.O_RDONLY)
     try:
-        with told_to_user(arguments.file):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            out = os.open(arguments.file, flags, 0o600)
-            try:
-                copy_sparse(core, out)
-            finally:
-                os.close(out)
+        with told_to_user(arguments.file), raised():
+            with replacing(arguments.file, 0o600) as out:
+                copy_sparse(core, out.fileno())
     finally:
         os.close(core)
     return 0

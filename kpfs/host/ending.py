@@ -13,39 +13,43 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
-from kpfs.host.guard import ENDING
+from kpfs.base.signals import SignalledError, heard
 
 _DONE = 0  # no signal has this number
 
 
 @contextlib.contextmanager
-def ended_by_signals(end: Callable[[], object]) -> Iterator[None]:
+def ended_by_signals(end: Callable[[], object], grace: float = 0.0) -> Iterator[None]:
     """Call end() on a signal in ENDING that is not ignored; then end by that signal.
 
+    If the caller holds signals, SignalledError is raised in place of that.
     end: makes the block end soon, with any exception; another thread calls it.
+    grace: seconds that the block has to end by itself.
     Context: the main thread, and the block does not fork.
     """
-    kept = signal.SIG_IGN, None  # None: not Python's
-    heard = [number for number in ENDING if signal.getsignal(number) not in kept]
+    numbers = heard()
+    done = threading.Event()
     told, tell = os.pipe()
     os.set_blocking(tell, False)
 
     def hear() -> None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         number = os.read(told, 1)[0]
         if number != _DONE:
             os.write(tell, bytes((number,)))  # for the main thread
-            end()
+            if not done.wait(grace):
+                end()
 
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     wakeup = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    before = {number: signal.signal(number, lambda *_: None) for number in heard}
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     thread = threading.Thread(target=hear, daemon=True)
     try:
         with contextlib.suppress(RuntimeError):  # some limit: it does without
             thread.start()
         yield
     finally:
+        done.set()
         os.write(tell, bytes((_DONE,)))
         if thread.ident:
             thread.join()
@@ -56,5 +60,7 @@ def ended_by_signals(end: Callable[[], object]) -> Iterator[None]:
         with os.fdopen(told, "rb") as pipe:
             came = bytes(filter(None, pipe.read()))
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if came and came[0] in mask:
+            raise SignalledError(came[0])
         if came:
             signal.raise_signal(came[0])

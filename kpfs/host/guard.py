@@ -14,13 +14,13 @@ import select
 import signal
 
 from kpfs.base.log import Log
+from kpfs.base.signals import ENDING
 from kpfs.host import mounts, patience, process
 
 log = Log(__name__)
 
 PATIENCE = 2.0  # s for the daemon to end by itself
 DEATH = 0.5  # s for a killed process to close its files
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def start(log: int) -> None:

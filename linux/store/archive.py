@@ -11,15 +11,14 @@ Zero pages of the memory are left out.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
 from typing import IO
 
+from kpfs.base.aside import replacing
 from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED, too_large
@@ -51,7 +50,7 @@ def export(name: str, path: str) -> int:
     """
     folder = store.folder(name)
     image.read_meta(folder)
-    with _replacing(path) as file:
+    with replacing(path) as file:
         file.write(bytes(_HEAD.size))
         packer = zlib.compressobj(LEVEL)
         digest, size = hashlib.sha256(), 0
@@ -61,23 +60,6 @@ def export(name: str, path: str) -> int:
         file.seek(0)
         file.write(_HEAD.pack(MAGIC, VERSION, size, digest.digest()))
     return size + _HEAD.size
-
-
-@contextlib.contextmanager
-def _replacing(path: str) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of path when the block ends without an error."""
-    folder = os.path.dirname(os.path.abspath(path))
-    fd, made = tempfile.mkstemp(prefix=".kpfs-", dir=folder)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            yield file
-            umask = os.umask(0)
-            os.umask(umask)
-            os.fchmod(fd, 0o666 & ~umask)
-        os.replace(made, path)
-    except BaseException:
-        os.unlink(made)
-        raise
 
 
 def _put(file: IO[bytes], digest: hashlib._Hash, data: bytes) -> int:

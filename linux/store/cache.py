@@ -7,7 +7,6 @@ whether there is something new in it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -39,7 +38,7 @@ class CachedKernel:
 
         One that is not fit is removed.  Raises OSError.
         """
-        with contextlib.suppress(FileNotFoundError):
+        if os.path.isfile(self.path):
             try:
                 return archive.import_file(self.path, self._name)
             except UnfitError:

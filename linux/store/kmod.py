@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from kpfs.base import places
+from kpfs.base import aside, places
 from kpfs.base.programs import search_path
 from kpfs.linux.store import image
 
@@ -47,13 +47,11 @@ def install(folder: str, release: str) -> str:
 
 
 def _unpack(folder: str, root: str, release: str) -> None:
-    import tempfile
-
     from kpfs.linux.store.modules import ModuleArchive
 
     home = os.path.dirname(root)
     os.makedirs(home, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{TREE}-", dir=home) as made:
+    with aside.folder(home, f".{TREE}-") as made:
         new = os.path.join(made, TREE)
         with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
             archive.unpack(os.path.join(new, "lib/modules", release))

@@ -8,13 +8,12 @@ rename, so that machines that run an older one keep what they have mapped.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kpfs.base import aside
 from kpfs.base.errors import of_file
 from kpfs.linux.errors import UnfitError
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from kpfs.linux.store import image
 
 NEW = ".new-"  # prefix of folders that are not whole yet
-FRESH = 10  # s in which a new folder may still be without its lock
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:-]*")
 
 
@@ -59,53 +57,22 @@ def folder(name: str) -> str:
 
 
 @contextlib.contextmanager
+def scratch() -> Iterator[str]:
+    """Make a folder beside the kernels, for a kernel that is made or removed."""
+    os.makedirs(place(), mode=0o700, exist_ok=True)
+    with aside.folder(place(), NEW) as made:
+        yield made
+
+
+@contextlib.contextmanager
 def new_folder(name: str) -> Iterator[str]:
     """Make a folder that gets this name unless the block fails."""
-    import shutil
-    import tempfile
-
-    os.makedirs(place(), mode=0o700, exist_ok=True)
-    _clear_away()
-    made = tempfile.mkdtemp(prefix=NEW, dir=place())
-    in_use = _lock(made)
     try:
-        yield made
-        _put(made, os.path.join(place(), check_name(name)))
+        with scratch() as made:
+            yield made
+            _put(made, os.path.join(place(), check_name(name)))
     except OSError as error:  # as where the disk is full
         raise of_file(error, str(error.filename or place())) from None
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-        os.close(in_use)
-
-
-def _lock(folder: str) -> int:
-    """Lock a folder that is being made; return the descriptor with the lock.
-
-    Raises OSError if another process has locked it.
-    """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _clear_away() -> None:
-    """Remove the folders of processes that were killed while they made a kernel."""
-    import shutil
-
-    for entry in os.listdir(place()):
-        path = os.path.join(place(), entry)
-        if not entry.startswith(NEW):
-            continue
-        with contextlib.suppress(OSError):
-            if time.time() - os.stat(path).st_mtime < FRESH:
-                continue
-            fd = _lock(path)
-            shutil.rmtree(path, ignore_errors=True)
-            os.close(fd)
 
 
 def _put(made: str, path: str) -> None:
@@ -120,15 +87,8 @@ def _put(made: str, path: str) -> None:
 
 def remove_folder(path: str) -> None:
     """Remove a kernel, so that nobody sees half of it."""
-    import shutil
-    import tempfile
-
-    aside = tempfile.mkdtemp(prefix=".old-", dir=place())
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(path, os.path.join(aside, "kernel"))
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    with scratch() as made, contextlib.suppress(FileNotFoundError):
+        os.rename(path, os.path.join(made, "kernel"))
 
 
 def metas() -> list[tuple[str, image.Meta | UnfitError]]:

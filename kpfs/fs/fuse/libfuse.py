@@ -29,6 +29,7 @@ from kpfs.base import fuse_wire as wire
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.fuse_wire import Opcode, SetattrRequest
 from kpfs.base.log import Log
+from kpfs.base.signals import ENDING
 from kpfs.fs.fuse.loop import Answer, Loop, Request, current
 from kpfs.fs.fuse.openflags import guest_flags
 from kpfs.fs.fuse.ops import BLOCK_SIZE, MAX_BACKGROUND, OPEN_SIZE, host_errno
@@ -36,7 +37,6 @@ from kpfs.fs.node import NAME_MAX
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.fs.tree import E, F, Tree
 from kpfs.host.fusemount import SUBTYPE
-from kpfs.host.guard import ENDING
 
 log = Log(__name__)
 

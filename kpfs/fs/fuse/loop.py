@@ -30,10 +30,10 @@ from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
+from kpfs.base.signals import ENDING
 from kpfs.base.typed import NamedTuple
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.host import guard, mounts
-from kpfs.host.guard import ENDING
 
 log = Log(__name__)
 

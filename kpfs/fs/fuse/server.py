@@ -7,11 +7,11 @@ import os
 import signal
 from collections.abc import Callable
 
+from kpfs.base.signals import ENDING
 from kpfs.fs.fuse.loop import Loop
 from kpfs.fs.fuse.ops import Operations
 from kpfs.fs.tree import E, F, Tree, Writers
 from kpfs.host import fusemount, mounts
-from kpfs.host.guard import ENDING
 
 
 def mount(

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs dump: a copy that has holes where there are zeros."""
 
+import errno
 import os
 import random
 
 import pytest
 
 from kpfs import cli
+from kpfs.dump import command
 from kpfs.dump.command import PIECE, copy_sparse
 
 PAGE = 4096
@@ -32,3 +34,22 @@ def test_what_cannot_be_done_is_said(tmp_path, capsys, monkeypatch):
     assert cli.main(["dump", str(tmp_path / "core"), "/etc"]) == 2
     assert capsys.readouterr().err == "kpfs: dump: /etc: no files of kpfs\n"
     assert not (tmp_path / "core").exists()
+
+
+def test_a_dump_that_fails_leaves_no_half_of_a_file(tmp_path, capsys, monkeypatch):
+    tree = tmp_path / "tree"
+    (tree / "machine").mkdir(parents=True)
+    (tree / "machine/vmcore").write_bytes(b"x" * PAGE)
+    monkeypatch.setattr(command, "find_tree", lambda _name, _for: tree)
+    core = tmp_path / "core"
+    core.write_text("of yesterday")
+
+    def fail(_source, target):
+        os.write(target, b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(command, "copy_sparse", fail)
+    assert cli.main(["dump", str(core)]) == 2
+    assert capsys.readouterr().err == f"kpfs: {core}: No space left on device\n"
+    assert core.read_text() == "of yesterday"
+    assert sorted(os.listdir(tmp_path)) == ["core", "tree"]

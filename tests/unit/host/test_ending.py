@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
+from kpfs.base.signals import ENDING
 from kpfs.host.ending import ended_by_signals
-from kpfs.host.guard import ENDING
 from tests import harness
 
 

@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from kpfs.base.errors import SetupError
+from kpfs.base.signals import ENDING
 from kpfs.fs.fuse import server
 from kpfs.host import fusemount
-from kpfs.host.guard import ENDING
 from tests.there import stand_in
 
 

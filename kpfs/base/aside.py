@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Makes files and folders aside, beside the place that they get when they are whole.
+
+Each is made in a folder of its own, whose maker holds a lock on it. A process that was
+killed leaves such a folder without one, and the next that makes something in the same
+place takes it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+
+from kpfs.base.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import IO
+
+_FILES = ".kpfs-"  # prefix of folders in which a file is made
+_NEW = "new"
+
+
+@contextlib.contextmanager
+def folder(place: str, prefix: str) -> Iterator[str]:
+    """Make a folder in a place, which goes away with what is still in it; OSError.
+
+    prefix: of its name, and of those that killed processes have left.
+    """
+    import shutil
+
+    _clear_away(place, prefix)
+    made, lock = _make(place, prefix)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def replacing(path: str, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of path when the block ends without an error.
+
+    What is no ordinary file, such as a device, is written itself.  OSError.
+    """
+    path = os.path.realpath(path)
+    if os.path.lexists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            yield file
+        return
+    with folder(os.path.dirname(path), _FILES) as made:
+        new = os.path.join(made, _NEW)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(new, flags, mode), "wb") as file:
+            yield file
+        os.replace(new, path)
+
+
+def _make(place: str, prefix: str) -> tuple[str, int]:
+    """Make a folder, and lock it; return it with the descriptor that has the lock."""
+    import tempfile
+
+    while True:
+        made = tempfile.mkdtemp(prefix=prefix, dir=place)
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
+            lock = _lock(made)
+            if os.path.isdir(made):
+                return made, lock
+            os.close(lock)  # another process has just taken it for one that was left
+
+
+def _lock(path: str) -> int:
+    """Lock a folder of this user; return the descriptor with the lock; OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_uid != os.geteuid():
+            raise PermissionError(f"{path} is somebody else's")
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _clear_away(place: str, prefix: str) -> None:
+    """Remove the folders of processes that were killed."""
+    import shutil
+
+    for entry in os.listdir(place):
+        if entry.startswith(prefix):
+            path = os.path.join(place, entry)
+            with contextlib.suppress(OSError):
+                fd = _lock(path)
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(fd)
