@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 from kpfs import kernel_command
 from kpfs.arguments import add_command, flag, number, several
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import SIGNALLED, SignalledError, raised
 from kpfs.config import KernelChoice
 from kpfs.host import jobs
 from kpfs.inside.client import request_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 FAILED = 1
-SIGNALLED = 128  # a status above it is that of a command that a signal has ended
 _ERROR = re.compile(
     r"\b(error|fail\w*|unknown|invalid|cannot|could not|no such|not (found|exist))\b",
     re.I,
@@ -148,7 +148,9 @@ def main(arguments: Namespace) -> int:
     """``kpfs matrix``. Raises SetupError."""
     if not arguments.argv:
         raise SetupError("which command? (see 'kpfs matrix --help')")
-    names = list(dict.fromkeys(filter(None, arguments.kernels.split(","))))
+    names = list(dict.fromkeys(arguments.kernels.split(",")))
+    if "" in names:
+        raise SetupError(f"--kernels {arguments.kernels}: an empty name is among them")
     for name in _roots(arguments.root).keys() - set(names):
         raise SetupError(f"--root {name}: not one of --kernels")
     if arguments.shard:
@@ -157,7 +159,7 @@ def main(arguments: Namespace) -> int:
     if arguments.make:
         kernel_command.make_missing(names, arguments.cache)
     kernels = {name: image.read_meta(store.folder(name)).release for name in names}
-    rows = run_in(arguments, names, kernels)
+    rows, signalled = run_in(arguments, names, kernels)
     if arguments.json:
         rows_of_json = [{**row._asdict(), "reasons": row.why()} for row in rows]
         print(json.dumps(rows_of_json, indent=1))
@@ -169,16 +171,27 @@ def main(arguments: Namespace) -> int:
         _append_summary(arguments.summary, arguments.argv, rows)
     if arguments.junit:
         _write_junit(arguments.junit, arguments.argv, rows)
+    if signalled:
+        sys.stdout.flush()
+        missing = ", ".join(
+            name for name in names if name not in {r.kernel for r in rows}
+        )
+        print(f"kpfs: {signalled}: there is no row for {missing}", file=sys.stderr)
+        raise signalled
     return FAILED if any(row.status for row in rows) else 0
 
 
 def run_in(
     arguments: Namespace, names: Sequence[str], releases: Mapping[str, str]
-) -> list[Row]:
-    """Run the command in some kernels, several at once; return the rows in order."""
+) -> tuple[list[Row], SignalledError | None]:
+    """Run the command in some kernels, several at once; return the rows in order.
+
+    A signal that is to end this process ends the commands, and is returned, too.
+    """
     outputs = {name: tempfile.TemporaryFile() for name in names}
     told = {name: tempfile.TemporaryFile() for name in names}
-    rows = {}
+    rows: dict[str, Row] = {}
+    signalled: SignalledError | None = None
     with contextlib.ExitStack() as stack:
         for file in (*outputs.values(), *told.values()):
             stack.enter_context(file)
@@ -186,19 +199,31 @@ def run_in(
         def become(name: str) -> int:
             return _become(name, arguments, outputs[name], told[name])
 
-        for done in jobs.run(names, arguments.jobs, become):
-            output, reasons = outputs[done.name], told[done.name]
-            output.seek(0)
-            reasons.seek(0)
-            rows[done.name] = Row(
-                kernel=done.name,
-                release=releases[done.name],
-                status=done.status,
-                seconds=round(done.seconds, 2),
-                output=output.read().decode("utf-8", "replace"),
-                reasons=json.loads(reasons.read() or "[]"),
-            )
-    return [rows[name] for name in names]
+        try:
+            with raised():
+                # nothing is lost with them: they write to files of this process
+                ran = jobs.run(names, arguments.jobs, become, signal.SIGKILL)
+                for done in ran:
+                    rows[done.name] = _row(
+                        done, releases[done.name], outputs[done.name], told[done.name]
+                    )
+        except SignalledError as error:
+            signalled = error
+    return [rows[name] for name in names if name in rows], signalled
+
+
+def _row(done: jobs.Done, release: str, output: IO[bytes], reasons: IO[bytes]) -> Row:
+    """Return the row of a command that has ended."""
+    output.seek(0)
+    reasons.seek(0)
+    return Row(
+        kernel=done.name,
+        release=release,
+        status=done.status,
+        seconds=round(done.seconds, 2),
+        output=output.read().decode("utf-8", "replace"),
+        reasons=json.loads(reasons.read() or "[]"),
+    )
 
 
 def _become(
@@ -208,6 +233,7 @@ def _become(
 
     told: gets the reasons of a failure, as JSON.
     """
+    stderr = os.dup(2)
     null = os.open(os.devnull, os.O_RDONLY)
     for fd, into in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
         os.dup2(fd, into)
@@ -221,6 +247,9 @@ def _become(
         return ended.status
     except SetupError as error:
         print(f"kpfs: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:  # the disk is full, and what the row would tell with it
+        os.write(stderr, f"kpfs: {kernel}: {error.strerror}\n".encode())
         return 2
     finally:
         sys.stderr.flush()

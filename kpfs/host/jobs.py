@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from kpfs.base.signals import SIGNALLED, SignalledError, held
 from kpfs.host.process import die_with_parent, exit_status
+
+_GRACE = 5.0  # s for one that is told to end to take away what it has made
 
 
 class Done(NamedTuple):
@@ -22,12 +25,15 @@ class Done(NamedTuple):
 
 
 def run(
-    names: Iterable[str], at_once: int, work: Callable[[str], int]
+    names: Iterable[str],
+    at_once: int,
+    work: Callable[[str], int],
+    end: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Done]:
     """Yield each name when its work is done, in the order in which they end.
 
     work: called in a process of its own, whose status it returns.  The processes end
-    with this one, and when the caller asks for no more.
+    with this one, and by the signal end when the caller asks for no more.
     """
     waiting, running = list(names), dict[int, tuple[str, float]]()
     try:
@@ -36,23 +42,40 @@ def run(
                 name = waiting.pop(0)
                 running[_start(name, work)] = name, time.monotonic()
             pid, status = os.wait()
+            if pid not in running:
+                continue  # a container's first process has children of others, too
             name, begin = running.pop(pid)
             yield Done(name, exit_status(status), time.monotonic() - begin)
     finally:
-        for pid in running:
-            os.kill(pid, signal.SIGTERM)
+        _end(list(running), end)
+
+
+def _end(pids: list[int], number: signal.Signals) -> None:
+    """End processes, and return when they have ended."""
+    for pid in pids:
+        os.kill(pid, number)
+    until = time.monotonic() + _GRACE
+    while pids := [pid for pid in pids if not os.waitpid(pid, os.WNOHANG)[0]]:
+        if time.monotonic() > until:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
 
 
 def _start(name: str, work: Callable[[str], int]) -> int:
     parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
+    with held() as mask:  # a signal of the new process may not end our own blocks
+        pid = os.fork()
+        if pid:
+            return pid
         status = 1
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             die_with_parent(parent)
             status = work(name)
+        except SignalledError as signalled:
+            status = SIGNALLED + signalled.number
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(status)
-    return pid

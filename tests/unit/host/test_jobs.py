@@ -4,7 +4,11 @@ import os
 import signal
 import time
 
+import pytest
+
+from kpfs.base.signals import raised
 from kpfs.host import jobs
+from tests import harness
 
 
 def test_each_has_its_status():
@@ -42,4 +46,31 @@ def test_the_others_end_when_nobody_waits(tmp_path):
     running = jobs.run("ba", 2, work)
     assert next(running).name == "a"
     del running
-    assert os.WTERMSIG(os.wait()[1]) == signal.SIGTERM
+    with pytest.raises(ChildProcessError):
+        os.wait()
+
+
+def test_those_that_are_told_to_end_clean_up(tmp_path):
+    def work(name):
+        if name == "b":
+            with raised():
+                try:
+                    (tmp_path / "begun").touch()
+                    signal.pause()
+                finally:
+                    (tmp_path / "cleaned").touch()
+        else:
+            harness.until((tmp_path / "begun").exists, "the other does not begin")
+        return 0
+
+    running = jobs.run("ba", 2, work)
+    assert next(running).name == "a"
+    del running
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_child_of_somebody_else_is_no_job():
+    if not (pid := os.fork()):
+        os._exit(7)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert [done.name for done in jobs.run("a", 1, lambda _: 0)] == ["a"]
