@@ -7,6 +7,6 @@ import sys
 sys.path.insert(0, "/usr/lib/kpfs")
 sys.path.append("/usr/lib/python3/dist-packages")  # -S leaves it out
 
-from kpfs.cli import script
+from kpfs.__main__ import script
 
 script()

@@ -15,10 +15,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from kpfs import config
-from kpfs.arguments import Subcommand, add_command, flag, number, several
+from kpfs.arguments import FREE_TEXT, Subcommand, add_command, flag, number, several
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, of_file, told_to_user
 from kpfs.base.loading import load
+from kpfs.base.signals import SignalledError, end_by
 from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from kpfs.config import Settings
+    from kpfs.run_command import Watcher
 
 VERSION = "0.2.0"
 RELEASED = "2026-11-22"
@@ -135,9 +137,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kpfs: {error}", file=sys.stderr)
         return EXIT_TROUBLE
     except BrokenPipeError:  # nobody reads on: end as other programs do
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGPIPE)
-        raise
+        end_by(signal.SIGPIPE)
+    except SignalledError as signalled:  # all is written and taken away
+        end_by(signalled.number)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except MemoryError:
@@ -227,6 +229,13 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
             if unknown:
                 self.error(f"unrecognized arguments: {' '.join(unknown)}")
             return found, unknown
+
+        def _get_values(self, action: Any, given: Any) -> Any:
+            """Refuse an empty word, which an unset variable of a script leaves."""
+            whole = action.nargs in (argparse.REMAINDER, argparse.PARSER)
+            if "" in given and not whole and action.metavar != FREE_TEXT:
+                raise argparse.ArgumentError(action, "it is empty")
+            return super()._get_values(action, given)
 
     class raw(argparse.RawDescriptionHelpFormatter):  # noqa: N801 (as it is called)
         """Without a width it would import shutil, at each start, to find it out."""
@@ -589,7 +598,7 @@ def run(arguments: Namespace) -> int:
         coverage=_coverage(arguments),
         **_gdb_settings(arguments),
     )
-    return run_command(settings, arguments.argv, arguments.coverage)
+    return run_command(settings, arguments.argv, _coverage_files(arguments))
 
 
 def _coverage(arguments: Namespace) -> str:
@@ -599,6 +608,13 @@ def _coverage(arguments: Namespace) -> str:
             raise SetupError("--coverage-kernel is for --coverage")
         return ""
     return config.OF_KERNEL if arguments.coverage_kernel else config.OF_MODULES
+
+
+def _coverage_files(arguments: Namespace) -> list[Watcher]:
+    """Return what writes the file that --coverage names, if it does; SetupError."""
+    from kpfs.run_command import CoverageFile
+
+    return [CoverageFile(arguments.coverage)] if arguments.coverage else []
 
 
 def completion(arguments: Namespace) -> int:
@@ -647,10 +663,13 @@ def trace(arguments: Namespace) -> int:
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(mirror=True, coverage=_coverage(arguments))
-    file, missed = arguments.coverage, list[str]()
-    status = command.main(
-        lambda argv: run_command(settings, argv, file, missed.append), arguments
-    )
+    missed: list[str] = []
+
+    def run(watcher: Watcher) -> int:
+        watchers = [watcher, *_coverage_files(arguments)]
+        return run_command(settings, arguments.argv, watchers, missed.append)
+
+    status = command.main(run, arguments)
     for hint in missed:  # one of a refused event stands in its error
         print(f"kpfs: {hint}", file=sys.stderr)
     return status

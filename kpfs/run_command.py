@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 
 from kpfs.base import programs
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.signals import held, raised
+from kpfs.base.typed import TYPE_CHECKING, Protocol
 from kpfs.config import Config, Settings
 from kpfs.daemon import Daemon, check_fuse, start
 from kpfs.host import hints, mounts
@@ -102,12 +103,42 @@ UNAME_BINDS = (
     ("sys/kernel/version", "/proc/sys/kernel/version"),
 )
 SI_KERNEL = 0x80
+GRACE = 5.0  # s for watchers to finish after a signal
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 SHELLS = frozenset({"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "tcsh", "zsh"})
 GREETING = (
     "Linux {release}: its files are in /sys/kernel/tracing, /sys/kernel/debug/kprobes "
     "and $KPFS; 'exit' leaves"
 )
+
+
+class Watcher(Protocol):
+    """Something that follows a command by the files of its kernel."""
+
+    def begin(self, tree: str) -> None:
+        """Do what comes before the command; SetupError: it is not to run."""
+
+    def end(self, tree: str) -> None:
+        """Do what comes when the command has ended; SetupError."""
+
+
+class CoverageFile:
+    """The file to which what was reached is written."""
+
+    def __init__(self, path: str) -> None:
+        """Open the file, because the command may not be run in vain; SetupError."""
+        self._path, self._fd = path, create(path)
+
+    def begin(self, tree: str) -> None:
+        pass
+
+    def end(self, tree: str) -> None:
+        from kpfs.coverage.report import write_tracefile
+
+        with open(f"{tree}/machine/coverage", "rb") as file:
+            text = file.read()
+        with told_to_user(self._path):
+            write_tracefile(self._fd, text)
 
 
 def _say(text: str) -> None:
@@ -117,21 +148,52 @@ def _say(text: str) -> None:
 def run(
     settings: Settings,
     command: Sequence[str],
-    coverage: str = "",
+    watchers: Sequence[Watcher] = (),
     hint: Callable[[str], None] = _say,
 ) -> int:
     """Run a command, or a shell, over a new tree. Return its status.
 
-    coverage: the file to which to write what was reached, if settings have that.
     hint: is told, once the command has ended, what it has missed in the kernel.
+    A signal that would end us ends the command, and watchers do their work. Then
+    SignalledError is raised if another has come meanwhile.
     """
     check_fuse()
-    tracefile = create(coverage) if coverage else -1
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with raised():
+        settings, release = _prepare(settings)
+    with held() as mask:
+        daemon = start(settings, TREE, die_with_parent=True)
+        calls = _filter(daemon, settings.kernel)  # while the daemon starts
+        try:
+            with ended_by_signals(daemon.stop):
+                daemon.wait_ready()
+                _bind(settings)
+                for watcher in watchers:
+                    watcher.begin(TREE)
+            os.environ["KPFS_KERNEL"] = release
+            command = command or [programs.shell()]
+            if is_interactive(command):
+                _say(GREETING.format(release=release))
+            status = supervise(command, daemon, calls, lock_mounts, mask)
+            for missed in hints.read(settings.hints, failed=status != 0):
+                hint(missed)
+            with ended_by_signals(daemon.stop, GRACE), contextlib.ExitStack() as all_of:
+                for watcher in reversed(watchers):  # each, though another one fails
+                    all_of.callback(watcher.end, TREE)
+            return status
+        finally:
+            daemon.stop()
+            if settings.gdb:
+                from kpfs.gdb.sockets import forget_dead
+
+                forget_dead(settings.gdb, settings.gdb_at)
+
+
+def _prepare(settings: Settings) -> tuple[Settings, str]:
+    """Enter namespaces and make the places of files; return settings and release."""
     privileged = os.geteuid() == 0
     enter_namespaces()
     prepare_mount_points(privileged)
-    legacy = settings.config.on("LEGACY_SYMBOLS")
     if settings.kernel:
         release = provide_modules(settings.kernel)
     else:
@@ -140,53 +202,26 @@ def run(
             os.environ["KPFS_CONFIG"] = f"{TREE}/config.gz"  # for build-module
         vmlinux = f"{TREE}/machine/vmlinux" if settings.config.on("DEBUG_INFO") else ""
         provide_builds((release, os.uname().release), vmlinux=vmlinux)
-    if legacy:
+    if settings.config.on("LEGACY_SYMBOLS"):
         with told_to_user():
             mounts.provide_in_root(SYSLOG, mounts.make_file)
         os.environ.setdefault("KPFS_API", "2.6")  # for build-module
-    settings = settings._replace(debugfs=DEBUGFS, hints=hints.new())
-    daemon = start(settings, TREE, die_with_parent=True)
-    calls = _filter(daemon, settings.kernel)  # while the daemon starts
-    try:
-        with ended_by_signals(daemon.stop):
-            daemon.wait_ready()
-            if settings.kernel:
-                bind_linux(settings.host_uname)
-                bind_debugfs()
-            else:
-                bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
-        os.environ["KPFS_KERNEL"] = release
-        command = command or [programs.shell()]
-        if is_interactive(command):
-            _say(GREETING.format(release=release))
-        status = supervise(command, daemon, calls, lock_mounts)
-        for missed in hints.read(settings.hints, failed=status != 0):
-            hint(missed)
-        if tracefile >= 0:
-            _write_coverage(tracefile, coverage)
-        return status
-    finally:
-        daemon.stop()
-        if settings.gdb:
-            from kpfs.gdb.sockets import forget_dead
+    return settings._replace(debugfs=DEBUGFS, hints=hints.new()), release
 
-            forget_dead(settings.gdb, settings.gdb_at)
+
+def _bind(settings: Settings) -> None:
+    """Show the tree where the kernel has its files."""
+    if settings.kernel:
+        bind_linux(settings.host_uname)
+        bind_debugfs()
+    else:
+        bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
 
 
 def create(path: str) -> int:
     """Return a descriptor for a file to write, which may be there; SetupError."""
     with told_to_user(path):
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-
-
-def _write_coverage(fd: int, path: str) -> None:
-    """Write what was reached to a file; SetupError."""
-    from kpfs.coverage.report import write_tracefile
-
-    with open(f"{TREE}/machine/coverage", "rb") as file:
-        text = file.read()
-    with told_to_user(path):
-        write_tracefile(fd, text)
 
 
 def is_interactive(command: Sequence[str]) -> bool:
@@ -346,18 +381,19 @@ def supervise(
     daemon: Daemon,
     calls: Filter | None = None,
     prepare: Callable[[], None] = lambda: None,
+    found: set[int | signal.Signals] | None = None,
 ) -> int:
     """Run a command, pass signals on to it, and return its status.
 
     The status is as a shell gives it. prepare is called in the process that becomes the
-    command.
+    command. found: the mask of signals that it gets, if not the present one.
     """
     watched = {*FORWARDED, signal.SIGCHLD, signal.SIGCONT}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     job = Job()
     pid = os.fork()
     if pid == 0:
-        _exec(command, mask, calls, prepare)
+        _exec(command, mask if found is None else found, calls, prepare)
     try:
         if calls:
             calls.hand_over()

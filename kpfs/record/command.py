@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +15,15 @@ from typing import TYPE_CHECKING
 from kpfs.api.records import without_task
 from kpfs.arguments import add_command, several
 from kpfs.backends import raw
+from kpfs.backends.raw import PAGE_SIZE
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import SignalledError, held
 from kpfs.record.writers import WRITERS, Recording, write_text
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 DEFAULT_EVENTS = ("syscalls:",)
-MARK = "kpfs-trace-ended"  # the file that says that the command was run
 FILES = (
     "saved_cmdlines",
     "printk_formats",
@@ -31,52 +31,6 @@ FILES = (
     "events/header_event",
 )
 DEFINITION = re.compile(r"[pr][0-9]*(:|\s)")
-# In a fresh kernel: define and switch on events, run CMD, and keep what was recorded.
-# The records of this shell are left out later.
-SCRIPT = """\
-out=$1 definitions=$2 events=$3 files=$4
-shift 4
-t=$KPFS/tracing
-refuse() {
-	printf '%s\\n' "$1" >"$out/refused"
-	cat "$t/error_log" >>"$out/refused"
-	exit 2
-}
-try() {
-	{ printf '%s\\n' "$1" >>"$t/$2"; } 2>/dev/null || refuse "$1"
-}
-while IFS= read -r line; do
-	[ -z "$line" ] || try "$line" kprobe_events
-done <<.
-$definitions
-.
-cut -d ' ' -f 1 "$t/kprobe_events" >"$out/own"
-while IFS=:/ read -r _ group event; do try "$group:$event" set_event; done <"$out/own"
-set -f # "sched:*" names no files
-for line in $events; do try "$line" set_event; done
-set +f
-(exec "$@")
-status=$?
-echo 0 >"$t/tracing_on"
-echo $$ >"$out/pid"
-cat "$t/trace" >"$out/trace"
-cat "$t/set_event" >"$out/set_event"
-for file in $files; do cat "$t/$file" >"$out/${file##*/}"; done
-cat "$KPFS/kallsyms" >"$out/kallsyms"
-for group in ftrace $(cut -d : -f 1 "$out/set_event" | sort -u); do
-	mkdir "$out/format-$group"
-	for event in "$t/events/$group"/*/format; do
-		event=${event%/format}
-		cat "$event/format" >"$out/format-$group/${event##*/}"
-	done
-done
-for cpu in "$t"/per_cpu/cpu*; do
-	raw=$out/raw-${cpu##*/cpu}
-	dd if="$cpu/trace_pipe_raw" of="$raw" bs=4096 iflag=nonblock 2>/dev/null
-done
-: >"$out/kpfs-trace-ended"
-exit $status
-"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -103,11 +57,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.usage = "kpfs trace [-e EVENT] [-o FILE] [OPTION...] [--] CMD [ARG...]"
 
 
-def main(run: Callable[[Sequence[str]], int], arguments: Namespace) -> int:
+def main(run: Callable[[Recorder], int], arguments: Namespace) -> int:
     """Trace a command and write what was recorded; return the command's exit status.
 
     The file is opened first, because the command may not be run in vain.  It keeps what
-    it had until there is a recording.  run: runs a command as ``kpfs run`` does.
+    it had until there is a recording.  run: runs the command as ``kpfs run`` does.
     Raises SetupError if an event is refused, or if the file cannot be written.
     """
     output = arguments.output
@@ -115,19 +69,27 @@ def main(run: Callable[[Sequence[str]], int], arguments: Namespace) -> int:
         raise SetupError("trace: no command (see 'kpfs trace --help')")
     form = arguments.format or output.rpartition(".")[2]
     write = WRITERS.get(form, write_text)
-    if not output:
-        status, recording = record(run, arguments.event, arguments.argv)
-        write(recording, sys.stdout.buffer)
-        sys.stdout.flush()
-        return status
+    recorder = Recorder(arguments.event)
     with contextlib.ExitStack() as opened:
-        with told_to_user(output):
-            file = opened.enter_context(open(output, "wb", opener=_not_truncated))
-        status, recording = record(run, arguments.event, arguments.argv)
-        with told_to_user(output), file:  # closing it writes the rest, too
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                file.truncate()
-            write(recording, file)
+        if output:
+            with told_to_user(output):
+                file = opened.enter_context(open(output, "wb", opener=_not_truncated))
+        signalled = None
+        try:
+            status = run(recorder)
+        except SignalledError as error:
+            signalled = error
+        if recorder.recording and output:
+            with told_to_user(output), file:  # closing it writes the rest, too
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    opened.enter_context(held())
+                    file.truncate()
+                write(recorder.recording, file)
+        elif recorder.recording:
+            write(recorder.recording, sys.stdout.buffer)
+            sys.stdout.flush()
+    if signalled:
+        raise signalled
     return status
 
 
@@ -135,28 +97,50 @@ def _not_truncated(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
 
 
-def record(
-    run: Callable[[Sequence[str]], int], events: Sequence[str], argv: Sequence[str]
-) -> tuple[int, Recording]:
-    """Run a command with events on; return its exit status and what was recorded.
+class Recorder:
+    """The events that a command sets off.  This process's own are left out."""
 
-    Raises SetupError if an event is refused.
-    """
-    definitions = [e for e in events if DEFINITION.match(e)]
-    others = [e for e in events if not DEFINITION.match(e)]
-    if not events:
-        others = list(DEFAULT_EVENTS)
-    with tempfile.TemporaryDirectory(prefix="kpfs-trace-") as name:
-        words = "\n".join(definitions), " ".join(others), " ".join(FILES)
-        status = run(["sh", "-c", SCRIPT, "sh", name, *words, *argv])
-        folder = Path(name)
-        refused = folder / "refused"
-        if refused.exists():
-            event, _, why = refused.read_text(errors="replace").partition("\n")
-            raise SetupError(f"trace: {event}: refused {_reason(why)}".rstrip())
-        if not (folder / MARK).exists():
-            raise SetupError("trace: nothing was recorded; see the log")
-        return status, _collect(folder)
+    def __init__(self, events: Sequence[str]) -> None:
+        """events: definitions of probes, or events as in set_event."""
+        self._definitions = [e for e in events if DEFINITION.match(e)]
+        others = [e for e in events if not DEFINITION.match(e)]
+        self._others = others if events else DEFAULT_EVENTS
+        self.recording: Recording | None = None  # when the command has ended
+
+    def begin(self, tree: str) -> None:
+        """Switch the events on; SetupError: one is refused."""
+        tracing = Path(tree, "tracing")
+        for definition in self._definitions:
+            _add(tracing, "kprobe_events", definition)
+        for line in (tracing / "kprobe_events").read_text().splitlines():
+            _add(
+                tracing,
+                "set_event",
+                line.split()[0].partition(":")[2].replace("/", ":"),
+            )
+        for word in " ".join(self._others).split():
+            _add(tracing, "set_event", word)
+
+    def end(self, tree: str) -> None:
+        """Keep what was recorded; SetupError."""
+        try:
+            self.recording = _collect(Path(tree), os.getpid())
+        except OSError as error:  # the kernel died with it
+            why = f"{error.filename or 'its files'}: {error.strerror}"
+            raise SetupError(f"trace: {why}; see the log") from None
+
+
+def _add(tracing: Path, file: str, line: str) -> None:
+    """Append a line to a file of tracefs; SetupError."""
+    try:
+        fd = os.open(tracing / file, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(fd, f"{line}\n".encode())
+        finally:
+            os.close(fd)
+    except OSError:
+        why = _reason((tracing / "error_log").read_text(errors="replace"))
+        raise SetupError(f"trace: {line}: refused {why}".rstrip()) from None
 
 
 def _reason(error_log: str) -> str:
@@ -164,24 +148,28 @@ def _reason(error_log: str) -> str:
     return f"({found[-1]})" if found else ""
 
 
-def _collect(folder: Path) -> Recording:
-    """Return what the script has kept, without the records of its own shell."""
-    pid = (folder / "pid").read_text().strip()
+def _collect(tree: Path, pid: int) -> Recording:
+    """Return what the kernel has recorded, but of one process, and record no more."""
+    tracing = tree / "tracing"
+    (tracing / "tracing_on").write_text("0")
     recording = Recording()
-    text = (folder / "trace").read_bytes().decode("utf-8", "surrogateescape")
-    recording.text = without_task(text, pid)
-    for path in (*map(Path, FILES), Path("kallsyms")):
-        recording.files[path.name] = (folder / path.name).read_bytes()
+    text = (tracing / "trace").read_bytes().decode("utf-8", "surrogateescape")
+    recording.text = without_task(text, str(pid))
+    for path in (*(tracing / name for name in FILES), tree / "kallsyms"):
+        recording.files[path.name] = path.read_bytes()
+    events = (tracing / "set_event").read_text().splitlines()
     formats = {}
-    for group in sorted(folder.glob("format-*")):
-        name = group.name.removeprefix("format-")
-        texts = [path.read_text() for path in sorted(group.iterdir())]
-        recording.formats[name] = texts
+    for group in ("ftrace", *sorted({event.partition(":")[0] for event in events})):
+        paths = sorted((tracing / "events" / group).glob("*/format"))
+        texts = [path.read_text() for path in paths]
+        recording.formats[group] = texts
         for one in texts:
-            form = raw.parse_format(name, one)
+            form = raw.parse_format(group, one)
             formats[form.number] = form
-    cpus = {int(p.name.removeprefix("raw-")): p for p in folder.glob("raw-*")}
-    recording.cpus = {cpu: cpus[cpu].read_bytes() for cpu in sorted(cpus)}
+    for path in (tracing / "per_cpu").iterdir():
+        number = int(path.name.removeprefix("cpu"))
+        recording.cpus[number] = _drained(path / "trace_pipe_raw")
+    recording.cpus = dict(sorted(recording.cpus.items()))
     found = [
         (ts, cpu, data)
         for cpu, pages in recording.cpus.items()
@@ -189,5 +177,18 @@ def _collect(folder: Path) -> Recording:
     ]
     comms = raw.parse_cmdlines(os.fsdecode(recording.files["saved_cmdlines"]))
     made = raw.records(found, formats, comms)
-    recording.records = [record for record in made if record.pid != int(pid)]
+    recording.records = [record for record in made if record.pid != pid]
     return recording
+
+
+def _drained(path: Path) -> bytes:
+    """Return the pages of a CPU's buffer, which are taken out of it."""
+    pages = []
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            while page := os.read(fd, PAGE_SIZE):
+                pages.append(page)
+    finally:
+        os.close(fd)
+    return b"".join(pages)

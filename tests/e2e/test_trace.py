@@ -2,10 +2,14 @@
 """``kpfs trace``, by kpfs.record.command: its forms, read by other programs."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 
 import pytest
+
+from tests import harness
 
 pytestmark = pytest.mark.fuse
 OPENED = "p:opened do_sys_openat2 file=+0(%si):ustring"
@@ -98,3 +102,56 @@ def test_a_file_is_replaced_by_a_recording_alone(kpfs, tmp_path):
     assert out.read_text() == "x" * 100_000
     trace(kpfs, "-e", OPENED, "-o", out, "--", *COMMAND)
     assert [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("to_group", [True, False], ids=["group", "kpfs"])
+def test_what_was_recorded_is_kept_after_a_signal(kpfs, tmp_path, number, to_group):
+    out, seen = tmp_path / "out.jsonl", tmp_path / "seen"
+    script = "cat /etc/passwd >/dev/null; touch $0; exec sleep 999"
+    words = kpfs.command(
+        "trace", "-e", OPENED, "-o", out, "--", "sh", "-c", script, seen
+    )
+    with subprocess.Popen(words, stderr=-1, text=True, start_new_session=True) as child:
+        harness.until(seen.exists, "the command does not begin")
+        if to_group:  # as a terminal does
+            os.killpg(child.pid, number)
+        else:
+            child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+    assert (child.returncode, said) == (128 + number, "")
+    files = [json.loads(line)["file"] for line in out.read_text().splitlines()]
+    assert "/etc/passwd" in files
+
+
+def test_a_command_may_go_on_after_a_signal(kpfs, tmp_path):
+    seen = tmp_path / "seen"
+    script = (
+        "trap 'cat /etc/hostname; exit 5' TERM; touch $0; while :; do sleep 0.01; done"
+    )
+    words = kpfs.command("trace", "-e", OPENED, "--", "sh", "-c", script, seen)
+    with subprocess.Popen(words, stdout=-1, text=True) as child:
+        harness.until(seen.exists, "the command does not begin")
+        child.terminate()
+        text, _ = child.communicate(timeout=60)
+    assert (child.returncode, 'file="/etc/hostname"' in text) == (5, True)
+
+
+def test_a_second_signal_loses_nothing(kpfs, tmp_path):
+    """It comes while the recording is kept, as timeout(1) sends two."""
+    out, seen = tmp_path / "out.jsonl", tmp_path / "seen"
+    words = kpfs.command(
+        "trace", "-o", out, "--", "sh", "-c", "touch $0; exec sleep 999", seen
+    )
+    with subprocess.Popen(words) as child:
+        harness.until(seen.exists, "the command does not begin")
+        (sleep,) = [
+            pid
+            for pid in harness.children(child.pid)
+            if harness.run("ps", "-o", "comm=", "-p", str(pid)).stdout == "sleep\n"
+        ]
+        child.terminate()
+        harness.until(lambda: harness.state(sleep) in ("", "Z"), "it goes on")
+        child.terminate()
+        assert child.wait(60) in (128 + signal.SIGTERM, -signal.SIGTERM)
+    assert out.stat().st_size

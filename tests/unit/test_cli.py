@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The command line: what it takes, says and refuses (kpfs.cli, kpfs.arguments)."""
 
+import argparse
 import errno
 import os
 import subprocess
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs import cli, daemon, kernel_command
+from kpfs.arguments import FREE_TEXT
 from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.host import mounts
@@ -90,6 +92,48 @@ def test_wrong_use_is_one_line_and_status_2(words, says, capsys, monkeypatch):
     assert err.startswith("kpfs: ")
     assert says in err
     assert err.count("\n") == 1
+
+
+def takes_a_value(action):
+    return action.nargs not in (0, argparse.REMAINDER, argparse.PARSER)
+
+
+def parsers(parser, name=""):
+    """All parsers of commands, and of their actions."""
+    yield name, parser
+    for action in parser._actions:
+        if action.nargs == argparse.PARSER:
+            for word, below in action.choices.items():
+                yield from parsers(below, f"{name} {word}".strip())
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_an_empty_word_is_refused_wherever_a_value_stands(command):
+    """It is what an unset variable of a script leaves."""
+    for name, parser in parsers(cli.make_parser([command])):
+        for action in filter(takes_a_value, parser._actions):
+            if action.metavar == FREE_TEXT or action.dest == "help":
+                continue
+            with pytest.raises(argparse.ArgumentError) as info:
+                parser._get_values(action, [""])
+            assert "it is empty" in str(info.value), (name, action)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--kernel", "", "--", "true"], "argument --kernel: it is empty"),
+        (["run", "--kernel=", "--", "true"], "argument --kernel: it is empty"),
+        (["matrix", "--kernels", "", "true"], "argument --kernels: it is empty"),
+        (["matrix", "--kernels", ",", "true"], "--kernels ,: an empty name"),
+        (["matrix", "--kernels", "6.1,,6.12", "true"], "--kernels 6.1,,6.12: an empty"),
+        (["kernel", "rm", "a", ""], "argument KERNEL: it is empty"),
+        (["mount", ""], "argument DIR: it is empty"),
+    ],
+)
+def test_an_empty_word_is_status_2(words, says, capsys):
+    assert cli.main(words) == 2
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["run", "run --inside", "mount"])
