@@ -103,9 +103,9 @@ has found it already.  Otherwise:
 """
 GDB_HELP = "stop a kernel and look into it with gdb"
 GDB_DESCRIPTION = """\
-Start gdb, attached to the kernel of the mount at DIR, or, within 'kpfs run', of the
-kernel there, or of the only kernel that was started with --gdb.  The kernel stands
-still until gdb lets it go on.  'monitor help' in gdb lists what kpfs adds.
+Start gdb, attached to the kernel of the mount at DIR, or of the daemon PID, or, within
+'kpfs run', of the kernel there, or of the only kernel that was started with --gdb.  It
+stands still until gdb lets it go on.  'monitor help' in gdb lists what kpfs adds.
 
   kpfs mount --gdb m; kpfs gdb m
   kpfs run --gdb-wait -- cat /sys/kernel/tracing/README      and beside it: kpfs gdb
@@ -204,8 +204,11 @@ def parse(argv: Sequence[str]) -> Namespace:
     arguments = make_parser(argv[:1]).parse_args(argv)
     if not arguments.command:
         raise SetupError("which COMMAND? (see 'kpfs --help')")
-    if getattr(arguments, "argv", [])[:1] == ["--"]:
-        del arguments.argv[0]
+    argv = getattr(arguments, "argv", [])
+    if argv[:1] == ["--"]:
+        del argv[0]
+    if argv[:1] == [""]:
+        raise SetupError(f"CMD is empty (see 'kpfs {arguments.command} --help')")
     return arguments
 
 
@@ -497,7 +500,7 @@ def _gdb_command_arguments(parser: ArgumentParser) -> None:
 
     # the first word may be DIR: behind -- argparse would take one of gdb's for it
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="DIR")
-    parser.usage = "kpfs gdb [DIR] [-- GDB-ARG...]"
+    parser.usage = "kpfs gdb [DIR | PID] [-- GDB-ARG...]"
 
 
 def _dump_arguments(parser: ArgumentParser) -> None:
@@ -660,9 +663,14 @@ def run_inside(arguments: Namespace) -> int:
 def trace(arguments: Namespace) -> int:
     """``kpfs trace``."""
     from kpfs.record import command
+    from kpfs.run_command import cannot_start
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(mirror=True, coverage=_coverage(arguments))
+    status, why = cannot_start(arguments.argv[0]) if arguments.argv else (0, "")
+    if why:
+        print(f"kpfs: {why}", file=sys.stderr)
+        return status
     missed: list[str] = []
 
     def run(watcher: Watcher) -> int:

@@ -29,6 +29,8 @@ from kpfs.host.progress import waiting_for
 from kpfs.host.terminal import STOPPING, Job
 
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from kpfs.mirror.keeper import Filter
 
 DEBUGFS = "/sys/kernel/debug"
@@ -434,6 +436,7 @@ def _exec(
 ) -> None:
     """Become the command, with the signals as we found them."""
     status = NOT_FOUND
+    environment = {**os.environ, **PLACES, **_module_tools()}
     try:
         prepare()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
@@ -441,16 +444,60 @@ def _exec(
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        environment = {**os.environ, **PLACES, **_module_tools()}
         if calls:
             calls.install()
-        os.execvpe(command[0], list(command), environment)
+        _execute(command, environment)
     except OSError as error:
         if error.errno != errno.ENOENT:
             status = NOT_EXECUTABLE
-        _say(f"{command[0]}: {error.strerror}")
+        _say(_why_not(command[0], error, environment["PATH"]))
     finally:
         os._exit(status)
+
+
+def _execute(command: Sequence[str], environment: dict[str, str]) -> NoReturn:
+    """Become the command, as execvpe(3) does: a text without #! is a shell script."""
+    try:
+        os.execvpe(command[0], list(command), environment)
+    except OSError as error:
+        path = _path_of(command[0], environment["PATH"])
+        if error.errno != errno.ENOEXEC or _needs(path):
+            raise
+        os.execve("/bin/sh", ["sh", path, *command[1:]], environment)
+
+
+def _why_not(command: str, error: OSError, search_path: str) -> str:
+    """Return what to tell of a command that cannot be run."""
+    why = ""
+    if error.errno in (errno.ENOENT, errno.ENOEXEC):
+        why = _needs(_path_of(command, search_path))
+    return why or f"{command}: {error.strerror}"
+
+
+def cannot_start(command: str) -> tuple[int, str]:
+    """Return the status and the reason if a command cannot be run, else (0, "")."""
+    path = _path_of(command, _module_tools()["PATH"])
+    error = 0
+    if not os.path.lexists(path):
+        error = errno.ENOENT
+    elif os.path.isdir(path) or not os.access(path, os.X_OK):
+        error = errno.EACCES if os.path.exists(path) else errno.ENOENT
+    why = f"{command}: {os.strerror(error)}" if error else _needs(path)
+    if not why:
+        return 0, ""
+    return NOT_EXECUTABLE if error == errno.EACCES else NOT_FOUND, why
+
+
+def _path_of(command: str, search_path: str) -> str:
+    import shutil
+
+    return shutil.which(command, path=search_path) or command
+
+
+def _needs(path: str) -> str:
+    from kpfs.linux.inside.programs import why_not_here
+
+    return why_not_here(path)
 
 
 def _module_tools() -> dict[str, str]:

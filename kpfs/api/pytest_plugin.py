@@ -232,11 +232,11 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the states of the test's kernels where it has failed.
 
-    Of a fixture that can have no kernel here, the reason alone is shown.
+    Where no kernel can be had, by a fixture or in the test, the reason alone is shown.
     """
     report = yield
     errors = sys.modules.get("kpfs.base.errors")  # imported once a test wants kpfs
-    if errors and call.excinfo and report.when == "setup":
+    if errors and call.excinfo and report.failed:
         if isinstance(call.excinfo.value, errors.SetupError):
             report.longrepr = f"kpfs: {call.excinfo.value}"
     if report.failed and report.when != "teardown":

@@ -37,7 +37,9 @@ def main(arguments: Namespace) -> int:
 
 
 def split(words: list[str]) -> tuple[str, list[str]]:
-    """Return DIR, "" if there is none, and the words for gdb; SetupError."""
+    """Return DIR or PID, "" if there is none, and the words for gdb; SetupError."""
+    if words[:1] == [""]:
+        raise SetupError("gdb: DIR is empty (see 'kpfs gdb --help')")
     name = words[0] if words and not words[0].startswith("-") else ""
     rest = words[1:] if name else words
     if rest[:1] not in ([], ["--"]):
@@ -46,9 +48,13 @@ def split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def find(name: str) -> GdbSocket:
-    """Return the socket for a mount, or the only one there is; SetupError."""
+    """Return the socket for a mount or a pid, or the only one there is; SetupError."""
     with told_to_user():
         found = {each.pid: each for each in sockets(places.runtime())}
+    if name.isdecimal() and not os.path.lexists(name):
+        if int(name) in found:
+            return found[int(name)]
+        raise SetupError(f"gdb: no kernel listens as pid {name} ({_listed(found)})")
     if name or "KPFS" in os.environ:
         return _of_mount(name or os.environ["KPFS"], found)
     if len(found) == 1:
@@ -58,8 +64,11 @@ def find(name: str) -> GdbSocket:
             "gdb: no kernel listens for it",
             "start one by 'kpfs mount --gdb DIR' or 'kpfs run --gdb'",
         )
-    pids = ", ".join(map(str, found))
-    raise SetupError(f"gdb: several kernels listen (pids {pids}): say which DIR")
+    raise SetupError(f"gdb: several kernels listen ({_listed(found)}): say which one")
+
+
+def _listed(found: dict[int, GdbSocket]) -> str:
+    return f"pids {', '.join(map(str, found))}" if found else "none does"
 
 
 def _of_mount(name: str, found: dict[int, GdbSocket]) -> GdbSocket:

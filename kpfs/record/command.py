@@ -30,6 +30,8 @@ FILES = (
     "events/header_page",
     "events/header_event",
 )
+NO_EVENT = "no such event; kpfs run -- cat /sys/kernel/tracing/available_events"
+NO_DEFINITION = "a definition is p[:[GROUP/]EVENT] FUNCTION[+OFFSET] [ARGUMENT...]"
 DEFINITION = re.compile(r"[pr][0-9]*(:|\s)")
 
 
@@ -139,13 +141,15 @@ def _add(tracing: Path, file: str, line: str) -> None:
         finally:
             os.close(fd)
     except OSError:
-        why = _reason((tracing / "error_log").read_text(errors="replace"))
-        raise SetupError(f"trace: {line}: refused {why}".rstrip()) from None
+        why = _reason(line, (tracing / "error_log").read_text(errors="replace"))
+        raise SetupError(f"trace: {line}: refused ({why})") from None
 
 
-def _reason(error_log: str) -> str:
-    found = re.findall(r"error: (.*)", error_log)
-    return f"({found[-1]})" if found else ""
+def _reason(event: str, error_log: str) -> str:
+    """Return why an event was refused: as the kernel says, if it does."""
+    if errors := re.findall(r"error: (.*)", error_log):
+        return str(errors[-1])
+    return NO_DEFINITION if DEFINITION.match(event) else NO_EVENT
 
 
 def _collect(tree: Path, pid: int) -> Recording:

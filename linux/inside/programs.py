@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tell why a Linux kernel cannot run a program: its architecture, or its interpreter.
+"""Tell why a kernel cannot run a program: its architecture, or its interpreter.
 
 Kernel: struct elf64_hdr, elf64_phdr, elf32_hdr, elf32_phdr
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
+from functools import partial
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.guest.loader.elf import MACHINES
@@ -19,32 +21,50 @@ _ORDER = {1: "<", 2: ">"}  # by EI_DATA
 _MACHINE_AT = 18
 _INTERPRETER = 3  # PT_INTERP
 _SCRIPT = b"#!"
+_BLANKS = b" \t"
 _DEEPEST = 4  # scripts whose interpreters are scripts
 
 
-def why_not(worker: Worker, path: str, depth: int = 0) -> str:
+def why_not(worker: Worker, path: str) -> str:
     """Return what is wrong with a program that execve() refuses; "" if unknown."""
-    head = _head(worker, path)
+    return _why_not(path, partial(_head, worker), worker.board.arch.elf_machine)
+
+
+def why_not_here(path: str) -> str:
+    """Return likewise what is wrong with a program that the host refuses."""
+    own, _ = read_head(_head_here("/proc/self/exe"))
+    return _why_not(path, _head_here, own)
+
+
+def _why_not(path: str, read: Callable[[str], bytes], own: int, depth: int = 0) -> str:
+    """Return what is wrong with a program.
+
+    read: returns the first bytes of a file, b"" if it cannot be read.  own: the machine
+    of programs that the kernel runs.
+    """
+    head = read(path)
     if head[:2] == _SCRIPT and depth < _DEEPEST:
-        words = head.partition(b"\n")[0][len(_SCRIPT) :].split()
-        interpreter = os.fsdecode(words[0]) if words else ""
-        lacks = _lacks(worker, path, interpreter)
-        return lacks or why_not(worker, interpreter, depth + 1)
+        line = head.partition(b"\n")[0][len(_SCRIPT) :].strip(_BLANKS)
+        # a CR before the line's end belongs to the name
+        interpreter = os.fsdecode(line.replace(b"\t", b" ").partition(b" ")[0])
+        lacks = _lacks(path, interpreter, read)
+        return lacks or _why_not(interpreter, read, own, depth + 1)
     try:
         machine, interpreter = read_head(head)
     except (struct.error, KeyError, IndexError):
         return ""
-    arch = worker.board.arch
-    if machine != arch.elf_machine:
-        meant, own = _name(machine), _name(arch.elf_machine)
-        return f"{path} is a program for {meant}, and this kernel runs those for {own}"
-    return _lacks(worker, path, interpreter)
+    if machine != own:
+        meant, runs = _name(machine), _name(own)
+        return f"{path} is a program for {meant}, and this kernel runs those for {runs}"
+    return _lacks(path, interpreter, read)
 
 
-def _lacks(worker: Worker, path: str, interpreter: str) -> str:
-    if interpreter and not _head(worker, interpreter):
-        return f"{path} needs {interpreter}, which is not there"
-    return ""
+def _lacks(path: str, interpreter: str, read: Callable[[str], bytes]) -> str:
+    if not interpreter or read(interpreter):
+        return ""
+    if interpreter.endswith("\r"):
+        return f"{path} has lines that end in CR LF; sed -i 's/\\r$//' {path} mends it"
+    return f"{path} needs {interpreter}, which is not there"
 
 
 def read_head(head: bytes) -> tuple[int, str]:
@@ -69,6 +89,14 @@ def read_head(head: bytes) -> tuple[int, str]:
 
 def _name(machine: int) -> str:
     return MACHINES.get(machine, f"machine {machine}")
+
+
+def _head_here(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEAD)
+    except OSError:
+        return b""
 
 
 def _head(worker: Worker, path: str) -> bytes:

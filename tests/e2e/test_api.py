@@ -103,6 +103,8 @@ def test_it(kpfs):
     pass
 def test_mount(kpfs_mount):
     pass
+def test_run(kpfs_run):
+    kpfs_run("true")
 """
 
 
@@ -117,7 +119,8 @@ def test_a_kernel_that_cannot_be_had_is_one_line(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert status == 1
     line = "kpfs: ulimit -n is 100: kpfs needs 128 or more here"
-    assert re.findall(f"(?m)^{line}$", said) == [line, line]
+    assert re.findall(f"(?m)^{line}$", said) == [line] * 3
+    assert "commands.py" not in said
     assert ".py:" not in said.partition("summary")[0]
 
 

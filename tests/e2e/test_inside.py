@@ -141,6 +141,11 @@ def test_a_command_that_cannot_begin(kpfs, command, status, why):
     [
         (b"#!/none -x\n", 127, "./it needs /none, which is not there"),
         (
+            b"#!/bin/sh\r\n",
+            127,
+            "./it has lines that end in CR LF; sed -i 's/\\r$//' ./it mends it",
+        ),
+        (
             read_agent(ARCHES["arm64"])[:4096],
             126,
             "./it is a program for arm64, and this kernel runs those for x86-64",

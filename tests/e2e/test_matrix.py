@@ -50,6 +50,16 @@ def test_a_row_for_each_kernel(kpfs, tmp_path):
     assert str(case.findtext("system-out")).startswith("one\n6.1.")
 
 
+@pytest.mark.parametrize("option", ["--junit", "--summary"])
+def test_a_report_that_cannot_be_written_is_told_first(kpfs, tmp_path, option):
+    (tmp_path / "rw").mkdir()
+    words = option, "none/it", "--rw", "rw", "--", "touch", "rw/ran"
+    done = matrix(kpfs, *words, cwd=tmp_path)
+    said = "kpfs: none/it: No such file or directory\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert not (tmp_path / "rw/ran").exists()
+
+
 # bpf(2) and perf_event_open(2) that fail for reasons of their own, and a wrong probe
 FAILING = """
 import ctypes, struct

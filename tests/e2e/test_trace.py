@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -44,6 +45,22 @@ def test_a_pattern_is_not_one_of_files(kpfs, tmp_path):
     (tmp_path / "sched:nothing").touch()
     done = kpfs("trace", "-e", "sched:*", "--", "true", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "why"),
+    [
+        (("--", "no-such"), 127, "no-such: No such file or directory"),
+        (("--", "/etc"), 126, "/etc: Permission denied"),
+        (("-e", "sched:no", "--", "true"), 2, r"sched:no: refused \(no such event; .*"),
+        (("-e", "p:x", "--", "true"), 2, r"p:x: refused \(a definition is p\[.*"),
+        (("-e", "p:x no", "--", "true"), 2, r".* \(Invalid probed address or symbol\)"),
+    ],
+)
+def test_what_cannot_be_traced_is_one_line(kpfs, words, status, why):
+    done = trace(kpfs, *words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert re.fullmatch(f"kpfs: (trace: )?{why}\n", done.stderr), done.stderr
 
 
 def test_records_as_json(kpfs, tmp_path):

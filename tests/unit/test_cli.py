@@ -177,6 +177,17 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"kpfs {cli.VERSION}\n"
 
 
+@pytest.mark.parametrize("words", [["run", "--", ""], ["trace", ""], ["run", "", "x"]])
+def test_a_command_without_a_name_is_refused(words):
+    with pytest.raises(SetupError, match=r"CMD is empty \(see 'kpfs .* --help'\)"):
+        cli.parse(words)
+
+
+def test_words_that_may_be_empty():
+    assert cli.parse(["kernel", "make", "6.1", "--append", ""]).append == ""
+    assert cli.parse(["run", "true", ""]).argv == ["true", ""]
+
+
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [(errno.ENOENT, "modprobe fuse"), (errno.EACCES, "chmod 666 /dev/fuse")],

@@ -16,6 +16,8 @@ import pytest
 
 from kpfs import run_command
 from kpfs.host import mounts, namespaces
+from kpfs.linux.arch.arches import ARCHES
+from kpfs.linux.board.board import read_agent
 from tests.harness import ROOT, run, state, until
 from tests.terminal import Terminal
 from tests.there import stand_in, there
@@ -61,6 +63,46 @@ def test_a_command_that_cannot_be_run(tmp_path, capfd):
     assert "No such file or directory" in capfd.readouterr().err
     assert status_of(str(tmp_path)) == 126
     assert "Permission denied" in capfd.readouterr().err
+
+
+SCRIPTS = [
+    (b"#!/none -x\n", 127, "needs /none, which is not there"),
+    (b"#!/bin/sh\r\n", 127, "has lines that end in CR LF"),
+    (b"#! /bin/sh\r x\r\n", 127, "has lines that end in CR LF"),
+    (read_agent(ARCHES["arm64"])[:4096], 126, "is a program for arm64"),
+    (b"#!/bin/sh\nexit 3\n", 3, ""),
+    (b"exit 4\n", 4, ""),  # the shell's, as execvp(3) has it
+]
+
+
+@pytest.mark.parametrize(("text", "status", "why"), SCRIPTS, ids=range(len(SCRIPTS)))
+@pytest.mark.parametrize("is_found", [False, True])
+def test_why_a_command_cannot_be_run(
+    tmp_path, capfd, monkeypatch, text, status, why, is_found
+):
+    it = tmp_path / "it"
+    it.write_bytes(text)
+    it.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    name = "it" if is_found else str(it)
+    assert status_of(name) == status
+    assert capfd.readouterr().err.startswith(f"kpfs: {it} {why}" if why else "")
+    found = run_command.cannot_start(name)
+    if why:
+        assert found[0] == 127 or status == 126
+        assert found[1].startswith(f"{it} {why}")
+    else:
+        assert found == (0, "")
+
+
+def test_commands_that_cannot_start(tmp_path):
+    (tmp_path / "text").touch(0o644)
+    for name, status in (("none", 127), ("text", 126), ("", 126)):
+        path = f"{tmp_path}/{name}"
+        why = os.strerror(errno.ENOENT if status == 127 else errno.EACCES)
+        assert run_command.cannot_start(path) == (status, f"{path}: {why}")
+    assert run_command.cannot_start("no-such-command")[0] == 127
+    assert run_command.cannot_start("insmod") == (0, "")
 
 
 def test_signals_are_as_the_caller_has_them(capfd):

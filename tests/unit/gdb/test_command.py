@@ -54,11 +54,23 @@ def test_the_only_kernel_is_found(runtime):
     other = subprocess.Popen(["sleep", "60"])
     try:
         add(runtime, other.pid)
-        with pytest.raises(SetupError, match="say which DIR"):
+        with pytest.raises(SetupError, match=rf"pids .*{other.pid}.*say which"):
             command.find("")
+        assert command.find(str(os.getpid())).path == path
+        assert command.find(str(other.pid)).pid == other.pid
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_pid_at_which_no_kernel_listens(runtime):
+    with pytest.raises(SetupError, match=r"pid 1 \(none does\)"):
+        command.find("1")
+
+
+def test_a_directory_that_is_empty():
+    with pytest.raises(SetupError, match="DIR is empty"):
+        command.split([""])
 
 
 def test_a_directory_that_is_no_mount(runtime, tmp_path):
