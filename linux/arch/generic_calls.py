@@ -18,7 +18,8 @@ ABSENT = 0xFFF  # a number that no table has: ENOSYS
 _FDCWD = nr.AT_FDCWD
 _SAME = {
     nr.GETXATTR: 8, nr.LGETXATTR: 9, nr.LISTXATTR: 11, nr.LLISTXATTR: 12,
-    nr.GETCWD: 17, nr.EVENTFD2: 19, nr.DUP: 23, nr.DUP3: 24, nr.FCNTL: 25,
+    nr.GETCWD: 17, nr.EVENTFD2: 19, nr.EPOLL_CREATE1: 20, nr.EPOLL_CTL: 21,
+    nr.EPOLL_PWAIT: 22, nr.DUP: 23, nr.DUP3: 24, nr.FCNTL: 25,
     nr.IOCTL: 29, nr.MKNODAT: 33, nr.MKDIRAT: 34, nr.UNLINKAT: 35, nr.SYMLINKAT: 36,
     nr.LINKAT: 37, nr.MOUNT: 40, nr.STATFS: 43, nr.FSTATFS: 44,
     nr.TRUNCATE: 45, nr.FTRUNCATE: 46, nr.FACCESSAT: 48, nr.CHDIR: 49, nr.FCHDIR: 50,

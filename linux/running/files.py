@@ -35,6 +35,7 @@ class OpenFile:
         self.pos = 0  # of the kernel's file
         self.seekable = True
         self.may_ask = True  # for the kernel's position
+        self.can_wait = True  # it may have a poll() that does not say "ready" at once
         self.ready: ReadyReader | None = None  # of a text that is kept
 
     @property
@@ -78,7 +79,7 @@ class OpenFiles:
 
     def borrow(self, task: Task, opened: OpenFile) -> int:
         """Give a task another task's open file; return the new descriptor."""
-        owner = opened.owner
+        owner = next((t for t in opened.fds if not t.gone), opened.owner)
         reply = self.kernel.call(
             task,
             Op(nr.PIDFD_OPEN, (owner.pid, 0), STOP),

@@ -281,6 +281,10 @@ class LinuxKernel:
             self.watch.may_have_changed()
         if self.directories is not None:
             self.directories.ran(ops)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        """Tell that something may have become readable, or never will be."""
         if self._on_wake is not None:
             self._on_wake()
 
@@ -340,6 +344,7 @@ class LinuxKernel:
             self._look_after_waiting()
         except MachineDiedError:
             tasks.died()
+            self._tell_waiting()
             return None
         waiting = len(tasks.waiting)
         tasks.look()

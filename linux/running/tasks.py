@@ -279,15 +279,26 @@ class Tasks:
             raise KernelError(errno.EINTR, "something in the guest has killed its task")
         return Reply(self._machine, task.slot, places, len(ops))
 
-    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
-        """Begin with system calls; task.waits says whether they are not done yet."""
+    def begin(
+        self,
+        task: Task,
+        ops: Sequence[Op],
+        memory: bytes = b"",
+        *,
+        patient: bool = False,
+    ) -> list[Place]:
+        """Begin with system calls; task.waits says whether they are not done yet.
+
+        patient: they are to wait, so no time passes for them now.
+        """
         self.check(task)
         with self._watched:
             self._machine.catch_up()
         places = self._machine.start(task.slot, ops, memory)
         if not self._run(task):
             self._begin_to_wait(task)
-            self._pass(task)
+            if not patient:
+                self._pass(task)
         self._let_others_run(task)
         return places
 

@@ -25,6 +25,7 @@ from kpfs.fs.tree import Attributes, Listener
 from kpfs.linux.running import syscalls
 from kpfs.linux.running.files import OpenFile, OpenFiles
 from kpfs.linux.running.machine import Argument, Op, Out
+from kpfs.linux.running.poll_watcher import PollWatcher
 from kpfs.linux.running.tasks import Reply, Task
 
 if TYPE_CHECKING:
@@ -206,10 +207,11 @@ class LinuxTree:
         self.files = files
         self.own = own
         self.root = LinuxEntry("")
-        self._pollers: list[tuple[Task, Wake]] = []
+        self._poll_watcher = PollWatcher(kernel, files)
 
     def start(self, listener: Listener) -> None:
-        self.kernel.start(self._wake_pollers)
+        self.kernel.start(self._poll_watcher.look)
+        self.kernel.follow(self._poll_watcher.look)
         with self.kernel.lock:
             self.kernel.follow_directories(listener.directories_changed)
 
@@ -435,7 +437,10 @@ class LinuxTree:
             file.release()
             return
         with self.kernel.lock:
-            self.files.close(file)
+            try:
+                self._poll_watcher.forget(file)
+            finally:
+                self.files.close(file)
 
     # ---- poll
     def poll(
@@ -444,25 +449,15 @@ class LinuxTree:
         if isinstance(file, OwnFile):
             return events & (nr.POLLIN | nr.POLLOUT)
         with self.kernel.lock:
+            self.files.check(file)
+            waits = wake is not None and self._poll_watcher.watch(file)
             task, fd = self._descriptor(caller, file)
             asked = syscalls.POLLFD.pack(fd, events, 0)
             reply = self.kernel.call(task, Op(nr.POLL, (asked, 1, 0)))
             found = int(syscalls.POLLFD.unpack(reply.out(0, syscalls.POLLFD.size))[2])
-            found &= 0xFFFF
-            if not found and wake is not None:
-                self.kernel.begin(task, [Op(nr.POLL, (asked, 1, -1))])
-                self._pollers.append((task, wake))
+            if wake is not None and waits:
+                self._poll_watcher.expect(file, wake)
         return found
-
-    def _wake_pollers(self) -> None:
-        """Wake those whose poll is over.  Context: lock held."""
-        waiting = []
-        for task, wake in self._pollers:
-            if task.waits:
-                waiting.append((task, wake))
-            else:
-                wake()
-        self._pollers = waiting
 
 
 def _child(folder: LinuxEntry, name: str) -> tuple[int, bytes]:

@@ -6,9 +6,10 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
-from kpfs.linux.running.machine import STOP, Out, Result
+from kpfs.linux.running.machine import STOP, Op, Out, Result
 from kpfs.linux.running.tasks import Task
 
 HOST_MACHINE = "x86_64"  # whose numbers of system calls those are
@@ -33,7 +34,13 @@ class HostKernel:
     def __init__(self, top):
         self.top_folder, self.top = top, os.fsencode(top)
         self.lock = FairLock()
-        self.machine = SimpleNamespace(dead="")
+        self._last = HostReply()
+        self._begun: dict[Task, list[Op]] = {}
+        self.machine = SimpleNamespace(
+            dead="",
+            results=lambda _slot, count: self._last.results[:count],
+            data=lambda _slot, place, size: self._last.out(place, size),
+        )
         self.agent = self.fork(0)
         self.known: dict[int, Task] = {}
         self.tasks = SimpleNamespace(
@@ -42,6 +49,11 @@ class HostKernel:
                 caller.pid, self.fork(caller.pid)
             ),
             known=lambda pid: self.known.get(pid),
+            fork=lambda _parent, caller, _comm: self.fork(caller.pid),
+            free=self.free,
+            request=self.request,
+            begin=self.begin,
+            owner=0,
         )
         self.directories = SimpleNamespace(as_made=True)
         self.ready = SimpleNamespace(reader=lambda path: None)
@@ -57,10 +69,28 @@ class HostKernel:
     def start(self, on_wake):
         self.on_wake = on_wake
 
+    def follow(self, follower):
+        self.on_reboot = follower
+
     def follow_directories(self, on_change):
         self.on_change = on_change
 
+    @property
+    def waiting(self):
+        return len(self._begun)
+
+    def free_all(self):
+        """End all waits without a result; return the tasks."""
+        tasks = list(self._begun)
+        return [task for task in tasks if self.free(task)]
+
+    def free(self, task):
+        self._begun.pop(task, None)
+        task.waits = False
+        return not task.gone
+
     def request(self, task, ops, memory=b""):
+        assert not task.waits
         reply = HostReply()
         for op in ops:
             reply.results.append(self._call(op, reply))
@@ -76,11 +106,24 @@ class HostKernel:
                 raise KernelError(-result, why)
         return reply
 
-    def begin(self, task, ops):
+    def begin(self, task, ops, *, patient):
+        """Have a task wait until finish(), whatever it is to wait for."""
+        assert patient
+        self._begun[task] = ops
         task.waits = True
+        return [0]
+
+    def finish(self):
+        """Make the calls of tasks that wait, which do not wait any more."""
+        for task, ops in list(self._begun.items()):
+            self.free(task)
+            self._last = self.request(task, ops)
+        self.on_wake()
 
     def _call(self, op, reply):
         values: list[Any] = []
+        if op.nr == nr.PIDFD_OPEN:  # all tasks are this process
+            op = op._replace(args=(os.getpid(), 0))
         for value in op.args:
             if isinstance(value, Result):
                 values.append(ctypes.c_long(reply.results[value.op]))

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A Linux kernel's tree; ../test_tree.py has what all trees do."""
+"""A Linux kernel's tree; ../test_tree.py has what all trees do.
+
+This also tests kpfs.linux.running.poll_watcher.
+"""
 
 import os
+import select
 import stat
 from types import SimpleNamespace
 
@@ -72,17 +76,104 @@ def test_a_rebooted_machine_has_no_open_files(tree, folder):
     assert not tree.files.opened
 
 
-def test_pollers_are_woken_when_their_task_does_not_wait(tree):
+@pytest.fixture
+def pipe(tree):
+    """A file that waits: a pipe at the place of a device; and what writes to it."""
     (tree.kernel.top_folder / "dev").mkdir()
-    os.mkfifo(tree.kernel.top_folder / "dev/kmsg")
-    woken = []
+    place = tree.kernel.top_folder / "dev/kmsg"
+    os.mkfifo(place)
+    tree.start(SimpleNamespace(directories_changed=lambda: None))
     file = tree.open(ME, child(tree, tree.root, "kmsg"), os.O_RDWR)
     assert file.nonseekable
-    assert tree.poll(ME, file, 1, lambda: woken.append(True)) == 0
-    tree.start(SimpleNamespace(directories_changed=lambda: None))
-    tree.kernel.on_wake()
+    yield SimpleNamespace(file=file, write=place.write_bytes)
+    if file in tree.files.opened:
+        tree.release(file)
+
+
+def poll(tree, file, woken, name="woken"):
+    return tree.poll(ME, file, select.POLLIN, lambda: woken.append(name))
+
+
+def test_a_poller_is_woken_by_each_thing_that_happens(tree, pipe):
+    woken: list[str] = []
+    assert poll(tree, pipe.file, woken) == 0
+    for _ in range(2):  # with and without something to read: EPOLLET needs both
+        tree.kernel.on_wake()
+        assert not woken
+        pipe.write(b"x")
+        tree.kernel.finish()
+        assert woken == ["woken"]
+        tree.kernel.on_wake()
+        woken.clear()
+        assert poll(tree, pipe.file, woken) == select.POLLIN
+
+
+def test_what_was_there_before_is_no_news(tree, pipe):
+    woken: list[str] = []
+    pipe.write(b"x")
+    assert poll(tree, pipe.file, woken) == select.POLLIN
+    assert tree.kernel.waiting == 1
     assert not woken
-    tree.kernel.known[ME.pid].waits = False
-    tree.kernel.on_wake()
-    assert woken
+
+
+def test_who_was_told_asks_again(tree, pipe):
+    """What nobody has asked for since is watched no longer."""
+    woken: list[str] = []
+    poll(tree, pipe.file, woken)
+    other = tree.open(ME, child(tree, tree.root, "kmsg"), os.O_RDWR)
+    poll(tree, other, woken, "other")
+    pipe.write(b"x")
+    tree.kernel.finish()
+    assert sorted(woken) == ["other", "woken"]
+    assert tree.kernel.waiting == 0
+    woken.clear()
+    for _ in range(2):
+        assert poll(tree, pipe.file, woken) == select.POLLIN
+        pipe.write(b"x")
+        tree.kernel.finish()
+    assert woken == ["woken", "woken"]
+    tree.release(other)
+
+
+def test_a_closed_file_leaves_the_task_that_waits(tree, pipe):
+    before = len(os.listdir("/proc/self/fd"))
+    woken: list[str] = []
+    other = tree.open(ME, child(tree, tree.root, "kmsg"), os.O_RDWR)
+    for file in (other, pipe.file):
+        assert poll(tree, file, woken) == 0
+    tree.release(other)
+    assert tree.kernel.waiting == 1
+    tree.release(pipe.file)
+    assert tree.kernel.waiting == 0
+    # the instance of epoll stays, the pipe is closed
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not woken
+
+
+def test_a_file_that_never_waits(tree, folder):
+    woken: list[str] = []
+    file = tree.open(ME, child(tree, folder, "enabled"), os.O_RDONLY)
+    for _ in range(2):
+        assert poll(tree, file, woken) == select.POLLIN
+    assert tree.kernel.waiting == 0
     tree.release(file)
+
+
+@pytest.mark.parametrize("how", ["lost", "dead", "rebooted"])
+def test_pollers_ask_again_when_the_task_that_waits_is_gone(tree, pipe, how):
+    woken: list[str] = []
+    poll(tree, pipe.file, woken)
+    kernel, machine = tree.kernel, tree.kernel.machine
+    for task in kernel.free_all():
+        task.gone = how == "lost"
+    machine.dead = "dead" if how == "dead" else ""
+    if how == "rebooted":
+        kernel.machine = SimpleNamespace(dead="")
+        kernel.on_reboot()
+    kernel.on_wake()
+    assert woken == ["woken"]
+    if how == "lost":
+        assert poll(tree, pipe.file, woken) == 0
+        pipe.write(b"x")
+        kernel.finish()
+        assert woken == ["woken", "woken"]
