@@ -20,16 +20,18 @@ from kpfs.config import KernelChoice
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.inside.machine import CommandSession, refuse, start
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.inside import read_ahead, translate_ahead
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.read_ahead import ReadAhead
 from kpfs.linux.inside.rehearsal import rehearse
 from kpfs.linux.inside.request import GREETING, PATIENCE, RunRequest
-from kpfs.linux.inside.translate_ahead import TranslateAhead, lesson
+from kpfs.linux.inside.translate_ahead import TranslateAhead
 
 FDS = 3
-_LIMIT = 1 << 20  # bytes of a request
-_LESSON, _ROWS = 1 << 16, 100  # bytes and rows that one tells at most
+# bytes of a request: 6 MiB are all that execve() takes, and JSON has 6 for one
+_LIMIT = 40 << 20
+_LESSONS = 2  # files that a command leaves at its end
 
 
 def serve(
@@ -74,9 +76,12 @@ class ForkServer:
         self._kernel = kernel
         self._path = path
         self._listener = listener
-        self._read_ahead = ReadAhead(kernel.loop, kernel.worker)
         self._board = kernel.loop.machine.board
-        self._translate_ahead = TranslateAhead(self._board)
+        # in the order in which a command leaves its lessons
+        self._queues: tuple[ReadAhead, TranslateAhead] = (
+            ReadAhead(kernel.loop, kernel.worker),
+            TranslateAhead(self._board),
+        )
         self._lessons, self._teach = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
@@ -88,8 +93,7 @@ class ForkServer:
         patience = seconds * 1000
         rehearsed = False
         while True:
-            queues = self._read_ahead, self._translate_ahead
-            queue = next((queue for queue in queues if queue.pending), None)
+            queue = next((queue for queue in self._queues if queue.pending), None)
             busy = queue is not None or not rehearsed
             found = poll.poll(0 if busy else patience)
             if not found and not rehearsed:
@@ -106,11 +110,13 @@ class ForkServer:
                     self._accept()
 
     def _learn(self) -> None:
-        """Take a lesson of a command that has ended."""
-        data, fds, _, _ = socket.recv_fds(self._lessons, _LESSON, 1)
-        self._read_ahead.add(json.loads(data))
-        for fd in fds:
-            self._translate_ahead.add(fd)
+        """Take the lessons of a command that has ended.
+
+        They are files, as a message could hold only so much of them.
+        """
+        _, fds, _, _ = socket.recv_fds(self._lessons, 1, _LESSONS)
+        for add, fd in zip((queue.add for queue in self._queues), fds, strict=False):
+            add(fd)
 
     def _accept(self) -> None:
         try:
@@ -118,7 +124,11 @@ class ForkServer:
         except OSError:
             return  # the client is gone
         with client:
-            if os.fork() == 0:
+            try:
+                pid = os.fork()
+            except OSError:  # some limit: the client starts its own kernel
+                return
+            if pid == 0:
                 try:
                     self._be_session(client)
                 finally:
@@ -145,8 +155,8 @@ class ForkServer:
         )
         client.close()
         self._teach.setblocking(False)
+        lessons = [read_ahead.lesson(reads)]
+        if (code := translate_ahead.lesson(self._board, translated)) is not None:
+            lessons.append(code)
         with contextlib.suppress(OSError):
-            for start in range(0, len(reads), _ROWS):
-                self._teach.send(json.dumps(reads[start : start + _ROWS]).encode())
-            if (code := lesson(self._board, translated)) is not None:
-                socket.send_fds(self._teach, [b"[]"], [code])
+            socket.send_fds(self._teach, [b"."], lessons)

@@ -7,8 +7,10 @@ they list.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
+from collections.abc import Sequence
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside.files import LISTED, ReadRange
@@ -20,6 +22,14 @@ LIMIT = 96 << 20  # bytes of the kernel's page cache that may be filled so
 _LIST_SIZE = 4096  # bytes that a directory takes there, mostly
 _ROOM = 32 << 10  # bytes for entries
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC
+
+
+def lesson(reads: Sequence[ReadRange]) -> int:
+    """Return the descriptor of a file that lists what a command has read."""
+    fd = os.memfd_create("kpfs-read", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(json.dumps(reads).encode())
+    return fd
 
 
 class ReadAhead:
@@ -37,9 +47,12 @@ class ReadAhead:
         """Return True if ranges wait to be read."""
         return bool(self._queue)
 
-    def add(self, lesson: list[tuple[str, int, int]]) -> None:
-        """Queue the rows of a lesson, each a ReadRange."""
-        for row in map(ReadRange._make, lesson):
+    def add(self, fd: int) -> None:
+        """Queue what lesson() has listed. Closes the descriptor."""
+        with os.fdopen(fd, "rb") as file:
+            file.seek(0)
+            rows = json.load(file)
+        for row in map(ReadRange._make, rows):
             size = max(row.size, _LIST_SIZE)
             if row not in self._known and self._size + size <= LIMIT:
                 self._known.add(row)

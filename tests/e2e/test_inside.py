@@ -8,6 +8,7 @@ kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -519,6 +520,89 @@ def test_files_that_come_and_go_while_a_command_runs(kpfs, tmp_path):
         (tmp_path / "old").rename(tmp_path / "new")
         told, _ = process.communicate(timeout=PATIENCE)
     assert told == "old\ncat: old: No such file or directory\n"
+
+
+def deep(folder, names):
+    """Make directories in each other; return the path of the last one."""
+    here = os.open(folder, os.O_RDONLY)
+    for name in names:
+        os.mkdir(name, dir_fd=here)
+        here, above = os.open(name, os.O_RDONLY, dir_fd=here), here
+        os.close(above)
+    return here
+
+
+READS_ALL = """import os
+while os.path.isdir(name := os.listdir(b".")[0]):
+    os.chdir(name)
+print(sum(open(name).read().count("\\n") for name in os.listdir(b".")))
+"""
+NAMES = {
+    "long": [b"d" * 200] * 4,
+    "longer than a path may be": [b"d" * 250] * 20,
+    "of no encoding": [b"\xff\n\x1b[31m\xe9", b'"\\'],
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_guest_learns_from_a_command_with_many_names(kpfs, warm, tmp_path, kind):
+    assert sh(kpfs, "exit 4").returncode == 4
+    server = servers(warm.parent)
+    here = deep(tmp_path, NAMES[kind])
+    count = 1000
+    for number in range(count):
+        name = b"\xff%d" % number
+        with open(name, "wb", opener=lambda p, f: os.open(p, f, dir_fd=here)) as file:
+            file.write(b"%d\n" % number)
+    os.close(here)
+    for _ in range(2):
+        done = inside(kpfs, sys.executable, "-c", READS_ALL, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, f"{count}\n"), done.stderr
+    assert sh(kpfs, "exit 5").returncode == 5
+    assert servers(warm.parent) == server
+    shutil.rmtree(tmp_path / os.fsdecode(NAMES[kind][0]))
+
+
+@pytest.mark.parametrize(
+    ("count", "answer"), [(9, "9\n"), (300, "kpfs: sh: Argument list too long\n")]
+)
+def test_a_command_with_many_arguments(kpfs, warm, count, answer):
+    """Six bytes of JSON stand for one of these."""
+    assert sh(kpfs, "exit 4").returncode == 4
+    server = servers(warm.parent)
+    done = inside(kpfs, "sh", "-c", "echo $#", "sh", *["\x01" * 5000] * count)
+    assert done.stdout + done.stderr == answer
+    assert servers(warm.parent) == server
+
+
+def test_clients_that_end_at_any_byte(kpfs, warm, place):
+    """The process that has a kernel ready waits for the next one."""
+    assert sh(kpfs, "exit 4").returncode == 4
+    server = servers(warm.parent)
+    request = json.dumps({"argv": ["true"], "environment": {}, "cwd": "/"}).encode()
+    said = [request[:size] for size in range(0, len(request), 7)]
+    said += [
+        b"{}\n",
+        b"[" * 100_000 + b"\n",
+        b"\xff\n",
+        b"\n",
+        b"null\n",
+        b"\0" * 70000,
+    ]
+    null = os.open(os.devnull, os.O_RDWR)
+    for data in said:
+        for fds in ([], [null], [null] * 3, [null] * 60):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(place))
+                with contextlib.suppress(ConnectionError):
+                    if data and fds:
+                        socket.send_fds(client, [data[:1]], fds)
+                        client.sendall(data[1:])
+                    else:
+                        client.sendall(data)
+    os.close(null)
+    assert sh(kpfs, "exit 5").returncode == 5
+    assert servers(warm.parent) == server
 
 
 def test_a_killed_guest_is_replaced(kpfs, warm):

@@ -14,7 +14,7 @@ import pytest
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.fuse_wire import Opcode
-from kpfs.linux.inside import mounted, rehearsal, runnable, tree
+from kpfs.linux.inside import mounted, read_ahead, rehearsal, runnable, tree
 from kpfs.linux.inside.files import LISTED, ReadRange
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.read_ahead import ReadAhead
@@ -184,7 +184,7 @@ def test_a_directory_of_modules_is_listed_ahead(folder, begin):
     for _ in range(2):
         ahead = ReadAhead(guest.loop, guest.worker)
         guest.package.reads = []
-        ahead.add([large, ReadRange("lib/modules/none", 0, LISTED)])
+        ahead.add(read_ahead.lesson([large, ReadRange("lib/modules/none", 0, LISTED)]))
         while ahead.pending:
             ahead.step()
         noted.append(guest.package.reads)
@@ -196,7 +196,7 @@ def test_files_of_a_listed_directory_are_known(folder, begin):
     release = image.read_meta(folder).release
     path = f"lib/modules/{release}/kernel/net/netfilter"  # several requests long
     ahead = ReadAhead(guest.loop, guest.worker)
-    ahead.add([ReadRange(path, 0, LISTED)])
+    ahead.add(read_ahead.lesson([ReadRange(path, 0, LISTED)]))
     while ahead.pending:
         ahead.step()
     guest.package._answers.pop(Opcode.LOOKUP)
