@@ -26,6 +26,7 @@ from bench.command import ROOT
 from bench.row import Row
 from kpfs.backends.guest.box import Box
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, X86_EFLAGS_FIXED
+from kpfs.guest.emu.libunicorn import check
 
 MAX_CPUS = 16
 HITS = 25  # on each CPU
@@ -77,9 +78,7 @@ class Clocks:
         handle, addr = ctypes.c_void_p(), ctypes.cast(self._hook, ctypes.c_void_p)
         everywhere = ctypes.c_uint64(1), ctypes.c_uint64(0)
         to = ctypes.byref(handle)
-        cpu._check(
-            cpu._py.uc_hook_add(cpu._uc, to, _HOOK_CODE, addr, None, *everywhere)
-        )
+        check(cpu._py.uc_hook_add(cpu._uc, to, _HOOK_CODE, addr, None, *everywhere))
         cpu.drop_all()
 
     def _step(self, _uc: int, ip: int, _size: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from kpfs.base.ktypes import Task
 from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.libunicorn import check
 from kpfs.guest.machine import Guest
 from kpfs.root.guest_kernel import GuestKernel
 
@@ -29,7 +30,7 @@ def hook_code(
     cpu._keep.append(hook)
     address, handle = ctypes.cast(hook, ctypes.c_void_p), ctypes.c_void_p()
     to, begin, end = ctypes.byref(handle), word(first), word(last)
-    cpu._check(cpu._py.uc_hook_add(cpu._uc, to, HOOK_CODE, address, None, begin, end))
+    check(cpu._py.uc_hook_add(cpu._uc, to, HOOK_CODE, address, None, begin, end))
     cpu._stop_anywhere(True)  # else nothing stops at an instruction
     cpu.drop(first, last - first + 1)
     return handle
@@ -41,7 +42,7 @@ def run_to(cpu: Cpu, addr: int) -> None:
     try:
         cpu.run()
     finally:
-        cpu._check(cpu._py.uc_hook_del(cpu._uc, handle))
+        check(cpu._py.uc_hook_del(cpu._uc, handle))
         cpu._stop_anywhere(False)
         cpu.drop(addr, 1)
 

@@ -34,9 +34,11 @@ from kpfs.guest.emu.idle_turn import IdleTurn
 from kpfs.guest.emu.libunicorn import (
     BlockCounter,
     EmulatorError,
+    check,
     count,
     forget,
     load,
+    open_engine,
     pause,
     resume,
 )
@@ -165,27 +167,36 @@ class Cpu:
         self.stops: Stops | None = None  # of a debugger
         self.stopped = False
         self.active = 0  # virtual CPU whose registers are loaded
-        handle = ctypes.c_void_p()
-        self._check(self._py.uc_open(_ARCH_X86, _MODE_64, ctypes.byref(handle)))
-        self._uc = ctypes.c_void_p(handle.value)
+        engine = open_engine(_ARCH_X86, _MODE_64)
+        self._uc = ctypes.c_void_p(engine)
         stop = ctypes.cast(self._py.uc_emu_stop, ctypes.c_void_p)
-        self.watchdog = Watchdog(stop.value or 0, handle.value or 0)
+        self.watchdog = Watchdog(stop.value or 0, engine)
         self._keep: list[object] = []
+        self._contexts: list[ctypes.c_void_p] = []  # of the virtual CPUs
+        self._all_contexts: list[ctypes.c_void_p] = []
         self._prepare_arguments()
-        self._counter.at_look, self._counter.argument = stop.value, handle.value
-        self._window = find_window(handle.value or 0, self._write_window)
+        self._counter.at_look, self._counter.argument = stop.value, engine
+        self._window = find_window(engine, self._write_window)
         self.read_regs = self._make_read_regs()
         self.poke_text = memory.write
+        self._exception_offset = 0
+        try:
+            self._prepare(nr_cpus)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, nr_cpus: int) -> None:
+        """Give the engine memory, registers and hooks."""
+        memory = self._memory
         at = ctypes.c_void_p(memory.host_address())
         size = ctypes.c_size_t(memory.all_size)
-        err = self._py.uc_mem_map_ptr(self._uc, _U64(0), size, _PROT_ALL, at)
-        self._check(err)
+        check(self._py.uc_mem_map_ptr(self._uc, _U64(0), size, _PROT_ALL, at))
         self._write_window([0] * NR_WINDOW)
         self._set_system_registers()
         self._add_hooks()
         self._contexts = [self._new_context() for _ in range(nr_cpus)]
         self._scratch = self._new_context()
-        self._exception_offset = 0
         for number in range(nr_cpus):
             self.save(number)
 
@@ -193,7 +204,7 @@ class Cpu:
         """Free the engine; nothing may be called afterwards."""
         self.watchdog.close()
         if self._uc:
-            for context in (*self._contexts, self._scratch):
+            for context in self._all_contexts:
                 self._py.uc_context_free(context)
             forget(self.engine, ctypes.addressof(self._counter))
             self._left = self._find_left()
@@ -202,10 +213,6 @@ class Cpu:
             self._py = _Gone()
 
     # ---- set-up
-    def _check(self, err: int) -> None:
-        if err:
-            raise EmulatorError(f"libunicorn: error {err}")
-
     def _no_handler(self, value: int) -> None:
         raise EmulatorError(f"unexpected trap or hypercall ({value:#x})")
 
@@ -246,12 +253,12 @@ class Cpu:
         self._count_blocks(gdt)
         struct.pack_into(f"<{len(_GDT)}Q", memory.ram, gdt, *_GDT)
         efer = _MSR_VALUE.pack(_MSR_EFER, _EFER)
-        self._check(self._py.uc_reg_write(self._uc, _MSR, efer))
+        check(self._py.uc_reg_write(self._uc, _MSR, efer))
         self._write(_CR4, _CR4_VALUE)
         self._write(_CR3, memory.cr3)
         self._write(_CR0, _CR0_VALUE)
         gdtr = _MMR.pack(0, abi.DIRECT_MAP + gdt, 8 * len(_GDT) - 1, 0)
-        self._check(self._py.uc_reg_write(self._uc, _GDTR, gdtr))
+        check(self._py.uc_reg_write(self._uc, _GDTR, gdtr))
         for segment in _SEGMENTS:
             self._write(segment, abi.DS)
         self._write(_CS, abi.CS)
@@ -264,7 +271,7 @@ class Cpu:
         def execute(code: bytes) -> None:
             ram[page : page + len(code)] = code
             end = _U64(page + len(code))
-            self._check(self._start(uc, _U64(page), end, self._zero, self._zero))
+            check(self._start(uc, _U64(page), end, self._zero, self._zero))
             ram[page : page + len(code)] = bytes(len(code))
 
         at = ctypes.addressof(self._counter)
@@ -303,8 +310,9 @@ class Cpu:
 
     def _new_context(self) -> ctypes.c_void_p:
         context = ctypes.c_void_p()
-        self._check(self._py.uc_context_alloc(self._uc, ctypes.byref(context)))
-        return ctypes.c_void_p(context.value)
+        check(self._py.uc_context_alloc(self._uc, ctypes.byref(context)))
+        self._all_contexts.append(context)
+        return context
 
     def _hook(
         self,
@@ -322,7 +330,7 @@ class Cpu:
         address = ctypes.cast(hook, ctypes.c_void_p)  # type: ignore[arg-type]
         to, where = ctypes.byref(handle), (_U64(first), _U64(last))
         add = self._py.uc_hook_add
-        self._check(add(self._uc, to, kind, address, argument, *where, _INS_OUT))
+        check(add(self._uc, to, kind, address, argument, *where, _INS_OUT))
         return handle
 
     def _add_hooks(self) -> None:
@@ -770,7 +778,7 @@ class Cpu:
         as long as before.
         """
         for handle in self._memory_hooks:
-            self._check(self._py.uc_hook_del(self._uc, handle))
+            check(self._py.uc_hook_del(self._uc, handle))
             self._hooks_deleted = True
         kind = _HOOK_MEM_READ | _HOOK_MEM_WRITE
         self._hooked = list(ranges)

@@ -12,12 +12,14 @@ has loaded libunicorn before, and in the known version; count() tries it.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 
-from kpfs.base import abi
+from kpfs.base import abi, limits
 from kpfs.base.structures import fields
 from kpfs.guest.images import IMAGE_DIR
 
@@ -39,8 +41,15 @@ _SEARCH = (  # struct functions of search.c, for each architecture
 _PROCESSOR, _STATE = 0x1B8, {"x86_64": 0x128}.get(os.uname().machine, 0x198)
 _NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
 _MANY = 1 << 20  # blocks, more than execute() takes
+CODE_SIZE = 1 << 30  # bytes for translated code that libunicorn maps for an engine
+SPARE = 128 << 20  # for what else it and the process come to need: it may not fail
+_CODE_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+_CODE_PROT = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+_CTL_CPU_MODEL = 7 | 1 << 26 | 1 << 30
 _CTL_TB_FLUSH = 10 | 1 << 30
 _CTL_TLB_FLUSH = 11 | 1 << 30
+_CTL_SET_CODE_SIZE = 13 | 1 << 26 | 1 << 30
+_CTL_CODE_SIZE = 13 | 1 << 26 | 2 << 30
 
 
 class EmulatorError(Exception):
@@ -126,6 +135,39 @@ def _load_lazily(path: str) -> ctypes.PyDLL:
 def address(library: ctypes.PyDLL, name: str) -> ctypes.c_void_p:
     """Return the address of a function of libunicorn."""
     return ctypes.cast(library[name], ctypes.c_void_p)
+
+
+def open_engine(arch: int, mode: int, cpu_model: int | None = None) -> int:
+    """Return a new engine, with its memory for translated code.
+
+    libunicorn ends the process if it cannot map that. So a mapping like it is tried
+    before. cpu_model: None for libunicorn's own. Raises SetupError.
+    """
+    library, engine = load()[0], ctypes.c_void_p()
+    with _opening():  # the mapping that was tried is nobody else's
+        try:
+            mmap.mmap(-1, CODE_SIZE + SPARE, _CODE_FLAGS, _CODE_PROT).close()
+        except OSError as error:
+            raise limits.no_room(CODE_SIZE + SPARE, error) from None
+        check(library.uc_open(arch, mode, ctypes.byref(engine)))
+        if cpu_model is not None:
+            check(library.uc_ctl(engine, _CTL_CPU_MODEL, cpu_model))
+        check(library.uc_ctl(engine, _CTL_SET_CODE_SIZE, ctypes.c_uint32(CODE_SIZE)))
+        size = ctypes.c_uint32()  # asked for, as the first such call maps it
+        check(library.uc_ctl(engine, _CTL_CODE_SIZE, ctypes.byref(size)))
+    return engine.value or 0
+
+
+def check(error: int) -> None:
+    """Raise EmulatorError for an error of libunicorn."""
+    if error:
+        raise EmulatorError(f"libunicorn: error {error}")
+
+
+@cache
+def _opening() -> threading.Lock:
+    """Return the lock under which this process makes engines."""
+    return threading.Lock()
 
 
 def count(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 
 from kpfs.base.typed import TYPE_CHECKING, Protocol
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.libunicorn import check
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,25 +30,20 @@ class EngineRegisters:
         self._read, self._write = library.uc_reg_read, library.uc_reg_write
         self._engine = engine
 
-    @staticmethod
-    def _check(error: int) -> None:
-        if error:
-            raise EmulatorError(f"libunicorn: error {error}")
-
     def read_reg(self, number: int) -> int:
         value = ctypes.c_uint64()
-        self._check(self._read(self._engine, number, ctypes.byref(value)))
+        check(self._read(self._engine, number, ctypes.byref(value)))
         return value.value
 
     def write_reg(self, number: int, value: int) -> None:
         word = ctypes.c_uint64(value)
-        self._check(self._write(self._engine, number, ctypes.byref(word)))
+        check(self._write(self._engine, number, ctypes.byref(word)))
 
     def read_raw(self, number: int, raw: bytes) -> bytes:
         value = ctypes.create_string_buffer(raw, len(raw))
-        self._check(self._read(self._engine, number, value))
+        check(self._read(self._engine, number, value))
         return value.raw
 
     def write_raw(self, number: int, raw: bytes) -> None:
         value = ctypes.create_string_buffer(raw, len(raw))
-        self._check(self._write(self._engine, number, value))
+        check(self._write(self._engine, number, value))

@@ -25,7 +25,6 @@ IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
 MAX_RAM = abi.HOLE_BASE
 PAGE_SIZE = 4096
 _PROT_ALL = 7
-_CTL_CPU_MODEL = 7 | 1 << 26 | 1 << 30
 _API = (
     "uc_reg_read", "uc_reg_write", "uc_emu_start", "uc_emu_stop", "uc_hook_add",
     "uc_mmio_map", "uc_ctl",
@@ -64,31 +63,36 @@ class Board(EngineRegisters):
             raise EmulatorError(_UNKNOWN)
         self.arch = arch
         self._board = _load_board(arch)
-        engine = ctypes.c_void_p()
-        self._check(self._lib.uc_open(*arch.engine, ctypes.byref(engine)))
-        super().__init__(self._lib, ctypes.c_void_p(engine.value))
-        self._check(
-            self._lib.uc_ctl(
-                self._engine, ctypes.c_int(_CTL_CPU_MODEL), ctypes.c_int(arch.cpu_model)
-            )
-        )
-        self._map(0, ram)
-        self._map(abi.REGION_PHYS, region)
         self._raw = ctypes.create_string_buffer(abi.Board.SIZE)
         self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
+        self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
         self.counter = libunicorn.BlockCounter.from_buffer(self._raw)
+        self.stops: Stops | None = None  # of a debugger
+        self._debug: ctypes.Array[ctypes.c_char] | None = None
+        engine = libunicorn.open_engine(*arch.engine, cpu_model=arch.cpu_model)
+        super().__init__(self._lib, ctypes.c_void_p(engine))
+        try:
+            self._prepare(cpus, exact=exact)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, cpus: int, *, exact: bool) -> None:
+        """Give the engine memory and hooks, and the board its words."""
+        arch = self.arch
+        self._map(0, self.ram)
+        self._map(abi.REGION_PHYS, self.region)
         self.counts = libunicorn.count(
             self.address, ctypes.addressof(self.counter), self.execute, arch.load_here
         )
         state = arch.find_state(self)
         if not state:
             raise EmulatorError(_UNKNOWN)
-        self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
         self.set(
-            uc=engine.value or 0,
+            uc=self.address,
             state=state,
-            ram=address_of(ram),
-            ram_size=len(ram),
+            ram=self.ram_address,
+            ram_size=len(self.ram),
             nr_cpus=cpus,
             break_at=abi.NEVER,
             pause=abi.NEVER,
@@ -99,8 +103,6 @@ class Board(EngineRegisters):
         if cpus > 1:
             for field, value in arch.features(self).items():
                 self.words[field >> 3] = value
-        self.stops: Stops | None = None  # of a debugger
-        self._debug: ctypes.Array[ctypes.c_char] | None = None
         exported = [f"{name}_{arch.exported_as}" for name in _EXPORTED]
         names = (*_API, *exported, *arch.functions)
         api = (ctypes.c_void_p * len(names))(
@@ -111,7 +113,7 @@ class Board(EngineRegisters):
         self._run = self._board.board_run
 
     def _map(self, address: int, memory: mmap.mmap) -> None:
-        self._check(
+        libunicorn.check(
             self._lib.uc_mem_map_ptr(
                 self._engine,
                 ctypes.c_uint64(address),
@@ -133,7 +135,7 @@ class Board(EngineRegisters):
         nothing = ctypes.c_uint64(0), ctypes.c_size_t(0)  # no limit
         error = self._lib.uc_emu_start(self._engine, *words, *nothing)
         self.region[: len(code)] = bytes(len(code))
-        self._check(error)
+        libunicorn.check(error)
 
     @property
     def blocks(self) -> int:

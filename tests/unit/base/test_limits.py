@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tests kpfs.base.limits."""
 
+import errno
 import resource
 import sys
 
@@ -51,3 +52,42 @@ def test_without_limits(limited, monkeypatch):
     limits.check()
     monkeypatch.setitem(sys.modules, "resource", None)  # a Python without it
     assert limits.limit("NOFILE") is None
+
+
+FULL = {
+    "/proc/self/status": "VmSize: 900000 kB\nState: R (running)\nVmData: 800000 kB",
+    "/proc/meminfo": "MemAvailable: 51200 kB\nCommitLimit: 90000 kB\n"
+    "Committed_AS: 5 kB\n",
+    "/proc/sys/vm/overcommit_memory": "0\n",
+    "/proc/sys/vm/max_map_count": "65530\n",
+    "/proc/self/maps": "",
+}
+NO_MEMORY = OSError(errno.ENOMEM, "")
+
+
+@pytest.mark.parametrize(
+    ("which", "files", "said"),
+    [
+        (resource.RLIMIT_AS, {}, "no room for 256 MiB more: ulimit -v is 1048576, "),
+        (resource.RLIMIT_DATA, {}, "no room for 256 MiB more: ulimit -d is 1048576, "),
+        (None, {"/proc/sys/vm/overcommit_memory": "2"}, "which leaves 87 MiB"),
+        (None, {"/proc/self/maps": "\n" * 65529}, "max_map_count is 65530, and this"),
+        (None, {}, "no room for 256 MiB more: 50 MiB are left on this machine"),
+    ],
+)
+def test_a_mapping_that_is_refused(limited, monkeypatch, which, files, said):
+    limited(which, 1 << 30)
+    monkeypatch.setattr(limits, "_read", lambda path: {**FULL, **files}[path])
+    assert said in str(limits.no_room(256 << 20, NO_MEMORY))
+
+
+def test_a_sandbox_that_forbids_code(limited):
+    refused = limits.no_room(256 << 20, OSError(errno.EACCES, ""))
+    assert "MemoryDenyWriteExecute" in str(refused)
+
+
+def test_without_proc(limited, monkeypatch):
+    limited(None, 0)
+    read = limits._read
+    monkeypatch.setattr(limits, "_read", lambda path: read(f"/nowhere{path}"))
+    assert "0 MiB are left" in str(limits.no_room(1 << 20, NO_MEMORY))
