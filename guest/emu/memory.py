@@ -23,7 +23,7 @@ from array import array
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
 from kpfs.engine import machine
@@ -104,8 +104,8 @@ class Memory(machine.Memory):
         return ctypes.addressof(ctypes.c_char.from_buffer(self.ram))
 
     def close(self) -> None:
-        """Give the pages back to the host; everything reads as zeros from now on."""
-        self.ram.madvise(mmap.MADV_DONTNEED)
+        """Unmap all of it; any use is a ValueError from now on."""
+        mapping.unmap(self.ram)
 
     # ---- set-up (control)
     def alloc_low(self, size: int) -> int:
@@ -450,19 +450,15 @@ def _reserve(size: int) -> tuple[mmap.mmap, int]:
 
     Returns them, and how many of the latter are for the near area.
     """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
     for near, far in RING_SIZES[:-1]:
         try:
-            _map(size + near + far + SPARE).close()
-            return _map(size + near + far), near
+            mmap.mmap(-1, size + near + far + SPARE, flags).close()
+            return mmap.mmap(-1, size + near + far, flags), near
         except OSError:  # no overcommitment, or a limit on addresses
             continue
     near, far = RING_SIZES[-1]
-    return _map(size + near + far), near
-
-
-def _map(size: int) -> mmap.mmap:
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    return mmap.mmap(-1, size, flags=flags)
+    return mapping.make(size + near + far, flags), near
 
 
 def _available() -> int:

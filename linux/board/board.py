@@ -13,7 +13,7 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from kpfs.base import abi, pagemap
+from kpfs.base import abi, mapping, pagemap
 from kpfs.guest.emu import libunicorn
 from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.registers import EngineRegisters
@@ -277,7 +277,7 @@ class Board(EngineRegisters):
         return int(self._board.board_translate(self._pointer, word))
 
     def close(self) -> None:
-        """Free the engine. The board cannot be used afterwards."""
+        """Free the engine and its memory. The board cannot be used afterwards."""
         if self._engine:
             places = [self.get_cpu(n, abi.Cpu.context) for n in range(abi.MAX_CPUS)]
             for context in (*places, self.get(abi.Board.reset)):
@@ -286,6 +286,7 @@ class Board(EngineRegisters):
             libunicorn.forget(self.address, ctypes.addressof(self.counter))
             self._lib.uc_close(self._engine)
             self._engine = ctypes.c_void_p()
+            mapping.unmap(self.ram, self.region)
 
 
 def read_agent(arch: Arch) -> bytes:

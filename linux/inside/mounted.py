@@ -14,6 +14,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import closing
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -126,8 +127,10 @@ def make(
     Raises UnfitError, EmulatorError, CallError.
     """
     file = KeptFile(folder, FILE, meta)
-    with image.open_ram(folder, meta) as saved:
-        board = image.load(saved, meta, exact=False)
+    with (
+        image.open_ram(folder, meta) as saved,
+        closing(image.load(saved, meta, exact=False)) as board,
+    ):
         counts = runnable.find(folder, board)
         loop = Loop(Machine(board, quiet=True), counts)
         loop.on_turn = go_on
@@ -135,15 +138,14 @@ def make(
         built = _build(loop, served, folder)
         loop.settle()
         kept = _changes(board, saved.fileno())
-        kept.facts["lines"] = find(folder, board)
-    kept.facts.update(
-        counts=counts,
-        board=image.board_fields(board),
-        tree=built.packed(),
-        host=served.host.packed(),
-        package=served.package.packed(),
-    )
-    board.close()
+        kept.facts.update(
+            lines=find(folder, board),
+            counts=counts,
+            board=image.board_fields(board),
+            tree=built.packed(),
+            host=served.host.packed(),
+            package=served.package.packed(),
+        )
     facts = json.dumps(kept.facts, sort_keys=True).encode()
     file.keep([facts, kept.pages])
     return kept

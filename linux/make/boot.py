@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 from typing import Any
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.guest.loader.elf import ElfFile
 from kpfs.linux.arch.arch import Arch
 from kpfs.linux.board.board import Board, read_agent
@@ -42,16 +41,24 @@ def boot(
     agent = read_agent(arch)
     directories = [cpio.CpioEntry(name, cpio.DIRECTORY) for name in _DIRECTORIES]
     initrd = cpio.archive([*directories, cpio.CpioEntry("init", cpio.PROGRAM, agent)])
-    ram = mmap.mmap(-1, memory, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    ram, region = mapping.make(memory), mapping.make(abi.REGION_SIZE)
     cmdline = firmware.CMDLINE + (_SINGLE if cpus == 1 else "")
     cmdline += firmware.VERBOSE if verbose else ""
     cmdline += f" {append}" if append else ""
     entry = firmware.place(ram, kernel, initrd, cmdline, cpus)
     board = Board(ram, region, arch=arch, cpus=cpus)
-    firmware.prepare(board, entry)
-    pause = _agent_symbol(arch, agent, "agent_pause")
-    board.set(pause=pause)
+    try:
+        firmware.prepare(board, entry)
+        pause = _agent_symbol(arch, agent, "agent_pause")
+        board.set(pause=pause)
+        return BootedBoard(board, pause, _run(board, progress))
+    except BaseException:
+        board.close()
+        raise
+
+
+def _run(board: Board, progress: Callable[[Board], object]) -> bytes:
+    """Run until the agent waits for requests; return what it has said."""
     board.listen(SYMBOLS_MAX)
     while (why := board.run()) == abi.STOP_TURN:
         progress(board)
@@ -66,7 +73,7 @@ def boot(
         stopped = reason(board, why)
         raise UnfitError(f"the kernel does not come up: {stopped}{_last_words(board)}")
     board.set(debug_limit=0)
-    return BootedBoard(board, pause, heard)
+    return heard
 
 
 def _last_words(board: Board) -> str:

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
 
 from kpfs.base import abi
@@ -75,22 +75,28 @@ def make(
             verbose=verbose,
             progress=progress,
         )
-        check_symbols(booted.symbols)
-        machine = Machine(booted.board, quiet=True)
-        online = _read(machine, ONLINE).decode()
-        if cpus > 1 and online != f"0-{cpus - 1}\n":
-            raise UnfitError(
-                f"of {cpus} CPUs this kernel uses {online.strip() or '0'} alone"
-            )
-        functions = _read(machine, FUNCTIONS)
-        _give_back(machine)
-        meta = image.save(booted, kernel.release, append, folder, files.origin)
+        with closing(booted.board):
+            functions = _functions(booted, cpus)
+            meta = image.save(booted, kernel.release, append, folder, files.origin)
         with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
             file.write(files.config)
         with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
             file.write(functions)
-        booted.board.close()
         return meta
+
+
+def _functions(booted: image.BootedBoard, cpus: int) -> bytes:
+    """Return the names of functions that can be traced, and leave the kernel small."""
+    check_symbols(booted.symbols)
+    machine = Machine(booted.board, quiet=True)
+    online = _read(machine, ONLINE).decode()
+    if cpus > 1 and online != f"0-{cpus - 1}\n":
+        raise UnfitError(
+            f"of {cpus} CPUs this kernel uses {online.strip() or '0'} alone"
+        )
+    functions = _read(machine, FUNCTIONS)
+    _give_back(machine)
+    return functions
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
+from kpfs.base import mapping
 from kpfs.base.ktypes import KAddr, Symbol
 
 _ROW = re.compile(rb"([0-9a-f]+) (\w) (\S+)\n")
@@ -53,6 +54,9 @@ class CoreSymbols(SymbolLookup):
         """Raises OSError or ValueError if the image has no such text."""
         with open(path, "rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def close(self) -> None:
+        mapping.unmap(self._text)
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
         return list(self._named(name))

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from kpfs.base import mapping
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault, SetupError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
 from kpfs.base.log import Log
@@ -146,7 +147,7 @@ class LinuxKernel:
         machine, tasks = self.machine, self.tasks
         try:
             self._start_machine()
-        except (OSError, MemoryError) as error:
+        except (OSError, MemoryError, SetupError) as error:
             raise KernelError(errno.ENOMEM, f"no second machine: {error}") from error
         log.info("reboot")
         machine.dead = machine.dead or "the guest was rebooted"
@@ -369,7 +370,8 @@ class LinuxKernel:
             self.machine.dead = self.machine.dead or "the guest is gone"
             self.tasks.stop()
             self.machine.close()
-            self._saved.file.close()
+            self._saved.close()
+            mapping.unmap(*self._texts.values())
 
 
 def check_callers(release: str) -> None:

@@ -444,6 +444,7 @@ class Machine:
             words[_NOW] = now
 
     def close(self) -> None:
+        self._words.release()
         self.board.close()
 
     def stats(self) -> dict[str, int]:

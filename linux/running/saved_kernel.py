@@ -33,6 +33,11 @@ class SavedKernel:
         self.memory = SavedMemory(self.file.fileno(), self.arch, table)
         self.structures = Structures(self.memory, self.symbols)
 
+    def close(self) -> None:
+        """Close its files. Nothing of it may be used afterwards."""
+        self.file.close()
+        self.symbols.close()
+
     @cached_property
     def vmlinux(self) -> Vmlinux:
         """The kernel's ELF file.  It costs time to import what makes it."""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.linux.arch.arch import Arch, fits
 from kpfs.linux.arch.arches import ARCHES, X86_64
 from kpfs.linux.board.board import MAX_RAM, PAGE_SIZE, Board, read_agent
@@ -259,9 +259,8 @@ def _watched(folder: str, meta: Meta) -> tuple[list[tuple[int, int]], int]:
 
 def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
     """Return a board that continues where the image was saved."""
-    access = mmap.PROT_READ | mmap.PROT_WRITE
-    ram = mmap.mmap(saved.fileno(), meta.memory, mmap.MAP_PRIVATE, access)
-    region = mmap.mmap(-1, abi.REGION_SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    ram = mapping.make(meta.memory, mmap.MAP_PRIVATE, saved.fileno())
+    region = mapping.make(abi.REGION_SIZE)
     arch, cpus = ARCHES[meta.arch], len(meta.processors)
     board = Board(ram, region, arch=arch, cpus=cpus, exact=exact)
     for number, saved_one in enumerate(meta.processors):

@@ -11,7 +11,7 @@ import errno
 import gc
 from collections.abc import Callable
 
-from kpfs.base.errors import KernelError
+from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.log import Log
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.base.typed import TYPE_CHECKING
@@ -59,7 +59,7 @@ class Booted:
         gc.collect()
         try:
             fresh = self._boot(reboot=self.reboot, lock=old.lock)
-        except (MemoryError, OSError) as exc:
+        except (MemoryError, OSError, SetupError) as exc:
             raise KernelError(errno.ENOMEM, f"no second guest: {exc}") from exc
         finally:
             settle_heap()

@@ -153,11 +153,11 @@ def test_a_ring_area_refuses_what_the_host_has_not(memory, monkeypatch):
 def test_a_host_that_grants_less_makes_the_area_smaller(monkeypatch):
     real, asked = mmap.mmap, []
 
-    def grant(fileno, size, **more):
+    def grant(fileno, size, flags):
         asked.append(size)
         if size > 8 << 30:
             raise OSError("no overcommitment")
-        return real(fileno, size, **more)
+        return real(fileno, size, flags)
 
     monkeypatch.setattr("kpfs.guest.emu.memory.mmap.mmap", grant)
     memory = Memory()
@@ -172,10 +172,10 @@ def test_a_host_that_grants_little(monkeypatch):
     """All other memory is there; a ring of a megabyte or two has room."""
     real = mmap.mmap
 
-    def grant(fileno, size, **more):
+    def grant(fileno, size, flags, *more):
         if size > 300 << 20:
             raise OSError("a limit on addresses")
-        return real(fileno, size, **more)
+        return real(fileno, size, flags, *more)
 
     monkeypatch.setattr("kpfs.guest.emu.memory.mmap.mmap", grant)
     memory = Memory()
