@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import stat
@@ -38,10 +39,8 @@ SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
 KCMP_FILE = 0
 PIDFD_THREAD = os.O_EXCL  # Linux 6.9
 AT_EMPTY_PATH, AT_STATX_DONT_SYNC = 0x1000, 0x4000
-STATX_SIZE, STATX_MODE_AT, STATX_DEV_AT = 256, 28, 136
-STATX_TYPE, STATX_MODE = 1, 2
-_STATX_MODE = struct.Struct("=H")
-_STATX_DEV = struct.Struct("=2I")  # stx_dev_major, stx_dev_minor
+STATX_TYPE, STATX_MODE, STATX_INO, STATX_SIZE = 1, 2, 0x100, 0x200
+_STATX = struct.Struct("=28xH2xQQ88x2I112x")  # mode, ino, size, dev_major, dev_minor
 _OPEN = os.O_RDONLY | os.O_CLOEXEC
 EPOLL, EPOLL_FLAGS = b"anon_inode:[eventpoll]", os.O_RDWR | os.O_CLOEXEC
 _ASK = abi.PlanQuestion.STRUCT.pack_into
@@ -56,6 +55,7 @@ class Descriptor(NamedTuple):
     flags: int  # of its open file and, O_CLOEXEC, its own
     mode: int  # of the file that the path leads to
     name: bytes = b""  # the path of a file outside the mount
+    size: int = 0  # of that file
 
     @property
     def in_tree(self) -> bool:
@@ -301,7 +301,7 @@ class Host:
         if (
             flags & os.O_ACCMODE == os.O_RDONLY
             or flags & os.O_PATH
-            or _device(copy) not in self._devices
+            or inode_of(copy)[0] not in self._devices
         ):
             os.close(copy)
             return -1
@@ -343,7 +343,8 @@ class Host:
         finally:
             os.close(info)
         if link.startswith(b"/") and not self.in_tree(link):
-            return Descriptor(number, link, flags, _mode(folder, place), link)
+            mode, _, size, *_ = _statx(folder, place, 0)
+            return Descriptor(number, link, flags, mode, link, size)
         kind = stat.S_IFIFO if link.startswith(b"pipe:") else stat.S_IFREG
         return Descriptor(number, link, flags, kind | 0o600)
 
@@ -474,22 +475,22 @@ def _duplicate(pid: int, fd: int) -> int:
     return copy
 
 
-def _device(fd: int) -> int:
-    """Return st_dev of an open file, without asking its file system."""
-    buffer = ctypes.create_string_buffer(STATX_SIZE)
-    flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC
-    if _libc.syscall(SYS_STATX, fd, b"", flags, 0, buffer):
-        return -1
-    return os.makedev(*_STATX_DEV.unpack_from(buffer, STATX_DEV_AT))
+def inode_of(fd: int) -> tuple[int, int]:
+    """Return st_dev and st_ino of an open file, without asking its file system."""
+    try:
+        _, number, _, *device = _statx(fd, b"", AT_EMPTY_PATH)
+    except OSError:
+        return -1, -1
+    return os.makedev(*device), number
 
 
-def _mode(folder: int, place: bytes) -> int:
-    """Return st_mode of an open file, without asking its file system."""
-    buffer = ctypes.create_string_buffer(STATX_SIZE)
-    mask = STATX_TYPE | STATX_MODE
-    if _libc.syscall(SYS_STATX, folder, place, AT_STATX_DONT_SYNC, mask, buffer):
-        raise ValueError(place)
-    return int(_STATX_MODE.unpack_from(buffer, STATX_MODE_AT)[0])
+def _statx(folder: int, place: bytes, flags: int) -> tuple[int, ...]:
+    """Return the fields of _STATX of an open file, without asking its file system."""
+    buffer, flags = ctypes.create_string_buffer(_STATX.size), flags | AT_STATX_DONT_SYNC
+    mask = STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE
+    if _libc.syscall(SYS_STATX, folder, place, flags, mask, buffer):
+        raise OSError(errno.ENOENT, "statx", place)
+    return _STATX.unpack(buffer)
 
 
 def same_open_file(pid: int, fd: int, other_pid: int, other_fd: int) -> bool:

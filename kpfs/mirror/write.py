@@ -28,12 +28,14 @@ import fcntl
 import os
 import struct
 import threading
+from collections import defaultdict
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import ERESTART_RESTARTBLOCK, KernelError
 from kpfs.base.typed import TYPE_CHECKING, Any
 from kpfs.fs.seqfile import WHOLE_MAX
 from kpfs.fs.tree import EMPTY_WRITE, WriteCall
+from kpfs.mirror.host import inode_of
 
 if TYPE_CHECKING:
     from kpfs.fs.tree import InPlace, OpenFile, Writers
@@ -55,6 +57,9 @@ class TreeWriter:
         self.kernel = kernel
         self.host = host
         self.writers = writers
+        # for the position of a file's open files, by inode; each is taken before any
+        # lock of the host's
+        self._positions = defaultdict[tuple[int, int], threading.Lock](threading.Lock)
 
     def __call__(self, note: Notification, commit: Commit) -> int | None:
         """Make a call; return its value or -errno, or None if the caller's goes on."""
@@ -62,23 +67,43 @@ class TreeWriter:
         fd = self.host.take_writable(note.pid, note.args[0]) if call else -1
         if call is None or fd < 0:
             return None
-
-        def in_place(files: object, opened: OpenFile) -> int:
-            # without the lock: a reader of the same open file has its position locked
-            # while it waits for that
-            moves = call.name != "pwrite64" and not opened.nonseekable
-            before = os.lseek(fd, 0, os.SEEK_CUR) if moves else 0
-            place = before, commit
-            taken, after = self.kernel.write(files, opened, note.pid, call, *place)
-            if moves and after != before:
-                with contextlib.suppress(OSError):
-                    os.lseek(fd, after, os.SEEK_SET)
-            return taken
-
         try:
-            return self._take(in_place, fd, call)
+            if call.name == "pwrite64" or not _has_position(fd):
+                return self._make(note, commit, fd, call)
+            # of writers who share the open file, each begins where another ended
+            with self._positions[inode_of(fd)]:
+                before = os.lseek(fd, 0, os.SEEK_CUR)
+                return self._make(note, commit, fd, call, before)
         finally:
             os.close(fd)
+
+    def _make(
+        self,
+        note: Notification,
+        commit: Commit,
+        fd: int,
+        call: WriteCall,
+        before: int | None = None,
+    ) -> int | None:
+        """Make a call as its caller, and move the file position.
+
+        before: the position, if the file has one that the call moves.
+        """
+        after = start = before or 0
+
+        def in_place(files: object, opened: OpenFile) -> int:
+            # The host holds the file's inode for this request, so nothing is asked of
+            # it here: a process may have the position locked, and wait for the inode.
+            nonlocal after
+            place = start, commit
+            taken, after = self.kernel.write(files, opened, note.pid, call, *place)
+            return taken
+
+        value = self._take(in_place, fd, call)
+        if before is not None and after != before:
+            with contextlib.suppress(OSError):
+                os.lseek(fd, after, os.SEEK_SET)
+        return value
 
     def _take(self, made: InPlace, fd: int, call: WriteCall) -> int | None:
         """Write to fd, for which the mount makes the caller's call.
@@ -122,6 +147,15 @@ class TreeWriter:
             return -(error.errno or errno.EIO) if reached else None
         finally:
             self.writers.pop(me, None)
+
+
+def _has_position(fd: int) -> bool:
+    """Return False if a file cannot be sought; its position is not waited for."""
+    try:
+        os.pread(fd, 0, 0)
+    except OSError as error:
+        return error.errno != errno.ESPIPE
+    return True
 
 
 def read_call(host: Host, note: Notification) -> WriteCall | None:
