@@ -72,9 +72,9 @@ def test_levels_are_written_as_on_linux():
 SYSLOG = """
 import ctypes, errno, os, signal
 libc = ctypes.CDLL(None, use_errno=True)
-def klogctl(action, size=0, buffer=True):
+def klogctl(action, size=0, buffer=True, place=None):
     room = ctypes.create_string_buffer(max(size, 0) + 1) if buffer else None
-    ret = libc.klogctl(action, room, size)
+    ret = libc.klogctl(action, place or room, size)
     if ret < 0:
         return errno.errorcode[ctypes.get_errno()]
     return room.raw[:ret] if action in (2, 3, 4) and ret else ret
@@ -94,6 +94,10 @@ print(klogctl(8, 0), klogctl(8, 9), klogctl(8, 3))
 if not os.fork():
     log(b"<5>third"); os._exit(0)
 print(klogctl(2, 100)[-7:])
+log(b"<5>fourth"); log(b"<5>fifth")
+bad = ctypes.c_void_p(8)
+print(klogctl(2, 100, place=bad), klogctl(4, 100, place=bad), klogctl(2, 100)[-6:])
+print(klogctl(3, 100)[-6:])
 signal.setitimer(signal.ITIMER_REAL, 0.2)
 signal.signal(signal.SIGALRM, lambda *_: None)
 signal.siginterrupt(signal.SIGALRM, True)
@@ -112,6 +116,8 @@ def test_syslog():
         "EINVAL EINVAL 0 EINVAL",
         "EINVAL EINVAL 0",
         "b' third\\n'",
+        "EFAULT EFAULT b'fifth\\n'",
+        "b'fifth\\n'",
         "EINTR",
     ]
 

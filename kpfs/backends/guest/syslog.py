@@ -64,19 +64,38 @@ class GuestSyslog:
                     return -errno.EINVAL
                 if not size:
                     return 0
-                if action != READ:
-                    return self._read_all(note, size, clear=action == READ_CLEAR)
-                if not self._unread():
+                if action == READ and not self._unread():
                     return lambda: self._wait(note, size)
-                return self._read(note, size)
-            return self._control(action, size)
+                found = (self._read if action == READ else self._read_all)(size)
+            else:
+                return self._control(action, size)
+        return self._give(note, *found)
+
+    def _give(self, note: Notification, text: bytes, last: int) -> int:
+        """Give the caller lines, and note what that changes; return the call's value.
+
+        last: see _read_all() and _read().
+        Context: the lock is not held, as the caller's memory may be a file's of the
+        mount.
+        """
+        action = signed(note.args[0])
+        given = self._host.write(note.pid, note.args[1], text)
+        with self._kernel.lock:
+            if given and action == READ_CLEAR:
+                self._clear_seq = max(self._clear_seq, last)
+            if not given and action == READ:
+                self._read_seq = min(self._read_seq, last)
+        return len(text) if given else -errno.EFAULT
 
     # ---- the log
     def _unread(self) -> list[LogRecord]:
         return self._kernel.guest.log.records(self._read_seq)
 
-    def _read_all(self, note: Notification, size: int, *, clear: bool) -> int:
-        """Give the newest lines that fit.  Kernel: syslog_print_all()"""
+    def _read_all(self, size: int) -> tuple[bytes, int]:
+        """Return the newest lines that fit, and the number of the next record.
+
+        Kernel: syslog_print_all()
+        """
         records = self._kernel.guest.log.records(self._clear_seq)
         lines, room = [], size
         for record in reversed(records):
@@ -85,34 +104,30 @@ class GuestSyslog:
             if room < 0:
                 break
             lines.append(line)
-        text = b"".join(reversed(lines))
-        if not self._host.write(note.pid, note.args[1], text):
-            return -errno.EFAULT
-        if clear and records:
-            self._clear_seq = records[-1].seq + 1
-        return len(text)
+        return b"".join(reversed(lines)), records[-1].seq + 1 if records else 0
 
-    def _read(self, note: Notification, size: int) -> int:
-        """Give the oldest lines that nobody has read.  Kernel: syslog_print()"""
+    def _read(self, size: int) -> tuple[bytes, int]:
+        """Take the oldest lines that nobody has read; return the second one's number.
+
+        If the caller's memory is bad, only the first is lost.  Kernel: syslog_print()
+        """
         text = b""
-        read_seq = self._read_seq
-        for record in self._unread():
+        unread = self._unread()
+        for record in unread:
             line = line_of(record)
             if text and len(text) + len(line) > size:
                 break
             text += line[:size]
-            read_seq = record.seq + 1
-        if not self._host.write(note.pid, note.args[1], text):
-            return -errno.EFAULT
-        self._read_seq = read_seq
-        return len(text)
+            self._read_seq = record.seq + 1
+        return text, unread[0].seq + 1
 
     def _wait(self, note: Notification, size: int) -> int:
         """Read once there is something.  Context: the lock is not held."""
         while not self._host.has_signal(note.pid):
             with self._kernel.lock:
-                if self._unread():
-                    return self._read(note, size)
+                found = self._read(size) if self._unread() else None
+            if found is not None:
+                return self._give(note, *found)
             time.sleep(LOOK)
         return -ERESTARTSYS
 

@@ -46,6 +46,21 @@ class TaskWork(NamedTuple):
     out: int = 0  # address in the caller for what is read
 
 
+Outcome = tuple[int, bytes]  # the value of a call, and what the caller reads
+
+
+def outcome(work: TaskWork, reply: Reply) -> Outcome:
+    """Return the outcome of work that a task has done.  Context: lock held."""
+    value = next((v for v in reply.results[: work.number] if v < 0), 0)
+    value = value or reply.results[work.number]
+    if not work.out or value <= 0:
+        return value, b""
+    try:
+        return value, reply.out(0, value)
+    except KernelError as error:
+        return -error.errno, b""
+
+
 class LinuxAnsweredCalls:
     """The answers to these calls. listener: the supervisor's."""
 
@@ -82,17 +97,23 @@ class LinuxAnsweredCalls:
             except KernelError as error:
                 return -error.errno
 
-            def finish() -> int:
+            def finish() -> Outcome:
                 reply = Reply(machine, task.slot, places, len(ops))
-                return self.finish(note, work, reply)
+                return outcome(work, reply)
 
-            if not task.waits:
-                return finish()
-            task.owed = True
-        return lambda: self.wait(note, tasks, task, finish)
+            done = None if task.waits else finish()
+            task.owed = done is None
+        if done is not None:
+            return self.give(note, work, *done)
+        return lambda: self.wait(note, work, tasks, task, finish)
 
     def wait(
-        self, note: Notification, tasks: Tasks, task: Task, finish: Callable[[], int]
+        self,
+        note: Notification,
+        work: TaskWork,
+        tasks: Tasks,
+        task: Task,
+        finish: Callable[[], Outcome],
     ) -> int:
         """Wait until the task has made its calls or the caller is gone."""
         while True:
@@ -103,7 +124,10 @@ class LinuxAnsweredCalls:
                         tasks.check(task)
                     except KernelError as error:
                         return -error.errno
-                    return -errno.EINTR if task.gone else finish()
+                    if task.gone:
+                        return -errno.EINTR
+                    done = finish()
+                    break
                 waiter = task.waiter = Waiter()
             waiter.sleep(LOOK)
             if not waiter.awake and not is_valid(self.listener, note.id):
@@ -112,18 +136,16 @@ class LinuxAnsweredCalls:
                     if task.waits:
                         tasks.interrupt(task)
                 return -errno.EINTR
+        return self.give(note, work, *done)
 
-    def finish(self, note: Notification, work: TaskWork, reply: Reply) -> int:
-        """Give the caller what was read, and return the call's value."""
-        value = next((v for v in reply.results[: work.number] if v < 0), 0)
-        value = value or reply.results[work.number]
-        if work.out and value > 0:
-            try:
-                data = reply.out(0, value)
-            except KernelError as error:
-                return -error.errno
-            if not self.host.write(note.pid, work.out, data):
-                return -errno.EFAULT
+    def give(self, note: Notification, work: TaskWork, value: int, data: bytes) -> int:
+        """Give the caller what was read, and return the call's value.
+
+        Context: the lock is not held, as the caller's memory may be a file's of the
+        mount.
+        """
+        if data and not self.host.write(note.pid, work.out, data):
+            return -errno.EFAULT
         return value
 
     def text(self, pid: int, address: int) -> Argument:

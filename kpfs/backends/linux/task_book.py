@@ -162,7 +162,7 @@ class LinuxTaskBook:
         for fd in there:
             # one of the mount stays where it is: a request may be about it already
             if not self.files.holds(task, fd.number):
-                self.provide(task, fd.number, self._file(pid, fd))
+                self.provide(task, fd.number, self._file(fd))
         self.same[task] = numbers
 
     def copy_directory(self, task: Task) -> None:
@@ -171,14 +171,10 @@ class LinuxTaskBook:
         if self.cwd.get(task) != cwd and not self.host.in_tree(cwd):
             self.enter(task, cwd)
 
-    def _file(self, pid: int, fd: Descriptor) -> HostFile:
+    def _file(self, fd: Descriptor) -> HostFile:
         if not fd.name or fd.name.startswith(b"/dev/"):
             return HostFile(b"/dev/zero", 0, 0)  # a pipe, a socket, a terminal
-        size = 0
-        if stat.S_ISREG(fd.mode):
-            with contextlib.suppress(OSError):
-                size = os.stat(f"/proc/{pid}/fd/{fd.number}").st_size
-        return HostFile(fd.name, fd.mode, size)
+        return HostFile(fd.name, fd.mode, fd.size if stat.S_ISREG(fd.mode) else 0)
 
     # ---- files
     def enter(self, task: Task, cwd: bytes) -> None:
