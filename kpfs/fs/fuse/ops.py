@@ -346,7 +346,8 @@ class Operations(Generic[E, F]):
             self.restore_size(inode.number)
         if not file.constant:  # as soon as Linux has the answer
             inode.truncated |= bool(flags & os.O_TRUNC)
-        how = wire.FOPEN_DIRECT_IO
+        # a close must not wait for a write by another process, which has the inode
+        how = wire.FOPEN_DIRECT_IO | wire.FOPEN_NOFLUSH
         if file.nonseekable:
             how |= wire.FOPEN_NONSEEKABLE
         if file.sleeps:
