@@ -10,7 +10,8 @@ And one call that waits in the emulated kernel would hold up all others.  So one
 threads always waits for the next report.  To hand over costs more than most calls, so
 the thread that has received a call makes it first, if it cannot wait.  While a thread
 waits for the answer to a call, another takes its place; so it does when a call keeps
-the kernel busy, and the thread steps aside from its lock.
+the kernel busy, and the thread steps aside from its lock.  A call that just takes long
+is noticed by a thread that looks after all, while calls come.
 
 Threads make calls side by side, and nothing but the kernel's lock has them wait for one
 another.  A lock of our own around a whole call was a mistake: a call may wait for locks
@@ -62,6 +63,7 @@ log = Log(__name__)
 
 SETTLE_PATIENCE = 0.1  # s that the end of a process is held up at most
 FIRST_PAUSE = 0.0001
+LOOK = 0.01  # s between looks whether a call takes long
 NOT_MADE = 1 << 64  # no answer that there can be
 # makes a call in the emulated kernel
 Replay = Callable[[Notification, Commit], Replayed]
@@ -77,34 +79,57 @@ class _Work:
     Implements kpfs.base.lock.Stepping.
     """
 
-    note: Notification
-
     def __init__(self, supervisor: Supervisor, slot: int) -> None:
         self._supervisor = supervisor
         self._slot = slot
+        self._guard = threading.Lock()  # of the rest, and of the end of the call
+        self._note: Notification | None = None  # while a call is made
+        self._seen: Notification | None = None  # at the last look
         self._replaced = False
 
     def begin(self, note: Notification) -> None:
-        self.note = note
-        self._supervisor.stepping[get_ident()] = self
+        supervisor = self._supervisor
+        self._note = note
+        supervisor.stepping[get_ident()] = self
+        if not supervisor.made.is_set():
+            supervisor.made.set()
 
     def end(self) -> None:
         supervisor = self._supervisor
         del supervisor.stepping[get_ident()]
-        if self._replaced:
-            self._replaced = False
+        with self._guard:
+            self._note = None
+            replaced, self._replaced = self._replaced, False
+        if replaced:
             supervisor.was_replaced()
 
     def aside(self) -> None:
-        supervisor = self._supervisor
+        with self._guard:
+            self._hand_on()
+
+    def look(self) -> bool:
+        """Have others go on if the call has not ended since the last look.
+
+        Return True if it is to be looked at again.
+        """
+        with self._guard:
+            note, seen = self._note, self._seen
+            self._seen = note
+            if note is not None and note is seen:
+                self._hand_on()
+            return note is not None and not self._replaced
+
+    def _hand_on(self) -> None:
+        supervisor, note = self._supervisor, self._note
         supervisor.stop_receiving(self._slot)
-        if not self._replaced:
-            supervisor.show_waiting(self._slot, self.note)
+        if note is not None and not self._replaced:
+            supervisor.show_waiting(self._slot, note)
             self._replaced = supervisor.replace()
 
     def commit(self) -> bool:
         """See Commit."""
-        supervisor, note = self._supervisor, self.note
+        supervisor, note = self._supervisor, self._note
+        assert note is not None
         at = self._slot * SLOT.size
         WORK.pack_into(supervisor.state, at, note.id, COMMITTED)
         return seccomp.is_valid(supervisor.listener, note.id)
@@ -150,6 +175,8 @@ class Supervisor:
         self.replay = replay
         self.settled = settled
         self.works = [_Work(self, slot) for slot in range(SLOTS_MAX)]
+        self.made = threading.Event()  # there is a call to look after
+        self.over = threading.Event()
         # threads that may wait in settle(); the others go on receiving
         self.settling = threading.Semaphore(SLOTS - 2)
         self.guard = threading.Lock()  # of the next two
@@ -162,9 +189,21 @@ class Supervisor:
         """Receive and answer reports until no process has the filter."""
         for slot in range(1, SLOTS):
             self.start_loop(slot)
+        after = threading.Thread(target=self.look_after, daemon=True)
+        after.start()
         self.loop(0)
         while self.threads:
             self.threads.pop().join()
+        self.over.set()
+        self.made.set()
+        after.join()
+
+    def look_after(self) -> None:
+        """Have other threads go on while a call takes long: the body of a thread."""
+        while self.made.wait() and not self.over.wait(LOOK):
+            self.made.clear()
+            if True in [work.look() for work in self.works]:  # each of them
+                self.made.set()
 
     def start_loop(self, slot: int) -> None:
         thread = threading.Thread(target=self.loop, args=(slot,), daemon=True)

@@ -85,6 +85,13 @@ def test_skipped_call_is_not_replayed():
     assert replayed == [SYS_GETUID] * 20
 
 
+@pytest.fixture
+def no_look(monkeypatch):
+    """However busy the machine is, no call takes long."""
+    monkeypatch.setattr("kpfs.mirror.supervisor.LOOK", 60.0)
+
+
+@pytest.mark.usefixtures("no_look")
 def test_short_call_is_made_by_its_receiver():
     threads = []
 
@@ -190,6 +197,7 @@ def test_nothing_is_made_for_a_caller_that_was_killed():
     assert seen == [True, False]
 
 
+@pytest.mark.usefixtures("no_look")
 def test_end_is_answered_by_its_receiver_if_nothing_waits():
     threads, asked = set(), []
 
@@ -293,6 +301,27 @@ def test_more_waits_than_there_are_slots():
         return lambda: 8 if last.wait(10) else 0
 
     assert supervise([SYS_GETPPID], body, replay)[1] == 0
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["receiving", "not receiving"])
+def test_others_move_while_a_call_waits_in_the_host(waits):
+    """As for a file system that another process of the command serves."""
+    came = threading.Event()
+
+    def body():
+        return sum(fork_each(2 * SLOTS, lambda: os.getuid() and 0))
+
+    many = []
+
+    def replay(note, _commit):
+        if note.nr == SYS_GETUID:
+            many.append(note.pid)
+            if len(many) == 2 * SLOTS:
+                came.set()
+            assert came.wait(10)
+
+    judges = {"may_wait": lambda _note: waits}
+    assert supervise([SYS_GETUID], body, replay, **judges)[1] == 0
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["receiving", "not receiving"])
