@@ -19,7 +19,7 @@ from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import LIBFUSE, Settings
-from kpfs.host import guard, mounts, process
+from kpfs.host import guard, instead, mounts, process
 from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kpfs.gdb.server import Server
     from kpfs.host.channel import Socket
 
-FUSE_DEVICE = "/dev/fuse"
 LOG_LIMIT = 1 << 20  # bytes
 # s until a thread that works gives way to one that wants to: Python's own 5 ms are what
 # a short request would wait again and again while a long text is made
@@ -99,16 +98,17 @@ def default_log() -> str:
 def check_fuse() -> None:
     """Raise SetupError where FUSE cannot work at all."""
     try:
-        os.close(os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC))
+        os.close(os.open(mounts.FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
         raise SetupError(
-            f"{FUSE_DEVICE} is missing",
-            "load the module (modprobe fuse); a container needs --device /dev/fuse",
+            f"{mounts.FUSE_DEVICE} is missing",
+            "load the module (modprobe fuse); a container needs --device /dev/fuse; "
+            + instead.of_both(),
         ) from None
     except OSError as error:
         raise SetupError(
-            f"{FUSE_DEVICE}: {error.strerror}",
-            "have root allow it (chmod 666 /dev/fuse)",
+            f"{mounts.FUSE_DEVICE}: {error.strerror}",
+            f"have root allow it (chmod 666 /dev/fuse); {instead.of_both()}",
         ) from None
 
 

@@ -24,7 +24,7 @@ from kpfs.base import limits
 from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
-from kpfs.mounting import MTAB
+from kpfs.host.instead import MTAB
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -210,7 +210,7 @@ def fusermount() -> str | Finding:
             f"ln -s /proc/self/mounts {MTAB}, as root",
         )
     return found or Finding(
-        LIMITED, "missing: 'kpfs mount' needs it, 'kpfs run' not", "apt install fuse3"
+        LIMITED, "missing: 'kpfs mount' needs it", "apt install fuse3"
     )
 
 
@@ -270,6 +270,25 @@ def _limits(name: str) -> str:
         return ""  # 'kpfs kernel list' says what is wrong
 
 
+def inside() -> str:
+    """Run ``true`` inside a Linux kernel, which needs neither FUSE nor namespaces."""
+    from kpfs.config import KernelChoice
+    from kpfs.host import instead
+    from kpfs.inside.start import run
+    from kpfs.linux.store import store
+
+    words = instead.inside().strip("'")
+    name = words.split()[3]
+    if name not in store.names():
+        return f"needs a kernel, and no /dev/fuse, and no namespaces: {words} -- CMD"
+    begin = time.monotonic()
+    choice = KernelChoice(name, quiet=False, exact=False)
+    if status := run(choice, ["true"], []):
+        raise SetupError(f"'true' ended with status {status} inside {name}")
+    seconds = time.monotonic() - begin
+    return f"works, in {1e3 * seconds:.0f} ms: {words} -- CMD"
+
+
 def tools() -> str:
     return ", ".join(filter(shutil.which, TOOLS)) or "none; kpfs needs none"
 
@@ -301,5 +320,6 @@ CHECKS: Sequence[Check] = (
     Check("compilers", compilers),
     Check("kernels", kernels),
     Check("tools", tools),
+    Check("inside", inside, LIMITED, aside=True),
     Check("kpfs run", whole, aside=True),
 )

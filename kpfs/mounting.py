@@ -17,7 +17,9 @@ from kpfs.config import DEVICE, Settings
 from kpfs.daemon import check_fuse, serve, start
 from kpfs.host import guard, mounts, patience
 from kpfs.host.ending import ended_by_signals
+from kpfs.host.instead import MTAB
 from kpfs.host.mounts import served_by
+from kpfs.host.namespaces import instead_of_mount
 from kpfs.host.progress import waiting_for
 
 # s, as kpfs.host.patience counts them
@@ -25,7 +27,6 @@ ANSWER_PATIENCE = 2.0
 OTHERS_PATIENCE = 0.5
 END_PATIENCE = 1.5  # before the daemon's guard (kpfs.host.guard) loses its own
 DEATH_PATIENCE = 3.0
-MTAB = "/etc/mtab"
 
 
 def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> int:
@@ -68,13 +69,13 @@ def _check_mount_point(target: str, name: str) -> None:
         return
     if not mounts.fusermount():
         raise SetupError(
-            "mounting needs fusermount (Debian: apt install fuse3); "
-            "'kpfs run' does without"
+            "mounting needs fusermount (Debian: apt install fuse3)",
+            instead_of_mount(),
         )
     if not os.path.exists(MTAB):
         raise SetupError(
-            f"fusermount does not unmount without {MTAB}: have root make it "
-            f"(ln -s /proc/self/mounts {MTAB}); 'kpfs run' does without"
+            f"fusermount does not unmount without {MTAB}",
+            f"have root make it (ln -s /proc/self/mounts {MTAB}); {instead_of_mount()}",
         )
 
 

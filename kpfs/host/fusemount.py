@@ -11,6 +11,7 @@ import stat
 
 from kpfs.base.errors import SetupError
 from kpfs.host import mounts
+from kpfs.host.namespaces import instead_of_mount
 
 DEVICE = "/dev/fuse"
 SUBTYPE = "kpfs"
@@ -26,7 +27,9 @@ def mount(mountpoint: str, source: str, *, allow_other: bool) -> int:
         return _by_mount(mountpoint, source, options)
     except PermissionError as error:
         if os.geteuid() == 0:
-            raise SetupError(f"{mountpoint}: {error.strerror}") from None
+            cause = f"{mountpoint}: {error.strerror}"
+            mend = f"a container needs --cap-add SYS_ADMIN; {instead_of_mount()}"
+            raise SetupError(cause, mend) from None
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror}") from None
     return _by_helper(mountpoint, f"fsname={source},subtype={SUBTYPE},{options}")
@@ -55,7 +58,10 @@ def _by_helper(mountpoint: str, options: str) -> int:
 
     helper = mounts.fusermount()
     if not helper:
-        raise SetupError("fusermount is missing (Debian: apt install fuse3)")
+        raise SetupError(
+            "fusermount is missing (Debian: apt install fuse3)",
+            instead_of_mount(),
+        )
     ours, theirs = channel.pair()
     with closing(ours), closing(theirs):
         done = subprocess.run(
@@ -68,7 +74,7 @@ def _by_helper(mountpoint: str, options: str) -> int:
         )
         if done.returncode:
             lines = done.stderr.splitlines() or [f"{helper} failed"]
-            raise SetupError(lines[-1])
+            raise SetupError(f"{lines[-1]}; {instead_of_mount()}")
         (fd,) = channel.receive_fds(ours, 1)
         os.set_inheritable(fd, False)
         return fd

@@ -11,7 +11,7 @@ import errno
 import os
 
 from kpfs.base.errors import SetupError
-from kpfs.host import mounts
+from kpfs.host import instead, mounts
 
 # those of Ubuntu and of Debian, with the value that lets users make namespaces
 SYSCTLS = (
@@ -32,16 +32,31 @@ def enter_namespaces() -> None:
                 raise
             _unshare_in_chroot()
         if writer is None or not writer.write():
-            _write("/proc/self/setgroups", "deny")
-            _write("/proc/self/uid_map", f"0 {uid} 1")
-            _write("/proc/self/gid_map", f"0 {gid} 1")
+            _map_to_root(uid, gid)
         mounts.mount("", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
     except OSError as error:
         cause = f"no user and mount namespace ({error.strerror})"
-        raise SetupError(cause, f"{_remedy(error)}; or 'kpfs mount'") from None
+        raise SetupError(cause, f"{_remedy(error)}; {instead.of_run()}") from None
     finally:
         if writer is not None:
             writer.close()
+
+
+def instead_of_mount() -> str:
+    """Return what works where a mount is refused."""
+    return instead.of_mount(namespaces=can_be_made())
+
+
+def can_be_made() -> bool:
+    """Return True if a process like this one can have namespaces of its own."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            enter_namespaces()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _write(path: str, text: str) -> None:
@@ -50,6 +65,20 @@ def _write(path: str, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
+
+
+def _map_to_root(uid: int, gid: int) -> None:
+    """Be root of the new user namespace, in which nobody else is; SetupError."""
+    _write("/proc/self/setgroups", "deny")
+    try:
+        _write("/proc/self/uid_map", f"0 {uid} 1")
+    except PermissionError:
+        if uid != 0:
+            raise
+        cause = "no user namespace that has a root, as this root lacks a capability"
+        mend = f"a container needs --cap-add SETFCAP; {instead.of_run()}"
+        raise SetupError(cause, mend) from None
+    _write("/proc/self/gid_map", f"0 {gid} 1")
 
 
 def _remedy(error: OSError) -> str:

@@ -5,6 +5,8 @@ scripts/campaign tries all of them; these are those that went wrong once.
 """
 
 import errno
+import os
+import re
 import sys
 
 import pytest
@@ -105,3 +107,49 @@ def test_inside_without_proc(kpfs):
     done = harness.run("unshare", "-m", "sh", "-ec", NO_PROC, "sh", "", *words)
     said = "kpfs: --inside needs /proc: mount -t proc proc /proc\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+NO_FUSE = (
+    "mount --make-rprivate /; cd /dev; mount -t tmpfs none /mnt; "
+    "mkdir /mnt/shm; mount -t tmpfs none /mnt/shm; "
+    "for it in null zero urandom; do : >/mnt/$it; mount --bind $it /mnt/$it; done; "
+    'mount --move /mnt /dev; cd "$1"; shift; exec "$@"'
+)
+NO_NAMESPACES = 'echo 0 >/proc/sys/user/max_user_namespaces; shift; exec "$@"'
+AS_IT_IS = 'shift; exec "$@"'
+HOSTS = {
+    "no /dev/fuse": ("unshare", "-m", "sh", "-ec", NO_FUSE),
+    "no namespaces": ("unshare", "-Ur", "sh", "-ec", NO_NAMESPACES),
+    "no capabilities": (
+        "setpriv",
+        "--bounding-set=-all",
+        "sh",
+        "-ec",
+        'shift; exec "$@"',
+    ),
+}
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes such hosts")
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("command", ["run", "mount", "trace"])
+def test_the_command_that_is_named_instead_works(kpfs, tmp_path, host, command):
+    """Nobody is sent from run to mount, and from there back to run."""
+
+    def on_host(*words):
+        prefix = [*HOSTS[host], "sh", str(tmp_path)]
+        return harness.run(*prefix, *kpfs.command(*words), cwd=tmp_path)
+
+    (tmp_path / "m").mkdir()
+    done = on_host(command, *({"mount": ["m"]}.get(command, ["--", "true"])))
+    assert done.returncode == 2, done
+    (line,) = done.stderr.splitlines()
+    named = re.findall("'kpfs ([^']*)'", line)
+    assert f"run --kernel {harness.KERNEL} --inside" in named
+    for words in named:
+        if words == "matrix":
+            words += f" --kernels {harness.KERNEL}"
+        more = ["m"] if words == "mount" else ["--", "true"]
+        done = on_host(*words.split(), *more)
+        assert done.returncode == 0, (words, done)

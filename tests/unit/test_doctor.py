@@ -87,7 +87,7 @@ def test_a_host_that_denies_things(monkeypatch):
     assert "fuse3" in said["fusermount"].mend
     assert said["namespaces"].state == BROKEN
     assert "Operation not permitted" in said["namespaces"].found
-    assert "kpfs mount" in said["namespaces"].mend
+    assert "--inside" in said["namespaces"].mend
     assert said["seccomp"].state == LIMITED
     assert "--no-mirror" in said["seccomp"].mend
     assert said["compilers"].state == LIMITED
