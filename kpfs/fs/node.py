@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, TypeVar
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 NAME_MAX = 255
 T = TypeVar("T")
+READABLE = nr.POLLIN | nr.POLLRDNORM
+DEFAULT_POLLMASK = READABLE | nr.POLLOUT | nr.POLLWRNORM
 
 # Errnos of a file system for operations that would change its tree.
 _CHANGES = "mknod", "mkdir", "rmdir", "unlink", "rename", "link", "symlink"
@@ -209,9 +212,13 @@ class Handle:
         """Return True if a read would not block.  Called under the kernel's lock."""
         return True
 
-    def poll(self) -> bool:
-        """Return True if poll() says that there is something to read."""
-        return self.ready()
+    def poll(self) -> int:
+        """Return the events of poll(2) that are there; the lock is held."""
+        return DEFAULT_POLLMASK if self.ready() else 0
+
+    def news(self) -> object:
+        """Return what differs after each thing that wakes those who poll."""
+        return None
 
     def release(self) -> None:
         """Give up the file: the last reference is gone."""

@@ -105,6 +105,8 @@ class Background:
 
     def _wake_all(self) -> None:
         self._wake(lambda _ready: True)
+        if self._on_wake is not None:
+            self._on_wake()
 
     def start(self, on_wake: Callable[[], None] | None = None) -> None:
         """Let time pass for the guest: run what it has to do in the background.

@@ -7,7 +7,15 @@ import pytest
 
 from tests import harness
 
-pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
+pytestmark = pytest.mark.fuse
+
+BEHIND = "--kernel", harness.KERNEL
+PLACES = [
+    pytest.param((), id="guest"),
+    pytest.param(BEHIND, id="behind", marks=pytest.mark.kernel),
+    # what Linux itself says
+    pytest.param((*BEHIND, "--inside"), id="inside", marks=pytest.mark.kernel),
+]
 
 # waits with a time limit for an empty file, and for what another file's reader takes
 LIMITS = """
@@ -50,9 +58,7 @@ edge 1 0 0
 """
 
 
-def test_waits_with_a_time_limit_end(kpfs):
-    """What is said is what a Linux kernel says by itself."""
-    for where in ((), ("--inside",)):
-        words = "--kernel", harness.KERNEL, *where, "--", sys.executable, "-c", LIMITS
-        done = kpfs("run", *words)
-        assert (done.stdout, done.stderr) == (LIMITS_SAID, ""), where
+@pytest.mark.parametrize("where", PLACES)
+def test_waits_with_a_time_limit_end(kpfs, where):
+    done = kpfs("run", *where, "--", sys.executable, "-c", LIMITS)
+    assert (done.stdout, done.stderr) == (LIMITS_SAID, "")

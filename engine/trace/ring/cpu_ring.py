@@ -213,6 +213,12 @@ class CpuRing:
         return self._ring.entries - gone
 
     @property
+    def written(self) -> tuple[int, int]:
+        """A value that changes with each entry that is written."""
+        self._settle()
+        return self.generation, self._ring.entries
+
+    @property
     def consumed(self) -> int:
         """The number of entries that were consumed."""
         return self._ring.consumed

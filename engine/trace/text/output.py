@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -58,12 +59,17 @@ class TracePipe:
         self._made: Made | None = None  # by prepare()
         self._begun: tuple[Block, int] | None = None  # see Made
 
+    def _rings(self) -> Sequence[CpuRing]:
+        rings = self._ts.ring.cpus
+        return rings if self._cpu is None else [rings[self._cpu]]
+
     def ready(self) -> bool:
         """Return True if read() would give something."""
-        rings = self._ts.ring.cpus
-        if self._cpu is not None:
-            rings = [rings[self._cpu]]
-        return bool(self._pending) or any(ring.entries for ring in rings)
+        return bool(self._pending) or any(ring.entries for ring in self._rings())
+
+    def written(self) -> object:
+        """Return a value that changes with each record that is written."""
+        return [ring.written for ring in self._rings()]
 
     def at_end(self) -> bool:
         """Return True if a reader that finds nothing gets end of file."""

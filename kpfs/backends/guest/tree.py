@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.backends.guest.vfs import OpenFile, Vfs
 from kpfs.base.errors import KernelError
-from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.fs.files import tree
 from kpfs.fs.node import Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kpfs.dump.core_file import CoreFile
     from kpfs.fs.tree import InPlace, Wake
     from kpfs.root.guest_kernel import GuestKernel
-
-POLLIN, POLLOUT = 0x41, 0x104  # with RDNORM and WRNORM
 
 
 def build(kernel: GuestKernel, coverage: GuestCoverage | None = None) -> Dir:
@@ -124,8 +122,7 @@ class GuestTree:
         self.root = GuestEntry(root)
         self._mounted = time.time_ns()
         self._listener: Listener | None = None
-        # of open files that cannot be read yet
-        self._pollers: list[tuple[OpenFile, Wake]] = []
+        self._pollers: dict[OpenFile, Poller] = {}
 
     def start(self, listener: Listener) -> None:
         self._listener = listener
@@ -243,9 +240,9 @@ class GuestTree:
         return make(file.vfs, file)
 
     def release(self, file: OpenFile) -> None:
-        if self._pollers:
+        if file in self._pollers:
             with self.kernel.lock:
-                self._pollers = [p for p in self._pollers if p[0] is not file]
+                self._pollers.pop(file, None)
         file.vfs.release(file)
 
     # ---- poll
@@ -253,25 +250,30 @@ class GuestTree:
         self, _caller: Caller, file: OpenFile, _events: int, wake: Wake | None
     ) -> int:
         with self.kernel.lock:
-            ready = file.vfs.poll(file)
-            if not ready and wake is not None:
-                self._pollers.append((file, wake))
-        return POLLIN | POLLOUT if ready else 0
+            found, news = file.vfs.poll(file)
+            if wake is not None:
+                self._pollers[file] = Poller(found, news, wake)
+        return found
 
     def _wake_pollers(self) -> None:
-        """Wake those whose file can be read now.  Context: lock held."""
-        waiting = []
-        for file, wake in self._pollers:
-            if _may_answer(file):
-                wake()
-            else:
-                waiting.append((file, wake))
-        self._pollers = waiting
+        """Wake those whose file is ready now, or again.  Context: lock held."""
+        for file, poller in list(self._pollers.items()):
+            if poller.is_due(file):
+                del self._pollers[file]
+                poller.wake()
 
 
-def _may_answer(file: OpenFile) -> bool:
-    """Return True if a poller need not wait: the file can be read, or never will be."""
-    try:
-        return file.vfs.poll(file)
-    except KernelError:
-        return True
+class Poller(NamedTuple):
+    """A process of the host that waits for an open file, and what it was told last."""
+
+    found: int
+    news: object
+    wake: Wake
+
+    def is_due(self, file: OpenFile) -> bool:
+        """Return True if it is to ask again: also if the file is gone."""
+        try:
+            found, news = file.vfs.poll(file)
+        except KernelError:
+            return True
+        return bool(found) and (found, news) != (self.found, self.news)

@@ -516,10 +516,10 @@ class Vfs:
         ]
         return [b"".join(vector), len(sizes)]
 
-    def poll(self, opened: OpenFile) -> bool:
-        """Return True if there is something to read.  Context: lock held."""
+    def poll(self, opened: OpenFile) -> tuple[int, object]:
+        """Return a handle's poll() and news().  Context: lock held."""
         self._lacks_guest(opened.node.posthumous, opened.node)
-        return opened.handle.poll()
+        return opened.handle.poll(), opened.handle.news()
 
     def release(self, opened: OpenFile) -> None:
         """Close the file in each task that still lives, after the last close(2)."""

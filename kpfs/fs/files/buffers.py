@@ -13,7 +13,7 @@ from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.files.array_file import ArrayFile
 from kpfs.fs.files.text_handle import TextFile, TextHandle
-from kpfs.fs.node import Handle
+from kpfs.fs.node import READABLE, Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
 from kpfs.root.guest_kernel import GuestKernel
 
@@ -197,9 +197,14 @@ class RawHandle(Handle):
         ring = self.file.ring()
         return bool(self.rest) or ring is None or ring.entries > 0
 
-    def poll(self) -> bool:
+    def poll(self) -> int:
         ring = self.file.ring()
-        return ring is None or full_hit(ring, self.file.tr.buffer_percent)
+        percent = self.file.tr.buffer_percent
+        return READABLE if ring is None else full_hit(ring, percent)
+
+    def news(self) -> object:
+        ring = self.file.ring()
+        return None if ring is None else ring.written
 
     def read(self, size: int, offset: int) -> bytes:
         """Kernel: tracing_buffers_read()"""
@@ -216,11 +221,15 @@ class RawHandle(Handle):
         return data
 
 
-def full_hit(ring: CpuRing, percent: int) -> bool:
-    """Return True if a ring is full enough to wake a poller.  Kernel: full_hit()"""
+def full_hit(ring: CpuRing, percent: int) -> int:
+    """Return READABLE if a ring is full enough to wake a poller, or 0.
+
+    Kernel: ring_buffer_poll_wait(), full_hit()
+    """
     if not percent:
-        return ring.entries > 0
-    return (ring.dirty_pages + 1) * 100 >= percent * ring.nr_pages
+        return READABLE if ring.entries else 0
+    hit = (ring.dirty_pages + 1) * 100 >= percent * ring.nr_pages
+    return READABLE if hit else 0
 
 
 class TracePipeRaw(ArrayFile):

@@ -9,7 +9,7 @@ import time
 
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
-from kpfs.fs.node import File, Handle
+from kpfs.fs.node import READABLE, File, Handle
 from kpfs.fs.seqfile import SeqFile
 from kpfs.root.guest_kernel import GuestKernel
 
@@ -114,6 +114,13 @@ class KmsgHandle(Handle):
     def ready(self) -> bool:
         self.fill()
         return bool(self.pending)
+
+    def poll(self) -> int:
+        return READABLE if self.ready() else 0
+
+    def news(self) -> object:
+        kernel: GuestKernel = self.file.kernel
+        return kernel.guest.log.next_seq()
 
     def read(self, size: int, offset: int) -> bytes:
         at_end = self.at_end

@@ -15,7 +15,7 @@ from kpfs.fs.files import buffers
 from kpfs.fs.files.array_file import ArrayFile, CpuFile
 from kpfs.fs.files.dynevents import truncates
 from kpfs.fs.files.text_handle import TextFile, TextHandle
-from kpfs.fs.node import Dir, File, Handle, encode
+from kpfs.fs.node import READABLE, Dir, File, Handle, encode
 from kpfs.fs.seqfile import ValueFile
 from kpfs.root.guest_kernel import GuestKernel
 
@@ -72,11 +72,14 @@ class TracePipeHandle(Handle):
         super().__init__(file, flags, pid)
         self.pipe = TracePipe(file.tr, file.cpu)
 
-    def poll(self) -> bool:
+    def poll(self) -> int:
         tr, cpu = self.file.tr, self.file.cpu
         if cpu is None:
-            return self.pipe.ready()
+            return READABLE if self.pipe.ready() else 0
         return buffers.full_hit(tr.ring.cpus[cpu], tr.buffer_percent)
+
+    def news(self) -> object:
+        return self.pipe.written()
 
     def ready(self) -> bool:
         """Return True if there are records, or a reader that had some is at the end."""

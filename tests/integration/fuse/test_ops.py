@@ -21,7 +21,7 @@ import pytest
 
 from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.base.errors import KernelError
-from kpfs.fs.node import File, Handle
+from kpfs.fs.node import READABLE, File, Handle
 from kpfs.mirror.host import Host
 from kpfs.root.background import Background
 from tests.harness import TIMEOUT, await_blocked, until
@@ -39,6 +39,7 @@ class Pipe(File):
     def __init__(self):
         super().__init__()
         self.lines: list[bytes] = []
+        self.written = 0
 
     def handle(self, flags, pid):
         return PipeHandle(self, flags, pid)
@@ -57,7 +58,14 @@ class PipeHandle(Handle):
 
     def take(self, data, pos):
         self.file.lines.append(data)
+        self.file.written += 1
         return len(data)
+
+    def poll(self):
+        return READABLE if self.file.lines else 0
+
+    def news(self):
+        return self.file.written
 
 
 class Holder(File):
@@ -274,6 +282,24 @@ def test_poll_and_blocking_read(mounted):
     assert os.read(fd, 100) == b"more\n"
     with pytest.raises(OSError, match="Illegal seek"):
         os.lseek(fd, 0, os.SEEK_SET)
+    os.close(fd)
+
+
+def test_each_write_is_an_edge_also_of_a_file_that_is_ready(mounted):
+    path = mounted.path / "pipe"
+    fd = os.open(path, os.O_RDONLY)
+    edge, level = select.epoll(), select.epoll()
+    edge.register(fd, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+    level.register(fd, select.EPOLLIN | select.EPOLLOUT)
+    assert edge.poll(0.1) == level.poll(0.1) == []
+    for _ in range(3):
+        path.write_text("line\n")
+        assert edge.poll(5) == level.poll(5) == [(fd, select.EPOLLIN)]
+        assert edge.poll(0.1) == []
+    for _ in range(3):
+        assert level.poll(5) == [(fd, select.EPOLLIN)]
+        os.read(fd, 100)
+    assert edge.poll(0.1) == level.poll(0.1) == []
     os.close(fd)
 
 
