@@ -19,6 +19,7 @@ from kpfs.arguments import FREE_TEXT, Subcommand, add_command, flag, number, sev
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, of_file, told_to_user
 from kpfs.base.loading import load
+from kpfs.base.shown import guard_streams
 from kpfs.base.signals import SignalledError, end_by
 from kpfs.base.typed import TYPE_CHECKING
 
@@ -164,6 +165,7 @@ def script() -> NoReturn:
     All is closed and written by then. So what Python does at its end is left out: it
     takes apart every module and object, for 6 ms.
     """
+    guard_streams()
     status = main()
     if sys.stderr:
         sys.stderr.flush()

@@ -29,6 +29,7 @@ CLEARED = os.path.join(os.path.dirname(TREE), ".dmesg-cleared")
 LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 RECORD = re.compile(rb"([0-9]+),([0-9]+),([0-9]+),[^;]*;([^\n]*)\n")
 ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")  # a terminal obeys these
 MESSAGES = {
     errno.ENOEXEC: "Invalid module format",
     errno.ENOENT: "Unknown symbol in module, or unknown parameter (see dmesg)",
@@ -169,10 +170,14 @@ def _records(follow: bool) -> Iterator[tuple[int, int, int, str]]:
             match = RECORD.match(data)
             if match:
                 text = ESCAPE.sub(lambda m: bytes((int(m[1], 16),)), match[4])
-                shown = text.decode("utf-8", "replace")
-                yield int(match[1]), int(match[2]), int(match[3]), shown
+                said = CONTROL.sub(_escape, text.decode("utf-8", "replace"))
+                yield int(match[1]), int(match[2]), int(match[3]), said
     finally:
         os.close(fd)
+
+
+def _escape(control: re.Match[str]) -> str:
+    return f"\\x{ord(control[0]):02x}"
 
 
 def _cleared() -> int:

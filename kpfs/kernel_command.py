@@ -380,7 +380,7 @@ class Progress:
         """Show the output of a kernel that is booting."""
         text, self._seen = board.console(self._seen)
         if self._verbose:
-            self._out.write(text.decode("latin-1"))
+            self._out.write(text.replace(b"\r\n", b"\n").decode("latin-1"))
             self._out.flush()
         else:
             self._write(f"{time.monotonic() - self._begin:.0f} s")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kpfs.base.errors import KernelError, MemoryFault, SetupError, told_to_user
 from kpfs.base.ktypes import KAddr
+from kpfs.base.shown import raw, shown
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.judge import Judge
 from kpfs.engine.kprobe import NO_ADDR
@@ -94,14 +95,14 @@ class Explainer:
         except MemoryFault as fault:
             words = f"{point}: the image lacks the bytes of {self.name(fault.addr)}"
             return errno.EFAULT, words
-        lines = [f"{sym.name}: {sym.size} bytes at {sym.addr:#x}"]
-        for at, raw, words in listing:
+        lines = [shown(f"{sym.name}: {sym.size} bytes at {sym.addr:#x}")]
+        for at, code, words in listing:
             tag, why = self._in_short(at, sym.addr)
             head = f"{tag:<9}"
             if coloured:
                 head = f"\033[{COLOURS.get(tag, RED)}m{head}\033[0m"
-            line = f"  {head} +{at - sym.addr:<#6x} {raw.hex(' '):<30} {words:<40}"
-            lines.append(f"{line}  {why}".rstrip())
+            line = f"  +{at - sym.addr:<#6x} {code.hex(' '):<30} {words:<40}  {why}"
+            lines.append(f"  {head}{shown(line[1:].rstrip())}")
         return 0, "\n".join(lines)
 
     def _in_short(self, addr: int, start: int) -> tuple[str, str]:
@@ -124,9 +125,9 @@ class Explainer:
     def _listing(self, addr: int, marked: int, size: int = 1) -> list[str]:
         """List the instructions that touch [addr, addr+size), with a mark at one."""
         lines = []
-        for at, raw, words in self.arch.listing(addr, size, self.name):
-            sign = ">" if at <= marked < at + len(raw) else " "
-            lines.append(f"  {sign} {at:x}  {raw.hex(' '):<30} {words}")
+        for at, code, words in self.arch.listing(addr, size, self.name):
+            sign = ">" if at <= marked < at + len(code) else " "
+            lines.append(f"  {sign} {at:x}  {code.hex(' '):<30} {words}")
         return lines
 
 
@@ -267,7 +268,7 @@ def print_points(
         else:
             verdict, words = explainer.explain(point)
             number = verdict.errno
-        print(words)
+        print(words, file=raw(sys.stdout) if coloured and functions else sys.stdout)
         if number:
             status = EXIT_REFUSED
     return status

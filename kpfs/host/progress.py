@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 
+from kpfs.base.shown import raw, shown
 from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,11 +43,9 @@ def waiting_for(words: str) -> Iterator[None]:
 def _show(words: str, done: threading.Event) -> None:
     if done.wait(PATIENCE):
         return
-    sys.stderr.write(f"{ERASE}kpfs: {words} ...")
-    sys.stderr.flush()
+    _draw(f"kpfs: {shown(words)} ...")
     done.wait()
-    sys.stderr.write(ERASE)
-    sys.stderr.flush()
+    _draw("")
 
 
 def bar(have: int, whole: int) -> str:
@@ -64,6 +63,12 @@ def draw(words: str, more: str = "") -> None:
         room = os.get_terminal_size(2).columns or 80
     except OSError:
         room = 80
+    words = shown(words).replace("\n", " ")
     words = words[: max(room - len(more) - 2, 0)]
-    sys.stderr.write(f"{ERASE}{words} {more}".rstrip(" "))
-    sys.stderr.flush()
+    _draw(f"{words} {more}".rstrip(" "))
+
+
+def _draw(line: str) -> None:
+    terminal = raw(sys.stderr)
+    terminal.write(ERASE + line)
+    terminal.flush()

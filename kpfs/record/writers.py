@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from kpfs.api.records import Record, Value
 from kpfs.backends.raw import PAGE_SIZE
+from kpfs.base.shown import shown
 from kpfs.record.spans import Span, spans
 
 MAX_SAFE = 1 << 53  # integers up to there are the same in every reader of JSON
@@ -33,7 +34,8 @@ class Recording:
 
 def write_text(recording: Recording, to: BinaryIO) -> None:
     """Write the text of tracing/trace."""
-    to.write(recording.text.encode("utf-8", "surrogateescape"))
+    text = shown(recording.text) if to.isatty() else recording.text
+    to.write(text.encode("utf-8", "surrogateescape"))
 
 
 def write_json_lines(recording: Recording, to: BinaryIO) -> None:

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Footer, Header, Static
 
+from kpfs.base.shown import shown
 from kpfs.top.costs import Sort, cost_of, measure, sorts_of
 from kpfs.top.samples import (
     COLUMNS,
@@ -106,7 +107,7 @@ class Screen(App[None]):
         for rate in rates:
             row = [
                 Text(
-                    cell,
+                    shown(cell),
                     justify="right" if number in NUMBERS else "left",
                     style=COLOURS.get(cell, ""),
                 )
@@ -114,7 +115,9 @@ class Screen(App[None]):
                     cells(rate, cost_of(rate.probe, self.costs))
                 )
             ]
-            table.add_row(*row, Text(sparkline(rate.history)), Text(rate.probe.owner))
+            table.add_row(
+                *row, Text(sparkline(rate.history)), Text(shown(rate.probe.owner))
+            )
         table.move_cursor(row=min(cursor, max(len(rates) - 1, 0)))
         self.shown = rates
 
@@ -127,7 +130,7 @@ class Screen(App[None]):
 
     def show_words(self, words: str) -> None:
         """Show a text below the table."""
-        self.query_one("#words", Static).update(words)
+        self.query_one("#words", Static).update(shown(words))
         self.query_one("#below").add_class("shown")
 
     def action_close(self) -> None:

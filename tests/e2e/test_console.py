@@ -39,6 +39,15 @@ def test_messages_below_the_level_are_shown(before, levels):
     ]
 
 
+def test_no_message_moves_the_cursor():
+    """Console and dmesg show what a terminal would obey, as util-linux's dmesg does."""
+    script = r"printf '<1>\033[31m\007 \303\251 \302\233 \377\n' >/dev/kmsg"
+    done = run(f"{script}; dmesg | grep 31m; dmesg -r | grep 31m", "--console")
+    said = [line.partition("] ")[2] for line in done.stdout.splitlines()]
+    assert said == ["\\x1b[31m\\x07 \u00e9 \\x9b \ufffd"] * 2
+    assert done.stderr.partition("] ")[2] == "\\x1b[31m\\x07 \u00e9 \\x9b \\xff\n"
+
+
 def test_without_the_option_nothing_is_shown():
     assert run(f"dmesg -n 8; {KMSG}").stderr == ""
 

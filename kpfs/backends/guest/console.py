@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 
+from kpfs.base.shown import shown
 from kpfs.base.typed import TYPE_CHECKING, Protocol
 from kpfs.guest.running.klog import CONSOLE
 
@@ -42,7 +43,8 @@ class Console:
             if record.level >= level:
                 continue
             seconds, rest = divmod(record.ts_nsec, 10**9)
-            line = b"[%5d.%06d] %s\n" % (seconds, rest // 1000, bytes(record.text))
+            text = shown(os.fsdecode(bytes(record.text))).encode()
+            line = b"[%5d.%06d] %s\n" % (seconds, rest // 1000, text)
             if self._dropped:
                 line = b"** %d printk messages dropped **\n" % self._dropped + line
             if not select.select([], [self._fd], [], 0)[1]:
