@@ -5,11 +5,45 @@ import contextlib
 import os
 import stat
 
+_UNKNOWN = 65534  # in a user namespace, the owner of what is root's outside
+
 
 def cache() -> str:
     """Return the folder, below XDG_CACHE_HOME, which may be missing."""
     above = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(above, "kpfs")
+
+
+def private_cache() -> str:
+    """Return a folder for what others must not change: that of cache() if it is so.
+
+    Where users share XDG_CACHE_HOME, it is the one of sockets. Raises OSError.
+    """
+    folder = cache()
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if os.stat(folder).st_uid == os.geteuid() and _only_we_change(folder):
+            return folder
+    return runtime()
+
+
+def _only_we_change(folder: str) -> bool:
+    """Return True if no other user can put another folder in the place of one."""
+    at = folder = os.path.abspath(folder)
+    while True:
+        # of a link, its owner may change it
+        for st in (os.lstat(at), os.stat(at)):
+            if st.st_uid not in (0, os.geteuid(), _UNKNOWN):
+                return False
+        writers = stat.S_IWOTH
+        if st.st_gid != os.getgid():  # umask 002 goes with a group for each user
+            writers |= stat.S_IWGRP
+        is_sticky = st.st_mode & stat.S_ISVTX and at != folder
+        if st.st_mode & writers and not is_sticky:
+            return False
+        if at == "/":
+            return True
+        at = os.path.dirname(at)
 
 
 def runtime() -> str:

@@ -91,11 +91,11 @@ def save(
     progress: called with the bytes that are there.
     Raises UnfitError, also if the file is not as expected.
     """
-    os.makedirs(places.cache(), exist_ok=True)
-    path = os.path.join(places.cache(), f"{file.digest}.part")
+    path = os.path.join(places.private_cache(), f"{file.digest}.part")
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
-        with open(path, "ab+") as part:
-            fcntl.flock(part, fcntl.LOCK_EX)  # somebody else may want it, too
+        with os.fdopen(os.open(path, flags, 0o644), "ab+") as part:
+            fcntl.flock(part, fcntl.LOCK_EX)  # another process may want it, too
             if not _is_file(part, path):
                 continue
             try:
@@ -103,7 +103,6 @@ def save(
             except (OSError, HTTPException) as error:
                 raise _told(file.url, error) from None
             target = os.path.join(folder, file.name)
-            os.chmod(path, 0o644)
             shutil.move(path, target)
             return target
 

@@ -7,6 +7,7 @@ whether there is something new in it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -42,7 +43,8 @@ class CachedKernel:
             try:
                 return archive.import_file(self.path, self._name)
             except UnfitError:
-                os.unlink(self.path)
+                with contextlib.suppress(PermissionError):  # another user's
+                    os.unlink(self.path)
         return None
 
     def keep(self) -> None:
@@ -56,4 +58,5 @@ class CachedKernel:
         own = re.compile(rf"{name}-[0-9a-f]{{{_DIGITS}}}{suffix}")
         for found in os.listdir(self._folder):
             if own.fullmatch(found) and found != os.path.basename(self.path):
-                os.unlink(os.path.join(self._folder, found))
+                with contextlib.suppress(PermissionError):  # another user's
+                    os.unlink(os.path.join(self._folder, found))

@@ -80,7 +80,8 @@ class KeptFile:
         for part in parts:
             digest.update(part)
         new = os.path.join(self._folder, f".{self._name}.new")  # or a killed process's
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(file.fileno()).st_ino != os.stat(new).st_ino:
                 return  # another process has just put it in place

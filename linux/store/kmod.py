@@ -63,7 +63,9 @@ def _root(folder: str) -> str:
     """Return where to unpack: beside the image, or in the user's cache if need be."""
     if not os.access(folder, os.W_OK):
         made = os.stat(os.path.join(folder, image.MODULES)).st_mtime_ns
-        folder = os.path.join(places.cache(), f"{os.path.basename(folder)}-{made}")
+        folder = os.path.join(
+            places.private_cache(), f"{os.path.basename(folder)}-{made}"
+        )
     return os.path.join(folder, TREE)
 
 

@@ -70,6 +70,24 @@ def test_two_at_once_get_it_both(archive, file, tmp_path):
     assert [content(path) for path in paths] == [DATA] * 4
 
 
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_cache_that_others_change_is_left_alone(archive, file, tmp_path, kind):
+    """They would have us write elsewhere, or change a file behind its check."""
+    theirs = tmp_path / "cache/kpfs"
+    theirs.mkdir(parents=True)
+    theirs.chmod(0o777)
+    (tmp_path / "mine").write_text("mine")
+    part = theirs / f"{file.digest}.part"
+    if kind == "link":
+        part.symlink_to(tmp_path / "mine")
+    else:
+        part.write_bytes(DATA[:1000])
+    path = fetch.save(file, str(tmp_path))
+    assert content(path) == DATA
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert [asked for _, asked in archive.asked] == [None]
+
+
 def test_a_proxy_of_the_environment(archive, monkeypatch):
     archive.files["http://archive.example/a"] = b"by the proxy"
     monkeypatch.setenv("http_proxy", archive.url)
