@@ -101,12 +101,17 @@ def _package_files(path: str) -> Iterator[tuple[str, bytes]]:
 
 def read_folder(folder: str) -> dict[str, bytes]:
     """Read the modules below a folder such as /lib/modules/RELEASE."""
-    modules = {}
+    modules: dict[str, bytes] = {}
+    left = MAX_UNPACKED
     for place, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(place, name)
             if is_module_file(name):
-                modules[os.path.relpath(path, folder)] = read_regular(path)
+                data = read_regular(path, left + 1)
+                left -= len(data)
+                if left < 0:
+                    raise UnfitError(f"{folder}: {TOO_LARGE}")
+                modules[os.path.relpath(path, folder)] = data
     return modules
 
 

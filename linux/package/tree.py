@@ -10,8 +10,9 @@ import os
 import re
 
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.package.compression import MAX_UNPACKED
 from kpfs.linux.package.config import is_on
-from kpfs.linux.package.packages import KernelFiles, read_regular
+from kpfs.linux.package.packages import TOO_LARGE, KernelFiles, read_regular
 
 # by the option of an architecture
 _IMAGES = {
@@ -26,11 +27,24 @@ _BUILTIN_INFO = "modules.builtin.modinfo"
 def read_tree(folder: str) -> KernelFiles:
     """Read the files of a kernel.  Raises UnfitError if it is not built."""
 
+    left = MAX_UNPACKED
+    root = os.path.realpath(folder)
+
     def read(name: str) -> bytes:
+        """Read a file of the tree, which a stranger may have made."""
+        nonlocal left
         try:
-            return read_regular(os.path.join(folder, name))
-        except OSError as error:
-            raise UnfitError(f"{folder}: {name}: {error.strerror}") from None
+            path = os.path.realpath(os.path.join(root, name))
+            if not path.startswith(os.path.join(root, "")):
+                raise UnfitError(f"{folder}: {name}: it leads out of the tree")
+            data = read_regular(path, left + 1)
+        except (OSError, ValueError) as error:  # ValueError: a name with a 0 byte
+            why = getattr(error, "strerror", None) or str(error)
+            raise UnfitError(f"{folder}: {name}: {why}") from None
+        left -= len(data)
+        if left < 0:
+            raise UnfitError(f"{folder}: {TOO_LARGE}")
+        return data
 
     def there(name: str) -> bytes:
         return read(name) if os.path.exists(os.path.join(folder, name)) else b""
@@ -42,7 +56,8 @@ def read_tree(folder: str) -> KernelFiles:
     vmlinuz = read(images[0])
     # their paths end in .o since 6.3
     order = re.sub(rb"(?m)\.o$", b".ko", there(_ORDER))
-    modules = {f"kernel/{path}": read(path) for path in order.decode("utf-8").split()}
+    paths = order.decode("utf-8", "replace").split()
+    modules = {f"kernel/{path}": read(path) for path in paths}
     lists = {
         _ORDER: _installed(order),
         _BUILTIN: _installed(there(_BUILTIN)),

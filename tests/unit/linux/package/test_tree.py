@@ -40,6 +40,55 @@ def test_a_file_that_nobody_writes_is_not_waited_for(tmp_path, name):
             packages.read_folder(str(tmp_path))
 
 
+OUTSIDE = (
+    "../secret", "/etc/passwd", "fs/../../secret", "fs/out/secret", "fs/out.ko", "..",
+    "fs/fat/../../../tree/../secret",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_nothing_is_read_outside_of_a_tree(tmp_path, name):
+    folder = tmp_path / "tree"
+    (tmp_path / "secret").write_text("mine")
+    write(folder, {**FILES, "modules.order": f"fs/fat/fat.ko\n{name}\n"})
+    (folder / "fs/out").symlink_to(tmp_path)
+    (folder / "fs/out.ko").symlink_to(tmp_path / "secret")
+    with pytest.raises(UnfitError, match="it leads out of the tree"):
+        tree.read_tree(str(folder))
+
+
+def test_links_within_a_tree_and_to_it_are_followed(tmp_path):
+    write(tmp_path / "tree", FILES)
+    (tmp_path / "tree/fs/fat/fat.ko").rename(tmp_path / "tree/fs/real.ko")
+    (tmp_path / "tree/fs/fat/fat.ko").symlink_to("../real.ko")
+    (tmp_path / "link").symlink_to("tree")
+    assert tree.read_tree(str(tmp_path / "link")).modules["kernel/fs/fat/fat.ko"]
+
+
+@pytest.mark.parametrize(
+    "name", ["\udcff.ko", "\0.ko", "\x1b.ko", "x" * 300, "\u2028.ko"]
+)
+def test_odd_names_of_modules(tmp_path, name):
+    write(tmp_path, FILES)
+    (tmp_path / "modules.order").write_bytes(os.fsencode(name))
+    with pytest.raises(UnfitError, match=r"No such file|embedded null|too long"):
+        tree.read_tree(str(tmp_path))
+
+
+def test_a_file_without_an_end(tmp_path, monkeypatch):
+    write(tmp_path, FILES)
+    for module in (packages, tree):
+        monkeypatch.setattr(module, "MAX_UNPACKED", 1000)
+    for name in ("arch/x86/boot/bzImage", "fs/fat/fat.ko"):
+        os.truncate(tmp_path / name, 1 << 40)
+        with pytest.raises(UnfitError, match="more than any kernel"):
+            tree.read_tree(str(tmp_path))
+        os.truncate(tmp_path / name, 10)
+    os.truncate(tmp_path / "fs/fat/fat.ko", 1 << 40)
+    with pytest.raises(UnfitError, match="more than any kernel"):
+        packages.read_folder(str(tmp_path))
+
+
 def test_modules_are_where_they_would_be_installed(tmp_path):
     write(tmp_path, FILES)
     found = tree.read_tree(str(tmp_path))
