@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kpfs.host.channel import Socket
 
 LOG_LIMIT = 1 << 20  # bytes
+STUCK = signal.SIGALRM  # ends a daemon whose kernel stands still: kpfs.host.stuck
 # s until a thread that works gives way to one that wants to: Python's own 5 ms are what
 # a short request would wait again and again while a long text is made
 SWITCH_INTERVAL = 0.0005
@@ -54,6 +55,7 @@ class Daemon:
         self.mountpoint = mountpoint
         self.log = log
         self.reaped = False
+        self.was_stuck = False  # and has ended for that: see kpfs.host.stuck
         self._reaping = threading.Lock()
 
     def wait_ready(self) -> None:
@@ -74,7 +76,9 @@ class Daemon:
         """Wait for its end, which another thread may do too; True: it has ended."""
         with self._reaping:
             if not self.reaped:
-                self.reaped = os.waitpid(self.pid, flags)[0] != 0
+                ended, status = os.waitpid(self.pid, flags)
+                self.reaped = ended != 0
+                self.was_stuck = os.WIFSIGNALED(status) and os.WTERMSIG(status) == STUCK
             return self.reaped
 
     def stop(self) -> None:
@@ -222,8 +226,11 @@ def _take_stdio(settings: Settings) -> None:
 
 
 def _open_log(settings: Settings) -> int:
-    """Open the log for writing; only the default one has its directory made."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    """Open the log for writing; only the default one has its directory made.
+
+    Of a pipe that nobody reads, lines are lost: the kernel must not wait for it.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
     if settings.log:
         with told_to_user(settings.log):
             return os.open(settings.log, flags, 0o600)
@@ -233,7 +240,7 @@ def _open_log(settings: Settings) -> int:
         # with another user's HOME, root must not write where that user leads it
         if _is_led_by_us(folder):
             os.makedirs(folder, exist_ok=True)
-            fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+            fd = os.open(path, flags | os.O_NOFOLLOW, 0o600)
             st = os.fstat(fd)
             ours = st.st_uid == os.geteuid() and st.st_nlink == 1
             if ours and stat.S_ISREG(st.st_mode):
@@ -316,11 +323,17 @@ def serve(
     if settings.transport != LIBFUSE:  # which is for mounts without a command
         mirrored = {"writers": backend.writers, "apart": bool(settings.debugfs)}
 
+    from kpfs.host import stuck
+
+    log_path = settings.log or default_log()
+    end_stuck = partial(stuck.end, mountpoint, settings.hints, log_path)
+
     def answering() -> None:
         if gdb is not None and channel < 0:
             gdb.open()
         Log.begin = log  # not before: what fails until then is told otherwise
         _start_answering(ready, backend.preload)
+        stuck.LockWatch(backend.tree.lock, end_stuck).start()
         if channel >= 0:
             begin = partial(_let_gdb_in, gdb, settings.gdb_wait)
             _start_mirror(backend, channel, source, mountpoint, settings, begin)
@@ -351,6 +364,7 @@ def _begin_log(begins: threading.Lock, *, verbose: bool, short: bool) -> None:
     with begins:
         if logging.getLogger().handlers:
             return
+        logging.raiseExceptions = False  # not even if the log has no room
         logging.basicConfig(
             level=logging.DEBUG if verbose else logging.INFO,
             format=LOG_FORMAT,

@@ -425,7 +425,10 @@ def _await(pid: int, watched: set[signal.Signals], daemon: Daemon, job: Job) -> 
             elif changed:
                 return exit_status(status)
             if daemon.has_died():
-                _say(f"the daemon died; see {daemon.log}")
+                if daemon.was_stuck:  # a hint says of what; CMD would wait, too
+                    os.kill(pid, signal.SIGKILL)
+                else:
+                    _say(f"the daemon died; see {daemon.log}")
 
 
 def _exec(

@@ -118,11 +118,25 @@ class FairLock:
         self.unchanged: Callable[[], object] = lambda: None
         self.ticker = 0  # ident of a thread that comes by itself, for nobody
         self._crowded_until = 0.0  # of time.monotonic()
+        # for kpfs.host.stuck: some thread has to wait; what an owner shows that keeps
+        # the lock for as long as it likes
+        self.waited = threading.Event()
+        self.signs = 0
 
     @property
     def turns(self) -> int:
         """How often it has been taken."""
         return self._turns[0]
+
+    @property
+    def owner(self) -> int:
+        """The ident of the thread that has it; 0: none has."""
+        return self._owner
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Return True if a thread waits for it."""
+        return bool(self._queue)
 
     @property
     def turns_at(self) -> int:
@@ -223,6 +237,8 @@ class FairLock:
     def _wait_in_queue(self, waiter: Waiter, wait: Callable[[Waiter], None]) -> bool:
         """Return True if the lock was handed over to a waiter, False if it left."""
         self._queue.append(waiter)
+        if not self.waited.is_set():
+            self.waited.set()
         if self._taken.acquire(False):  # it was given back in between
             self._hand_over()
         try:
@@ -247,6 +263,7 @@ class FairLock:
 
         For a thread that keeps the kernel from running, and so from giving it back.
         """
+        self.signs += 1
         self.hand_on()
         for waiter in list(self._queue):
             waiter.refuse(seconds)
