@@ -87,7 +87,9 @@ class CommandSession:
 
             failures = Failures(kernel.worker, kernel.stops, kernel.folder)
         command = InsideCommand(
-            self._loop, kernel.worker, kernel.files, request, stdio, failures
+            *(self._loop, kernel.worker, kernel.files, request, stdio),
+            kernel.oopses,
+            failures,
         )
         self._command = command
         command.on_stop = self._stopped

@@ -20,10 +20,11 @@ from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.inside.oops import Oopses
 from kpfs.linux.inside.programs import why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
-from kpfs.linux.running.machine import Op, Out, SlotOffset
+from kpfs.linux.running.machine import MachineDiedError, Op, Out, SlotOffset
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.failures import Failures
@@ -57,10 +58,12 @@ class InsideCommand:
         files: HostFiles,
         request: RunRequest,
         stdio: Sequence[int],
+        oopses: Oopses,
         failures: Failures | None = None,
     ) -> None:
         """worker: from tree.build(). stdio: three descriptors of the host."""
         self._failures = failures
+        self._oopses = oopses
         self._loop = loop
         self._worker = worker
         self._request = request
@@ -278,9 +281,12 @@ class InsideCommand:
         has to forget until everything there is new.
         """
         machine, now = self._loop.machine, time.monotonic()
-        if now < self._next_look or machine.quiet or self._forgetter.busy:
+        if now < self._next_look:
             return
         self._next_look = now + _LOOK
+        self._check_workers()
+        if machine.quiet or self._forgetter.busy:
+            return
         ops: list[Op] = []
         for overlay, files in self._overlays.items():
             if files.outdated():
@@ -291,6 +297,14 @@ class InsideCommand:
                     del self._forget_until[overlay]
         if ops:
             self._forgetter.start(ops, lambda: None)
+
+    def _check_workers(self) -> None:
+        """Raise MachineDiedError if an oops has killed a process that all wait for."""
+        if self._oopses.happened():
+            pids = [worker.pid for worker in self._loop.workers.values()]
+            if self._oopses.have_killed(pids):
+                why = f"it has killed a process of kpfs: {self._oopses.told()}"
+                raise MachineDiedError(why)
 
     def resize(self, size: bytes) -> None:
         """Pass a new size of the host's terminal on; size is a struct winsize."""
@@ -303,6 +317,9 @@ class InsideCommand:
         """Run the kernel until the command ends; return how it ended."""
         loop = self._loop
         loop.run(lambda: self.ended is not None or self._status >= 0)
+        loop.forget(self._command)
+        for _ in range(2):  # a process of kpfs never ends as it should
+            self._check_workers()
         if self.ended is None:
             self._drain()
             log = kernel_log(self._worker) if self._status else ""

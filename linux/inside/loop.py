@@ -114,7 +114,7 @@ class Worker:
         """Fork another worker, which inherits everything that this one has."""
         slot = self._loop.take_slot(name)
         (pid,) = self.call(Op(abi.AGENT_FORK, (slot, 0)))
-        return Worker(self._loop, slot, pid)
+        return self._loop.add(slot, pid)
 
 
 class Loop:
@@ -125,6 +125,7 @@ class Loop:
         self.machine = machine
         self._counts = counts
         self.agent = Worker(self, AGENT, 1)
+        self.workers: dict[int, Worker] = {}  # by their slots; but for the agent
         self._then: dict[int, Then] = {}
         self._free = list(range(abi.NR_SLOTS - 1, 0, -1))
         self._ready: dict[int, Then] = {}
@@ -146,7 +147,12 @@ class Loop:
     def adopt(self, slot: int, pid: int) -> Worker:
         """Return a worker that exists already in a kernel that was kept."""
         self._free.remove(slot)
-        return Worker(self, slot, pid)
+        return self.add(slot, pid)
+
+    def add(self, slot: int, pid: int) -> Worker:
+        """Return the worker that a slot of ours was given to."""
+        worker = self.workers[slot] = Worker(self, slot, pid)
+        return worker
 
     def expect(self, slot: int, then: Then) -> None:
         self._then[slot] = then
@@ -158,6 +164,7 @@ class Loop:
     def forget(self, worker: Worker) -> None:
         """Drop a worker that has become another program or has ended."""
         self._then.pop(worker.slot, None)
+        self.workers.pop(worker.slot, None)
         self.machine.forget(worker.slot)
 
     def release(self, worker: Worker) -> None:

@@ -23,10 +23,11 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import PAGE_SIZE, Board, written_pages
 from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside import runnable, tree
+from kpfs.linux.inside import oops, runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
 from kpfs.linux.inside.lines import KnownLines, LinePlaces, find
 from kpfs.linux.inside.loop import Loop, Worker
+from kpfs.linux.inside.oops import Oopses
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import FileSources
 from kpfs.linux.running.machine import STOP, Machine, Op, Result
@@ -49,6 +50,7 @@ class PreparedKernel(NamedTuple):
     stops: CallStops
     folder: str  # of its image
     package: PackageFiles
+    oopses: Oopses
 
 
 class KeptPages(NamedTuple):
@@ -83,6 +85,7 @@ def start(
     if kept:
         _put(kept, board)
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
+    taints = kept.facts["taints"] if kept else oops.find(folder, board)
     loop = Loop(Machine(board, quiet=quiet), counts)
     loop.on_turn = go_on
     served = FileSources(HostFiles(root=root), PackageFiles(folder, meta.release))
@@ -101,8 +104,9 @@ def start(
     else:
         built = _build(loop, served, folder)
     loop.on_turn = lambda: None
+    oopses = Oopses(board, folder, taints)
     return PreparedKernel(
-        loop, served.host, built.worker, stops, folder, served.package
+        loop, served.host, built.worker, stops, folder, served.package, oopses
     )
 
 
@@ -141,6 +145,7 @@ def make(
         kept.facts.update(
             lines=find(folder, board),
             counts=counts,
+            taints=oops.find(folder, board),
             board=image.board_fields(board),
             tree=built.packed(),
             host=served.host.packed(),

@@ -54,7 +54,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "trace_iterator": ("ts", "array_buffer"),
     "array_buffer": ("buffer",),
     "task_struct": (
-        *("tasks", "pid", "files", "comm", "signal", "thread_node"),
+        *("tasks", "pid", "flags", "files", "comm", "signal", "thread_node"),
         *("on_cpu", "cpu", "thread_info.cpu"),
         *("thread.sp", "thread.cpu_context", "thread.ra", "thread.s"),
     ),

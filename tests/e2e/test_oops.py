@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Oopses inside a Linux kernel that kill processes of kpfs, and loops without an end.
+
+Tests kpfs.linux.inside.oops.
+"""
+
+import json
+
+import pytest
+
+from tests import harness, kernel_modules
+
+pytestmark = pytest.mark.kernel
+
+INSIDE = "run", "--kernel", harness.KERNEL, "--inside", "--"
+# a probe that oopses in tasks of one name only
+KILLER = """
+#include <linux/kprobes.h>
+#include <linux/module.h>
+static char *function, *comm;
+module_param(function, charp, 0);
+module_param(comm, charp, 0);
+static int pre(struct kprobe *p, struct pt_regs *regs)
+{
+	if (!strcmp(current->comm, comm))
+		*(volatile int *)0x123 = 0;
+	return 0;
+}
+static struct kprobe kp = { .pre_handler = pre };
+static int __init killer_init(void)
+{
+	kp.symbol_name = function;
+	return register_kprobe(&kp);
+}
+module_init(killer_init);
+MODULE_LICENSE("GPL");
+"""
+OOPS = (
+    "it has killed a process of kpfs: BUG: kernel NULL pointer dereference, "
+    "address: 0000000000000123 at pre+"
+)
+# each does what has the process run into the probe
+SCRIPT = """
+insmod {folder}/killer.ko function={function} comm={comm}
+cat {folder}/Makefile
+cat >/dev/null
+sleep 999
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return kernel_modules.build(tmp_path_factory.mktemp("killer"), {"killer": KILLER})
+
+
+@pytest.mark.parametrize(
+    ("function", "comm"),
+    [
+        ("vfs_read", "kpfs-files"),
+        ("vfs_read", "kpfs-stdout"),
+        ("vfs_write", "kpfs-stdin"),
+        ("vfs_write", "kpfs-files"),
+    ],
+)
+def test_an_oops_that_kills_a_process_of_kpfs_ends_the_command(
+    kpfs, built, function, comm
+):
+    script = SCRIPT.format(folder=built, function=function, comm=comm)
+    done = kpfs(*INSIDE, "sh", "-c", script, input="line\n" * 50_000, timeout=120)
+    assert done.returncode == 2, done
+    assert OOPS in done.stderr
+
+
+def test_the_row_of_a_matrix_names_it(kpfs, built):
+    script = SCRIPT.format(folder=built, function="vfs_read", comm="kpfs-stdout")
+    words = "matrix", "--json", "--kernels", harness.KERNEL, "--", "sh", "-c", script
+    done = kpfs(*words, timeout=120)
+    (row,) = json.loads(done.stdout)
+    assert (done.returncode, row["status"], OOPS in row["output"]) == (1, 2, True)
+
+
+def test_an_oops_of_the_command_is_its_own(kpfs, built):
+    """Others go on. The status is that of the process, killed by the kernel."""
+    script = f"""
+        insmod {built}/killer.ko function=vfs_read comm=cat
+        cat /dev/null; echo $?; echo on
+    """
+    done = kpfs(*INSIDE, "sh", "-c", script, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "137\non\n"), done
