@@ -15,15 +15,19 @@ from typing import Any
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.linux.board.stops import is_locked_up
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.command import InsideCommand, Outcome
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import RunRequest
-from kpfs.linux.store import store
+from kpfs.linux.memory.stack import functions
+from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.store import image, store
 
 TROUBLE = 2
+_DEEPEST = 12  # functions of a stack that are told
 LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
     *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
     *(signal.SIGTSTP, signal.SIGTTOU, signal.SIGTTIN),
@@ -71,12 +75,20 @@ class CommandSession:
         try:
             ended = self._run(request, stdio)
         except (KernelError, CallError) as error:
-            ended = Outcome(TROUBLE, f"the kernel died: {error}")
+            ended = Outcome(TROUBLE, f"the kernel died: {error}{self._where()}")
         try:
             self.on_end()
         except OSError as error:
             ended = Outcome(TROUBLE, f"--coverage: {error.strerror}")
         self._tell(status=ended.status, why=ended.why, reasons=ended.reasons)
+
+    def _where(self) -> str:
+        """Return where a kernel was that is locked up; one that panics says it."""
+        if not is_locked_up(self._loop.machine.dead):
+            return ""
+        symbols = CoreSymbols(os.path.join(self._kernel.folder, image.SYMBOLS))
+        board = self._loop.machine.board
+        return f"; it was in {', '.join(functions(board, symbols, _DEEPEST))}"
 
     def _run(self, request: RunRequest, stdio: list[int]) -> Outcome:
         kernel = self._kernel

@@ -26,6 +26,11 @@ def reason(board: Board, why: int) -> str:
     return reasons.get(why, f"it stopped ({why})")
 
 
+def is_locked_up(reason: str) -> bool:
+    """Return True for the reason() of a lockup."""
+    return " lockup" in reason
+
+
 def _panic_text(board: Board) -> str:
     """Return the format string of the panic() call."""
     at = board.translate(board.read_reg(board.arch.arguments[0]))

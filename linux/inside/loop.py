@@ -18,7 +18,7 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import Board
 from kpfs.linux.inside import runnable
-from kpfs.linux.running.machine import AGENT, Machine, Op, Place
+from kpfs.linux.running.machine import AGENT, Machine, Op, Place, Unrest
 
 LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnoticed
 BEHIND_NS = 10_000_000
@@ -132,6 +132,7 @@ class Loop:
         self._poll = select.poll()
         self._quiet_since = 0  # blocks at the last pause of the agent
         self._pauses = 0  # since the last look at the host
+        self._unrest = Unrest(machine)
         self.on_turn: Then = lambda: None  # called once for each look at the host
         # False: the agent yields instead, before each pause
         self._can_rest = len(counts) == 1
@@ -224,9 +225,9 @@ class Loop:
             self._look(0)
         why = machine.step()
         if why == abi.STOP_TURN:
-            self.follow_host()
-            self._look(0)
+            self._end_turn()
             return False
+        self._unrest.end()
         if why != abi.STOP_PAUSE:
             raise machine.died(why)
         current = machine.current()
@@ -237,6 +238,19 @@ class Loop:
             return False
         finished = [self._finish(slot) for slot in list(self._then)]
         return not any(finished)
+
+    def _end_turn(self) -> None:
+        """Look at the host at the end of a turn, in which no worker has paused.
+
+        A program may be busy for as long as it likes, and the agent gets its share. A
+        kernel that is busy itself gives it none, and would never end.
+        """
+        if self.machine.in_kernel():
+            self._unrest.end_turn()
+        else:
+            self._unrest.end()
+        self.follow_host()
+        self._look(0)
 
     def _idle(self) -> None:
         """Let time pass at the agent's pause if no other task can run."""

@@ -157,6 +157,26 @@ class Batch:
         return at, abi.ARG_DATA
 
 
+class Unrest:
+    """The time in which a machine does not come to rest."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.end()
+
+    def end(self) -> None:
+        """Begin anew: it has come to rest."""
+        self._turns, self._ends = 0, 0.0
+
+    def end_turn(self) -> None:
+        """Count one more turn. Raises MachineDiedError when it is too long."""
+        now = thread_time()
+        self._ends = self._ends or now + MAX_SECONDS
+        self._turns += not self._machine.is_early()
+        if self._turns > MAX_TURNS + 1 or now > self._ends:
+            raise self._machine.died(abi.STOP_TURN)
+
+
 class Machine:
     """Context: the caller holds the kernel's lock."""
 
@@ -345,8 +365,7 @@ class Machine:
 
         why: of the first step, if that has been run.
         """
-        turns = pauses = 0
-        ends = 0.0
+        pauses, unrest = 0, Unrest(self)
         while True:
             if why is None:
                 why = self.step()
@@ -355,18 +374,19 @@ class Machine:
             elif why != abi.STOP_TURN:
                 raise self.died(why)
             else:
-                now = thread_time()
-                ends = ends or now + MAX_SECONDS
-                turns = turns if self._is_early() else turns + 1
+                unrest.end_turn()
                 self.on_turn()
-                pauses += MAX_PAUSES * (now > ends)
-            if turns > MAX_TURNS + 1 or pauses > MAX_PAUSES:
+            if pauses > MAX_PAUSES:
                 raise self.died(abi.STOP_TURN)
-            if why == abi.STOP_PAUSE or not self._is_early():
+            if why == abi.STOP_PAUSE or not self.is_early():
                 yield why == abi.STOP_PAUSE
             why = None
 
-    def _is_early(self) -> bool:
+    def in_kernel(self) -> bool:
+        """Return True if the kernel's code is being executed, by its address."""
+        return bool(self.board.read_reg(self.board.arch.counter) >> 63)
+
+    def is_early(self) -> bool:
         """Return True if the turn ended by the host's clock."""
         return self.board.blocks < self.board.get(abi.Board.host_turn)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Oopses inside a Linux kernel that kill processes of kpfs, and loops without an end.
 
-Tests kpfs.linux.inside.oops.
+Tests kpfs.linux.inside.oops, kpfs.linux.memory.stack.
 """
 
 import json
@@ -87,3 +87,35 @@ def test_an_oops_of_the_command_is_its_own(kpfs, built):
     """
     done = kpfs(*INSIDE, "sh", "-c", script, timeout=120)
     assert (done.returncode, done.stdout) == (0, "137\non\n"), done
+
+
+LOOP = """
+#include <linux/delay.h>
+#include <linux/module.h>
+static noinline void turn(void)
+{
+	while (true)
+		udelay(1);
+}
+static int __init loop_init(void) { turn(); return 0; }
+module_init(loop_init);
+MODULE_LICENSE("GPL");
+"""
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory):
+    return kernel_modules.build(tmp_path_factory.mktemp("loop"), {"loop": LOOP})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("warm", ["0", "30"])
+def test_a_kernel_that_never_rests_ends_the_command_with_its_stack(
+    kpfs, loop, monkeypatch, warm
+):
+    monkeypatch.setenv("KPFS_WARM", warm)
+    done = kpfs(*INSIDE, "sh", "-c", f"echo begun; insmod {loop}/loop.ko", timeout=300)
+    assert (done.returncode, done.stdout) == (2, "begun\n"), done
+    said = "soft lockup: it does not come to rest; it was in "
+    assert said in done.stderr
+    assert "do_one_initcall+0x" in done.stderr.partition(said)[2]

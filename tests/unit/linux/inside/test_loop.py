@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Time of programs that wait while no other task can run."""
 
+import itertools
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -9,10 +12,60 @@ from kpfs.base import abi
 from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.inside.loop import LEAD_NS, Loop
 from kpfs.linux.running import machine as of_machine
-from kpfs.linux.running.machine import Machine
+from kpfs.linux.running.machine import Machine, MachineDiedError
 from tests.there import stand_in
 
 SECOND = 1_000_000_000
+
+
+KERNEL, PROGRAM = 1 << 63, 0x1000
+
+
+class BusyBoard:
+    """A board that ends turn after turn, at these addresses, and pauses at 0."""
+
+    def __init__(self, places: Iterator[int]) -> None:
+        self.arch = X86_64
+        self.region = bytearray(abi.SLOTS_AT)
+        self.ram = b""
+        self.places = places
+        self.place = 0
+        self.blocks = 1
+
+    def get(self, what: int) -> int:
+        return {abi.Board.deadline: abi.NEVER, abi.Board.nr_cpus: 1}.get(what, 0)
+
+    def set(self, **_values: int) -> None:
+        pass
+
+    def read_reg(self, _register: int) -> int:
+        return self.place
+
+    def translate(self, _address: int) -> int:
+        return len(self.ram)
+
+    def run(self) -> int:
+        self.place = next(self.places)
+        return abi.STOP_TURN if self.place else abi.STOP_PAUSE
+
+
+@pytest.mark.parametrize(
+    ("cycle", "dies"),
+    [
+        ([KERNEL], True),
+        ([PROGRAM], False),
+        ([KERNEL] * 5 + [PROGRAM], False),
+        ([KERNEL] * 5 + [0], False),  # the agent has its share
+    ],
+)
+def test_a_kernel_that_is_busy_without_an_end(monkeypatch, cycle, dies):
+    """A program may be busy for ever; the kernel may not."""
+    monkeypatch.setattr(of_machine, "MAX_TURNS", 10)
+    board: Any = BusyBoard(itertools.cycle(cycle))
+    loop = Loop(Machine(stand_in(board)))
+    with pytest.raises(MachineDiedError, match="lockup") if dies else nullcontext():
+        for _ in range(100):
+            loop._advance()
 
 
 class Board:
