@@ -74,6 +74,7 @@ WHOSE = (
 )
 
 
+UNKNOWN = "say --package, --deb, --rpm, --oci, --tree or --vmlinuz"
 DAY = 24 * 60 * 60  # s
 MAKE_SECONDS, PACK_SECONDS = 60, 20  # of CPU time; a small kernel takes less
 
@@ -292,15 +293,16 @@ def _has_files(arguments: Namespace) -> bool:
 
 def _offer(name: str, arguments: Namespace) -> Offer | None:
     """Return what a distribution offers by a name, None if files are given."""
-    from kpfs.linux.distribution import distributions
+    from kpfs.linux.distribution import distributions, names
     from kpfs.linux.errors import UnfitError
 
     if _has_files(arguments):
         return None
     if not distributions.is_name(wanted := arguments.package or name):
+        remedy = names.asked(names.meant(wanted)) or f"{UNKNOWN};"
         raise UnfitError(
-            f"no kernel is known as {wanted}: see 'kpfs kernel list --available', or "
-            "say --package, --deb, --rpm, --oci, --tree or --vmlinuz"
+            f"no kernel is known as {wanted}: {remedy} 'kpfs kernel list --available' "
+            "has those that are"
         )
     return distributions.find(wanted, _access(arguments))
 
@@ -513,7 +515,8 @@ def show_features(arguments: Namespace) -> int:
 def remove(arguments: Namespace) -> int:
     from kpfs.linux.store import store
 
-    folders = [store.folder(name) for name in dict.fromkeys(arguments.name)]
+    names = dict.fromkeys(arguments.name)
+    folders = [store.folder(name, to_use=False) for name in names]
     for folder in folders:
         store.remove_folder(folder)
     return 0

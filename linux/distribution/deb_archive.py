@@ -85,7 +85,8 @@ def _read_index(release: str, place: str, path: str) -> bytes:
 
 def _parse(index: bytes, suite: Suite, wanted: str) -> dict[str, Package]:
     found = {}
-    begin = re.compile(rf"^Package: (?:{wanted})$".encode(), re.M)
+    # debug information, of gigabytes, is not wanted
+    begin = re.compile(rf"^Package: (?:{wanted})(?<!-dbg)$".encode(), re.M)
     index += b"\n\n"
     for match in begin.finditer(index):
         stanza = index[match.start() : index.index(b"\n\n", match.start())]

@@ -12,7 +12,7 @@ from kpfs.linux.distribution import deb_archive, fetch
 from kpfs.linux.distribution.deb_archive import Package, Suite
 from kpfs.linux.distribution.offer import Access, Offer, newest
 from kpfs.linux.distribution.signature import Keys
-from kpfs.linux.errors import UnfitError
+from kpfs.linux.errors import UnfitError, UnknownNameError
 
 MIRROR = "https://deb.debian.org/debian"
 # where releases go some time after their support has ended
@@ -75,12 +75,35 @@ class Debian:
             ]
             for some in suites
         )
-        return self._newest(found, name, architecture)
+        try:
+            return self._newest(found, name, architecture)
+        except UnknownNameError as error:
+            error.near = self._near(wanted, architecture)
+            raise
+
+    def _near(self, wanted: re.Match[str], architecture: str) -> list[str]:
+        """Return the series before and behind one that the archive does not have."""
+        if not wanted["series"]:
+            return []
+        series = {
+            tuple(map(int, found[0].split(".")))
+            for offer in self._offers(_SHORT, architecture)
+            if (found := re.match(r"\d+\.\d+", offer.release))
+            and _matches(offer, None, wanted["flavour"])
+        }
+        asked = tuple(map(int, wanted["series"].split(".")))
+        near = [*sorted(s for s in series if s < asked)[-1:]]
+        near += sorted(s for s in series if s > asked)[:1]
+        flavour = f"-{wanted['flavour']}" if wanted["flavour"] else ""
+        ending = flavour + (f"-{architecture}" if architecture != DEFAULT else "")
+        return [f"{major}.{minor}{ending}" for major, minor in near]
 
     def _exact(self, name: str) -> Offer:
         wanted = _PACKAGE.fullmatch(f"linux-image-{name.removeprefix('linux-image-')}")
         if not wanted:
-            raise UnfitError(f"{name} is no name of Debian's kernels, as 6.12-cloud is")
+            raise UnknownNameError(
+                f"{name} is no name of Debian's kernels, as 6.12-cloud is"
+            )
         found = (
             [
                 offer._replace(name=name)
@@ -168,6 +191,12 @@ class Debian:
                 self._wrong.setdefault(architecture, error)
                 break
         return {}
+
+
+def is_name(name: str) -> bool:
+    """Return True if a name may be that of a kernel of Debian, without debian:."""
+    exact = f"linux-image-{name.removeprefix('linux-image-')}"
+    return bool(_NAME.fullmatch(split_name(name)[0]) or _PACKAGE.fullmatch(exact))
 
 
 def _matches(offer: Offer, series: str | None, flavour: str | None) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from kpfs.linux.distribution import debian, names
 from kpfs.linux.distribution.alma import Alma
 from kpfs.linux.distribution.amazon import Amazon
 from kpfs.linux.distribution.arch_linux import ArchLinux
@@ -14,7 +15,7 @@ from kpfs.linux.distribution.fedora import Fedora
 from kpfs.linux.distribution.offer import Access, Distribution, Offer
 from kpfs.linux.distribution.opensuse import OpenSuse
 from kpfs.linux.distribution.ubuntu import Ubuntu
-from kpfs.linux.errors import UnfitError
+from kpfs.linux.errors import UnfitError, UnknownNameError
 
 DEFAULT = "debian"  # whose names need no "debian:"
 DISTRIBUTIONS: dict[str, Callable[[Access], Distribution]] = {
@@ -31,13 +32,20 @@ _PLAIN = re.compile(r"latest\b.*|(linux-image-)?\d+\.\d.*")
 
 def is_name(name: str) -> bool:
     """Return True if a name tells of a distribution's kernel: 6.12, fedora:43."""
-    return ":" in name or _PLAIN.fullmatch(name) is not None
+    whose, colon, rest = name.rpartition(":")
+    if colon and whose != DEFAULT:
+        return whose in DISTRIBUTIONS
+    return debian.is_name(rest) and bool(colon or _PLAIN.fullmatch(name))
 
 
 def find(name: str, access: Access = Access()) -> Offer:  # noqa: B008 (immutable)
     """Return the newest kernel of a name.  Raises UnfitError."""
     whose, _, rest = name.rpartition(":")
-    return distribution(whose or DEFAULT, access).find(rest)._replace(name=name)
+    try:
+        return distribution(whose or DEFAULT, access).find(rest)._replace(name=name)
+    except UnknownNameError as error:
+        likely = names.meant(name) or error.near
+        raise UnfitError(f"{error}; {names.asked(likely)}".removesuffix("; ")) from None
 
 
 def available(whose: str, access: Access) -> Iterator[Offer]:
@@ -48,5 +56,5 @@ def available(whose: str, access: Access) -> Iterator[Offer]:
 def distribution(name: str, access: Access) -> Distribution:
     if name not in DISTRIBUTIONS:
         known = ", ".join(DISTRIBUTIONS)
-        raise UnfitError(f"{name} is no distribution that is known: {known}")
+        raise UnknownNameError(f"{name} is no distribution that is known: {known}")
     return DISTRIBUTIONS[name](access)

@@ -9,7 +9,7 @@ import urllib.parse
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from kpfs.linux.errors import UnfitError
+from kpfs.linux.errors import UnfitError, UnknownNameError
 from kpfs.linux.package.digest import checked_digest
 
 INSECURE = "--insecure-no-signature"
@@ -121,7 +121,7 @@ def newest(offers: Iterable[Offer], name: str, where: str) -> Offer:
         offers, key=lambda offer: (not offer.missing, rank(offer.version)), default=None
     )
     if best is None:
-        raise UnfitError(
+        raise UnknownNameError(
             f"{where} has no kernel {name}; 'kpfs kernel list --available' names those "
             "that are there"
         )

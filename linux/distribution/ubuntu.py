@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from kpfs.linux.arch.arches import DEFAULT, split_name
 from kpfs.linux.distribution import deb_archive, fetch
 from kpfs.linux.distribution.deb_archive import Package, Suite
+from kpfs.linux.distribution.names import UBUNTU
 from kpfs.linux.distribution.offer import Access, Offer, newest
 from kpfs.linux.distribution.signature import Keys
-from kpfs.linux.errors import UnfitError
+from kpfs.linux.errors import UnfitError, UnknownNameError
 
 MIRROR = "https://archive.ubuntu.com/ubuntu"
 PORTS = "https://ports.ubuntu.com/ubuntu-ports"
@@ -20,10 +21,6 @@ _KEYS = Keys(
     f"{MIRROR}/project/ubuntu-archive-keyring.gpg",
     frozenset({"F6ECB3762474EDA9D21B7022871920D1991BC93C"}),  # of 2018
 )
-_SUITES = {
-    "20.04": "focal", "22.04": "jammy", "24.04": "noble", "25.10": "questing",
-    "26.04": "resolute",
-}  # fmt: skip
 _POCKETS = "-security", "-updates", ""
 # 24.04, noble-aws, 24.04-generic-hwe-24.04
 _NAME = re.compile(r"(?P<suite>\d\d\.\d\d|[a-z]+)(?:-(?P<flavour>[a-z0-9.-]+))?")
@@ -41,8 +38,10 @@ class Ubuntu:
         rest, architecture = split_name(name)
         wanted = _NAME.fullmatch(rest)
         if not wanted:
-            raise UnfitError(f"{name} is no name of Ubuntu's kernels, as 24.04 is")
-        suite = _SUITES.get(wanted["suite"], wanted["suite"])
+            raise UnknownNameError(
+                f"{name} is no name of Ubuntu's kernels, as 24.04 is"
+            )
+        suite = UBUNTU.get(wanted["suite"], wanted["suite"])
         package = f"linux-image-{wanted['flavour'] or 'generic'}"
         offers = self._offers(suite, package, architecture)
         return newest(offers, name, "Ubuntu's archive")._replace(name=f"ubuntu:{name}")
@@ -52,7 +51,7 @@ class Ubuntu:
 
         Raises UnfitError if no release can be read.
         """
-        found = list(fetch.each(self._first, list(_SUITES)))
+        found = list(fetch.each(self._first, list(UBUNTU)))
         errors = [one for one in found if isinstance(one, UnfitError)]
         if len(errors) == len(found):
             raise errors[0]

@@ -45,15 +45,34 @@ def names() -> list[str]:
     return sorted(entry for entry in entries if _NAME.fullmatch(entry))
 
 
-def folder(name: str) -> str:
-    """Return the folder of a kernel. Raises UnfitError that lists the kernels."""
+def folder(name: str, *, to_use: bool = True) -> str:
+    """Return the folder of a kernel. Raises UnfitError that lists the kernels.
+
+    to_use: say how to make one that is not there.
+    """
     path = os.path.join(place(), check_name(name))
     if not os.path.isdir(path):
-        there = ", ".join(names()) or "there is none yet"
-        raise UnfitError(
-            f"no kernel {name} (kpfs kernel make {name}); those that are there: {there}"
-        )
+        raise _missing(name, to_use=to_use)
     return path
+
+
+def _missing(name: str, *, to_use: bool) -> UnfitError:
+    """Return the error about a kernel that is not there, with what helps."""
+    from kpfs.linux.distribution import distributions
+    from kpfs.linux.distribution.names import meant
+
+    there = names()
+    others = f"those that are there: {', '.join(there) or 'none yet'}"
+    if to_use and distributions.is_name(name):
+        return UnfitError(f"no kernel {name} (kpfs kernel make {name}); {others}")
+    likely = meant(name, there)
+    if made := [one for one in likely if one in there]:
+        asked = " or ".join(made)
+    elif likely and to_use:
+        asked = f"{likely[0]} (kpfs kernel make {likely[0]})"
+    else:
+        return UnfitError(f"no kernel {name}; {others}")
+    return UnfitError(f"no kernel {name}: did you mean {asked}? T{others[1:]}")
 
 
 @contextlib.contextmanager

@@ -12,12 +12,12 @@ from kpfs.linux.distribution.ubuntu import Ubuntu
 from kpfs.linux.errors import UnfitError
 
 
-def stanza(name, version, *depends):
+def stanza(name, version, *depends, size=3):
     digest = hashlib.sha256(name.encode()).hexdigest()
     file = f"pool/{name}_{version}.deb"
     return (
         f"Package: {name}\nVersion: {version}\nDepends: {', '.join(depends)}\n"
-        f"Description: a kernel\n of many lines\nFilename: {file}\nSize: 3\n"
+        f"Description: a kernel\n of many lines\nFilename: {file}\nSize: {size}\n"
         f"SHA256: {digest}\n"
     )
 
@@ -49,7 +49,7 @@ def kernels(archive):
         stanza("linux-image-6.1.0-10-amd64", "6.1.100-1", "kmod", "linux-base (>= 4)"),
         stanza("linux-image-6.1.0-10-amd64-unsigned", "6.1.100-1"),
         stanza("linux-image-6.1.0-11-cloud-amd64", "6.1.101-1"),
-        stanza("linux-image-6.1.0-12-amd64-dbg", "6.1.102-1"),
+        stanza("linux-image-6.1.0-12-amd64-dbg", "6.1.102-1", size=2 << 30),
         stanza("linux-image-6.1-amd64", "6.1.103-1", "linux-image-6.1.0-10-amd64"),
         stanza("linux-headers-6.1.0-13-amd64", "6.1.104-1"),
     )
@@ -131,6 +131,23 @@ def test_what_is_there(access):
 @pytest.mark.parametrize("name", ["6.1-rt", "6.19", "debian:trixie", "6.1.0-8-amd64"])
 def test_what_is_not_there(access, name):
     with pytest.raises(UnfitError, match=r"has no kernel .*list --available"):
+        distributions.find(name, access)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [
+        ("6.6", "6.1 or 7.2"),
+        ("7.9", "7.2"),
+        ("5.4", "6.1"),
+        ("6.6-cloud", "6.1-cloud"),
+        ("24.04", "ubuntu:24.04"),
+        ("6.1.5", "6.1"),
+    ],
+)
+def test_what_was_meant_is_asked(access, name, likely):
+    with pytest.raises(UnfitError, match=rf"did you mean {likely}\?$"):
         distributions.find(name, access)
 
 

@@ -77,11 +77,32 @@ def test_remains_of_a_killed_make_go():
 
 
 def test_no_such_kernel():
-    with pytest.raises(UnfitError, match=r"no kernel a \(kpfs kernel make a\).*none"):
+    with pytest.raises(UnfitError, match=r"^no kernel a; those .* none yet$"):
         store.folder("a")
     make("b", "")
     with pytest.raises(UnfitError, match="those that are there: b"):
         store.folder("a")
+
+
+@pytest.mark.parametrize(
+    ("name", "to_use", "words"),
+    [
+        ("6.6", True, r" \(kpfs kernel make 6\.6\); those that are there: 6\.1"),
+        ("6.6", False, "; those that are there: 6.1"),
+        ("v6.1", True, r": did you mean 6\.1\? Those that are there: 6\.1"),
+        ("v6.1", False, r": did you mean 6\.1\? Those that are there: 6\.1"),
+        (
+            "sid",
+            True,
+            r": did you mean debian:sid \(kpfs kernel make debian:sid\)\? T.*",
+        ),
+        ("sid", False, "; those that are there: 6.1"),
+    ],
+)
+def test_what_a_missing_kernel_may_be(name, to_use, words):
+    make("6.1", "")
+    with pytest.raises(UnfitError, match=f"^no kernel {name}{words}$"):
+        store.folder(name, to_use=to_use)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-a", "a b", "a\n"])
