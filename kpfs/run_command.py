@@ -373,8 +373,9 @@ def _filter(daemon: Daemon, kernel: str) -> Filter | None:
     from kpfs.mirror.calls import ANSWERED, CALLS
     from kpfs.mirror.host_overrides import reported
     from kpfs.mirror.keeper import Filter
+    from kpfs.mirror.splice import SPLICES
 
-    calls = {*CALLS, *reported(), *(ANSWERED if kernel else (nr.SYSLOG,))}
+    calls = {*CALLS, *SPLICES, *reported(), *(ANSWERED if kernel else (nr.SYSLOG,))}
     return Filter(daemon.channel, daemon.pid, daemon.mountpoint, calls)
 
 

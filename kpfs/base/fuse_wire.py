@@ -104,6 +104,7 @@ OPEN_ANSWER = Struct("<QII")  # fh, flags
 # fh, offset, size, read_flags; lock_owner, flags
 READ_REQUEST = Struct("<QQII16x")
 WRITE_REQUEST = READ_REQUEST  # with write_flags; then the data
+OPEN_FILE_FLAGS = Struct("<32xI4x")  # flags of both, behind lock_owner
 WRITE_ANSWER = Struct("<I4x")
 FH = Struct("<Q")  # the first word of many requests
 MKDIR_REQUEST = Struct("<2I")  # mode, umask; then the name
@@ -164,17 +165,20 @@ class ReadRequest(NamedTuple):
     offset: int
     size: int
     flags: int
+    open_flags: int = 0  # of open(2) that the file has now, by the host's numbers
 
 
 class WriteRequest(NamedTuple):
     fh: int
     offset: int
     data: bytes
+    open_flags: int  # see ReadRequest
 
     @classmethod
     def parse(cls, body: bytes) -> WriteRequest:
         fh, offset, size, _ = WRITE_REQUEST.unpack_from(body)
-        return cls(fh, offset, body[WRITE_REQUEST.size : WRITE_REQUEST.size + size])
+        data = body[WRITE_REQUEST.size : WRITE_REQUEST.size + size]
+        return cls(fh, offset, data, *OPEN_FILE_FLAGS.unpack_from(body))
 
 
 class MkdirRequest(NamedTuple):
@@ -241,7 +245,6 @@ def _parser(
 
 
 parse_init = _parser(InitRequest, INIT_REQUEST)
-parse_read = _parser(ReadRequest, READ_REQUEST)
 parse_mkdir = _parser(MkdirRequest, MKDIR_REQUEST, 1)
 parse_mknod = _parser(MknodRequest, MKNOD_REQUEST, 1)
 parse_create = _parser(CreateRequest, CREATE_REQUEST, 1)
@@ -250,6 +253,11 @@ parse_link = _parser(LinkRequest, FH, 1)
 parse_rename = _parser(RenameRequest, FH, 2)
 parse_poll = _parser(PollRequest, POLL_REQUEST)
 parse_ioctl = _parser(IoctlRequest, IOCTL_REQUEST)
+
+
+def parse_read(body: bytes) -> ReadRequest:
+    flags = OPEN_FILE_FLAGS.unpack_from(body)
+    return ReadRequest(*READ_REQUEST.unpack_from(body), *flags)
 
 
 def parse_rename2(body: bytes) -> RenameRequest:

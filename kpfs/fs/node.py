@@ -177,6 +177,26 @@ class Handle:
         """Return at most size bytes; b"" at the end."""
         raise KernelError(errno.EINVAL, "not for reading")
 
+    def check_splice(self, size: int, offset: int) -> None:
+        """Let splice(2) take up to size bytes at an offset, or refuse it: EINVAL."""
+        if not self.file.splices_from:
+            raise KernelError(errno.EINVAL, "not for splice(2)")
+
+    def splice_waits(self, nonblock: bool) -> bool:
+        """Return True if a splice waits for data.  nonblock: it has been told not to.
+
+        Most files heed O_NONBLOCK alone.
+        """
+        return not self.nonblock
+
+    def splice_ready(self, waited: bool) -> bool:
+        """Return True if a splice need not wait, or has waited for long enough."""
+        return self.ready()
+
+    def splice(self, size: int, offset: int, nonblock: bool) -> bytes:
+        """Return what splice(2) takes, size bytes at most."""
+        return self.read(size, offset)
+
     def write(self, data: bytes, offset: int) -> int:
         """Take a write that FUSE asks for at offset; return the bytes taken."""
         pos = self.tell(offset, bool(self.flags & os.O_APPEND))
@@ -276,6 +296,8 @@ class File(Node):
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     sleeps = False  # a write to it may take as long as the guest's code likes
+    # splice(2) and sendfile(2) work.  Kernel: file_operations.splice_read, splice_write
+    splices_from = splices_into = False
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
 
     def __init__(self, kernel: GuestKernel | None = None) -> None:

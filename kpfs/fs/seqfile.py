@@ -99,6 +99,7 @@ class Sysctl(File):
     fs = PROC_SYS
     blksize = 1024
     write_iter = True
+    splices_from = splices_into = True
     low = 0
     high = 1
 

@@ -163,6 +163,17 @@ class Tree(Protocol[E, F]):
     def write(self, caller: Caller, file: F, data: bytes, offset: int) -> int:
         """Return the number of bytes taken."""
 
+    def splice_from(
+        self, caller: Caller, file: F, size: int, offset: int, nonblock: bool
+    ) -> bytes:
+        """Read for a splice(2) into a pipe; EINVAL: the file cannot be spliced.
+
+        nonblock: the splice has SPLICE_F_NONBLOCK.
+        """
+
+    def splice_into(self, caller: Caller, file: F, data: bytes, offset: int) -> int:
+        """Write for a splice(2) out of a pipe; return the number of bytes taken."""
+
     def write_in_place(self, make: InPlace, file: F) -> int:
         """Have a write made by make(), as a task that is not the caller's."""
 

@@ -8,6 +8,7 @@ import ctypes
 import gc
 import os
 import signal
+import time
 from collections.abc import Container
 
 _PR_SET_PDEATHSIG = 1
@@ -15,6 +16,8 @@ _M_ARENA_MAX = -8
 # New objects until the collector looks at them.  Thousands of probes are made of many
 # that stay, and next to nothing of what is thrown away needs it.
 GC_THRESHOLD = 20_000
+SLEEP_TIMEOUT = 1.0  # s until a thread that has made a request sleeps
+SLEEP_LOOK = 0.0001  # s
 
 
 def die_with_parent(parent: int) -> None:
@@ -42,6 +45,33 @@ def rename(name: str) -> None:
     """Set the name that ps(1) shows of this process."""
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
         comm.write(name)
+
+
+def system_call(pid: int) -> tuple[int, tuple[int, ...]]:
+    """Return the system call that a thread sleeps in: its number and six arguments.
+
+    The number is -1 if it is in none, or nobody may know.  One that is about to sleep
+    is waited for.
+    """
+    deadline = time.monotonic() + SLEEP_TIMEOUT
+    try:
+        while True:
+            with open(f"/proc/{pid}/syscall", "rb", 0) as file:
+                number, *words = file.read().split()
+            if number != b"running" or time.monotonic() > deadline:
+                return int(number), tuple(int(word, 16) for word in words[:6])
+            time.sleep(SLEEP_LOOK)
+    except (OSError, ValueError):  # it is gone, or does not sleep
+        return -1, ()
+
+
+def descriptor_flags(pid: int, fd: int) -> int:
+    """Return the flags of open(2) that a process's open file has; -1: it has none."""
+    try:
+        with open(f"/proc/{pid}/fdinfo/{fd & 0xFFFFFFFF}", "rb", 0) as file:
+            return int(file.read().split(b"flags:")[1].split()[0], 8)
+    except (OSError, IndexError, ValueError):
+        return -1
 
 
 def exit_status(status: int) -> int:

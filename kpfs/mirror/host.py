@@ -22,6 +22,7 @@ from kpfs.base import abi
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
+from kpfs.host.process import descriptor_flags
 from kpfs.mirror import library
 from kpfs.mirror.proc_fd_cache import MOST, ProcFdCache
 
@@ -275,11 +276,7 @@ class Host:
 
     def can_read(self, pid: int, fd: int) -> bool:
         """Return True if a descriptor is open for reading."""
-        try:
-            info = _read(f"/proc/{pid}/fdinfo/{fd}")
-            flags = int(info.split(b"flags:")[1].split()[0], 8)
-        except (OSError, IndexError, ValueError):
-            return False
+        flags = descriptor_flags(pid, fd)
         return flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH
 
     def fd_type(self, pid: int, fd: int) -> int:
@@ -306,6 +303,19 @@ class Host:
             os.close(copy)
             return -1
         return copy
+
+    def make_direct(self, pid: int, fd: int) -> None:
+        """Set O_DIRECT of an open file of the mount; leave any other as it is."""
+        copy = _duplicate(pid, fd & 0xFFFFFFFF)
+        if copy < 0:
+            return
+        try:
+            flags = fcntl.fcntl(copy, fcntl.F_GETFL)
+            if not flags & os.O_DIRECT and inode_of(copy)[0] in self._devices:
+                with contextlib.suppress(OSError):  # O_PATH
+                    fcntl.fcntl(copy, fcntl.F_SETFL, flags | os.O_DIRECT)
+        finally:
+            os.close(copy)
 
     def descriptors(self, pid: int) -> list[Descriptor]:
         """Return all descriptors of a process; [] if it is gone."""

@@ -11,6 +11,7 @@ from kpfs.base.log import Log
 from kpfs.base.skip_policy import EVERY
 from kpfs.base.typed import TYPE_CHECKING, Any
 from kpfs.mirror import calls as mirror_calls
+from kpfs.mirror import splice
 from kpfs.mirror.host import Host, trees_of
 from kpfs.mirror.host_overrides import HostOverrides
 from kpfs.mirror.plan import Plan
@@ -136,6 +137,9 @@ class Replayer:
         number, pid, kernel = note.nr, note.pid, self.kernel
         if number in kernel.answered:
             return kernel.answer(note, commit)
+        if number in splice.SPLICES:
+            splice.prepare(self.host, note)
+            return None
         if number not in mirror_calls.CALLS:  # reported for the overrides alone
             return self.skipped.answer(note, commit)
         if self.lazy and not self.must_make(note):

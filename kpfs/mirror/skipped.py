@@ -9,9 +9,11 @@ from kpfs.base import abi
 from kpfs.base.skip_policy import NONE, Seen
 from kpfs.base.syscall_numbers import EXIT_GROUP
 from kpfs.base.typed import TYPE_CHECKING
+from kpfs.mirror import splice
 from kpfs.mirror.calls import CALLS, EXECS, EXITS
 from kpfs.mirror.fast_path import EXIT, GO, NEVER, PATH, FastPath
 from kpfs.mirror.host_overrides import PATH_CALLS
+from kpfs.mirror.splice import SPLICES
 from kpfs.mirror.write import NAMES
 
 if TYPE_CHECKING:
@@ -49,7 +51,9 @@ class SkippedCalls:
         self.overrides = overrides
         self.overridden = frozenset[int]() if overrides is None else overrides.calls
         # calls that need a closer look, or must not be skipped
-        self.particular = frozenset((*NAMES, *EXECS, *EXITS, *kept, *self.overridden))
+        self.particular = frozenset(
+            (*NAMES, *SPLICES, *EXECS, *EXITS, *kept, *self.overridden)
+        )
         names = () if overrides is None else overrides.names_absent
         self.fast_path = FastPath(lock, names)
         self._ways = NONE, self._ways_unless(NONE)
@@ -63,6 +67,9 @@ class SkippedCalls:
         if nr in self.particular:
             if nr in NAMES:
                 if self.host.fd_in_tree(pid, note.args[0]):
+                    return False
+            elif nr in SPLICES:
+                if splice.concerns_mount(self.host, note):
                     return False
             elif nr in EXECS:
                 self.executes(pid)

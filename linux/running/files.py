@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import struct
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -21,6 +22,8 @@ NOT_ASKED = re.compile(
     rb"|stack_trace_filter)\0?$"
 )
 OUT_OF_THE_WAY = 500  # hardly any process has this descriptor
+PIPE_SIZE = 65536  # bytes that a pipe takes
+_FDS = struct.Struct("<2i")
 
 
 class OpenFile:
@@ -128,6 +131,56 @@ class OpenFiles:
         if opened.ready is None:
             return real(offset, size)
         return opened.ready.read(offset, size, real)
+
+    def splice_from(
+        self, task: Task, opened: OpenFile, size: int, offset: int, flags: int
+    ) -> bytes:
+        """Splice from a file at an offset to a pipe, and return what came there."""
+        fd = self._seek_task(task, opened, offset)
+        size = min(size, PIPE_SIZE)
+        source, target = self._pipe(task)
+        reply = self.kernel.call(
+            task,
+            Op(nr.SPLICE, (fd, 0, target, 0, size, flags), STOP),
+            Op(nr.CLOSE, (target,), FINALLY),  # so that an empty pipe is at its end
+            Op(nr.READ, (source, Out(size), size), STOP),
+            Op(nr.CLOSE, (source,), FINALLY),
+        )
+        data = reply.out(0, reply.results[2])
+        opened.pos = offset + len(data)
+        return data
+
+    def splice_into(
+        self, task: Task, opened: OpenFile, data: bytes, offset: int
+    ) -> int:
+        """Splice from a pipe into a file at an offset; return the bytes taken."""
+        fd = self._seek_task(task, opened, offset)
+        data = data[:PIPE_SIZE]
+        source, target = self._pipe(task)
+        reply = self.kernel.call(
+            task,
+            Op(nr.WRITE, (target, data, len(data)), STOP),
+            Op(nr.CLOSE, (target,), FINALLY),
+            Op(nr.SPLICE, (source, 0, fd, 0, len(data), 0), STOP),
+            Op(nr.CLOSE, (source,), FINALLY),
+        )
+        taken = reply.results[2]
+        if taken > len(data):
+            raise KernelError(errno.EIO, f"{taken} bytes of {len(data)}")
+        opened.pos = offset + taken
+        return taken
+
+    def _seek_task(self, task: Task, opened: OpenFile, offset: int) -> int:
+        """Return a task's descriptor, which is at an offset now."""
+        fd = self.descriptor_of(task, opened)
+        self.seek(task, opened, fd, offset)
+        return fd
+
+    def _pipe(self, task: Task) -> tuple[int, int]:
+        """Make a pipe for a moment; return a task's descriptors of its ends."""
+        made = self.kernel.call(task, Op(nr.PIPE2, (Out(_FDS.size), 0)))
+        ends: tuple[int, int] = _FDS.unpack(made.out(0, _FDS.size))
+        return ends
 
     def close(self, opened: OpenFile) -> None:
         """Close every task's descriptor; a waiting task's after it has woken."""

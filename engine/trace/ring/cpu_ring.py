@@ -469,6 +469,11 @@ class CpuRing:
         """The number of full, unread pages.  Kernel: ring_buffer_nr_dirty_pages()"""
         return (self._ring.tail - self._ring.head) % self.nr_pages
 
+    def has_full_page(self) -> bool:
+        """Return True if no writer is on the page of the oldest unread entry."""
+        page = next((page.number for page in self.unread()), self.tail)
+        return page != self.tail
+
     def read_page(self, room: int = BUF_PAGE_SIZE) -> bytes:
         """Take out the oldest page's unread entries, as many as there is room for.
 

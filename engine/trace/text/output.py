@@ -75,20 +75,22 @@ class TracePipe:
         """Return True if a reader that finds nothing gets end of file."""
         return self._was_read and not self._ts.ring.on
 
-    def read(self, count: int) -> str:
+    def read(self, count: int, *, whole: bool = False) -> str:
         """Up to count characters of whole lines, or of the rest of a line begun before.
 
         The records are taken out of the buffer.  "" means that there are none.
+        whole: a first line that is longer is left for the next reader, too.
         Context: control.  Kernel: tracing_read_pipe()
         """
         made, self._made = self._made, None
         if not self._pending:
             if (
                 made is None
+                or whole
                 or made.room != count
                 or not made.taken.stands(self._ts.ring.cpus)
             ):
-                made = self._make(self._take(count), count)
+                made = self._make(self._take(count), count, whole=whole)
             self._pending = self._consume(made)
         text, self._pending = self._pending[:count], self._pending[count:]
         if text:
@@ -123,8 +125,11 @@ class TracePipe:
             lines=self._lines,
         )
 
-    def _make(self, taken: TakenPages, count: int) -> Made:
-        """Return the lines of records for about count characters.  Context: any."""
+    def _make(self, taken: TakenPages, count: int, *, whole: bool = False) -> Made:
+        """Return the lines of records for about count characters.
+
+        whole: for no more than that, be it none.  Context: any.
+        """
         used: dict[int, tuple[int, Record]] = {}
         texts: list[str] = []
         size = 0
@@ -139,8 +144,8 @@ class TracePipe:
                 last = min(block.up_to(first, count - size - len(note)), behind)
                 text = note + block.lines(first, last)
                 full = size + len(text) >= count
-                if size + len(text) > max(count, PIPE_PAGE) and (
-                    texts or last - first > 1
+                if size + len(text) > (count if whole else max(count, PIPE_PAGE)) and (
+                    whole or texts or last - first > 1
                 ):
                     last -= 1
                     text = note + block.lines(first, last)

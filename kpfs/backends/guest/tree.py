@@ -236,6 +236,16 @@ class GuestTree:
     def write(self, caller: Caller, file: OpenFile, data: bytes, offset: int) -> int:
         return file.vfs.write(caller, file, data, offset)
 
+    def splice_from(
+        self, caller: Caller, file: OpenFile, size: int, offset: int, nonblock: bool
+    ) -> bytes:
+        return file.vfs.splice_from(caller, file, size, offset, nonblock)
+
+    def splice_into(
+        self, caller: Caller, file: OpenFile, data: bytes, offset: int
+    ) -> int:
+        return file.vfs.splice_into(caller, file, data, offset)
+
     def write_in_place(self, make: InPlace, file: OpenFile) -> int:
         return make(file.vfs, file)
 

@@ -30,7 +30,7 @@ import errno
 import itertools
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kpfs.backends.guest.hinter import Hinter
 from kpfs.base import abi
@@ -318,7 +318,7 @@ class Vfs:
                     try:
                         if lacking:
                             return handle.read(size, offset)
-                        return self._read(caller, opened, size, offset)
+                        return self._read(caller, opened, size, offset, handle.read)
                     except KernelError as e:
                         # another reader has taken what was there
                         own = handle.nonblock or opened.node.of_guest
@@ -327,17 +327,59 @@ class Vfs:
                 waiter = background.prepare_to_wait(handle.ready)
             background.wait(waiter)
 
-    def _read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
+    def splice_from(
+        self, caller: Caller, opened: OpenFile, size: int, offset: int, nonblock: bool
+    ) -> bytes:
+        """Read for splice(2), as a read(2) of the guest, which has no splice(2)."""
+        handle, background, waited = opened.handle, self.kernel.background, False
+
+        def take(size: int, offset: int) -> bytes:
+            return handle.splice(size, offset, nonblock)
+
+        while True:
+            with self.kernel.lock:
+                handle.check_splice(size, offset)
+                lacking = self._does_without(opened, opened.node.posthumous)
+                waits = handle.splice_waits(nonblock)
+                if not waits or handle.splice_ready(waited):
+                    try:
+                        if lacking:
+                            return take(size, offset)
+                        return self._read(caller, opened, size, offset, take)
+                    except KernelError as e:
+                        if e.errno != errno.EAGAIN or not waits:
+                            raise
+                waited = True
+                waiter = background.prepare_to_wait(lambda: handle.splice_ready(True))
+            background.wait(waiter)
+
+    def splice_into(
+        self, caller: Caller, opened: OpenFile, data: bytes, offset: int
+    ) -> int:
+        """Write for splice(2), as a write(2) of the guest."""
+        if not opened.node.splices_into:
+            raise KernelError(errno.EINVAL, "not for splice(2)")
+        return self.write(caller, opened, data, offset)
+
+    def _read(
+        self,
+        caller: Caller,
+        opened: OpenFile,
+        size: int,
+        offset: int,
+        take: Callable[[int, int], bytes],
+    ) -> bytes:
+        """Make a read(2) of the guest, in which take() reads the file."""
         data = b""
 
         def host_op(_request: HostOp) -> bytes:
             nonlocal data
-            data = opened.handle.read(size, offset)
+            data = take(size, offset)
             return data
 
         if self._is_unseen(opened.node):
             self._leave_out(caller, opened)
-            data = opened.handle.read(size, offset)
+            data = take(size, offset)
             opened.handle.moved(offset, len(data))
             self.kernel.lock.unchanged()
             return data
@@ -355,7 +397,7 @@ class Vfs:
             if not is_cut_off(opened.node, task):
                 raise
             opened.apart = True
-            data = data or opened.handle.read(size, offset)
+            data = data or take(size, offset)
         opened.handle.moved(offset, len(data))
         return data
 

@@ -426,6 +426,30 @@ class LinuxTree:
             file.pos = offset + taken
             return taken
 
+    def splice_from(
+        self, caller: Caller, file: LinuxFile, size: int, offset: int, nonblock: bool
+    ) -> bytes:
+        with self._spliced(caller, file) as (task, opened):
+            flags = nr.SPLICE_F_NONBLOCK if nonblock else 0
+            return self.files.splice_from(task, opened, size, offset, flags)
+
+    def splice_into(
+        self, caller: Caller, file: LinuxFile, data: bytes, offset: int
+    ) -> int:
+        with self._spliced(caller, file) as (task, opened):
+            return self.files.splice_into(task, opened, data, offset)
+
+    @contextmanager
+    def _spliced(
+        self, caller: Caller, file: LinuxFile
+    ) -> Iterator[tuple[Task, OpenFile]]:
+        """Hold the lock, and yield the caller's task and a file of the kernel's."""
+        if isinstance(file, OwnFile):
+            raise KernelError(errno.EINVAL, "not for splice(2)")
+        with self.kernel.lock:
+            self.files.check(file)
+            yield self.task(caller), file
+
     def write_in_place(self, make: InPlace, file: LinuxFile) -> int:
         if isinstance(file, OwnFile):
             raise KernelError(errno.EAGAIN, "the caller is to write itself")

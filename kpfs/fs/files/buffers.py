@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 CLOCK_NAME_MAX = 64
+PAGE_SIZE = 4096  # of a ring
 HEX_DIGITS = b"0123456789abcdefABCDEF"
 CPUMASK_CHUNK = 32  # bits of a group of hexadecimal digits
 
@@ -220,6 +221,33 @@ class RawHandle(Handle):
         data, self.rest = self.rest[:size], self.rest[size:]
         return data
 
+    def check_splice(self, size: int, offset: int) -> None:
+        if offset % PAGE_SIZE or size < PAGE_SIZE:
+            raise KernelError(errno.EINVAL, "not for parts of a page")
+
+    def splice_waits(self, nonblock: bool) -> bool:
+        return not (self.nonblock or nonblock)
+
+    def splice_ready(self, waited: bool) -> bool:
+        """After a wait the ring is to be as full as for poll().
+
+        Linux 6.1 would turn in a circle if that is so and no page is full.
+        """
+        ring = self.file.ring()
+        full = ring is not None and ring.has_full_page()
+        enough = full and (bool(self.poll()) or not waited)
+        return enough or not self.file.tr.ring.on
+
+    def splice(self, size: int, offset: int, nonblock: bool) -> bytes:
+        """Return full pages alone.  Kernel: tracing_buffers_splice_read()"""
+        ring, data = self.file.ring(), b""
+        if ring is not None:
+            while len(data) + PAGE_SIZE <= size and ring.has_full_page():
+                data += ring.read_page()
+        if not data and (self.file.tr.ring.on or not self.splice_waits(nonblock)):
+            raise KernelError(errno.EAGAIN, "no page is full")
+        return data
+
 
 def full_hit(ring: CpuRing, percent: int) -> int:
     """Return READABLE if a ring is full enough to wake a poller, or 0.
@@ -239,7 +267,7 @@ class TracePipeRaw(ArrayFile):
     """
 
     handle_type = RawHandle
-    nonseekable = True
+    nonseekable = splices_from = True
 
     def __init__(self, kernel: GuestKernel, cpu: int) -> None:
         super().__init__(kernel)

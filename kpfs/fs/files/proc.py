@@ -59,6 +59,8 @@ class KallsymsFile(ProcFile):
 class Version(ProcFile):
     """The guest's version line.  Kernel: version_proc_show()."""
 
+    splices_from = True
+
     def show(self) -> bytes:
         banner = guest_string(self.kernel, "linux_proc_banner", 0)
         for name in (UTS_SYSNAME, UTS_RELEASE, UTS_VERSION):
@@ -68,6 +70,8 @@ class Version(ProcFile):
 
 class Cmdline(ProcFile):
     """The guest's boot parameters.  Kernel: cmdline_proc_show()."""
+
+    splices_from = True
 
     def show(self) -> bytes:
         guest = self.kernel.guest

@@ -83,6 +83,7 @@ class Osrelease(File):
     fs = PROC_SYS
     field = UTS_RELEASE
     handle_type = OnceHandle
+    splices_from = splices_into = True
 
     def show(self) -> bytes:
         return uts_name(self.kernel, self.field) + b"\n"

@@ -21,6 +21,8 @@ DIR_MODE = stat.S_IFDIR | 0o755
 class Attribute(ValueFile):
     """A value of a module.  Kernel: struct module_attribute"""
 
+    splices_from = splices_into = True
+
     def __init__(
         self, kernel: GuestKernel, mode: int, value: Callable[[], str]
     ) -> None:

@@ -60,8 +60,7 @@ class TextHandle(SeqHandle):
         self.iterator: TraceIterator | None = None
         # How many reads in a row came to the end and found something.  If reading is
         # probed, each read adds records itself; these do not keep the next read from
-        # saying that it is the end, else a reader would never come there.  Linux spares
-        # this to callers of sendfile(2), which is refused here.
+        # saying that it is the end, else a reader would never come there.
         self.ended = 0
         # an iterator that has gone on from there: (from which one, to where, it)
         self.prepared: tuple[TraceIterator, int, TraceIterator] | None = None

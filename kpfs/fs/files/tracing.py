@@ -50,6 +50,7 @@ class Trace(TextFile):
     """The records, left in the buffer; O_TRUNC clears it.  Kernel: tracing_fops."""
 
     handle_type = TraceHandle
+    splices_from = True
 
     def opened(self, flags: int) -> None:
         super().opened(flags)
@@ -94,6 +95,15 @@ class TracePipeHandle(Handle):
             raise KernelError(errno.EAGAIN, "no record is left")
         return text
 
+    def splice(self, size: int, offset: int, nonblock: bool) -> bytes:
+        """Return whole lines.  Kernel: tracing_splice_read_pipe()"""
+        if not self.pipe.ready():
+            raise KernelError(errno.EAGAIN, "no record is left")
+        return encode(self.pipe.read(size, whole=True))
+
+    def splice_ready(self, waited: bool) -> bool:
+        return self.pipe.ready()
+
 
 class TracePipeFile(CpuFile):
     """The records, taken out of the buffer; waits for more.
@@ -102,7 +112,7 @@ class TracePipeFile(CpuFile):
     """
 
     handle_type = TracePipeHandle
-    nonseekable = True
+    nonseekable = splices_from = True
     exclusive = True
 
     def cpus(self) -> set[int]:

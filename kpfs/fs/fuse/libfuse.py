@@ -30,6 +30,7 @@ from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.fuse_wire import Opcode, SetattrRequest
 from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
+from kpfs.fs.fuse import splices
 from kpfs.fs.fuse.loop import Answer, Loop, Request, current
 from kpfs.fs.fuse.openflags import guest_flags
 from kpfs.fs.fuse.ops import BLOCK_SIZE, MAX_BACKGROUND, OPEN_SIZE, host_errno
@@ -264,16 +265,15 @@ class Operations(fuse.Operations):  # type: ignore[misc]
         fi.direct_io, fi.nonseekable = 1, file.nonseekable
         fi.parallel_direct_writes = file.sleeps  # libfuse before 3.15 has no such field
 
-    def read(self, _path: str, size: int, offset: int, fi: Any) -> bytes:
+    def read(self, _path: str, _size: int, _offset: int, fi: Any) -> bytes:
         request, file = current(), self.files[fi.fh][1]
         asked = wire.parse_read(request.body)
-        if not asked.flags & wire.READ_LOCKOWNER and not file.constant:
-            raise KernelError(errno.EINVAL, "no splice here")  # see kpfs.fs.fuse.ops
-        return self.tree.read(request.caller, file, size, offset)
+        return splices.read(self.tree, request, file, asked)
 
-    def write(self, _path: str, data: bytes, offset: int, fi: Any) -> int:
-        file = self.files[fi.fh][1]
-        return self.tree.write(current().caller, file, data, offset)
+    def write(self, _path: str, _data: bytes, _offset: int, fi: Any) -> int:
+        request, file = current(), self.files[fi.fh][1]
+        asked = wire.WriteRequest.parse(request.body)
+        return splices.write(self.tree, request, file, asked)
 
     def poll(self, _path: str, fi: Any, handle: Any, events: Any) -> None:
         """Answer which events are there; if none is, notify Linux later."""

@@ -7,7 +7,8 @@ Linux keeps names and attributes as long as nothing but operations through the m
 change them, for then it asks much less.  The size of a file is the hard part.  stat()
 shows 0, as on debugfs; but a sendfile() or splice(), with which cat of busybox begins,
 takes a file of size 0 for empty.  So while a file is open Linux is told that it has
-OPEN_SIZE bytes: it asks for a page, is refused, and the program goes back to read().
+OPEN_SIZE bytes: it asks for the data, or for a page, which is refused, and the program
+goes back to read() (see kpfs.fs.fuse.splices).
 An inode therefore has two sizes, and ``Inode.shrunk`` and ``truncated`` note when Linux
 may have that of stat() while the file is open.
 """
@@ -24,6 +25,7 @@ from kpfs.base.errors import ENOTSUPP, ERESTART_RESTARTBLOCK, ERESTARTSYS, Kerne
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 from kpfs.base.log import Log
 from kpfs.base.typed import Generic
+from kpfs.fs.fuse import splices
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.openflags import guest_flags
@@ -355,24 +357,18 @@ class Operations(Generic[E, F]):
         return wire.OPEN_ANSWER.pack(fh, how, 0)
 
     def read(self, request: Request, asked: ReadRequest) -> bytes:
-        fh, offset, size, flags = asked
-        file = self.files[fh]
-        if not flags & wire.READ_LOCKOWNER and not file.constant:
-            # for the page cache: see the head of this module
-            raise KernelError(errno.EINVAL, "no splice here")
-        data = self.tree.read(request.caller, file, size, offset)
-        if len(data) > size:
-            raise AssertionError(f"{len(data)} bytes for a read of {size}")
+        data = splices.read(self.tree, request, self.files[asked.fh], asked)
+        if len(data) > asked.size:
+            raise AssertionError(f"{len(data)} bytes for a read of {asked.size}")
         return data
 
     def write(self, request: Request, asked: wire.WriteRequest) -> bytes:
-        fh, offset, data = asked
-        file = self.files[fh]
+        file = self.files[asked.fh]
         make = self.writers.pop(request.pid, None) if self.writers else None
         if make is not None:
             taken = self.tree.write_in_place(make, file)
         else:
-            taken = self.tree.write(request.caller, file, data, offset)
+            taken = splices.write(self.tree, request, file, asked)
         return wire.WRITE_ANSWER.pack(taken)
 
     def ioctl(self, request: Request, asked: wire.IoctlRequest) -> bytes:

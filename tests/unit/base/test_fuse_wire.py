@@ -14,7 +14,7 @@ def test_names_of_requests():
     body = wire.CREATE_REQUEST.pack(1, 2, 3) + b"new\0"
     assert wire.parse_create(body) == (1, 2, 3, b"new")
     body = wire.WRITE_REQUEST.pack(4, 5, 2, 0) + b"abc"
-    assert wire.WriteRequest.parse(body) == (4, 5, b"ab")
+    assert wire.WriteRequest.parse(body) == (4, 5, b"ab", 0)
 
 
 def test_fields_that_are_not_valid_are_left_out():

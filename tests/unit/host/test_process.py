@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Processes and threads as /proc shows them."""
+
+import os
+import threading
+
+import pytest
+
+from kpfs.base import syscall_numbers as nr
+from kpfs.host import process
+
+X86_64 = os.uname().machine == "x86_64"
+
+
+@pytest.mark.skipif(not X86_64, reason="another number of read(2)")
+def test_the_call_that_a_thread_sleeps_in():
+    """One that is on its way there is waited for."""
+    source, target = os.pipe()
+    ready = threading.Semaphore(0)
+
+    def read():
+        ready.release()
+        os.read(source, 5)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    ready.acquire()
+    tid = thread.native_id or 0
+    try:
+        while (found := process.system_call(tid))[0] != nr.READ:
+            pass
+        assert found[1][0] == source
+        assert found[1][2] == 5
+        assert len(found[1]) == 6
+    finally:
+        os.close(target)
+        thread.join()
+        os.close(source)
+
+
+def test_a_thread_that_runs_is_in_no_call(monkeypatch):
+    monkeypatch.setattr(process, "SLEEP_TIMEOUT", 0)
+    assert process.system_call(1 << 30) == (-1, ())
+    stop = False
+
+    def spin():
+        while not stop:
+            pass
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        while process.system_call(thread.native_id or 0) != (-1, ()):
+            pass
+    finally:
+        stop = True
+        thread.join()
+
+
+def test_flags_of_a_descriptor():
+    source, target = os.pipe2(os.O_NONBLOCK)
+    me = os.getpid()
+    flags = process.descriptor_flags(me, target)
+    assert flags & (os.O_NONBLOCK | os.O_ACCMODE) == os.O_NONBLOCK | os.O_WRONLY
+    os.close(source)
+    os.close(target)
+    assert process.descriptor_flags(me, target) == -1
