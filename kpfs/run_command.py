@@ -165,7 +165,7 @@ def run(
         settings, release = _prepare(settings)
     with held() as mask:
         daemon = start(settings, TREE, die_with_parent=True)
-        calls = _filter(daemon, settings.kernel)  # while the daemon starts
+        calls = _filter(daemon, settings)  # while the daemon starts
         try:
             with ended_by_signals(daemon.stop):
                 daemon.wait_ready()
@@ -362,11 +362,8 @@ def _provide(source: str, target: str) -> None:
             mounts.provide_in_root(target, mounts.make_file)
 
 
-def _filter(daemon: Daemon, kernel: str) -> Filter | None:
-    """Return the filter that reports the command's calls, if that is wanted.
-
-    kernel: the name of a Linux kernel, which answers more of them.
-    """
+def _filter(daemon: Daemon, settings: Settings) -> Filter | None:
+    """Return the filter that reports the command's calls, if that is wanted."""
     if daemon.channel is None:
         return None
     from kpfs.base import syscall_numbers as nr
@@ -375,8 +372,11 @@ def _filter(daemon: Daemon, kernel: str) -> Filter | None:
     from kpfs.mirror.keeper import Filter
     from kpfs.mirror.splice import SPLICES
 
-    calls = {*CALLS, *SPLICES, *reported(), *(ANSWERED if kernel else (nr.SYSLOG,))}
-    return Filter(daemon.channel, daemon.pid, daemon.mountpoint, calls)
+    # a Linux kernel answers more of them
+    answered = ANSWERED if settings.kernel else (nr.SYSLOG,)
+    calls = {*CALLS, *SPLICES, *reported(), *answered}
+    place = daemon.channel, daemon.pid, daemon.mountpoint
+    return Filter(*place, calls, settings.hints)
 
 
 def supervise(

@@ -23,7 +23,7 @@ from functools import partial
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
-from kpfs.host import mounts, process
+from kpfs.host import hints, mounts, process
 from kpfs.host.channel import Socket, pair, receive_fds, send_fds
 from kpfs.mirror import seccomp
 
@@ -37,7 +37,8 @@ SLOTS_MAX = 32  # more are there for calls that wait: see kpfs.mirror.supervisor
 SLOTS_SIZE = SLOTS_MAX * SLOT.size
 # behind the slots: 1 while a debugger has stopped the kernel, and calls wait for it
 _SUSPENDED_AT = SLOTS_SIZE
-STATE_SIZE = SLOTS_SIZE + 1
+TAKEN_OVER_AT = SLOTS_SIZE + 1  # 1 once the keeper lets calls go on
+STATE_SIZE = SLOTS_SIZE + 2
 GAVE_UP = (1 << 64) - 1  # in place of the number of reports
 COMMITTED = (1 << 64) - 1  # in place of the time of receipt
 WAITS = COMMITTED - 1  # likewise: committed, and in nobody's way
@@ -45,6 +46,10 @@ PATIENCE = 5.0  # s in which a report must be answered
 DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
 TICK = 0.5  # s between looks
 READY = b"r"  # of the command to the runner: a filter is being installed
+STUCK_LINE = (
+    "from some point on, system calls were not made in the kernel: kpfs did not answer "
+    f"one for {PATIENCE:g} s"
+)
 NEXT_REPORTS = 8  # the one in work may be that much after the last that was shown
 
 
@@ -99,11 +104,13 @@ def keep(
     state: mmap.mmap,
     supervisor: int,
     abort: Callable[[], object] = lambda: None,
+    tell: Callable[[str], object] = lambda _line: None,
 ) -> None:
     """Watch the supervisor's process until no process has the filter.
 
-    abort: makes the mount fail all requests.  Without that a thread which waits for an
-    answer of its own mount (kpfs.mirror.write) cannot end when the others have died.
+    tell: is told if it is stuck.  abort: makes the mount fail all requests.  Without
+    that a thread which waits for an answer of its own mount (kpfs.mirror.write) cannot
+    end when the others have died.
     """
 
     def look() -> None:
@@ -126,6 +133,7 @@ def keep(
         if alive in events:
             alive = -1
         elif watch.is_stuck():
+            tell(STUCK_LINE)
             break
         else:
             look()
@@ -156,6 +164,7 @@ def take_over(
     waiting.register(listener, select.POLLIN)
     if alive >= 0:
         waiting.register(alive, select.POLLIN)
+    state[TAKEN_OVER_AT] = 1
     _release(listener, state, alive < 0)
     while True:
         events = dict(waiting.poll(TICK * 1000 if alive >= 0 else None))
@@ -196,8 +205,13 @@ class Filter:
         supervisor: int,
         mountpoint: str,
         calls: Iterable[int],
+        told: int = -1,
     ) -> None:
-        """channel: leads to the supervisor's process.  calls: numbers, to report."""
+        """channel: leads to the supervisor's process.  calls: numbers, to report.
+
+        told: see kpfs.host.hints.
+        """
+        self.told = told
         self.channel = channel
         self.calls = tuple(calls)
         self.supervisor = supervisor
@@ -231,20 +245,28 @@ class Filter:
             if self.ours.recv(len(READY)):
                 fds = receive_fds(self.ours, 1)
             for listener in fds:
-                start(listener, self.channel, self.supervisor, self.mountpoint)
+                supervised = self.channel, self.supervisor, self.mountpoint
+                start(listener, *supervised, self.told)
                 os.close(listener)
 
 
-def start(listener: int, channel: Socket, supervisor: int, mountpoint: str) -> int:
-    """Start a keeper, give the listener to the supervisor; return the keeper's pid."""
+def start(
+    listener: int, channel: Socket, supervisor: int, mountpoint: str, told: int = -1
+) -> int:
+    """Start a keeper, give the listener to the supervisor; return the keeper's pid.
+
+    told: see kpfs.host.hints.
+    """
     shared = _memory()
     os.ftruncate(shared, STATE_SIZE)
     state = mmap.mmap(shared, STATE_SIZE)
     keeper = os.fork()
     if not keeper:
         try:
-            _become_keeper(listener)
-            keep(listener, state, supervisor, partial(mounts.abort, mountpoint))
+            _become_keeper(listener, told)
+            abort = partial(mounts.abort, mountpoint)
+            tell = partial(hints.add, told, if_failed=False)
+            keep(listener, state, supervisor, abort, tell)
         finally:
             os._exit(0)
     with contextlib.suppress(OSError):  # it is dead: the keeper finds out
@@ -265,7 +287,7 @@ def _memory() -> int:
             return os.dup(file.fileno())
 
 
-def _become_keeper(listener: int) -> None:
+def _become_keeper(*kept: int) -> None:
     """Leave the terminal, and all that the runner has open."""
     os.setsid()
     os.chdir("/")
@@ -273,4 +295,4 @@ def _become_keeper(listener: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     process.rename("kpfs-keeper")
-    process.close_all_but({listener})
+    process.close_all_but(set(kept))

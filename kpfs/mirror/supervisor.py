@@ -53,6 +53,7 @@ from kpfs.mirror.keeper import (
     SLOTS_MAX,
     SLOTS_SIZE,
     STATE_SIZE,
+    TAKEN_OVER_AT,
     WAITS,
     WORK,
 )
@@ -308,8 +309,8 @@ class Supervisor:
         work = self.works[slot]
         work.begin(note)
         try:
-            if self.broken:
-                return None
+            if self.broken or self.state[TAKEN_OVER_AT]:
+                return None  # and so will others: better none than some
             return self.replay(note, work.commit)
         except Exception as error:
             self.failed(note, error)

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from kpfs.host import hints
 from kpfs.mirror import keeper, seccomp
 from kpfs.mirror.keeper import (
     COMMITTED,
@@ -42,7 +43,9 @@ class Scene:
             signal.pause()
             os._exit(0)
         ours, theirs = socket.socketpair()
-        self.keeper = keeper.start(listener, theirs, self.supervisor, "/nowhere")
+        self.hints = hints.new()
+        where = self.supervisor, "/nowhere", self.hints
+        self.keeper = keeper.start(listener, theirs, *where)
         os.close(listener)
         _, fds, _, _ = socket.recv_fds(ours, 1, 2)
         self.listener, shared = fds
@@ -63,6 +66,8 @@ class Scene:
         self.alive.discard(self.command)
         os.close(self.listener)
         assert os.waitpid(self.keeper, 0)[1] == 0
+        self.told = hints.read(self.hints, failed=False)
+        os.close(self.hints)
         if self.alive:
             self.end_supervisor()
         return status
@@ -86,6 +91,7 @@ def test_it_ends_with_the_command(scene):
 def test_the_supervisor_dies_before_it_receives(scene):
     scene.end_supervisor()
     assert scene.finish() == 0
+    assert scene.told == []
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -101,8 +107,11 @@ def test_the_supervisor_dies_with_a_report_in_work(scene, shown):
 
 
 def test_the_supervisor_gives_up(scene):
+    """The user is told, and what the supervisor still receives is not made."""
     SLOT.pack_into(scene.state, 0, 0, 0, GAVE_UP)
     assert scene.finish() == 0
+    assert scene.told == [keeper.STUCK_LINE]
+    assert scene.state[keeper.TAKEN_OVER_AT]
 
 
 def committed_and_stuck(scene):
