@@ -165,7 +165,11 @@ class Handle:
         self.pid = pid  # of the process that opened it
         self.next = 0  # FUSE's position, if nobody seeks
         self.ahead = 0
-        self.nonblock = bool(flags & os.O_NONBLOCK)
+
+    @property
+    def nonblock(self) -> bool:
+        """Return True if no read of it is to wait."""
+        return bool(self.flags & os.O_NONBLOCK)
 
     def prepare(self, size: int, offset: int) -> None:
         """Do the part of a read that needs no lock; called before it, without the lock.
@@ -275,8 +279,14 @@ class OpenHandle:
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
+        self.flags = handle.flags
         self.nonseekable = handle.file.nonseekable
         self.constant, self.sleeps = handle.file.constant, handle.file.sleeps
+
+    def set_flags(self, flags: int) -> None:
+        """Set those that fcntl(2) can set.  Context: lock held."""
+        self.flags ^= (self.flags ^ flags) & nr.SETFL_MASK
+        self.handle.flags = self.flags
 
 
 class File(Node):

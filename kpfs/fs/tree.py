@@ -48,6 +48,10 @@ class OpenFile(Protocol):
     """An open file of the tree."""
 
     @property
+    def flags(self) -> int:
+        """Return x86-64's flags of open(2), as fcntl(2) has changed them."""
+
+    @property
     def nonseekable(self) -> bool:
         """Return True if it has no position that lseek() could set."""
 
@@ -157,6 +161,9 @@ class Tree(Protocol[E, F]):
     def create(
         self, caller: Caller, folder: E, name: str, flags: int, mode: int
     ) -> F: ...
+
+    def set_flags(self, caller: Caller, file: F, flags: int) -> None:
+        """Set those of an open file's flags that fcntl(2) can: nr.SETFL_MASK."""
 
     def read(self, caller: Caller, file: F, size: int, offset: int) -> bytes: ...
 

@@ -41,6 +41,10 @@ class OpenFile:
         self.can_wait = True  # it may have a poll() that does not say "ready" at once
         self.ready: ReadyReader | None = None  # of a text that is kept
 
+    def set_flags(self, flags: int) -> None:
+        """Note which of the flags are set that fcntl(2) can set."""
+        self.flags ^= (self.flags ^ flags) & nr.SETFL_MASK
+
     @property
     def nonseekable(self) -> bool:
         return not self.seekable

@@ -40,7 +40,7 @@ class Value(ValueFile):
 class FakeTask:
     def __init__(self, pid):
         self.pid = pid
-        self.gone = False
+        self.gone = self.blocked = False
         self.buffer = 0x1000
 
 

@@ -230,6 +230,9 @@ class GuestTree:
         self.vfs.hinter.looked_for(f"{folder.path}/{name}", to_write=True)
         raise folder.directory().refuse("create")
 
+    def set_flags(self, _caller: Caller, file: OpenFile, flags: int) -> None:
+        file.vfs.set_flags(file, flags)
+
     def read(self, caller: Caller, file: OpenFile, size: int, offset: int) -> bytes:
         return file.vfs.read(caller, file, size, offset)
 

@@ -79,7 +79,6 @@ class OpenFile(OpenHandle):
         super().__init__(handle)
         self.vfs = vfs  # the guest may have been replaced since
         self.path = path
-        self.flags = flags
         self.node = handle.file
         # guest code on the way to it has oopsed: the guest is left out from then on
         self.apart = False
@@ -306,6 +305,14 @@ class Vfs:
             fd = self.calls.call(task, "openat", *args, host_op=host_op)
             opened.fds[task] = fd
         return fd
+
+    def set_flags(self, opened: OpenFile, flags: int) -> None:
+        """Set the flags of an open file, by fcntl(2) of each task that has it."""
+        with self.kernel.lock:
+            opened.set_flags(flags)
+            for task, fd in opened.fds.items():
+                if self.calls.lives and not (task.gone or task.blocked):
+                    self.calls.call(task, "fcntl", fd, nr.F_SETFL, opened.flags)
 
     def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         """Read by read(2).  A file that makes the reader wait needs no lock then."""

@@ -405,6 +405,14 @@ class LinuxTree:
         task = self.task(caller)
         return task, self.files.descriptor_of(task, file)
 
+    def set_flags(self, caller: Caller, file: LinuxFile, flags: int) -> None:
+        with self.kernel.lock:
+            if isinstance(file, OpenFile):
+                task, fd = self._descriptor(caller, file)
+                flags &= nr.SETFL_MASK
+                self.kernel.call(task, Op(nr.FCNTL, (fd, nr.F_SETFL, flags)))
+            file.set_flags(flags)
+
     def read(self, caller: Caller, file: LinuxFile, size: int, offset: int) -> bytes:
         if isinstance(file, OwnFile):
             return file.read(size, offset)

@@ -32,7 +32,7 @@ from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
 from kpfs.fs.fuse import splices
 from kpfs.fs.fuse.loop import Answer, Loop, Request, current
-from kpfs.fs.fuse.openflags import guest_flags
+from kpfs.fs.fuse.openflags import follow_flags, guest_flags
 from kpfs.fs.fuse.ops import BLOCK_SIZE, MAX_BACKGROUND, OPEN_SIZE, host_errno
 from kpfs.fs.node import NAME_MAX
 from kpfs.fs.seqfile import MAX_WRITE
@@ -268,11 +268,13 @@ class Operations(fuse.Operations):  # type: ignore[misc]
     def read(self, _path: str, _size: int, _offset: int, fi: Any) -> bytes:
         request, file = current(), self.files[fi.fh][1]
         asked = wire.parse_read(request.body)
+        follow_flags(self.tree, request, file, asked)
         return splices.read(self.tree, request, file, asked)
 
     def write(self, _path: str, _data: bytes, _offset: int, fi: Any) -> int:
         request, file = current(), self.files[fi.fh][1]
         asked = wire.WriteRequest.parse(request.body)
+        follow_flags(self.tree, request, file, asked)
         return splices.write(self.tree, request, file, asked)
 
     def poll(self, _path: str, fi: Any, handle: Any, events: Any) -> None:

@@ -28,7 +28,7 @@ from kpfs.base.typed import Generic
 from kpfs.fs.fuse import splices
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
-from kpfs.fs.fuse.openflags import guest_flags
+from kpfs.fs.fuse.openflags import follow_flags, guest_flags
 from kpfs.fs.node import NAME_MAX
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.fs.tree import EMPTY_WRITE, Attributes, E, F, Tree, Writers
@@ -357,13 +357,16 @@ class Operations(Generic[E, F]):
         return wire.OPEN_ANSWER.pack(fh, how, 0)
 
     def read(self, request: Request, asked: ReadRequest) -> bytes:
-        data = splices.read(self.tree, request, self.files[asked.fh], asked)
+        file = self.files[asked.fh]
+        follow_flags(self.tree, request, file, asked)
+        data = splices.read(self.tree, request, file, asked)
         if len(data) > asked.size:
             raise AssertionError(f"{len(data)} bytes for a read of {asked.size}")
         return data
 
     def write(self, request: Request, asked: wire.WriteRequest) -> bytes:
         file = self.files[asked.fh]
+        follow_flags(self.tree, request, file, asked)
         make = self.writers.pop(request.pid, None) if self.writers else None
         if make is not None:
             taken = self.tree.write_in_place(make, file)

@@ -5,6 +5,7 @@ What Linux makes of them is in tests/conformance/modules/debugfs.sh.
 """
 
 import errno
+import fcntl
 import os
 
 import pytest
@@ -73,6 +74,16 @@ def test_position_of_each_kind(box):
         opened = box.vfs.open(box.caller, f"/debug/calls/{name}", os.O_RDONLY)
         assert opened.nonseekable is not there, name
         box.vfs.release(opened)
+
+
+def test_flags_that_fcntl_has_set_are_those_of_the_guests_file(box):
+    opened = box.vfs.open(box.caller, TEXT, os.O_RDWR)
+    (task,) = opened.fds
+    for flags in (os.O_RDWR | os.O_NONBLOCK | os.O_APPEND, os.O_RDWR):
+        box.vfs.set_flags(opened, flags)
+        get = "fcntl", opened.fds[task], fcntl.F_GETFL, 0
+        assert box.kernel.guest.syscalls.call(task, *get) == flags == opened.flags
+    box.vfs.release(opened)
 
 
 def test_gone_while_it_is_open(box):

@@ -303,6 +303,18 @@ def test_each_write_is_an_edge_also_of_a_file_that_is_ready(mounted):
     os.close(fd)
 
 
+def test_a_flag_that_fcntl_sets_after_the_open(mounted):
+    path = mounted.path / "pipe"
+    fd = os.open(path, os.O_RDONLY)
+    os.set_blocking(fd, False)
+    with pytest.raises(BlockingIOError):
+        os.read(fd, 100)
+    os.set_blocking(fd, True)
+    threading.Timer(0.2, path.write_text, ("line\n",)).start()
+    assert os.read(fd, 100) == b"line\n"
+    os.close(fd)
+
+
 def test_a_blocked_reader_can_be_killed(mounted):
     reader = subprocess.Popen(["cat", mounted.path / "pipe"])
     await_blocked(reader, mounted.path / "pipe")

@@ -92,6 +92,15 @@ def test_a_file_is_read_and_written(tree):
     tree.release(file)
 
 
+@pytest.mark.parametrize("path", ["kprobes/enabled", "machine/stats"])
+def test_flags_that_fcntl_has_set(tree, path):
+    file = tree.open(ME, look_up(tree, path), os.O_RDONLY)
+    for flag in (os.O_NONBLOCK, os.O_APPEND, 0):
+        tree.set_flags(ME, file, os.O_RDONLY | flag)
+        assert file.flags == os.O_RDONLY | flag
+    tree.release(file)
+
+
 def test_the_size_is_where_seek_end_goes(tree):
     entry = look_up(tree, "kprobes/enabled")
     file = tree.open(ME, entry, os.O_RDONLY)

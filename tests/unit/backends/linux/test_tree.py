@@ -4,6 +4,7 @@
 This also tests kpfs.linux.running.poll_watcher.
 """
 
+import fcntl
 import os
 import select
 import stat
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.backends.linux.tree import guest_path
+from kpfs.base import syscall_numbers as nr
 from tests.there import code
 from tests.unit.backends.trees import child, linux_tree
 from tests.unit.fakes import ME
@@ -88,6 +90,17 @@ def pipe(tree):
     yield SimpleNamespace(file=file, write=place.write_bytes)
     if file in tree.files.opened:
         tree.release(file)
+
+
+def test_flags_that_fcntl_has_set_are_those_of_the_kernels_file(tree, pipe):
+    poll(tree, pipe.file, [])
+    for flags in (os.O_RDWR | os.O_NONBLOCK, os.O_RDWR):
+        tree.set_flags(ME, pipe.file, flags)
+        found = {fcntl.fcntl(fd, fcntl.F_GETFL) for fd in pipe.file.fds.values()}
+        assert {each & nr.SETFL_MASK for each in found} == {flags & os.O_NONBLOCK}
+        assert pipe.file.flags == flags
+        if flags & os.O_NONBLOCK:
+            assert code(tree.read, ME, pipe.file, 10, 0) == "EAGAIN"
 
 
 def poll(tree, file, woken, name="woken"):
