@@ -203,6 +203,10 @@ def _why_not(error: OSError) -> str:
 # ---- arguments
 def parse(argv: Sequence[str]) -> Namespace:
     """Parse the arguments.  Raises SetupError where they are wrong."""
+    if argv[:1] == ["help"]:  # as many commands have it
+        argv = [*argv[1:], "--help"]
+    elif list(argv) == ["version"]:
+        argv = ["--version"]
     arguments = make_parser(argv[:1]).parse_args(argv)
     if not arguments.command:
         raise SetupError("which COMMAND? (see 'kpfs --help')")
@@ -249,7 +253,8 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
             super().__init__(prog, width=_columns() - 2)
 
     parser = Parser("kpfs", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
-    parser.add_argument("--version", action="version", version=f"kpfs {VERSION}")
+    version = f"kpfs {VERSION}"
+    parser.add_argument("-V", "--version", action="version", version=version)
     # not required: --foo alone would be told as a COMMAND that is missing
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     chosen = [name for name in wanted if name in COMMANDS]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,8 @@ def main(arguments: Namespace) -> int:
     """
     tree = find_tree(arguments.dir, "top")
     with told_to_user():
-        if not arguments.once and not arguments.json:
+        wants_screen = not arguments.once and not arguments.json
+        if wants_screen and sys.stdin.isatty() and sys.stdout.isatty():
             return _show(tree, arguments.interval)
         rates = sample_twice(tree, arguments.interval)
         guest_kernel = is_guest_kernel(tree)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kpfs.run_command import MODULES, RELEASE
-from tests.harness import ROOT
+from tests.harness import ROOT, run
 from tests.modbox import SOURCES
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
@@ -243,3 +243,30 @@ def test_modules_see_how_the_kernel_is_configured(kpfs):
         done = kpfs("run", "--config", f"PREEMPT={option}", "--", "sh", "-c", script)
         assert (done.stderr, done.stdout) == ("", f"{folder}/{made}\n")
         (folder / made).unlink()
+
+
+@needs_make
+@pytest.mark.parametrize("place", ["checkout", "a b"])
+def test_a_checkout_may_lie_anywhere(tmp_path, place):
+    """make splits words at blanks, also those of a path."""
+    checkout = tmp_path / place
+    for name in ("kpfs/kbuild", "kpfs/bin", "scripts", "guest/include"):
+        shutil.copytree(ROOT / name, checkout / name, symlinks=True)
+    (checkout / "kpfs/guest").symlink_to("../guest")
+    module = tmp_path / "module"
+    (module / "sub").mkdir(parents=True)
+    (module / "Kbuild").write_text("obj-m := one.o sub/\nccflags-y := -DX=1\n")
+    (module / "sub/Kbuild").write_text("obj-m := two.o\n")
+    for name in ("one", "sub/two"):
+        (module / f"{name}.c").write_text(
+            '#include <linux/module.h>\nMODULE_LICENSE("GPL");\n'
+        )
+    words = "make", "-s", "-C", f"{checkout}/kpfs/kbuild"
+    done = run(*words, f"M={module}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (module / "one.ko").exists()
+    assert (module / "sub/two.ko").exists()
+    assert run(*words, f"M={module}", "clean").returncode == 0
+    assert not (module / "one.ko").exists()
+    refused = run(*words, f"M={tmp_path}/a module")
+    assert "make takes no path with a blank" in refused.stderr

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from kpfs.base import programs
+from kpfs.cli import VERSION
 from kpfs.host.mounts import fusermount
 from kpfs.run_command import RELEASE
 from tests import harness
@@ -62,6 +63,14 @@ def test_a_command_that_is_not_there(kpfs):
     done = kpfs("run", "no-such-command")
     assert (done.returncode, done.stdout) == (127, "")
     assert done.stderr == "kpfs: no-such-command: No such file or directory\n"
+
+
+def test_kpfs_itself_is_found(kpfs):
+    """Whatever the PATH of the caller is, as in a checkout."""
+    script = "kpfs --version; kpfs top --json --interval 0.1; kpfs explain vfs_read"
+    done = kpfs("run", "sh", "-c", script, env={**os.environ, "PATH": "/usr/bin:/bin"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"kpfs {VERSION}\n[]\nvfs_read: ")
 
 
 def test_files_lie_at_the_real_paths(kpfs):

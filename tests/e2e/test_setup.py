@@ -164,3 +164,16 @@ def test_the_lists_have_all_packages_of_pyproject(name, key):
     listed = (harness.ROOT / "requirements" / f"{name}.txt").read_text()
     assert packages
     assert [p for p in packages if f"\n{p} \\\n" not in listed] == []
+
+
+@pytest.mark.parametrize("words", ["--help", "top --help", "help run", "kernel rm -h"])
+def test_help_prepares_nothing(checkout, tmp_path, words):
+    done = harness.run(
+        checkout / "scripts/kpfs",
+        *words.split(),
+        env={"PATH": PATH, "HOME": str(tmp_path / "none"), "KPFS_NO_APT": "1"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: kpfs")
+    assert not (checkout / ".venv").exists()
+    assert not (tmp_path / "none").exists()

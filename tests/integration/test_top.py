@@ -33,6 +33,13 @@ def test_once(kpfs, probed):
     assert all(re.search(r"  ≈\d+\.\d\d us  kprobes/", row) for row in rows)
 
 
+def test_without_a_terminal_it_is_a_table(kpfs, probed):
+    done = kpfs("top", "--interval", "0.1", probed)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("place ")
+    assert "\x1b" not in done.stdout
+
+
 def test_json(kpfs, probed):
     done = kpfs("top", "--json", "--interval", "0.1", probed)
     rows = json.loads(done.stdout)

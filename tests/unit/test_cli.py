@@ -183,6 +183,23 @@ def test_a_command_without_a_name_is_refused(words):
         cli.parse(words)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["help"], "usage: kpfs [-h]"),
+        (["help", "run"], "usage: kpfs run "),
+        (["help", "kernel", "rm"], "usage: kpfs kernel rm "),
+        (["version"], f"kpfs {cli.VERSION}"),
+        (["-V"], f"kpfs {cli.VERSION}"),
+    ],
+)
+def test_other_ways_to_ask_for_help(words, says, capsys):
+    with pytest.raises(SystemExit) as info:
+        cli.main(words)
+    assert info.value.code == 0
+    assert capsys.readouterr().out.startswith(says)
+
+
 def test_words_that_may_be_empty():
     assert cli.parse(["kernel", "make", "6.1", "--append", ""]).append == ""
     assert cli.parse(["run", "true", ""]).argv == ["true", ""]

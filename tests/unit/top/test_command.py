@@ -15,6 +15,8 @@ def test_without_the_library(tmp_path, monkeypatch, capsys, missing):
     for name in list(sys.modules):
         if name == "kpfs.top.screen" or name.partition(".")[0] == missing:
             monkeypatch.delitem(sys.modules, name)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.setitem(sys.modules, f"{missing}.text", None)
     monkeypatch.setitem(sys.modules, f"{missing}.app", None)
