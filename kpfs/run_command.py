@@ -367,14 +367,14 @@ def _filter(daemon: Daemon, settings: Settings) -> Filter | None:
     if daemon.channel is None:
         return None
     from kpfs.base import syscall_numbers as nr
-    from kpfs.mirror.calls import ANSWERED, CALLS
+    from kpfs.mirror.calls import ANSWERED, CALLS, NOTED
     from kpfs.mirror.host_overrides import reported
     from kpfs.mirror.keeper import Filter
     from kpfs.mirror.splice import SPLICES
 
     # a Linux kernel answers more of them
     answered = ANSWERED if settings.kernel else (nr.SYSLOG,)
-    calls = {*CALLS, *SPLICES, *reported(), *answered}
+    calls = {*CALLS, *NOTED, *SPLICES, *reported(), *answered}
     place = daemon.channel, daemon.pid, daemon.mountpoint
     return Filter(*place, calls, settings.hints)
 

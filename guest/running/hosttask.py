@@ -29,6 +29,8 @@ class HostTask:
         self.comm = task.comm
         self.comm_fd = -1  # /proc/PID/comm: also tells when the process is gone
         self.raw_comm = b""  # its last words
+        self._memory = memory
+        self._files_at, self._files_id = addr + info.task_files, info.files_id
         self.req_at = at + info.task_req
         self.nested_at = at + info.task_nested
         self.cpu_at = at + info.task_cpu
@@ -43,6 +45,12 @@ class HostTask:
         self.busy = False  # a thread runs the guest for this call
         self.refusal: KernelError | None = None  # of a host operation of its last call
         self.bug: BaseException | None = None  # likewise, but no errno
+
+    @property
+    def table(self) -> int:
+        """Return the number of its table of descriptors, which no other ever has."""
+        files = 0 if self.gone else self._memory.read_u64(self._files_at)
+        return self._memory.read_u64(files + self._files_id) if files else 0
 
     @property
     def buffer(self) -> int:

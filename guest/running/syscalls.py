@@ -592,25 +592,31 @@ class Syscalls:
         return task
 
     def host_task(
-        self, pid: int, uid: int, comm: str | None = None, parent: int | None = None
+        self,
+        pid: int,
+        uid: int,
+        comm: str | None = None,
+        parent: int | None = None,
+        flags: int = 0,
     ) -> HostTask:
         """Return the task of a host process; fork one in the guest if it is new there.
 
         ``comm`` and ``parent`` default to what /proc says of the process.
+        flags: what it shares with its parent, as for clone3(2).
         """
         if pid <= INIT_PID:
             return self.init()
         while pid in self._forking and not self._inside:
             self._step_aside(BUSY_PAUSE)
-        task = self._aliases.get(pid) or self._tasks.get(pid)
+        task = self._of_host(pid)
         if task is not None and task.busy and not self._inside:
             self._await(task)
-            task = self._aliases.get(pid) or self._tasks.get(pid)
+            task = self._of_host(pid)
         if task is not None and task.blocked and not self._has_ended(task):
             self._abandon(task)
             task = None
         if task is None:
-            return self._fork(pid, uid, comm, parent)
+            return self._fork(pid, uid, comm, parent, flags)
         raw = b""
         if comm is None and task.comm_fd >= 0:
             try:
@@ -619,7 +625,7 @@ class Syscalls:
                     comm = comm_of(raw)
             except OSError:  # the process has ended, and its pid was used again
                 self.exit(task)
-                return self._fork(pid, uid, None, parent)
+                return self._fork(pid, uid, None, parent, flags)
         if comm is not None and comm != task.comm:
             self.set_comm(task, comm)
         if raw:
@@ -640,7 +646,7 @@ class Syscalls:
         self._ram[task.comm_at : task.comm_at + TASK_COMM_LEN] = data
 
     def _fork(
-        self, pid: int, uid: int, comm: str | None, parent: int | None
+        self, pid: int, uid: int, comm: str | None, parent: int | None, flags: int = 0
     ) -> HostTask:
         if time.monotonic_ns() >= self._next_reap:
             self.reap()
@@ -653,13 +659,15 @@ class Syscalls:
         if maker.blocked and not self._has_ended(maker):
             # the task sleeps in a call, which its process may have left
             maker = self._awake()
+        if maker is not self._of_host(parent):
+            flags = 0
         self._forking.add(pid)
         try:
-            made = self._clone(maker, pid, uid, comm)
+            made = self._clone(maker, pid, uid, comm, flags)
             if made == -errno.EAGAIN and self.reap():
-                made = self._clone(maker, pid, uid, comm)
+                made = self._clone(maker, pid, uid, comm, flags)
             if made == -errno.EEXIST:  # one of the guest's own tasks has that pid
-                made = self._clone(maker, 0, uid, comm)
+                made = self._clone(maker, 0, uid, comm, flags)
             if made < 0:
                 raise KernelError(-made, f"no task for process {pid}")
             task = self.find(made)
@@ -674,12 +682,20 @@ class Syscalls:
             self._aliases[pid] = task
         return task
 
+    def tasks(self) -> list[HostTask]:
+        """Return all tasks that requests were made for."""
+        return [*self._tasks.values()]
+
+    def _of_host(self, pid: int) -> HostTask | None:
+        """Return the task of a process of the host, if it has one."""
+        return self._aliases.get(pid) or self._tasks.get(pid)
+
     def _maker(self, parent: int) -> HostTask:
         """Return the task of the process that forked another one, or else init.
 
         If anybody is told of that, it gets one if it descends from a process with one.
         """
-        task = self._aliases.get(parent) or self._tasks.get(parent)
+        task = self._of_host(parent)
         if task is None and self._forks_seen() and self._descends(parent):
             task = self._fork(parent, uid_of(parent), None, None)
         return task or self.init()
@@ -691,14 +707,16 @@ class Syscalls:
                 return True
         return False
 
-    def _clone(self, parent: HostTask, pid: int, uid: int, comm: str) -> int:
+    def _clone(
+        self, parent: HostTask, pid: int, uid: int, comm: str, flags: int
+    ) -> int:
         """Make clone3() as the parent's task; return the new pid, or -errno."""
         task = self._inside[-1][0] if self._inside else parent
         if not self._inside:
             task.used = 0
         name = self._place_bytes(task, os.fsencode(comm)[: TASK_COMM_LEN - 1] + b"\0")
         set_tid = self._place_bytes(task, struct.pack("<i", pid)) if pid else 0
-        signal = 0, 0, 0, 0, _SIGCHLD, 0, 0, 0
+        signal = flags, 0, 0, 0, _SIGCHLD, 0, 0, 0
         pids = set_tid, int(bool(pid)), 0
         args = _CLONE_ARGS.pack(*signal, *pids, name, uid, 0xFFFF_FFFF)
         addr = self._place_bytes(task, args)

@@ -37,6 +37,8 @@ class GuestInfo(NamedTuple):
     task_nested: int
     task_host_op: int
     task_on_rq: int
+    task_files: int
+    files_id: int
     percpu_base: int
     percpu_size: int
     log: int

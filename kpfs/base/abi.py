@@ -101,12 +101,12 @@ class KpfsBootParams:  # struct kpfs_boot_params
 
 
 class KpfsGuestInfo:  # struct kpfs_guest_info
-    SIZE, __slots__ = 88, ()
-    STRUCT = Struct("<Q12I4Q")
+    SIZE, __slots__ = 96, ()
+    STRUCT = Struct("<Q14I4Q")
     magic, task_pid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20
     task_user_base, task_cpu, task_next, task_rethooks, task_size = 24, 28, 32, 36, 40
-    task_nested, task_host_op, task_on_rq, percpu_base, percpu_size = 44, 48, 52, 56, 64
-    log, init_task = 72, 80
+    task_nested, task_host_op, task_on_rq, task_files, files_id = 44, 48, 52, 56, 60
+    percpu_base, percpu_size, log, init_task = 64, 72, 80, 88
 
 
 # guest/include/kpfs/control.h
@@ -656,11 +656,14 @@ class MirrorCall:  # struct mirror_call
 
 
 # guest/src/fs/mirror.c
+MIRROR_MET_FILE = 1
+MIRROR_MET_PIPE = 2
+
+
 class MirrorFd:  # struct mirror_fd
     SIZE, __slots__ = 48, ()
-    STRUCT = Struct("<i2Ii4Q")
-    fd, mode, flags, other_fd, other, other_end, name = 0, 4, 8, 12, 16, 24, 32
-    mount = 40
+    STRUCT = Struct("<i3I4Q")
+    fd, mode, flags, met, file, pipe, name, mount = 0, 4, 8, 12, 16, 24, 32, 40
 
 
 # kpfs/mirror/plan.h

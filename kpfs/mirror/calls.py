@@ -28,6 +28,8 @@ EXECS = frozenset((nr.EXECVE, nr.EXECVEAT))
 EXITS = frozenset((nr.EXIT, nr.EXIT_GROUP))
 # calls that a Linux kernel answers itself
 ANSWERED = frozenset((nr.SYSLOG, nr.INIT_MODULE, nr.DELETE_MODULE, nr.FINIT_MODULE))
+# calls that no kernel makes again, and that change what descriptors a process has
+NOTED = frozenset((nr.CLOSE_RANGE, nr.UNSHARE))
 VECTOR_MAX = 256  # strings of argv and of envp that the kernel sees
 VECTOR_BYTES = 0xA000
 IOV_MAX = 1024

@@ -37,7 +37,7 @@ PATH_MAX = 4096
 FEW = 8  # files that are kept open for a look beside the first one
 AT_FDCWD = -100
 SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
-KCMP_FILE = 0
+KCMP_FILE, KCMP_FILES = 0, 2
 PIDFD_THREAD = os.O_EXCL  # Linux 6.9
 AT_EMPTY_PATH, AT_STATX_DONT_SYNC = 0x1000, 0x4000
 STATX_TYPE, STATX_MODE, STATX_INO, STATX_SIZE = 1, 2, 0x100, 0x200
@@ -506,6 +506,11 @@ def _statx(folder: int, place: bytes, flags: int) -> tuple[int, ...]:
 def same_open_file(pid: int, fd: int, other_pid: int, other_fd: int) -> bool:
     """Return True if descriptors of two processes surely lead to one open file."""
     return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILE, fd, other_fd)
+
+
+def same_table(pid: int, other_pid: int) -> bool:
+    """Return True if two processes surely share their table of descriptors."""
+    return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILES, 0, 0)
 
 
 def _read(path: str) -> bytes:

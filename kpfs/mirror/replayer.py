@@ -66,6 +66,9 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
+        if note.nr in mirror_calls.NOTED:
+            self.skipped.leave_out(note.pid)
+            return True
         if not self.lazy:
             return False
         policy = self.kernel.skip_policy
@@ -119,18 +122,12 @@ class Replayer:
         return plan
 
     def must_make(self, note: Notification) -> bool:
-        """Decide on a call.  Before one that is made, all tasks are up to date.
+        """Decide on a call.
 
         What skip() has just found out is not asked again: a call may be made that
         nobody can see by now.
         """
-        kernel = self.kernel
-        if note is not self.seen and not kernel.skip_policy.must_make(note.nr):
-            return False
-        if kernel.tasks.behind:
-            with kernel.lock:
-                kernel.tasks.catch_up(None)
-        return True
+        return note is self.seen or self.kernel.skip_policy.must_make(note.nr)
 
     def __call__(self, note: Notification, commit: Commit) -> Replayed:
         """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
@@ -144,6 +141,9 @@ class Replayer:
             return self.skipped.answer(note, commit)
         if self.lazy and not self.must_make(note):
             return self.skipped.make(note, commit)
+        if kernel.tasks.behind:  # before a call that is made all are up to date
+            with kernel.lock:
+                kernel.tasks.catch_up(None)
         plan = self.plan(note)
         try:
             if plan.left_to_mount:

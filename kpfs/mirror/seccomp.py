@@ -19,10 +19,10 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from kpfs.base.errors import KernelError
+from kpfs.base.syscall_numbers import CLOSE_RANGE
 from kpfs.base.typed import NamedTuple
 
 AUDIT_ARCH_X86_64 = 0xC000003E
-SYS_CLOSE_RANGE = 436
 SYS_SECCOMP = 317
 SECCOMP_SET_MODE_FILTER = 1
 SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
@@ -44,7 +44,8 @@ RESPONSE = struct.Struct("=QqiI")
 
 # BPF: load a word of struct seccomp_data, jump if equal, return
 LD_W_ABS, JEQ_K, RET_K = 0x20, 0x15, 0x06
-OFFSET_NR, OFFSET_ARCH, OFFSET_SECOND = 0, 4, 24
+OFFSET_NR, OFFSET_ARCH, OFFSET_SECOND, OFFSET_SECOND_HIGH = 0, 4, 24, 28
+OUR_OWN = 1 << 32  # in the second argument of close_range(2), which takes 32 bits of it
 MAX_SYSCALLS = 250
 NO_MEANINGS: Mapping[int, Sequence[int]] = {}
 
@@ -66,7 +67,7 @@ def build_filter(
     They are at most MAX_SYSCALLS: the jumps are eight bits wide.  Calls of other
     architectures, as of 32-bit programs, are let through.
     meanings: those that are reported only where the low half of their second argument
-    has one of these values.
+    has one of these values.  What close_unreported() does is let through.
     """
     numbers = sorted(set(syscalls) - meanings.keys())
     if len(numbers) > MAX_SYSCALLS:
@@ -77,6 +78,15 @@ def build_filter(
         (RET_K, 0, 0, SECCOMP_RET_ALLOW),
         (LD_W_ABS, 0, 0, OFFSET_NR),
     ]
+    if CLOSE_RANGE in numbers:
+        numbers.remove(CLOSE_RANGE)
+        code += [
+            (JEQ_K, 0, 4, CLOSE_RANGE),
+            (LD_W_ABS, 0, 0, OFFSET_SECOND_HIGH),
+            (JEQ_K, 1, 0, 0),
+            (RET_K, 0, 0, SECCOMP_RET_ALLOW),
+            (RET_K, 0, 0, SECCOMP_RET_USER_NOTIF),
+        ]
     for number, values in meanings.items():
         count = len(values)
         code += [(JEQ_K, 0, count + 3, number), (LD_W_ABS, 0, 0, OFFSET_SECOND)]
@@ -127,8 +137,9 @@ def install_listener(
 
 
 def close_unreported(fd: int) -> None:
-    """Close a descriptor by close_range(2), which no filter of ours reports."""
-    ctypes.CDLL(None).syscall(SYS_CLOSE_RANGE, fd, fd, 0)
+    """Close a descriptor by a call that no filter of ours reports."""
+    last = ctypes.c_ulong(fd | OUR_OWN)
+    ctypes.CDLL(None).syscall(CLOSE_RANGE, fd, last, 0)
 
 
 def wake_up_synchronously(listener: int) -> None:

@@ -56,6 +56,10 @@ class HostCalls:
             self.check()
         return guest.syscalls.host_task(pid, uid)
 
+    def all_tasks(self) -> list[HostTask]:
+        """Return all tasks that calls were made for."""
+        return self._guest.syscalls.tasks()
+
     def reap(self) -> None:
         """Let the tasks of processes that have ended exit."""
         self.check()

@@ -40,6 +40,7 @@ class Value(ValueFile):
 class FakeTask:
     def __init__(self, pid):
         self.pid = pid
+        self.table = pid  # of descriptors
         self.gone = self.blocked = False
         self.buffer = 0x1000
 
@@ -76,6 +77,9 @@ class FakeKernel:
 
     def task(self, caller):
         return self.tasks.setdefault(caller.pid, FakeTask(caller.pid))
+
+    def all_tasks(self):
+        return [*self.tasks.values()]
 
     def catch_up(self, pid):
         """Nothing was left out."""

@@ -18,9 +18,13 @@ struct files_struct {
 	unsigned int next_fd;
 	struct file *fd_array[NR_OPEN_DEFAULT];
 	unsigned long open_fds_init[1], close_on_exec_init[1];
+	unsigned long id;       /* no other table ever has it */
+	unsigned long mirrored; /* see fs/mirror.c */
 };
 extern struct files_struct init_files;
 struct files_struct *dup_fd(struct files_struct *oldf);
+void put_files_struct(struct files_struct *files);
+int unshare_files(void);
 int alloc_fd(unsigned int start, unsigned int flags);
 int get_unused_fd_flags(unsigned int flags);
 void put_unused_fd(unsigned int fd);

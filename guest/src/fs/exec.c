@@ -94,7 +94,10 @@ static noinline int prepare_binprm(struct linux_binprm *bprm)
 static noinline int begin_new_exec(struct linux_binprm *bprm)
 {
 	struct task_struct *me = current;
+	int retval = unshare_files();
 
+	if (retval)
+		return retval;
 	me->flags &= ~PF_FORKNOEXEC;
 	do_close_on_exec(me->files);
 	__set_task_comm(me, kbasename(bprm->filename), true);

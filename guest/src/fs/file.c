@@ -10,6 +10,7 @@
 /* The limit of every task; a power of two. */
 #define RLIMIT_NOFILE 4096
 static struct kmem_cache *files_cachep;
+static unsigned long last_id;
 
 struct files_struct init_files = {
 	.count = ATOMIC_INIT(1),
@@ -28,6 +29,7 @@ static noinline struct files_struct *alloc_files(void)
 	if (!newf)
 		return NULL;
 	atomic_set(&newf->count, 1);
+	newf->id = ++last_id;
 	newf->fdt = (struct fdtable){
 		.max_fds = NR_OPEN_DEFAULT,
 		.fd = newf->fd_array,
@@ -90,6 +92,7 @@ static inline void set_close_on_exec(unsigned int fd, struct fdtable *fdt, bool 
 struct files_struct *dup_fd(struct files_struct *oldf)
 {
 	struct files_struct *newf = alloc_files();
+	unsigned int next_fd = oldf->next_fd;
 
 	if (!newf)
 		return ERR_PTR(-ENOMEM);
@@ -100,6 +103,8 @@ struct files_struct *dup_fd(struct files_struct *oldf)
 	for (unsigned int fd = 0; fd < oldf->fdt.max_fds; fd++) {
 		struct file *f = oldf->fdt.fd[fd];
 
+		if (f && f->f_mode & FMODE_NOT_INHERITED)
+			next_fd = min(next_fd, fd);
 		if (!f || f->f_mode & FMODE_NOT_INHERITED)
 			continue;
 		newf->fdt.fd[fd] = get_file(f);
@@ -107,7 +112,7 @@ struct files_struct *dup_fd(struct files_struct *oldf)
 		if (test_bit(fd, oldf->fdt.close_on_exec))
 			__set_bit(fd, newf->fdt.close_on_exec);
 	}
-	newf->next_fd = oldf->next_fd;
+	newf->next_fd = next_fd;
 	return newf;
 }
 

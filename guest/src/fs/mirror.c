@@ -11,6 +11,7 @@
 #include <linux/host.h>
 #include <linux/kernel.h>
 #include <linux/namei.h>
+#include <linux/sched/signal.h>
 #include <linux/string.h>
 
 #define MIRROR_NR_CLOSE 3
@@ -19,17 +20,19 @@
 #define MIRROR_NR_EXIT_GROUP 231
 #define MIRROR_NR_EXECVEAT 322
 
-/* A descriptor of a process of the host; kpfs/mirror/tasks.py fills it in. */
+/* A descriptor of a process of the host; kpfs/backends/guest/task_book.py fills it in. */
 struct mirror_fd {
 	int fd;
-	unsigned int mode;       /* of the file; S_IFIFO without a name: a pipe */
-	unsigned int flags;      /* as for open(2) */
-	int other_fd;            /* a descriptor that shares this open file */
-	unsigned long other;     /* the task that has it, 0: none has */
-	unsigned long other_end; /* it is of the same pipe, and shares nothing else */
-	unsigned long name;      /* address of the file's path, 0: it has none */
-	unsigned long mount;     /* it is a file of the mount */
+	unsigned int mode;   /* of the file; S_IFIFO without a name: a pipe */
+	unsigned int flags;  /* as for open(2) */
+	unsigned int met;    /* MIRROR_MET_...: what descriptors before it have led to */
+	unsigned long file;  /* number of its open file in this look, 0: it is not known */
+	unsigned long pipe;  /* number of its pipe in this look, 0: it is none */
+	unsigned long name;  /* address of the file's path, 0: it has none */
+	unsigned long mount; /* it is a file of the mount */
 };
+#define MIRROR_MET_FILE 1
+#define MIRROR_MET_PIPE 2
 
 static struct {
 	struct task_struct *task; /* whose call this is */
@@ -283,18 +286,23 @@ static bool mirror_suits(const struct file *file, umode_t mode)
 	umode_t type = mode & S_IFMT, has = file->f_inode->i_mode & S_IFMT;
 	unsigned int wanted = (mode & 0400 ? FMODE_READ : 0) | (mode & 0200 ? FMODE_WRITE : 0);
 
-	if (file->f_path.mnt != mirror_mnt)
-		return false;
+	if (file->f_path.mnt != mirror_mnt) /* a pipe may be duplicated, and never waited for */
+		return S_ISFIFO(has) && type == S_IFREG && !wanted;
 	return (file->f_mode & wanted) == wanted && (type == S_IFREG || type == has);
 }
 
 /* Give a file a number, if that is free. */
 static __always_inline void mirror_install(int fd, struct file *file, unsigned int flags)
 {
-	if (alloc_fd(fd, flags) == fd)
+	int got = alloc_fd(fd, flags);
+
+	if (got == fd) {
 		fd_install(fd, file);
-	else
-		fput(file);
+		return;
+	}
+	if (got >= 0)
+		put_unused_fd(got);
+	fput(file);
 }
 
 /* Let the call find a file of ours at fd. Keep the file that is there, or NULL, at *kept. */
@@ -341,19 +349,19 @@ static bool mirror_closes(unsigned long fd)
 	return file && mirror_opened(file);
 }
 
-/* Let the call close or replace a number without harm to a file that the mount has there. */
-static void mirror_spare(int fd)
-{
-	if (!mirror_closes(fd))
-		mirror_provide(fd, S_IFREG, &mirror.kept[MIRROR_NAMES]);
-}
-
 /* Return true if the mount has a file open there. */
 static bool mirror_taken(int fd)
 {
 	const struct file *file = mirror_at(fd);
 
 	return file && !mirror_opened(file);
+}
+
+/* Let the call close or replace a number without harm to a file that the mount has there. */
+static void mirror_spare(int fd)
+{
+	if (mirror_taken(fd))
+		mirror_provide(fd, S_IFREG, &mirror.kept[MIRROR_NAMES]);
 }
 
 /* Let the next descriptors be those of the host, whatever was left open here. */
@@ -404,15 +412,6 @@ static void mirror_spare_all(void)
 			__clear_bit(fd, fdt->close_on_exec);
 }
 
-/* Return the file of a descriptor of another task, or NULL. */
-static struct file *mirror_other(const struct mirror_fd *fd)
-{
-	struct task_struct *tsk = (struct task_struct *)fd->other;
-	struct fdtable *fdt = tsk && tsk->files ? &tsk->files->fdt : NULL;
-
-	return fdt && (unsigned int)fd->other_fd < fdt->max_fds ? fdt->fd[fd->other_fd] : NULL;
-}
-
 /* Return true if the parent has a file of the mount there that the child did not inherit. */
 static bool mirror_not_inherited(unsigned int fd)
 {
@@ -422,43 +421,191 @@ static bool mirror_not_inherited(unsigned int fd)
 	       files->fdt.fd[fd]->f_mode & FMODE_NOT_INHERITED;
 }
 
-/* Return the open file that a descriptor of the host leads to, or NULL. */
-static struct file *mirror_adopted(const struct mirror_fd *fd)
-{
-	struct file *other = mirror_other(fd), *file;
+/*
+ * Catching up. Python looks at all processes and numbers what it finds: tables of descriptors, open
+ * files and pipes. Numbers grow from look to look. In each look the first descriptor that leads to an
+ * open file lends its number to the file that its task has there, or to a new one, and the others
+ * must lead to the same. So nothing is taken from a table as it was left: a file is the one that is
+ * meant only if it got its number in this look, and what is right already stays as it is.
+ */
 
-	if (other && !fd->other_end)
-		return get_file(other);
-	if (!S_ISFIFO(fd->mode) || fd->name)
-		return mirror_file(fd->name ? (const char *)fd->name : "fd", fd->mode, fd->flags);
-	file = pipe_end(other, fd->flags & ~O_CLOEXEC);
-	return IS_ERR(file) ? NULL : file;
+static bool mirror_is_pipe(const struct file *file)
+{
+	return file->f_path.mnt != mirror_mnt && S_ISFIFO(file->f_inode->i_mode);
+}
+
+static unsigned long mirror_pipe_number(const struct file *file)
+{
+	return mirror_is_pipe(file) ? (unsigned long)file->f_inode->i_private : 0;
+}
+
+/* Return the file with a number, or if that is 0, an end of the pipe with a number; or NULL. */
+static struct file *mirror_search_table(struct fdtable *fdt, unsigned long number,
+					unsigned long pipe)
+{
+	for (unsigned int fd = 0; fd < fdt->max_fds; fd++) {
+		struct file *file = fdt->fd[fd];
+
+		if (!file || !mirror_opened(file))
+			continue;
+		if (number ? file->f_cookie == number : mirror_pipe_number(file) == pipe)
+			return file;
+	}
+	return NULL;
+}
+
+/* Do that in the tables of all tasks; nothing here lets another CPU run. */
+static struct file *mirror_search(unsigned long number, unsigned long pipe)
+{
+	struct file *file;
+	struct task_struct *p;
+
+	for_each_process(p) {
+		if (!(p->flags & PF_HOST) || !p->files)
+			continue;
+		file = mirror_search_table(&p->files->fdt, number, pipe);
+		if (file)
+			return file;
+	}
+	return NULL;
+}
+
+/* Return true if a file has the name that a path ends with, or as one that has no path. */
+static bool mirror_has_name(const struct file *file, const char *path)
+{
+	const struct qstr *name = &file->f_path.dentry->d_name;
+	const char *last = path ? kbasename(path) : "fd";
+
+	if (!*last)
+		return file->f_path.dentry == mirror_mnt->mnt_root;
+	return strlen(last) == name->len && !memcmp(last, name->name, name->len);
 }
 
 /*
- * Give the task, as which Python calls this, the descriptors that its process has, in place of
- * those that it has of mirrored calls. What the mount has open stays. first: of several calls in a
- * row.
+ * Return true if a number is that of a descriptor's file or pipe, or can become it: it was not given
+ * in this look.
  */
-long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, bool first)
+static bool mirror_may_be(unsigned long number, unsigned long wanted, bool met, unsigned long since)
 {
-	struct fdtable *fdt = &current->files->fdt;
-	struct file *file;
+	return met ? number == wanted : number <= since;
+}
 
-	for (unsigned int i = 0; first && i < fdt->max_fds; i++)
-		if (mirror_closes(i))
-			close_fd(i);
-	for (unsigned int i = 0; i < nr; i++) {
-		if (mirror_at(fds[i].fd))
-			continue;
-		if (fds[i].mount && mirror_not_inherited(fds[i].fd))
-			continue;
-		file = mirror_adopted(&fds[i]);
+/* Return true if a descriptor of the host leads to an open file. */
+static bool mirror_right(const struct mirror_fd *fd, const struct file *file, unsigned long since)
+{
+	const struct inode *inode = file->f_inode;
+
+	if (mirror_is_pipe(file) != (fd->pipe != 0) || (file->f_flags ^ fd->flags) & O_ACCMODE)
+		return false;
+	if (fd->pipe &&
+	    !mirror_may_be(mirror_pipe_number(file), fd->pipe, fd->met & MIRROR_MET_PIPE, since))
+		return false;
+	if (!fd->pipe && (S_ISDIR(fd->mode) != S_ISDIR(inode->i_mode) ||
+			  !mirror_has_name(file, (const char *)fd->name)))
+		return false;
+	return !fd->file ||
+	       mirror_may_be(file->f_cookie, fd->file, fd->met & MIRROR_MET_FILE, since);
+}
+
+/* Return the open file that a descriptor of the host leads to, or NULL. */
+static struct file *mirror_adopted(const struct mirror_fd *fd)
+{
+	struct file *file = fd->met & MIRROR_MET_FILE ? mirror_search(fd->file, 0) : NULL;
+
+	if (file)
+		return get_file(file);
+	if (!fd->pipe)
+		return mirror_file(fd->name ? (const char *)fd->name : "fd", fd->mode, fd->flags);
+	if (fd->met & MIRROR_MET_PIPE)
+		file = mirror_search(0, fd->pipe);
+	file = pipe_end(file, fd->flags & ~O_CLOEXEC);
+	return IS_ERR(file) ? NULL : file;
+}
+
+/* Let the task have a descriptor of the host. What the mount has open there stays. */
+static long mirror_give(const struct mirror_fd *fd, unsigned long since)
+{
+	struct file *there = mirror_at(fd->fd), *file = there;
+	const unsigned int status = O_APPEND | O_NONBLOCK;
+
+	if (there && !mirror_opened(there))
+		return 0;
+	if (!there || !mirror_right(fd, there, since)) {
+		if (!there && fd->mount && mirror_not_inherited(fd->fd))
+			return 0;
+		file = mirror_adopted(fd);
 		if (!file)
 			return -ENFILE;
-		mirror_install(fds[i].fd, file, fds[i].flags & O_CLOEXEC);
+		if (there)
+			close_fd(fd->fd);
+		mirror_install(fd->fd, file, 0);
 	}
+	if (mirror_at(fd->fd) != file)
+		return -EMFILE;
+	file->f_flags = (file->f_flags & ~status) | (fd->flags & status);
+	if (fd->file)
+		file->f_cookie = fd->file;
+	if (fd->pipe)
+		file->f_inode->i_private = (void *)fd->pipe;
+	if (fd->flags & O_CLOEXEC)
+		__set_bit(fd->fd, current->files->fdt.close_on_exec);
+	else
+		__clear_bit(fd->fd, current->files->fdt.close_on_exec);
 	return 0;
+}
+
+/*
+ * Let the task, as which Python calls this, share the table of descriptors that got a number in this
+ * look. Return whether there is one.
+ */
+long mirror_share_table(unsigned long table)
+{
+	struct files_struct *old = current->files;
+	struct task_struct *p;
+
+	if (old->mirrored == table)
+		return true;
+	for_each_process(p) {
+		if (!(p->flags & PF_HOST) || !p->files || p->files->mirrored != table)
+			continue;
+		atomic_inc(&p->files->count);
+		current->files = p->files;
+		put_files_struct(old);
+		return true;
+	}
+	return false;
+}
+
+/* Give the task's table a number, or a copy of it, if its process does not share it any more. */
+static long mirror_own_table(unsigned long table, unsigned long since)
+{
+	long error = current->files->mirrored > since ? unshare_files() : 0;
+
+	if (!error)
+		current->files->mirrored = table;
+	return error;
+}
+
+/*
+ * Give the task, as which Python calls this, the descriptors that its process has from one number to
+ * another. What the mount has open stays. table: the number of its table. since: the last number
+ * before this look.
+ */
+long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, unsigned int from,
+		     unsigned int to, unsigned long table, unsigned long since)
+{
+	const struct mirror_fd *fd = fds, *end = fds + nr;
+	long error = from ? 0 : mirror_own_table(table, since);
+
+	for (; !error && from < min(to, current->files->fdt.max_fds); from++) {
+		while (fd < end && (unsigned int)fd->fd < from)
+			fd++;
+		if ((fd == end || (unsigned int)fd->fd != from) && mirror_closes(from))
+			close_fd(from);
+	}
+	for (fd = fds; !error && fd < end; fd++)
+		error = mirror_give(fd, since);
+	return error;
 }
 
 static noinline long mirror_run(void)

@@ -4,16 +4,11 @@
 #include <linux/fs.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
+#include <linux/pipe_fs_i.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 #include <linux/wait.h>
 
-struct pipe_inode_info {
-	struct mutex mutex;
-	wait_queue_head_t rd_wait, wr_wait;
-	unsigned int head, tail, readers, writers;
-	char *buf;
-};
 static struct vfsmount *pipe_mnt;
 
 static inline bool pipe_empty(const struct pipe_inode_info *pipe)

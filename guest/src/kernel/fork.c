@@ -144,6 +144,21 @@ static int copy_files(unsigned long clone_flags, struct task_struct *tsk, int kt
 	return IS_ERR(tsk->files) ? PTR_ERR(tsk->files) : 0;
 }
 
+/* Give the caller a table of descriptors of its own. */
+noinline int unshare_files(void)
+{
+	struct files_struct *old = current->files, *copy;
+
+	if (atomic_read(&old->count) <= 1)
+		return 0;
+	copy = dup_fd(old);
+	if (IS_ERR(copy))
+		return PTR_ERR(copy);
+	current->files = copy;
+	put_files_struct(old);
+	return 0;
+}
+
 static int copy_fs(unsigned long clone_flags, struct task_struct *tsk)
 {
 	if (!current->fs)

@@ -4,6 +4,7 @@
  * has put a request in it, serves it and says so. A file of the mount asks Python back.
  */
 #include <kpfs/hypercall.h>
+#include <linux/fdtable.h>
 #include <linux/host.h>
 #include <linux/mm.h>
 #include <linux/signal.h>
@@ -155,6 +156,8 @@ const struct kpfs_guest_info kpfs_guest_info = {
 	.task_nested = INFO(nested),
 	.task_host_op = INFO(host_op),
 	.task_on_rq = INFO(on_rq),
+	.task_files = INFO(files),
+	.files_id = __builtin_offsetof(struct files_struct, id),
 	.percpu_base = (unsigned long)__per_cpu_start,
 	.percpu_size = (unsigned long)__per_cpu_size,
 	.log = (unsigned long)&kpfs_log,

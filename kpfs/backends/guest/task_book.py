@@ -5,31 +5,38 @@ A task is made at the first call of its process that is made in the guest.  If c
 were left out, catching up brings the task to the state of its process: it exists or has
 ended; it has the process's parent, user and name; its descriptors lead to open files of
 that kind, and are shared by the tasks of those processes that share them on the host.
+
+What other tasks have may be as old.  So catching up looks at all processes at once,
+numbers what it finds, and has the guest give these numbers to what its tasks have
+(guest/src/fs/mirror.c): what has no number of this look is not relied upon.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
+from kpfs.guest.running.hosttask import INIT_PID
 from kpfs.guest.running.syscalls import BUSY_PAUSE
-from kpfs.mirror.host import same_open_file
+from kpfs.mirror.host import same_open_file, same_table
 from kpfs.mirror.plan import MAX_FD
 
 if TYPE_CHECKING:
+    from kpfs.guest.machine import Guest
     from kpfs.guest.running.syscalls import HostTask
     from kpfs.mirror.host import Descriptor, Host
     from kpfs.root.guest_kernel import GuestKernel
 
 _FD = abi.MirrorFd.STRUCT
-Record = tuple[int, int, int, int, int, bool, int, bool]
-# descriptors of processes, by the link that /proc shows
-OpenFiles = dict[bytes, "list[tuple[int, Descriptor]]"]
+CLONE_FILES = 0x400
+Record = tuple[int, int, int, int, int, int, int, bool]
+Numbers = tuple[int, int, int, int]
 BLOCK_SIZE = 0x8000  # of descriptors and their files' names, in one call
 MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 
@@ -45,8 +52,10 @@ class GuestTaskBook:
         self.behind: set[int] = set()
         # pipes that the command started with; no task has their other end
         self.foreign: set[bytes] | None = None
+        self.outside: set[int] = set()  # processes that the command descends from
         self.installing = False  # the block is in use
         self.other_users: set[int] = set()  # processes whose user may have changed
+        self.numbers = itertools.count(1)  # of all that is looked at; see mirror.c
         self.enter(kernel)
 
     def enter(self, kernel: GuestKernel) -> None:
@@ -55,10 +64,8 @@ class GuestTaskBook:
         self.behind.update(self.known)
         self.known = {}
         guest = kernel.guest
-        func = guest.address_of("mirror_catch_up")
-        if func is None:
-            raise KeyError("mirror_catch_up")
-        self.func = func
+        self.func = _function(guest, "mirror_catch_up")
+        self.share = _function(guest, "mirror_share_table")
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
         kernel.skip_policy.join_tasks(self, self.number_of)
@@ -73,30 +80,65 @@ class GuestTaskBook:
         If it has none yet, its creator's task forks in the guest.
         """
         task = self.known.get(pid)
-        if task is not None and not task.gone:
+        if task is None or task.gone:
+            before = set(self.known) - {pid}
+            task = self.make(pid)
+            if not all(map(self.has_inherited, self.known.keys() - before)):
+                self.copy_descriptors(list(self.known))
+        else:
             uid = task.uid
             if pid in self.other_users:
                 uid = self.host.uid(pid)
                 self.other_users.discard(pid)
             task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
-            return task
+        return task
+
+    def make(self, pid: int) -> HostTask:
+        """Have the creator's task fork in the guest, for a thread without a task."""
         self.forget_dead()
         creator = self.host.creator(pid)
-        if creator in self.behind and creator not in self.known:
-            self.task(creator)
-        uid = self.host.uid(pid)
-        self.kernel.guest.syscalls.host_task(pid, uid, parent=creator)
+        if creator not in self.known and self.has_begun(creator):
+            self.make(creator)
+        uid, shared = self.host.uid(pid), same_table(pid, creator)
+        self.kernel.guest.syscalls.host_task(
+            pid, uid, parent=creator, flags=CLONE_FILES if shared else 0
+        )
         task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
         if self.foreign is None:
             self.begin(pid)
-        if creator not in self.known:
-            self.copy_descriptors([pid], {})
         return task
 
+    def has_begun(self, pid: int) -> bool:
+        """Return True if a process is one of the command's; it may lack a task."""
+        if pid in self.behind:
+            return True
+        return bool(self.outside) and pid > INIT_PID and pid not in self.outside
+
+    def has_inherited(self, pid: int) -> bool:
+        """Return True if a process has the descriptors that its creator has now.
+
+        It may have begun long before its first call that is made.
+        """
+        creator = self.host.creator(pid)
+        if creator not in self.known:
+            return False
+        if same_table(pid, creator):
+            return True
+        if any(same_table(pid, other) for other in self.known if other != pid):
+            return False
+        ours, theirs = map(self.host.descriptors, (pid, creator))
+        return len(ours) == len(theirs) and all(
+            fd == other and same_open_file(pid, fd.number, creator, fd.number)
+            for fd, other in zip(ours, theirs, strict=True)
+        )
+
     def begin(self, pid: int) -> None:
-        """Note the pipes that the command has at its first call."""
+        """Note what the command has at its first call: pipes, and its ancestors."""
         descriptors = self.host.descriptors(pid)
         self.foreign = {fd.link for fd in descriptors if fd.is_pipe}
+        while pid > INIT_PID:
+            pid = self.host.creator(pid)
+            self.outside.add(pid)
 
     def executes(self, pid: int) -> None:
         self.other_users.add(pid)
@@ -132,7 +174,7 @@ class GuestTaskBook:
         if pid is not None:
             if pid in self.behind:
                 self.task(pid)
-                self.copy_descriptors([pid], {})
+                self.copy_descriptors([pid])
             return
         if self.kernel.guest.forks_seen():
             for pid in list(self.known):
@@ -146,13 +188,12 @@ class GuestTaskBook:
         self.kernel.syscalls.reap()
         for pid in alive:
             with contextlib.suppress(KernelError):  # no room for so many
-                self.task(pid)
+                if pid in self.known:
+                    self.task(pid)
+                else:
+                    self.make(pid)
         self.behind.difference_update(behind)
-        there: OpenFiles = {}
-        for pid in self.known.keys() - set(alive):
-            for fd in self.host.descriptors(pid):
-                there.setdefault(fd.link, []).append((pid, fd))
-        self.copy_descriptors(alive, there)
+        self.copy_descriptors(list(self.known))
 
     def meet_children(self, pid: int) -> None:
         """Make tasks of children and threads of a process that have made no call yet.
@@ -192,84 +233,115 @@ class GuestTaskBook:
                 return fd.number
         return -1
 
-    def copy_descriptors(self, pids: Iterable[int], there: OpenFiles) -> None:
-        """Give tasks the descriptors that their processes have.
+    def copy_descriptors(self, pids: Iterable[int]) -> None:
+        """Give tasks the descriptors that their processes have, shared as there.
 
-        there: the open files that other tasks have already; these are added.
+        Only what differs is changed.  Whatever other tasks share with these is right
+        afterwards only if they are among them.
         """
+        look = _Look(self.numbers, self.foreign or set())
         for pid in pids:
             task = self.known.get(pid)
             if task is None or task.gone or task.blocked:
                 continue
+            table, met = look.table(pid)
+            call = self.kernel.guest.syscalls.call_function
+            if met and call(task, self.share, table):
+                continue
             records: list[Record] = []
-            names, first = bytearray(), True
+            names, begin = bytearray(), 0
             for fd in self.host.descriptors(pid):
                 if fd.number >= MAX_FD:
                     break
-                size = (len(records) + 1) * _FD.size + len(names) + len(fd.name)
-                if size >= BLOCK_SIZE:
-                    self.install(task, records, names, first)
-                    records, names, first = [], bytearray(), False
-                others = there.setdefault(fd.link, [])
-                records.append(self.record(pid, fd, others, names))
-                others.append((pid, fd))
-            self.install(task, records, names, first)
-
-    def record(
-        self,
-        pid: int,
-        fd: Descriptor,
-        others: list[tuple[int, Descriptor]],
-        names: bytearray,
-    ) -> Record:
-        """Return the fields of struct mirror_fd.
-
-        others: descriptors that lead to fd's file.  names: the text at the end of the
-        block, to which fd's is added.
-        """
-        mode, at = fd.mode, 0
-        pipe = fd.is_pipe and fd.link not in (self.foreign or ())
-        if fd.is_pipe and not pipe:
-            mode = stat.S_IFREG | 0o600
-        if fd.name:
-            names[:0] = fd.name + b"\0"
-            at = self.block + BLOCK_SIZE - len(names)
-        same = (
-            (owner, other)
-            for owner, other in others
-            if fd.shares_with(other)
-            and same_open_file(pid, fd.number, owner, other.number)
-        )
-        owner, other = next(same, (0, None))
-        end = other is None and pipe and bool(others)
-        if end:
-            owner, other = others[0]
-        task = self.known.get(owner)
-        if other is None or task is None or task.gone:
-            return fd.number, mode, fd.flags, -1, 0, False, at, fd.in_tree
-        place = other.number, task.addr, end
-        return fd.number, mode, fd.flags, *place, at, fd.in_tree
+                size = (len(records) + 1) * _FD.size + len(names) + len(fd.name) + 1
+                if size > BLOCK_SIZE:
+                    numbers = begin, fd.number, table, look.since
+                    self.install(task, records, names, numbers)
+                    records, names, begin = [], bytearray(), fd.number
+                at = 0
+                if fd.name:
+                    names[:0] = fd.name + b"\0"
+                    at = self.block + BLOCK_SIZE - len(names)
+                records.append(look.record(pid, fd, at))
+            self.install(task, records, names, (begin, MAX_FD, table, look.since))
 
     def install(
-        self, task: HostTask, records: list[Record], names: bytearray, first: bool
+        self, task: HostTask, records: list[Record], names: bytearray, numbers: Numbers
     ) -> None:
-        """Have the task take over some descriptors."""
+        """Have the task take over some descriptors.
+
+        numbers: the last arguments of mirror_catch_up().
+        """
         sched = self.kernel.guest.sched
         while self.installing:  # another thread has stepped aside in the middle of it
             sched.step_aside(BUSY_PAUSE)
         self.installing = True
         try:
-            self.install_now(task, records, names, first)
+            self.install_now(task, records, names, numbers)
         finally:
             self.installing = False
 
     def install_now(
-        self, task: HostTask, records: list[Record], names: bytearray, first: bool
+        self, task: HostTask, records: list[Record], names: bytearray, numbers: Numbers
     ) -> None:
         for index, record in enumerate(records):
             _FD.pack_into(self.view, index * _FD.size, *record)
         if names:
             self.view[-len(names) :] = names
         self.kernel.guest.syscalls.call_function(
-            task, self.func, self.block, len(records), first
+            task, self.func, self.block, len(records), *numbers
         )
+
+
+class _Look:
+    """A look at the descriptors of processes, and the numbers of what they lead to."""
+
+    def __init__(self, numbers: Iterator[int], foreign: set[bytes]) -> None:
+        """foreign: pipes of which the guest has no more than a file."""
+        self.numbers = numbers
+        self.since = next(numbers)  # all of this look are above it
+        self.foreign = foreign
+        self.tables: list[tuple[int, int]] = []  # a process that has it, its number
+        # by the link that /proc shows: a descriptor of the file, and its number
+        self.files: dict[bytes, list[tuple[int, Descriptor, int]]] = {}
+        self.pipes: dict[bytes, int] = {}
+
+    def table(self, pid: int) -> tuple[int, bool]:
+        """Return the number of a process's table, and True if it was met before."""
+        for other, number in self.tables:
+            if same_table(pid, other):
+                return number, True
+        self.tables.append((pid, number := next(self.numbers)))
+        return number, False
+
+    def record(self, pid: int, fd: Descriptor, name: int) -> Record:
+        """Return the fields of struct mirror_fd.  name: the address of the path."""
+        mode, pipe, met = fd.mode, 0, 0
+        if fd.is_pipe and fd.link in self.foreign:
+            mode = stat.S_IFREG | 0o600
+        elif fd.is_pipe:
+            if fd.link in self.pipes:
+                met |= abi.MIRROR_MET_PIPE
+            else:
+                self.pipes[fd.link] = next(self.numbers)
+            pipe = self.pipes[fd.link]
+        others = self.files.setdefault(fd.link, [])
+        for owner, other, number in others:
+            if fd.shares_with(other) and same_open_file(
+                pid, fd.number, owner, other.number
+            ):
+                met |= abi.MIRROR_MET_FILE
+                return fd.number, mode, fd.flags, met, number, pipe, name, fd.in_tree
+        number = 0
+        if same_open_file(pid, fd.number, pid, fd.number):  # else the host cannot tell
+            number = next(self.numbers)
+            others.append((pid, fd, number))
+        return fd.number, mode, fd.flags, met, number, pipe, name, fd.in_tree
+
+
+def _function(guest: Guest, name: str) -> int:
+    """Return the address of a function; KeyError where the image has none."""
+    func = guest.address_of(name)
+    if func is None:
+        raise KeyError(name)
+    return func

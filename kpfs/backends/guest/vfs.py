@@ -14,9 +14,10 @@ What must always hold:
 
 - A handle (what Python knows of an open file) belongs to one OpenFile, and an OpenFile
   to one guest; after a reboot it answers ESHUTDOWN.
-- ``OpenFile.fds`` has a task's descriptor exactly if that task's file table has it.  A
-  caller without one either inherited the open file or was left out; it gets a
-  descriptor when it first needs one.
+- ``OpenFile.fds`` has a descriptor exactly if a table of descriptors has it.  Tasks may
+  share a table, and whichever of them lives closes what is in it.  A caller without one
+  either inherited the open file or was left out; it gets a descriptor when it first
+  needs one.
 - The guest's position of a file is where the host's is, after every operation:
   ``handle.next``.
 - ``host_op`` runs in the middle of a system call of the guest, under the kernel's lock,
@@ -82,8 +83,8 @@ class OpenFile(OpenHandle):
         self.node = handle.file
         # guest code on the way to it has oopsed: the guest is left out from then on
         self.apart = False
-        # a process that did not open the file has it from one that did
-        self.fds: dict[HostTask, int] = {}
+        # By table, as a process that did not open the file has it from one that did.
+        self.fds: dict[int, int] = {}
         # those whose calls were left out, by pid: their tasks are to have it, too
         self.unseen: dict[int, Caller] = {}
 
@@ -197,9 +198,10 @@ class Vfs:
         What the mirror has found at its number stands for it so far.
         """
         task = self.calls.task(caller)
-        if task in opened.fds:
+        table = task.table
+        if table in opened.fds:
             return
-        taken = {other.fds[task] for other in self._opened if task in other.fds}
+        taken = {other.fds[table] for other in self._opened if table in other.fds}
         fd = self._descriptor(task, opened)
         number = self.kernel.skip_policy.number_of(
             caller.pid, opened.path, opened.flags, taken
@@ -207,7 +209,7 @@ class Vfs:
         if -1 < number < fd:  # else the process has duplicated it since, as shells do
             self.calls.call(task, "dup2", fd, number)
             self.calls.call(task, "close", fd)
-            opened.fds[task] = number
+            opened.fds[table] = number
 
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
@@ -257,7 +259,7 @@ class Vfs:
             opened = OpenFile(
                 self, name, flags, made[0] if made else node.handle(flags, caller.pid)
             )
-            opened.fds[task] = fd
+            opened.fds[task.table] = fd
             self._opened.add(opened)
             if node.of_guest:
                 opened.nonseekable = not self._seekable(task, fd)
@@ -281,10 +283,9 @@ class Vfs:
         shares its open file, so that the other one, if it lives, makes the call.
         """
         task = self.calls.task(caller)
-        if task not in opened.fds:
-            others = (t for t in opened.fds if not t.gone and not t.blocked)
-            task = next(others, task)
-        there = task in opened.fds and offset == opened.handle.next
+        if task.table not in opened.fds:
+            task = next((other for other, _fd in self._holders(opened)), task)
+        there = task.table in opened.fds and offset == opened.handle.next
         fd = self._descriptor(task, opened)
         if not there and not opened.nonseekable and not opened.flags & os.O_APPEND:
             self.calls.call(task, "lseek", fd, offset, os.SEEK_SET)
@@ -292,7 +293,7 @@ class Vfs:
 
     def _descriptor(self, task: HostTask, opened: OpenFile) -> int:
         """Return the task's descriptor, made if it has none yet."""
-        fd = opened.fds.get(task)
+        fd = opened.fds.get(table := task.table)
         if fd is None:
             args = AT_FDCWD, opened.path, opened.flags, 0
 
@@ -303,16 +304,26 @@ class Vfs:
                 return 0
 
             fd = self.calls.call(task, "openat", *args, host_op=host_op)
-            opened.fds[task] = fd
+            opened.fds[table] = fd
         return fd
 
     def set_flags(self, opened: OpenFile, flags: int) -> None:
         """Set the flags of an open file, by fcntl(2) of each task that has it."""
         with self.kernel.lock:
             opened.set_flags(flags)
-            for task, fd in opened.fds.items():
-                if self.calls.lives and not (task.gone or task.blocked):
+            for task, fd in self._holders(opened):
+                if self.calls.lives:
                     self.calls.call(task, "fcntl", fd, nr.F_SETFL, opened.flags)
+
+    def _holders(self, opened: OpenFile) -> list[tuple[HostTask, int]]:
+        """Return a task that can make calls for each table, and the file's number."""
+        tasks = {
+            task.table: task
+            for task in self.calls.all_tasks()
+            if not task.gone and not task.blocked
+        }
+        fds = opened.fds.items()
+        return [(tasks[table], fd) for table, fd in fds if table in tasks]
 
     def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
         """Read by read(2).  A file that makes the reader wait needs no lock then."""
@@ -582,7 +593,7 @@ class Vfs:
                 self.calls.leave_out()
             self._opened.discard(opened)
             self._unopened.pop(opened, None)
-            for task, fd in opened.fds.items():
+            for task, fd in self._holders(opened) if opened.fds else ():
                 if not task.gone and self.calls.lives:
                     try:
                         self.calls.call(task, "close", fd)

@@ -107,10 +107,10 @@ def test_a_module_is_in_use_while_its_file_is_open(box):
 def test_a_child_does_not_keep_it_open(box):
     """The guest may fork it before it learns of the parent's close."""
     opened = box.vfs.open(box.caller, TEXT, os.O_RDONLY)
-    task = next(iter(opened.fds))
     syscalls = box.kernel.guest.syscalls
+    task = syscalls.find(box.caller.pid)
     child = syscalls.host_task(777_001, 0, "child", task.pid)
-    assert syscalls.call(child, "lseek", opened.fds[task], 0, 1) == -errno.EBADF
+    assert syscalls.call(child, "lseek", opened.fds[task.table], 0, 1) == -errno.EBADF
     box.vfs.release(opened)
     box.rmmod("debugfs_calls")
 

@@ -138,11 +138,12 @@ class TestReplay:
         number = plan.new_fds[0]
         me, name = Caller(twin.pid, 0, 0), "/tracing/trace_marker"
         opened = vfs.open(me, name, os.O_WRONLY)
-        task, fd = next(iter(opened.fds.items()))
+        task = kernel.syscalls.task(me)
+        fd = opened.fds[task.table]
         with kernel.lock:
             kernel.syscalls.call(task, "dup2", fd, number)
             kernel.syscalls.call(task, "close", fd)
-        opened.fds[task] = number
+        opened.fds[task.table] = number
 
         def come():
             asked.append(mirrored.results[-1])

@@ -248,6 +248,69 @@ class TestCatchingUp:
         lazy.follow(me)
         assert lazy.call(me, "fcntl", number, F_GETFD) < 0
 
+    def test_a_table_that_threads_share(self, lazy, pipe):
+        me, ended = os.getpid(), threading.Event()
+        lazy.follow(me)
+        thread = threading.Thread(target=ended.wait)
+        thread.start()
+        other = there(thread.native_id)
+        lazy.follow(other)
+        task, same = lazy.tasks.known[other], lazy.tasks.known[me]
+        assert task.table == same.table
+        lazy.call(other, "close", pipe[0])
+        assert lazy.call(me, "fcntl", pipe[0], F_GETFD) == -errno.EBADF
+        ended.set()
+        thread.join()
+
+    def test_a_child_makes_its_first_call_late(self, lazy, kernel):
+        """Its parent, which made some meanwhile, has other descriptors by now."""
+        me = os.getpid()
+        lazy.follow(me)
+        read, write = os.pipe()
+        pid = lazy.child(pass_fds=(read, write))
+        os.close(write)
+        lazy.follow(me)
+        with kernel.lock:
+            task = lazy.tasks.task(pid)
+        assert lazy.call(pid, "write", write, b"hello", 5) == 5
+        assert lazy.call(me, "read", read, task.buffer, 0) == 0
+        assert lazy.call(pid, "read", read, task.buffer, 9) == 5
+        os.close(read)
+
+    def test_another_file_has_the_number_of_a_pipe(self, lazy, kernel):
+        """A task whose process has made no call meanwhile has the pipe still."""
+        me = os.getpid()
+        lazy.follow(me)
+        read, write = os.pipe()
+        number = os.dup(write)
+        lazy.follow(me)
+        os.dup2(0, number)
+        pid = lazy.child(pass_fds=(read, write, number))
+        lazy.follow(pid)
+        assert lazy.call(pid, "lseek", number, 0, os.SEEK_CUR) != -errno.ESPIPE
+        assert lazy.call(me, "lseek", number, 0, os.SEEK_CUR) != -errno.ESPIPE
+        for fd in (read, write, number):
+            os.close(fd)
+
+    def test_what_is_right_stays_as_it_is(self, lazy, kernel, pipe):
+        """Nobody sees a descriptor closed that its process has all the time."""
+        hits = []
+
+        def hit(_probe, _regs):
+            hits.append(1)
+            return 0
+
+        gc.collect()
+        me = os.getpid()
+        lazy.follow(me)
+        with kernel.lock:
+            p = Kprobe(symbol_name="filp_close", pre_handler=hit)
+            register_kprobe(kernel.state, p)
+            lazy.tasks.behind.add(me)
+            lazy.tasks.catch_up()
+            unregister_kprobe(kernel.state, p)
+        assert hits == []
+
     def test_nothing_is_left_in_the_guest(self, lazy, kernel):
         def counters():
             guest = kernel.guest

@@ -211,7 +211,7 @@ def test_a_descriptor_has_the_number_of_the_host(
     kernel, lazy, monkeypatch, number, moves
 ):
     def descriptor(task, opened):
-        return opened.fds.setdefault(task, 9)
+        return opened.fds.setdefault(task.table, 9)
 
     monkeypatch.setattr(lazy, "_descriptor", descriptor)
     opened = lazy.open(ME, "/enabled", os.O_RDONLY)
