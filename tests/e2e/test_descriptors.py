@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tasks of the guest have the descriptors that their processes have.
+
+This tests kpfs.backends.guest.task_book and guest/src/fs/mirror.c.
+"""
+
+import pytest
+
+from tests.campaign import descriptors
+
+pytestmark = [pytest.mark.fuse, pytest.mark.guest]
+
+SEEDS = (1, 20), (101, 20)  # the first, and how many follow
+
+
+@pytest.mark.parametrize("mode", descriptors.MODES)
+@pytest.mark.parametrize(("first", "count"), SEEDS)
+def test_random_programs(kpfs, tmp_path, mode, first, count):
+    script = descriptors.command(tmp_path, first, count)
+    done = kpfs("run", f"--mirror={mode}", "--", "sh", "-c", script)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+PIPELINES = """
+cd /sys/kernel/tracing
+echo p:opened do_sys_openat2 >kprobe_events
+for i in 1 2 3; do
+    echo 1 >events/kprobes/opened/enable
+    (x=$(uname); cat trace) | cat >/dev/null
+    echo 0 >events/kprobes/opened/enable
+    (sleep 0; x=$(uname); cat trace) | cat >/dev/null
+done
+dmesg
+"""
+
+
+def test_pipelines_while_a_probe_comes_and_goes(kpfs):
+    """Numbers of pipes are soon those of other files."""
+    done = kpfs.sh(PIPELINES)
+    assert "BUG" not in done.stdout
