@@ -78,10 +78,10 @@ def test_position_of_each_kind(box):
 
 def test_flags_that_fcntl_has_set_are_those_of_the_guests_file(box):
     opened = box.vfs.open(box.caller, TEXT, os.O_RDWR)
-    (task,) = opened.fds
+    task = box.kernel.guest.syscalls.find(box.caller.pid)
     for flags in (os.O_RDWR | os.O_NONBLOCK | os.O_APPEND, os.O_RDWR):
         box.vfs.set_flags(opened, flags)
-        get = "fcntl", opened.fds[task], fcntl.F_GETFL, 0
+        get = "fcntl", opened.fds[task.table], fcntl.F_GETFL, 0
         assert box.kernel.guest.syscalls.call(task, *get) == flags == opened.flags
     box.vfs.release(opened)
 
