@@ -239,7 +239,7 @@ def _open_log(settings: Settings) -> int:
     with contextlib.suppress(OSError):
         # with another user's HOME, root must not write where that user leads it
         if _is_led_by_us(folder):
-            os.makedirs(folder, exist_ok=True)
+            places.make(folder)
             fd = os.open(path, flags | os.O_NOFOLLOW, 0o600)
             st = os.fstat(fd)
             ours = st.st_uid == os.geteuid() and st.st_nlink == 1

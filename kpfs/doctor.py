@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from kpfs.base import limits
+from kpfs.base import limits, places
 from kpfs.base.errors import SetupError
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
@@ -232,7 +232,7 @@ def notification() -> str:
 
 def log() -> str:
     path = default_log()
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    places.make(os.path.dirname(path))
     with open(path, "ab"):
         return path
 

@@ -141,6 +141,7 @@ prepare() {
 		! ready "$1" || return 0
 		[[ ! -e $there ]] || say "kpfs: $there belongs to $(stat -L -c %U "$there"), and is left alone"$'\n'
 	fi
+	[[ $home != "$HOME"/* || -d $HOME ]] || give_up "$HOME is not there: name a directory in XDG_CACHE_HOME"
 	(umask 022 && mkdir -p "$home" 2>/dev/null) || give_up "cannot make $home"
 	exec 9>"$home/lock"
 	flock 9 2>/dev/null || :

@@ -2,6 +2,7 @@
 """Where kpfs keeps what it can make again, and the sockets of what runs."""
 
 import contextlib
+import errno
 import os
 import stat
 
@@ -14,6 +15,18 @@ def cache() -> str:
     return os.path.join(above, "kpfs")
 
 
+def make(folder: str, mode: int = 0o777) -> None:
+    """Make a folder, and those above it, but no home of a user; OSError.
+
+    A home that is not there was never meant to be, as /nonexistent of nobody.
+    """
+    home = os.path.expanduser("~")
+    if f"{folder}/".startswith(f"{home}/") and not os.path.isdir(home):
+        why = "there is no such home: name others in XDG_CACHE_HOME and XDG_DATA_HOME"
+        raise FileNotFoundError(errno.ENOENT, why, home)
+    os.makedirs(folder, mode, exist_ok=True)
+
+
 def private_cache() -> str:
     """Return a folder for what others must not change: that of cache() if it is so.
 
@@ -21,7 +34,7 @@ def private_cache() -> str:
     """
     folder = cache()
     with contextlib.suppress(OSError):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make(folder, 0o700)
         if os.stat(folder).st_uid == os.geteuid() and _only_we_change(folder):
             return folder
     return runtime()

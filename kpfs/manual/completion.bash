@@ -16,11 +16,14 @@ _kpfs() {
     DIRECTORY) _kpfs_paths -d ;;
     COMMAND*) _kpfs_of_command "${answer[0]#* }" ;;
     esac
-    # bash replaces only what is behind the last '=', where that breaks words
-    if [[ $COMP_WORDBREAKS == *=* && ${words[-1]} == *=* ]]; then
-        before=${cur%"${cur##*=}"}
-        COMPREPLY=("${COMPREPLY[@]#"$before"}")
-    fi
+    # bash replaces only what is behind the last '=' or ':', where that breaks words
+    local break
+    for break in = :; do
+        if [[ $COMP_WORDBREAKS == *$break* && ${words[-1]} == *$break* ]]; then
+            before=${cur%"${cur##*"$break"}"}
+            COMPREPLY=("${COMPREPLY[@]#"$before"}")
+        fi
+    done
 }
 
 # the words from number $1 on are a command of its own

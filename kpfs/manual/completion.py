@@ -8,7 +8,8 @@ Documents: bash(1) "Programmable Completion", zshcompsys(1), fish's complete(1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kpfs.linux.store import store
@@ -54,9 +55,37 @@ def answer(shell: str, top: CommandDescription, words: Sequence[str]) -> list[st
             return [f"COMMAND {len(words) - 1}"]
         if value.kind in (ValueKind.FILE, ValueKind.DIRECTORY):
             return [value.kind.name]
-        names = store.names() if value.kind == ValueKind.KERNEL else value.words
-        rows = dict.fromkeys(names, "")
+        last = words[-1].partition("=")[2] if equals else words[-1]
+        rows = dict.fromkeys(_names(value, last, words[:-1]), "")
     return ["WORDS", *(ROWS[shell].format(*row) for row in rows.items())]
+
+
+def _names(value: ValueDescription, last: str, before: Sequence[str]) -> Iterable[str]:
+    """Return what a value may be.  last: what is typed of it; before: other words."""
+    if value.kind == ValueKind.KERNEL:
+        return store.names()
+    if value.kind == ValueKind.KERNELS:
+        head, comma, _ = last.rpartition(",")
+        chosen = head.split(",")
+        return [head + comma + name for name in store.names() if name not in chosen]
+    if value.kind in (ValueKind.SYMBOL, ValueKind.EVENT):
+        from kpfs.manual import kernel_names
+
+        find = kernel_names.symbols
+        if value.kind == ValueKind.EVENT:
+            find = kernel_names.events
+        return find(_kernel_among(before), last)
+    return value.words
+
+
+def _kernel_among(words: Sequence[str]) -> str:
+    """Return the value of --kernel, "" without one."""
+    for word, after in itertools.pairwise([*words, ""]):
+        if word == "--kernel":
+            return after
+        if word.startswith("--kernel="):
+            return word.partition("=")[2]
+    return ""
 
 
 def _value_of(at: CommandDescription, name: str) -> ValueDescription | None:

@@ -23,6 +23,9 @@ class ValueKind(enum.Enum):
     FILE = enum.auto()
     DIRECTORY = enum.auto()
     KERNEL = enum.auto()  # a name of kpfs kernel list
+    KERNELS = enum.auto()  # several, with commas between them
+    SYMBOL = enum.auto()
+    EVENT = enum.auto()
     COMMAND = enum.auto()  # with its arguments
 
 
@@ -73,6 +76,9 @@ VALUES = {
     "FILE": ValueKind.FILE,
     "DIR": ValueKind.DIRECTORY,
     "KERNEL": ValueKind.KERNEL,
+    "NAME,...": ValueKind.KERNELS,
+    "SYMBOL[+OFFSET]": ValueKind.SYMBOL,
+    "EVENT": ValueKind.EVENT,
     "CMD": ValueKind.COMMAND,
 }
 CONFIGURATIONS = tuple(

@@ -13,7 +13,7 @@ events.tsv. All paths are those in tracefs or below an instance.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,18 @@ class Hint(NamedTuple):
     text: str
 
 
+def absent_events() -> list[str]:
+    """Return the static events that the guest kernel has not, as SYSTEM:EVENT."""
+    return [f"{system}:{name}" for system, names in _event_table() for name in names]
+
+
+def _event_table() -> Iterator[tuple[str, list[str]]]:
+    for line in EVENTS_TABLE.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            system, _, names = line.partition("\t")
+            yield system, names.split()
+
+
 class Lacks:
     """The rows of the table, which are read when they are first needed."""
 
@@ -49,9 +61,7 @@ class Lacks:
     @cached_property
     def _events(self) -> dict[str, list[str]]:
         """Return the absent events of each system."""
-        lines = EVENTS_TABLE.read_text(encoding="utf-8").splitlines()
-        rows = (line.split("\t") for line in lines if not line.startswith("#"))
-        return {system: names.split() for system, names in rows}
+        return dict(_event_table())
 
     def looked_for(self, path: str) -> Hint | None:
         """Return the hint for a path of tracefs that is not there.

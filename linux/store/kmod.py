@@ -50,7 +50,7 @@ def _unpack(folder: str, root: str, release: str) -> None:
     from kpfs.linux.store.modules import ModuleArchive
 
     home = os.path.dirname(root)
-    os.makedirs(home, exist_ok=True)
+    places.make(home)
     with aside.folder(home, f".{TREE}-") as made:
         new = os.path.join(made, TREE)
         with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:

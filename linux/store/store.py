@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpfs.base import aside
+from kpfs.base import aside, places
 from kpfs.base.errors import of_file
 from kpfs.linux.errors import UnfitError
 
@@ -78,7 +78,7 @@ def _missing(name: str, *, to_use: bool) -> UnfitError:
 @contextlib.contextmanager
 def scratch() -> Iterator[str]:
     """Make a folder beside the kernels, for a kernel that is made or removed."""
-    os.makedirs(place(), mode=0o700, exist_ok=True)
+    places.make(place(), 0o700)
     with aside.folder(place(), NEW) as made:
         yield made
 

@@ -302,3 +302,16 @@ def test_a_command_is_not_greeted(kpfs):
     with Terminal(kpfs.command("run", "--", "sh", "-c", "echo $KPFS_KERNEL")) as it:
         assert "its files are" not in it.until(RELEASE)
     assert kpfs.sh("true").stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "--", "true"), ("doctor",), ("kernel", "list")]
+)
+def test_no_home_is_made(tmp_path, words):
+    """/nonexistent of nobody, to which root could write."""
+    home = tmp_path / "none"
+    gone = {"HOME": str(home), "XDG_RUNTIME_DIR": str(tmp_path)}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("XDG_")}
+    done = harness.run(harness.KPFS, *words, env={**kept, **gone})
+    assert done.returncode == 0, done
+    assert not home.exists()

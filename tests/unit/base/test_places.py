@@ -67,3 +67,19 @@ def test_a_cache_that_cannot_be(home):
     (home / "kpfs").unlink()
     (home / "kpfs").symlink_to("kpfs")
     assert in_place_of_it(home)
+
+
+def test_no_home_is_made(monkeypatch, tmp_path):
+    home = tmp_path / "none"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="XDG_CACHE_HOME") as info:
+        places.make(places.cache())
+    assert info.value.filename == str(home)
+    assert places.private_cache() == places.runtime()
+    assert not home.exists()
+    places.make(f"{tmp_path}/none-beside/it")
+    home.mkdir()
+    places.make(places.cache())
+    assert (home / ".cache/kpfs").is_dir()

@@ -8,7 +8,9 @@ import shutil
 import pytest
 
 from kpfs import cli
-from kpfs.manual.completion import ROWS, script
+from kpfs.manual.completion import ROWS, answer, script
+from kpfs.manual.description import describe
+from kpfs.manual.kernel_names import symbols
 from tests import harness
 from tests.terminal import Terminal
 
@@ -24,6 +26,9 @@ OFFERED = [
     ("kpfs run --kernel 6.", {"6.1-mine", "6.12"}),
     ("kpfs completion fi", {"fish"}),
     ("kpfs run --cpus 4 --log /et", {"/etc/"}),
+    ("kpfs matrix --kernels 6.", {"6.1-mine", "6.12"}),
+    ("kpfs matrix --kernels 6.12,", {"6.12,6.1-mine"}),
+    ("kpfs explain vfs_rea", {"vfs_read"}),
     ("kpfs umount /us", {"/usr/"}),
 ]
 
@@ -106,6 +111,42 @@ def test_an_option_with_its_value_in_one_word(shell, home):
         pytest.skip(f"there is no {shell}")
     offered = ASK[shell]("kpfs run --log=/et", home, {"etc"})
     assert any(word.rstrip("/").endswith("etc") for word in offered)
+
+
+def test_in_bash_events_are_completed_behind_the_colon(home):
+    offered = in_bash("kpfs trace -e sched:sched_swi", home)
+    assert offered == {"sched_switch"}
+    assert "getppid" in str(in_bash("kpfs trace -e syscalls:sys_enter_getpp", home))
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["kpfs", "trace", "-e", "sched:sched_sw"], ["sched:sched_switch"]),
+        (["kpfs", "trace", "-e", "raw"], ["raw_syscalls:", "raw_syscalls:sys_enter"]),
+        (["kpfs", "trace", "-e", "block:block_rq_iss"], []),
+        (
+            ["kpfs", "trace", "--kernel", "6.12", "-e", "block:block_rq_iss"],
+            ["block:block_rq_issue"],
+        ),
+        (["kpfs", "matrix", "--kernels=6.12,6"], ["6.12,6.1-mine"]),
+        (["kpfs", "explain", "--kernel", "6.12", "vfs_re"], []),
+        (["kpfs", "explain", ""], []),
+    ],
+)
+def test_names_of_kernels(words, wanted, home, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    top = describe(cli.make_parser(words[1:2]))
+    kind, *rows = answer("bash", top, words)
+    assert kind == "WORDS"
+    assert rows[: len(wanted)] == wanted
+    assert wanted or not rows
+
+
+@pytest.mark.kernel
+def test_symbols_of_a_linux_kernel(monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
+    assert "vfs_read" in symbols(harness.KERNEL, "vfs_re")
 
 
 def test_in_bash_an_option_of_two_equals_signs(home):
