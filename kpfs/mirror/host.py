@@ -335,6 +335,14 @@ class Host:
             os.close(folder)
         return found
 
+    def same_descriptors(self, pid: int, other: int) -> bool:
+        """Return True if two processes have the same descriptors of the same files."""
+        ours, theirs = self.descriptors(pid), self.descriptors(other)
+        return len(ours) == len(theirs) and all(
+            fd == another and same_open_file(pid, fd.number, other, fd.number)
+            for fd, another in zip(ours, theirs, strict=True)
+        )
+
     def _descriptor(self, folder: int, number: int) -> Descriptor:
         """Read one descriptor of a folder of /proc; OSError, ValueError: it is gone.
 

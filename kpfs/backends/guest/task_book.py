@@ -126,11 +126,7 @@ class GuestTaskBook:
             return True
         if any(same_table(pid, other) for other in self.known if other != pid):
             return False
-        ours, theirs = map(self.host.descriptors, (pid, creator))
-        return len(ours) == len(theirs) and all(
-            fd == other and same_open_file(pid, fd.number, creator, fd.number)
-            for fd, other in zip(ours, theirs, strict=True)
-        )
+        return self.host.same_descriptors(pid, creator)
 
     def begin(self, pid: int) -> None:
         """Note what the command has at its first call: pipes, and its ancestors."""

@@ -87,6 +87,8 @@ class LinuxTaskBook:
         if parent is None or parent.waits:
             self.behind.add(caller.pid)  # it has no descriptors yet
             return tasks.fork(tasks.agent, caller, comm)
+        if not self.host.same_descriptors(caller.pid, creator):
+            self.behind.add(caller.pid)  # it was forked long ago
         task = tasks.fork(parent, caller, comm)
         self.files.inherit(parent, task)
         self.open[task] = set(self.open.get(parent, ()))
