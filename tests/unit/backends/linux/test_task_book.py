@@ -18,16 +18,23 @@ class Task:
 
 
 class Tasks:
-    """Those of a kernel, in which the test has one."""
+    """Those of a kernel, in which one process has a task."""
 
-    def __init__(self):
-        self.of_test = Task()
+    creator = 0
 
     def known(self, pid):
-        return self.of_test if pid == os.getpid() else None
+        return Task() if pid == self.creator else None
 
     def fork(self, _parent, _caller, _comm):
         return Task()
+
+
+@pytest.fixture
+def pipe():
+    ends = os.pipe()
+    yield ends
+    for fd in ends:
+        os.close(fd)
 
 
 @pytest.fixture
@@ -44,18 +51,29 @@ def book():
     host.close()
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_child_that_makes_its_first_call_late_is_behind(book, late):
-    """Its parent's task, which forks it then, may have other descriptors by now."""
+def parent(said, late):
+    """Be a process that forks a child, perhaps opens a file, and waits."""
     child = os.fork()
-    if not child:
-        signal.pause()
-    opened = os.open("/", os.O_RDONLY) if late else -1
+    if child:
+        if late:
+            os.open("/", os.O_RDONLY)
+        os.write(said, child.to_bytes(4, "little"))
+    signal.pause()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_child_that_makes_its_first_call_late_is_behind(book, pipe, late):
+    """Its parent's task, which forks it then, may have other descriptors by now."""
+    read, write = pipe
+    creator = os.fork()
+    if not creator:
+        parent(write, late)
+    book.kernel.tasks.creator = creator
+    child = int.from_bytes(os.read(read, 4), "little")
     try:
         book.create(Caller(child, 0, 0), "child")
         assert book.behind == ({child} if late else set())
     finally:
-        if late:
-            os.close(opened)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        for pid in (child, creator):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(creator, 0)
