@@ -361,13 +361,17 @@ def _candidates(request: RunRequest) -> list[str]:
 
 
 def set_clock(agent: Worker) -> None:
-    """Set the kernel's time of day to the host's."""
+    """Set the kernel's time of day to the host's, if Linux takes it.
+
+    It takes no time before 1970 and its own uptime, as that of a host that has lost the
+    time has it. The kernel keeps its own then.
+    """
     now = _TIMESPEC.pack(*divmod(time.time_ns(), NSEC))
-    agent.call(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
+    agent.attempt(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
 
 
 def set_hostname(agent: Worker, name: str) -> None:
-    raw = name.encode()
+    raw = os.fsencode(name)
     agent.call(Op(nr.SETHOSTNAME, (raw, len(raw))))
 
 

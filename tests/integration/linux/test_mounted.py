@@ -8,13 +8,14 @@ kpfs.linux.inside.read_ahead, kpfs.linux.inside.translate_ahead.
 import errno
 import os
 import sys
+import time
 
 import pytest
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.fuse_wire import Opcode
-from kpfs.linux.inside import mounted, read_ahead, rehearsal, runnable, tree
+from kpfs.linux.inside import command, mounted, read_ahead, rehearsal, runnable, tree
 from kpfs.linux.inside.files import LISTED, ReadRange
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.read_ahead import ReadAhead
@@ -119,6 +120,17 @@ def test_a_folder_that_cannot_be_written_does(folder, begin, monkeypatch):
     begin(folder)
     assert kept(folder)
     assert [name for name in os.listdir(folder) if name.startswith(".")] == []
+
+
+def test_a_host_that_has_lost_the_time_and_has_any_name(folder, begin, monkeypatch):
+    """Linux takes no time of day before its own uptime."""
+    guest = begin(folder)
+    for now in (0, 1, 4_102_444_800 * 10**9):
+        monkeypatch.setattr(time, "time_ns", lambda n=now: n)
+        command.set_clock(guest.loop.agent)
+    for name in ("\udcff\udc80", "x" * 64, "\x1b"):
+        command.set_hostname(guest.loop.agent, name)
+    assert opens(guest, "/etc/passwd")
 
 
 def test_a_rehearsal_leaves_nothing(folder, begin, monkeypatch):
