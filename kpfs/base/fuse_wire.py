@@ -114,7 +114,7 @@ RENAME2_REQUEST = Struct("<QI4x")  # nodeid of the new directory, flags; then bo
 COUNT = Struct("<I4x")  # of BATCH_FORGET; of bytes, of LISTXATTR
 FORGET_ONE = Struct("<QQ")  # nodeid, nlookup
 STATFS_ANSWER = Struct("<5Q3I28x")  # five counts, bsize, namelen, frsize
-IOCTL_REQUEST = Struct("<Q4xI16x")  # fh, cmd
+IOCTL_REQUEST = Struct("<Q4xIQ8x")  # fh, cmd, arg
 IOCTL_ANSWER = Struct("<iI2I")  # result, flags, in_iovs, out_iovs
 POLL_REQUEST = Struct("<QQII")  # fh, kh, flags, events
 POLL_ANSWER = Struct("<I4x")
@@ -230,6 +230,7 @@ class PollRequest(NamedTuple):
 class IoctlRequest(NamedTuple):
     fh: int
     command: int
+    argument: int
 
 
 def _parser(

@@ -193,13 +193,26 @@ class Handle:
         """
         return not self.nonblock
 
-    def splice_ready(self, waited: bool) -> bool:
-        """Return True if a splice need not wait, or has waited for long enough."""
+    def splice_ready(self, since: int | None) -> bool:
+        """Return True if a splice need not wait, or has waited for long enough.
+
+        since: ``wakes`` when it began to wait; None: it has not waited.
+        """
         return self.ready()
+
+    def splice_ended(self, since: int | None) -> bool:
+        """Return True if a splice that finds nothing gets 0 bytes."""
+        return False
 
     def splice(self, size: int, offset: int, nonblock: bool) -> bytes:
         """Return what splice(2) takes, size bytes at most."""
         return self.read(size, offset)
+
+    wakes = 0  # how often ioctl() has woken the splices that wait
+
+    def ioctl(self, command: int) -> None:
+        """Do what ioctl(2) commands, without data; ENOTTY."""
+        raise KernelError(errno.ENOTTY, "no such ioctl")
 
     def write(self, data: bytes, offset: int) -> int:
         """Take a write that FUSE asks for at offset; return the bytes taken."""

@@ -181,6 +181,9 @@ class Tree(Protocol[E, F]):
     def splice_into(self, caller: Caller, file: F, data: bytes, offset: int) -> int:
         """Write for a splice(2) out of a pipe; return the number of bytes taken."""
 
+    def ioctl(self, caller: Caller, file: F, command: int, argument: int) -> int:
+        """Make an ioctl(2) that has no data, and return its value; ENOTTY."""
+
     def write_in_place(self, make: InPlace, file: F) -> int:
         """Have a write made by make(), as a task that is not the caller's."""
 

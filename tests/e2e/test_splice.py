@@ -272,6 +272,7 @@ print(interrupted(raw))
 def reader(name, found):
     source, target = os.pipe()
     fd = os.open(TRACING + name, os.O_RDONLY)
+    files.append(fd)
     ready.release()
     found.append(splice(fd, target))
     os.close(fd)
@@ -280,19 +281,33 @@ def is_in_splice(thread):
     with open(f"/proc/self/task/{thread.native_id}/syscall") as file:
         return file.read().split()[0] == "275"
 
-for name in ("trace_pipe", raw):
+def in_thread(name, wake):
     put("trace", "")
-    ready, found = threading.Semaphore(0), []
+    found = []
     thread = threading.Thread(target=reader, args=(name, found))
     thread.start()
     ready.acquire()
     while not is_in_splice(thread):
         pass
-    marks(1)
-    while name == raw and not found:
-        marks(100)
+    wake(found)
     thread.join()
-    print(name, found[0] if name == raw else found[0] > 60)
+    return found[0]
+
+def fill(found):
+    while not found:
+        marks(100)
+
+def wake(found):
+    while not found:  # it may not wait yet
+        fcntl.ioctl(files[-1], 0)
+
+ready, files = threading.Semaphore(0), []
+print(in_thread("trace_pipe", lambda _: marks(1)) > 60)
+print(in_thread(raw, fill), in_thread(raw, wake))
+try:
+    fcntl.ioctl(os.open(TRACING + "trace", 0), 0)
+except OSError as error:
+    print(errno.errorcode[error.errno])
 """
 
 
@@ -303,8 +318,9 @@ def test_waiting(program, options):
         "trace_pipe EINTR EINTR EINTR",
         f"{raw} EINTR EAGAIN EAGAIN",
         "EINTR",
-        "trace_pipe True",
-        f"{raw} 4096",
+        "True",
+        "4096 0",
+        "ENOTTY",
     ]
 
 

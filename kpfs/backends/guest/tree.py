@@ -249,6 +249,12 @@ class GuestTree:
     ) -> int:
         return file.vfs.splice_into(caller, file, data, offset)
 
+    def ioctl(
+        self, _caller: Caller, file: OpenFile, command: int, _argument: int
+    ) -> int:
+        file.vfs.ioctl(file, command)
+        return 0
+
     def write_in_place(self, make: InPlace, file: OpenFile) -> int:
         return make(file.vfs, file)
 

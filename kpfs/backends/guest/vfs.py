@@ -32,6 +32,7 @@ import itertools
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from kpfs.backends.guest.hinter import Hinter
 from kpfs.base import abi
@@ -349,7 +350,8 @@ class Vfs:
         self, caller: Caller, opened: OpenFile, size: int, offset: int, nonblock: bool
     ) -> bytes:
         """Read for splice(2), as a read(2) of the guest, which has no splice(2)."""
-        handle, background, waited = opened.handle, self.kernel.background, False
+        handle, background = opened.handle, self.kernel.background
+        since: int | None = None
 
         def take(size: int, offset: int) -> bytes:
             return handle.splice(size, offset, nonblock)
@@ -359,7 +361,7 @@ class Vfs:
                 handle.check_splice(size, offset)
                 lacking = self._does_without(opened, opened.node.posthumous)
                 waits = handle.splice_waits(nonblock)
-                if not waits or handle.splice_ready(waited):
+                if not waits or handle.splice_ready(since):
                     try:
                         if lacking:
                             return take(size, offset)
@@ -367,9 +369,18 @@ class Vfs:
                     except KernelError as e:
                         if e.errno != errno.EAGAIN or not waits:
                             raise
-                waited = True
-                waiter = background.prepare_to_wait(lambda: handle.splice_ready(True))
+                        if handle.splice_ended(since):
+                            return b""
+                since = now = handle.wakes
+                waiter = background.prepare_to_wait(partial(handle.splice_ready, now))
             background.wait(waiter)
+
+    def ioctl(self, opened: OpenFile, command: int) -> None:
+        """Make an ioctl(2), which the guest's own code takes no part in."""
+        with self.kernel.lock:
+            self._lacks_guest(opened.node.posthumous, opened.node)
+            opened.handle.ioctl(command)
+            self.kernel.background.guest_ran()
 
     def splice_into(
         self, caller: Caller, opened: OpenFile, data: bytes, offset: int

@@ -447,6 +447,16 @@ class LinuxTree:
         with self._spliced(caller, file) as (task, opened):
             return self.files.splice_into(task, opened, data, offset)
 
+    def ioctl(
+        self, caller: Caller, file: LinuxFile, command: int, argument: int
+    ) -> int:
+        if command or isinstance(file, OwnFile):  # others may have pointers
+            raise KernelError(errno.ENOTTY, "no such ioctl")
+        with self.kernel.lock:
+            task, fd = self._descriptor(caller, file)
+            op = Op(nr.IOCTL, (fd, command, argument))
+            return self.kernel.call(task, op).results[0]
+
     @contextmanager
     def _spliced(
         self, caller: Caller, file: LinuxFile

@@ -228,15 +228,18 @@ class RawHandle(Handle):
     def splice_waits(self, nonblock: bool) -> bool:
         return not (self.nonblock or nonblock)
 
-    def splice_ready(self, waited: bool) -> bool:
+    def splice_ready(self, since: int | None) -> bool:
         """After a wait the ring is to be as full as for poll().
 
         Linux 6.1 would turn in a circle if that is so and no page is full.
         """
         ring = self.file.ring()
         full = ring is not None and ring.has_full_page()
-        enough = full and (bool(self.poll()) or not waited)
-        return enough or not self.file.tr.ring.on
+        enough = full and (since is None or bool(self.poll()))
+        return enough or self.splice_ended(since)
+
+    def splice_ended(self, since: int | None) -> bool:
+        return not self.file.tr.ring.on or since not in (None, self.wakes)
 
     def splice(self, size: int, offset: int, nonblock: bool) -> bytes:
         """Return full pages alone.  Kernel: tracing_buffers_splice_read()"""
@@ -244,9 +247,15 @@ class RawHandle(Handle):
         if ring is not None:
             while len(data) + PAGE_SIZE <= size and ring.has_full_page():
                 data += ring.read_page()
-        if not data and (self.file.tr.ring.on or not self.splice_waits(nonblock)):
+        if not data:
             raise KernelError(errno.EAGAIN, "no page is full")
         return data
+
+    def ioctl(self, command: int) -> None:
+        """Wake the splices that wait.  Kernel: tracing_buffers_ioctl()"""
+        if command:
+            super().ioctl(command)
+        self.wakes += 1
 
 
 def full_hit(ring: CpuRing, percent: int) -> int:

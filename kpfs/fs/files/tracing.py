@@ -101,7 +101,7 @@ class TracePipeHandle(Handle):
             raise KernelError(errno.EAGAIN, "no record is left")
         return encode(self.pipe.read(size, whole=True))
 
-    def splice_ready(self, waited: bool) -> bool:
+    def splice_ready(self, since: int | None) -> bool:
         return self.pipe.ready()
 
 

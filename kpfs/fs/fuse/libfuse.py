@@ -120,7 +120,7 @@ class Operations(fuse.Operations):  # type: ignore[misc]
     use_ns = True
     # no path is needed where a file is open: else libfuse locks it while a reader waits
     flag_nullpath_ok = flag_nopath = flag_utime_omit_ok = 1
-    access = bmap = flush = fsyncdir = ioctl = lock = None
+    access = bmap = flush = fsyncdir = lock = None
     getxattr = removexattr = setxattr = None
 
     def __init__(self, tree: Tree[E, F], notify: Callable[[int, bytes], object]):
@@ -291,6 +291,11 @@ class Operations(fuse.Operations):  # type: ignore[misc]
         file = self.files[fi.fh][1]
         events[0] = self.tree.poll(request.caller, file, asked.events, later)
 
+    def ioctl(self, fi: Any) -> int:
+        request, file = current(), self.files[fi.fh][1]
+        _, command, argument = wire.parse_ioctl(request.body)
+        return self.tree.ioctl(request.caller, file, command, argument)
+
     def fsync(self, _path: str, _data: int, _fi: Any) -> None:
         raise KernelError(errno.EINVAL, "no fsync here")
 
@@ -313,9 +318,17 @@ def answer(operation: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Fuse(fuse.FUSE):  # type: ignore[misc]
-    """fusepy's mount, with our errors, and with poll, which fusepy leaves out."""
+    """fusepy's mount, with our errors.
+
+    fusepy leaves poll out, and expects a path for ioctl.
+    """
 
     _wrapper = staticmethod(answer)
+
+    def ioctl(
+        self, _path: bytes, _command: int, _argument: Any, fip: Any, *_: Any
+    ) -> int:
+        return int(self.operations.ioctl(fip.contents))
 
     def poll(self, path: bytes, fip: Any, handle: Any, events: Any) -> None:
         self.operations.poll(path, fip.contents, handle, events)

@@ -375,14 +375,17 @@ class Operations(Generic[E, F]):
         return wire.WRITE_ANSWER.pack(taken)
 
     def ioctl(self, request: Request, asked: wire.IoctlRequest) -> bytes:
-        """Make the write that EMPTY_WRITE stands for: Linux passes no empty one on."""
-        make = None
-        if asked.command == EMPTY_WRITE:
-            make = self.writers.pop(request.pid, None)
-        if make is None:
-            raise KernelError(errno.ENOTTY, "no such ioctl")
-        taken = self.tree.write_in_place(make, self.files[asked.fh])
-        return wire.IOCTL_ANSWER.pack(taken, 0, 0, 0)
+        """Make an ioctl(2), or the write that EMPTY_WRITE stands for.
+
+        Linux passes no empty write on.
+        """
+        fh, command, argument = asked
+        make = self.writers.pop(request.pid, None) if command == EMPTY_WRITE else None
+        if make is not None:
+            value = self.tree.write_in_place(make, self.files[fh])
+        else:
+            value = self.tree.ioctl(request.caller, self.files[fh], command, argument)
+        return wire.IOCTL_ANSWER.pack(value, 0, 0, 0)
 
     def poll(self, request: Request, asked: wire.PollRequest) -> bytes:
         """Answer which events are there; if none is, notify Linux later."""

@@ -350,18 +350,19 @@ def test_a_write_of_a_thread_that_stands_for_another(linux):
     assert made == [ops.files[fh]]
     assert ops.writers == {}, "for one write"
     ops.writers[PID] = in_place
-    body = wire.IOCTL_REQUEST.pack(fh, EMPTY_WRITE)
+    body = wire.IOCTL_REQUEST.pack(fh, EMPTY_WRITE, 0)
     assert wire.IOCTL_ANSWER.unpack(linux.get(Opcode.IOCTL, 1, body))[0] == 5
     assert len(made) == 2
 
 
 def test_no_other_has_an_ioctl(linux):
-    tcgets = 0x5401
+    tcgets, fh = 0x5401, linux.open(linux.number("kprobes/enabled"))
     for number, writers in ((EMPTY_WRITE, {}), (EMPTY_WRITE, {101: None})):
         linux.ops.writers = writers
-        body = wire.IOCTL_REQUEST.pack(1, number)
+        body = wire.IOCTL_REQUEST.pack(fh, number, 0)
         assert linux.code(Opcode.IOCTL, 1, body) == "ENOTTY"
     linux.ops.writers = {PID: None}
-    body = wire.IOCTL_REQUEST.pack(1, tcgets)
-    assert linux.code(Opcode.IOCTL, 1, body) == "ENOTTY"
+    for number in (tcgets, 0):
+        body = wire.IOCTL_REQUEST.pack(fh, number, 1)
+        assert linux.code(Opcode.IOCTL, 1, body) == "ENOTTY"
     assert linux.ops.writers == {PID: None}
