@@ -336,7 +336,9 @@ def serve(
         stuck.LockWatch(backend.tree.lock, end_stuck).start()
         if channel >= 0:
             begin = partial(_let_gdb_in, gdb, settings.gdb_wait)
-            _start_mirror(backend, channel, source, mountpoint, settings, begin)
+            place = channel, source, mountpoint
+            debugger = (lambda: gdb.client_pid) if gdb is not None else lambda: 0
+            _start_mirror(backend, *place, settings, begin, debugger)
 
     try:
         why = transport.mount(
@@ -413,10 +415,11 @@ def _start_mirror(
     mountpoint: str,
     settings: Settings,
     begin: Callable[[mmap.mmap], None],
+    debugger: Callable[[], int],
 ) -> None:
     """Have a thread make a command's system calls in the kernel.
 
-    begin: see kpfs.mirror.replayer.serve().
+    begin, debugger: see kpfs.mirror.replayer.serve().
     """
 
     def mirror() -> None:
@@ -427,6 +430,7 @@ def _start_mirror(
             host_uname=settings.host_uname,
             lazy=settings.lazy,
             begin=begin,
+            debugger=debugger,
         )
 
     threading.Thread(target=mirror, name="mirror", daemon=True).start()

@@ -21,6 +21,7 @@ import os
 import select
 import socket
 import stat
+import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ log = Log(__name__)
 
 _CONNECTIONS = "/proc/self/net/tcp"
 _ESTABLISHED = "01"
+_UCRED = struct.Struct("=3i")
 # s that a request waits for a kernel that gdb has stopped; 'kpfs umount' waits longer
 REFUSED_AFTER = 1.5
 LOOK = 0.25  # s between looks for such requests
@@ -101,6 +103,15 @@ class Listener:
         for path in (self.path, f"{self.path}{NOT_YET}") if self.path else ():
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+def _peer(client: socket.socket) -> int:
+    """Return the process at the other end of a Unix socket; 0: it is not known."""
+    if client.family != socket.AF_UNIX:
+        return 0
+    ucred = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, _, _ = _UCRED.unpack(ucred)
+    return int(pid)
 
 
 def _is_ours(client: socket.socket) -> bool:
@@ -188,6 +199,7 @@ class Server(threading.Thread):
         self._listeners = listeners
         self._parking = _Parking()
         self._client: socket.socket | None = None
+        self.client_pid = 0  # the process of gdb, if that is known
         self._reader = PacketReader()
         self._stub: Stub | None = None  # while there is a client
         self._past: Past | None = None  # likewise
@@ -303,6 +315,7 @@ class Server(threading.Thread):
         with contextlib.suppress(OSError):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._client, self._reader = client, PacketReader()
+        self.client_pid = _peer(client)
 
     def _attach(self) -> None:
         """Begin to debug a kernel that has just stopped.
@@ -431,6 +444,7 @@ class Server(threading.Thread):
         if client is None:
             return
         client.close()
+        self.client_pid = 0
         if self._stub is not None:
             self._stop_kernel(self._release)
         if self._stands:

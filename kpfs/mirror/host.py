@@ -442,6 +442,12 @@ class Host:
         leader = int(status[b"Tgid"])
         return leader if leader != pid else int(status[b"PPid"])
 
+    def is_below(self, pid: int, ancestor: int) -> bool:
+        """Return True if a thread or process is one of a process, or was made by it."""
+        while pid and pid != ancestor:
+            pid = self.creator(pid)
+        return pid == ancestor
+
     def children(self, pid: int) -> list[int]:
         """Return the living processes that a process has made, and its threads."""
         found: list[int] = []

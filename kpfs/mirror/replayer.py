@@ -41,12 +41,16 @@ class Replayer:
         overrides: HostOverrides | None = None,
         *,
         lazy: bool = False,
+        debugger: Callable[[], int] = lambda: 0,
     ) -> None:
         """writers: shared with the mount, see kpfs.mirror.write.
 
         overrides: answers some calls in the host's place.
         lazy: calls that nobody could see in the kernel are left out.
+        debugger: returns the process that may stop the kernel, or 0.  Its own calls,
+        and those of processes below it, are left out: they would wait for ever.
         """
+        self.debugger = debugger
         self.kernel = kernel
         self.host = host
         self.lazy = lazy
@@ -66,7 +70,10 @@ class Replayer:
 
         Context: the thread that receives, the lock is not held.
         """
-        if note.nr in mirror_calls.NOTED:
+        debugger = self.debugger()
+        if note.nr in mirror_calls.NOTED or (
+            debugger and self.host.is_below(note.pid, debugger)
+        ):
             self.skipped.leave_out(note.pid)
             return True
         if not self.lazy:
@@ -172,6 +179,7 @@ def serve(
     host_uname: bool = False,
     lazy: bool = False,
     begin: Callable[[mmap], None] = lambda _: None,
+    debugger: Callable[[], int] = lambda: 0,
 ) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
@@ -190,7 +198,8 @@ def serve(
         kernel = open_kernel(host, listener)
         names = {} if host_uname else kernel.uts_names()
         overrides = HostOverrides(names, mountpoint, listener)
-        replayer = Replayer(kernel, host, writers, overrides, lazy=lazy)
+        known = kernel, host, writers, overrides
+        replayer = Replayer(*known, lazy=lazy, debugger=debugger)
         Supervisor(
             listener,
             state,

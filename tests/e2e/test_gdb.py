@@ -6,6 +6,7 @@ With it kpfs.gdb.past, and kpfs.backends.linux.inside.
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -573,3 +574,18 @@ def test_a_kernel_with_a_command_inside(kpfs, runtime):
     assert "init/1" in said
     assert "snapshot: EOPNOTSUPP: the command inside uses the host's files" in said
     assert not sockets(str(runtime))
+
+
+def test_gdb_is_a_process_of_the_command(kpfs):
+    """It stops the kernel in which its own system calls would be made."""
+    words = "-ex 'break vfs_mkdir' -ex 'shell echo it goes on' -ex detach"
+    script = f"""
+        cd /sys/kernel/tracing
+        echo 'p:seen vfs_read' >kprobe_events; echo 1 >events/kprobes/seen/enable
+        {harness.KPFS} gdb -- {shlex.join(BATCH)} {words}
+    """
+    done = kpfs("run", "--gdb", "--", "sh", "-c", script, timeout=SECONDS)
+    said = done.stdout + done.stderr
+    assert "Breakpoint 1 at" in said
+    assert "it goes on" in said
+    assert "detached" in said
