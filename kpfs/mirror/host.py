@@ -336,12 +336,19 @@ class Host:
         return found
 
     def same_descriptors(self, pid: int, other: int) -> bool:
-        """Return True if two processes have the same descriptors of the same files."""
-        ours, theirs = self.descriptors(pid), self.descriptors(other)
-        return len(ours) == len(theirs) and all(
-            fd == another and same_open_file(pid, fd.number, other, fd.number)
-            for fd, another in zip(ours, theirs, strict=True)
-        )
+        """Return True if two processes have the same descriptors of the same files.
+
+        This is asked at each fork, so no link is read.
+        """
+        try:
+            numbers = os.listdir(f"/proc/{pid}/fd")
+            return numbers == os.listdir(f"/proc/{other}/fd") and all(
+                same_open_file(pid, int(fd), other, int(fd))
+                and _flags(pid, fd) == _flags(other, fd)
+                for fd in numbers
+            )
+        except (OSError, IndexError):
+            return False
 
     def _descriptor(self, folder: int, number: int) -> Descriptor:
         """Read one descriptor of a folder of /proc; OSError, ValueError: it is gone.
@@ -520,6 +527,11 @@ def _statx(folder: int, place: bytes, flags: int) -> tuple[int, ...]:
 def same_open_file(pid: int, fd: int, other_pid: int, other_fd: int) -> bool:
     """Return True if descriptors of two processes surely lead to one open file."""
     return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILE, fd, other_fd)
+
+
+def _flags(pid: int, fd: str) -> bytes:
+    """Return the flags of a descriptor, as /proc shows them."""
+    return _read(f"/proc/{pid}/fdinfo/{fd}").split()[3]
 
 
 def same_table(pid: int, other_pid: int) -> bool:
