@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,10 @@ from kpfs.linux.store.image import BootedBoard
 
 SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
 MAX_BLOCKS = 4_000_000_000
+MAX_NS = 600_000_000_000  # of its own time, as for one that waits for a disk
+LOOK = 1 << 28  # blocks from one look for a panic to the next; most boots take fewer
+_PANIC = b"Kernel panic - not syncing: "
+_FORMAT, _LINE = b"%", 200  # what the kernel's text of it goes on with; bytes of a line
 _SINGLE = " nosmp"
 # by architecture: what a kernel finds at its start
 FIRMWARE: dict[str, Any] = {"x86": x86, "arm64": arm64, "riscv64": riscv64}
@@ -60,9 +65,14 @@ def boot(
 def _run(board: Board, progress: Callable[[Board], object]) -> bytes:
     """Run until the agent waits for requests; return what it has said."""
     board.listen(SYMBOLS_MAX)
+    next_look = LOOK
     while (why := board.run()) == abi.STOP_TURN:
         progress(board)
-        if board.blocks > MAX_BLOCKS:
+        if board.blocks > next_look:
+            next_look += LOOK
+            if panic := _panic(board.ram):
+                raise UnfitError(f"the kernel does not come up: {panic}")
+        if board.blocks > MAX_BLOCKS or board.get(abi.Board.now) > MAX_NS:
             raise UnfitError(f"the kernel does not come up{_last_words(board)}")
     progress(board)
     heard = board.heard()
@@ -74,6 +84,20 @@ def _run(board: Board, progress: Callable[[Board], object]) -> bytes:
         raise UnfitError(f"the kernel does not come up: {stopped}{_last_words(board)}")
     board.set(debug_limit=0)
     return heard
+
+
+def _panic(ram: mmap.mmap) -> str:
+    """Return what a kernel has logged of its panic, "" if there is none.
+
+    Where panic() and the log are, nothing tells before it has come up.
+    """
+    at = ram.find(_PANIC)
+    while at >= 0:
+        line = ram[at : at + _LINE].splitlines()[0].split(b"\0")[0]
+        if line.removeprefix(_PANIC)[:1] not in (b"", _FORMAT):
+            return str(line, "latin-1").removesuffix(" ]---").strip()
+        at = ram.find(_PANIC, at + 1)
+    return ""
 
 
 def _last_words(board: Board) -> str:

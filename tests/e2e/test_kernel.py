@@ -2,7 +2,7 @@
 """Kernels of distributions: ``kpfs kernel``, and mounts and commands over them.
 
 Tests kpfs.backends.linux.boot, kpfs.kernel_command, kpfs.linux.running.files,
-kpfs.linux.make.boot, kpfs.linux.make.x86, kpfs.backends.linux.mirror.
+kpfs.linux.make.x86, kpfs.backends.linux.mirror.
 """
 
 import os
