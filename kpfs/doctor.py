@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs.base import limits, places
 from kpfs.base.errors import SetupError
+from kpfs.base.signals import SignalledError, raised
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
 from kpfs.host.instead import MTAB
+from kpfs.host.process import die_with_parent
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -60,15 +62,22 @@ class Check(NamedTuple):
 def main(arguments: Namespace) -> int:
     """Print all findings. Return 1 if something is broken, else 0."""
     rows = []
-    works = True
-    for check in CHECKS:
-        finding = find(check)
-        works = works and finding.state != BROKEN
-        rows.append({"name": check.name, **finding._asdict()})
-        if not arguments.json:  # as soon as it is known
-            print("\n".join(in_words(check.name, finding)), flush=True)
+    works: bool | None = True
+    signalled = None
+    try:
+        with raised():
+            for check in CHECKS:
+                finding = find(check)
+                works = works and finding.state != BROKEN
+                rows.append({"name": check.name, **finding._asdict()})
+                if not arguments.json:  # as soon as it is known
+                    print("\n".join(in_words(check.name, finding)), flush=True)
+    except SignalledError as error:
+        signalled, works = error, None  # nobody knows
     if arguments.json:
-        print(json.dumps({"works": works, "checks": rows}, indent=2))
+        print(json.dumps({"works": works, "checks": rows}, indent=2), flush=True)
+    if signalled:
+        raise signalled
     return 0 if works else EXIT_BROKEN
 
 
@@ -85,9 +94,11 @@ def find(check: Check) -> Finding:
     if not check.aside:
         return _attempt(check)
     told, tell = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if not pid:
         os.close(told)
+        die_with_parent(parent)
         _report(check, tell)
     os.close(tell)
     with os.fdopen(told, encoding="utf-8") as pipe:

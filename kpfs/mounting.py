@@ -13,6 +13,7 @@ import sys
 from functools import partial
 
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import held
 from kpfs.config import DEVICE, Settings
 from kpfs.daemon import check_fuse, serve, start
 from kpfs.host import guard, mounts, patience
@@ -39,14 +40,15 @@ def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> in
         guard.start(log=2)
         serve(settings, target, lambda: None)
     else:
-        daemon = start(settings, target, die_with_parent=False)
+        with held():
+            daemon = start(settings, target, die_with_parent=False)
 
-        def end() -> None:
-            daemon.stop()
-            take_away_dead(target)
+            def end() -> None:
+                daemon.stop()
+                take_away_dead(target)
 
-        with ended_by_signals(end):
-            daemon.wait_ready()
+            with ended_by_signals(end):
+                daemon.wait_ready()
     return 0
 
 

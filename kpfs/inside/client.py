@@ -8,6 +8,7 @@ with its status. The kernel runs in another process (kpfs.inside.machine).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -18,12 +19,13 @@ import socket
 import sys
 import termios
 import tty
-from collections.abc import Iterable
-from time import monotonic
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.programs import search_path
+from kpfs.base.signals import ENDING, SIGNALLED
+from kpfs.host import patience
 from kpfs.linux.inside.request import PATIENCE, RunRequest, TerminalState
 
 FORWARDED = {  # True: for the whole group, as from a terminal
@@ -36,6 +38,8 @@ FORWARDED = {  # True: for the whole group, as from a terminal
     signal.SIGUSR2: False,
 }
 WATCHED = (*FORWARDED, signal.SIGWINCH, signal.SIGCONT)
+ENDS = (*ENDING, signal.SIGQUIT)
+SOON = 2.0  # s for the kernel to take one of these
 WINSIZE, TERMIOS = 8, 36  # bytes, as the kernel has them
 
 
@@ -57,7 +61,7 @@ class Client:
         self._begun = False
         self._running = False  # the command itself, which takes signals
         self._unheard: list[int] = []  # signals that the kernel has not passed on yet
-        self._hears_by = 0.0
+        self._kernel = 0  # pid of the process that runs it
 
     def run(self) -> int:
         """Return the command's status, as a shell gives it.
@@ -74,29 +78,41 @@ class Client:
         self._take_terminal()
         try:
             while self._status is None:
-                if not (found := poll.poll(self._wait_ms())):
+                if not self._wait(poll, told):
                     self._wait_no_more()
-                for fd, _ in found:
-                    if fd == told:
-                        self._pass_on(os.read(told, 256))
-                    else:
-                        self._listen()
         finally:
             self._give_terminal_back()
             signal.set_wakeup_fd(before)
         return self._status
 
-    def _wait_ms(self) -> float | None:
-        if self._unheard:
-            return max(self._hears_by - monotonic(), 0.0) * 1000
-        if self._begun or self._patience is None:
-            return None
-        return self._patience * 1000
+    def _wait(self, poll: select.poll, told: int) -> bool:
+        """Do what there is to do; return False if that does not come in time."""
+        if not self._unheard:
+            begins = self._begun or self._patience is None
+            return self._look(poll, told, None if begins else self._patience)
+        ends = any(number in ENDS for number in self._unheard)
+
+        def heard(step: float) -> bool:
+            self._look(poll, told, step)
+            return not self._unheard or self._status is not None
+
+        return patience.comes(self._kernel, SOON if ends else PATIENCE, heard)
+
+    def _look(self, poll: select.poll, told: int, seconds: float | None) -> bool:
+        """Wait for so long; return True if there was something, which is done then."""
+        found = poll.poll(None if seconds is None else seconds * 1000)
+        for fd, _ in found:
+            if fd == told:
+                self._pass_on(os.read(told, 256))
+            else:
+                self._listen()
+        return bool(found)
 
     def _wait_no_more(self) -> None:
         if self._unheard:
-            why = f"the kernel does not answer within {PATIENCE:g} s: ended"
-            self._end({"status": 128 + self._unheard[0], "why": why})
+            number = self._unheard[0]
+            why = f"the kernel does not take {signal.Signals(number).name}: ended"
+            self._end({"status": SIGNALLED + number, "why": why})
         else:
             # it cannot tell us any more that it begins, so it does not
             self._channel.shutdown(socket.SHUT_RD)
@@ -112,10 +128,12 @@ class Client:
             elif number == signal.SIGTSTP and not self._running:
                 self._stand_still()
             elif number in FORWARDED and not self._running:
-                self._end({"status": 128 + number, "why": ""})
+                self._end({"status": SIGNALLED + number, "why": ""})
             elif number in FORWARDED:
+                if number in self._unheard and number in ENDS:
+                    self._wait_no_more()
+                    return
                 self._unheard.append(number)
-                self._hears_by = monotonic() + PATIENCE
                 self._tell(signal=number, group=FORWARDED[signal.Signals(number)])
 
     def _resize(self) -> None:
@@ -137,7 +155,7 @@ class Client:
         for line in lines:
             message = json.loads(line)
             if "begun" in message:
-                self._begun = True
+                self._begun, self._kernel = True, message["begun"]
             elif "running" in message:
                 self._running = True
             elif "passed" in message:
@@ -150,7 +168,8 @@ class Client:
     def _end(self, message: dict[str, Any]) -> None:
         self._give_terminal_back()
         if message["why"]:
-            print(f"kpfs: {message['why']}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # the status tells it, too
+                print(f"kpfs: {message['why']}", file=sys.stderr, flush=True)
         self._status = message["status"]
         self.reasons = message.get("reasons", [])
 
@@ -159,7 +178,6 @@ class Client:
         self._stand_still()
         self._resize()
         self._unheard.append(signal.SIGCONT)
-        self._hears_by = monotonic() + PATIENCE
         self._tell(signal=signal.SIGCONT, group=True)
 
     def _stand_still(self) -> None:
@@ -172,13 +190,25 @@ class Client:
         """Pass on what is typed as it is, to the kernel's terminal."""
         if os.isatty(0):
             self._settings = termios.tcgetattr(0)
-            tty.setraw(0, termios.TCSADRAIN)
+            # in the background this stops us, and says EINTR when we go on
+            _until_done(lambda: tty.setraw(0, termios.TCSADRAIN))
 
     def _give_terminal_back(self) -> None:
         if self._settings is not None:
+            settings, self._settings = self._settings, None
             with contextlib.suppress(termios.error):
-                termios.tcsetattr(0, termios.TCSADRAIN, self._settings)
-            self._settings = None
+                _until_done(lambda: termios.tcsetattr(0, termios.TCSADRAIN, settings))
+
+
+def _until_done(change: Callable[[], object]) -> None:
+    """Change the terminal, again and again if signals interrupt that. termios.error."""
+    while True:
+        try:
+            change()
+            return
+        except termios.error as error:
+            if error.args[0] != errno.EINTR:
+                raise
 
 
 def terminal_state(fds: Iterable[int]) -> TerminalState | None:

@@ -18,7 +18,7 @@ from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.linux.board.stops import is_locked_up
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
-from kpfs.linux.inside.command import InsideCommand, Outcome
+from kpfs.linux.inside.command import TROUBLE, InsideCommand, Outcome
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import RunRequest
@@ -26,7 +26,6 @@ from kpfs.linux.memory.stack import functions
 from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.store import image, store
 
-TROUBLE = 2
 _DEEPEST = 12  # functions of a stack that are told
 LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
     *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
@@ -70,7 +69,7 @@ class CommandSession:
         A client that does not wait any more has the command run elsewhere.
         """
         os.umask(0)  # the kernel has applied the command's
-        if not self._tell(begun=True):
+        if not self._tell(begun=os.getpid()):
             return
         try:
             ended = self._run(request, stdio)

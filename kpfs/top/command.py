@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import SignalledError, held, raised
 from kpfs.mount_choice import find_tree
 from kpfs.top.costs import Costs, cost_of, measure, sorts_of
 from kpfs.top.samples import (
@@ -38,19 +39,29 @@ def main(arguments: Namespace) -> int:
         wants_screen = not arguments.once and not arguments.json
         if wants_screen and sys.stdin.isatty() and sys.stdout.isatty():
             return _show(tree, arguments.interval)
-        rates = sample_twice(tree, arguments.interval)
-        guest_kernel = is_guest_kernel(tree)
-    costs = measure(sorts_of(rate.probe for rate in rates)) if guest_kernel else {}
-    print(in_json(rates, costs) if arguments.json else in_words(rates, costs))
+        rates, signalled = sample_twice(tree, arguments.interval)
+        guest_kernel = is_guest_kernel(tree) and not signalled
+    with held():
+        costs = measure(sorts_of(rate.probe for rate in rates)) if guest_kernel else {}
+        words = in_json(rates, costs) if arguments.json else in_words(rates, costs)
+        print(words, flush=True)
+    if signalled:
+        raise signalled
     return 0
 
 
-def sample_twice(tree: Path, interval: float) -> list[Rate]:
-    """Return the rates over a pause between two samples."""
-    sampler = Sampler()
+def sample_twice(
+    tree: Path, interval: float
+) -> tuple[list[Rate], SignalledError | None]:
+    """Return the rates over a pause between two samples, and what cut it short."""
+    sampler, signalled = Sampler(), None
     sampler.add(read(tree))
-    time.sleep(interval)
-    return sampler.add(read(tree))
+    try:
+        with raised():
+            time.sleep(interval)
+    except SignalledError as error:
+        signalled = error
+    return sampler.add(read(tree)), signalled
 
 
 def in_json(rates: list[Rate], costs: Costs) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.signals import SIGNALLED
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
@@ -29,7 +30,7 @@ from kpfs.linux.running.machine import MachineDiedError, Op, Out, SlotOffset
 if TYPE_CHECKING:
     from kpfs.linux.inside.failures import Failures
 
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
+TROUBLE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 NSEC = 1_000_000_000
 _FIRST_FREE = 3
 _CACHED = VALID * NSEC + 50_000_000  # ns until the kernel asks again, with some ticks
@@ -324,6 +325,11 @@ class InsideCommand:
             self._drain()
             log = kernel_log(self._worker) if self._status else ""
             why, reasons = diagnose(self._worker.board, log), list[str]()
+            lost = next((out.lost for out in self._outputs if out.lost), "")
+            if lost:  # a pipe took it, so the command does not know
+                why = f"not all that CMD wrote could be written: {lost}"
+                if self._status in (0, SIGNALLED + signal.SIGPIPE):
+                    self._status = TROUBLE
             if self._status and self._failures:
                 reasons = self._failures.told(self._worker, log)
             self.ended = Outcome(self._status, why, reasons)

@@ -85,6 +85,7 @@ class Output:
         self._waits = stat.S_ISREG(os.fstat(fd).st_mode)
         self._pending = b""
         self.ended = False
+        self.lost = ""  # why some of it could not be written
         self._next()
 
     @property
@@ -122,7 +123,9 @@ class Output:
                 self._pending = self._pending[
                     os.write(self._fd, self._pending[:size]) :
                 ]
-        except OSError:  # closing the pipe gives the command SIGPIPE
+        except OSError as error:  # closing the pipe gives the command SIGPIPE
+            if error.errno != errno.EPIPE:  # else nobody reads on
+                self.lost = os.strerror(error.errno or errno.EIO)
             self._pending = b""
             self.ended = True
             self._worker.start([Op(nr.CLOSE, (self._source,))], _nothing)

@@ -13,7 +13,7 @@ PROGRAM = r"""
 import array, fcntl, os, signal, socket, sys, termios, time
 from kpfs.inside import client
 
-client.PATIENCE = {patience}
+client.PATIENCE = client.SOON = {patience}
 ours, theirs = socket.socketpair()
 parent = os.getpid()
 
@@ -25,7 +25,7 @@ def tell(text):
 
 if os.fork() == 0:
     ours.close()
-    tell(b'{{"begun": true}}')
+    tell(b'{{"begun": %d}}' % os.getpid())
     {script}
     os._exit(0)
 theirs.close()
@@ -52,7 +52,13 @@ def test_a_signal_before_the_command_runs_ends_it():
 def test_a_kernel_that_does_not_take_a_signal_is_ended():
     done = run(RUNS, TERM, HEAR, STAY, patience=0.1)
     assert done.stdout == f"{128 + signal.SIGTERM}\n"
-    assert done.stderr == "kpfs: the kernel does not answer within 0.1 s: ended\n"
+    assert done.stderr == "kpfs: the kernel does not take SIGTERM: ended\n"
+
+
+def test_a_kernel_that_does_not_take_a_signal_is_ended_by_a_second_one():
+    done = run(RUNS, TERM, HEAR, TERM, STAY)
+    assert done.stdout == f"{128 + signal.SIGTERM}\n"
+    assert done.stderr == "kpfs: the kernel does not take SIGTERM: ended\n"
 
 
 def test_a_command_may_take_long_to_end():
