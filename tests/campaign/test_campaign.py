@@ -332,7 +332,7 @@ def test_a_refusal_leaves_no_dead_mount(tmp_path, monkeypatch, answers):
     [
         *(("hits", 1), ("hostile", 20), ("elf", 20), ("kills", 2), ("fuzz", 100)),
         *(("limits", 8), ("product", 4), ("users", 4)),
-        *(("board", 20), ("files", 20), ("archives", 100)),
+        *(("board", 20), ("files", 20), ("archives", 100), ("steady", 4)),
     ],
 )
 def test_a_little_of_each(tmp_path, part, number):
