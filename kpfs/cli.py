@@ -195,6 +195,8 @@ def _why_not(error: OSError) -> str:
             frame = frame.tb_next
         where = frame.tb_frame.f_code.co_name if frame else "kpfs"
         words = f"{where}(): {error.strerror}"
+    if error.errno == errno.EAGAIN:
+        words += "; no further process: see ulimit -u, or pids.max of the control group"
     if error.errno in (errno.EPERM, errno.ENOSYS):
         words += "; a sandbox or a container's seccomp profile has to allow it"
     return words

@@ -56,6 +56,7 @@ class Daemon:
         self.log = log
         self.reaped = False
         self.was_stuck = False  # and has ended for that: see kpfs.host.stuck
+        self._killed_by = 0  # a signal
         self._reaping = threading.Lock()
 
     def wait_ready(self) -> None:
@@ -66,7 +67,13 @@ class Daemon:
             answer = pipe.read().decode(errors="replace").strip()
         if answer != "ready":
             self._reap()
-            raise SetupError(answer or f"the daemon died; see {self.log}")
+            raise SetupError(answer or self.death())
+
+    def death(self) -> str:
+        """Tell of what it has died. Nobody writes a log of SIGKILL."""
+        if self._killed_by == signal.SIGKILL:
+            return "the daemon was killed (SIGKILL), as where a limit on memory is met"
+        return f"the daemon died; see {self.log}"
 
     def has_died(self) -> bool:
         """Return True, once, if it ended of itself."""
@@ -78,7 +85,8 @@ class Daemon:
             if not self.reaped:
                 ended, status = os.waitpid(self.pid, flags)
                 self.reaped = ended != 0
-                self.was_stuck = os.WIFSIGNALED(status) and os.WTERMSIG(status) == STUCK
+                self._killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+                self.was_stuck = self._killed_by == STUCK
             return self.reaped
 
     def stop(self) -> None:

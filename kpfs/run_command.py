@@ -429,7 +429,7 @@ def _await(pid: int, watched: set[signal.Signals], daemon: Daemon, job: Job) -> 
                 if daemon.was_stuck:  # a hint says of what; CMD would wait, too
                     os.kill(pid, signal.SIGKILL)
                 else:
-                    _say(f"the daemon died; see {daemon.log}")
+                    _say(daemon.death())
 
 
 def _exec(

@@ -255,3 +255,20 @@ def test_missing_module_of_python_is_one_line(tmp_path):
     done = harness.run(sys.executable, "-c", script, *words, cwd=ROOT)
     said = "kpfs: this Python was built without lzma: use another\n"
     assert (done.stderr, done.returncode) == (said, 2)
+
+
+def test_a_limit_on_processes_is_named(monkeypatch, capsys):
+    def fail(_arguments):
+        os.fork()
+
+    def refuse():
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", refuse)
+    monkeypatch.setitem(
+        cli.COMMANDS, "doctor", cli.COMMANDS["doctor"]._replace(main=fail)
+    )
+    assert cli.main(["doctor"]) == 2
+    told = capsys.readouterr().err
+    assert "ulimit -u, or pids.max" in told
+    assert told.count("\n") == 1
