@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Waiting for the files that wait, in each way that Linux has."""
 
+import subprocess
 import sys
 
 import pytest
@@ -62,3 +63,72 @@ edge 1 0 0
 def test_waits_with_a_time_limit_end(kpfs, where):
     done = kpfs("run", *where, "--", sys.executable, "-c", LIMITS)
     assert (done.stdout, done.stderr) == (LIMITS_SAID, "")
+
+
+# ---- the product of ways to wait, states of a file, and files
+PROGRAM = str(harness.ROOT / "tests/programs/waits.py")
+# what Linux 6.1 says of itself
+RIGHT = (harness.ROOT / "tests/data/waits.out").read_text().splitlines()
+# Paths that a command sees, and the one of a sysctl that the guest kernel lacks.
+SEEN = "/sys/kernel/tracing", "/dev/kmsg", "/proc/sys/kernel/printk_devkmsg"
+ONE_CPU = "--cpus", "1"  # the files of the first CPU have all records
+
+
+def asked(lines):
+    """Return which files, states and ways lines are about, as words of the program."""
+    columns = zip(*(line.split()[:3] for line in lines), strict=True)
+    files, states, ways = (" ".join(dict.fromkeys(column)) for column in columns)
+    return ways, states, files
+
+
+def by_mount(*options):
+    def run(kpfs, words):
+        m = kpfs.mount(*ONE_CPU, *options)
+        places = str(m / "tracing"), str(m / "kmsg"), ""
+        command = [sys.executable, PROGRAM, *places, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def by_run(*options, limit=""):
+    def run(kpfs, words):
+        command = sys.executable, PROGRAM, *SEEN[:2], limit, *words
+        return kpfs("run", *options, "--", *command)
+
+    return run
+
+
+HAVE_KERNEL = pytest.mark.kernel
+WHERE = [
+    pytest.param(by_run(*ONE_CPU), id="guest"),
+    pytest.param(by_mount(), id="mount"),
+    pytest.param(
+        by_mount("--transport", "libfuse"), id="libfuse", marks=pytest.mark.libfuse
+    ),
+    pytest.param(by_run(*BEHIND, limit=SEEN[2]), id="behind", marks=HAVE_KERNEL),
+    pytest.param(
+        by_run(*BEHIND, "--inside", limit=SEEN[2]), id="inside", marks=HAVE_KERNEL
+    ),
+]
+
+
+def told(kpfs, run, lines):
+    done = run(kpfs, asked(lines))
+    assert not done.stderr
+    assert done.returncode == 0
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("run", WHERE)
+def test_each_way_to_wait_for_a_record(kpfs, run):
+    lines = [line for line in RIGHT if line.startswith("trace_pipe one ")]
+    assert told(kpfs, run, lines) == lines
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", dict.fromkeys(line.split()[0] for line in RIGHT))
+@pytest.mark.parametrize("run", WHERE)
+def test_each_way_to_wait_for_each_file_in_each_state(kpfs, run, file):
+    lines = [line for line in RIGHT if line.startswith(f"{file} ")]
+    assert told(kpfs, run, lines) == lines

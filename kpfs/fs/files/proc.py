@@ -116,13 +116,12 @@ class KmsgHandle(Handle):
             self.pending = kernel.guest.log.records(self.seq)[::-1]
 
     def ready(self) -> bool:
-        self.fill()
-        return bool(self.pending)
+        return bool(self.pending) or self.news() > self.seq
 
     def poll(self) -> int:
         return READABLE if self.ready() else 0
 
-    def news(self) -> object:
+    def news(self) -> int:
         kernel: GuestKernel = self.file.kernel
         return kernel.guest.log.next_seq()
 
