@@ -28,7 +28,7 @@ from tests.campaign.hunt import Hunt, Part, Progress, progress_of
 
 PARTS = (
     *("fuzz", "load", "kills", "hits", "modules", "elf", "hostile", "restrictions"),
-    *("limits", "product", "users", "together"),
+    *("limits", "product", "signals", "users", "together"),
     *("board", "region", "files", "archives", "descriptors", "steady"),
 )
 GRACE = 120  # s that a part may take beyond its share, as it ends what it is at

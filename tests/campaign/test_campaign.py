@@ -331,7 +331,7 @@ def test_a_refusal_leaves_no_dead_mount(tmp_path, monkeypatch, answers):
     ("part", "number"),
     [
         *(("hits", 1), ("hostile", 20), ("elf", 20), ("kills", 2), ("fuzz", 100)),
-        *(("limits", 8), ("product", 4), ("users", 4)),
+        *(("limits", 8), ("product", 4), ("signals", 4), ("users", 4)),
         *(("board", 20), ("files", 20), ("archives", 100), ("steady", 4)),
     ],
 )
