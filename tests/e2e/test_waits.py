@@ -86,7 +86,8 @@ def by_mount(*options):
         m = kpfs.mount(*ONE_CPU, *options)
         places = str(m / "tracing"), str(m / "kmsg"), ""
         command = [sys.executable, PROGRAM, *places, *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        limit = 10 * harness.TIMEOUT
+        return subprocess.run(command, capture_output=True, text=True, timeout=limit)
 
     return run
 

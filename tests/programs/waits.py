@@ -188,7 +188,9 @@ class Sigio(Poll):
 
     def wait(self, _seconds):
         found = signal.sigtimedwait([signal.SIGIO], SHORT)
-        return IN if found or self.taken else 0
+        # one that a process has sent has a code of 0 or less
+        told = found is not None and found.si_code > 0
+        return IN if told or self.taken else 0
 
 
 WAYS = {
