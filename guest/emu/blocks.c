@@ -256,6 +256,40 @@ API void helper_rdmsr_x86_64(void *state)
 		original_read_msr(state);
 }
 
+#define MIN_RUN_STEP 16
+
+/*
+ * End a run that has had its blocks, or that takes long: code whose blocks are all new, as where
+ * paging is off, takes a millisecond for each. The host's clock must not decide what the guest does.
+ * So the block before which it ends a run does not count until it begins again.
+ */
+API void blocks_end_run(void *counter)
+{
+	struct block_counter *c = counter;
+	uint64_t begun = blocks_begun(c), now, next;
+
+	if (begun >= c->run_end) {
+		c->emu_stop(c->engine);
+		return;
+	}
+	now = host_ticks();
+	c->early = c->run_since && now - c->run_since > c->run_ticks;
+	if (c->early) {
+		c->run_step = MIN_RUN_STEP;
+		c->run_since = 0;
+	} else if (!c->run_since) {
+		c->run_since = now;
+	} else if (c->run_step < MAX_RUN_STEP) {
+		c->run_step *= 2;
+	}
+	next = begun + c->run_step;
+	c->look = next < c->run_end ? next : c->run_end;
+	if (!c->early)
+		return;
+	blocks_take_back(c);
+	c->emu_stop(c->engine);
+}
+
 /* Set the functions of libunicorn, which has been loaded since. */
 API void blocks_originals(trace *hooks, check *x86_64, check *aarch64, check *riscv64, set_dr *set,
 			  read_msr *read)

@@ -17,7 +17,31 @@ struct block_counter {
 	void (*set_dr)(void *argument, int32_t number, uint64_t value);
 	bool (*read_msr)(void *argument); /* called by rdmsr; true: it has set the registers */
 	uint64_t hooks_need_no_pc;        /* those of accesses: see restore.c */
+
+	/* of an engine whose at_look is blocks_end_run(): argument is this counter */
+	void *engine;
+	void (*emu_stop)(void *engine);
+	uint64_t run_end;   /* the run ends before this block */
+	uint64_t run_ticks; /* of host_ticks(), after which it ends, too */
+	uint64_t run_since; /* when it began; 0: at the next look */
+	uint64_t run_step;  /* blocks between two looks at that clock */
+	uint64_t early;     /* it ended by that clock, and its last block does not count */
 };
+
+#define MAX_RUN_STEP 256
+
+/* Return the time by a clock of the host, which counts about once in a nanosecond. */
+static inline uint64_t host_ticks(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	uint64_t count;
+
+	asm volatile("mrs %0, cntvct_el0" : "=r"(count));
+	return count << 5;
+#endif
+}
 
 /* Return the counter of the engine of an x86-64 processor with that state, or NULL. */
 const struct block_counter *blocks_counter(const void *state);
@@ -37,6 +61,16 @@ static inline void blocks_look(struct block_counter *c, uint64_t look)
 	c->look = look;
 	c->end = begun + ahead;
 	*c->left = ahead;
+}
+
+/* Have blocks_end_run() end the run after so many blocks. */
+static inline void blocks_run(struct block_counter *c, uint64_t blocks)
+{
+	uint64_t begun = blocks_begun(c);
+
+	c->run_end = begun + blocks;
+	c->run_since = 0;
+	blocks_look(c, begun + (blocks < c->run_step ? blocks : c->run_step));
 }
 
 /* The block that has begun last does not count, as it is to begin again. */

@@ -82,6 +82,8 @@ _CTL_TLB_FLUSH = 11 | _CTL_WRITE
 _LOAD_HERE = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
 _MSR_EFER = 0xC000_0080
 _EFER = 0xD01  # SCE LME LMA NXE
+_EFER_LMA = 0x400
+_CR0_PG = 0x8000_0000
 _CR0_VALUE = 0x8005_0033  # PE MP ET NE WP AM PG
 _CR4_VALUE = 0xB0  # PSE PAE PGE
 X86_EFLAGS_FIXED = 0x2
@@ -105,6 +107,10 @@ _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
 # place of a loop each time.
 RUN_BLOCKS = 1 << 16
 LOOK_BLOCKS = (4093 + 1,) * 16 + (65_521 + 1,)
+
+# Ticks of the host's clock, some 20 ms, after which it ends for a moment: all threads
+# of this process wait meanwhile.
+RUN_TICKS = 40_000_000
 
 # Translated code that is dropped in pieces fills libunicorn's buffer until all of it
 # is dropped.
@@ -175,7 +181,7 @@ class Cpu:
         self._contexts: list[ctypes.c_void_p] = []  # of the virtual CPUs
         self._all_contexts: list[ctypes.c_void_p] = []
         self._prepare_arguments()
-        self._counter.at_look, self._counter.argument = stop.value, engine
+        self._count_runs(stop)
         self._window = find_window(engine, self._write_window)
         self.read_regs = self._make_read_regs()
         self.poke_text = memory.write
@@ -282,11 +288,23 @@ class Cpu:
         """Return what is left of blocks, in [0]: see struct block_counter."""
         return memoryview(self._counter.remaining()).cast("B").cast("i")
 
+    def _count_runs(self, stop: ctypes.c_void_p) -> None:
+        """Have runs end by their blocks, and by the time that they take."""
+        counter, ours = self._counter, load()[1]
+        counter.engine, counter.emu_stop = self.engine, stop.value
+        counter.run_ticks, counter.run_step = RUN_TICKS, abi.MAX_RUN_STEP
+        counter.argument = ctypes.addressof(counter)
+        if ours is not None:
+            counter.at_look = ctypes.cast(ours.blocks_end_run, ctypes.c_void_p).value
+
     def _look_in(self, blocks: int) -> None:
         """End the run after so many blocks, where they are counted."""
         counter, left = self._counter, self._left
-        counter.look = look = counter.end - left[0] + blocks
-        counter.end, left[0] = look - 1, blocks - 1
+        begun = counter.end - left[0]
+        counter.run_end, counter.run_since = begun + blocks, 0
+        first = min(blocks, counter.run_step)
+        counter.look = begun + first
+        counter.end, left[0] = begun + first - 1, first - 1
 
     @property
     def engine(self) -> int:
@@ -711,7 +729,9 @@ class Cpu:
         ended = self._ended
         looks = 0
         while not err and not self.stopped and not ended[0]:
-            if self.stops is None or not self._debugged(self.stops):
+            if self._ended_early():
+                pass
+            elif self.stops is None or not self._debugged(self.stops):
                 if not self._runs_on(looks) and not self.go_on():
                     break
                 looks += 1
@@ -758,12 +778,33 @@ class Cpu:
             )
         return self.stops
 
+    def _ended_early(self) -> bool:
+        """Return True if the run ended for other threads alone, which may run now."""
+        counter = self._counter
+        if not counter.early:
+            return False
+        counter.early = 0
+        self.check_mode()
+        return not self.watchdog.is_due()
+
+    def check_mode(self) -> None:
+        """Raise EmulatorError if the CPU has left the mode that the kernel runs in.
+
+        It executes whatever is in memory then. Only modules bring it there.
+        """
+        registers = self.registers()
+        raw = registers.read_raw(_MSR, _MSR_VALUE.pack(_MSR_EFER, 0))
+        _, efer = _MSR_VALUE.unpack(raw)
+        if not (registers.read_reg(_CR0) & _CR0_PG and efer & _EFER_LMA):
+            where = f"CPU {self.active} at {self.read_reg(REG_IP):#x}"
+            raise EmulatorError(f"paging or 64-bit mode was left on {where}")
+
     def _runs_on(self, looks: int) -> bool:
         """Return True if the run only ended to look whether it has to.
 
         looks: how often it has done so before.
         """
-        if self.blocks < self._counter.look or self.watchdog.is_due():
+        if self.blocks < self._counter.run_end or self.watchdog.is_due():
             return False
         self.ran_out = self.may_end(self.read_reg(REG_IP))
         self._look_in(LOOK_BLOCKS[min(looks, len(LOOK_BLOCKS) - 1)])

@@ -45,7 +45,7 @@ static int run(struct idle_turn *t, uint64_t from, const uint64_t *request)
 
 	*t->credit = t->turn_credit;
 	h->ended = 0;
-	blocks_look(h->counter, blocks_begun(h->counter) + t->blocks);
+	blocks_run(h->counter, t->blocks);
 	t->err = t->emu_start(t->engine, from, 0, 0, 0);
 	if (!t->err && h->ended == t->host_op)
 		return IDLE_TURN_HOST_OP;

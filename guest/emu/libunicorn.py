@@ -63,6 +63,11 @@ class BlockCounter(ctypes.Structure):
     end: int
     look: int
     own: int
+    hooks_need_no_pc: int
+    run_end: int
+    run_since: int
+    run_step: int
+    early: int
     _fields_ = fields(abi.BlockCounter)
 
     def keep(self) -> None:

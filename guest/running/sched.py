@@ -568,6 +568,7 @@ class Sched:
         """
         at, holding = self._pcpu[number] + _CURRENT_AT, self._holding[number]
         try:
+            self._cpu.check_mode()
             if not self._reach_module(at, self.current(number)):
                 return
             if not self._of_module(at):

@@ -140,7 +140,7 @@ struct board {
 	u64 turn_end;    /* when it is another one's turn */
 	u64 due;         /* when to see to turn_end, timer and what is pending */
 	u64 host_turn;   /* the block at which the host gets a turn */
-	u64 begin;       /* of board_run(), by the host's clock; see ticks() */
+	u64 begin;       /* of board_run(), by host_ticks() */
 	u64 fault_block; /* the last block before an exception, and exceptions since it */
 	u64 faults;
 

@@ -32,24 +32,11 @@ static bool attend(struct board *b, u64 addr)
 	return true;
 }
 
-/* Return the time by a clock of the host, which counts about once in a nanosecond. */
-static u64 ticks(void)
-{
-#ifdef __x86_64__
-	return __builtin_ia32_rdtsc();
-#else
-	u64 count;
-
-	asm volatile("mrs %0, cntvct_el0" : "=r"(count));
-	return count << 5;
-#endif
-}
-
 /* Code that writes itself may take milliseconds for a block. */
 static bool is_slow(const struct board *b)
 {
 	return !(begun(b) & (LOOK_BLOCKS - 1)) && begun(b) != b->slow_at &&
-	       ticks() - b->begin > b->turn_ticks;
+	       host_ticks() - b->begin > b->turn_ticks;
 }
 
 /* The host's clock has decided this. So the block does not count until it begins again. */
@@ -295,11 +282,11 @@ __attribute__((visibility("default"))) u64 board_run(struct board *b)
 	if (!b->host_turn || b->stop == STOP_TURN) /* else it is still to come */
 		b->host_turn = (begun(b) | (TURN_BLOCKS - 1)) + 1;
 	set_look(b);
-	b->begin = ticks();
+	b->begin = host_ticks();
 	/* steps may be short, and their last blocks those at which there is no turn */
 	do
 		why = step(b);
-	while (why == GO_ON && begun(b) < b->host_turn && ticks() - b->begin < b->turn_ticks);
+	while (why == GO_ON && begun(b) < b->host_turn && host_ticks() - b->begin < b->turn_ticks);
 	set_deadline(b);
 	return why == GO_ON ? STOP_TURN : why;
 }
