@@ -12,6 +12,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from threading import get_ident
 from time import monotonic_ns, thread_time
 from typing import NamedTuple
 
@@ -29,9 +30,12 @@ STOP, FINALLY = abi.OP_STOP, abi.OP_FINALLY  # flags of an operation
 TURN_NS = abi.TURN_BLOCKS * abi.NS_PER_BLOCK  # of the guest's time, at least
 # in one go: what Linux calls a soft lockup, though a tracer of all functions takes 10 s
 MAX_TURNS = 20_000_000_000 // TURN_NS
-MAX_SECONDS = (
-    300  # of the host's processor time in one go, as for code that writes itself
-)
+# Of the host's processor time. Code may be slow: each block takes a look where due
+# interrupts stay off, and a millisecond where it writes itself.
+MAX_LOCKED_OUT = 30.0  # s with interrupts off while one is due
+MAX_SECONDS = 300.0  # s in one go, with a debugger or watched memory
+MIN_SECONDS = 40.0  # s in one go, where it is slower than SLOWNESS
+SLOWNESS = 3.0  # s for one of the kernel's time
 MAX_PAUSES = 10 * abi.NR_SLOTS  # in one go: a task that has done its work sleeps then
 STEP_NS = 300_000_000  # of a pause of the host that is lived through tick by tick
 _SLOT_HEAD = struct.Struct("<QQQ")
@@ -166,15 +170,17 @@ class Unrest:
 
     def end(self) -> None:
         """Begin anew: it has come to rest."""
-        self._turns, self._ends = 0, 0.0
+        self._turns, self._begin, self._began = 0, 0.0, 0
 
     def end_turn(self) -> None:
         """Count one more turn. Raises MachineDiedError when it is too long."""
-        now = thread_time()
-        self._ends = self._ends or now + MAX_SECONDS
-        self._turns += not self._machine.is_early()
-        if self._turns > MAX_TURNS + 1 or now > self._ends:
-            raise self._machine.died(abi.STOP_TURN)
+        machine, seconds = self._machine, thread_time()
+        self._begin = self._begin or seconds
+        self._began = self._began or machine.now()
+        self._turns += not machine.is_early()
+        most = machine.most_seconds(machine.now() - self._began)
+        if self._turns > MAX_TURNS + 1 or seconds - self._begin > most:
+            raise machine.died(abi.STOP_TURN)
 
 
 class Machine:
@@ -195,6 +201,7 @@ class Machine:
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
         self._ahead = board.get(abi.Board.now) - monotonic_ns()  # of the host's clock
+        self._locked_out = 0, 0, 0.0  # since which block, in which thread, and when
 
     def move(self, board: Board) -> None:
         """Go on with another board, which is in the same state."""
@@ -328,6 +335,8 @@ class Machine:
             self.stops.answer()
         if self.between_turns is not None:
             self.between_turns()
+        if why == abi.STOP_TURN and self._is_locked_out():
+            why = abi.STOP_LOCKUP
         at_pause = why == abi.STOP_PAUSE
         self._current = self.board.get(abi.Board.who) if at_pause else AGENT
         return why
@@ -385,6 +394,26 @@ class Machine:
     def in_kernel(self) -> bool:
         """Return True if the kernel's code is being executed, by its address."""
         return bool(self.board.read_reg(self.board.arch.counter) >> 63)
+
+    def most_seconds(self, ns: int) -> float:
+        """Return the processor time that a kernel may take for that much of its own."""
+        board = self.board
+        if board.stops is not None or board.counter.hooks_need_no_pc:
+            return MAX_SECONDS
+        return min(MIN_SECONDS + SLOWNESS * ns / 1e9, MAX_SECONDS)
+
+    def _is_locked_out(self) -> bool:
+        """Return True if an interrupt has been due for too long, by processor time.
+
+        The board counts blocks, which may be slow.
+        """
+        board = self.board
+        since = board.get_cpu(board.get(abi.Board.current), abi.Cpu.late)
+        now, known = (since, get_ident()), self._locked_out
+        if not since or now != known[:2]:
+            self._locked_out = *now, thread_time()
+            return False
+        return thread_time() - known[2] > MAX_LOCKED_OUT
 
     def is_early(self) -> bool:
         """Return True if the turn ended by the host's clock."""

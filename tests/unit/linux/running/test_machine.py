@@ -73,16 +73,22 @@ class FakeBoard:
 
     def __init__(self, *stops):
         self.region, self.ram = mmap.mmap(-1, abi.REGION_SIZE), mmap.mmap(-1, 4096)
-        self.stops = itertools.cycle(stops)
+        self.script = itertools.cycle(stops)
+        self.stops = None
+        self.counter = SimpleNamespace(hooks_need_no_pc=False)
+        self.late = 0
         self.words = {abi.Board.host_turn: 100}
         self.arch = SimpleNamespace(arguments=(0,), translates=False)
 
     def run(self):
-        why, self.words[abi.Board.who], self.blocks = next(self.stops)
+        why, self.words[abi.Board.who], self.blocks = next(self.script)
         return why
 
     def get(self, field):
         return self.words.get(field, 0)
+
+    def get_cpu(self, number, field):
+        return self.late
 
     def read_reg(self, number):
         return 0
@@ -148,13 +154,43 @@ def test_a_kernel_that_only_pauses_does_not_come_to_rest(who):
         machine.settle(0)
 
 
-def test_turns_that_the_host_s_clock_ended_count_by_its_processor_time(monkeypatch):
+@pytest.mark.parametrize(
+    ("slow", "debugged", "most"),
+    [
+        (False, False, machine_room.MAX_SECONDS),
+        (True, False, machine_room.MIN_SECONDS),
+        (True, True, machine_room.MAX_SECONDS),
+    ],
+)
+def test_turns_that_the_host_s_clock_ended_count_by_its_processor_time(
+    monkeypatch, slow, debugged, most
+):
+    """A kernel that a debugger makes slow may take longer."""
     seconds = itertools.count(0, 1)
-    monkeypatch.setattr(machine_room, "thread_time", lambda: float(next(seconds)))
-    machine = Machine(stand_in(FakeBoard((abi.STOP_TURN, 0, 10))))
+    board = FakeBoard((abi.STOP_TURN, 0, 10))
+
+    def thread_time():
+        if not slow:
+            board.set(now=board.get(abi.Board.now) + 10**9)
+        return float(next(seconds))
+
+    monkeypatch.setattr(machine_room, "thread_time", thread_time)
+    board.counter.hooks_need_no_pc = debugged
+    machine = Machine(stand_in(board))
     with pytest.raises(MachineDiedError, match="does not come to rest"):
         machine.run(5)
-    assert machine_room.MAX_SECONDS <= next(seconds) < machine_room.MAX_SECONDS + 9
+    assert most <= next(seconds) < most + 9
+
+
+@pytest.mark.parametrize("late", [0, 7])
+def test_interrupts_that_stay_off_count_by_processor_time(monkeypatch, late):
+    seconds = itertools.count(0, 0.5)
+    monkeypatch.setattr(machine_room, "thread_time", lambda: next(seconds))
+    board = FakeBoard((abi.STOP_TURN, 0, 10))
+    board.late = late
+    machine = Machine(stand_in(board))
+    found = {machine.step() for _ in range(2 * round(machine_room.MAX_LOCKED_OUT) + 4)}
+    assert found == {abi.STOP_TURN, *[abi.STOP_LOCKUP] * bool(late)}
 
 
 @pytest.mark.parametrize("block", [10, 100])
