@@ -7,10 +7,8 @@ hand, which saves the 25 ms that ``site`` takes.
 
 from __future__ import annotations
 
-# signal's own import takes 3 ms, in which Ctrl-C is a traceback
+# alone at first: each import takes a millisecond, in which Ctrl-C is a traceback
 import _signal  # type: ignore[import-not-found]
-import os
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +25,11 @@ def let_signals_end_us() -> None:
     """
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    # scripts/kpfs has it blocked from before Python has its own handler
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # else no child has a status
+    import os
+
     if os.getpid() == _FIRST:
         for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
             if _signal.getsignal(number) == _signal.SIG_DFL:
@@ -35,11 +37,16 @@ def let_signals_end_us() -> None:
 
 
 def _end(number: int, _frame: object) -> NoReturn:
+    import os
+
     os._exit(128 + number)
 
 
 def _find_packages() -> None:
     """Put the checkout and the packages of KPFS_HOME on the import path."""
+    import os
+    import sys
+
     home = os.environ.pop("KPFS_HOME", "")
     if not home:
         return

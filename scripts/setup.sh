@@ -157,6 +157,7 @@ fill() {
 	say " packages"
 	packages build --no-compile
 	packages "$1"
+	if env --block-signal=INT true 2>/dev/null; then : >"$home/blocks"; fi # busybox cannot
 	cp "$root/requirements/run.txt" "$home/stamp-run"
 	cp "$root/requirements/$1.txt" "$home/stamp-$1"
 	say " done"$'\n'
