@@ -14,6 +14,8 @@ What must always hold:
   asks, and is dropped.
 - Who was told asks again before being told once more.  A file that nobody has asked
   about since is watched no longer.
+- Some files say once that they have changed, and the task may be who asks: such events
+  are kept for the next poller.
 - A file that is closed leaves the task at once: some can be opened by one at a time.
 """
 
@@ -36,6 +38,7 @@ Wake = Callable[[], None]
 NAME = "kpfs-poll"
 NO_PROCESS = -1  # of the host: no caller has this number
 EVENTS = nr.POLLIN | nr.POLLPRI | nr.POLLOUT | nr.EPOLLET
+CHANGES = nr.POLLPRI | nr.POLLERR  # Kernel: proc_sys_poll(), mounts_poll()
 # struct epoll_event, which x86-64 packs and others do not: the descriptor is in both
 # halves of the data, so that one of them stands in the third word
 EVENT = struct.Struct("<4I")
@@ -49,6 +52,7 @@ class PollWatcher:
         self._kernel = kernel
         self._files = files
         self._wakes: dict[OpenFile, Wake] = {}
+        self._changes: dict[OpenFile, int] = {}
         self._task: Task | None = None
         self._begin_anew()
 
@@ -82,8 +86,13 @@ class PollWatcher:
         self._wakes[opened] = wake
         self._wait()
 
+    def take_changes(self, opened: OpenFile) -> int:
+        """Return the events of CHANGES that the task has seen in place of pollers."""
+        return self._changes.pop(opened, 0)
+
     def forget(self, opened: OpenFile) -> None:
         """Give a file back, which is about to be closed."""
+        self._changes.pop(opened, None)
         self._wakes.pop(opened, None)
         task = self._task
         if task is None or task not in opened.fds:
@@ -173,9 +182,14 @@ class PollWatcher:
 
     def _tell(self, task: Task, event: bytes, but: OpenFile | None = None) -> None:
         """Wake the poller of a file; a file that has none is watched no longer."""
-        fd = EVENT.unpack(event)[DESCRIPTOR]
+        words = EVENT.unpack(event)
+        fd = words[DESCRIPTOR]
         opened = self._watched.get(fd)
-        if opened is None or opened is but:
+        if opened is None:
+            return
+        if words[0] & CHANGES:
+            self._changes[opened] = self._changes.get(opened, 0) | words[0] & CHANGES
+        if opened is but:
             return
         wake = self._wakes.pop(opened, None)
         if wake is None:

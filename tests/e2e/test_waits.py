@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Waiting for the files that wait, in each way that Linux has."""
 
+import select
 import subprocess
 import sys
 
@@ -63,6 +64,22 @@ edge 1 0 0
 def test_waits_with_a_time_limit_end(kpfs, where):
     done = kpfs("run", *where, "--", sys.executable, "-c", LIMITS)
     assert (done.stdout, done.stderr) == (LIMITS_SAID, "")
+
+
+@pytest.mark.kernel
+def test_a_change_that_a_file_tells_once(kpfs):
+    """Linux says POLLPRI and POLLERR of a changed sysctl to who asks first."""
+    name = kpfs.mount(*BEHIND) / "sys/kernel/hostname"
+    with name.open() as file:
+        file.read()
+        poll = select.poll()
+        poll.register(file, select.POLLPRI)
+        assert poll.poll(100) == []
+        for new in ("one", "two"):
+            name.write_text(new)
+            told = [(file.fileno(), select.POLLPRI | select.POLLERR)]
+            assert poll.poll(1000 * harness.TIMEOUT) == told
+            assert poll.poll(100) == []
 
 
 # ---- the product of ways to wait, states of a file, and files

@@ -497,6 +497,7 @@ class LinuxTree:
             asked = syscalls.POLLFD.pack(fd, events, 0)
             reply = self.kernel.call(task, Op(nr.POLL, (asked, 1, 0)))
             found = int(syscalls.POLLFD.unpack(reply.out(0, syscalls.POLLFD.size))[2])
+            found |= self._poll_watcher.take_changes(file) & (events | nr.POLLERR)
             if wake is not None and waits:
                 self._poll_watcher.expect(file, wake)
         return found
