@@ -378,6 +378,9 @@ def _check_kernel(arguments: Namespace) -> int:
     Raises SetupError if there is no such kernel, or not with so many CPUs.
     """
     if not arguments.kernel:
+        for option in ("make", "exact"):
+            if getattr(arguments, option):
+                raise SetupError(f"--{option} is for a Linux kernel: --kernel NAME")
         return 0
     from kpfs.linux.store import image, store
 
@@ -648,6 +651,10 @@ def run_inside(arguments: Namespace) -> int:
     if not arguments.kernel:
         raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)
+    for option in ("no_mirror", "host_uname"):
+        if getattr(arguments, option):
+            name = option.replace("_", "-")
+            raise SetupError(f"--{name} is not for --inside: CMD is in that kernel")
     if arguments.cpus or arguments.make:
         _check_kernel(arguments)
     from kpfs.config import CoverageChoice, GdbChoice, KernelChoice

@@ -168,6 +168,8 @@ def make(arguments: Namespace) -> int:
     names = list(dict.fromkeys(arguments.name))
     if len(names) > 1 and (_has_files(arguments) or arguments.package):
         raise SetupError("files and --package are of one kernel, so give one NAME")
+    if arguments.modules and not arguments.vmlinuz:
+        raise SetupError("--modules is for --vmlinuz")
     if arguments.cache and _has_files(arguments):
         raise SetupError("--cache keeps kernels that a distribution offers")
     return _make_each(names, arguments, sys.stdout)

@@ -156,9 +156,7 @@ def main(arguments: Namespace) -> int:
     if arguments.shard:
         part, parts = arguments.shard
         names = names[part - 1 :: parts]
-    for path in filter(None, (arguments.junit, arguments.summary)):
-        with told_to_user(path), open(path, "a"):
-            pass  # before anything runs in vain
+    _check_files(arguments)
     if arguments.make:
         kernel_command.make_missing(names, arguments.cache)
     kernels = {name: image.read_meta(store.folder(name)).release for name in names}
@@ -182,6 +180,15 @@ def main(arguments: Namespace) -> int:
         print(f"kpfs: {signalled}: there is no row for {missing}", file=sys.stderr)
         raise signalled
     return FAILED if any(row.status for row in rows) else 0
+
+
+def _check_files(arguments: Namespace) -> None:
+    """Raise SetupError, before anything runs in vain, if a file cannot be written."""
+    if arguments.cache and not arguments.make:
+        raise SetupError("--cache is for --make")
+    for path in filter(None, (arguments.junit, arguments.summary)):
+        with told_to_user(path), open(path, "a"):
+            pass
 
 
 def run_in(

@@ -159,6 +159,8 @@ def main(arguments: Namespace) -> int:
     The status is 0 if every point is accepted, 1 if one is refused or its bytes are
     unknown.  Raises SetupError.
     """
+    if arguments.image and arguments.kernel:
+        raise SetupError("--image and --kernel name two kernels: say one")
     points, functions = arguments.points, arguments.all
     if arguments.kernel:
         return _explain_kernel(arguments.kernel, points, arguments.insmod, functions)

@@ -80,6 +80,13 @@ def test_configurations_of_the_command_line():
         ("run --kernel x --inside --cpus 2 true", "x was made with --cpus 1; "),
         ("run --kernel x --cpus 1 --config OPTPROBES=n true", "--config is for the"),
         ("umount /", "/: no mount of kpfs"),
+        ("run --make true", "--make is for a Linux kernel"),
+        ("mount --exact m", "--exact is for a Linux kernel"),
+        ("run --kernel x --inside --no-mirror true", "--no-mirror is not for --inside"),
+        ("run --kernel x --inside --host-uname true", "--host-uname is not for"),
+        ("matrix --kernels x --cache c true", "--cache is for --make"),
+        ("kernel make x --modules m", "--modules is for --vmlinuz"),
+        ("explain --image d --kernel x f", "--image and --kernel name two kernels"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(words, says, capsys, monkeypatch):
