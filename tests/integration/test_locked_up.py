@@ -7,7 +7,6 @@ kpfs.linux.running.machine.
 """
 
 import contextlib
-import itertools
 import os
 import threading
 
@@ -88,18 +87,18 @@ class OfGuest:
         _ = self.guest.backtrace  # its import takes long where it is compiled first
         dog = self.guest.cpus.watchdog
         dog.limit, dog.rewind_at = LIMIT, 0
-        self._pids = itertools.count(1234)
+        self._asks = self._task(1234)
 
-    def _task(self):
-        return self.guest.syscalls.host_task(next(self._pids), 0, comm="t", parent=1)
+    def _task(self, pid):
+        return self.guest.syscalls.host_task(pid, 0, comm="t", parent=1)
 
     def execute(self, code):
         area = self.guest.area.alloc_text(len(code))
         self.guest.text_writer.poke_text(area, code)
-        self.guest.syscalls.call_function(self._task(), area)
+        self.guest.syscalls.call_function(self._task(1235), area)
 
     def answers(self):
-        return self.guest.syscalls.call(self._task(), "getppid") == 1
+        return self.guest.syscalls.call(self._asks, "getppid") == 1
 
     @property
     def dead(self):
@@ -116,14 +115,16 @@ class OfLinux:
         self.kernel = LinuxKernel(name, quiet=True)
         self.kernel.machine.board.set(turn_ticks=100_000_000)
         self.kernel.start()
-        self._pids = itertools.count(4_000_001)
+        self._asks, self._executes = map(self._task, (4_000_001, 4_000_002))
 
-    def _call(self, number):
-        kernel = self.kernel
-        with kernel.lock:
-            caller = Caller(next(self._pids), os.getuid(), os.getgid())
-            task = kernel.tasks.fork(kernel.tasks.agent, caller, "t")
-            return kernel.request(task, [Op(number)]).results[0]
+    def _task(self, pid):
+        tasks = self.kernel.tasks
+        with self.kernel.lock:
+            return tasks.fork(tasks.agent, Caller(pid, os.getuid(), os.getgid()), "t")
+
+    def _call(self, task, number):
+        with self.kernel.lock:
+            return self.kernel.request(task, [Op(number)]).results[0]
 
     def execute(self, code):
         kernel = self.kernel
@@ -131,10 +132,10 @@ class OfLinux:
             prefix = PREFIX[kernel.arch.name]
             kernel.memory.write(kernel.symbols.address(f"{prefix}getuid"), code)
             kernel.machine.board.flush()
-        self._call(GETUID)
+        self._call(self._executes, GETUID)
 
     def answers(self):
-        return self._call(GETPPID) >= 0
+        return self._call(self._asks, GETPPID) >= 0
 
     @property
     def dead(self):
