@@ -88,15 +88,20 @@ class Guest:
         nr_cpus: int = DEFAULT_CPUS,
         *,
         quiet: bool = False,
+        workload: bool = True,
         configuration: Configuration = DEFAULT_CONFIGURATION,
         image: str = KERNEL_IMAGE,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
-        """Load and boot; if quiet, without background tasks and on virtual time."""
+        """Load and boot.
+
+        quiet: time is virtual.  workload: background programs run, if it is not quiet.
+        """
         if not 1 <= nr_cpus <= abi.NR_CPUS:
             raise KernelError(errno.EINVAL, f"1 to {abi.NR_CPUS} CPUs")
         self.nr_cpus = nr_cpus
         self.quiet = quiet
+        self._workload = workload and not quiet
         self.configuration = configuration
         self._load(image, ram_size)
         self._make_processor()
@@ -244,6 +249,7 @@ class Guest:
             mem.image_pages_end,
             mem.ram_size,
             self.quiet,
+            self._workload,
             shared,
             shared + 0x100,
             self.clock.boot_time,

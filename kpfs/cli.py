@@ -115,8 +115,7 @@ stands still until gdb lets it go on.  'monitor help' in gdb lists what kpfs add
 TRACE_HELP = "run a command and show the events that it sets off"
 TRACE_DESCRIPTION = """\
 Run CMD as 'kpfs run' does, with events on, and show what was recorded when it has
-ended: as the file trace has it, or for other tools.  The status is CMD's.  The programs
-in the kernel's background are recorded too, unless there is --quiet-guest.
+ended: as the file trace has it, or for other tools.  The status is CMD's.
 
   kpfs trace -e 'p:opened do_sys_openat2 file=+0(%si):ustring' -- cat /etc/hostname
   kpfs trace -e sched: -o trace.json -- make      opens at ui.perfetto.dev
@@ -290,7 +289,7 @@ def _guest_arguments(parser: ArgumentParser) -> None:
     flag(
         parser,
         "--quiet-guest",
-        "no background tasks: the same operations give the same trace",
+        "time passes by what is done: the same operations give the same trace",
     )
     parser.add_argument(
         "--config",
@@ -317,6 +316,22 @@ def _guest_arguments(parser: ArgumentParser) -> None:
         "--log", default="", metavar="FILE", help="default: ~/.cache/kpfs/kpfs.log"
     )
     flag(parser, "--verbose", "log every refused operation too")
+
+
+def _background_argument(parser: ArgumentParser) -> None:
+    """Add --background, for commands whose kernel is idle without it."""
+    flag(
+        parser,
+        "--background",
+        "programs work in the guest kernel, as in that of 'kpfs mount'",
+    )
+
+
+def _has_workload(arguments: Namespace) -> bool:
+    """Return True if programs are to work in the background; SetupError."""
+    if arguments.background and arguments.quiet_guest:
+        raise SetupError("--background and --quiet-guest exclude each other")
+    return bool(arguments.background)
 
 
 def _gdb_arguments(parser: ArgumentParser) -> None:
@@ -400,10 +415,11 @@ def _check_kernel(arguments: Namespace) -> int:
 
 def _check_options(arguments: Namespace) -> None:
     """Raise SetupError if a Linux kernel cannot be configured so."""
-    if arguments.config:
-        raise SetupError(
-            "--config is for the guest kernel; --kernel names a Linux kernel"
-        )
+    for option in ("config", "background"):
+        if getattr(arguments, option, None):
+            raise SetupError(
+                f"--{option} is for the guest kernel; --kernel names a Linux kernel"
+            )
 
 
 def _mount_arguments(parser: ArgumentParser) -> None:
@@ -441,6 +457,7 @@ def _umount_arguments(parser: ArgumentParser) -> None:
 
 def _run_arguments(parser: ArgumentParser) -> None:
     _guest_arguments(parser)
+    _background_argument(parser)
     _gdb_arguments(parser)
     flag(parser, "--gdb-wait", "likewise; CMD's calls wait until gdb goes on")
     flag(parser, "--no-mirror", "do not make CMD's system calls in the kernel too")
@@ -536,6 +553,7 @@ def _trace_arguments(parser: ArgumentParser) -> None:
     from kpfs.record import command
 
     _guest_arguments(parser)
+    _background_argument(parser)
     command.add_arguments(parser)
     _coverage_arguments(parser)
 
@@ -606,6 +624,7 @@ def run(arguments: Namespace) -> int:
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
+        workload=_has_workload(arguments),
         mirror=not arguments.no_mirror,
         lazy=arguments.mirror == "watched" and not arguments.coverage_kernel,
         host_uname=arguments.host_uname,
@@ -682,7 +701,11 @@ def trace(arguments: Namespace) -> int:
     from kpfs.run_command import cannot_start
     from kpfs.run_command import run as run_command
 
-    settings = _settings(arguments)._replace(mirror=True, coverage=_coverage(arguments))
+    settings = _settings(arguments)._replace(
+        workload=_has_workload(arguments),
+        mirror=True,
+        coverage=_coverage(arguments),
+    )
     status, why = cannot_start(arguments.argv[0]) if arguments.argv else (0, "")
     if why:
         print(f"kpfs: {why}", file=sys.stderr)

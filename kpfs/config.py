@@ -131,6 +131,7 @@ class Settings(NamedTuple):
     coverage: str = ""  # one of COVERAGES: machine/coverage says what was reached
     gdb: str = ""  # the folder of the sockets for gdb, "": gdb is not served
     gdb_at: str = ""  # another address for gdb, "": none
+    workload: bool = True  # programs run in the guest kernel's background
     gdb_wait: bool = False  # the command's calls wait until gdb lets them be made
 
 

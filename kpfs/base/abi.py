@@ -94,10 +94,10 @@ class KpfsPcpu:  # struct kpfs_pcpu
 
 
 class KpfsBootParams:  # struct kpfs_boot_params
-    SIZE, __slots__ = 64, ()
-    STRUCT = Struct("<8Q")
-    nr_cpus, free_start, free_end, quiet, clock, wakeups = 0, 8, 16, 24, 32, 40
-    boot_time, config = 48, 56
+    SIZE, __slots__ = 72, ()
+    STRUCT = Struct("<9Q")
+    nr_cpus, free_start, free_end, quiet, workload, clock = 0, 8, 16, 24, 32, 40
+    wakeups, boot_time, config = 48, 56, 64
 
 
 class KpfsGuestInfo:  # struct kpfs_guest_info

@@ -89,14 +89,16 @@ class GuestKernel:
         *,
         nr_cpus: int = 2,
         quiet: bool = False,
+        workload: bool = True,
         config: Config = DEFAULTS,
         mount_table: Callable[[int], bytes] = _no_mount_table,
         show_debugfs: Callable[[str, bool], None] = shown_nowhere,
         reboot: Callable[[], None] = _no_reboot,
         lock: FairLock | None = None,
     ) -> None:
-        """quiet: no background tasks and a virtual clock, so that runs repeat.
+        """quiet: a virtual clock and no workload, so that runs repeat.
 
+        workload: programs run in the background, as in any kernel that is in use.
         mount_table: what /proc/PID/mounts of a process of the host is to show.
         show_debugfs: told of what comes to the root of debugfs and leaves it.
         reboot: puts a fresh kernel, with this one's lock, in its place.
@@ -108,7 +110,11 @@ class GuestKernel:
         image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
         configuration = _configuration(config)
         self.guest = Guest(
-            nr_cpus, quiet=quiet, configuration=configuration, image=image
+            nr_cpus,
+            quiet=quiet,
+            workload=workload,
+            configuration=configuration,
+            image=image,
         )
         self.debugfs = DebugFs(self.guest, show_debugfs)
         ModuleSupport(self.guest, self)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs import cli, daemon, kernel_command
+from kpfs import cli, daemon, kernel_command, run_command
 from kpfs.arguments import FREE_TEXT
 from kpfs.base.errors import SetupError
 from kpfs.config import Settings
@@ -49,6 +49,19 @@ def test_settings_of_the_command_line():
     assert cli._settings(cli.parse(["mount", "m"])) == Settings()
 
 
+@pytest.mark.parametrize("words", ["run", "run --background", "trace --background"])
+def test_only_what_a_command_causes_runs_by_default(words, monkeypatch):
+    chosen = []
+
+    def run(settings, *_):
+        chosen.append(settings)
+        return 0
+
+    monkeypatch.setattr(run_command, "run", run)
+    cli.main([*words.split(), "true"])
+    assert [settings.workload for settings in chosen] == ["--background" in words]
+
+
 def test_configurations_of_the_command_line():
     words = "--config OPTPROBES=n --config KPROBE_EVENTS=n --config OPTPROBES=y"
     settings = cli._settings(cli.parse(["mount", *words.split(), "m"]))
@@ -79,6 +92,8 @@ def test_configurations_of_the_command_line():
         ("run --kernel x --cpus 2 true", "x was made with --cpus 1; "),
         ("run --kernel x --inside --cpus 2 true", "x was made with --cpus 1; "),
         ("run --kernel x --cpus 1 --config OPTPROBES=n true", "--config is for the"),
+        ("run --kernel x --background true", "--background is for the guest kernel"),
+        ("trace --background --quiet-guest true", "exclude each other"),
         ("umount /", "/: no mount of kpfs"),
         ("run --make true", "--make is for a Linux kernel"),
         ("mount --exact m", "--exact is for a Linux kernel"),

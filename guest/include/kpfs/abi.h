@@ -149,7 +149,8 @@ struct kpfs_boot_params {
 	unsigned long nr_cpus;
 	unsigned long free_start; /* physical range for the page allocator */
 	unsigned long free_end;
-	unsigned long quiet; /* no background tasks */
+	unsigned long quiet;    /* the clock is virtual */
+	unsigned long workload; /* init starts its background programs */
 	unsigned long clock; /* virtual address of the clock word: ns since boot, kept by Python */
 	unsigned long wakeups;   /* virtual address of struct kpfs_wakeups[nr_cpus] */
 	unsigned long boot_time; /* seconds since 1970 */

@@ -23,7 +23,7 @@ void setup_per_cpu_areas(unsigned long nr_cpus);
 void smp_prepare_cpus(void);
 void fork_init(void);
 extern struct fs_struct init_fs;
-static bool quiet;
+static bool workload;
 
 struct task_struct init_task = {
 	.__state = TASK_RUNNING,
@@ -65,7 +65,7 @@ static int kernel_init(void *unused)
 	inet_init();
 	do_initcalls();
 	set_task_comm(current, "init");
-	if (!quiet)
+	if (workload)
 		run_init_workload();
 	return kpfs_host_task(NULL);
 }
@@ -101,7 +101,7 @@ asmlinkage __visible void __init start_kernel(const struct kpfs_boot_params *par
 	fork_init();
 	vfs_caches_init();
 	workqueue_init_early();
-	quiet = params->quiet;
+	workload = params->workload;
 	smp_prepare_cpus();
 	tick_setup_sched_timer();
 	local_irq_enable();

@@ -37,6 +37,7 @@ class Boot:
             GuestKernel,
             nr_cpus=settings.cpus,
             quiet=settings.quiet_guest,
+            workload=settings.workload,
             config=settings.config,
             mount_table=partial(shown_table, source=source),
             show_debugfs=show,

@@ -44,6 +44,21 @@ def test_other_cpu_numbers_are_refused(nr_cpus):
         Guest(nr_cpus)
 
 
+@pytest.mark.parametrize(
+    ("options", "there"),
+    [
+        ({}, True),
+        ({"workload": False}, False),
+        ({"quiet": True}, False),
+        ({"quiet": True, "workload": True}, False),
+    ],
+)
+def test_background_programs(options, there):
+    guest = boot(**options)
+    assert ("crond" in {task.comm for task in tasks_of(guest)}) == there
+    guest.close()
+
+
 def test_boot_says_so_in_the_log(shared_guest):
     records = shared_guest.log.records()
     assert records[0].text.startswith(b"Linux version 6.1")
