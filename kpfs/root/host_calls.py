@@ -169,6 +169,7 @@ class HostCalls:
                 self.check()
                 if not signals:
                     syscalls.interrupt(task)
+                    self._background.guest_ran()
                 ret = syscalls.collect(task)
         return self._result(ret, name)
 
