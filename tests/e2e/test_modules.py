@@ -131,7 +131,7 @@ def test_tools_say_why_a_module_is_refused(kpfs, tmp_path):
         *("rmmod: ERROR: Module owner is in use by: user", "1", "0", "0"),
     ]
     assert [re.sub(r"\[.*?\] ", "", line) for line in log[1].splitlines()] == [
-        "<3>Invalid ELF header magic: != \x7fELF",
+        r"<3>Invalid ELF header magic: != \x7fELF",
         "<4>user: Unknown symbol hello_value (err -2)",
         "<3>numbered: `x' invalid for parameter `n'",
         "<6>hello, world",
