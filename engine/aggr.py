@@ -96,6 +96,9 @@ def free_aggr_kprobe(st: State, ap: Kprobe) -> None:
     assert isinstance(ap, OptimizedKprobe)
     remove_optimized_kprobe(st, ap)
     st.arch.arch_remove_kprobe(ap)
+    if at := ap.guest_at:
+        free = st.guest_kprobes
+        st.machine.sched.call_after_quiescence(lambda: free.append(at))
 
 
 def aggr_kprobe_disabled(ap: Kprobe) -> bool:

@@ -30,6 +30,8 @@ from kpfs.engine.state import State, get_kprobe
 
 KSYM_NAME_LEN = 512
 _AINSN = abi.ArchSpecificInsn.STRUCT
+_HANDLERS = abi.Kprobe.pre_handler, abi.Kprobe.post_handler, abi.Kprobe.break_handler
+_ROOM = 4096  # bytes that are got at a time for the structures of aggr_kprobes
 _PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
 
 
@@ -77,7 +79,7 @@ class GuestApi:
         self._probes: dict[int, Probe] = {}
         # how the structure of each kind of probe is read
         self._readers: dict[int, Callable[[State, int], Probe]] = {
-            abi.CTL_KPROBES: self._read_kprobe,
+            abi.CTL_KPROBES: self._read_any,
             abi.CTL_KRETPROBES: self._read_kretprobe,
             abi.CTL_JPROBES: self._read_jprobe,
         }
@@ -108,7 +110,10 @@ class GuestApi:
     def _serve_other(self, number: int, first: int) -> int:
         st = self._get_state()
         if number == abi.CTL_GET_KPROBE:
-            return self._structure_of(get_kprobe(st, first))
+            entry = get_kprobe(st, first)
+            if entry is None or not entry.is_aggr:
+                return entry.guest_at if entry else 0
+            return self._write_aggregate(st, entry)
         if number == abi.CTL_KPROBE_RUNNING:
             return self._structure_of(st.arch.running.kprobe_running())
         if number == abi.CTL_KPROBE_CTLBLK:
@@ -146,6 +151,7 @@ class GuestApi:
             both = struct.pack("<ii", probe.maxactive, 0)  # and nmissed
             st.machine.write(at + abi.Kretprobe.maxactive, both)
         st.machine.write_u64(at + abi.Kprobe.nmissed, 0)
+        self._write_lists(st, _kprobe_of(probe).addr)
 
     def _unregister(self, st: State, pointers: Sequence[int]) -> None:
         """Unregister all; clear the addr of those that are not registered."""
@@ -160,6 +166,8 @@ class GuestApi:
         _unregister(st, [probe for _, probe in found])
         for at, probe in found:
             self._write_back(st, at, probe)
+        for addr in {_kprobe_of(probe).addr for _, probe in found}:
+            self._write_lists(st, addr)
 
     def _switch(self, st: State, at: int, enable: bool) -> None:
         probe = self._probes.get(at)
@@ -186,10 +194,22 @@ class GuestApi:
         return next((kp.guest_at for kp in p.list or [p] if kp.guest_at), 0)
 
     # ---- structures
+    def _read_any(self, st: State, at: int) -> Probe:
+        """Read a struct kprobe: a plain one, or that of a jprobe or return probe.
+
+        Those are known by the pre_handler that their registration has left there.
+        """
+        kp = self._read_kprobe(st, at)
+        if kp.pre_handler == st.arch.jprobes.pre_handler:
+            return self._read_jprobe(st, at)
+        if kp.pre_handler == st.arch.rethooks.pre_handler:
+            return self._read_kretprobe(st, at)
+        return kp
+
     def _read_kprobe(self, st: State, at: int) -> Kprobe:
         code = abi.Kprobe.STRUCT
-        row = code.unpack(st.machine.read(at + abi.Kprobe.nmissed, code.size))
-        _, addr, symbol, offset, pre, post, fault, brk, _, _, flags = row
+        row = code.unpack(st.machine.read(at + abi.Kprobe.list, code.size))
+        _, _, addr, symbol, offset, pre, post, fault, brk, _, _, flags = row
         return Kprobe(
             symbol_name=_name(st, symbol) if symbol else None,
             offset=offset,
@@ -231,6 +251,55 @@ class GuestApi:
         m.write(at + abi.Kprobe.opcode, bytes(p.opcode[:1] or 1))
         m.write(at + abi.Kprobe.ainsn, _AINSN.pack(*st.arch.copied_insn(p)))
         m.write(at + abi.Kprobe.flags, p.flags.to_bytes(4, "little"))
+        if not isinstance(probe, Kprobe):  # its handlers are the engine's
+            ours = p.pre_handler, p.post_handler, p.break_handler
+            for offset, handler in zip(_HANDLERS, ours, strict=True):
+                m.write_u64(at + offset, handler if isinstance(handler, int) else 0)
+
+    def _write_lists(self, st: State, addr: KAddr) -> None:
+        """Write the list of the struct kprobes at an address."""
+        entry = get_kprobe(st, addr)
+        if entry is None:
+            return
+        if entry.is_aggr:
+            with suppress(KernelError):  # no memory for it
+                self._write_aggregate(st, entry)
+        elif entry.guest_at:
+            self._link(st, [entry.guest_at])
+
+    def _write_aggregate(self, st: State, ap: Kprobe) -> int:
+        """Write the struct kprobe of an aggr_kprobe, with its list; return where it is.
+
+        The list has the probes of modules alone: those of events have no structure.
+        """
+        if not ap.guest_at:
+            ap.guest_at = self._room(st)
+        self._write_back(st, ap.guest_at, ap)
+        names = "aggr_pre_handler", "aggr_post_handler" if ap.post_handler else ""
+        for offset, name in zip(_HANDLERS, names, strict=False):
+            found = st.machine.kallsyms.lookup_name(name) if name else []
+            handler = found[0].addr if found else 0
+            st.machine.write_u64(ap.guest_at + offset, handler)
+        self._link(st, [ap.guest_at, *[kp.guest_at for kp in ap.list if kp.guest_at]])
+        return ap.guest_at
+
+    @staticmethod
+    def _room(st: State) -> int:
+        """Return the address of memory for a struct kprobe."""
+        free = st.guest_kprobes
+        if not free:
+            start = st.machine.area.alloc_data(_ROOM)
+            free += range(start, start + _ROOM, abi.Kprobe.SIZE)
+        return free.pop()
+
+    @staticmethod
+    def _link(st: State, structures: Sequence[int]) -> None:
+        """Write the list_heads of some struct kprobes as one list."""
+        ring = [at + abi.Kprobe.list for at in structures]
+        for i, at in enumerate(ring):
+            both = ring[(i + 1) % len(ring)], ring[i - 1]
+            with suppress(MemoryFault):  # the structure has gone with its module
+                st.machine.write(at, struct.pack("<QQ", *both))
 
     def sync_flags(self) -> None:
         """Write all flags anew, as the text of some probes may have gone."""

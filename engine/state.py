@@ -68,6 +68,8 @@ class State:
         self._buckets: list[dict[KAddr, Kprobe]] = [
             {} for _ in range(KPROBE_TABLE_SIZE)
         ]
+        # unused room in the guest for the struct kprobe of an aggr_kprobe
+        self.guest_kprobes: list[int] = []
         self.kprobes_all_disarmed = False
         self.kprobes_allow_optimization = optprobes
         self.insn_caches: list[KprobeInsnCache] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kpfs.base.errors import KernelError
 from kpfs.guest.loader import elf
-from kpfs.guest.loader.modtables import damage
+from kpfs.guest.loader.modtables import damage, whole_rows
 
 KERN_ERR = 3
 KERN_WARNING = 4
@@ -30,7 +30,10 @@ Say = Callable[[int, str], None]  # level, text
 
 
 class ModuleFile(elf.ElfFile):
-    """A relocatable file whose sections, once linked, read as they lie in memory."""
+    """A relocatable file whose sections, once linked, read as they lie in memory.
+
+    Of a list of the kernel's they read as the rows that it has.
+    """
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -51,7 +54,9 @@ class ModuleFile(elf.ElfFile):
     def contents(self, section: elf.Section) -> bytes:
         index = self.sections.index(section)
         image = self.linked.get(index)
-        return super().contents(section) if image is None else bytes(image)
+        if image is None:
+            return super().contents(section)
+        return whole_rows(section.name, bytes(image))
 
     def modinfo(self) -> dict[str, str]:
         """Return the words of .modinfo, the first of each name."""

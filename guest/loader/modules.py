@@ -117,7 +117,8 @@ class Module:
         index = self.file.index(name)
         if index is None or index not in self.layout.places:
             return 0, b""
-        return self.layout.places[index], bytes(self.file.linked[index])
+        section = self.file.sections[index]
+        return self.layout.places[index], self.file.contents(section)
 
 
 class Modules:

@@ -527,8 +527,8 @@ KRETPROBE_MAX_DATA_SIZE = 4096
 
 class Kprobe:  # struct kprobe
     SIZE, __slots__ = 128, ()
-    STRUCT = Struct("<3QI4x4QB7x16sI")
-    nmissed, addr, symbol_name, offset, pre_handler = 32, 40, 48, 56, 64
+    STRUCT = Struct("<16s3QI4x4QB7x16sI")
+    list, nmissed, addr, symbol_name, offset, pre_handler = 16, 32, 40, 48, 56, 64
     post_handler, fault_handler, break_handler, opcode, ainsn = 72, 80, 88, 96, 104
     flags = 120
 

@@ -143,16 +143,72 @@ static void test_reentered(struct kunit *test)
 	unregister_kprobe(&kp);
 }
 
+/* What get_kprobe() gives stands for several structures: look for them on its list. */
+static int listed(struct kprobe *ap, struct kprobe *first, struct kprobe *second)
+{
+	struct kprobe *p, *want[] = { first, second };
+	int n = 0;
+
+	list_for_each_entry(p, &ap->list, list)
+		if (n >= 2 || p != want[n++])
+			return -1;
+	return n;
+}
+
+/* A point that may become a jump has an aggregate at once, as in Linux. */
 static void test_get_kprobe(struct kunit *test)
 {
 	char *at = (char *)target + 5;
+	struct kprobe *ap;
 
 	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at), NULL);
 	KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
-	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at), &kp);
+	ap = get_kprobe(at);
+	KUNIT_ASSERT_NOT_NULL(test, ap);
+	KUNIT_EXPECT_PTR_NE(test, ap, &kp);
+	KUNIT_EXPECT_PTR_EQ(test, ap->addr, (void *)at);
+	KUNIT_EXPECT_EQ(test, listed(ap, &kp, NULL), 1);
 	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at + 1), NULL);
 	unregister_kprobe(&kp);
 	KUNIT_EXPECT_PTR_EQ(test, get_kprobe(at), NULL);
+}
+
+static void test_aggregate(struct kunit *test)
+{
+	struct kprobe *ap;
+	int offset;
+
+	for (offset = 0; offset <= 5; offset += 5) {
+		kp.symbol_name = nested.symbol_name = "target";
+		kp.offset = nested.offset = offset;
+		kp.addr = nested.addr = NULL;
+		kp.flags = nested.flags = 0;
+		kp.pre_handler = nested.pre_handler = pre;
+		nested.post_handler = post;
+		KUNIT_ASSERT_EQ(test, register_kprobe(&kp), 0);
+		if (!offset) {
+			KUNIT_EXPECT_PTR_EQ(test, get_kprobe(target), &kp);
+			KUNIT_EXPECT_TRUE(test, list_empty(&kp.list));
+		}
+		KUNIT_ASSERT_EQ(test, register_kprobe(&nested), 0);
+		ap = get_kprobe((char *)target + offset);
+		KUNIT_ASSERT_NOT_NULL(test, ap);
+		KUNIT_EXPECT_EQ(test, listed(ap, &nested, &kp), 2);
+		KUNIT_EXPECT_FALSE(test, list_empty(&kp.list) || list_empty(&nested.list));
+		KUNIT_EXPECT_PTR_EQ(test, ap->addr, kp.addr);
+		KUNIT_EXPECT_EQ(test, ap->opcode, kp.opcode);
+		KUNIT_EXPECT_TRUE(test, ap->pre_handler && ap->pre_handler != pre);
+		KUNIT_EXPECT_TRUE(test, ap->post_handler && ap->post_handler != post);
+		KUNIT_EXPECT_FALSE(test, kprobe_disabled(ap));
+		disable_kprobe(&kp);
+		disable_kprobe(&nested);
+		KUNIT_EXPECT_PTR_EQ(test, get_kprobe((char *)target + offset), ap);
+		KUNIT_EXPECT_TRUE(test, kprobe_disabled(ap));
+		unregister_kprobe(&nested);
+		KUNIT_EXPECT_EQ(test, listed(get_kprobe((char *)target + offset), &kp, NULL), 1);
+		unregister_kprobe(&kp);
+		KUNIT_EXPECT_NULL(test, get_kprobe((char *)target + offset));
+	}
 }
 
 static char copied[8];
@@ -433,6 +489,7 @@ static void test_work(struct kunit *test)
 
 SUITE(headers_suite, suite_init, KUNIT_CASE(test_ainsn), KUNIT_CASE(test_ainsn_at_entry),
       KUNIT_CASE(test_running), KUNIT_CASE(test_reentered), KUNIT_CASE(test_get_kprobe),
-      KUNIT_CASE(test_inatomic), KUNIT_CASE(test_die_notifier), KUNIT_CASE(test_semaphore),
-      KUNIT_CASE(test_cpumask), KUNIT_CASE(test_rcu_lists), KUNIT_CASE(test_small_headers),
-      KUNIT_CASE(test_hashtable), KUNIT_CASE(test_numbers), KUNIT_CASE(test_work));
+      KUNIT_CASE(test_aggregate), KUNIT_CASE(test_inatomic), KUNIT_CASE(test_die_notifier),
+      KUNIT_CASE(test_semaphore), KUNIT_CASE(test_cpumask), KUNIT_CASE(test_rcu_lists),
+      KUNIT_CASE(test_small_headers), KUNIT_CASE(test_hashtable), KUNIT_CASE(test_numbers),
+      KUNIT_CASE(test_work));

@@ -93,6 +93,7 @@ static void check_arguments(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_EQ(test, register_jprobe(&jp), 0);
+	KUNIT_EXPECT_TRUE(test, jp.kp.pre_handler && jp.kp.break_handler);
 	KUNIT_EXPECT_EQ(test, target(1, 2, 3, 4, 5, 6), 91);
 	EXPECT_EQUAL(target(1, 2, 3, 4, 5, 6), 91, hits, 2);
 	for (i = 0; i < 6; i++)

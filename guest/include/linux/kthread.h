@@ -15,4 +15,6 @@ struct task_struct *kthread_create_on_node(int (*fn)(void *), void *data, int no
 	__k; })
 bool kthread_should_stop(void);
 int kthread_stop(struct task_struct *k);
+struct completion;
+void kthread_complete_and_exit(struct completion *comp, long code) __noreturn;
 void kthread_bind(struct task_struct *k, unsigned int cpu);

@@ -8,6 +8,7 @@
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/percpu.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 
 /* Modules see the engine's struct kp_rethook_node under the name that Linux has for it. */
@@ -40,8 +41,11 @@ static noinline int kprobes_call(unsigned long nr, void *array, int num)
 	if (num <= 0)
 		return -EINVAL;
 	ret = kpfs_control(nr, (unsigned long)array, num);
-	if ((nr & 0xf) == CTL_UNREGISTER)
+	if ((nr & 0xf) == CTL_UNREGISTER) {
+		if (preempt_count()) /* a handler, say: it sleeps all the same, and that is said */
+			synchronize_rcu();
 		kprobes_synchronize();
+	}
 	return ret;
 }
 

@@ -38,7 +38,7 @@
 	EXPORT	0, kstrtobool, kstrtobool_from_user, kstrtoint, kstrtoint_from_user, kstrtol
 	EXPORT	0, kstrtol_from_user, kstrtoll, kstrtoll_from_user, kstrtouint, kstrtouint_from_user
 	EXPORT	0, kstrtoul, kstrtoul_from_user, kstrtoull, kstrtoull_from_user, kthread_bind
-	EXPORT	0, kthread_create_on_node, kthread_park, kthread_should_stop, kthread_stop
+	EXPORT	0, kthread_complete_and_exit, kthread_create_on_node, kthread_park, kthread_should_stop, kthread_stop
 	EXPORT	0, ktime_get_real_seconds, ktime_get_real_ts64, ktime_get_seconds, ktime_get_ts64
 	EXPORT	0, kunit_run_tests, kvasprintf, kvfree_call_rcu, __local_bh_disable_ip
 	EXPORT	0, __local_bh_enable_ip

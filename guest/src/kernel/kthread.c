@@ -43,6 +43,14 @@ static void __noreturn kthread_exit(long result)
 	do_exit(0);
 }
 
+/* End a kernel thread after telling a waiter, whose module may go from then on. */
+noinline void __noreturn kthread_complete_and_exit(struct completion *comp, long code)
+{
+	if (comp)
+		complete(comp);
+	kthread_exit(code);
+}
+
 /* Run the child: sleep until it is woken for good. */
 static int kthread(void *_create)
 {

@@ -463,6 +463,19 @@ def test_exceptions_and_warnings_in_module_text(box):
     assert any("warns+0x" in line and "[tables]" in line for line in box.log())
 
 
+LISTS = "__param __ex_table __bug_table __jump_table .static_call_sites _ftrace_events"
+LISTS += " _ftrace_eval_map __mcount_loc _kprobe_blacklist"
+
+
+@pytest.mark.parametrize("name", LISTS.split())
+def test_part_of_a_row_is_none(box, name):
+    """Linux divides a list's size by that of a row, which has grown since 2006."""
+    part = f'asm(".pushsection {name},\\"a\\"; .long 1; .popsection");'
+    box.insmod(module("short", part + PLAIN))
+    assert box.call("plain_function", 2) == 3
+    box.rmmod("short")
+
+
 def test_notifiers(box):
     body = r"""
         static int event(struct notifier_block *nb, unsigned long state, void *m) {

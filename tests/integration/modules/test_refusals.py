@@ -201,12 +201,6 @@ def too_large(e):
     return f"section {index} has a size of {1 << 40:#x}"
 
 
-def odd_sites(e):
-    index = e.find("__mcount_loc")
-    e.put(index, SIZE, e.get(index, SIZE) - 1)
-    return f"__mcount_loc has a size of {e.get(index, SIZE):#x}"
-
-
 def odd_symbols(e):
     index = e.of_type(SYMTAB)
     e.put(index, SIZE, e.get(index, SIZE) - 1)
@@ -248,7 +242,7 @@ def relocated_outside(e):
     "spoil",
     [
         *(alignment(3), alignment(4 << 20), alignment(1 << 63), too_large),
-        *(odd_sites, odd_symbols, strings_without_end, symbol_name_outside),
+        *(odd_symbols, strings_without_end, symbol_name_outside),
         *(odd_relocations, unknown_symbol, relocated_outside),
     ],
 )

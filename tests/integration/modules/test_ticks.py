@@ -66,6 +66,56 @@ def test_a_handler_that_sleeps(box, kind):
     assert box.log() == []
 
 
+UNREGISTERS = r"""
+TARGET long target(long x) { return (x ^ 0x12345678) + 77; }
+TARGET long second(long x) { return (x ^ 0x12345678) + 78; }
+static int kind; module_param(kind, int, 0);
+static struct kprobe other = { .symbol_name = "second" };
+static struct kretprobe rother = { .kp.symbol_name = "second" };
+PRE(pre, if (kind & 1) unregister_kretprobe(&rother); else unregister_kprobe(&other);
+  return 0;)
+static struct kprobe kp = { .symbol_name = "target", .pre_handler = pre };
+INIT(kp.offset = kind & 2 ? 5 : 0;
+  if (kind & 1 ? register_kretprobe(&rother) : register_kprobe(&other)) return -1;
+  if (register_kprobe(&kp)) return -1;
+  target(1); pr_info("count %x\n", preempt_count());
+  unregister_kprobe(&kp);
+  return 0;)
+EXIT()
+"""
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_a_handler_that_unregisters(box, kind):
+    """It waits for other handlers, and so it sleeps."""
+    box.insmod(module("unregisters", UNREGISTERS), f"kind={kind}")
+    log = box.log()
+    bugs = [line for line in log if "BUG" in line or "WARN" in line]
+    assert len(bugs) == 1
+    assert bugs[0].startswith("BUG: scheduling while atomic: ")
+    assert "count 0" in log
+    assert "second" not in box.read("/kprobes/list")
+    box.rmmod("unregisters")
+    assert box.log() == []
+
+
+ENDS = """
+#include <linux/completion.h>
+#include <linux/kthread.h>
+static DECLARE_COMPLETION(ended);
+static int ends(void *code) { kthread_complete_and_exit(&ended, (long)code); }
+INIT(kthread_run(ends, (void *)5, "ends"); wait_for_completion(&ended);
+  pr_info("ended\\n"); return 0;)
+EXIT()
+"""
+
+
+def test_a_thread_that_ends_itself(box):
+    box.insmod(module("ends", ENDS))
+    assert box.log()[-1] == "ended"
+    box.rmmod("ends")
+
+
 DUMPS = """
 TARGET long target(long x) { return (x ^ 0x12345678) + 77; }
 static int off; module_param(off, int, 0);
