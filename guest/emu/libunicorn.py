@@ -37,6 +37,11 @@ _SEARCH = (  # struct functions of search.c, for each architecture
     *(f"tlb_flush_by_mmuidx{kind}" for kind in ("", "_all_cpus", "_all_cpus_synced")),
     "helper_lookup_tb_ptr",
 )
+_EXCHANGE = (  # struct functions of exchange.c
+    *("tcg_global_mem_new_internal", "tcg_gen_callN", "tcg_emit_op"),
+    *("helper_cmpxchg8b", "helper_cmpxchg8b_unlocked"),
+    *("helper_cmpxchg16b", "helper_cmpxchg16b_unlocked"),
+)
 # in libunicorn 2.1.4: offsets of pointers to the processor and its state
 _PROCESSOR, _STATE = 0x1B8, {"x86_64": 0x128}.get(os.uname().machine, 0x198)
 _NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
@@ -113,16 +118,19 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
                 for arch in _ARCHES
                 for name in _SEARCH
             ]
+            exchange = [address(library, f"{name}_x86_64") for name in _EXCHANGE]
         except AttributeError:
             return library, None
         blocks.blocks_count.restype = ctypes.c_bool
         blocks.blocks_originals(*own)
         if library.uc_version(None, None) != VERSION:
             restore[1:] = [ctypes.c_void_p()] * 3
+            exchange[3:] = [ctypes.c_void_p()] * 4
         blocks.restore_originals(*restore)
         blocks.search_age.restype = ctypes.c_uint64
         blocks.search_table.restype = ctypes.c_void_p
         blocks.search_originals((ctypes.c_void_p * len(search))(*search))
+        blocks.exchange_originals((ctypes.c_void_p * len(exchange))(*exchange))
     return library, blocks
 
 
