@@ -16,7 +16,7 @@ from tests.harness import ROOT, WrongError
 from tests.modbox import build
 from tests.programs import program
 
-AT_ONCE = 100  # programs of one command
+AT_ONCE = 40  # programs of one command, which has a minute
 MODES = "always", "watched"
 DRIVER = ROOT / "tests" / "programs" / "descriptors.py"
 SCRIPT = """
