@@ -40,12 +40,15 @@ def run(
         while waiting or running:
             while waiting and len(running) < at_once:
                 name = waiting.pop(0)
-                running[_start(name, work)] = name, time.monotonic()
-            pid, status = os.wait()
-            if pid not in running:
-                continue  # a container's first process has children of others, too
-            name, begin = running.pop(pid)
-            yield Done(name, exit_status(status), time.monotonic() - begin)
+                with held() as mask:
+                    running[_start(name, work, mask)] = name, time.monotonic()
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            with held():  # a pid in running is one of ours until it is taken out
+                pid, status = os.wait()
+                ended = running.pop(pid, None)
+            if ended:  # a container's first process has children of others, too
+                name, begin = ended
+                yield Done(name, exit_status(status), time.monotonic() - begin)
     finally:
         _end(list(running), end)
 
@@ -62,20 +65,26 @@ def _end(pids: list[int], number: signal.Signals) -> None:
         time.sleep(0.01)
 
 
-def _start(name: str, work: Callable[[str], int]) -> int:
+def _start(
+    name: str, work: Callable[[str], int], mask: set[int | signal.Signals]
+) -> int:
+    """Start a process for one; return its pid.
+
+    mask: of signals, for that process. Context: ours are held, as neither may the new
+    process end our blocks, nor a signal come before its pid is known.
+    """
     parent = os.getpid()
-    with held() as mask:  # a signal of the new process may not end our own blocks
-        pid = os.fork()
-        if pid:
-            return pid
-        status = 1
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            die_with_parent(parent)
-            status = work(name)
-        except SignalledError as signalled:
-            status = SIGNALLED + signalled.number
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        die_with_parent(parent)
+        status = work(name)
+    except SignalledError as signalled:
+        status = SIGNALLED + signalled.number
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kpfs.base.signals import raised
+from kpfs.base.signals import SignalledError, raised
 from kpfs.host import jobs
 from tests import harness
 
@@ -74,3 +74,21 @@ def test_a_child_of_somebody_else_is_no_job():
         os._exit(7)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert [done.name for done in jobs.run("a", 1, lambda _: 0)] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["fork", "wait"])
+def test_a_signal_right_after_a_call_leaves_no_process(monkeypatch, name):
+    """A terminal interrupts the processes, too, so that they end at that moment."""
+    call = getattr(os, name)
+
+    def interrupted():
+        if found := call():  # 0: the new process
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(os, name, interrupted)
+    with pytest.raises(SignalledError), raised():
+        list(jobs.run("ab", 2, lambda _: 0))
+    monkeypatch.undo()
+    with pytest.raises(ChildProcessError):
+        os.wait()
