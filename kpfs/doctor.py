@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs.base import limits, places
 from kpfs.base.errors import SetupError
-from kpfs.base.signals import SignalledError, raised
+from kpfs.base.signals import SignalledError, fork, raised
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
 from kpfs.host.instead import MTAB
@@ -95,7 +95,7 @@ def find(check: Check) -> Finding:
         return _attempt(check)
     told, tell = os.pipe()
     parent = os.getpid()
-    pid = os.fork()
+    pid = fork()
     if not pid:
         os.close(told)
         die_with_parent(parent)

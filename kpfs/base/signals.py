@@ -7,6 +7,7 @@ keep:
 
 - raised() has them raise an exception, so that blocks of ``with`` and ``finally`` clean
   up. It is not for code that calls Python from C, where exceptions are lost.
+- fork() makes processes within its block, which must not clean up after us.
 - held() keeps them waiting, over steps of which none may be missing.
 - kpfs.host.ending is for waits that no signal interrupts.
 """
@@ -68,6 +69,20 @@ def raised() -> Iterator[None]:
     finally:
         for number, action in before.items():
             signal.signal(number, action)
+
+
+def fork() -> int:
+    """Fork; in the new process a signal that is to end it just ends it.
+
+    raised() would have it clean up our blocks, or would lose the signal in a function
+    that Python calls from C at a fork.
+    """
+    with held():
+        pid = os.fork()
+        if not pid:
+            for number in heard():
+                signal.signal(number, signal.SIG_DFL)
+    return pid
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import errno
 import os
 
 from kpfs.base.errors import SetupError
+from kpfs.base.signals import fork
 from kpfs.host import instead, mounts
 
 # those of Ubuntu and of Debian, with the value that lets users make namespaces
@@ -49,7 +50,7 @@ def instead_of_mount() -> str:
 
 def can_be_made() -> bool:
     """Return True if a process like this one can have namespaces of its own."""
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         try:
             enter_namespaces()
@@ -140,7 +141,7 @@ class _MapWriter:
     def __init__(self) -> None:
         parent = os.getpid()
         go, self.start = os.pipe()
-        self.pid = os.fork()
+        self.pid = fork()
         if self.pid:
             os.close(go)
             return

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
 from kpfs.base.programs import shell
+from kpfs.base.signals import fork
 from kpfs.config import CoverageChoice, GdbChoice, KernelChoice
 from kpfs.host import process
 from kpfs.inside import warm
@@ -100,7 +101,7 @@ def _run_cold(
     warm.check_host(choice)
     ours, theirs = socket.socketpair()
     parent = os.getpid()
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         try:
             process.die_with_parent(parent)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from kpfs.base import limits, places
 from kpfs.base.errors import SetupError
+from kpfs.base.signals import fork
 from kpfs.config import KernelChoice
 from kpfs.host import process
 from kpfs.linux.errors import UnfitError
@@ -172,11 +173,11 @@ def _start(choice: KernelChoice, path: str) -> None:
         os.umask(before)
     listener.listen(64)
     waiting, _ = os.pipe()
-    middle = os.fork()
+    middle = fork()
     if middle == 0:
         status = 1
         try:
-            if os.fork() == 0:
+            if fork() == 0:
                 _detach({listener.fileno(), waiting})
                 from kpfs.inside.server import serve
 

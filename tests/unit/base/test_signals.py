@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kpfs.base.signals import ENDING, SignalledError, held, raised
+from kpfs.base.signals import ENDING, SignalledError, fork, held, raised
 from tests import harness
 
 CONTAINER = ("unshare", "--fork", "--pid", "--kill-child")
@@ -49,6 +49,38 @@ def test_signals_wait_until_a_block_has_ended():
         assert (seen, signal.SIGHUP in mask) == ([], False)
     assert seen == [signal.SIGHUP]
     signal.signal(signal.SIGHUP, before)
+
+
+FORKS = """
+import os
+from kpfs.base.signals import SignalledError, fork, raised
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), NUMBER))
+try:
+    with raised():
+        pid = fork()
+        if not pid:
+            print("it goes on", flush=True)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+finally:
+    print("cleaned")
+"""
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_at_a_fork_ends_the_new_process_alone(number):
+    script = FORKS.replace("NUMBER", str(int(number)))
+    done = harness.run(sys.executable, "-c", script, cwd=harness.ROOT)
+    assert (done.stdout, done.stderr) == (f"-{int(number)}\ncleaned\n", "")
+
+
+def test_a_fork_leaves_ignored_signals_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if not (pid := fork()):
+        os.kill(os.getpid(), signal.SIGHUP)
+        os._exit(7)
+    signal.signal(signal.SIGHUP, before)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 
 
 def ended_by(number, script, *around):
