@@ -10,6 +10,7 @@ from functools import cache
 from kpfs.linux.arch.arches import DEFAULT, PACKAGED, split_name
 from kpfs.linux.distribution import deb_archive, fetch
 from kpfs.linux.distribution.deb_archive import Package, Suite
+from kpfs.linux.distribution.names import UBUNTU
 from kpfs.linux.distribution.offer import Access, Offer, newest
 from kpfs.linux.distribution.signature import Keys
 from kpfs.linux.errors import UnfitError, UnknownNameError
@@ -31,7 +32,6 @@ _SHORT = (
     "trixie-backports", "bookworm-security", "bookworm-backports", "bullseye-security",
 )  # fmt: skip
 _LONG = "sid", "forky", "trixie", "bookworm", "bullseye"
-# 6.1, 6.12-cloud, latest-rt, trixie-backports
 _NAME = re.compile(
     r"(?:(?P<series>\d+\.\d+)|latest|(?P<suite>[a-z]+(?:-backports|-security)?))"
     r"(?:-(?P<flavour>cloud|rt))?"
@@ -59,7 +59,7 @@ class Debian:
         The release of a kernel and the name of its package are names, too.
         """
         rest, architecture = split_name(name)
-        wanted = _NAME.fullmatch(rest)
+        wanted = _plain(rest)
         if not wanted:
             return self._exact(name)
         suites: list[tuple[str, ...]]
@@ -196,7 +196,13 @@ class Debian:
 def is_name(name: str) -> bool:
     """Return True if a name may be that of a kernel of Debian, without debian:."""
     exact = f"linux-image-{name.removeprefix('linux-image-')}"
-    return bool(_NAME.fullmatch(split_name(name)[0]) or _PACKAGE.fullmatch(exact))
+    return bool(_plain(split_name(name)[0]) or _PACKAGE.fullmatch(exact))
+
+
+def _plain(name: str) -> re.Match[str] | None:
+    """Match 6.1, 6.12-cloud, latest-rt or trixie-backports. 24.04 is Ubuntu's."""
+    found = _NAME.fullmatch(name)
+    return None if found and found["series"] in UBUNTU else found
 
 
 def _matches(offer: Offer, series: str | None, flavour: str | None) -> bool:

@@ -53,7 +53,8 @@ def test_a_slip_of_the_pen():
 
 
 @pytest.mark.parametrize(
-    "name", ["6.1.0", "v6.12", "trixie", "debian:12", "Debian:sid", "nosuch", "foo:1"]
+    "name",
+    ["6.1.0", "v6.12", "trixie", "debian:12", "Debian:sid", "nosuch", "foo:1", "24.04"],
 )
 def test_names_of_nobody(name):
     assert not distributions.is_name(name)

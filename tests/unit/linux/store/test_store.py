@@ -89,6 +89,7 @@ def test_no_such_kernel():
     [
         ("6.6", True, r" \(kpfs kernel make 6\.6\); those that are there: 6\.1"),
         ("6.6", False, "; those that are there: 6.1"),
+        ("24.04", True, r": did you mean ubuntu:24\.04 \(kpfs kernel make .*"),
         ("v6.1", True, r": did you mean 6\.1\? Those that are there: 6\.1"),
         ("v6.1", False, r": did you mean 6\.1\? Those that are there: 6\.1"),
         (
