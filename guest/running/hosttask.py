@@ -40,6 +40,7 @@ class HostTask:
         self.user = memory.read_u64(addr + info.task_user_base)
         self.used = 0  # bytes of user memory taken by arguments
         self.host_op_at = at + info.task_host_op
+        self.cpus: tuple[int, ...] = ()  # that its process is pinned to; none: all
         self.gone = False
         self.blocked = False  # it is in a call, perhaps one that was answered BLOCKED
         self.busy = False  # a thread runs the guest for this call

@@ -128,6 +128,7 @@ class Syscalls:
         self._next_reap = 0
         self._files: HostOpHandler = lambda _op: -errno.EIO
         self.refusal: KernelError | None = None  # of a host operation of the last call
+        self._unpinned = os.sched_getaffinity(0)
         sched.attach(self._serve, self._on_exit)
 
     def attach_files(self, serve: HostOpHandler) -> None:
@@ -360,7 +361,7 @@ class Syscalls:
     def _perform(self, task: HostTask, sleeps: bool = False) -> int:
         """Run a task's request until it is done, the task is gone, or BLOCKED."""
         sched = self._sched
-        number: int = _U32.unpack_from(self._ram, task.cpu_at)[0]
+        number = self._own_cpu(task)
         wakeups = self._wakeups + number * _WAKEUPS_SIZE
         state = abi.IDLE_TURN_REFUSED
         alone = not self._in_work and not sched.some_held
@@ -451,17 +452,23 @@ class Syscalls:
         """Return the CPU on which a request is to run.
 
         It is the task's own, unless it is held or runs another thread's request, and
-        another is not or does not.
+        another is not or does not. A pinned task leaves its CPUs only if all are held.
         """
         sched = self._sched
-        own: int = _U32.unpack_from(self._ram, task.cpu_at)[0]
+        own, cpus = self._own_cpu(task), task.cpus
         working, nr_cpus = {other.addr for other in self._in_work}, sched.nr_cpus
 
-        def taken(number: int) -> tuple[bool, bool, int]:
-            distance = (number - own) % nr_cpus
-            return sched.is_held(number), sched.current(number) in working, distance
+        def taken(number: int) -> tuple[bool, bool, bool, int]:
+            forbidden = bool(cpus) and number not in cpus
+            busy = sched.current(number) in working
+            return sched.is_held(number), forbidden, busy, (number - own) % nr_cpus
 
         return min(range(nr_cpus), key=taken)
+
+    def _own_cpu(self, task: HostTask) -> int:
+        """Return the task's CPU, or one that its process is pinned to."""
+        number: int = _U32.unpack_from(self._ram, task.cpu_at)[0]
+        return number if not task.cpus or number in task.cpus else task.cpus[0]
 
     def _list(self, number: int, task: int) -> None:
         """List one more task to be woken by a CPU, which may have to do so for others.
@@ -633,7 +640,23 @@ class Syscalls:
         if uid != task.uid:
             _U32.pack_into(self._ram, task.uid_at, uid)
             task.uid = uid
+        self._pin(task, pid)
         return task
+
+    def _pin(self, task: HostTask, pid: int) -> None:
+        """Note on which of the guest's CPUs a process may run.
+
+        The host alone knows, as the guest kernel has no sched_setaffinity(2). Who
+        pinned kpfs as a whole did not mean the guest's CPUs.
+        """
+        try:
+            cpus = os.sched_getaffinity(pid)
+        except OSError:  # the process has ended
+            return
+        if cpus == self._unpinned:
+            task.cpus = ()
+        else:
+            task.cpus = tuple(n for n in range(self._sched.nr_cpus) if n in cpus)
 
     def host_pid(self, task: HostTask) -> int:
         """Return the pid on the host of the process that a task stands for."""
@@ -678,6 +701,7 @@ class Syscalls:
         finally:
             self._forking.discard(pid)
         task.comm_fd = fd
+        self._pin(task, pid)
         if made != pid:
             self._aliases[pid] = task
         return task
