@@ -18,6 +18,10 @@ struct block_counter {
 	bool (*read_msr)(void *argument); /* called by rdmsr; true: it has set the registers */
 	uint64_t hooks_need_no_pc;        /* those of accesses: see restore.c */
 
+	/* see rights.c */
+	bool (*may_use_port)(void *argument, uint32_t port, uint32_t size); /* if it is set */
+	uint64_t length; /* bytes of the syscall, sysenter or int whose hook is called */
+
 	/* of an engine whose at_look is blocks_end_run(): argument is this counter */
 	void *engine;
 	void (*emu_stop)(void *engine);

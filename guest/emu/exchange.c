@@ -4,7 +4,7 @@
  *
  * libunicorn keeps operands and a number in place of flags, and computes flags when they are wanted.
  * A block stores that number before each call of a function that wants flags, and forgets to before
- * those for these two instructions. They compute the flags from the number that was stored last. If
+ * those for these two instructions, and for sysenter, whose hook wants them. They compute the flags from the number that was stored last. If
  * that one says that an operand is the flags, TF, IOPL and AC may come from any word.
  *
  * The number behind the instruction before stands in the list of operations that libunicorn is just
@@ -15,7 +15,7 @@
 
 #include "engines.h"
 
-#define NR_EXCHANGES 4
+#define NR_FUNCTIONS 5
 #define MOVE 5 /* operations on variables of 32 bits */
 #define MOVE_CONSTANT 6
 #define BEGIN_OF_INSTRUCTION 129
@@ -40,7 +40,7 @@ struct functions {
 	make_variable *make_variable;
 	call *call;
 	add *add;
-	void *exchanges[NR_EXCHANGES]; /* cmpxchg8b and cmpxchg16b, each with lock and without */
+	void *want_flags[NR_FUNCTIONS]; /* two each of cmpxchg8b and cmpxchg16b, and sysenter */
 };
 
 static struct functions of;
@@ -56,10 +56,10 @@ API void *tcg_global_mem_new_internal_x86_64(void *translator, int type, void *b
 	return made;
 }
 
-static bool is_exchange(const void *function)
+static bool wants_flags(const void *function)
 {
-	for (int i = 0; i < NR_EXCHANGES; i++)
-		if (function == of.exchanges[i])
+	for (int i = 0; i < NR_FUNCTIONS; i++)
+		if (function == of.want_flags[i])
 			return true;
 	return false;
 }
@@ -87,7 +87,7 @@ static void store_number(void *translator)
 API void tcg_gen_callN_x86_64(void *translator, void *function, void *result, int count,
 			      void **arguments)
 {
-	if (variable && is_exchange(function))
+	if (variable && wants_flags(function))
 		store_number(translator);
 	of.call(translator, function, result, count, arguments);
 }

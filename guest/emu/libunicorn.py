@@ -40,7 +40,12 @@ _SEARCH = (  # struct functions of search.c, for each architecture
 _EXCHANGE = (  # struct functions of exchange.c
     *("tcg_global_mem_new_internal", "tcg_gen_callN", "tcg_emit_op"),
     *("helper_cmpxchg8b", "helper_cmpxchg8b_unlocked"),
-    *("helper_cmpxchg16b", "helper_cmpxchg16b_unlocked"),
+    *("helper_cmpxchg16b", "helper_cmpxchg16b_unlocked", "helper_sysenter"),
+)
+_RIGHTS = (  # struct functions of rights.c
+    *("raise_exception_err_ra", "helper_raise_interrupt"),
+    *("helper_syscall", "helper_sysenter"),
+    *(f"helper_{way}{size}" for way in ("in", "out") for size in "bwl"),
 )
 # in libunicorn 2.1.4: offsets of pointers to the processor and its state
 _PROCESSOR, _STATE = 0x1B8, {"x86_64": 0x128}.get(os.uname().machine, 0x198)
@@ -119,18 +124,20 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
                 for name in _SEARCH
             ]
             exchange = [address(library, f"{name}_x86_64") for name in _EXCHANGE]
+            rights = [address(library, f"{name}_x86_64") for name in _RIGHTS]
         except AttributeError:
             return library, None
         blocks.blocks_count.restype = ctypes.c_bool
         blocks.blocks_originals(*own)
         if library.uc_version(None, None) != VERSION:
             restore[1:] = [ctypes.c_void_p()] * 3
-            exchange[3:] = [ctypes.c_void_p()] * 4
+            exchange[3:] = [ctypes.c_void_p()] * 5
         blocks.restore_originals(*restore)
         blocks.search_age.restype = ctypes.c_uint64
         blocks.search_table.restype = ctypes.c_void_p
         blocks.search_originals((ctypes.c_void_p * len(search))(*search))
         blocks.exchange_originals((ctypes.c_void_p * len(exchange))(*exchange))
+        blocks.rights_originals((ctypes.c_void_p * len(rights))(*rights))
     return library, blocks
 
 

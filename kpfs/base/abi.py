@@ -323,15 +323,16 @@ MAX_RUN_STEP = 256
 
 
 class BlockCounter:  # struct block_counter
-    SIZE, __slots__ = 136, ()
+    SIZE, __slots__ = 152, ()
     LAYOUT = """
         left P end Q look Q at_look P argument P leave P own i set_dr P read_msr P
-        hooks_need_no_pc Q engine P emu_stop P run_end Q run_ticks Q run_since Q
-        run_step Q early Q
+        hooks_need_no_pc Q may_use_port P length Q engine P emu_stop P run_end Q
+        run_ticks Q run_since Q run_step Q early Q
     """
     left, end, look, at_look, argument, leave, own = 0, 8, 16, 24, 32, 40, 48
-    set_dr, read_msr, hooks_need_no_pc, engine, emu_stop = 56, 64, 72, 80, 88
-    run_end, run_ticks, run_since, run_step, early = 96, 104, 112, 120, 128
+    set_dr, read_msr, hooks_need_no_pc, may_use_port, length = 56, 64, 72, 80, 88
+    engine, emu_stop, run_end, run_ticks, run_since = 96, 104, 112, 120, 128
+    run_step, early = 136, 144
 
 
 # guest/emu/coverage.h
@@ -816,18 +817,18 @@ class Translation:  # struct translation
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70896, ()
-    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 136, 144, 152, 160, 168, 176
-    break_at, flushers, writes, mapper, calls, call_zeros = 184, 192, 320, 448, 456, 648
-    counts, exact, call_agent, turn_ticks, slow_at, now = 840, 848, 856, 864, 872, 880
-    settled, deadline, stop, stop_at, who, error = 888, 896, 904, 912, 920, 928
-    vector, unknown, current, turn_end, due, host_turn = 936, 944, 952, 960, 968, 976
-    begin, fault_block, faults, returns, return_counts = 984, 992, 1000, 1008, 1136
-    watched, hooked, nr_hooked, on_block, asked_at = 1264, 1776, 2288, 2296, 2304
-    flushed_at, coverage, stops, entered, devices = 2312, 2320, 2328, 2336, 2344
-    console_size, debug_size, debug_limit, debug = 2472, 2480, 2488, 2496
-    syscalls, exceptions, interrupts, halts, flushes = 2504, 2512, 2520, 2528, 2536
-    strays, stray_at, turns, reset, cpus, console = 2544, 2552, 2560, 2568, 2576, 5360
+    SIZE, __slots__ = 70912, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 152, 160, 168, 176, 184, 192
+    break_at, flushers, writes, mapper, calls, call_zeros = 200, 208, 336, 464, 472, 664
+    counts, exact, call_agent, turn_ticks, slow_at, now = 856, 864, 872, 880, 888, 896
+    settled, deadline, stop, stop_at, who, error = 904, 912, 920, 928, 936, 944
+    vector, unknown, current, turn_end, due, host_turn = 952, 960, 968, 976, 984, 992
+    begin, fault_block, faults, returns, return_counts = 1000, 1008, 1016, 1024, 1152
+    watched, hooked, nr_hooked, on_block, asked_at = 1280, 1792, 2304, 2312, 2320
+    flushed_at, coverage, stops, entered, devices = 2328, 2336, 2344, 2352, 2360
+    console_size, debug_size, debug_limit, debug = 2488, 2496, 2504, 2512
+    syscalls, exceptions, interrupts, halts, flushes = 2520, 2528, 2536, 2544, 2552
+    strays, stray_at, turns, reset, cpus, console = 2560, 2568, 2576, 2584, 2592, 5376
 
 
 # linux/board/x86/arch.h

@@ -6,7 +6,6 @@
 #define CR0_PAGED (1ull << 31)
 #define CR0_RESET 0x60000010
 #define CR4_PSE 0x10
-#define HFLAG_ADD_SEGMENTS 0x40
 #define REAL_CODE 0x9b00
 #define REAL_DATA 0x9300
 #define APIC_BOOT 0x100

@@ -16,6 +16,8 @@
 #define PORT_SERIAL_STATUS 0x3fd
 #define SERIAL_EMPTY 0x60
 #define CMOS_CENTURY 0x32
+#define TSS_SIZE 104 /* without the bitmap of ports */
+#define TSS_BITMAP 102 /* where the offset of the bitmap is */
 #define NR_CMOS 16
 
 /* 1 January 2022, 00:00:00. The kernel is told the true time when it starts to run. */
@@ -68,11 +70,27 @@ static void on_out(uc_engine u, u32 port, int size, u32 value, void *data)
 	}
 }
 
+/* Return whether the bitmap in the TSS lets a program use a port, and those behind it. */
+static bool may_use_port(void *data, u32 port, u32 size)
+{
+	struct board *b = data;
+	const struct segment *tss = &state(b)->tr;
+	u32 at;
+
+	if (tss->limit < TSS_SIZE - 1)
+		return false;
+	at = (read_word(b, tss->base + TSS_BITMAP) & 0xffff) + port / 8;
+	if (at + 1 > tss->limit) /* two bytes are looked at, always */
+		return false;
+	return !(read_word(b, tss->base + at) >> (port & 7) & ((1u << size) - 1));
+}
+
 bool hook_ports(struct board *b)
 {
 	uc_engine u = engine(b);
 	size_t hook;
 
+	b->counter.may_use_port = may_use_port;
 	return !uc.hook_add(u, &hook, UC_HOOK_INSN, on_in, b, 1, 0, UC_X86_INS_IN) &&
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_out, b, 1, 0, UC_X86_INS_OUT);
 }

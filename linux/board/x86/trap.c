@@ -15,11 +15,11 @@
 #define USER_CS 0x33
 #define USER_DS 0x2b
 #define GATE_PRESENT (1ull << 47)
+#define GATE_DPL (3ull << 45)
+#define ERROR_OF_IDT 2 /* of a selector that stands for a gate */
 #define TSS_SP0 4
 #define TSS_IST1 0x24
-#define UD 6
-#define DF 8
-#define PF 14
+#define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
 const u32 pause_size = 2;
 const u32 nr_modes = 3;
@@ -103,7 +103,7 @@ static void load_segment(struct segment *s, u32 selector, u32 flags)
 	s->flags = flags;
 }
 
-/* Switch the processor to a mode, with the flat segments that Linux uses. */
+/* Switch the processor to a mode of 64 bits, with the flat segments that Linux uses. */
 void set_mode(struct board *b, int mode)
 {
 	struct state *s = state(b);
@@ -113,7 +113,7 @@ void set_mode(struct board *b, int mode)
 		     FLAT_CODE | ACCESS_CODE | dpl);
 	load_segment(&s->segs[SS], mode == MODE_USER ? USER_DS : KERNEL_DS,
 		     FLAT_DATA | ACCESS_DATA | dpl);
-	s->hflags = (s->hflags & ~3u) | mode;
+	s->hflags = (s->hflags & ~(3u | HFLAG_ADD_SEGMENTS)) | HFLAGS_64 | mode;
 }
 
 /* Otherwise libunicorn takes the next exception for a double fault. */
@@ -188,6 +188,26 @@ void after_run(struct board *b)
 	hooks_dropped(b);
 }
 
+static bool is_user(const struct board *b)
+{
+	return (state(b)->hflags & 3) == MODE_USER;
+}
+
+static bool is_int(const struct board *b)
+{
+	return *(u32 *)(b->state + IS_INT);
+}
+
+/* Return whether a program has used int with a gate that is not for programs. */
+static bool refused(struct board *b, u32 vector)
+{
+	const struct state *s = state(b);
+
+	return is_int(b) && is_user(b) &&
+	       (16 * vector + 15 > s->idt.limit ||
+		(read_word(b, s->idt.base + 16 * vector) & GATE_DPL) != GATE_DPL);
+}
+
 static bool has_error_code(u32 vector)
 {
 	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17;
@@ -200,17 +220,20 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 	(void)u;
 	b->exceptions++;
 	left_block(b, state(b)->ip + 1);
-	if (vector == DB) /* of a single step, or a breakpoint */
+	if (vector == DB && !is_int(b)) /* of a single step, or a breakpoint */
 		next_debug(b);
 	forget_touched(b);
-	if (vector == PF)
+	if (vector == PF && !is_int(b))
 		own(this_cpu(b))->cr2 = state(b)->cr[2];
 	if (vector > 255) {
 		b->vector = vector;
 		board_stop(b, STOP_ERROR, state(b)->ip);
 	} else if (faults_again(b)) {
 		give_up(b, vector);
-	} else if (has_error_code(vector)) {
+	} else if (refused(b, vector)) {
+		state(b)->ip -= b->counter.length;
+		deliver(b, GP, true, 8 * vector + ERROR_OF_IDT);
+	} else if (has_error_code(vector) && !is_int(b)) {
 		deliver(b, vector, true, *(u32 *)(b->state + ERROR_CODE));
 	} else {
 		deliver(b, vector, false, 0);
@@ -223,13 +246,20 @@ static bool on_invalid(uc_engine u, void *data)
 
 	(void)u;
 	b->exceptions++;
-	if ((state(b)->hflags & 3) == MODE_USER)
+	if (refused(b, UD)) { /* by int $6, which is not left yet */
+		deliver(b, GP, true, 8 * UD + ERROR_OF_IDT);
+		return true;
+	}
+	if (is_user(b))
 		b->unknown = read_word(b, state(b)->ip);
 	deliver(b, UD, false, 0);
 	return true;
 }
 
-/* libunicorn adds the length of the instruction, 2, to the address afterwards. */
+/*
+ * libunicorn adds the length of the instruction to the address afterwards, here and below. Intel's
+ * processors have no syscall for programs of 32 bits.
+ */
 static void on_syscall(uc_engine u, void *data)
 {
 	struct board *b = data;
@@ -238,16 +268,42 @@ static void on_syscall(uc_engine u, void *data)
 	u64 flags = get_flags(b);
 
 	(void)u;
+	if (!(s->hflags & HFLAG_CS64)) {
+		b->exceptions++;
+		deliver(b, UD, false, 0);
+		s->ip -= b->counter.length;
+		return;
+	}
 	b->syscalls++;
 	if (!c->lstar) {
 		c->lstar = read_msr(b, MSR_LSTAR);
 		c->fmask = read_msr(b, MSR_FMASK);
 	}
 	set_mode(b, MODE_KERNEL);
-	s->regs[RCX] = s->ip + 2;
+	s->regs[RCX] = s->ip + b->counter.length;
 	s->regs[R11] = flags & ~(u64)FLAGS_RF;
 	set_flags(b, flags & ~c->fmask);
-	s->ip = c->lstar - 2;
+	s->ip = c->lstar - b->counter.length;
+}
+
+/* Writing flags would be undone: libunicorn then stores how it kept them before. */
+static void on_sysenter(uc_engine u, void *data)
+{
+	struct board *b = data;
+	struct state *s = state(b);
+
+	(void)u;
+	if (read_msr(b, MSR_SYSENTER_CS) & ~3ull) {
+		b->syscalls++;
+		set_mode(b, MODE_KERNEL);
+		s->flags &= ~(u64)(FLAGS_IF | FLAGS_RF | FLAGS_VM);
+		s->regs[RSP] = read_msr(b, MSR_SYSENTER_ESP);
+		s->ip = read_msr(b, MSR_SYSENTER_EIP);
+	} else {
+		b->exceptions++;
+		deliver(b, GP, true, 0);
+	}
+	s->ip -= b->counter.length;
 }
 
 static int on_rdtsc(uc_engine u, void *data)
@@ -275,9 +331,11 @@ bool hook_traps(struct board *b)
 	uc_engine u = engine(b);
 	size_t hook;
 
+	b->counter.length = SYSCALL_SIZE;
 	return !uc.hook_add(u, &hook, UC_HOOK_INTR, on_interrupt, b, 1, 0) &&
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN_INVALID, on_invalid, b, 1, 0) &&
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_syscall, b, 1, 0, UC_X86_INS_SYSCALL) &&
+	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_sysenter, b, 1, 0, UC_X86_INS_SYSENTER) &&
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_rdtsc, b, 1, 0, UC_X86_INS_RDTSC) &&
 	       !uc.hook_add(u, &hook, UC_HOOK_INSN, on_rdtscp, b, 1, 0, UC_X86_INS_RDTSCP);
 }

@@ -9,11 +9,15 @@
 #define UC_X86_INS_RDTSC 608
 #define UC_X86_INS_RDTSCP 609
 #define UC_X86_INS_SYSCALL 699
+#define UC_X86_INS_SYSENTER 700
 #define UC_X86_REG_CR0 50
 #define UC_X86_REG_CR4 54
 #define UC_X86_REG_MSR 248
 #define UC_X86_REG_RFLAGS 253
 #define MSR_APIC_BASE 0x1b
+#define MSR_SYSENTER_CS 0x174
+#define MSR_SYSENTER_ESP 0x175
+#define MSR_SYSENTER_EIP 0x176
 #define MSR_EFER 0xc0000080
 #define MSR_LSTAR 0xc0000082
 #define MSR_FMASK 0xc0000084
@@ -23,6 +27,7 @@
 #define FLAGS_IF 0x200
 #define FLAGS_NT 0x4000
 #define FLAGS_RF 0x10000
+#define FLAGS_VM 0x20000
 #define FLAGS_OF_BLOCKS 0x73100u /* TF, IOPL, RF, VM and AC: blocks are translated for these */
 
 struct segment {
@@ -52,6 +57,10 @@ struct state {
 /* vectors of exceptions */
 #define DB 1
 #define NMI 2
+#define UD 6
+#define DF 8
+#define GP 13
+#define PF 14
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
 enum { ES, CS, SS, DS, FS, GS };
@@ -60,7 +69,12 @@ enum { ES, CS, SS, DS, FS, GS };
 #define DEBUG_REGS 5400 /* eight words */
 #define OLD_EXCEPTION 5496
 
+#define IS_INT 5388 /* whether the exception is of an int instruction */
+
 #define HFLAG_INHIBIT_IRQ 8
+#define HFLAG_ADD_SEGMENTS 0x40
+#define HFLAG_CS64 0x8000
+#define HFLAGS_64 (HFLAG_CS64 | 0x30) /* 64-bit code, and what goes with it */
 
 _Static_assert(sizeof(struct x86_cpu) <= NR_OWN * 8, "NR_OWN");
 _Static_assert(sizeof(struct x86_devices) <= NR_DEVICES * 8, "NR_DEVICES");

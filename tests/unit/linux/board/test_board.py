@@ -2,6 +2,7 @@
 """Processors of a board without a kernel: each has registers of its own, and a turn."""
 
 import mmap
+from types import MappingProxyType
 
 import pytest
 
@@ -268,3 +269,128 @@ def test_one_that_has_no_rest_gives_the_host_its_turn(single, who, nops):
     single.counter.end += MILLION - 50
     found = {single.run() for _ in range(2 if who == "ffffffff" else 100)}
     assert abi.STOP_TURN in found
+
+
+GP = 13
+USER = 4  # in an entry of a page table: programs may use the page
+SAY = "66baf803 ee"  # mov dx, 0x3f8; out dx, al
+# a handler of #GP: it prints the error code and how far behind AT the program stands
+TELL = f"8a0424 {SAY} 8a442408 {SAY} {END}"
+
+
+def run_program(
+    board,
+    code,
+    gates=(),
+    bitmap=0xFF,
+    limit=0xFF,
+    iopl=0,
+    handlers=MappingProxyType({}),
+):
+    """Run a program; return what the handler of #GP or another one has printed.
+
+    gates: vectors that programs may use. bitmap: a byte of that of ports in the TSS.
+    """
+    usual = dict.fromkeys((UD, DF, PF, 0x80), (HANDLER, 1))
+    long_mode(board, code, usual | {GP: (HANDLER + 0x100, 1)} | handlers)
+    for number in range(3):
+        board.ram[TABLES + number * 0x1000] |= USER
+    for vector in gates:
+        board.ram[IDT + 16 * vector + 5] |= 0x60
+    tell = bytes.fromhex(TELL)
+    board.ram[HANDLER + 0x100 : HANDLER + 0x100 + len(tell)] = tell
+    board.ram[TSS + 102 : TSS + 104] = (104).to_bytes(2, "little")
+    board.ram[TSS + 104 : TSS + 0x1000] = bytes([bitmap]) * (0x1000 - 104)
+    x86.write_table(board, "tr", (0, TSS, limit, 0x8B00))
+    board.set_mode(abi.MODE_USER)
+    board.write_reg(GENERAL["rflags"], 2 | iopl << 12)
+    assert board.run() == abi.STOP_HALTED
+    return board.console(0)[0]
+
+
+@pytest.mark.parametrize("vector", [0, 1, 2, 6, 8, 13, 14, 0x20, 0x80, 0xEC, 0xFF])
+@pytest.mark.parametrize("prefix", ["", "66", "f3", "48"])
+def test_a_program_may_not_use_each_gate(single, vector, prefix):
+    """It is refused with the vector in the error code, before the instruction."""
+    said = run_program(single, f"{prefix} cd {vector:02x}")
+    assert said == bytes([8 * vector + 2 & 0xFF, AT & 0xFF])
+
+
+def test_a_gate_for_programs_has_no_error_code(single):
+    assert run_program(single, "cd 80", gates=[0x80]) == b";"
+
+
+PORTS = {
+    "outb": "baf8030000 b041 ee",
+    "outw": "baf8030000 b041 66ef",
+    "outl": "baf8030000 b041 ef",
+    "outsb": "baf8030000 be00800000 6e",
+    "inb": "ba71000000 ec",
+    "inw": "ba71000000 66ed",
+    "inl": "ba71000000 ed",
+}
+
+
+@pytest.mark.parametrize("name", PORTS)
+@pytest.mark.parametrize("iopl", [0, 3])
+@pytest.mark.parametrize("bitmap", [0, 0xFF])
+@pytest.mark.parametrize("limit", [0x67, 0xFFF])
+def test_a_program_needs_the_right_to_use_ports(single, name, iopl, bitmap, limit):
+    """By the level in its flags, or by the bitmap in the TSS, if that is so long."""
+    said = run_program(single, f"{PORTS[name]} cd80", [0x80], bitmap, limit, iopl)
+    may = iopl == 3 or (bitmap == 0 and limit == 0xFFF)
+    assert said.endswith(b";") == may
+    assert may or said[0] == 0
+
+
+@pytest.mark.parametrize("prefix", ["", "66", "f3", "48", "6648"])
+@pytest.mark.parametrize("way", ["syscall", "sysenter"])
+def test_calls_enter_at_the_same_place_with_each_prefix(single, way, prefix):
+    for name, value in (("lstar", HANDLER), ("fmask", 0), ("sysenter_cs", 0x10)):
+        write_msr(single, MSRS[name], value)
+    write_msr(single, MSRS["sysenter_eip"], HANDLER)
+    write_msr(single, MSRS["sysenter_esp"], STACK)
+    code = prefix + ("0f05" if way == "syscall" else "0f34")
+    assert run_program(single, code) == b";"
+    if way == "syscall":
+        assert single.read_reg(GENERAL["rcx"]) == AT + len(bytes.fromhex(code))
+    else:
+        assert single.read_reg(GENERAL["rsp"]) == STACK
+
+
+def test_sysenter_without_a_place_to_go_is_refused(single):
+    assert run_program(single, "66 0f34") == bytes([0, AT & 0xFF])
+
+
+GDT, IN_32_BITS = 0x6000, AT + 0x40
+SEGMENTS = (  # of the kernel, of programs of 32 bits, data, and programs of 64 bits
+    *(0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF),
+    *(0x00CF_FB00_0000_FFFF, 0x00CF_F300_0000_FFFF, 0x00AF_FB00_0000_FFFF),
+)
+GO_32 = f"6a23 68{IN_32_BITS.to_bytes(4, 'little').hex()} 48cb"  # push; push; lretq
+MARK = f"b041 48ffc0 {SAY} {END}"  # 'B' in 64 bits, where 32-bit code has 'A'
+
+
+@pytest.mark.parametrize(
+    ("code", "vector"),
+    [("cd80", 0x80), ("0f05", UD), ("660f05", UD), ("0f34", None), ("cd0e", GP)],
+)
+def test_programs_of_32_bits_enter_the_kernel_in_64(single, code, vector):
+    """As on processors of Intel, syscall is no instruction for them."""
+    for number, word in enumerate(SEGMENTS):
+        at = GDT + 8 * number
+        single.ram[at : at + 8] = word.to_bytes(8, "little")
+    x86.write_table(single, "gdtr", (0, GDT, 8 * len(SEGMENTS) - 1, 0))
+    for at, text in ((IN_32_BITS, code), (HANDLER + 0x200, MARK)):
+        raw = bytes.fromhex(text)
+        single.ram[at : at + len(raw)] = raw
+    write_msr(single, MSRS["sysenter_cs"], 0x10)
+    write_msr(single, MSRS["sysenter_eip"], HANDLER + 0x200)
+    write_msr(single, MSRS["sysenter_esp"], STACK)
+    gates = {} if vector is None else {vector: (HANDLER + 0x200, 1)}
+    assert run_program(single, GO_32, [0x80], handlers=gates) == b"B"
+    if vector is not None:
+        frame = single.read_reg(GENERAL["rsp"]) + 8 * (vector == GP)
+        place = int.from_bytes(single.ram[frame : frame + 8], "little")
+        assert place == IN_32_BITS + 2 * (vector == 0x80)
+        assert single.ram[frame + 8] == 0x23
