@@ -49,6 +49,10 @@ class Node:
         self.atime: int | None = None  # None: when it was mounted
         self.mtime: int | None = None
 
+    @property
+    def nlink(self) -> int:
+        return 1
+
     def refuse(self, operation: str) -> KernelError:
         return KernelError(self.fs[operation], f"{operation} is not for this tree")
 
@@ -93,6 +97,11 @@ class Dir(Node):
         """Return the type that readdir gives of a further entry."""
         return self.entry_type
 
+    @property
+    def nlink(self) -> int:
+        """Return the number of links: its name, its ".", and ".." of directories."""
+        return 2 + sum(stat.S_ISDIR(mode) for _, mode in names_of(self))
+
     def mkdir(self, name: str) -> None:
         raise self.refuse("mkdir")
 
@@ -105,6 +114,10 @@ class ProcSysDir(Dir):
 
     fs = PROC_SYS
     blksize = 1024
+
+    @property
+    def nlink(self) -> int:
+        return 1
 
 
 class DynDir(Dir):

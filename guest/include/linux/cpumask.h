@@ -25,7 +25,7 @@ extern struct cpumask cpu_bit_bitmap[NR_CPUS];
 /* The CPUs that there may be, as a word. */
 #define __CPU_BITS ((1UL << nr_cpu_ids) - 1)
 
-static inline void cpumask_set_cpu(unsigned int cpu, struct cpumask *m) { set_bit(cpu, m->bits); }
+static __always_inline void cpumask_set_cpu(uint cpu, struct cpumask *m) { set_bit(cpu, m->bits); }
 static inline void cpumask_clear_cpu(int cpu, struct cpumask *m) { clear_bit(cpu, m->bits); }
 static inline bool cpumask_test_cpu(int cpu, const struct cpumask *m)
 {

@@ -188,7 +188,7 @@ class GuestTree:
         is_file = not isinstance(node, Dir)
         constant = isinstance(node, File) and node.constant
         return Attributes(
-            *(node.mode, node.size, atime, mtime, mtime, 1 if is_file else 2),
+            *(node.mode, node.size, atime, mtime, mtime, node.nlink),
             *(node.uid, node.gid, node.blksize, entry.fixed),
             steady=not is_file or constant or entry.permanent,
             constant=constant,

@@ -62,8 +62,8 @@ LINUX_PATHS = {
     "sys": "/proc/sys",
     "tracing": "/sys/kernel/tracing",
     "kallsyms": "/proc/kallsyms",
-    "version": "/sys/kernel/debug/kpfs/version",  # /proc/version is the guest's own
-    "cmdline": "/sys/kernel/debug/kpfs/cmdline",  # likewise
+    "version": "/proc/version",
+    "cmdline": "/proc/cmdline",
     "config.gz": "/sys/kernel/debug/kpfs/config.gz",
     "module": "/sys/kernel/debug/kpfs/module",  # the guest has no /sys/module
     "modules": "/proc/modules",

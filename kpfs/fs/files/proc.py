@@ -59,7 +59,7 @@ class KallsymsFile(ProcFile):
 class Version(ProcFile):
     """The guest's version line.  Kernel: version_proc_show()."""
 
-    splices_from = True
+    of_guest = splices_from = True
 
     def show(self) -> bytes:
         banner = guest_string(self.kernel, "linux_proc_banner", 0)
@@ -71,7 +71,7 @@ class Version(ProcFile):
 class Cmdline(ProcFile):
     """The guest's boot parameters.  Kernel: cmdline_proc_show()."""
 
-    splices_from = True
+    of_guest = splices_from = True
 
     def show(self) -> bytes:
         guest = self.kernel.guest

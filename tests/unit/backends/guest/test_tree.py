@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.backends.guest.tree import GuestTree
-from kpfs.fs.node import Dir, DynDir, File
+from kpfs.fs.node import Dir, DynDir, File, ProcSysDir
 from tests.there import code, stand_in
 from tests.unit.backends.trees import child
 from tests.unit.fakes import ME, FakeKernel
@@ -85,3 +85,12 @@ def test_another_kernel(tree):
     events.node.there.clear()
     tree.renew(foo)
     assert code(foo.check) == "ENOENT"
+
+
+def test_a_directory_has_a_link_for_each_one_in_it():
+    folder = Dir()
+    folder.add("enable", 0o644, File())
+    assert folder.nlink == 2
+    folder.add("kprobes", 0o40755, Dir())
+    assert folder.nlink == 3
+    assert ProcSysDir().nlink == File().nlink == 1
