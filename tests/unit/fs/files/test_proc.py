@@ -34,6 +34,9 @@ class RecordLog(FakeLog):
     def records(self, since=0):
         return [r for r in self.kept if r.seq >= since]
 
+    def next_seq(self):
+        return self.kept[-1].seq + 1 if self.kept else 0
+
 
 @pytest.fixture
 def kernel():

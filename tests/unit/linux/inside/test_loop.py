@@ -4,6 +4,7 @@
 import itertools
 from collections.abc import Iterator
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,9 +32,14 @@ class BusyBoard:
         self.places = places
         self.place = 0
         self.blocks = 1
+        self.stops = None
+        self.counter = SimpleNamespace(hooks_need_no_pc=0)
 
     def get(self, what: int) -> int:
         return {abi.Board.deadline: abi.NEVER, abi.Board.nr_cpus: 1}.get(what, 0)
+
+    def get_cpu(self, _number: int, _field: int) -> int:
+        return 0
 
     def set(self, **_values: int) -> None:
         pass
