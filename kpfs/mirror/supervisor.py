@@ -184,6 +184,7 @@ class Supervisor:
         self.spare = list(range(SLOTS_MAX - 1, SLOTS - 1, -1))  # slots
         self.waiting = 0  # threads that wait for an answer
         self.threads: list[threading.Thread] = []
+        self.starting = threading.Lock()
         self.broken = False  # the kernel is dead: calls are only let go on
 
     def run(self) -> None:
@@ -193,8 +194,12 @@ class Supervisor:
         after = threading.Thread(target=self.look_after, daemon=True)
         after.start()
         self.loop(0)
-        while self.threads:
-            self.threads.pop().join()
+        while True:
+            with self.starting:  # none that has not begun can be waited for
+                if not self.threads:
+                    break
+                thread = self.threads.pop()
+            thread.join()
         self.over.set()
         self.made.set()
         after.join()
@@ -208,8 +213,9 @@ class Supervisor:
 
     def start_loop(self, slot: int) -> None:
         thread = threading.Thread(target=self.loop, args=(slot,), daemon=True)
-        self.threads.append(thread)
-        thread.start()
+        with self.starting:
+            self.threads.append(thread)
+            thread.start()
 
     def loop(self, slot: int) -> None:
         """Handle reports until there are no more: the body of one thread."""

@@ -62,7 +62,7 @@ def works(mark):
     ("words", "warm", "number", "status"),
     [
         (RUN, "0", signal.SIGTERM, -signal.SIGTERM),
-        (RUN, "0", signal.SIGINT, 130),
+        (RUN, "0", signal.SIGINT, -signal.SIGINT),
         (INSIDE, "0", signal.SIGTERM, 128 + signal.SIGTERM),
         (INSIDE, "0", signal.SIGINT, 130),
         (INSIDE, "0", signal.SIGKILL, -signal.SIGKILL),

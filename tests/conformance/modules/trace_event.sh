@@ -1,5 +1,5 @@
 # Events that a module defines by TRACE_EVENT(): tests/modules/goods_calls.c, with each kind of field and of text.
-# shellcheck shell=sh disable=SC2086,SC2012,SC2162
+# shellcheck shell=sh disable=SC2086,SC2010,SC2012,SC2162
 # SPDX-License-Identifier: GPL-2.0-or-later
 # $KMODULES/goods_calls.ko is built for the kernel that runs this.
 cd "${TRACING:-/sys/kernel/tracing}" || exit
@@ -8,7 +8,7 @@ sell() { echo 1 >${DEBUGFS:-/sys/kernel/debug}/goods; }
 trace() { grep -v '^#' trace | sed -E 's/^.*-[0-9]+ +\[[0-9]+\] [^ ]+ +[0-9.]+: //'; echo >trace; }
 insmod $KMODULES/goods_calls.ko
 echo "## files"
-for f in $G $G/goods_in; do ls $f; done
+for f in $G $G/goods_in; do ls $f | grep -vx hist; done
 cat $G/*/format | sed 's/^ID: .*/ID/'
 grep -c goods: available_events
 echo "## records"
