@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 
 from kpfs import config
 from kpfs.arguments import FREE_TEXT, Subcommand, add_command, flag, number, several
@@ -37,6 +38,38 @@ EXIT_INTERRUPTED = 130
 MAX_CPUS, OWN_CPUS = 16, 2
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
+
+class Place(Enum):
+    """Where CMD is, and before which kernel."""
+
+    GUEST = 0
+    BEHIND = 1  # before a Linux kernel, a program of this host
+    INSIDE = 2  # a program of a Linux kernel
+
+
+LINUX = {Place.BEHIND, Place.INSIDE}
+BELONGS = (  # options, the places that have them, what is said in the others
+    ("inside", LINUX, "wants a kernel: --kernel NAME (see 'kpfs kernel')"),
+    ("make exact", LINUX, "is for a Linux kernel: --kernel NAME"),
+    ("console", {Place.GUEST}, "is for the guest kernel: run dmesg -w beside CMD"),
+    (
+        "config background",
+        {Place.GUEST},
+        "is for the guest kernel; --kernel names a Linux kernel",
+    ),
+    ("rw root memory", {Place.INSIDE}, "is for --inside"),
+    (
+        "no-mirror mirror host-uname",
+        {Place.GUEST, Place.BEHIND},
+        "is not for --inside: CMD is in that kernel",
+    ),
+    (
+        "log verbose",
+        {Place.GUEST, Place.BEHIND},
+        "is not for --inside: what is refused there is in the kernel's own messages",
+    ),
+)
+
 EPILOG = """\
 start here:
   kpfs run                  a shell that finds the files at the kernel's real paths
@@ -373,6 +406,7 @@ def _option(text: str) -> tuple[str, bool]:
 def _settings(arguments: Namespace) -> Settings:
     from kpfs.config import Settings
 
+    _check_options(arguments)
     limits.check(_check_kernel(arguments))
     with told_to_user(arguments.log):  # in a directory that was removed
         log = arguments.log and os.path.abspath(arguments.log)
@@ -393,13 +427,9 @@ def _check_kernel(arguments: Namespace) -> int:
     Raises SetupError if there is no such kernel, or not with so many CPUs.
     """
     if not arguments.kernel:
-        for option in ("make", "exact"):
-            if getattr(arguments, option):
-                raise SetupError(f"--{option} is for a Linux kernel: --kernel NAME")
         return 0
     from kpfs.linux.store import image, store
 
-    _check_options(arguments)
     name, wanted = arguments.kernel, arguments.cpus
     if arguments.make:
         _later("kpfs.kernel_command.make_missing")([name])
@@ -414,12 +444,15 @@ def _check_kernel(arguments: Namespace) -> int:
 
 
 def _check_options(arguments: Namespace) -> None:
-    """Raise SetupError if a Linux kernel cannot be configured so."""
-    for option in ("config", "background"):
-        if getattr(arguments, option, None):
-            raise SetupError(
-                f"--{option} is for the guest kernel; --kernel names a Linux kernel"
-            )
+    """Raise SetupError for an option that is not for this kernel, or for this place."""
+    place = Place.GUEST
+    if arguments.kernel:
+        place = Place.INSIDE if getattr(arguments, "inside", False) else Place.BEHIND
+    for options, places, reason in BELONGS:
+        if place not in places:
+            for option in options.split():
+                if getattr(arguments, option.replace("-", "_"), None):
+                    raise SetupError(f"--{option} {reason}")
 
 
 def _mount_arguments(parser: ArgumentParser) -> None:
@@ -464,7 +497,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mirror",
         choices=("always", "watched"),
-        default="watched",
+        default="",
         help="make them always, or while something is watched (default): a probe, an"
         " event, a tracer",
     )
@@ -614,19 +647,14 @@ def umount(arguments: Namespace) -> int:
 
 def run(arguments: Namespace) -> int:
     """``kpfs run``."""
-    if arguments.console and arguments.kernel:
-        raise SetupError("--console is for the guest kernel", "run dmesg -w beside CMD")
     if arguments.inside:
         return run_inside(arguments)
-    for option in ("rw", "root", "memory"):
-        if getattr(arguments, option):
-            raise SetupError(f"--{option} is for --inside")
     from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
         workload=_has_workload(arguments),
         mirror=not arguments.no_mirror,
-        lazy=arguments.mirror == "watched" and not arguments.coverage_kernel,
+        lazy=arguments.mirror != "always" and not arguments.coverage_kernel,
         host_uname=arguments.host_uname,
         console=os.dup(2) if arguments.console else -1,
         coverage=_coverage(arguments),
@@ -667,13 +695,7 @@ def completion(arguments: Namespace) -> int:
 
 def run_inside(arguments: Namespace) -> int:
     """``kpfs run --kernel NAME --inside``."""
-    if not arguments.kernel:
-        raise SetupError("--inside wants a kernel: --kernel NAME (see 'kpfs kernel')")
     _check_options(arguments)
-    for option in ("no_mirror", "host_uname"):
-        if getattr(arguments, option):
-            name = option.replace("_", "-")
-            raise SetupError(f"--{name} is not for --inside: CMD is in that kernel")
     if arguments.cpus or arguments.make:
         _check_kernel(arguments)
     from kpfs.config import CoverageChoice, GdbChoice, KernelChoice

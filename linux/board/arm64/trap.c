@@ -138,7 +138,10 @@ static void on_exception(uc_engine u, u32 kind, void *data)
 		b->exceptions++;
 	}
 	left_block(b, *pc(b) + 1);
-	enter(b);
+	if (faults_again(b))
+		board_stop(b, STOP_FAULT, *pc(b));
+	else
+		enter(b);
 }
 
 bool hook_traps(struct board *b)
