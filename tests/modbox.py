@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Build modules written in tests, and load them into a kernel without a mount."""
 
+import ctypes
 import errno
 import functools
 import hashlib
@@ -135,6 +136,10 @@ class Box(box.Box):
         syscalls = self.kernel.guest.syscalls
         task = syscalls.host_task(pid, 0, "caller", 1)
         return syscalls.call_function(task, self.address(symbol), *args)
+
+    def call_int(self, function: str, *args: int) -> int:
+        """Run a function that returns an int: the upper half of rax is nobody's."""
+        return ctypes.c_int(self.call(function, *args)).value
 
     def settle(self, ticks: int = 8) -> None:
         """Advance the clock: the optimizer runs, freed memory is given back."""

@@ -142,7 +142,7 @@ class Model(RuleBasedStateMachine):
         if i in self.registered():
             return  # its structure must not be touched
         expected = self.refusal(i)
-        assert self.box.call("do_register", i, int(disabled)) == expected
+        assert self.box.call_int("do_register", i, int(disabled)) == expected
         if not expected:
             self.add(i, disabled)
 
@@ -154,7 +154,7 @@ class Model(RuleBasedStateMachine):
         expected = self.refusal(first)
         if not expected and batch == (6, 2):
             expected = -errno.EEXIST  # the second, and so none
-        assert self.box.call("do_register_batch", *batch) == expected
+        assert self.box.call_int("do_register_batch", *batch) == expected
         for i in range(first, first + n):
             if not expected or (expected == -errno.EEXIST and self.came(i, batch)):
                 self.add(i, False)
@@ -181,7 +181,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(i=INDICES, on=st.booleans())
     def switch(self, i, on):
-        result = self.box.call("do_enable" if on else "do_disable", i)
+        result = self.box.call_int("do_enable" if on else "do_disable", i)
         if i not in self.registered() or (on and i in self.gone):
             assert result == -errno.EINVAL
             return
@@ -206,10 +206,10 @@ class Model(RuleBasedStateMachine):
         name = "second" if outer else "first"
         if everywhere:
             address = self.box.address(name)
-            assert self.box.call("do_call_everywhere", address, times) == 0
+            assert self.box.call_int("do_call_everywhere", address, times) == 0
         else:
             for _ in range(times):
-                assert self.box.call(name, 4) == (10 if outer else 5)
+                assert self.box.call_int(name, 4) == (10 if outer else 5)
         for i in self.registered():
             if self.is_hit(i) and (outer or PLACES[i][0] == "first"):
                 self.hits[i] += times * (self.nr_cpus if everywhere else 1)
@@ -249,7 +249,7 @@ class Model(RuleBasedStateMachine):
         at, posts = box.address("hits"), box.address("posts")
         assert [read(at + 8 * i) for i in range(NR)] == self.hits
         assert read(posts + 8) == self.hits[1]
-        assert box.call("do_missed") == 0
+        assert box.call_int("do_missed") == 0
         lines = box.list()
         probes = self.registered()
         assert sorted(line[0] for line in lines) == sorted(KINDS[i] for i in probes)
