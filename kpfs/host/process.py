@@ -18,6 +18,7 @@ _M_ARENA_MAX = -8
 GC_THRESHOLD = 20_000
 SLEEP_TIMEOUT = 1.0  # s until a thread that has made a request sleeps
 SLEEP_LOOK = 0.0001  # s
+EPOLL, EPOLL_FLAGS = "anon_inode:[eventpoll]", os.O_RDWR | os.O_CLOEXEC
 
 
 def die_with_parent(parent: int) -> None:
@@ -66,9 +67,18 @@ def system_call(pid: int) -> tuple[int, tuple[int, ...]]:
 
 
 def descriptor_flags(pid: int, fd: int) -> int:
-    """Return the flags of open(2) that a process's open file has; -1: it has none."""
+    """Return the flags of open(2) that a process's open file has; -1: it has none.
+
+    For an epoll instance they are those that nearly all have. Its file of fdinfo would
+    wait until its process has polled every file in it, and that process may wait for a
+    lock of the caller.
+    Kernel: ep_show_fdinfo()
+    """
+    number = fd & 0xFFFFFFFF
     try:
-        with open(f"/proc/{pid}/fdinfo/{fd & 0xFFFFFFFF}", "rb", 0) as file:
+        if os.readlink(f"/proc/{pid}/fd/{number}") == EPOLL:
+            return EPOLL_FLAGS
+        with open(f"/proc/{pid}/fdinfo/{number}", "rb", 0) as file:
             return int(file.read().split(b"flags:")[1].split()[0], 8)
     except (OSError, IndexError, ValueError):
         return -1

@@ -22,7 +22,7 @@ from kpfs.base import abi
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
-from kpfs.host.process import descriptor_flags
+from kpfs.host.process import EPOLL, EPOLL_FLAGS, descriptor_flags
 from kpfs.mirror import library
 from kpfs.mirror.proc_fd_cache import MOST, ProcFdCache
 
@@ -43,7 +43,6 @@ AT_EMPTY_PATH, AT_STATX_DONT_SYNC = 0x1000, 0x4000
 STATX_TYPE, STATX_MODE, STATX_INO, STATX_SIZE = 1, 2, 0x100, 0x200
 _STATX = struct.Struct("=28xH2xQQ88x2I112x")  # mode, ino, size, dev_major, dev_minor
 _OPEN = os.O_RDONLY | os.O_CLOEXEC
-EPOLL, EPOLL_FLAGS = b"anon_inode:[eventpoll]", os.O_RDWR | os.O_CLOEXEC
 _ASK = abi.PlanQuestion.STRUCT.pack_into
 _libc = ctypes.CDLL(None)
 
@@ -338,13 +337,13 @@ class Host:
     def same_descriptors(self, pid: int, other: int) -> bool:
         """Return True if two processes have the same descriptors of the same files.
 
-        This is asked at each fork, so no link is read.
+        This is asked at each fork.
         """
         try:
             numbers = os.listdir(f"/proc/{pid}/fd")
             return numbers == os.listdir(f"/proc/{other}/fd") and all(
                 same_open_file(pid, int(fd), other, int(fd))
-                and _flags(pid, fd) == _flags(other, fd)
+                and descriptor_flags(pid, int(fd)) == descriptor_flags(other, int(fd))
                 for fd in numbers
             )
         except (OSError, IndexError):
@@ -353,14 +352,11 @@ class Host:
     def _descriptor(self, folder: int, number: int) -> Descriptor:
         """Read one descriptor of a folder of /proc; OSError, ValueError: it is gone.
 
-        The flags of an epoll instance are those that nearly all have. Its file of
-        fdinfo would wait until its process has polled every file in it, and that
-        process may wait for the kernel's lock, which the caller may have.
-        Kernel: ep_show_fdinfo()
+        The flags of an epoll instance are not read: see descriptor_flags().
         """
         place = b"fd/%d" % number
         link = os.readlink(place, dir_fd=folder)
-        if link == EPOLL:
+        if link == EPOLL.encode():
             return Descriptor(number, link, EPOLL_FLAGS, stat.S_IFREG | 0o600)
         info = os.open(b"fdinfo/%d" % number, _OPEN, dir_fd=folder)
         try:
@@ -527,11 +523,6 @@ def _statx(folder: int, place: bytes, flags: int) -> tuple[int, ...]:
 def same_open_file(pid: int, fd: int, other_pid: int, other_fd: int) -> bool:
     """Return True if descriptors of two processes surely lead to one open file."""
     return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILE, fd, other_fd)
-
-
-def _flags(pid: int, fd: str) -> bytes:
-    """Return the flags of a descriptor, as /proc shows them."""
-    return _read(f"/proc/{pid}/fdinfo/{fd}").split()[3]
 
 
 def same_table(pid: int, other_pid: int) -> bool:

@@ -392,10 +392,13 @@ def test_descriptors_are_read_while_a_poll_waits_for_the_lock(mounted, tmp_path)
         doing = Path(f"/proc/{poller.pid}/wchan").read_text
         until(lambda: doing() == "request_wait_answer", "the poll does not wait")
         found: dict[int, bytes] = {}
+        alike: list[bool] = []
 
         def look():
             host = Host([])
             found.update({fd.number: fd.link for fd in host.descriptors(poller.pid)})
+            alike.append(host.same_descriptors(poller.pid, poller.pid))
+            alike.append(host.can_read(poller.pid, number))
             host.close()
 
         thread = threading.Thread(target=look)
@@ -406,6 +409,7 @@ def test_descriptors_are_read_while_a_poll_waits_for_the_lock(mounted, tmp_path)
         thread.join()
     assert ended
     assert found[number] == b"anon_inode:[eventpoll]"
+    assert alike == [True, True]
 
 
 def test_waiting_for_the_lock_is_interrupted(mounted, held):
