@@ -39,6 +39,7 @@ MAX_CPUS, OWN_CPUS = 16, 2
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 
+
 class Place(Enum):
     """Where CMD is, and before which kernel."""
 

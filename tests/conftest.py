@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fixtures, markers and the rule that no log goes unannounced; see tests/README.md."""
 
+import faulthandler
 import logging
 import os
 import re
@@ -88,9 +89,12 @@ def pytest_runtest_call(item):
     if item.get_closest_marker("slow") is None:
         # again and again: what C has called loses it
         signal.setitimer(signal.ITIMER_REAL, PATIENCE, 1)
+        # C that never comes back to Python takes the process with it
+        faulthandler.dump_traceback_later(2 * PATIENCE, exit=True)
     try:
         return (yield)
     finally:
+        faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
 

@@ -424,7 +424,8 @@ def warm(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("KPFS_WARM", "30")
     yield runtime / f"kpfs-{os.getuid()}"
     for pid in servers(runtime):
-        harness.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            harness.kill(pid, signal.SIGKILL)
 
 
 def servers(runtime):

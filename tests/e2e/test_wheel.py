@@ -50,7 +50,7 @@ DATA = (
     "guest/include/**",
     "guest/src/**",
     "linux/image/**",
-    "manual/differs.tsv",
+    "manual/*.tsv",
     "manual/completion.*sh",
 )
 NEW_VENV = ("-m", "venv", "--without-pip")
@@ -163,7 +163,7 @@ def test_it_brings_man_pages_and_completions(installed, wheel):
 
 
 def test_it_is_small(wheel):
-    assert wheel.stat().st_size < 3_000_000
+    assert wheel.stat().st_size < 3_200_000
 
 
 def test_it_has_all_modules_and_their_data_and_no_more(wheel):
