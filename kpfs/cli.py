@@ -64,11 +64,6 @@ BELONGS = (  # options, the places that have them, what is said in the others
         {Place.GUEST, Place.BEHIND},
         "is not for --inside: CMD is in that kernel",
     ),
-    (
-        "log verbose",
-        {Place.GUEST, Place.BEHIND},
-        "is not for --inside: what is refused there is in the kernel's own messages",
-    ),
 )
 
 EPILOG = """\

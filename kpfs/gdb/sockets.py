@@ -14,11 +14,8 @@ from kpfs.base.errors import SetupError
 
 NOT_YET = ".new"  # behind the path of a socket that is not open
 _NAME = re.compile(r"gdb-(\d+)-(\w+)")
-_ANY = re.compile(
-    rf"gdb-(\d+)-\w+({re.escape(NOT_YET)})?"
-)  # also of one that has let nobody in yet
-
-
+# also of one that has let nobody in yet
+_ANY = re.compile(rf"gdb-(\d+)-\w+({re.escape(NOT_YET)})?")
 LOCALHOST = "127.0.0.1"
 _MAX_PORT = 0xFFFF
 

@@ -100,8 +100,6 @@ def test_configurations_of_the_command_line():
         ("run --kernel x --inside --no-mirror true", "--no-mirror is not for --inside"),
         ("run --kernel x --inside --host-uname true", "--host-uname is not for"),
         ("run --kernel x --inside --mirror always true", "--mirror is not for"),
-        ("run --kernel x --inside --log f true", "--log is not for --inside"),
-        ("run --kernel x --inside --verbose true", "--verbose is not for --inside"),
         ("run --inside true", "--inside wants a kernel"),
         ("run --rw d true", "--rw is for --inside"),
         ("matrix --kernels x --cache c true", "--cache is for --make"),
