@@ -127,11 +127,15 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
             rights = [address(library, f"{name}_x86_64") for name in _RIGHTS]
         except AttributeError:
             return library, None
+        for table in ("sse_originals", "strings_originals"):
+            _set_originals(library, blocks, table)
         blocks.blocks_count.restype = ctypes.c_bool
         blocks.blocks_originals(*own)
         if library.uc_version(None, None) != VERSION:
             restore[1:] = [ctypes.c_void_p()] * 3
             exchange[3:] = [ctypes.c_void_p()] * 5
+        else:
+            blocks.softfloat_is_known()
         blocks.restore_originals(*restore)
         blocks.search_age.restype = ctypes.c_uint64
         blocks.search_table.restype = ctypes.c_void_p
@@ -139,6 +143,23 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
         blocks.exchange_originals((ctypes.c_void_p * len(exchange))(*exchange))
         blocks.rights_originals((ctypes.c_void_p * len(rights))(*rights))
     return library, blocks
+
+
+class _Original(ctypes.Structure):
+    """struct original."""
+
+    name: bytes | None
+    place: int
+    _fields_ = [("name", ctypes.c_char_p), ("place", ctypes.c_void_p)]
+
+
+def _set_originals(library: ctypes.PyDLL, blocks: ctypes.PyDLL, table: str) -> None:
+    """Set the functions of libunicorn that a table in originals.h's form names."""
+    at = ctypes.addressof(_Original.in_dll(blocks, table))
+    while name := (row := _Original.from_address(at)).name:
+        place = ctypes.c_void_p.from_address(row.place)
+        place.value = address(library, name.decode()).value
+        at += ctypes.sizeof(_Original)
 
 
 def _load_lazily(path: str) -> ctypes.PyDLL:
