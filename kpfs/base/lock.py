@@ -13,9 +13,19 @@ lock.  So whoever has this lock makes no call of the host that may take one of t
     locks of the host's kernel  ->  the kernel's lock  ->  short locks of single objects
 
 Calls that are allowed with the lock held read /proc and answer at once: status, stat,
-the links of fd and cwd, fdinfo but for that of an epoll instance, and statx(2) with
-AT_STATX_DONT_SYNC of an open file.  All others are made before or afterwards: those by
-a path, on an open file of the mount, and to the memory of a process.
+comm, children, the links of fd and cwd, fdinfo but for that of an epoll instance, and
+statx(2) with AT_STATX_DONT_SYNC of an open file.  All others are made before or
+afterwards: those by a path, on an open file of the mount, and to the memory of a
+process.  Two more are allowed, for these reasons:
+
+- kcmp(2) waits for the end of an execve(2) from the moment when it has taken the new
+  memory.  In that part Linux closes descriptors, and the mount is asked nothing:
+  FOPEN_NOFLUSH sees to that, from Linux 5.16 on.  It also ends asynchronous I/O, which
+  files of the mount do not have: kpfs.fs.fuse.ops must not want FUSE_ASYNC_DIO.
+- FUSE_NOTIFY_INVAL_INODE of a directory, with an offset below 0, touches no page and
+  asks no file system.  It waits only for an inode that Linux is making or forgetting,
+  and of a directory Linux asks us nothing in between.  Notifications that take the lock
+  of a directory or of a page (INVAL_ENTRY, DELETE, STORE) are sent without the lock.
 """
 
 from __future__ import annotations

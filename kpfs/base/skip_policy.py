@@ -91,6 +91,7 @@ class SkipPolicy:
         self._lock = lock
         self._books: list[Book] = []
         self._number_of: NumberOf | None = None  # nobody knows, without a mirror
+        self._share: Callable[[], object] | None = None  # no task gets any
         self._made = 0  # calls in a row that were made although nobody could see them
         self._sees_all = False  # somebody watches whom the kernel does not show
 
@@ -105,13 +106,33 @@ class SkipPolicy:
         """Have a book brought up to date from now on."""
         self._books.append(book)
 
-    def join_tasks(self, book: Book, number_of: NumberOf | None = None) -> None:
+    def join_tasks(
+        self,
+        book: Book,
+        number_of: NumberOf | None = None,
+        share: Callable[[], object] | None = None,
+    ) -> None:
         """Have a book that makes tasks brought up to date from now on.
 
         It goes before the others, which give descriptors to its tasks.
+        share: see share().
         """
         self._books.insert(0, book)
         self._number_of = number_of
+        self._share = share
+
+    @property
+    def mirrored(self) -> bool:
+        """Return True if tasks get the descriptors of their processes."""
+        return self._share is not None
+
+    def share(self) -> None:
+        """Give tasks the open files of other books that their processes share.
+
+        Context: lock held.
+        """
+        if self._share is not None:
+            self._share()
 
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
         """See NumberOf; -1, too, if no book knows.  Context: lock held."""

@@ -28,8 +28,22 @@ EXECS = frozenset((nr.EXECVE, nr.EXECVEAT))
 EXITS = frozenset((nr.EXIT, nr.EXIT_GROUP))
 # calls that a Linux kernel answers itself
 ANSWERED = frozenset((nr.SYSLOG, nr.INIT_MODULE, nr.DELETE_MODULE, nr.FINIT_MODULE))
-# calls that no kernel makes again, and that change what descriptors a process has
-NOTED = frozenset((nr.CLOSE_RANGE, nr.UNSHARE))
+# calls that no kernel makes again, and that change what descriptors a process has; what
+# recvmsg(2) brings is found at the next look, as it would cost too much to note each
+NOTED = frozenset(
+    (
+        *(nr.CLOSE_RANGE, nr.UNSHARE, nr.SOCKET, nr.SOCKETPAIR, nr.ACCEPT, nr.ACCEPT4),
+        *(nr.EPOLL_CREATE, nr.EPOLL_CREATE1, nr.EVENTFD, nr.EVENTFD2, nr.SIGNALFD),
+        *(nr.SIGNALFD4, nr.TIMERFD_CREATE, nr.INOTIFY_INIT, nr.INOTIFY_INIT1, nr.BPF),
+        *(nr.MEMFD_CREATE, nr.MEMFD_SECRET, nr.PIDFD_OPEN, nr.PIDFD_GETFD, nr.MQ_OPEN),
+        *(nr.PERF_EVENT_OPEN, nr.FANOTIFY_INIT, nr.OPEN_BY_HANDLE_AT, nr.USERFAULTFD),
+        *(nr.IO_URING_SETUP, nr.OPEN_TREE, nr.FSOPEN, nr.FSPICK, nr.FSMOUNT),
+        nr.LANDLOCK_CREATE_RULESET,
+    )
+)
+# calls that open files of the mount; by argument: the flags, of which FUSE is not told
+# O_CLOEXEC
+OPENS = {nr.OPEN: 1, nr.OPENAT: 2}
 VECTOR_MAX = 256  # strings of argv and of envp that the kernel sees
 VECTOR_BYTES = 0xA000
 IOV_MAX = 1024

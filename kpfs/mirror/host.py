@@ -363,8 +363,10 @@ class Host:
             flags = int(os.read(info, 64).split()[3], 8)  # pos: NUMBER flags: OCTAL
         finally:
             os.close(info)
-        if link.startswith(b"/") and not self.in_tree(link):
+        if link.startswith(b"/"):
             mode, _, size, *_ = _statx(folder, place, 0)
+            if self.in_tree(link):
+                return Descriptor(number, link, flags, mode)
             return Descriptor(number, link, flags, mode, link, size)
         kind = stat.S_IFIFO if link.startswith(b"pipe:") else stat.S_IFREG
         return Descriptor(number, link, flags, kind | 0o600)

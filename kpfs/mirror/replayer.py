@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
+CHANGING_MAX = 4096  # processes, before those that have ended are forgotten
 # makes the kernel, given the host and the supervisor's listener
 OpenKernel = Callable[[Host, int], "MirroredKernel[Any, Any]"]
 
@@ -58,6 +59,9 @@ class Replayer:
         # the last call that was planned when it was received
         self.planned: tuple[Notification, Plan] | None = None
         self.seen: Notification | None = None  # the last call, if all are seen
+        # Processes in a call that changes their descriptors and is not made.  Others
+        # may look for them before it does.
+        self.changing: set[int] = set()
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
         self.skipped = SkippedCalls(
             kernel.tasks, host, self.write, kernel.lock, overrides, kernel.answered
@@ -71,10 +75,13 @@ class Replayer:
         Context: the thread that receives, the lock is not held.
         """
         debugger = self.debugger()
+        if self.changing and note.pid in self.changing:
+            self.changing.discard(note.pid)
+            self.skipped.leave_out(note.pid)
         if note.nr in mirror_calls.NOTED or (
             debugger and self.host.is_below(note.pid, debugger)
         ):
-            self.skipped.leave_out(note.pid)
+            self.leave_out(note.pid)
             return True
         if not self.lazy:
             return False
@@ -93,6 +100,13 @@ class Replayer:
             return False
         skipped.open_fast_path(turn, note.pid, policy.seen)
         return True
+
+    def leave_out(self, pid: int) -> None:
+        """Note that a process changes its descriptors by a call that is not made."""
+        self.skipped.leave_out(pid)
+        self.changing.add(pid)
+        if len(self.changing) > CHANGING_MAX:
+            self.changing = {p for p in list(self.changing) if self.host.lives(p)}
 
     def may_wait(self, note: Notification) -> bool:
         """Return True if others must be received while a call is made.
@@ -156,6 +170,9 @@ class Replayer:
             if plan.left_to_mount:
                 value = self.write(note, commit) if number in NAMES else None
                 if value is None:
+                    flags = mirror_calls.OPENS.get(number)
+                    if flags is not None and note.args[flags] & os.O_CLOEXEC:
+                        self.leave_out(pid)
                     with kernel.lock:
                         kernel.tasks.task(pid)
                 return value

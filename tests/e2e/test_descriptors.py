@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tasks of the guest have the descriptors that their processes have.
 
-This tests kpfs.backends.guest.task_book and guest/src/fs/mirror.c.
+This tests kpfs.backends.guest.task_book, kpfs.backends.guest.marks and
+guest/src/fs/mirror.c.
 """
 
 import pytest

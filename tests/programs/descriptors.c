@@ -14,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,6 +37,9 @@ enum order {
 	EXEC,
 	NAME,
 	CHDIR,
+	PREAD,
+	SOCKETS,
+	EVENTFD,
 	EXIT
 };
 #define STACK (64 << 10)
@@ -86,6 +91,7 @@ static int obey(struct slot *slot)
 {
 	const int32_t *a = slot->args;
 	int fds[2];
+	char byte;
 
 	switch (slot->order) {
 	case NOTHING:     return getppid();
@@ -105,6 +111,9 @@ static int obey(struct slot *slot)
 	case EXEC:    return execute(slot);
 	case NAME:    return prctl(PR_SET_NAME, slot->path);
 	case CHDIR:   return chdir(slot->path);
+	case PREAD:   return pread(a[0], &byte, 1, 0);
+	case SOCKETS: return socketpair(AF_UNIX, SOCK_STREAM | a[0], 0, fds);
+	case EVENTFD: return eventfd(0, a[0]);
 	}
 	return -1;
 }

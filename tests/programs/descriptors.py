@@ -26,7 +26,8 @@ SLOT = struct.Struct("2I6i256s")
 SLOTS = 32
 ORDERS = (
     *("NOTHING", "PIPE", "DUP", "DUP2", "DUP3", "FCNTL", "CLOSE", "CLOSE_RANGE"),
-    *("OPEN", "FORK", "THREAD", "UNSHARE", "EXEC", "NAME", "CHDIR", "EXIT"),
+    *("OPEN", "FORK", "THREAD", "UNSHARE", "EXEC", "NAME", "CHDIR"),
+    *("PREAD", "SOCKETS", "EVENTFD", "EXIT"),
 )
 WEIGHTS = {  # of what is drawn
     "NOTHING": 2,
@@ -37,13 +38,16 @@ WEIGHTS = {  # of what is drawn
     "FCNTL": 5,
     "CLOSE": 8,
     "CLOSE_RANGE": 2,
-    "OPEN": 5,
+    "OPEN": 8,
     "FORK": 6,
     "THREAD": 2,
     "UNSHARE": 1,
     "EXEC": 2,
     "NAME": 1,
     "CHDIR": 1,
+    "PREAD": 4,
+    "SOCKETS": 2,
+    "EVENTFD": 2,
     "EXIT": 2,
     "LOOK": 3,
     "ARM": 3,
@@ -53,6 +57,14 @@ F_DUPFD, F_SETFD, F_DUPFD_CLOEXEC, CLONE_FILES = 0, 2, 1030, 1024
 CLOSE_RANGE_UNSHARE, CLOSE_RANGE_CLOEXEC = 2, 4
 ACCESS = os.O_RDONLY, os.O_WRONLY, os.O_RDWR
 TRACING = "/sys/kernel/tracing/"
+DEBUG = "/sys/kernel/debug/"
+MOUNTED = {  # files of the mount, with what they can be opened for
+    f"{TRACING}available_events": os.O_RDONLY,
+    f"{TRACING}trace_marker": os.O_WRONLY,
+    f"{TRACING}events/enable": os.O_RDWR,
+    f"{DEBUG}kprobes/list": os.O_RDONLY,
+    f"{DEBUG}tables": os.O_RDONLY,  # served by code of the guest
+}
 EVENTS = "do_sys_openat2", "filp_close", "ksys_dup3", "do_pipe2", "begin_new_exec"
 MOST_FD = 12
 libc = ctypes.CDLL(None)
@@ -137,8 +149,10 @@ def host_file(pid: int, fd: int, files: dict[str, list[tuple[int, int]]]) -> Fil
     at = next(same, len(others))
     if at == len(others):
         others.append((pid, fd))
-    if ":[" in link and link in FOREIGN:
+    if ":[" in link and (link in FOREIGN or not link.startswith("pipe:")):
         return File(flags, "file", "fd", (link, at), 0)
+    if link.startswith((TRACING, DEBUG)):
+        return File(flags, "mount", os.path.basename(link), (link, at), 0)
     if link.startswith("pipe:"):
         return File(flags, "pipe", "pipe", (link, at), link)
     kind = "dir" if os.path.isdir(link) else "file"
@@ -390,8 +404,13 @@ class Campaign:
         """Draw arguments."""
         rng, folder = self.rng, self.folder
         cloexec = rng.choice((0, 0, os.O_CLOEXEC))
+        if order in ("SOCKETS", "EVENTFD"):
+            return [cloexec | rng.choice((0, os.O_NONBLOCK))], ""
         if order == "PIPE":
             return [cloexec | rng.choice((0, os.O_NONBLOCK))], ""
+        if order == "OPEN" and rng.randrange(2):
+            path, how = rng.choice([*MOUNTED.items()])
+            return [how | cloexec], path
         if order == "OPEN":
             name = rng.choice(("a", "b", "d", "d/c"))
             how = os.O_RDONLY if name == "d" else rng.choice(ACCESS)

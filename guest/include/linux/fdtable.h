@@ -18,8 +18,8 @@ struct files_struct {
 	unsigned int next_fd;
 	struct file *fd_array[NR_OPEN_DEFAULT];
 	unsigned long open_fds_init[1], close_on_exec_init[1];
-	unsigned long id;       /* no other table ever has it */
-	unsigned long mirrored; /* see fs/mirror.c */
+	unsigned long id;               /* no other table ever has it */
+	unsigned long mirrored, walked; /* see fs/mirror.c */
 };
 extern struct files_struct init_files;
 struct files_struct *dup_fd(struct files_struct *oldf);

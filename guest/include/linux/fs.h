@@ -197,6 +197,7 @@ struct file {
 	struct address_space *f_mapping;
 	void *private_data;
 	unsigned long f_cookie;
+	unsigned long f_look, f_mount; /* see fs/mirror.c */
 };
 struct fs_struct {
 	int users;

@@ -15,9 +15,13 @@
 #include <linux/string.h>
 
 #define MIRROR_NR_CLOSE 3
+#define MIRROR_NR_DUP 32
+#define MIRROR_NR_DUP2 33
 #define MIRROR_NR_EXECVE 59
 #define MIRROR_NR_EXIT 60
+#define MIRROR_NR_FCNTL 72
 #define MIRROR_NR_EXIT_GROUP 231
+#define MIRROR_NR_DUP3 292
 #define MIRROR_NR_EXECVEAT 322
 
 /* A descriptor of a process of the host; kpfs/backends/guest/task_book.py fills it in. */
@@ -38,8 +42,8 @@ static struct {
 	struct task_struct *task; /* whose call this is */
 	struct mirror_call *call; /* counts what is left of it */
 	unsigned int name;
-	struct path root, pwd;               /* its own, in the meantime */
-	struct file *kept[MIRROR_NAMES + 1]; /* its own files, in whose place there is one of ours */
+	struct path root, pwd;           /* its own, in the meantime */
+	struct file *kept[MIRROR_NAMES]; /* its own files, in whose place there is one of ours */
 	unsigned long hidden[MIRROR_MAX_FD / 64]; /* numbers that are not to be given to a new file */
 } mirror;
 
@@ -280,6 +284,13 @@ static struct file *mirror_at(unsigned long fd)
 	return fd < fdt->max_fds ? fdt->fd[fd] : NULL;
 }
 
+/* Return true if a call takes an open file for another number, or changes only the number's flags. */
+static bool mirror_duplicates(unsigned long nr)
+{
+	return nr == MIRROR_NR_DUP || nr == MIRROR_NR_DUP2 || nr == MIRROR_NR_DUP3 ||
+	       nr == MIRROR_NR_FCNTL;
+}
+
 /* Return true if an open file suits the call: it does not sleep, and has that type (S_IFREG: any type). */
 static bool mirror_suits(const struct file *file, umode_t mode)
 {
@@ -314,7 +325,7 @@ static void mirror_provide(int fd, umode_t mode, struct file **kept)
 	if (fd < 0)
 		return;
 	there = mirror_at(fd);
-	if (there && mirror_suits(there, mode))
+	if (there && (mirror_duplicates(mirror.call->nr) || mirror_suits(there, mode)))
 		return;
 	file = mirror_file("fd", mode, O_RDWR);
 	if (!file)
@@ -357,13 +368,6 @@ static bool mirror_taken(int fd)
 	return file && !mirror_opened(file);
 }
 
-/* Let the call close or replace a number without harm to a file that the mount has there. */
-static void mirror_spare(int fd)
-{
-	if (mirror_taken(fd))
-		mirror_provide(fd, S_IFREG, &mirror.kept[MIRROR_NAMES]);
-}
-
 /* Let the next descriptors be those of the host, whatever was left open here. */
 static void mirror_steer(const int *new_fd)
 {
@@ -402,23 +406,70 @@ static void mirror_unsteer(const int *new_fd)
 	}
 }
 
-/* Keep the files of the mount open over a mirrored exec: the mount will close them. */
-static void mirror_spare_all(void)
+/*
+ * Files of the mount. Python numbers the open files that processes have by way of the mount, and
+ * marks what it opens here for them. The tasks inherit and duplicate these as any others, and close
+ * all but the last descriptor: that one goes when the host has closed its last, which the mount is
+ * told of.
+ */
+
+/* Mark the file that Python has opened at a number for the mount's open file with a number. */
+long mirror_mark(unsigned int fd, unsigned long number)
+{
+	struct file *file = mirror_at(fd);
+
+	if (!file)
+		return -EBADF;
+	file->f_mount = number;
+	file->f_mode &= ~FMODE_NOT_INHERITED;
+	return 0;
+}
+
+/*
+ * Find the descriptors of the mount's open file with a number, in all tables. Write a task that has
+ * it, and the number there, of up to max at places. Return how many there are.
+ */
+long mirror_places(unsigned long number, int (*places)[2], unsigned long max)
+{
+	static unsigned long walk;
+	unsigned long count = 0;
+	struct task_struct *p;
+
+	walk++;
+	for_each_process(p) {
+		struct files_struct *files = p->files;
+
+		if (!(p->flags & PF_HOST) || !files || files->walked == walk)
+			continue;
+		files->walked = walk;
+		for (unsigned int fd = 0; fd < files->fdt.max_fds; fd++) {
+			if (!files->fdt.fd[fd] || files->fdt.fd[fd]->f_mount != number)
+				continue;
+			if (count < max) {
+				places[count][0] = p->pid;
+				places[count][1] = fd;
+			}
+			count++;
+		}
+	}
+	return count;
+}
+
+/* Return true if there are more descriptors of a file of the mount than one. */
+static bool mirror_has_others(const struct file *file)
+{
+	return file->f_mount && mirror_places(file->f_mount, NULL, 0) > 1;
+}
+
+/* Keep the last descriptors of the mount's files open over a mirrored exec. */
+static void mirror_spare_last(void)
 {
 	struct fdtable *fdt = &current->files->fdt;
 
 	for (unsigned int fd = 0; fd < fdt->max_fds; fd++)
-		if (test_bit(fd, fdt->close_on_exec) && fdt->fd[fd] && !mirror_opened(fdt->fd[fd]))
+		if (test_bit(fd, fdt->close_on_exec) && mirror_taken(fd) &&
+		    !mirror_has_others(fdt->fd[fd]))
 			__clear_bit(fd, fdt->close_on_exec);
-}
-
-/* Return true if the parent has a file of the mount there that the child did not inherit. */
-static bool mirror_not_inherited(unsigned int fd)
-{
-	struct files_struct *files = current->real_parent->files;
-
-	return files && fd < files->fdt.max_fds && files->fdt.fd[fd] &&
-	       files->fdt.fd[fd]->f_mode & FMODE_NOT_INHERITED;
 }
 
 /*
@@ -426,7 +477,8 @@ static bool mirror_not_inherited(unsigned int fd)
  * files and pipes. Numbers grow from look to look. In each look the first descriptor that leads to an
  * open file lends its number to the file that its task has there, or to a new one, and the others
  * must lead to the same. So nothing is taken from a table as it was left: a file is the one that is
- * meant only if it got its number in this look, and what is right already stays as it is.
+ * meant only if it got its number in this look, and what is right already stays as it is. A file of
+ * the mount that is nowhere yet is stood for by one of ours, until Python has opened it.
  */
 
 static bool mirror_is_pipe(const struct file *file)
@@ -446,9 +498,9 @@ static struct file *mirror_search_table(struct fdtable *fdt, unsigned long numbe
 	for (unsigned int fd = 0; fd < fdt->max_fds; fd++) {
 		struct file *file = fdt->fd[fd];
 
-		if (!file || !mirror_opened(file))
+		if (!file)
 			continue;
-		if (number ? file->f_cookie == number : mirror_pipe_number(file) == pipe)
+		if (number ? file->f_look == number : mirror_pipe_number(file) == pipe)
 			return file;
 	}
 	return NULL;
@@ -490,11 +542,43 @@ static bool mirror_may_be(unsigned long number, unsigned long wanted, bool met, 
 	return met ? number == wanted : number <= since;
 }
 
+/* Return true if a file of the mount may be the one that a descriptor of the host leads to. */
+static bool mirror_may_be_mount(const struct mirror_fd *fd, const struct file *file)
+{
+	return file->f_mount && !((file->f_flags ^ fd->flags) & O_ACCMODE) &&
+	       mirror_has_name(file, (const char *)fd->name);
+}
+
+/* Have the file of the mount that is at the number of a descriptor of the host be the one meant. */
+static void mirror_claim(const struct mirror_fd *fd, unsigned long since)
+{
+	struct file *there = mirror_at(fd->fd);
+
+	if (fd->mount && fd->file && there && there->f_look <= since &&
+	    mirror_may_be_mount(fd, there) && !mirror_search(fd->file, 0))
+		there->f_look = fd->file;
+}
+
+/* Return a file of the mount in the task's table that no descriptor of the host has claimed, or NULL. */
+static struct file *mirror_unclaimed(const struct mirror_fd *fd, unsigned long since)
+{
+	struct fdtable *fdt = &current->files->fdt;
+
+	for (unsigned int i = 0; fd->mount && i < fdt->max_fds; i++)
+		if (fdt->fd[i] && fdt->fd[i]->f_look <= since &&
+		    mirror_may_be_mount(fd, fdt->fd[i]))
+			return fdt->fd[i];
+	return NULL;
+}
+
 /* Return true if a descriptor of the host leads to an open file. */
 static bool mirror_right(const struct mirror_fd *fd, const struct file *file, unsigned long since)
 {
 	const struct inode *inode = file->f_inode;
 
+	if (!mirror_opened(file))
+		return fd->mount &&
+		       (fd->file ? file->f_look == fd->file : mirror_may_be_mount(fd, file));
 	if (mirror_is_pipe(file) != (fd->pipe != 0) || (file->f_flags ^ fd->flags) & O_ACCMODE)
 		return false;
 	if (fd->pipe &&
@@ -503,15 +587,19 @@ static bool mirror_right(const struct mirror_fd *fd, const struct file *file, un
 	if (!fd->pipe && (S_ISDIR(fd->mode) != S_ISDIR(inode->i_mode) ||
 			  !mirror_has_name(file, (const char *)fd->name)))
 		return false;
-	return !fd->file ||
-	       mirror_may_be(file->f_cookie, fd->file, fd->met & MIRROR_MET_FILE, since);
+	if (mirror_unclaimed(fd, since))
+		return false;
+	return !fd->file || mirror_may_be(file->f_look, fd->file, fd->met & MIRROR_MET_FILE, since);
 }
 
 /* Return the open file that a descriptor of the host leads to, or NULL. */
-static struct file *mirror_adopted(const struct mirror_fd *fd)
+static struct file *mirror_adopted(const struct mirror_fd *fd, unsigned long since)
 {
-	struct file *file = fd->met & MIRROR_MET_FILE ? mirror_search(fd->file, 0) : NULL;
+	struct file *file = NULL;
 
+	if (fd->file && (fd->mount || fd->met & MIRROR_MET_FILE))
+		file = mirror_search(fd->file, 0);
+	file = file ?: mirror_unclaimed(fd, since);
 	if (file)
 		return get_file(file);
 	if (!fd->pipe)
@@ -522,18 +610,14 @@ static struct file *mirror_adopted(const struct mirror_fd *fd)
 	return IS_ERR(file) ? NULL : file;
 }
 
-/* Let the task have a descriptor of the host. What the mount has open there stays. */
+/* Let the task have a descriptor of the host. */
 static long mirror_give(const struct mirror_fd *fd, unsigned long since)
 {
 	struct file *there = mirror_at(fd->fd), *file = there;
 	const unsigned int status = O_APPEND | O_NONBLOCK;
 
-	if (there && !mirror_opened(there))
-		return 0;
 	if (!there || !mirror_right(fd, there, since)) {
-		if (!there && fd->mount && mirror_not_inherited(fd->fd))
-			return 0;
-		file = mirror_adopted(fd);
+		file = mirror_adopted(fd, since);
 		if (!file)
 			return -ENFILE;
 		if (there)
@@ -544,7 +628,7 @@ static long mirror_give(const struct mirror_fd *fd, unsigned long since)
 		return -EMFILE;
 	file->f_flags = (file->f_flags & ~status) | (fd->flags & status);
 	if (fd->file)
-		file->f_cookie = fd->file;
+		file->f_look = fd->file;
 	if (fd->pipe)
 		file->f_inode->i_private = (void *)fd->pipe;
 	if (fd->flags & O_CLOEXEC)
@@ -588,7 +672,7 @@ static long mirror_own_table(unsigned long table, unsigned long since)
 
 /*
  * Give the task, as which Python calls this, the descriptors that its process has from one number to
- * another. What the mount has open stays. table: the number of its table. since: the last number
+ * another. The last descriptor of a file of the mount stays. table: the number of its table. since: the last number
  * before this look.
  */
 long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, unsigned int from,
@@ -597,14 +681,19 @@ long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, unsigned int
 	const struct mirror_fd *fd = fds, *end = fds + nr;
 	long error = from ? 0 : mirror_own_table(table, since);
 
-	for (; !error && from < min(to, current->files->fdt.max_fds); from++) {
-		while (fd < end && (unsigned int)fd->fd < from)
-			fd++;
-		if ((fd == end || (unsigned int)fd->fd != from) && mirror_closes(from))
-			close_fd(from);
-	}
+	for (fd = fds; !error && fd < end; fd++)
+		mirror_claim(fd, since);
 	for (fd = fds; !error && fd < end; fd++)
 		error = mirror_give(fd, since);
+	for (fd = fds; !error && from < min(to, current->files->fdt.max_fds); from++) {
+		while (fd < end && (unsigned int)fd->fd < from)
+			fd++;
+		if (fd < end && (unsigned int)fd->fd == from)
+			continue;
+		if (mirror_closes(from) ||
+		    (mirror_taken(from) && mirror_has_others(mirror_at(from))))
+			close_fd(from);
+	}
 	return error;
 }
 
@@ -630,16 +719,15 @@ long mirror_syscall(struct mirror_call *call)
 	mirror.name = 0;
 	if (call->nr == MIRROR_NR_EXIT || call->nr == MIRROR_NR_EXIT_GROUP)
 		return mirror_run();
-	if (call->nr == MIRROR_NR_CLOSE && call->mount && !mirror_closes(call->args[0]))
+	if (call->nr == MIRROR_NR_CLOSE && call->mount && mirror_taken(call->args[0]) &&
+	    !mirror_has_others(mirror_at(call->args[0])))
 		return 0;
 	if (call->wait && (mirror_taken(call->new_fd[0]) || mirror_taken(call->new_fd[1])))
 		return MIRROR_BUSY;
 	if (call->nr == MIRROR_NR_EXECVE || call->nr == MIRROR_NR_EXECVEAT)
-		mirror_spare_all();
+		mirror_spare_last();
 	for (int i = 0; i < MIRROR_NAMES; i++)
 		mirror_provide(call->fd[i], call->fd_mode[i], &mirror.kept[i]);
-	mirror.kept[MIRROR_NAMES] = NULL;
-	mirror_spare(call->spare_fd);
 	mirror_steer(mirror.call->new_fd);
 	if (call->paths)
 		mirror_enter_root((const char *)call->cwd);
@@ -649,7 +737,6 @@ long mirror_syscall(struct mirror_call *call)
 	if (call->paths)
 		mirror_leave_root();
 	mirror_unsteer(mirror.call->new_fd);
-	mirror_restore(mirror.call->spare_fd, mirror.kept[MIRROR_NAMES]);
 	for (int i = MIRROR_NAMES - 1; i >= 0; i--)
 		mirror_restore(mirror.call->fd[i], mirror.kept[i]);
 	return ret;

@@ -48,6 +48,9 @@ _CWD_AT = 256  # the place of the working directory's path, behind the structure
 PATH_MAX = 4096
 _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
 _BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
+# calls that may move descriptors of files of the mount
+MOVES = mirror_calls.EXECS | mirror_calls.EXITS
+MOVES |= {nr.CLOSE, nr.DUP, nr.DUP2, nr.DUP3, nr.FCNTL}
 # how often a call is put off until the mount has closed a file
 ATTEMPTS = 3
 _WAITS = (*[True] * ATTEMPTS, False)  # and then it is made all the same
@@ -99,6 +102,8 @@ class GuestMirror:
 
         wait: see PlannedCalls.call().  Context: control, lock held.
         """
+        if plan.nr in MOVES:
+            self.kernel.syscalls.moves += 1
         try:
             ret = self.guest.call(task, plan, wait)
         finally:

@@ -68,7 +68,7 @@ class GuestTaskBook:
         self.share = _function(guest, "mirror_share_table")
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
-        kernel.skip_policy.join_tasks(self, self.number_of)
+        kernel.skip_policy.join_tasks(self, self.number_of, self.share_files)
 
     # ---- one task
     def knows(self, pid: int) -> bool:
@@ -104,6 +104,7 @@ class GuestTaskBook:
             pid, uid, parent=creator, flags=CLONE_FILES if shared else 0
         )
         task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
+        self.kernel.syscalls.moves += 1
         if self.foreign is None:
             self.begin(pid)
         return task
@@ -207,10 +208,15 @@ class GuestTaskBook:
         task = self.known.pop(pid, None)
         if task is not None and not task.gone and not task.blocked:
             self.kernel.guest.syscalls.exit(task)
+        self.kernel.syscalls.moves += 1
         self.other_users.discard(pid)
         self.host.forget(pid)
 
     # ---- descriptors
+    def share_files(self) -> None:
+        """See kpfs.base.skip_policy.SkipPolicy.share()."""
+        self.copy_descriptors(list(self.known))
+
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
         """See kpfs.base.skip_policy.NumberOf.
 
@@ -236,6 +242,7 @@ class GuestTaskBook:
         afterwards only if they are among them.
         """
         look = _Look(self.numbers, self.foreign or set())
+        self.kernel.syscalls.moves += 1
         for pid in pids:
             task = self.known.get(pid)
             if task is None or task.gone or task.blocked:
@@ -249,14 +256,15 @@ class GuestTaskBook:
             for fd in self.host.descriptors(pid):
                 if fd.number >= MAX_FD:
                     break
-                size = (len(records) + 1) * _FD.size + len(names) + len(fd.name) + 1
+                name = fd.link if fd.in_tree else fd.name
+                size = (len(records) + 1) * _FD.size + len(names) + len(name) + 1
                 if size > BLOCK_SIZE:
                     numbers = begin, fd.number, table, look.since
                     self.install(task, records, names, numbers)
                     records, names, begin = [], bytearray(), fd.number
                 at = 0
-                if fd.name:
-                    names[:0] = fd.name + b"\0"
+                if name:
+                    names[:0] = name + b"\0"
                     at = self.block + BLOCK_SIZE - len(names)
                 records.append(look.record(pid, fd, at))
             self.install(task, records, names, (begin, MAX_FD, table, look.since))

@@ -14,10 +14,11 @@ What must always hold:
 
 - A handle (what Python knows of an open file) belongs to one OpenFile, and an OpenFile
   to one guest; after a reboot it answers ESHUTDOWN.
-- ``OpenFile.fds`` has a descriptor exactly if a table of descriptors has it.  Tasks may
-  share a table, and whichever of them lives closes what is in it.  A caller without one
-  either inherited the open file or was left out; it gets a descriptor when it first
-  needs one.
+- ``Vfs.descriptors()`` has a descriptor exactly if a table of descriptors has it.
+  Tasks may share a table, and whichever of them lives closes what is in it.  Under a
+  mirror tasks inherit and duplicate descriptors, and the guest says where they are
+  (kpfs.backends.guest.marks); else a caller without one has inherited the open file.  A
+  caller that lacks one gets it when it first needs it.
 - The guest's position of a file is where the host's is, after every operation:
   ``handle.next``.
 - ``host_op`` runs in the middle of a system call of the guest, under the kernel's lock,
@@ -35,6 +36,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kpfs.backends.guest.hinter import Hinter
+from kpfs.backends.guest.marks import Marks
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -86,6 +88,8 @@ class OpenFile(OpenHandle):
         self.apart = False
         # By table, as a process that did not open the file has it from one that did.
         self.fds: dict[int, int] = {}
+        self.mark = 0  # its number in the guest, 0: it has none
+        self.moves = 0  # HostCalls.moves when fds was right
         # those whose calls were left out, by pid: their tasks are to have it, too
         self.unseen: dict[int, Caller] = {}
 
@@ -109,6 +113,8 @@ class Vfs:
         self._own: set[int] = set()  # cookies of files that the guest opened by itself
         self._next_cookie = 1
         self._opened: set[OpenFile] = set()
+        self._marks: Marks | None = None  # under a mirror
+        self._numbers = itertools.count(1)
         # callers whose calls were left out, by pid, and the files they used
         self._unseen: dict[int, Caller] = {}
         self._unopened: dict[OpenFile, None] = {}  # in order
@@ -186,12 +192,17 @@ class Vfs:
                 with contextlib.suppress(KernelError):  # no room for so many
                     self.calls.task(caller)
         unopened, self._unopened = self._unopened, {}
+        if unopened:
+            for opened in self._opened:
+                self.descriptors(opened)
         for opened in unopened:
             for caller in opened.unseen.values():
                 if _lives(caller.pid):
                     with contextlib.suppress(KernelError):
                         self._open_unseen(caller, opened)
             opened.unseen.clear()
+        if unopened:
+            self.kernel.skip_policy.share()
 
     def _open_unseen(self, caller: Caller, opened: OpenFile) -> None:
         """Give the caller's task the descriptor that it would have.
@@ -200,7 +211,7 @@ class Vfs:
         """
         task = self.calls.task(caller)
         table = task.table
-        if table in opened.fds:
+        if table in opened.fds or (opened.mark and opened.fds):
             return
         taken = {other.fds[table] for other in self._opened if table in other.fds}
         fd = self._descriptor(task, opened)
@@ -211,6 +222,30 @@ class Vfs:
             self.calls.call(task, "dup2", fd, number)
             self.calls.call(task, "close", fd)
             opened.fds[table] = number
+
+    # ---- where tasks have them
+    def descriptors(self, opened: OpenFile) -> dict[int, int]:
+        """Return a descriptor of the file for each table that has one."""
+        if opened.mark and opened.moves != self.calls.moves:
+            opened.moves = self.calls.moves
+            opened.fds = {task.table: fd for task, fd in self._places(opened)}
+        return opened.fds
+
+    def _places(self, opened: OpenFile) -> list[tuple[HostTask, int]]:
+        """Return all descriptors of a marked file, each with a task that has it."""
+        tasks = {task.pid: task for task in self.calls.all_tasks() if not task.gone}
+        places = self._marks.places(opened.mark) if self._marks else []
+        return [(tasks[pid], fd) for pid, fd in places if pid in tasks]
+
+    def _note(self, task: HostTask, opened: OpenFile, fd: int) -> None:
+        """Note that a file was opened in a task."""
+        if self.kernel.skip_policy.mirrored:
+            if self._marks is None:
+                self._marks = Marks(self.kernel.guest)
+            if not opened.mark:
+                opened.mark, opened.moves = next(self._numbers), self.calls.moves
+            self._marks.mark(task, fd, opened.mark)
+        opened.fds[task.table] = fd
 
     # ---- through the mount
     def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
@@ -260,7 +295,7 @@ class Vfs:
             opened = OpenFile(
                 self, name, flags, made[0] if made else node.handle(flags, caller.pid)
             )
-            opened.fds[task.table] = fd
+            self._note(task, opened, fd)
             self._opened.add(opened)
             if node.of_guest:
                 opened.nonseekable = not self._seekable(task, fd)
@@ -284,7 +319,7 @@ class Vfs:
         shares its open file, so that the other one, if it lives, makes the call.
         """
         task = self.calls.task(caller)
-        if task.table not in opened.fds:
+        if task.table not in self.descriptors(opened):
             task = next((other for other, _fd in self._holders(opened)), task)
         there = task.table in opened.fds and offset == opened.handle.next
         fd = self._descriptor(task, opened)
@@ -294,7 +329,7 @@ class Vfs:
 
     def _descriptor(self, task: HostTask, opened: OpenFile) -> int:
         """Return the task's descriptor, made if it has none yet."""
-        fd = opened.fds.get(table := task.table)
+        fd = self.descriptors(opened).get(task.table)
         if fd is None:
             args = AT_FDCWD, opened.path, opened.flags, 0
 
@@ -305,7 +340,7 @@ class Vfs:
                 return 0
 
             fd = self.calls.call(task, "openat", *args, host_op=host_op)
-            opened.fds[table] = fd
+            self._note(task, opened, fd)
         return fd
 
     def set_flags(self, opened: OpenFile, flags: int) -> None:
@@ -316,14 +351,22 @@ class Vfs:
                 if self.calls.lives:
                     self.calls.call(task, "fcntl", fd, nr.F_SETFL, opened.flags)
 
-    def _holders(self, opened: OpenFile) -> list[tuple[HostTask, int]]:
-        """Return a task that can make calls for each table, and the file's number."""
+    def _holders(
+        self, opened: OpenFile, *, every: bool = False
+    ) -> list[tuple[HostTask, int]]:
+        """Return a task that can make calls for each table, and the file's number.
+
+        every: all numbers that the file has.
+        """
         tasks = {
             task.table: task
             for task in self.calls.all_tasks()
             if not task.gone and not task.blocked
         }
-        fds = opened.fds.items()
+        if every and opened.mark:
+            fds = [(task.table, fd) for task, fd in self._places(opened)]
+        else:
+            fds = [*self.descriptors(opened).items()]
         return [(tasks[table], fd) for table, fd in fds if table in tasks]
 
     def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
@@ -412,6 +455,8 @@ class Vfs:
             opened.handle.moved(offset, len(data))
             self.kernel.lock.unchanged()
             return data
+        if self.kernel.skip_policy.mirrored:  # it may have inherited the descriptor
+            self.kernel.skip_policy.catch_up(caller.pid)
         if opened.node.of_guest:
             task, fd = self._place(caller, opened, offset)
             size = min(size, abi.USER_BUFFER_SIZE)
@@ -604,7 +649,8 @@ class Vfs:
                 self.calls.leave_out()
             self._opened.discard(opened)
             self._unopened.pop(opened, None)
-            for task, fd in self._holders(opened) if opened.fds else ():
+            holders = self._holders(opened, every=True) if opened.fds else ()
+            for task, fd in holders:
                 if not task.gone and self.calls.lives:
                     try:
                         self.calls.call(task, "close", fd)

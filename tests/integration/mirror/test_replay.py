@@ -15,6 +15,7 @@ import threading
 
 import pytest
 
+from kpfs.backends.guest.marks import Marks
 from kpfs.backends.guest.mirror import ATTEMPTS, BUSY, GuestMirror
 from kpfs.backends.guest.tree import build
 from kpfs.backends.guest.vfs import Vfs
@@ -361,17 +362,24 @@ class TestReplay:
         assert counters() == before
         os.close(folder)
 
-    def test_the_files_of_the_mount_stay(self, mirrored, kernel):
-        """Its descriptors are not closed, replaced or read by mirrored calls."""
+    def test_the_files_of_the_mount_are_duplicated_and_replaced(self, mirrored, kernel):
+        """Not a file of ours in their place, as it is for a call that reads."""
         with kernel.lock:
             task = mirrored.replayer.kernel.tasks.task(ME())
             fd = kernel.syscalls.call(task, "openat", -100, "/etc/passwd", 0, 0)
-        assert mirrored(3, fd) == 0
+            marks = Marks(kernel.guest)
+            marks.mark(task, fd, 7)
         assert mirrored(0, fd, 0x1000, 7) is not None
-        assert mirrored(33, 0, fd) == fd
+        copy = mirrored(32, fd)
         with kernel.lock:
-            assert kernel.syscalls.call(task, "read", fd, task.buffer, 4) == 4
+            assert sorted(marks.places(7)) == sorted([(ME(), fd), (ME(), copy)])
+            assert kernel.syscalls.call(task, "read", copy, task.buffer, 4) == 4
+        assert mirrored(33, 0, copy) == copy
+        with kernel.lock:
+            assert marks.places(7) == [(ME(), fd)]
+            assert kernel.syscalls.call(task, "read", copy, task.buffer, 4) == 0
             kernel.syscalls.call(task, "close", fd)
+            assert marks.places(7) == []
 
     def test_a_new_process_is_forked_by_its_parent(self, mirrored, kernel):
         """Before its first call, with its number."""

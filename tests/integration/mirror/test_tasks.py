@@ -158,6 +158,16 @@ class TestCatchingUp:
         comms = {task.pid: task.comm for task in tasks_of(kernel.guest)}
         assert comms[pid] == "sleep"
 
+    def test_a_descriptor_comes_after_others_have_looked(self, lazy):
+        """accept(2) may wait for long; by then the task is up to date without it."""
+        pid = lazy.child()
+        assert lazy.skips(pid, nr.ACCEPT4)
+        lazy.catch_up()
+        assert pid not in lazy.tasks.behind
+        lazy.skips(pid)
+        assert pid in lazy.tasks.behind
+        assert not lazy.replayer.changing
+
     def test_ended_process_has_no_task(self, lazy):
         pid = lazy.child()
         lazy.follow(pid)
