@@ -54,11 +54,21 @@ class Optimizer(Protocol):
     def buffer(self, op: OptimizedKprobe) -> KAddr | None:
         """Return the address of op's detour buffer, if it has one."""
 
+    def detour(self, op: OptimizedKprobe, on: bool) -> None:
+        """Have hits of op's breakpoint go on in the detour buffer, or in the slot.
+
+        The slot leads back into the bytes that a jump covers, the buffer behind them.
+        Kernel: setup_detour_execution()
+        """
+
     def optimize(self, op: OptimizedKprobe) -> None:
         """Turn op's breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
 
     def unoptimize(self, op: OptimizedKprobe) -> None:
-        """Put the original bytes behind an int3.  Kernel: arch_unoptimize_kprobe()"""
+        """Put the original bytes behind an int3, whose hits go on in the slot.
+
+        Kernel: arch_unoptimize_kprobe()
+        """
 
     def remove(self, op: OptimizedKprobe) -> None:
         """Give back the detour buffer and clear op.optinsn; the text is not touched.

@@ -3,7 +3,8 @@
 
 A probe that may become a jump is queued and tagged OPTIMIZED at once; its text changes
 when the delayed work has run and a quiescent state has passed.  Between the two a hit
-is a breakpoint that goes on in its slot (in the kernel, in the detour buffer).
+is a breakpoint that goes on in the detour buffer: whoever has passed a quiescent state
+and comes here again is not to stand in the bytes that the jump replaces.
 
 The kernel's worker holds kprobe_mutex while it waits for the quiescent state, so that
 nobody can queue a probe meanwhile.  Here they can, and such a probe must not profit
@@ -182,6 +183,7 @@ def optimize_kprobe(st: State, p: Kprobe) -> None:
             _set_queue(st, p, OptQueue.NONE)
         return
     set_optimized(p)
+    st.arch.opt.detour(p, True)
     p.epoch = st.opt_epoch
     _set_queue(st, p, OptQueue.OPTIMIZING)
     kick_kprobe_optimizer(st)
@@ -207,6 +209,7 @@ def unoptimize_kprobe(st: State, p: Kprobe, force: bool) -> None:
     if p.queue is OptQueue.OPTIMIZING:
         _set_queue(st, p, OptQueue.NONE)
         clear_optimized(p)
+        st.arch.opt.detour(p, False)
     elif p.queue is OptQueue.UNOPTIMIZING:
         if force:
             force_unoptimize_kprobe(st, p)

@@ -150,6 +150,7 @@ class Guest:
             panic_reason=self.log.panic_reason,
             printk=self.log.printk,
             in_module=lambda ip: self.modules.at(ip) is not None,
+            tasks=self.task_table,
         )
         self.syscalls = Syscalls(
             mem,

@@ -24,6 +24,7 @@ from kpfs.engine.kprobe import (
     PtRegs,
     kprobe_disabled,
     kprobe_disarmed,
+    kprobe_optimized,
 )
 from kpfs.engine.machine import (
     BreakpointHandler,
@@ -479,6 +480,7 @@ class FakeOptimizer:
         self._arch = arch
         self._machine = arch.machine
         self.slots = KprobeInsnCache(arch.machine, 128, "kprobe_optinsn_page")
+        self.detours: set[OptimizedKprobe] = set()  # where hits go on in the buffer
 
     def prepare(self, op: OptimizedKprobe) -> None:
         symbol = self._machine.kallsyms.symbol_at(op.addr)
@@ -499,7 +501,15 @@ class FakeOptimizer:
         assert op.optinsn is not None
         return range(op.addr, op.addr + FakeOptInsn.size)
 
+    def detour(self, op: OptimizedKprobe, on: bool) -> None:
+        assert kprobe_optimized(op) is on
+        if on:
+            self.detours.add(op)
+        else:
+            self.detours.remove(op)
+
     def optimize(self, op: OptimizedKprobe) -> None:
+        assert op in self.detours
         assert not kprobe_disabled(op)
         assert self._machine.read(op.addr, 5) == TRAP + PUSH * 4
         self._machine.text_writer.poke_text(op.addr, self.JUMP)
@@ -509,12 +519,14 @@ class FakeOptimizer:
         # one enabled again while it was to be undone has a breakpoint over its jump
         assert self._machine.read(op.addr, 5)[1:] == self.JUMP[1:]
         self._machine.text_writer.poke_text(op.addr, TRAP + PUSH * 4)
+        self.detours.remove(op)
         self._arch.calls_made.append(("unoptimize", op.addr))
 
     def remove(self, op: OptimizedKprobe) -> None:
         if op.optinsn is not None:
             assert isinstance(op.optinsn, FakeOptInsn)
             self.slots.free_insn_slot(op.optinsn.slot)
+            self.detours.discard(op)
             op.optinsn = None
 
 

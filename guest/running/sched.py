@@ -46,6 +46,7 @@ from time import process_time, sleep, thread_time
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.log import Log
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu.cpu import (
     REG_DI,
     REG_FLAGS,
@@ -60,6 +61,7 @@ from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
 from kpfs.guest.running.clock import Clock
+from kpfs.guest.running.tasks import TaskTable
 
 log = Log(__name__)
 
@@ -77,6 +79,7 @@ KERN_EMERG = 0
 # call functions.
 REACH = (50,) * 200 + (4,) * 1000
 _CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
+_API_FLAGS_AT = abi.KpfsPcpu.api + 8 * abi.API_FLAGS
 _ENDS = abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API, abi.HC_HOST_OP
 REFUSED = abi.IDLE_TURN_REFUSED
 _STUCK = -1  # reason of a turn's end: the watchdog stopped it
@@ -106,6 +109,14 @@ class Holding:
         self.grace = SHORT_GRACE
 
 
+class Waiting(NamedTuple):
+    """Functions that wait for the same tasks to pass a quiescent state."""
+
+    turns: int  # had been run when they began to wait
+    holdouts: dict[int, int]  # how many states the tasks had passed, by their addresses
+    functions: list[Callable[[], None]]
+
+
 def _is_added(address: int) -> bool:
     """Return True for the area of modules and of code that is made for probes."""
     return abi.MODULE_BASE <= address < AREA_END
@@ -126,12 +137,14 @@ class Sched:
         panic_reason: Callable[[], str],
         printk: Callable[[int, str], None],
         in_module: Callable[[int], bool],
+        tasks: TaskTable,
     ) -> None:
         """timer_entry: guest code of the timer interrupt.
 
         serve_control serves a CPU that stands at HC_API: see guest/running/control.py.
         panic_reason finds in the guest's log why it is dead, printk adds to it.
         in_module tells whether an address is in a module's text.
+        tasks: asked for those that may stand within text.
         """
         self._cpu = cpu
         self._ram, self._ram_at = memory.ram, memory.host_address()
@@ -177,7 +190,8 @@ class Sched:
         self._next = 0
         self._reason = 0
         self._host_op = 0  # the pid that came to HC_HOST_OP last
-        self._quiescent: list[Callable[[], None]] = []
+        self._tasks = tasks
+        self._quiescent: list[Waiting] = []
         hypercalls = cpu.hypercalls
         for reason in _ENDS:
             cpu.ends(reason)
@@ -515,7 +529,11 @@ class Sched:
             return True
         if _I32.unpack_from(ram, at + abi.KpfsPcpu.need_resched)[0]:
             return True
-        return not self._cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF
+        if self._reason == abi.HC_API:  # which is made with interrupts off
+            flags: int = _U64.unpack_from(ram, at + _API_FLAGS_AT)[0]
+        else:
+            flags = self._cpu.read_reg(REG_FLAGS)
+        return not flags & X86_EFLAGS_IF
 
     def _let_go(self, number: int) -> None:
         """Note that a CPU is not held."""
@@ -684,19 +702,51 @@ class Sched:
 
     # ---- quiescent states
     def call_after_quiescence(self, func: Callable[[], None]) -> None:
-        """Run func at the next check that finds every CPU idle.
+        """Run func at a check after each task has passed a quiescent state.
 
-        Then each task has gone to sleep by itself, so none was stopped or preempted
-        within text. Kernel: call_rcu_tasks().
+        Then each has gone to sleep or called the scheduler by itself, or has begun
+        since, so none stands where it was stopped or preempted within text.
+        Kernel: call_rcu_tasks().
         """
-        self._quiescent.append(func)
+        waiting = self._quiescent
+        if not waiting or waiting[-1].turns != self.turns:
+            waiting.append(Waiting(self.turns, self._holdouts(), []))
+        waiting[-1].functions.append(func)
+
+    def _holdouts(self) -> dict[int, int]:
+        """Return the tasks that may stand anywhere, and their quiescent states so far.
+
+        The idle task is one while it is interrupted.
+        """
+        if self.all_idle():
+            return {}
+        counts = self._tasks.quiescent_states
+        cpus = range(self.nr_cpus)
+        running = {self.current(number) for number in cpus if not self._idle[number]}
+        return {task: counts(task) for task in {*self._tasks.runnable(), *running}}
 
     def quiescence_wanted(self) -> bool:
         return bool(self._quiescent)
 
     def note_quiescence(self) -> None:
-        """Run the waiting functions if every CPU is idle."""
-        if self._quiescent and self.all_idle():
-            waiting, self._quiescent = self._quiescent, []
-            for func in waiting:
-                func()
+        """Run the functions that wait for no task any more."""
+        if not self._quiescent:
+            return
+        cpus, tasks = range(self.nr_cpus), self._tasks
+        idle = {self.current(number) for number in cpus if self._idle[number]}
+        functions: list[Callable[[], None]] = []
+        waiting, self._quiescent = self._quiescent, []
+        for each in waiting:
+            for task, count in [*each.holdouts.items()]:
+                if (
+                    task in idle
+                    or not tasks.is_runnable(task)
+                    or tasks.quiescent_states(task) != count
+                ):
+                    del each.holdouts[task]
+            if each.holdouts:
+                self._quiescent.append(each)
+            else:
+                functions += each.functions
+        for func in functions:
+            func()

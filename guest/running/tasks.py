@@ -37,6 +37,7 @@ class GuestInfo(NamedTuple):
     task_nested: int
     task_host_op: int
     task_on_rq: int
+    task_quiescent: int
     task_files: int
     files_id: int
     percpu_base: int
@@ -89,6 +90,22 @@ class TaskTable:
         while addr != info.init_task:
             yield self.read(addr)
             addr = self._next(addr)
+
+    def runnable(self) -> Iterator[int]:
+        """Yield the addresses of tasks that run or could, idle tasks left out."""
+        addr, end = self._next(self.info.init_task), self.info.init_task
+        while addr != end:
+            if self.is_runnable(addr):
+                yield addr
+            addr = self._next(addr)
+
+    def is_runnable(self, addr: int) -> bool:
+        """Return True if a task, which may have ended, runs or is on a CPU's queue."""
+        return bool(self._memory.read_u32(addr + self.info.task_on_rq))
+
+    def quiescent_states(self, addr: int) -> int:
+        """Return how often a task has been where none of the text is in its way."""
+        return self._memory.read_u64(addr + self.info.task_quiescent)
 
     def _next(self, addr: int) -> int:
         at = self.info.task_next

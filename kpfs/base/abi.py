@@ -34,6 +34,7 @@ HC_PANIC = 0x14
 HC_EXIT = 0x17
 HC_CLOCK = 0x18
 HC_API = 0x60
+API_FLAGS = 3
 CLOCK_READ = 0
 CLOCK_STEP = 1
 REQ_NONE = 0
@@ -101,12 +102,13 @@ class KpfsBootParams:  # struct kpfs_boot_params
 
 
 class KpfsGuestInfo:  # struct kpfs_guest_info
-    SIZE, __slots__ = 96, ()
-    STRUCT = Struct("<Q14I4Q")
+    SIZE, __slots__ = 104, ()
+    STRUCT = Struct("<Q15I4x4Q")
     magic, task_pid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20
     task_user_base, task_cpu, task_next, task_rethooks, task_size = 24, 28, 32, 36, 40
-    task_nested, task_host_op, task_on_rq, task_files, files_id = 44, 48, 52, 56, 60
-    percpu_base, percpu_size, log, init_task = 64, 72, 80, 88
+    task_nested, task_host_op, task_on_rq, task_quiescent = 44, 48, 52, 56
+    task_files, files_id, percpu_base, percpu_size, log = 60, 64, 72, 80, 88
+    init_task = 96
 
 
 # guest/include/kpfs/control.h

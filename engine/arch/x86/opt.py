@@ -22,7 +22,13 @@ from kpfs.engine.arch.x86.insn import MAX_INSN_SIZE
 from kpfs.engine.arch.x86.stub import Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, jmp
 from kpfs.engine.arch_hooks import Core
-from kpfs.engine.kprobe import ArchOptInsn, Kprobe, OptimizedKprobe, kprobe_disarmed
+from kpfs.engine.kprobe import (
+    ArchOptInsn,
+    Kprobe,
+    OptimizedKprobe,
+    kprobe_disarmed,
+    kprobe_optimized,
+)
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 
@@ -112,18 +118,17 @@ class OptProbes:
         return None if op.optinsn is None else optinsn_of(op).buffer
 
     def continuation(self, p: Kprobe) -> KAddr | None:
-        """Return where a hit goes on while the jump is in the text, else None."""
+        """Return where a hit goes on if p is a jump or is to become one, else None."""
         if not isinstance(p, OptimizedKprobe) or p.optinsn is None:
             return None
-        optinsn = optinsn_of(p)
-        return optinsn.displaced if optinsn.in_text else None
+        return optinsn_of(p).displaced if kprobe_optimized(p) else None
 
-    @staticmethod
-    def _go_on(op: OptimizedKprobe, displaced: KAddr | None) -> None:
-        """Let hits go on at the displaced instructions; None: in the slot."""
+    def detour(self, op: OptimizedKprobe, on: bool) -> None:
+        """Kernel: setup_detour_execution()"""
         ainsn = ainsn_of(op)
         assert ainsn.hit is not None
-        ainsn.hit.cont = ainsn.site.cont = displaced or ainsn.hit.slot
+        cont = optinsn_of(op).displaced if on else ainsn.hit.slot
+        ainsn.hit.cont = ainsn.site.cont = cont
 
     def optimize(self, op: OptimizedKprobe) -> None:
         """Turn the breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
@@ -131,7 +136,6 @@ class OptProbes:
         buffer = optinsn.buffer
         self.write_stub(op)
         optinsn.in_text = True
-        self._go_on(op, optinsn.displaced)
         self._patcher.patch(
             op.addr, jmp(op.addr, buffer), optinsn.code[:JMP32_INSN_SIZE]
         )
@@ -149,7 +153,7 @@ class OptProbes:
 
     def entry_changed(self, p: Kprobe) -> None:
         """Write the stub anew, if in use, as p.ainsn's way in has changed."""
-        if isinstance(p, OptimizedKprobe) and self.continuation(p):
+        if isinstance(p, OptimizedKprobe) and p.optinsn and optinsn_of(p).in_text:
             self.write_stub(p)
 
     def unoptimize(self, op: OptimizedKprobe) -> None:
@@ -158,7 +162,7 @@ class OptProbes:
         if not optinsn.in_text:
             return
         optinsn.in_text = False
-        self._go_on(op, None)
+        self.detour(op, False)
         self._patcher.patch(op.addr, INT3, optinsn.code[:JMP32_INSN_SIZE])
 
     def remove(self, op: OptimizedKprobe) -> None:
@@ -166,8 +170,8 @@ class OptProbes:
         if op.optinsn is None:
             return
         optinsn = optinsn_of(op)
-        op.optinsn = None
         if op.ainsn is not None:
-            self._go_on(op, None)
+            self.detour(op, False)
+        op.optinsn = None
         self.optinsn_slots.free_insn_slot(optinsn.buffer)
         self._entries.pop(optinsn.buffer + self._trap_at, None)

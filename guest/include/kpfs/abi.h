@@ -43,6 +43,7 @@
 #define HC_EXIT 0x17     /* eax: pid; the task is gone */
 #define HC_CLOCK 0x18     /* the clock word is to be brought up to date: eax says why */
 #define HC_API 0x60      /* kprobes API of modules: arguments in pcpu->api */
+#define API_FLAGS 3      /* of its words, the caller's flags: the call itself is made with IF off */
 
 #define CLOCK_READ 0 /* it is about to be read, where it is the host's */
 #define CLOCK_STEP 1 /* one more of the host's operations begins */
@@ -175,7 +176,7 @@ struct kpfs_guest_info {
 	unsigned int task_pid, task_uid, task_comm, task_req, task_user_base;
 	unsigned int task_cpu, task_next, task_rethooks, task_size;
 	unsigned int task_nested, task_host_op; /* struct kpfs_request, struct kpfs_host_op */
-	unsigned int task_on_rq, task_files, files_id;
+	unsigned int task_on_rq, task_quiescent, task_files, files_id;
 	unsigned long percpu_base, percpu_size; /* CPU n's %gs is percpu_base + n * percpu_size */
 	unsigned long log;                      /* struct kpfs_log */
 	unsigned long init_task;                /* swapper/0; task_next leads round all tasks */

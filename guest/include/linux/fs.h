@@ -295,7 +295,8 @@ void fput(struct file *file);
 ssize_t generic_file_read_iter(struct kiocb *iocb, struct iov_iter *iter);
 ssize_t generic_file_write_iter(struct kiocb *iocb, struct iov_iter *from);
 void truncate_inode_pages(struct address_space *mapping, loff_t lstart);
-size_t copy_to_iter(const void *addr, size_t bytes, struct iov_iter *i);
+size_t _copy_to_iter(const void *addr, size_t bytes, struct iov_iter *i);
+#define copy_to_iter(addr, bytes, i) _copy_to_iter(addr, bytes, i)
 size_t copy_from_iter(void *addr, size_t bytes, struct iov_iter *i);
 /* dcache.c, inode.c, super.c */
 struct dentry *d_alloc(struct dentry *parent, const struct qstr *name);
@@ -306,7 +307,12 @@ void d_delete(struct dentry *dentry);
 void d_move(struct dentry *dentry, struct dentry *target);
 void d_rehash(struct dentry *dentry);
 struct dentry *d_make_root(struct inode *root);
-struct dentry *dget(struct dentry *dentry);
+static inline struct dentry *dget(struct dentry *dentry)
+{
+	if (dentry)
+		atomic_inc(&dentry->d_count);
+	return dentry;
+}
 void dput(struct dentry *dentry);
 char *d_path(const struct path *path, char *buf, int buflen);
 struct inode *new_inode(struct super_block *sb);

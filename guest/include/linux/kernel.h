@@ -44,10 +44,16 @@ int vsnprintf(char *buf, size_t size, const char *fmt, va_list args);
 int vscnprintf(char *buf, size_t size, const char *fmt, va_list args);
 char *kasprintf(gfp_t gfp, const char *fmt, ...) __printf(2, 3);
 char *kvasprintf(gfp_t gfp, const char *fmt, va_list args);
-int kstrtoul(const char *s, unsigned int base, unsigned long *res);
-int kstrtol(const char *s, unsigned int base, long *res);
 int kstrtoull(const char *s, unsigned int base, unsigned long long *res);
 int kstrtoll(const char *s, unsigned int base, long long *res);
+static inline int kstrtoul(const char *s, unsigned int base, unsigned long *res)
+{
+	return kstrtoull(s, base, (unsigned long long *)res);
+}
+static inline int kstrtol(const char *s, unsigned int base, long *res)
+{
+	return kstrtoll(s, base, (long long *)res);
+}
 int kstrtoint(const char *s, unsigned int base, int *res);
 int kstrtouint(const char *s, unsigned int base, unsigned int *res);
 int kstrtobool(const char *s, bool *res);

@@ -12,7 +12,7 @@ struct timespec64 {
 ktime_t ktime_get(void);
 ktime_t ktime_get_real(void);
 ktime_t ktime_get_boottime(void);
-u64 ktime_get_ns(void);
+static inline u64 ktime_get_ns(void) { return ktime_get(); }
 time64_t ktime_get_seconds(void);
 time64_t ktime_get_real_seconds(void);
 void ktime_get_real_ts64(struct timespec64 *ts);

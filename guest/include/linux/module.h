@@ -81,7 +81,11 @@ struct module *__module_address(unsigned long addr);
 struct module *__module_text_address(unsigned long addr);
 bool is_module_address(unsigned long addr);
 bool is_module_text_address(unsigned long addr);
-bool within_module(unsigned long addr, const struct module *mod);
+static inline bool within_module(unsigned long addr, const struct module *mod)
+{
+	return addr - mod->core_layout.base < mod->core_layout.size ||
+	       addr - mod->init_layout.base < mod->init_layout.size;
+}
 const struct exception_table_entry *search_module_extables(unsigned long addr);
 struct bug_entry *module_find_bug(unsigned long bugaddr);
 const char *module_address_lookup(unsigned long addr, unsigned long *size, unsigned long *offset,

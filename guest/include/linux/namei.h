@@ -16,7 +16,10 @@ struct nameidata {
 	struct filename *name;
 	int dfd;
 };
-void set_nameidata(struct nameidata *nd, int dfd, struct filename *name);
+static inline void set_nameidata(struct nameidata *nd, int dfd, struct filename *name)
+{
+	*nd = (struct nameidata){ .dfd = dfd, .name = name };
+}
 int path_init(struct nameidata *nd, unsigned int flags);
 void terminate_walk(struct nameidata *nd);
 int complete_walk(struct nameidata *nd);

@@ -110,6 +110,7 @@ struct task_struct {
 	void *journal_info;
 	void *kthread;
 	int rcu_read_lock_nesting, rcu_idx;
+	unsigned long nr_quiescent; /* see note_quiescent() */
 	unsigned long user_base;
 	unsigned long user_brk;
 	unsigned long rethooks;
@@ -179,7 +180,15 @@ struct kernel_clone_args {
 	uid_t uid;
 	gid_t gid;
 };
+#ifdef CONFIG_LEGACY_SYMBOLS
+long _do_fork(struct kernel_clone_args *args);
+static inline pid_t kernel_clone(struct kernel_clone_args *args)
+{
+	return not_tail(_do_fork(args));
+}
+#else
 pid_t kernel_clone(struct kernel_clone_args *args);
+#endif
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags);
 struct task_struct *fork_idle(int cpu);
 

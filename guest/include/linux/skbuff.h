@@ -33,7 +33,12 @@ struct sk_buff_head {
 
 struct sk_buff *__alloc_skb(unsigned int size, gfp_t gfp, int flags, int node);
 #define alloc_skb(size, gfp) __alloc_skb(size, gfp, 0, -1)
-void kfree_skb(struct sk_buff *skb);
+void kfree_skb_reason(struct sk_buff *skb, int reason);
+#define SKB_DROP_REASON_NOT_SPECIFIED 2
+static inline void kfree_skb(struct sk_buff *skb)
+{
+	kfree_skb_reason(skb, SKB_DROP_REASON_NOT_SPECIFIED);
+}
 void consume_skb(struct sk_buff *skb);
 struct sk_buff *skb_clone(struct sk_buff *skb, gfp_t gfp);
 void *skb_put(struct sk_buff *skb, unsigned int len);

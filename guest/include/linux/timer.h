@@ -20,8 +20,10 @@ static inline int timer_pending(const struct timer_list *t) { return t->entry.ne
 void add_timer(struct timer_list *timer);
 void add_timer_on(struct timer_list *timer, int cpu);
 int mod_timer(struct timer_list *timer, unsigned long expires);
-int del_timer(struct timer_list *timer);
-int del_timer_sync(struct timer_list *timer);
+int timer_delete(struct timer_list *timer);
+int timer_delete_sync(struct timer_list *timer);
+static inline int del_timer(struct timer_list *timer) { return timer_delete(timer); }
+static inline int del_timer_sync(struct timer_list *timer) { return timer_delete_sync(timer); }
 unsigned long get_next_timer_interrupt(void);
 void run_local_timers(void);
 void init_timers(void);

@@ -32,7 +32,10 @@ static inline struct delayed_work *to_delayed_work(struct work_struct *w)
 	return container_of(w, struct delayed_work, work);
 }
 bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work);
-bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
+static inline bool queue_work(struct workqueue_struct *wq, struct work_struct *work)
+{
+	return queue_work_on(smp_processor_id(), wq, work);
+}
 bool schedule_work(struct work_struct *work);
 #define schedule_work_on(cpu, work) queue_work_on(cpu, system_wq, work)
 bool schedule_delayed_work(struct delayed_work *dwork, unsigned long delay);
@@ -47,6 +50,7 @@ bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_
 			   unsigned long delay);
 bool cancel_delayed_work(struct delayed_work *dwork);
 bool flush_work(struct work_struct *work);
-void flush_workqueue(struct workqueue_struct *wq);
+void __flush_workqueue(struct workqueue_struct *wq);
+#define flush_workqueue(wq) __flush_workqueue(wq)
 struct workqueue_struct *alloc_workqueue(const char *name, unsigned int flags, int max_active);
 void workqueue_init_early(void);

@@ -46,7 +46,7 @@ void __init setup_per_cpu_areas(unsigned long nr_cpus)
 	}
 }
 
-void set_cpu_online(unsigned int cpu)
+noinline void set_cpu_online(unsigned int cpu)
 {
 	cpumask_set_cpu(cpu, &__cpu_online_mask);
 	cpumask_set_cpu(cpu, &__cpu_active_mask);

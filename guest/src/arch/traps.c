@@ -33,8 +33,8 @@ static inline unsigned long ex_fixup_addr(const struct exception_table_entry *x)
 	return (unsigned long)&x->fixup + x->fixup;
 }
 
-const struct exception_table_entry *search_extable(const struct exception_table_entry *base,
-						   size_t num, unsigned long value)
+noinline const struct exception_table_entry *
+search_extable(const struct exception_table_entry *base, size_t num, unsigned long value)
 {
 	for (; num; num--, base++)
 		if (ex_to_insn(base) == value)
@@ -122,7 +122,7 @@ static void __noreturn rewind_stack_and_make_dead(int signr)
 }
 
 /* Taint the kernel, and end the oops in the log. */
-static void oops_summary(void)
+static noinline void oops_summary(void)
 {
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
 	oops_exit();
@@ -171,7 +171,7 @@ static noinline int __die(const char *str, struct pt_regs *regs, long err)
 	       NOTIFY_STOP;
 }
 
-void die(const char *str, struct pt_regs *regs, long err)
+noinline void die(const char *str, struct pt_regs *regs, long err)
 {
 	preempt_disable();
 	oops_end(__die(str, regs, err) ? 0 : SIGSEGV);
@@ -254,22 +254,22 @@ static noinline void kernelmode_fixup_or_oops(struct pt_regs *regs, unsigned lon
 	page_fault_oops(regs, error_code, address);
 }
 
-static void bad_area_nosemaphore(struct pt_regs *regs, unsigned long error_code,
-				 unsigned long address)
+static noinline void bad_area_nosemaphore(struct pt_regs *regs, unsigned long error_code,
+					  unsigned long address)
 {
 	kernelmode_fixup_or_oops(regs, error_code, address);
 }
 NOKPROBE_SYMBOL(bad_area_nosemaphore);
 
-static void do_kern_addr_fault(struct pt_regs *regs, unsigned long hw_error_code,
-			       unsigned long address)
+static noinline void do_kern_addr_fault(struct pt_regs *regs, unsigned long hw_error_code,
+					unsigned long address)
 {
 	bad_area_nosemaphore(regs, hw_error_code, address);
 }
 NOKPROBE_SYMBOL(do_kern_addr_fault);
 
-static void do_user_addr_fault(struct pt_regs *regs, unsigned long error_code,
-			       unsigned long address)
+static noinline void do_user_addr_fault(struct pt_regs *regs, unsigned long error_code,
+					unsigned long address)
 {
 	bad_area_nosemaphore(regs, error_code, address);
 }
@@ -299,7 +299,7 @@ __visible noinstr void exc_page_fault(struct pt_regs *regs, unsigned long error_
 	irqentry_exit(regs);
 }
 
-static void do_trap(struct pt_regs *regs, int trapnr, const char *str, long error_code)
+static noinline void do_trap(struct pt_regs *regs, int trapnr, const char *str, long error_code)
 {
 	current->thread.trap_nr = trapnr;
 	current->thread.error_code = error_code;

@@ -89,7 +89,7 @@ noinline void d_instantiate(struct dentry *dentry, struct inode *inode)
 	dentry->d_inode = inode;
 }
 
-void d_rehash(struct dentry *dentry)
+noinline void d_rehash(struct dentry *dentry)
 {
 	guard(spinlock)(&dcache_lock);
 	hlist_add_head(&dentry->d_hash, d_hash(dentry->d_name.hash));
@@ -100,7 +100,7 @@ static noinline void __d_drop(struct dentry *dentry)
 	hlist_del_init(&dentry->d_hash);
 }
 
-void d_drop(struct dentry *dentry)
+noinline void d_drop(struct dentry *dentry)
 {
 	guard(spinlock)(&dcache_lock);
 	__d_drop(dentry);
@@ -130,13 +130,6 @@ struct dentry *d_lookup(const struct dentry *parent, const struct qstr *name)
 {
 	guard(spinlock)(&dcache_lock);
 	return __d_lookup(parent, name);
-}
-
-struct dentry *dget(struct dentry *dentry)
-{
-	if (dentry)
-		atomic_inc(&dentry->d_count);
-	return dentry;
 }
 
 static void dentry_unlink_inode(struct dentry *dentry)

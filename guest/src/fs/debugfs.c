@@ -183,8 +183,8 @@ struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 	return IS_ERR(parent) ? parent : create(name, S_IFDIR | 0755, parent, NULL, NULL);
 }
 
-struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *parent,
-				   void *data, const struct file_operations *fops)
+noinline struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *parent,
+					    void *data, const struct file_operations *fops)
 {
 	struct debugfs_fsdata *fsd;
 	struct dentry *dentry;
@@ -204,8 +204,9 @@ struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry
 	return dentry;
 }
 
-struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct dentry *parent,
-					  void *data, const struct file_operations *fops)
+noinline struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode,
+						   struct dentry *parent, void *data,
+						   const struct file_operations *fops)
 {
 	return debugfs_create_file(name, mode, parent, data, fops);
 }

@@ -147,8 +147,8 @@ out_ret:
 	return retval;
 }
 
-int do_execve(struct filename *filename, const char __user *const __user *argv,
-	      const char __user *const __user *envp)
+static inline int do_execve(struct filename *filename, const char __user *const __user *argv,
+			    const char __user *const __user *envp)
 {
 	return do_execveat_common(AT_FDCWD, filename, argv, envp, 0);
 }

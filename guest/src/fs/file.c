@@ -128,7 +128,7 @@ static noinline void close_files(struct files_struct *files)
 	}
 }
 
-void put_files_struct(struct files_struct *files)
+noinline void put_files_struct(struct files_struct *files)
 {
 	if (!atomic_dec_and_test(&files->count))
 		return;
@@ -191,7 +191,7 @@ void put_unused_fd(unsigned int fd)
 	__put_unused_fd(current->files, fd);
 }
 
-void fd_install(unsigned int fd, struct file *file)
+noinline void fd_install(unsigned int fd, struct file *file)
 {
 	struct files_struct *files = current->files;
 
@@ -199,7 +199,7 @@ void fd_install(unsigned int fd, struct file *file)
 	smp_store_release(&files->fdt.fd[fd], file);
 }
 
-struct file *fget(unsigned int fd)
+noinline struct file *fget(unsigned int fd)
 {
 	struct files_struct *files = current->files;
 	struct file *file = NULL;

@@ -17,7 +17,7 @@ noinline void set_fs_pwd(struct fs_struct *fs, const struct path *path)
 	path_put(&old_pwd);
 }
 
-void free_fs_struct(struct fs_struct *fs)
+noinline void free_fs_struct(struct fs_struct *fs)
 {
 	path_put(&fs->root);
 	path_put(&fs->pwd);

@@ -35,9 +35,9 @@ struct inode *host_get_inode(struct super_block *sb, umode_t mode,
 }
 
 /* Find any name; the entry is the caller's alone and goes with its last user. */
-struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags,
-			   const struct file_operations *fops,
-			   const struct inode_operations *dir_ops)
+noinline struct dentry *host_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags,
+				    const struct file_operations *fops,
+				    const struct inode_operations *dir_ops)
 {
 	struct inode *inode;
 
@@ -122,7 +122,7 @@ ssize_t host_file_write(struct file *file, const char __user *buf, size_t count,
 	return host_file_op(file, HOST_WRITE, count, ppos, page);
 }
 
-int host_file_release(struct inode *inode, struct file *file)
+noinline int host_file_release(struct inode *inode, struct file *file)
 {
 	loff_t pos = file->f_pos;
 
@@ -168,8 +168,8 @@ static const struct file_operations debugfs_full_proxy_file_operations = {
 };
 static const struct inode_operations debugfs_dir_inode_operations;
 
-static struct dentry *debugfs_lookup_entry(struct inode *dir, struct dentry *dentry,
-					   unsigned int flags)
+static noinline struct dentry *debugfs_lookup_entry(struct inode *dir, struct dentry *dentry,
+						    unsigned int flags)
 {
 	return host_lookup(dir, dentry, flags, &debugfs_full_proxy_file_operations,
 			   &debugfs_dir_inode_operations);

@@ -36,7 +36,7 @@ noinline void setattr_copy(struct inode *inode, const struct iattr *attr)
 	inode->i_ctime = current_time(inode);
 }
 
-void truncate_setsize(struct inode *inode, loff_t newsize)
+noinline void truncate_setsize(struct inode *inode, loff_t newsize)
 {
 	loff_t oldsize = inode->i_size;
 
@@ -76,7 +76,7 @@ noinline int simple_empty(struct dentry *dentry)
 	return 1;
 }
 
-int simple_unlink(struct inode *dir, struct dentry *dentry)
+noinline int simple_unlink(struct inode *dir, struct dentry *dentry)
 {
 	struct inode *inode = d_inode(dentry);
 
@@ -148,8 +148,8 @@ static __always_inline ssize_t simple_copy(void *file, size_t available, loff_t 
 	return count;
 }
 
-ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos, const void *from,
-				size_t available)
+noinline ssize_t simple_read_from_buffer(void __user *to, size_t count, loff_t *ppos,
+					 const void *from, size_t available)
 {
 	return simple_copy((void *)from, available, ppos, to, count, false);
 }

@@ -60,7 +60,7 @@ static ssize_t mirror_advance(struct kiocb *iocb, size_t count)
 	return count;
 }
 
-static ssize_t mirror_read_iter(struct kiocb *iocb, struct iov_iter *to)
+static noinline ssize_t mirror_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	if (!to->kbase)
 		return mirror_advance(iocb, to->count);
@@ -92,7 +92,7 @@ static const struct file_operations mirror_file_operations = {
 	.llseek = mirror_llseek,
 };
 
-static struct inode *mirror_get_inode(struct super_block *sb, umode_t mode)
+static noinline struct inode *mirror_get_inode(struct super_block *sb, umode_t mode)
 {
 	struct inode *inode = new_inode(sb);
 
@@ -140,7 +140,7 @@ static struct dentry *mirror_lookup(struct inode *dir, struct dentry *dentry, un
 }
 
 /* Create a file, which is not entered in any directory: it goes with its last user. */
-static int mirror_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool excl)
+static noinline int mirror_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool excl)
 {
 	return mirror.task == current ? mirror_instantiate(dentry, mode) : -EPERM;
 }
@@ -178,7 +178,7 @@ static int mirror_setattr(struct dentry *dentry, struct iattr *attr)
 	return 0;
 }
 
-static const char *mirror_get_link(struct dentry *dentry, struct inode *inode)
+static noinline const char *mirror_get_link(struct dentry *dentry, struct inode *inode)
 {
 	return mirror.task == current && mirror.call->link ? (const char *)mirror.call->link : ".";
 }

@@ -86,7 +86,7 @@ static noinline int acl_permission_check(struct inode *inode, int mask)
 	return mask & ~mode & (MAY_READ | MAY_WRITE | MAY_EXEC) ? -EACCES : 0;
 }
 
-int generic_permission(struct inode *inode, int mask)
+noinline int generic_permission(struct inode *inode, int mask)
 {
 	int ret = acl_permission_check(inode, mask);
 
@@ -110,13 +110,6 @@ noinline int inode_permission(struct inode *inode, int mask)
 static inline int may_lookup(struct nameidata *nd)
 {
 	return inode_permission(d_inode(nd->path.dentry), MAY_EXEC);
-}
-
-void set_nameidata(struct nameidata *nd, int dfd, struct filename *name)
-{
-	memset(nd, 0, sizeof(*nd));
-	nd->dfd = dfd;
-	nd->name = name;
 }
 
 static noinline void set_root(struct nameidata *nd)
@@ -225,7 +218,8 @@ static noinline struct dentry *lookup_slow(const struct qstr *name, struct dentr
 	return d_lookup(dir, name) ?: __lookup_slow(name, dir, flags);
 }
 
-struct dentry *__lookup_hash(const struct qstr *name, struct dentry *base, unsigned int flags)
+noinline struct dentry *__lookup_hash(const struct qstr *name, struct dentry *base,
+				      unsigned int flags)
 {
 	return d_lookup(base, name) ?: __lookup_slow(name, base, flags);
 }

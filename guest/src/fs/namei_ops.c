@@ -3,12 +3,12 @@
 #include <linux/namei.h>
 #include <linux/syscalls.h>
 
-int may_create(struct inode *dir, struct dentry *child)
+noinline int may_create(struct inode *dir, struct dentry *child)
 {
 	return child->d_inode ? -EEXIST : inode_permission(dir, MAY_WRITE | MAY_EXEC);
 }
 
-int may_delete(struct inode *dir, struct dentry *victim, bool isdir)
+noinline int may_delete(struct inode *dir, struct dentry *victim, bool isdir)
 {
 	int error;
 
@@ -33,7 +33,7 @@ int vfs_create(struct inode *dir, struct dentry *dentry, umode_t mode, bool want
 	return not_tail(dir->i_op->create(dir, dentry, (mode & S_IALLUGO) | S_IFREG, want_excl));
 }
 
-int vfs_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode)
+noinline int vfs_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode)
 {
 	int error = may_create(dir, dentry);
 
@@ -44,7 +44,7 @@ int vfs_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode)
 	return not_tail(dir->i_op->mkdir(dir, dentry, mode & 01777));
 }
 
-int vfs_symlink(struct inode *dir, struct dentry *dentry, const char *oldname)
+noinline int vfs_symlink(struct inode *dir, struct dentry *dentry, const char *oldname)
 {
 	int error = may_create(dir, dentry);
 
@@ -55,7 +55,7 @@ int vfs_symlink(struct inode *dir, struct dentry *dentry, const char *oldname)
 	return not_tail(dir->i_op->symlink(dir, dentry, oldname));
 }
 
-int vfs_link(struct dentry *old_dentry, struct inode *dir, struct dentry *new_dentry)
+noinline int vfs_link(struct dentry *old_dentry, struct inode *dir, struct dentry *new_dentry)
 {
 	int error = may_create(dir, new_dentry);
 
@@ -66,7 +66,7 @@ int vfs_link(struct dentry *old_dentry, struct inode *dir, struct dentry *new_de
 	return not_tail(dir->i_op->link(old_dentry, dir, new_dentry));
 }
 
-int vfs_unlink(struct inode *dir, struct dentry *dentry)
+noinline int vfs_unlink(struct inode *dir, struct dentry *dentry)
 {
 	int error = may_delete(dir, dentry, false);
 
@@ -80,7 +80,7 @@ int vfs_unlink(struct inode *dir, struct dentry *dentry)
 	return error;
 }
 
-int vfs_rmdir(struct inode *dir, struct dentry *dentry)
+noinline int vfs_rmdir(struct inode *dir, struct dentry *dentry)
 {
 	int error = may_delete(dir, dentry, true);
 
@@ -144,7 +144,7 @@ struct dentry *filename_create(int dfd, struct filename *name, struct path *path
 	return dentry;
 }
 
-void done_path_create(struct path *path, struct dentry *dentry)
+noinline void done_path_create(struct path *path, struct dentry *dentry)
 {
 	dput(dentry);
 	inode_unlock(d_inode(path->dentry));

@@ -73,7 +73,7 @@ static noinline int build_open_flags(const struct open_how *how, struct open_fla
 	return 0;
 }
 
-struct file *file_open_name(struct filename *name, int flags, umode_t mode)
+noinline struct file *file_open_name(struct filename *name, int flags, umode_t mode)
 {
 	struct open_how how = build_open_how(flags, mode);
 	struct open_flags op;
@@ -120,11 +120,18 @@ long do_sys_openat2(int dfd, const char __user *filename, struct open_how *how)
 	return fd;
 }
 
-long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode)
+/* The body of do_sys_open(), which Linux inlines wherever it calls it. */
+static __always_inline long sys_open_flags(int dfd, const char __user *filename, int flags,
+					   umode_t mode)
 {
 	struct open_how how = build_open_how(flags, mode);
 
 	return do_sys_openat2(dfd, filename, &how);
+}
+
+long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode)
+{
+	return sys_open_flags(dfd, filename, flags, mode);
 }
 
 #ifdef CONFIG_LEGACY_SYMBOLS
@@ -134,16 +141,16 @@ long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode)
  */
 noinline long sys_open(const char __user *filename, int flags, umode_t mode)
 {
-	return not_tail(do_sys_open(AT_FDCWD, filename, flags, mode));
+	return not_tail(sys_open_flags(AT_FDCWD, filename, flags, mode));
 }
 
 static long open_at(int dfd, const char __user *filename, int flags, umode_t mode)
 {
 	return dfd == AT_FDCWD ? sys_open(filename, flags, mode) :
-				 do_sys_open(dfd, filename, flags, mode);
+				 sys_open_flags(dfd, filename, flags, mode);
 }
 #else
-#define open_at do_sys_open
+#define open_at sys_open_flags
 #endif
 
 SYSCALL_DEFINE3(open, const char __user *, filename, int, flags, umode_t, mode)
@@ -206,7 +213,7 @@ noinline int do_truncate(struct dentry *dentry, loff_t length, unsigned int time
 	return notify_change(dentry, &newattrs);
 }
 
-long vfs_truncate(const struct path *path, loff_t length)
+noinline long vfs_truncate(const struct path *path, loff_t length)
 {
 	struct inode *inode = d_inode(path->dentry);
 
@@ -309,7 +316,7 @@ static noinline int chown_common(const struct path *path, uid_t user, gid_t grou
 	return notify_change(path->dentry, &newattrs);
 }
 
-int do_fchownat(int dfd, const char __user *filename, uid_t user, gid_t group, int flag)
+noinline int do_fchownat(int dfd, const char __user *filename, uid_t user, gid_t group, int flag)
 {
 	struct path path;
 	int error;
@@ -344,7 +351,7 @@ static noinline int vfs_fchown(struct file *file, uid_t user, gid_t group)
 	return chown_common(&file->f_path, user, group);
 }
 
-int ksys_fchown(unsigned int fd, uid_t user, gid_t group)
+noinline int ksys_fchown(unsigned int fd, uid_t user, gid_t group)
 {
 	struct file *file __free(fput) = fget(fd);
 

@@ -63,7 +63,7 @@ static int m_show(struct seq_file *m, void *v)
 }
 
 /* One line for each task. */
-static void *t_start(struct seq_file *m, loff_t *pos)
+static noinline void *t_start(struct seq_file *m, loff_t *pos)
 {
 	return seq_list_start(&init_task.tasks, *pos);
 }

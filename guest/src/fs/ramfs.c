@@ -13,8 +13,8 @@ const struct file_operations ramfs_file_operations = {
 	.llseek = generic_file_llseek,
 };
 
-struct inode *ramfs_get_inode(struct super_block *sb, const struct inode *dir, umode_t mode,
-			      dev_t dev)
+noinline struct inode *ramfs_get_inode(struct super_block *sb, const struct inode *dir,
+				       umode_t mode, dev_t dev)
 {
 	struct inode *inode = new_inode(sb);
 

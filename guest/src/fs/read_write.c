@@ -39,7 +39,7 @@ loff_t no_llseek(struct file *file, loff_t offset, int whence)
 	return -ESPIPE;
 }
 
-loff_t vfs_llseek(struct file *file, loff_t offset, int whence)
+noinline loff_t vfs_llseek(struct file *file, loff_t offset, int whence)
 {
 	loff_t (*fn)(struct file *, loff_t, int) = no_llseek;
 
@@ -199,7 +199,7 @@ static noinline ssize_t __kernel_write(struct file *file, const void *buf, size_
 	return __kernel_rw(file, (void *)buf, count, pos, true);
 }
 
-ssize_t kernel_write(struct file *file, const void *buf, size_t count, loff_t *pos)
+noinline ssize_t kernel_write(struct file *file, const void *buf, size_t count, loff_t *pos)
 {
 	return rw_verify_area(1, file, pos, count) ?: __kernel_write(file, buf, count, pos);
 }
@@ -239,7 +239,7 @@ SYSCALL_DEFINE3(write, unsigned int, fd, const char __user *, buf, size_t, count
 	return ksys_write(fd, buf, count);
 }
 
-ssize_t ksys_pread64(unsigned int fd, char __user *buf, size_t count, loff_t pos)
+noinline ssize_t ksys_pread64(unsigned int fd, char __user *buf, size_t count, loff_t pos)
 {
 	if (pos < 0)
 		return -EINVAL;
@@ -256,7 +256,7 @@ SYSCALL_DEFINE4(pread64, unsigned int, fd, char __user *, buf, size_t, count, lo
 	return ksys_pread64(fd, buf, count, pos);
 }
 
-ssize_t ksys_pwrite64(unsigned int fd, const char __user *buf, size_t count, loff_t pos)
+noinline ssize_t ksys_pwrite64(unsigned int fd, const char __user *buf, size_t count, loff_t pos)
 {
 	if (pos < 0)
 		return -EINVAL;

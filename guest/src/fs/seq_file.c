@@ -52,7 +52,7 @@ noinline void seq_puts(struct seq_file *m, const char *s)
 	seq_write(m, s, strlen(s));
 }
 
-void seq_vprintf(struct seq_file *m, const char *fmt, va_list args)
+noinline void seq_vprintf(struct seq_file *m, const char *fmt, va_list args)
 {
 	size_t len;
 
@@ -218,7 +218,7 @@ loff_t seq_lseek(struct file *file, loff_t offset, int whence)
 	return traverse(m, offset) ?: (m->read_pos = file->f_pos = offset);
 }
 
-int seq_release(struct inode *inode, struct file *file)
+noinline int seq_release(struct inode *inode, struct file *file)
 {
 	struct seq_file *m = file->private_data;
 

@@ -45,12 +45,12 @@ int vfs_getattr_nosec(const struct path *path, struct kstat *stat)
 	return 0;
 }
 
-int vfs_getattr(const struct path *path, struct kstat *stat)
+noinline int vfs_getattr(const struct path *path, struct kstat *stat)
 {
 	return vfs_getattr_nosec(path, stat);
 }
 
-int vfs_fstat(int fd, struct kstat *stat)
+noinline int vfs_fstat(int fd, struct kstat *stat)
 {
 	struct file *f __free(fput) = fget(fd);
 

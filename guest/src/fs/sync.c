@@ -13,7 +13,7 @@ noinline int vfs_fsync_range(struct file *file, loff_t start, loff_t end, int da
 	return not_tail(file->f_op->fsync(file, start, end, datasync));
 }
 
-int vfs_fsync(struct file *file, int datasync)
+noinline int vfs_fsync(struct file *file, int datasync)
 {
 	return vfs_fsync_range(file, 0, (loff_t)(~0ULL >> 1), datasync);
 }

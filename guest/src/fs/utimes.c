@@ -61,7 +61,8 @@ static noinline int do_utimes_fd(int fd, const struct timespec64 *times, int fla
 	return f ? vfs_utimes(&f->f_path, times) : -EBADF;
 }
 
-long do_utimes(int dfd, const char __user *filename, const struct timespec64 *times, int flags)
+noinline long do_utimes(int dfd, const char __user *filename, const struct timespec64 *times,
+			int flags)
 {
 	if (!filename && dfd != AT_FDCWD)
 		return do_utimes_fd(dfd, times, flags);

@@ -40,7 +40,7 @@ struct task_struct init_task = {
 	.fs = &init_fs,
 };
 
-int do_one_initcall(initcall_t fn)
+noinline int do_one_initcall(initcall_t fn)
 {
 	int count = preempt_count(), ret = fn();
 

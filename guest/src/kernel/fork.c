@@ -64,7 +64,7 @@ static int mm_init(struct task_struct *p)
 	return -EAGAIN;
 }
 
-void exit_mm(struct task_struct *p)
+noinline void exit_mm(struct task_struct *p)
 {
 	if (p->user_base)
 		clear_bit((p->user_base - KPFS_USER_BASE) / KPFS_USER_SIZE, user_slots);
@@ -88,13 +88,13 @@ noinline void free_task(struct task_struct *tsk)
 	free_task_struct(tsk);
 }
 
-void __put_task_struct(struct task_struct *tsk)
+noinline void __put_task_struct(struct task_struct *tsk)
 {
 	WARN_ON(tsk == current);
 	free_task(tsk);
 }
 
-void put_task_struct(struct task_struct *tsk)
+noinline void put_task_struct(struct task_struct *tsk)
 {
 	if (refcount_dec_and_test(&tsk->usage))
 		__put_task_struct(tsk);
@@ -378,11 +378,6 @@ noinline long _do_fork(struct kernel_clone_args *args)
 	regs = args->kthread || !current->thread.regs ? &of_kernel : current->thread.regs;
 	return (pid_t)not_tail(
 		do_fork(args->flags | args->exit_signal, regs->sp, regs, 0, NULL, NULL, args));
-}
-
-pid_t kernel_clone(struct kernel_clone_args *args)
-{
-	return not_tail(_do_fork(args));
 }
 #endif
 

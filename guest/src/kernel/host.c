@@ -156,6 +156,7 @@ const struct kpfs_guest_info kpfs_guest_info = {
 	.task_nested = INFO(nested),
 	.task_host_op = INFO(host_op),
 	.task_on_rq = INFO(on_rq),
+	.task_quiescent = INFO(nr_quiescent),
 	.task_files = INFO(files),
 	.files_id = __builtin_offsetof(struct files_struct, id),
 	.percpu_base = (unsigned long)__per_cpu_start,

@@ -51,7 +51,7 @@ static void jump_label_update(struct static_key *key)
 	__jump_label_update(key, static_key_enabled(key));
 }
 
-void static_key_slow_inc(struct static_key *key)
+noinline void static_key_slow_inc(struct static_key *key)
 {
 	guard(mutex)(&jump_label_mutex);
 	if (atomic_inc_return(&key->enabled) == 1)

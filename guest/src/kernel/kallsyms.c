@@ -95,12 +95,12 @@ int sprint_backtrace(char *buf, unsigned long addr)
 	return __sprint_symbol(buf, addr, 1, true);
 }
 
-int core_kernel_text(unsigned long addr)
+noinline int core_kernel_text(unsigned long addr)
 {
 	return addr >= (unsigned long)_stext && addr < (unsigned long)_etext;
 }
 
-int __kernel_text_address(unsigned long addr)
+noinline int __kernel_text_address(unsigned long addr)
 {
 	return core_kernel_text(addr) || is_module_text_address(addr);
 }

@@ -87,7 +87,7 @@ struct kprobe *get_kprobe(void *addr)
 }
 NOKPROBE_SYMBOL(get_kprobe);
 
-struct kprobe *kprobe_running(void)
+noinline struct kprobe *kprobe_running(void)
 {
 	return (struct kprobe *)kpfs_control(CTL_KPROBE_RUNNING, 0, 0);
 }

@@ -24,20 +24,20 @@
 	EXPORT	0, console_printk, _copy_from_user, copy_from_user_nofault, _copy_to_user
 	EXPORT	0, copy_user_generic, __cpu_active_mask, cpu_bit_bitmap, __cpu_online_mask, __cpu_possible_mask
 	EXPORT	0, __cpu_present_mask, csum_partial, default_llseek, default_wake_function
-	EXPORT	0, del_timer, del_timer_sync, down, down_interruptible, down_killable, down_timeout
+	EXPORT	0, down, down_interruptible, down_killable, down_timeout
 	EXPORT	0, down_trylock, dput, dump_stack, fget, filp_close, filp_open, find_vpid
-	EXPORT	0, finish_wait, flush_work, flush_workqueue, fput, free_irq, __free_pages
+	EXPORT	0, finish_wait, flush_work, __flush_workqueue, fput, free_irq, __free_pages
 	EXPORT	0, free_pages, free_percpu, generic_file_llseek, __get_free_pages, get_jiffies_64
 	EXPORT	0, get_option, get_random_bytes, get_random_u32, get_random_u64, __get_task_comm
 	EXPORT	0, get_task_pid, get_zeroed_page, hex_to_bin, hrtimer_cancel, hrtimer_forward
 	EXPORT	0, hrtimer_init, hrtimer_start_range_ns, hrtimer_try_to_cancel, igrab, init_task
 	EXPORT	0, init_timer_key, init_wait_entry, __init_waitqueue_head, iput, jiffies, jiffies_64
 	EXPORT	0, jiffies_to_msecs, kasprintf, kbasename, kernel_read, kernel_write, kfree
-	EXPORT	0, kfree_skb, __kfree_skb, __kmalloc, kmem_cache_alloc, kmem_cache_create
+	EXPORT	0, kfree_skb_reason, __kfree_skb, __kmalloc, kmem_cache_alloc, kmem_cache_create
 	EXPORT	0, kmem_cache_destroy, kmem_cache_free, kmemdup, krealloc, ksize, kstrdup, kstrndup
-	EXPORT	0, kstrtobool, kstrtobool_from_user, kstrtoint, kstrtoint_from_user, kstrtol
+	EXPORT	0, kstrtobool, kstrtobool_from_user, kstrtoint, kstrtoint_from_user
 	EXPORT	0, kstrtol_from_user, kstrtoll, kstrtoll_from_user, kstrtouint, kstrtouint_from_user
-	EXPORT	0, kstrtoul, kstrtoul_from_user, kstrtoull, kstrtoull_from_user, kthread_bind
+	EXPORT	0, kstrtoul_from_user, kstrtoull, kstrtoull_from_user, kthread_bind
 	EXPORT	0, kthread_complete_and_exit, kthread_create_on_node, kthread_park, kthread_should_stop, kthread_stop
 	EXPORT	0, ktime_get_real_seconds, ktime_get_real_ts64, ktime_get_seconds, ktime_get_ts64
 	EXPORT	0, kunit_run_tests, kvasprintf, kvfree_call_rcu, __local_bh_disable_ip
@@ -59,7 +59,7 @@
 	EXPORT	0, param_set_ushort, path_get, path_put, pcpu_hot, __per_cpu_offset
 	EXPORT	0, preempt_schedule, prepare_to_wait, prepare_to_wait_exclusive, _printk
 	EXPORT	0, proc_create_seq, proc_create_single_data, put_page, __put_task_struct
-	EXPORT	0, put_task_struct, queue_delayed_work_on, queue_work, queue_work_on, _raw_spin_lock
+	EXPORT	0, put_task_struct, queue_delayed_work_on, queue_work_on, _raw_spin_lock
 	EXPORT	0, _raw_spin_lock_bh, _raw_spin_lock_irq, _raw_spin_lock_irqsave, _raw_spin_trylock
 	EXPORT	0, _raw_spin_unlock, _raw_spin_unlock_bh, _raw_spin_unlock_irq
 	EXPORT	0, _raw_spin_unlock_irqrestore, rb_erase, rb_first, rb_insert_color, rb_last
@@ -76,7 +76,8 @@
 	EXPORT	0, strcmp, strcpy, strcspn, strim, strlcat, strlcpy, strlen, strncmp, strncpy
 	EXPORT	0, strncpy_from_user, strndup_user, strnlen, strnlen_user, strrchr, strscpy, strsep
 	EXPORT	0, strspn, strstr, synchronize_rcu, sysfs_streq, system_wq, __tasklet_schedule
-	EXPORT	0, tasklet_setup, tasklist_lock, try_module_get, try_wait_for_completion, __udelay
+	EXPORT	0, tasklet_setup, tasklist_lock, timer_delete, timer_delete_sync, try_module_get
+	EXPORT	0, try_wait_for_completion, __udelay
 	EXPORT	0, unregister_module_notifier, up, usleep_range, vfs_fsync, vfs_getattr, vfs_llseek
 	EXPORT	0, vfs_open, vprintk, vscnprintf, vsnprintf, vsprintf, wait_for_completion
 	EXPORT	0, wait_for_completion_timeout, __wake_up, wake_up_process, wake_up_state
@@ -97,7 +98,7 @@
 	EXPORT	1, dynevent_create, enable_kprobe, find_get_pid, find_get_task_by_vpid, find_module
 	EXPORT	1, for_each_kernel_tracepoint, get_kprobe, get_kprobe_ctlblk, init_uts_ns, is_module_address
 	EXPORT	1, is_module_text_address, jprobe_return, kallsyms_lookup_name, kill_pid, kpfs_yield
-	EXPORT	1, kprobe_running, ktime_get, ktime_get_boottime, ktime_get_ns, ktime_get_real
+	EXPORT	1, kprobe_running, ktime_get, ktime_get_boottime, ktime_get_real
 	EXPORT	1, ktime_get_with_offset, kunit_binary_failed, kunit_do_failed, kunit_kmalloc_array
 	EXPORT	1, kunit_log_append, __kunit_test_suites_exit, __kunit_test_suites_init
 	EXPORT	1, kunit_try_catch_throw, kunit_unary_assert_failed, local_clock, __module_address

@@ -143,7 +143,7 @@ struct task_struct *kthread_create_on_cpu(int (*fn)(void *), void *data, int cpu
 }
 
 /* Bind a thread that sleeps and waits for its first wake-up, once it is off its CPU. */
-void kthread_bind(struct task_struct *k, unsigned int cpu)
+noinline void kthread_bind(struct task_struct *k, unsigned int cpu)
 {
 	while (READ_ONCE(k->on_rq))
 		yield();

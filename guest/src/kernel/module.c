@@ -30,7 +30,7 @@ int unregister_module_notifier(struct notifier_block *nb)
 	return blocking_notifier_chain_unregister(&module_notify_list, nb);
 }
 
-struct module *find_module(const char *name)
+noinline struct module *find_module(const char *name)
 {
 	struct module *mod;
 
@@ -44,7 +44,7 @@ struct module *find_module(const char *name)
 static struct { char name[MODULE_NAME_LEN], taints[8]; } last_unloaded_module;
 
 /* Write "(PO+)": what the module taints the kernel with, and that it is coming or going. */
-static char *module_flags(struct module *mod, char *buf, bool show_state)
+static noinline char *module_flags(struct module *mod, char *buf, bool show_state)
 {
 	bool going = show_state && mod->state == MODULE_STATE_GOING;
 	bool coming = show_state && mod->state == MODULE_STATE_COMING;
@@ -90,7 +90,7 @@ static void taint_by(struct module *mod)
 }
 
 /* ---- use counts */
-int module_refcount(struct module *mod)
+noinline int module_refcount(struct module *mod)
 {
 	return READ_ONCE(mod->refcnt) - 1;
 }
@@ -101,7 +101,7 @@ noinline void __module_get(struct module *mod)
 		__sync_fetch_and_add(&mod->refcnt, 1);
 }
 
-bool try_module_get(struct module *mod)
+noinline bool try_module_get(struct module *mod)
 {
 	if (mod && (!module_is_live(mod) || READ_ONCE(mod->refcnt) == 0))
 		return false;
@@ -159,17 +159,7 @@ void free_percpu(void __percpu *p)
 }
 
 /* ---- whose address is it */
-static bool within_layout(unsigned long addr, const struct module_layout *l)
-{
-	return addr - l->base < l->size;
-}
-
-bool within_module(unsigned long addr, const struct module *mod)
-{
-	return within_layout(addr, &mod->core_layout) || within_layout(addr, &mod->init_layout);
-}
-
-struct module *__module_address(unsigned long addr)
+noinline struct module *__module_address(unsigned long addr)
 {
 	struct module *mod;
 
@@ -179,7 +169,7 @@ struct module *__module_address(unsigned long addr)
 	return NULL;
 }
 
-struct module *__module_text_address(unsigned long addr)
+noinline struct module *__module_text_address(unsigned long addr)
 {
 	struct module *mod = __module_address(addr);
 

@@ -38,13 +38,13 @@ void panic(const char *fmt, ...)
 	stop_this_cpu();
 }
 
-void add_taint(unsigned int flag, enum lockdep_ok lockdep_ok)
+noinline void add_taint(unsigned int flag, enum lockdep_ok lockdep_ok)
 {
 	tainted_mask |= 1UL << flag;
 }
 
 /* Return "Tainted: G           O      ", in one place for all callers. */
-const char *print_tainted(void)
+noinline const char *print_tainted(void)
 {
 	static char buf[sizeof("Tainted: ") + sizeof(taint_flags) / 2];
 	unsigned int i, n;
@@ -67,7 +67,7 @@ void oops_exit(void)
 	print_oops_end_marker();
 }
 
-struct bug_entry *find_bug(unsigned long bugaddr)
+noinline struct bug_entry *find_bug(unsigned long bugaddr)
 {
 	struct bug_entry *bug;
 
@@ -83,7 +83,7 @@ static void bug_get_file_line(struct bug_entry *bug, const char **file, unsigned
 	*line = bug->line;
 }
 
-void __warn(const char *file, int line, void *caller, struct pt_regs *regs)
+noinline void __warn(const char *file, int line, void *caller, struct pt_regs *regs)
 {
 	pr_warn("WARNING: CPU: %d PID: %d at %s:%d %pS\n", smp_processor_id(), current->pid, file,
 		line, caller);
@@ -204,7 +204,7 @@ static void show_regs_print_info(const char *log_lvl)
 	       (int)strcspn(version, " "), version);
 }
 
-void show_regs(struct pt_regs *regs)
+noinline void show_regs(struct pt_regs *regs)
 {
 	show_regs_print_info(KERN_DEFAULT);
 	__show_regs(regs, KERN_DEFAULT);

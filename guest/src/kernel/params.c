@@ -12,7 +12,7 @@ static char dash2underscore(char c)
 	return c == '-' ? '_' : c;
 }
 
-bool parameq(const char *a, const char *b)
+noinline bool parameq(const char *a, const char *b)
 {
 	while (dash2underscore(*a) == dash2underscore(*b)) {
 		if (!*a)

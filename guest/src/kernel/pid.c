@@ -14,7 +14,7 @@ static inline unsigned int pid_hashfn(pid_t nr)
 	return ((u32)nr * 0x61c88647u) >> 24;
 }
 
-struct pid *find_pid_ns(pid_t nr)
+noinline struct pid *find_pid_ns(pid_t nr)
 {
 	struct pid *pid;
 
@@ -94,7 +94,7 @@ noinline struct task_struct *pid_task(struct pid *pid)
 	return container_of(pid->tasks.first, struct task_struct, pid_links);
 }
 
-struct task_struct *find_task_by_vpid(pid_t nr)
+noinline struct task_struct *find_task_by_vpid(pid_t nr)
 {
 	return pid_task(find_vpid(nr));
 }

@@ -11,12 +11,12 @@ struct tasklet_head { struct tasklet_struct *head, **tail; };
 static DEFINE_PER_CPU(struct tasklet_head, tasklet_vec);
 #define MAX_SOFTIRQ_RESTART 10
 
-void open_softirq(int nr, void (*action)(struct softirq_action *))
+noinline void open_softirq(int nr, void (*action)(struct softirq_action *))
 {
 	softirq_vec[nr].action = action;
 }
 
-void __raise_softirq_irqoff(unsigned int nr)
+noinline void __raise_softirq_irqoff(unsigned int nr)
 {
 	*this_cpu_ptr(&softirq_pending) |= 1u << nr;
 }
@@ -60,7 +60,7 @@ asmlinkage __visible void __section(".softirqentry.text") __do_softirq(void)
 	__preempt_count_sub(SOFTIRQ_OFFSET);
 }
 
-void do_softirq(void)
+noinline void do_softirq(void)
 {
 	if (in_interrupt())
 		return;
@@ -94,7 +94,7 @@ void __local_bh_disable_ip(unsigned long ip, unsigned int cnt)
 }
 NOKPROBE_SYMBOL(__local_bh_disable_ip);
 
-void __local_bh_enable_ip(unsigned long ip, unsigned int cnt)
+noinline void __local_bh_enable_ip(unsigned long ip, unsigned int cnt)
 {
 	__preempt_count_sub(cnt - 1);
 	if (unlikely(!in_interrupt() && *this_cpu_ptr(&softirq_pending)))

@@ -70,7 +70,7 @@ SYSCALL_DEFINE1(setuid, uid_t, uid)
 	return __sys_setuid(uid);
 }
 
-long __sys_setgid(gid_t gid)
+noinline long __sys_setgid(gid_t gid)
 {
 	struct cred *cred = current->cred;
 

@@ -61,7 +61,8 @@ notrace int trace_array_set_clr_event(struct trace_array *tr, const char *system
 
 /* ---- commands */
 
-static notrace int cmd_add(struct dynevent_cmd *cmd, const char *a, const char *b, char separator)
+static noinline notrace int cmd_add(struct dynevent_cmd *cmd, const char *a, const char *b,
+				    char separator)
 {
 	struct seq_buf *s = &cmd->seq;
 
@@ -80,7 +81,7 @@ static notrace int cmd_add(struct dynevent_cmd *cmd, const char *a, const char *
 	return -E2BIG;
 }
 
-notrace int dynevent_create(struct dynevent_cmd *cmd)
+noinline notrace int dynevent_create(struct dynevent_cmd *cmd)
 {
 	return cmd->run_command(cmd);
 }
@@ -96,7 +97,7 @@ static notrace int synth_event_run_command(struct dynevent_cmd *cmd)
 	return ret;
 }
 
-notrace void synth_event_cmd_init(struct dynevent_cmd *cmd, char *buf, int maxlen)
+noinline notrace void synth_event_cmd_init(struct dynevent_cmd *cmd, char *buf, int maxlen)
 {
 	memset(cmd, 0, sizeof(*cmd));
 	cmd->seq.buffer = buf;
@@ -136,8 +137,8 @@ notrace int synth_event_add_field_str(struct dynevent_cmd *cmd, const char *type
 	return ret ?: count_field(cmd);
 }
 
-notrace int synth_event_add_fields(struct dynevent_cmd *cmd, struct synth_field_desc *fields,
-				   unsigned int n_fields)
+noinline notrace int synth_event_add_fields(struct dynevent_cmd *cmd,
+					    struct synth_field_desc *fields, unsigned int n_fields)
 {
 	int ret = 0;
 
@@ -168,9 +169,10 @@ notrace int __synth_event_gen_cmd_start(struct dynevent_cmd *cmd, const char *na
 	return ret;
 }
 
-notrace int synth_event_gen_cmd_array_start(struct dynevent_cmd *cmd, const char *name,
-					    struct module *mod, struct synth_field_desc *fields,
-					    unsigned int n_fields)
+noinline notrace int synth_event_gen_cmd_array_start(struct dynevent_cmd *cmd, const char *name,
+						     struct module *mod,
+						     struct synth_field_desc *fields,
+						     unsigned int n_fields)
 {
 	int ret;
 

@@ -46,18 +46,13 @@ static noinline void __queue_work(int cpu, struct workqueue_struct *wq, struct w
 	insert_work(pool, work);
 }
 
-bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work)
+noinline bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work)
 {
 	guard(irqs)();
 	if (test_and_set_bit(0, &work->pending))
 		return false;
 	__queue_work(cpu, wq, work);
 	return true;
-}
-
-bool queue_work(struct workqueue_struct *wq, struct work_struct *work)
-{
-	return queue_work_on(smp_processor_id(), wq, work);
 }
 
 bool schedule_work(struct work_struct *work)
@@ -98,7 +93,7 @@ bool schedule_delayed_work(struct delayed_work *dwork, unsigned long delay)
 	return queue_delayed_work_on(smp_processor_id(), system_wq, dwork, delay);
 }
 
-bool cancel_delayed_work(struct delayed_work *dwork)
+noinline bool cancel_delayed_work(struct delayed_work *dwork)
 {
 	if (!del_timer(&dwork->timer))
 		return false;
@@ -158,7 +153,7 @@ static noinline void insert_wq_barrier(int cpu, struct wq_barrier *barr)
 	queue_work_on(cpu, system_wq, &barr->work);
 }
 
-void flush_workqueue(struct workqueue_struct *wq)
+noinline void __flush_workqueue(struct workqueue_struct *wq)
 {
 	struct wq_barrier barr;
 	int cpu;
@@ -169,7 +164,7 @@ void flush_workqueue(struct workqueue_struct *wq)
 	}
 }
 
-bool flush_work(struct work_struct *work)
+noinline bool flush_work(struct work_struct *work)
 {
 	bool busy = work->pending;
 
@@ -191,7 +186,7 @@ static noinline bool try_to_grab_pending(struct work_struct *work)
 	return true;
 }
 
-bool cancel_work_sync(struct work_struct *work)
+noinline bool cancel_work_sync(struct work_struct *work)
 {
 	bool grabbed = try_to_grab_pending(work);
 

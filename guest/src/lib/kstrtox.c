@@ -6,7 +6,7 @@
 
 #define KSTRTOX_OVERFLOW (1U << 31)
 
-int hex_to_bin(unsigned char ch)
+noinline int hex_to_bin(unsigned char ch)
 {
 	if (ch >= '0' && ch <= '9')
 		return ch - '0';
@@ -61,7 +61,7 @@ static noinline int _kstrtoull(const char *s, unsigned int base, unsigned long l
 	return 0;
 }
 
-int kstrtoull(const char *s, unsigned int base, unsigned long long *res)
+noinline int kstrtoull(const char *s, unsigned int base, unsigned long long *res)
 {
 	if (*s == '+')
 		s++;
@@ -84,7 +84,7 @@ noinline int kstrtoll(const char *s, unsigned int base, long long *res)
 
 /* Define the reader of a narrower type, by way of the widest. */
 #define KSTRTOX(name, type, wide_name, wide) \
-int name(const char *s, unsigned int base, type *res) \
+noinline int name(const char *s, unsigned int base, type *res) \
 { \
 	wide value; \
 	int err = wide_name(s, base, &value); \
@@ -95,8 +95,6 @@ int name(const char *s, unsigned int base, type *res) \
 	*res = value; \
 	return 0; \
 }
-KSTRTOX(kstrtoul, unsigned long, kstrtoull, unsigned long long)
-KSTRTOX(kstrtol, long, kstrtoll, long long)
 KSTRTOX(kstrtouint, unsigned int, kstrtoull, unsigned long long)
 KSTRTOX(kstrtoint, int, kstrtoll, long long)
 
@@ -155,7 +153,7 @@ int kstrtobool_from_user(const char __user *s, size_t count, bool *res)
 	return copy_number(buf, sizeof(buf), s, count) ?: kstrtobool(buf, res);
 }
 
-unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base)
+noinline unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base)
 {
 	unsigned long long value;
 

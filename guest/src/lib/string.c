@@ -34,7 +34,7 @@ void *memchr_inv(const void *s, int c, size_t n)
 	return NULL;
 }
 
-size_t strlen(const char *s)
+noinline size_t strlen(const char *s)
 {
 	const char *p = s;
 
@@ -52,7 +52,7 @@ size_t strnlen(const char *s, size_t n)
 	return i;
 }
 
-char *strcpy(char *dst, const char *src)
+noinline char *strcpy(char *dst, const char *src)
 {
 	char *p = dst;
 
@@ -73,7 +73,7 @@ char *strncpy(char *dst, const char *src, size_t n)
 	return dst;
 }
 
-size_t strlcpy(char *dst, const char *src, size_t n)
+noinline size_t strlcpy(char *dst, const char *src, size_t n)
 {
 	size_t len = strlen(src);
 
@@ -112,14 +112,14 @@ size_t strlcat(char *dst, const char *src, size_t n)
 	return len + strlcpy(dst + len, src, n - len);
 }
 
-int strcmp(const char *a, const char *b)
+noinline int strcmp(const char *a, const char *b)
 {
 	while (*a && *a == *b)
 		a++, b++;
 	return (u8)*a - (u8)*b;
 }
 
-int strncmp(const char *a, const char *b, size_t n)
+noinline int strncmp(const char *a, const char *b, size_t n)
 {
 	for (; n; n--, a++, b++)
 		if (*a != *b || !*a)
@@ -134,7 +134,7 @@ int strcasecmp(const char *a, const char *b)
 	return tolower(*a) - tolower(*b);
 }
 
-char *strchr(const char *s, int c)
+noinline char *strchr(const char *s, int c)
 {
 	for (; *s != (char)c; s++)
 		if (!*s)
@@ -142,7 +142,7 @@ char *strchr(const char *s, int c)
 	return (char *)s;
 }
 
-char *strrchr(const char *s, int c)
+noinline char *strrchr(const char *s, int c)
 {
 	const char *last = NULL;
 
@@ -198,7 +198,7 @@ char *strsep(char **s, const char *ct)
 	return begin;
 }
 
-char *skip_spaces(const char *s)
+noinline char *skip_spaces(const char *s)
 {
 	while (isspace(*s))
 		s++;

@@ -129,7 +129,7 @@ char *strndup_user(const char __user *s, long n)
 	return p;
 }
 
-void *memdup_user(const void __user *src, size_t len)
+noinline void *memdup_user(const void __user *src, size_t len)
 {
 	void *p = kmalloc(len, GFP_USER);
 

@@ -307,7 +307,7 @@ int vsnprintf(char *buf, size_t size, const char *fmt, va_list args_in)
 	return str - buf;
 }
 
-int vscnprintf(char *buf, size_t size, const char *fmt, va_list args)
+noinline int vscnprintf(char *buf, size_t size, const char *fmt, va_list args)
 {
 	int i = vsnprintf(buf, size, fmt, args);
 
@@ -329,7 +329,7 @@ int sprintf(char *buf, const char *fmt, ...)
 	return with_va_list(args, fmt, vsnprintf(buf, INT_MAX, fmt, args));
 }
 
-char *kvasprintf(gfp_t gfp, const char *fmt, va_list args)
+noinline char *kvasprintf(gfp_t gfp, const char *fmt, va_list args)
 {
 	unsigned int len = vsnprintf(NULL, 0, fmt, args);
 	char *p = kmalloc(len + 1, gfp);

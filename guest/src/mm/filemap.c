@@ -15,7 +15,7 @@ static noinline struct page *find_get_entry(struct address_space *mapping, pgoff
 	return mapping->pages[index];
 }
 
-struct page *pagecache_get_page(struct address_space *mapping, pgoff_t index)
+noinline struct page *pagecache_get_page(struct address_space *mapping, pgoff_t index)
 {
 	struct page *page = find_get_entry(mapping, index);
 
@@ -106,7 +106,7 @@ static int simple_write_end(struct file *file, struct address_space *mapping, lo
 	return copied;
 }
 
-size_t copy_to_iter(const void *addr, size_t bytes, struct iov_iter *i)
+noinline size_t _copy_to_iter(const void *addr, size_t bytes, struct iov_iter *i)
 {
 	size_t n = min(bytes, i->count), left = 0;
 

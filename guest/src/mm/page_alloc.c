@@ -16,7 +16,7 @@ static inline bool page_is_buddy(unsigned long pfn, unsigned int order)
 	       test_bit(PG_buddy, &pfn_to_page(pfn)->flags) && pfn_to_page(pfn)->order == order;
 }
 
-static void add_to_free_list(struct page *page, unsigned int order)
+static __always_inline void add_to_free_list(struct page *page, unsigned int order)
 {
 	__set_bit(PG_buddy, &page->flags);
 	page->order = order;

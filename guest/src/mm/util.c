@@ -21,7 +21,7 @@ char *kstrndup(const char *s, size_t max, gfp_t gfp)
 	return buf;
 }
 
-void *kmemdup(const void *src, size_t len, gfp_t gfp)
+noinline void *kmemdup(const void *src, size_t len, gfp_t gfp)
 {
 	void *p = kmalloc(len, gfp);
 

@@ -15,7 +15,7 @@ static noinline u32 inet_ehashfn(u16 port)
 	return (port * 0x9e3779b1u) >> 26;
 }
 
-void inet_hash(struct sock *sk)
+noinline void inet_hash(struct sock *sk)
 {
 	if (sk->sk_node.pprev)
 		return;

@@ -18,7 +18,7 @@ static LIST_HEAD(dev_base_head);
 static LIST_HEAD(ptype_base);
 static DEFINE_SPINLOCK(ptype_lock);
 
-struct net_device *alloc_netdev(const char *name, void (*setup)(struct net_device *))
+static inline struct net_device *alloc_netdev(const char *name, void (*setup)(struct net_device *))
 {
 	struct net_device *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 
@@ -36,7 +36,7 @@ static int dev_new_index(void)
 	return ++ifindex;
 }
 
-int register_netdevice(struct net_device *dev)
+noinline int register_netdevice(struct net_device *dev)
 {
 	if (dev_get_by_name(dev->name))
 		return -EEXIST;
@@ -45,7 +45,7 @@ int register_netdevice(struct net_device *dev)
 	return 0;
 }
 
-struct net_device *dev_get_by_name(const char *name)
+noinline struct net_device *dev_get_by_name(const char *name)
 {
 	struct net_device *dev;
 
@@ -64,7 +64,7 @@ static noinline int __dev_open(struct net_device *dev)
 	return ret;
 }
 
-int dev_open(struct net_device *dev)
+noinline int dev_open(struct net_device *dev)
 {
 	return dev->flags & IFF_UP ? 0 : __dev_open(dev);
 }
@@ -82,7 +82,8 @@ static noinline int xmit_one(struct sk_buff *skb, struct net_device *dev)
 	return dev->netdev_ops->ndo_start_xmit(skb, dev);
 }
 
-struct sk_buff *dev_hard_start_xmit(struct sk_buff *first, struct net_device *dev, int *ret)
+noinline struct sk_buff *dev_hard_start_xmit(struct sk_buff *first, struct net_device *dev,
+					     int *ret)
 {
 	struct sk_buff *skb = first;
 
@@ -152,7 +153,7 @@ static noinline int netif_rx_internal(struct sk_buff *skb)
 	return enqueue_to_backlog(skb);
 }
 
-int netif_rx(struct sk_buff *skb)
+noinline int netif_rx(struct sk_buff *skb)
 {
 	int ret;
 

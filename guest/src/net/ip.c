@@ -57,7 +57,7 @@ static noinline int ip_local_deliver_finish(struct sk_buff *skb)
 	return ip_protocol_deliver_rcu(skb, protocol);
 }
 
-int ip_local_deliver(struct sk_buff *skb)
+noinline int ip_local_deliver(struct sk_buff *skb)
 {
 	if (ip_hdr(skb)->frag_off & htons(0x3fff)) {
 		kfree_skb(skb); /* no reassembly: nothing here fragments */
@@ -100,7 +100,7 @@ static noinline int ip_finish_output(struct sk_buff *skb)
 	return ip_finish_output2(skb);
 }
 
-int ip_output(struct sk_buff *skb)
+noinline int ip_output(struct sk_buff *skb)
 {
 	skb->protocol = htons(ETH_P_IP);
 	return ip_finish_output(skb);
@@ -112,7 +112,7 @@ static noinline void ip_send_check(struct iphdr *iph)
 	iph->check = ip_fast_csum(iph, 5);
 }
 
-int __ip_local_out(struct sk_buff *skb)
+noinline int __ip_local_out(struct sk_buff *skb)
 {
 	struct iphdr *iph = (struct iphdr *)skb->data;
 
@@ -121,7 +121,7 @@ int __ip_local_out(struct sk_buff *skb)
 	return 1;
 }
 
-int ip_local_out(struct sk_buff *skb)
+noinline int ip_local_out(struct sk_buff *skb)
 {
 	return __ip_local_out(skb) == 1 ? ip_output(skb) : 0;
 }
@@ -152,7 +152,7 @@ static int ip_build_and_send(struct sk_buff *skb, u32 saddr, u32 daddr, u8 proto
 	return ip_local_out(skb);
 }
 
-int __ip_queue_xmit(struct sock *sk, struct sk_buff *skb, u8 protocol)
+noinline int __ip_queue_xmit(struct sock *sk, struct sk_buff *skb, u8 protocol)
 {
 	return ip_build_and_send(skb, sk->sk_rcvaddr, sk->sk_daddr, protocol);
 }

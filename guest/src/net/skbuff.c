@@ -36,7 +36,7 @@ static noinline bool skb_unref(struct sk_buff *skb)
 	return skb && refcount_dec_and_test(&skb->users);
 }
 
-void kfree_skb(struct sk_buff *skb)
+noinline void kfree_skb_reason(struct sk_buff *skb, int reason)
 {
 	if (!skb_unref(skb))
 		return;
@@ -188,7 +188,7 @@ void skb_queue_purge(struct sk_buff_head *list)
 		kfree_skb(skb);
 }
 
-u32 csum_partial(const void *buf, int len, u32 sum)
+noinline u32 csum_partial(const void *buf, int len, u32 sum)
 {
 	const u16 *p = buf;
 	u64 s = sum;

@@ -44,7 +44,7 @@ noinline void sk_free(struct sock *sk)
 	__sk_destruct(sk);
 }
 
-void sock_put(struct sock *sk)
+noinline void sock_put(struct sock *sk)
 {
 	if (refcount_dec_and_test(&sk->sk_refcnt))
 		sk_free(sk);

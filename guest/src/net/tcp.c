@@ -105,7 +105,7 @@ static noinline void tcp_push(struct sock *sk)
 		__tcp_push_pending_frames(sk);
 }
 
-int tcp_sendmsg_locked(struct sock *sk, struct msghdr *msg, size_t size)
+noinline int tcp_sendmsg_locked(struct sock *sk, struct msghdr *msg, size_t size)
 {
 	size_t copied = 0;
 
@@ -301,7 +301,7 @@ int tcp_rcv_state_process(struct sock *sk, struct sk_buff *skb)
 	return err;
 }
 
-int tcp_v4_do_rcv(struct sock *sk, struct sk_buff *skb)
+noinline int tcp_v4_do_rcv(struct sock *sk, struct sk_buff *skb)
 {
 	if (sk->sk_state == TCP_ESTABLISHED) {
 		tcp_rcv_established(sk, skb);
@@ -349,7 +349,7 @@ discard_it:
 	return 0;
 }
 
-static int tcp_v4_connect(struct sock *sk, struct sockaddr_in *addr)
+static noinline int tcp_v4_connect(struct sock *sk, struct sockaddr_in *addr)
 {
 	int err;
 

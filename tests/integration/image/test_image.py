@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """guest/image: it is built of its sources, and has what the engine's cases assume."""
 
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from kpfs.engine.arch.x86.insn import decode
 
 ROOT = Path(__file__).resolve().parents[3]
 NOP5 = bytes.fromhex("0f1f440000")
+# of what readelf shows of debug information
+DIE = re.compile(r" *<[0-9a-f]+><([0-9a-f]+)>: Abbrev Number: \d+ \(DW_TAG_(\w+)\)")
+ATTRIBUTE = re.compile(r" +<[0-9a-f]+> +DW_AT_(\w+) *: (.*)")
 NAMED = (
     *("vfs_read", "vfs_write", "ksys_read", "ksys_write", "do_sys_openat2"),
     *("vfs_open", "kfree", "dput", "schedule", "vfs_fsync_range"),
@@ -167,3 +172,34 @@ def test_some_text_is_reserved_or_may_fault(shared_guest):
     assert not shared_guest.text.text_reserved(at["vfs_read"], at["vfs_read"] + 64)
     assert shared_guest.text.text_reserved(at["mutex_lock"], at["mutex_lock"] + 64)
     assert shared_guest.text.text_reserved(at["__slab_free"], at["__slab_free"] + 64)
+
+
+def inlined_and_kept(image):
+    """Return the names of functions with code of their own that are inlined, too."""
+    command = ["readelf", "--wide", "--debug-dump=info", image]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    names, kept, inlined = {}, set(), set()
+    at = tag = origin = ""
+    for line in done.stdout.splitlines():
+        if head := DIE.match(line):
+            at, tag, origin = *head.groups(), ""
+        elif attribute := ATTRIBUTE.match(line):
+            name, value = attribute.groups()
+            if name == "name" and tag == "subprogram":
+                names[at] = value.rpartition(": ")[2].strip()
+            elif name == "abstract_origin":
+                origin = value.partition("<0x")[2].partition(">")[0]
+                if tag == "inlined_subroutine":
+                    inlined.add(origin)
+            elif name in ("low_pc", "ranges") and tag == "subprogram":
+                kept.add(origin or at)
+    assert kept
+    return {names[at] for at in kept & inlined}
+
+
+@pytest.mark.parametrize("name", ["vmlinux", "vmlinux-legacy"])
+def test_a_function_that_can_be_probed_is_never_inlined(name):
+    """Or else a probe there would miss some of its calls, or all."""
+    if not shutil.which("readelf"):
+        pytest.skip("readelf is missing (Debian: binutils)")
+    assert inlined_and_kept(ROOT / "guest" / "image" / f"{name}.debug") == set()

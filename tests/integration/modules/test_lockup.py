@@ -48,6 +48,37 @@ def test_init_that_polls_for_ever(impatient, off, what):
     assert set(before) <= set(after)
 
 
+ASKS = """
+TARGET int target(int x) { asm volatile("nop; nop; nop; nop; nop; nop"); return x + 1; }
+static int off; module_param(off, int, 0);
+static int stop; module_param(stop, int, 0);
+PRE(pre, return 0;)
+INIT(struct kprobe kp;
+  if (off == 1) preempt_disable(); else if (off) local_irq_disable();
+  for (int i = 0; off || i < stop; i++) {
+    if (off) { get_kprobe(target); continue; }
+    kp = (struct kprobe){ .addr = (void *)target + 5, .pre_handler = pre };
+    if (register_kprobe(&kp)) return -EINVAL;
+    unregister_kprobe(&kp); }
+  return 0;)
+EXIT()
+"""
+
+
+@pytest.mark.parametrize("off", [0, 1, 2])
+def test_init_that_asks_for_long(box, off):
+    """Questions are asked with interrupts off; those of the caller are what counts."""
+    dog = box.kernel.guest.cpus.watchdog
+    dog.limit, dog.rewind_at = 0.1, 0
+    asks = module("asks", ASKS)
+    if off:
+        assert code(box.insmod, asks, f"off={off}") == "EFAULT"
+        assert len(locked_up(box)) == 1
+    else:
+        box.insmod(asks, "stop=2000")
+        assert locked_up(box) == []
+
+
 NOISY = r"""
 static int n; module_param(n, int, 0);
 static int off; module_param(off, int, 0);

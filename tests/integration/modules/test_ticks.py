@@ -3,7 +3,10 @@
 
 import pytest
 
-from tests.modbox import module
+from kpfs import config
+from tests.modbox import Box, module
+
+INT3, JMP = 0xCC, 0xE9
 
 BUSY = r"""
 #include <linux/jiffies.h>
@@ -34,6 +37,63 @@ def test_a_busy_loop_gets_ticks(box, body):
     """Wherever it may lose its CPU."""
     box.insmod(module("busy", BUSY % body))
     assert box.log()[-1] == "3 jiffies"
+
+
+JUMP = """
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/sched.h>
+TARGET int target(int x) { asm volatile("nop; nop; nop; nop; nop; nop"); return x + 1; }
+PRE(pre, return 0;)
+static struct kprobe kp = { .addr = (void *)target + 5, .pre_handler = pre };
+static struct task_struct *t;
+static int how; module_param(how, int, 0);
+static int turns;
+static int loop(void *unused)
+{
+    while (!kthread_should_stop()) {
+        target(1);
+        turns++;
+        if (how == 0) schedule();
+        else if (how == 1) cond_resched();
+        else cpu_relax();
+    }
+    return 0;
+}
+INIT(t = kthread_run(loop, NULL, "loops"); msleep(8); return register_kprobe(&kp);)
+EXIT(kthread_stop(t); unregister_kprobe(&kp);)
+"""
+
+
+def first_byte(box, address):
+    return box.kernel.guest.read(address, 1)[0]
+
+
+BUSY_AND_JUMP = [
+    pytest.param(True, 0, True, id="preempt-schedule"),
+    pytest.param(True, 1, False, id="preempt-resched"),
+    pytest.param(True, 2, False, id="preempt-relax"),
+    pytest.param(False, 0, True, id="schedule"),
+    pytest.param(False, 1, True, id="resched"),
+    pytest.param(False, 2, False, id="relax"),
+]
+
+
+@pytest.mark.parametrize(("preemption", "how", "jumps"), BUSY_AND_JUMP)
+def test_a_jump_beside_a_busy_thread(preemption, how, jumps):
+    """It is written once the thread has called the scheduler by itself."""
+    box = Box(config=config.make([("PREEMPT", preemption)]))
+    box.insmod(module("jump", JUMP), f"how={how}")
+    where = box.address("target") + 5
+    seen = {first_byte(box, where)}
+    before = box.int_at("turns")
+    for _ in range(40):
+        box.settle(1)
+        seen.add(first_byte(box, where))
+    assert box.int_at("turns") > before
+    assert seen == ({INT3, JMP} if jumps else {INT3})
+    box.rmmod("jump")
+    box.close()
 
 
 SLEEPS = r"""

@@ -53,14 +53,14 @@ static noinline void event_sched_out(struct perf_event *event, enum perf_event_s
 	event->oncpu = -1;
 }
 
-void perf_event_enable(struct perf_event *event)
+noinline void perf_event_enable(struct perf_event *event)
 {
 	guard(mutex)(&ctx_mutex);
 	if (event->state < PERF_EVENT_STATE_INACTIVE)
 		event_sched_in(event);
 }
 
-void perf_event_disable(struct perf_event *event)
+noinline void perf_event_disable(struct perf_event *event)
 {
 	guard(mutex)(&ctx_mutex);
 	event_sched_out(event, PERF_EVENT_STATE_OFF);
@@ -115,7 +115,7 @@ struct perf_event *perf_event_create_kernel_counter(struct perf_event_attr *attr
 }
 
 /* Release an event; no handler of it runs any more when this returns. */
-int perf_event_release_kernel(struct perf_event *event)
+noinline int perf_event_release_kernel(struct perf_event *event)
 {
 	perf_event_disable(event);
 	release_bp_slot(event);

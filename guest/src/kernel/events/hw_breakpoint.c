@@ -25,7 +25,7 @@ static noinline int reserve_bp_slot(struct perf_event *bp)
 	return __reserve_bp_slot(bp, bp->attr.bp_type);
 }
 
-void release_bp_slot(struct perf_event *bp)
+noinline void release_bp_slot(struct perf_event *bp)
 {
 	guard(mutex)(&bp_cpuinfo_sem);
 	--*per_cpu_ptr(&cpu_pinned, bp->cpu);
@@ -68,7 +68,7 @@ noinline void perf_bp_event(struct perf_event *bp, void *data)
 }
 NOKPROBE_SYMBOL(perf_bp_event);
 
-void unregister_hw_breakpoint(struct perf_event *bp)
+noinline void unregister_hw_breakpoint(struct perf_event *bp)
 {
 	if (bp)
 		perf_event_release_kernel(bp);
@@ -98,7 +98,7 @@ struct perf_event * __percpu *
 	return (void __percpu __force *)ERR_PTR(err);
 }
 
-void unregister_wide_hw_breakpoint(struct perf_event * __percpu * cpu_events)
+noinline void unregister_wide_hw_breakpoint(struct perf_event * __percpu * cpu_events)
 {
 	int cpu;
 

@@ -15,7 +15,7 @@ static __always_inline void do_raw_spin_lock(raw_spinlock_t *lock)
 		queued_spin_lock_slowpath(lock);
 }
 
-void _raw_spin_lock(raw_spinlock_t *lock)
+noinline void _raw_spin_lock(raw_spinlock_t *lock)
 {
 	preempt_disable();
 	do_raw_spin_lock(lock);
@@ -30,20 +30,20 @@ int _raw_spin_trylock(raw_spinlock_t *lock)
 	return 0;
 }
 
-void _raw_spin_unlock(raw_spinlock_t *lock)
+noinline void _raw_spin_unlock(raw_spinlock_t *lock)
 {
 	smp_store_release(&lock->locked, 0);
 	preempt_enable();
 }
 
-void _raw_spin_lock_irq(raw_spinlock_t *lock)
+noinline void _raw_spin_lock_irq(raw_spinlock_t *lock)
 {
 	local_irq_disable();
 	preempt_disable();
 	do_raw_spin_lock(lock);
 }
 
-void _raw_spin_unlock_irq(raw_spinlock_t *lock)
+noinline void _raw_spin_unlock_irq(raw_spinlock_t *lock)
 {
 	smp_store_release(&lock->locked, 0);
 	local_irq_enable();

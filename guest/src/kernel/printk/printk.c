@@ -154,7 +154,7 @@ int vprintk_store(int facility, int level, const char *fmt, va_list args)
 	return total;
 }
 
-int vprintk_emit(int facility, int level, const char *fmt, va_list args)
+noinline int vprintk_emit(int facility, int level, const char *fmt, va_list args)
 {
 	int printed;
 
@@ -177,12 +177,12 @@ void bust_spinlocks(void)
 	}
 }
 
-int vprintk_default(const char *fmt, va_list args)
+noinline int vprintk_default(const char *fmt, va_list args)
 {
 	return vprintk_emit(0, -1, fmt, args);
 }
 
-int vprintk(const char *fmt, va_list args)
+noinline int vprintk(const char *fmt, va_list args)
 {
 	return vprintk_default(fmt, args);
 }

@@ -54,13 +54,13 @@ static noinline void __update_stats(struct rq *rq, struct task_struct *p)
 		rq->nr_remote_wakeups++;
 }
 
-void activate_task(struct rq *rq, struct task_struct *p, int flags)
+noinline void activate_task(struct rq *rq, struct task_struct *p, int flags)
 {
 	enqueue_task(rq, p, flags);
 	p->on_rq = 1;
 }
 
-void deactivate_task(struct rq *rq, struct task_struct *p, int flags)
+noinline void deactivate_task(struct rq *rq, struct task_struct *p, int flags)
 {
 	p->on_rq = 0;
 	dequeue_task(rq, p, flags);
@@ -257,6 +257,16 @@ static inline int schedule_debug(struct task_struct *prev)
 	return rest;
 }
 
+/*
+ * Note that the task is where it came to by itself, not where it was preempted: text may be
+ * changed when each has been there. Without preemption it only stops at such places.
+ */
+static __always_inline void note_quiescent(struct task_struct *p, bool preempt)
+{
+	if (!preempt || !kpfs_configured(KPFS_CONFIG_PREEMPTION))
+		p->nr_quiescent++;
+}
+
 static noinline notrace void __sched __schedule(bool preempt)
 {
 	struct rq *rq = this_rq();
@@ -264,6 +274,7 @@ static noinline notrace void __sched __schedule(bool preempt)
 	int rest = schedule_debug(prev);
 	unsigned int state;
 
+	note_quiescent(prev, preempt);
 	local_irq_disable();
 	raw_spin_lock(&rq->__lock);
 	update_rq_clock(rq);
@@ -361,6 +372,7 @@ int __sched __cond_resched(void)
 		preempt_schedule_common();
 		return 1;
 	}
+	note_quiescent(current, true);
 	return 0;
 }
 

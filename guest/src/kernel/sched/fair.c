@@ -37,7 +37,7 @@ static struct sched_entity *__pick_first_entity(struct cfs_rq *cfs_rq)
 	return left ? rb_entry(left, struct sched_entity, run_node) : NULL;
 }
 
-static void update_min_vruntime(struct cfs_rq *cfs_rq)
+static noinline void update_min_vruntime(struct cfs_rq *cfs_rq)
 {
 	struct sched_entity *se = __pick_first_entity(cfs_rq), *curr = cfs_rq->curr;
 	u64 v = cfs_rq->min_vruntime;
@@ -50,7 +50,7 @@ static void update_min_vruntime(struct cfs_rq *cfs_rq)
 		cfs_rq->min_vruntime = v;
 }
 
-static void update_curr(struct cfs_rq *cfs_rq)
+static noinline void update_curr(struct cfs_rq *cfs_rq)
 {
 	struct sched_entity *curr = cfs_rq->curr;
 	u64 now = rq_of(cfs_rq)->clock, delta;

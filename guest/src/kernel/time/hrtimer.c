@@ -14,18 +14,18 @@ static bool __timerqueue_less(struct rb_node *a, const struct rb_node *b)
 	       rb_entry(b, struct timerqueue_node, node)->expires;
 }
 
-bool timerqueue_add(struct timerqueue_head *head, struct timerqueue_node *node)
+noinline bool timerqueue_add(struct timerqueue_head *head, struct timerqueue_node *node)
 {
 	return rb_add_cached(&node->node, &head->rb_root, __timerqueue_less);
 }
 
-bool timerqueue_del(struct timerqueue_head *head, struct timerqueue_node *node)
+noinline bool timerqueue_del(struct timerqueue_head *head, struct timerqueue_node *node)
 {
 	rb_erase_cached(&node->node, &head->rb_root);
 	return rb_first_cached(&head->rb_root) != NULL;
 }
 
-struct timerqueue_node *timerqueue_getnext(struct timerqueue_head *head)
+static inline struct timerqueue_node *timerqueue_getnext(struct timerqueue_head *head)
 {
 	struct rb_node *left = rb_first_cached(&head->rb_root);
 

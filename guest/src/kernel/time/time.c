@@ -25,7 +25,7 @@ unsigned long nsecs_to_jiffies(u64 n)
 	return n / TICK_NSEC;
 }
 
-int put_timespec64(const struct timespec64 *ts, void __user *uts)
+noinline int put_timespec64(const struct timespec64 *ts, void __user *uts)
 {
 	return copy_to_user(uts, ts, sizeof(*ts)) ? -EFAULT : 0;
 }

@@ -37,17 +37,12 @@ noinline ktime_t ktime_get(void)
 	return timekeeping_get_ns(&tk_core);
 }
 
-u64 ktime_get_ns(void)
-{
-	return timekeeping_get_ns(&tk_core);
-}
-
 ktime_t ktime_get_boottime(void)
 {
 	return timekeeping_get_ns(&tk_core);
 }
 
-ktime_t ktime_get_real(void)
+noinline ktime_t ktime_get_real(void)
 {
 	return timekeeping_get_ns(&tk_core) + tk_core.boot_seconds * NSEC_PER_SEC;
 }
@@ -62,7 +57,7 @@ time64_t ktime_get_real_seconds(void)
 	return tk_core.boot_seconds + ktime_get_ns() / NSEC_PER_SEC;
 }
 
-struct timespec64 ns_to_timespec64(s64 nsec)
+noinline struct timespec64 ns_to_timespec64(s64 nsec)
 {
 	return (struct timespec64){ nsec / NSEC_PER_SEC, nsec % NSEC_PER_SEC };
 }
@@ -77,7 +72,7 @@ void ktime_get_ts64(struct timespec64 *ts)
 	*ts = ns_to_timespec64(ktime_get());
 }
 
-notrace u64 sched_clock(void)
+noinline notrace u64 sched_clock(void)
 {
 	return tk_core.clock ? *tk_core.clock : 0;
 }

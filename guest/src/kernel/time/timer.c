@@ -92,7 +92,7 @@ void add_timer_on(struct timer_list *timer, int cpu)
 	__mod_timer(timer, timer->expires, cpu);
 }
 
-int del_timer(struct timer_list *timer)
+noinline int timer_delete(struct timer_list *timer)
 {
 	struct timer_base *base = timer->base;
 
@@ -102,11 +102,11 @@ int del_timer(struct timer_list *timer)
 	return detach_if_pending(timer, base, true);
 }
 
-int del_timer_sync(struct timer_list *timer)
+noinline int timer_delete_sync(struct timer_list *timer)
 {
 	while (timer->base && timer->base->running_timer == timer)
 		cond_resched();
-	return del_timer(timer);
+	return timer_delete(timer);
 }
 
 static noinline void call_timer_fn(struct timer_list *timer, void (*fn)(struct timer_list *))
@@ -214,13 +214,13 @@ noinline long schedule_timeout(long timeout)
 	return timeout < 0 ? 0 : timeout;
 }
 
-long schedule_timeout_interruptible(long timeout)
+noinline long schedule_timeout_interruptible(long timeout)
 {
 	__set_current_state(TASK_INTERRUPTIBLE);
 	return schedule_timeout(timeout);
 }
 
-long schedule_timeout_uninterruptible(long timeout)
+noinline long schedule_timeout_uninterruptible(long timeout)
 {
 	__set_current_state(TASK_UNINTERRUPTIBLE);
 	return schedule_timeout(timeout);

@@ -4,7 +4,7 @@
 #include <linux/percpu.h>
 #include <linux/proc_fs.h>
 
-static void *t_start(struct seq_file *m, loff_t *pos)
+static noinline void *t_start(struct seq_file *m, loff_t *pos)
 {
 	return *pos < nr_cpu_ids ? (void *)(*pos + 1) : NULL;
 }

@@ -12,6 +12,7 @@ from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.running.clock import Clock
 from kpfs.guest.running.sched import ASIDE_TURNS, CREDIT, LONG_TURN, Sched
 from tests.guest import set_gs_base
+from tests.there import stand_in
 from tests.unit.guest.bare import BareCpu
 
 pytestmark = pytest.mark.logs("kernel panic: ")
@@ -22,6 +23,23 @@ IDLE, YIELD, PANIC, API = (
 )
 AGAIN = "ebfa"  # back to the four bytes before: hypercall and its jump
 NONE = 2**64 - 1
+IDLE_TASKS = 0x1000
+
+
+class Tasks:
+    """Tasks by number, each with its quiescent states; those that sleep have none."""
+
+    def __init__(self) -> None:
+        self.states: dict[int, int] = {}
+
+    def runnable(self) -> list[int]:
+        return [*self.states]
+
+    def is_runnable(self, addr: int) -> bool:
+        return addr in self.states or addr >= IDLE_TASKS
+
+    def quiescent_states(self, addr: int) -> int:
+        return self.states.get(addr, 0)
 
 
 class Machine:
@@ -30,6 +48,7 @@ class Machine:
         self.cpu, self.memory = self.bare.cpu, self.bare.memory
         self.entries: dict[str, int] = {}
         self.said: list[str] = []
+        self.tasks = Tasks()
         self.traps = Traps(self.cpu, self.memory, lambda name: self.entries.get(name))
         self.clock = Clock(self.memory, self.memory.alloc_low(4096), quiet=True)
         self.sched = Sched(
@@ -42,6 +61,7 @@ class Machine:
             panic_reason=lambda: "kernel panic",
             printk=lambda _level, text: self.said.append(text),
             in_module=lambda _ip: False,
+            tasks=stand_in(self.tasks),
         )
         self.pcpus = []
 
@@ -53,6 +73,8 @@ class Machine:
         for number, code in enumerate(codes):
             pcpu = self.memory.area.alloc(4096, KERNEL_DATA)
             self.memory.write_u64(pcpu + abi.KpfsPcpu.next_deadline, NONE)
+            idle_task = IDLE_TASKS + number
+            self.memory.write_u64(pcpu + abi.KpfsPcpu.current_task, idle_task)
             entry = self.put(0x100 * number, code)
             self.sched.start_cpu(number, pcpu, entry, number)
             self.cpu.write_reg(REG_SP, self.bare.stack - 2048 * number)
@@ -157,6 +179,33 @@ def test_quiescence_needs_every_cpu_idle(machine):
     sched.note_quiescence()
     sched.note_quiescence()
     assert ran == [1]
+
+
+def test_quiescence_needs_each_task_once(machine):
+    """Tasks that are busy, the one that runs among them, need not sleep."""
+    sched, states = machine.start(YIELD + AGAIN), machine.tasks.states
+    current = machine.pcpus[0] + abi.KpfsPcpu.current_task
+    machine.memory.write_u64(current, 1)
+    states.update({1: 7, 2: 0, 3: 9})
+    ran = []
+    sched.call_after_quiescence(lambda: ran.append("first"))
+    states[1] += 1
+    sched.turn(0)
+    states[4] = 0  # it has begun since
+    sched.call_after_quiescence(lambda: ran.append("second"))
+    del states[2]  # it sleeps now
+    sched.note_quiescence()
+    assert ran == []
+    states[3] += 1
+    sched.note_quiescence()
+    assert ran == ["first"]
+    states[4] += 1
+    sched.note_quiescence()
+    assert sched.quiescence_wanted()
+    states[1] += 1
+    sched.note_quiescence()
+    assert ran == ["first", "second"]
+    assert not sched.quiescence_wanted()
 
 
 def test_a_panic_is_for_ever(machine):
@@ -303,5 +352,5 @@ def test_task_to_kill_is_seen_in_the_module(machine):
     pcpu, text = machine.pcpus[0], machine.bare.text
     machine.memory.write(pcpu + abi.KpfsPcpu.preempt_count, struct.pack("<i", 1))
     sched._in_module = lambda ip: text + 60 <= ip < text + 64
-    sched._reach_module(sched._pcpu[0] + abi.KpfsPcpu.current_task, 0)
+    sched._reach_module(sched._pcpu[0] + abi.KpfsPcpu.current_task, IDLE_TASKS)
     assert sched._in_module(machine.cpu.read_reg(REG_IP))

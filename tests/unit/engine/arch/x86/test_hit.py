@@ -13,6 +13,7 @@ import pytest
 from kpfs.engine.arch.x86.regs import SP, regs_get_kernel_argument
 from kpfs.engine.kprobe import Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
+from kpfs.engine.optimizer import set_kprobes_optimization
 from kpfs.engine.register import disable_kprobe, enable_kprobe, unregister_kprobe
 from kpfs.engine.runtime.records import KpEvent
 from tests.unit.engine.arch.bare import NOP5
@@ -306,6 +307,7 @@ def test_fault_of_the_instruction_is_the_probed_ones(box, kind):
             "post_handler": b.note("post"),
         },
     }[kind]
+    set_kprobes_optimization(b.state, False)  # in the kernel the table forbids a jump
     p = b.probe("load", 5, **fields)
     assert p.ainsn.boostable == (kind != "exception")
     # the table is consulted for the probed instruction, wherever it ran

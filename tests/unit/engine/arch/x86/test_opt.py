@@ -10,9 +10,11 @@ from kpfs.base.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
 from kpfs.engine.kprobe import kprobe_optimized
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
+from kpfs.engine.optimizer import set_kprobes_optimization
 from kpfs.engine.register import disable_kprobe, unregister_kprobe
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
+from tests.guest import hook_code
 from tests.unit.engine.arch.bare import NOP5
 
 pytestmark = pytest.mark.guest
@@ -112,12 +114,32 @@ def test_hit_in_a_handler_it_is_missed(box):
     assert b.cpu_state() == (0, 0)
 
 
-def test_before_the_jump_it_is_a_boosted_breakpoint(box):
-    b = box({"f": F})
-    p = b.probe("f", 5, pre_handler=b.note("hit"))
-    assert kprobe_optimized(b.state.kprobe_table[p.addr])
+@pytest.mark.parametrize("guest", [False, True])
+def test_before_the_jump_a_hit_goes_on_behind_its_bytes(box, guest):
+    b = box({"f": F, "handler": bytes.fromhex("31c0 c3")})
+    within = []
+    first, last = b.machine.addr("f", 6), b.machine.addr("f", 12)
+    hook_code(b.machine.cpu_, first, last, lambda *at: within.append(at[1]))
+    pre = b.machine.addr("handler") if guest else b.note("hit")
+    p = b.probe("f", 5, pre_handler=pre)
+    entry = b.state.kprobe_table[p.addr]
+    assert kprobe_optimized(entry)
+    assert b.text("f", 6)[5] == 0xCC
     assert b.call("f", 3) == expected(b, 3)
-    assert len(b.seen) == 1
+    assert (b.arch.hits(entry), within) == (1, [])
+    set_kprobes_optimization(b.state, False)
+    assert b.call("f", 3) == expected(b, 3)
+    assert (b.arch.hits(entry), within) == (2, [first])
+    set_kprobes_optimization(b.state, True)
+    assert b.call("f", 3) == expected(b, 3)
+    b.machine.run_later()
+    assert b.text("f", 6)[5] == 0xE9
+    assert b.call("f", 3) == expected(b, 3)
+    set_kprobes_optimization(b.state, False)
+    assert b.text("f", 6)[5] == 0xCC
+    assert within == [first]
+    assert b.call("f", 3) == expected(b, 3)
+    assert (b.arch.hits(entry), within) == (5, [first] * 2)
 
 
 def test_disabling_brings_the_bytes_back(box):
