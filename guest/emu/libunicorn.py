@@ -127,8 +127,8 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
             rights = [address(library, f"{name}_x86_64") for name in _RIGHTS]
         except AttributeError:
             return library, None
-        for table in ("sse_originals", "strings_originals"):
-            _set_originals(library, blocks, table)
+        for part in ("sse", "strings", "x87", "riscv"):
+            _set_originals(library, blocks, f"{part}_originals")
         blocks.blocks_count.restype = ctypes.c_bool
         blocks.blocks_originals(*own)
         if library.uc_version(None, None) != VERSION:

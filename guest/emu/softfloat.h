@@ -37,5 +37,6 @@ typedef void raise_in_block(void *state, int vector, uintptr_t from);
 typedef uint64_t instruction(void *state, void *to, void *from, uint64_t immediate);
 
 #pragma GCC visibility push(hidden)
-extern bool known; /* this libunicorn's inside is the one that is known here */
+void show_x87(void *state); /* fill its status word in */
+extern bool known;          /* this libunicorn's inside is the one that is known here */
 #pragma GCC visibility pop

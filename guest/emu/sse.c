@@ -272,6 +272,7 @@ API void helper_ldmxcsr_x86_64(void *state, uint32_t word)
 	API void helper_##name##_x86_64(void *state, uint64_t addr, uint64_t features)     \
 	{                                                                                  \
 		show(state);                                                               \
+		show_x87(state);                                                           \
 		of_##name(state, addr, features);                                          \
 	}
 

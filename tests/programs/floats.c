@@ -190,21 +190,76 @@ static uint32_t write_code(uint8_t *to, int count)
 	return at - to;
 }
 
-static void draw_case(int nr, uint64_t seed, uint32_t index)
+/* Whether registers may be full or empty after it, as libunicorn does not look: fninit and the like. */
+static int changes_stack(const struct instruction *i)
+{
+	static const uint8_t all[][2] = {
+		{ 0xd9, 0xf6 }, { 0xd9, 0xf7 }, { 0xdb, 0xe3 },
+		{ 0xdd, 0xc1 }, { 0xda, 0xe9 }, { 0xde, 0xd9 },
+	};
+
+	for (unsigned int n = 0; n < sizeof(all) / sizeof(*all); n++)
+		if (i->size == 2 && !memcmp(i->bytes, all[n], 2))
+			return 1;
+	return 0;
+}
+
+/* Whether an instruction of the x87 pops a register or stores: then libunicorn does so in any case. */
+static int takes_or_stores(int count)
+{
+	for (int i = 0; i < count; i++) {
+		int in_memory = r.done[i].bytes[1] < 0xc0, way = r.done[i].bytes[1] >> 3 & 7;
+
+		switch (r.done[i].bytes[0]) {
+		case 0xd8:
+		case 0xdc:
+			if (way == 3)
+				return 1;
+			break;
+		case 0xda:
+			if (!in_memory || way == 3) /* fcmov, too, which may do nothing */
+				return 1;
+			break;
+		case 0xd9:
+			if (in_memory && way)
+				return 1;
+			break;
+		case 0xdb:
+			if (in_memory ? way && way != 5 : way < 4)
+				return 1;
+			break;
+		case 0xdd:
+			if (in_memory ? way : way == 3 || way == 5)
+				return 1;
+			break;
+		case 0xde:
+			if (!in_memory || way == 3)
+				return 1;
+			break;
+		case 0xdf:
+			if (in_memory ? way && way != 5 : way != 4)
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static void draw_case(int nr, uint32_t index)
 {
 	char kind;
 	int count = below(4) ? 1 : 2 + below(2);
 
 	memset(&r, 0, sizeof(r));
 	memset(&m, 0, sizeof(m));
-	(void)seed;
 	r.number = index;
 	r.done[0] = table[below(nr)];
 	kind = r.done[0].kind;
+	if (changes_stack(&r.done[0]))
+		count = 1;
 	for (int i = 1; i < count; i++)
 		do
 			r.done[i] = table[below(nr)];
-		while ((r.done[i].kind == 'x') != (kind == 'x'));
+		while ((r.done[i].kind == 'x') != (kind == 'x') || changes_stack(&r.done[i]));
 	m.fpu.control = 0x37f;
 	m.fpu.mxcsr = 0x1f80;
 	m.fpu.mask = 0xffff;
@@ -212,9 +267,9 @@ static void draw_case(int nr, uint64_t seed, uint32_t index)
 		static const uint16_t precisions[] = { 0x300, 0x300, 0x300, 0x200, 0 };
 
 		m.fpu.control = 0x7f | precisions[below(5)] | (below(2) ? below(4) << 10 : 0);
-		if (!below(6))
+		if (!below(3) && !takes_or_stores(count))
 			m.fpu.control &= ~(1u << below(6));
-		m.fpu.tags = 0xff >> below(5);
+		m.fpu.tags = 0xff >> 3;
 		m.fpu.status = below(8) << 11 | (below(4) ? 0 : below(16) << 8 & 0x4700);
 		m.fpu.tags = m.fpu.tags << (m.fpu.status >> 11) |
 			     m.fpu.tags >> (8 - (m.fpu.status >> 11));
@@ -266,7 +321,7 @@ int main(int argc, char **argv)
 			int nr_done = 0;
 
 			state = seed << 32 | (first + i);
-			draw_case(nr, seed, first + i);
+			draw_case(nr, first + i);
 			while (nr_done < 3 && r.done[nr_done].size)
 				nr_done++;
 			code = all + (size_t)i * CODE_SIZE;
