@@ -367,16 +367,17 @@ def _filter(daemon: Daemon, settings: Settings) -> Filter | None:
     if daemon.channel is None:
         return None
     from kpfs.base import syscall_numbers as nr
-    from kpfs.mirror.calls import ANSWERED, CALLS, NOTED
-    from kpfs.mirror.host_overrides import reported
+    from kpfs.mirror import host_overrides
+    from kpfs.mirror.calls import ANSWERED, NOTED, reported
     from kpfs.mirror.keeper import Filter
     from kpfs.mirror.splice import SPLICES
 
     # a Linux kernel answers more of them
     answered = ANSWERED if settings.kernel else (nr.SYSLOG,)
-    calls = {*CALLS, *NOTED, *SPLICES, *reported(), *answered}
+    made, meanings = reported(linux=bool(settings.kernel), lazy=settings.lazy)
+    calls = {*made, *NOTED, *SPLICES, *host_overrides.reported(), *answered}
     place = daemon.channel, daemon.pid, daemon.mountpoint
-    return Filter(*place, calls, settings.hints)
+    return Filter(*place, calls, settings.hints, meanings)
 
 
 def supervise(

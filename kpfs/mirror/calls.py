@@ -3,22 +3,20 @@
 
 One row of CALLS tells the kinds of a call's arguments.  ``plan.h`` says what the kinds
 mean, ``plan.c`` carries them over; those that it leaves out are methods of _Carrier.
-Two sorts of calls are not mirrored:
-- calls that make a process: the kernel forks at the first call of the child, when its
-  pid is known;
-- kill(): a shell calls it when signals are about to arrive at the shell itself, which
-  could interrupt the call meanwhile (see kpfs.mirror.supervisor).
+``kpfs/manual/calls.tsv`` says of every call of x86-64 why it is mirrored or not.
 """
 
 from __future__ import annotations
 
+import signal
 import struct
-from collections.abc import Callable
+import termios
+from collections.abc import Callable, Mapping
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.typed import NamedTuple
-from kpfs.mirror.host import Host
+from kpfs.mirror.host import Host, signed
 from kpfs.mirror.plan import DATA_MAX, Plan, Row
 from kpfs.mirror.seccomp import Notification
 
@@ -28,8 +26,9 @@ EXECS = frozenset((nr.EXECVE, nr.EXECVEAT))
 EXITS = frozenset((nr.EXIT, nr.EXIT_GROUP))
 # calls that a Linux kernel answers itself
 ANSWERED = frozenset((nr.SYSLOG, nr.INIT_MODULE, nr.DELETE_MODULE, nr.FINIT_MODULE))
-# calls that no kernel makes again, and that change what descriptors a process has; what
-# recvmsg(2) brings is found at the next look, as it would cost too much to note each
+# calls that change what descriptors a process has, and that only some kernel makes, or
+# none; what recvmsg(2) brings is found at the next look, as it would cost too much to
+# note each
 NOTED = frozenset(
     (
         *(nr.CLOSE_RANGE, nr.UNSHARE, nr.SOCKET, nr.SOCKETPAIR, nr.ACCEPT, nr.ACCEPT4),
@@ -47,7 +46,10 @@ OPENS = {nr.OPEN: 1, nr.OPENAT: 2}
 VECTOR_MAX = 256  # strings of argv and of envp that the kernel sees
 VECTOR_BYTES = 0xA000
 IOV_MAX = 1024
+WATCHED_MAX = 0x1000  # bytes that tell which descriptors a call waits for
+BAD_ADDRESS = 8  # an address at which no task has memory
 _IOV = struct.Struct("<2Q")
+_POLLFD = struct.Struct("<ihh")
 
 
 class Call(NamedTuple):
@@ -59,6 +61,8 @@ class Call(NamedTuple):
     nofollow: tuple[int, int]
     # mirrored for files of the mount too, as FUSE has no request for it
     tree: bool
+    guest: bool  # the guest kernel has it
+    always: bool  # made only where all are, as programs make so many
 
 
 def _call(
@@ -67,8 +71,15 @@ def _call(
     new_fds: int = 0,
     nofollow: tuple[int, int] = (0, 0),
     tree: bool = False,
+    guest: bool = True,
+    always: bool = False,
 ) -> Call:
-    return Call(tuple(kinds.split()), new_fds, nofollow, tree)
+    return Call(tuple(kinds.split()), new_fds, nofollow, tree, guest, always)
+
+
+def _linux(kinds: str = "", *, new_fds: int = 0, always: bool = False) -> Call:
+    """Return a call that the guest kernel lacks."""
+    return _call(kinds, new_fds=new_fds, guest=False, always=always)
 
 
 CALLS: dict[int, Call] = {
@@ -143,11 +154,114 @@ CALLS: dict[int, Call] = {
     nr.STATX: _call("at path number number out", nofollow=(2, AT_NOFOLLOW), tree=True),
     nr.OPENAT2: _call("at path how number", new_fds=1),
     nr.FACCESSAT2: _call("at path number number", nofollow=(3, AT_NOFOLLOW), tree=True),
+    # about the task itself, time, and files as a whole
+    nr.KILL: _call("number number"),
+    nr.UMASK: _call("number"),
+    nr.GETTIMEOFDAY: _call("out out"),
+    nr.TIMES: _call("out"),
+    nr.SYNC: _call(),
+    nr.CLOCK_GETTIME: _call("number out"),
+    nr.NANOSLEEP: _call("no_time out"),
+    nr.SCHED_YIELD: _call(always=True),
+    nr.CLOCK_NANOSLEEP: _linux("number number no_time out"),
+    nr.CLOCK_GETRES: _linux("number out"),
+    nr.GETITIMER: _linux("number out"),
+    nr.GETRLIMIT: _linux("number out"),
+    nr.PRLIMIT64: _linux("number number absent out"),
+    nr.GETRUSAGE: _linux("number out"),
+    nr.SYSINFO: _linux("out"),
+    nr.SETPGID: _linux("number number"),
+    nr.GETPGRP: _linux(),
+    nr.GETPGID: _linux("number"),
+    nr.SETSID: _linux(),
+    nr.GETSID: _linux("number"),
+    nr.GETGROUPS: _linux("number out"),
+    nr.GETRESUID: _linux("out out out"),
+    nr.GETRESGID: _linux("out out out"),
+    nr.GETPRIORITY: _linux("number number"),
+    nr.SETPRIORITY: _linux("number number number"),
+    nr.SCHED_GETPARAM: _linux("number out"),
+    nr.SCHED_GETSCHEDULER: _linux("number"),
+    nr.SCHED_GET_PRIORITY_MAX: _linux("number"),
+    nr.SCHED_GET_PRIORITY_MIN: _linux("number"),
+    nr.SCHED_RR_GET_INTERVAL: _linux("number out"),
+    nr.SCHED_GETATTR: _linux("number out number number"),
+    nr.SCHED_GETAFFINITY: _linux("number number out"),
+    nr.GETCPU: _linux("out out out"),
+    nr.GETRANDOM: _linux("out number number"),
+    nr.FLOCK: _linux("fd number"),
+    nr.FADVISE64: _linux("fd number number number"),
+    nr.READAHEAD: _linux("fd number number"),
+    nr.SYNC_FILE_RANGE: _linux("fd number number number"),
+    nr.SYNCFS: _linux("fd"),
+    nr.PREADV: _linux("readv_fd read_iov number number number"),
+    nr.PWRITEV: _linux("writev_fd write_iov number number number"),
+    nr.PREADV2: _linux("readv_fd read_iov number number number number"),
+    nr.PWRITEV2: _linux("writev_fd write_iov number number number number"),
+    nr.GETXATTR: _linux("path text out number"),
+    nr.LGETXATTR: _linux("link_path text out number"),
+    nr.FGETXATTR: _linux("fd text out number"),
+    nr.LISTXATTR: _linux("path out number"),
+    nr.LLISTXATTR: _linux("link_path out number"),
+    nr.FLISTXATTR: _linux("fd out number"),
+    # descriptors of the task's own
+    nr.EVENTFD: _linux("number", new_fds=1),
+    nr.EVENTFD2: _linux("number number", new_fds=1),
+    nr.EPOLL_CREATE: _linux("number", new_fds=1),
+    nr.EPOLL_CREATE1: _linux("number", new_fds=1),
+    nr.INOTIFY_INIT: _linux(new_fds=1),
+    nr.INOTIFY_INIT1: _linux("number", new_fds=1),
+    nr.TIMERFD_CREATE: _linux("number number", new_fds=1),
+    nr.MEMFD_CREATE: _linux("text number", new_fds=1),
+    nr.SOCKET: _linux("number number number", new_fds=1),
+    nr.SOCKETPAIR: _linux("number number number out", new_fds=2),
+    nr.SHUTDOWN: _linux("fd number"),
+    nr.SENDTO: _linux("fd data number number absent absent", always=True),
+    nr.RECVFROM: _linux("fd out number number absent absent", always=True),
+    nr.IOCTL: _linux("fd number out", always=True),
+    nr.POLL: _linux("poll_fds number no_wait", always=True),
+    nr.PPOLL: _linux("poll_fds number no_wait no_mask number", always=True),
+    nr.SELECT: _linux("number fd_set fd_set fd_set no_wait", always=True),
+    nr.PSELECT6: _linux("number fd_set fd_set fd_set no_wait no_mask", always=True),
 }
 
 
-# of a call with many meanings: the values of its second argument that are mirrored
-MEANINGS = {nr.FCNTL: (abi.F_DUPFD, abi.F_DUPFD_CLOEXEC, abi.F_SETFD)}
+GUEST_CALLS = frozenset(number for number, call in CALLS.items() if call.guest)
+
+# Of a call with many meanings: the values of its second argument that are mirrored.
+_FCNTL = (
+    *(abi.F_DUPFD, abi.F_DUPFD_CLOEXEC, abi.F_SETFD),
+    *(nr.F_GETFD, nr.F_GETFL, nr.F_SETFL),
+)
+# Signals that end nothing: none, and those that the tasks of a Linux kernel ignore.
+# Any other would end or interrupt the task that stands for the target.
+_SIGNALS = 0, signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH
+# Of terminals, which no file in the kernel is, and of any file.
+_IOCTLS = (
+    *(termios.TCGETS, termios.TCSETS, termios.TCSETSW, termios.TCSETSF),
+    *(termios.TIOCGPGRP, termios.TIOCSPGRP, termios.TIOCGWINSZ, termios.TIOCSWINSZ),
+    *(termios.FIONREAD, termios.FIONCLEX, termios.FIOCLEX),
+)
+Meanings = Mapping[int, tuple[int, ...]]
+
+
+def reported(*, linux: bool, lazy: bool) -> tuple[frozenset[int], Meanings]:
+    """Return the numbers of the calls that are to be reported, and their meanings.
+
+    linux: for a Linux kernel.  lazy: calls that nobody can see are left out.
+    """
+    made = frozenset(
+        number
+        for number, call in CALLS.items()
+        if (linux or call.guest) and not (lazy and call.always)
+    )
+    meanings: dict[int, tuple[int, ...]] = {
+        nr.FCNTL: _FCNTL,
+        nr.KILL: _SIGNALS if linux else (0,),
+    }
+    if nr.IOCTL in made:
+        meanings[nr.IOCTL] = _IOCTLS
+    return made, meanings
 
 
 def plan_call(host: Host, note: Notification, plan: Plan | None = None) -> Plan | None:
@@ -163,6 +277,7 @@ def plan_call(host: Host, note: Notification, plan: Plan | None = None) -> Plan 
     if plan.left_to_mount:
         return None
     plan.relocations.clear()
+    plan.watched.clear()
     if others:
         carrier = _Carrier(host, note, plan, iov)
         for index, carry in others:
@@ -208,6 +323,51 @@ class _Carrier:
         raw = self.host.read(self.pid, value, size) if value else b""
         if len(raw) == size:  # a bad address is as bad in the kernel
             self.plan.point(index, self.plan.place(raw))
+
+    def no_time(self, index: int) -> None:
+        """Plan a time to sleep: none, as the caller itself sleeps on the host."""
+        if self.values[index]:
+            self.plan.point(index, self.plan.place(bytes(16)))
+
+    def no_wait(self, index: int) -> None:
+        """Plan that a call which waits for files only looks at them."""
+        self.plan.args[index] = 0
+        if self.plan.nr != nr.POLL:
+            self.plan.point(index, self.plan.place(bytes(16)))
+
+    def no_mask(self, index: int) -> None:
+        """Plan that a call leaves the task's signals alone."""
+        self.plan.args[index] = 0
+
+    def absent(self, index: int) -> None:
+        """Have a call made only without this argument."""
+        if self.values[index]:
+            self.plan.left_to_mount = True
+
+    def poll_fds(self, index: int) -> None:
+        """Plan an array of struct pollfd, which the call changes."""
+        count = self.values[1] & 0xFFFFFFFF
+        raw = self._changed(index, count * _POLLFD.size)
+        self.plan.watched += [fd for fd, _, _ in _POLLFD.iter_unpack(raw)]
+
+    def fd_set(self, index: int) -> None:
+        """Plan a set of descriptors, which the call changes."""
+        count = signed(self.values[0])
+        raw = self._changed(index, (max(count, 0) + 63) // 64 * 8)
+        bits = int.from_bytes(raw, "little") & (1 << max(count, 0)) - 1
+        self.plan.watched += [n for n in range(len(raw) * 8) if bits >> n & 1]
+
+    def _changed(self, index: int, size: int) -> bytes:
+        """Plan memory that a call reads and writes; return what is there, or b""."""
+        value = self.values[index]
+        if not value:
+            return b""
+        raw = self.host.read(self.pid, value, size) if size <= WATCHED_MAX else b""
+        if len(raw) != size:
+            self.plan.args[index] = BAD_ADDRESS
+            return b""
+        self.plan.point(index, self.plan.place(raw))
+        return raw
 
     def read_iov(self, index: int) -> None:
         plan, iov = self.plan, self.iov
@@ -265,6 +425,7 @@ def _row(
     return row, not _POSITIONS.isdisjoint(kinds), others
 
 
-_VECTORED = frozenset((nr.READV, nr.WRITEV))
+READ_VECTORS = frozenset((nr.READV, nr.PREADV, nr.PREADV2))
+_VECTORED = READ_VECTORS | {nr.WRITEV, nr.PWRITEV, nr.PWRITEV2}
 _POSITIONS = frozenset((abi.PLAN_SEEK_FD, abi.PLAN_READ_FD, abi.PLAN_READV_FD))
 _ROWS = {number: _row(number, call) for number, call in CALLS.items()}

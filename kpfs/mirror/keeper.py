@@ -18,7 +18,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from kpfs.base import abi
@@ -206,12 +206,14 @@ class Filter:
         mountpoint: str,
         calls: Iterable[int],
         told: int = -1,
+        meanings: Mapping[int, Sequence[int]] = seccomp.NO_MEANINGS,
     ) -> None:
         """channel: leads to the supervisor's process.  calls: numbers, to report.
 
-        told: see kpfs.host.hints.
+        told: see kpfs.host.hints.  meanings: see seccomp.build_filter().
         """
         self.told = told
+        self.meanings = meanings
         self.channel = channel
         self.calls = tuple(calls)
         self.supervisor = supervisor
@@ -220,13 +222,11 @@ class Filter:
 
     def install(self) -> None:
         """Put the filter on this process, which is to be the command."""
-        from kpfs.mirror.calls import MEANINGS
-
         self.ours.close()
         try:
             # with the filter nothing may go wrong: each call waits for an answer
             self.commands.sendmsg((READY,))
-            listener = seccomp.install_listener(self.calls, MEANINGS)
+            listener = seccomp.install_listener(self.calls, self.meanings)
         except (KernelError, OSError) as error:
             if error.errno != errno.EBUSY:  # a kpfs run within another: that has them
                 reason = os.strerror(error.errno or 0)

@@ -64,6 +64,7 @@ class MirroredKernel(Protocol[FilesT, OpenedT]):
 
     # calls that the kernel answers itself, whatever the host would say
     answered: frozenset[int]
+    made: frozenset[int]  # calls of kpfs.mirror.calls.CALLS that the kernel has
     skip_policy: SkipPolicy
     lock: FairLock
 

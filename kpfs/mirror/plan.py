@@ -61,6 +61,7 @@ class Plan(MirrorCall):
         super().__init__()
         self.view = memoryview(self).cast("B")
         self.relocations: list[int] = []  # words in memory that are offsets, likewise
+        self.watched: list[int] = []  # descriptors whose state the call asks for
         self.at = ctypes.byref(self)
 
     @property

@@ -78,7 +78,7 @@ class Replayer:
         if self.changing and note.pid in self.changing:
             self.changing.discard(note.pid)
             self.skipped.leave_out(note.pid)
-        if note.nr in mirror_calls.NOTED or (
+        if (note.nr in mirror_calls.NOTED and note.nr not in self.kernel.made) or (
             debugger and self.host.is_below(note.pid, debugger)
         ):
             self.leave_out(note.pid)
@@ -158,7 +158,7 @@ class Replayer:
         if number in splice.SPLICES:
             splice.prepare(self.host, note)
             return None
-        if number not in mirror_calls.CALLS:  # reported for the overrides alone
+        if number not in kernel.made:  # reported for the overrides alone
             return self.skipped.answer(note, commit)
         if self.lazy and not self.must_make(note):
             return self.skipped.make(note, commit)

@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import errno
 import fcntl
-import os
 import select
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -107,6 +106,8 @@ def install_listener(
 ) -> int:
     """Put the filter on the calling thread and its children; return the listener.
 
+    No program inherits it: Linux makes it so, and any call may be reported by now.
+
     Without CAP_SYS_ADMIN in its user namespace the caller gives up gaining privileges
     by exec.  errno: EBUSY when a listener is there already, ENOSYS or EINVAL where the
     host has no user notification.
@@ -132,7 +133,6 @@ def install_listener(
         listener = seccomp()
     if listener < 0:
         raise KernelError(ctypes.get_errno(), "seccomp user notification")
-    os.set_inheritable(listener, False)
     return listener
 
 

@@ -39,6 +39,18 @@ _SAME = {
     nr.RENAMEAT2: 276, nr.GETRANDOM: 278, nr.MEMFD_CREATE: 279, nr.BPF: 280,
     nr.EXECVEAT: 281, nr.STATX: 291, nr.FSCONFIG: 431, nr.FSPICK: 433,
     nr.PIDFD_OPEN: 434, nr.CLONE3: 435,
+    nr.FGETXATTR: 10, nr.FLISTXATTR: 13, nr.INOTIFY_INIT1: 26, nr.FLOCK: 32,
+    nr.PREADV: 69, nr.PWRITEV: 70, nr.PSELECT6: 72, nr.PPOLL: 73, nr.SYNC: 81,
+    nr.SYNC_FILE_RANGE: 84, nr.TIMERFD_CREATE: 85, nr.GETITIMER: 102,
+    nr.CLOCK_GETRES: 114, nr.CLOCK_NANOSLEEP: 115, nr.SCHED_GETSCHEDULER: 120,
+    nr.SCHED_GETPARAM: 121, nr.SCHED_SETAFFINITY: 122, nr.SCHED_GETAFFINITY: 123,
+    nr.SCHED_YIELD: 124, nr.SCHED_GET_PRIORITY_MAX: 125,
+    nr.SCHED_GET_PRIORITY_MIN: 126, nr.SCHED_RR_GET_INTERVAL: 127,
+    nr.SETPRIORITY: 140, nr.GETPRIORITY: 141, nr.GETRESUID: 148, nr.GETRESGID: 150,
+    nr.TIMES: 153, nr.GETPGID: 155, nr.GETSID: 156, nr.GETGROUPS: 158,
+    nr.GETRUSAGE: 165, nr.GETCPU: 168, nr.GETTIMEOFDAY: 169, nr.SOCKETPAIR: 199,
+    nr.SENDTO: 206, nr.RECVFROM: 207, nr.SHUTDOWN: 210, nr.FADVISE64: 223,
+    nr.SYNCFS: 267, nr.SCHED_GETATTR: 275, nr.PREADV2: 286, nr.PWRITEV2: 287,
     nr.CLOSE_RANGE: 436, nr.OPENAT2: 437, nr.PIDFD_GETFD: 438, nr.FACCESSAT2: 439,
 }  # fmt: skip
 _CREAT = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
@@ -56,6 +68,12 @@ _OTHERWISE: dict[int, Callable[..., tuple[int, Args]]] = {
     nr.DUP2: lambda fd, to: (
         (nr.FCNTL, (fd, nr.F_GETFD)) if fd == to else (nr.DUP3, (fd, to, 0))
     ),
+    nr.SELECT: lambda count, *rest: (nr.PSELECT6, (count, *rest, 0)),
+    nr.GETPGRP: lambda: (nr.GETPGID, (0,)),
+    nr.GETRLIMIT: lambda number, out: (nr.PRLIMIT64, (0, number, 0, out)),
+    nr.EPOLL_CREATE: lambda _size: (nr.EPOLL_CREATE1, (0,)),
+    nr.EVENTFD: lambda count: (nr.EVENTFD2, (count, 0)),
+    nr.INOTIFY_INIT: lambda: (nr.INOTIFY_INIT1, (0,)),
     nr.GETDENTS: lambda fd, out, size: (nr.GETDENTS64, (fd, out, size)),
     nr.RENAME: lambda old, new: (nr.RENAMEAT2, (_FDCWD, old, _FDCWD, new, 0)),
     # arm64 has it, riscv64 does not
@@ -73,7 +91,6 @@ _OTHERWISE: dict[int, Callable[..., tuple[int, Args]]] = {
         (_FDCWD, path, uid, gid, nr.AT_SYMLINK_NOFOLLOW),
     ),
 }
-PPOLL = 73
 _TIMESPEC_MS, _NS = 1000, 1_000_000
 
 
@@ -92,7 +109,7 @@ def generic_call(
     elif number == nr.PIPE2:
         args = (args[0], open_flags(args[1]))
     elif number == nr.POLL:
-        return PPOLL, _poll(*args)
+        return _SAME[nr.PPOLL], _poll(*args)
     return _SAME.get(number, ABSENT), args
 
 

@@ -218,9 +218,16 @@ class LinuxKernel:
         self._ran(ops, looks=looks)
         return places
 
-    def attempt(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[int]:
+    def attempt(
+        self,
+        task: Task,
+        ops: Sequence[Op],
+        memory: bytes = b"",
+        *,
+        brief: bool = False,
+    ) -> list[int]:
         """See Tasks.attempt()."""
-        results = self.tasks.attempt(task, ops, memory)
+        results = self.tasks.attempt(task, ops, memory, brief=brief)
         self._ran()
         return results
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import kpfs
-from kpfs.manual import differs
+from kpfs.manual import calls, differs
 from kpfs.record.writers import Recording, write_chrome
 from kpfs.run_command import GREETING, RELEASE
 from kpfs.top.samples import HISTORY, Rate, Sampler, TopProbe
@@ -349,6 +349,7 @@ def pictures() -> dict[str, Callable[[], str]]:
         "session.svg": session_picture,
         "trace.svg": trace_picture,
         "top.svg": top_picture,
+        "reference/calls.md": calls.page,
         "reference/differs.md": differs.page,
     }
 

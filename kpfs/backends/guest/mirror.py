@@ -60,6 +60,7 @@ class GuestMirror:
     """Implements kpfs.mirror.kernel.MirroredKernel."""
 
     answered = frozenset((nr.SYSLOG,))
+    made = mirror_calls.GUEST_CALLS
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
         self.kernel, self.lock = kernel, kernel.lock

@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.answered import LinuxAnsweredCalls
-from kpfs.backends.linux.task_book import HostFile, LinuxTaskBook
+from kpfs.backends.linux.task_book import MAX_FD, HostFile, LinuxTaskBook
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
 UTS_NAMES = (0, 2, 3, 4)  # fields of uname(2): sysname, release, version, machine
 _IOV = struct.Struct("<2Q")
+_PAIR = struct.Struct("<2i")
 # the argument of a call that limits how much it writes to its memory
 _SIZES = {
     nr.READ: 2,
@@ -44,9 +45,22 @@ _SIZES = {
     nr.GETCWD: 1,
     nr.READLINK: 2,
     nr.READLINKAT: 3,
+    nr.GETRANDOM: 1,
+    nr.SCHED_GETAFFINITY: 1,
+    nr.SCHED_GETATTR: 2,
+    nr.GETXATTR: 3,
+    nr.LGETXATTR: 3,
+    nr.FGETXATTR: 3,
+    nr.LISTXATTR: 2,
+    nr.LLISTXATTR: 2,
+    nr.FLISTXATTR: 2,
+    nr.RECVFROM: 2,
 }
 _HOW = 2  # argument of openat2()
 _PIPES = frozenset((nr.PIPE, nr.PIPE2))
+_SOCKETS = frozenset((nr.SENDTO, nr.RECVFROM, nr.SHUTDOWN))
+# calls that come back after a moment of the kernel's time, whatever else happens
+_BRIEF = frozenset((nr.NANOSLEEP, nr.CLOCK_NANOSLEEP, nr.SYNC))
 _CHANGE_DIRECTORY = frozenset((nr.CHDIR, nr.FCHDIR))
 _PATH_KINDS = frozenset(("path", "link_path", "old_path", "entry", "read_link"))
 
@@ -55,6 +69,7 @@ class LinuxMirror:
     """Implements kpfs.mirror.kernel.MirroredKernel."""
 
     answered = mirror_calls.ANSWERED
+    made = frozenset(mirror_calls.CALLS)
 
     def __init__(
         self, kernel: LinuxKernel, files: OpenFiles, host: Host, listener: int
@@ -99,12 +114,15 @@ class LinuxMirror:
         """
         if plan.of_mount or plan.mount:  # its descriptor may have another number
             return
-        call = mirror_calls.CALLS[number]
         tasks = self.tasks
+        if number in _SOCKETS and plan.args[0] not in tasks.pairs.get(task, ()):
+            return  # its other end is the host's
         if plan.cwd and tasks.cwd.get(task) != plan.cwd_text:
             tasks.enter(task, plan.cwd_text)
         if plan.nr_fds:
             self.provide(task, plan)
+        if plan.watched:
+            self.provide_watched(task, plan)
         for file in names:
             tasks.make_path(file)
         spare_fd = plan.spare_fd
@@ -112,19 +130,34 @@ class LinuxMirror:
             self.files.make_room(task, spare_fd)
         op = Op(number, tuple(self.arguments(number, plan)))
         memory = self.memory(task, plan)
-        made = self.attempt(task, op, memory)
-        fds = tasks.open.setdefault(task, set())
+        made = self.attempt(task, op, memory, brief=number in _BRIEF)
         tasks.same.pop(task, None)
-        if made >= 0 and (call.new_fds or plan.nr_new):
-            fds.update(self.place_new(task, made, plan))
-        elif made >= 0 and spare_fd >= 0:
-            (fds.discard if number == nr.CLOSE else fds.add)(spare_fd)
-        elif number in _CHANGE_DIRECTORY:
+        if made >= 0:
+            self.note_descriptors(task, made, plan)
+        if number in _CHANGE_DIRECTORY:
             tasks.cwd.pop(task, None)  # the host will say which one it is now
 
-    def attempt(self, task: Task, op: Op, memory: bytes) -> int:
-        """Make a call that must not wait; return its value or -errno."""
-        results = self.kernel.attempt(task, [op], memory)
+    def note_descriptors(self, task: Task, made: int, plan: Plan) -> None:
+        """Note which descriptors a task has after a call, and give them their numbers.
+
+        made: what the call has returned.
+        """
+        tasks, spare_fd = self.tasks, plan.spare_fd
+        fds = tasks.open.setdefault(task, set())
+        if plan.nr == nr.SOCKETPAIR:
+            self.place_pair(task, plan)
+        elif mirror_calls.CALLS[plan.nr].new_fds or plan.nr_new:
+            fds.update(self.place_new(task, made, plan))
+        elif spare_fd >= 0:
+            (fds.discard if plan.nr == nr.CLOSE else fds.add)(spare_fd)
+            tasks.pairs.get(task, {}).pop(spare_fd, None)
+
+    def attempt(self, task: Task, op: Op, memory: bytes, *, brief: bool) -> int:
+        """Make a call that must not wait; return its value or -errno.
+
+        brief: it may wait for a moment.
+        """
+        results = self.kernel.attempt(task, [op], memory, brief=brief)
         return results[0] if results else -errno.EINTR
 
     def arguments(self, number: int, plan: Plan) -> list[Argument]:
@@ -155,7 +188,7 @@ class LinuxMirror:
         for at in plan.relocations:
             word = int.from_bytes(memory[at : at + 8], "little") + base
             memory[at : at + 8] = word.to_bytes(8, "little")
-            if plan.nr == nr.READV:  # behind the address: the room there
+            if plan.nr in mirror_calls.READ_VECTORS:  # the room is behind the address
                 size = int.from_bytes(memory[at + 8 : at + 16], "little")
                 memory[at + 8 : at + 16] = min(size, OUT_MAX).to_bytes(8, "little")
         return bytes(memory[: abi.DATA_SIZE])
@@ -163,12 +196,35 @@ class LinuxMirror:
     def place_new(self, task: Task, made: int, plan: Plan) -> list[int]:
         """Give a new descriptor the number that it has on the host."""
         wanted = plan.new_fds[:1]
-        if plan.nr in _PIPES or not wanted or wanted[0] == made:
+        if plan.nr in _PIPES:  # a task reads and writes other files in their place
+            return []
+        if not wanted or wanted[0] == made:
             return [made]
         self.files.make_room(task, wanted[0])
         move = [Op(nr.DUP3, (made, wanted[0], 0), STOP), Op(nr.CLOSE, (made,))]
         self.kernel.attempt(task, move)
         return wanted
+
+    def place_pair(self, task: Task, plan: Plan) -> None:
+        """Give two sockets that a call has made the numbers that they have on the host.
+
+        They are moved out of the way first: one may have the number of the other.
+        """
+        memory = self.kernel.machine.memory(task.slot)
+        made = _PAIR.unpack_from(memory, abi.USER_BUFFER)
+        wanted = plan.new_fds
+        if len(wanted) != len(made):
+            return
+        ops = [Op(nr.FCNTL, (fd, nr.F_DUPFD, MAX_FD), STOP) for fd in made]
+        ops += [Op(nr.CLOSE, (fd,)) for fd in made]
+        aside = self.kernel.attempt(task, ops)
+        for fd, number in zip(aside, wanted, strict=False):
+            self.files.make_room(task, number)
+            self.kernel.attempt(
+                task, [Op(nr.DUP3, (fd, number, 0), STOP), Op(nr.CLOSE, (fd,))]
+            )
+        self.tasks.open.setdefault(task, set()).update(wanted)
+        self.tasks.pairs.setdefault(task, {}).update(dict.fromkeys(wanted, b""))
 
     # ---- the files that a call uses
     def names(self, note: Notification, plan: Plan) -> list[HostFile]:
@@ -205,6 +261,16 @@ class LinuxMirror:
             if not path.startswith(b"/") or path.startswith(b"/dev/"):
                 path, size = b"/dev/zero", 0  # a pipe, a socket, a terminal
             tasks.provide(task, fd, HostFile(path, mode, size))
+
+    def provide_watched(self, task: Task, plan: Plan) -> None:
+        """Give the task the descriptors that a call looks at.  Context: lock held."""
+        tasks = self.tasks
+        for fd in plan.watched:
+            if not 0 <= fd < MAX_FD or fd in tasks.open.get(task, ()):
+                continue
+            path = tasks.host.fd_path(task.host_pid, fd)
+            if path is not None and not tasks.host.in_tree(path):
+                tasks.provide(task, fd, HostFile(b"/dev/zero", 0, 0))
 
     # ---- writes to files of the mount
     def may_write(self, opened: OpenFile) -> bool:

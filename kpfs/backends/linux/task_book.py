@@ -57,6 +57,8 @@ class LinuxTaskBook:
         """Start anew: another machine runs, which has seen nothing yet."""
         self.open: dict[Task, set[int]] = {}  # descriptors that a task has
         self.cwd: dict[Task, bytes] = {}
+        # sockets whose other end is there, too: what they lead to, b"" before a look
+        self.pairs: dict[Task, dict[int, bytes]] = {}
         # the descriptors of a process whose task has just those
         self.same: dict[Task, Sequence[tuple[int, bytes]]] = {}
         self.made = set(THERE)
@@ -93,12 +95,13 @@ class LinuxTaskBook:
         self.files.inherit(parent, task)
         self.open[task] = set(self.open.get(parent, ()))
         self.cwd[task] = self.cwd.get(parent, b"")
+        self.pairs[task] = dict(self.pairs.get(parent, {}))
         if parent in self.same:
             self.same[task] = self.same[parent]
         return task
 
     def exit(self, task: Task, status: int) -> None:
-        for known in (self.open, self.cwd, self.same):
+        for known in (self.open, self.cwd, self.same, self.pairs):
             known.pop(task, None)
         self.kernel.tasks.exit(task, status & 0xFF)
 
@@ -152,20 +155,31 @@ class LinuxTaskBook:
         numbers = [(fd.number, fd.link) for fd in there]
         if self.same.get(task) == numbers:
             return
+        pairs = self._pairs_among(task, there)
         # a file that could not be opened has left its number to one of the mount
         closes = [
             Op(nr.CLOSE, (fd,))
             for fd in self.open.get(task, ())
-            if not self.files.holds(task, fd)
+            if fd not in pairs and not self.files.holds(task, fd)
         ]
         for start in range(0, len(closes), abi.NR_OPS):
             self.kernel.attempt(task, closes[start : start + abi.NR_OPS])
-        self.open[task] = set()
+        self.open[task], self.pairs[task] = set(pairs), pairs
         for fd in there:
             # one of the mount stays where it is: a request may be about it already
             if not self.files.holds(task, fd.number):
-                self.provide(task, fd.number, self._file(fd))
+                how = fd.flags & os.O_CLOEXEC
+                self.provide(task, fd.number, self._file(fd), how)
         self.same[task] = numbers
+
+    def _pairs_among(self, task: Task, there: list[Descriptor]) -> dict[int, bytes]:
+        """Return which of a task's pairs of sockets its process still has."""
+        pairs, found = self.pairs.get(task, {}), {}
+        for fd in there:
+            known = pairs.get(fd.number)
+            if known in (b"", fd.link) and fd.link.startswith(b"socket:"):
+                found[fd.number] = fd.link
+        return found
 
     def copy_directory(self, task: Task) -> None:
         """Change a task's directory to that of its process."""
@@ -185,8 +199,11 @@ class LinuxTaskBook:
         self.kernel.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
         self.cwd[task] = cwd
 
-    def provide(self, task: Task, fd: int, file: HostFile) -> None:
-        """Give a task a descriptor of a file, if it has none of that number."""
+    def provide(self, task: Task, fd: int, file: HostFile, flags: int = 0) -> None:
+        """Give a task a descriptor of a file, if it has none of that number.
+
+        flags: O_CLOEXEC or 0.
+        """
         fds = self.open.setdefault(task, set())
         if fd in fds:
             return
@@ -195,9 +212,10 @@ class LinuxTaskBook:
         folder = stat.S_ISDIR(file.mode)
         how = os.O_RDONLY | nr.O_DIRECTORY if folder else os.O_RDWR
         path = file.path + b"\0"
-        made = self.kernel.attempt(task, [Op(nr.OPENAT, (nr.AT_FDCWD, path, how, 0))])
+        opening = Op(nr.OPENAT, (nr.AT_FDCWD, path, how | flags, 0))
+        made = self.kernel.attempt(task, [opening])
         if made and 0 <= made[0] != fd:
-            move = Op(nr.DUP3, (made[0], fd, 0)), Op(nr.CLOSE, (made[0],))
+            move = Op(nr.DUP3, (made[0], fd, flags)), Op(nr.CLOSE, (made[0],))
             self.kernel.attempt(task, move)
         fds.add(fd)
 

@@ -423,7 +423,5 @@ class TestReplay:
         guest = kernel.guest
         table = guest.kallsyms.lookup_name("sys_call_table")[0].addr
         none = guest.kallsyms.lookup_name("__x64_sys_ni_syscall")[0].addr
-        missing = [
-            n for n in mirror_calls.CALLS if guest.read_u64(table + 8 * n) == none
-        ]
-        assert missing == []
+        there = {n for n in mirror_calls.CALLS if guest.read_u64(table + 8 * n) != none}
+        assert there == mirror_calls.GUEST_CALLS
