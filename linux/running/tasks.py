@@ -90,6 +90,7 @@ class Task:
         # its request is a close, and these wait until that has taken effect
         self.closing: list[Waiter] | None = None
         self.later: list[Op] = []  # to be made as soon as it does not wait
+        self.cpus = frozenset[int]()  # that its process is pinned to; none: all
         self._comm_fd = -1  # /proc/PID/comm of its process
 
     def read_comm(self) -> str:
@@ -125,6 +126,8 @@ class Tasks:
         # makes the task of a new caller
         self.create: Callable[[Caller, str], Task] = partial(self.fork, self.agent)
         self.owner = os.getuid()
+        self._nr_cpus: int = machine.board.get(abi.Board.nr_cpus)
+        self._unpinned = os.sched_getaffinity(0)
         self._said = False  # the log has that the guest is dead
         self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
         self.last_words: Callable[[], list[str]] = list  # of a guest that is dead
@@ -153,7 +156,25 @@ class Tasks:
             name = comm.encode("latin-1")[: _NAME_SIZE - 1] + b"\0"
             self.request(task, [Op(nr.PRCTL, (nr.PR_SET_NAME, name))])
             task.comm = comm
+        if self._nr_cpus > 1:
+            self._pin(task)
         return task
+
+    def _pin(self, task: Task) -> None:
+        """Pin a task to the CPUs that its process is pinned to.
+
+        Whoever pinned kpfs as a whole did not mean the kernel's CPUs.
+        """
+        try:
+            cpus = os.sched_getaffinity(task.host_pid)
+        except OSError:  # the process has ended
+            return
+        there = frozenset(range(self._nr_cpus))
+        pinned = frozenset[int]() if cpus == self._unpinned else there & cpus
+        if pinned != task.cpus:
+            mask = sum(1 << number for number in pinned or there).to_bytes(8, "little")
+            self.request(task, [Op(nr.SCHED_SETAFFINITY, (0, len(mask), mask))])
+            task.cpus = pinned
 
     def fork(self, parent: Task, caller: Caller, comm: str) -> Task:
         """Make a task, with that pid if it is free; EAGAIN: there are too many."""
@@ -179,7 +200,10 @@ class Tasks:
             self._free.append(slot)
             raise
         task = Task(self._machine, slot, made, caller.pid, comm)
+        task.cpus = parent.cpus  # Linux has a child inherit them
         self._by_pid[caller.pid] = task
+        if self._nr_cpus > 1:
+            self._pin(task)
         return task
 
     def free(self, task: Task) -> bool:

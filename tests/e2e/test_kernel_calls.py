@@ -53,3 +53,37 @@ def test_the_guest_kernel_sees_each_call_that_it_has(kpfs, options):
     results = {name: line.partition(" ")[2] for name, line in seen.items()}
     assert {results[name] for name in ("kill", "nanosleep", "sync", "F_SETFL")} == {"0"}
     assert results["pwrite64"] == "3"
+
+
+@pytest.mark.two_cpus
+@pytest.mark.skipif(
+    not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1 to pin to"
+)
+def test_a_pinned_program_runs_on_its_cpu(kpfs):
+    """Its calls and its writes to files are made on the CPU that it chose last."""
+    program = """
+import os
+TRACING = "/sys/kernel/tracing/"
+with open(TRACING + "events/syscalls/sys_enter_getppid/enable", "w") as file:
+    file.write("1")
+file = os.open(TRACING + "trace_marker", os.O_WRONLY)
+for _ in range(3):
+    for cpu in (0, 1, 1):
+        os.sched_setaffinity(0, {cpu})
+        if not os.fork():  # which inherits that
+            os.getppid()
+            os._exit(0)
+        os.wait()
+        os.getppid()
+        os.write(file, b"from %d" % cpu)
+with open(TRACING + "events/syscalls/sys_enter_getppid/enable", "w") as file:
+    file.write("0")
+for cpu in (0, 1):
+    with open(TRACING + f"per_cpu/cpu{cpu}/trace") as file:
+        text = file.read()
+    print(*(text.count(word) for word in ("sys_getppid(", "from 0", "from 1")))
+"""
+    place = "--kernel", harness.TWO_CPUS
+    done = kpfs("run", *place, "--", sys.executable, "-Sc", program)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["6 3 0", "12 0 6"]
