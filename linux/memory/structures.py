@@ -51,6 +51,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "buffer_page": ("list", "page", "read"),
     "trace_event_call": ("list", "class", "name", "event.type", "flags"),
+    "tracepoint": ("key",),
     "trace_iterator": ("ts", "array_buffer"),
     "array_buffer": ("buffer",),
     "task_struct": (

@@ -12,6 +12,7 @@ from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL
 from kpfs.fs.files.machine import Probes
 from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.host import hints
 from kpfs.host.mounts import shown_table
 from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -36,6 +37,7 @@ class Boot:
         except EmulatorError as error:
             raise SetupError(str(error)) from None
         self._kernel, self._files = kernel, OpenFiles(kernel)
+        self._hints = settings.hints
         self.writers: Writers = {}
         table = partial(shown_table, source=source)
         coverage = _coverage(kernel, settings.coverage)
@@ -48,7 +50,8 @@ class Boot:
     def mirror(self, host: Host, listener: int) -> LinuxMirror:
         from kpfs.backends.linux.mirror import LinuxMirror
 
-        return LinuxMirror(self._kernel, self._files, host, listener)
+        tell = partial(hints.add, self._hints, if_failed=False)
+        return LinuxMirror(self._kernel, self._files, host, listener, tell)
 
     def debugged(self) -> LinuxDebugged:
         from kpfs.backends.linux.debugged import LinuxDebugged

@@ -26,6 +26,8 @@ from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kpfs.fs.tree import WriteCall
     from kpfs.linux.running.files import OpenFile, OpenFiles
     from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from kpfs.mirror.kernel import Commit, Replayed
 
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
+NO_PROGRAMS = (
+    "sched_process_exec does not fire: without --inside, the kernel has no contents of "
+    "programs, and execve(2) fails there after the look-up"
+)
 UTS_NAMES = (0, 2, 3, 4)  # fields of uname(2): sysname, release, version, machine
 _IOV = struct.Struct("<2Q")
 _PAIR = struct.Struct("<2i")
@@ -72,9 +78,16 @@ class LinuxMirror:
     made = frozenset(mirror_calls.CALLS)
 
     def __init__(
-        self, kernel: LinuxKernel, files: OpenFiles, host: Host, listener: int
+        self,
+        kernel: LinuxKernel,
+        files: OpenFiles,
+        host: Host,
+        listener: int,
+        tell: Callable[[str], object] = lambda _line: None,
     ) -> None:
-        """listener: the supervisor's."""
+        """listener: the supervisor's.  tell: tells the user something at the end."""
+        self._tell = tell
+        self._told = False  # that programs do not start in the kernel
         self.kernel, self.lock = kernel, kernel.lock
         self.skip_policy = kernel.skip_policy
         self.files = files
@@ -136,6 +149,9 @@ class LinuxMirror:
             self.note_descriptors(task, made, plan)
         if number in _CHANGE_DIRECTORY:
             tasks.cwd.pop(task, None)  # the host will say which one it is now
+        elif number in mirror_calls.EXECS and not self._told and self._sees_programs():
+            self._told = True
+            self._tell(NO_PROGRAMS)
 
     def note_descriptors(self, task: Task, made: int, plan: Plan) -> None:
         """Note which descriptors a task has after a call, and give them their numbers.
@@ -151,6 +167,15 @@ class LinuxMirror:
         elif spare_fd >= 0:
             (fds.discard if plan.nr == nr.CLOSE else fds.add)(spare_fd)
             tasks.pairs.get(task, {}).pop(spare_fd, None)
+
+    def _sees_programs(self) -> bool:
+        """Return True if somebody waits for the event that a program has started."""
+        kernel = self.kernel
+        at = kernel.symbols.address("__tracepoint_sched_process_exec")
+        key = kernel.structures["tracepoint"].at.get("key")
+        if not at or key is None:
+            return False
+        return bool(kernel.memory.word(at + key) & 0xFFFFFFFF)  # static_key.enabled
 
     def attempt(self, task: Task, op: Op, memory: bytes, *, brief: bool) -> int:
         """Make a call that must not wait; return its value or -errno.
