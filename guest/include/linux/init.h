@@ -23,7 +23,7 @@ int do_one_initcall(initcall_t fn);
 #define __init __cold __section(".init.text")
 #define __initdata __section(".init.data")
 #define __initconst __section(".init.rodata")
-#define __exit __used __cold __section(".exit.text")
+#define __exit __used __cold notrace __section(".exit.text")
 #define __exit_p(x) x
 #define early_initcall(fn) module_init(fn)
 #define core_initcall(fn) module_init(fn)

@@ -13,6 +13,7 @@ import pytest
 
 from kpfs.base.errors import KernelError
 from tests.modbox import module, refused
+from tests.there import code
 
 PLAIN = """
 TARGET int plain_function(int x) { return x + 1; }
@@ -340,3 +341,12 @@ def test_symbols_of_a_module_that_is_still_loading(box):
     assert box.read("/modules").split()[4] == "Loading"
     refused(box, errno.EBUSY, module("user", user))
     assert box.modules() == ["owner"]
+
+
+def test_an_exit_function_is_no_site_of_ftrace(box):
+    """As in Linux, where __exit is notrace: kprobe_events refuses a probe there."""
+    text = "TARGET void target(void) {} INIT(target(); return 0;) EXIT(target();)"
+    box.insmod(module("exits", text))
+    events = "/tracing/kprobe_events"
+    box.write(events, "p:begins exits:target\n")
+    assert code(box.write, events, "p:ends exits:end\n") == "EINVAL"

@@ -82,12 +82,14 @@ class DecodedFunction:
 
 
 class Rules(NamedTuple):
-    """The rules by which later kernels judge otherwise than 6.1."""
+    """The rules by which other kernels judge otherwise than 6.1."""
 
     traps_refused: bool = False  # int3, int and ud with EILSEQ; since 6.9
     groups_boosted: bool = False  # most of groups 2 to 5; since 6.9
     # since 6.6 jump tables are not looked for in a kernel that cannot have any
     jump_tables: bool = True
+    # since 5.13 the copy ends in an int3, in a buffer of MAX_INSN_SIZE bytes
+    trap_behind: bool = True
 
 
 def rules_of(release: str, config: str) -> Rules:
@@ -97,7 +99,8 @@ def rules_of(release: str, config: str) -> Rules:
     options = ("RETPOLINE", "MITIGATION_RETPOLINE", "X86_KERNEL_IBT")
     without = any(f"CONFIG_{option}=y\n" in config for option in options)
     late = version >= (6, 9)
-    return Rules(late, late, not (without and version >= (6, 6)))
+    jump_tables = not (without and version >= (6, 6))
+    return Rules(late, late, jump_tables, version >= (5, 13))
 
 
 class KernelView:
@@ -258,7 +261,7 @@ def prepare_kprobe(text: KernelView, addr: int) -> Prepared:
     """Return the instruction at addr if it can be copied and stepped or emulated.
 
     Raises EILSEQ: not an instruction boundary; EINVAL: cannot be copied; EOPNOTSUPP:
-    would need an emulation that does not exist.
+    would need an emulation that does not exist; ENOSPC: too long.
     Kernel: can_probe(), arch_prepare_kprobe(), arch_copy_kprobe().
     """
     try:
@@ -280,7 +283,10 @@ def prepare_kprobe(text: KernelView, addr: int) -> Prepared:
         and has_boostable_opcode(insn, text.rules)
         and not (fn.fixup is not None and has_fixup(addr, addr + 1))
     )
-    return Prepared(insn, emulation(insn), boostable)
+    kind = emulation(insn)
+    if insn.length == MAX_INSN_SIZE and text.rules.trap_behind:
+        raise KernelError(errno.ENOSPC, "too long for a breakpoint behind its copy")
+    return Prepared(insn, kind, boostable)
 
 
 def is_trap(insn: Insn) -> bool:

@@ -95,6 +95,8 @@ def test_decoded_again_when_modules_come_or_go():
         ("ff2511223344", errno.EOPNOTSUPP),  # jmp *x(%rip)
         ("ff28", errno.EOPNOTSUPP),  # far
         ("67ffd0", errno.EOPNOTSUPP),
+        # asked of a real kernel: a nop of 15 bytes
+        ("6666666666662e0f1f840000000000", errno.ENOSPC),
     ],
 )
 def test_refused_instructions(code, error):
