@@ -300,12 +300,15 @@ class InsideCommand:
             self._forgetter.start(ops, lambda: None)
 
     def _check_workers(self) -> None:
-        """Raise MachineDiedError if an oops has killed a process that all wait for."""
+        """Raise MachineDiedError if an oops leaves somebody waiting without an end."""
         if self._oopses.happened():
             pids = [worker.pid for worker in self._loop.workers.values()]
             if self._oopses.have_killed(pids):
                 why = f"it has killed a process of kpfs: {self._oopses.told()}"
                 raise MachineDiedError(why)
+            if self._oopses.stuck():
+                oops = self._oopses.told()
+                raise MachineDiedError(f"a task cannot end after an oops: {oops}")
 
     def resize(self, size: bytes) -> None:
         """Pass a new size of the host's terminal on; size is a struct winsize."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable
+from functools import cached_property
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import Board
@@ -26,6 +28,9 @@ _EXITING = 4  # PF_EXITING, which a killed task keeps, however it ends
 _NUMBER = re.compile(r"\[#\d+\]")  # of an oops
 _CAUSE = re.compile(r"BUG|Unable to handle|[Gg]eneral protection|invalid opcode")
 _PLACE = re.compile(r"^(RIP|pc|epc) *: ?(?:\d{4}:)?(?P<where>\S+)")
+# what the kernel says of a task that met an oops while it ended: it stays for ever
+_STUCK = "Fixing recursive fault but reboot is needed"
+STUCK_PATIENCE = 20.0  # s for which a command may go on after that
 _NEAR = 8  # lines from an oops's number to its cause, and to its place
 
 
@@ -43,6 +48,7 @@ class Oopses:
         """folder: of the image. taints: from find()."""
         self._board, self._folder, self._taints = board, folder, taints
         self._before: frozenset[int] = frozenset()
+        self._stuck_since = 0.0  # 0: no task is
 
     def happened(self) -> bool:
         """Return True if there was an oops since the kernel was started."""
@@ -59,8 +65,7 @@ class Oopses:
 
     def _dead(self, pids: Iterable[int]) -> set[int]:
         """Return those of these tasks that have ended, or are about to."""
-        memory, symbols = self._memory()
-        structures = Structures(memory, symbols)
+        (memory, symbols), structures = self._memory, self._structures
         layout = structures["task_struct"]
         if not layout.has("flags"):
             return set()
@@ -76,10 +81,22 @@ class Oopses:
         }
         return {*pids} - alive
 
+    def stuck(self) -> bool:
+        """Return True if a task that cannot end has been there for STUCK_PATIENCE.
+
+        Whoever waits for it waits for ever, and so do all that need its locks.
+        """
+        if not self._stuck_since and any(_STUCK in line for line in self._log()):
+            self._stuck_since = time.monotonic()
+        since = self._stuck_since
+        return since > 0 and time.monotonic() - since > STUCK_PATIENCE
+
+    def _log(self) -> list[str]:
+        return [line.text for line in read_log(*self._memory)]
+
     def told(self) -> str:
         """Return the last oops in the kernel's words, with the place."""
-        memory, symbols = self._memory()
-        lines = [line.text for line in read_log(memory, symbols)]
+        lines = self._log()
         numbers = [at for at, line in enumerate(lines) if _NUMBER.search(line)]
         if not numbers:
             return "an oops"
@@ -90,6 +107,11 @@ class Oopses:
         place = next((f" at {found['where']}" for found in places), "")
         return f"{cause}{place}"
 
+    @cached_property
+    def _structures(self) -> Structures:
+        return Structures(*self._memory)  # to read them takes a second
+
+    @cached_property
     def _memory(self) -> tuple[LiveMemory, CoreSymbols]:
         symbols = CoreSymbols(os.path.join(self._folder, image.SYMBOLS))
         return LiveMemory(self._board), symbols

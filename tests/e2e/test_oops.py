@@ -89,6 +89,19 @@ def test_an_oops_of_the_command_is_its_own(kpfs, built):
     assert (done.returncode, done.stdout) == (0, "137\non\n"), done
 
 
+@pytest.mark.long
+def test_a_task_that_cannot_end_ends_the_command(kpfs, built):
+    """The shell would wait for it without an end."""
+    script = f"""
+        insmod {built}/killer.ko function=exit_files comm=cat
+        echo begun; cat /dev/null; echo never
+    """
+    done = kpfs(*INSIDE, "sh", "-c", script, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "begun\n"), done
+    cause = OOPS.partition(": ")[2]
+    assert f"a task cannot end after an oops: {cause}" in done.stderr
+
+
 LOOP = """
 #include <linux/delay.h>
 #include <linux/module.h>
