@@ -59,8 +59,10 @@ _GRAVE = re.compile(
     r"Out of memory|error|fail|unsupported|not supported|BPF:|Unknown symbol|disagrees)"
 )
 _OURS = "evm: overlay not supported"  # said of the mount of this host's files
-# the functions that write files of tracefs which have no error_log
+# the functions that write files of tracefs whose errors error_log does not have
 _WRITES = {
+    "event_trigger_write": "trigger",
+    "dyn_event_write": "dynamic_events",
     "tracing_set_trace_write": "current_tracer",
     "tracing_trace_options_write": "trace_options",
     "tracing_clock_write": "trace_clock",
@@ -68,6 +70,15 @@ _WRITES = {
     "ftrace_notrace_write": "set_ftrace_notrace",
     "ftrace_graph_write": "set_graph_function",
     "ftrace_event_write": "set_event",
+}
+# what a write begins with that needs a part of the kernel, a function of that part,
+# and its name
+_PARTS = {
+    "trigger": {"hist": ("event_hist_trigger", "hist triggers")},
+    "dynamic_events": {
+        "s": ("synth_event_create", "synthetic events"),
+        "e": ("eprobe_dyn_event_create", "event probes"),
+    },
 }
 _MAX_WRITTEN = 80  # bytes that are told
 _BAD_SYMBOL = re.compile(
@@ -88,6 +99,14 @@ class SymbolName(NamedTuple):
     name: str
 
 
+class Written(NamedTuple):
+    """A text that was written to a file of tracefs."""
+
+    file: str
+    text: str
+
+
+Word = str | Enumerator | SymbolName | Written
 _CHARGED = Enumerator("bpf_cmd", _MAP_CREATE), Enumerator("bpf_cmd", _PROG_LOAD)
 _SEARCH_COMMANDS = {Enumerator("bpf_cmd", number) for number in _SEARCHES}
 
@@ -96,7 +115,7 @@ class FailedCall(NamedTuple):
     """A system call that ended with an error."""
 
     name: str
-    words: tuple[str | Enumerator | SymbolName, ...]  # what it was asked for
+    words: tuple[Word, ...]  # what it was asked for
     log: tuple[str, ...] = ()  # the end of the verifier's log
     error: int = 0
 
@@ -173,7 +192,7 @@ class Failures:
     # ---- what a call was asked for
     def _bpf(self, command: int, attr: int, _size: int) -> FailedCall:
         read = self._memory.read
-        words: list[str | Enumerator | SymbolName] = [Enumerator("bpf_cmd", command)]
+        words: list[Word] = [Enumerator("bpf_cmd", command)]
         log: tuple[str, ...] = ()
         if command in (_MAP_CREATE, _PROG_LOAD):
             kind = "bpf_prog_type" if command == _PROG_LOAD else "bpf_map_type"
@@ -214,7 +233,8 @@ class Failures:
 
     def _write(self, name: str, _file: int, text: int, size: int) -> FailedCall:
         written = self._memory.read(text, min(size, _MAX_WRITTEN))
-        return FailedCall("write", (name, repr(written.decode("latin-1").strip())))
+        shown = written.decode("latin-1").strip()
+        return FailedCall("write", (name, Written(name, shown)))
 
     def _u32(self, at: int) -> int:
         return int.from_bytes(self._memory.read(at, 4), "little")
@@ -263,13 +283,29 @@ class Failures:
         error = errno.errorcode.get(call.error, str(call.error))
         return f"{call.name}({words}): {error}"
 
-    def _word(self, word: str | Enumerator | SymbolName, error: int) -> str:
+    def _word(self, word: Word, error: int) -> str:
         if isinstance(word, Enumerator):
             return self._name_of(*word)
         if isinstance(word, SymbolName):
             lacks = self._lacks(word.name) if error == errno.ENOENT else ""
             return f"{word.name!r}{lacks}"
+        if isinstance(word, Written):
+            return f"{word.text!r}{self._lacks_part(word)}"
         return word
+
+    def _lacks_part(self, written: Written) -> str:
+        """Return words about a part of the kernel that a write needs and it lacks."""
+        for begin, (function, part) in _PARTS.get(written.file, {}).items():
+            if written.text.startswith(begin) and not self._has(function):
+                return f", and this kernel has no {part}"
+        return ""
+
+    def _has(self, function: str) -> bool:
+        """Return True if the kernel has a function, perhaps under a made-up name."""
+        symbols = self._symbols
+        return bool(symbols.lookup_name(function)) or any(
+            symbols.functions_made_of([function])
+        )
 
     def _with_symbol(self, reason: str) -> str:
         """Add to what tracefs says of a symbol that it is not there, if so."""

@@ -9,7 +9,13 @@ import pytest
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.inside import failures
-from kpfs.linux.inside.failures import Enumerator, FailedCall, Failures, SymbolName
+from kpfs.linux.inside.failures import (
+    Enumerator,
+    FailedCall,
+    Failures,
+    SymbolName,
+    Written,
+)
 
 LOG = """<6>[    1.000000] random: crng init done
 <6>[    2.000000] python3[86]: segfault at 0 ip 1 sp 2 error 4 in libc.so.6[3+4]
@@ -157,6 +163,27 @@ def test_names_are_those_of_the_kernels_types(told):
         "perf_event_open(PMU 6): EINVAL",
     ]
     assert told(calls[0], names={})[0] == "bpf(type 5, 'x'): EINVAL"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "lacks"),
+    [
+        ("trigger", "hist:keys=pid", ", and this kernel has no hist triggers"),
+        ("trigger", "nosuch", ""),
+        ("dynamic_events", "s:x u64 a", ", and this kernel has no synthetic events"),
+        ("dynamic_events", "e:x sched/sched_switch", ", and this kernel has no event "),
+        ("dynamic_events", "q:x", ""),
+        ("set_event", "hist", ""),
+    ],
+)
+@pytest.mark.parametrize("there", ["", "as named", "as a part"])
+def test_a_write_that_needs_a_part_of_the_kernel(one, told, file, text, lacks, there):
+    one._symbols.lookup_name.side_effect = lambda name: [name] * (there == "as named")
+    one._symbols.functions_made_of.side_effect = lambda names: (
+        [Mock()] * (there == "as a part")
+    )
+    (reason,) = told(call("write", file, Written(file, text)))
+    assert reason.startswith(f"write({file}, {text!r}{lacks if not there else '): '}")
 
 
 def test_a_call_made_again_and_again_pushes_no_other_out(told):
