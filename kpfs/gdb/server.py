@@ -106,18 +106,37 @@ class Listener:
 
 
 def _peer(client: socket.socket) -> int:
-    """Return the process at the other end of a Unix socket; 0: it is not known."""
+    """Return the process at the other end of a connection; 0: it is not known."""
     if client.family != socket.AF_UNIX:
-        return 0
+        _, inode = _other_end(client)
+        return _holder(f"socket:[{inode}]")
     ucred = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, _, _ = _UCRED.unpack(ucred)
     return int(pid)
 
 
-def _is_ours(client: socket.socket) -> bool:
-    """Return True if a connection on this host was made by this user or root.
+def _holder(link: str) -> int:
+    """Return a process that has a descriptor with a link; 0: none that we may see.
 
-    Linux tells the user of each connection, while its other end is open.
+    The last one that began is the one that uses it: others have handed it on.
+    """
+    for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc"))), reverse=True):
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                if os.readlink(f"/proc/{pid}/fd/{fd}") == link:
+                    return pid
+    return 0
+
+
+def _is_ours(client: socket.socket) -> bool:
+    """Return True if a connection on this host was made by this user or root."""
+    return _other_end(client)[0] in (0, os.geteuid())
+
+
+def _other_end(client: socket.socket) -> tuple[int, str]:
+    """Return the user that made a connection on this host, and its socket's inode.
+
+    -1: it is not known. Linux tells them while that end is open.
     Format: proc_pid_net(5)
     """
     ends = [_in_table(end) for end in (client.getpeername(), client.getsockname())]
@@ -125,9 +144,9 @@ def _is_ours(client: socket.socket) -> bool:
         for line in table:
             _, local, remote, state, _, _, _, uid, _, inode, *_ = line.split()
             if [local, remote] == ends:
-                is_open = state == _ESTABLISHED and inode != "0"
-                return is_open and int(uid) in (0, os.geteuid())
-    return False
+                if state == _ESTABLISHED and inode != "0":
+                    return int(uid), inode
+    return -1, "0"
 
 
 def _in_table(end: tuple[str, int]) -> str:

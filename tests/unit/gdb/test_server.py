@@ -15,6 +15,7 @@ from kpfs.gdb.packets import encode
 from kpfs.gdb.server import Listener, Server
 from kpfs.guest.emu.stops import Stop, Why
 from tests import harness
+from tests.there import there
 from tests.unit.gdb.fakes import FakeDebugged, Gdb
 
 
@@ -360,6 +361,16 @@ def test_who_has_gone_already_is_not_let_in(monkeypatch):
     client.close()
     listener.close()
     assert listener.accept() is None
+
+
+def test_the_process_at_a_port_is_known():
+    """Its own calls must not wait for a kernel that it has stopped."""
+    listener = opened("127.0.0.1:0")
+    client = socket.create_connection(listener.socket.getsockname())
+    accepted = there(listener.accept())
+    assert gdb_server._peer(accepted) == os.getpid()
+    for each in (accepted, client, listener):
+        each.close()
 
 
 @pytest.mark.parametrize(
