@@ -38,6 +38,7 @@ class HostCalls:
         self.closed = False  # the guest is gone
         self._nr_calls = 0
         self._busy = 0  # ns in calls
+        self.marked = 0  # open files of the mount that a mirror follows
         self.moves = 0  # how often a mirror may have moved descriptors of the mount
         self._pages: list[int] = []  # for values of parameters, while no call has them
 

@@ -198,6 +198,7 @@ struct file {
 	void *private_data;
 	unsigned long f_cookie;
 	unsigned long f_look, f_mount; /* see fs/mirror.c */
+	struct list_head f_pin;
 };
 struct fs_struct {
 	int users;

@@ -410,8 +410,9 @@ static void mirror_unsteer(const int *new_fd)
  * Files of the mount. Python numbers the open files that processes have by way of the mount, and
  * marks what it opens here for them. The tasks inherit and duplicate these as any others, and close
  * all but the last descriptor: that one goes when the host has closed its last, which the mount is
- * told of.
+ * told of. Until then the file is pinned: a process may have it whose task has not begun yet.
  */
+static LIST_HEAD(mirror_pins);
 
 /* Mark the file that Python has opened at a number for the mount's open file with a number. */
 long mirror_mark(unsigned int fd, unsigned long number)
@@ -421,7 +422,22 @@ long mirror_mark(unsigned int fd, unsigned long number)
 	if (!file)
 		return -EBADF;
 	file->f_mount = number;
+	list_add_tail(&get_file(file)->f_pin, &mirror_pins);
 	file->f_mode &= ~FMODE_NOT_INHERITED;
+	return 0;
+}
+
+/* Unpin what is marked with a number. */
+long mirror_unpin(unsigned long number)
+{
+	struct file *file, *next;
+
+	list_for_each_entry_safe(file, next, &mirror_pins, f_pin) {
+		if (file->f_mount != number)
+			continue;
+		list_del(&file->f_pin);
+		fput(file);
+	}
 	return 0;
 }
 
@@ -453,6 +469,26 @@ long mirror_places(unsigned long number, int (*places)[2], unsigned long max)
 		}
 	}
 	return count;
+}
+
+/* Let what only the task has go with it. Its children have their tasks by now. */
+static void mirror_unpin_own(void)
+{
+	struct fdtable *fdt = &current->files->fdt;
+	struct file *file, *next;
+
+	if (atomic_read(&current->files->count) > 1)
+		return;
+	list_for_each_entry_safe(file, next, &mirror_pins, f_pin) {
+		unsigned long own = 0;
+
+		for (unsigned int fd = 0; fd < fdt->max_fds; fd++)
+			own += fdt->fd[fd] && fdt->fd[fd]->f_mount == file->f_mount;
+		if (!own || own != mirror_places(file->f_mount, NULL, 0))
+			continue;
+		list_del(&file->f_pin);
+		fput(file);
+	}
 }
 
 /* Return true if there are more descriptors of a file of the mount than one. */
@@ -559,15 +595,25 @@ static void mirror_claim(const struct mirror_fd *fd, unsigned long since)
 		there->f_look = fd->file;
 }
 
-/* Return a file of the mount in the task's table that no descriptor of the host has claimed, or NULL. */
+/*
+ * Return a file of the mount that no descriptor of the host has claimed, in the task's table or in
+ * none; or NULL.
+ */
 static struct file *mirror_unclaimed(const struct mirror_fd *fd, unsigned long since)
 {
 	struct fdtable *fdt = &current->files->fdt;
+	struct file *file;
 
 	for (unsigned int i = 0; fd->mount && i < fdt->max_fds; i++)
 		if (fdt->fd[i] && fdt->fd[i]->f_look <= since &&
 		    mirror_may_be_mount(fd, fdt->fd[i]))
 			return fdt->fd[i];
+	if (!fd->mount)
+		return NULL;
+	list_for_each_entry(file, &mirror_pins, f_pin)
+		if (file->f_look <= since && mirror_may_be_mount(fd, file) &&
+		    !mirror_places(file->f_mount, NULL, 0))
+			return file;
 	return NULL;
 }
 
@@ -717,8 +763,10 @@ long mirror_syscall(struct mirror_call *call)
 
 	mirror.call = call;
 	mirror.name = 0;
-	if (call->nr == MIRROR_NR_EXIT || call->nr == MIRROR_NR_EXIT_GROUP)
+	if (call->nr == MIRROR_NR_EXIT || call->nr == MIRROR_NR_EXIT_GROUP) {
+		mirror_unpin_own();
 		return mirror_run();
+	}
 	if (call->nr == MIRROR_NR_CLOSE && call->mount && mirror_taken(call->args[0]) &&
 	    !mirror_has_others(mirror_at(call->args[0])))
 		return 0;

@@ -29,12 +29,20 @@ class Marks:
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
         self._mark = _function(guest, "mirror_mark")
+        self._unpin = _function(guest, "mirror_unpin")
         self._places = _function(guest, "mirror_places")
         self._at = guest.area.alloc_data(PLACES_MAX * _PLACE.size)
 
     def mark(self, task: HostTask, fd: int, number: int) -> None:
-        """Mark what a task has at fd as the mount's open file with a number."""
+        """Mark what a task has at fd as the mount's open file with a number.
+
+        It stays open until unpin(), as a process may have it whose task is yet to come.
+        """
         self._guest.syscalls.call_function(task, self._mark, fd, number)
+
+    def unpin(self, number: int) -> None:
+        """Let the open file with a number go with its last descriptor."""
+        self._guest.syscalls.call_function(None, self._unpin, number)
 
     def places(self, number: int) -> list[tuple[int, int]]:
         """Return where the open file with a number is: pid and descriptor.

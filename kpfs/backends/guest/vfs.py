@@ -244,6 +244,7 @@ class Vfs:
                 self._marks = Marks(self.kernel.guest)
             if not opened.mark:
                 opened.mark, opened.moves = next(self._numbers), self.calls.moves
+                self.calls.marked += 1
             self._marks.mark(task, fd, opened.mark)
         opened.fds[task.table] = fd
 
@@ -649,6 +650,10 @@ class Vfs:
                 self.calls.leave_out()
             self._opened.discard(opened)
             self._unopened.pop(opened, None)
+            if opened.mark:
+                self.calls.marked -= 1
+                if self._marks and self.calls.lives:
+                    self._marks.unpin(opened.mark)
             holders = self._holders(opened, every=True) if opened.fds else ()
             for task, fd in holders:
                 if not task.gone and self.calls.lives:

@@ -377,6 +377,7 @@ class TestReplay:
         assert mirrored(33, 0, copy) == copy
         with kernel.lock:
             assert marks.places(7) == [(ME(), fd)]
+            marks.unpin(7)
             assert kernel.syscalls.call(task, "read", copy, task.buffer, 4) == 0
             kernel.syscalls.call(task, "close", fd)
             assert marks.places(7) == []
