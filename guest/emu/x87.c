@@ -189,6 +189,20 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
 		     : [a] "m"(a), [b] "m"(b), [control] "m"(control) \
 		     : "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)")
 
+/*
+ * The same for most instructions, where all is masked and the modes are the host's own: several times
+ * sooner. The stack of the host's x87 is empty between functions, and no flag is left.
+ */
+#define USUAL 0x37f
+#define ON_HOST_SOON(insn, store, ...)                                                       \
+	asm volatile("fldt %[b]\n\tfldt %[a]\n\t" insn "\n\tfnstsw %[word]\n\t" store             \
+		     "\n\tfstp %%st(0)"                                                       \
+		     : [word] "=m"(word), ##__VA_ARGS__                                      \
+		     : [a] "m"(a), [b] "m"(b)                                                \
+		     : "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)"); \
+	if (word & EXCEPTIONS)                                                               \
+	asm volatile("fnclex")
+
 #define ENTRY(name)                                                                          \
 	static uint64_t (*of_##name)(void *state, uint64_t operand);                         \
 	API uint64_t helper_##name##_x86_64(void *state, uint64_t operand)
@@ -203,11 +217,17 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
 		begin(state, CALLER);                                                        \
 		if (!known)                                                                  \
 			return of_##name(state, operand);                                    \
-		ON_HOST(insn, "fstpt %[result]", [result] "=m"(result));                     \
+		if (control == USUAL) {                                                      \
+			ON_HOST_SOON(insn, "fstpt %[result]", [result] "=m"(result));        \
+		} else {                                                                     \
+			ON_HOST(insn, "fstpt %[result]", [result] "=m"(result));             \
+		}                                                                            \
 		if (loads)                                                                   \
 			word = with_load(state, &a, &b, word);                               \
 		if (finish(state, word,                                                      \
-			   is_nan(&result) ? (conditions) & (C1 | C2) : (conditions)))       \
+			   (word & ~control & OF_OPERANDS) || is_nan(&result) ?                \
+				   (conditions) & (C1 | C2) :                                \
+				   (conditions)))                                            \
 			*to = result;                                                        \
 		return 0;                                                                    \
 	}
@@ -319,7 +339,13 @@ COMPARING_TO_FLAGS(COMPARE_TO_FLAGS)
 		const struct number a = { 0 }, b = a;                                        \
 		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD) | EXCEPTIONS; \
                                                                                              \
-		ON_HOST(insn " %[operand]", "fstpt %[to]", [to] "=m"(*to), [operand] "+m"(operand)); \
+		if (control == USUAL) {                                                      \
+			ON_HOST_SOON("fstp %%st(0)\n\t" insn " %[operand]", "fstpt %[to]",   \
+				     [to] "=m"(*to), [operand] "+m"(operand));               \
+		} else {                                                                     \
+			ON_HOST(insn " %[operand]", "fstpt %[to]", [to] "=m"(*to),           \
+				[operand] "+m"(operand));                                    \
+		}                                                                            \
 		return word;                                                                 \
 	}                                                                                    \
 	ENTRY(name##_FT0)                                                                    \
@@ -382,7 +408,11 @@ CONSTANTS(CONSTANT)
 		begin(state, CALLER);                                                        \
 		if (!known)                                                                  \
 			return of_##name##_ST0(state, operand);                              \
-		ON_HOST(insn " %[stored]", "", [stored] "+m"(stored));                       \
+		if (control == USUAL) {                                                      \
+			ON_HOST_SOON(insn " %[stored]", "", [stored] "+m"(stored));          \
+		} else {                                                                     \
+			ON_HOST(insn " %[stored]", "", [stored] "+m"(stored));               \
+		}                                                                            \
 		finish(state, word, C1);                                                     \
 		return (uint64_t)stored;                                                     \
 	}
