@@ -45,7 +45,6 @@ bool faults_again(struct board *b);
 
 /* memory.c */
 u64 read_word(struct board *b, u64 addr);
-bool write_word(struct board *b, u64 addr, u64 value);
 void hear(struct board *b, u64 addr, u64 size);
 void drop_code(struct board *b, u64 at, u64 size);
 bool map_hole(struct board *b, u64 begin, u64 end);

@@ -28,16 +28,6 @@ u64 read_word(struct board *b, u64 addr)
 	return value;
 }
 
-/* Return whether the word is there. */
-bool write_word(struct board *b, u64 addr, u64 value)
-{
-	u64 *at = word(b, addr);
-
-	if (at)
-		*at = value;
-	return at;
-}
-
 /* Take what the agent says, before it shares memory with the host. */
 void hear(struct board *b, u64 addr, u64 size)
 {

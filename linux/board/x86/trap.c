@@ -131,7 +131,7 @@ static bool give_up(struct board *b, int vector)
 
 static bool push(struct board *b, u64 *sp, u64 value)
 {
-	return write_word(b, *sp -= 8, value);
+	return push_word(b, *sp -= 8, value);
 }
 
 /* Enter the handler of an exception or interrupt; false if that is impossible. */

@@ -100,6 +100,7 @@ static inline u64 *debug_regs(const struct board *b)
 }
 
 /* trap.c */
+bool push_word(struct board *b, u64 addr, u64 value);
 void set_mode(struct board *b, int mode);
 bool hook_traps(struct board *b);
 
