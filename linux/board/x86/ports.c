@@ -71,7 +71,7 @@ static void on_out(uc_engine u, u32 port, int size, u32 value, void *data)
 }
 
 /* Return whether the bitmap in the TSS lets a program use a port, and those behind it. */
-static bool may_use_port(void *data, u32 port, u32 size)
+bool may_use_port(void *data, u32 port, u32 size)
 {
 	struct board *b = data;
 	const struct segment *tss = &state(b)->tr;

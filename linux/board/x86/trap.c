@@ -19,6 +19,10 @@
 #define ERROR_OF_IDT 2 /* of a selector that stands for a gate */
 #define TSS_SP0 4
 #define TSS_IST1 0x24
+#define MAX_LENGTH 15  /* bytes of an instruction */
+#define STRING_PORT 0x6c /* insb; insl, outsb and outsl follow */
+#define REX 0x40
+#define IOPL_SHIFT 12
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
 const u32 pause_size = 2;
@@ -208,6 +212,41 @@ static bool refused(struct board *b, u32 vector)
 		(read_word(b, s->idt.base + 16 * vector) & GATE_DPL) != GATE_DPL);
 }
 
+/* Return the size of what ins or outs moves at an address, or 0: another instruction is there. */
+static u32 string_port_size(struct board *b, u64 addr)
+{
+	static const u8 prefixes[] = { 0x66, 0x67, 0xf2, 0xf3, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65 };
+	bool is_long = state(b)->hflags & HFLAG_CS64;
+	u32 size = 4;
+
+	for (u64 at = addr; at < addr + MAX_LENGTH; at++) {
+		u8 code = read_word(b, at);
+		u32 n = 0;
+
+		if ((code & 0xfc) == STRING_PORT)
+			return code & 1 ? size : 1;
+		while (n < sizeof(prefixes) && prefixes[n] != code)
+			n++;
+		if (n == sizeof(prefixes) && !(is_long && (code & 0xf0) == REX))
+			return 0;
+		if (code == 0x66)
+			size = 2;
+	}
+	return 0;
+}
+
+/* Return whether a program may not use the port of ins or outs. libunicorn looks at memory first. */
+static bool string_port_refused(struct board *b)
+{
+	const struct state *s = state(b);
+	u32 size;
+
+	if (!is_user(b) || (s->flags >> IOPL_SHIFT & 3) == MODE_USER)
+		return false;
+	size = string_port_size(b, linear_pc(b));
+	return size && !may_use_port(b, s->regs[RDX] & 0xffff, size);
+}
+
 static bool has_error_code(u32 vector)
 {
 	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17;
@@ -223,6 +262,10 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 	if (vector == DB && !is_int(b)) /* of a single step, or a breakpoint */
 		next_debug(b);
 	forget_touched(b);
+	if (vector == PF && !is_int(b) && string_port_refused(b)) {
+		vector = GP;
+		*(u32 *)(b->state + ERROR_CODE) = 0;
+	}
 	if (vector == PF && !is_int(b))
 		own(this_cpu(b))->cr2 = state(b)->cr[2];
 	if (vector > 255) {

@@ -115,4 +115,5 @@ void watch_debug_regs(struct board *b, const void *api);
 bool map_apic(struct board *b);
 
 /* ports.c */
+bool may_use_port(void *board, u32 port, u32 size);
 bool hook_ports(struct board *b);
