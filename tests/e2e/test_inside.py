@@ -30,7 +30,7 @@ from kpfs.linux.board.board import read_agent
 from kpfs.linux.inside.request import GREETING
 from tests import harness
 from tests.docs.transcript import BLOCK, FILE_NAME
-from tests.programs import static_program
+from tests.programs import instructions, static_program
 from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.kernel]
@@ -386,6 +386,18 @@ def test_a_program_of_go_counts_exactly(kpfs, tmp_path):
 
 
 # ---- modules
+@pytest.mark.long
+@pytest.mark.parametrize("width", instructions.WIDTHS)
+def test_programs_end_as_on_this_processor(kpfs, tmp_path, width):
+    if os.uname().machine != "x86_64":
+        pytest.skip("another processor")
+    words = str(instructions.build(width, tmp_path)), "1", "400"
+    right = harness.run("setarch", "-R", *words).stdout
+    found = kpfs(*INSIDE, *words).stdout
+    assert found.count("\n") == right.count("\n") == 400
+    assert instructions.differences(right, found) == []
+
+
 @pytest.mark.skipif(not shutil.which("modprobe", path=SBIN), reason="no kmod")
 def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
     """The host has no modules of that kernel, and no user's PATH has modprobe."""
