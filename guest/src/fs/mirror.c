@@ -17,12 +17,10 @@
 #define MIRROR_NR_CLOSE 3
 #define MIRROR_NR_DUP 32
 #define MIRROR_NR_DUP2 33
-#define MIRROR_NR_EXECVE 59
 #define MIRROR_NR_EXIT 60
 #define MIRROR_NR_FCNTL 72
 #define MIRROR_NR_EXIT_GROUP 231
 #define MIRROR_NR_DUP3 292
-#define MIRROR_NR_EXECVEAT 322
 
 /* A descriptor of a process of the host; kpfs/backends/guest/task_book.py fills it in. */
 struct mirror_fd {
@@ -497,17 +495,6 @@ static bool mirror_has_others(const struct file *file)
 	return file->f_mount && mirror_places(file->f_mount, NULL, 0) > 1;
 }
 
-/* Keep the last descriptors of the mount's files open over a mirrored exec. */
-static void mirror_spare_last(void)
-{
-	struct fdtable *fdt = &current->files->fdt;
-
-	for (unsigned int fd = 0; fd < fdt->max_fds; fd++)
-		if (test_bit(fd, fdt->close_on_exec) && mirror_taken(fd) &&
-		    !mirror_has_others(fdt->fd[fd]))
-			__clear_bit(fd, fdt->close_on_exec);
-}
-
 /*
  * Catching up. Python looks at all processes and numbers what it finds: tables of descriptors, open
  * files and pipes. Numbers grow from look to look. In each look the first descriptor that leads to an
@@ -772,8 +759,6 @@ long mirror_syscall(struct mirror_call *call)
 		return 0;
 	if (call->wait && (mirror_taken(call->new_fd[0]) || mirror_taken(call->new_fd[1])))
 		return MIRROR_BUSY;
-	if (call->nr == MIRROR_NR_EXECVE || call->nr == MIRROR_NR_EXECVEAT)
-		mirror_spare_last();
 	for (int i = 0; i < MIRROR_NAMES; i++)
 		mirror_provide(call->fd[i], call->fd_mode[i], &mirror.kept[i]);
 	mirror_steer(mirror.call->new_fd);
