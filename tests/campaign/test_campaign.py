@@ -330,9 +330,9 @@ def test_a_refusal_leaves_no_dead_mount(tmp_path, monkeypatch, answers):
 @pytest.mark.parametrize(
     ("part", "number"),
     [
-        *(("hits", 1), ("hostile", 20), ("elf", 20), ("kills", 2), ("fuzz", 100)),
-        *(("limits", 8), ("product", 4), ("signals", 4), ("users", 4)),
-        *(("board", 20), ("files", 20), ("archives", 100), ("steady", 4)),
+        *(("hits", 1), ("hostile", 8), ("elf", 8), ("kills", 1), ("fuzz", 40)),
+        *(("limits", 3), ("product", 2), ("signals", 2), ("users", 2)),
+        *(("board", 8), ("files", 8), ("archives", 40), ("steady", 3)),
     ],
 )
 def test_a_little_of_each(tmp_path, part, number):

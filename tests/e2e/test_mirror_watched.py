@@ -151,7 +151,13 @@ def test_leaving_calls_out_changes_no_hit(kpfs, tmp_path):
     assert differences(kpfs, tmp_path, TRACED, function_hits, least=100) == {}
 
 
-@pytest.mark.parametrize("points", PROBES.values(), ids=PROBES)
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(points, id=name, marks=pytest.mark.long if number > 1 else ())
+        for number, (name, points) in enumerate(PROBES.items())
+    ],
+)
 def test_a_probe_has_the_hits_of_all_calls_that_reach_it(kpfs, tmp_path, points):
     form = ARM.replace("{points}", " ".join(points)) + ARMED
     assert differences(kpfs, tmp_path, form, probe_hits, least=0) == {}

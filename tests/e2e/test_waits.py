@@ -144,9 +144,20 @@ def test_each_way_to_wait_for_a_record(kpfs, run):
     assert told(kpfs, run, lines) == lines
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("file", dict.fromkeys(line.split()[0] for line in RIGHT))
-@pytest.mark.parametrize("run", WHERE)
+def cases():
+    """Yield a case for each file and place; most are slow."""
+    for number, file in enumerate(dict.fromkeys(line.split()[0] for line in RIGHT)):
+        for place in WHERE:
+            often = (
+                place.id in ("guest", "behind") if number % 2 else place.id == "mount"
+            )
+            marks = [*place.marks, pytest.mark.long if often else pytest.mark.slow]
+            yield pytest.param(
+                *place.values, file, id=f"{place.id}-{file}", marks=marks
+            )
+
+
+@pytest.mark.parametrize(("run", "file"), [*cases()])
 def test_each_way_to_wait_for_each_file_in_each_state(kpfs, run, file):
     lines = [line for line in RIGHT if line.startswith(f"{file} ")]
     assert told(kpfs, run, lines) == lines

@@ -161,15 +161,19 @@ def make(monkeypatch):
 
 
 WAYS = [
-    pytest.param(name, code, marks=marks, id=f"{kind}-{way}".replace(" ", "-"))
+    pytest.param(
+        *(name, code, beside),
+        marks=[*marks, pytest.mark.slow] if beside and LONG in marks else marks,
+        id=f"{kind}-{way}-{'beside' if beside else 'alone'}".replace(" ", "-"),
+    )
     for kind, (name, ways, marks) in KINDS.items()
     for way, code in ways.items()
+    for beside in (False, True)
 ]
 
 
 @pytest.mark.logs("panic|soft lockup|hard lockup|the guest is dead|BUG|Oops|died")
-@pytest.mark.parametrize("neighbour", [False, True], ids=["alone", "beside"])
-@pytest.mark.parametrize(("name", "code"), WAYS)
+@pytest.mark.parametrize(("name", "code", "neighbour"), WAYS)
 def test_it_is_ended(make, name, code, neighbour):
     kernel, others = make(name), [make(name) for _ in range(neighbour)]
     over, answers = threading.Event(), []

@@ -97,6 +97,8 @@ class OpenFile(OpenHandle):
 class Vfs:
     """The files of one tree.  Kernel: do_sys_openat2(), vfs_read(), vfs_write() ..."""
 
+    _mark_numbers = itertools.count(1)  # no snapshot puts it back
+
     def __init__(
         self, kernel: GuestKernel, root: Dir, *, lazy: bool = False, hints: int = -1
     ) -> None:
@@ -114,7 +116,6 @@ class Vfs:
         self._next_cookie = 1
         self._opened: set[OpenFile] = set()
         self._marks: Marks | None = None  # under a mirror
-        self._numbers = itertools.count(1)
         # callers whose calls were left out, by pid, and the files they used
         self._unseen: dict[int, Caller] = {}
         self._unopened: dict[OpenFile, None] = {}  # in order
@@ -243,7 +244,7 @@ class Vfs:
             if self._marks is None:
                 self._marks = Marks(self.kernel.guest)
             if not opened.mark:
-                opened.mark, opened.moves = next(self._numbers), self.calls.moves
+                opened.mark, opened.moves = next(self._mark_numbers), self.calls.moves
                 self.calls.marked += 1
             self._marks.mark(task, fd, opened.mark)
         opened.fds[task.table] = fd

@@ -13,7 +13,7 @@ import pytest
 
 from tests import harness
 
-COUNT = 40
+COUNT = 20
 GIB = 1 << 30
 BEGIN = """
 import gc, os, re, resource, sys, threading
@@ -70,8 +70,8 @@ def run(what, kernel, *, limit=0, number=COUNT):
 KERNELS = [
     "",
     pytest.param(harness.KERNEL, marks=pytest.mark.kernel),
-    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
-    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+    pytest.param(harness.ARM64, marks=[pytest.mark.arm64_kernel, pytest.mark.slow]),
+    pytest.param(harness.RISCV64, marks=[pytest.mark.riscv64_kernel, pytest.mark.slow]),
 ]
 
 
