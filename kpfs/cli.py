@@ -339,7 +339,7 @@ def _guest_arguments(parser: ArgumentParser) -> None:
     flag(
         parser,
         "--exact",
-        "with --kernel: programs that change their own code run right, but slowly",
+        "with --kernel: does nothing any more, and will go",
     )
     parser.add_argument(
         "--log", default="", metavar="FILE", help="default: ~/.cache/kpfs/kpfs.log"
@@ -413,7 +413,6 @@ def _settings(arguments: Namespace) -> Settings:
         log=log,
         config=config.make(arguments.config),
         kernel=arguments.kernel,
-        exact=arguments.exact,
     )
 
 
@@ -702,7 +701,6 @@ def run_inside(arguments: Namespace) -> int:
     choice = KernelChoice(
         arguments.kernel,
         arguments.quiet_guest,
-        arguments.exact,
         real_root(arguments.root),
     )
     served = tuple(_gdb_settings(arguments).values())

@@ -126,7 +126,6 @@ class Settings(NamedTuple):
     kernel: str = ""  # name of a Linux kernel, "": the guest kernel
     console: int = -1  # a descriptor that gets the guest's messages
     hints: int = -1  # a descriptor that gets what the guest lacks: kpfs.host.hints
-    exact: bool = False  # it is checked whether each store changes code
     transport: str = DEVICE
     coverage: str = ""  # one of COVERAGES: machine/coverage says what was reached
     gdb: str = ""  # the folder of the sockets for gdb, "": gdb is not served
@@ -155,5 +154,4 @@ class KernelChoice(NamedTuple):
 
     kernel: str
     quiet: bool
-    exact: bool
     root: str = "/"  # absolute real path of the files that it has

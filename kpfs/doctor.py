@@ -181,17 +181,17 @@ def counting() -> str | Finding:
     from kpfs.linux.board.board import PAGE_SIZE, Board
 
     board = Board(mmap(-1, PAGE_SIZE), mmap(-1, abi.REGION_SIZE))
-    counts, finds = board.counts, libunicorn.finds(board.address)
+    tracks, finds = board.tracks, libunicorn.finds(board.address)
     board.close()
-    if counts and finds:
+    if not tracks:
+        return Finding(
+            LIMITED,
+            "libunicorn checks each store for changes of code, as it is not the known "
+            "one: what runs in Linux kernels takes up to four times as long",
+        )
+    if finds:
         return "libunicorn counts blocks of code, and kpfs finds the next one for it"
-    if counts:
-        return "libunicorn counts blocks of code"
-    return Finding(
-        LIMITED,
-        "a hook counts blocks of code, as this libunicorn is not the known one or was "
-        "loaded before: what runs in Linux kernels takes two to three times as long",
-    )
+    return "libunicorn counts blocks of code"
 
 
 # ---- the host
@@ -293,7 +293,7 @@ def inside() -> str:
     if name not in store.names():
         return f"needs a kernel, and no /dev/fuse, and no namespaces: {words} -- CMD"
     begin = time.monotonic()
-    choice = KernelChoice(name, quiet=False, exact=False)
+    choice = KernelChoice(name, quiet=False)
     if status := run(choice, ["true"], []):
         raise SetupError(f"'true' ended with status {status} inside {name}")
     seconds = time.monotonic() - begin

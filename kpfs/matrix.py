@@ -108,7 +108,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--memory", type=number(1), default=0, metavar="MIB", help="as of 'kpfs run'"
     )
-    flag(parser, "--exact", "programs that change their own code")
+    flag(parser, "--exact", "does nothing any more, and will go")
     flag(parser, "--json", "print rows as JSON")
     parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
     parser.add_argument(
@@ -249,7 +249,7 @@ def _become(
         os.dup2(fd, into)
     try:
         root = real_root(_roots(arguments.root).get(kernel, ""))
-        choice = KernelChoice(kernel, quiet=False, exact=arguments.exact, root=root)
+        choice = KernelChoice(kernel, quiet=False, root=root)
         request = request_of(arguments.argv, arguments.rw)._replace(explained=True)
         ended = run_request(choice, request, arguments.memory)
         told.write(json.dumps(ended.reasons).encode())

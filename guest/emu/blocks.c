@@ -52,6 +52,7 @@ API bool blocks_count(void *engine, struct block_counter *counter, void *state)
 		e->counter = counter;
 		e->state = state;
 		e->table = 0;
+		e->pages = 0;
 		__atomic_store_n(&e->engine, engine, __ATOMIC_RELEASE);
 		return true;
 	}

@@ -19,6 +19,20 @@
 #endif
 #define AT(type, base, offset) (*(type *)((char *)(base) + (offset)))
 
+/* A block of code, as libunicorn has it. */
+struct block {
+	uint64_t pc;
+	uint64_t cs_base;
+	uint32_t flags;
+	uint32_t size;
+	uint32_t kind;
+	uint32_t trace;
+	char *code;
+	uint64_t code_size;
+	uint64_t others[3];
+	uint64_t pages[2]; /* where it lies, by libunicorn's addresses of RAM */
+};
+
 struct engine {
 	void *engine;
 	struct block_counter *counter;
@@ -33,6 +47,13 @@ struct engine {
 	uint64_t dropped_one;    /* those may be */
 	uint64_t dropped_before; /* *dropped, then */
 	uint32_t kind;           /* what libunicorn last searched for */
+
+	/* of track.c */
+	uint32_t page_shift;
+	uint16_t *pages; /* by libunicorn's addresses of RAM; NULL: it notices what it can */
+	uint64_t nr_pages;
+	bool keeps_check; /* the page of the last store does */
+	uint8_t called;   /* functions that libunicorn has called */
 } __attribute__((aligned(64)));
 
 #pragma GCC visibility push(hidden)

@@ -5,19 +5,22 @@ Counting by a hook for blocks takes longer than most blocks. ``blocks.c`` tells 
 library that is loaded before libunicorn counts for nothing. libunicorn looks for a
 reason to stop behind each access to memory, too, where it cannot stop without repeating
 the access. So count() has it leave that out: a flag in the engine's structure tells the
-translator. The engine stops where its counter says, then. Both hold only if nobody else
-has loaded libunicorn before, and in the known version; count() tries it.
+translator. The engine stops where its counter says, then. Both hold only in the known
+version; count() tries it. If somebody else has loaded libunicorn before, its functions
+are bound to each other, so this loads a copy.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from kpfs.base import abi, limits
 from kpfs.base.structures import fields
@@ -36,6 +39,11 @@ _SEARCH = (  # struct functions of search.c, for each architecture
     *("tb_htable_lookup", "get_page_addr_code", "tb_flush", "tb_flush_jmp_cache"),
     *(f"tlb_flush_by_mmuidx{kind}" for kind in ("", "_all_cpus", "_all_cpus_synced")),
     "helper_lookup_tb_ptr",
+)
+_TRACK = (  # struct functions of track.c, for each architecture
+    *("tlb_set_dirty", "tlb_reset_dirty", "tlb_reset_dirty_by_vaddr"),
+    *("tb_invalidate_phys_page_fast", "tb_invalidate_phys_range", "tcg_tb_lookup"),
+    *("qemu_map_ram_ptr", "qemu_ram_addr_from_host", "tlb_set_page", "probe_access"),
 )
 _EXCHANGE = (  # struct functions of exchange.c
     *("tcg_global_mem_new_internal", "tcg_gen_callN", "tcg_emit_op"),
@@ -64,6 +72,14 @@ _CTL_CODE_SIZE = 13 | 1 << 26 | 2 << 30
 
 class EmulatorError(Exception):
     """libunicorn is missing or failed: a bug or a broken guest, not a refusal."""
+
+
+class Memory(NamedTuple):
+    """Memory of an engine: its physical address, its address in this process, bytes."""
+
+    address: int
+    host: int
+    size: int
 
 
 class BlockCounter(ctypes.Structure):
@@ -113,7 +129,7 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
         blocks = ctypes.PyDLL(path, mode=ctypes.RTLD_GLOBAL)
     except OSError:
         blocks = None
-    library = _load_lazily(find_library())
+    library = _load_alone(find_library())
     if blocks is not None:
         try:
             own = [address(library, name) for name in _HELPERS]
@@ -122,6 +138,11 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
                 address(library, f"{name}_{arch}")
                 for arch in _ARCHES
                 for name in _SEARCH
+            ]
+            track = [
+                address(library, f"{name}_{arch}")
+                for arch in _ARCHES
+                for name in _TRACK
             ]
             exchange = [address(library, f"{name}_x86_64") for name in _EXCHANGE]
             rights = [address(library, f"{name}_x86_64") for name in _RIGHTS]
@@ -140,6 +161,9 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
         blocks.search_age.restype = ctypes.c_uint64
         blocks.search_table.restype = ctypes.c_void_p
         blocks.search_originals((ctypes.c_void_p * len(search))(*search))
+        blocks.track_pages.restype = ctypes.c_void_p
+        blocks.track_works.restype = ctypes.c_bool
+        blocks.track_originals((ctypes.c_void_p * len(track))(*track))
         blocks.exchange_originals((ctypes.c_void_p * len(exchange))(*exchange))
         blocks.rights_originals((ctypes.c_void_p * len(rights))(*rights))
     return library, blocks
@@ -162,7 +186,23 @@ def _set_originals(library: ctypes.PyDLL, blocks: ctypes.PyDLL, table: str) -> N
         at += ctypes.sizeof(_Original)
 
 
-def _load_lazily(path: str) -> ctypes.PyDLL:
+def _load_alone(path: str) -> ctypes.PyDLL:
+    """Load libunicorn, or a copy of it if something else has loaded it before.
+
+    The dynamic linker knows a library by its file: a copy is another one.
+    """
+    if _dlopen(path, os.RTLD_NOLOAD):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            with os.fdopen(os.memfd_create("libunicorn"), "wb") as copy:
+                copy.write(file.read())
+                copy.flush()
+                handle = _dlopen(f"/proc/self/fd/{copy.fileno()}")
+            if handle:
+                return ctypes.PyDLL(path, handle=handle)
+    return ctypes.PyDLL(path, handle=_dlopen(path))
+
+
+def _dlopen(path: str, mode: int = 0) -> int | None:
     """Load a library whose functions are bound when they are first called.
 
     ctypes has all of them bound at once. There are 7,600 that a start does not call,
@@ -170,7 +210,14 @@ def _load_lazily(path: str) -> ctypes.PyDLL:
     """
     dlopen = ctypes.PyDLL(None).dlopen
     dlopen.restype = ctypes.c_void_p
-    return ctypes.PyDLL(path, handle=dlopen(os.fsencode(path), os.RTLD_LAZY))
+    handle: int | None = dlopen(os.fsencode(path), os.RTLD_LAZY | mode)
+    return handle
+
+
+def without_gil() -> ctypes.CDLL:
+    """Return libunicorn for calls that release the GIL."""
+    library = load()[0]
+    return ctypes.CDLL(library._name, handle=library._handle)
 
 
 def address(library: ctypes.PyDLL, name: str) -> ctypes.c_void_p:
@@ -261,10 +308,8 @@ def _find_in_table(engine: int) -> None:
     if blocks is None or not _state(engine):
         return
     word = ctypes.c_void_p(engine)
-    libc = ctypes.PyDLL(None)
-    libc.calloc.restype = ctypes.c_void_p
     size = ctypes.c_size_t(blocks.search_size())
-    table = ctypes.c_void_p(libc.calloc(ctypes.c_size_t(1), size))
+    table = ctypes.c_void_p(_calloc()(ctypes.c_size_t(1), size))
     if not table:
         return
     blocks.search_in(word, table)
@@ -273,14 +318,58 @@ def _find_in_table(engine: int) -> None:
         library.uc_ctl(word, what)
         if blocks.search_age(word) == before:
             blocks.search_in(word, None)
-            libc.free(table)
+            ctypes.PyDLL(None).free(table)
             return
+
+
+def _calloc() -> Callable[..., int | None]:
+    calloc = ctypes.PyDLL(None).calloc
+    calloc.restype = ctypes.c_void_p
+    return calloc
 
 
 def finds(engine: int) -> bool:
     """Return True if the blocks of an engine that counts are found in a table."""
     _, blocks = load()
     return blocks is not None and bool(blocks.search_table(ctypes.c_void_p(engine)))
+
+
+def track(
+    engine: int,
+    counter: BlockCounter,
+    arch: str,
+    page_size: int,
+    memory: Sequence[Memory],
+    execute: Callable[[bytes], None],
+    load_here: bytes,
+) -> bool:
+    """Have an engine that counts notice all stores to code (track.c); False: it cannot.
+
+    page_size: libunicorn's. execute(), load_here: as count() has them; the code runs
+    at the begin of the last memory.
+    """
+    library, blocks = load()
+    if blocks is None or not _state(engine):
+        return False
+    word, tried = ctypes.c_void_p(engine), memory[-1]
+    find = library[f"qemu_ram_addr_from_host_{arch}"]
+    find.restype = ctypes.c_uint64
+    end = max(find(word, ctypes.c_void_p(one.host)) + one.size for one in memory)
+    count = ctypes.c_uint64(end // page_size)
+    pages = ctypes.c_void_p(_calloc()(count, ctypes.c_size_t(2)))
+    if not pages:
+        return False
+    blocks.track_in(word, pages, count, page_size.bit_length() - 1)
+    execute(load_here)
+    counter.end = counter.remaining().value  # this block does not count
+    place = ctypes.c_uint64(tried.address), ctypes.c_void_p(tried.host)
+    works = bool(blocks.track_works(word, _ARCHES.index(arch), *place))
+    for what in (_CTL_TLB_FLUSH, _CTL_TB_FLUSH):
+        library.uc_ctl(word, what)
+    if not works:
+        blocks.track_in(word, None, ctypes.c_uint64(0), 0)
+        ctypes.PyDLL(None).free(pages)
+    return works
 
 
 def pause(engine: int) -> None:
@@ -312,9 +401,10 @@ def _forget(engine: int) -> None:
     _, blocks = load()
     if blocks is not None:
         word = ctypes.c_void_p(engine)
-        table = ctypes.c_void_p(blocks.search_table(word))
+        used = [blocks.search_table(word), blocks.track_pages(word)]
         blocks.blocks_forget(word)
-        ctypes.PyDLL(None).free(table)
+        for memory in used:
+            ctypes.PyDLL(None).free(ctypes.c_void_p(memory))
 
 
 def _flag(engine: int) -> ctypes.c_bool:

@@ -21,21 +21,7 @@
 #define PLACE_BITS 8
 #define NO_PAGE (~0ull)
 
-/* A block, as libunicorn has it. */
-struct block {
-	uint64_t pc;
-	uint64_t cs_base;
-	uint32_t flags;
-	uint32_t size;
-	uint32_t kind;
-	uint32_t trace;
-	char *code;
-	uint64_t code_size;
-	uint64_t others[3];
-	uint64_t pages[2]; /* where it lies, by libunicorn's addresses of RAM */
-};
-
-#define IS_DROPPED 0x40000           /* in kind */
+#define IS_DROPPED 0x40000           /* in the kind of a block */
 #define KIND_OF_PROCESSOR 0xff000000 /* the rest of kind is 0 for a block that may be kept */
 
 /* A block that was found. */

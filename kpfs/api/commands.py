@@ -173,7 +173,8 @@ def run_inside(
 
     The arguments are those of ``kpfs run --kernel NAME --inside``; argv, input and
     timeout are as of run(). root: a directory with the files of the command, as for a
-    kernel of another architecture. memory: MiB. SetupError: there is no such kernel.
+    kernel of another architecture. memory: MiB. exact does nothing any more.
+    SetupError: there is no such kernel.
     """
     from kpfs.linux.store import image, store
 

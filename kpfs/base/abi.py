@@ -778,14 +778,7 @@ NEVER = 0xFFFF_FFFF_FFFF_FFFF
 HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
-NR_FLUSHERS = 16
 NR_CALLS = 24
-MAX_INSN = 16
-WRITES_ANYTHING = 0
-WRITES_BYTES = 1
-WRITES_PAGES = 2
-WRITES_INSN = 3
-MAX_WRITTEN = 0x40_0000
 NS_PER_BLOCK = 20
 TURN_BLOCKS = 0x10_0000
 MAX_FAULTS = 1000
@@ -819,18 +812,18 @@ class Translation:  # struct translation
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 70912, ()
+    SIZE, __slots__ = 70392, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 152, 160, 168, 176, 184, 192
-    break_at, flushers, writes, mapper, calls, call_zeros = 200, 208, 336, 464, 472, 664
-    counts, exact, call_agent, turn_ticks, slow_at, now = 856, 864, 872, 880, 888, 896
-    settled, deadline, stop, stop_at, who, error = 904, 912, 920, 928, 936, 944
-    vector, unknown, current, turn_end, due, host_turn = 952, 960, 968, 976, 984, 992
-    begin, fault_block, faults, returns, return_counts = 1000, 1008, 1016, 1024, 1152
-    watched, hooked, nr_hooked, on_block, asked_at = 1280, 1792, 2304, 2312, 2320
-    flushed_at, coverage, stops, entered, devices = 2328, 2336, 2344, 2352, 2360
-    console_size, debug_size, debug_limit, debug = 2488, 2496, 2504, 2512
-    syscalls, exceptions, interrupts, halts, flushes = 2520, 2528, 2536, 2544, 2552
-    strays, stray_at, turns, reset, cpus, console = 2560, 2568, 2576, 2584, 2592, 5376
+    break_at, calls, call_zeros, counts, tracks = 200, 208, 400, 592, 600
+    call_agent, turn_ticks, slow_at, now, settled = 608, 616, 624, 632, 640
+    deadline, stop, stop_at, who, error, vector = 648, 656, 664, 672, 680, 688
+    unknown, current, turn_end, due, host_turn, begin = 696, 704, 712, 720, 728, 736
+    fault_block, faults, watched, hooked, nr_hooked = 744, 752, 760, 1272, 1784
+    on_block, asked_at, flushed_at, coverage, stops = 1792, 1800, 1808, 1816, 1824
+    entered, devices, console_size, debug_size = 1832, 1840, 1968, 1976
+    debug_limit, debug, syscalls, exceptions, interrupts = 1984, 1992, 2000, 2008, 2016
+    halts, flushes, strays, stray_at, turns, reset = 2024, 2032, 2040, 2048, 2056, 2064
+    cpus, console = 2072, 4856
 
 
 # linux/board/x86/arch.h

@@ -45,7 +45,6 @@ def start(choice: KernelChoice, waiting: int) -> PreparedKernel:
     return mounted.start(
         folder,
         quiet=choice.quiet,
-        exact=choice.exact,
         root=choice.root,
         wanted=lambda: not ended.poll(0),
     )

@@ -59,6 +59,7 @@ class Arch(ABC):
     cpu_model: ClassVar[int]  # of libunicorn, of this architecture
     exported_as: ClassVar[str]  # in names of functions that libunicorn exports
     functions: ClassVar[Sequence[str]] = ()  # of libunicorn that only this board calls
+    engine_page: ClassVar[int] = 4096  # bytes of a page, for libunicorn
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
     result: ClassVar[int]  # register with what a function returns
@@ -79,7 +80,6 @@ class Arch(ABC):
     syscall_prefix: ClassVar[str]  # of the functions of system calls
     elf_machine: ClassVar[int]
     shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers
-    tells_of_code: ClassVar[bool] = True  # programs say which code they have changed
     breakpoint_size: ClassVar[int]
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table

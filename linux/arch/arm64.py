@@ -159,6 +159,7 @@ class Arm64(Arch):
         "get_arm_cp_reginfo_aarch64",
         "arm_cpu_get_phys_page_attrs_debug_aarch64",
     )
+    engine_page = 1024
     load_here = b"\x00\x00\x00\x58"  # ldr x0, .
     arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))
     result, stack_pointer = GENERAL["x0"], GENERAL["sp"]

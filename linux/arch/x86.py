@@ -84,7 +84,6 @@ class X86(Arch):
     syscall_prefix = "__x64_sys_"
     elf_machine = 62  # EM_X86_64
     shown = x86_registers.SHOWN
-    tells_of_code = False
     breakpoint_size, ftrace_nop = 1, b"\x0f\x1f\x44\x00\x00"
     present, page_address = 1, 0x000F_FFFF_FFFF_F000
 

@@ -33,17 +33,7 @@ typedef uint64_t u64;
 #define NR_OWN 80 /* words of an architecture's struct for a processor */
 #define NR_DEVICES 16 /* and of that for what all processors share */
 #define CONSOLE_SIZE 0x10000
-#define NR_FLUSHERS 16
-#define NR_RETURNS 16
 #define NR_CALLS 24
-#define MAX_INSN 16 /* bytes, also with what is stepped behind it */
-
-/* What a flusher writes, and so which translations to drop. */
-#define WRITES_ANYTHING 0
-#define WRITES_BYTES 1 /* argument 2 counts them, from argument 0 on */
-#define WRITES_PAGES 2 /* argument 1 counts them, from argument 0 on */
-#define WRITES_INSN 3 /* at argument 1 */
-#define MAX_WRITTEN 0x400000ull /* bytes; more is anything */
 #define NR_HOOKED 64
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
@@ -110,18 +100,15 @@ struct board {
 
 	/* set by the host */
 	u64 nr_cpus;
-	u64 pause;                 /* address at which the agent and its tasks wait */
-	u64 break_at;              /* address at which to stop: panic() */
-	u64 flushers[NR_FLUSHERS]; /* functions that write code by another mapping of it */
-	u64 writes[NR_FLUSHERS];   /* what each of them writes: WRITES_* */
-	u64 mapper;                /* vm_mmap_pgoff(): sets exact when a program may write so */
-	u64 calls[NR_CALLS];       /* functions before which to ask the host */
-	u64 call_zeros[NR_CALLS];  /* only if the word there from the first argument is 0 */
-	u64 counts;                /* libunicorn counts blocks: see hook_block() */
-	u64 exact;                 /* libunicorn checks every store: flushers need no watch */
-	u64 call_agent;            /* wake the agent on the processor where it rests */
-	u64 turn_ticks;            /* of the host's clock, after which it gets a turn, too */
-	u64 slow_at;               /* blocks at the last turn that the host's clock has ended */
+	u64 pause;                /* address at which the agent and its tasks wait */
+	u64 break_at;             /* address at which to stop: panic() */
+	u64 calls[NR_CALLS];      /* functions before which to ask the host */
+	u64 call_zeros[NR_CALLS]; /* only if the word there from the first argument is 0 */
+	u64 counts;               /* libunicorn counts blocks: see hook_block() */
+	u64 tracks;               /* stores to code are noticed: see hook_stores() */
+	u64 call_agent;           /* wake the agent on the processor where it rests */
+	u64 turn_ticks;           /* of the host's clock, after which it gets a turn, too */
+	u64 slow_at;              /* blocks at the last turn that the host's clock has ended */
 
 	/* time, in ns: the processors' counters run at 1 GHz */
 	u64 now; /* when block number settled began: see settle() */
@@ -144,14 +131,12 @@ struct board {
 	u64 fault_block; /* the last block before an exception, and exceptions since it */
 	u64 faults;
 
-	u64 returns[NR_RETURNS]; /* return addresses of flushers under way, with counts */
-	u64 return_counts[NR_RETURNS];
-	u64 watched[NR_WATCHED]; /* a Bloom filter of flushers, returns and calls */
+	u64 watched[NR_WATCHED]; /* a Bloom filter of calls */
 	u64 hooked[NR_HOOKED];   /* blocks that call on_block() though libunicorn counts */
 	u64 nr_hooked;
 	u64 on_block;   /* the function */
 	u64 asked_at;   /* the call for which the board stopped and which has not run yet; 0 */
-	u64 flushed_at; /* the block for which code was dropped and which begins next; 0 */
+	u64 flushed_at; /* code was dropped, and the next block begins first; 0 */
 	u64 coverage;   /* struct coverage *, if something is covered: guest/emu/coverage.h */
 	u64 stops;      /* struct stops *, if a debugger has any */
 	u64 entered;    /* the block in which a debugger has stopped, which goes on with its rest */

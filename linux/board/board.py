@@ -11,11 +11,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from kpfs.base import abi, mapping, pagemap
 from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.guest.emu.libunicorn import EmulatorError, Memory
 from kpfs.guest.emu.registers import EngineRegisters
 from kpfs.guest.emu.stops import Stops
 from kpfs.linux.arch.arch import Arch
@@ -51,14 +51,11 @@ class Board(EngineRegisters):
         *,
         arch: Arch = X86_64,
         cpus: int = 1,
-        exact: bool = False,
     ) -> None:
-        """exact: libunicorn checks every store against the code it has translated."""
         self.ram = ram
         self.ram_address = address_of(ram)
         self.region = region
-        libunicorn.load()
-        self._lib = ctypes.CDLL(libunicorn.find_library())
+        self._lib = libunicorn.without_gil()
         if self._lib.uc_version(None, None) != libunicorn.VERSION:
             raise EmulatorError(_UNKNOWN)
         self.arch = arch
@@ -72,18 +69,25 @@ class Board(EngineRegisters):
         engine = libunicorn.open_engine(*arch.engine, cpu_model=arch.cpu_model)
         super().__init__(self._lib, ctypes.c_void_p(engine))
         try:
-            self._prepare(cpus, exact=exact)
+            self._prepare(cpus)
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, cpus: int, *, exact: bool) -> None:
+    def _prepare(self, cpus: int) -> None:
         """Give the engine memory and hooks, and the board its words."""
         arch = self.arch
-        self._map(0, self.ram)
-        self._map(abi.REGION_PHYS, self.region)
+        memory = [
+            self._map(0, self.ram),
+            self._map(abi.REGION_PHYS, self.region),
+        ]
+        trial = self.execute, arch.load_here
         self.counts = libunicorn.count(
-            self.address, ctypes.addressof(self.counter), self.execute, arch.load_here
+            self.address, ctypes.addressof(self.counter), *trial
+        )
+        pages = arch.exported_as, arch.engine_page
+        self.tracks = self.counts and libunicorn.track(
+            self.address, self.counter, *pages, memory, *trial
         )
         state = arch.find_state(self)
         if not state:
@@ -97,8 +101,8 @@ class Board(EngineRegisters):
             break_at=abi.NEVER,
             pause=abi.NEVER,
             turn_ticks=TURN_TICKS,
-            exact=exact,
             counts=self.counts,
+            tracks=self.tracks,
         )
         if cpus > 1:
             for field, value in arch.features(self).items():
@@ -112,16 +116,18 @@ class Board(EngineRegisters):
             raise EmulatorError("libunicorn refuses the hooks of the board")
         self._run = self._board.board_run
 
-    def _map(self, address: int, memory: mmap.mmap) -> None:
+    def _map(self, address: int, memory: mmap.mmap) -> Memory:
+        mapped = Memory(address, address_of(memory), len(memory))
         libunicorn.check(
             self._lib.uc_mem_map_ptr(
                 self._engine,
                 ctypes.c_uint64(address),
-                ctypes.c_size_t(len(memory)),
+                ctypes.c_size_t(mapped.size),
                 ctypes.c_uint32(_PROT_ALL),
-                ctypes.c_void_p(address_of(memory)),
+                ctypes.c_void_p(mapped.host),
             )
         )
+        return mapped
 
     @property
     def address(self) -> int:
@@ -163,21 +169,6 @@ class Board(EngineRegisters):
     def cpu_word(number: int, field: int) -> int:
         """Return the index in ``words`` of a field of struct cpu."""
         return (abi.Board.cpus + number * abi.Cpu.SIZE + field) >> 3
-
-    def add_flushers(
-        self, flushers: Iterable[tuple[int, int]], mapper: int = 0
-    ) -> None:
-        """Drop translations where functions write code by another mapping.
-
-        Each comes as its address and what it writes: abi.WRITES_*. mapper: the function
-        that maps files for programs; when it maps code that a program can write by
-        another mapping, the board becomes exact.
-        """
-        first, writes = abi.Board.flushers >> 3, abi.Board.writes >> 3
-        for number, row in zip(range(abi.NR_FLUSHERS), flushers, strict=False):
-            self.words[first + number], self.words[writes + number] = row
-        self.set(mapper=mapper)
-        self._board.board_watch(self._pointer)
 
     def set_calls(self, calls: Sequence[tuple[int, int]]) -> None:
         """Stop with STOP_CALL where these functions begin.

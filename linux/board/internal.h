@@ -18,7 +18,6 @@ u64 board_walk(const struct board *b, u64 addr);
 u64 *pc(struct board *b);
 u64 linear_pc(const struct board *b);
 u64 argument(const struct board *b, int number); /* of the function that begins here */
-u64 return_address(struct board *b);
 bool takes_interrupts(const struct board *b);
 bool is_woken(const struct board *b); /* by interrupts, when it has halted now */
 int next_interrupt(struct board *b);  /* take it; -1 if there is none */

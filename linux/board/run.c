@@ -244,8 +244,6 @@ static u64 step(struct board *b)
 		b->due = 0;
 		set_look(b);
 		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
-		if (b->exact) /* what is known of pages says that stores there need no check */
-			uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 		return GO_ON;
 	}
 	return why;
@@ -325,7 +323,7 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	if ((!b->counts && !hook_all(b)) ||
 	    uc.hook_add(u, &hook, unmapped, on_stray, b, b->ram_size, 0xffffffffffff))
 		return false;
-	if (b->exact && !hook_stores(b))
+	if (!b->tracks && !hook_stores(b))
 		return false;
 	return init_arch(b, api + 1) && add_cpus(b);
 }

@@ -64,7 +64,6 @@ def start(
     folder: str,
     *,
     quiet: bool,
-    exact: bool,
     root: str = "/",
     wanted: Callable[[], bool] = lambda: True,
 ) -> PreparedKernel:
@@ -81,7 +80,7 @@ def start(
     with image.open_ram(folder, meta) as saved:
         if kept:
             meta = image.with_board_fields(meta, kept.facts["board"])
-        board = image.load(saved, meta, exact=exact)
+        board = image.load(saved, meta)
     if kept:
         _put(kept, board)
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
@@ -133,7 +132,7 @@ def make(
     file = KeptFile(folder, FILE, meta)
     with (
         image.open_ram(folder, meta) as saved,
-        closing(image.load(saved, meta, exact=False)) as board,
+        closing(image.load(saved, meta)) as board,
     ):
         counts = runnable.find(folder, board)
         loop = Loop(Machine(board, quiet=True), counts)

@@ -66,7 +66,6 @@ class LinuxKernel:
         name: str,
         *,
         quiet: bool = False,
-        exact: bool = False,
         callers: bool = True,
     ) -> None:
         """name: of a kernel that was made; UnfitError where there is none.
@@ -80,7 +79,7 @@ class LinuxKernel:
         self.symbols, self.structures = saved.symbols, saved.structures
         self.saved_memory, self._saved = saved.memory, saved
         self.lock = FairLock()
-        self._quiet, self._exact = quiet, exact
+        self._quiet = quiet
         self._texts = open_texts(self.folder)
         self._followers: list[Callable[[], None]] = []
         self._board_followers: list[Callable[[Board], None]] = []
@@ -96,7 +95,7 @@ class LinuxKernel:
 
     def _start_machine(self) -> None:
         """Make a machine that goes on from the image, without tasks of callers."""
-        board = image.load(self._saved.file, self.meta, exact=self._exact)
+        board = image.load(self._saved.file, self.meta)
         self.machine = Machine(board, quiet=self._quiet)
         self.machine.on_turn = self.lock.hand_on
         self._next_look = self._last_news = 0.0
@@ -173,7 +172,7 @@ class LinuxKernel:
         board_fields: see kpfs.linux.store.image.board_fields().  Context: lock held.
         """
         meta = image.with_board_fields(self.meta, board_fields)
-        board = image.load(self._saved.file, meta, exact=self._exact)
+        board = image.load(self._saved.file, meta)
         old = self.machine.board
         self.machine.move(board)
         self._look_at(board)

@@ -28,27 +28,6 @@ from kpfs.linux.store.processor import Processor
 VERSION = 3
 RAM, META, SYMBOLS, CONFIG, MODULES = "ram", "meta.json", "symbols", "config", "modules"
 FUNCTIONS = "functions"  # available_filter_functions; images of older versions lack it
-# Functions of the kernel that write code through another mapping of its page than the
-# one it runs in, which the emulator does not notice, and what of it they write.
-FLUSHERS = {
-    "text_poke_copy": abi.WRITES_BYTES,
-    "text_poke_copy_locked": abi.WRITES_BYTES,
-    "text_poke_set": abi.WRITES_BYTES,
-    "bpf_arch_text_copy": abi.WRITES_BYTES,
-    "bpf_jit_binary_pack_finalize": abi.WRITES_ANYTHING,
-    "arch_prepare_bpf_trampoline": abi.WRITES_ANYTHING,
-    "arch_ftrace_update_trampoline": abi.WRITES_ANYTHING,
-    "set_memory_x": abi.WRITES_PAGES,
-    "set_memory_rox": abi.WRITES_PAGES,
-    "post_relocation": abi.WRITES_ANYTHING,
-    "flush_icache_mm": abi.WRITES_ANYTHING,
-}
-# It does so, too, at each hit of a uprobe whose instruction is stepped.
-_UPROBE_COPIER = "arch_uprobe_copy_ixol"
-# It leaves all writing to another of these, where there is that one.
-_LEFT_TO = {"bpf_jit_binary_pack_finalize": "bpf_arch_text_copy"}
-# It maps files for programs, and with them code that they may write so.
-_MAPPER = "vm_mmap_pgoff"
 MAX_TIME = 1 << 62  # ns; the clock goes on from there
 _NO_META = (
     *(OSError, ValueError, KeyError, TypeError),
@@ -77,7 +56,6 @@ class Meta(NamedTuple):
     words: dict[str, int]  # of the board
     processors: list[Processor]
     panic: int  # address of panic()
-    flushers: list[int]
     digest: str = ""  # of all this and of RAM
     origin: str = ""  # the file that it was made of, which the digest is not of
     arch: str = X86_64.name  # likewise, as the rest depends on it
@@ -117,7 +95,7 @@ def save(
 ) -> Meta:
     """Write a booted kernel into an existing folder."""
     board = booted.board
-    found = symbol_table(booted.symbols, ("panic", *FLUSHERS))
+    found = symbol_table(booted.symbols, ("panic",))
     meta = Meta(
         version=VERSION,
         release=release,
@@ -128,7 +106,6 @@ def save(
         pause=booted.pause,
         **board_fields(board),
         panic=found.get("panic", 0),
-        flushers=[found[name] for name in FLUSHERS if name in found],
     )
     digest = hashlib.sha256(json.dumps(meta[:-1]).encode())
     _write_sparse(board.ram, os.path.join(folder, RAM), digest)
@@ -163,6 +140,7 @@ def read_meta(folder: str, name: str = "") -> Meta:
     try:
         with open(os.path.join(folder, META), encoding="utf-8") as file:
             fields = json.load(file)
+        fields.pop("flushers", None)  # of images that were made before
         arch = ARCHES[fields.get("arch", X86_64.name)]
         found = fields["version"], fields["cpu_model"], fields["agent"]
     except _NO_META:
@@ -186,7 +164,7 @@ def _is_sound(arch: Arch, meta: Meta) -> bool:
     Raises TypeError and others if the types are wrong.
     """
     texts = meta.release, meta.append, meta.agent, meta.digest, meta.origin
-    numbers = meta.pause, meta.panic, *meta.flushers, *meta.words.values()
+    numbers = meta.pause, meta.panic, *meta.words.values()
     times = [meta.words["now"], *(one.words["timer"] for one in meta.processors)]
     return (
         is_release(meta.release)
@@ -230,43 +208,14 @@ def last_use(folder: str) -> float:
     return os.stat(os.path.join(folder, META)).st_atime
 
 
-def _name_at(text: mmap.mmap, address: int) -> str:
-    """Return the first name of an address that begins a line of /proc/kallsyms."""
-    at = text.find(f"\n{address:016x} ".encode()) + 1
-    return text[at : text.find(b"\n", at)].split()[2].decode() if at else ""
-
-
-def _watched(folder: str, meta: Meta) -> tuple[list[tuple[int, int]], int]:
-    """Return the flushers and the mapper, as Board.add_flushers() takes them."""
-    try:
-        with (
-            open(os.path.join(folder, SYMBOLS), "rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
-        ):
-            names = [_name_at(text, address) for address in meta.flushers]
-            copier = symbol_address(text, _UPROBE_COPIER)
-            tells = ARCHES[meta.arch].tells_of_code
-            mapper = 0 if tells else symbol_address(text, _MAPPER)
-    except (OSError, ValueError, IndexError):
-        raise UnfitError(f"{folder}: the image is damaged; make it anew") from None
-    rows = [
-        (address, FLUSHERS.get(name, abi.WRITES_ANYTHING))
-        for name, address in zip(names, meta.flushers, strict=True)
-        if _LEFT_TO.get(name) not in names
-    ]
-    return [*rows, (copier, abi.WRITES_INSN)], mapper
-
-
-def load(saved: IO[bytes], meta: Meta, *, exact: bool) -> Board:
+def load(saved: IO[bytes], meta: Meta) -> Board:
     """Return a board that continues where the image was saved."""
     ram = mapping.make(meta.memory, mmap.MAP_PRIVATE, saved.fileno())
     region = mapping.make(abi.REGION_SIZE)
     arch, cpus = ARCHES[meta.arch], len(meta.processors)
-    board = Board(ram, region, arch=arch, cpus=cpus, exact=exact)
+    board = Board(ram, region, arch=arch, cpus=cpus)
     for number, saved_one in enumerate(meta.processors):
         processor.load(board, number, saved_one)
     board.select(meta.words["current"])
     board.set(pause=meta.pause, break_at=meta.panic or abi.NEVER, **meta.words)
-    if not exact:
-        board.add_flushers(*_watched(os.path.dirname(saved.name), meta))
     return board

@@ -403,7 +403,7 @@ class ArchivesAttack(Attack):
         """Import an image; let one that is taken run for a while."""
         meta = exports.import_file(self.write(exported(rng)), "a")
         with image.open_ram(store.folder("a"), meta) as saved:
-            board = image.load(saved, meta, exact=rng.random() < 0.2)
+            board = image.load(saved, meta)
         board.set(turn_ticks=TURN_TICKS)
         try:
             for _ in range(20):

@@ -170,8 +170,6 @@ def start(board: Board, rng: random.Random) -> None:
     watched = [CODE + rng.choice((0, 0x1000, 0x2000)), 0, rng.choice(EDGES)]
     board.set(pause=PAUSE, break_at=rng.choice((abi.NEVER, CODE + 0x2000)))
     board.set_calls([(rng.choice(watched), rng.choice((abi.NEVER, 0, 40)))])
-    if rng.random() < 0.5:
-        board.add_flushers([(address, rng.randrange(4)) for address in watched])
 
 
 class BoardAttack(Attack):

@@ -90,7 +90,7 @@ def test_a_signal_ends_a_start_that_has_no_end(
 def test_a_start_ends_by_itself(hostile, monkeypatch):
     monkeypatch.setattr(mounted, "MAX_SECONDS", 0.5)
     with pytest.raises(UnfitError, match=r"6\.1\..* does not come up within 0.5 s"):
-        mounted.start(str(hostile), quiet=False, exact=False)
+        mounted.start(str(hostile), quiet=False)
 
 
 def test_signals_end_its_mount(kpfs, hostile):

@@ -301,11 +301,10 @@ def bpf(tmp_path_factory):
 
 
 def test_code_that_is_written_anew(kpfs, tmp_path):
-    """On x86-64 no instruction says that code has changed; a shared mapping does."""
+    """On x86-64 no instruction says that code has changed."""
     program = static_program("rewrite", tmp_path)
-    for options in ((), ("--exact",)):
-        done = inside(kpfs, *options, "--", f"./{program.name}", cwd=tmp_path)
-        assert done.stdout.splitlines() == ["files 59", "mappings 59"]
+    done = inside(kpfs, "--", f"./{program.name}", cwd=tmp_path)
+    assert done.stdout.splitlines() == ["files 59", "mappings 59"]
 
 
 def test_instructions_that_uprobes_step(kpfs, tmp_path):
@@ -685,7 +684,7 @@ BEGUN = b'{"begun": true}\n'
 @pytest.fixture
 def place(warm):
     """Where clients look for a ready guest; nothing is there."""
-    place = guests.ready_at(KernelChoice(KERNEL, quiet=False, exact=False))
+    place = guests.ready_at(KernelChoice(KERNEL, quiet=False))
     assert place.startswith(f"{warm}/")
     return Path(place)
 

@@ -31,9 +31,8 @@ class Boot:
     """A Linux kernel that goes on from its image."""
 
     def __init__(self, settings: Settings, _mountpoint: str, source: str) -> None:
-        quiet, exact = settings.quiet_guest, settings.exact
         try:
-            kernel = LinuxKernel(settings.kernel, quiet=quiet, exact=exact)
+            kernel = LinuxKernel(settings.kernel, quiet=settings.quiet_guest)
         except EmulatorError as error:
             raise SetupError(str(error)) from None
         self._kernel, self._files = kernel, OpenFiles(kernel)

@@ -38,11 +38,6 @@ u64 argument(const struct board *b, int number)
 	return general(b)[number];
 }
 
-u64 return_address(struct board *b)
-{
-	return general(b)[30];
-}
-
 bool takes_interrupts(const struct board *b)
 {
 	return !(FIELD(u32, b->state + ARM64_STATE_DAIF) & PSTATE_I);

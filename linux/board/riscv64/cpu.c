@@ -2,9 +2,6 @@
 /* How processors of riscv64 start, take turns, and which interrupts wait for them. */
 #include "riscv64.h"
 
-#define NR_OPTIONS 14 /* bytes, one for each extension of the instruction set */
-#define OPTION_FENCE_I 12
-
 struct riscv64_api riscv64_api;
 
 bool pending(const struct cpu *c)
@@ -57,32 +54,11 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 		uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 }
 
-/*
- * Let fence.i be an instruction that the processor lacks, so that the board is told of it.
- * libunicorn would do nothing.
- */
-static bool catch_fences(struct board *b)
-{
-	static const u8 known[NR_OPTIONS] = { 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1 };
-	u64 at = (u64)&state(b)->engine;
-
-	for (int words = 16; FIELD(u64, at) != b->uc; at += 8)
-		if (!--words)
-			return false;
-	at += 8;
-	for (int i = 0; i < NR_OPTIONS; i++)
-		if (FIELD(u8, at + i) != known[i])
-			return false;
-	FIELD(u8, at + OPTION_FENCE_I) = 0;
-	return true;
-}
-
 bool init_arch(struct board *b, const void *api)
 {
 	riscv64_api = *(const struct riscv64_api *)api;
 	state(b)->priv = PRIVILEGE_KERNEL;
 	state(b)->reserved = NEVER;
 	state(b)->board = (u64)b;
-	return catch_fences(b) && patch_registers(b) && hook_traps(b) &&
-	       map_hole(b, HOLE_BASE, HOLE_END);
+	return patch_registers(b) && hook_traps(b) && map_hole(b, HOLE_BASE, HOLE_END);
 }

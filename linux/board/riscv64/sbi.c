@@ -103,7 +103,7 @@ void firmware(struct board *b)
 	case EXT_TIME: set_timer(b, x[A0]); break;
 	case EXT_IPI:  send(b, x[A0], x[A1]); break;
 	case EXT_RFENCE:
-		/* code that the kernel changes is watched otherwise: see on_fence() */
+		/* stores to code are noticed anyway */
 		if (x[A6] != RFENCE_FENCE_I)
 			uc.ctl(engine(b), UC_CTL_TLB_FLUSH);
 		break;

@@ -7,7 +7,6 @@
 #define CAUSE_CALL 8 /* libunicorn's number, whoever calls */
 #define CAUSE_INTERRUPT (1ull << 63)
 #define INSN_SIZE 4
-#define FENCE_I 0x0000100f
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
 const u32 pause_size = INSN_SIZE;
@@ -27,11 +26,6 @@ u64 linear_pc(const struct board *b)
 u64 argument(const struct board *b, int number)
 {
 	return state(b)->x[A0 + number];
-}
-
-u64 return_address(struct board *b)
-{
-	return state(b)->x[1];
 }
 
 static bool in_user(const struct board *b)
@@ -99,18 +93,6 @@ static u32 instruction(struct board *b, u64 addr)
 	return read_word(b, addr);
 }
 
-/*
- * A program says that it has changed code, whichever. The kernel says so all the time; what
- * it writes by another mapping is noticed at its functions (see watch.c).
- */
-static void on_fence(struct board *b)
-{
-	if (!in_user(b))
-		return;
-	b->flushes++;
-	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
-}
-
 /* libunicorn has moved the program counter on by the longer size of an instruction. */
 static void on_exception(uc_engine u, u32 cause, void *data)
 {
@@ -127,10 +109,6 @@ static void on_exception(uc_engine u, u32 cause, void *data)
 	} else if (cause == CAUSE_ILLEGAL) {
 		u32 insn = instruction(b, at);
 
-		if (insn == FENCE_I) {
-			on_fence(b);
-			return;
-		}
 		if (insn == AGENT_SAYS && in_user(b) && b->debug_limit) {
 			hear(b, state(b)->x[A0], state(b)->x[A1]);
 			return;

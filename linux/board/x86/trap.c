@@ -46,11 +46,6 @@ u64 argument(const struct board *b, int number)
 	return state(b)->regs[order[number]];
 }
 
-u64 return_address(struct board *b)
-{
-	return read_word(b, state(b)->regs[RSP]);
-}
-
 /* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */
 bool takes_interrupts(const struct board *b)
 {

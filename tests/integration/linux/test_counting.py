@@ -27,13 +27,18 @@ LOOP += b"\xe9" + (PAUSE - AT - len(LOOP) - 5).to_bytes(4, "little")
 DROP, DROP_ALL, FORGET_ADDRESSES = 9 | 2 << 26 | 1 << 30, 10 | 1 << 30, 11 | 1 << 30
 DECREMENT = b"\xff\x4d\xfc\x79"  # decl -4(%rbp); jns
 # in a process where something else has loaded libunicorn first
-ALONE = """
-import ctypes, json, sys
+SECOND = """
+import ctypes, json, os, sys
 from kpfs.guest.emu.libunicorn import find_library
 ctypes.CDLL(find_library())
-from tests.integration.linux import test_counting
-print(json.dumps(test_counting.history()))
+from tests.integration.linux import test_counting, test_stops
 """
+NO_COPY = """
+def memfd_create(name):
+    raise OSError
+os.memfd_create = memfd_create
+"""
+HISTORY = "print(json.dumps(test_counting.history()))"
 
 
 def make(arch=ARCHES["x86"], ram=1 << 20):
@@ -52,7 +57,7 @@ def go(board, rounds, code=LOOP):
 def history():
     """Run a board through stops of several kinds; return where each was."""
     board = make()
-    seen: list[object] = [board.counts]
+    seen: list[object] = [[board.counts, board.tracks]]
     go(board, 3000)
     board.set(turn_ticks=abi.NEVER, stop=abi.STOP_PAUSE, host_turn=1000)
     for calls in ([], [(AT, abi.NEVER)], []):
@@ -84,12 +89,21 @@ def board():
     made.close()
 
 
+def in_second(code):
+    """Run code that prints JSON where something else has loaded libunicorn first."""
+    words = [sys.executable, "-c", SECOND + code]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_a_libunicorn_that_was_loaded_before_is_no_hindrance():
+    assert in_second(HISTORY) == history()
+
+
 def test_the_same_stops_with_and_without_a_count():
-    words = [sys.executable, "-c", ALONE]
-    alone = subprocess.run(words, capture_output=True, text=True, check=True)
     counts, *stops = history()
-    hook, *others = json.loads(alone.stdout)
-    assert (counts, hook) == (True, False)
+    hook, *others = in_second(NO_COPY + HISTORY)
+    assert (counts, hook) == ([True, True], [False, False])
     assert stops == others
     assert [stop[0] for stop in stops] == [
         abi.STOP_TURN,
@@ -102,6 +116,7 @@ def test_the_same_stops_with_and_without_a_count():
 def test_all_boards_count(arch):
     made = make(arch)
     assert made.counts
+    assert made.tracks
     made.close()
 
 

@@ -33,7 +33,7 @@ class Guest:
     """A guest whose tasks read files."""
 
     def __init__(self, folder):
-        self.guest = mounted.start(folder, quiet=True, exact=False)
+        self.guest = mounted.start(folder, quiet=True)
         self.machine = self.guest.loop.machine
         self.task = self.guest.worker
 

@@ -44,7 +44,7 @@ def begin():
     made = []
 
     def start(folder):
-        made.append(mounted.start(folder, quiet=False, exact=False))
+        made.append(mounted.start(folder, quiet=False))
         return made[-1]
 
     yield start

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Stops for a debugger: exact, and without a trace in what the machine does."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from kpfs.base import abi
@@ -13,23 +9,18 @@ from kpfs.linux.arch.arches import ARCHES
 from tests.integration.linux.test_counting import (
     AT,
     LOOP,
+    NO_COPY,
     RAX,
     RCX,
     RIP,
     WORD,
     go,
+    in_second,
     make,
 )
 
 ROUNDS = 300
 INC, RDTSC, DEC, JNZ = AT, AT + 8, AT + 10, AT + 13  # the instructions of LOOP
-ALONE = """
-import ctypes, json
-from kpfs.guest.emu.libunicorn import find_library
-ctypes.CDLL(find_library())
-from tests.integration.linux import test_stops
-print(json.dumps(test_stops.stopped_everywhere()))
-"""
 
 
 @pytest.fixture
@@ -77,9 +68,8 @@ def test_places_stop_each_time_and_change_nothing():
 
 
 def test_places_stop_too_where_libunicorn_does_not_count():
-    words = [sys.executable, "-c", ALONE]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    seen, result = json.loads(done.stdout)
+    stops = "print(json.dumps(test_stops.stopped_everywhere()))"
+    seen, result = in_second(NO_COPY + stops)
     assert seen == [INC, RDTSC, DEC, JNZ] * ROUNDS
     assert result == undisturbed()
 

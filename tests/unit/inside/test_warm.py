@@ -158,7 +158,7 @@ def test_a_lock_that_is_a_link(tmp_path):
 def test_a_process_with_other_limits_does_not_serve(monkeypatch, tmp_path, name):
     (tmp_path / "ram").write_bytes(b"")
     monkeypatch.setattr(store, "folder", lambda _name: str(tmp_path))
-    choice = KernelChoice("x", quiet=False, exact=False)
+    choice = KernelChoice("x", quiet=False)
     before = warm._key(choice)
     assert warm._key(choice) == before
     number = getattr(resource, name)

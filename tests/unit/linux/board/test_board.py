@@ -145,7 +145,7 @@ def test_one_that_is_alone_can_reset_itself(single):
 def test_code_at_address_0_is_no_end_of_turns(single, due):
     start(single, 0, "eb fe", at=0)
     single.set_cpu(0, timer=due)
-    single.add_flushers([(0x10000, abi.WRITES_ANYTHING)])
+    single.set_calls([(0x10000, abi.NEVER)])
     assert single.run() == abi.STOP_TURN
     assert single.blocks <= 2 * MILLION
 
@@ -185,49 +185,20 @@ def long_mode(board, code, gates, stack=STACK):
     board.write_reg(GENERAL["rip"], AT)
 
 
-PLACE, FLUSHER = 0x8800, 0x8900
+PLACE, FUNCTION = 0x8800, 0x8900
 PRINT = "b0{} 66baf803 ee c3"  # mov al, CODE; mov dx, 0x3f8; out dx, al; ret
 
 
-def call_all(board, size=0, second=0):
-    """Have code call PLACE, FLUSHER and PLACE. size and second go to FLUSHER."""
-    call = "e8 fb070000", "e8 e7080000", "e8 e2070000"
-    arguments = (
-        f"ba {size:02x}000000 bf 00880000 be {second.to_bytes(4, 'little').hex()}"
-    )
-    long_mode(board, f"{call[0]} {arguments} {call[1]} {call[2]} {END}", {})
-    for at, code in ((PLACE, PRINT.format("30")), (FLUSHER, "c3")):
+def call_all(board):
+    """Have code call PLACE, FUNCTION and PLACE."""
+    long_mode(board, f"e8 fb070000 e8 f6080000 e8 f1070000 {END}", {})
+    for at, code in ((PLACE, PRINT.format("30")), (FUNCTION, "c3")):
         board.ram[at : at + len(bytes.fromhex(code))] = bytes.fromhex(code)
-
-
-@pytest.mark.parametrize(
-    ("writes", "size", "second", "prints"),
-    [
-        (None, 4, 1, "00"),
-        (abi.WRITES_ANYTHING, 0, 0, "01"),
-        (abi.WRITES_BYTES, 4, 0, "01"),
-        (abi.WRITES_BYTES, 0, 0, "00"),
-        (abi.WRITES_PAGES, 0, 1, "01"),
-        (abi.WRITES_PAGES, 0, 0, "00"),
-        (abi.WRITES_INSN, 0, PLACE, "01"),
-        (abi.WRITES_INSN, 0, AT, "00"),
-    ],
-)
-def test_what_a_flusher_writes_is_translated_anew(single, writes, size, second, prints):
-    """It takes no other code along. Its arguments are PLACE, second and size."""
-    call_all(single, size, second)
-    if writes is not None:
-        single.add_flushers([(FLUSHER, writes)])
-    single.set_calls([(FLUSHER, abi.NEVER)])
-    assert single.run() == abi.STOP_CALL
-    single.ram[PLACE + 1] = ord("1")  # the emulator does not see it
-    assert single.run() == abi.STOP_HALTED
-    assert printed(single) == prints
 
 
 def test_it_stops_at_a_call_whose_code_is_translated_already(single):
     call_all(single)
-    single.set_calls([(FLUSHER, abi.NEVER)])
+    single.set_calls([(FUNCTION, abi.NEVER)])
     assert single.run() == abi.STOP_CALL
     single.set_calls([(PLACE, abi.NEVER)])
     assert single.run() == abi.STOP_CALL

@@ -66,7 +66,6 @@ def sound():
         "words": dict.fromkeys(X86_64.kept, 0),
         "processors": [processor(), processor(mode=abi.MODE_KERNEL)],
         "panic": 0,
-        "flushers": [],
         "digest": "",
         "origin": "linux-image.deb",
     }
@@ -111,7 +110,6 @@ def test_a_sound_image(tmp_path):
         ("words", {**sound()["words"], "ram": 4096}),
         ("words", {**sound()["words"], "debug": 4096}),
         ("words", {**sound()["words"], "current": 2}),
-        ("flushers", ["1"]),
         ("more", 1),
     ],
 )
