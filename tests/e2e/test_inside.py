@@ -516,6 +516,32 @@ def test_a_file_that_changes_and_keeps_size_and_time(kpfs, warm, tmp_path, how):
                 process.kill()
 
 
+OF_TODAY = """
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+	for (int n = 0; n < 50; n++) {
+		if (!fork()) {
+			write(1, DAY "\\n", 2);
+			_exit(0);
+		}
+		wait(0);
+	}
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="no C compiler")
+def test_a_program_that_is_built_anew(kpfs, warm, tmp_path):
+    """Its code comes to lie where that of the one before has run."""
+    (tmp_path / "p.c").write_text(OF_TODAY)
+    for day in "12121":
+        words = "-static", "-O1", f'-DDAY="{day}"', "-o", "p", "p.c"
+        subprocess.run(["gcc", *words], cwd=tmp_path, check=True)
+        assert inside(kpfs, "--", "./p", cwd=tmp_path).stdout == f"{day}\n" * 50
+
+
 def test_files_that_come_and_go_while_a_command_runs(kpfs, tmp_path):
     """The overlay would take one for absent and the other for stale, for good."""
     script = """
