@@ -20,10 +20,10 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from kpfs.base import abi, limits
 from kpfs.base.structures import fields
+from kpfs.base.typed import NamedTuple
 from kpfs.guest.images import IMAGE_DIR
 
 VERSION = 0x020104FF  # the one whose inside is known here

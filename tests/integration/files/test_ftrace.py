@@ -197,7 +197,7 @@ def test_functions_of_a_module_that_is_not_there_are_awaited(files):
     files.write(FILTER, "*:mod:kprobe_example\n")
     files.write("/machine/insmod", "kprobe_example")
     text = files.read(FILTER)
-    assert "kprobe_example_exit [kprobe_example]\n" in text
+    assert text == "after [kprobe_example]\nbefore [kprobe_example]\n"
     assert ":mod:" not in text
     functions = "/tracing/available_filter_functions"
     assert "[kprobe_example]" in files.read(functions)
