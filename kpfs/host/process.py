@@ -18,7 +18,7 @@ _M_ARENA_MAX = -8
 GC_THRESHOLD = 20_000
 SLEEP_TIMEOUT = 1.0  # s until a thread that has made a request sleeps
 SLEEP_LOOK = 0.0001  # s
-EPOLL, EPOLL_FLAGS = "anon_inode:[eventpoll]", os.O_RDWR | os.O_CLOEXEC
+EPOLL, EPOLL_FLAGS = b"anon_inode:[eventpoll]", os.O_RDWR | os.O_CLOEXEC
 
 
 def die_with_parent(parent: int) -> None:
@@ -76,7 +76,7 @@ def descriptor_flags(pid: int, fd: int) -> int:
     """
     number = fd & 0xFFFFFFFF
     try:
-        if os.readlink(f"/proc/{pid}/fd/{number}") == EPOLL:
+        if os.readlink(b"/proc/%d/fd/%d" % (pid, number)) == EPOLL:
             return EPOLL_FLAGS
         with open(f"/proc/{pid}/fdinfo/{number}", "rb", 0) as file:
             return int(file.read().split(b"flags:")[1].split()[0], 8)

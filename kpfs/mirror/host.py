@@ -356,7 +356,7 @@ class Host:
         """
         place = b"fd/%d" % number
         link = os.readlink(place, dir_fd=folder)
-        if link == EPOLL.encode():
+        if link == EPOLL:
             return Descriptor(number, link, EPOLL_FLAGS, stat.S_IFREG | 0o600)
         info = os.open(b"fdinfo/%d" % number, _OPEN, dir_fd=folder)
         try:

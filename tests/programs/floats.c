@@ -17,6 +17,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "chance.h"
+
 #define MOST 2000
 #define CODE_SIZE 128
 
@@ -60,16 +62,6 @@ static struct instruction table[MOST];
 static struct machine m;
 static struct record r;
 static uint8_t *code;
-static uint64_t state;
-
-static uint64_t draw(void)
-{
-	uint64_t x = state += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
 
 static uint32_t below(uint32_t limit)
 {

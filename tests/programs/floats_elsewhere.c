@@ -10,22 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
+
 struct machine {
 	uint64_t a[2], b[2], c[2]; /* operands; c is the result, too */
 	uint64_t x;                /* an integer */
 	uint64_t mode, flags;
 };
-
-static uint64_t state;
-
-static uint64_t draw(void)
-{
-	uint64_t x = state += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
 
 static uint64_t below(uint64_t limit)
 {

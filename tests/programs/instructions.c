@@ -18,6 +18,8 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "chance.h"
+
 #define CODE 0x10000000ul
 #define DATA 0x20000000ul
 #define ROOM 0x4000
@@ -102,20 +104,9 @@ static void end_line(void)
 }
 
 /* ---- chance */
-static uint64_t state;
-
-static word chance(void)
-{
-	uint64_t z = state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 static unsigned int below(unsigned int limit)
 {
-	return (uint32_t)chance() % limit;
+	return (uint32_t)draw() % limit;
 }
 
 #define ONE_OF(list) (list)[below(sizeof(list) / sizeof *(list))]
@@ -219,7 +210,7 @@ static word some_value(void)
 	switch (below(5)) {
 	case 0:  return below(16);
 	case 1:  return some_selector();
-	case 2:  return IS_64 ? chance() : chance() & 0x3fffffff; /* no stack is there */
+	case 2:  return IS_64 ? draw() : draw() & 0x3fffffff; /* no stack is there */
 	default: return some_address();
 	}
 }
