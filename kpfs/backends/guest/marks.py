@@ -9,11 +9,8 @@ it opens in the guest for them, and asks the guest again when descriptors may ha
 
 from __future__ import annotations
 
-import errno
 import struct
 from typing import TYPE_CHECKING
-
-from kpfs.base.errors import KernelError
 
 if TYPE_CHECKING:
     from kpfs.guest.machine import Guest
@@ -28,9 +25,9 @@ class Marks:
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
-        self._mark = _function(guest, "mirror_mark")
-        self._unpin = _function(guest, "mirror_unpin")
-        self._places = _function(guest, "mirror_places")
+        self._mark = guest.needed("mirror_mark")
+        self._unpin = guest.needed("mirror_unpin")
+        self._places = guest.needed("mirror_places")
         self._at = guest.area.alloc_data(PLACES_MAX * _PLACE.size)
 
     def mark(self, task: HostTask, fd: int, number: int) -> None:
@@ -55,11 +52,3 @@ class Marks:
             return []
         found = self._guest.read(self._at, count * _PLACE.size)
         return list(_PLACE.iter_unpack(found))
-
-
-def _function(guest: Guest, name: str) -> int:
-    """Return the address of a function of the image; ENOSYS: it has none."""
-    func = guest.address_of(name)
-    if func is None:
-        raise KernelError(errno.ENOSYS, name)
-    return func

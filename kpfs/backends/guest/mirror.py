@@ -157,12 +157,8 @@ class PlannedCalls:
     """The maker of planned calls in the guest.  Context: control, lock held."""
 
     def __init__(self, guest: Guest) -> None:
-        """KeyError where the guest's image has no mirror_syscall()."""
-        func = guest.address_of("mirror_syscall")
-        if func is None:
-            raise KeyError("mirror_syscall")
         self._guest = guest
-        self._func = func
+        self._func = guest.needed("mirror_syscall")
         # those that no call uses: there is one for each thread that makes a call
         self._blocks: list[_Block] = []
         self._memory: dict[int, memoryview] = {}  # the tasks' user memory, by address

@@ -28,7 +28,6 @@ from kpfs.mirror.host import same_open_file, same_table
 from kpfs.mirror.plan import MAX_FD
 
 if TYPE_CHECKING:
-    from kpfs.guest.machine import Guest
     from kpfs.guest.running.syscalls import HostTask
     from kpfs.mirror.host import Descriptor, Host
     from kpfs.root.guest_kernel import GuestKernel
@@ -64,8 +63,8 @@ class GuestTaskBook:
         self.behind.update(self.known)
         self.known = {}
         guest = kernel.guest
-        self.func = _function(guest, "mirror_catch_up")
-        self.share = _function(guest, "mirror_share_table")
+        self.func = guest.needed("mirror_catch_up")
+        self.share = guest.needed("mirror_share_table")
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
         kernel.skip_policy.join_tasks(self, self.number_of, self.share_files)
@@ -341,11 +340,3 @@ class _Look:
             number = next(self.numbers)
             others.append((pid, fd, number))
         return fd.number, mode, fd.flags, met, number, pipe, name, fd.in_tree
-
-
-def _function(guest: Guest, name: str) -> int:
-    """Return the address of a function; KeyError where the image has none."""
-    func = guest.address_of(name)
-    if func is None:
-        raise KeyError(name)
-    return func
