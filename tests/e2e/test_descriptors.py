@@ -11,7 +11,8 @@ from tests.campaign import descriptors
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
-SEEDS = (1, 16), (5013, 1)  # the first, and how many follow
+# the first, and how many follow
+SEEDS = (1, 16), (5013, 1), (908605439, 1), (908605489, 1)
 
 
 @pytest.mark.parametrize("mode", descriptors.MODES)

@@ -83,7 +83,7 @@ class GuestTaskBook:
             before = set(self.known) - {pid}
             task = self.make(pid)
             if not all(map(self.has_inherited, self.known.keys() - before)):
-                self.copy_descriptors(list(self.known))
+                self.share_files()
         else:
             uid = task.uid
             if pid in self.other_users:
@@ -189,7 +189,7 @@ class GuestTaskBook:
                 else:
                     self.make(pid)
         self.behind.difference_update(behind)
-        self.copy_descriptors(list(self.known))
+        self.share_files()
 
     def meet_children(self, pid: int) -> None:
         """Make tasks of children and threads of a process that have made no call yet.
@@ -213,7 +213,13 @@ class GuestTaskBook:
 
     # ---- descriptors
     def share_files(self) -> None:
-        """See kpfs.base.skip_policy.SkipPolicy.share()."""
+        """See kpfs.base.skip_policy.SkipPolicy.share().
+
+        What only a process has had that was killed is free for those that it leaves,
+        even if nobody has waited for it yet.
+        """
+        for pid in [pid for pid in self.known if not self.host.lives(pid)]:
+            self.end(pid)
         self.copy_descriptors(list(self.known))
 
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
