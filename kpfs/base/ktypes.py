@@ -9,6 +9,7 @@ KAddr = NewType("KAddr", int)  # virtual address in the guest kernel
 KTime = NewType("KTime", int)  # guest nanoseconds since its boot
 
 MASK64 = 0xFFFF_FFFF_FFFF_FFFF
+FUNCTION_TYPES = frozenset("tTwW")  # of symbols
 
 
 class Symbol(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,15 +18,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kpfs.base.errors import KernelError, MemoryFault, SetupError, told_to_user
-from kpfs.base.ktypes import KAddr
+from kpfs.base.ktypes import MASK64, KAddr
 from kpfs.base.shown import raw, shown
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.judge import Judge
 from kpfs.engine.kprobe import NO_ADDR
+from kpfs.engine.kstrtox import kstrtouint, kstrtoul
 from kpfs.engine.register import kprobe_addr
 from kpfs.engine.state import State
 from kpfs.explain.image import DumpedImage
-from kpfs.explain.verdicts import Verdict, errno_name, judge, judging_state
+from kpfs.explain.verdicts import (
+    Verdict,
+    check_text,
+    errno_name,
+    judge,
+    judging_state,
+)
 from kpfs.host.progress import waiting_for
 
 if TYPE_CHECKING:
@@ -52,6 +60,21 @@ class Explainer:
             return f"{addr:#x}"
         return f"{sym.name}+{addr - sym.addr:#x}" if addr > sym.addr else sym.name
 
+    def check(self, point: str) -> None:
+        """Raise SetupError if a point is none, or not in the function that it names.
+
+        A kernel takes an offset beyond the function for a place in a later one.
+        """
+        symbol, _, offset = parse_point(point)
+        kallsyms = self.st.machine.kallsyms
+        for named in kallsyms.lookup_name(symbol)[:1] if symbol else ():
+            at = (named.addr + offset) & MASK64
+            around = kallsyms.symbol_at(named.addr)
+            if around is not None and kallsyms.symbol_at(at) != around:
+                raise SetupError(
+                    f"explain: {point}: past the end of {symbol}, at {self.name(at)}"
+                )
+
     def explain(self, point: str) -> tuple[Verdict, str]:
         """Return the verdict on SYMBOL[+OFFSET] or an address, and its words."""
         symbol, addr, offset = parse_point(point)
@@ -66,8 +89,9 @@ class Explainer:
         lines = [f"{point}: {self.name(addr)} at {addr:#x}"]
         jump = verdict.jump
         if verdict.errno:
-            said = _refusal(KernelError(verdict.errno, verdict.why))
-            lines += [f"  {said}", *self._listing(addr, addr)]
+            lines.append(f"  {_refusal(KernelError(verdict.errno, verdict.why))}")
+            if self.st.machine.text.is_text(addr):
+                lines += self._listing(addr, addr)
         elif jump is None:
             lines += ["  accepted, [FTRACE]: the entry nop becomes a call"]
             lines += self._listing(addr, 0)
@@ -89,6 +113,7 @@ class Explainer:
             sym = self.st.machine.kallsyms.symbol_at(addr)
             if sym is None:
                 raise KernelError(errno.ENOENT, f"no function at {addr:#x}")
+            check_text(self.st, addr)
             listing = self.arch.listing(sym.addr, sym.size, self.name)
         except KernelError as refused:
             return refused.errno, f"{point}: {_refusal(refused)}"
@@ -138,16 +163,21 @@ def _refusal(refused: KernelError) -> str:
 def parse_point(point: str) -> tuple[str | None, KAddr, int]:
     """Parse SYMBOL[+OFFSET] or 0xADDRESS into (symbol, address, offset).
 
-    Raises SetupError.
+    Raises SetupError. Kernel: traceprobe_split_symbol_offset(), trace_kprobe_create()
     """
-    name, plus, offset = point.partition("+")
+    parts = re.fullmatch(r"([^+-]+)(?:\+([^+-]+))?", point)
     try:
-        distance = int(offset, 0) if plus else 0
-        if name[:1].isdigit():
-            return None, KAddr(int(name, 0) + distance), 0
-    except ValueError:
-        raise SetupError(f"explain: {point!r} is not SYMBOL[+OFFSET]") from None
-    return name, NO_ADDR, distance
+        if not parts:
+            raise ValueError
+        name, offset = parts[1], kstrtouint(parts[2]) if parts[2] else 0
+        if name[0].isdigit():
+            return None, KAddr(kstrtoul(name) + offset), 0
+    except (ValueError, KernelError):
+        raise SetupError(
+            f"explain: {point!r} is not SYMBOL[+OFFSET], with an offset from 0 to "
+            f"{2**32 - 1}"
+        ) from None
+    return name, NO_ADDR, offset
 
 
 # ---- the command
@@ -261,7 +291,12 @@ def wants_colours(stream: TextIO) -> bool:
 def print_points(
     explainer: Explainer, points: Sequence[str], *, functions: bool
 ) -> int:
-    """Print what becomes of each point; return the exit status of main()."""
+    """Print what becomes of each point; return the exit status of main().
+
+    Raises SetupError, before anything is printed, for a point that is none.
+    """
+    for point in points:
+        explainer.check(point)
     status = 0
     coloured = wants_colours(sys.stdout)
     for point in points:

@@ -13,7 +13,7 @@ import errno
 from typing import NamedTuple, cast
 
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.ktypes import KAddr
+from kpfs.base.ktypes import FUNCTION_TYPES, KAddr
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.arm import check_ftrace_location
 from kpfs.engine.judge import Judge, Jump, Tables
@@ -54,6 +54,16 @@ def errno_name(number: int) -> str:
     return errno.errorcode.get(number, str(number))
 
 
+def check_text(st: State, addr: int) -> None:
+    """Raise KernelError, as registration would, if there is no code at addr."""
+    if not st.machine.text.is_text(addr):
+        symbol = st.machine.kallsyms.symbol_at(addr)
+        is_data = symbol is not None and symbol.type not in FUNCTION_TYPES
+        raise KernelError(
+            errno.EINVAL, "data, not code" if is_data else "not kernel text"
+        )
+
+
 def judge(st: State, arch: Judge, addr: int) -> Verdict:
     """Return the fate of an event `p ADDR` that is alone in its function.
 
@@ -63,6 +73,7 @@ def judge(st: State, arch: Judge, addr: int) -> Verdict:
     """
     p = Kprobe(addr=KAddr(addr))
     try:
+        check_text(st, addr)
         try:
             if within_notrace_func(st.machine, addr):
                 raise KernelError(errno.EINVAL, "its function has no ftrace site")

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import FUNCTION_TYPES, KAddr, Symbol
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader, Structures, View
 from kpfs.linux.memory.symbols import CoreSymbols, SymbolLookup
@@ -24,7 +24,6 @@ MAX_SECTIONS = 512
 SYMBOL_MAX = 512
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
 _MAPPING = re.compile(r"\.L|L0|\$[axtd]")
-_FUNCTIONS = frozenset("tTwW")
 
 
 class LoadedModule:
@@ -98,7 +97,7 @@ class LoadedModule:
     def functions(self) -> Iterator[str]:
         """Return the names of its functions that are in memory."""
         for row in self.rows:
-            if row.type in _FUNCTIONS and self.is_text(row.addr):
+            if row.type in FUNCTION_TYPES and self.is_text(row.addr):
                 yield row.name
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.guest.loader import elf
 from kpfs.linux.memory import frame_records, orc
 from kpfs.linux.memory.ftrace import Trampoline
@@ -40,7 +41,7 @@ _PARTS = (
 _BEGINS = "ret_from_fork", "ret_from_fork_kernel_asm", "ret_from_fork_user_asm"
 _TABLES = ".debug_frame", ".symtab", ".strtab", ".shstrtab"
 _INFO = 4  # the place of a symbol's field st_info
-_FUNCTIONS, _OBJECTS = frozenset("tTwW"), frozenset("dDbBrRvV")
+_OBJECTS = frozenset("dDbBrRvV")
 
 
 class _Part(NamedTuple):
@@ -64,7 +65,7 @@ class _Infos(dict[str, int]):
     """The fields st_info of symbols by their kinds."""
 
     def __missing__(self, kind: str) -> int:
-        what = elf.STT_FUNC if kind in _FUNCTIONS else 0
+        what = elf.STT_FUNC if kind in FUNCTION_TYPES else 0
         what = elf.STT_OBJECT if kind in _OBJECTS else what
         self[kind] = (elf.STB_GLOBAL if kind.isupper() else 0) << 4 | what
         return self[kind]
@@ -102,7 +103,7 @@ class SymbolFile:
         """Return .debug_frame by the records that functions keep on their stacks."""
         rows = self._rows()
         starts = {
-            at for at, kind, _ in rows if kind in _FUNCTIONS and start <= at < end
+            at for at, kind, _ in rows if kind in FUNCTION_TYPES and start <= at < end
         }
         text = self._bytes(_Part("", 0, start, end))
         record = self._structures["pt_regs"].at.get("stackframe", 0)

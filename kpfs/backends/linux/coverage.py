@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.coverage.collector import VMLINUX, Collector, FileImage, Image
 from kpfs.coverage.report import Function
 from kpfs.guest.emu.coverage import BlockCoverage
@@ -38,7 +39,6 @@ _LOADS = "load_module"  # has a struct load_info as its first argument
 _BEGINS, _INIT_ENDS, _ENDS = "do_init_module", "trim_init_extable", "free_module"
 _STOPS = _BEGINS, _INIT_ENDS, _ENDS
 _KEPT_FILES = 64
-_FUNCTIONS = frozenset("tTwW")
 
 
 class SymbolImage:
@@ -108,7 +108,7 @@ class LinuxCoverage(Collector):
         rows = [
             (addr, name)
             for addr, kind, name in symbols.rows()
-            if kind in _FUNCTIONS and start <= addr < end
+            if kind in FUNCTION_TYPES and start <= addr < end
         ]
         self.cover(SymbolImage(VMLINUX, rows, end), start, end)
 
@@ -158,7 +158,9 @@ class LinuxCoverage(Collector):
         self._parts[module.address] = module.text[0], module.init_text[0]
 
     def _image(self, module: LoadedModule) -> Image:
-        rows = [(row.addr, row.name) for row in module.rows if row.type in _FUNCTIONS]
+        rows = [
+            (row.addr, row.name) for row in module.rows if row.type in FUNCTION_TYPES
+        ]
         file = self._files.get(module.name)
         if file is None:
             return SymbolImage(module.name, rows, module.text[1])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import Symbol
+from kpfs.base.ktypes import FUNCTION_TYPES, Symbol
 from kpfs.base.lock import FairLock
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple, Protocol
 from kpfs.fs import syscall_line
@@ -26,7 +26,6 @@ from kpfs.fs.syscall_line import SyscallLine
 if TYPE_CHECKING:
     from kpfs.dump.core_file import CoreFile
 
-FUNCTION_TYPES = frozenset("tTwW")
 # the states that "Probing the Guts of Kprobes" draws, without their KPROBE_
 STATES = {0: "-", 1: "HIT_ACTIVE", 2: "HIT_SS", 4: "REENTER", 8: "HIT_SSDONE"}
 COLUMNS = (

@@ -30,6 +30,15 @@ def test_points_of_our_own_guest(capsys):
     assert status == command.EXIT_REFUSED
 
 
+@pytest.mark.guest
+@pytest.mark.parametrize(("option", "lines"), [([], 2), (["--all"], 1)])
+@pytest.mark.parametrize("point", ["init_task", "init_task+4"])
+def test_data_is_not_listed_as_instructions(capsys, option, lines, point):
+    status, out, err = run(capsys, *option, point)
+    assert out.endswith("refused, EINVAL: data, not code\n")
+    assert (status, out.count("\n"), err) == (1, lines, "")
+
+
 @pytest.mark.kernel
 def test_points_of_a_real_kernels_modules(capsys, tmp_path):
     """Modules of the package are loaded by name, others from files."""

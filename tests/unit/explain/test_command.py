@@ -95,9 +95,25 @@ def test_address_and_offset_forms():
     assert command.parse_point("vfs_read+5") == ("vfs_read", 0, 5)
     assert command.parse_point("vfs_read+0x10") == ("vfs_read", 0, 16)
     assert command.parse_point("0xffffffff81000000+2") == (None, 0xFFFFFFFF81000002, 0)
-    for bad in ("vfs_read+", "f+x", "12z"):
-        with pytest.raises(SetupError):
+    assert command.parse_point("vfs_read+010") == ("vfs_read", 0, 8)
+    for bad in (
+        *("vfs_read+", "f+x", "12z", "f-5", "f+-5", "+5", "", "f+0x100000000", "f+08"),
+        *("f+1+1", "0x10000000000000000"),
+    ):
+        with pytest.raises(SetupError, match="with an offset from 0 to 4294967295"):
             command.parse_point(bad)
+
+
+@pytest.mark.parametrize("option", [[], ["--all"]])
+def test_an_offset_past_the_function(capsys, image, option):
+    """Nothing is said of other points, either."""
+    known = image.lookup_name(rows(SAMPLE / "functions.tsv")[0]["symbol"])[0]
+    behind = image.symbol_at(known.addr + known.size)
+    point = f"{known.name}+{known.size:#x}"
+    with pytest.raises(SetupError) as refused:
+        run(capsys, "--image", SAMPLE, *option, known.name, point)
+    said = f"explain: {point}: past the end of {known.name}, at {behind.name}"
+    assert (str(refused.value), *capsys.readouterr()) == (said, "", "")
 
 
 @pytest.mark.parametrize("folder", ["/nonexistent", SAMPLE.parent])
