@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 
 from kpfs import config
-from kpfs.arguments import FREE_TEXT, Subcommand, add_command, flag, number, several
+from kpfs.arguments import (
+    FREE_TEXT,
+    Subcommand,
+    add_command,
+    flag,
+    number,
+    several,
+)
 from kpfs.base import limits
 from kpfs.base.errors import SetupError, of_file, told_to_user
 from kpfs.base.loading import load
@@ -423,6 +430,7 @@ def _check_kernel(arguments: Namespace) -> int:
     """
     if not arguments.kernel:
         return 0
+    from kpfs.base import abi
     from kpfs.linux.store import image, store
 
     name, wanted = arguments.kernel, arguments.cpus
@@ -430,6 +438,8 @@ def _check_kernel(arguments: Namespace) -> int:
         _later("kpfs.kernel_command.make_missing")([name])
     meta = image.read_meta(store.folder(name))
     cpus = len(meta.processors)
+    if wanted > abi.MAX_CPUS:
+        raise SetupError(f"--cpus {wanted}: a Linux kernel has 1 to {abi.MAX_CPUS}")
     if wanted not in (0, cpus):
         raise SetupError(
             f"{name} was made with --cpus {cpus}; for {wanted} make it again: "
@@ -526,7 +536,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--memory",
-        type=number(1),
+        type=_later("kpfs.kernel_command.memory"),
         default=0,
         metavar="MIB",
         help="with --inside: refuse a kernel that was made with less",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kpfs.arguments import FREE_TEXT, Subcommand, flag, number
-from kpfs.base import limits
+from kpfs.base import abi, limits
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import raised
 from kpfs.host import jobs
@@ -125,10 +125,14 @@ def _make_arguments(parser: ArgumentParser) -> None:
     source.add_argument("--vmlinuz", metavar="FILE", help="the kernel itself")
     parser.add_argument("--modules", metavar="DIR", help="its /lib/modules/RELEASE")
     parser.add_argument(
-        "--memory", type=int, default=512, metavar="MIB", help="default 512"
+        "--memory", type=memory, default=512, metavar="MIB", help="default 512"
     )
     parser.add_argument(
-        "--cpus", type=int, default=1, metavar="N", help="1 to 4 CPUs (default 1)"
+        "--cpus",
+        type=number(1, abi.MAX_CPUS),
+        default=1,
+        metavar="N",
+        help="1 to 4 CPUs (default 1)",
     )
     parser.add_argument(
         "--append", default="", metavar=FREE_TEXT, help="more for its command line"
@@ -136,6 +140,14 @@ def _make_arguments(parser: ArgumentParser) -> None:
     cache_argument(parser)
     _access_arguments(parser)
     flag(parser, "--verbose", "show its console")
+
+
+def memory(text: str) -> float:
+    """Parse how many MiB of memory a Linux kernel has, as a type of add_argument()."""
+    from kpfs.linux.board.board import MAX_RAM
+    from kpfs.linux.make.make import MIN_MEMORY
+
+    return number(MIN_MEMORY >> 20, MAX_RAM >> 20)(text)
 
 
 def cache_argument(parser: ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from kpfs.base.signals import SIGNALLED, SignalledError, raised
 from kpfs.config import KernelChoice
 from kpfs.host import jobs
 from kpfs.inside.client import request_of
-from kpfs.inside.start import real_root, run_request
+from kpfs.inside.start import check_memory, real_root, run_request
 from kpfs.linux.inside.request import CO_RE, PERHAPS
 from kpfs.linux.store import image, store
 
@@ -106,7 +106,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="in this kernel CMD has the files of DIR, as by 'kpfs run --root'",
     )
     parser.add_argument(
-        "--memory", type=number(1), default=0, metavar="MIB", help="as of 'kpfs run'"
+        "--memory",
+        type=kernel_command.memory,
+        default=0,
+        metavar="MIB",
+        help="as of 'kpfs run'",
     )
     flag(parser, "--exact", "does nothing any more, and will go")
     flag(parser, "--json", "print rows as JSON")
@@ -156,11 +160,14 @@ def main(arguments: Namespace) -> int:
     if arguments.shard:
         part, parts = arguments.shard
         names = names[part - 1 :: parts]
+    roots = {name: real_root(_roots(arguments.root).get(name, "")) for name in names}
     _check_files(arguments)
     if arguments.make:
         kernel_command.make_missing(names, arguments.cache)
-    kernels = {name: image.read_meta(store.folder(name)).release for name in names}
-    rows, signalled = run_in(arguments, names, kernels)
+    releases = {name: image.read_meta(store.folder(name)).release for name in names}
+    for name in names:
+        check_memory(name, arguments.memory)
+    rows, signalled = run_in(arguments, roots, releases)
     if arguments.json:
         rows_of_json = [{**row._asdict(), "reasons": row.why()} for row in rows]
         print(json.dumps(rows_of_json, indent=1))
@@ -183,21 +190,24 @@ def main(arguments: Namespace) -> int:
 
 
 def _check_files(arguments: Namespace) -> None:
-    """Raise SetupError, before anything runs in vain, if a file cannot be written."""
+    """Raise SetupError, before anything runs in vain, for what cannot be used."""
     if arguments.cache and not arguments.make:
         raise SetupError("--cache is for --make")
+    request_of(arguments.argv, arguments.rw)
     for path in filter(None, (arguments.junit, arguments.summary)):
         with told_to_user(path), open(path, "a"):
             pass
 
 
 def run_in(
-    arguments: Namespace, names: Sequence[str], releases: Mapping[str, str]
+    arguments: Namespace, roots: Mapping[str, str], releases: Mapping[str, str]
 ) -> tuple[list[Row], SignalledError | None]:
     """Run the command in some kernels, several at once; return the rows in order.
 
-    A signal that is to end this process ends the commands, and is returned, too.
+    roots: the folders with the command's files, by kernels. A signal that is to end
+    this process ends the commands, and is returned, too.
     """
+    names = list(roots)
     outputs = {name: tempfile.TemporaryFile() for name in names}
     told = {name: tempfile.TemporaryFile() for name in names}
     rows: dict[str, Row] = {}
@@ -207,7 +217,12 @@ def run_in(
             stack.enter_context(file)
 
         def become(name: str) -> int:
-            return _become(name, arguments, outputs[name], told[name])
+            return _become(
+                KernelChoice(name, quiet=False, root=roots[name]),
+                arguments,
+                outputs[name],
+                told[name],
+            )
 
         try:
             with raised():
@@ -237,7 +252,7 @@ def _row(done: jobs.Done, release: str, output: IO[bytes], reasons: IO[bytes]) -
 
 
 def _become(
-    kernel: str, arguments: Namespace, output: IO[bytes], told: IO[bytes]
+    choice: KernelChoice, arguments: Namespace, output: IO[bytes], told: IO[bytes]
 ) -> int:
     """Be the command in one kernel, and return its status.
 
@@ -248,8 +263,6 @@ def _become(
     for fd, into in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
         os.dup2(fd, into)
     try:
-        root = real_root(_roots(arguments.root).get(kernel, ""))
-        choice = KernelChoice(kernel, quiet=False, root=root)
         request = request_of(arguments.argv, arguments.rw)._replace(explained=True)
         ended = run_request(choice, request, arguments.memory)
         told.write(json.dumps(ended.reasons).encode())
@@ -259,7 +272,7 @@ def _become(
         print(f"kpfs: {error}", file=sys.stderr)
         return 2
     except OSError as error:  # the disk is full, and what the row would tell with it
-        os.write(stderr, f"kpfs: {kernel}: {error.strerror}\n".encode())
+        os.write(stderr, f"kpfs: {choice.kernel}: {error.strerror}\n".encode())
         return 2
     finally:
         sys.stderr.flush()

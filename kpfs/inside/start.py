@@ -51,7 +51,7 @@ def run_request(
 ) -> Ended:
     """Run what a request describes; arguments are those of run()."""
     if memory:
-        _check_memory(choice.kernel, memory)
+        check_memory(choice.kernel, memory)
     is_plain = gdb is None and coverage is None
     connection = warm.connect(choice) if is_plain else None
     if connection is not None:
@@ -77,7 +77,7 @@ def real_root(folder: str) -> str:
     return path
 
 
-def _check_memory(kernel: str, memory: int) -> None:
+def check_memory(kernel: str, memory: int) -> None:
     """Raise SetupError if a kernel has less memory. An image cannot grow."""
     from kpfs.linux.store import image, store
 

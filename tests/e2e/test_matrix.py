@@ -182,6 +182,9 @@ def test_nothing_is_left_of_one_that_is_killed(kpfs):
         ),
         (["--kernels", KERNEL, "--jobs", "0", "true"], "'0' is not a number from 1 on"),
         (["--kernels", KERNEL, "--junit", "/none/x", "true"], "/none/x: No such file"),
+        (["--kernels", KERNEL, "--rw", "/none", "true"], "/none: not a directory"),
+        (["--kernels", KERNEL, "--root", f"{KERNEL}=/none", "true"], "--root /none: "),
+        (["--kernels", KERNEL, "--memory", "2048", "true"], "for 2048 make it again"),
     ],
 )
 def test_wrong_use_is_told_in_one_line(kpfs, words, why):
