@@ -12,7 +12,7 @@ from tests.campaign import descriptors
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
 # the first, and how many follow
-SEEDS = (1, 16), (5013, 1), (908605439, 1), (908605489, 1)
+SEEDS = (1, 16), (5013, 1), (908605439, 1), (908605489, 1), (542730921, 1)
 
 
 @pytest.mark.parametrize("mode", descriptors.MODES)

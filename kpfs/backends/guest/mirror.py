@@ -92,10 +92,11 @@ class GuestMirror:
     def make(self, note: Notification, plan: Plan) -> None:
         for wait in _WAITS:
             with self.kernel.lock:
-                if note.nr in mirror_calls.EXITS and (
-                    self.kernel.syscalls.marked or self.kernel.guest.forks_seen()
-                ):  # children inherit what goes with their parent
-                    self.tasks.meet_children(note.pid)
+                if plan.mount or (
+                    note.nr in mirror_calls.EXITS
+                    and (self.kernel.syscalls.marked or self.kernel.guest.forks_seen())
+                ):  # children inherit what goes with this call
+                    self.tasks.meet_heirs(note.pid)
                 if self.call(self.tasks.task(note.pid), plan, wait) != BUSY:
                     return
             self.host.await_mount()

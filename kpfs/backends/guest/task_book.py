@@ -80,10 +80,9 @@ class GuestTaskBook:
         """
         task = self.known.get(pid)
         if task is None or task.gone:
-            before = set(self.known) - {pid}
-            task = self.make(pid)
-            if not all(map(self.has_inherited, self.known.keys() - before)):
-                self.share_files()
+            self.known.pop(pid, None)
+            with self.sharing():
+                task = self.make(pid)
         else:
             uid = task.uid
             if pid in self.other_users:
@@ -108,6 +107,17 @@ class GuestTaskBook:
             self.begin(pid)
         return task
 
+    @contextlib.contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Give the tasks that are made meanwhile the descriptors of their processes.
+
+        They may have begun long before their first call that is made.
+        """
+        before = set(self.known)
+        yield
+        if not all(map(self.has_inherited, self.known.keys() - before)):
+            self.share_files()
+
     def has_begun(self, pid: int) -> bool:
         """Return True if a process is one of the command's; it may lack a task."""
         if pid in self.behind:
@@ -115,10 +125,7 @@ class GuestTaskBook:
         return bool(self.outside) and pid > INIT_PID and pid not in self.outside
 
     def has_inherited(self, pid: int) -> bool:
-        """Return True if a process has the descriptors that its creator has now.
-
-        It may have begun long before its first call that is made.
-        """
+        """Return True if a process has the descriptors that its creator has now."""
         creator = self.host.creator(pid)
         if creator not in self.known:
             return False
@@ -173,8 +180,8 @@ class GuestTaskBook:
                 self.copy_descriptors([pid])
             return
         if self.kernel.guest.forks_seen():
-            for pid in list(self.known):
-                self.meet_children(pid)
+            with self.sharing():
+                self.meet_children(self.known)
         behind = list(self.behind)
         if not behind:
             return
@@ -191,16 +198,24 @@ class GuestTaskBook:
         self.behind.difference_update(behind)
         self.share_files()
 
-    def meet_children(self, pid: int) -> None:
-        """Make tasks of children and threads of a process that have made no call yet.
+    def meet_children(self, pids: Iterable[int]) -> None:
+        """Make tasks of children and threads of processes that have made no call yet.
 
-        Once it has ended nobody could say any more that they are its children.
+        Once these have ended nobody could say any more that they are their children.
         """
-        for child in self.host.children(pid):
+        for child in [child for pid in pids for child in self.host.children(pid)]:
             if child not in self.known and child not in self.behind:
                 with contextlib.suppress(KernelError):  # no room for so many
-                    self.task(child)
-                    self.meet_children(child)
+                    self.make(child)
+                    self.meet_children([child])
+
+    def meet_heirs(self, pid: int) -> None:
+        """Do that for those that share a process's table: they may have its files."""
+        table = self.task(pid).table
+        with self.sharing():
+            self.meet_children(
+                [other for other, task in self.known.items() if task.table == table]
+            )
 
     def end(self, pid: int) -> None:
         """Let the task of a process that has ended exit."""
@@ -220,6 +235,8 @@ class GuestTaskBook:
         """
         for pid in [pid for pid in self.known if not self.host.lives(pid)]:
             self.end(pid)
+        if self.kernel.syscalls.marked:
+            self.meet_children(self.known)
         self.copy_descriptors(list(self.known))
 
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
