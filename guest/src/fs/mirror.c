@@ -672,32 +672,27 @@ static long mirror_give(const struct mirror_fd *fd, unsigned long since)
 }
 
 /*
- * Let the task, as which Python calls this, share the table of descriptors that got a number in this
- * look. Return whether there is one.
+ * Let the task, as which Python calls this, have the table with a number: that of a task that got the
+ * number in this look, or one of its own. since: the last number before this look. Return 1 for
+ * another task's, 0 or -errno.
  */
-long mirror_share_table(unsigned long table)
+long mirror_take_table(unsigned long table, unsigned long since)
 {
 	struct files_struct *old = current->files;
 	struct task_struct *p;
+	long error;
 
 	if (old->mirrored == table)
-		return true;
+		return 1;
 	for_each_process(p) {
 		if (!(p->flags & PF_HOST) || !p->files || p->files->mirrored != table)
 			continue;
 		atomic_inc(&p->files->count);
 		current->files = p->files;
 		put_files_struct(old);
-		return true;
+		return 1;
 	}
-	return false;
-}
-
-/* Give the task's table a number, or a copy of it, if its process does not share it any more. */
-static long mirror_own_table(unsigned long table, unsigned long since)
-{
-	long error = current->files->mirrored > since ? unshare_files() : 0;
-
+	error = old->mirrored > since ? unshare_files() : 0;
 	if (!error)
 		current->files->mirrored = table;
 	return error;
@@ -705,14 +700,13 @@ static long mirror_own_table(unsigned long table, unsigned long since)
 
 /*
  * Give the task, as which Python calls this, the descriptors that its process has from one number to
- * another. The last descriptor of a file of the mount stays. table: the number of its table. since: the last number
- * before this look.
+ * another. The last descriptor of a file of the mount stays. All tasks have their tables by now.
  */
 long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, unsigned int from,
-		     unsigned int to, unsigned long table, unsigned long since)
+		     unsigned int to, unsigned long since)
 {
 	const struct mirror_fd *fd = fds, *end = fds + nr;
-	long error = from ? 0 : mirror_own_table(table, since);
+	long error = 0;
 
 	for (fd = fds; !error && fd < end; fd++)
 		mirror_claim(fd, since);

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _FD = abi.MirrorFd.STRUCT
 CLONE_FILES = 0x400
 Record = tuple[int, int, int, int, int, int, int, bool]
-Numbers = tuple[int, int, int, int]
+Numbers = tuple[int, int, int]
 BLOCK_SIZE = 0x8000  # of descriptors and their files' names, in one call
 MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 
@@ -64,7 +64,7 @@ class GuestTaskBook:
         self.known = {}
         guest = kernel.guest
         self.func = guest.needed("mirror_catch_up")
-        self.share = guest.needed("mirror_share_table")
+        self.take_table = guest.needed("mirror_take_table")
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
         kernel.skip_policy.join_tasks(self, self.number_of, self.share_files)
@@ -265,31 +265,35 @@ class GuestTaskBook:
         """
         look = _Look(self.numbers, self.foreign or set())
         self.kernel.syscalls.moves += 1
-        for pid in pids:
-            task = self.known.get(pid)
-            if task is None or task.gone or task.blocked:
-                continue
-            table, met = look.table(pid)
-            call = self.kernel.guest.syscalls.call_function
-            if met and call(task, self.share, table):
-                continue
+        for task in self.with_own_tables(pids, look):
             records: list[Record] = []
             names, begin = bytearray(), 0
-            for fd in self.host.descriptors(pid):
+            for fd in self.host.descriptors(task.pid):
                 if fd.number >= MAX_FD:
                     break
                 name = fd.link if fd.in_tree else fd.name
                 size = (len(records) + 1) * _FD.size + len(names) + len(name) + 1
                 if size > BLOCK_SIZE:
-                    numbers = begin, fd.number, table, look.since
-                    self.install(task, records, names, numbers)
+                    self.install(task, records, names, (begin, fd.number, look.since))
                     records, names, begin = [], bytearray(), fd.number
                 at = 0
                 if name:
                     names[:0] = name + b"\0"
                     at = self.block + BLOCK_SIZE - len(names)
-                records.append(look.record(pid, fd, at))
-            self.install(task, records, names, (begin, MAX_FD, table, look.since))
+                records.append(look.record(task.pid, fd, at))
+            self.install(task, records, names, (begin, MAX_FD, look.since))
+
+    def with_own_tables(self, pids: Iterable[int], look: _Look) -> list[HostTask]:
+        """Have tasks share tables as their processes do; return one for each table."""
+        firsts: list[HostTask] = []
+        call = self.kernel.guest.syscalls.call_function
+        for pid in pids:
+            task = self.known.get(pid)
+            if task is None or task.gone or task.blocked:
+                continue
+            if call(task, self.take_table, look.table(pid), look.since) == 0:
+                firsts.append(task)
+        return firsts
 
     def install(
         self, task: HostTask, records: list[Record], names: bytearray, numbers: Numbers
@@ -332,13 +336,13 @@ class _Look:
         self.files: dict[bytes, list[tuple[int, Descriptor, int]]] = {}
         self.pipes: dict[bytes, int] = {}
 
-    def table(self, pid: int) -> tuple[int, bool]:
-        """Return the number of a process's table, and True if it was met before."""
+    def table(self, pid: int) -> int:
+        """Return the number of a process's table."""
         for other, number in self.tables:
             if same_table(pid, other):
-                return number, True
+                return number
         self.tables.append((pid, number := next(self.numbers)))
-        return number, False
+        return number
 
     def record(self, pid: int, fd: Descriptor, name: int) -> Record:
         """Return the fields of struct mirror_fd.  name: the address of the path."""
