@@ -134,7 +134,7 @@ class X86:
             self.insn_slots.free_insn_slot(slot, dirty=False)
             self.runtime.free(site)
             raise
-        site.probe_addr = p.addr
+        site.probe_addr, site.cont = p.addr, slot
         p.opcode = insn.raw
         p.ainsn = ainsn
         p.site = site.addr
@@ -162,21 +162,22 @@ class X86:
         code: bytes | None
         if ainsn.kind is not Emulation.NONE:
             code = None if post_handler else slot_code(insn, ainsn.kind, slot)
-            hit.step = code is None
+            hit.slot_traps = code is None
             if code is None:
                 hit.emulated = ainsn.kind
                 code = INT3
         else:
             code = checks.relocate(insn, slot)
-            hit.step = post_handler or not ainsn.boostable
-            code += INT3 if hit.step else jmp(slot + len(code), insn.next_addr)
+            hit.slot_traps = post_handler or not ainsn.boostable
+            code += INT3 if hit.slot_traps else jmp(slot + len(code), insn.next_addr)
         hit.plain = not post_handler and hit.emulated is Emulation.NONE
         path = self.path
         path.slots[slot] = hit
         for end in (slot + 1, slot + insn.length + 1):
             path.traps.pop(end, None)
-        if hit.step:
+        if hit.slot_traps:
             path.traps[slot + len(code)] = hit
+        hit.step = hit.slot_traps and hit.cont == slot
         return code
 
     def arch_remove_kprobe(self, p: Kprobe) -> None:
@@ -307,8 +308,7 @@ class X86:
         hit.posts = () if guest else tuple(posts)
         hit.records = records
         hit.stub = ainsn.way_in() if guest else 0
-        hit.cont = self.opt.continuation(p) or hit.slot
-        ainsn.site.cont = hit.cont
+        self.stubs.go_on_at(ainsn, self.opt.continuation(p) or hit.slot)
         self.path.hits[hit.addr + 1] = hit
 
     def _sync_handler(self, kp: Kprobe) -> KpHandler:
@@ -384,6 +384,8 @@ class X86:
         """Kernel: arch_arm_kprobe()"""
         if not self.patcher.patched(p.addr):
             self.patcher.patch(p.addr, INT3, p.opcode[:1])
+        else:
+            self.opt.break_jump(p)
 
     def arch_disarm_kprobe(self, p: Kprobe) -> None:
         """Kernel: arch_disarm_kprobe()"""

@@ -65,8 +65,8 @@ class Hit:
 
     __slots__ = (
         "addr", "after", "cont", "count", "emulated", "guest_posts", "handlers",
-        "has_post", "insn", "plain", "posts", "records", "site", "slot", "step", "stub",
-        "trap_ip",
+        "has_post", "insn", "plain", "posts", "records", "site", "slot", "slot_traps",
+        "step", "stub", "trap_ip",
     )  # fmt: skip
 
     def __init__(self, addr: KAddr, site: KpSite, slot: KAddr, insn: Insn) -> None:
@@ -79,7 +79,8 @@ class Hit:
         self.after = insn.next_addr
         self.cont = slot  # the slot or the displaced instructions, to go on at
         self.stub = 0  # of a site with guest handlers, else 0
-        self.step = False  # the slot ends in a trap
+        self.slot_traps = False  # the slot ends in a trap
+        self.step = False  # so does a hit, as it goes on there
         self.emulated = Emulation.NONE  # not NONE: the slot has a trap alone
         self.handlers: tuple[tuple[PreHandler, Kprobe], ...] = ()
         self.posts: tuple[tuple[PostHandler, Kprobe], ...] = ()

@@ -47,7 +47,7 @@ class Optinsn(ArchOptInsn):
         self.stub = 0  # bytes of the stub
         self.size = len(code)
         self.code = code  # the original bytes covered, 5 or more
-        self.in_text = False  # the jump is written
+        self.in_text = False  # the jump is written, or what break_jump() leaves of it
 
 
 def optinsn_of(op: OptimizedKprobe) -> Optinsn:
@@ -127,8 +127,7 @@ class OptProbes:
         """Kernel: setup_detour_execution()"""
         ainsn = ainsn_of(op)
         assert ainsn.hit is not None
-        cont = optinsn_of(op).displaced if on else ainsn.hit.slot
-        ainsn.hit.cont = ainsn.site.cont = cont
+        self._stubs.go_on_at(ainsn, optinsn_of(op).displaced if on else ainsn.hit.slot)
 
     def optimize(self, op: OptimizedKprobe) -> None:
         """Turn the breakpoint into a jump.  Kernel: arch_optimize_kprobes()"""
@@ -155,6 +154,20 @@ class OptProbes:
         """Write the stub anew, if in use, as p.ainsn's way in has changed."""
         if isinstance(p, OptimizedKprobe) and p.optinsn and optinsn_of(p).in_text:
             self.write_stub(p)
+
+    def break_jump(self, p: Kprobe) -> None:
+        """Put a breakpoint before what is left of a jump that is not undone yet.
+
+        It stays, as the probe is said to be a jump already, until that is undone.
+        Kernel: arch_arm_kprobe(), which writes one byte whatever stands there
+        """
+        if not isinstance(p, OptimizedKprobe) or not p.optinsn:
+            return
+        optinsn = optinsn_of(p)
+        if optinsn.in_text:
+            jump = jmp(p.addr, optinsn.buffer)
+            code = optinsn.code[:JMP32_INSN_SIZE]
+            self._patcher.patch(p.addr, INT3 + jump[len(INT3) :], code)
 
     def unoptimize(self, op: OptimizedKprobe) -> None:
         """Turn the jump into a breakpoint.  Kernel: arch_unoptimize_kprobe()"""

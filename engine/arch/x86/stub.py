@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kpfs.base.abi import SITE_SINGLESTEP
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import Ainsn, StubEntry
 from kpfs.engine.arch.x86.lite import LiteCode, Operands
@@ -66,12 +67,22 @@ class Stubs:
         if hit is None:
             code = self.code(ainsn, stub, "ftrace", ainsn.site.cont)
         else:
-            kind = (
-                "step" if hit.step and ainsn.entry is not StubEntry.RUNTIME else "int3"
-            )
-            code = self.code(ainsn, stub, kind, hit.slot)
+            stepped = hit.step and ainsn.entry is not StubEntry.RUNTIME
+            self._free_block(ainsn, "int3" if stepped else "step", dirty=True)
+            code = self.code(ainsn, stub, "step" if stepped else "int3", hit.cont)
             hit.stub = ainsn.way_in() if hit.stub else 0
         self._patcher.poke(stub, code)
+
+    def go_on_at(self, ainsn: Ainsn, cont: KAddr) -> None:
+        """Have a breakpoint go on there: at its slot, or without a trap elsewhere."""
+        hit, site = ainsn.hit, ainsn.site
+        assert hit is not None
+        if hit.cont == cont:
+            return
+        hit.cont = site.cont = cont
+        hit.step = hit.slot_traps and cont == hit.slot
+        site.flags = site.flags & ~SITE_SINGLESTEP | SITE_SINGLESTEP * hit.step
+        self.write(ainsn)
 
     def free(self, ainsn: Ainsn) -> None:
         """Give back what make() and write() took, where no CPU is any more."""

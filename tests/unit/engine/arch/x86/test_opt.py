@@ -8,10 +8,10 @@ import pytest
 
 from kpfs.base.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
-from kpfs.engine.kprobe import kprobe_optimized
+from kpfs.engine.kprobe import Kprobe, kprobe_optimized
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
 from kpfs.engine.optimizer import set_kprobes_optimization
-from kpfs.engine.register import disable_kprobe, unregister_kprobe
+from kpfs.engine.register import disable_kprobe, enable_kprobe, unregister_kprobe
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.guest import hook_code
@@ -114,32 +114,71 @@ def test_hit_in_a_handler_it_is_missed(box):
     assert b.cpu_state() == (0, 0)
 
 
-@pytest.mark.parametrize("guest", [False, True])
-def test_before_the_jump_a_hit_goes_on_behind_its_bytes(box, guest):
-    b = box({"f": F, "handler": bytes.fromhex("31c0 c3")})
+def probe_by(b, how):
+    """Probe the entry of f by handlers of a kind. Each kind has code of its own."""
+    if how == "an event":
+        RingBuffer(b.runtime)
+        event = b.runtime.make(KpEvent)
+        event.flags, event.size = EVENT_RECORD, 16
+        handler = b.runtime.symbols["kp_event_handler"]
+        return b.probe("f", 0, pre_handler=handler, data=event.addr)
+    if "return" in how:
+        rp = Kretprobe(kp=Kprobe(symbol_name="f"), handler=b.note("returned"))
+        register_kretprobe(b.state, rp)
+        if "handler" not in how:
+            return rp.kp
+    pre = b.note("hit") if how == "Python" else b.machine.addr("handler")
+    return b.probe("f", 0, pre_handler=pre)
+
+
+# nop of 12 bytes, behind whose copy there is no room for a jump; lea rax,[rdi+1]; ret
+LONG = bytes.fromhex("6666662e0f1f840000000000 488d4701 c3")
+
+
+@pytest.mark.parametrize("code", [BODY, LONG], ids=["boosted", "stepped"])
+@pytest.mark.parametrize(
+    "how", ["Python", "a handler", "an event", "a return", "a return and a handler"]
+)
+def test_where_a_jump_is_to_be_a_hit_goes_on_behind_its_bytes(box, how, code):
+    b = box({"f": code, "handler": bytes.fromhex("31c0 c3")})
+    result = b.call("f", 3)
     within = []
-    first, last = b.machine.addr("f", 6), b.machine.addr("f", 12)
-    hook_code(b.machine.cpu_, first, last, lambda *at: within.append(at[1]))
-    pre = b.machine.addr("handler") if guest else b.note("hit")
-    p = b.probe("f", 5, pre_handler=pre)
+    last = b.machine.addr("f", 4)
+    hook_code(b.machine.cpu_, last - 3, last, lambda *at: within.append(at[1]))
+    p = probe_by(b, how)
     entry = b.state.kprobe_table[p.addr]
+
+    def hit(byte):
+        assert b.text("f", 1)[0] == byte
+        hits = b.arch.hits(entry)
+        assert b.call("f", 3) == result
+        assert b.arch.hits(entry) == hits + 1
+        assert b.cpu_state() == (0, 0)
+        passed = bool(within)
+        within.clear()
+        return passed
+
+    goes_back = code == BODY  # into the bytes, as its first instruction is of one
     assert kprobe_optimized(entry)
-    assert b.text("f", 6)[5] == 0xCC
-    assert b.call("f", 3) == expected(b, 3)
-    assert (b.arch.hits(entry), within) == (1, [])
+    assert not hit(0xCC)
     set_kprobes_optimization(b.state, False)
-    assert b.call("f", 3) == expected(b, 3)
-    assert (b.arch.hits(entry), within) == (2, [first])
+    assert hit(0xCC) == goes_back
     set_kprobes_optimization(b.state, True)
-    assert b.call("f", 3) == expected(b, 3)
+    assert not hit(0xCC)
     b.machine.run_later()
-    assert b.text("f", 6)[5] == 0xE9
-    assert b.call("f", 3) == expected(b, 3)
+    assert not hit(0xE9)
+    # what is enabled again before its jump is undone is a breakpoint from then on
+    for one in [*entry.list]:
+        disable_kprobe(b.state, one)
+    for one in [*entry.list]:
+        enable_kprobe(b.state, one)
+    assert kprobe_optimized(entry)
+    b.machine.run_later()
+    assert not hit(0xCC)
+    assert b.text("f", 5)[1:] != code[1:5]
     set_kprobes_optimization(b.state, False)
-    assert b.text("f", 6)[5] == 0xCC
-    assert within == [first]
-    assert b.call("f", 3) == expected(b, 3)
-    assert (b.arch.hits(entry), within) == (5, [first] * 2)
+    assert b.text("f", 5)[1:] == code[1:5]
+    assert hit(0xCC) == goes_back
 
 
 def test_disabling_brings_the_bytes_back(box):
@@ -210,8 +249,6 @@ def test_hit_inside_a_handler_is_missed(box):
 
 def test_return_probe_on_a_function_without_nop(box):
     b = box({"f": BODY})
-    from kpfs.engine.kprobe import Kprobe
-
     rp = Kretprobe(
         kp=Kprobe(symbol_name="f"), handler=lambda node, regs: b.seen.append(regs.ax)
     )
