@@ -19,7 +19,7 @@ BYTES_WIDTH = 3 * 11  # of a line, for most instructions
 INT3_INSN_OPCODE = 0xCC
 NOP5 = b"\x0f\x1f\x44\x00\x00"  # the bytes of an ftrace site that is off
 
-_LEGACY_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
+LEGACY_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
 # ud2 followed by a word: "the hypervisor is to emulate the next instruction"
 _EMULATE_PREFIXES = (b"\x0f\x0bxen", b"\x0f\x0bkvm")
 _EMULATE_PREFIX_SIZE = 5
@@ -142,7 +142,7 @@ def decode(code: bytes, addr: int, pos: int = 0) -> Insn | None:
 
 def _decode(b: bytes, addr: int) -> Insn | None:
     i = start = _EMULATE_PREFIX_SIZE if b[:5] in _EMULATE_PREFIXES else 0
-    while b[i] in _LEGACY_PREFIXES:
+    while b[i] in LEGACY_PREFIXES:
         i += 1
     prefixes = b[start:i]
     rex = vex = 0

@@ -29,6 +29,7 @@ from kpfs.engine.arch.x86.checks.probe import (
     KernelView,
     check_copy,
     has_boostable_opcode,
+    is_prefix,
 )
 from kpfs.engine.arch.x86.insn import Insn, decode
 
@@ -143,6 +144,10 @@ def covered_region(
             return Obstacle(Why.NOT_BOOSTABLE, at)
         insns.append(insn)
         at = insn.next_addr
+    first = fn.index.get(addr, 0)
+    for insn in (insns[-1], *fn.insns[first - 1 : first]):
+        if is_prefix(insn):  # processors of AMD take a jump behind it for a short one
+            return Obstacle(Why.NOT_BOOSTABLE, insn.addr, "a prefix of the jump")
     site = text.tables.text.ftrace_location(addr, at - 1)
     if site is not None:
         return Obstacle(Why.RESERVED, site, "ftrace site")

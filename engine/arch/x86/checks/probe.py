@@ -29,6 +29,7 @@ from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.typed import NamedTuple
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
+    LEGACY_PREFIXES,
     MAX_INSN_SIZE,
     NOP5,
     Insn,
@@ -281,12 +282,22 @@ def prepare_kprobe(text: KernelView, addr: int) -> Prepared:
     boostable = (
         insn.length <= KPROBE_SLOT_SIZE - JMP32_INSN_SIZE
         and has_boostable_opcode(insn, text.rules)
+        and not is_prefix(insn)
         and not (fn.fixup is not None and has_fixup(addr, addr + 1))
     )
     kind = emulation(insn)
     if insn.length == MAX_INSN_SIZE and text.rules.trap_behind:
         raise KernelError(errno.ENOSPC, "too long for a breakpoint behind its copy")
     return Prepared(insn, kind, boostable)
+
+
+def is_prefix(insn: Insn) -> bool:
+    """Return True if it is the prefix of whatever stands behind its copy.
+
+    That is a prefix behind REX, which the kernel takes for an opcode: a jump there
+    would be one of 16 bits, and an int3 is an int3.
+    """
+    return not insn.vex and insn.opcode[0] in LEGACY_PREFIXES
 
 
 def is_trap(insn: Insn) -> bool:

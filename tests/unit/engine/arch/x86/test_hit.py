@@ -285,6 +285,23 @@ def test_inner_post_handler_is_not_called_when_missed(box, inner, offset):
     assert b.cpu_state() == (0, 0)
 
 
+# mov ax,di behind a REX that does not count; ret: 5 and 7 for the kernel
+REX = NOP5 + bytes.fromhex("4866 89f8 90909090909090 c3")
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize("offsets", [(5,), (7,), (5, 7), (7, 5)])
+def test_a_prefix_behind_rex_is_an_instruction_of_its_own(box, offsets, optimized):
+    b = box({"rex": REX})
+    set_kprobes_optimization(b.state, optimized)
+    for offset in offsets:
+        b.probe("rex", offset, pre_handler=b.note(f"{offset}"))
+    b.machine.run_later()
+    assert b.call("rex", 0x12345) & 0xFFFF == 0x2345
+    assert [what for what, _ in b.seen] == [f"{offset}" for offset in sorted(offsets)]
+    assert b.cpu_state() == (0, 0)
+
+
 # mov rax,[rdi]; ret   (5: boostable, unless it has an exception entry)
 LOAD = NOP5 + bytes.fromhex("488b07 c3 b8f2ffffff c3")
 FIXUP = 9

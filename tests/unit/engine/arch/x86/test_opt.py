@@ -8,10 +8,15 @@ import pytest
 
 from kpfs.base.abi import EVENT_RECORD
 from kpfs.engine.arch.x86.regs import FLAGS, IP, ORIG_AX, SP
-from kpfs.engine.kprobe import Kprobe, kprobe_optimized
+from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_optimized
 from kpfs.engine.kretprobe import Kretprobe, register_kretprobe
 from kpfs.engine.optimizer import set_kprobes_optimization
-from kpfs.engine.register import disable_kprobe, enable_kprobe, unregister_kprobe
+from kpfs.engine.register import (
+    disable_kprobe,
+    enable_kprobe,
+    register_kprobe,
+    unregister_kprobe,
+)
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.guest import hook_code
@@ -234,6 +239,30 @@ def test_neighbour_inside_the_region(box):
     assert b.text("f", 7)[5:] == b"\xcc\xcc"
     assert b.call("f", 3) == expected(b, 3)
     assert [what for what, _ in b.seen] == ["a", "b"]
+
+
+def test_disabled_neighbour_inside_the_region(box):
+    b = box({"f": F})
+    p = optimized(b, pre_handler=b.note("a"))
+    q = Kprobe(symbol_name="f", offset=6, pre_handler=b.note("b"))
+    q.flags = KprobeFlag.DISABLED
+    register_kprobe(b.state, q)
+    b.machine.run_later()
+    assert b.text("f", 6)[5:] == b"\xe9"  # it is in nobody's way
+    enable_kprobe(b.state, q)
+    assert b.text("f", 7)[5:] == b"\xcc\xcc"
+    assert b.call("f", 3) == expected(b, 3)
+    assert [what for what, _ in b.seen] == ["a", "b"]
+    disable_kprobe(b.state, q)
+    b.machine.run_later()
+    # as in 6.1: it was still in the way when the other one was looked at
+    assert b.text("f", 7)[5:] == b"\xcc" + F[6:7]
+    disable_kprobe(b.state, p)
+    enable_kprobe(b.state, p)
+    b.machine.run_later()
+    assert b.text("f", 6)[5:] == b"\xe9"
+    assert b.call("f", 3) == expected(b, 3)
+    assert [what for what, _ in b.seen] == ["a", "b", "a"]
 
 
 def test_hit_inside_a_handler_is_missed(box):

@@ -37,6 +37,14 @@ def test_instruction_that_needs_a_step():
     assert obstacle("55 c3 cccccccccccc") == (Why.NOT_RELOCATABLE, 2)
 
 
+def test_no_jump_gets_a_prefix_of_others():
+    # nops; REX and a prefix behind it; mov di,ax
+    code = "909090 4866 89f8 90909090"
+    assert region_size(code, 1) == 6
+    assert obstacle(code) == (Why.NOT_BOOSTABLE, 3)
+    assert obstacle(code, 5) == (Why.NOT_BOOSTABLE, 3)
+
+
 @pytest.mark.parametrize("jump", ["eb", "74", "e2", "e3"])
 @pytest.mark.parametrize("at", range(8))
 def test_jump_into_the_region(jump, at):
