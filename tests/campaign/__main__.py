@@ -29,7 +29,8 @@ from tests.campaign.hunt import Hunt, Part, Progress, progress_of
 PARTS = (
     *("fuzz", "load", "kills", "hits", "modules", "elf", "hostile", "restrictions"),
     *("limits", "product", "signals", "users", "together"),
-    *("board", "region", "files", "archives", "descriptors", "instructions", "steady"),
+    *("board", "region", "files", "archives", "descriptors", "floats", "instructions"),
+    *("sequences", "steady"),
 )
 GRACE = 120  # s that a part may take beyond its share, as it ends what it is at
 LINGER = 5.0  # s that what it has started may take to end
