@@ -364,6 +364,21 @@ def serve(
         backend.stop()
 
 
+class _LogStream:
+    """Standard error, as a stream of logging that never waits."""
+
+    def __init__(self) -> None:
+        from kpfs.host.outlet import Outlet
+
+        self._outlet = Outlet(2)
+
+    def write(self, text: str) -> None:
+        self._outlet.write(text.encode(errors="backslashreplace"))
+
+    def flush(self) -> None:
+        pass
+
+
 def _begin_log(begins: threading.Lock, *, verbose: bool, short: bool) -> None:
     """Log to stderr, unless a log is open already; short: see keep_log_short().
 
@@ -378,7 +393,7 @@ def _begin_log(begins: threading.Lock, *, verbose: bool, short: bool) -> None:
         logging.basicConfig(
             level=logging.DEBUG if verbose else logging.INFO,
             format=LOG_FORMAT,
-            stream=sys.stderr,
+            stream=_LogStream(),
         )
         if short:
             keep_log_short()

@@ -8,7 +8,6 @@ pipe at once, whatever its threads do, and this process reads that pipe.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -16,6 +15,7 @@ import signal
 from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
 from kpfs.host import mounts, patience, process
+from kpfs.host.outlet import Outlet
 
 log = Log(__name__)
 
@@ -85,8 +85,7 @@ def _end(daemon: int, told: int, log: int) -> None:
         if entry.source == source and mounts.serves(daemon, entry)
     ]
     line = f"kpfs[{daemon}] the daemon did not end within {PATIENCE:g} s: killed\n"
-    with contextlib.suppress(OSError):
-        os.write(log, line.encode())
+    Outlet(log).write(line.encode())
     # first, as a thread of the daemon that waits for its own answer could not end
     for entry in served:
         mounts.abort(entry.target)

@@ -180,6 +180,33 @@ def test_in_the_foreground(kpfs, tmp_path, name):
     assert not harness.is_mounted(target)
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "umount"])
+def test_in_the_foreground_with_a_standard_error_that_is_full(kpfs, tmp_path, name):
+    target = tmp_path / "m"
+    target.mkdir()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    child = subprocess.Popen(
+        kpfs.command("mount", "--foreground", target), stderr=writer
+    )
+    with child:
+        harness.until(lambda: (target / "kprobes").exists(), "no mount comes")
+        (target / "machine/reboot").write_text("1")  # which is logged
+        assert harness.run("cat", target / "kprobes/list").returncode == 0
+        if name == "umount":
+            assert kpfs("umount", target).returncode == 0
+        else:
+            child.send_signal(signal.Signals[name])
+        assert child.wait(harness.TIMEOUT) == 0
+    assert not harness.is_mounted(target)
+    os.close(reader)
+    os.close(writer)
+
+
 def test_a_signal_while_a_reader_is_blocked(mount):
     with subprocess.Popen(
         ["cat", mount / "tracing/trace_pipe"], stderr=subprocess.DEVNULL
