@@ -157,7 +157,10 @@ class Client:
             if "begun" in message:
                 self._begun, self._kernel = True, message["begun"]
             elif "running" in message:
-                self._running = True
+                self._running = message["running"]
+                if not self._running:  # nobody takes them but this process
+                    unheard, self._unheard = self._unheard, []
+                    self._pass_on(bytes(unheard))
             elif "passed" in message:
                 self._unheard = self._unheard[1:]
             elif "stopped" in message:

@@ -128,8 +128,10 @@ class CommandSession:
         if self._command is None:
             return
         if "signal" in message:
-            self._command.signal(message["signal"], group=message["group"])
-            self._tell(passed=message["signal"])
+            if self._command.signal(message["signal"], group=message["group"]):
+                self._tell(passed=message["signal"])
+            else:
+                self._tell(running=False)
         elif "size" in message:
             self._command.resize(bytes.fromhex(message["size"]))
 

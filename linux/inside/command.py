@@ -270,10 +270,16 @@ class InsideCommand:
         else:
             self._status = os.WEXITSTATUS(status)
 
-    def signal(self, number: int, *, group: bool) -> None:
-        """Send the command a signal, or its whole process group."""
+    def signal(self, number: int, *, group: bool) -> bool:
+        """Send the command a signal, or its whole process group.
+
+        Return False if it has ended, and only its output is left to be written.
+        """
+        if self._status >= 0:
+            return False
         pid = -self._command.pid if group else self._command.pid
         self._loop.agent.attempt(Op(nr.KILL, (pid, number)))
+        return True
 
     def _look_at_host(self) -> None:
         """Have overlays see what has come and gone in directories of the host.
@@ -341,7 +347,9 @@ class InsideCommand:
     def _drain(self) -> None:
         """Write out what the command left in its pipes, not what its children may."""
         self._loop.settle()
-        self._loop.run(lambda: all(output.idle for output in self._outputs))
+        for output in self._outputs:
+            output.finish()
+        self._loop.run(lambda: all(output.finished for output in self._outputs))
 
 
 class _Strings(NamedTuple):

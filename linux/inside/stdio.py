@@ -21,6 +21,7 @@ from kpfs.linux.running.machine import Op, Out, SlotOffset
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that never block after poll() reported room
 _PIPE = struct.Struct("<2i")
+_INT = struct.Struct("<i")
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
 
@@ -84,14 +85,30 @@ class Output:
         self._fd = os.dup(fd)  # an Input may watch the same descriptor
         self._waits = stat.S_ISREG(os.fstat(fd).st_mode)
         self._pending = b""
+        self._left = 0  # bytes to read, after finish()
         self.ended = False
         self.lost = ""  # why some of it could not be written
         self._next()
 
+    def finish(self) -> None:
+        """Look how much is left to read: what comes later is not waited for.
+
+        Context: the loop has settled, so a reader that still waits has read everything.
+        """
+        if self._worker.busy or self.ended:
+            return
+        self._loop.unwatch(self._fd)  # or _flush() would have the worker read
+        op = Op(nr.IOCTL, (self._source, termios.FIONREAD, Out(_INT.size)))
+        (at,) = self._worker.start([op], _nothing)
+        self._worker.wait()
+        if self._worker.results(1)[0] == 0:
+            (self._left,) = _INT.unpack_from(self._worker.memory, at)
+        self._flush()
+
     @property
-    def idle(self) -> bool:
-        """Return True if everything that was read is written."""
-        return not self._pending
+    def finished(self) -> bool:
+        """Return True if everything is written that was there at finish()."""
+        return self.ended or (not self._pending and self._left <= 0)
 
     def _next(self) -> None:
         self._worker.start(
@@ -106,6 +123,7 @@ class Output:
             self.ended = True
         else:
             self._pending = bytes(self._worker.memory[:count])
+            self._left -= count
             self._flush()
 
     def _flush(self) -> None:

@@ -288,6 +288,28 @@ def test_signals_are_passed_on(kpfs, number):
         assert process.wait(PATIENCE) == 7
 
 
+@contextlib.contextmanager
+def ended_unread(kpfs, folder):
+    """A command that has ended, and whose output nobody has read yet."""
+    words = *INSIDE[:-1], "--rw", folder, "--", "sh", "-c"
+    script = "head -c 60000 /dev/zero; echo >ended"  # the kernel's pipe takes it all
+    with kpfs.started(*words, script, cwd=folder, pipesize=4096) as process:
+        harness.until((folder / "ended").exists, "the command does not end")
+        yield process
+
+
+def test_a_signal_ends_a_command_whose_output_nobody_reads(kpfs, tmp_path):
+    with ended_unread(kpfs, tmp_path) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_output_that_is_read_late_is_complete(kpfs, tmp_path):
+    with ended_unread(kpfs, tmp_path) as process:
+        assert process.stdout.read() == bytes(60000)
+        assert process.wait(PATIENCE) == 0
+
+
 def test_nothing_is_left_of_one_that_is_killed(kpfs):
     process = subprocess.Popen(kpfs.command(*INSIDE, "sleep", "999"))
     harness.kill_with_child(process, "the guest goes on")
@@ -922,8 +944,8 @@ def test_a_fifo_of_the_host_cannot_be_reached(kpfs, tmp_path):
         (["--kernel", "none", "--inside"], "no kernel none"),
         (["--kernel", KERNEL, "--rw", "/"], "--rw is for --inside"),
         (["--kernel", KERNEL, "--inside", "--rw", "/none"], "/none: not a directory"),
-        (["--kernel", KERNEL, "--memory", "9"], "--memory is for --inside"),
-        (["--kernel", KERNEL, "--inside", "--memory", "0"], "not a number from 1 on"),
+        (["--kernel", KERNEL, "--memory", "128"], "--memory is for --inside"),
+        (["--kernel", KERNEL, "--inside", "--memory", "0"], "a number from 128 to"),
         (
             ["--kernel", KERNEL, "--inside", "--memory", "1024"],
             f"made with 512 MiB of memory; for 1024 make it again: kpfs kernel make "
