@@ -22,6 +22,8 @@
 #define MAX_LENGTH 15  /* bytes of an instruction */
 #define STRING_PORT 0x6c /* insb; insl, outsb and outsl follow */
 #define REX 0x40
+#define NO_OPCODE 0x66 /* a prefix */
+#define INT1 0xf1
 #define IOPL_SHIFT 12
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
@@ -207,27 +209,36 @@ static bool refused(struct board *b, u32 vector)
 		(read_word(b, s->idt.base + 16 * vector) & GATE_DPL) != GATE_DPL);
 }
 
-/* Return the size of what ins or outs moves at an address, or 0: another instruction is there. */
-static u32 string_port_size(struct board *b, u64 addr)
+/* Return the opcode behind the prefixes of an instruction, and move `at` past it. is_word: 0x66 is one. */
+static u8 next_opcode(struct board *b, u64 *at, bool *is_word)
 {
 	static const u8 prefixes[] = { 0x66, 0x67, 0xf2, 0xf3, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65 };
 	bool is_long = state(b)->hflags & HFLAG_CS64;
-	u32 size = 4;
+	u64 end = *at + MAX_LENGTH;
 
-	for (u64 at = addr; at < addr + MAX_LENGTH; at++) {
-		u8 code = read_word(b, at);
+	*is_word = false;
+	while (*at < end) {
+		u8 code = read_word(b, (*at)++);
 		u32 n = 0;
 
-		if ((code & 0xfc) == STRING_PORT)
-			return code & 1 ? size : 1;
 		while (n < sizeof(prefixes) && prefixes[n] != code)
 			n++;
 		if (n == sizeof(prefixes) && !(is_long && (code & 0xf0) == REX))
-			return 0;
-		if (code == 0x66)
-			size = 2;
+			return code;
+		*is_word |= code == 0x66;
 	}
-	return 0;
+	return NO_OPCODE;
+}
+
+/* Return the size of what ins or outs moves at an address, or 0: another instruction is there. */
+static u32 string_port_size(struct board *b, u64 at)
+{
+	bool is_word;
+	u8 code = next_opcode(b, &at, &is_word);
+
+	if ((code & 0xfc) != STRING_PORT)
+		return 0;
+	return code & 1 ? is_word ? 2 : 4 : 1;
 }
 
 /* Return whether a program may not use the port of ins or outs. libunicorn looks at memory first. */
@@ -281,9 +292,16 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 static bool on_invalid(uc_engine u, void *data)
 {
 	struct board *b = data;
+	u64 begin = linear_pc(b), at = begin;
+	bool is_word;
 
 	(void)u;
 	b->exceptions++;
+	if (next_opcode(b, &at, &is_word) == INT1) { /* which programs may use, and is no fault */
+		state(b)->ip += at - begin;
+		deliver(b, DB, false, 0);
+		return true;
+	}
 	if (refused(b, UD)) { /* by int $6, which is not left yet */
 		deliver(b, GP, true, 8 * UD + ERROR_OF_IDT);
 		return true;

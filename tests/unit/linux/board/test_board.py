@@ -242,7 +242,7 @@ def test_one_that_has_no_rest_gives_the_host_its_turn(single, who, nops):
     assert abi.STOP_TURN in found
 
 
-GP = 13
+DB, GP = 1, 13
 USER = 4  # in an entry of a page table: programs may use the page
 SAY = "66baf803 ee"  # mov dx, 0x3f8; out dx, al
 # a handler of #GP: it prints the error code and how far behind AT the program stands
@@ -289,6 +289,25 @@ def test_a_program_may_not_use_each_gate(single, vector, prefix):
 
 def test_a_gate_for_programs_has_no_error_code(single):
     assert run_program(single, "cd 80", gates=[0x80]) == b";"
+
+
+@pytest.mark.parametrize("prefix", ["", "66", "f3", "48", "6648"])
+@pytest.mark.parametrize("mode", [abi.MODE_KERNEL, abi.MODE_USER])
+def test_int1_is_a_trap_that_needs_no_gate_for_programs(single, prefix, mode):
+    tell = bytes.fromhex(f"8a0424 {SAY} {END}")
+    single.ram[HANDLER + 0x200 : HANDLER + 0x200 + len(tell)] = tell
+    code, handlers = f"{prefix} f1", {DB: (HANDLER + 0x200, 1)}
+    if mode == abi.MODE_USER:
+        said = run_program(single, code, handlers=handlers)
+    else:
+        long_mode(single, code, handlers)
+        single.run()
+        said = single.console(0)[0]
+    assert said == bytes([AT + len(bytes.fromhex(code)) & 0xFF])
+
+
+def test_int1_cannot_be_locked(single):
+    assert run_program(single, "f0 f1") == b";"
 
 
 PORTS = {
