@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""bpftrace, bpftool, perf and trace-cmd as programs of a distribution's kernel.
+"""bpftrace, bpftool, perf, trace-cmd and gdb as programs of a distribution's kernel.
 
 Each tool runs once for a whole table, as starting it takes the longest.
 """
@@ -7,6 +7,7 @@ Each tool runs once for a whole table, as starting it takes the longest.
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -188,3 +189,41 @@ def test_trace_cmd(kpfs):
     )
     assert re.search(r"stat-\d+ .* function: +vfs_statx", out)
     assert re.search(r"stat-\d+ .* sched_process_exec: .*filename=/usr/bin/stat", out)
+
+
+CALLED = """#include <stdio.h>
+static int f(int i)
+{
+	return i * i;
+}
+int main(void)
+{
+	int sum = 0;
+	for (int i = 0; i < 6; i++)
+		sum += f(i);
+	printf("sum %d\\n", sum);
+}
+"""
+# commands that write breakpoints into code which has run, and where gdb stops then
+GDB = {
+    "run": r"Breakpoint 1, f \(i=2\)",
+    "finish": r"in main .*Value returned is \$1 = 4$",
+    "tbreak 12": "^Temporary breakpoint 2 at",
+    "advance f": r"^f \(i=3\)",
+    "up": "in main",
+    "delete 1": "",
+    "continue": "^Temporary breakpoint 2, main .*:12$",
+    "print sum": r"^\$2 = 55$",
+}
+
+
+def test_gdb(kpfs, tmp_path):
+    if not shutil.which("gcc"):
+        pytest.skip("no C compiler")
+    source = tmp_path / "called.c"
+    source.write_text(CALLED)
+    subprocess.run(["gcc", "-g", "-O0", "-o", tmp_path / "called", source], check=True)
+    words = " ".join(f"-ex '{command}'" for command in GDB)
+    line = f"gdb -q -batch -ex 'break f if i == 2' {words} {tmp_path}/called 2>&1"
+    out = tool(kpfs, "gdb", line)
+    assert re.search(".*".join(GDB.values()), out, re.M | re.S), out
