@@ -46,6 +46,7 @@ class RuntimeConfig(NamedTuple):
     task_pid: int
     task_comm: int
     task_rethooks: int  # a word for the engine, 0 in a new task
+    task_untouched: int  # two words: from where to where user memory is not in yet
     clock_step: int  # ns that a record takes
     clock: int  # address of the word of ns since boot
 

@@ -322,6 +322,7 @@ class Guest:
             task_pid=info.task_pid,
             task_comm=info.task_comm,
             task_rethooks=info.task_rethooks,
+            task_untouched=info.task_untouched,
             clock_step=_QUIET_RECORD_NS if self.quiet else _RECORD_NS,
             clock=abi.DIRECT_MAP + self._shared,
         )

@@ -23,13 +23,16 @@ static u32 data_loc(long length, u32 offset)
 }
 
 /*
- * Return true if a read at addr may be tried: at any address of user space, and, if user is 0, at
- * one of the kernel that is canonical and not in the guard page.
+ * Return true if a read at addr may be tried: at an address of user space that is not yet to be
+ * brought in, and, if user is 0, at one of the kernel that is canonical and not in the guard page.
  */
 static int allowed(u64 addr, int user)
 {
-	if (addr < TASK_SIZE)
-		return 1;
+	if (addr < TASK_SIZE) {
+		const u64 *untouched = (const u64 *)(kp_current() + kp_const32(task_untouched));
+
+		return addr < untouched[0] || addr >= untouched[1];
+	}
 	return !user && addr >> 47 == 0x1ffff;
 }
 

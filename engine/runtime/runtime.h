@@ -86,13 +86,13 @@ struct kp_config {
 	u32 gs_resched; /* %gs offset of a 32-bit word, non-zero for need-resched; ~0: none */
 	u32 task_pid;   /* offsets in the task structure */
 	u32 task_comm;
-	u32 task_rethooks; /* a word of the task for its list of return-probe nodes */
-	u32 clock_step;    /* ns that the clock advances with each record */
-	u64 clock;         /* address of the clock word, ns since boot */
-	u64 cpus;          /* struct kp_cpu[] */
-	u64 cmdlines;      /* struct kp_cmdline[cmdline_mask + 1] */
+	u32 task_rethooks;  /* a word of the task for its list of return-probe nodes */
+	u32 task_untouched; /* two words: where user memory begins and ends that is not in yet */
+	u32 clock_step;     /* ns that the clock advances with each record */
 	u32 cmdline_mask;
-	u32 pad;
+	u64 clock;    /* address of the clock word, ns since boot */
+	u64 cpus;     /* struct kp_cpu[] */
+	u64 cmdlines; /* struct kp_cmdline[cmdline_mask + 1] */
 };
 
 /* One probed address, an entry of kprobe_table; 64 bytes. */

@@ -67,11 +67,9 @@ class Runtime:
         self.nr_cmdlines = count
         self._cmdlines_at = self.heap.alloc(size)
         self._cmdlines = self.heap.view(self._cmdlines_at, size)
+        *offsets, clock = self.machine.runtime_image.config
         config = abi.KpConfig.STRUCT.pack(
-            *self.machine.runtime_image.config,
-            self._cpus_at,
-            self._cmdlines_at,
-            count - 1,
+            *offsets, count - 1, clock, self._cpus_at, self._cmdlines_at
         )
         self.machine.write(self.symbols["kp_config"], config)
         self._apply_fixups(config)

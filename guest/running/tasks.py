@@ -33,6 +33,7 @@ class GuestInfo(NamedTuple):
     task_cpu: int
     task_next: int
     task_rethooks: int
+    task_untouched: int
     task_size: int
     task_nested: int
     task_host_op: int

@@ -103,12 +103,12 @@ class KpfsBootParams:  # struct kpfs_boot_params
 
 class KpfsGuestInfo:  # struct kpfs_guest_info
     SIZE, __slots__ = 104, ()
-    STRUCT = Struct("<Q15I4x4Q")
+    STRUCT = Struct("<Q16I4Q")
     magic, task_pid, task_uid, task_comm, task_req = 0, 8, 12, 16, 20
-    task_user_base, task_cpu, task_next, task_rethooks, task_size = 24, 28, 32, 36, 40
-    task_nested, task_host_op, task_on_rq, task_quiescent = 44, 48, 52, 56
-    task_files, files_id, percpu_base, percpu_size, log = 60, 64, 72, 80, 88
-    init_task = 96
+    task_user_base, task_cpu, task_next, task_rethooks = 24, 28, 32, 36
+    task_untouched, task_size, task_nested, task_host_op = 40, 44, 48, 52
+    task_on_rq, task_quiescent, task_files, files_id, percpu_base = 56, 60, 64, 68, 72
+    percpu_size, log, init_task = 80, 88, 96
 
 
 # guest/include/kpfs/control.h
@@ -231,10 +231,10 @@ class PtRegs:  # struct pt_regs
 
 class KpConfig:  # struct kp_config
     SIZE, __slots__ = 64, ()
-    STRUCT = Struct("<8I3QI4x")
+    STRUCT = Struct("<10I3Q")
     gs_current, gs_cpu, gs_preempt, gs_resched, task_pid = 0, 4, 8, 12, 16
-    task_comm, task_rethooks, clock_step, clock, cpus, cmdlines = 20, 24, 28, 32, 40, 48
-    cmdline_mask = 56
+    task_comm, task_rethooks, task_untouched, clock_step = 20, 24, 28, 32
+    cmdline_mask, clock, cpus, cmdlines = 36, 40, 48, 56
 
 
 class KpSite:  # struct kp_site
@@ -654,13 +654,14 @@ MIRROR_BUSY = -1024
 
 
 class MirrorCall:  # struct mirror_call
-    SIZE, __slots__ = 152, ()
+    SIZE, __slots__ = 160, ()
     LAYOUT = """
-        nr Q args 6Q count Q cwd Q paths Q link Q mount Q wait Q fd 2i fd_mode 2I
-        spare_fd i new_fd 2i components 2I name_mode 2I
+        nr Q args 6Q count Q cwd Q paths Q link Q mount Q untouched Q wait Q fd 2i
+        fd_mode 2I spare_fd i new_fd 2i components 2I name_mode 2I
     """
-    nr, args, count, cwd, paths, link, mount, wait = 0, 8, 56, 64, 72, 80, 88, 96
-    fd, fd_mode, spare_fd, new_fd, components, name_mode = 104, 112, 120, 124, 132, 140
+    nr, args, count, cwd, paths, link, mount, untouched = 0, 8, 56, 64, 72, 80, 88, 96
+    wait, fd, fd_mode, spare_fd, new_fd, components = 104, 112, 120, 128, 132, 140
+    name_mode = 148
 
 
 # guest/src/fs/mirror.c
@@ -719,22 +720,22 @@ class PlanHost:  # struct plan_host
 
 
 class PlanQuestion:  # struct plan_question
-    SIZE, __slots__ = 104, ()
-    STRUCT = Struct("<4i11Q")
-    pid, memory, fds, info, row, count, nr, args = 0, 4, 8, 12, 16, 24, 32, 40
-    buffer, host = 88, 96
+    SIZE, __slots__ = 112, ()
+    STRUCT = Struct("<5i4x11Q")
+    pid, memory, fds, info, pages, row, count, nr = 0, 4, 8, 12, 16, 24, 32, 40
+    args, buffer, host = 48, 96, 104
 
 
 class Plan:  # struct plan
-    SIZE, __slots__ = 61648, ()
+    SIZE, __slots__ = 61656, ()
     LAYOUT = """
         pointers I size I nr_fds I nr_new I nr_names I text_at i text_size i fd_size 2Q
         left_to_mount B of_mount B failed B unknown B cwd_text 4097b link_text 4097b
         contents 53248b
     """
-    call, pointers, size, nr_fds, nr_new, nr_names = 0, 152, 156, 160, 164, 168
-    text_at, text_size, fd_size, left_to_mount, of_mount = 172, 176, 184, 200, 201
-    failed, unknown, cwd_text, link_text, contents = 202, 203, 204, 4301, 8398
+    call, pointers, size, nr_fds, nr_new, nr_names = 0, 160, 164, 168, 172, 176
+    text_at, text_size, fd_size, left_to_mount, of_mount = 180, 184, 192, 208, 209
+    failed, unknown, cwd_text, link_text, contents = 210, 211, 212, 4309, 8406
 
 
 # kpfs/mirror/fast_path.c

@@ -107,6 +107,7 @@ class _Tools:
     def __init__(self, most: int) -> None:
         """most: files of each kind that are kept open."""
         self.memory = ProcFdCache[int]("/proc/{}/mem".format, most=most)
+        self.pages = ProcFdCache[int]("/proc/{}/pagemap".format, most=most)
         self.fds = ProcFdCache[int]("/proc/{}/fd".format, os.O_DIRECTORY, most)
         # a file about a number says what is open at it by the time it is read
         self.info = ProcFdCache[tuple[int, int]](
@@ -118,11 +119,12 @@ class _Tools:
     def forget(self, pid: int) -> None:
         """See Host.forget()."""
         self.memory.forget(pid)
+        self.pages.forget(pid)
         self.fds.forget(pid)
 
     def close(self) -> None:
         """Close the files that are held open."""
-        for held in (self.memory, self.fds, self.info):
+        for held in (self.memory, self.pages, self.fds, self.info):
             held.close()
 
 
@@ -402,15 +404,16 @@ class Host:
         words = row.at, count, note.nr, *note.args, abi.USER_BUFFER, self._facts_at
         try:
             for _ in range(2):  # see ProcFdCache
-                memory = fds = info = -1
+                memory = fds = info = pages = -1
                 try:
                     fds = tools.fds[pid]
                     if reads:
                         info = tools.info[key]
                     memory = tools.memory[pid]  # which some hosts refuse
+                    pages = tools.pages[pid]
                 except OSError:  # it is gone, or has no such descriptor
                     pass
-                _ASK(tools.question, 0, pid, memory, fds, info, *words)
+                _ASK(tools.question, 0, pid, memory, fds, info, pages, *words)
                 self._plan_call(tools.question_at, plan.at)
                 if not plan.failed:
                     break

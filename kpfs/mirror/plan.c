@@ -33,6 +33,7 @@
 #define S_IFDIR 0040000
 #define S_IFREG 0100000
 #define PAGE_SIZE 4096
+#define PAGE_PRESENT 63 /* a bit of a page's entry in pagemap */
 #define CHUNK 256
 #define INFO_SIZE 64 /* of a file of fdinfo, what begins with its position */
 #define PLACE_SIZE (3 * PLAN_PATH_MAX)
@@ -91,13 +92,25 @@ static void place(struct carrier *c, int index, uint32_t size)
 		plan->contents[plan->size++] = 0;
 }
 
+/* Return true if the page of an address has no memory, or it is not in. */
+static bool is_untouched(struct carrier *c, uint64_t addr)
+{
+	uint64_t entry;
+
+	return c->host->syscall(SYS_PREAD64, (long)c->question->pages, &entry, sizeof(entry),
+				addr / PAGE_SIZE * sizeof(entry)) == sizeof(entry) &&
+	       !(entry >> PAGE_PRESENT & 1);
+}
+
 /*
- * Read a string behind the plan's memory. Return its length, or -1 if there is no memory, or no
- * end.
+ * Read the string that an argument points to behind the plan's memory; that brings it into the
+ * process's memory. Return its length, or -1 if there is no memory, or no end.
  */
-static int read_string(struct carrier *c, uint64_t addr)
+static int read_string(struct carrier *c, int index)
 {
 	char *text = c->plan->contents + c->plan->size;
+	uint64_t addr = c->values[index];
+	uint32_t untouched = (uint32_t)is_untouched(c, addr) << index;
 	int length = 0;
 
 	while (length < PLAN_PATH_MAX) {
@@ -107,8 +120,10 @@ static int read_string(struct carrier *c, uint64_t addr)
 			size = CHUNK;
 		got = read_memory(c, addr + length, text + length, size);
 		for (uint64_t i = 0; i < got; i++)
-			if (!text[length + i])
+			if (!text[length + i]) {
+				c->plan->call.untouched |= untouched;
 				return length + i;
+			}
 		if (!got)
 			break;
 		length += got;
@@ -118,7 +133,7 @@ static int read_string(struct carrier *c, uint64_t addr)
 
 static void carry_text(struct carrier *c, int index)
 {
-	int length = read_string(c, c->values[index]);
+	int length = read_string(c, index);
 
 	if (length >= 0) /* a bad address is as bad in the kernel */
 		place(c, index, length + 1);
@@ -449,7 +464,7 @@ static unsigned int count_walked(const char *text)
 static bool carry_path(struct carrier *c, int index, bool follow)
 {
 	struct plan *plan = c->plan;
-	int dirfd = c->dirfd, length = read_string(c, c->values[index]);
+	int dirfd = c->dirfd, length = read_string(c, index);
 	const char *text = plan->contents + plan->size;
 	unsigned int mode = S_IFREG | 0644;
 	bool in_tree;

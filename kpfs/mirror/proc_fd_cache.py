@@ -10,7 +10,7 @@ from kpfs.base import limits
 from kpfs.base.typed import TypeVar
 
 MOST = 64  # of each kind that are open at once
-SHARE = 6  # of the descriptors that a process may have: there are three kinds
+SHARE = 8  # of the descriptors that a process may have: there are four kinds
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 SEEDS = {  # the first: how many follow
     1: 16,
     5013: 1,
+    312107680: 1,
     402995437: 1,
     542730921: 1,
     908605439: 1,

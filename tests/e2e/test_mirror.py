@@ -52,6 +52,39 @@ def test_names_are_in_kernel_memory(kpfs, tmp_path):
     assert (tmp_path / "bar").is_symlink()
 
 
+UNTOUCHED = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+fd = os.open(sys.argv[1], os.O_RDONLY)
+text = [libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0) for _ in "12"]
+for at in text:
+    for _ in "12":
+        libc.open(ctypes.c_void_p(at), os.O_RDONLY)
+libc.rename(ctypes.c_void_p(libc.mmap(None, 4096, 1, 2, fd, 0)), b"/nowhere/b")
+"""
+
+
+def test_a_string_that_nobody_has_touched_is_a_fault_at_first(kpfs, tmp_path):
+    """The kernel brings it in after the entry of the call, as Linux does."""
+    (tmp_path / "text").write_bytes(b"/nowhere/a\0")
+    (tmp_path / "script").write_text(UNTOUCHED)
+    events = [
+        "p:open do_sys_openat2 path=+0(%si):ustring",
+        "p:filp do_filp_open path=+0(+0(%si)):string",
+        "p:rename __x64_sys_rename old=+0(+112(%di)):ustring new=+0(+104(%di)):ustring",
+    ]
+    script = f"{sys.executable} -I -S {tmp_path}/script {tmp_path}/text"
+    lines, _ = traced(kpfs, events, script)
+    hits = [line.split(": ", 1)[1] for line in lines if line.lstrip().startswith("py")]
+    first = next(at for at, hit in enumerate(hits) if f"{tmp_path}/text" in hit) + 2
+    found = [hit.partition(") ")[2] for hit in hits[first:] if "text" not in hit]
+    whole = 'path="/nowhere/a"'
+    each = ["path=(fault)", whole, whole, whole]
+    assert found[: 2 * len(each)] == 2 * each
+    assert 'old=(fault) new="/nowhere/b"' in found
+
+
 def test_paths_are_in_user_memory(kpfs, tmp_path):
     (tmp_path / "file").write_text("x")
     events = ["p:open do_sys_openat2 path=+0(%si):ustring kernel=+0(%si):string"]

@@ -174,7 +174,7 @@ struct kpfs_wakeups {
 struct kpfs_guest_info {
 	unsigned long magic; /* 'kpfsinfo' */
 	unsigned int task_pid, task_uid, task_comm, task_req, task_user_base;
-	unsigned int task_cpu, task_next, task_rethooks, task_size;
+	unsigned int task_cpu, task_next, task_rethooks, task_untouched, task_size;
 	unsigned int task_nested, task_host_op; /* struct kpfs_request, struct kpfs_host_op */
 	unsigned int task_on_rq, task_quiescent, task_files, files_id;
 	unsigned long percpu_base, percpu_size; /* CPU n's %gs is percpu_base + n * percpu_size */

@@ -114,6 +114,9 @@ struct task_struct {
 	unsigned long user_base;
 	unsigned long user_brk;
 	unsigned long rethooks;
+	struct {
+		unsigned long from, to;
+	} untouched; /* user memory that its process has not touched: the first access brings it in */
 	struct rescue *rescue;
 	bool sched_atomic;
 	struct callback_head rcu;

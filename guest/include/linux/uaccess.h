@@ -25,7 +25,7 @@ unsigned long clear_user(void __user *to, unsigned long n);
 /* These neither sleep nor check the range: for handlers of probes, with pagefault_disable(). */
 #define __copy_to_user_inatomic(to, from, n) copy_user_generic((void *)(to), from, n)
 #define __copy_from_user_inatomic(to, from, n) copy_user_generic(to, (const void *)(from), n)
-/* No page is ever fetched: whether a fault is mended is said by the exception table alone. */
+/* No page is fetched, but for kpfs/untouched.h: whether a fault is mended is said by the exception table alone. */
 static inline void pagefault_disable(void) { preempt_disable(); }
 static inline void pagefault_enable(void) { preempt_enable(); }
 #define put_user(x, p) ({ __typeof__(*(p)) __pu = (x); \

@@ -583,9 +583,41 @@ static void mirror_claim(const struct mirror_fd *fd, unsigned long since)
 }
 
 /*
- * Return a file of the mount that no descriptor of the host has claimed, in the task's table or in
- * none; or NULL.
+ * Return true if a file of the mount is nobody's: the tables that have it got their numbers in this
+ * look, and their processes do not have it.
  */
+static bool mirror_is_stale(const struct file *file, unsigned long since)
+{
+	struct task_struct *p;
+
+	for_each_process(p)
+		if ((p->flags & PF_HOST) && p->files && p->files->mirrored <= since)
+			for (unsigned int fd = 0; fd < p->files->fdt.max_fds; fd++)
+				if (p->files->fdt.fd[fd] == file)
+					return false;
+	return file->f_look <= since;
+}
+
+/* Take a stale file out of all tables. */
+static void mirror_evict(struct file *file)
+{
+	struct task_struct *p;
+
+	for_each_process(p) {
+		struct files_struct *files = (p->flags & PF_HOST) ? p->files : NULL;
+
+		for (unsigned int fd = 0; files && fd < files->fdt.max_fds; fd++) {
+			if (files->fdt.fd[fd] != file)
+				continue;
+			files->fdt.fd[fd] = NULL;
+			__clear_bit(fd, files->fdt.open_fds);
+			files->next_fd = min(files->next_fd, fd);
+			fput(file);
+		}
+	}
+}
+
+/* Return a stale file of the mount that may be the one that a descriptor of the host leads to, or NULL. */
 static struct file *mirror_unclaimed(const struct mirror_fd *fd, unsigned long since)
 {
 	struct fdtable *fdt = &current->files->fdt;
@@ -598,8 +630,7 @@ static struct file *mirror_unclaimed(const struct mirror_fd *fd, unsigned long s
 	if (!fd->mount)
 		return NULL;
 	list_for_each_entry(file, &mirror_pins, f_pin)
-		if (file->f_look <= since && mirror_may_be_mount(fd, file) &&
-		    !mirror_places(file->f_mount, NULL, 0))
+		if (mirror_may_be_mount(fd, file) && mirror_is_stale(file, since))
 			return file;
 	return NULL;
 }
@@ -632,9 +663,14 @@ static struct file *mirror_adopted(const struct mirror_fd *fd, unsigned long sin
 
 	if (fd->file && (fd->mount || fd->met & MIRROR_MET_FILE))
 		file = mirror_search(fd->file, 0);
-	file = file ?: mirror_unclaimed(fd, since);
 	if (file)
 		return get_file(file);
+	file = mirror_unclaimed(fd, since);
+	if (file) {
+		get_file(file);
+		mirror_evict(file);
+		return file;
+	}
 	if (!fd->pipe)
 		return mirror_file(fd->name ? (const char *)fd->name : "fd", fd->mode, fd->flags);
 	if (fd->met & MIRROR_MET_PIPE)
@@ -698,18 +734,25 @@ long mirror_take_table(unsigned long table, unsigned long since)
 	return error;
 }
 
+/* Have the task's files of the mount be those of its process, as far as they are at their numbers. */
+long mirror_claim_files(const struct mirror_fd *fds, unsigned long nr, unsigned long since)
+{
+	for (unsigned long i = 0; i < nr; i++)
+		mirror_claim(fds + i, since);
+	return 0;
+}
+
 /*
  * Give the task, as which Python calls this, the descriptors that its process has from one number to
- * another. The last descriptor of a file of the mount stays. All tasks have their tables by now.
+ * another. The last descriptor of a file of the mount stays. All tasks have their tables by now, and
+ * have claimed their files of the mount.
  */
-long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, unsigned int from,
-		     unsigned int to, unsigned long since)
+long mirror_catch_up(const struct mirror_fd *fds, unsigned long nr, unsigned long since,
+		     unsigned int from, unsigned int to)
 {
 	const struct mirror_fd *fd = fds, *end = fds + nr;
 	long error = 0;
 
-	for (fd = fds; !error && fd < end; fd++)
-		mirror_claim(fd, since);
 	for (fd = fds; !error && fd < end; fd++)
 		error = mirror_give(fd, since);
 	for (fd = fds; !error && from < min(to, current->files->fdt.max_fds); from++) {
@@ -737,6 +780,29 @@ static noinline long mirror_run(void)
 	return entry_SYSCALL_64(&req);
 }
 
+/* Return where a string ends, without a call that somebody may count. */
+static unsigned long mirror_end_of(unsigned long string)
+{
+	while (READ_ONCE(*(const char *)string++))
+		;
+	return string;
+}
+
+/* Have the task find the strings untouched that its process has not touched. */
+static void mirror_untouched(const struct mirror_call *call)
+{
+	unsigned long from = ~0UL, to = 0;
+
+	for (int i = 0; i < 6; i++) {
+		if (!(call->untouched >> i & 1))
+			continue;
+		from = min(from, call->args[i]);
+		to = max(to, mirror_end_of(call->args[i]));
+	}
+	current->untouched.from = from;
+	current->untouched.to = to;
+}
+
 /* Make a call as the task as which Python calls this. Return its result, or MIRROR_BUSY. */
 long mirror_syscall(struct mirror_call *call)
 {
@@ -751,6 +817,7 @@ long mirror_syscall(struct mirror_call *call)
 	if (call->nr == MIRROR_NR_CLOSE && call->mount && mirror_taken(call->args[0]) &&
 	    !mirror_has_others(mirror_at(call->args[0])))
 		return 0;
+	mirror_untouched(call);
 	if (call->wait && (mirror_taken(call->new_fd[0]) || mirror_taken(call->new_fd[1])))
 		return MIRROR_BUSY;
 	for (int i = 0; i < MIRROR_NAMES; i++)

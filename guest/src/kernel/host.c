@@ -152,6 +152,7 @@ const struct kpfs_guest_info kpfs_guest_info = {
 	.task_cpu = INFO(cpu),
 	.task_next = INFO(tasks.next),
 	.task_rethooks = INFO(rethooks),
+	.task_untouched = INFO(untouched),
 	.task_size = sizeof(struct task_struct),
 	.task_nested = INFO(nested),
 	.task_host_op = INFO(host_op),

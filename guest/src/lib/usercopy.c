@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Copies from and to user memory. */
 #include <asm/asm.h>
+#include <kpfs/untouched.h>
 #include <linux/kernel.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -21,6 +22,7 @@ unsigned long _copy_from_user(void *to, const void __user *from, unsigned long n
 	unsigned long res = n;
 
 	might_fault();
+	touch_user(from);
 	if (likely(access_ok(from, n)))
 		res = copy_user_generic(to, from, n);
 	if (unlikely(res))
@@ -80,6 +82,7 @@ efault:
 long strncpy_from_user(char *dst, const char __user *src, long count)
 {
 	might_fault();
+	touch_user(src);
 	if (unlikely(count <= 0))
 		return 0;
 	if (!access_ok(src, 1))
@@ -96,6 +99,7 @@ long strnlen_user(const char __user *s, long n)
 
 	if (!access_ok(s, 1))
 		return 0;
+	touch_user(s);
 	for (; has_words(s) && i + (long)sizeof(word) <= n; i += sizeof(word)) {
 		unsafe_get_word(word, s + i, bytes);
 		if (has_zero(word))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Access to memory that may not be there. */
+#include <kpfs/untouched.h>
 #include <linux/kernel.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
@@ -40,7 +41,9 @@ long copy_to_kernel_nofault(void *dst, const void *src, size_t size)
 
 long copy_from_user_nofault(void *dst, const void __user *src, size_t size)
 {
-	return access_ok(src, size) ? copy_nofault(dst, src, size) : -EFAULT;
+	if (!access_ok(src, size) || user_untouched(src, size))
+		return -EFAULT;
+	return copy_nofault(dst, src, size);
 }
 
 /* Copy a string. Return its length with NUL (count: cut), or -EFAULT. */
@@ -74,6 +77,8 @@ long strncpy_from_user_nofault(char *dst, const void __user *unsafe_addr, long c
 
 	if (unlikely(count <= 0))
 		return 0;
+	if (user_untouched(unsafe_addr, 1))
+		return -EFAULT;
 	preempt_disable();
 	ret = strncpy_from_user(dst, unsafe_addr, count);
 	preempt_enable();

@@ -64,6 +64,7 @@ class GuestTaskBook:
         self.known = {}
         guest = kernel.guest
         self.func = guest.needed("mirror_catch_up")
+        self.claim = guest.needed("mirror_claim_files")
         self.take_table = guest.needed("mirror_take_table")
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
@@ -265,23 +266,16 @@ class GuestTaskBook:
         """
         look = _Look(self.numbers, self.foreign or set())
         self.kernel.syscalls.moves += 1
-        for task in self.with_own_tables(pids, look):
-            records: list[Record] = []
-            names, begin = bytearray(), 0
-            for fd in self.host.descriptors(task.pid):
-                if fd.number >= MAX_FD:
-                    break
-                name = fd.link if fd.in_tree else fd.name
-                size = (len(records) + 1) * _FD.size + len(names) + len(name) + 1
-                if size > BLOCK_SIZE:
-                    self.install(task, records, names, (begin, fd.number, look.since))
-                    records, names, begin = [], bytearray(), fd.number
-                at = 0
-                if name:
-                    names[:0] = name + b"\0"
-                    at = self.block + BLOCK_SIZE - len(names)
-                records.append(look.record(task.pid, fd, at))
-            self.install(task, records, names, (begin, MAX_FD, look.since))
+        found = [
+            (task, [fd for fd in self.host.descriptors(task.pid) if fd.number < MAX_FD])
+            for task in self.with_own_tables(pids, look)
+        ]
+        if self.kernel.syscalls.marked:
+            for task, fds in found:
+                mounted = [fd for fd in fds if fd.in_tree]
+                self.install(self.claim, task, mounted, look)
+        for task, fds in found:
+            self.install(self.func, task, fds, look)
 
     def with_own_tables(self, pids: Iterable[int], look: _Look) -> list[HostTask]:
         """Have tasks share tables as their processes do; return one for each table."""
@@ -296,31 +290,52 @@ class GuestTaskBook:
         return firsts
 
     def install(
-        self, task: HostTask, records: list[Record], names: bytearray, numbers: Numbers
+        self, func: int, task: HostTask, fds: list[Descriptor], look: _Look
     ) -> None:
-        """Have the task take over some descriptors.
+        """Have the task take over descriptors, as many in a call as there is room for.
 
-        numbers: the last arguments of mirror_catch_up().
+        func: mirror_claim_files() or mirror_catch_up().
         """
+        records: list[Record] = []
+        names, begin = bytearray(), 0
+        for fd in fds:
+            name = fd.link if fd.in_tree else fd.name
+            size = (len(records) + 1) * _FD.size + len(names) + len(name) + 1
+            if size > BLOCK_SIZE:
+                numbers = look.since, begin, fd.number
+                self.install_some(func, task, records, names, numbers)
+                records, names, begin = [], bytearray(), fd.number
+            at = 0
+            if name:
+                names[:0] = name + b"\0"
+                at = self.block + BLOCK_SIZE - len(names)
+            records.append(look.record(task.pid, fd, at))
+        numbers = look.since, begin, MAX_FD
+        self.install_some(func, task, records, names, numbers)
+
+    def install_some(
+        self,
+        func: int,
+        task: HostTask,
+        records: list[Record],
+        names: bytearray,
+        numbers: Numbers,
+    ) -> None:
+        """numbers: the last arguments of the function."""
         sched = self.kernel.guest.sched
         while self.installing:  # another thread has stepped aside in the middle of it
             sched.step_aside(BUSY_PAUSE)
         self.installing = True
         try:
-            self.install_now(task, records, names, numbers)
+            for index, record in enumerate(records):
+                _FD.pack_into(self.view, index * _FD.size, *record)
+            if names:
+                self.view[-len(names) :] = names
+            self.kernel.guest.syscalls.call_function(
+                task, func, self.block, len(records), *numbers
+            )
         finally:
             self.installing = False
-
-    def install_now(
-        self, task: HostTask, records: list[Record], names: bytearray, numbers: Numbers
-    ) -> None:
-        for index, record in enumerate(records):
-            _FD.pack_into(self.view, index * _FD.size, *record)
-        if names:
-            self.view[-len(names) :] = names
-        self.kernel.guest.syscalls.call_function(
-            task, self.func, self.block, len(records), *numbers
-        )
 
 
 class _Look:

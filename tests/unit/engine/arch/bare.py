@@ -163,6 +163,7 @@ class BareMachine(machine.Memory):
             task_pid=0,
             task_comm=8,
             task_rethooks=32,
+            task_untouched=40,
             clock_step=100,
             clock=self.time_at,
         )
