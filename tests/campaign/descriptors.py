@@ -8,6 +8,7 @@ always made in the guest, and with calls that are left out and caught up with.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests import harness
@@ -21,22 +22,21 @@ MODES = "always", "watched"
 DRIVER = ROOT / "tests" / "programs" / "descriptors.py"
 SCRIPT = """
 insmod {module} || exit 2
-{python} {driver} {program} {first} {count}
+{python} {driver} {program} {seeds}
 status=$?
 dmesg | grep -A 20 BUG: && exit 3
 exit $status
 """
 
 
-def command(folder: Path, first: int, count: int) -> str:
-    """Return the script that runs programs, built in a folder, under kpfs run."""
+def command(folder: Path, seeds: Iterable[int]) -> str:
+    """Return the script that runs the seeds' programs, built in a folder."""
     return SCRIPT.format(
         module=build("tables"),
         python="python3",
         driver=DRIVER,
         program=program("descriptors", folder),
-        first=first,
-        count=count,
+        seeds=" ".join(map(str, seeds)),
     )
 
 
@@ -44,7 +44,7 @@ def run(hunt: Hunt) -> None:
     first = hunt.rng.randrange(1 << 30)
     while hunt.more():
         count = hunt.left(AT_ONCE)
-        script = command(hunt.scratch, first, count)
+        script = command(hunt.scratch, range(first, first + count))
         for mode in MODES:
             kpfs = harness.Kpfs(hunt.scratch)
             done = kpfs("run", f"--mirror={mode}", "--", "sh", "-c", script)

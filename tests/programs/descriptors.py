@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Random programs of tasks that open, share and close files, compared with the guest.
 
-Run under ``kpfs run`` with the module tables.ko: descriptors.py PROGRAM SEED COUNT.
+Run under ``kpfs run`` with the module tables.ko: descriptors.py PROGRAM SEED...
 Processes of PROGRAM (descriptors.c) do what is drawn by a seed, in any order.  Now and
 then the tables of the guest's tasks are compared with what /proc and kcmp(2) say of the
 processes.  Prints each difference, and a last line "N programs, M looks".
@@ -448,18 +448,18 @@ class Campaign:
 
 
 def main() -> int:
-    program, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    program, seeds = sys.argv[1], [int(seed) for seed in sys.argv[2:]]
     found = 0
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):  # the directory itself
             FOREIGN.add(os.readlink(f"/proc/self/fd/{fd}"))
     with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(program, folder)
-        for seed in range(first, first + count):
+        for seed in seeds:
             if wrong := campaign.run(seed):
                 found += 1
                 print(f"seed {seed}:", *campaign.said, *wrong, sep="\n  ", flush=True)
-    print(f"{count} programs, {campaign.looks} looks", flush=True)
+    print(f"{len(seeds)} programs, {campaign.looks} looks", flush=True)
     return int(found > 0)
 
 
