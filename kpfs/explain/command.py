@@ -12,7 +12,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -49,9 +49,19 @@ COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # of tags; else 
 class Explainer:
     """The words for verdicts on the probe points of one kernel."""
 
-    def __init__(self, st: State, arch: Judge) -> None:
+    def __init__(
+        self,
+        st: State,
+        arch: Judge,
+        takes_shared_names: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """takes_shared_names: is asked whether one name may stand for several symbols.
+
+        Linux before 6.7, and before the stable kernels of that time, took the first.
+        """
         self.st = st
         self.arch = arch
+        self._takes_shared_names = takes_shared_names
 
     def name(self, addr: int) -> str:
         """Return symbol+offset of an address."""
@@ -75,11 +85,21 @@ class Explainer:
                     f"explain: {point}: past the end of {symbol}, at {self.name(at)}"
                 )
 
+    def _address(self, point: str) -> KAddr:
+        """Return the address of a point. Raises KernelError for what has none."""
+        symbol, addr, offset = parse_point(point)
+        if symbol and ":" not in symbol:
+            places = [s.addr for s in self.st.machine.kallsyms.lookup_name(symbol)]
+            if len(places) > 1 and not self._takes_shared_names():
+                listed = ", ".join(f"{place:#x}" for place in places)
+                why = f"{len(places)} symbols have this name, at {listed}"
+                raise KernelError(errno.EADDRNOTAVAIL, why)
+        return kprobe_addr(self.st, addr, symbol, offset)[0]
+
     def explain(self, point: str) -> tuple[Verdict, str]:
         """Return the verdict on SYMBOL[+OFFSET] or an address, and its words."""
-        symbol, addr, offset = parse_point(point)
         try:
-            addr, _ = kprobe_addr(self.st, addr, symbol, offset)
+            addr = self._address(point)
             verdict = judge(self.st, self.arch, addr)
         except KernelError as refused:
             return Verdict(refused.errno, refused.why), f"{point}: {_refusal(refused)}"
@@ -107,9 +127,8 @@ class Explainer:
 
     def explain_all(self, point: str, *, coloured: bool) -> tuple[int, str]:
         """Judge each instruction of the function around a point: (errno, words)."""
-        symbol, addr, offset = parse_point(point)
         try:
-            addr, _ = kprobe_addr(self.st, addr, symbol, offset)
+            addr = self._address(point)
             sym = self.st.machine.kallsyms.symbol_at(addr)
             if sym is None:
                 raise KernelError(errno.ENOENT, f"no function at {addr:#x}")
@@ -266,7 +285,7 @@ def explainer_of(linux: LinuxKernel) -> Explainer:
     image = KernelImage(linux)
     state = judging_state(image, image.judge)
     state.module_states.update(image.module_states)
-    return Explainer(state, image.judge)
+    return Explainer(state, image.judge, image.takes_shared_names)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.store import image
 
 BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
+NOT_UNIQUE = b"The symbol is not unique"
 _RELATIVE = struct.Struct("<i")  # relative to its own address
 _JUMP_ENTRY = struct.Struct("<iiq")
 _INIT = 2  # flag of a jump label's key: it is in init text
@@ -104,6 +105,12 @@ class KernelImage(KernelTables):
     def module_of(self, addr: int) -> str:
         module = self.kallsyms.module_at(addr)
         return module.name if module else ""
+
+    def takes_shared_names(self) -> bool:
+        """Return True if a probe may name several symbols: the refusal's words lack."""
+        start = self.kallsyms.kernel.address("__start_rodata")
+        end = self.kallsyms.kernel.address("__end_rodata")
+        return NOT_UNIQUE not in self._saved.read(start, end - start)
 
     def _section(self, name: str) -> tuple[int, bytes]:
         """Return address and bytes of the section from __start_NAME to __stop_NAME."""

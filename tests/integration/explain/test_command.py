@@ -39,6 +39,30 @@ def test_data_is_not_listed_as_instructions(capsys, option, lines, point):
     assert (status, out.count("\n"), err) == (1, lines, "")
 
 
+SHARED = [  # a name of two functions
+    pytest.param((), "init_once", marks=pytest.mark.guest),
+    pytest.param(
+        ("--kernel", harness.KERNEL), "load_elf_phdrs", marks=pytest.mark.kernel
+    ),
+]
+
+
+@pytest.mark.parametrize("option", [[], ["--all"]])
+@pytest.mark.parametrize(("kernel", "name"), SHARED)
+def test_a_name_of_several_functions(capsys, kernel, option, name):
+    """kprobe_events refuses it; the addresses can be given in its place."""
+    status, out, _ = run(capsys, *kernel, *option, name)
+    says = (
+        rf"{name}: refused, EADDRNOTAVAIL: 2 symbols have this name, at (\S+), (\S+)\n"
+    )
+    told = re.fullmatch(says, out)
+    assert told, out
+    assert status == command.EXIT_REFUSED
+    status, out, _ = run(capsys, *kernel, *told.groups())
+    assert len(re.findall(rf"^0x\w+: {name} at 0x", out, re.M)) == 2
+    assert status == 0
+
+
 @pytest.mark.kernel
 def test_points_of_a_real_kernels_modules(capsys, tmp_path):
     """Modules of the package are loaded by name, others from files."""

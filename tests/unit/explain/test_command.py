@@ -116,6 +116,18 @@ def test_an_offset_past_the_function(capsys, image, option):
     assert (str(refused.value), *capsys.readouterr()) == (said, "", "")
 
 
+def test_a_name_of_several_symbols(image):
+    """Older kernels took the first one."""
+    name = next(n for n, at in image._names.items() if len(at) > 1 and "$" not in n)
+    state = judging_state(image, image.judge)
+    words = []
+    for takes in (False, True):
+        explainer = command.Explainer(state, image.judge, lambda takes=takes: takes)
+        words.append(explainer.explain(name)[1])
+    assert f"{name}: refused, EADDRNOTAVAIL: " in words[0]
+    assert "EADDRNOTAVAIL" not in words[1]
+
+
 @pytest.mark.parametrize("folder", ["/nonexistent", SAMPLE.parent])
 def test_no_image(capsys, folder):
     with pytest.raises(SetupError, match="no image in"):
