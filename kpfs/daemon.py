@@ -19,7 +19,7 @@ from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import LIBFUSE, Settings
-from kpfs.host import guard, instead, mounts, process
+from kpfs.host import guard, hints, instead, mounts, process
 from kpfs.host.mounts import source_name
 
 if TYPE_CHECKING:
@@ -454,6 +454,7 @@ def _start_mirror(
             lazy=settings.lazy,
             begin=begin,
             debugger=debugger,
+            tell=partial(hints.add, settings.hints, if_failed=True),
         )
 
     threading.Thread(target=mirror, name="mirror", daemon=True).start()

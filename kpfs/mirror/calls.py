@@ -40,6 +40,8 @@ NOTED = frozenset(
         nr.LANDLOCK_CREATE_RULESET,
     )
 )
+# calls about a kernel's own probes and programs, which reach those of the host alone
+HOSTS_OWN = {nr.BPF: "bpf(2)", nr.PERF_EVENT_OPEN: "perf_event_open(2)"}
 # calls that open files of the mount; by argument: the flags, of which FUSE is not told
 # O_CLOEXEC
 OPENS = {nr.OPEN: 1, nr.OPENAT: 2}

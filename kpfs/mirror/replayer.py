@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 log = Log(__name__)
 
 CHANGING_MAX = 4096  # processes, before those that have ended are forgotten
+HOSTS_KERNEL = (
+    "%s reaches this host's kernel: with kpfs run --kernel NAME --inside it reaches "
+    "the emulated one"
+)
 # makes the kernel, given the host and the supervisor's listener
 OpenKernel = Callable[[Host, int], "MirroredKernel[Any, Any]"]
 
@@ -43,6 +47,7 @@ class Replayer:
         *,
         lazy: bool = False,
         debugger: Callable[[], int] = lambda: 0,
+        tell: Callable[[str], object] = lambda _line: None,
     ) -> None:
         """writers: shared with the mount, see kpfs.mirror.write.
 
@@ -50,7 +55,10 @@ class Replayer:
         lazy: calls that nobody could see in the kernel are left out.
         debugger: returns the process that may stop the kernel, or 0.  Its own calls,
         and those of processes below it, are left out: they would wait for ever.
+        tell: tells the user something, if the command fails.
         """
+        self._tell = tell
+        self._told: set[int] = set()
         self.debugger = debugger
         self.kernel = kernel
         self.host = host
@@ -75,6 +83,9 @@ class Replayer:
         Context: the thread that receives, the lock is not held.
         """
         debugger = self.debugger()
+        if note.nr in mirror_calls.HOSTS_OWN and note.nr not in self._told:
+            self._told.add(note.nr)
+            self._tell(HOSTS_KERNEL % mirror_calls.HOSTS_OWN[note.nr])
         if self.changing and note.pid in self.changing:
             self.changing.discard(note.pid)
             self.skipped.leave_out(note.pid)
@@ -197,6 +208,7 @@ def serve(
     lazy: bool = False,
     begin: Callable[[mmap], None] = lambda _: None,
     debugger: Callable[[], int] = lambda: 0,
+    tell: Callable[[str], object] = lambda _line: None,
 ) -> None:
     """Await a listener on a socket, and supervise: the body of a thread.
 
@@ -216,7 +228,7 @@ def serve(
         names = {} if host_uname else kernel.uts_names()
         overrides = HostOverrides(names, mountpoint, listener)
         known = kernel, host, writers, overrides
-        replayer = Replayer(*known, lazy=lazy, debugger=debugger)
+        replayer = Replayer(*known, lazy=lazy, debugger=debugger, tell=tell)
         Supervisor(
             listener,
             state,

@@ -10,7 +10,7 @@ from kpfs.base.skip_policy import NONE, Seen
 from kpfs.base.syscall_numbers import EXIT_GROUP
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.mirror import splice
-from kpfs.mirror.calls import CALLS, EXECS, EXITS, NOTED
+from kpfs.mirror.calls import CALLS, EXECS, EXITS, HOSTS_OWN, NOTED
 from kpfs.mirror.fast_path import EXIT, GO, NEVER, PATH, FastPath
 from kpfs.mirror.host_overrides import PATH_CALLS
 from kpfs.mirror.splice import SPLICES
@@ -111,7 +111,9 @@ class SkippedCalls:
     def _ways_unless(self, seen: frozenset[int]) -> bytes:
         """Return the ways of all calls, of which some can be seen."""
         ways = bytearray(abi.FAST_PATH_CALLS)
-        for number in (CALLS.keys() | NOTED) - self.particular - seen:
+        for number in (
+            (CALLS.keys() | NOTED) - HOSTS_OWN.keys() - self.particular - seen
+        ):
             ways[number] = GO
         for number in self.overridden & PATH_CALLS.keys() - seen:
             ways[number] = PATH + PATH_CALLS[number].path

@@ -4,7 +4,12 @@
 This also tests kpfs.backends.guest.hinter.
 """
 
+import sys
+
 import pytest
+
+from kpfs.base import syscall_numbers as nr
+from tests import harness
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
@@ -47,6 +52,31 @@ def test_refused_writes_are_told_at_the_end(kpfs, mirror):
 )
 def test_a_look_is_told_if_the_command_fails(kpfs, script, told):
     assert kpfs.sh(script).stderr == told
+
+
+HOSTS = [
+    pytest.param((), id="guest"),
+    pytest.param(("--mirror=always",), id="always"),
+    pytest.param(("--kernel", harness.KERNEL), id="linux", marks=pytest.mark.kernel),
+]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(nr.BPF, "bpf(2)"), (nr.PERF_EVENT_OPEN, "perf_event_open(2)")],
+)
+@pytest.mark.parametrize("options", HOSTS)
+def test_calls_that_reach_the_hosts_kernel(kpfs, options, number, name, status):
+    """They attach to probes of the emulated kernel only inside it."""
+    call = f"ctypes.CDLL(None).syscall({number}, -1, 0, 0, 0, 0)"
+    script = f"import ctypes; {call}; {call}; raise SystemExit({status})"
+    done = kpfs("run", *options, "--", sys.executable, "-c", script)
+    said = (
+        f"kpfs: {name} reaches this host's kernel: "
+        "with kpfs run --kernel NAME --inside it reaches the emulated one\n"
+    )
+    assert (done.returncode, done.stderr) == (status, said if status else "")
 
 
 def test_a_trace_of_an_event_that_is_not_there(kpfs):

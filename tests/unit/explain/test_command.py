@@ -8,6 +8,7 @@ import csv
 import errno
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_name_of_several_symbols(image):
     state = judging_state(image, image.judge)
     words = []
     for takes in (False, True):
-        explainer = command.Explainer(state, image.judge, lambda takes=takes: takes)
+        explainer = command.Explainer(state, image.judge, partial(bool, takes))
         words.append(explainer.explain(name)[1])
     assert f"{name}: refused, EADDRNOTAVAIL: " in words[0]
     assert "EADDRNOTAVAIL" not in words[1]
