@@ -273,9 +273,14 @@ class Loop:
         task that waits now and then would preempt all others: a program that reads
         `trace`, and another one behind its pipe, then make new records by waking each
         other as fast as they read them.
+
+        It sleeps in a call that few probe: nanosleep(2) would be hit, and its returns
+        take instances, for the agent.
         """
         if self._can_rest and AGENT not in self._then:
-            self.agent.start([Op(nr.NANOSLEEP, (_MOMENT, 0))], lambda: None)
+            no_signal = bytes(8)
+            op = Op(nr.RT_SIGTIMEDWAIT, (no_signal, 0, _MOMENT, len(no_signal)))
+            self.agent.start([op], lambda: None)
 
     def follow_host(self) -> None:
         """Set the kernel's clock forward if it has fallen far behind the host's."""

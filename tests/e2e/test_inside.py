@@ -218,6 +218,16 @@ def test_sys_proc_and_the_network_are_the_guests(kpfs):
     assert (loopback, terminal) == ("unknown", "not a tty")
 
 
+def test_a_return_that_sleeps_has_all_its_instances(kpfs):
+    """None is taken, and no hit made, by processes of kpfs that sleep meanwhile."""
+    script = """
+        cd /sys/kernel/tracing
+        echo 'r:n do_nanosleep' >kprobe_events; echo 1 >events/kprobes/n/enable
+        for i in $(seq 15); do sleep 0.5 & done; wait
+        cat kprobe_profile"""
+    assert sh(kpfs, script).stdout.split() == ["n", "10", "5"]
+
+
 def test_a_probe_sees_the_command_itself(kpfs):
     done = sh(
         kpfs,
