@@ -104,9 +104,10 @@ _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
 # Blocks of code after which a run ends where it may. If it may not, it looks again
 # after these numbers, and then the last one each time. The block at which it looks
 # counts once more, so they are primes and 1: else it could find itself at the same
-# place of a loop each time.
+# place of a loop each time. A look takes as long as 120 blocks. It goes on for long, as
+# a module's loop whose functions are probed stands in the module at one look of ten.
 RUN_BLOCKS = 1 << 16
-LOOK_BLOCKS = (4093 + 1,) * 16 + (65_521 + 1,)
+LOOK_BLOCKS = (4093 + 1,) * 128 + (65_521 + 1,)
 
 # Ticks of the host's clock, some 20 ms, after which it ends for a moment: all threads
 # of this process wait meanwhile.
