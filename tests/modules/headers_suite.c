@@ -460,6 +460,36 @@ static void test_numbers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fls(8) + ffs(8) + __ffs(8), 11);
 }
 
+static __printf(2, 3) int formatted(char *buffer, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsprintf(buffer, format, args);
+	va_end(args);
+	return n;
+}
+
+static void test_numbers_of_text(struct kunit *test)
+{
+	char buffer[16], *end;
+
+	EXPECT_EQUAL(simple_strtol("-0x1fz", &end, 0), -31, *end, 'z');
+	EXPECT_EQUAL(simple_strtoll("-9", NULL, 10), -9, simple_strtoll("077", NULL, 0), 63);
+	EXPECT_EQUAL(simple_strtoull("18446744073709551615", &end, 10) == U64_MAX, 1, *end, 0);
+	EXPECT_EQUAL(simple_strtol("x", &end, 10), 0, *end, 'x');
+	EXPECT_EQUAL(formatted(buffer, "%d-%s", 12, "ab"), 5, strcmp(buffer, "12-ab"), 0);
+}
+
+static void test_usleep(struct kunit *test)
+{
+	ktime_t end = ktime_get() + 300 * NSEC_PER_USEC;
+
+	usleep_range(300, 400);
+	KUNIT_EXPECT_TRUE(test, ktime_get() >= end);
+}
+
 static void work_fn(struct work_struct *work)
 {
 	released++;
@@ -492,4 +522,4 @@ SUITE(headers_suite, suite_init, KUNIT_CASE(test_ainsn), KUNIT_CASE(test_ainsn_a
       KUNIT_CASE(test_aggregate), KUNIT_CASE(test_inatomic), KUNIT_CASE(test_die_notifier),
       KUNIT_CASE(test_semaphore), KUNIT_CASE(test_cpumask), KUNIT_CASE(test_rcu_lists),
       KUNIT_CASE(test_small_headers), KUNIT_CASE(test_hashtable), KUNIT_CASE(test_numbers),
-      KUNIT_CASE(test_work));
+      KUNIT_CASE(test_numbers_of_text), KUNIT_CASE(test_usleep), KUNIT_CASE(test_work));

@@ -31,6 +31,7 @@ struct hrtimer_sleeper {
 	struct hrtimer timer;
 	struct task_struct *task;
 };
+int schedule_hrtimeout_range(ktime_t *expires, u64 delta, const enum hrtimer_mode mode);
 
 void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode);
 void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t tim, u64 delta, enum hrtimer_mode mode);

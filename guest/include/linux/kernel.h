@@ -38,6 +38,7 @@
 #define HEX_LOWER "0123456789abcdef"
 
 int sprintf(char *buf, const char *fmt, ...) __printf(2, 3);
+int vsprintf(char *buf, const char *fmt, va_list args);
 int snprintf(char *buf, size_t size, const char *fmt, ...) __printf(3, 4);
 int scnprintf(char *buf, size_t size, const char *fmt, ...) __printf(3, 4);
 int vsnprintf(char *buf, size_t size, const char *fmt, va_list args);
@@ -65,6 +66,9 @@ int kstrtouint_from_user(const char __user *s, size_t n, unsigned int base, unsi
 int kstrtoint_from_user(const char __user *s, size_t n, unsigned int base, int *res);
 int kstrtobool_from_user(const char __user *s, size_t n, bool *res);
 unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base);
+unsigned long long simple_strtoull(const char *cp, char **endp, unsigned int base);
+long simple_strtol(const char *cp, char **endp, unsigned int base);
+long long simple_strtoll(const char *cp, char **endp, unsigned int base);
 int get_option(char **str, int *pint);
 int hex_to_bin(unsigned char ch);
 int kernel_text_address(unsigned long addr);

@@ -29,4 +29,4 @@ void run_local_timers(void);
 void init_timers(void);
 void msleep(unsigned int msecs);
 unsigned long msleep_interruptible(unsigned int msecs);
-void usleep_range(unsigned long lo, unsigned long hi);
+void usleep_range_state(unsigned long min, unsigned long max, unsigned int state);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The symbols that modules may use: an entry as EXPORT_SYMBOL() makes it, in
- * include/linux/export.h. A name that no object file defines has the address 0.
+ * include/linux/export.h.
  */
 	.macro EXPORT gpl, names:vararg
 	.irp name, \names
-	.weak	\name
 	.pushsection ___ksymtab+\name, "a"
 	.balign	8
 	.quad	\name, 1f, \gpl
@@ -29,16 +28,16 @@
 	EXPORT	0, finish_wait, flush_work, __flush_workqueue, fput, free_irq, __free_pages
 	EXPORT	0, free_pages, free_percpu, generic_file_llseek, __get_free_pages, get_jiffies_64
 	EXPORT	0, get_option, get_random_bytes, get_random_u32, get_random_u64, __get_task_comm
-	EXPORT	0, get_task_pid, get_zeroed_page, hex_to_bin, hrtimer_cancel, hrtimer_forward
+	EXPORT	0, get_zeroed_page, hex_to_bin, hrtimer_cancel, hrtimer_forward
 	EXPORT	0, hrtimer_init, hrtimer_start_range_ns, hrtimer_try_to_cancel, igrab, init_task
-	EXPORT	0, init_timer_key, init_wait_entry, __init_waitqueue_head, iput, jiffies, jiffies_64
+	EXPORT	0, init_timer_key, iput, jiffies, jiffies_64
 	EXPORT	0, jiffies_to_msecs, kasprintf, kbasename, kernel_read, kernel_write, kfree
 	EXPORT	0, kfree_skb_reason, __kfree_skb, __kmalloc, kmem_cache_alloc, kmem_cache_create
-	EXPORT	0, kmem_cache_destroy, kmem_cache_free, kmemdup, krealloc, ksize, kstrdup, kstrndup
+	EXPORT	0, kmem_cache_free, kmemdup, krealloc, ksize, kstrdup, kstrndup
 	EXPORT	0, kstrtobool, kstrtobool_from_user, kstrtoint, kstrtoint_from_user
 	EXPORT	0, kstrtol_from_user, kstrtoll, kstrtoll_from_user, kstrtouint, kstrtouint_from_user
 	EXPORT	0, kstrtoul_from_user, kstrtoull, kstrtoull_from_user, kthread_bind
-	EXPORT	0, kthread_complete_and_exit, kthread_create_on_node, kthread_park, kthread_should_stop, kthread_stop
+	EXPORT	0, kthread_complete_and_exit, kthread_create_on_node, kthread_should_stop, kthread_stop
 	EXPORT	0, ktime_get_real_seconds, ktime_get_real_ts64, ktime_get_seconds, ktime_get_ts64
 	EXPORT	0, kunit_run_tests, kvasprintf, kvfree_call_rcu, __local_bh_disable_ip
 	EXPORT	0, __local_bh_enable_ip
@@ -64,21 +63,21 @@
 	EXPORT	0, _raw_spin_unlock, _raw_spin_unlock_bh, _raw_spin_unlock_irq
 	EXPORT	0, _raw_spin_unlock_irqrestore, rb_erase, rb_first, rb_insert_color, rb_last
 	EXPORT	0, rb_next, rb_prev, __rcu_read_lock, __rcu_read_unlock, read_lock, read_unlock
-	EXPORT	0, register_filesystem, register_module_notifier, remove_proc_entry
+	EXPORT	0, register_filesystem, register_module_notifier
 	EXPORT	0, remove_wait_queue, request_irq, schedule, schedule_timeout
 	EXPORT	0, schedule_delayed_work, schedule_work, schedule_timeout_interruptible, schedule_timeout_uninterruptible
-	EXPORT	0, __SCK__cond_resched, scnprintf, __SCT__cond_resched, send_sig, send_sig_info
+	EXPORT	0, __SCK__cond_resched, scnprintf, __SCT__cond_resched, send_sig
 	EXPORT	0, seq_lseek, seq_open, seq_printf, seq_putc, seq_puts, seq_read, seq_release
-	EXPORT	0, seq_write, simple_open, simple_read_from_buffer, simple_strtol, simple_strtoul
-	EXPORT	0, simple_strtoull, simple_write_to_buffer, single_open, single_release, skb_clone
+	EXPORT	0, seq_write, simple_open, simple_read_from_buffer, simple_strtol, simple_strtoll
+	EXPORT	0, simple_strtoul, simple_strtoull, simple_write_to_buffer, single_open, single_release, skb_clone
 	EXPORT	0, skb_copy_bits, skb_pull, skb_push, skb_put, skb_trim, skip_spaces, snprintf
 	EXPORT	0, sprint_symbol, sprint_symbol_no_offset, sprintf, strcasecmp, strcat, strchr
 	EXPORT	0, strcmp, strcpy, strcspn, strim, strlcat, strlcpy, strlen, strncmp, strncpy
 	EXPORT	0, strncpy_from_user, strndup_user, strnlen, strnlen_user, strrchr, strscpy, strsep
 	EXPORT	0, strspn, strstr, synchronize_rcu, sysfs_streq, system_wq, __tasklet_schedule
 	EXPORT	0, tasklet_setup, tasklist_lock, timer_delete, timer_delete_sync, try_module_get
-	EXPORT	0, try_wait_for_completion, __udelay
-	EXPORT	0, unregister_module_notifier, up, usleep_range, vfs_fsync, vfs_getattr, vfs_llseek
+	EXPORT	0, try_wait_for_completion, unregister_module_notifier, up, usleep_range_state
+	EXPORT	0, vfs_fsync, vfs_getattr, vfs_llseek
 	EXPORT	0, vfs_open, vprintk, vscnprintf, vsnprintf, vsprintf, wait_for_completion
 	EXPORT	0, wait_for_completion_timeout, __wake_up, wake_up_process, wake_up_state
 	EXPORT	0, __warn_printk, write_lock_irq, write_unlock_irq, yield
@@ -95,18 +94,18 @@
 	EXPORT	1, debugfs_create_u32_array, debugfs_create_u64, debugfs_create_u8
 	EXPORT	1, debugfs_create_ulong, debugfs_create_x16, debugfs_create_x32, debugfs_create_x64
 	EXPORT	1, debugfs_create_x8, debugfs_lookup, debugfs_remove, disable_kprobe
-	EXPORT	1, dynevent_create, enable_kprobe, find_get_pid, find_get_task_by_vpid, find_module
+	EXPORT	1, dynevent_create, enable_kprobe, find_get_task_by_vpid, find_module
 	EXPORT	1, for_each_kernel_tracepoint, get_kprobe, get_kprobe_ctlblk, init_uts_ns, is_module_address
-	EXPORT	1, is_module_text_address, jprobe_return, kallsyms_lookup_name, kill_pid, kpfs_yield
+	EXPORT	1, is_module_text_address, jprobe_return, kallsyms_lookup_name, kpfs_yield
 	EXPORT	1, kprobe_running, ktime_get, ktime_get_boottime, ktime_get_real
-	EXPORT	1, ktime_get_with_offset, kunit_binary_failed, kunit_do_failed, kunit_kmalloc_array
-	EXPORT	1, kunit_log_append, __kunit_test_suites_exit, __kunit_test_suites_init
-	EXPORT	1, kunit_try_catch_throw, kunit_unary_assert_failed, local_clock, __module_address
+	EXPORT	1, kunit_binary_failed, kunit_do_failed, kunit_kmalloc_array
+	EXPORT	1, __kunit_test_suites_exit, __kunit_test_suites_init
+	EXPORT	1, kunit_try_catch_throw, local_clock, __module_address
 	EXPORT	1, __module_text_address, perf_event_create_kernel_counter, perf_event_disable
-	EXPORT	1, perf_event_enable, perf_event_release_kernel, pid_task, rcu_read_unlock_strict
+	EXPORT	1, perf_event_enable, perf_event_release_kernel, pid_task
 	EXPORT	1, register_die_notifier, register_jprobe, register_jprobes, register_kprobe
 	EXPORT	1, register_kprobes, register_kretprobe, register_kretprobes
-	EXPORT	1, register_wide_hw_breakpoint, sched_clock, simple_attr_open, simple_attr_read
+	EXPORT	1, register_wide_hw_breakpoint, sched_clock, schedule_hrtimeout_range, simple_attr_open, simple_attr_read
 	EXPORT	1, simple_attr_release, simple_attr_write, sprint_backtrace, stack_trace_print
 	EXPORT	1, stack_trace_save, stack_trace_save_regs, strncpy_from_kernel_nofault
 	EXPORT	1, __symbol_get, __symbol_put, synth_event_add_field, synth_event_add_field_str

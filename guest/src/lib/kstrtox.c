@@ -153,7 +153,7 @@ int kstrtobool_from_user(const char __user *s, size_t count, bool *res)
 	return copy_number(buf, sizeof(buf), s, count) ?: kstrtobool(buf, res);
 }
 
-noinline unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base)
+noinline unsigned long long simple_strtoull(const char *cp, char **endp, unsigned int base)
 {
 	unsigned long long value;
 
@@ -162,6 +162,21 @@ noinline unsigned long simple_strtoul(const char *cp, char **endp, unsigned int 
 	if (endp)
 		*endp = (char *)cp;
 	return value;
+}
+
+noinline unsigned long simple_strtoul(const char *cp, char **endp, unsigned int base)
+{
+	return simple_strtoull(cp, endp, base);
+}
+
+noinline long simple_strtol(const char *cp, char **endp, unsigned int base)
+{
+	return *cp == '-' ? -simple_strtoul(cp + 1, endp, base) : simple_strtoul(cp, endp, base);
+}
+
+noinline long long simple_strtoll(const char *cp, char **endp, unsigned int base)
+{
+	return *cp == '-' ? -simple_strtoull(cp + 1, endp, base) : simple_strtoull(cp, endp, base);
 }
 
 /* Read a number; return 2 for "3,", 1 for "3", 3 for "3-", 0 for no number. */

@@ -324,6 +324,11 @@ int scnprintf(char *buf, size_t size, const char *fmt, ...)
 	return with_va_list(args, fmt, vscnprintf(buf, size, fmt, args));
 }
 
+int vsprintf(char *buf, const char *fmt, va_list args)
+{
+	return vsnprintf(buf, INT_MAX, fmt, args);
+}
+
 int sprintf(char *buf, const char *fmt, ...)
 {
 	return with_va_list(args, fmt, vsnprintf(buf, INT_MAX, fmt, args));

@@ -175,6 +175,22 @@ static enum hrtimer_restart hrtimer_wakeup(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/* Sleep in the state that is set until a time, of the clock that the mode says; -EINTR: woken before. */
+int schedule_hrtimeout_range(ktime_t *expires, u64 delta, const enum hrtimer_mode mode)
+{
+	struct hrtimer_sleeper t;
+
+	hrtimer_init(&t.timer, CLOCK_MONOTONIC, mode);
+	t.timer.function = hrtimer_wakeup;
+	t.task = current;
+	hrtimer_start(&t.timer, *expires, mode);
+	if (likely(t.task))
+		schedule();
+	hrtimer_cancel(&t.timer);
+	__set_current_state(TASK_RUNNING);
+	return t.task ? -EINTR : 0;
+}
+
 static int do_nanosleep(struct hrtimer_sleeper *t, ktime_t expires)
 {
 	do {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Timers in jiffies: on each CPU a list in order of expiry. */
+#include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/jiffies.h>
 #include <linux/rescue.h>
@@ -232,6 +233,15 @@ void msleep(unsigned int msecs)
 
 	while (timeout)
 		timeout = schedule_timeout_uninterruptible(timeout);
+}
+
+void usleep_range_state(unsigned long min, unsigned long max, unsigned int state)
+{
+	ktime_t end = ktime_get() + min * NSEC_PER_USEC;
+
+	do
+		__set_current_state(state);
+	while (schedule_hrtimeout_range(&end, (max - min) * NSEC_PER_USEC, HRTIMER_MODE_ABS));
 }
 
 unsigned long msleep_interruptible(unsigned int msecs)
