@@ -23,6 +23,7 @@ from tests.campaign.guard import GuardedMmap, guard
 from tests.campaign.hunt import Hunt, progress_of
 from tests.harness import WrongError
 from tests.modbox import build, module
+from tests.programs import sequences
 
 pytestmark = pytest.mark.long
 
@@ -323,6 +324,20 @@ def test_a_refusal_leaves_no_dead_mount(tmp_path, monkeypatch, answers):
     else:
         with pytest.raises(harness.WrongError, match="a dead mount"):
             tries.mount([])
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("g3 p8:e9 p9:43 p10:ff", "g3 p8:e9+"),
+        ("g3 p4:cc p6:11 p8:ff", "g3 p4:cc+"),  # left of a jump
+        ("g3 p4:cc p8:e9 p9:cc p10:22", "g3 p4:cc p8:e9+"),  # a neighbour's jump
+        ("g3 p4:cc p8:cc o0:cc", "g3 p4:cc p8:cc o0:cc"),
+    ],
+)
+def test_what_sequences_show_of_text(line, found):
+    listed = ["k  plain3+0x4  sequence ", "k  plain3+0x8  sequence [OPTIMIZED]"]
+    assert sequences.without_targets(line, listed) == found
 
 
 @pytest.mark.fuse

@@ -288,18 +288,7 @@ static int get_counts(char *buffer, const struct kernel_param *kp)
 static const struct kernel_param_ops counts_ops = { .get = get_counts };
 module_param_cb(counts, &counts_ops, NULL, 0400);
 
-/* Whether what stands behind a breakpoint is left of a jump. */
-static bool is_left(const u8 *now, const u8 *before, int size)
-{
-	int i;
-
-	for (i = 1; i < 5 && i < size; i++)
-		if (now[i] != before[i])
-			return now[i] != 0xcc;
-	return false;
-}
-
-/* Where the text is another one than it was, up to the length of what stands there. */
+/* The bytes of the text that are others than they were. */
 static int get_text(char *buffer, const struct kernel_param *kp)
 {
 	static const char names[] = "pot";
@@ -308,21 +297,14 @@ static int get_text(char *buffer, const struct kernel_param *kp)
 
 	for (i = 0; i < GROUPS; i++) {
 		n += scnprintf(buffer + n, 4000 - n, "g%d", i);
-		for (f = 0; f < 3; f++)
-			for (at = 0; at < BYTES; at++) {
-				const u8 *now = (const u8 *)functions[i][f];
-				u8 byte = now[at];
+		for (f = 0; f < 3; f++) {
+			const u8 *now = (const u8 *)functions[i][f];
 
-				if (byte == text[i][f][at])
-					continue;
-				n += scnprintf(buffer + n, 4000 - n, " %c%d:%02x", names[f], at,
-					       byte);
-				if (byte != 0xcc ||
-				    is_left(now + at, text[i][f] + at, BYTES - at)) {
-					n += scnprintf(buffer + n, 4000 - n, "+");
-					at += 4; /* where it leads is of no interest */
-				}
-			}
+			for (at = 0; at < BYTES; at++)
+				if (now[at] != text[i][f][at])
+					n += scnprintf(buffer + n, 4000 - n, " %c%d:%02x", names[f],
+						       at, now[at]);
+		}
 		n += scnprintf(buffer + n, 4000 - n, "\n");
 	}
 	return n;

@@ -33,6 +33,9 @@ SYMBOLS = {"p": "plain", "o": "odd", "t": "traced"}
 DISABLED, NO_PRE, POST = 1, 2, 4  # how a probe is to be
 
 LISTED = re.compile("[0-9a-f]{16}  [kr]  ")
+CHANGED = re.compile("g[0-9]+( [pot][0-9]+:[0-9a-f]{2})+")
+PLACE = re.compile(r"(plain|odd|traced)(\d+)\+0x([0-9a-f]+)")
+PATCHES = ("cc", "e9", "e8")  # how they begin: int3, jmp, call
 FAILED = re.compile(".*(write error: |can't create .*: |cannot create .*: )")
 
 HEAD = """\
@@ -198,6 +201,35 @@ def script(seed: int, steps: int) -> str:
     return "\n".join((*lines, TAIL))
 
 
+def without_targets(line: str, listed: list[str]) -> str:
+    """Return a line of changed bytes without those that say where a jump leads.
+
+    Behind an int3 they may be what is left of one.  listed: kprobes/list.
+    """
+    group, *changed = line.split()
+    known = set()
+    for name, number, offset in PLACE.findall("\n".join(listed)):
+        if f"g{number}" == group:
+            known.add((name[0], int(offset, 16)))
+    bytes_ = {}
+    for word in changed:
+        at, byte = word[1:].split(":")
+        bytes_[word[0], int(at)] = byte
+    words, passed = [group], set[tuple[str, int]]()
+    for place, byte in bytes_.items():
+        if place in passed:
+            continue
+        behind = [(place[0], place[1] + i) for i in range(1, 5)]
+        others = itertools.takewhile(
+            lambda at: at not in known or bytes_.get(at) not in PATCHES, behind
+        )
+        if byte != "cc" or any(at in bytes_ and at not in known for at in others):
+            passed.update(behind)
+            byte += "+"
+        words.append(f"{place[0]}{place[1]}:{byte}")
+    return " ".join(words)
+
+
 def comparable(said: str) -> str:
     """Return what a script has printed, as it is everywhere.
 
@@ -209,9 +241,12 @@ def comparable(said: str) -> str:
         title, *lines = step.splitlines()
         listed = [line.split(maxsplit=1)[1] for line in lines if LISTED.match(line)]
         listed.sort(key=lambda line: line.split()[1])
-        others = (
-            FAILED.sub("error ", line) for line in lines if not LISTED.match(line)
-        )
+        others = []
+        for line in lines:
+            if CHANGED.fullmatch(line):
+                others.append(without_targets(line, listed))
+            elif not LISTED.match(line):
+                others.append(FAILED.sub("error ", line))
         steps += (f"@ {title}", *others, *listed)
     return "\n".join((*steps, ""))
 
