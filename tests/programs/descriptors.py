@@ -23,6 +23,7 @@ from typing import NamedTuple
 SYS_KCMP, SYS_FUTEX, KCMP_FILE, KCMP_FILES = 312, 202, 0, 2
 FUTEX_WAIT, FUTEX_WAKE, EVERYBODY = 0, 1, 1 << 30
 SLOT = struct.Struct("2I6i256s")
+ORDER = struct.Struct("6i256s")  # the same behind the two counts
 SLOTS = 32
 ORDERS = (
     *("NOTHING", "PIPE", "DUP", "DUP2", "DUP3", "FCNTL", "CLOSE", "CLOSE_RANGE"),
@@ -107,11 +108,12 @@ class Slots:
     def give(self, slot: int, order: str, args: list[int], path: str = "") -> None:
         """Tell a task what to do."""
         at = slot * SLOT.size
-        given, done = struct.unpack_from("2I", self.memory, at)
+        (given,) = struct.unpack_from("I", self.memory, at)
         words = *(*args, 0, 0, 0)[:3], 0, 0
         number = ORDERS.index(order)
-        SLOT.pack_into(self.memory, at, given, done, number, *words, path.encode())
-        struct.pack_into("I", self.memory, at, given + 1)
+        # not the counts, where a task looks: pack_into() clears all at first
+        ORDER.pack_into(self.memory, at + 8, number, *words, path.encode())
+        ctypes.c_uint32.from_address(self.at + at).value = given + 1
         word = ctypes.c_void_p(self.at + at)
         libc.syscall(SYS_FUTEX, word, FUTEX_WAKE, EVERYBODY, 0, 0, 0)
 
