@@ -11,8 +11,6 @@ import sys
 from collections import defaultdict
 from functools import cache
 
-import pytest
-
 from tests.harness import ROOT
 
 OURS = {"kpfs", "bench", "tests"}
@@ -252,35 +250,43 @@ def test_no_circle_of_rooms():
 
 
 # ---- directions
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_direction(name):
-    package = max((p for p in MAY_IMPORT if within(name, [p])), key=len)
-    assert {m for m in ours(name) if not within(m, MAY_IMPORT[package])} == set()
-
-
-@pytest.mark.parametrize("folder", MAY_NOT_IMPORT)
-def test_forbidden_imports(folder):
-    covered = [name for name in SOURCES if covers(folder, name)]
-    assert covered, "there is no such folder"
-    wrong = [
+def wrong_imports(is_right, names=SOURCES):
+    """The imports of our own for which is_right(importer, imported) is False."""
+    return [
         f"{name} -> {m}"
-        for name in covered
+        for name in sorted(names)
         for m in sorted(ours(name))
-        if within(m, MAY_NOT_IMPORT[folder])
+        if not is_right(name, m)
     ]
+
+
+def test_direction():
+    def may(name, imported):
+        package = max((p for p in MAY_IMPORT if within(name, [p])), key=len)
+        return within(imported, MAY_IMPORT[package])
+
+    assert wrong_imports(may) == []
+
+
+def test_forbidden_imports():
+    for folder, forbidden in MAY_NOT_IMPORT.items():
+        covered = [name for name in SOURCES if covers(folder, name)]
+        assert covered, f"{folder}: there is no such folder"
+        wrong = wrong_imports(lambda _, m, no=forbidden: not within(m, no), covered)
+        assert wrong == []
+
+
+def test_imports_name_modules_that_exist():
+    assert wrong_imports(lambda _, imported: imported in MODULES) == []
+
+
+def test_third_party_is_kept_in_its_module():
+    wrong = []
+    for name in sorted(SOURCES):
+        packages = {m.split(".")[0] for m in imports(MODULES[name])}
+        theirs = packages - OURS - sys.stdlib_module_names
+        wrong += [f"{name}: {p}" for p in theirs if name not in KEEPERS.get(p, ())]
     assert wrong == []
-
-
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_imports_name_modules_that_exist(name):
-    assert {m for m in ours(name) if m not in MODULES} == set()
-
-
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_third_party_is_kept_in_its_module(name):
-    packages = {m.split(".")[0] for m in imports(MODULES[name])}
-    theirs = packages - OURS - sys.stdlib_module_names
-    assert {p for p in theirs if name not in KEEPERS.get(p, ())} == set()
 
 
 def test_only_arches_names_an_architecture():
@@ -343,29 +349,26 @@ def test_unit_tests_are_named_like_modules():
     assert set((TESTS / "unit").rglob("test_*.py")) - known == set()
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted((TESTS / "unit").rglob("*.py")),
-    ids=lambda path: str(path.relative_to(TESTS)),
-)
-def test_unit_tests_boot_no_guest(path):
-    functions = [n for n in ast.walk(syntax(path)) if isinstance(n, ast.FunctionDef)]
-    asked_for = {arg.arg for function in functions for arg in function.args.args}
-    own = {function.name for function in functions}
-    classes = {
-        alias.name
-        for node in ast.walk(syntax(path))
-        if isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("kpfs.")
-        for alias in node.names
-    }
-    assert BOOTING & (asked_for - own) == set()
-    assert classes & {"Kernel", "Guest"} == set()
+def test_unit_tests_boot_no_guest():
+    for path in sorted((TESTS / "unit").rglob("*.py")):
+        tree = syntax(path)
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+        asked_for = {arg.arg for function in functions for arg in function.args.args}
+        own = {function.name for function in functions}
+        classes = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("kpfs.")
+            for alias in node.names
+        }
+        assert BOOTING & (asked_for - own) == set(), path
+        assert classes & {"Kernel", "Guest"} == set(), path
 
 
 # ---- what stands in a module
-@pytest.mark.parametrize("name", sorted(set(MODULES) - set(SOURCES) - {"kpfs"}))
-def test_init_is_empty(name):
-    assert MODULES[name].read_text() == ""
+def test_inits_are_empty():
+    inits = set(MODULES) - set(SOURCES) - {"kpfs"}
+    assert [name for name in sorted(inits) if MODULES[name].read_text()] == []
 
 
 def test_the_package_names_its_interface_and_loads_nothing():
@@ -373,34 +376,45 @@ def test_the_package_names_its_interface_and_loads_nothing():
     assert not [n for n in body if isinstance(n, ast.Import | ast.ImportFrom)]
 
 
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_no_import_for_its_side_effect(name):
-    tree = syntax(MODULES[name])
-    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                bound = alias.asname or alias.name.split(".")[0]
-                assert bound in used, f"{bound} is imported, but not used"
+def test_no_import_for_its_side_effect():
+    wrong = []
+    for name in sorted(SOURCES):
+        tree = syntax(MODULES[name])
+        used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        wrong += [
+            f"{name}: {alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if (alias.asname or alias.name.split(".")[0]) not in used
+        ]
+    assert wrong == []
 
 
 MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 
 
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_no_module_level_mutable_state(name):
-    """Module-level tables are constants: named so, and never changed in the module."""
-    tree = syntax(MODULES[name])
+def mutable_names(tree):
+    """The names to which a module assigns something that can be changed."""
     for node in tree.body:
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         if isinstance(getattr(node, "value", None), MUTABLE):
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    assert target.id.isupper() or target.id.startswith("__"), target.id
-    assert not [n for n in ast.walk(tree) if isinstance(n, ast.Global)]
+            yield from (t.id for t in targets if isinstance(t, ast.Name))
 
 
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_licence(name):
-    lines = MODULES[name].read_text().splitlines()
-    assert lines[0] == "# SPDX-License-Identifier: GPL-2.0-or-later"
+def test_no_module_level_mutable_state():
+    """Module-level tables are constants: named so, and never changed in the module."""
+    for name in sorted(SOURCES):
+        tree = syntax(MODULES[name])
+        for table in mutable_names(tree):
+            assert table.isupper() or table.startswith("__"), f"{name}.{table}"
+        assert not [n for n in ast.walk(tree) if isinstance(n, ast.Global)], name
+
+
+def test_licence():
+    first = "# SPDX-License-Identifier: GPL-2.0-or-later"
+    assert [
+        name
+        for name, path in sorted(MODULES.items())
+        if name in SOURCES and path.read_text().split("\n", 1)[0] != first
+    ] == []
