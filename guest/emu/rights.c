@@ -7,9 +7,11 @@
  * as blocks.c tells, and jump to them.
  */
 #include "engines.h"
+#include <stdlib.h>
 
 #define FLAGS 0x88 /* places in the state of a processor */
 #define HIDDEN_FLAGS 0xb0
+#define DOUBLE_FAULT 8
 #define GP 13
 
 typedef uint64_t in(void *state, uint32_t port);
@@ -80,6 +82,20 @@ API void helper_raise_interrupt_x86_64(void *state, int32_t vector, int32_t leng
 {
 	note(state, length);
 	of.interrupt(state, vector, length);
+}
+
+/*
+ * libunicorn ends the process where a far call or an interrupt changes to another stack and there is
+ * no valid task state segment. A processor has an exception then. With every kernel of the process
+ * at stake, its kernel gets the one that it can hardly survive.
+ */
+API void cpu_abort_x86_64(void *processor)
+{
+	void *state = AT(void *, processor, STATE);
+
+	if (find_state(state))
+		of.raise(state, DOUBLE_FAULT, 0, 0);
+	abort();
 }
 
 /* Set the functions of libunicorn, which has been loaded since. */

@@ -35,6 +35,11 @@ X86 = {
     "no stack": "31e4 50",
     "no stack for a trap": "fa 31e4 cc",
     "no task register": "31c0 0f00d8",
+    # from a ring of 1 by a gate of a GDT of its own
+    "far call without a task register": "fa 6a00 48b80000100000ec0000 50"
+    "48b8ffff000000b3cf00 50 48b8ffff000000bbaf00 50 48b8ffff00000093cf00 50"
+    "48b8ffff0000009baf00 50 6a00 6a00 4889e3 53 666a3f 0f011424 31c0 0f00d8"
+    "6a29 53 6a02 6a21 488d0503000000 50 48cf ff1d00000000 000000003300",
     "all TLB entries": "fa 0f20d8 0f22d8 ebf8",  # 1: mov %cr3,%rax; mov %rax,%cr3
     "one TLB entry": "fa 0f013c24 ebfa",
     "long string": "fa 4889e6 4889e7 48c7c1ffffffff fc f3a4",
