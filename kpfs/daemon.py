@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kpfs.backends.backend import Backend
     from kpfs.gdb.server import Server
     from kpfs.host.channel import Socket
+    from kpfs.host.outlet import Outlet
 
 LOG_LIMIT = 1 << 20  # bytes
 STUCK = signal.SIGALRM  # ends a daemon whose kernel stands still: kpfs.host.stuck
@@ -365,14 +366,23 @@ def serve(
 
 
 class _LogStream:
-    """Standard error, as a stream of logging that never waits."""
+    """Standard error, as a stream of logging that never waits.
+
+    It is the command's at first, and the log's when the daemon is ready.
+    """
 
     def __init__(self) -> None:
-        from kpfs.host.outlet import Outlet
-
-        self._outlet = Outlet(2)
+        self._outlet: Outlet | None = None
+        self._file = (0, 0)  # what the outlet leads to
 
     def write(self, text: str) -> None:
+        from kpfs.host.outlet import Outlet
+
+        st = os.fstat(2)
+        if self._outlet is None or self._file != (st.st_dev, st.st_ino):
+            if self._outlet is not None:
+                self._outlet.close()
+            self._outlet, self._file = Outlet(2), (st.st_dev, st.st_ino)
         self._outlet.write(text.encode(errors="backslashreplace"))
 
     def flush(self) -> None:

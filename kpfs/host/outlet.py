@@ -27,7 +27,7 @@ class Outlet:
 
     def __init__(self, fd: int, dropped: bytes = DROPPED) -> None:
         """dropped: the message that tells how many were, with a %d."""
-        self._fd = fd
+        self._fd = self._given = fd
         self._told = dropped
         self._lock = threading.Lock()
         self._dropped = 0
@@ -45,6 +45,13 @@ class Outlet:
                 self._fd = os.open(f"/proc/self/fd/{fd}", flags)
             except OSError:
                 self._waits = True
+
+    def close(self) -> None:
+        """Close what was opened once more."""
+        if self._socket is not None:
+            self._socket.close()
+        elif self._fd != self._given:
+            os.close(self._fd)
 
     def write(self, message: bytes) -> None:
         """Write a message, or count it as dropped.  Context: any thread."""
