@@ -817,7 +817,6 @@ long mirror_syscall(struct mirror_call *call)
 	if (call->nr == MIRROR_NR_CLOSE && call->mount && mirror_taken(call->args[0]) &&
 	    !mirror_has_others(mirror_at(call->args[0])))
 		return 0;
-	mirror_untouched(call);
 	if (call->wait && (mirror_taken(call->new_fd[0]) || mirror_taken(call->new_fd[1])))
 		return MIRROR_BUSY;
 	for (int i = 0; i < MIRROR_NAMES; i++)
@@ -825,9 +824,11 @@ long mirror_syscall(struct mirror_call *call)
 	mirror_steer(mirror.call->new_fd);
 	if (call->paths)
 		mirror_enter_root((const char *)call->cwd);
+	mirror_untouched(call);
 	mirror.task = current;
 	ret = mirror_run();
 	mirror.task = NULL;
+	current->untouched.to = 0; /* the call may have failed before it read them */
 	if (call->paths)
 		mirror_leave_root();
 	mirror_unsteer(mirror.call->new_fd);
