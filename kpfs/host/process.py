@@ -28,6 +28,11 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def outlive_parent() -> None:
+    """Undo die_with_parent()."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
 def close_all_but(kept: Container[int]) -> None:
     """Close what this process has from its parent, so that no pipe stays open."""
     for name in os.listdir("/proc/self/fd"):

@@ -56,6 +56,7 @@ class Client:
         self._patience = patience
         self._input = b""
         self.reasons: list[str] = []  # what the kernel says of a failure
+        self.is_written = True  # what the command has written, by the other process
         self._settings: list[Any] | None = None  # of the terminal, to restore
         self._status: int | None = None
         self._begun = False
@@ -157,10 +158,7 @@ class Client:
             if "begun" in message:
                 self._begun, self._kernel = True, message["begun"]
             elif "running" in message:
-                self._running = message["running"]
-                if not self._running:  # nobody takes them but this process
-                    unheard, self._unheard = self._unheard, []
-                    self._pass_on(bytes(unheard))
+                self._running = True
             elif "passed" in message:
                 self._unheard = self._unheard[1:]
             elif "stopped" in message:
@@ -175,6 +173,7 @@ class Client:
                 print(f"kpfs: {message['why']}", file=sys.stderr, flush=True)
         self._status = message["status"]
         self.reasons = message.get("reasons", [])
+        self.is_written = not message.get("left")
 
     def _stop(self) -> None:
         """Stop like the command, and continue it when this process is continued."""

@@ -15,6 +15,7 @@ from typing import Any
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.host import process
 from kpfs.linux.board.stops import is_locked_up
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
@@ -70,15 +71,26 @@ class CommandSession:
         os.umask(0)  # the kernel has applied the command's
         if not self._tell(begun=os.getpid()):
             return
+        rest: Callable[[], None] | None = None
         try:
-            ended = self._run(request, stdio)
+            command = self._begin(request, stdio)
+            ended = command.run()
+            rest = None if command.is_written else command.write_rest
         except (KernelError, CallError) as error:
             ended = Outcome(TROUBLE, f"the kernel died: {error}{self._where()}")
         try:
             self.on_end()
         except OSError as error:
             ended = Outcome(TROUBLE, f"--coverage: {error.strerror}")
-        self._tell(status=ended.status, why=ended.why, reasons=ended.reasons)
+        told = ended._asdict() | {"left": rest is not None}
+        if rest is None:
+            self._tell(**told)
+            return
+        process.outlive_parent()  # to wait for a reader, as a pipe would
+        self._loop.unwatch(self._client.fileno())
+        self._tell(**told)
+        with contextlib.suppress(KernelError, CallError):  # nobody is left to be told
+            rest()
 
     def _where(self) -> str:
         """Return where a kernel was that is locked up; one that panics says it."""
@@ -88,7 +100,7 @@ class CommandSession:
         board = self._loop.machine.board
         return f"; it was in {', '.join(functions(board, symbols, _DEEPEST))}"
 
-    def _run(self, request: RunRequest, stdio: list[int]) -> Outcome:
+    def _begin(self, request: RunRequest, stdio: list[int]) -> InsideCommand:
         kernel = self._kernel
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
         failures = None
@@ -104,7 +116,7 @@ class CommandSession:
         self._command = command
         command.on_stop = self._stopped
         self._tell(running=True)
-        return command.run()
+        return command
 
     def _tell(self, **message: object) -> bool:
         """Send a message. Return True if the client can still read it."""
@@ -128,10 +140,8 @@ class CommandSession:
         if self._command is None:
             return
         if "signal" in message:
-            if self._command.signal(message["signal"], group=message["group"]):
-                self._tell(passed=message["signal"])
-            else:
-                self._tell(running=False)
+            self._command.signal(message["signal"], group=message["group"])
+            self._tell(passed=message["signal"])
         elif "size" in message:
             self._command.resize(bytes.fromhex(message["size"]))
 

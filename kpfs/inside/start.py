@@ -110,12 +110,13 @@ def _run_cold(
         finally:
             os._exit(1)
     theirs.close()
+    client = Client(ours)
     try:
-        client = Client(ours)
         return Ended(client.run(), client.reasons)
     except LostError:
         raise SetupError("the process that runs the kernel died") from None
     finally:
         ours.close()
-        os.kill(pid, signal.SIGKILL)  # it has nothing to save
-        os.waitpid(pid, 0)
+        if client.is_written:
+            os.kill(pid, signal.SIGKILL)  # it has nothing to save
+            os.waitpid(pid, 0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.signals import SIGNALLED
+from kpfs.base.signals import ENDING, SIGNALLED
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
@@ -34,6 +34,7 @@ TROUBLE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 NSEC = 1_000_000_000
 _FIRST_FREE = 3
 _CACHED = VALID * NSEC + 50_000_000  # ns until the kernel asks again, with some ticks
+_STILL = 0.5  # s in which nobody reads what a command has written
 _LOOK = 0.5  # s between two looks for changes of the host's directories
 _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
@@ -77,6 +78,9 @@ class InsideCommand:
         self.ended: Outcome | None = None
         self.on_stop: Callable[[int], object] = lambda _signal: None
         self._status = -1
+        self._told_to_end = False  # by a signal
+        self._left: list[int] = []  # bytes to write, at the last look
+        self._moved = 0.0  # when that has changed; s
         self._prepare_guest(files)
         if files.root == b"/":
             files.allow(request.writable)
@@ -270,16 +274,15 @@ class InsideCommand:
         else:
             self._status = os.WEXITSTATUS(status)
 
-    def signal(self, number: int, *, group: bool) -> bool:
+    def signal(self, number: int, *, group: bool) -> None:
         """Send the command a signal, or its whole process group.
 
-        Return False if it has ended, and only its output is left to be written.
+        One that has ended gets none: only its output is left to be written.
         """
-        if self._status >= 0:
-            return False
-        pid = -self._command.pid if group else self._command.pid
-        self._loop.agent.attempt(Op(nr.KILL, (pid, number)))
-        return True
+        self._told_to_end |= number in (*ENDING, signal.SIGQUIT)
+        if self._status < 0:
+            pid = -self._command.pid if group else self._command.pid
+            self._loop.agent.attempt(Op(nr.KILL, (pid, number)))
 
     def _look_at_host(self) -> None:
         """Have overlays see what has come and gone in directories of the host.
@@ -324,7 +327,11 @@ class InsideCommand:
             terminal.attempt(op)
 
     def run(self) -> Outcome:
-        """Run the kernel until the command ends; return how it ended."""
+        """Run the kernel until the command ends; return how it ended.
+
+        Its output is written then, too, unless it was told to end and nobody reads:
+        see is_written.
+        """
         loop = self._loop
         loop.run(lambda: self.ended is not None or self._status >= 0)
         loop.forget(self._command)
@@ -349,7 +356,30 @@ class InsideCommand:
         self._loop.settle()
         for output in self._outputs:
             output.finish()
-        self._loop.run(lambda: all(output.finished for output in self._outputs))
+        self._loop.run(lambda: self.is_written or self._stands_still())
+
+    def _stands_still(self) -> bool:
+        """Return True if the command was told to end, and nobody reads its output."""
+        left, now = [output.left for output in self._outputs], time.monotonic()
+        if left != self._left:
+            self._left, self._moved = left, now
+        return self._told_to_end and now - self._moved >= _STILL
+
+    @property
+    def is_written(self) -> bool:
+        """Return True if all of its output is written, or can never be."""
+        return not any(output.left for output in self._outputs)
+
+    def write_rest(self) -> None:
+        """Write the rest of the output, however late it is read. MachineDiedError.
+
+        Whoever reads what is written already sees its end.
+        """
+        null = os.open(os.devnull, os.O_RDWR)
+        written = [output.fd for output in self._outputs if not output.left]
+        for fd in (*self._stdio, *written):
+            os.dup2(null, fd)
+        self._loop.run(lambda: self.is_written)
 
 
 class _Strings(NamedTuple):

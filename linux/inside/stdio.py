@@ -82,7 +82,7 @@ class Output:
         self._loop = loop
         self._worker = worker
         self._source = source
-        self._fd = os.dup(fd)  # an Input may watch the same descriptor
+        self.fd = os.dup(fd)  # an Input may watch the same descriptor
         self._waits = stat.S_ISREG(os.fstat(fd).st_mode)
         self._pending = b""
         self._left = 0  # bytes to read, after finish()
@@ -97,7 +97,7 @@ class Output:
         """
         if self._worker.busy or self.ended:
             return
-        self._loop.unwatch(self._fd)  # or _flush() would have the worker read
+        self._loop.unwatch(self.fd)  # or _flush() would have the worker read
         op = Op(nr.IOCTL, (self._source, termios.FIONREAD, Out(_INT.size)))
         (at,) = self._worker.start([op], _nothing)
         self._worker.wait()
@@ -106,9 +106,9 @@ class Output:
         self._flush()
 
     @property
-    def finished(self) -> bool:
-        """Return True if everything is written that was there at finish()."""
-        return self.ended or (not self._pending and self._left <= 0)
+    def left(self) -> int:
+        """Return how many bytes are to be written of what was there at finish()."""
+        return 0 if self.ended else len(self._pending) + max(self._left, 0)
 
     def _next(self) -> None:
         self._worker.start(
@@ -128,19 +128,17 @@ class Output:
 
     def _flush(self) -> None:
         """Write as much as the host takes now, and the rest when it takes more."""
-        self._loop.unwatch(self._fd)
+        self._loop.unwatch(self.fd)
         poll = select.poll()
         if not self._waits:
-            poll.register(self._fd, select.POLLOUT)
+            poll.register(self.fd, select.POLLOUT)
         try:
             while self._pending:
                 if not self._waits and not poll.poll(0):
-                    self._loop.watch(self._fd, select.POLLOUT, self._flush)
+                    self._loop.watch(self.fd, select.POLLOUT, self._flush)
                     return
                 size = len(self._pending) if self._waits else _SAFE
-                self._pending = self._pending[
-                    os.write(self._fd, self._pending[:size]) :
-                ]
+                self._pending = self._pending[os.write(self.fd, self._pending[:size]) :]
         except OSError as error:  # closing the pipe gives the command SIGPIPE
             if error.errno != errno.EPIPE:  # else nobody reads on
                 self.lost = os.strerror(error.errno or errno.EIO)

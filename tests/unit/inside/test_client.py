@@ -32,7 +32,6 @@ theirs.close()
 print(client.Client(ours).run())
 """
 RUNS = "tell(b'{\"running\": true}')"
-GONE = "tell(b'{\"running\": false}')"
 TERM = "os.kill(parent, signal.SIGTERM)"
 HEAR = "assert b'\"signal\": 15' in theirs.recv(100)"
 PASS = "tell(b'{\"passed\": 15}')"
@@ -65,13 +64,6 @@ def test_a_kernel_that_does_not_take_a_signal_is_ended_by_a_second_one():
 def test_a_command_may_take_long_to_end():
     done = run(RUNS, TERM, HEAR, PASS, "time.sleep(0.4)", END, patience=0.1)
     assert (done.stdout, done.stderr) == ("3\n", "")
-
-
-@pytest.mark.parametrize("script", [(TERM, HEAR, GONE), (GONE, TERM)])
-def test_a_signal_when_only_output_is_left(script):
-    """The command has ended by then, so it takes none."""
-    done = run(RUNS, *script, STAY)
-    assert (done.stdout, done.stderr) == (f"{128 + signal.SIGTERM}\n", "")
 
 
 @pytest.mark.parametrize("script", [(), (RUNS,)])
