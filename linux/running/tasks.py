@@ -22,6 +22,9 @@ WARP_NS = 60_000_000  # of the guest's time that passes at once when somebody wa
 SHARE_NS = 20_000_000  # of the guest's time for tasks that a request has woken
 _EINTR_SIGNAL = 10  # SIGUSR1, which the agent's tasks take and forget
 _SIGKILL = 9
+# the errno of a call whose task an oops has ended, as over the guest kernel; with EINTR
+# programs would try again, and meet the oops, for ever
+KILLED = errno.EFAULT
 _NAME_SIZE = 16
 
 
@@ -287,7 +290,8 @@ class Tasks:
     def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
         """Make system calls of a task; waits, without the lock, for those that wait.
 
-        EINTR: the caller got a signal, and the call cannot be interrupted.
+        EINTR: the caller got a signal, and the call cannot be interrupted. KILLED: an
+        oops has ended the task.
         """
         self.check(task)
         if not self.free(task):
@@ -300,7 +304,7 @@ class Tasks:
             finally:
                 task.owed = False
         if task.gone:
-            raise KernelError(errno.EINTR, "something in the guest has killed its task")
+            raise KernelError(KILLED, "something in the guest has killed its task")
         return Reply(self._machine, task.slot, places, len(ops))
 
     def begin(

@@ -20,7 +20,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Result
-from kpfs.linux.running.tasks import Reply, Task, Tasks
+from kpfs.linux.running.tasks import KILLED, Reply, Task, Tasks
 from kpfs.mirror.host import Host
 from kpfs.mirror.kernel import Commit
 from kpfs.mirror.seccomp import Notification, is_valid
@@ -125,7 +125,7 @@ class LinuxAnsweredCalls:
                     except KernelError as error:
                         return -error.errno
                     if task.gone:
-                        return -errno.EINTR
+                        return -KILLED
                     done = finish()
                     break
                 waiter = task.waiter = Waiter()
