@@ -8,6 +8,9 @@ prints goes through one place, so no command has to think of it.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -58,12 +61,51 @@ class ShownStream:
         return getattr(self.raw, name)
 
 
+class ErrorStream(ShownStream):
+    """Standard error, which loses without an error what cannot be written there."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self.raw.flush()
+
+
 def guard_streams() -> None:
     """Let nothing to standard output and error that a terminal would obey."""
-    for name in ("stdout", "stderr"):
+    _open_standard_streams()
+    for name, kind in (("stdout", ShownStream), ("stderr", ErrorStream)):
         stream = getattr(sys, name)
         if stream and not isinstance(stream, ShownStream):
-            setattr(sys, name, ShownStream(stream))
+            setattr(sys, name, kind(stream))
+
+
+def _open_standard_streams() -> None:
+    """Open each standard stream that this process was begun without.
+
+    Else the next file that is opened would be one, and get what we and CMD print. To
+    read or write them still fails with EBADF: input can only be written, output only
+    be read.
+    """
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if _is_closed(fd):  # and those before it are not, so the next file is it
+            with contextlib.suppress(OSError):  # there is no /dev/null
+                made = os.open(os.devnull, os.O_RDONLY if fd else os.O_WRONLY)
+                os.set_inheritable(made, True)
+        if getattr(sys, name) is None:
+            with contextlib.suppress(OSError):
+                setattr(sys, name, open(fd, "w" if fd else "r", closefd=False))
+
+
+def _is_closed(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError as error:
+        return error.errno == errno.EBADF
+    return False
 
 
 def raw(stream: TextIO | ShownStream) -> TextIO:

@@ -100,6 +100,24 @@ def test_input_output_and_directory_are_the_callers(kpfs, tmp_path):
     assert (done.stdout, done.stderr) == ("in", f"{tmp_path}\n")
 
 
+LINUX = "--kernel", harness.KERNEL, "--inside"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "script"),
+    [
+        ((), "cat || echo >&1 || exit 3"),
+        pytest.param(LINUX, "cat; exit 3", marks=pytest.mark.kernel),
+    ],
+    ids=["run", "inside"],
+)
+def test_without_standard_streams(kpfs, kernel, script):
+    """Whoever uses them has EBADF: they are no other files."""
+    command = kpfs.command("run", *kernel, "--", "sh", "-c", script)
+    closed = "sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command
+    assert harness.run(*closed).returncode == 3
+
+
 def test_nothing_is_left(kpfs):
     """No mount is left but those of daemons that other tests started meanwhile."""
     table = Path("/proc/self/mountinfo")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 
+import errno
 import io
 import os
 import subprocess
@@ -50,13 +51,59 @@ def test_a_stream_writes_what_is_shown():
 
 def test_both_streams_are_guarded_once(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
     guard_streams()
-    guarded = sys.stdout
+    guarded = sys.stdout, sys.stderr
     guard_streams()
-    assert sys.stdout is guarded
-    assert isinstance(guarded, module.ShownStream)
-    assert sys.stderr is None
+    assert (sys.stdout, sys.stderr) == guarded
+    assert isinstance(guarded[0], module.ShownStream)
+
+
+# writes what it has to say to its argument
+CLOSED = """
+import os, sys
+from kpfs.base.shown import guard_streams
+guard_streams()
+said = open(sys.argv[1], "w")
+print("to nowhere", file=sys.stderr, flush=True)
+for fd, use in (0, lambda: os.read(0, 1)), (1, lambda: print("x", flush=True)):
+    try:
+        use()
+    except OSError as error:
+        print(fd, error.strerror, file=said)
+print(min(said.fileno(), 3), sys.stdin.isatty(), sys.stdout.isatty(), file=said)
+said.flush()
+os._exit(5)
+"""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_other_file(tmp_path, closed):
+    said = tmp_path / "said"
+    words = sys.executable, "-c", CLOSED, str(said)
+    shell = "sh", "-c", f'exec "$@" {closed}', "sh"
+    done = subprocess.run(
+        (*shell, *words), stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        cwd=harness.ROOT, env={**os.environ, "PYTHONPATH": str(harness.ROOT)},
+    )  # fmt: skip
+    lost = {"<": "0 Bad file descriptor\n", " >": "1 Bad file descriptor\n"}
+    told = "".join(lost[mark] for mark in lost if mark in f" {closed}")
+    assert said.read_text() == f"{told}3 False False\n"
+    assert done.returncode == 5
+
+
+class Full(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "")
+
+    def flush(self):
+        raise OSError(errno.ENOSPC, "")
+
+
+def test_what_cannot_be_written_to_standard_error_is_no_error():
+    print("lost", file=module.ErrorStream(Full()), flush=True)
+    with pytest.raises(OSError, match="28"):
+        print("lost", file=ShownStream(Full()))
 
 
 ESCAPE = "\x1b]0;x\x07"
