@@ -116,6 +116,12 @@ static inline struct number *st(void *state, uint32_t number)
 	return &AT(struct number, state, REGISTERS + 16 * at);
 }
 
+/* Copied in two pieces, as the x87 stores it: the processor then need not wait for the stores. */
+static inline struct number copied(const struct number *n)
+{
+	return (struct number){ n->fraction, n->high };
+}
+
 static inline bool is_nan(const struct number *n)
 {
 	return (n->high & 0x7fff) == 0x7fff && n->fraction << 1;
@@ -194,14 +200,15 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
  * sooner. The stack of the host's x87 is empty between functions, and no flag is left.
  */
 #define USUAL 0x37f
-#define ON_HOST_SOON(insn, store, ...)                                                       \
-	asm volatile("fldt %[b]\n\tfldt %[a]\n\t" insn "\n\tfnstsw %[word]\n\t" store             \
-		     "\n\tfstp %%st(0)"                                                       \
+#define SOON(first, insn, store, last, ...)                                                  \
+	asm volatile(first insn "\n\tfnstsw %[word]\n\t" store "\n\t" last                   \
 		     : [word] "=m"(word), ##__VA_ARGS__                                      \
 		     : [a] "m"(a), [b] "m"(b)                                                \
 		     : "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)"); \
 	if (word & EXCEPTIONS)                                                               \
 	asm volatile("fnclex")
+#define ON_HOST_SOON(insn, store, ...)                                                       \
+	SOON("fldt %[b]\n\tfldt %[a]\n\t", insn, store, "fstp %%st(0)", ##__VA_ARGS__)
 
 #define ENTRY(name)                                                                          \
 	static uint64_t (*of_##name)(void *state, uint64_t operand);                         \
@@ -211,7 +218,7 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
 #define COMPUTE(name, first, second, insn, conditions, loads)                                \
 	ENTRY(name)                                                                          \
 	{                                                                                    \
-		struct number *to = first, a = *to, b = second, result;                      \
+		struct number *to = first, a = copied(to), b = copied(second), result;       \
 		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD); \
                                                                                              \
 		begin(state, CALLER);                                                        \
@@ -228,22 +235,22 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
 			   (word & ~control & OF_OPERANDS) || is_nan(&result) ?                \
 				   (conditions) & (C1 | C2) :                                \
 				   (conditions)))                                            \
-			*to = result;                                                        \
+			*to = copied(&result);                                               \
 		return 0;                                                                    \
 	}
 #define ARITHMETIC(X, name, insn)                                                            \
-	X(name##_ST0_FT0, st(state, 0), AT(struct number, state, FT0), insn, C1, true)       \
-	X(name##_STN_ST0, st(state, operand), *st(state, 0), insn, C1, false)
-#define UNARY(X, name, conditions) X(name, st(state, 0), a, #name, conditions, false)
+	X(name##_ST0_FT0, st(state, 0), &AT(struct number, state, FT0), insn, C1, true)      \
+	X(name##_STN_ST0, st(state, operand), st(state, 0), insn, C1, false)
+#define UNARY(X, name, conditions) X(name, st(state, 0), to, #name, conditions, false)
 #define COMPUTING(X)                                                                         \
 	ARITHMETIC(X, fadd, "fadd %%st(1), %%st") ARITHMETIC(X, fmul, "fmul %%st(1), %%st")  \
 	ARITHMETIC(X, fsub, "fsub %%st(1), %%st") ARITHMETIC(X, fsubr, "fsubr %%st(1), %%st") \
 	ARITHMETIC(X, fdiv, "fdiv %%st(1), %%st") ARITHMETIC(X, fdivr, "fdivr %%st(1), %%st") \
 	UNARY(X, fsqrt, C1) UNARY(X, frndint, C1) UNARY(X, f2xm1, C1)                        \
 	UNARY(X, fsin, (C1 | C2)) UNARY(X, fcos, (C1 | C2))                                    \
-	X(fscale, st(state, 0), *st(state, 1), "fscale", C1, false)                          \
-	X(fprem, st(state, 0), *st(state, 1), "fprem", CONDITIONS, false)                    \
-	X(fprem1, st(state, 0), *st(state, 1), "fprem1", CONDITIONS, false)
+	X(fscale, st(state, 0), st(state, 1), "fscale", C1, false)                          \
+	X(fprem, st(state, 0), st(state, 1), "fprem", CONDITIONS, false)                    \
+	X(fprem1, st(state, 0), st(state, 1), "fprem1", CONDITIONS, false)
 
 COMPUTING(COMPUTE)
 
@@ -293,7 +300,7 @@ EXPANDING(EXPAND)
 
 static uint16_t compare(void *state, bool quiet)
 {
-	struct number a = *st(state, 0), b = AT(struct number, state, FT0);
+	struct number a = copied(st(state, 0)), b = copied(&AT(struct number, state, FT0));
 	uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD);
 
 	if (quiet)
@@ -340,8 +347,8 @@ COMPARING_TO_FLAGS(COMPARE_TO_FLAGS)
 		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD) | EXCEPTIONS; \
                                                                                              \
 		if (control == USUAL) {                                                      \
-			ON_HOST_SOON("fstp %%st(0)\n\t" insn " %[operand]", "fstpt %[to]",   \
-				     [to] "=m"(*to), [operand] "+m"(operand));               \
+			SOON("", insn " %[operand]", "fstpt %[to]", "", [to] "=m"(*to),      \
+			     [operand] "+m"(operand));                                       \
 		} else {                                                                     \
 			ON_HOST(insn " %[operand]", "fstpt %[to]", [to] "=m"(*to),           \
 				[operand] "+m"(operand));                                    \
@@ -374,7 +381,7 @@ COMPARING_TO_FLAGS(COMPARE_TO_FLAGS)
 		finish(state, word, C1);                                                     \
 		if (!(word & ~AT(uint16_t, state, CONTROL_WORD) & INVALID)) {                \
 			push(state);                                                         \
-			*st(state, 0) = number;                                              \
+			*st(state, 0) = copied(&number);                                     \
 		}                                                                            \
 		return 0;                                                                    \
 	}
@@ -401,7 +408,7 @@ CONSTANTS(CONSTANT)
 #define STORE(name, type, insn)                                                              \
 	ENTRY(name##_ST0)                                                                    \
 	{                                                                                    \
-		struct number a = *st(state, 0), b = a;                                      \
+		struct number a = copied(st(state, 0)), b = a;                               \
 		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD); \
 		type stored = 0;                                                             \
                                                                                              \
@@ -434,12 +441,29 @@ STORES(STORE)
 	}
 #define FIRSTS(X)                                                                            \
 	X(fpush, C1) X(fmov_FT0_STN, 0) X(fmov_ST0_STN, 0) X(fmov_STN_ST0, C1)               \
-	X(fxchg_ST0_STN, C1) X(fchs_ST0, C1) X(fabs_ST0, C1) X(fxam_ST0, 0) X(fldz_FT0, 0)   \
+	X(fxchg_ST0_STN, C1) X(fchs_ST0, C1) X(fabs_ST0, C1) X(fldz_FT0, 0)                  \
 	X(fildl_FT0, 0) X(fildl_ST0, C1) X(fildll_ST0, C1) X(fldt_ST0, C1) X(fstt_ST0, C1)   \
 	X(fbld_ST0, C1) X(fbst_ST0, C1) X(ffree_STN, C1)        \
 	X(fldcw, 0) X(fldenv, 0) X(frstor, 0) X(emms, 0) X(enter_mmx, 0)
 
 FIRSTS(FIRST)
+
+/* libunicorn knows neither an empty register nor a number that a processor does not support. */
+ENTRY(fxam_ST0)
+{
+	const struct number *n = st(state, 0);
+	const uint8_t empty = AT(uint8_t, state, TAGS + AT(uint32_t, state, TOP));
+	const bool supported = !(n->high & 0x7fff) || n->fraction >> 63;
+
+	begin(state, CALLER);
+	of_fxam_ST0(state, operand);
+	if (!known || (!empty && supported))
+		return 0;
+	*status_word(state) &= ~(C0 | C2 | C3);
+	if (empty)
+		*status_word(state) |= C0 | C3;
+	return 0;
+}
 
 /* libunicorn clears the other conditions, too. */
 #define ROTATE(name, distance)                                                               \
@@ -461,7 +485,7 @@ ROTATING(ROTATE)
 #define ON_THIS_HOST                                                                         \
 	COMPUTING(HELPER) CONSUMING(HELPER) EXPANDING(HELPER) COMPARING(HELPER)              \
 	COMPARING_TO_FLAGS(HELPER) BOTH(flds) BOTH(fldl) CONSTANTS(OF_ST0) STORES(OF_ST0)    \
-	FIRSTS(HELPER) ROTATING(HELPER)
+	FIRSTS(HELPER) HELPER(fxam_ST0) ROTATING(HELPER)
 #else
 #define LOADING(X) X(fldenv, forget) X(frstor, forget) X(fldcw, show_x87)
 
