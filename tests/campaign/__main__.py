@@ -33,7 +33,6 @@ PARTS = (
     *("sequences", "steady"),
 )
 GRACE = 120  # s that a part may take beyond its share, as it ends what it is at
-LINGER = 5.0  # s that what it has started may take to end
 ROW = "{:13} {:>10} {:13} {:>8} {:>9}  {}"
 
 
@@ -67,6 +66,7 @@ def conduct(
             os.setsid()
             processes.die_with(parent)
             processes.adopt()
+            os.environ["KPFS_WARM"] = processes.WARM
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             work(part, hunt)
             sys.stdout.flush()
@@ -83,7 +83,7 @@ def conduct(
         time.sleep(0.1)
     if ended[1]:
         _complain(hunt, f"{name} has died, wait status {ended[1]:#x}", [])
-    if left := processes.linger(LINGER):
+    if left := processes.linger(processes.SOON):
         _complain(hunt, f"{name} left processes behind", left)
     if targets := processes.unmount_below(folder):
         _complain(hunt, f"{name} left mounts behind: {' '.join(targets)}", [])

@@ -20,6 +20,8 @@ from tests.harness import state
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PATIENCE = 10.0  # s
+WARM = "3"  # s that kpfs keeps a kernel ready for the next command (KPFS_WARM)
+SOON = 15.0  # s until all has ended, ready kernels too
 
 
 def adopt() -> None:

@@ -25,8 +25,6 @@ from tests.campaign.hunt import Hunt, Part
 from tests.harness import WrongError
 
 PATIENCE = 180.0  # s for one try, on a machine that others use too
-SOON = 15.0  # s until all has ended, ready kernels too
-WARM = "3"  # s that those are kept, in half of the tries
 FILES, FILES_INSIDE, FILES_OF_TWO = 150, 40, 20
 OTHER_KERNEL = "6.12-cloud"
 WAYS = ("mount", "run", "inside", "python", "pytest")
@@ -107,7 +105,7 @@ class Product:
             **os.environ,
             "XDG_DATA_HOME": str(harness.kernels()),
             "TMPDIR": str(self.scratch),
-            "KPFS_WARM": self.rng.choice(("0", WARM)),
+            "KPFS_WARM": self.rng.choice(("0", processes.WARM)),
         }
         inner, count = [], FILES
         deed = each.deed if each.deed == "refuse" else "read"
@@ -246,7 +244,7 @@ class Product:
                 done = harness.run(KPFS, "umount", entry.target, timeout=PATIENCE)
                 if done.returncode and harness.is_mounted(Path(entry.target)):
                     raise WrongError(f"umount: {done.stderr}")
-        if left := processes.linger(SOON, self.others):
+        if left := processes.linger(processes.SOON, self.others):
             raise WrongError(f"left behind: {processes.told(left)}")
 
     def check_log(self) -> None:

@@ -159,7 +159,8 @@ class Signals:
         self, each: Try, folder: Path, event: str | None
     ) -> subprocess.Popen[str]:
         environment = {**os.environ, "XDG_DATA_HOME": str(harness.kernels())}
-        environment |= {"TMPDIR": str(folder), "KPFS_WARM": self.rng.choice("03")}
+        environment["TMPDIR"] = str(folder)
+        environment["KPFS_WARM"] = self.rng.choice(("0", processes.WARM))
         if "make" in each.words:
             environment["XDG_DATA_HOME"] = str(self.hunt.scratch / "data")
         out = open("/dev/full", "w") if event == FULL else subprocess.PIPE

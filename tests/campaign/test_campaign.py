@@ -21,6 +21,7 @@ from tests.campaign.child import in_child
 from tests.campaign.fuzz import Writes
 from tests.campaign.guard import GuardedMmap, guard
 from tests.campaign.hunt import Hunt, progress_of
+from tests.campaign.processes import SOON
 from tests.harness import WrongError
 from tests.modbox import build, module
 from tests.programs import sequences
@@ -70,6 +71,13 @@ def test_it_counts_and_is_content(tmp_path):
     assert "fake                   5 things" in out
     assert "0 findings" in out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_kernel_is_kept_ready_for_longer_than_is_waited_for_the_end(tmp_path):
+    body = "import os; hunt.did(1, 'warm for ' + os.environ['KPFS_WARM'])"
+    child = start(tmp_path, code=fake(body))
+    out, _ = child.communicate(timeout=60)
+    assert float(out.partition("warm for ")[2].split()[0]) < SOON / 2
 
 
 def test_a_finding_is_kept(tmp_path):

@@ -20,7 +20,6 @@ from tests.campaign.product import kernels
 from tests.harness import GRAVE, WrongError
 
 PATIENCE = 150.0  # s for one crowd, on a machine that others use too
-SOON = 15.0  # s until all has ended
 ACTIONS = 60  # of a member; over a Linux kernel a third of them
 FEW = 4  # kinds of actions that meet, in half of the crowds
 PROGRAM = str(Path(crowd.__file__))
@@ -64,7 +63,7 @@ def one(hunt: Hunt, kernel: str, crowded: list[str]) -> None:
         )
     if grave := [line for line in log.read_text().splitlines() if GRAVE.search(line)]:
         raise WrongError("\n".join((said, *grave[:20])))
-    if left := processes.linger(SOON):
+    if left := processes.linger(processes.SOON):
         raise WrongError(f"{said}\nleft behind: {processes.told(left)}")
 
 

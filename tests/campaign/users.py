@@ -23,8 +23,6 @@ from tests.campaign.limits import Uses
 from tests.harness import WrongError
 
 VARIABLES = ("HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "TMPDIR")
-WARM = "3"  # s that a kernel is kept ready
-SOON = 15.0  # s until all has ended
 # paths below such a directory that kpfs would make or use
 NAMES = (
     *("kpfs", "kpfs/kpfs.log", "kpfs/venv", "kpfs/pyc"),
@@ -119,7 +117,7 @@ def run(hunt: Hunt) -> None:
     hunt.scratch.parent.parent.chmod(0o755)
     hunt.scratch.parent.chmod(0o755)
     traps, uses = Traps(hunt), Uses(hunt)
-    before = {**uses.tries.environment, "KPFS_WARM": WARM}
+    before = {**uses.tries.environment, "KPFS_WARM": processes.WARM}
     names = [name for name in uses.table if name not in ("pytest", "kernel import")]
     while hunt.more():
         name = hunt.rng.choice(names)
@@ -128,7 +126,7 @@ def run(hunt: Hunt) -> None:
         try:
             how = uses.table[name]([])
             traps.check()
-            if left := processes.linger(SOON):
+            if left := processes.linger(processes.SOON):
                 raise WrongError(f"left behind: {processes.told(left)}")
         except WrongError as error:
             how = "wrong"
