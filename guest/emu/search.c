@@ -35,6 +35,7 @@ struct row {
 };
 
 #define PAGE_SHIFT 10 /* for pages of all sizes */
+#define PAGES_IN_TABLE 64 /* of the smallest size, in libunicorn's */
 #define SEVERAL 0xfffffffe
 
 /* Where a page lies, for a processor with those flags. */
@@ -206,6 +207,22 @@ static void grow_older(const void *processor)
 		e->age++;
 }
 
+/*
+ * Clear libunicorn's own table for the page at an address. libunicorn takes every page for one of
+ * its smallest size, which is 1 KiB for arm64, and clears that and the one before. We are not told
+ * the size of the page, but its address is a multiple of it.
+ */
+static void clear_page(const struct functions *f, void *processor, uint64_t addr, uint32_t smallest)
+{
+	uint64_t pages = addr ? (addr & -addr) / smallest : PAGES_IN_TABLE;
+
+	if (pages > PAGES_IN_TABLE)
+		pages = PAGES_IN_TABLE;
+	f->flush_page(processor, addr);
+	for (uint64_t behind = 2; behind <= pages; behind += 2)
+		f->flush_page(processor, addr + behind * smallest);
+}
+
 #define FLUSH(name, number, arch)                                                                 \
 	API void tlb_flush_by_mmuidx##name##_##arch(void *processor, uint16_t modes)              \
 	{                                                                                         \
@@ -213,7 +230,7 @@ static void grow_older(const void *processor)
 		of_##arch.flush[number](processor, modes);                                        \
 	}
 
-#define SEARCH(arch)                                                                              \
+#define SEARCH(arch, smallest)                                                                        \
 	static struct functions of_##arch;                                                        \
 	API struct block *tb_htable_lookup_##arch(void *processor, uint64_t pc, uint64_t cs_base, \
 						  uint32_t flags, uint32_t kind)                  \
@@ -231,7 +248,7 @@ static void grow_older(const void *processor)
 	API void tb_flush_jmp_cache_##arch(void *processor, uint64_t addr)                        \
 	{                                                                                         \
 		grow_older(processor);                                                            \
-		of_##arch.flush_page(processor, addr);                                            \
+		clear_page(&of_##arch, processor, addr, smallest);                                \
 	}                                                                                         \
 	API void tb_flush_##arch(void *processor)                                                 \
 	{                                                                                         \
@@ -245,9 +262,9 @@ static void grow_older(const void *processor)
 	FLUSH(_all_cpus, 1, arch)                                                                 \
 	FLUSH(_all_cpus_synced, 2, arch)
 
-SEARCH(x86_64)
-SEARCH(aarch64)
-SEARCH(riscv64)
+SEARCH(x86_64, 4096)
+SEARCH(aarch64, 1024)
+SEARCH(riscv64, 4096)
 
 API void *helper_lookup_tb_ptr_x86_64(void *state)
 {

@@ -130,7 +130,7 @@ def test_two_processors(kpfs, kernel, root):
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("rewrite", ["files 59", "mappings 59", "debugger 59"]),
+        ("rewrite", ["files 59", "mappings 59", "pages 59", "debugger 59"]),
         ("stepped", ["right 236", "hits 236"]),
     ],
 )

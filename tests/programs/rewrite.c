@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Code that is not what ran at the same place before. A processor that keeps translated code must
- * notice both:
+ * notice all of this:
  *
  *   files     a program is overwritten in place, and executed anew
  *   mappings  code is written by one mapping of its memory, and called by another
+ *   pages     other pages, with other code, take the place of those that it ran in
  *   debugger  a tracer writes a breakpoint, and, once that is hit, what was there
  *
  * Each time the code returns another number. Prints how often that was right.
@@ -125,6 +126,33 @@ static int mappings(void)
 	return right;
 }
 
+/* Each page has functions in all its parts, as a processor may take pages for smaller ones. */
+static int pages(void)
+{
+	int right = 0, fds[2];
+	uint8_t *code = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (int k = 0; k < 2; k++) {
+		uint8_t made[64];
+		size_t size = make(made, k);
+
+		fds[k] = memfd_create("code", 0);
+		for (int at = 0; at < PAGE; at += PAGE / 16)
+			if (ftruncate(fds[k], PAGE) ||
+			    pwrite(fds[k], made, size, at) != (ssize_t)size)
+				return -1;
+	}
+	for (int i = 0; i < TIMES; i++) {
+		int answers = 0;
+
+		mmap(code, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fds[i & 1], 0);
+		for (int at = 0; at < PAGE; at += PAGE / 16)
+			answers += ((int (*)(void))(code + at))();
+		right += answers == (i & 1 ? 16 : 0);
+	}
+	return right;
+}
+
 __attribute__((noinline)) static int next(int number)
 {
 	asm volatile("");
@@ -187,6 +215,7 @@ int main(int argc, char **argv)
 		return answer();
 	printf("files %d\n", files());
 	printf("mappings %d\n", mappings());
+	printf("pages %d\n", pages());
 	printf("debugger %d\n", debugger());
 	return 0;
 }
