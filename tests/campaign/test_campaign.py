@@ -356,7 +356,7 @@ def test_what_sequences_show_of_text(line, found):
         *(("hits", 1), ("hostile", 8), ("elf", 8), ("kills", 1), ("fuzz", 40)),
         *(("limits", 3), ("product", 2), ("signals", 2), ("users", 2)),
         *(("board", 8), ("files", 8), ("archives", 40), ("steady", 3)),
-        ("sequences", 20),
+        *(("rewriting", 300), ("sequences", 20)),
     ],
 )
 def test_a_little_of_each(tmp_path, part, number):

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Random programs that write code and run it, inside kernels of each architecture.
+
+tests/programs/written.c knows what each function must return.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests import harness
+from tests.campaign.hunt import Hunt, Part
+from tests.programs import static_program
+
+AT_ONCE = 2000  # actions of one command: a second, and several times that on arm64
+
+
+class Row(NamedTuple):
+    """A kernel, and how programs for it are compiled."""
+
+    kernel: str
+    missing: Callable[[], str]
+    prefix: str = ""  # of the compiler, without the system
+
+
+ROWS = (
+    Row(harness.KERNEL, harness.missing_kernel),
+    Row(harness.TWO_CPUS, harness.missing_two_cpus),
+    Row(harness.ARM64, harness.missing_arm64, "aarch64-"),
+    Row(harness.ARM64_TWO_CPUS, harness.missing_arm64_two_cpus, "aarch64-"),
+    Row(harness.RISCV64, harness.missing_riscv64, "riscv64-"),
+    Row(harness.RISCV64_TWO_CPUS, harness.missing_riscv64_two_cpus, "riscv64-"),
+)
+
+
+def built(row: Row, folder: Path) -> Path | None:
+    """Return the program for a kernel; None if that or a compiler is not there."""
+    below = folder / f"for-{row.prefix}"
+    below.mkdir(exist_ok=True)
+    prefix = row.prefix and f"{row.prefix}linux-gnu-"
+    try:
+        return None if row.missing() else static_program("written", below, prefix)
+    except pytest.skip.Exception:
+        return None
+
+
+def run(hunt: Hunt) -> None:
+    os.environ["XDG_DATA_HOME"] = str(harness.kernels())
+    rows, kpfs = list(ROWS), harness.Kpfs(hunt.scratch)
+    while hunt.more() and rows:
+        row = hunt.rng.choice(rows)
+        if (program := built(row, hunt.scratch)) is None:
+            rows.remove(row)
+            continue
+        count, seed = hunt.left(AT_ONCE), hunt.rng.randrange(1 << 30)
+        words = "--kernel", row.kernel, "--inside", "--", program, str(seed), str(count)
+        done = kpfs("run", *words, timeout=5 * harness.TIMEOUT)
+        if done.returncode:
+            what = f"{program.name} {seed} {count} in {row.kernel}"
+            hunt.finding(what, said=done.stdout + done.stderr)
+        hunt.did(count)
+
+
+PART = Part("actions", 200_000, 1.0, run)
