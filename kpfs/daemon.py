@@ -65,7 +65,7 @@ class Daemon:
         from kpfs.host.progress import waiting_for
 
         with os.fdopen(self.ready, "rb") as pipe, waiting_for("starting the kernel"):
-            answer = pipe.read().decode(errors="replace").strip()
+            answer = os.fsdecode(pipe.read()).strip()
         if answer != "ready":
             self._reap()
             raise SetupError(answer or self.death())
@@ -175,7 +175,7 @@ class _Report:
         os.dup2(1, 2)
         os.close(self.stderr)
         with contextlib.suppress(BrokenPipeError):  # the parent was killed
-            os.write(self.fd, answer.encode())
+            os.write(self.fd, os.fsencode(answer))
         os.close(self.fd)
         self.fd = -1
 
@@ -186,7 +186,7 @@ class _Report:
         said = b""
         with contextlib.suppress(BlockingIOError):  # it is empty
             said = os.read(self.stderr, 1 << 16)
-        text = said.decode(errors="replace")
+        text = os.fsdecode(said)
         lines = [line for line in text.splitlines() if line.strip()]
         known = isinstance(error, SetupError)
         why = lines[-1] if lines and not known else str(error)
@@ -199,7 +199,7 @@ def _daemon(settings: Settings, mountpoint: str, pipe: int, channel: int) -> int
     try:
         _take_stdio(settings)
     except SetupError as error:
-        os.write(pipe, str(error).encode())
+        os.write(pipe, os.fsencode(str(error)))
         return 2
     process.close_all_but({0, 1, 2, pipe, channel, settings.console, settings.hints})
     guard.start(log=1)

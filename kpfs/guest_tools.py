@@ -263,4 +263,6 @@ def main(name: str, arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.reconfigure(errors="surrogateescape")
     sys.exit(main(sys.argv[1], sys.argv[2:]))

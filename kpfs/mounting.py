@@ -98,7 +98,12 @@ def _unmount(target: str, *, lazy: bool) -> None:
     if not (program := mounts.fusermount()):
         raise SetupError("fusermount is missing (Debian: apt install fuse3)")
     flags = "-uz" if lazy else "-u"
-    done = subprocess.run([program, flags, target], stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [program, flags, target],
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="surrogateescape",
+    )
     if done.returncode != 0:
         raise SetupError(done.stderr.strip() or f"{target}: cannot be unmounted")
 

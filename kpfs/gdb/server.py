@@ -77,8 +77,9 @@ class Listener:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind((LOCALHOST, port))
         except OSError as error:
-            why = f"{error.filename}: {error.strerror}" if error.filename else ""
-            raise SetupError(f"--gdb-at {address}: {why or error.strerror}") from None
+            why = error.strerror or str(error)  # no call was made with a long path
+            why = f"{error.filename}: {why}" if error.filename else why
+            raise SetupError(f"--gdb-at {address}: {why}") from None
 
     def accept(self) -> socket.socket | None:
         """Return a connection of this user or root; None: there is none."""

@@ -71,6 +71,7 @@ def _by_helper(mountpoint: str, options: str) -> int:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="surrogateescape",
         )
         if done.returncode:
             lines = done.stderr.splitlines() or [f"{helper} failed"]

@@ -137,7 +137,7 @@ def _add(tracing: Path, file: str, line: str) -> None:
     try:
         fd = os.open(tracing / file, os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(fd, f"{line}\n".encode())
+            os.write(fd, os.fsencode(f"{line}\n"))
         finally:
             os.close(fd)
     except OSError:

@@ -8,6 +8,7 @@ Its lines are sorted by address; no module was loaded when it was read.
 from __future__ import annotations
 
 import mmap
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +69,7 @@ class CoreSymbols(SymbolLookup):
     def _named(self, name: str) -> Iterator[Symbol]:
         """Yield the symbols of a name in the order of kallsyms."""
         text = self._text
-        tail = f" {name}\n".encode("latin-1")
+        tail = os.fsencode(f" {name}\n")  # it may be a word of a command line
         at = text.find(tail)
         while at >= 0:
             row = self._symbol(text.rfind(b"\n", 0, at) + 1)
@@ -78,7 +79,7 @@ class CoreSymbols(SymbolLookup):
 
     def functions_made_of(self, names: Iterable[str]) -> Sequence[Symbol]:
         """Return functions of these names, also with a compiler's suffix (NAME.*)."""
-        wanted = b"|".join(re.escape(name.encode()) for name in names)
+        wanted = b"|".join(re.escape(os.fsencode(name)) for name in names)
         rows = rb"^[0-9a-f]+ [tTwW] (?:" + wanted + rb")(?:\.\S*)?$"
         lines = re.finditer(rows, self._text, re.M)
         return [row for line in lines if (row := self._symbol(line.start()))]

@@ -78,7 +78,11 @@ def _copy(reference: str, architecture: str, folder: str) -> None:
     platform = "--override-os", "linux", "--override-arch", architecture
     command = "skopeo", *platform, "copy", "--quiet", reference, f"oci:{folder}:kernel"
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
     )
     if done.returncode:
         last = done.stderr.strip().split("\n")[-1]

@@ -87,7 +87,9 @@ def load_order(folder: str, release: str, name: str) -> list[str]:
             return [module_name(name)] if archive.is_builtin(name) else []
     install(folder, release)
     words = ["-C", "/dev/null", "-d", _root(folder), "-S", release, "-D", name]
-    done = subprocess.run([modprobe, *words], capture_output=True, text=True)
+    done = subprocess.run(
+        [modprobe, *words], capture_output=True, text=True, errors="surrogateescape"
+    )
     rows = [line.split() for line in done.stdout.splitlines()]
     # "insmod PATH PARAMETER...", "builtin NAME"
     return list(dict.fromkeys(module_name(row[1]) for row in rows if len(row) > 1))

@@ -15,6 +15,7 @@ import sys
 import pytest
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.shown import shown
 from kpfs.host import fusemount, mounts
 from tests import harness, modbox
 from tests.there import there
@@ -549,10 +550,10 @@ def test_in_a_removed_directory(kpfs, tmp_path, words):
 
 def test_the_directory_of_a_log_is_not_made(kpfs, tmp_path):
     (tmp_path / "m").mkdir()
-    log = tmp_path / "none/kpfs.log"
+    log = tmp_path / "none\udcff/kpfs.log"
     done = kpfs("mount", "--log", log, tmp_path / "m")
     assert done.returncode == 2
-    assert done.stderr == f"kpfs: {log}: No such file or directory\n"
+    assert done.stderr == f"kpfs: {shown(str(log))}: No such file or directory\n"
     assert not log.parent.exists()
     assert not harness.is_mounted(tmp_path / "m")
 

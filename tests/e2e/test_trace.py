@@ -55,6 +55,7 @@ def test_a_pattern_is_not_one_of_files(kpfs, tmp_path):
         (("-e", "sched:no", "--", "true"), 2, r"sched:no: refused \(no such event; .*"),
         (("-e", "p:x", "--", "true"), 2, r"p:x: refused \(a definition is p\[.*"),
         (("-e", "p:x no", "--", "true"), 2, r".* \(Invalid probed address or symbol\)"),
+        (("-e", "p:\udcff no", "--", "true"), 2, r"p:\\xff no: .* or symbol\)"),
     ],
 )
 def test_what_cannot_be_traced_is_one_line(kpfs, words, status, why):

@@ -310,6 +310,8 @@ def test_a_socket_in_use_stays(server, path, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SetupError, match="in use"):
         Listener(str(tmp_path / "file"))
+    with pytest.raises(SetupError, match="path too long"):
+        Listener(str(tmp_path / ("x" * 108)))
     assert (tmp_path / "file").read_text() == "mine"
 
 
