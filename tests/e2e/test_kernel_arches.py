@@ -62,6 +62,16 @@ busybox grep -o ' \\[00.\\] ' trace | busybox sort -u
 cd /sys/devices/system/cpu
 for on in 0 1 0 1; do echo $on >cpu1/online; read -r those <online; echo $those; done
 """
+RESTS = """
+cd /sys/kernel/tracing/events/raw_syscalls
+echo 'id == 137' >sys_exit/filter
+echo 'id == 101 || id == 115' >sys_enter/filter
+echo 1 >enable
+for i in 1 2 3 4 5 6 7 8; do busybox true & done; wait
+sleep .1 & sleep .1 & wait
+echo 0 >enable
+busybox grep -o 'NR [0-9]* [(=].*' ../../trace
+"""
 each_kernel = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
@@ -143,6 +153,18 @@ def test_code_that_is_written_anew(kpfs, tmp_path, row, name, lines):
     words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
     done = kpfs("run", *words, cwd=tmp_path)
     assert done.stdout.splitlines() == lines
+
+
+@each_kernel
+def test_the_agent_rests_where_few_probe(kpfs, tmp_path, row):
+    """In rt_sigtimedwait(2), which ends by the time; the two sleeps are CMD's."""
+    root = harness.arm64_root() if row is ARM64 else harness.riscv64_root()
+    (tmp_path / "script").write_text(RESTS)
+    words = "--quiet-guest", "--inside", "--kernel", row.kernel, "--root", root
+    done = kpfs("run", *words, "--", "/bin/sh", "script", cwd=tmp_path)
+    rests = [line for line in done.stdout.splitlines() if "=" in line]
+    assert set(rests) == {f"NR 137 = -{errno.EAGAIN}"}
+    assert done.stdout.count("NR 1") == len(rests) + 2
 
 
 @pytest.mark.logs("kernel panic: sysrq")
