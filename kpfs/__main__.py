@@ -36,6 +36,34 @@ def let_signals_end_us() -> None:
                 _signal.signal(number, _end)
 
 
+def write_bytecode_whole() -> None:
+    """Have Python keep no half of a compiled module, which each later start would read.
+
+    Python 3.11 does, where a disk is full or a file may not be so long.
+    """
+    import _frozen_importlib_external as importing
+
+    importing._write_atomic = _write_whole  # type: ignore[attr-defined]
+
+
+def _write_whole(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Replace a file by one with these data.  OSError: it is as it was."""
+    import os
+
+    new = f"{path}.{os.getpid()}"
+    flags = os.O_EXCL | os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC
+    fd = os.open(new, flags, mode & 0o666)
+    try:
+        if os.write(fd, data) < len(data):
+            raise OSError(f"no room for {path}")
+        os.replace(new, path)
+    except OSError:
+        os.unlink(new)
+        raise
+    finally:
+        os.close(fd)
+
+
 def _end(number: int, _frame: object) -> NoReturn:
     import os
 
@@ -64,6 +92,7 @@ def script() -> NoReturn:
         let_signals_end_us()
     except OSError:  # a sandbox denies it, which whoever needs it will tell
         pass
+    write_bytecode_whole()
     _find_packages()
     from kpfs.base.loading import load
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from kpfs.base.loading import load
+from tests import harness
 
 SOURCE = "import gc\nmade, enabled = [[] for _ in range(2000)], gc.isenabled()\n"
 
@@ -55,3 +56,25 @@ def test_the_collector_is_on_again_after_a_failure():
     with pytest.raises(ModuleNotFoundError):
         load("kpfs.base.nobody")
     assert gc.isenabled()
+
+
+COMPILES = """
+import sys
+from kpfs.__main__ import write_bytecode_whole
+sys.dont_write_bytecode = False
+write_bytecode_whole()
+sys.path.insert(0, sys.argv[1])
+import kpfs_long
+print(kpfs_long.VALUE)
+"""
+
+
+def test_no_half_of_a_compiled_module_is_kept(tmp_path):
+    (tmp_path / "kpfs_long.py").write_text(f"VALUE = 5\nLONG = '{'x' * 5000}'\n")
+    made = tmp_path / "__pycache__"
+    words = sys.executable, "-B", "-c", COMPILES, str(tmp_path)
+    for limit, names in ("4", 0), ("unlimited", 1):
+        script = f'ulimit -f {limit}; exec "$@"'
+        done = harness.run("sh", "-c", script, "sh", *words, cwd=harness.ROOT)
+        assert (done.stdout, done.stderr) == ("5\n", "")
+        assert [path.stat().st_size > 5000 for path in made.iterdir()] == [True] * names
