@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -140,7 +141,11 @@ def _add(tracing: Path, file: str, line: str) -> None:
             os.write(fd, os.fsencode(f"{line}\n"))
         finally:
             os.close(fd)
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.EFBIG:  # by Linux, as a file seems to be long
+            raise SetupError(
+                f"trace: {file}: {error.strerror}: see ulimit -f"
+            ) from None
         why = _reason(line, (tracing / "error_log").read_text(errors="replace"))
         raise SetupError(f"trace: {line}: refused ({why})") from None
 

@@ -64,6 +64,13 @@ def test_what_cannot_be_traced_is_one_line(kpfs, words, status, why):
     assert re.fullmatch(f"kpfs: (trace: )?{why}\n", done.stderr), done.stderr
 
 
+def test_a_limit_of_files_is_no_refusal_of_an_event(kpfs):
+    words = kpfs.command("trace", "-e", "p:x vfs_read", "--", "true")
+    done = harness.run("sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *words)
+    why = "kpfs: trace: kprobe_events: File too large: see ulimit -f\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", why)
+
+
 def test_records_as_json(kpfs, tmp_path):
     out = tmp_path / "out.jsonl"
     assert trace(kpfs, "-e", OPENED, "-o", out, *COMMAND).returncode == 3
