@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import resource
 import signal
@@ -25,7 +26,7 @@ from kpfs.linux.inside.oops import Oopses
 from kpfs.linux.inside.programs import why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
-from kpfs.linux.running.machine import MachineDiedError, Op, Out, SlotOffset
+from kpfs.linux.running.machine import MachineDiedError, Op, Out
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.failures import Failures
@@ -39,7 +40,9 @@ _LOOK = 0.5  # s between two looks for changes of the host's directories
 _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
 _TIMESPEC = struct.Struct("<qq")
-_ROOM = abi.DATA_SIZE - 8192  # bytes of arguments and environment
+_POINTER = struct.Struct("<Q")
+_ROOM = abi.DATA_SIZE - 8192  # bytes of a slot for one piece, beside a path
+_MFD_CLOEXEC = 1
 
 
 class Outcome(NamedTuple):
@@ -207,11 +210,37 @@ class InsideCommand:
         command.call(Op(nr.CHDIR, (os.fsencode(request.cwd) + b"\0",)))
         self._paths = _candidates(request)
         self._failed = errno.ENOENT
-        self._argv = request.argv
-        self._strings = _strings(request.argv, request.environment)
-        if len(self._strings.data) > _ROOM:
-            self._paths, self._failed = [], errno.E2BIG
+        self._lay_out(command, request.argv)
         self._try(command)
+
+    def _lay_out(self, command: Worker, argv: tuple[str, ...]) -> None:
+        """Lay out the arguments and the environment for execve().
+
+        In the slot, or, if they are too long for it, in a mapping of the worker.
+        """
+        self._argv = argv
+        strings = _strings(argv, self._request.environment)
+        self._in_slot, base = strings.data, self._loop.machine.address(command.slot, 0)
+        size = len(strings.data) + _POINTER.size * (len(strings.places) + 2)
+        is_long, fd = size > _ROOM, -1
+        if is_long:
+            made = Op(nr.MEMFD_CREATE, (b"arguments\0", _MFD_CLOEXEC))
+            (fd,) = command.call(made)
+            _write(command, fd, strings.data)
+            how = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED
+            (base,) = command.call(Op(nr.MMAP, (0, size, *how, fd, 0)))
+        argc = len(argv)
+        vectors = b"".join(
+            struct.pack(f"<{len(part)}QQ", *(base + place for place in part), 0)
+            for part in (strings.places[:argc], strings.places[argc:])
+        )
+        if is_long:
+            _write(command, fd, vectors)
+            self._in_slot = b""
+        else:
+            self._in_slot += vectors
+        at = base + len(strings.data)
+        self._vectors = at, at + _POINTER.size * (argc + 1)
 
     def _try(self, command: Worker) -> None:
         """Call execve() with the next candidate path, or report that none is left."""
@@ -221,15 +250,8 @@ class InsideCommand:
             return
         self._path = self._paths.pop(0)
         path = os.fsencode(self._path) + b"\0"
-        argc, strings = len(self._argv), self._strings
-        at = len(strings.data)
-        base = self._loop.machine.address(command.slot, 0)
-        vectors = b"".join(
-            struct.pack(f"<{len(part)}QQ", *(base + place for place in part), 0)
-            for part in (strings.places[:argc], strings.places[argc:])
-        )
-        op = Op(nr.EXECVE, (path, SlotOffset(at), SlotOffset(at + 8 * (argc + 1))))
-        command.start([op], lambda: self._refused(command), strings.data + vectors)
+        op = Op(nr.EXECVE, (path, *self._vectors))
+        command.start([op], lambda: self._refused(command), self._in_slot)
 
     def _refused(self, command: Worker) -> None:
         (result,) = command.results(1)
@@ -237,8 +259,8 @@ class InsideCommand:
             if why := why_not(command, self._path):
                 self.ended = Outcome(NOT_EXECUTABLE, why)
                 return
-            self._argv = ("/bin/sh", self._path, *self._argv[1:])  # as execvp() does
-            self._strings = _strings(self._argv, self._request.environment)
+            # as execvp() does
+            self._lay_out(command, ("/bin/sh", self._path, *self._argv[1:]))
             self._paths = ["/bin/sh"]
         elif -result not in (errno.ENOENT, errno.ENOTDIR):
             self._failed = -result
@@ -396,6 +418,13 @@ def _strings(argv: tuple[str, ...], environment: dict[str, str]) -> _Strings:
         data += os.fsencode(text) + b"\0"
     data += bytes(-len(data) % 8)
     return _Strings(bytes(data), places)
+
+
+def _write(worker: Worker, fd: int, data: bytes) -> None:
+    """Have a worker write to a file in its memory. Raises CallError."""
+    for at in range(0, len(data), _ROOM):
+        piece = data[at : at + _ROOM]
+        worker.call(Op(nr.WRITE, (fd, piece, len(piece))))
 
 
 def _candidates(request: RunRequest) -> list[str]:

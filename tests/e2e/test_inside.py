@@ -218,6 +218,16 @@ def test_sys_proc_and_the_network_are_the_guests(kpfs):
     assert (loopback, terminal) == ("unknown", "not a tty")
 
 
+def test_arguments_and_environment_may_be_long(kpfs, tmp_path):
+    """Of a script without a first line, too, which is begun twice."""
+    script = tmp_path / "script"
+    script.write_text("echo $# ${20000} ${#LONG}\n")
+    script.chmod(0o755)
+    words = map(str, range(20000))
+    done = kpfs(*INSIDE, script, *words, env={"LONG": "x" * 120_000})
+    assert (done.stdout, done.stderr) == ("20000 19999 120000\n", "")
+
+
 def test_a_return_that_sleeps_has_all_its_instances(kpfs):
     """None is taken, and no hit made, by processes of kpfs that sleep meanwhile."""
     script = """
