@@ -622,10 +622,10 @@ while os.path.isdir(name := os.listdir(b".")[0]):
     os.chdir(name)
 print(sum(open(name).read().count("\\n") for name in os.listdir(b".")))
 """
-NAMES = {
-    "long": [b"d" * 200] * 4,
-    "longer than a path may be": [b"d" * 250] * 20,
-    "of no encoding": [b"\xff\n\x1b[31m\xe9", b'"\\'],
+NAMES = {  # of directories, and how many files
+    "long": ([b"d" * 200] * 4, 1000),
+    "longer than a path may be": ([b"d" * 250] * 20, 100),
+    "of no encoding": ([b"\xff\n\x1b[31m\xe9", b'"\\'], 100),
 }
 
 
@@ -633,8 +633,8 @@ NAMES = {
 def test_a_guest_learns_from_a_command_with_many_names(kpfs, warm, tmp_path, kind):
     assert sh(kpfs, "exit 4").returncode == 4
     server = servers(warm.parent)
-    here = deep(tmp_path, NAMES[kind])
-    count = 1000
+    names, count = NAMES[kind]
+    here = deep(tmp_path, names)
     for number in range(count):
         name = b"\xff%d" % number
         with open(name, "wb", opener=lambda p, f: os.open(p, f, dir_fd=here)) as file:
@@ -645,7 +645,7 @@ def test_a_guest_learns_from_a_command_with_many_names(kpfs, warm, tmp_path, kin
         assert (done.returncode, done.stdout) == (0, f"{count}\n"), done.stderr
     assert sh(kpfs, "exit 5").returncode == 5
     assert servers(warm.parent) == server
-    shutil.rmtree(tmp_path / os.fsdecode(NAMES[kind][0]))
+    shutil.rmtree(tmp_path / os.fsdecode(names[0]))
 
 
 @pytest.mark.parametrize(
