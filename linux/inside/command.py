@@ -337,9 +337,9 @@ class InsideCommand:
             if self._oopses.have_killed(pids):
                 why = f"it has killed a process of kpfs: {self._oopses.told()}"
                 raise MachineDiedError(why)
-            if self._oopses.stuck():
+            if does := self._oopses.stuck():
                 oops = self._oopses.told()
-                raise MachineDiedError(f"a task cannot end after an oops: {oops}")
+                raise MachineDiedError(f"a task {does} after an oops: {oops}")
 
     def resize(self, size: bytes) -> None:
         """Pass a new size of the host's terminal on; size is a struct winsize."""

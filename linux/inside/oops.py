@@ -25,12 +25,13 @@ from kpfs.linux.store import image
 _TAINTS, _SIZE = "tainted_mask", 8
 _TAINT_DIE = 1 << 7
 _EXITING = 4  # PF_EXITING, which a killed task keeps, however it ends
+_UNINTERRUPTIBLE, _IDLE = 2, 0x400  # in the state of a task
 _NUMBER = re.compile(r"\[#\d+\]")  # of an oops
 _CAUSE = re.compile(r"BUG|Unable to handle|[Gg]eneral protection|invalid opcode")
 _PLACE = re.compile(r"^(RIP|pc|epc) *: ?(?:\d{4}:)?(?P<where>\S+)")
 # what the kernel says of a task that met an oops while it ended: it stays for ever
-_STUCK = "Fixing recursive fault but reboot is needed"
-STUCK_PATIENCE = 20.0  # s for which a command may go on after that
+_NEVER_ENDS = "Fixing recursive fault but reboot is needed"
+STUCK_PATIENCE = 20.0  # s for which a command may go on with a task that is stuck
 _NEAR = 8  # lines from an oops's number to its cause, and to its place
 
 
@@ -48,7 +49,9 @@ class Oopses:
         """folder: of the image. taints: from find()."""
         self._board, self._folder, self._taints = board, folder, taints
         self._before: frozenset[int] = frozenset()
-        self._stuck_since = 0.0  # 0: no task is
+        self._endless_since = 0.0  # 0: each task can end
+        # of the tasks that wait: how often they had a processor, and since when
+        self._waits: dict[int, tuple[int, float]] = {}
 
     def happened(self) -> bool:
         """Return True if there was an oops since the kernel was started."""
@@ -65,14 +68,10 @@ class Oopses:
 
     def _dead(self, pids: Iterable[int]) -> set[int]:
         """Return those of these tasks that have ended, or are about to."""
-        (memory, symbols), structures = self._memory, self._structures
-        layout = structures["task_struct"]
-        if not layout.has("flags"):
+        if not self._structures["task_struct"].has("flags"):
             return set()
-        try:
-            tasks = TaskList(memory, symbols, structures).leaders()
-            views = [View(memory, layout, address) for address in tasks]
-        except MemoryFault:  # the list is being changed
+        views = self._tasks()
+        if views is None:
             return set()
         alive = {
             view.number("pid", 4)
@@ -81,18 +80,45 @@ class Oopses:
         }
         return {*pids} - alive
 
-    def stuck(self) -> bool:
-        """Return True if a task that cannot end has been there for STUCK_PATIENCE.
+    def _tasks(self) -> list[View] | None:
+        """Return the first tasks of all processes; None: the list is being changed."""
+        (memory, symbols), structures = self._memory, self._structures
+        try:
+            tasks = TaskList(memory, symbols, structures).leaders()
+            return [View(memory, structures["task_struct"], each) for each in tasks]
+        except MemoryFault:
+            return None
 
-        Whoever waits for it waits for ever, and so do all that need its locks.
+    def stuck(self) -> str:
+        """Return what a task does that is stuck for STUCK_PATIENCE; "": there is none.
+
+        One cannot end, or waits for what one has left locked that is gone. Whoever
+        waits for it waits for ever, and so do all that need its locks.
         """
-        if not self._stuck_since and any(_STUCK in line for line in self._log()):
-            self._stuck_since = time.monotonic()
-        since = self._stuck_since
-        return since > 0 and time.monotonic() - since > STUCK_PATIENCE
+        now = time.monotonic()
+        if not self._endless_since and any(_NEVER_ENDS in row for row in self._log()):
+            self._endless_since = now
+        if 0 < self._endless_since < now - STUCK_PATIENCE:
+            return "cannot end"
+        self._look_at_waits(now)
+        if any(since < now - STUCK_PATIENCE for _, since in self._waits.values()):
+            return "waits without an end"
+        return ""
+
+    def _look_at_waits(self, now: float) -> None:
+        """Note the programs that wait uninterruptibly, and since when each does."""
+        before, self._waits = self._waits, {}
+        for view in self._tasks() or ():
+            state = view.number("__state", 4) | view.number("state", 4)
+            if not state & _UNINTERRUPTIBLE or state & _IDLE or not view.word("mm"):
+                continue
+            ran = view.word("nvcsw") + view.word("nivcsw")
+            pid = view.number("pid", 4)
+            ran_before, since = before.get(pid, (-1, now))
+            self._waits[pid] = ran, since if ran == ran_before else now
 
     def _log(self) -> list[str]:
-        return [line.text for line in read_log(*self._memory)]
+        return [row.text for row in read_log(*self._memory)]
 
     def told(self) -> str:
         """Return the last oops in the kernel's words, with the place."""

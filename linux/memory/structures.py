@@ -57,6 +57,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "task_struct": (
         *("tasks", "pid", "flags", "files", "comm", "signal", "thread_node"),
         *("on_cpu", "cpu", "thread_info.cpu"),
+        *("state", "__state", "mm", "nvcsw", "nivcsw"),
         *("thread.sp", "thread.cpu_context", "thread.ra", "thread.s"),
     ),
     "signal_struct": ("thread_head",),

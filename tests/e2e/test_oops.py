@@ -90,16 +90,24 @@ def test_an_oops_of_the_command_is_its_own(kpfs, built):
 
 
 @pytest.mark.long
-def test_a_task_that_cannot_end_ends_the_command(kpfs, built):
+@pytest.mark.parametrize(
+    ("function", "file", "does"),
+    [
+        pytest.param("exit_files", "/dev/null", "cannot end", marks=pytest.mark.slow),
+        # the first one leaves a mutex locked
+        ("slab_show", "/proc/slabinfo", "waits without an end"),
+    ],
+)
+def test_a_task_that_is_stuck_ends_the_command(kpfs, built, function, file, does):
     """The shell would wait for it without an end."""
     script = f"""
-        insmod {built}/killer.ko function=exit_files comm=cat
-        echo begun; cat /dev/null; echo never
+        insmod {built}/killer.ko function={function} comm=cat
+        echo begun; cat {file}; cat {file}; echo never
     """
     done = kpfs(*INSIDE, "sh", "-c", script, timeout=120)
     assert (done.returncode, done.stdout) == (2, "begun\n"), done
     cause = OOPS.partition(": ")[2]
-    assert f"a task cannot end after an oops: {cause}" in done.stderr
+    assert f"a task {does} after an oops: {cause}" in done.stderr
 
 
 LOOP = """
