@@ -62,6 +62,9 @@ for at in text:
     for _ in "12":
         libc.open(ctypes.c_void_p(at), os.O_RDONLY)
 libc.rename(ctypes.c_void_p(libc.mmap(None, 4096, 1, 2, fd, 0)), b"/nowhere/b")
+# fails before it reads its path
+libc.access(ctypes.c_void_p(libc.mmap(None, 4096, 1, 2, fd, 0)), 8)
+os.open("/sys/kernel/tracing/README", os.O_RDONLY)
 """
 
 
@@ -72,6 +75,7 @@ def test_a_string_that_nobody_has_touched_is_a_fault_at_first(kpfs, tmp_path):
     events = [
         "p:open do_sys_openat2 path=+0(%si):ustring",
         "p:filp do_filp_open path=+0(+0(%si)):string",
+        "p:access __x64_sys_access path=+0(+112(%di)):ustring",
         "p:rename __x64_sys_rename old=+0(+112(%di)):ustring new=+0(+104(%di)):ustring",
     ]
     script = f"{sys.executable} -I -S {tmp_path}/script {tmp_path}/text"
@@ -83,6 +87,7 @@ def test_a_string_that_nobody_has_touched_is_a_fault_at_first(kpfs, tmp_path):
     each = ["path=(fault)", whole, whole, whole]
     assert found[: 2 * len(each)] == 2 * each
     assert 'old=(fault) new="/nowhere/b"' in found
+    assert found[-3:] == ["path=(fault)", *2 * ['path="/sys/kernel/tracing/README"']]
 
 
 def test_paths_are_in_user_memory(kpfs, tmp_path):
