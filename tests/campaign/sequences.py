@@ -67,7 +67,7 @@ class Linux:
         self.kpfs, self.module = kpfs, folder / f"{MODULE}.ko"
 
     def said(self, seed: int, steps: int) -> str:
-        options = "--kernel", harness.KERNEL, "--inside"
+        options = "--quiet-guest", "--kernel", harness.KERNEL, "--inside"
         return run_script(self.kpfs, seed, steps, self.module, *options)
 
 

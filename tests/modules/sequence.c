@@ -8,7 +8,6 @@
  * odd<g> has instructions that cannot be moved, and traced<g> begins with a place of ftrace,
  * so that events may be there.
  */
-#include <linux/delay.h>
 #include <linux/kernel.h>
 #include <linux/kprobes.h>
 #include <linux/ktime.h>
@@ -19,6 +18,7 @@
 #define GROUPS 20
 #define PROBES 6 /* of a group; those from KPROBES on are return probes */
 #define KPROBES 4
+#define JUMP 0xe9
 #define BYTES 24 /* of a function whose code is given here */
 #define EACH(X)                                                                                    \
 	X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)                                              \
@@ -46,6 +46,10 @@
 		asm(".byte 0x90, 0x53, 0x89, 0xfb, 0x8d, 0x43, 1, 0x5b, 0x66, 0x90, 0x90, 0x90, 0x90,"      \
 		    "0x90, 0x90, 0x90, 0x90, 0xc3, 0xcc");                                                 \
 	}
+/* nops and ret */
+GIVEN("canary", "0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3")
+extern int canary(void);
+
 #define ROW(g) { plain##g, odd##g, traced##g },
 
 EACH(PLAIN);
@@ -317,21 +321,33 @@ static int get_text(char *buffer, const struct kernel_param *kp)
 static const struct kernel_param_ops text_ops = { .get = get_text };
 module_param_cb(text, &text_ops, NULL, 0400);
 
-/* Wait until the optimizer has done all that it was asked for: it holds the lock that this wants. */
-static int settle(const char *words, const struct kernel_param *kp)
-{
-	static struct kprobe other;
-	int i;
+static struct kprobe last;
 
-	for (i = 0; i < 3; i++) {
-		msleep(40);
-		disable_kprobe(&other);
+/*
+ * The optimizer has done all that it was asked for when a probe that is asked for last has become a
+ * jump, and is none any more: 1 registers that, 0 disables it, - takes it away.
+ */
+static int set_last(const char *words, const struct kernel_param *kp)
+{
+	switch (words[0]) {
+	case '1':
+		memset(&last, 0, sizeof(last));
+		last.addr = (kprobe_opcode_t *)canary;
+		return register_kprobe(&last);
+	case '0': return disable_kprobe(&last);
 	}
+	unregister_kprobe(&last);
 	return 0;
 }
 
-static const struct kernel_param_ops settle_ops = { .set = settle };
-module_param_cb(settle, &settle_ops, NULL, 0200);
+/* Whether the last probe is a jump. */
+static int get_last(char *buffer, const struct kernel_param *kp)
+{
+	return scnprintf(buffer, 4, "%d\n", *(volatile u8 *)canary == JUMP);
+}
+
+static const struct kernel_param_ops last_ops = { .set = set_last, .get = get_last };
+module_param_cb(last, &last_ops, NULL, 0600);
 
 static int __init start(void)
 {

@@ -4,8 +4,9 @@
 A script runs GROUPS sequences side by side, as most of its time goes to waits for the
 optimizer.  Each has a group of functions of the module tests/modules/sequence.c for
 itself; the two switches of all probes are theirs together.  A step does something to
-each group, waits until no change of the text is under way, calls all functions, and
-prints what there is to see.  So nothing of it depends on how fast a kernel is:
+each group, waits until the optimizer has come to a probe that is made last, calls all
+functions, and prints what there is to see.  So nothing of it depends on how fast a
+kernel is:
 
 - *fast* steps are of calls that do not wait.  First there is one for each group, then a
   few groups have several at once, each in a write of its own: the optimizer begins
@@ -24,7 +25,7 @@ import re
 
 GROUPS = 20  # as in the module
 AT_ONCE = 3  # groups that have several calls at once
-SETTLE = "echo 1 >$M/settle"
+SETTLE = "settle"
 LATE = re.compile("^q([0-9]+),0=1$", re.MULTILINE)
 # lines about a group: words, counts and text, kprobes/list, and those about events
 ABOUT = re.compile(r"(?:^[a-zA-Z]|^g|plain|odd|traced|\be)([0-9]+)(?:[, +_]|$)")
@@ -58,8 +59,20 @@ on() {
     enable=$T/events/seq/$1/enable
     if [ -e $enable ]; then put $2 $enable; else echo none; fi
 }
+last() {
+    echo $1 >$M/last
+    until read -r jump <$M/last; [ $jump = $1 ]; do sleep 0.01; done
+}
+settle() {
+    read -r all <$D/enabled
+    read -r jumps <$S
+    [ $all$jumps = 11 ] || return  # there are no jumps
+    last 1
+    last 0
+    echo - >$M/last
+}
 end() {
-    echo 1 >$M/settle
+    settle
     [ -z "$1" ] || say $1
     cat $M/counts $M/text $D/enabled $S $D/list
     sed 's/^/profile /' $T/kprobe_profile
