@@ -167,6 +167,16 @@ def test_the_agent_rests_where_few_probe(kpfs, tmp_path, row):
     assert done.stdout.count("NR 1") == len(rests) + 2
 
 
+@pytest.mark.riscv64_kernel
+def test_counters_that_programs_may_read(kpfs, tmp_path):
+    program = static_program("counters", tmp_path, "riscv64-linux-gnu-")
+    words = "--inside", "--kernel", RISCV64.kernel, "--", f"./{program.name}"
+    done = kpfs("run", *words, cwd=tmp_path)
+    refused = "hpmcounter3", "hpmcounter31", "sstatus"
+    lines = ["time is read", *(f"{name} is refused" for name in refused)]
+    assert done.stdout.splitlines() == lines
+
+
 @pytest.mark.logs("kernel panic: sysrq")
 @each_kernel
 def test_a_dead_kernel_goes_back(row):

@@ -13,6 +13,8 @@
 #define CSR_CYCLE 0xc00
 #define CSR_TIME 0xc01
 #define CSR_INSTRET 0xc02
+#define CSR_COUNTER_3 0xc03 /* the first one of events, of 29 */
+#define CSR_COUNTER_31 0xc1f
 #define KERNELS_IRQS 0x222ull
 
 static int (*write_status)(void *state, int csr, u64 value); /* libunicorn's own */
@@ -31,6 +33,14 @@ static int read_clock(void *state, int csr, u64 *value)
 	*value = b->now += NS_PER_LOOK;
 	set_look(b);
 	return 0;
+}
+
+/* Return whether a counter of events may not be read: libunicorn lets programs read them all. */
+static int refuse_counter(void *state, int csr)
+{
+	const struct riscv64_state *s = state;
+
+	return s->priv == PRIVILEGE_USER && !(s->scounteren >> (csr & 31) & 1) ? -1 : 0;
 }
 
 /*
@@ -80,6 +90,11 @@ bool patch_registers(struct board *b)
 		riscv64_api.get_csr_ops(clocks[i], &ops);
 		ops.read = read_clock;
 		riscv64_api.set_csr_ops(clocks[i], &ops);
+	}
+	for (int csr = CSR_COUNTER_3; csr <= CSR_COUNTER_31; csr++) {
+		riscv64_api.get_csr_ops(csr, &ops);
+		ops.predicate = refuse_counter;
+		riscv64_api.set_csr_ops(csr, &ops);
 	}
 	riscv64_api.get_csr_ops(CSR_SIE, &ops);
 	ops.op = access_enabled;
