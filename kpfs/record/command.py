@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -31,9 +32,16 @@ FILES = (
     "events/header_page",
     "events/header_event",
 )
-NO_EVENT = "no such event; kpfs run -- cat /sys/kernel/tracing/available_events"
-NO_DEFINITION = "a definition is p[:[GROUP/]EVENT] FUNCTION[+OFFSET] [ARGUMENT...]"
-DEFINITION = re.compile(r"[pr][0-9]*(:|\s)")
+AVAILABLE_EVENTS = "cat /sys/kernel/tracing/available_events"
+# what definitions define, the file that takes them, and what follows the event's name
+DEFINITIONS = {
+    "p": ("probes", "kprobe_events", "FUNCTION[+OFFSET]"),
+    "r": ("probes", "kprobe_events", "FUNCTION[+OFFSET]"),
+    "e": ("event probes", "dynamic_events", "GROUP.EVENT"),
+    "f": ("function probes", "dynamic_events", "FUNCTION[%return]"),
+    "t": ("tracepoint probes", "dynamic_events", "TRACEPOINT"),
+}
+DEFINITION = re.compile(rf"[{''.join(DEFINITIONS)}][0-9]*(:|\s)")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -44,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--event",
         metavar="EVENT",
         help="as in set_event (sched:sched_switch, syscalls:), or a definition as in "
-        "kprobe_events ('p:e vfs_read'); several times, if wanted (default syscalls:)",
+        "dynamic_events ('p:e vfs_read'); several times, if wanted (default syscalls:)",
     )
     parser.add_argument(
         "-o", "--output", default="", metavar="FILE", help="default: standard output"
@@ -72,7 +80,7 @@ def main(run: Callable[[Recorder], int], arguments: Namespace) -> int:
         raise SetupError("trace: no command (see 'kpfs trace --help')")
     form = arguments.format or output.rpartition(".")[2]
     write = WRITERS.get(form, write_text)
-    recorder = Recorder(arguments.event)
+    recorder = Recorder(arguments.event, _kernel_options(arguments))
     with contextlib.ExitStack() as opened:
         if output:
             with told_to_user(output):
@@ -100,11 +108,22 @@ def _not_truncated(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
 
 
+def _kernel_options(arguments: Namespace) -> list[str]:
+    """Return the options that choose which events the kernel has."""
+    options = ["--kernel", arguments.kernel] if arguments.kernel else []
+    words = (f"--config={name}={'y' if on else 'n'}" for name, on in arguments.config)
+    return [*options, *words]
+
+
 class Recorder:
     """The events that a command sets off.  This process's own are left out."""
 
-    def __init__(self, events: Sequence[str]) -> None:
-        """events: definitions of probes, or events as in set_event."""
+    def __init__(self, events: Sequence[str], options: Sequence[str] = ()) -> None:
+        """events: definitions of probes, or events as in set_event.
+
+        options: of ``kpfs run``, with which it has the same kernel.
+        """
+        self._options = options
         self._definitions = [e for e in events if DEFINITION.match(e)]
         others = [e for e in events if not DEFINITION.match(e)]
         self._others = others if events else DEFAULT_EVENTS
@@ -114,15 +133,42 @@ class Recorder:
         """Switch the events on; SetupError: one is refused."""
         tracing = Path(tree, "tracing")
         for definition in self._definitions:
-            _add(tracing, "kprobe_events", definition)
-        for line in (tracing / "kprobe_events").read_text().splitlines():
-            _add(
-                tracing,
-                "set_event",
-                line.split()[0].partition(":")[2].replace("/", ":"),
-            )
+            self._add(tracing, _file(definition), definition)
+        for file in dict.fromkeys(map(_file, self._definitions)):
+            for line in (tracing / file).read_text().splitlines():
+                event = line.split()[0].partition(":")[2]
+                self._add(tracing, "set_event", event.replace("/", ":"))
         for word in " ".join(self._others).split():
-            _add(tracing, "set_event", word)
+            self._add(tracing, "set_event", word)
+
+    def _add(self, tracing: Path, file: str, line: str) -> None:
+        """Append a line to a file of tracefs; SetupError."""
+        try:
+            fd = os.open(tracing / file, os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(fd, os.fsencode(f"{line}\n"))
+            finally:
+                os.close(fd)
+        except OSError as error:
+            if error.errno == errno.EFBIG:  # by Linux, as a file seems to be long
+                why = f"{error.strerror}: see ulimit -f"
+                raise SetupError(f"trace: {file}: {why}") from None
+            why = self._reason(tracing, line)
+            raise SetupError(f"trace: {line}: refused ({why})") from None
+
+    def _reason(self, tracing: Path, event: str) -> str:
+        """Return why an event was refused: as the kernel says, if it does."""
+        told = (tracing / "error_log").read_text(errors="replace")
+        if errors := re.findall(r"error: (.*)", told):
+            return str(errors[-1])
+        if not DEFINITION.match(event):
+            words = ["kpfs run", *map(shlex.quote, self._options), "--"]
+            return f"no such event; {' '.join(words)} {AVAILABLE_EVENTS}"
+        kind = event[0]
+        what, _, place = DEFINITIONS[kind]
+        if f"{kind}[:[" not in (tracing / "README").read_text() and kind not in "pr":
+            return f"this kernel has no {what}"
+        return f"a definition is {kind}[:[GROUP/]EVENT] {place} [ARGUMENT...]"
 
     def end(self, tree: str) -> None:
         """Keep what was recorded; SetupError."""
@@ -133,28 +179,9 @@ class Recorder:
             raise SetupError(f"trace: {why}; see the log") from None
 
 
-def _add(tracing: Path, file: str, line: str) -> None:
-    """Append a line to a file of tracefs; SetupError."""
-    try:
-        fd = os.open(tracing / file, os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(fd, os.fsencode(f"{line}\n"))
-        finally:
-            os.close(fd)
-    except OSError as error:
-        if error.errno == errno.EFBIG:  # by Linux, as a file seems to be long
-            raise SetupError(
-                f"trace: {file}: {error.strerror}: see ulimit -f"
-            ) from None
-        why = _reason(line, (tracing / "error_log").read_text(errors="replace"))
-        raise SetupError(f"trace: {line}: refused ({why})") from None
-
-
-def _reason(event: str, error_log: str) -> str:
-    """Return why an event was refused: as the kernel says, if it does."""
-    if errors := re.findall(r"error: (.*)", error_log):
-        return str(errors[-1])
-    return NO_DEFINITION if DEFINITION.match(event) else NO_EVENT
+def _file(definition: str) -> str:
+    """Return the file of tracefs that takes a definition."""
+    return DEFINITIONS[definition[0]][1]
 
 
 def _collect(tree: Path, pid: int) -> Recording:

@@ -78,6 +78,8 @@ _PARTS = {
     "dynamic_events": {
         "s": ("synth_event_create", "synthetic events"),
         "e": ("eprobe_dyn_event_create", "event probes"),
+        "f": ("trace_fprobe_create", "function probes"),
+        "t": ("trace_fprobe_create", "tracepoint probes"),
     },
 }
 _MAX_WRITTEN = 80  # bytes that are told

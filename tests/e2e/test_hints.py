@@ -21,6 +21,7 @@ echo hist:keys=prio >events/sched/sched_wakeup/trigger
 echo function_graph >current_tracer
 echo 'p:a /bin/true:0x40' >uprobe_events
 echo 'e:a sched/sched_switch' >dynamic_events
+echo 'f:a vfs_read' >dynamic_events
 echo block:block_rq_issue >set_event
 echo nosuch >current_tracer
 """
@@ -29,6 +30,7 @@ kpfs: the guest kernel has no hist triggers; kpfs run --kernel 6.12 has
 kpfs: the guest kernel has no tracer function_graph; kpfs run --kernel 6.12 has
 kpfs: the guest kernel has no uprobes; kpfs run --kernel 6.12 --inside has
 kpfs: the guest kernel has no event probes; kpfs run --kernel 6.12 has
+kpfs: the guest kernel has no function or tracepoint probes; kpfs run --kernel 6.12 has
 kpfs: the guest kernel has no event block:block_rq_issue; kpfs run --kernel 6.12 has
 """
 LOOK = "test -e /sys/kernel/tracing/"

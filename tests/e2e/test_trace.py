@@ -54,6 +54,8 @@ def test_a_pattern_is_not_one_of_files(kpfs, tmp_path):
         (("--", "/etc"), 126, "/etc: Permission denied"),
         (("-e", "sched:no", "--", "true"), 2, r"sched:no: refused \(no such event; .*"),
         (("-e", "p:x", "--", "true"), 2, r"p:x: refused \(a definition is p\[.*"),
+        (("-e", "e:x a.b", "--", "true"), 2, r".* \(.* no event probes; kpfs run .*\)"),
+        (("-e", "t:x a", "--", "true"), 2, r".* \(.* or tracepoint probes; kpfs .*\)"),
         (("-e", "p:x no", "--", "true"), 2, r".* \(Invalid probed address or symbol\)"),
         (("-e", "p:\udcff no", "--", "true"), 2, r"p:\\xff no: .* or symbol\)"),
     ],

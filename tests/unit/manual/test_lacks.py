@@ -53,6 +53,8 @@ def test_files_that_linux_has_not(lacks, path):
         ("current_tracer", "function_graph\n", "tracer function_graph"),
         ("current_tracer", "blk\0x", "tracer blk"),
         ("dynamic_events", "e:x sched/sched_switch\n", "event probes"),
+        ("dynamic_events", "f:x vfs_read\n", "function or tracepoint probes"),
+        ("dynamic_events", "t sched_switch\n", "function or tracepoint probes"),
         ("dynamic_events", "p:x /bin/ls:0x40", "uprobes"),
         ("trace_clock", "x86-tsc", "clock x86-tsc"),
         ("trace_options", "nohex\n", "option hex"),

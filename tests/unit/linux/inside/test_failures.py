@@ -172,6 +172,7 @@ def test_names_are_those_of_the_kernels_types(told):
         ("trigger", "nosuch", ""),
         ("dynamic_events", "s:x u64 a", ", and this kernel has no synthetic events"),
         ("dynamic_events", "e:x sched/sched_switch", ", and this kernel has no event "),
+        ("dynamic_events", "f:x vfs_read", ", and this kernel has no function probes"),
         ("dynamic_events", "q:x", ""),
         ("set_event", "hist", ""),
     ],
