@@ -17,7 +17,7 @@ _NAME = re.compile(r"gdb-(\d+)-(\w+)")
 # also of one that has let nobody in yet
 _ANY = re.compile(rf"gdb-(\d+)-\w+({re.escape(NOT_YET)})?")
 LOCALHOST = "127.0.0.1"
-_MAX_PORT = 0xFFFF
+_MAX_PORT, _MAX_DIGITS = 0xFFFF, 20
 
 
 class GdbSocket(NamedTuple):
@@ -36,9 +36,11 @@ def parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if "/" in text or not (colon or text.isdecimal()):
         return os.path.abspath(text), 0
-    is_port = port.isascii() and port.isdecimal() and int(port[:6]) <= _MAX_PORT
-    if not colon or host not in ("", "localhost", LOCALHOST) or not is_port:
+    is_number = port.isascii() and port.isdecimal()
+    if not colon or host not in ("", "localhost", LOCALHOST) or not is_number:
         raise SetupError(f"--gdb-at {text}: a path, or {LOCALHOST}:PORT")
+    if len(port) > _MAX_DIGITS or int(port) > _MAX_PORT:
+        raise SetupError(f"--gdb-at {text}: a port is a number up to {_MAX_PORT}")
     return "", int(port)
 
 

@@ -69,10 +69,7 @@ def _read_index(release: str, place: str, path: str) -> bytes:
     for line in block[1].splitlines() if block else ():
         words = line.split()
         if len(words) == 3 and words[2] == path:
-            try:
-                file = listed_file(place, path, words[1], words[0])
-            except ValueError:
-                raise UnfitError(f"{place}: its index is damaged") from None
+            file = listed_file(place, path, words[1], words[0])
             if _BY_HASH.search(release):
                 # while an archive changes, the plain name may have another index
                 folder = os.path.dirname(file.url)
@@ -96,8 +93,9 @@ def _parse(index: bytes, suite: Suite, wanted: str) -> dict[str, Package]:
             file = listed_file(suite.mirror, *told)
             parts = tuple(_PART.findall(fields.get("Depends", "")))
             row = Package(fields["Package"], fields["Version"], suite.name, parts, file)
-        except (KeyError, ValueError):
-            raise UnfitError(f"{suite.mirror}: its index is damaged") from None
+        except KeyError as error:
+            why = f"{fields.get('Package', 'a package')} has no {error.args[0]}"
+            raise UnfitError(f"{suite.mirror}: its index is damaged: {why}") from None
         found[row.name] = row
     return found
 

@@ -44,7 +44,7 @@ def find(name: str, access: Access = Access()) -> Offer:  # noqa: B008 (immutabl
     try:
         return distribution(whose or DEFAULT, access).find(rest)._replace(name=name)
     except UnknownNameError as error:
-        likely = names.meant(name) or error.near
+        likely = error.near or names.meant(name)
         raise UnfitError(f"{error}; {names.asked(likely)}".removesuffix("; ")) from None
 
 

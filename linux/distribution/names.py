@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 
-from kpfs.linux.arch.arches import DEFAULT, PACKAGED
+from kpfs.linux.arch.arches import DEFAULT, PACKAGED, split_name
 
 DEBIAN = {
     "10": "buster", "11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky",
@@ -21,6 +21,8 @@ UBUNTU = {
     "20.04": "focal", "22.04": "jammy", "24.04": "noble", "25.10": "questing",
     "26.04": "resolute",
 }  # fmt: skip
+# The series of Debian's releases. Its archive has newer ones for a time, and no others.
+_SERIES_OF_DEBIAN = (5, 10), (6, 1), (6, 12)
 # what others call a distribution, or a part of one
 _WHOSE = {
     "almalinux": "alma", "rhel": "alma", "rocky": "alma", "centos": "alma",
@@ -73,11 +75,34 @@ def _without_machine(word: str) -> Iterator[str]:
     elif not colon and word in _WHOLE:
         yield _WHOLE[word]
     elif whose in ("", "debian") and (found := _SERIES.fullmatch(rest)):
-        yield found[1] + found["rest"]
+        for series in _there(found[1]):
+            yield series + found["rest"]
     elif found := _OF_DISTRIBUTION.fullmatch(word):
         yield from _of_distribution(*found.groups())
     elif whose in ("debian", "ubuntu") and suite in DEBIAN:
         yield f"debian:{DEBIAN[suite]}{flavour}"
+
+
+def _there(series: str) -> list[str]:
+    """Return a series that Debian's archive may have, else those before and behind."""
+    asked = tuple(map(int, series.split(".")))
+    if asked in _SERIES_OF_DEBIAN or asked > max(_SERIES_OF_DEBIAN):
+        return [series]
+    near = [*sorted(s for s in _SERIES_OF_DEBIAN if s < asked)[-1:]]
+    near += sorted(s for s in _SERIES_OF_DEBIAN if s > asked)[:1]
+    return [f"{major}.{minor}" for major, minor in near]
+
+
+def is_known(name: str) -> bool | None:
+    """Return False for a series that Debian's archive has no more.
+
+    None: only the archive knows, as it has newer series than Debian's releases.
+    """
+    found = _SERIES.fullmatch(split_name(name.removeprefix("debian:"))[0])
+    if not found:
+        return True
+    series = tuple(map(int, found[1].split(".")))
+    return None if series > max(_SERIES_OF_DEBIAN) else series in _SERIES_OF_DEBIAN
 
 
 def _of_distribution(whose: str, version: str, rest: str) -> Iterator[str]:

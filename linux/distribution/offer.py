@@ -58,15 +58,19 @@ def listed_file(
     """Return a file that an index lists, by its path below place.
 
     Everything that a server says of a file comes through here: its name and its digest
-    become names of files on this host. Raises ValueError.
+    become names of files on this host. Raises UnfitError.
     """
     url = f"{place}/{urllib.parse.quote(path, _SAFE)}"
     name = os.path.basename(url)
-    if name in ("", ".", "..") or len(name) > _LONGEST_NAME:
-        raise ValueError("no name of a file")
-    if not re.fullmatch(r"[0-9]{1,18}", size) or int(size) > MAX_FILE:
-        raise ValueError("no size")
-    return RemoteFile(url, int(size), checked_digest(algorithm, digest), algorithm)
+    try:
+        if name in ("", ".", "..") or len(name) > _LONGEST_NAME:
+            raise ValueError("that is no name of a file")
+        if not re.fullmatch(r"[0-9]{1,18}", size) or int(size) > MAX_FILE:
+            raise ValueError(f"its size is not a number up to {MAX_FILE}")
+        return RemoteFile(url, int(size), checked_digest(algorithm, digest), algorithm)
+    except ValueError as error:
+        why = f"{name[:_LONGEST_NAME]}: {error}"
+        raise UnfitError(f"{place}: its index is damaged: {why}") from None
 
 
 class Offer(NamedTuple):

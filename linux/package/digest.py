@@ -12,5 +12,5 @@ def checked_digest(algorithm: str | None, text: str) -> str:
     if digits is None:
         raise ValueError("no digest by SHA-256 or SHA-512")
     if not re.fullmatch(rf"[0-9a-fA-F]{{{digits}}}", text):
-        raise ValueError("no digest")
+        raise ValueError(f"a digest is not {digits} hexadecimal digits")
     return text.lower()

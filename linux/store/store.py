@@ -59,12 +59,16 @@ def folder(name: str, *, to_use: bool = True) -> str:
 def _missing(name: str, *, to_use: bool) -> UnfitError:
     """Return the error about a kernel that is not there, with what helps."""
     from kpfs.linux.distribution import distributions
-    from kpfs.linux.distribution.names import meant
+    from kpfs.linux.distribution.names import is_known, meant
 
     there = names()
     others = f"those that are there: {', '.join(there) or 'none yet'}"
-    if to_use and distributions.is_name(name):
-        return UnfitError(f"no kernel {name} (kpfs kernel make {name}); {others}")
+    known = distributions.is_name(name) and is_known(name)
+    if to_use and known is not False:
+        how = f"kpfs kernel make {name}"
+        if known is None:
+            how += ", if 'kpfs kernel list --available' has it"
+        return UnfitError(f"no kernel {name} ({how}); {others}")
     likely = meant(name, there)
     if made := [one for one in likely if one in there]:
         asked = " or ".join(made)

@@ -6,7 +6,9 @@ import pytest
 from kpfs.base.errors import SetupError
 from kpfs.record.command import Recorder
 
-README = "Format: p[:[<group>/][<event>]] <place>\n\tf[:[<group>/][<event>]] <func-name>"
+README = (
+    "Format: p[:[<group>/][<event>]] <place>\n\tf[:[<group>/][<event>]] <func-name>"
+)
 LIST = "cat /sys/kernel/tracing/available_events"
 
 

@@ -46,6 +46,23 @@ def test_names_that_mean_themselves_or_nothing(name):
     assert names.meant(name) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("6.6", ["6.1", "6.12"]),
+        ("v6.6.30", ["6.1", "6.12"]),
+        ("debian:6.11-cloud", ["6.1-cloud", "6.12-cloud"]),
+        ("6.6-arm64", ["6.1-arm64", "6.12-arm64"]),
+        ("4.19", ["5.10"]),
+    ],
+)
+def test_series_that_no_archive_has(name, near):
+    """Nobody is asked: of old series Debian keeps those of its releases."""
+    assert names.meant(name) == near
+    assert all(names.is_known(one) for one in near)
+    assert names.is_known(name.removeprefix("v").removesuffix(".30")) is False
+
+
 def test_a_slip_of_the_pen():
     assert names.meant("6.12-clowd", ["6.1", "6.12-cloud"]) == ["6.12-cloud"]
     assert names.asked(["a", "b"]) == "did you mean a or b?"

@@ -175,6 +175,20 @@ def test_the_right_fields(archive, form):
     assert (file.size, file.digest) == (3, "ab" * 32)
 
 
+@pytest.mark.parametrize(
+    ("path", "size", "digest", "why"),
+    [
+        ("a.deb", "3", "../evil", "a.deb: a digest is not 64 hexadecimal digits"),
+        ("a.deb", "-3", "ab" * 32, f"a.deb: its size is not a number up to {1 << 30}"),
+        ("pool/..", "3", "ab" * 32, "..: that is no name of a file"),
+    ],
+)
+def test_what_is_damaged_is_named(path, size, digest, why):
+    with pytest.raises(UnfitError) as caught:
+        listed_file("http://a", path, size, digest)
+    assert str(caught.value) == f"http://a: its index is damaged: {why}"
+
+
 def test_a_name_beyond_ascii_is_asked_for_as_a_url_has_it(archive, tmp_path):
     archive.files["/pool/%C3%A9+~x.deb"] = b"own"
     digest = hashlib.sha256(b"own").hexdigest()

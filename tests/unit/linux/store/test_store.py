@@ -87,8 +87,14 @@ def test_no_such_kernel():
 @pytest.mark.parametrize(
     ("name", "to_use", "words"),
     [
-        ("6.6", True, r" \(kpfs kernel make 6\.6\); those that are there: 6\.1"),
-        ("6.6", False, "; those that are there: 6.1"),
+        ("6.12", True, r" \(kpfs kernel make 6\.12\); those that are there: 6\.1"),
+        ("6.6", True, r": did you mean 6\.1\? Those that are there: 6\.1"),
+        ("6.6-cloud", True, r": did you mean .* \(kpfs kernel make 6\.1-cloud\)\? T.*"),
+        (
+            "6.99",
+            True,
+            r" \(kpfs kernel make 6\.99, if 'kpfs kernel list --available' has .*",
+        ),
         ("24.04", True, r": did you mean ubuntu:24\.04 \(kpfs kernel make .*"),
         ("v6.1", True, r": did you mean 6\.1\? Those that are there: 6\.1"),
         ("v6.1", False, r": did you mean 6\.1\? Those that are there: 6\.1"),
