@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from kpfs import kernel_command
 from kpfs.arguments import add_command, flag, number, several
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.base.signals import SIGNALLED, SignalledError, raised
+from kpfs.base.signals import SIGNALLED, SignalledError, held, raised
 from kpfs.config import KernelChoice
 from kpfs.host import jobs
 from kpfs.inside.client import request_of
@@ -208,8 +208,9 @@ def run_in(
     this process ends the commands, and is returned, too.
     """
     names = list(roots)
-    outputs = {name: tempfile.TemporaryFile() for name in names}
-    told = {name: tempfile.TemporaryFile() for name in names}
+    with held():  # the first use of tempfile tries a place with a file of some name
+        outputs = {name: tempfile.TemporaryFile() for name in names}
+        told = {name: tempfile.TemporaryFile() for name in names}
     rows: dict[str, Row] = {}
     signalled: SignalledError | None = None
     with contextlib.ExitStack() as stack:

@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -158,3 +159,22 @@ def test_a_command_inside_goes_on_in_the_foreground(kpfs):
 
 def stopped(shell):
     return any(harness.state(pid) == "T" for pid in harness.children(shell))
+
+
+TRIES_A_PLACE = """
+import argparse, os, signal
+from kpfs import matrix
+unlink = os.unlink
+def unlink_late(path):
+    signal.raise_signal(signal.SIGTERM)
+    unlink(path)
+os.unlink = unlink_late
+matrix.run_in(argparse.Namespace(jobs=1), {"none": ""}, {})
+"""
+
+
+def test_no_file_is_left_with_which_a_place_for_others_was_tried(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = harness.run(sys.executable, "-c", TRIES_A_PLACE, cwd=harness.ROOT)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+    assert not list(tmp_path.iterdir())
