@@ -255,7 +255,8 @@ def main(name: str, arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"{name}: ERROR: {error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: ERROR: {where}{error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

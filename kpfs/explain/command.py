@@ -17,7 +17,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kpfs.base.errors import KernelError, MemoryFault, SetupError, told_to_user
+from kpfs.base.errors import (
+    KernelError,
+    MemoryFault,
+    SetupError,
+    of_file,
+    told_to_user,
+)
 from kpfs.base.ktypes import MASK64, KAddr
 from kpfs.base.shown import raw, shown
 from kpfs.engine.arch.arches import JUDGES
@@ -228,7 +234,8 @@ def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
         with waiting_for("reading the image"):
             image = DumpedImage(folder)
     except (OSError, ValueError, KeyError) as err:
-        raise SetupError(f"explain: no image in {folder}: {err}") from None
+        why = of_file(err, err.filename) if isinstance(err, OSError) else err
+        raise SetupError(f"explain: no image in {folder}: {why}") from None
     explainer = Explainer(judging_state(image, image.judge), image.judge)
     return print_points(explainer, points, functions=functions)
 

@@ -45,8 +45,6 @@ class DumpedImage(KernelTables):
     """
 
     def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise FileNotFoundError(f"{folder} is not a folder")
         self.folder = folder
         self.functions = read_functions(folder / "functions.tsv")
         self._code: dict[int, bytes] = {}
