@@ -6,6 +6,7 @@ import stat
 from types import SimpleNamespace
 from typing import Any
 
+from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller, KAddr, Symbol
 from kpfs.base.lock import FairLock
@@ -113,7 +114,9 @@ class FakeKernel:
         assert not task.gone
         self.calls.append((task.pid, name, args))
         data = args[1][: args[2]] if name in ("write", "pwrite64") else b""
-        request = SimpleNamespace(flags=0, count=len(data), data=lambda: data)
+        request = SimpleNamespace(
+            kind=abi.HOST_OPEN, flags=0, count=len(data), data=lambda: data
+        )
         result = host_op(request) if host_op else self.results.get(name, 0)
         if isinstance(result, int) and result < 0:
             raise KernelError(-result, name)

@@ -18,6 +18,7 @@
 #define O_TRUNC 01000
 #define O_APPEND 02000
 #define O_NONBLOCK 04000
+#define O_DIRECT 040000
 #define O_DIRECTORY 0200000
 #define O_NOFOLLOW 0400000
 #define O_CLOEXEC 02000000
@@ -37,6 +38,7 @@
 #define FMODE_LSEEK 4u
 #define FMODE_PWRITE 0x10u
 #define FMODE_OPENED 0x80000u
+#define FMODE_CAN_ODIRECT 0x400000u
 #define FMODE_NOT_INHERITED 0x100000u /* opened by way of the mount, which names its owners */
 #define MAY_EXEC 1
 #define MAY_WRITE 2

@@ -32,7 +32,7 @@ static noinline int do_dentry_open(struct file *f, struct inode *inode)
 		error = f->f_op->open(inode, f);
 	if (!error) {
 		f->f_flags &= ~(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC);
-		return 0;
+		return f->f_flags & O_DIRECT && !(f->f_mode & FMODE_CAN_ODIRECT) ? -EINVAL : 0;
 	}
 cleanup:
 	f->f_mode &= ~FMODE_OPENED;

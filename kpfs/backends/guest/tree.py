@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import stat
 import time
 from collections.abc import Callable, Hashable
 
@@ -12,7 +13,7 @@ from kpfs.backends.guest.vfs import OpenFile, Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.fs.files import tree
-from kpfs.fs.node import Dir, File, Node, names_of
+from kpfs.fs.node import NAME_MAX, Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ class GuestTree:
 
     # ---- names and attributes
     def look_up(self, folder: GuestEntry, name: str) -> Hashable:
+        if len(name) > NAME_MAX:
+            raise KernelError(errno.ENAMETOOLONG, name)
         node = folder.directory().lookup(name)
         if node is None:
             self.vfs.hinter.looked_for(f"{folder.path}/{name}")
@@ -211,7 +214,12 @@ class GuestTree:
         with self.kernel.lock:
             folder.directory().rmdir(name)
 
-    mknod = _refusing("mknod")
+    def mknod(
+        self, _caller: Caller, folder: GuestEntry, _name: str, mode: int, _device: int
+    ) -> None:
+        regular = stat.S_ISREG(mode)
+        raise folder.directory().refuse("create" if regular else "mknod")
+
     unlink = _refusing("unlink")
     symlink = _refusing("symlink")
     link = _refusing("link")

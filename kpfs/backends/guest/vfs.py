@@ -49,7 +49,9 @@ from kpfs.root.guest_kernel import GuestKernel
 
 AT_FDCWD = -100
 LLONG_MAX = (1 << 63) - 1
-NOT_ONLY_READING = os.O_ACCMODE | os.O_TRUNC  # of the flags of open(2)
+O_DIRECT = 0o40000
+# flags of open(2) with which it is not left out: it may change the file, or fail
+NOT_SKIPPED = os.O_ACCMODE | os.O_TRUNC | O_DIRECT
 # the calls that are left out, or made for them later; clone3 makes the task
 READING = (nr.READ, nr.CLOSE, nr.LSEEK, nr.DUP2, nr.OPENAT, nr.CLONE3)
 UNSEEN_MAX = 4096  # processes, before those that have ended are forgotten
@@ -257,12 +259,7 @@ class Vfs:
     def open_node(self, caller: Caller, node: File, path: str, flags: int) -> OpenFile:
         """Open the file that is at a path, by open(2)."""
         made: list[Handle] = []
-
-        def host_op(request: HostOp) -> int:
-            made.append(node.open(flags, caller.pid))
-            self._bind(request, made[0])
-            return 0
-
+        host_op = partial(self._serve_open, node, flags, caller.pid, made)
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
             if self._lacks_guest(node.posthumous, node):
@@ -272,7 +269,7 @@ class Vfs:
             if node.of_tasks and self.kernel.guest.forks_seen():
                 self.calls.reap()
                 self.kernel.skip_policy.catch_up()
-            if not flags & NOT_ONLY_READING and self._is_unseen(node):
+            if not flags & NOT_SKIPPED and self._is_unseen(node):
                 opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
@@ -302,6 +299,17 @@ class Vfs:
             if node.of_guest:
                 opened.nonseekable = not self._seekable(task, fd)
             return opened
+
+    def _serve_open(
+        self, node: File, flags: int, pid: int, made: list[Handle], request: HostOp
+    ) -> int:
+        """Open a file in the middle of open(2); close it where that fails after all."""
+        if request.kind == abi.HOST_RELEASE:
+            self._handles.pop(request.cookie).release()
+        else:
+            made.append(node.open(flags, pid))
+            self._bind(request, made[0])
+        return 0
 
     def _seekable(self, task: HostTask, fd: int) -> bool:
         """Return True if a file of the guest's own code has a position to set."""
