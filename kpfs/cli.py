@@ -703,10 +703,10 @@ def run_inside(arguments: Namespace) -> int:
     _check_options(arguments)
     if arguments.cpus or arguments.make:
         _check_kernel(arguments)
+    from kpfs.base.aside import create
     from kpfs.config import CoverageChoice, GdbChoice, KernelChoice
     from kpfs.inside.start import real_root
     from kpfs.inside.start import run as run_command
-    from kpfs.run_command import create
 
     choice = KernelChoice(
         arguments.kernel,
@@ -716,7 +716,8 @@ def run_inside(arguments: Namespace) -> int:
     served = tuple(_gdb_settings(arguments).values())
     gdb = GdbChoice(*served) if served else None
     of, file = _coverage(arguments), arguments.coverage
-    coverage = CoverageChoice(of, create(file)) if of else None
+    with told_to_user(file):
+        coverage = CoverageChoice(of, create(file)) if of else None
     words = arguments.argv, arguments.rw, arguments.memory
     return run_command(choice, *words, gdb, coverage)
 

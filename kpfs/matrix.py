@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 from kpfs import kernel_command
 from kpfs.arguments import add_command, flag, number, several
+from kpfs.base.aside import append_whole, create, write_whole
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SIGNALLED, SignalledError, held, raised
 from kpfs.config import KernelChoice
@@ -311,8 +312,8 @@ def _append_summary(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None
         cell = "<br>".join(f"`{line}`" for line in told if line).replace("|", "\\|")
         status = f"**{row.status}**" if row.status else "0"
         lines.append(f"| {row.kernel} | {status} | {row.seconds:.2f} | {cell} |")
-    with told_to_user(path), open(path, "a", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n\n")
+    with told_to_user(path), open(path, "ab") as file:
+        append_whole(file.fileno(), ("\n".join(lines) + "\n\n").encode())
 
 
 def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
@@ -336,8 +337,9 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
             )
             why.text = _printable("\n".join([row.last_line, *row.why()]))
         ElementTree.SubElement(case, "system-out").text = _printable(row.output)
-    with told_to_user(path):
-        ElementTree.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
+    text = ElementTree.tostring(suite, "utf-8", xml_declaration=True)
+    with told_to_user(path), open(create(path), "wb") as file:
+        write_whole(file.fileno(), text)
 
 
 def _printable(text: str) -> str:

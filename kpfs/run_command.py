@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from kpfs.base import programs
+from kpfs.base.aside import create, write_whole
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import held, raised
 from kpfs.base.typed import TYPE_CHECKING, Protocol
@@ -129,18 +130,17 @@ class CoverageFile:
 
     def __init__(self, path: str) -> None:
         """Open the file, because the command may not be run in vain; SetupError."""
-        self._path, self._fd = path, create(path)
+        with told_to_user(path):
+            self._path, self._fd = path, create(path)
 
     def begin(self, tree: str) -> None:
         pass
 
     def end(self, tree: str) -> None:
-        from kpfs.coverage.report import write_tracefile
-
         with open(f"{tree}/machine/coverage", "rb") as file:
             text = file.read()
         with told_to_user(self._path):
-            write_tracefile(self._fd, text)
+            write_whole(self._fd, text)
 
 
 def _say(text: str) -> None:
@@ -218,12 +218,6 @@ def _bind(settings: Settings) -> None:
         bind_debugfs()
     else:
         bind_tree(BINDS if settings.host_uname else BINDS + UNAME_BINDS)
-
-
-def create(path: str) -> int:
-    """Return a descriptor for a file to write, which may be there; SetupError."""
-    with told_to_user(path):
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
 
 def is_interactive(command: Sequence[str]) -> bool:

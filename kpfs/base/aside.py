@@ -9,8 +9,10 @@ place takes it away.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 
 from kpfs.base.typed import TYPE_CHECKING
@@ -56,6 +58,47 @@ def replacing(path: str, mode: int = 0o666) -> Iterator[IO[bytes]]:
         with os.fdopen(os.open(new, flags, mode), "wb") as file:
             yield file
         os.replace(new, path)
+
+
+def create(path: str | os.PathLike[str]) -> int:
+    """Return a descriptor for write_whole(), of a file that may be there; OSError."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def write_whole(fd: int, data: bytes) -> None:
+    """Write data in place of what an open file has.
+
+    For a file that was opened before there was something to write. OSError: there is no
+    room, and the file is as it was.
+    """
+    before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):
+        while data:
+            data = data[os.write(fd, data) :]
+        return
+    try:
+        if data:
+            os.posix_fallocate(fd, 0, len(data))
+    except OSError as error:
+        os.ftruncate(fd, before.st_size)
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise  # else this file system cannot tell in advance
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:], done)
+    os.ftruncate(fd, len(data))
+
+
+def append_whole(fd: int, data: bytes) -> None:
+    """Append data to a file that was opened for that.  OSError: it is as it was."""
+    before = os.fstat(fd)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    except OSError:
+        if stat.S_ISREG(before.st_mode):
+            os.ftruncate(fd, before.st_size)
+        raise
 
 
 def _make(place: str, prefix: str) -> tuple[str, int]:

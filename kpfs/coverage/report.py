@@ -9,11 +9,11 @@ has instructions in several functions, as that of an inlined function, these add
 from __future__ import annotations
 
 import os
-import stat
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kpfs.base.aside import create, write_whole
 from kpfs.guest.loader.line_table import Span
 
 # [begin, end) in the text, and how often it was run
@@ -47,14 +47,6 @@ class SourceReport:
 
     def add_line(self, line: int, count: int) -> None:
         self.lines[line] = self.lines.get(line, 0) + count
-
-
-def write_tracefile(fd: int, text: bytes) -> None:
-    """Write a tracefile in place of what a file has, and close that; OSError."""
-    with open(fd, "wb") as out:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
-            os.ftruncate(fd, 0)
-        out.write(text)
 
 
 class Report:
@@ -92,9 +84,9 @@ class Report:
         return "".join(f"{line}\n" for line in self._records())
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the tracefile."""
-        with open(path, "w", errors="surrogateescape") as file:
-            file.write(self.tracefile())
+        """Write the tracefile.  OSError: the file is as it was."""
+        with open(create(path), "wb") as file:
+            write_whole(file.fileno(), os.fsencode(self.tracefile()))
 
     def _records(self) -> Iterator[str]:
         for path, source in sorted(self.sources.items()):

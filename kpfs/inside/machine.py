@@ -189,12 +189,10 @@ def _let_gdb_in(kernel: PreparedKernel, choice: GdbChoice) -> None:
 def _cover(kernel: PreparedKernel, choice: CoverageChoice) -> Callable[[], None]:
     """Record what is reached; return what writes that. KernelError."""
     from kpfs.backends.backend import inside_coverage
-    from kpfs.coverage.report import write_tracefile
+    from kpfs.base.aside import write_whole
 
     recorded = inside_coverage()(kernel, of_kernel=choice.of == OF_KERNEL)
-    return lambda: write_tracefile(
-        choice.file, os.fsencode(recorded.report().tracefile())
-    )
+    return lambda: write_whole(choice.file, os.fsencode(recorded.report().tracefile()))
 
 
 def refuse(client: socket.socket, why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from kpfs.api.records import without_task
 from kpfs.arguments import add_command, several
 from kpfs.backends import raw
 from kpfs.backends.raw import PAGE_SIZE
+from kpfs.base.aside import write_whole
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SignalledError, held
 from kpfs.record.writers import WRITERS, Recording, write_text
@@ -91,11 +93,12 @@ def main(run: Callable[[Recorder], int], arguments: Namespace) -> int:
         except SignalledError as error:
             signalled = error
         if recorder.recording and output:
-            with told_to_user(output), file:  # closing it writes the rest, too
+            written = io.BytesIO()
+            write(recorder.recording, written)
+            with told_to_user(output):
                 if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     opened.enter_context(held())
-                    file.truncate()
-                write(recorder.recording, file)
+                write_whole(file.fileno(), written.getvalue())
         elif recorder.recording:
             write(recorder.recording, sys.stdout.buffer)
             sys.stdout.flush()

@@ -91,3 +91,55 @@ def test_a_folder_of_somebody_else_stays(tmp_path):
         pass
     assert sorted(os.listdir(place)) == before
     assert (outside / "kept").exists()
+
+
+@pytest.fixture(params=["limit", "disk"])
+def narrow(request, tmp_path):
+    """A folder, in which a file of 64 KiB has no room, and the command to be there."""
+    if request.param == "limit":
+        return tmp_path, ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh"]
+    mount = f"mount -t tmpfs -o size=64k none {tmp_path}"
+    return tmp_path, ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh"]
+
+
+WRITER = """
+import os, sys
+from kpfs.base import aside
+path, old = sys.argv[1], b"old" * 2000
+for how, flags, then in (
+    (aside.write_whole, 0, b"new"), (aside.append_whole, os.O_APPEND, old + b"new")
+):
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | flags)
+    for size in (1 << 17, 1 << 20):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, old, 0)
+        try:
+            how(fd, bytes(size))
+        except OSError as error:
+            print(error.strerror)
+        assert os.pread(fd, 1 << 21, 0) == old
+    how(fd, b"new")
+    assert os.pread(fd, 1 << 21, 0) == then
+"""
+
+
+def test_a_file_is_as_it_was_where_there_is_no_room(narrow):
+    folder, words = narrow
+    done = harness.run(
+        *words, sys.executable, "-c", WRITER, folder / "file", cwd=harness.ROOT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(done.stdout.splitlines()) <= {
+        "File too large",
+        "No space left on device",
+    }
+    assert len(done.stdout.splitlines()) == 4
+
+
+def test_what_is_no_file_is_written_whole():
+    end, begin = os.pipe()
+    aside.write_whole(begin, b"text")
+    aside.append_whole(begin, b"more")
+    assert os.read(end, 100) == b"textmore"
+    os.close(end)
+    os.close(begin)
