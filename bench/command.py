@@ -26,7 +26,7 @@ write("events/kprobes/enable", "1")
 @functools.cache
 def prepare() -> None:
     """Run the command once, because its first use says on stderr what it prepares."""
-    subprocess.run([str(KPFS), "--version"], capture_output=True, timeout=600)
+    subprocess.run([str(KPFS), "completion", "bash"], capture_output=True, timeout=600)
 
 
 class Command:
