@@ -9,6 +9,7 @@ Documents: bash(1) "Programmable Completion", zshcompsys(1), fish's complete(1).
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from kpfs.manual.description import CommandDescription, ValueDescription, ValueK
 # how each shell is told a word and its help
 ROWS = {"bash": "{0}", "zsh": "{0}:{1}", "fish": "{0}\t{1}"}
 NOTHING = ValueDescription("")
+# what is no command, and may be the first word as well
+FIRST_WORDS = {"help": "show what a command takes", "version": "print the version"}
+# a definition of a probe up to its function, and the beginning of that
+_DEFINITION = re.compile(r"([prf]\d*(?::\S*)?\s+)(\S*)")
 
 
 def script(shell: str) -> str:
@@ -49,6 +54,7 @@ def answer(shell: str, top: CommandDescription, words: Sequence[str]) -> list[st
         rows = {name: option.help for option in at.options for name in option.names}
     elif not value and at.commands:
         rows = {command.path[-1]: command.help for command in at.commands}
+        rows |= FIRST_WORDS if len(words) == 2 else {}
     else:
         value = value or _operand(at)
         if value.kind == ValueKind.COMMAND:
@@ -57,7 +63,13 @@ def answer(shell: str, top: CommandDescription, words: Sequence[str]) -> list[st
             return [value.kind.name]
         last = words[-1].partition("=")[2] if equals else words[-1]
         rows = dict.fromkeys(_names(value, last, words[:-1]), "")
-    return ["WORDS", *(ROWS[shell].format(*row) for row in rows.items())]
+    return ["WORDS", *(_row(shell, *row) for row in rows.items())]
+
+
+def _row(shell: str, word: str, help: str) -> str:
+    if shell == "zsh":  # where a colon ends the word
+        word = word.replace(":", r"\:")
+    return ROWS[shell].format(word, help)
 
 
 def _names(value: ValueDescription, last: str, before: Sequence[str]) -> Iterable[str]:
@@ -71,10 +83,13 @@ def _names(value: ValueDescription, last: str, before: Sequence[str]) -> Iterabl
     if value.kind in (ValueKind.SYMBOL, ValueKind.EVENT):
         from kpfs.manual import kernel_names
 
-        find = kernel_names.symbols
+        kernel, head = _kernel_among(before), ""
         if value.kind == ValueKind.EVENT:
-            find = kernel_names.events
-        return find(_kernel_among(before), last)
+            definition = _DEFINITION.fullmatch(last)
+            if not definition:
+                return kernel_names.events(kernel, last)
+            head, last = definition.groups()
+        return [head + name for name in kernel_names.symbols(kernel, last)]
     return value.words
 
 

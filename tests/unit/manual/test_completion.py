@@ -19,6 +19,8 @@ PATH = f"{harness.ROOT}/scripts:{os.environ['PATH']}"
 # what is typed, and what must be among that which is offered for its last word
 OFFERED = [
     ("kpfs mo", {"mount"}),
+    ("kpfs he", {"help"}),
+    ("kpfs help ma", {"matrix"}),
     ("kpfs mount --fore", {"--foreground"}),
     ("kpfs kernel sh", {"show"}),
     ("kpfs kernel make --rp", {"--rpm"}),
@@ -111,6 +113,26 @@ def test_an_option_with_its_value_in_one_word(shell, home):
         pytest.skip(f"there is no {shell}")
     offered = ASK[shell]("kpfs run --log=/et", home, {"etc"})
     assert any(word.rstrip("/").endswith("etc") for word in offered)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("'p:x vfs_rea", "p:x vfs_read"),
+        ('"r2:g/x  vfs_rea', "r2:g/x  vfs_read"),
+        ("f\\ vfs_rea", "f vfs_read"),
+        ("sched: -e 'sched:sched_swi", "sched:sched_switch"),
+    ],
+)
+def test_in_bash_words_may_be_quoted(home, typed, offered):
+    assert offered in in_bash(f"kpfs trace -e {typed}", home)
+
+
+def test_in_zsh_a_colon_is_part_of_a_word(home, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    top = describe(cli.make_parser(["trace"]))
+    rows = answer("zsh", top, ["kpfs", "trace", "-e", "p:x vfs_rea"])
+    assert r"p\:x vfs_read:" in rows
 
 
 def test_in_bash_events_are_completed_behind_the_colon(home):
