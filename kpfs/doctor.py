@@ -25,6 +25,7 @@ from kpfs.base.errors import SetupError
 from kpfs.base.signals import SignalledError, fork, raised
 from kpfs.config import Settings
 from kpfs.daemon import check_fuse, default_log
+from kpfs.host import instead
 from kpfs.host.instead import MTAB
 from kpfs.host.process import die_with_parent
 
@@ -208,11 +209,19 @@ def libfuse() -> str:
 
 
 def fusermount() -> str | Finding:
-    """Look for the program that mounts for an ordinary user outside a namespace."""
+    """Look for the program that mounts for an ordinary user outside a namespace.
+
+    Root needs none, if mount(2) is not refused, as in a container.
+    """
     from kpfs.host.mounts import fusermount
+    from kpfs.host.namespaces import instead_of_mount
 
     found = fusermount()
     if os.geteuid() == 0:
+        if not instead.may_mount():
+            words = "mount(2) is refused, so 'kpfs mount' does not mount"
+            mend = f"a container needs --cap-add SYS_ADMIN; {instead_of_mount()}"
+            return Finding(LIMITED, words, mend)
         return found or "missing, and root needs none"
     if found and not os.path.exists(MTAB):
         return Finding(
@@ -284,7 +293,6 @@ def _limits(name: str) -> str:
 def inside() -> str:
     """Run ``true`` inside a Linux kernel, which needs neither FUSE nor namespaces."""
     from kpfs.config import KernelChoice
-    from kpfs.host import instead
     from kpfs.inside.start import run
     from kpfs.linux.store import store
 

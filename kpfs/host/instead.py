@@ -61,6 +61,11 @@ def can_mount() -> bool:
         return False
     if os.geteuid() != 0:
         return bool(mounts.fusermount()) and os.path.exists(MTAB)
+    return may_mount()
+
+
+def may_mount() -> bool:
+    """Return True if mount(2) does not refuse this process to mount."""
     try:  # with a type that there is not, so that only the right to mount is checked
         mounts.mount("none", "/", "nosuchfs")
     except OSError as error:

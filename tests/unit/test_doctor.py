@@ -14,7 +14,7 @@ import pytest
 from kpfs import cli, doctor
 from kpfs.base.errors import SetupError
 from kpfs.doctor import BROKEN, LIMITED, OK, Check, Finding
-from kpfs.host import mounts
+from kpfs.host import instead, mounts
 from kpfs.manual import differs
 from kpfs.mirror import seccomp
 
@@ -119,6 +119,18 @@ def test_fusermount_without_a_table_of_mounts(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "MTAB", str(tmp_path / "mtab"))
     state, _, mend = by_name("fusermount")["fusermount"]
     assert (state, mend[:6]) == (LIMITED, "ln -s ")
+
+
+def test_root_who_may_not_mount(monkeypatch):
+    """As in a container that has no user namespaces either."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(instead, "may_mount", lambda: True)
+    assert by_name("fusermount")["fusermount"].state == OK
+    monkeypatch.setattr(instead, "may_mount", lambda: False)
+    state, why, mend = by_name("fusermount")["fusermount"]
+    assert (state, why[:9]) == (LIMITED, "mount(2) ")
+    assert "--cap-add SYS_ADMIN" in mend
+    assert "--inside'" in mend
 
 
 def test_libfuse(monkeypatch):
