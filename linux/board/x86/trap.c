@@ -24,6 +24,8 @@
 #define REX 0x40
 #define NO_OPCODE 0x66 /* a prefix */
 #define INT1 0xf1
+#define TWO_BYTES 0x0f /* the opcode goes on */
+#define RDPMC 0x33 /* behind it */
 #define IOPL_SHIFT 12
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
@@ -294,12 +296,17 @@ static bool on_invalid(uc_engine u, void *data)
 	struct board *b = data;
 	u64 begin = linear_pc(b), at = begin;
 	bool is_word;
+	u8 code = next_opcode(b, &at, &is_word);
 
 	(void)u;
 	b->exceptions++;
-	if (next_opcode(b, &at, &is_word) == INT1) { /* which programs may use, and is no fault */
+	if (code == INT1) { /* which programs may use, and is no fault */
 		state(b)->ip += at - begin;
 		deliver(b, DB, false, 0);
+		return true;
+	}
+	if (code == TWO_BYTES && (u8)read_word(b, at) == RDPMC) { /* there is no counter */
+		deliver(b, GP, true, 0);
 		return true;
 	}
 	if (refused(b, UD)) { /* by int $6, which is not left yet */

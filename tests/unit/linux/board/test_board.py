@@ -306,8 +306,15 @@ def test_int1_is_a_trap_that_needs_no_gate_for_programs(single, prefix, mode):
     assert said == bytes([AT + len(bytes.fromhex(code)) & 0xFF])
 
 
-def test_int1_cannot_be_locked(single):
-    assert run_program(single, "f0 f1") == b";"
+@pytest.mark.parametrize("prefix", ["", "66", "f3", "48"])
+def test_there_is_no_counter_to_read(single, prefix):
+    """The fault is that of a processor."""
+    assert run_program(single, f"{prefix} 0f33") == bytes([0, AT & 0xFF])
+
+
+@pytest.mark.parametrize("code", ["f1", "0f33"])
+def test_int1_and_rdpmc_cannot_be_locked(single, code):
+    assert run_program(single, f"f0 {code}") == b";"
 
 
 PORTS = {
