@@ -23,22 +23,36 @@ static u32 data_loc(long length, u32 offset)
 }
 
 /*
- * Return true if a read at addr may be tried: at an address of user space that is not yet to be
- * brought in, and, if user is 0, at one of the kernel that is canonical and not in the guard page.
+ * Return true if a read at addr may be tried: at an address of user space, and, if user is 0, at one
+ * of the kernel that is canonical and not in the guard page.
  */
 static int allowed(u64 addr, int user)
 {
-	if (addr < TASK_SIZE) {
-		const u64 *untouched = (const u64 *)(kp_current() + kp_const32(task_untouched));
+	return addr < TASK_SIZE || (!user && addr >> 47 == 0x1ffff);
+}
 
-		return addr < untouched[0] || addr >= untouched[1];
-	}
-	return !user && addr >> 47 == 0x1ffff;
+/* Return true if some of user memory is yet to be brought in. */
+static int is_untouched(u64 addr, u64 size)
+{
+	const u64 *untouched = (const u64 *)(kp_current() + kp_const32(task_untouched));
+
+	return addr < untouched[1] && addr + size > untouched[0];
 }
 
 static long read_mem(void *dst, u64 addr, u32 size, int user)
 {
-	return allowed(addr, user) ? kp_read(dst, addr, size) : -1;
+	return allowed(addr, user) && !is_untouched(addr, size) ? kp_read(dst, addr, size) : -1;
+}
+
+/* Return true if the read of a string may be tried. */
+static int allowed_string(u64 addr, int user)
+{
+	long n;
+
+	if (!allowed(addr, user) || !is_untouched(addr, MAX_STRING_SIZE))
+		return allowed(addr, user);
+	n = kp_strnlen(addr, MAX_STRING_SIZE);
+	return n > 0 && !is_untouched(addr, n);
 }
 
 static inline long symbol_name(u64 addr, void *dst, u64 size)
@@ -51,7 +65,8 @@ static long string_size(const struct kp_insn *i, u64 addr)
 {
 	if (i->op == OP_ST_SYMSTR)
 		return symbol_name(addr, 0, 0) + 1;
-	return allowed(addr, i->op == OP_ST_USTRING) ? kp_strnlen(addr, MAX_STRING_SIZE) : -1;
+	return allowed_string(addr, i->op == OP_ST_USTRING) ? kp_strnlen(addr, MAX_STRING_SIZE) :
+							      -1;
 }
 
 /*
@@ -68,7 +83,7 @@ static long store_string(const struct kp_insn *i, u64 addr, u32 *loc, u8 *record
 	/* its length stays that of the whole room, and the NUL is not counted, as in Linux */
 	if (i->op == OP_ST_SYMSTR)
 		return symbol_name(addr, record + offset, max);
-	if (allowed(addr, i->op == OP_ST_USTRING))
+	if (allowed_string(addr, i->op == OP_ST_USTRING))
 		n = kp_strncpy(record + offset, addr, max);
 	if (n == 1 && addr < TASK_SIZE)
 		n = 0; /* an empty one of user space counts as a fault, as in Linux */
@@ -373,7 +388,7 @@ static __attribute__((noinline)) int pointed_fits(const struct kp_pred *p, u64 a
 	int user = addr < TASK_SIZE;
 	long size;
 
-	if (user != (p->from == FROM_USER) || !allowed(addr, user))
+	if (user != (p->from == FROM_USER) || !allowed_string(addr, user))
 		return 0;
 	size = kp_strncpy(copy, addr, sizeof(copy));
 	return size >= 0 && string_fits(p, copy, size);

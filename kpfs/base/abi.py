@@ -654,14 +654,14 @@ MIRROR_BUSY = -1024
 
 
 class MirrorCall:  # struct mirror_call
-    SIZE, __slots__ = 160, ()
+    SIZE, __slots__ = 168, ()
     LAYOUT = """
-        nr Q args 6Q count Q cwd Q paths Q link Q mount Q untouched Q wait Q fd 2i
-        fd_mode 2I spare_fd i new_fd 2i components 2I name_mode 2I
+        nr Q args 6Q count Q cwd Q paths Q link Q mount Q untouched_from Q untouched_to
+        Q wait Q fd 2i fd_mode 2I spare_fd i new_fd 2i components 2I name_mode 2I
     """
-    nr, args, count, cwd, paths, link, mount, untouched = 0, 8, 56, 64, 72, 80, 88, 96
-    wait, fd, fd_mode, spare_fd, new_fd, components = 104, 112, 120, 128, 132, 140
-    name_mode = 148
+    nr, args, count, cwd, paths, link, mount = 0, 8, 56, 64, 72, 80, 88
+    untouched_from, untouched_to, wait, fd, fd_mode = 96, 104, 112, 120, 128
+    spare_fd, new_fd, components, name_mode = 136, 140, 148, 156
 
 
 # guest/src/fs/mirror.c
@@ -721,21 +721,21 @@ class PlanHost:  # struct plan_host
 
 class PlanQuestion:  # struct plan_question
     SIZE, __slots__ = 112, ()
-    STRUCT = Struct("<5i4x11Q")
-    pid, memory, fds, info, pages, row, count, nr = 0, 4, 8, 12, 16, 24, 32, 40
-    args, buffer, host = 48, 96, 104
+    STRUCT = Struct("<6i11Q")
+    pid, memory, fds, info, pages, again, row, count = 0, 4, 8, 12, 16, 20, 24, 32
+    nr, args, buffer, host = 40, 48, 96, 104
 
 
 class Plan:  # struct plan
-    SIZE, __slots__ = 61656, ()
+    SIZE, __slots__ = 61664, ()
     LAYOUT = """
         pointers I size I nr_fds I nr_new I nr_names I text_at i text_size i fd_size 2Q
         left_to_mount B of_mount B failed B unknown B cwd_text 4097b link_text 4097b
         contents 53248b
     """
-    call, pointers, size, nr_fds, nr_new, nr_names = 0, 160, 164, 168, 172, 176
-    text_at, text_size, fd_size, left_to_mount, of_mount = 180, 184, 192, 208, 209
-    failed, unknown, cwd_text, link_text, contents = 210, 211, 212, 4309, 8406
+    call, pointers, size, nr_fds, nr_new, nr_names = 0, 168, 172, 176, 180, 184
+    text_at, text_size, fd_size, left_to_mount, of_mount = 188, 192, 200, 216, 217
+    failed, unknown, cwd_text, link_text, contents = 218, 219, 220, 4317, 8414
 
 
 # kpfs/mirror/fast_path.c

@@ -403,7 +403,7 @@ class Host:
         key = pid, note.args[0] & 0xFFFFFFFF
         words = row.at, count, note.nr, *note.args, abi.USER_BUFFER, self._facts_at
         try:
-            for _ in range(2):  # see ProcFdCache
+            for again in range(2):  # see ProcFdCache
                 memory = fds = info = pages = -1
                 try:
                     fds = tools.fds[pid]
@@ -413,7 +413,8 @@ class Host:
                     pages = tools.pages[pid]
                 except OSError:  # it is gone, or has no such descriptor
                     pass
-                _ASK(tools.question, 0, pid, memory, fds, info, pages, *words)
+                files = memory, fds, info, pages
+                _ASK(tools.question, 0, pid, *files, again, *words)
                 self._plan_call(tools.question_at, plan.at)
                 if not plan.failed:
                     break

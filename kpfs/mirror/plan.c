@@ -102,33 +102,50 @@ static bool is_untouched(struct carrier *c, uint64_t addr)
 	       !(entry >> PAGE_PRESENT & 1);
 }
 
+/* Add a part of the plan's memory to that which the process has not touched; none if it is empty. */
+static void add_untouched(struct mirror_call *call, uint64_t from, uint64_t to)
+{
+	if (from >= to)
+		return;
+	if (!call->untouched_to || from < call->untouched_from)
+		call->untouched_from = from;
+	if (to > call->untouched_to)
+		call->untouched_to = to;
+}
+
 /*
  * Read the string that an argument points to behind the plan's memory; that brings it into the
- * process's memory. Return its length, or -1 if there is no memory, or no end.
+ * process's memory. Return its length, PLAN_PATH_MAX if it is longer, or -1 if it has no end.
  */
 static int read_string(struct carrier *c, int index)
 {
-	char *text = c->plan->contents + c->plan->size;
-	uint64_t addr = c->values[index];
-	uint32_t untouched = (uint32_t)is_untouched(c, addr) << index;
+	uint64_t addr = c->values[index], begin = c->plan->size, touched = ~0UL;
+	char *text = c->plan->contents + begin;
 	int length = 0;
 
 	while (length < PLAN_PATH_MAX) {
 		uint64_t size = PAGE_SIZE - (addr + length) % PAGE_SIZE, got;
 
+		if (touched == ~0UL && (!length || size == PAGE_SIZE) &&
+		    is_untouched(c, addr + length))
+			touched = begin + length;
 		if (size > CHUNK)
 			size = CHUNK;
+		if (size > PLAN_PATH_MAX - (uint64_t)length)
+			size = PLAN_PATH_MAX - length;
 		got = read_memory(c, addr + length, text + length, size);
 		for (uint64_t i = 0; i < got; i++)
 			if (!text[length + i]) {
-				c->plan->call.untouched |= untouched;
+				add_untouched(&c->plan->call, touched, begin + length + i + 1);
 				return length + i;
 			}
 		if (!got)
-			break;
+			return -1;
 		length += got;
 	}
-	return -1;
+	add_untouched(&c->plan->call, touched, begin + length);
+	text[length] = 0;
+	return length;
 }
 
 static void carry_text(struct carrier *c, int index)
@@ -479,6 +496,10 @@ static bool carry_path(struct carrier *c, int index, bool follow)
 		plan->left_to_mount = !c->row->tree && is_in_tree(c);
 		return false;
 	}
+	if (length == PLAN_PATH_MAX) { /* it is too long in the kernel, too */
+		place(c, index, length + 1);
+		return false;
+	}
 	if (plan->text_at < 0) {
 		plan->text_at = plan->size;
 		plan->text_size = length;
@@ -569,6 +590,7 @@ API void plan_call(const struct plan_question *question, struct plan *plan)
 			     .plan = plan,
 			     .place = of_path };
 	uint64_t flags = values[row->flags];
+	struct mirror_call before = plan->call;
 
 	c.dirfd = AT_FDCWD;
 	c.follow = !(flags & row->nofollow) &&
@@ -576,6 +598,8 @@ API void plan_call(const struct plan_question *question, struct plan *plan)
 	plan->call = (struct mirror_call){ .nr = question->nr,
 					   .count = question->count,
 					   .spare_fd = -1 };
+	if (question->again)
+		add_untouched(&plan->call, before.untouched_from, before.untouched_to);
 	for (int i = 0; i < MIRROR_NAMES; i++)
 		plan->call.fd[i] = plan->call.new_fd[i] = -1;
 	for (int i = 0; i < row->nr_args; i++)

@@ -68,7 +68,7 @@ struct plan_question {
 	int32_t fds;    /* fd/ */
 	int32_t info;   /* fdinfo/ of the descriptor that is the first argument */
 	int32_t pages;  /* pagemap */
-	int32_t pad;
+	int32_t again; /* the plan is filled in once more, which has touched the process's strings */
 	const struct plan_row *row;
 	uint64_t count; /* the plan's at first */
 	uint64_t nr, args[6];

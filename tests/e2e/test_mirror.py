@@ -90,6 +90,53 @@ def test_a_string_that_nobody_has_touched_is_a_fault_at_first(kpfs, tmp_path):
     assert found[-3:] == ["path=(fault)", *2 * ['path="/sys/kernel/tracing/README"']]
 
 
+PARTS = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+fd = os.open(sys.argv[1], os.O_RDONLY)
+
+def opened(number, at):
+    for _ in "12":
+        libc.openat(number, ctypes.c_void_p(at), os.O_RDONLY)
+
+def pages():
+    return libc.mmap(None, 2 * 4096, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+
+opened(1001, libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, fd, 0))
+at = pages() + 4096 - 8
+ctypes.memmove(at, b"abcdefgh", 8)
+opened(1002, at)
+at = pages()
+libc.munmap(ctypes.c_void_p(at + 4096), 4096)
+ctypes.memset(at, ord("a"), 4096)
+opened(1003, at)
+opened(1004, at + 1)
+"""
+
+
+def test_a_string_is_a_fault_if_its_end_is_untouched(kpfs, tmp_path):
+    """What is there of it can be read; a string without an end makes no record."""
+    (tmp_path / "text").write_bytes(b"nowhere\0")
+    (tmp_path / "script").write_text(PARTS)
+    events = [
+        "p:part do_sys_openat2 fd=%di:s32 head=+u4(%si):x32 path=+0(%si):ustring",
+        "r:part_end do_sys_openat2 $retval:s32",
+    ]
+    script = f"{sys.executable} -I -S {tmp_path}/script {tmp_path}/text"
+    lines, _ = traced(kpfs, events, script)
+    hits = "\n".join(lines).partition("fd=1001")
+    found = re.findall(r"(?<=fd=)100\d .*|(?<=arg1=)-\d+", "".join(hits[1:]))
+    assert found == [
+        *("1001 head=0x0 path=(fault)", "-9"),
+        *('1001 head=0x657265 path="nowhere"', "-9"),
+        *("1002 head=0x68676665 path=(fault)", "-9"),
+        *('1002 head=0x68676665 path="abcdefgh"', "-9"),
+        *("-36", "-36"),
+        *2 * ("1004 head=0x0 path=(fault)", "-14"),  # Linux reads the head
+    ]
+
+
 def test_paths_are_in_user_memory(kpfs, tmp_path):
     (tmp_path / "file").write_text("x")
     events = ["p:open do_sys_openat2 path=+0(%si):ustring kernel=+0(%si):string"]

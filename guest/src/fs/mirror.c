@@ -788,27 +788,11 @@ static noinline long mirror_run(void)
 	return entry_SYSCALL_64(&req);
 }
 
-/* Return where a string ends, without a call that somebody may count. */
-static unsigned long mirror_end_of(unsigned long string)
-{
-	while (READ_ONCE(*(const char *)string++))
-		;
-	return string;
-}
-
-/* Have the task find the strings untouched that its process has not touched. */
+/* Have the task find untouched what its process has not touched. */
 static void mirror_untouched(const struct mirror_call *call)
 {
-	unsigned long from = ~0UL, to = 0;
-
-	for (int i = 0; i < 6; i++) {
-		if (!(call->untouched >> i & 1))
-			continue;
-		from = min(from, call->args[i]);
-		to = max(to, mirror_end_of(call->args[i]));
-	}
-	current->untouched.from = from;
-	current->untouched.to = to;
+	current->untouched.from = current->user_base + call->untouched_from;
+	current->untouched.to = call->untouched_to ? current->user_base + call->untouched_to : 0;
 }
 
 /* Make a call as the task as which Python calls this. Return its result, or MIRROR_BUSY. */

@@ -22,7 +22,7 @@ unsigned long _copy_from_user(void *to, const void __user *from, unsigned long n
 	unsigned long res = n;
 
 	might_fault();
-	touch_user(from);
+	touch_user(from, n);
 	if (likely(access_ok(from, n)))
 		res = copy_user_generic(to, from, n);
 	if (unlikely(res))
@@ -81,25 +81,25 @@ efault:
 /* Copy a string. Return its length without NUL, count if there was none, or -EFAULT. */
 long strncpy_from_user(char *dst, const char __user *src, long count)
 {
+	long len;
+
 	might_fault();
-	touch_user(src);
 	if (unlikely(count <= 0))
 		return 0;
 	if (!access_ok(src, 1))
 		return -EFAULT;
-	return do_strncpy_from_user(
-		dst, src, min_t(unsigned long, count, TASK_SIZE_MAX - (unsigned long)src));
+	len = do_strncpy_from_user(dst, src,
+				   min_t(unsigned long, count, TASK_SIZE_MAX - (unsigned long)src));
+	if (len >= 0)
+		touch_user(src, min(len + 1, count));
+	return len;
 }
 
-/* Return the length of a string with NUL, more than n if there was none, 0 for a fault. */
-long strnlen_user(const char __user *s, long n)
+static __always_inline long do_strnlen_user(const char __user *s, long n)
 {
 	long i = 0;
 	unsigned long word;
 
-	if (!access_ok(s, 1))
-		return 0;
-	touch_user(s);
 	for (; has_words(s) && i + (long)sizeof(word) <= n; i += sizeof(word)) {
 		unsafe_get_word(word, s + i, bytes);
 		if (has_zero(word))
@@ -116,6 +116,16 @@ bytes:
 	return n + 1;
 efault:
 	return 0;
+}
+
+/* Return the length of a string with NUL, more than n if there was none, 0 for a fault. */
+long strnlen_user(const char __user *s, long n)
+{
+	long len = access_ok(s, 1) ? do_strnlen_user(s, n) : 0;
+
+	if (len)
+		touch_user(s, min(len, n));
+	return len;
 }
 
 char *strndup_user(const char __user *s, long n)

@@ -77,13 +77,13 @@ long strncpy_from_user_nofault(char *dst, const void __user *unsafe_addr, long c
 
 	if (unlikely(count <= 0))
 		return 0;
-	if (user_untouched(unsafe_addr, 1))
-		return -EFAULT;
 	preempt_disable();
 	ret = strncpy_from_user(dst, unsafe_addr, count);
 	preempt_enable();
 	if (ret < 0)
 		return ret;
+	if (user_untouched(unsafe_addr, min(ret + 1, count)))
+		return -EFAULT;
 	if (ret >= count)
 		dst[count - 1] = 0;
 	return min(ret + 1, count);
