@@ -54,6 +54,10 @@ _RIGHTS = (  # struct functions of rights.c
     *("raise_exception_err_ra", "helper_raise_interrupt"),
     *("helper_syscall", "helper_sysenter"),
     *(f"helper_{way}{size}" for way in ("in", "out") for size in "bwl"),
+    *(
+        "probe_access",
+        *(f"helper_{way}_protected" for way in ("lcall", "lret", "iret")),
+    ),
 )
 # in libunicorn 2.1.4: offsets of pointers to the processor and its state
 _PROCESSOR, _STATE = 0x1B8, {"x86_64": 0x128}.get(os.uname().machine, 0x198)

@@ -268,6 +268,7 @@ static void port(void)
 				     0xee, 0xef, 0x6c, 0x6d, 0x6e, 0x6f };
 	byte code = ONE_OF(list);
 
+	load(1, 1 + below(3)); /* with a count of 0 libunicorn asks for no port: see differs.tsv */
 	prefix();
 	EMIT(code);
 	if (code >> 4 == 0xe && code < 0xe8)
@@ -417,6 +418,7 @@ static void divide(void)
 		EMIT(0xd4, below(3));
 	else
 		emit(ONE_OF(list), 2);
+	EMIT(0x39, 0xc0); /* it may leave any flags, which aas and syscall read */
 }
 
 static void stack(void)
@@ -463,6 +465,8 @@ static void invalid(void)
 	prefix();
 	emit(ONE_OF(list), 2);
 	EMIT(0x90);
+	if (!IS_64)
+		EMIT(0x39, 0xc0); /* aaa and its kin leave any OF, which into reads */
 }
 
 static void bound(void)
