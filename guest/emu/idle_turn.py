@@ -62,7 +62,8 @@ class IdleTurn(ctypes.Structure):
         ours.idle_turn.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64
         # Wakes a task and runs the CPU; returns IDLE_TURN_...  It is given the task's
         # address, and where the request of the task is in the host's memory.
-        this = ctypes.byref(self)
+        # not by reference, which the garbage collector cannot follow back to self
+        this = ctypes.c_void_p(ctypes.addressof(self))
         self.run: Callable[[int, int], int] = partial(ours.idle_turn, this)
         # Goes on behind a host operation; returns IDLE_TURN_..., too.  It is given
         # where that request is.

@@ -62,7 +62,8 @@ class Plan(MirrorCall):
         self.view = memoryview(self).cast("B")
         self.relocations: list[int] = []  # words in memory that are offsets, likewise
         self.watched: list[int] = []  # descriptors whose state the call asks for
-        self.at = ctypes.byref(self)
+        # not by reference, which the garbage collector cannot follow back to self
+        self.at = ctypes.c_void_p(ctypes.addressof(self))
 
     @property
     def memory(self) -> memoryview:

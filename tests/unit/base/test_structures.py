@@ -2,6 +2,8 @@
 """Structures of C, as Python has them, are those that the compiler has laid out."""
 
 import ctypes
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -30,3 +32,14 @@ def test_fields_are_where_they_are_in_c(ours):
     assert ctypes.sizeof(ours) == theirs.SIZE
     for name, _ in ours._fields_:
         assert getattr(ours, name).offset == getattr(theirs, name)
+
+
+@pytest.mark.parametrize("ours", STRUCTURES, ids=lambda ours: ours.__name__)
+def test_one_that_nobody_has_goes(ours):
+    """The garbage collector finds what has itself, if it may look inside."""
+    try:
+        made = weakref.ref(ours())
+    except TypeError:
+        pytest.skip("it wants arguments")
+    gc.collect()
+    assert made() is None
