@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from kpfs.base.signals import held
 from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ def folder(place: str, prefix: str) -> Iterator[str]:
     import shutil
 
     _clear_away(place, prefix)
-    made, lock = _make(place, prefix)
+    made, lock = "", -1
     try:
+        with held():  # between making and knowing it, a signal would leave it
+            made, lock = _make(place, prefix)
         yield made
     finally:
-        shutil.rmtree(made, ignore_errors=True)
-        os.close(lock)
+        if made:
+            shutil.rmtree(made, ignore_errors=True)
+            os.close(lock)
 
 
 @contextlib.contextmanager

@@ -81,6 +81,7 @@ PROBES = {
     "descriptors": ["do_dup2", "vfs_statx", "vfs_fchown"],
     "all of a path": ["link_path_walk", "vfs_unlink", "iterate_dir"],
 }
+SLOW = "opens", "descriptors"  # all that a path reaches has most of them
 ARM = """
 echo >$T/kprobe_events
 for f in {points}; do echo "p:p/$f $f" >>$T/kprobe_events; done
@@ -156,8 +157,8 @@ def test_leaving_calls_out_changes_no_hit(kpfs, tmp_path):
 @pytest.mark.parametrize(
     "points",
     [
-        pytest.param(points, id=name, marks=pytest.mark.long if number > 1 else ())
-        for number, (name, points) in enumerate(PROBES.items())
+        pytest.param(points, id=name, marks=pytest.mark.slow if name in SLOW else ())
+        for name, points in PROBES.items()
     ],
 )
 def test_a_probe_has_the_hits_of_all_calls_that_reach_it(kpfs, tmp_path, points):

@@ -130,7 +130,7 @@ def loop(tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("warm", ["0", "30"])
+@pytest.mark.parametrize("warm", [pytest.param("0", marks=pytest.mark.slow), "30"])
 def test_a_kernel_that_never_rests_ends_the_command_with_its_stack(
     kpfs, loop, monkeypatch, warm
 ):

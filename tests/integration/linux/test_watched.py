@@ -52,7 +52,9 @@ def test_nobody_looks_at_a_fresh_guest(linux, shell):
         ("p:e vfs_read+5", "events/kprobes/enable", "1", "0"),
         ("r:e vfs_read", "events/kprobes/enable", "1", "0"),
         ("", "events/raw_syscalls/sys_enter/enable", "1", "0"),
-        ("", "current_tracer", "function_graph", "nop"),
+        pytest.param(
+            *("", "current_tracer", "function_graph", "nop"), marks=pytest.mark.slow
+        ),
         ("", "events/sched/sched_switch/trigger", "stacktrace", "!stacktrace"),
         ("", "set_ftrace_filter", "vfs_read:traceoff", "!vfs_read:traceoff"),
     ],
