@@ -655,16 +655,13 @@ def test_a_guest_learns_from_a_command_with_many_names(kpfs, warm, tmp_path, kin
     shutil.rmtree(tmp_path / os.fsdecode(names[0]))
 
 
-@pytest.mark.parametrize(
-    ("count", "answer"),
-    [(9, "9\n"), (300, "300\n"), (500, "kpfs: sh: Argument list too long\n")],
-)
-def test_a_command_with_many_arguments(kpfs, warm, count, answer):
+@pytest.mark.parametrize("count", [9, 300])
+def test_a_command_with_many_arguments(kpfs, warm, count):
     """Six bytes of JSON stand for one of these."""
     assert sh(kpfs, "exit 4").returncode == 4
     server = servers(warm.parent)
     done = inside(kpfs, "sh", "-c", "echo $#", "sh", *["\x01" * 5000] * count)
-    assert done.stdout + done.stderr == answer
+    assert (done.stdout, done.stderr) == (f"{count}\n", "")
     assert servers(warm.parent) == server
 
 

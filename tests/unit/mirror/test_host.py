@@ -19,6 +19,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.calls import plan_call
 from kpfs.mirror.host import AT_FDCWD, Host, MountPlace, standing
+from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
 
 PAGE = mmap.PAGESIZE
@@ -133,7 +134,8 @@ def test_free_descriptors_are_those_that_open_gives(host, kcmp, there, monkeypat
 
     def refused(question, plan):
         ask(question, plan)
-        plan._obj.unknown, plan._obj.nr_new = True, 0
+        made = Plan.from_address(plan.value)
+        made.unknown, made.nr_new = True, 0
 
     if not kcmp:
         monkeypatch.setattr(host, "_plan_call", refused)
