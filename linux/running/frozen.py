@@ -35,6 +35,7 @@ class Frozen(NamedTuple):
 
 
 _OF_MACHINE = "_seqs", "_busy", "_current", "dead"
+_OF_HOST = {"_comm_fd"}  # open now or not, whatever the kernel is put back to
 _OF_TASKS = "_by_pid", "_free", "waiting", "_dying", "_said"
 
 
@@ -52,7 +53,10 @@ def freeze(kernel: LinuxKernel) -> Frozen:
         board_fields=image.board_fields(board),
         machine=_kept(machine, _OF_MACHINE),
         tasks=_kept(tasks, _OF_TASKS),
-        each=[(task, dict(vars(task))) for task in (*_of_callers(kernel), tasks.agent)],
+        each=[
+            (task, {name: vars(task)[name] for name in vars(task).keys() - _OF_HOST})
+            for task in (*_of_callers(kernel), tasks.agent)
+        ],
     )
 
 

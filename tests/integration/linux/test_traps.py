@@ -177,7 +177,7 @@ def test_random_numbers_cost_no_time(shell):
 
 
 @pytest.mark.logs("the guest is dead: hard lockup")
-@pytest.mark.long
+@pytest.mark.slow
 def test_interrupts_that_stay_off(linux, load):
     with pytest.raises(KernelError, match="hard lockup"):
         load("deaf")

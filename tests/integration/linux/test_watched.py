@@ -80,7 +80,7 @@ def test_a_host_that_does_not_tell_which_pages_are_copied(linux, shell, monkeypa
     assert ends(linux)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_guest_goes_on_with_pages_that_are_shared_again(linux, process):
     """The text is the same, and so is what was translated of it."""
     shell, other = process(), process()
