@@ -50,6 +50,7 @@ def one(hunt: Hunt, kernel: str, crowded: list[str]) -> None:
     environment = {**os.environ}
     if not hunt.kernel:
         environment["XDG_DATA_HOME"] = str(harness.kernels())
+    others = set(processes.below(os.getpid()))  # of the tests beside this one
     child = subprocess.Popen(words, stdout=-1, stderr=-1, text=True, env=environment)
     try:
         out, err = child.communicate(timeout=PATIENCE)
@@ -63,7 +64,7 @@ def one(hunt: Hunt, kernel: str, crowded: list[str]) -> None:
         )
     if grave := [line for line in log.read_text().splitlines() if GRAVE.search(line)]:
         raise WrongError("\n".join((said, *grave[:20])))
-    if left := processes.linger(processes.SOON):
+    if left := processes.linger(processes.SOON, others):
         raise WrongError(f"{said}\nleft behind: {processes.told(left)}")
 
 
