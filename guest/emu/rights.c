@@ -2,10 +2,10 @@
 /*
  * What x86-64 denies to programs, and how long instructions are that leave them.
  *
- * libunicorn does not check the right to use ports. Far calls, far returns and iret of a program
- * access its stack with the rights of the kernel, whose memory they could change. It tells hooks neither whether a prefix stands
- * before an instruction, so where the next one begins. The functions here take the place of its own,
- * as blocks.c tells, and jump to them.
+ * libunicorn does not check the right to use ports, and has far calls, far returns and iret of a
+ * program access its stack with the rights of the kernel, whose memory they could change. Nor does it
+ * tell hooks whether a prefix stands before an instruction, so where the next one begins. The
+ * functions here take the place of its own, as blocks.c tells, and jump to them.
  */
 #include "softfloat.h"
 #include <stdlib.h>
@@ -94,8 +94,6 @@ static void check_stack(void *state, int count, int shift, int access, uintptr_t
 			at += size;
 	}
 }
-
-#define CALLER (uintptr_t)__builtin_return_address(0)
 
 API void helper_lcall_protected_x86_64(void *state, int selector, uint64_t to, int shift,
 				       int length)

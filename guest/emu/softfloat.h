@@ -30,6 +30,9 @@ static inline uint32_t shown(uint8_t raised)
 	return (raised & EXCEPTIONS) | (raised & FLUSHED ? UNDERFLOW | INEXACT : 0);
 }
 
+/* Where in a block a function was called. */
+#define CALLER (uintptr_t)__builtin_return_address(0)
+
 /* Raise an exception of the processor in a block. from: the address in the block. */
 typedef void raise_in_block(void *state, int vector, uintptr_t from);
 

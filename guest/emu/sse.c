@@ -385,7 +385,6 @@ static inline bool all_masked(void *state)
 	return !(~*mxcsr(state) & MASKS);
 }
 
-#define CALLER (uintptr_t)__builtin_return_address(0)
 #define ENTRY(name)                                                                           \
 	static instruction *of_##name;                                                        \
 	API uint64_t helper_##name##_x86_64(void *state, void *to, void *from, uint64_t immediate)

@@ -102,8 +102,6 @@ API uint64_t helper_fnstsw_x86_64(void *state)
 #define PF 4
 #define ZF 0x40
 
-#define CALLER (uintptr_t)__builtin_return_address(0)
-
 struct number {
 	uint64_t fraction;
 	uint16_t high; /* sign and exponent */
