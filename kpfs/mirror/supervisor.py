@@ -206,8 +206,10 @@ class Supervisor:
 
     def look_after(self) -> None:
         """Have other threads go on while a call takes long: the body of a thread."""
-        while self.made.wait() and not self.over.wait(LOOK):
-            self.made.clear()
+        while self.made.wait():
+            self.made.clear()  # first: it is set for the end, too
+            if self.over.wait(LOOK):
+                return
             if True in [work.look() for work in self.works]:  # each of them
                 self.made.set()
 

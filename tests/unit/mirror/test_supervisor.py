@@ -85,6 +85,28 @@ def test_skipped_call_is_not_replayed():
     assert replayed == [SYS_GETUID] * 20
 
 
+class Late(threading.Event):
+    """Tells of its state only when what follows that has happened, too."""
+
+    def wait(self, _timeout=None):
+        state = self.is_set()
+        super().wait(10)
+        time.sleep(0.1)
+        return state
+
+
+def test_it_ends_however_late_the_look_after_calls_is():
+    pid, listener = filtered([SYS_GETPPID], os.getppid)
+    supervisor = Supervisor(listener, mmap.mmap(-1, STATE_SIZE), lambda *_: None)
+    supervisor.over = Late()
+    thread = threading.Thread(target=supervisor.run, daemon=True)
+    thread.start()
+    os.waitpid(pid, 0)
+    thread.join(20)
+    assert not thread.is_alive()
+    os.close(listener)
+
+
 @pytest.fixture
 def no_look(monkeypatch):
     """However busy the machine is, no call takes long."""
