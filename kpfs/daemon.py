@@ -436,9 +436,7 @@ def _let_gdb_in(gdb: Server | None, wait: bool, state: mmap.mmap) -> None:
         from kpfs.mirror.keeper import suspend
 
         gdb.on_stand = partial(suspend, state)
-        gdb.open()
-        if wait:
-            gdb.hold()
+        gdb.open(hold=wait)
 
 
 def _start_mirror(

@@ -176,10 +176,12 @@ class _Parking:
 
     def __init__(self) -> None:
         self._told, self._tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._guard = threading.Lock()  # of the pipe, and of whether it is closed
         self._go = threading.Event()
         self.stop: Stop | None = None
         self.is_taken = False
         self.is_new = False  # gdb has not been told of it
+        self._is_closed = False
 
     @property
     def fd(self) -> int:
@@ -189,6 +191,8 @@ class _Parking:
     def park(self, stop: Stop | None) -> None:
         """Stand still until let_go().  Context: the thread that runs the kernel."""
         self._go.clear()
+        if self._is_closed:
+            return
         self.stop, self.is_taken, self.is_new = stop, True, True
         self.wake()
         self._go.wait()
@@ -198,16 +202,21 @@ class _Parking:
         self._go.set()
 
     def wake(self) -> None:
-        with contextlib.suppress(OSError):  # it is full, or closed
-            os.write(self._tell, b"!")
+        with self._guard, contextlib.suppress(BlockingIOError):
+            if not self._is_closed:
+                os.write(self._tell, b"!")
 
     def drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._told, RECEIVE)
 
     def close(self) -> None:
-        os.close(self._told)
-        os.close(self._tell)
+        """Let a thread go on that has parked meanwhile, or is about to."""
+        with self._guard:
+            self._is_closed = True
+            os.close(self._told)
+            os.close(self._tell)
+        self._go.set()
 
 
 class Server(threading.Thread):
@@ -235,18 +244,19 @@ class Server(threading.Thread):
         debugged.follow(self._replaced)
 
     # ---- from other threads
-    def open(self) -> None:
-        """Let gdb in: the mount does not need the kernel any more to come up."""
-        if self._is_open:
-            return
-        for listener in self._listeners:
-            listener.open()
-        self._is_open = True
-        self._parking.wake()
+    def open(self, hold: bool = False) -> None:
+        """Let gdb in: the mount does not need the kernel any more to come up.
 
-    def hold(self) -> None:
-        """Wait until gdb has attached and let the kernel go on."""
-        self._held.clear()
+        hold: wait until it has attached and let the kernel go on.
+        """
+        if hold:  # before it can do either
+            self._held.clear()
+        if self._closing:
+            return
+        if not self._is_open:
+            for listener in self._listeners:
+                listener.open()
+            self._is_open = True
         self._parking.wake()
         self._held.wait()
 
@@ -289,6 +299,7 @@ class Server(threading.Thread):
             log.exception("the server of gdb failed")
         finally:
             self._drop_client()
+            self._closing = True
             self._held.set()
             for listener in self._listeners:
                 listener.close()

@@ -180,9 +180,7 @@ def _let_gdb_in(kernel: PreparedKernel, choice: GdbChoice) -> None:
 
     debugged = inside_debugged()(kernel)
     server = start(debugged, choice.folder, choice.at)
-    server.open()
-    if choice.wait:
-        server.hold()
+    server.open(hold=choice.wait)
     debugged.lock.__enter__()  # for good: gdb stops this thread between its turns
 
 

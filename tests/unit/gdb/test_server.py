@@ -50,6 +50,13 @@ def until(ready):
     harness.until(ready, "it does not come", 20)
 
 
+def returns(work):
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    return not thread.is_alive()
+
+
 class Running:
     """A thread that runs the kernel, and stops where it is told to."""
 
@@ -218,7 +225,7 @@ def test_it_is_told_while_calls_have_to_wait(debugged, server, path):
 
 
 def test_the_first_call_waits_for_gdb(server, path):
-    held = threading.Thread(target=server.hold, daemon=True)
+    held = threading.Thread(target=server.open, args=(True,), daemon=True)
     held.start()
     client = Gdb(path)
     client.begin()
@@ -227,6 +234,24 @@ def test_the_first_call_waits_for_gdb(server, path):
     held.join(10)
     assert not held.is_alive()
     client.close()
+
+
+def test_nothing_waits_for_a_server_that_is_over(server):
+    server.close()
+    assert returns(lambda: server.open(hold=True))
+
+
+def test_nothing_parks_where_nobody_lets_go():
+    parking = gdb_server._Parking()
+    told, tell = parking._told, parking._tell
+    parking.close()
+    read, write = os.pipe()  # which get the numbers of those
+    assert {read, write} == {told, tell}
+    parking.wake()
+    assert returns(lambda: parking.park(None))
+    os.close(write)
+    assert os.read(read, 1) == b""
+    os.close(read)
 
 
 @pytest.mark.parametrize(
@@ -407,7 +432,7 @@ def test_a_kernel_that_waits_for_gdb_waits_for_nobody_else(debugged, server, pat
     waits = threading.Event()
 
     def hold():
-        server.hold()
+        server.open(hold=True)
         waits.set()
 
     threading.Thread(target=hold, daemon=True).start()
