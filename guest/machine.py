@@ -9,14 +9,14 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 
-from kpfs.base import abi
+from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64, KTime, Task
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu import memory
 from kpfs.guest.emu.cpu import Cpu
-from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.traps import Traps
 from kpfs.guest.images import (
     CALLS_SUFFIX,
@@ -26,7 +26,6 @@ from kpfs.guest.images import (
     RUNTIME_IMAGE,
     SOURCES,
 )
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.kernel_text import KernelText

@@ -178,7 +178,7 @@ def counting() -> str | Finding:
     from mmap import mmap
 
     from kpfs.base import abi
-    from kpfs.guest.emu import libunicorn
+    from kpfs.emulator import libunicorn
     from kpfs.linux.board.board import PAGE_SIZE, Board
 
     board = Board(mmap(-1, PAGE_SIZE), mmap(-1, abi.REGION_SIZE))

@@ -92,7 +92,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """``kpfs kernel ACTION``. Raises SetupError."""
-    from kpfs.guest.emu.libunicorn import EmulatorError
+    from kpfs.emulator.libunicorn import EmulatorError
 
     try:
         with raised():  # half a kernel, or half of its file, goes away

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.guest.loader import elf
+from kpfs.base import elf
 from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.store import image

@@ -7,8 +7,8 @@ import ctypes
 from collections.abc import Callable, Iterator
 
 from kpfs.base.ktypes import Task
+from kpfs.emulator.libunicorn import check
 from kpfs.guest.emu.cpu import Cpu
-from kpfs.guest.emu.libunicorn import check
 from kpfs.guest.machine import Guest
 from kpfs.root.guest_kernel import GuestKernel
 

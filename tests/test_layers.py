@@ -14,9 +14,11 @@ from functools import cache
 from tests.harness import ROOT
 
 OURS = {"kpfs", "bench", "tests"}
-# engine/, guest/ and linux/ stand beside kpfs/, and are links in it
+# the others stand beside kpfs/, and are links in it
 FOLDERS = {
     "kpfs": ROOT / "kpfs",
+    "kpfs.base": ROOT / "base",
+    "kpfs.emulator": ROOT / "emulator",
     "kpfs.engine": ROOT / "engine",
     "kpfs.guest": ROOT / "guest",
     "kpfs.linux": ROOT / "linux",
@@ -29,16 +31,9 @@ MAY_IMPORT = {
     "bench": ("bench", "kpfs"),
     "kpfs.base": ("kpfs.base",),
     "kpfs.engine": ("kpfs.engine", "kpfs.base"),
-    "kpfs.guest": ("kpfs.guest", "kpfs.base", "kpfs.engine.machine"),
-    "kpfs.linux": (
-        "kpfs.linux",
-        "kpfs.base",
-        "kpfs.guest.emu.libunicorn",
-        "kpfs.guest.emu.registers",
-        "kpfs.guest.emu.stops",
-        "kpfs.guest.emu.x86_registers",
-        "kpfs.guest.loader.elf",
-    ),
+    "kpfs.emulator": ("kpfs.emulator", "kpfs.base"),
+    "kpfs.guest": ("kpfs.guest", "kpfs.emulator", "kpfs.base", "kpfs.engine.machine"),
+    "kpfs.linux": ("kpfs.linux", "kpfs.emulator", "kpfs.base"),
 }
 
 

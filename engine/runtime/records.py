@@ -2,7 +2,7 @@
 """The records of engine/runtime in guest memory, as Python objects.
 
 A record is an object over the guest's own bytes: reading an attribute reads the guest's
-memory.  Its attributes are the fields of the structure in kpfs/base/abi.py, which is
+memory.  Its attributes are the fields of the structure in base/abi.py, which is
 generated; engine/runtime/runtime.h says what each word means.
 """
 
@@ -57,7 +57,7 @@ _SLOTS = ("addr", "base", "words")
 class RuntimeRecord:
     """A struct of 64-bit words in guest memory.
 
-    A subclass also inherits the layout of its structure from kpfs/base/abi.py. Each
+    A subclass also inherits the layout of its structure from base/abi.py. Each
     offset there becomes a property, unless the subclass defines that attribute itself.
 
     Context: either.

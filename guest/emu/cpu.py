@@ -29,9 +29,7 @@ from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
-from kpfs.guest.emu.hypercalls import Hypercalls
-from kpfs.guest.emu.idle_turn import IdleTurn
-from kpfs.guest.emu.libunicorn import (
+from kpfs.emulator.libunicorn import (
     BlockCounter,
     EmulatorError,
     check,
@@ -42,19 +40,21 @@ from kpfs.guest.emu.libunicorn import (
     pause,
     resume,
 )
-from kpfs.guest.emu.memory import PAGE_SIZE, Memory
-from kpfs.guest.emu.registers import EngineRegisters
-from kpfs.guest.emu.regwindow import (
+from kpfs.emulator.registers import EngineRegisters
+from kpfs.emulator.regwindow import (
     NR_WINDOW,
     WINDOW_IP,
     WINDOW_OF_PT_REGS,
     WINDOW_SP,
     find_window,
 )
+from kpfs.guest.emu.hypercalls import Hypercalls
+from kpfs.guest.emu.idle_turn import IdleTurn
+from kpfs.guest.emu.memory import PAGE_SIZE, Memory
 from kpfs.guest.emu.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from kpfs.guest.emu.stops import Stops
+    from kpfs.emulator.stops import Stops
 
 # UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
 _CS, _RIP, _RSP, _RFLAGS = 11, 41, 44, 253
@@ -765,7 +765,7 @@ class Cpu:
     def debug(self) -> Stops:
         """Return what makes this engine stop for a debugger."""
         if self.stops is None:
-            from kpfs.guest.emu.stops import Stops
+            from kpfs.emulator.stops import Stops
 
             # a debugger goes back in time: Python has the host's that was read before
             self.fast.ways[abi.HC_CLOCK] = abi.HYPERCALL_SERVE

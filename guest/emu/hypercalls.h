@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* The hypercalls of an engine that need no Python. */
-#include "blocks.h"
+#include "../../emulator/blocks.h"
 
 #define NR_PORTS 256
 

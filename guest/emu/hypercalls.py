@@ -10,7 +10,7 @@ import ctypes
 
 from kpfs.base import abi
 from kpfs.base.structures import fields
-from kpfs.guest.emu import libunicorn
+from kpfs.emulator import libunicorn
 
 
 class Hypercalls(ctypes.Structure):

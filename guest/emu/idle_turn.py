@@ -12,8 +12,8 @@ from functools import partial
 
 from kpfs.base import abi
 from kpfs.base.structures import fields
-from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.libunicorn import address
+from kpfs.emulator import libunicorn
+from kpfs.emulator.libunicorn import address
 
 NEVER = 1 << 32  # no value that a word has
 _FUNCTIONS = "emu_start", "reg_read", "reg_write"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.engine.machine import (
     BreakpointHandler,
     EntryHandler,
@@ -28,7 +29,6 @@ from kpfs.guest.emu.cpu import (
     X86_EFLAGS_TF,
     Cpu,
 )
-from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 
 X86_TRAP_DB = 1

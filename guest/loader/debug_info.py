@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kpfs.guest.loader.elf import EHDR, SHDR, ElfFile
+from kpfs.base.elf import EHDR, SHDR, ElfFile
 
 _ALIGN = 16
 # the folder of the sources as scripts/build-guest leaves it, with room for a real one

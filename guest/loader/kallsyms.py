@@ -11,9 +11,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
+from kpfs.base import elf
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.engine import machine
-from kpfs.guest.loader import elf
 
 _TYPE_OF_FLAGS = {
     elf.SHF_ALLOC | elf.SHF_EXECINSTR: "t",

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from kpfs.base.elf import ElfFile
 from kpfs.base.ktypes import BlacklistEntry, KAddr
-from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.modules import Module, Modules
 from kpfs.guest.loader.sections import SectionTables

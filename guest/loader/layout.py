@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kpfs.base import elf
 from kpfs.base.ktypes import MASK64, Symbol
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_RO, KERNEL_TEXT, PAGE_MASK, Memory
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.kallsyms import with_sizes
 
 PERCPU_SECTION = ".data..percpu"

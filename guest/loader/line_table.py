@@ -15,8 +15,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kpfs.base import elf
 from kpfs.base.errors import KernelError
-from kpfs.guest.loader import elf
 
 # operations: DW_LNS_*, and behind 0 those of DW_LNE_*
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4

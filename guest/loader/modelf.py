@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from kpfs.base import elf
 from kpfs.base.errors import KernelError
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.modtables import damage, whole_rows
 
 KERN_ERR = 3

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kpfs.base import abi
+from kpfs.base import abi, elf
 from kpfs.guest.emu.memory import LARGE_PAGE
-from kpfs.guest.loader import elf
 
 SECTION_MAX = 64 << 20  # bytes: as much as there is for all modules
 EXPORT = "___ksymtab+"  # and the name of the symbol

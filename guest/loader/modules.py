@@ -13,13 +13,12 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
-from kpfs.base import abi
+from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
 from kpfs.base.typed import NamedTuple, Protocol
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
 from kpfs.guest.loader.layout import (
     PERCPU_SECTION,

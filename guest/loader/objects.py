@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kpfs.base import elf
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.layout import packed
 
 

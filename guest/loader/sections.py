@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 
 from kpfs.base import abi
+from kpfs.base.elf import ElfFile
 from kpfs.base.ktypes import BlacklistEntry, KAddr, Symbol
-from kpfs.guest.loader.elf import ElfFile
 
 _ADDRESS = struct.Struct("<Q")
 _SITE_SIZE = 5

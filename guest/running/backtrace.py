@@ -11,11 +11,10 @@ import struct
 from collections.abc import Iterator
 from itertools import islice
 
-from kpfs.base import abi
+from kpfs.base import abi, elf
 from kpfs.base.errors import MemoryFault
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.engine import EngineArea, RuntimeImage
 from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
 from kpfs.guest.loader.modules import Modules

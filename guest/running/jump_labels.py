@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from kpfs.base import abi
+from kpfs.base.elf import ElfFile
 from kpfs.base.typed import NamedTuple
 from kpfs.guest.emu.memory import Memory
-from kpfs.guest.loader.elf import ElfFile
 
 _ENTRY = abi.JumpEntry.STRUCT  # all fields are relative to their own place
 _COUNT = struct.Struct("<i")

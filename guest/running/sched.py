@@ -47,6 +47,7 @@ from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.log import Log
 from kpfs.base.typed import NamedTuple
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.guest.emu.cpu import (
     REG_DI,
     REG_FLAGS,
@@ -56,7 +57,6 @@ from kpfs.guest.emu.cpu import (
     Cpu,
 )
 from kpfs.guest.emu.idle_turn import IdleTurn, Words
-from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE

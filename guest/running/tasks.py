@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kpfs.base import abi
 from kpfs.base.ktypes import KAddr, Task
 from kpfs.base.typed import NamedTuple
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
 
 _MAGIC = int.from_bytes(b"kpfsinfo", "little")

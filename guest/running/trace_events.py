@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.elf import ElfFile
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import EventField, StaticEvent
 from kpfs.guest.emu.memory import Memory
-from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.modules import Module, Modules
 from kpfs.guest.running.jump_labels import JumpLabels
 

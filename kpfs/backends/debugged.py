@@ -18,7 +18,7 @@ from kpfs.base.errors import KernelError, MemoryFault
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
-    from kpfs.guest.emu.stops import Stops
+    from kpfs.emulator.stops import Stops
 
 GoBack = Callable[[], None]
 FIRST_TASK = 1000  # what a task's number is above its pid

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
+from kpfs.base import elf
 from kpfs.base.errors import KernelError
 from kpfs.coverage.report import Function, Report
-from kpfs.guest.emu.coverage import BlockCoverage, CoveredText
-from kpfs.guest.loader import elf
+from kpfs.emulator.coverage import BlockCoverage, CoveredText
 from kpfs.guest.loader.line_table import Span, spans
 
 VMLINUX = "vmlinux"

@@ -247,7 +247,7 @@ def _explain_kernel(
 
     The modules of points like MODULE:SYMBOL are loaded, too.
     """
-    from kpfs.guest.emu.libunicorn import EmulatorError
+    from kpfs.emulator.libunicorn import EmulatorError
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
     try:

@@ -36,7 +36,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
 from kpfs.backends.debugged import HostClock
-from kpfs.guest.emu.stops import Moment, Stop, Stops, Why
+from kpfs.emulator.stops import Moment, Stop, Stops, Why
 
 MAX_SECTIONS = 200
 PATIENCE = 60.0  # s for a visit to answer

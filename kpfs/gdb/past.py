@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from kpfs.backends.debugged import Command, Debugged
+from kpfs.emulator.stops import Moment, Stop
 from kpfs.gdb.history import Arrival, History, Visit
 from kpfs.gdb.stub import Reply, Stub, Then, Wanted
-from kpfs.guest.emu.stops import Moment, Stop
 
 _OF_THE_PRESENT = b"zZcCsSbDkQ"  # first letters of packets
 _HISTORY = b"qRcmd," + b"history".hex().encode()

@@ -43,7 +43,7 @@ from kpfs.gdb.stub import Reply, Stub, Then
 
 if TYPE_CHECKING:
     from kpfs.backends.debugged import Debugged
-    from kpfs.guest.emu.stops import Stop
+    from kpfs.emulator.stops import Stop
 
 log = Log(__name__)
 

@@ -32,10 +32,10 @@ from kpfs.backends.debugged import (
     read_some,
 )
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.emulator.stops import Stop, Stops, Why
 from kpfs.gdb.agent import evaluate
 from kpfs.gdb.description import TARGETS, pack, target_xml
 from kpfs.gdb.packets import MAX_SIZE
-from kpfs.guest.emu.stops import Stop, Stops, Why
 
 VMLINUX = b"/machine/vmlinux"  # as gdb is told
 MODULES, _KO = "/modules", ".ko"  # folder of the files of modules, and their ends

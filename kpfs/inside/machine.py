@@ -14,7 +14,7 @@ from typing import Any
 
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL, CoverageChoice, GdbChoice, KernelChoice
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.host import process
 from kpfs.linux.board.stops import is_locked_up
 from kpfs.linux.errors import UnfitError

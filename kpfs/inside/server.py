@@ -17,7 +17,7 @@ import socket
 
 from kpfs.base.errors import KernelError
 from kpfs.config import KernelChoice
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.inside.machine import CommandSession, refuse, start
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import read_ahead, translate_ahead

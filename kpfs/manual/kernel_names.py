@@ -45,7 +45,7 @@ def events(kernel: str, prefix: str) -> list[str]:
 
 
 def _of_guest() -> Iterable[str]:
-    from kpfs.guest.loader.elf import ElfFile
+    from kpfs.base.elf import ElfFile
 
     with open(os.path.join(IMAGE_DIR, KERNEL_IMAGE), "rb") as file:
         names = {symbol.name for symbol in ElfFile(file.read()).symbols()}

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from kpfs.base import abi
 from kpfs.base.structures import fields
-from kpfs.guest.images import IMAGE_DIR
 
+_IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 _libc = ctypes.CDLL(None)
 
 
 def load() -> ctypes.CDLL:
     """Return the library; its functions run while others run Python."""
-    return ctypes.CDLL(os.path.join(IMAGE_DIR, f"fast_path-{os.uname().machine}.so"))
+    return ctypes.CDLL(os.path.join(_IMAGE_DIR, f"fast_path-{os.uname().machine}.so"))
 
 
 def address_of(function: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.typed import Protocol
-from kpfs.guest.emu.registers import RegisterFile
+from kpfs.emulator.registers import RegisterFile
 
 PAGE_SHIFTS = 39, 30, 21, 12  # of the levels of page tables
 Args = tuple[Any, ...]

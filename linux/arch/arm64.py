@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.arch.arch import (
     Arch,
     Args,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.guest.emu import libunicorn, x86_registers
-from kpfs.guest.emu.x86_registers import (
+from kpfs.emulator import libunicorn, x86_registers
+from kpfs.emulator.x86_registers import (
     CONTROL,
     GENERAL,
     MSRS,

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../guest/emu/blocks.h"
+#include "../../emulator/blocks.h"
 
 typedef uint8_t u8;
 typedef uint16_t u16;
@@ -58,7 +58,7 @@ typedef uint64_t u64;
 #define STOP_FAULT 9 /* no handler for the exception vector */
 #define STOP_ERROR 10 /* libunicorn failed with error */
 #define STOP_LOST 11 /* libunicorn ran past the place to stop at */
-#define STOP_DEBUG 12 /* for a debugger, before any instruction: see guest/emu/stops.h */
+#define STOP_DEBUG 12 /* for a debugger, before any instruction: see emulator/stops.h */
 
 /* States of a processor. */
 #define CPU_RUNS 0
@@ -137,7 +137,7 @@ struct board {
 	u64 on_block;   /* the function */
 	u64 asked_at;   /* the call for which the board stopped and which has not run yet; 0 */
 	u64 flushed_at; /* code was dropped, and the next block begins first; 0 */
-	u64 coverage;   /* struct coverage *, if something is covered: guest/emu/coverage.h */
+	u64 coverage;   /* struct coverage *, if something is covered: emulator/coverage.h */
 	u64 stops;      /* struct stops *, if a debugger has any */
 	u64 entered;    /* the block in which a debugger has stopped, which goes on with its rest */
 

@@ -14,10 +14,10 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kpfs.base import abi, mapping, pagemap
-from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.libunicorn import EmulatorError, Memory
-from kpfs.guest.emu.registers import EngineRegisters
-from kpfs.guest.emu.stops import Stops
+from kpfs.emulator import libunicorn
+from kpfs.emulator.libunicorn import EmulatorError, Memory
+from kpfs.emulator.registers import EngineRegisters
+from kpfs.emulator.stops import Stops
 from kpfs.linux.arch.arch import Arch
 from kpfs.linux.arch.arches import X86_64
 

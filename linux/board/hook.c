@@ -23,7 +23,7 @@ static bool on_fetch(uc_engine u, int type, u64 addr, int size, int64_t value, v
 
 /*
  * Have libunicorn check every store against the code that it has translated, which is slow. The
- * presence of this hook does that; it never fires. guest/emu/track.c needs no such hook.
+ * presence of this hook does that; it never fires. emulator/track.c needs no such hook.
  */
 bool hook_stores(struct board *b)
 {

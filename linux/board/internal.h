@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-#include "../../guest/emu/coverage.h"
-#include "../../guest/emu/stops.h"
+#include "../../emulator/coverage.h"
+#include "../../emulator/stops.h"
 #include "../agent/region.h"
 #include "board.h"
 #include "uc.h"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kpfs.base import syscall_numbers as nr
-from kpfs.guest.loader.elf import MACHINES
+from kpfs.base.elf import MACHINES
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kpfs.base import abi, mapping
-from kpfs.guest.loader.elf import ElfFile
+from kpfs.base.elf import ElfFile
 from kpfs.linux.arch.arch import Arch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason

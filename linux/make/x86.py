@@ -10,9 +10,9 @@ import mmap
 import struct
 
 from kpfs.base import abi
+from kpfs.base.elf import ElfFile
 from kpfs.base.errors import KernelError
-from kpfs.guest.emu import x86_registers
-from kpfs.guest.loader.elf import ElfFile
+from kpfs.emulator import x86_registers
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError

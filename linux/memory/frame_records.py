@@ -23,7 +23,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from kpfs.guest.loader import elf
+from kpfs.base import elf
 from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
 
 MAX_PROLOGUE = 32  # instructions

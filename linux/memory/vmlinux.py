@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from kpfs.base import elf
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
-from kpfs.guest.loader import elf
 from kpfs.linux.memory import frame_records, orc
 from kpfs.linux.memory.ftrace import Trampoline
 from kpfs.linux.memory.memory import KernelMemory, pages_of

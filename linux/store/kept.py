@@ -17,8 +17,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
-from kpfs.base import abi
-from kpfs.guest.loader import elf
+from kpfs.base import abi, elf
 from kpfs.linux.store.image import Meta
 
 _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Iterable
 from threading import Event
 
+from kpfs.base.elf import ANY_MACHINE, ElfFile
 from kpfs.base.errors import KernelError
-from kpfs.guest.loader.elf import ANY_MACHINE, ElfFile
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED, decompress, too_large
 from kpfs.linux.package.packages import is_module_file

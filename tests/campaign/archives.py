@@ -32,7 +32,7 @@ from unittest.mock import patch
 import zstandard
 
 from kpfs.base import abi
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.board.stops import reason
 from kpfs.linux.distribution import arch_linux, deb_archive, fetch, rpm_archive
 from kpfs.linux.distribution.offer import RemoteFile

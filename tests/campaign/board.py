@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kpfs.base import abi
-from kpfs.guest.emu.x86_registers import CONTROL, GENERAL, MSRS, write_msr
+from kpfs.emulator.x86_registers import CONTROL, GENERAL, MSRS, write_msr
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Floating-point instructions inside a Linux kernel do what processors do.
 
-This tests guest/emu/sse.c, guest/emu/strings.c, guest/emu/x87.c and
-guest/emu/riscv_float.c.
+This tests emulator/sse.c, emulator/strings.c, emulator/x87.c and
+emulator/riscv_float.c.
 """
 
 import hashlib

@@ -44,12 +44,14 @@ lsmod | cut -d ' ' -f 1
 DATA = (
     "py.typed",
     "bin/*",
+    "emulator/image/**",
     "gdb/*.gdb",
     "kbuild/*",
     "guest/image/**",
     "guest/include/**",
     "guest/src/**",
     "linux/image/**",
+    "mirror/image/**",
     "manual/*.tsv",
     "manual/completion.*sh",
 )

@@ -2,7 +2,7 @@
 """Code that keeps a processor from ever coming back: it is ended, whatever it does.
 
 Each way is tried in each kind of kernel, alone and beside another kernel of the
-process, which goes on meanwhile. This tests guest/emu/blocks.c, kpfs.guest.emu.cpu and
+process, which goes on meanwhile. This tests emulator/blocks.c, kpfs.guest.emu.cpu and
 kpfs.linux.running.machine.
 """
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The agreement of the guest kernel and the Python side. scripts/asm-offsets makes
- * kpfs/base/abi.py of it and of other headers, which says the same in Python.
+ * base/abi.py of it and of other headers, which says the same in Python.
  */
 #pragma once
 #include <generated/autoconf.h>

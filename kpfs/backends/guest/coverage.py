@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kpfs.base import elf
 from kpfs.coverage.collector import VMLINUX, Collector, FileImage
-from kpfs.guest.emu.coverage import BlockCoverage
-from kpfs.guest.loader import elf
+from kpfs.emulator.coverage import BlockCoverage
 
 if TYPE_CHECKING:
     from kpfs.fs.node import Dir

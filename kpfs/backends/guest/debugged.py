@@ -19,12 +19,12 @@ from kpfs.backends.debugged import (
     kept_by_nobody,
 )
 from kpfs.base.errors import MemoryFault
-from kpfs.guest.emu import x86_registers
+from kpfs.emulator import x86_registers
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
-    from kpfs.guest.emu.registers import RegisterFile
-    from kpfs.guest.emu.stops import Stops
+    from kpfs.emulator.registers import RegisterFile
+    from kpfs.emulator.stops import Stops
     from kpfs.root.guest_kernel import GuestKernel
 
 RELEASE = "6.1.0-kpfs"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.debugged import GuestDebugged
+from kpfs.base.elf import EM_X86_64
 from kpfs.dump.core_file import (
     PAGE_SIZE,
     CopiedMemory,
@@ -15,7 +16,6 @@ from kpfs.dump.core_file import (
     zeros,
 )
 from kpfs.guest.emu.frozen import copied
-from kpfs.guest.loader.elf import EM_X86_64
 
 if TYPE_CHECKING:
     from kpfs.guest.emu.memory import Memory

@@ -38,9 +38,9 @@ from typing import TYPE_CHECKING, Any
 from kpfs.backends.guest.coverage import GuestCoverage
 from kpfs.backends.handlers import UserHandler
 from kpfs.base.lock import FairLock, Waiter
+from kpfs.emulator.stops import Stops
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.frozen import freeze, thaw
-from kpfs.guest.emu.stops import Stops
 from kpfs.guest.emu.watchdog import Watchdog
 
 if TYPE_CHECKING:

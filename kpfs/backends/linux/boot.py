@@ -10,8 +10,8 @@ from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.backends.linux.tree import LinuxTree, OwnFiles
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.fs.files.machine import Probes
-from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.host import hints
 from kpfs.host.mounts import shown_table
 from kpfs.linux.running.files import OpenFiles

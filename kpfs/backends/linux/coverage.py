@@ -13,13 +13,12 @@ from contextlib import suppress
 from errno import EOPNOTSUPP
 from typing import TYPE_CHECKING, Protocol
 
-from kpfs.base import abi
+from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.coverage.collector import VMLINUX, Collector, FileImage, Image
 from kpfs.coverage.report import Function
-from kpfs.guest.emu.coverage import BlockCoverage
-from kpfs.guest.loader import elf
+from kpfs.emulator.coverage import BlockCoverage
 from kpfs.linux.memory.structures import View
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from kpfs.linux.memory.tasks import TaskList, TaskRow
 from kpfs.linux.memory.vmlinux import ModuleFile, TrampolineFile
 
 if TYPE_CHECKING:
-    from kpfs.guest.emu.stops import Stops
+    from kpfs.emulator.stops import Stops
     from kpfs.linux.arch.arch import Arch
     from kpfs.linux.board.board import Board
     from kpfs.linux.memory.memory import LiveMemory

@@ -2,7 +2,7 @@
 """Many kernels in one process: closed ones leave nothing, too many are refused.
 
 Each test has a process of its own, in which the garbage collector is off. This tests
-kpfs.guest.emu.libunicorn and kpfs.base.mapping.
+kpfs.emulator.libunicorn and kpfs.base.mapping.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What debuggers see of a guest kernel: threads, registers, memory.
 
-Tests kpfs.guest.emu.registers.
+Tests kpfs.emulator.registers.
 """
 
 import pytest

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.x86_registers import GENERAL
+from kpfs.emulator import libunicorn
+from kpfs.emulator.x86_registers import GENERAL
 
 X86, MODE_64 = 4, 8
 NEHALEM = 15  # it has cmpxchg16b

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs/base/abi.py is what scripts/asm-offsets makes of the headers.
+"""base/abi.py is what scripts/asm-offsets makes of the headers.
 
 That it is not changed by hand its digest sees: tests/integration/image/test_image.py.
 """

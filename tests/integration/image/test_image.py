@@ -63,14 +63,14 @@ def test_images_are_built_of_these_sources():
 
 MADE_OF = (
     *("guest/src/init/main.c", "scripts/asm-offsets", "scripts/call-graph"),
-    "kpfs/base/abi.py",
+    "base/abi.py",
 )
 
 
 @pytest.mark.parametrize("changed", MADE_OF)
 def test_a_changed_source_is_noticed(tmp_path, changed):
     guest = "guest/emu", "guest/include", "guest/modules", "guest/image", "kpfs/mirror"
-    for name in (*guest, "engine/runtime", "linux/board", "linux/agent"):
+    for name in (*guest, "emulator", "engine/runtime", "linux/board", "linux/agent"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("scripts/build-module", *MADE_OF):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu import libunicorn, x86_registers
+from kpfs.emulator import libunicorn, x86_registers
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import Board
 
@@ -29,7 +29,7 @@ DECREMENT = b"\xff\x4d\xfc\x79"  # decl -4(%rbp); jns
 # in a process where something else has loaded libunicorn first
 SECOND = """
 import ctypes, json, os, sys
-from kpfs.guest.emu.libunicorn import find_library
+from kpfs.emulator.libunicorn import find_library
 ctypes.CDLL(find_library())
 from tests.integration.linux import test_counting, test_stops
 """

@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu.stops import Moment, Stop, Why
+from kpfs.emulator.stops import Moment, Stop, Why
 from kpfs.linux.arch.arches import ARCHES
 from tests.integration.linux.test_counting import (
     AT,

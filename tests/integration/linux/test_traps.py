@@ -12,8 +12,8 @@ import pytest
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator import libunicorn
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.arch import x86
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board import board

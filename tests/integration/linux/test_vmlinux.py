@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kpfs.guest.loader.elf import ElfFile
+from kpfs.base.elf import ElfFile
 from kpfs.linux.memory.vmlinux import Vmlinux
 from kpfs.linux.running.saved_kernel import TABLES, SavedKernel
 from kpfs.linux.store import store

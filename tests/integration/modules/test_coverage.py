@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Coverage of modules: exactly what single steps see, and sources with their lines.
 
-This also tests kpfs.guest.emu.coverage and kpfs.backends.guest.coverage.
+This also tests kpfs.emulator.coverage and kpfs.backends.guest.coverage.
 """
 
 from collections import Counter

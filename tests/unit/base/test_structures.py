@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kpfs.base import abi
+from kpfs.emulator.libunicorn import BlockCounter
 from kpfs.guest.emu.hypercalls import Hypercalls
 from kpfs.guest.emu.idle_turn import IdleTurn
-from kpfs.guest.emu.libunicorn import BlockCounter
 from kpfs.mirror.fast_path import FastPath
 from kpfs.mirror.plan import MirrorCall, Plan, Row
 

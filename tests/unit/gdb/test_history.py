@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from kpfs.backends.guest.box import Box
+from kpfs.emulator.stops import Stop, Why
 from kpfs.gdb.history import History
-from kpfs.guest.emu.stops import Stop, Why
 
 
 @pytest.fixture(autouse=True)

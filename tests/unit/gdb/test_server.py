@@ -10,10 +10,10 @@ import pytest
 
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.lock import Waiter
+from kpfs.emulator.stops import Stop, Why
 from kpfs.gdb import server as gdb_server
 from kpfs.gdb.packets import encode
 from kpfs.gdb.server import Listener, Server
-from kpfs.guest.emu.stops import Stop, Why
 from tests import harness
 from tests.there import there
 from tests.unit.gdb.fakes import FakeDebugged, Gdb

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kpfs.emulator.stops import Stop, Why
 from kpfs.gdb.stub import VMLINUX, Reply, Stub, Then
-from kpfs.guest.emu.stops import Stop, Why
 from tests.there import stand_in
 from tests.unit.gdb.fakes import PHYSICAL_AT, FakeDebugged
 

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.base import abi
+from kpfs.base import abi, elf
 from kpfs.base.ktypes import KAddr, Symbol, Task
 from kpfs.engine import machine
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
-from kpfs.guest.loader import elf
 from tests.guest import run_to, set_gs_base
 
 RUNTIME = Path(__file__).parents[4] / "guest/image/runtime.o"

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """cpu: traps, hypercalls, registers, contexts, on hand-assembled code.
 
-This also tests kpfs.guest.emu.libunicorn and kpfs.guest.emu.regwindow.
+This also tests kpfs.emulator.libunicorn and kpfs.emulator.regwindow.
 """
 
 import gc
 
 import pytest
 
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.guest.emu import cpu as cpu_module
 from kpfs.guest.emu.cpu import MAX_DROPS, REG_FLAGS, REG_IP, REG_ORIG_AX, REG_SP, REG_SS
-from kpfs.guest.emu.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import KERNEL_DATA
 from tests import heap
 from tests.guest import run_to, set_gs_base

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu import libunicorn
+from kpfs.emulator import libunicorn
 from kpfs.guest.running.clock import KTIME_MAX, QUIET_STEP, Clock
 from tests.unit.guest.bare import BareCpu
 

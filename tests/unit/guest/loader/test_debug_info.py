@@ -4,9 +4,9 @@
 import os
 from pathlib import Path
 
+from kpfs.base.elf import ElfFile
 from kpfs.guest.images import IMAGE_DIR
 from kpfs.guest.loader.debug_info import with_debug_info
-from kpfs.guest.loader.elf import ElfFile
 
 ROOM = b"guest" + 999 * b"/"
 

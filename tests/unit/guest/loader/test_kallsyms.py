@@ -3,8 +3,8 @@
 
 import pytest
 
+from kpfs.base.elf import ElfFile
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.kallsyms import Kallsyms, SymbolTable
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 

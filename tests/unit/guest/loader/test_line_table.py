@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
+from kpfs.base import elf
 from kpfs.base.errors import KernelError
 from kpfs.guest.images import IMAGE_DIR
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.line_table import spans
 
 HEADER = "static int __attribute__((noinline)) twice(int a) { return 2 * a; }\n"

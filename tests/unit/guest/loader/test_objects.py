@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
+from kpfs.base import elf
 from kpfs.base.errors import KernelError
 from kpfs.guest.emu.memory import Memory
-from kpfs.guest.loader import elf
 from kpfs.guest.loader.objects import load_object
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 

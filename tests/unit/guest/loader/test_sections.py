@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
+from kpfs.base.elf import ElfFile
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.guest.loader.elf import ElfFile
 from kpfs.guest.loader.sections import SectionTables
 from tests.unit.guest.bare import ALLOC, PROGBITS, make_elf
 

@@ -7,8 +7,8 @@ import mmap
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator import libunicorn
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.arch import arm64
 from kpfs.linux.arch.arches import ARM64
 from kpfs.linux.board.board import Board

@@ -7,7 +7,7 @@ import mmap
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu.libunicorn import EmulatorError
+from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.arch import riscv64
 from kpfs.linux.arch.arches import RISCV64
 from kpfs.linux.board.board import Board

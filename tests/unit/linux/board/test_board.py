@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu.x86_registers import CONTROL, GENERAL, MSRS, read_msr, write_msr
+from kpfs.emulator.x86_registers import CONTROL, GENERAL, MSRS, read_msr, write_msr
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.stops import reason

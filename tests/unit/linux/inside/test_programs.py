@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.guest.loader.elf import MACHINES
+from kpfs.base.elf import MACHINES
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import read_agent
 from kpfs.linux.inside.programs import read_head

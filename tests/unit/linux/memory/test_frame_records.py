@@ -6,7 +6,7 @@ With it kpfs.linux.memory.call_frames.
 
 import struct
 
-from kpfs.guest.loader.elf import EM_AARCH64, EM_RISCV
+from kpfs.base.elf import EM_AARCH64, EM_RISCV
 from kpfs.linux.memory.frame_records import debug_frame
 
 TEXT = 0xFFFF_8000_0000_1000

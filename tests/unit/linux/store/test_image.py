@@ -6,7 +6,7 @@ import json
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu import x86_registers
+from kpfs.emulator import x86_registers
 from kpfs.linux.arch import x86
 from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.board.board import MAX_RAM

@@ -7,7 +7,7 @@ import mmap
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu import x86_registers
+from kpfs.emulator import x86_registers
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
 from kpfs.linux.store import processor

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.guest.loader.elf: reading and linking hand-made files."""
+"""kpfs.base.elf: reading and linking hand-made files."""
 
 import struct
 
 import pytest
 
+from kpfs.base import elf
 from kpfs.base.errors import KernelError
-from kpfs.guest.loader import elf
 from tests.there import there
 from tests.unit.guest.bare import ALLOC, EXEC, NOBITS, PROGBITS, WRITE, make_elf
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 
 from kpfs.base.typed import TYPE_CHECKING, Protocol
-from kpfs.guest.emu.libunicorn import check
+from kpfs.emulator.libunicorn import check
 
 if TYPE_CHECKING:
     from typing import Any

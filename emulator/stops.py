@@ -15,8 +15,8 @@ from enum import Enum
 from kpfs.base import abi
 from kpfs.base.structures import fields
 from kpfs.base.typed import NamedTuple
-from kpfs.guest.emu import libunicorn
-from kpfs.guest.emu.libunicorn import BlockCounter, EmulatorError
+from kpfs.emulator import libunicorn
+from kpfs.emulator.libunicorn import BlockCounter, EmulatorError
 
 _HOOK_CODE, _HOOK_MEM_READ, _HOOK_MEM_WRITE = 1 << 2, 1 << 10, 1 << 11
 _CTL_TB_FLUSH = 10 | 1 << 30

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from kpfs.base import abi
 from kpfs.base.structures import fields
-from kpfs.guest.emu.libunicorn import EmulatorError, load
+from kpfs.emulator.libunicorn import EmulatorError, load
 
 _HOOK_BLOCK = 8
 _WORD = 8

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from kpfs.guest.emu.registers import RegisterFile
+from kpfs.emulator.registers import RegisterFile
 
 # UC_X86_REG_*; the order of an image's words
 GENERAL = {

@@ -24,8 +24,8 @@ from functools import cache
 from kpfs.base import abi, limits
 from kpfs.base.structures import fields
 from kpfs.base.typed import NamedTuple
-from kpfs.guest.images import IMAGE_DIR
 
+_IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 VERSION = 0x020104FF  # the one whose inside is known here
 _ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
 CHECKS = {arch: f"helper_check_exit_request_{arch}" for arch in _ARCHES}
@@ -128,7 +128,7 @@ def find_library() -> str:
 @cache
 def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
     """Return libunicorn, and the library that counts if it can be loaded."""
-    path = os.path.join(IMAGE_DIR, f"blocks-{os.uname().machine}.so")
+    path = os.path.join(_IMAGE_DIR, f"emulator-{os.uname().machine}.so")
     try:
         blocks = ctypes.PyDLL(path, mode=ctypes.RTLD_GLOBAL)
     except OSError:

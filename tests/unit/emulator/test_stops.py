@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.backends.guest.box import Box
-from kpfs.guest.emu.stops import Stop, Why
+from kpfs.emulator.stops import Stop, Why
 
 
 @pytest.fixture

@@ -320,7 +320,7 @@ class KpCmdline:  # struct kp_cmdline
     pid, comm = 0, 8
 
 
-# guest/emu/blocks.h
+# emulator/blocks.h
 MAX_RUN_STEP = 256
 
 
@@ -337,7 +337,7 @@ class BlockCounter:  # struct block_counter
     run_step, early = 136, 144
 
 
-# guest/emu/coverage.h
+# emulator/coverage.h
 class CoveredText:  # struct covered_text
     SIZE, __slots__ = 32, ()
     LAYOUT = "first Q size Q changes P all P"
@@ -350,7 +350,7 @@ class Coverage:  # struct coverage
     changes, first, end, origin = 0, 8, 16, 24
 
 
-# guest/emu/stops.h
+# emulator/stops.h
 STOPPED_AT_PLACE = 1
 STOPPED_BY_STEP = 2
 STOPPED_BY_ACCESS = 3
