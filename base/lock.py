@@ -109,8 +109,8 @@ class Stepping(Protocol):
 class FairLock:
     """First come, first served.
 
-    ``wait`` is what a thread calls to sleep, here and in kpfs.root.background: a mount
-    sets it, as it must know which threads sleep.
+    ``wait`` is what a thread calls to sleep, here and in the guest's Background: a
+    mount sets it, as it must know which threads sleep.
     """
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from bench.guestcode import CALLS, TARGETS, BareEngine, Loop
 from bench.row import Functions, Row, least, medians, seconds
 from kpfs.backends.guest import tree
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.ainsn import ainsn_of
@@ -29,7 +30,6 @@ from kpfs.engine.register import register_kprobe, unregister_kprobe, unregister_
 from kpfs.engine.state import State
 from kpfs.fs.node import walk
 from kpfs.host.process import settle_heap
-from kpfs.root.guest_kernel import GuestKernel
 
 Limits = tuple[float | None, float | None]
 KINDS = ("python", "event")

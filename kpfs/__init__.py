@@ -13,12 +13,12 @@ Nothing is loaded before it is used: the command kpfs imports this package too.
 TYPE_CHECKING = False  # that of typing, whose import takes time
 if TYPE_CHECKING:
     from kpfs.api.commands import Finished, Mount, mount, run, run_inside
-    from kpfs.api.files import Task
     from kpfs.api.kernel import Explanation, Kernel
-    from kpfs.api.probes import Probe, Registers
-    from kpfs.api.records import Record
-    from kpfs.backends.session import Snapshot
     from kpfs.base.errors import SetupError
+    from kpfs.session.files import Task
+    from kpfs.session.probes import Probe, Registers
+    from kpfs.session.records import Record
+    from kpfs.session.session import Snapshot
 
 __all__ = [
     "Explanation",

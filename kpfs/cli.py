@@ -16,7 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 
 from kpfs import config
-from kpfs.arguments import (
+from kpfs.base import limits
+from kpfs.base.errors import SetupError, of_file, told_to_user
+from kpfs.base.loading import load
+from kpfs.base.shown import guard_streams
+from kpfs.base.signals import SignalledError, end_by
+from kpfs.base.typed import TYPE_CHECKING
+from kpfs.commands.arguments import (
     FREE_TEXT,
     Subcommand,
     add_command,
@@ -24,19 +30,13 @@ from kpfs.arguments import (
     number,
     several,
 )
-from kpfs.base import limits
-from kpfs.base.errors import SetupError, of_file, told_to_user
-from kpfs.base.loading import load
-from kpfs.base.shown import guard_streams
-from kpfs.base.signals import SignalledError, end_by
-from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from typing import Any, NoReturn
 
+    from kpfs.commands.run import Watcher
     from kpfs.config import Settings
-    from kpfs.run_command import Watcher
 
 VERSION = "0.2.0"
 RELEASED = "2026-11-22"
@@ -435,7 +435,7 @@ def _check_kernel(arguments: Namespace) -> int:
 
     name, wanted = arguments.kernel, arguments.cpus
     if arguments.make:
-        _later("kpfs.kernel_command.make_missing")([name])
+        _later("kpfs.commands.kernel.make_missing")([name])
     meta = image.read_meta(store.folder(name))
     cpus = len(meta.processors)
     if wanted > abi.MAX_CPUS:
@@ -536,7 +536,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--memory",
-        type=_later("kpfs.kernel_command.memory"),
+        type=_later("kpfs.commands.kernel.memory"),
         default=0,
         metavar="MIB",
         help="with --inside: refuse a kernel that was made with less",
@@ -628,7 +628,7 @@ def _explain_arguments(parser: ArgumentParser) -> None:
 # ---- the commands
 def mount(arguments: Namespace) -> int:
     """``kpfs mount``."""
-    from kpfs import mounting
+    from kpfs.commands import mounting
 
     with told_to_user(arguments.dir):  # in a directory that was removed
         target = os.path.realpath(arguments.dir)
@@ -645,7 +645,7 @@ def mount(arguments: Namespace) -> int:
 
 def umount(arguments: Namespace) -> int:
     """``kpfs umount``."""
-    from kpfs import mounting
+    from kpfs.commands import mounting
 
     return mounting.umount(arguments.dir)
 
@@ -654,7 +654,7 @@ def run(arguments: Namespace) -> int:
     """``kpfs run``."""
     if arguments.inside:
         return run_inside(arguments)
-    from kpfs.run_command import run as run_command
+    from kpfs.commands.run import run as run_command
 
     settings = _settings(arguments)._replace(
         workload=_has_workload(arguments),
@@ -679,7 +679,7 @@ def _coverage(arguments: Namespace) -> str:
 
 def _coverage_files(arguments: Namespace) -> list[Watcher]:
     """Return what writes the file that --coverage names, if it does; SetupError."""
-    from kpfs.run_command import CoverageFile
+    from kpfs.commands.run import CoverageFile
 
     return [CoverageFile(arguments.coverage)] if arguments.coverage else []
 
@@ -724,9 +724,9 @@ def run_inside(arguments: Namespace) -> int:
 
 def trace(arguments: Namespace) -> int:
     """``kpfs trace``."""
+    from kpfs.commands.run import cannot_start
+    from kpfs.commands.run import run as run_command
     from kpfs.record import command
-    from kpfs.run_command import cannot_start
-    from kpfs.run_command import run as run_command
 
     settings = _settings(arguments)._replace(
         workload=_has_workload(arguments),
@@ -765,14 +765,14 @@ COMMANDS = {
     "matrix": Subcommand(
         MATRIX_HELP,
         MATRIX_HELP,
-        _later("kpfs.matrix.add_arguments"),
-        _later("kpfs.matrix.main"),
+        _later("kpfs.commands.matrix.add_arguments"),
+        _later("kpfs.commands.matrix.main"),
     ),
     "kernel": Subcommand(
         KERNEL_HELP,
         KERNEL_HELP,
-        _later("kpfs.kernel_command.add_arguments"),
-        _later("kpfs.kernel_command.main"),
+        _later("kpfs.commands.kernel.add_arguments"),
+        _later("kpfs.commands.kernel.main"),
     ),
     "explain": Subcommand(
         EXPLAIN_HELP,
@@ -781,7 +781,10 @@ COMMANDS = {
         _later("kpfs.explain.command.main"),
     ),
     "doctor": Subcommand(
-        DOCTOR_HELP, DOCTOR_DESCRIPTION, _doctor_arguments, _later("kpfs.doctor.main")
+        DOCTOR_HELP,
+        DOCTOR_DESCRIPTION,
+        _doctor_arguments,
+        _later("kpfs.commands.doctor.main"),
     ),
     "gdb": Subcommand(
         GDB_HELP,

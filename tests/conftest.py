@@ -146,7 +146,7 @@ def machine():
 @pytest.fixture
 def kernel():
     """A kernel with its guest, not mounted; no background tasks."""
-    from kpfs.root.guest_kernel import GuestKernel
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
 
     kernel = GuestKernel(nr_cpus=2, quiet=True)
     yield kernel

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.ktypes import Task
 from kpfs.emulator.libunicorn import check
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.machine import Guest
-from kpfs.root.guest_kernel import GuestKernel
 
 GS_BASE = 251  # UC_X86_REG_GS_BASE
 HOOK_CODE = 4  # UC_HOOK_CODE

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from kpfs.backends.guest import box
+from kpfs.backends.guest.root.guest_kernel import DEFAULTS
 from kpfs.base.errors import KernelError
 from kpfs.config import Config
-from kpfs.root.guest_kernel import DEFAULTS
 from tests import harness
 
 ROOT = Path(__file__).parent.parent

@@ -41,13 +41,11 @@ def _below(package, names):
     return tuple(f"{package}.{name}" for name in names.split())
 
 
-COMMANDS = _below(
-    "kpfs", "__main__ cli daemon guest_tools mounting run_command share api"
-)
+COMMANDS = _below("kpfs", "__main__ cli commands api")
 # folder -> what it may not import.  F.* are the modules directly in F, F.** are those
 # in the folders below it as well.
 MAY_NOT_IMPORT = {
-    "kpfs.host.**": (*_below("kpfs", "engine guest root fs mirror"), *COMMANDS),
+    "kpfs.host.**": (*_below("kpfs", "engine guest fs mirror backends"), *COMMANDS),
     "kpfs.engine.*": _below("kpfs.engine", "arch runtime trace"),
     "kpfs.engine.runtime.**": _below("kpfs.engine", "arch trace"),
     "kpfs.engine.arch.**": _below("kpfs.engine", "trace"),
@@ -69,18 +67,20 @@ MAY_NOT_IMPORT = {
     "kpfs.linux.running.**": _below("kpfs.linux", "make inside"),
     "kpfs.linux.make.**": _below("kpfs.linux", "inside"),
     "kpfs.linux.inside.**": _below("kpfs.linux", "make"),
-    "kpfs.root.**": (*_below("kpfs", "host fs mirror"), *COMMANDS),
-    "kpfs.fs.*": (*_below("kpfs", "host mirror fs.files fs.fuse"), *COMMANDS),
-    "kpfs.fs.files.**": (*_below("kpfs", "host mirror fs.fuse"), *COMMANDS),
+    "kpfs.backends.guest.root.**": _below("kpfs", "host fs mirror"),
+    "kpfs.fs.*": (*_below("kpfs", "host mirror backends fs.fuse"), *COMMANDS),
+    "kpfs.backends.guest.files.**": _below("kpfs", "host mirror"),
     "kpfs.fs.fuse.**": ("kpfs.mirror", *COMMANDS),
     "kpfs.mirror.**": (*_below("kpfs", "fs.fuse backends"), *COMMANDS),
-    "kpfs.backends.**": ("kpfs.fs.fuse", *COMMANDS[:-1]),  # kpfs.api is above some
+    "kpfs.backends.**": ("kpfs.fs.fuse", *COMMANDS),
+    "kpfs.session.**": (*_below("kpfs", "backends fs host mirror"), *COMMANDS),
+    "kpfs.record.**": ("kpfs.api",),
     "kpfs.explain.**": ("kpfs.api",),
-    "kpfs.coverage.**": (*_below("kpfs", "backends root fs host mirror"), *COMMANDS),
-    "kpfs.gdb.**": (*_below("kpfs", "engine linux root fs mirror"), *COMMANDS),
-    "kpfs.backends.*": (*_below("kpfs.backends", "guest linux"), *COMMANDS[:-1]),
-    "kpfs.backends.guest.**": (*_below("kpfs", "linux backends.linux"), *COMMANDS[:-1]),
-    "kpfs.backends.linux.**": (*_below("kpfs", "root backends.guest"), *COMMANDS[:-1]),
+    "kpfs.coverage.**": (*_below("kpfs", "backends fs host mirror"), *COMMANDS),
+    "kpfs.gdb.**": (*_below("kpfs", "engine linux fs mirror"), *COMMANDS),
+    "kpfs.backends.*": (*_below("kpfs.backends", "guest linux"), *COMMANDS),
+    "kpfs.backends.guest.**": (*_below("kpfs", "linux backends.linux"), *COMMANDS),
+    "kpfs.backends.linux.**": (*_below("kpfs", "backends.guest"), *COMMANDS),
 }
 # third-party package -> the modules that may import it; there may be no others
 KEEPERS = {

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kpfs.api.records import without_task
 from kpfs.base.errors import SetupError
+from kpfs.session.records import without_task
 
 ROOT = str(Path(__file__).resolve().parents[2])  # the folder of the package kpfs
 START = """\

@@ -14,7 +14,7 @@ from drgn import StackTrace as StackTrace
 from kpfs.base.errors import MemoryFault
 
 if TYPE_CHECKING:
-    from kpfs.backends.session import Session
+    from kpfs.session.session import Session
 
 ALL = (1 << 64) - 1
 _ARCHITECTURES = {

@@ -7,19 +7,19 @@ import errno
 import os
 from collections.abc import Iterator, Mapping
 
-from kpfs.api.files import FileAccess, Task
-from kpfs.api.probes import ProbeDefinition
 from kpfs.base import limits
 from kpfs.base.loading import load
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.session.files import FileAccess, Task
+from kpfs.session.probes import ProbeDefinition
 
 if TYPE_CHECKING:
     from kpfs.api.drgn_program import Program, StackTrace
-    from kpfs.api.probes import PostHandler, PreHandler, Probe, ReturnHandler
-    from kpfs.api.records import Record
-    from kpfs.backends.session import Session, Snapshot
     from kpfs.coverage.report import Report
     from kpfs.gdb.server import Server
+    from kpfs.session.probes import PostHandler, PreHandler, Probe, ReturnHandler
+    from kpfs.session.records import Record
+    from kpfs.session.session import Session, Snapshot
 
 DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"

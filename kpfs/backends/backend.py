@@ -15,10 +15,10 @@ from kpfs.base.typed import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     from typing import Any
 
-    from kpfs.backends.debugged import Debugged
     from kpfs.config import Settings
     from kpfs.coverage.collector import Collector
     from kpfs.fs.tree import Tree, Writers
+    from kpfs.gdb.debugged import Debugged
     from kpfs.mirror.host import Host
     from kpfs.mirror.kernel import MirroredKernel
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kpfs.api.records import FieldFormat, Record, decode, field_format
+from kpfs.session.records import FieldFormat, Record, decode, field_format
 
 PAGE_SIZE = 4096
 _PAGE = struct.Struct("<QQ")  # its time, and how many bytes follow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kpfs.base.aside import replacing
 from kpfs.base.errors import told_to_user
 from kpfs.base.signals import raised
-from kpfs.mount_choice import find_tree
+from kpfs.commands.mount_choice import find_tree
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -15,10 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
-from kpfs.base.typed import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from kpfs.root.guest_kernel import GuestKernel
+from kpfs.base.typed import TypeVar
 
 NAME_MAX = 255
 T = TypeVar("T")
@@ -128,12 +125,8 @@ class DynDir(Dir):
     ``entry(name)`` and ``entries()`` are called without the kernel's lock.
     """
 
-    kernel: GuestKernel  # absent from a directory that was made without one
-
-    def __init__(self, kernel: GuestKernel | None = None, mode: int = 0) -> None:
+    def __init__(self, mode: int = 0) -> None:
         super().__init__(mode)
-        if kernel is not None:
-            self.kernel = kernel
         self._kept: dict[str, tuple[object, Node]] = {}
 
     def keep(
@@ -318,28 +311,20 @@ class OpenHandle:
 class File(Node):
     """A file that can be opened, but neither read nor written."""
 
-    kernel: GuestKernel  # absent from a file that was made without one
     handle_type: type[Handle] = Handle  # of its open files
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
-    posthumous = False  # can be opened and read when the guest is dead
-    vital = False  # served without the guest if its code on the way there oopses
-    revives = False  # its open and write are no system calls of the guest
+    posthumous = False  # can be opened and read when the kernel is dead
+    vital = False  # served without the kernel if its code on the way there oopses
+    revives = False  # its open and write are no system calls of the kernel
     constant = False  # has always the same bytes, and their size; can be mapped
     after_exits = False  # opened when the files of processes that ended are closed
-    of_tasks = False  # shows which tasks there are, if it follows their forks
-    of_guest = False  # the guest's own code serves it, and knows its position
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
     sleeps = False  # a write to it may take as long as the guest's code likes
     # splice(2) and sendfile(2) work.  Kernel: file_operations.splice_read, splice_write
     splices_from = splices_into = False
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
-
-    def __init__(self, kernel: GuestKernel | None = None) -> None:
-        super().__init__()
-        if kernel is not None:
-            self.kernel = kernel
 
     def show(self) -> str | bytes:
         """Return the text as it stands."""
@@ -406,11 +391,6 @@ def walk(root: Dir, path: str) -> Node:
     return node
 
 
-# Path below the directory that the table is of, mode, class.  A directory stands before
-# what is in it; the mode of a DynDir's entries is its own.
-Row = tuple[str, int, Callable[["GuestKernel"], Node]]
-
-
 def populate(
     root: Dir, rows: Iterable[tuple[str, int, Callable[[T], Node]]], owner: T
 ) -> dict[str, Dir]:
@@ -423,20 +403,6 @@ def populate(
         if isinstance(node, Dir):
             dirs[path] = node
     return dirs
-
-
-def populate_configured(
-    root: Dir, rows: Iterable[Row], kernel: GuestKernel, prefix: str = ""
-) -> None:
-    """Make what a table says below root, and leave out what is not configured.
-
-    prefix: where root lies in the mount.
-    """
-    dirs = populate(root, rows, kernel)
-    for path in kernel.config.absent():
-        if path.startswith(prefix):
-            parent, _, name = path.removeprefix(prefix).rpartition("/")
-            dirs[parent].children.pop(name, None)
 
 
 def encode(text: str | bytes) -> bytes:

@@ -35,8 +35,8 @@ from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
-from kpfs.backends.debugged import HostClock
 from kpfs.emulator.stops import Moment, Stop, Stops, Why
+from kpfs.gdb.debugged import HostClock
 
 MAX_SECTIONS = 200
 PATIENCE = 60.0  # s for a visit to answer

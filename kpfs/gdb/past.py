@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kpfs.backends.debugged import Command, Debugged
 from kpfs.emulator.stops import Moment, Stop
+from kpfs.gdb.debugged import Command, Debugged
 from kpfs.gdb.history import Arrival, History, Visit
 from kpfs.gdb.stub import Reply, Stub, Then, Wanted
 

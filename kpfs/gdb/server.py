@@ -42,8 +42,8 @@ from kpfs.gdb.sockets import (
 from kpfs.gdb.stub import Reply, Stub, Then
 
 if TYPE_CHECKING:
-    from kpfs.backends.debugged import Debugged
     from kpfs.emulator.stops import Stop
+    from kpfs.gdb.debugged import Debugged
 
 log = Log(__name__)
 

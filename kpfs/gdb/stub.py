@@ -22,7 +22,10 @@ from enum import Enum
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from kpfs.backends.debugged import (
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.emulator.stops import Stop, Stops, Why
+from kpfs.gdb.agent import evaluate
+from kpfs.gdb.debugged import (
     PAGE_SIZE,
     Command,
     Debugged,
@@ -31,9 +34,6 @@ from kpfs.backends.debugged import (
     State,
     read_some,
 )
-from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.emulator.stops import Stop, Stops, Why
-from kpfs.gdb.agent import evaluate
 from kpfs.gdb.description import TARGETS, pack, target_xml
 from kpfs.gdb.packets import MAX_SIZE
 

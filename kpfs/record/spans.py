@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kpfs.api.records import Record, Value
+from kpfs.session.records import Record, Value
 
 Call = tuple[str, Value]  # names a call: what kind it is, and its function or number
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from kpfs.api.records import Record, Value
 from kpfs.backends.raw import PAGE_SIZE
 from kpfs.base.shown import shown
 from kpfs.record.spans import Span, spans
+from kpfs.session.records import Record, Value
 
 MAX_SAFE = 1 << 53  # integers up to there are the same in every reader of JSON
 _MAGIC = b"\x17\x08\x44tracing"

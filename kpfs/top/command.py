@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SignalledError, held, raised
-from kpfs.mount_choice import find_tree
+from kpfs.commands.mount_choice import find_tree
 from kpfs.top.costs import Costs, cost_of, measure, sorts_of
 from kpfs.top.samples import (
     COLUMNS,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from kpfs import config
 from kpfs.backends.guest import tree
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.ktypes import Caller
-from kpfs.root.guest_kernel import GuestKernel
 from tests.campaign.child import in_child, resident
 from tests.campaign.hunt import Hunt, Part
 from tests.harness import WrongError

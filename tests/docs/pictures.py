@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import kpfs
+from kpfs.commands.run import GREETING, RELEASE
 from kpfs.manual import calls, differs
 from kpfs.record.writers import Recording, write_chrome
-from kpfs.run_command import GREETING, RELEASE
 from kpfs.top.samples import HISTORY, Rate, Sampler, TopProbe
 from kpfs.top.screen import Screen
 from tests import harness

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.run_command import MODULES, RELEASE
+from kpfs.commands.run import MODULES, RELEASE
 from tests.harness import ROOT, run
 from tests.modbox import SOURCES
 

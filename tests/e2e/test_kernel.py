@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels of distributions: ``kpfs kernel``, and mounts and commands over them.
 
-Tests kpfs.backends.linux.boot, kpfs.kernel_command, kpfs.linux.running.files,
+Tests kpfs.backends.linux.boot, kpfs.commands.kernel, kpfs.linux.running.files,
 kpfs.linux.make.x86, kpfs.backends.linux.mirror.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Modules in a kernel of a distribution, by tools and by system calls.
 
-Tests kpfs.guest_tools, kpfs.linux.store.kmod, kpfs.backends.linux.answered.
+Tests kpfs.commands.guest_tools, kpfs.linux.store.kmod, kpfs.backends.linux.answered.
 """
 
 import os

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``kpfs matrix``.  Tests kpfs.matrix, kpfs.host.process, kpfs.linux.inside.texts."""
+"""``kpfs matrix``.
+
+Tests kpfs.commands.matrix, kpfs.host.process and kpfs.linux.inside.texts.
+"""
 
 import json
 import subprocess
@@ -8,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kpfs.matrix import Row
+from kpfs.commands.matrix import Row
 from tests import harness
 
 pytestmark = [pytest.mark.kernel]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Modules through the mount, and insmod and its kin under ``kpfs run``.
 
-This also tests kpfs.guest_tools.
+This also tests kpfs.commands.guest_tools.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``kpfs mount`` and ``kpfs umount``.
 
-This also tests kpfs.daemon, kpfs.backends.guest.boot and kpfs.host.guard.
+This also tests kpfs.commands.daemon, kpfs.backends.guest.boot and kpfs.host.guard.
 """
 
 import contextlib
@@ -617,7 +617,7 @@ def test_the_files_of_a_user_are_closed_to_root(ordinary):
 def test_the_log_stays_short(tmp_path):
     program = """
 import logging, os, sys
-from kpfs import daemon
+from kpfs.commands import daemon
 logging.basicConfig(stream=sys.stderr)
 daemon.keep_log_short(10_000)
 for i in range(1_000):

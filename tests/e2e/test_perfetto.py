@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from kpfs.api.records import Record, Value
 from kpfs.record.writers import Recording, write_chrome
+from kpfs.session.records import Record, Value
 from tests import perfetto
 
 pytestmark = pytest.mark.skipif(

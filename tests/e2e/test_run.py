@@ -18,8 +18,8 @@ import pytest
 
 from kpfs.base import programs
 from kpfs.cli import VERSION
+from kpfs.commands.run import RELEASE
 from kpfs.host.mounts import fusermount
-from kpfs.run_command import RELEASE
 from tests import harness
 from tests.terminal import Terminal
 from tests.there import there

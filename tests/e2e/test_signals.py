@@ -163,7 +163,7 @@ def stopped(shell):
 
 TRIES_A_PLACE = """
 import argparse, os, signal
-from kpfs import matrix
+from kpfs.commands import matrix
 unlink = os.unlink
 def unlink_late(path):
     signal.raise_signal(signal.SIGTERM)

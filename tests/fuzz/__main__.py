@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.guest.machine import Guest
-from kpfs.root.guest_kernel import GuestKernel
 from tests import harness
 from tests.fuzz import fuzz, lines, mount_lines, syscalls
 

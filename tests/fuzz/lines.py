@@ -14,12 +14,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.engine.arch.x86.core import X86
-from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import WrongError
 from tests.there import shown
 

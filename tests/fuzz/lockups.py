@@ -23,10 +23,10 @@ import time
 from typing import NamedTuple
 
 from kpfs.backends.guest import tree
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
-from kpfs.root.guest_kernel import GuestKernel
 from tests import modbox
 
 NR_MODULES = 300

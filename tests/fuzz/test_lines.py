@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.root.guest_kernel import GuestKernel
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from tests import harness
 from tests.fuzz.lines import KINDS, Fuzzer
 from tests.fuzz.mount_lines import DEFINITIONS, MountFuzzer

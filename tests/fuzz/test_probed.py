@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.base.errors import KernelError
-from kpfs.root.guest_kernel import GuestKernel
 from tests.fuzz.syscalls import Fuzzer
 from tests.there import file_at, shown
 

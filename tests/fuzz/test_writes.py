@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kpfs.backends.guest.files.tree import TABLE
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import Waiter
-from kpfs.fs.files import machine
-from kpfs.fs.files.tree import TABLE
-from kpfs.root.guest_kernel import GuestKernel
+from kpfs.fs import machine
 from tests.fuzz.fuzz import FLAGS, random_bytes
 from tests.there import shown
 

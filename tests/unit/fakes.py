@@ -6,6 +6,7 @@ import stat
 from types import SimpleNamespace
 from typing import Any
 
+from kpfs.backends.guest.root.debugfs import DebugfsEntry
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller, KAddr, Symbol
@@ -15,7 +16,6 @@ from kpfs.config import Config
 from kpfs.engine.state import State
 from kpfs.fs.seqfile import ValueFile
 from kpfs.fs.tree import WriteCall
-from kpfs.root.debugfs import DebugfsEntry
 from tests.fake import FakeArch, FakeMachine
 
 ME = Caller(100, 0, 0)
@@ -140,7 +140,7 @@ class FakeKernel:
 
 
 class FakeInfo:
-    """Implements kpfs.fs.files.machine.MachineInfo."""
+    """Implements kpfs.fs.machine.MachineInfo."""
 
     image = b"\x7fELF image"
     covers = False

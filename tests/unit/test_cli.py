@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command line: what it takes, says and refuses (kpfs.cli, kpfs.arguments)."""
+"""The command line: what it takes, says and refuses.
+
+Tests kpfs.cli and kpfs.commands.arguments.
+"""
 
 import argparse
 import errno
@@ -10,9 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs import cli, daemon, kernel_command, run_command
-from kpfs.arguments import FREE_TEXT
+from kpfs import cli
 from kpfs.base.errors import SetupError
+from kpfs.commands import daemon
+from kpfs.commands import kernel as kernel_command
+from kpfs.commands import run as run_command
+from kpfs.commands.arguments import FREE_TEXT
 from kpfs.config import Settings
 from kpfs.host import mounts
 from kpfs.linux.store import image, store
@@ -268,7 +274,8 @@ from kpfs import cli
 try:
     cli.main(["--help"])
 finally:
-    heavy = {"ctypes", "kpfs.daemon", "kpfs.engine", "locale", "logging", "subprocess"}
+    heavy = {"ctypes", "kpfs.commands.daemon", "kpfs.engine", "locale", "logging"}
+    heavy.add("subprocess")
     print(*heavy.intersection(sys.modules), file=sys.stderr)
 """
     command = [sys.executable, "-S", "-c", program]

@@ -4,9 +4,9 @@
 import pytest
 
 from kpfs import config
+from kpfs.backends.guest.files.readme import Readme
+from kpfs.backends.guest.files.tree import TABLE
 from kpfs.backends.guest.tree import build
-from kpfs.fs.files.readme import Readme
-from kpfs.fs.files.tree import TABLE
 from kpfs.fs.node import walk
 from tests.there import code, stand_in
 from tests.unit.fakes import FakeKernel

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The first trace array with its instances, and what all trace arrays share.
 
-The files of tracing/ (kpfs/fs/files) show and change it.  A file of tracing/ or of an
-instance has a trace array, which is TraceState itself or one of its ``instances``; the
-dynamic events are ``dyn_events``, with which each kind of them registers itself.
+The files of tracing/ (kpfs/backends/guest/files) show and change it.  A file there or
+of an instance has a trace array, which is TraceState itself or one of its
+``instances``; the dynamic events are ``dyn_events``, with which each kind of them
+registers itself.
 All of it is for control context, under the kernel's lock.  Text is str with one
 character per byte: encode and decode it with "latin-1".
 """

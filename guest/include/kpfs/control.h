@@ -28,7 +28,7 @@
 #define CTL_SYNTH_COMMAND 0x43  /* (const char *[]: command, event, struct module *) */
 #define CTL_SYNTH_DELETE 0x44   /* (name) */
 #define CTL_SYNTH_SIZE 0x45     /* (type): bytes of a field, 0: not known or of any length, -errno */
-/* kpfs/root/event_dirs.py */
+/* kpfs/backends/guest/root/event_dirs.py */
 #define CTL_TRACE_DIR 0x48      /* (struct kpfs_trace_dir *): 1: something is to be done */
 
 /* guest/loader/modules.py */
@@ -41,7 +41,7 @@
 #define CTL_SYMBOL_FIND 0x108  /* (struct kpfs_symbol *): 0, -ENOENT */
 #define CTL_PERCPU_ALLOC 0x109 /* (size, align): address of the first CPU's copy, -ENOMEM */
 #define CTL_PERCPU_FREE 0x10a  /* (address) */
-/* kpfs/root/debugfs.py: what modules have there */
+/* kpfs/backends/guest/root/debugfs.py: what modules have there */
 #define CTL_DEBUGFS_ADD 0x110    /* (struct kpfs_debugfs *) */
 #define CTL_DEBUGFS_REMOVE 0x111 /* (dentry), which has nothing below it */
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kpfs import config as configuration
+from kpfs.backends.guest.root.guest_kernel import GuestKernel as Root
 from kpfs.backends.handlers import HandlerCalls
-from kpfs.backends.session import os_error
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import KAddr
 from kpfs.base.typed import TYPE_CHECKING, TypeVar
 from kpfs.guest.emu.traps import GuestPanicError
-from kpfs.root.guest_kernel import GuestKernel as Root
+from kpfs.session.session import os_error
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.vfs import Vfs

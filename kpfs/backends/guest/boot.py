@@ -9,13 +9,13 @@ from functools import partial
 from kpfs.backends.guest.booted import Booted
 from kpfs.backends.guest.console import Console
 from kpfs.backends.guest.machine_info import GuestMachineInfo
+from kpfs.backends.guest.root.debugfs import links_in, shown_nowhere
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.config import OF_KERNEL
-from kpfs.fs.files.machine import Probes
+from kpfs.fs.machine import Probes
 from kpfs.host.mounts import shown_table
-from kpfs.root.debugfs import links_in, shown_nowhere
-from kpfs.root.guest_kernel import GuestKernel
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.coverage import GuestCoverage

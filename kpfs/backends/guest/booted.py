@@ -11,19 +11,19 @@ import errno
 import gc
 from collections.abc import Callable
 
+from kpfs.backends.guest.root.background import Background
+from kpfs.backends.guest.root.host_calls import HostCalls
+from kpfs.backends.guest.root.watched import GuestWatch
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.log import Log
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.host.process import settle_heap
-from kpfs.root.background import Background
-from kpfs.root.host_calls import HostCalls
-from kpfs.root.watched import GuestWatch
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.backends.guest.vfs import Vfs
     from kpfs.fs.node import Dir
-    from kpfs.root.guest_kernel import GuestKernel
 
 log = Log(__name__)
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kpfs.backends.guest.root.guest_kernel import DEFAULTS, GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.ktypes import Caller
 from kpfs.config import Config
-from kpfs.root.guest_kernel import DEFAULTS, GuestKernel
 
 
 class Box:

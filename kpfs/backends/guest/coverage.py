@@ -12,10 +12,10 @@ from kpfs.coverage.collector import VMLINUX, Collector, FileImage
 from kpfs.emulator.coverage import BlockCoverage
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.fs.node import Dir
     from kpfs.guest.loader.layout import ModulePages
     from kpfs.guest.loader.modules import Module
-    from kpfs.root.guest_kernel import GuestKernel
 
 
 class GuestCoverage(Collector):

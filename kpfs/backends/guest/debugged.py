@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest kernel for a debugger: implements kpfs.backends.debugged.Debugged."""
+"""The guest kernel for a debugger: implements kpfs.gdb.debugged.Debugged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpfs.backends.debugged import (
+from kpfs.base.errors import MemoryFault
+from kpfs.emulator import x86_registers
+from kpfs.gdb.debugged import (
     FIRST_TASK,
     Command,
     DebugModule,
@@ -18,14 +20,12 @@ from kpfs.backends.debugged import (
     State,
     kept_by_nobody,
 )
-from kpfs.base.errors import MemoryFault
-from kpfs.emulator import x86_registers
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.base.lock import FairLock
     from kpfs.emulator.registers import RegisterFile
     from kpfs.emulator.stops import Stops
-    from kpfs.root.guest_kernel import GuestKernel
 
 RELEASE = "6.1.0-kpfs"
 

@@ -18,8 +18,8 @@ from kpfs.dump.core_file import (
 from kpfs.guest.emu.frozen import copied
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.guest.emu.memory import Memory
-    from kpfs.root.guest_kernel import GuestKernel
 
 
 def core(kernel: GuestKernel) -> CoreFile:

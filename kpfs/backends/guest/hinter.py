@@ -11,16 +11,16 @@ from __future__ import annotations
 import errno
 from functools import cached_property
 
+from kpfs.backends.guest.files.array_file import ArrayFile
 from kpfs.base.errors import KernelError
 from kpfs.base.log import Log
 from kpfs.base.typed import TYPE_CHECKING
-from kpfs.fs.files.array_file import ArrayFile
 from kpfs.host import hints
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.fs.node import File
     from kpfs.manual.lacks import Hint, Lacks
-    from kpfs.root.guest_kernel import GuestKernel
 
 log = Log(__name__)
 TRACEFS = "/tracing/"  # on the mount

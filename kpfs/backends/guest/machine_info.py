@@ -13,7 +13,7 @@ from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.base.typed import TYPE_CHECKING, cast
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import ListEntry, show_entries
-from kpfs.fs.files.machine import ProbeRow, is_function
+from kpfs.fs.machine import ProbeRow, is_function
 from kpfs.fs.module_file import contents
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.guest.images import IMAGE_DIR
@@ -21,14 +21,14 @@ from kpfs.guest.running.hosttask import HostTask
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.coverage import GuestCoverage
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.dump.core_file import CoreFile
-    from kpfs.root.guest_kernel import GuestKernel
 
 SHIPPED = os.path.join(IMAGE_DIR, "modules")
 
 
 class GuestMachineInfo:
-    """Implements kpfs.fs.files.machine.MachineInfo; each task is a HostTask."""
+    """Implements kpfs.fs.machine.MachineInfo; each task is a HostTask."""
 
     def __init__(
         self,

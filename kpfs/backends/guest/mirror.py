@@ -22,6 +22,7 @@ from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.plan import Plan
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.backends.guest.vfs import OpenFile, Vfs
     from kpfs.fs.node import Dir
     from kpfs.fs.tree import WriteCall
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from kpfs.mirror.host import Host
     from kpfs.mirror.kernel import Commit, Replayed
     from kpfs.mirror.seccomp import Notification
-    from kpfs.root.guest_kernel import GuestKernel
 
 log = Log(__name__)
 
@@ -79,7 +79,7 @@ class GuestMirror:
         self._syslog.follow(kernel)
 
     def uts_names(self) -> dict[int, bytes]:
-        from kpfs.fs.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
+        from kpfs.backends.guest.files.proc import UTS_RELEASE, UTS_VERSION, uts_name
 
         with self.kernel.lock:
             fields = UTS_RELEASE, UTS_VERSION

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from kpfs.api.probes import Probe, ProbeDefinition, Registers
 from kpfs.backends.handlers import UserHandler
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.aggr import kprobe_nmissed
@@ -24,6 +23,7 @@ from kpfs.engine.register import (
     register_kprobe,
     unregister_kprobe,
 )
+from kpfs.session.probes import Probe, ProbeDefinition, Registers
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.access import GuestAccess

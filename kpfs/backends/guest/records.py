@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpfs.api.records import Record, field_format
 from kpfs.backends.raw import HEAD, Format, record
 from kpfs.engine.trace.text.blocks import Sources, blocks
 from kpfs.engine.trace.text.trace_iter import ALL, TraceIterator
+from kpfs.session.records import Record, field_format
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray

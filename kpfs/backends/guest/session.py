@@ -9,25 +9,25 @@ from collections.abc import Iterator
 from functools import partial
 
 from kpfs.backends.guest.access import GuestAccess
-from kpfs.backends.session import Image, keep
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, cast
 from kpfs.guest.images import KERNEL_IMAGE
+from kpfs.session.session import Image, keep
 
 if TYPE_CHECKING:
-    from kpfs.api.probes import Probe, ProbeDefinition
-    from kpfs.api.records import Record
     from kpfs.backends.guest.debugged import GuestDebugged
     from kpfs.backends.guest.snapshot import GuestSnapshot
     from kpfs.backends.guest.task import GuestTask
-    from kpfs.backends.session import Snapshot
     from kpfs.coverage.report import Report
     from kpfs.guest.loader.modules import Module
     from kpfs.guest.running.klog import LogRecord
+    from kpfs.session.probes import Probe, ProbeDefinition
+    from kpfs.session.records import Record
+    from kpfs.session.session import Snapshot
 
 
 class GuestSession(GuestAccess):
-    """Implements kpfs.backends.session.Session by a guest kernel."""
+    """Implements kpfs.session.session.Session by a guest kernel."""
 
     def task(self, pid: int, comm: str, uid: int = 0) -> GuestTask:
         from kpfs.backends.guest.task import GuestTask

@@ -45,7 +45,7 @@ from kpfs.guest.emu.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.access import GuestAccess
-    from kpfs.root.guest_kernel import GuestKernel
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
 
 # Immutable objects that refer to no mutable one, and objects of the host and the user
 _LEAVES: tuple[type, ...] = (
@@ -100,7 +100,7 @@ class KernelSnapshot:
 
 
 class GuestSnapshot(KernelSnapshot):
-    """Implements kpfs.backends.session.Snapshot."""
+    """Implements kpfs.session.session.Snapshot."""
 
     def __init__(self, session: GuestAccess) -> None:
         super().__init__(session.root, session)

@@ -16,11 +16,11 @@ from kpfs.guest.running.klog import CONSOLE
 from kpfs.mirror.host import signed
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.guest.running.klog import KernelLog, LogRecord
     from kpfs.mirror.host import Host
     from kpfs.mirror.kernel import Commit, Replayed
     from kpfs.mirror.seccomp import Notification
-    from kpfs.root.guest_kernel import GuestKernel
 
 CLOSE, OPEN, READ, READ_ALL, READ_CLEAR, CLEAR = range(6)
 CONSOLE_OFF, CONSOLE_ON, CONSOLE_LEVEL, SIZE_UNREAD, SIZE_BUFFER = range(6, 11)

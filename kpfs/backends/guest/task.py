@@ -7,12 +7,12 @@ import errno
 import os
 from collections.abc import Callable
 
-from kpfs.api.files import WRITE
 from kpfs.backends.guest.access import GuestAccess
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.typed import TYPE_CHECKING, TypeVar
 from kpfs.guest.running.hosttask import INIT_PID, HostTask
+from kpfs.session.files import WRITE
 
 if TYPE_CHECKING:
     from kpfs.fs.node import Dir, Node
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class GuestTask:
-    """Implements kpfs.api.files.KernelTask."""
+    """Implements kpfs.session.files.KernelTask."""
 
     def __init__(self, session: GuestAccess, pid: int, comm: str, uid: int = 0) -> None:
         self._session = session

@@ -28,9 +28,9 @@ from kpfs.mirror.host import same_open_file, same_table
 from kpfs.mirror.plan import MAX_FD
 
 if TYPE_CHECKING:
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.guest.running.syscalls import HostTask
     from kpfs.mirror.host import Descriptor, Host
-    from kpfs.root.guest_kernel import GuestKernel
 
 _FD = abi.MirrorFd.STRUCT
 CLONE_FILES = 0x400

@@ -8,11 +8,11 @@ import stat
 import time
 from collections.abc import Callable, Hashable
 
+from kpfs.backends.guest.files import tree
 from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.backends.guest.vfs import OpenFile, Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
-from kpfs.fs.files import tree
 from kpfs.fs.node import NAME_MAX, Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from kpfs.backends.guest.coverage import GuestCoverage
+    from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.base.fuse_wire import SetattrRequest
     from kpfs.base.ktypes import Caller
     from kpfs.dump.core_file import CoreFile
     from kpfs.fs.tree import InPlace, Wake
-    from kpfs.root.guest_kernel import GuestKernel
 
 
 def build(kernel: GuestKernel, coverage: GuestCoverage | None = None) -> Dir:

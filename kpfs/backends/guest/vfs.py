@@ -35,8 +35,10 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from kpfs.backends.guest.files.guest_file import GuestServed, ShowsTasks
 from kpfs.backends.guest.hinter import Hinter
 from kpfs.backends.guest.marks import Marks
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -45,7 +47,6 @@ from kpfs.fs.node import Dir, File, Handle, OpenHandle, walk
 from kpfs.fs.tree import WriteCall
 from kpfs.guest.running.hostop import HostOp, HostOpHandler
 from kpfs.guest.running.syscalls import HostTask
-from kpfs.root.guest_kernel import GuestKernel
 
 AT_FDCWD = -100
 LLONG_MAX = (1 << 63) - 1
@@ -172,7 +173,7 @@ class Vfs:
         Even then a file that the guest's own code serves needs its calls.
         Context: control, lock held.
         """
-        if not self.lazy or node.of_guest:
+        if not self.lazy or isinstance(node, GuestServed):
             return False
         return not self.kernel.skip_policy.can_be_seen(READING)
 
@@ -266,14 +267,14 @@ class Vfs:
                 return OpenFile(self, name, flags, node.open(flags, caller.pid))
             if node.after_exits:
                 self.calls.reap()
-            if node.of_tasks and self.kernel.guest.forks_seen():
+            if isinstance(node, ShowsTasks) and self.kernel.guest.forks_seen():
                 self.calls.reap()
                 self.kernel.skip_policy.catch_up()
             if not flags & NOT_SKIPPED and self._is_unseen(node):
                 opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
-                if not (node.after_exits or node.of_tasks):
+                if not (node.after_exits or isinstance(node, ShowsTasks)):
                     self.kernel.lock.unchanged()
                 return opened
             if flags & os.O_TRUNC:
@@ -296,7 +297,7 @@ class Vfs:
             )
             self._note(task, opened, fd)
             self._opened.add(opened)
-            if node.of_guest:
+            if isinstance(node, GuestServed):
                 opened.nonseekable = not self._seekable(task, fd)
             return opened
 
@@ -344,7 +345,7 @@ class Vfs:
             args = AT_FDCWD, opened.path, opened.flags, 0
 
             def host_op(request: HostOp) -> int:
-                if opened.node.of_guest:
+                if isinstance(opened.node, GuestServed):
                     opened.node.opened(opened.flags)
                 self._bind(request, opened.handle)
                 return 0
@@ -393,7 +394,7 @@ class Vfs:
                         return self._read(caller, opened, size, offset, handle.read)
                     except KernelError as e:
                         # another reader has taken what was there
-                        own = handle.nonblock or opened.node.of_guest
+                        own = handle.nonblock or isinstance(opened.node, GuestServed)
                         if e.errno != errno.EAGAIN or own:
                             raise
                 waiter = background.prepare_to_wait(handle.ready)
@@ -467,7 +468,7 @@ class Vfs:
             return data
         if self.kernel.skip_policy.mirrored:  # it may have inherited the descriptor
             self.kernel.skip_policy.catch_up(caller.pid)
-        if opened.node.of_guest:
+        if isinstance(opened.node, GuestServed):
             task, fd = self._place(caller, opened, offset)
             size = min(size, abi.USER_BUFFER_SIZE)
             got = self.calls.call(task, "read", fd, task.buffer, size)
@@ -498,7 +499,7 @@ class Vfs:
             if self._lacks_guest(False, opened.node):
                 return opened.handle.write(data, offset)
             self.kernel.skip_policy.catch_up()
-            if opened.node.of_guest:
+            if isinstance(opened.node, GuestServed):
                 task, fd = self._place(caller, opened, offset)
                 data = data[:GUEST_WRITE_MAX]
                 taken = self.calls.call(task, "write", fd, data, len(data))
@@ -555,7 +556,7 @@ class Vfs:
         pos does not matter to pwrite64(), which leaves it alone, nor to a file that
         cannot be seeked: nobody can see or change the position that FUSE has of it.
         """
-        if opened.node.of_guest:
+        if isinstance(opened.node, GuestServed):
             with self.kernel.lock:
                 self.kernel.skip_policy.catch_up()
                 return self._write_guest(caller, opened, call, pos)

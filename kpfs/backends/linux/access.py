@@ -13,12 +13,12 @@ from kpfs.backends.handlers import HandlerCalls, UserHandler
 from kpfs.backends.linux.dumped import core
 from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.backends.linux.tree import OwnFiles
-from kpfs.backends.session import os_error
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
 from kpfs.linux.running.functions import PythonFunctions
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import Task
+from kpfs.session.session import os_error
 
 if TYPE_CHECKING:
     from kpfs.explain.command import Explainer

@@ -11,7 +11,7 @@ from kpfs.backends.linux.tree import LinuxTree, OwnFiles
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL
 from kpfs.emulator.libunicorn import EmulatorError
-from kpfs.fs.files.machine import Probes
+from kpfs.fs.machine import Probes
 from kpfs.host import hints
 from kpfs.host.mounts import shown_table
 from kpfs.linux.running.files import OpenFiles

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A Linux kernel for a debugger: implements kpfs.backends.debugged.Debugged."""
+"""A Linux kernel for a debugger: implements kpfs.gdb.debugged.Debugged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from kpfs.backends.debugged import (
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.gdb.debugged import (
     FIRST_TASK,
     Command,
     DebugModule,
@@ -18,8 +20,6 @@ from kpfs.backends.debugged import (
     State,
     kept_by_nobody,
 )
-from kpfs.base import abi
-from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.ftrace import Trampoline, Trampolines
 from kpfs.linux.memory.kprobes import Kprobes
 from kpfs.linux.memory.memory import looking

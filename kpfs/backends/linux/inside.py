@@ -7,17 +7,17 @@ import errno
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kpfs.backends.debugged import Command
 from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import BoardDebugged
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.lock import FairLock
+from kpfs.gdb.debugged import Command
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.memory.modules import LoadedModule, loaded_modules
 from kpfs.linux.running.saved_kernel import SavedKernel
 
 if TYPE_CHECKING:
-    from kpfs.backends.debugged import GoBack
+    from kpfs.gdb.debugged import GoBack
     from kpfs.linux.board.board import Board
     from kpfs.linux.inside.mounted import PreparedKernel
     from kpfs.linux.memory.vmlinux import Vmlinux

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
-from kpfs.fs.files.machine import ProbeRow, is_function
+from kpfs.fs.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
 from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
@@ -41,7 +41,7 @@ REFUSED = frozenset(
 
 
 class LinuxMachineInfo:
-    """Implements kpfs.fs.files.machine.MachineInfo; each task is a Task."""
+    """Implements kpfs.fs.machine.MachineInfo; each task is a Task."""
 
     def __init__(
         self,

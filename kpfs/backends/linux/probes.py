@@ -11,12 +11,12 @@ import errno
 import os
 from collections.abc import Callable
 
-from kpfs.api.probes import Probe, ProbeDefinition, Registers
 from kpfs.backends.handlers import UserHandler
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.arches import FRAMES
 from kpfs.linux.running.functions import Function
+from kpfs.session.probes import Probe, ProbeDefinition, Registers
 
 _WORD, _INT = 8, 4
 _NO_BTF = "this kernel has no BTF that describes a probe"

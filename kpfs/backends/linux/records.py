@@ -7,7 +7,6 @@ import contextlib
 import struct
 from collections.abc import Callable
 
-from kpfs.api.records import Record
 from kpfs.backends import raw
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.memory import looking
@@ -15,6 +14,7 @@ from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.trace_files import TraceFile
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import Task
+from kpfs.session.records import Record
 
 TRACING = "/sys/kernel/tracing"
 _TIME = struct.Struct("<Q")  # kernel: struct buffer_data_page begins with it

@@ -8,17 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kpfs.backends.linux.access import LinuxAccess
-from kpfs.backends.session import keep
 from kpfs.linux.running.frozen import freeze, thaw
+from kpfs.session.session import keep
 
 if TYPE_CHECKING:
-    from kpfs.api.probes import Probe, ProbeDefinition
-    from kpfs.api.records import Record
     from kpfs.backends.linux.coverage import LinuxCoverage
     from kpfs.backends.linux.debugged import LinuxDebugged
     from kpfs.backends.linux.task import LinuxTask
-    from kpfs.backends.session import Image, Snapshot
     from kpfs.coverage.report import Report
+    from kpfs.session.probes import Probe, ProbeDefinition
+    from kpfs.session.records import Record
+    from kpfs.session.session import Image, Snapshot
 
 
 class LinuxSnapshot:
@@ -44,7 +44,7 @@ class LinuxSnapshot:
 
 
 class LinuxSession(LinuxAccess):
-    """Implements kpfs.backends.session.Session by a Linux kernel."""
+    """Implements kpfs.session.session.Session by a Linux kernel."""
 
     _coverage: LinuxCoverage | None = None
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from kpfs.api.files import encoded
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.backends.linux.machine_info import BUFFER_SIZE
 from kpfs.backends.linux.records import more_of
@@ -22,6 +21,7 @@ from kpfs.fs.node import Node, names_of
 from kpfs.linux.running import loading, syscalls
 from kpfs.linux.running.machine import Op, Out
 from kpfs.linux.running.tasks import Reply, Task
+from kpfs.session.files import encoded
 
 SIZE = 1 << 15  # bytes of a read()
 MAX_TEXT = 256 << 20  # bytes of a file; some kernels never come to an end
@@ -35,7 +35,7 @@ _MAP_PRIVATE, _MAP_ANONYMOUS = 2, 0x20
 
 
 class LinuxTask:
-    """Implements kpfs.api.files.KernelTask."""
+    """Implements kpfs.session.files.KernelTask."""
 
     def __init__(self, session: LinuxAccess, pid: int, comm: str, uid: int = 0) -> None:
         self._session = session

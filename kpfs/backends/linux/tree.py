@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.fuse_wire import SetattrRequest
-from kpfs.fs.files.machine import MachineInfo, machine_dir
+from kpfs.fs.machine import MachineInfo, machine_dir
 from kpfs.fs.node import Dir, File, Handle, Node, OpenHandle, names_of, walk
 from kpfs.fs.seqfile import SeqFile
 from kpfs.fs.tree import Attributes, Listener

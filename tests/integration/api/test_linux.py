@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.Kernel(kernel=...): a Linux kernel in the process.
 
-This tests kpfs.backends.session, kpfs.backends.linux.task,
+This tests kpfs.session.session, kpfs.backends.linux.task,
 kpfs.backends.linux.session, kpfs.backends.linux.records, kpfs.backends.linux.probes,
 kpfs.backends.linux.access, kpfs.linux.running.frozen, kpfs.linux.running.functions,
 kpfs.linux.memory.rings and kpfs.linux.memory.trace_files.

@@ -3,7 +3,7 @@
 
 import pytest
 
-from kpfs.root.guest_kernel import GuestKernel
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 
 
 @pytest.fixture(scope="module")

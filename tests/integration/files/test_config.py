@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest without an option of the configuration.
 
-This also tests kpfs.engine.trace.trace_options and kpfs.fs.files.sysctl.
+This also tests kpfs.engine.trace.trace_options and kpfs.backends.guest.files.sysctl.
 """
 
 import errno
@@ -9,12 +9,12 @@ import errno
 import pytest
 
 from kpfs import config
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.base.errors import KernelError
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
-from kpfs.root.guest_kernel import GuestKernel
 from tests.there import file_at
 
 pytestmark = pytest.mark.guest

@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.backends.guest import tree
-from kpfs.root.guest_kernel import GuestKernel
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from tests.there import file_at
 
 pytestmark = pytest.mark.guest

@@ -7,7 +7,8 @@ kpfs.engine.trace.event.static_events, kpfs.engine.trace.event.trigger,
 kpfs.engine.trace.func.func_probe,
 kpfs.engine.trace.func.function_tracer, kpfs.engine.trace.func.functions,
 kpfs.engine.trace.func.profile, kpfs.engine.trace.trace_options,
-kpfs.fs.files.options, kpfs.fs.files.tracers, kpfs.guest.running.jump_labels,
+kpfs.backends.guest.files.options, kpfs.backends.guest.files.tracers,
+kpfs.guest.running.jump_labels,
 kpfs.guest.running.trace_events and kpfs.guest.running.unwind.
 """
 

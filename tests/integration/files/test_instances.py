@@ -3,8 +3,8 @@
 
 This also tests kpfs.engine.trace.array.array_events,
 kpfs.engine.trace.array.trace_array, kpfs.engine.trace.array.trace_state,
-kpfs.fs.files.array_file and
-kpfs.fs.files.instances.
+kpfs.backends.guest.files.array_file and
+kpfs.backends.guest.files.instances.
 """
 
 import errno

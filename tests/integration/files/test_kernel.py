@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The composition root over the real guest.
 
-This also tests kpfs.fs.files.buffers, kpfs.root.background, kpfs.root.host_calls
-and kpfs.root.guest_kernel.
+This also tests kpfs.backends.guest.files.buffers,
+kpfs.backends.guest.root.background, kpfs.backends.guest.root.host_calls and
+ kpfs.backends.guest.root.guest_kernel.
 """
 
 import os
@@ -11,6 +12,8 @@ import time
 
 import pytest
 
+from kpfs.backends.guest.files.tree import TABLE
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base import abi
@@ -19,11 +22,9 @@ from kpfs.base.ktypes import Caller
 from kpfs.config import Config
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.register import register_kprobe
-from kpfs.fs.files import machine
-from kpfs.fs.files.tree import TABLE
+from kpfs.fs import machine
 from kpfs.fs.node import walk
 from kpfs.manual import differs
-from kpfs.root.guest_kernel import GuestKernel
 from tests import harness
 from tests.harness import TIMEOUT, until
 from tests.there import code, dir_at, write

@@ -12,11 +12,11 @@ from functools import partial
 import pytest
 
 from kpfs.backends.guest.booted import Booted
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base import abi
 from kpfs.base.ktypes import Caller
-from kpfs.root.guest_kernel import GuestKernel
 from tests.there import code, stand_in
 
 pytestmark = pytest.mark.guest

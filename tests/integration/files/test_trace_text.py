@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reading trace: which reader holds the lock, and what the text has.
 
-This also tests kpfs.fs.files.text_handle.
+This also tests kpfs.backends.guest.files.text_handle.
 """
 
 import os

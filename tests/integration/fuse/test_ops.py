@@ -19,11 +19,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from kpfs.backends.guest.root.background import Background
 from kpfs.backends.guest.tree import GuestTree, build
 from kpfs.base.errors import KernelError
 from kpfs.fs.node import READABLE, File, Handle
 from kpfs.mirror.host import Host
-from kpfs.root.background import Background
 from tests.harness import TIMEOUT, await_blocked, until
 from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel

@@ -6,11 +6,11 @@ Tests kpfs.emulator.registers.
 
 import pytest
 
-from kpfs.backends.debugged import FIRST_TASK, State, read_some
 from kpfs.backends.guest.debugged import GuestDebugged
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
-from kpfs.root.guest_kernel import GuestKernel
+from kpfs.gdb.debugged import FIRST_TASK, State, read_some
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ Tests kpfs.linux.memory.tasks.
 
 import pytest
 
-from kpfs.backends.debugged import FIRST_TASK, State, read_some
 from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.base.errors import MemoryFault
+from kpfs.gdb.debugged import FIRST_TASK, State, read_some
 from tests import harness
 
 GETPPID = 110

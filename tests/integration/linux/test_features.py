@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 
 import pytest
 
-from kpfs import kernel_command
+from kpfs.commands import kernel as kernel_command
 from kpfs.linux.running import features
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from tests import harness

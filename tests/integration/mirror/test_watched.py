@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Watchers, and the calls that need not be made for them.
 
-Tests kpfs.root.watched and kpfs.base.skip_policy.
+Tests kpfs.backends.guest.root.watched and kpfs.base.skip_policy.
 """
 
 import pytest
 
+from kpfs.backends.guest.root import watched as kernel_watched
 from kpfs.base.skip_policy import EVERY, MADE_UNSEEN, NONE
-from kpfs.root import watched as kernel_watched
 from tests.integration.files.test_ftrace import Files
 from tests.integration.mirror.test_replay import ME, Mirrored, string
 

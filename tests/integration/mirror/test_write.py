@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes of a command to the mount's files, as the guest makes them.
 
-This also tests kpfs.engine.trace.array.marker and kpfs.fs.files.options.
+This also tests kpfs.engine.trace.array.marker and kpfs.backends.guest.files.options.
 """
 
 import errno

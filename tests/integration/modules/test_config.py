@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels that are configured otherwise, as modules meet them.
 
-This also tests kpfs.fs.files.ikconfig and kpfs.fs.files.sysfs_module.
+This also tests kpfs.backends.guest.files.ikconfig and
+kpfs.backends.guest.files.sysfs_module.
 """
 
 import errno
@@ -14,7 +15,7 @@ import pytest
 
 from kpfs import config
 from kpfs.base.errors import KernelError
-from kpfs.run_command import RELEASE
+from kpfs.commands.run import RELEASE
 from tests.harness import ROOT
 from tests.modbox import Box, module, need_compiler
 from tests.there import code

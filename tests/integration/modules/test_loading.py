@@ -2,7 +2,8 @@
 """Loading and unloading: what is refused and how, parameters, symbols, init text.
 
 This also tests kpfs.backends.guest.machine_info, kpfs.guest.loader.layout,
-kpfs.guest.loader.modules, kpfs.guest.loader.percpu and kpfs.root.module_support.
+kpfs.guest.loader.modules, kpfs.guest.loader.percpu and
+kpfs.backends.guest.root.module_support.
 """
 
 import errno

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from kpfs.backends.guest import tree
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.guest.emu.cpu import RUN_BLOCKS
-from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
 from tests.modbox import Box, module
 

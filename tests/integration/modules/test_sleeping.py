@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.tree import build
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
-from kpfs.root.guest_kernel import GuestKernel
 from tests.harness import TIMEOUT, until
 from tests.modbox import Box, module
 from tests.there import code

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.x86.checks.optimize import Obstacle, can_optimize
 from kpfs.engine.arch.x86.core import X86
@@ -12,7 +13,6 @@ from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
 from kpfs.guest.emu.cpu import REG_IP
-from kpfs.root.guest_kernel import GuestKernel
 from tests.guest import hook_code
 from tests.there import there
 

@@ -2,7 +2,7 @@
 """The arguments of kpfs.run(), and what it finds of earlier runs."""
 
 from kpfs.api import commands
-from kpfs.api.records import without_task
+from kpfs.session.records import without_task
 
 
 def test_options():

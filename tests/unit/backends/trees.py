@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from kpfs.backends.guest.files.tree import build
 from kpfs.backends.guest.tree import GuestTree
 from kpfs.backends.linux.tree import LinuxTree, OwnFiles
-from kpfs.fs.files.tree import build
 from kpfs.linux.running.files import OpenFiles
 from tests.there import stand_in
 from tests.unit.backends.host_kernel import HOST_MACHINE, HostKernel

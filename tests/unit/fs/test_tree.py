@@ -9,8 +9,8 @@ import pytest
 
 from kpfs.base.fuse_wire import SetattrRequest
 from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.fs.files import machine
-from kpfs.fs.files.machine import ProbeRow
+from kpfs.fs import machine
+from kpfs.fs.machine import ProbeRow
 from kpfs.fs.syscall_line import Buffer
 from tests.there import code
 from tests.unit.backends.trees import KINDS, MAKE, child

@@ -3,15 +3,15 @@
 
 import socket
 
-from kpfs.backends.debugged import (
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.lock import FairLock
+from kpfs.gdb.debugged import (
     FIRST_TASK,
     Command,
     DebugModule,
     DebugThread,
     State,
 )
-from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.lock import FairLock
 from kpfs.gdb.packets import PacketReader, encode
 
 MEMORY_AT = 0x1000

@@ -42,7 +42,7 @@ def test_an_executed_program_does_not_get_its_ends(ends):
 
 
 def test_the_module_socket_is_not_imported():
-    code = "import sys, kpfs.mirror.supervisor, kpfs.mirror.keeper, kpfs.run_command\n"
+    code = "import sys, kpfs.mirror.supervisor, kpfs.mirror.keeper, kpfs.commands.run\n"
     code += "print('socket' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr

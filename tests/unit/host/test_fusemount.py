@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from kpfs import mounting
 from kpfs.base.errors import SetupError
+from kpfs.commands import mounting
 from kpfs.host import fusemount, mounts
 
 HELPER = """#!{python}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kpfs.fs.files.machine import Mounts
+from kpfs.fs.machine import Mounts
 from kpfs.host import mounts
 from kpfs.host.mounts import (
     MountEntry,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Entries and returns are paired by task and call, however much is missing."""
 
-from kpfs.api.records import Record
 from kpfs.record.spans import spans
+from kpfs.session.records import Record
 
 
 def record(event, pid=7, group="kprobes", **fields):

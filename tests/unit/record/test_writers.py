@@ -5,9 +5,9 @@ import io
 import json
 from dataclasses import replace
 
-from kpfs.api.records import Record
 from kpfs.record import writers
 from kpfs.record.writers import Recording
+from kpfs.session.records import Record
 
 
 def record(**fields):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kpfs.backends.guest.files.guest_file import GuestServed
 from kpfs.backends.guest.vfs import AT_FDCWD, Vfs
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
@@ -19,6 +20,11 @@ from tests.unit.fakes import ME, FakeKernel, Value
 PATH = "/kprobes/enabled"
 GONE, WRITER = Caller(400, 0, 0), Caller(300, 0, 0)
 LINUX_PATH = "/sys/kernel/debug/kprobes/enabled"
+
+
+class ServedValue(GuestServed, Value):
+    def __init__(self):
+        Value.__init__(self)
 
 
 @pytest.fixture
@@ -175,9 +181,7 @@ def test_reading_is_left_out_while_other_calls_are_seen(kernel, lazy, number, ma
 
 
 def test_a_file_of_the_guests_own_code_needs_its_calls(kernel, make):
-    node = Value()
-    node.of_guest = True
-    vfs = make(node)
+    vfs = make(ServedValue())
     vfs.lazy = True
     vfs.open(ME, PATH, os.O_RDONLY)
     assert (ME.pid, "openat") in names(kernel)

@@ -7,8 +7,8 @@ from argparse import ArgumentParser
 
 import pytest
 
-from kpfs import kernel_command
 from kpfs.base.errors import SetupError
+from kpfs.commands import kernel as kernel_command
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image, store
 

@@ -1,0 +1,622 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs kernel``: makes, lists and removes Linux kernels, by name."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from kpfs.base import abi, limits
+from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import raised
+from kpfs.commands.arguments import FREE_TEXT, Subcommand, flag, number
+from kpfs.host import jobs
+from kpfs.host.progress import bar, draw
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from kpfs.linux.board.board import Board
+    from kpfs.linux.distribution.offer import Access, Offer
+    from kpfs.linux.package.packages import KernelFiles
+    from kpfs.linux.store.cache import CachedKernel
+    from kpfs.linux.store.image import Meta
+
+DESCRIPTION = """\
+Linux kernels of distributions.  A kernel is booted once, in the emulator, and its state
+is kept below $XDG_DATA_HOME/kpfs/kernels; 'kpfs mount --kernel NAME' and 'kpfs run
+--kernel NAME' continue from there in a moment.
+"""
+MAKE_HELP = """\
+Boot a kernel and keep it as NAME; several names make several at once.  A name tells
+whose kernel is downloaded, whatever this host is, and this needs no root:
+
+  6.1  6.12-cloud  7.2-rt  latest  6.12-arm64  6.12-riscv64          of Debian
+  debian:sid  debian:trixie-cloud                                    of one suite
+  ubuntu:24.04  ubuntu:24.04-aws  fedora:43  opensuse:tumbleweed
+  alma:9  amazon:2023  amazon:2023-6.12  arch:linux  arch:linux-lts  of others
+
+'kpfs kernel list --available' has all of Debian's.  With another NAME, --package 6.1
+means the same; for other kernels say where they are:
+
+  kpfs kernel make 6.1-smp --package 6.1 --cpus 2
+"""
+LIST_HELP = """\
+List the kernels that are there, or with --available those that can be made.
+"""
+FEATURES_HELP = """\
+Print what kernels can do: files and abilities of tracefs, tracers, types of BPF
+programs and maps (tried by bpf(2)), helpers, kfuncs, options of their configuration.
+"""
+PRUNE_HELP = """\
+Remove kernels that have not been used for some time, or that take too much room.
+"""
+EXPORT_HELP = """\
+Write a kernel, with its modules, to one compressed file, which 'kpfs kernel import'
+reads: for hosts without the package, or the cache of a CI.
+"""
+IMPORT_HELP = """\
+Keep a kernel that was exported, as NAME.  A file that is damaged, cut short, or of
+another version of kpfs is refused.  Whoever made the file chose the code that runs in
+this kernel; the emulator alone keeps that code from this host.
+"""
+WHOSE = (
+    "It runs code of whoever made the file, and is as safe as the emulator; "
+    "see kpfs kernel show"
+)
+
+
+UNKNOWN = "say --package, --deb, --rpm, --oci, --tree or --vmlinuz"
+DAY = 24 * 60 * 60  # s
+MAKE_SECONDS, PACK_SECONDS = 60, 20  # of CPU time; a small kernel takes less
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser.description = DESCRIPTION
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, row in COMMANDS.items():
+        sub = commands.add_parser(
+            name, help=row.help, description=row.description, formatter_class=raw
+        )
+        row.add_arguments(sub)
+
+
+def main(arguments: Namespace) -> int:
+    """``kpfs kernel ACTION``. Raises SetupError."""
+    from kpfs.emulator.libunicorn import EmulatorError
+
+    try:
+        with raised():  # half a kernel, or half of its file, goes away
+            return COMMANDS[arguments.action].main(arguments)
+    except EmulatorError as error:
+        raise SetupError(str(error)) from None
+
+
+# ---- make
+def _make_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="+")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--package", metavar="P", help="the kernel of another name")
+    for option, whose in (("--deb", "Debian or Ubuntu"), ("--rpm", "Fedora or others")):
+        source.add_argument(
+            option,
+            action="append",
+            metavar="FILE",
+            help=f"a package of {whose}; several, if its modules are in another",
+        )
+    source.add_argument(
+        "--oci",
+        metavar="FILE",
+        help="a container image: a folder or an archive of OCI, :TAG may follow, or a "
+        "reference such as docker://..., which skopeo copies",
+    )
+    source.add_argument(
+        "--tree", metavar="DIR", help="the tree that a kernel was built in"
+    )
+    source.add_argument("--vmlinuz", metavar="FILE", help="the kernel itself")
+    parser.add_argument("--modules", metavar="DIR", help="its /lib/modules/RELEASE")
+    parser.add_argument(
+        "--memory", type=memory, default=512, metavar="MIB", help="default 512"
+    )
+    parser.add_argument(
+        "--cpus",
+        type=number(1, abi.MAX_CPUS),
+        default=1,
+        metavar="N",
+        help="1 to 4 CPUs (default 1)",
+    )
+    parser.add_argument(
+        "--append", default="", metavar=FREE_TEXT, help="more for its command line"
+    )
+    cache_argument(parser)
+    _access_arguments(parser)
+    flag(parser, "--verbose", "show its console")
+
+
+def memory(text: str) -> float:
+    """Parse how many MiB of memory a Linux kernel has, as a type of add_argument()."""
+    from kpfs.linux.board.board import MAX_RAM
+    from kpfs.linux.make.make import MIN_MEMORY
+
+    return number(MIN_MEMORY >> 20, MAX_RAM >> 20)(text)
+
+
+def cache_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache",
+        default="",
+        metavar="DIR",
+        help="a folder, as of a CI, that has kernels which were made, and keeps these",
+    )
+
+
+def _access_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--mirror", default="", metavar="URL", help="in place of the distribution's own"
+    )
+    flag(
+        parser,
+        "--insecure-no-signature",
+        "take what an archive says without a signature",
+    )
+
+
+def _access(arguments: Namespace) -> Access:
+    from kpfs.linux.distribution.offer import Access
+
+    return Access(arguments.mirror, not arguments.insecure_no_signature)
+
+
+def make(arguments: Namespace) -> int:
+    names = list(dict.fromkeys(arguments.name))
+    if len(names) > 1 and (_has_files(arguments) or arguments.package):
+        raise SetupError("files and --package are of one kernel, so give one NAME")
+    if arguments.modules and not arguments.vmlinuz:
+        raise SetupError("--modules is for --vmlinuz")
+    if arguments.cache and _has_files(arguments):
+        raise SetupError("--cache keeps kernels that a distribution offers")
+    return _make_each(names, arguments, sys.stdout)
+
+
+def _make_each(names: Sequence[str], arguments: Namespace, out: IO[str]) -> int:
+    """Make kernels, one for each processor at a time; return the worst status."""
+    if len(names) == 1:
+        return _make_one(names[0], arguments, Progress(out, arguments.verbose))
+
+    def work(name: str) -> int:
+        try:
+            return _make_one(name, arguments, Progress(out, False, shown=False))
+        except SetupError as error:
+            print(f"kpfs: {name}: {error}", file=sys.stderr, flush=True)
+            return 2
+
+    out.flush()
+    at_once = os.cpu_count() or 1
+    return max(done.status for done in jobs.run(names, at_once, work))
+
+
+def make_missing(names: Sequence[str], cache: str = "") -> None:
+    """Make those kernels that are not there; what is told goes to standard error.
+
+    cache: the folder of --cache, if any.
+    """
+    from kpfs.linux.store import store
+
+    missing = [name for name in names if name not in store.names()]
+    if missing:
+        parser = argparse.ArgumentParser()
+        _make_arguments(parser)
+        words = [*missing, f"--cache={cache}"]
+        with raised():
+            status = _make_each(missing, parser.parse_args(words), sys.stderr)
+        if status:
+            raise SetupError("not all of these kernels could be made")
+
+
+def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
+    from kpfs.linux.store import store
+    from kpfs.linux.store.cache import CachedKernel
+
+    store.check_name(name)
+    progress.say("asking the archive")
+    offer = _offer(name, arguments)
+    cached = None
+    if offer and arguments.cache:
+        cached = CachedKernel(arguments.cache, name, offer, *_how(arguments))
+    if offer and (there := _made_of(name, offer, arguments)):
+        progress.end(
+            f"{name}: Linux {there.release} is there already; "
+            f"'kpfs kernel rm {name}' makes room for it anew"
+        )
+    elif cached and (there := _of_cache(cached)):
+        progress.end(f"{name}: Linux {there.release}, from {arguments.cache}")
+    else:
+        _boot(name, arguments, offer, progress)
+    if cached and not os.path.exists(cached.path):
+        limits.check(seconds=PACK_SECONDS)
+        with told_to_user(arguments.cache):
+            cached.keep()
+    return 0
+
+
+def _of_cache(cached: CachedKernel) -> Meta | None:
+    limits.check(seconds=PACK_SECONDS)
+    with told_to_user(cached.path):
+        return cached.load()
+
+
+def _how(arguments: Namespace) -> tuple[int, int, str]:
+    """Return by what kernels of the same files differ."""
+    return arguments.memory, arguments.cpus, arguments.append
+
+
+def _boot(
+    name: str, arguments: Namespace, offer: Offer | None, progress: Progress
+) -> None:
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.inside import mounted
+    from kpfs.linux.make.make import make as make_kernel
+    from kpfs.linux.package.config import lacking
+    from kpfs.linux.store import store
+
+    limits.check(arguments.memory << 20, MAKE_SECONDS)
+    begin = time.monotonic()
+    with store.scratch() as folder:
+        files = _find(name, arguments, offer, folder, progress)
+        if arguments.tree and (lacks := lacking(files.config)):
+            progress.end(f"{name}: this kernel was built without options for:")
+            for option, purpose in lacks.items():
+                progress.end(f"  {option:22} {purpose}")
+        progress.say("booting")
+        meta = make_kernel(
+            name,
+            files,
+            memory=arguments.memory << 20,
+            cpus=arguments.cpus,
+            append=arguments.append,
+            verbose=arguments.verbose,
+            progress=progress.show,
+        )
+    # without fuse or overlay there is no --inside
+    with contextlib.suppress(UnfitError, OSError):
+        mounted.make(store.folder(name), meta)
+    seconds = time.monotonic() - begin
+    progress.end(f"{name}: Linux {meta.release}, made in {seconds:.1f} s")
+    if offer and offer.missing:
+        print(
+            f"kpfs: {name}: the archive has no {offer.missing[-1]} any more: "
+            "without modules there is no --inside",
+            file=sys.stderr,
+        )
+
+
+def _has_files(arguments: Namespace) -> bool:
+    """Return True if the files of the kernel are given."""
+    named = arguments.deb, arguments.rpm, arguments.oci, arguments.tree
+    return any((*named, arguments.vmlinuz))
+
+
+def _offer(name: str, arguments: Namespace) -> Offer | None:
+    """Return what a distribution offers by a name, None if files are given."""
+    from kpfs.linux.distribution import distributions, names
+    from kpfs.linux.errors import UnfitError
+
+    if _has_files(arguments):
+        return None
+    if not distributions.is_name(wanted := arguments.package or name):
+        remedy = names.asked(names.meant(wanted)) or f"{UNKNOWN};"
+        raise UnfitError(
+            f"no kernel is known as {wanted}: {remedy} 'kpfs kernel list --available' "
+            "has those that are"
+        )
+    return distributions.find(wanted, _access(arguments))
+
+
+def _made_of(name: str, offer: Offer, arguments: Namespace) -> Meta | None:
+    """Return the kernel that is there already, if it was made just so."""
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
+
+    try:
+        meta = image.read_meta(store.folder(name))
+    except UnfitError:  # none, or another version of kpfs made it
+        return None
+    made = meta.memory >> 20, len(meta.processors), meta.append
+    same = meta.origin == offer.origin and made == _how(arguments)
+    return meta if same else None
+
+
+def _find(
+    name: str,
+    arguments: Namespace,
+    offer: Offer | None,
+    folder: str,
+    progress: Progress,
+) -> KernelFiles:
+    """Read the files of the kernel that was offered, or that the arguments name."""
+    from kpfs.linux.distribution import fetch
+    from kpfs.linux.package import oci, packages, tree
+
+    if arguments.tree:
+        return tree.read_tree(arguments.tree)
+    if arguments.oci:
+        progress.say(f"unpacking {arguments.oci}")
+        return oci.read_image(arguments.oci, name)
+    paths = arguments.deb or arguments.rpm
+    if arguments.vmlinuz:
+        with told_to_user(arguments.vmlinuz):
+            vmlinuz = Path(arguments.vmlinuz).read_bytes()
+        config = ""
+        beside = arguments.vmlinuz.replace("vmlinuz", "config")
+        if beside != arguments.vmlinuz and os.path.isfile(beside):
+            config = Path(beside).read_text(encoding="utf-8", errors="replace")
+        modules = packages.read_folder(arguments.modules) if arguments.modules else {}
+        origin = os.path.basename(arguments.vmlinuz)
+        return packages.KernelFiles(vmlinuz, config, modules, origin)
+    if offer:
+        paths = []
+        for file in offer.files:
+            progress.say(f"downloading {file.name}")
+            part = partial(progress.part, file.size)
+            paths.append(fetch.save(file, folder, part))
+    progress.say(f"unpacking {' '.join(map(os.path.basename, paths))}")
+    return packages.read_packages(paths)
+
+
+class Progress:
+    """The line of a terminal that shows what is being done, or the console."""
+
+    def __init__(self, out: IO[str], verbose: bool, *, shown: bool = True) -> None:
+        self._out = out
+        self._verbose = verbose
+        self._terminal = sys.stderr.isatty() and shown and not verbose
+        self._seen = 0
+        self._begin = time.monotonic()
+        self._what = ""
+
+    def say(self, what: str) -> None:
+        """Begin a new step."""
+        self._what = what
+        self._write("")
+
+    def part(self, whole: int, have: int) -> None:
+        """Show how much is there of what is being done."""
+        self._write(bar(have, whole))
+
+    def show(self, board: Board) -> None:
+        """Show the output of a kernel that is booting."""
+        text, self._seen = board.console(self._seen)
+        if self._verbose:
+            self._out.write(text.replace(b"\r\n", b"\n").decode("latin-1"))
+            self._out.flush()
+        else:
+            self._write(f"{time.monotonic() - self._begin:.0f} s")
+
+    def end(self, told: str) -> None:
+        """Show nothing more, and print what came of it."""
+        if self._terminal:
+            draw("")
+        print(told, file=self._out, flush=True)
+
+    def _write(self, more: str) -> None:
+        if self._terminal:
+            draw(self._what, more)
+
+
+# ---- the others
+def _name_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="KERNEL")
+
+
+def _names_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="KERNEL", nargs="+")
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--available",
+        nargs="?",
+        const="debian",
+        metavar="DISTRIBUTION",
+        help="those that 'kpfs kernel make' finds (default: in Debian's archive)",
+    )
+    _access_arguments(parser)
+
+
+def show_list(arguments: Namespace) -> int:
+    from kpfs.linux.distribution import distributions
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import store
+
+    if arguments.available:
+        for offer in distributions.available(arguments.available, _access(arguments)):
+            lacks = " (the archive has no modules of it)" * bool(offer.missing)
+            print(f"{offer.name:20} {offer.release:30} {offer.suite}{lacks}")
+        return 0
+    for name, meta in store.metas():
+        if isinstance(meta, UnfitError):
+            print(f"{name:15} {meta}")
+        else:
+            print(f"{name:15} {meta.release:30} {meta.memory >> 20} MiB")
+    return 0
+
+
+def show(arguments: Namespace) -> int:
+    from kpfs.linux.package.config import options
+    from kpfs.linux.store import image, store
+
+    folder = store.folder(arguments.name)
+    meta = image.read_meta(folder)
+    config = Path(folder, image.CONFIG).read_text(encoding="utf-8")
+    rows = {
+        "release": meta.release,
+        "arch": meta.arch,
+        "origin": meta.origin or "-",
+        "memory": f"{meta.memory >> 20} MiB",
+        "cpus": len(meta.processors),
+        "append": meta.append or "-",
+        "size": f"{store.size(folder) >> 20} MiB",
+        "digest": meta.digest,
+    }
+    for name, value in rows.items():
+        print(f"{name:10} {value}")
+    if config:
+        for name, value in options(config).items():
+            print(f"CONFIG_{name}={value}")
+    _show_abilities(arguments.name)
+    return 0
+
+
+def _show_abilities(name: str) -> None:
+    """Print what a kernel can do, a paragraph for each group of features."""
+    import re
+
+    from kpfs.linux.running import features
+
+    groups: dict[str, list[str]] = {}
+    for row in features.table([name])[name]:
+        if row.value == features.YES:
+            groups.setdefault(row.group, []).append(row.name)
+    for group, names in groups.items():
+        short = [re.sub("^BPF_(PROG_TYPE_|MAP_TYPE_)?", "", one) for one in names]
+        if group in features.LONG:
+            short = [f"{len(names)}, see kpfs kernel features {name}"]
+        text = f"{group:15} {', '.join(short)}"
+        print(textwrap.fill(text, 100, subsequent_indent=" " * 16))
+
+
+def _features_arguments(parser: ArgumentParser) -> None:
+    _names_argument(parser)
+    flag(parser, "--diff", "only those in which the kernels differ")
+    flag(parser, "--json", "print them as JSON")
+
+
+def show_features(arguments: Namespace) -> int:
+    from kpfs.linux.running import features
+
+    names = list(dict.fromkeys(arguments.name))
+    found = features.table(names)
+    if arguments.json:
+        import json
+
+        rows = {name: [row._asdict() for row in found[name]] for name in names}
+        print(json.dumps(rows, indent=1))
+        return 0
+    columns = [{row[:2]: row.value for row in found[name]} for name in names]
+    keys = list(dict.fromkeys(key for column in columns for key in column))
+    table = [
+        (*key, *(column.get(key, features.NO) for column in columns)) for key in keys
+    ]
+    if arguments.diff:
+        table = [row for row in table if len(set(row[2:])) > 1]
+    table.insert(0, ("", "", *names))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    return 0
+
+
+def remove(arguments: Namespace) -> int:
+    from kpfs.linux.store import store
+
+    names = dict.fromkeys(arguments.name)
+    folders = [store.folder(name, to_use=False) for name in names]
+    for folder in folders:
+        store.remove_folder(folder)
+    return 0
+
+
+def _prune_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--unused", type=number(0), metavar="DAYS", help="those that nobody used since"
+    )
+    parser.add_argument(
+        "--size",
+        type=number(0),
+        metavar="MIB",
+        help="those used least lately, until the others have no more than this",
+    )
+
+
+def prune(arguments: Namespace) -> int:
+    from kpfs.linux.store import store
+
+    if arguments.unused is None and arguments.size is None:
+        raise SetupError("which ones? Say --unused DAYS or --size MIB")
+    left, now = arguments.size, time.time()
+    for name, used in store.by_use():
+        folder = store.folder(name)
+        size = store.size(folder) >> 20
+        old = arguments.unused is not None and now - used > arguments.unused * DAY
+        if old or (left is not None and size > left):
+            store.remove_folder(folder)
+            print(f"{name}: {size} MiB")
+        elif left is not None:
+            left -= size
+    return 0
+
+
+# ---- export, import
+def _export_arguments(parser: ArgumentParser) -> None:
+    _name_argument(parser)
+    parser.add_argument("file", metavar="FILE")
+
+
+def _import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="default: FILE's")
+
+
+def export(arguments: Namespace) -> int:
+    from kpfs.linux.store import archive
+
+    limits.check(seconds=PACK_SECONDS)
+    with told_to_user(arguments.file):
+        size = archive.export(arguments.name, arguments.file)
+    print(f"{arguments.file}: {size >> 20} MiB")
+    return 0
+
+
+def import_file(arguments: Namespace) -> int:
+    from kpfs.linux.store import archive
+
+    limits.check(seconds=PACK_SECONDS)
+    name = arguments.name
+    if name is None:
+        name = os.path.basename(arguments.file).removesuffix(archive.SUFFIX)
+    with told_to_user(arguments.file):
+        meta = archive.import_file(arguments.file, name)
+    print(f"{name}: Linux {meta.release}, made of {meta.origin or 'an unnamed file'}")
+    print(WHOSE)
+    return 0
+
+
+COMMANDS = {
+    "make": Subcommand("boot a kernel and keep it", MAKE_HELP, _make_arguments, make),
+    "list": Subcommand("those that are there", LIST_HELP, _list_arguments, show_list),
+    "show": Subcommand("what one is like", "", _name_argument, show),
+    "features": Subcommand(
+        "what some can do for tracing",
+        FEATURES_HELP,
+        _features_arguments,
+        show_features,
+    ),
+    "rm": Subcommand("remove some", "", _names_argument, remove),
+    "prune": Subcommand(
+        "remove those that are not used", PRUNE_HELP, _prune_arguments, prune
+    ),
+    "export": Subcommand("write one to a file", EXPORT_HELP, _export_arguments, export),
+    "import": Subcommand(
+        "keep one of a file", IMPORT_HELP, _import_arguments, import_file
+    ),
+}
