@@ -338,8 +338,8 @@ def cpu_time(pid: int) -> float:
 def copy_checkout(target: Path) -> None:
     """Copy the parts of the project that a user needs, as in a fresh clone."""
     skip = shutil.ignore_patterns("__pycache__")
-    parts = "kpfs", "engine", "guest", "linux", "requirements", "scripts", "bench"
-    for name in parts:
+    linked = [path.name for path in (ROOT / "kpfs").iterdir() if path.is_symlink()]
+    for name in ("kpfs", *linked, "requirements", "scripts", "bench"):
         shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=skip)
     shutil.copy(ROOT / "pyproject.toml", target)
 
