@@ -37,12 +37,12 @@ __all__ = [
 ]
 _HOMES = {
     "api.commands": ("Finished", "Mount", "mount", "run", "run_inside"),
-    "api.files": ("Task",),
     "api.kernel": ("Explanation", "Kernel"),
-    "api.probes": ("Probe", "Registers"),
-    "api.records": ("Record",),
-    "backends.session": ("Snapshot",),
     "base.errors": ("SetupError",),
+    "session.files": ("Task",),
+    "session.probes": ("Probe", "Registers"),
+    "session.records": ("Record",),
+    "session.session": ("Snapshot",),
 }
 
 

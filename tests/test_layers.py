@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 from functools import cache
 
+import kpfs
 from tests.harness import ROOT
 
 OURS = {"kpfs", "bench", "tests"}
@@ -369,6 +370,7 @@ def test_inits_are_empty():
 def test_the_package_names_its_interface_and_loads_nothing():
     body = syntax(MODULES["kpfs"]).body
     assert not [n for n in body if isinstance(n, ast.Import | ast.ImportFrom)]
+    assert [n for n in kpfs.__all__ if not hasattr(kpfs, n)] == []
 
 
 def test_no_import_for_its_side_effect():

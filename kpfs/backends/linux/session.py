@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LinuxSnapshot:
-    """Implements backends.session.Snapshot.  Context: the kernel's lock is held."""
+    """Implements kpfs.session.session.Snapshot.  Context: the kernel's lock is held."""
 
     def __init__(self, session: LinuxAccess) -> None:
         self.session = session
