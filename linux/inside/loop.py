@@ -18,7 +18,7 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import Board
 from kpfs.linux.inside import runnable
-from kpfs.linux.running.machine import AGENT, Machine, Op, Place, Unrest
+from kpfs.linux.running.machine import AGENT, ArgumentOffset, LinuxMachine, Op, Unrest
 
 LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnoticed
 BEHIND_NS = 10_000_000
@@ -62,7 +62,9 @@ class Worker:
         """Return the data area of its slot."""
         return self._loop.machine.memory(self.slot)
 
-    def start(self, ops: Sequence[Op], then: Then, memory: bytes = b"") -> list[Place]:
+    def start(
+        self, ops: Sequence[Op], then: Then, memory: bytes = b""
+    ) -> list[ArgumentOffset]:
         """Begin a request, and call then() when it is done.
 
         One that is under way is waited for: the agent may have a moment's rest.
@@ -120,7 +122,7 @@ class Worker:
 class Loop:
     """Runs one kernel. Context: the thread that owns the machine."""
 
-    def __init__(self, machine: Machine, counts: Sequence[int] = ()) -> None:
+    def __init__(self, machine: LinuxMachine, counts: Sequence[int] = ()) -> None:
         """counts: offsets of the counters of tasks that can run; empty if unknown."""
         self.machine = machine
         self._counts = counts

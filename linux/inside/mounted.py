@@ -30,7 +30,7 @@ from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.oops import Oopses
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import FileSources
-from kpfs.linux.running.machine import STOP, Machine, Op, Result
+from kpfs.linux.running.machine import STOP, LinuxMachine, Op, Result
 from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
 
@@ -85,7 +85,7 @@ def start(
         _put(kept, board)
     counts = kept.facts["counts"] if kept else runnable.find(folder, board)
     taints = kept.facts["taints"] if kept else oops.find(folder, board)
-    loop = Loop(Machine(board, quiet=quiet), counts)
+    loop = Loop(LinuxMachine(board, quiet=quiet), counts)
     loop.on_turn = go_on
     served = FileSources(HostFiles(root=root), PackageFiles(folder, meta.release))
     places = (
@@ -135,7 +135,7 @@ def make(
         closing(image.load(saved, meta)) as board,
     ):
         counts = runnable.find(folder, board)
-        loop = Loop(Machine(board, quiet=True), counts)
+        loop = Loop(LinuxMachine(board, quiet=True), counts)
         loop.on_turn = go_on
         served = FileSources(EmptyFiles(), PackageFiles(folder, meta.release))
         built = _build(loop, served, folder)

@@ -20,7 +20,7 @@ from kpfs.linux.make import boot
 from kpfs.linux.package.config import check_config
 from kpfs.linux.package.kernel_file import parse
 from kpfs.linux.package.packages import KernelFiles
-from kpfs.linux.running.machine import AGENT, Machine, Op, Out
+from kpfs.linux.running.machine import AGENT, LinuxMachine, Op, Out
 from kpfs.linux.store import image, store
 from kpfs.linux.store.modules import write_archive
 
@@ -88,7 +88,7 @@ def make(
 def _functions(booted: image.BootedBoard, cpus: int) -> bytes:
     """Return the names of functions that can be traced, and leave the kernel small."""
     check_symbols(booted.symbols)
-    machine = Machine(booted.board, quiet=True)
+    machine = LinuxMachine(booted.board, quiet=True)
     online = _read(machine, ONLINE).decode()
     if cpus > 1 and online != f"0-{cpus - 1}\n":
         raise UnfitError(
@@ -126,7 +126,7 @@ def _prefetched(
         yield entry
 
 
-def _read(machine: Machine, path: bytes) -> bytes:
+def _read(machine: LinuxMachine, path: bytes) -> bytes:
     """Read a whole file of the kernel. A missing one gives b""."""
     content = b""
 
@@ -142,7 +142,7 @@ def _read(machine: Machine, path: bytes) -> bytes:
     return content
 
 
-def _give_back(machine: Machine) -> None:
+def _give_back(machine: LinuxMachine) -> None:
     """Have the kernel zero its free memory, so that the image is small."""
     board = machine.board
     machine.start(AGENT, [Op(nr.SYSINFO, (Out(_SYSINFO.size),))])

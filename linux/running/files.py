@@ -13,7 +13,7 @@ from kpfs.base.errors import KernelError
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, MachineDiedError, Op, Out, Result
 from kpfs.linux.running.ready import ReadyReader
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 
 # A writer that asks for its position in one of these sets it to 0, so that the word
 # of which it has written a part is forgotten.  Kernel: tracing_lseek()
@@ -31,7 +31,7 @@ class OpenFile:
 
     constant = sleeps = False  # see kpfs.fs.tree.OpenFile
 
-    def __init__(self, flags: int, task: Task, fd: int) -> None:
+    def __init__(self, flags: int, task: AgentTask, fd: int) -> None:
         self.flags = flags
         self.owner = task
         self.fds = {task: fd}
@@ -57,7 +57,7 @@ class OpenFiles:
         self.kernel = kernel
         self.opened: dict[OpenFile, None] = {}  # in order
 
-    def open(self, task: Task, path: bytes, flags: int, mode: int) -> OpenFile:
+    def open(self, task: AgentTask, path: bytes, flags: int, mode: int) -> OpenFile:
         """Open a path, which ends with a 0, as a task."""
         open_it = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode), STOP)
         seek = Op(nr.LSEEK, (Result(0), 0, nr.SEEK_CUR))
@@ -78,13 +78,13 @@ class OpenFiles:
         if opened.owner.machine is not self.kernel.machine:
             raise MachineDiedError("it was opened in a machine that is gone")
 
-    def descriptor_of(self, task: Task, opened: OpenFile) -> int:
+    def descriptor_of(self, task: AgentTask, opened: OpenFile) -> int:
         fd = opened.fds.get(task)
         if fd is None:
             fd = opened.fds[task] = self.borrow(task, opened)
         return fd
 
-    def borrow(self, task: Task, opened: OpenFile) -> int:
+    def borrow(self, task: AgentTask, opened: OpenFile) -> int:
         """Give a task another task's open file; return the new descriptor."""
         owner = next((t for t in opened.fds if not t.gone), opened.owner)
         reply = self.kernel.call(
@@ -95,17 +95,17 @@ class OpenFiles:
         )
         return reply.results[1]
 
-    def inherit(self, parent: Task, child: Task) -> None:
+    def inherit(self, parent: AgentTask, child: AgentTask) -> None:
         """Note that a forked child has its parent's descriptors."""
         for opened in list(self.opened):
             if parent in opened.fds:
                 opened.fds[child] = opened.fds[parent]
 
-    def holds(self, task: Task, fd: int) -> bool:
+    def holds(self, task: AgentTask, fd: int) -> bool:
         """Return True if a file of the mount is a task's descriptor fd."""
         return any(opened.fds.get(task) == fd for opened in self.opened)
 
-    def make_room(self, task: Task, fd: int) -> None:
+    def make_room(self, task: AgentTask, fd: int) -> None:
         """Move any file of the mount away from a task's descriptor fd."""
         for opened in list(self.opened):
             if opened.fds.get(task) == fd:
@@ -113,13 +113,13 @@ class OpenFiles:
                 reply = self.kernel.call(task, move, Op(nr.CLOSE, (fd,)))
                 opened.fds[task] = reply.results[0]
 
-    def seek(self, task: Task, opened: OpenFile, fd: int, offset: int) -> None:
+    def seek(self, task: AgentTask, opened: OpenFile, fd: int, offset: int) -> None:
         """Set the kernel's file position to the host's."""
         if offset != opened.pos:
             self.kernel.call(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
             opened.pos = offset
 
-    def read(self, task: Task, opened: OpenFile, size: int, offset: int) -> bytes:
+    def read(self, task: AgentTask, opened: OpenFile, size: int, offset: int) -> bytes:
         """Read a file at an offset, as a task that has it open."""
         fd = self.descriptor_of(task, opened)
 
@@ -137,7 +137,7 @@ class OpenFiles:
         return opened.ready.read(offset, size, real)
 
     def splice_from(
-        self, task: Task, opened: OpenFile, size: int, offset: int, flags: int
+        self, task: AgentTask, opened: OpenFile, size: int, offset: int, flags: int
     ) -> bytes:
         """Splice from a file at an offset to a pipe, and return what came there."""
         fd = self._seek_task(task, opened, offset)
@@ -155,7 +155,7 @@ class OpenFiles:
         return data
 
     def splice_into(
-        self, task: Task, opened: OpenFile, data: bytes, offset: int
+        self, task: AgentTask, opened: OpenFile, data: bytes, offset: int
     ) -> int:
         """Splice from a pipe into a file at an offset; return the bytes taken."""
         fd = self._seek_task(task, opened, offset)
@@ -174,13 +174,13 @@ class OpenFiles:
         opened.pos = offset + taken
         return taken
 
-    def _seek_task(self, task: Task, opened: OpenFile, offset: int) -> int:
+    def _seek_task(self, task: AgentTask, opened: OpenFile, offset: int) -> int:
         """Return a task's descriptor, which is at an offset now."""
         fd = self.descriptor_of(task, opened)
         self.seek(task, opened, fd, offset)
         return fd
 
-    def _pipe(self, task: Task) -> tuple[int, int]:
+    def _pipe(self, task: AgentTask) -> tuple[int, int]:
         """Make a pipe for a moment; return a task's descriptors of its ends."""
         made = self.kernel.call(task, Op(nr.PIPE2, (Out(_FDS.size), 0)))
         ends: tuple[int, int] = _FDS.unpack(made.out(0, _FDS.size))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from kpfs.base.errors import KernelError
 from kpfs.linux.board.board import PAGE_SIZE, written_pages
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 from kpfs.linux.store import image
 
 Pages = dict[int, bytes]  # by their numbers
@@ -31,7 +31,7 @@ class Frozen(NamedTuple):
     board_fields: dict[str, Any]  # see kpfs.linux.store.image.board_fields()
     machine: dict[str, Any]  # Python's copies of these
     tasks: dict[str, Any]
-    each: list[tuple[Task, dict[str, Any]]]
+    each: list[tuple[AgentTask, dict[str, Any]]]
 
 
 _OF_MACHINE = "_seqs", "_busy", "_current", "dead"
@@ -95,7 +95,7 @@ def kept(kernel: LinuxKernel) -> Callable[[], None]:
     return restore
 
 
-def _of_callers(kernel: LinuxKernel) -> list[Task]:
+def _of_callers(kernel: LinuxKernel) -> list[AgentTask]:
     return list(vars(kernel.tasks)["_by_pid"].values())
 
 

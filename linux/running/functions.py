@@ -23,7 +23,7 @@ from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.board.board import PAGE_SIZE
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 
 # takes the first three arguments, and gives the value; it must not raise anything
 Function = Callable[[int, int, int], int]
@@ -76,7 +76,7 @@ class PythonFunctions:
         self._kernel.machine.stops.set(self._on_call, calls)
 
     # ---- the kernel's
-    def call(self, task: Task, name: str, *args: int) -> int:
+    def call(self, task: AgentTask, name: str, *args: int) -> int:
         """Make a task call a function of the kernel, which may sleep.
 
         Returns the signed value. Raises KernelError(EOPNOTSUPP) if the kernel has no
@@ -97,7 +97,7 @@ class PythonFunctions:
             self._watch()
 
     # ---- the host's
-    def add(self, task: Task, function: Function) -> int:
+    def add(self, task: AgentTask, function: Function) -> int:
         """Return an address for a function; raises KernelError(ENOMEM) without room."""
         if not self._unused:
             self._add_page(task)
@@ -110,7 +110,7 @@ class PythonFunctions:
         if self._functions.pop(address, None) is not None:
             self._unused.append(address)
 
-    def _add_page(self, task: Task) -> None:
+    def _add_page(self, task: AgentTask) -> None:
         page = self.call(task, "alloc_insn_page") & abi.NEVER
         if not page:
             raise KernelError(errno.ENOMEM, "no page for instructions")

@@ -25,16 +25,16 @@ from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.memory.modules import LoadedModule, loaded_modules
 from kpfs.linux.running.directories import Directories
 from kpfs.linux.running.machine import (
-    Machine,
+    ArgumentOffset,
+    LinuxMachine,
     MachineDiedError,
     Op,
     Out,
-    Place,
     only_look,
 )
 from kpfs.linux.running.ready import ReadyTexts, open_texts
 from kpfs.linux.running.saved_kernel import SavedKernel
-from kpfs.linux.running.tasks import Reply, Task, Tasks
+from kpfs.linux.running.tasks import AgentTask, Reply, Tasks
 from kpfs.linux.running.watched import ChangedText, LinuxWatch
 from kpfs.linux.store import image, store
 
@@ -52,7 +52,7 @@ READ_SIZE = 128 << 10
 MAX_FILE = 64 << 20  # bytes of what kpfs reads for itself
 LAST_LINES = 10  # of a dead guest's log that are said
 FIRST = [5, 6]  # Linux whose tasks can stand for callers
-MakeTask = Callable[[Caller, str], Task]  # given the caller's name
+MakeTask = Callable[[Caller, str], AgentTask]  # given the caller's name
 
 
 class LinuxKernel:
@@ -96,7 +96,7 @@ class LinuxKernel:
     def _start_machine(self) -> None:
         """Make a machine that goes on from the image, without tasks of callers."""
         board = image.load(self._saved.file, self.meta)
-        self.machine = Machine(board, quiet=self._quiet)
+        self.machine = LinuxMachine(board, quiet=self._quiet)
         self.machine.on_turn = self.lock.hand_on
         self._next_look = self._last_news = 0.0
         self.watch.always = False
@@ -202,7 +202,7 @@ class LinuxKernel:
             return []
 
     # ---- requests
-    def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
+    def request(self, task: AgentTask, ops: Sequence[Op], memory: bytes = b"") -> Reply:
         """See Tasks.request()."""
         looks = self._catch_up(ops)
         try:
@@ -210,7 +210,9 @@ class LinuxKernel:
         finally:
             self._ran(ops, looks=looks)
 
-    def begin(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
+    def begin(
+        self, task: AgentTask, ops: Sequence[Op], memory: bytes = b""
+    ) -> list[ArgumentOffset]:
         """See Tasks.begin()."""
         looks = self._catch_up(ops)
         places = self.tasks.begin(task, ops, memory)
@@ -219,7 +221,7 @@ class LinuxKernel:
 
     def attempt(
         self,
-        task: Task,
+        task: AgentTask,
         ops: Sequence[Op],
         memory: bytes = b"",
         *,
@@ -230,7 +232,7 @@ class LinuxKernel:
         self._ran()
         return results
 
-    def call(self, task: Task, *ops: Op, why: str = "") -> Reply:
+    def call(self, task: AgentTask, *ops: Op, why: str = "") -> Reply:
         """Make a request; raise the first of its calls that fails.
 
         why: of the KernelError, beside its errno.  Context: lock held.
@@ -257,7 +259,7 @@ class LinuxKernel:
             self.request(agent, [Op(nr.CLOSE, (fd,))])
         return content
 
-    def make_file(self, task: Task, data: bytes) -> int:
+    def make_file(self, task: AgentTask, data: bytes) -> int:
         """Make a nameless file with these data; return a task's descriptor of it.
 
         ENOMEM: the guest has no room for it.  Context: lock held.

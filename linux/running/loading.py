@@ -11,14 +11,16 @@ from kpfs.base.errors import KernelError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 from kpfs.linux.store import image, kmod
 from kpfs.linux.store.modules import ModuleArchive, module_name
 
 WARNING = 4  # level of the log
 
 
-def load_named(kernel: LinuxKernel, task: Task, name: str, words: bytes = b"") -> None:
+def load_named(
+    kernel: LinuxKernel, task: AgentTask, name: str, words: bytes = b""
+) -> None:
     """Load a module of the kernel's package with what it needs, in modprobe's order.
 
     Raises KernelError: ENOENT if the package has no such module, EEXIST, or an error of
@@ -46,7 +48,7 @@ def load_named(kernel: LinuxKernel, task: Task, name: str, words: bytes = b"") -
         raise KernelError(errno.ENOENT, f"no module {missing}") from None
 
 
-def load(kernel: LinuxKernel, task: Task, data: bytes, words: bytes = b"") -> None:
+def load(kernel: LinuxKernel, task: AgentTask, data: bytes, words: bytes = b"") -> None:
     """Load a module's file with parameters.
 
     Raises KernelError with the last warning of the log. Context: the kernel's lock is
@@ -62,7 +64,7 @@ def load(kernel: LinuxKernel, task: Task, data: bytes, words: bytes = b"") -> No
         raise KernelError(-made, (said or [""])[-1])
 
 
-def unload(kernel: LinuxKernel, task: Task, name: str) -> None:
+def unload(kernel: LinuxKernel, task: AgentTask, name: str) -> None:
     """Unload a module. Context: the kernel's lock is held."""
     removing = Op(nr.DELETE_MODULE, (os.fsencode(name) + b"\0", os.O_NONBLOCK))
     kernel.call(task, removing, why=name)

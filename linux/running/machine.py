@@ -57,12 +57,12 @@ class MachineDiedError(KernelError):
         super().__init__(errno.ESHUTDOWN, why)
 
 
-class Place(int):
+class ArgumentOffset(int):
     """The offset of an argument in a slot's data, with its size in bytes."""
 
     size: int
 
-    def __new__(cls, at: int, size: int) -> Place:
+    def __new__(cls, at: int, size: int) -> ArgumentOffset:
         place = super().__new__(cls, at)
         place.size = size
         return place
@@ -128,7 +128,9 @@ class Batch:
         """native: see Arch.native."""
         self.data = bytearray(memory)
         self.size = len(memory)  # with the room that no data are written to
-        self.places: list[Place] = []  # of the arguments that are there, in order
+        self.places: list[
+            ArgumentOffset
+        ] = []  # of the arguments that are there, in order
         packed = []
         for op in ops:
             values, kinds = [0] * abi.NR_ARGS, bytearray(abi.NR_ARGS)
@@ -152,7 +154,7 @@ class Batch:
             return argument.offset, abi.ARG_DATA
         at = self.size
         size = len(argument) if isinstance(argument, bytes) else argument.size
-        self.places.append(Place(at, size))
+        self.places.append(ArgumentOffset(at, size))
         if isinstance(argument, bytes):
             self.data += bytes(at - len(self.data))  # the gap before it
             self.data += argument
@@ -164,7 +166,7 @@ class Batch:
 class Unrest:
     """The time in which a machine does not come to rest."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: LinuxMachine) -> None:
         self._machine = machine
         self.end()
 
@@ -183,7 +185,7 @@ class Unrest:
             raise machine.died(abi.STOP_TURN)
 
 
-class Machine:
+class LinuxMachine:
     """Context: the caller holds the kernel's lock."""
 
     def __init__(self, board: Board, *, quiet: bool = False) -> None:
@@ -234,7 +236,9 @@ class Machine:
         """Expect no answer of a slot, whose task is gone."""
         self._busy.discard(slot)
 
-    def start(self, slot: int, ops: Sequence[Op], memory: bytes = b"") -> list[Place]:
+    def start(
+        self, slot: int, ops: Sequence[Op], memory: bytes = b""
+    ) -> list[ArgumentOffset]:
         """Begin a request of a task; return where its data are.
 
         memory: what its data begin with, for a SlotOffset.

@@ -31,8 +31,8 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.linux.running.files import OpenFile, OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.machine import MachineDiedError, Op, Out, Place
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.machine import ArgumentOffset, MachineDiedError, Op, Out
+from kpfs.linux.running.tasks import AgentTask
 
 Wake = Callable[[], None]
 NAME = "kpfs-poll"
@@ -53,7 +53,7 @@ class PollWatcher:
         self._files = files
         self._wakes: dict[OpenFile, Wake] = {}
         self._changes: dict[OpenFile, int] = {}
-        self._task: Task | None = None
+        self._task: AgentTask | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -61,7 +61,9 @@ class PollWatcher:
         self._task = None
         self._epoll = -1
         self._watched: dict[int, OpenFile] = {}  # by the task's descriptors
-        self._places: list[Place] | None = None  # while it waits, or has waited
+        self._places: list[ArgumentOffset] | None = (
+            None  # while it waits, or has waited
+        )
 
     def watch(self, opened: OpenFile) -> bool:
         """Have the kernel tell what happens to a file; False: it is always ready."""
@@ -128,7 +130,7 @@ class PollWatcher:
             and task.machine is machine
         )
 
-    def _idle_task(self) -> Task:
+    def _idle_task(self) -> AgentTask:
         """Return the task, which is made if there is none; it does not wait."""
         tasks, task = self._kernel.tasks, self._task
         if task is not None and self._is_there():
@@ -142,7 +144,7 @@ class PollWatcher:
         self._epoll = self._made(task, Op(nr.EPOLL_CREATE1, (0,)))
         return task
 
-    def _made(self, task: Task, op: Op) -> int:
+    def _made(self, task: AgentTask, op: Op) -> int:
         """Make a call of the task; return its result."""
         return self._kernel.tasks.request(task, [op]).results[0]
 
@@ -158,7 +160,7 @@ class PollWatcher:
             if not task.waits:
                 self._finish(task, self._places)
 
-    def _finish(self, task: Task, places: list[Place]) -> None:
+    def _finish(self, task: AgentTask, places: list[ArgumentOffset]) -> None:
         """Tell of the event that the task has waited for."""
         self._places = None
         machine = self._kernel.machine
@@ -172,7 +174,7 @@ class PollWatcher:
         return Op(nr.EPOLL_PWAIT, (self._epoll, room, 1, milliseconds, 0, 8))
 
     # ---- what it tells
-    def _take(self, task: Task, but: OpenFile | None = None) -> None:
+    def _take(self, task: AgentTask, but: OpenFile | None = None) -> None:
         """Tell of all that has happened.  but: of a file of which it is no news."""
         for _ in range(len(self._watched)):
             reply = self._kernel.tasks.request(task, [self._next_event(0)])
@@ -180,7 +182,7 @@ class PollWatcher:
                 return
             self._tell(task, reply.out(0, EVENT.size), but)
 
-    def _tell(self, task: Task, event: bytes, but: OpenFile | None = None) -> None:
+    def _tell(self, task: AgentTask, event: bytes, but: OpenFile | None = None) -> None:
         """Wake the poller of a file; a file that has none is watched no longer."""
         words = EVENT.unpack(event)
         fd = words[DESCRIPTOR]
@@ -197,7 +199,7 @@ class PollWatcher:
         else:
             wake()
 
-    def _unwatch(self, task: Task, fd: int) -> None:
+    def _unwatch(self, task: AgentTask, fd: int) -> None:
         if self._watched.pop(fd, None) is not None and self._is_there():
             no_event = bytes(EVENT.size)
             out = Op(nr.EPOLL_CTL, (self._epoll, nr.EPOLL_CTL_DEL, fd, no_event))

@@ -14,7 +14,13 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
-from kpfs.linux.running.machine import AGENT, Machine, MachineDiedError, Op, Place
+from kpfs.linux.running.machine import (
+    AGENT,
+    ArgumentOffset,
+    LinuxMachine,
+    MachineDiedError,
+    Op,
+)
 
 log = Log(__name__)
 
@@ -31,7 +37,9 @@ _NAME_SIZE = 16
 class Reply:
     """The results of a request's operations, and what they wrote."""
 
-    def __init__(self, machine: Machine, slot: int, places: list[Place], count: int):
+    def __init__(
+        self, machine: LinuxMachine, slot: int, places: list[ArgumentOffset], count: int
+    ):
         self.results = machine.results(slot, count)
         self._machine = machine
         self._slot = slot
@@ -74,11 +82,11 @@ class DeathWatch:
             self._died()
 
 
-class Task:
+class AgentTask:
     """One task of the guest."""
 
     def __init__(
-        self, machine: Machine, slot: int, pid: int, host_pid: int, comm: str
+        self, machine: LinuxMachine, slot: int, pid: int, host_pid: int, comm: str
     ) -> None:
         self.machine = machine
         self.slot = slot
@@ -118,16 +126,16 @@ class Task:
 class Tasks:
     """All tasks.  Context: control, lock held once."""
 
-    def __init__(self, machine: Machine, lock: FairLock) -> None:
+    def __init__(self, machine: LinuxMachine, lock: FairLock) -> None:
         self._machine = machine
         self._lock = lock
-        self._by_pid: dict[int, Task] = {}
+        self._by_pid: dict[int, AgentTask] = {}
         self._free = list(range(abi.NR_SLOTS - 1, 0, -1))
-        self.waiting: set[Task] = set()
-        self._dying: list[Task] = []  # their slots are not free yet
-        self.agent = Task(machine, AGENT, 1, 0, "init")
+        self.waiting: set[AgentTask] = set()
+        self._dying: list[AgentTask] = []  # their slots are not free yet
+        self.agent = AgentTask(machine, AGENT, 1, 0, "init")
         # makes the task of a new caller
-        self.create: Callable[[Caller, str], Task] = partial(self.fork, self.agent)
+        self.create: Callable[[Caller, str], AgentTask] = partial(self.fork, self.agent)
         self.owner = os.getuid()
         self._nr_cpus: int = machine.board.get(abi.Board.nr_cpus)
         self._unpinned = os.sched_getaffinity(0)
@@ -137,16 +145,16 @@ class Tasks:
         self._watched = DeathWatch(self.died)
 
     # ---- tasks and processes
-    def known(self, pid: int) -> Task | None:
+    def known(self, pid: int) -> AgentTask | None:
         """Return the task of a process of the host, or None."""
         return self._by_pid.get(pid)
 
-    def task(self, caller: Caller) -> Task:
+    def task(self, caller: Caller) -> AgentTask:
         """Return the caller's task, forked if it is new; it does not wait."""
         task = self.current(caller.pid)
         return task or self.create(caller, host_comm(caller.pid))
 
-    def current(self, pid: int) -> Task | None:
+    def current(self, pid: int) -> AgentTask | None:
         """Return the task of a process, or None if it has none; it does not wait.
 
         It has the name that the process has now.
@@ -163,7 +171,7 @@ class Tasks:
             self._pin(task)
         return task
 
-    def _pin(self, task: Task) -> None:
+    def _pin(self, task: AgentTask) -> None:
         """Pin a task to the CPUs that its process is pinned to.
 
         Whoever pinned kpfs as a whole did not mean the kernel's CPUs.
@@ -179,7 +187,7 @@ class Tasks:
             self.request(task, [Op(nr.SCHED_SETAFFINITY, (0, len(mask), mask))])
             task.cpus = pinned
 
-    def fork(self, parent: Task, caller: Caller, comm: str) -> Task:
+    def fork(self, parent: AgentTask, caller: Caller, comm: str) -> AgentTask:
         """Make a task, with that pid if it is free; EAGAIN: there are too many."""
         if not self._free:
             self.bury()
@@ -202,14 +210,14 @@ class Tasks:
         except BaseException:
             self._free.append(slot)
             raise
-        task = Task(self._machine, slot, made, caller.pid, comm)
+        task = AgentTask(self._machine, slot, made, caller.pid, comm)
         task.cpus = parent.cpus  # Linux has a child inherit them
         self._by_pid[caller.pid] = task
         if self._nr_cpus > 1:
             self._pin(task)
         return task
 
-    def free(self, task: Task) -> bool:
+    def free(self, task: AgentTask) -> bool:
         """Free a task from a call that its process has left; return False if lost.
 
         One that nothing can interrupt is killed: nobody is held up by it.  But a close
@@ -231,7 +239,7 @@ class Tasks:
             self.attempt(task, ops)
         return not task.gone
 
-    def exit(self, task: Task, status: int = 0) -> None:
+    def exit(self, task: AgentTask, status: int = 0) -> None:
         """End a task."""
         if task.waits:
             self.kill(task)
@@ -244,12 +252,12 @@ class Tasks:
             with self._watched:
                 self._machine.advance(until, lambda: self._is_buried(task))
 
-    def kill(self, task: Task) -> None:
+    def kill(self, task: AgentTask) -> None:
         """End a task as soon as possible, whatever it does."""
         self._quick(Op(nr.KILL, (task.pid, _SIGKILL)))
         self._lose(task)
 
-    def _lose(self, task: Task) -> None:
+    def _lose(self, task: AgentTask) -> None:
         """Forget a task that has ended or will end."""
         if task.gone:
             return
@@ -269,7 +277,7 @@ class Tasks:
                 self._free.append(task.slot)
                 self._dying.remove(task)
 
-    def _is_buried(self, task: Task) -> bool:
+    def _is_buried(self, task: AgentTask) -> bool:
         """Return True if a task is no more."""
         self.bury()
         return task not in self._dying
@@ -287,7 +295,7 @@ class Tasks:
                 self.exit(task)
 
     # ---- requests
-    def request(self, task: Task, ops: Sequence[Op], memory: bytes = b"") -> Reply:
+    def request(self, task: AgentTask, ops: Sequence[Op], memory: bytes = b"") -> Reply:
         """Make system calls of a task; waits, without the lock, for those that wait.
 
         EINTR: the caller got a signal, and the call cannot be interrupted. KILLED: an
@@ -309,12 +317,12 @@ class Tasks:
 
     def begin(
         self,
-        task: Task,
+        task: AgentTask,
         ops: Sequence[Op],
         memory: bytes = b"",
         *,
         patient: bool = False,
-    ) -> list[Place]:
+    ) -> list[ArgumentOffset]:
         """Begin with system calls; task.waits says whether they are not done yet.
 
         patient: they are to wait, so no time passes for them now.
@@ -332,7 +340,7 @@ class Tasks:
 
     def attempt(
         self,
-        task: Task,
+        task: AgentTask,
         ops: Sequence[Op],
         memory: bytes = b"",
         *,
@@ -361,7 +369,7 @@ class Tasks:
             return []
         return machine.results(slot, len(ops))
 
-    def _pass(self, task: Task) -> None:
+    def _pass(self, task: AgentTask) -> None:
         """Let a moment pass for a task that waits for a grace period and the like.
 
         Nobody can tell that it was short.
@@ -375,28 +383,28 @@ class Tasks:
             machine.wait_from_here()
             self.look_after(task)
 
-    def look_after(self, task: Task) -> None:
+    def look_after(self, task: AgentTask) -> None:
         """Find out whether a task that waits still lives: an oops ends it, say."""
         if self._quick(Op(nr.KILL, (task.pid, 0))) == -errno.ESRCH:
             self._lose(task)
 
-    def _let_others_run(self, task: Task) -> None:
+    def _let_others_run(self, task: AgentTask) -> None:
         """Run the tasks that this request has woken."""
         if self.waiting - {task}:
             with self._watched:
                 self._machine.settle(self._machine.now() + SHARE_NS)
             self.look()
 
-    def _begin_to_wait(self, task: Task) -> None:
+    def _begin_to_wait(self, task: AgentTask) -> None:
         task.waits = True
         self.waiting.add(task)
         self.on_wait()
 
-    def _run(self, task: Task) -> bool:
+    def _run(self, task: AgentTask) -> bool:
         with self._watched:
             return self._machine.run(task.slot)
 
-    def _await(self, task: Task) -> None:
+    def _await(self, task: AgentTask) -> None:
         """Wait until the task's request is done, or its caller gets a signal."""
         while task.waits:
             waiter = task.waiter = Waiter()
@@ -407,7 +415,7 @@ class Tasks:
                 if task.waits:
                     raise KernelError(errno.EINTR, "a signal")
 
-    def interrupt(self, task: Task) -> None:
+    def interrupt(self, task: AgentTask) -> None:
         """Make the call that a task waits in fail with EINTR, if possible."""
         made = self._quick(Op(nr.TGKILL, (task.pid, task.pid, _EINTR_SIGNAL)))
         self.look()
@@ -419,7 +427,7 @@ class Tasks:
         for task in [t for t in self.waiting if self._machine.has_done(t.slot)]:
             self._ended(task)
 
-    def _ended(self, task: Task) -> None:
+    def _ended(self, task: AgentTask) -> None:
         task.waits = False
         self.waiting.discard(task)
         if task.waiter is not None:
@@ -442,7 +450,7 @@ class Tasks:
         for task in list(self.waiting):
             self._ended(task)
 
-    def check(self, task: Task) -> None:
+    def check(self, task: AgentTask) -> None:
         """Raise ESHUTDOWN if the guest is dead or the task was in another one."""
         if self._machine.dead:
             self.died()

@@ -30,7 +30,7 @@ from kpfs.linux.running import machine
 from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 from tests.campaign.attack import Attack
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.seeds import hunt_with
@@ -109,7 +109,7 @@ class Changes:
         """Change this machine from now on; who waits for it gets a signal at once."""
         attacked, tasks = self.kernel.machine, self.kernel.tasks
 
-        def interrupt(task: Task) -> None:
+        def interrupt(task: AgentTask) -> None:
             tasks.interrupt(task)
             if task.waits:
                 raise KernelError(errno.EINTR, "a signal")

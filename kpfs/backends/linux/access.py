@@ -17,7 +17,7 @@ from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
 from kpfs.linux.running.functions import PythonFunctions
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 from kpfs.session.session import os_error
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class LinuxAccess:
         self.quiet = quiet
         self.closed = False
         self.next_pid = FIRST_PID
-        self.buffers: dict[Task, int] = {}  # addresses of tasks' buffers
+        self.buffers: dict[AgentTask, int] = {}  # addresses of tasks' buffers
         self.handlers = HandlerCalls()
         self.probes: dict[int, object] = {}  # registered ones, by address
         self.info = LinuxMachineInfo(self.kernel, no_mounts, dump=core)
@@ -152,7 +152,7 @@ class LinuxAccess:
         self.kernel.follow(self.probes.clear)
         return PythonFunctions(self.kernel)
 
-    def worker(self) -> Task:
+    def worker(self) -> AgentTask:
         """Return the task for work that is not a user's task's.  Context: lock held."""
         tasks = self.kernel.tasks
         caller = Caller(FIRST_PID, os.getuid(), 0)

@@ -20,7 +20,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Result
-from kpfs.linux.running.tasks import KILLED, Reply, Task, Tasks
+from kpfs.linux.running.tasks import KILLED, AgentTask, Reply, Tasks
 from kpfs.mirror.host import Host
 from kpfs.mirror.kernel import Commit
 from kpfs.mirror.seccomp import Notification, is_valid
@@ -76,7 +76,7 @@ class LinuxAnsweredCalls:
         }
 
     def __call__(
-        self, note: Notification, commit: Commit, task_of: Callable[[int], Task]
+        self, note: Notification, commit: Commit, task_of: Callable[[int], AgentTask]
     ) -> int | Completion:
         """Return the call's value, -errno, or a Completion.
 
@@ -112,7 +112,7 @@ class LinuxAnsweredCalls:
         note: Notification,
         work: TaskWork,
         tasks: Tasks,
-        task: Task,
+        task: AgentTask,
         finish: Callable[[], Outcome],
     ) -> int:
         """Wait until the task has made its calls or the caller is gone."""

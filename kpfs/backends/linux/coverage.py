@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kpfs.linux.memory.modules import LoadedModule
     from kpfs.linux.memory.structures import Structures
     from kpfs.linux.memory.symbols import CoreSymbols
-    from kpfs.linux.running.machine import Machine
+    from kpfs.linux.running.machine import LinuxMachine
 
 _LOADS = "load_module"  # has a struct load_info as its first argument
 # each has the module as its first argument
@@ -59,7 +59,7 @@ class CoveredKernel(Protocol):
     """A Linux kernel that runs, and what is known of it."""
 
     arch: Arch
-    machine: Machine  # another one after a reboot, and so its memory
+    machine: LinuxMachine  # another one after a reboot, and so its memory
     memory: LiveMemory
     symbols: CoreSymbols
     structures: Structures

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kpfs.linux.memory.symbols import CoreSymbols
     from kpfs.linux.memory.vmlinux import Vmlinux
     from kpfs.linux.running.linux_kernel import LinuxKernel
-    from kpfs.linux.running.machine import Machine
+    from kpfs.linux.running.machine import LinuxMachine
     from kpfs.linux.store.image import Meta
 
 
@@ -45,7 +45,7 @@ class KernelOnBoard(Protocol):
 
     meta: Meta
     arch: Arch
-    machine: Machine  # another one after a reboot, and so its memory
+    machine: LinuxMachine  # another one after a reboot, and so its memory
     memory: LiveMemory
     symbols: CoreSymbols
     structures: Structures

@@ -23,7 +23,7 @@ from kpfs.linux.memory.modules import AllSymbols
 from kpfs.linux.memory.structures import View
 from kpfs.linux.running import loading
 from kpfs.linux.running.machine import Argument, Op, SlotOffset
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 
 if TYPE_CHECKING:
     from kpfs.backends.linux.coverage import LinuxCoverage
@@ -41,7 +41,7 @@ REFUSED = frozenset(
 
 
 class LinuxMachineInfo:
-    """Implements kpfs.fs.machine.MachineInfo; each task is a Task."""
+    """Implements kpfs.fs.machine.MachineInfo; each task is an AgentTask."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class LinuxMachineInfo:
         self.kernel.reboot()
 
     def host_pid(self, task: object) -> int:
-        return cast(Task, task).host_pid
+        return cast(AgentTask, task).host_pid
 
     def number(self, name: str) -> int:
         """Return the number of a system call.
@@ -165,21 +165,21 @@ class LinuxMachineInfo:
                 op = Op(number, tuple(map(_argument, args)), native=True)
                 kernel.watch.always = True  # nobody knows what it has begun
                 buffer = bytes(BUFFER_SIZE)
-                made = kernel.request(cast(Task, task), [op], buffer).results[0]
+                made = kernel.request(cast(AgentTask, task), [op], buffer).results[0]
             if made < 0:
                 raise KernelError(-made, name)
 
     def insmod(self, task: object, image: bytes, parameters: bytes) -> None:
         with self.kernel.lock:
-            loading.load(self.kernel, cast(Task, task), image, parameters)
+            loading.load(self.kernel, cast(AgentTask, task), image, parameters)
 
     def insmod_named(self, task: object, name: str, parameters: bytes) -> None:
         with self.kernel.lock:
-            loading.load_named(self.kernel, cast(Task, task), name, parameters)
+            loading.load_named(self.kernel, cast(AgentTask, task), name, parameters)
 
     def rmmod(self, task: object, name: bytes) -> None:
         with self.kernel.lock:
-            loading.unload(self.kernel, cast(Task, task), os.fsdecode(name))
+            loading.unload(self.kernel, cast(AgentTask, task), os.fsdecode(name))
 
 
 def _argument(value: int | bytes | Buffer) -> Argument:

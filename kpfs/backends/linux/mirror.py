@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kpfs.fs.tree import WriteCall
     from kpfs.linux.running.files import OpenFile, OpenFiles
     from kpfs.linux.running.linux_kernel import LinuxKernel
-    from kpfs.linux.running.tasks import Task
+    from kpfs.linux.running.tasks import AgentTask
     from kpfs.mirror.kernel import Commit, Replayed
 
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
@@ -120,7 +120,9 @@ class LinuxMirror:
             else:
                 self.call(task, note.nr, plan, names)
 
-    def call(self, task: Task, number: int, plan: Plan, names: list[HostFile]) -> None:
+    def call(
+        self, task: AgentTask, number: int, plan: Plan, names: list[HostFile]
+    ) -> None:
         """Have a task make a call.  names: the files that its paths lead to.
 
         Context: lock held.
@@ -153,7 +155,7 @@ class LinuxMirror:
             self._told = True
             self._tell(NO_PROGRAMS)
 
-    def note_descriptors(self, task: Task, made: int, plan: Plan) -> None:
+    def note_descriptors(self, task: AgentTask, made: int, plan: Plan) -> None:
         """Note which descriptors a task has after a call, and give them their numbers.
 
         made: what the call has returned.
@@ -177,7 +179,7 @@ class LinuxMirror:
             return False
         return bool(kernel.memory.word(at + key) & 0xFFFFFFFF)  # static_key.enabled
 
-    def attempt(self, task: Task, op: Op, memory: bytes, *, brief: bool) -> int:
+    def attempt(self, task: AgentTask, op: Op, memory: bytes, *, brief: bool) -> int:
         """Make a call that must not wait; return its value or -errno.
 
         brief: it may wait for a moment.
@@ -200,7 +202,7 @@ class LinuxMirror:
             for index, value in enumerate(args)
         ]
 
-    def memory(self, task: Task, plan: Plan) -> bytes:
+    def memory(self, task: AgentTask, plan: Plan) -> bytes:
         if not plan.size:
             return b""
         memory = plan.memory
@@ -218,7 +220,7 @@ class LinuxMirror:
                 memory[at + 8 : at + 16] = min(size, OUT_MAX).to_bytes(8, "little")
         return bytes(memory[: abi.DATA_SIZE])
 
-    def place_new(self, task: Task, made: int, plan: Plan) -> list[int]:
+    def place_new(self, task: AgentTask, made: int, plan: Plan) -> list[int]:
         """Give a new descriptor the number that it has on the host."""
         wanted = plan.new_fds[:1]
         if plan.nr in _PIPES:  # a task reads and writes other files in their place
@@ -230,7 +232,7 @@ class LinuxMirror:
         self.kernel.attempt(task, move)
         return wanted
 
-    def place_pair(self, task: Task, plan: Plan) -> None:
+    def place_pair(self, task: AgentTask, plan: Plan) -> None:
         """Give two sockets that a call has made the numbers that they have on the host.
 
         They are moved out of the way first: one may have the number of the other.
@@ -276,7 +278,7 @@ class LinuxMirror:
             dirfd = AT_FDCWD
         return found
 
-    def provide(self, task: Task, plan: Plan) -> None:
+    def provide(self, task: AgentTask, plan: Plan) -> None:
         """Give the task the call's descriptors that it lacks.  Context: lock held."""
         tasks = self.tasks
         for (fd, mode), size in zip(plan.fds, plan.fd_size, strict=False):
@@ -287,7 +289,7 @@ class LinuxMirror:
                 path, size = b"/dev/zero", 0  # a pipe, a socket, a terminal
             tasks.provide(task, fd, HostFile(path, mode, size))
 
-    def provide_watched(self, task: Task, plan: Plan) -> None:
+    def provide_watched(self, task: AgentTask, plan: Plan) -> None:
         """Give the task the descriptors that a call looks at.  Context: lock held."""
         tasks = self.tasks
         for fd in plan.watched:
@@ -330,7 +332,7 @@ class LinuxMirror:
             raise KernelError(-taken)
         return taken, after
 
-    def _op(self, task: Task, fd: int, call: WriteCall) -> Op:
+    def _op(self, task: AgentTask, fd: int, call: WriteCall) -> Op:
         data = call.data
         if call.name == "write":
             return Op(nr.WRITE, (fd, data, len(data)))

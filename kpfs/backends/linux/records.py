@@ -13,7 +13,7 @@ from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.trace_files import TraceFile
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 from kpfs.session.records import Record
 
 TRACING = "/sys/kernel/tracing"
@@ -47,7 +47,7 @@ def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
     return raw.records(found, formats, raw.parse_cmdlines(comms))
 
 
-def more_of(kernel: LinuxKernel, task: Task, fd: int) -> Callable[[bytes], bool]:
+def more_of(kernel: LinuxKernel, task: AgentTask, fd: int) -> Callable[[bytes], bool]:
     """Return a function that says whether records of now follow a piece of a trace.
 
     If a probe is on the way of reading, each read adds records and the file never ends;

@@ -20,7 +20,7 @@ from kpfs.base.ktypes import Caller
 from kpfs.fs.node import Node, names_of
 from kpfs.linux.running import loading, syscalls
 from kpfs.linux.running.machine import Op, Out
-from kpfs.linux.running.tasks import Reply, Task
+from kpfs.linux.running.tasks import AgentTask, Reply
 from kpfs.session.files import encoded
 
 SIZE = 1 << 15  # bytes of a read()
@@ -41,9 +41,9 @@ class LinuxTask:
         self._session = session
         self._ended = False
         caller = Caller(pid, os.getuid() if not uid else uid, uid)
-        self._task: Task = session.do("", lambda: self._fork(caller, comm))
+        self._task: AgentTask = session.do("", lambda: self._fork(caller, comm))
 
-    def _fork(self, caller: Caller, comm: str) -> Task:
+    def _fork(self, caller: Caller, comm: str) -> AgentTask:
         tasks = self._session.kernel.tasks
         return tasks.known(caller.pid) or tasks.fork(tasks.agent, caller, comm)
 

@@ -21,7 +21,7 @@ from kpfs.base.ktypes import Caller
 from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 from kpfs.mirror.host import Descriptor, Host
 
 THERE = frozenset((b"/", b"/proc", b"/sys", b"/dev", b"/tmp"))  # in each guest
@@ -55,19 +55,19 @@ class LinuxTaskBook:
 
     def forget(self) -> None:
         """Start anew: another machine runs, which has seen nothing yet."""
-        self.open: dict[Task, set[int]] = {}  # descriptors that a task has
-        self.cwd: dict[Task, bytes] = {}
+        self.open: dict[AgentTask, set[int]] = {}  # descriptors that a task has
+        self.cwd: dict[AgentTask, bytes] = {}
         # sockets whose other end is there, too: what they lead to, b"" before a look
-        self.pairs: dict[Task, dict[int, bytes]] = {}
+        self.pairs: dict[AgentTask, dict[int, bytes]] = {}
         # the descriptors of a process whose task has just those
-        self.same: dict[Task, Sequence[tuple[int, bytes]]] = {}
+        self.same: dict[AgentTask, Sequence[tuple[int, bytes]]] = {}
         self.made = set(THERE)
 
     # ---- one task
     def knows(self, pid: int) -> bool:
         return self.kernel.tasks.known(pid) is not None
 
-    def task(self, pid: int) -> Task:
+    def task(self, pid: int) -> AgentTask:
         task = self.find(pid)
         if pid in self.behind:
             self.behind.discard(pid)
@@ -75,12 +75,12 @@ class LinuxTaskBook:
             self.copy_directory(task)
         return task
 
-    def find(self, pid: int) -> Task:
+    def find(self, pid: int) -> AgentTask:
         """Return the task of a thread, which may not be up to date."""
         tasks = self.kernel.tasks
         return tasks.current(pid) or tasks.task(Caller(pid, self.host.uid(pid), 0))
 
-    def create(self, caller: Caller, comm: str) -> Task:
+    def create(self, caller: Caller, comm: str) -> AgentTask:
         """Fork a task of a new caller, by the task of its creator."""
         tasks, creator = self.kernel.tasks, self.host.creator(caller.pid)
         parent = tasks.known(creator)
@@ -100,7 +100,7 @@ class LinuxTaskBook:
             self.same[task] = self.same[parent]
         return task
 
-    def exit(self, task: Task, status: int) -> None:
+    def exit(self, task: AgentTask, status: int) -> None:
         for known in (self.open, self.cwd, self.same, self.pairs):
             known.pop(task, None)
         self.kernel.tasks.exit(task, status & 0xFF)
@@ -144,7 +144,7 @@ class LinuxTaskBook:
         finally:
             self._catching_up = False
 
-    def copy_descriptors(self, task: Task) -> None:
+    def copy_descriptors(self, task: AgentTask) -> None:
         """Give a task the descriptors that its process has."""
         pid = task.host_pid
         there = [
@@ -172,7 +172,9 @@ class LinuxTaskBook:
                 self.provide(task, fd.number, self._file(fd), how)
         self.same[task] = numbers
 
-    def _pairs_among(self, task: Task, there: list[Descriptor]) -> dict[int, bytes]:
+    def _pairs_among(
+        self, task: AgentTask, there: list[Descriptor]
+    ) -> dict[int, bytes]:
         """Return which of a task's pairs of sockets its process still has."""
         pairs, found = self.pairs.get(task, {}), {}
         for fd in there:
@@ -181,7 +183,7 @@ class LinuxTaskBook:
                 found[fd.number] = fd.link
         return found
 
-    def copy_directory(self, task: Task) -> None:
+    def copy_directory(self, task: AgentTask) -> None:
         """Change a task's directory to that of its process."""
         cwd = self.host.cwd(task.host_pid)
         if self.cwd.get(task) != cwd and not self.host.in_tree(cwd):
@@ -193,13 +195,13 @@ class LinuxTaskBook:
         return HostFile(fd.name, fd.mode, fd.size if stat.S_ISREG(fd.mode) else 0)
 
     # ---- files
-    def enter(self, task: Task, cwd: bytes) -> None:
+    def enter(self, task: AgentTask, cwd: bytes) -> None:
         """Change the task's directory."""
         self.make_path(HostFile(cwd, stat.S_IFDIR | 0o755, 0))
         self.kernel.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
         self.cwd[task] = cwd
 
-    def provide(self, task: Task, fd: int, file: HostFile, flags: int = 0) -> None:
+    def provide(self, task: AgentTask, fd: int, file: HostFile, flags: int = 0) -> None:
         """Give a task a descriptor of a file, if it has none of that number.
 
         flags: O_CLOEXEC or 0.

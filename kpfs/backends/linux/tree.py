@@ -26,7 +26,7 @@ from kpfs.linux.running import syscalls
 from kpfs.linux.running.files import OpenFile, OpenFiles
 from kpfs.linux.running.machine import Argument, Op, Out
 from kpfs.linux.running.poll_watcher import PollWatcher
-from kpfs.linux.running.tasks import Reply, Task
+from kpfs.linux.running.tasks import AgentTask, Reply
 
 if TYPE_CHECKING:
     from kpfs.base.ktypes import Caller
@@ -173,10 +173,10 @@ class OwnFile(OpenHandle):
             self.handle.moved(offset, len(data))
         return data
 
-    def write(self, data: bytes, offset: int, task: Callable[[], Task]) -> int:
+    def write(self, data: bytes, offset: int, task: Callable[[], AgentTask]) -> int:
         """task: returns that of the writer, with the lock held."""
 
-        def writer() -> Task:
+        def writer() -> AgentTask:
             with self._lock:
                 return task()
 
@@ -223,12 +223,12 @@ class LinuxTree:
         with self.kernel.lock:
             self.kernel.call(self.task(caller), Op(number, args))
 
-    def task(self, caller: Caller) -> Task:
+    def task(self, caller: Caller) -> AgentTask:
         """Return the caller's task; outside our pid namespace, that is the agent."""
         tasks = self.kernel.tasks
         return tasks.task(caller) if caller.pid else tasks.agent
 
-    def _watcher(self, pid: int) -> Task:
+    def _watcher(self, pid: int) -> AgentTask:
         """Return the task that looks at names and attributes.
 
         It is the caller's, unless that waits.
@@ -399,7 +399,7 @@ class LinuxTree:
         with self.kernel.lock:
             return self.files.open(self.task(caller), path, flags | os.O_CREAT, mode)
 
-    def _descriptor(self, caller: Caller, file: OpenFile) -> tuple[Task, int]:
+    def _descriptor(self, caller: Caller, file: OpenFile) -> tuple[AgentTask, int]:
         """Return the caller's task and its descriptor, made if it has none yet."""
         self.files.check(file)
         task = self.task(caller)
@@ -460,7 +460,7 @@ class LinuxTree:
     @contextmanager
     def _spliced(
         self, caller: Caller, file: LinuxFile
-    ) -> Iterator[tuple[Task, OpenFile]]:
+    ) -> Iterator[tuple[AgentTask, OpenFile]]:
         """Hold the lock, and yield the caller's task and a file of the kernel's."""
         if isinstance(file, OwnFile):
             raise KernelError(errno.EINVAL, "not for splice(2)")

@@ -10,7 +10,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
 from kpfs.linux.running.machine import STOP, Op, Out, Result
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.tasks import AgentTask
 
 HOST_MACHINE = "x86_64"  # whose numbers of system calls those are
 
@@ -35,14 +35,14 @@ class HostKernel:
         self.top_folder, self.top = top, os.fsencode(top)
         self.lock = FairLock()
         self._last = HostReply()
-        self._begun: dict[Task, list[Op]] = {}
+        self._begun: dict[AgentTask, list[Op]] = {}
         self.machine = SimpleNamespace(
             dead="",
             results=lambda _slot, count: self._last.results[:count],
             data=lambda _slot, place, size: self._last.out(place, size),
         )
         self.agent = self.fork(0)
-        self.known: dict[int, Task] = {}
+        self.known: dict[int, AgentTask] = {}
         self.tasks = SimpleNamespace(
             agent=self.agent,
             task=lambda caller: self.known.setdefault(
@@ -61,7 +61,7 @@ class HostKernel:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def fork(self, pid):
-        return Task(self.machine, 0, pid, pid, "task")  # type: ignore[arg-type]
+        return AgentTask(self.machine, 0, pid, pid, "task")  # type: ignore[arg-type]
 
     def catch_up(self):
         self.caught_up += 1

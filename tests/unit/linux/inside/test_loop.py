@@ -13,7 +13,7 @@ from kpfs.base import abi
 from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.inside.loop import LEAD_NS, Loop
 from kpfs.linux.running import machine as of_machine
-from kpfs.linux.running.machine import Machine, MachineDiedError
+from kpfs.linux.running.machine import LinuxMachine, MachineDiedError
 from tests.there import stand_in
 
 SECOND = 1_000_000_000
@@ -68,7 +68,7 @@ def test_a_kernel_that_is_busy_without_an_end(monkeypatch, cycle, dies):
     """A program may be busy for ever; the kernel may not."""
     monkeypatch.setattr(of_machine, "MAX_TURNS", 10)
     board: Any = BusyBoard(itertools.cycle(cycle))
-    loop = Loop(Machine(stand_in(board)))
+    loop = Loop(LinuxMachine(stand_in(board)))
     with pytest.raises(MachineDiedError, match="lockup") if dies else nullcontext():
         for _ in range(100):
             loop._advance()
@@ -110,7 +110,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("ahead", [0, LEAD_NS, 10 * SECOND])
 def test_sleep_counts_from_the_guests_clock(host: list[int], ahead: int):
     board: Any = Board()
-    loop = Loop(Machine(stand_in(board)))
+    loop = Loop(LinuxMachine(stand_in(board)))
     begin = 1000 + ahead
     board.set(now=begin, deadline=begin + SECOND)
     loop.step()

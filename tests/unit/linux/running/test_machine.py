@@ -15,7 +15,7 @@ from kpfs.linux.running.machine import (
     FINALLY,
     STOP,
     Batch,
-    Machine,
+    LinuxMachine,
     MachineDiedError,
     Op,
     Out,
@@ -111,7 +111,7 @@ def answer(machine, slot, result):
     [(5, 5), (-2, -2), (-4095, -4095), (-4096, -errno.EIO), (-(1 << 63), -errno.EIO)],
 )
 def test_an_error_is_one_that_kernels_have(raw, seen):
-    machine = Machine(stand_in(FakeBoard()))
+    machine = LinuxMachine(stand_in(FakeBoard()))
     answer(machine, 3, raw)
     assert machine.results(3, 1) == [seen]
     assert machine.values(3, 1) == [raw]
@@ -120,7 +120,7 @@ def test_an_error_is_one_that_kernels_have(raw, seen):
 @pytest.mark.parametrize("size", [11, 1 << 31, 1 << 63, -1])
 def test_more_than_there_is_room_for_cannot_have_been_written(size):
     """Else it would be written behind the buffer of a command that reads."""
-    machine = Machine(stand_in(FakeBoard()))
+    machine = LinuxMachine(stand_in(FakeBoard()))
     places = machine.start(3, [Op(0, (Out(10),)), Op(0, (b"abc",))])
     answer(machine, 3, size)
     reply = Reply(machine, 3, places, 2)
@@ -133,7 +133,7 @@ def test_more_than_there_is_room_for_cannot_have_been_written(size):
 
 
 def test_a_sequence_begins_anew_behind_its_last_number():
-    machine = Machine(stand_in(FakeBoard()))
+    machine = LinuxMachine(stand_in(FakeBoard()))
     at = abi.SLOTS_AT + 3 * abi.SLOT_SIZE
     machine.region[at : at + 16] = b"\xff" * 16
     machine.adopt()
@@ -145,7 +145,7 @@ def test_a_sequence_begins_anew_behind_its_last_number():
 
 @pytest.mark.parametrize("who", [3, 511, 1 << 40, (1 << 64) - 1])
 def test_a_kernel_that_only_pauses_does_not_come_to_rest(who):
-    machine = Machine(stand_in(FakeBoard((abi.STOP_PAUSE, who, 100))))
+    machine = LinuxMachine(stand_in(FakeBoard((abi.STOP_PAUSE, who, 100))))
     machine.start(5, [Op(0)])
     with pytest.raises(MachineDiedError, match="does not come to rest"):
         machine.run(5)
@@ -176,7 +176,7 @@ def test_turns_that_the_host_s_clock_ended_count_by_its_processor_time(
 
     monkeypatch.setattr(machine_room, "thread_time", thread_time)
     board.counter.hooks_need_no_pc = debugged
-    machine = Machine(stand_in(board))
+    machine = LinuxMachine(stand_in(board))
     with pytest.raises(MachineDiedError, match="does not come to rest"):
         machine.run(5)
     assert most <= next(seconds) < most + 9
@@ -188,7 +188,7 @@ def test_interrupts_that_stay_off_count_by_processor_time(monkeypatch, late):
     monkeypatch.setattr(machine_room, "thread_time", lambda: next(seconds))
     board = FakeBoard((abi.STOP_TURN, 0, 10))
     board.late = late
-    machine = Machine(stand_in(board))
+    machine = LinuxMachine(stand_in(board))
     found = {machine.step() for _ in range(2 * round(machine_room.MAX_LOCKED_OUT) + 4)}
     assert found == {abi.STOP_TURN, *[abi.STOP_LOCKUP] * bool(late)}
 
@@ -196,7 +196,7 @@ def test_interrupts_that_stay_off_count_by_processor_time(monkeypatch, late):
 @pytest.mark.parametrize("block", [10, 100])
 def test_each_turn_that_ends_is_told(block):
     told = []
-    machine = Machine(
+    machine = LinuxMachine(
         stand_in(FakeBoard((abi.STOP_TURN, 0, block), (abi.STOP_PAUSE, 0, block)))
     )
     machine.on_turn = lambda: told.append(1)

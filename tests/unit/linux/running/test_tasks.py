@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import cast
 
-from kpfs.linux.running.machine import Machine
-from kpfs.linux.running.tasks import Task
+from kpfs.linux.running.machine import LinuxMachine
+from kpfs.linux.running.tasks import AgentTask
 
 
 def test_name_of_a_process():
@@ -19,7 +19,7 @@ def test_name_of_a_process():
             os.write(write, b"n")
             os.read(hold, 1)
         os._exit(0)
-    task = Task(cast("Machine", None), 1, 2, pid, "")
+    task = AgentTask(cast("LinuxMachine", None), 1, 2, pid, "")
     for name in ("one", "an other"):
         os.read(named, 1)
         assert task.read_comm() == name
