@@ -350,6 +350,47 @@ class Coverage:  # struct coverage
     changes, first, end, origin = 0, 8, 16, 24
 
 
+# emulator/layout.h
+ENGINE_PROCESSOR = 0x1B8
+ENGINE_QUIET = 0x7F2
+PROCESSOR_STATE = 0x128
+PROCESSOR_EXCEPTION = 0x81A0
+MORE_ON_AARCH64 = 0x70
+
+
+class Segment:  # struct segment
+    SIZE, __slots__ = 24, ()
+    selector, base, limit, flags = 0, 8, 16, 20
+
+
+class X86State:  # struct x86_state
+    SIZE, __slots__ = 5504, ()
+    regs, idt, cr = 0, 400, 424
+
+
+# emulator/layout_arm64.h
+ARM64_STATE_X = 0x40
+ARM64_STATE_PC = 0x140
+ARM64_STATE_DAIF = 0x230
+ARM64_STATE_TTBR0 = 0x308
+ARM64_STATE_TTBR1 = 0x328
+ARM64_STATE_MPIDR = 0xB10
+ARM64_STATE_SYNDROME = 0xBD0
+ARM64_STATE_TARGET = 0xBE0
+ARM64_REGISTERS = 0x31C0
+
+
+# emulator/layout_riscv64.h
+RISCV64_FP = 0x601
+
+
+class Riscv64State:  # struct riscv64_state
+    SIZE, __slots__ = 1536, ()
+    x, f, pc, reserved, frm, fault, priv, mstatus = 0, 256, 512, 520, 536, 544, 592, 624
+    satp, stval, stvec, sepc, scause, board = 672, 680, 704, 712, 720, 840
+    scounteren, sscratch, engine = 952, 968, 1528
+
+
 # emulator/stops.h
 STOPPED_AT_PLACE = 1
 STOPPED_BY_STEP = 2
@@ -854,18 +895,6 @@ GIC_CPU_BASE = 0x8001_0000
 GIC_CPU_SIZE = 0x2000
 UART_BASE = 0x8002_0000
 CLOCK_HZ = 0x3B9A_CA00
-ARM64_EXCEPTION = 0x81A0
-ARM64_STATE = 0xA350
-ARM64_REGISTERS = 0xD510
-ARM64_JMP_BUF_MORE = 0x70
-ARM64_STATE_X = 0x40
-ARM64_STATE_PC = 0x140
-ARM64_STATE_DAIF = 0x230
-ARM64_STATE_TTBR0 = 0x308
-ARM64_STATE_TTBR1 = 0x328
-ARM64_STATE_MPIDR = 0xB10
-ARM64_STATE_SYNDROME = 0xBD0
-ARM64_STATE_TARGET = 0xBE0
 
 
 class Arm64Cpu:  # struct arm64_cpu
@@ -880,16 +909,6 @@ class Arm64Devices:  # struct arm64_devices
 
 
 # linux/board/riscv64/arch.h
-RISCV64_FP = 0x601
-
-
-class Riscv64State:  # struct riscv64_state
-    SIZE, __slots__ = 1536, ()
-    x, f, pc, reserved, frm, fault, priv, mstatus = 0, 256, 512, 520, 536, 544, 592, 624
-    satp, stval, stvec, sepc, scause, board = 672, 680, 704, 712, 720, 840
-    scounteren, sscratch, engine = 952, 968, 1528
-
-
 class Riscv64Cpu:  # struct riscv64_cpu
     SIZE, __slots__ = 32, ()
     raised, enabled, fp_status, context = 0, 8, 16, 24

@@ -24,7 +24,9 @@
  * Built without a C library, like the boards of Linux kernels.
  */
 #include "engines.h"
+#include "originals.h"
 
+bool known;
 struct engine engines[NR_ENGINES], *last_found[] = { [0 ... NR_ENGINES - 1] = engines };
 
 struct engine *search_state(const void *state, struct engine **last)
@@ -73,15 +75,14 @@ API void blocks_forget(void *engine)
 typedef void check(void *engine, uint32_t delayed);
 
 /*
- * libunicorn 2.1.4 has a flag there: the PC is right already, and need not become that of the block
- * which an engine leaves. An exception whose hook goes on sets it, and it would hold for the first
- * stop after that, wherever the PC is by then.
+ * libunicorn has a flag: the PC is right already, and need not become that of the block which an engine
+ * leaves. An exception whose hook goes on sets it, and it would hold for the first stop after that,
+ * wherever the PC is by then.
  */
-#ifdef __x86_64__
-#define PC_IS_RIGHT 0x3a32
-#else
-#define PC_IS_RIGHT 0x5632
-#endif
+static inline void pc_is_not_right(void *engine)
+{
+	AT(volatile bool, engine, ENGINE_PC_IS_RIGHT) = false;
+}
 
 /* It is time to look. All calls in tail position are jumps, as the comment above has it. */
 static inline __attribute__((always_inline)) void look(const struct engine *e, check *original)
@@ -96,7 +97,7 @@ static inline __attribute__((always_inline)) void look(const struct engine *e, c
 		blocks_look(counter, counter->look);
 	if (!due) /* more blocks were left than there is room for */
 		return;
-	((volatile bool *)engine)[PC_IS_RIGHT] = false;
+	pc_is_not_right(engine);
 	original(engine, 0);
 }
 
@@ -220,7 +221,7 @@ API void helper_uc_tracecode(int32_t size, uint32_t kind, void *engine, uint64_t
 		return;
 	leave = e->counter->leave;
 	e->counter->leave = 0;
-	((volatile bool *)engine)[PC_IS_RIGHT] = false;
+	pc_is_not_right(engine);
 	leave(engine, 0);
 }
 
@@ -291,14 +292,24 @@ API void blocks_end_run(void *counter)
 	c->emu_stop(c->engine);
 }
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void blocks_originals(trace *hooks, check *x86_64, check *aarch64, check *riscv64, set_dr *set,
-			  read_msr *read)
+ORIGINALS(ORIGINAL("helper_uc_tracecode", original_trace),
+	  ORIGINAL("helper_check_exit_request_x86_64", original_x86_64),
+	  ORIGINAL("helper_check_exit_request_aarch64", original_aarch64),
+	  ORIGINAL("helper_check_exit_request_riscv64", original_riscv64),
+	  ORIGINAL("helper_set_dr_x86_64", original_set_dr),
+	  ORIGINAL("helper_rdmsr_x86_64", original_read_msr));
+
+extern struct original __start_originals[], __stop_originals[];
+
+/* Return the table of all functions of libunicorn that are called here. */
+API struct original *emulator_originals(uint64_t *count)
 {
-	original_set_dr = set;
-	original_read_msr = read;
-	original_trace = hooks;
-	original_x86_64 = x86_64;
-	original_aarch64 = aarch64;
-	original_riscv64 = riscv64;
+	*count = __stop_originals - __start_originals;
+	return __start_originals;
+}
+
+/* The libunicorn that has been loaded since is the one that layout.h tells of. */
+API void emulator_is_known(void)
+{
+	known = true;
 }

@@ -2,36 +2,11 @@
 #pragma once
 /* The engines of libunicorn that count blocks, for the functions that take the place of its own. */
 #include "blocks.h"
+#include "layout.h"
 
 #define API __attribute__((visibility("default")))
 #define NR_ENGINES 64
 #define FREED ((void *)1) /* the engine of an entry whose engine is closed */
-
-/* Places in structures of libunicorn 2.1.4. */
-#define PROCESSOR 0x1b8  /* of an engine, a pointer */
-#define TRANSLATOR 0x300 /* too */
-#ifdef __x86_64__
-#define STATE 0x128  /* of a processor, a pointer */
-#define DROPPED 0xd8 /* of a translator: how many blocks were dropped one by one */
-#else
-#define STATE 0x198
-#define DROPPED 0xe0
-#endif
-#define AT(type, base, offset) (*(type *)((char *)(base) + (offset)))
-
-/* A block of code, as libunicorn has it. */
-struct block {
-	uint64_t pc;
-	uint64_t cs_base;
-	uint32_t flags;
-	uint32_t size;
-	uint32_t kind;
-	uint32_t trace;
-	char *code;
-	uint64_t code_size;
-	uint64_t others[3];
-	uint64_t pages[2]; /* where it lies, by libunicorn's addresses of RAM */
-};
 
 struct engine {
 	void *engine;
@@ -59,7 +34,11 @@ struct engine {
 #pragma GCC visibility push(hidden)
 extern struct engine engines[NR_ENGINES]; /* by a hash of their addresses */
 extern struct engine *last_found[NR_ENGINES];
+extern bool known; /* this libunicorn is the one that layout.h tells of */
 #pragma GCC visibility pop
+
+/* Where in a block a function was called. */
+#define CALLER (uintptr_t)__builtin_return_address(0)
 
 /* Return the place of an engine, or one of those behind it. */
 static inline struct engine *engine_place(const void *engine, unsigned int next)

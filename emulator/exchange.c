@@ -14,22 +14,10 @@
 #include <stddef.h>
 
 #include "engines.h"
+#include "originals.h"
 
 #define NR_FUNCTIONS 5
-#define MOVE 5 /* operations on variables of 32 bits */
-#define MOVE_CONSTANT 6
-#define BEGIN_OF_INSTRUCTION 129
-#define FLAGS_KEPT 168 /* in the state of a processor: the number */
 #define IS_STORED 0    /* for that number: the one that is stored is right */
-
-/* An operation, as libunicorn 2.1.4 has it. */
-struct operation {
-	uint8_t code;
-	uint8_t others[7];
-	void *next;
-	void *before; /* the place of next in the operation before */
-	uint64_t arguments[];
-};
 
 typedef void *make_variable(void *translator, int type, void *base, intptr_t offset,
 			    const char *name);
@@ -51,7 +39,7 @@ API void *tcg_global_mem_new_internal_x86_64(void *translator, int type, void *b
 {
 	void *made = of.make_variable(translator, type, base, offset, name);
 
-	if (offset == FLAGS_KEPT)
+	if (offset == offsetof(struct x86_state, cc_op))
 		variable = (char *)made - (char *)translator;
 	return made;
 }
@@ -87,13 +75,15 @@ static void store_number(void *translator)
 API void tcg_gen_callN_x86_64(void *translator, void *function, void *result, int count,
 			      void **arguments)
 {
-	if (variable && wants_flags(function))
+	if (known && variable && wants_flags(function))
 		store_number(translator);
 	of.call(translator, function, result, count, arguments);
 }
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void exchange_originals(const struct functions *functions)
-{
-	of = *functions;
-}
+ORIGINALS(ORIGINAL("tcg_global_mem_new_internal_x86_64", of.make_variable),
+	  ORIGINAL("tcg_gen_callN_x86_64", of.call), ORIGINAL("tcg_emit_op_x86_64", of.add),
+	  ORIGINAL("helper_cmpxchg8b_x86_64", of.want_flags[0]),
+	  ORIGINAL("helper_cmpxchg8b_unlocked_x86_64", of.want_flags[1]),
+	  ORIGINAL("helper_cmpxchg16b_x86_64", of.want_flags[2]),
+	  ORIGINAL("helper_cmpxchg16b_unlocked_x86_64", of.want_flags[3]),
+	  ORIGINAL("helper_sysenter_x86_64", of.want_flags[4]));

@@ -18,7 +18,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from kpfs.base import abi, limits
@@ -28,40 +28,7 @@ from kpfs.base.typed import NamedTuple
 _IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 VERSION = 0x020104FF  # the one whose inside is known here
 _ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
-CHECKS = {arch: f"helper_check_exit_request_{arch}" for arch in _ARCHES}
-_HELPERS = (
-    *("helper_uc_tracecode", *CHECKS.values()),
-    *("helper_set_dr_x86_64", "helper_rdmsr_x86_64"),
-)
-_RESTORE = "cpu_restore_state", "helper_syscall", "helper_rdtsc", "helper_rdtscp"
-RESTORE = [f"{name}_x86_64" for name in _RESTORE]  # see restore.c
-_SEARCH = (  # struct functions of search.c, for each architecture
-    *("tb_htable_lookup", "get_page_addr_code", "tb_flush", "tb_flush_jmp_cache"),
-    *(f"tlb_flush_by_mmuidx{kind}" for kind in ("", "_all_cpus", "_all_cpus_synced")),
-    "helper_lookup_tb_ptr",
-)
-_TRACK = (  # struct functions of track.c, for each architecture
-    *("tlb_set_dirty", "tlb_reset_dirty", "tlb_reset_dirty_by_vaddr"),
-    *("tb_invalidate_phys_page_fast", "tb_invalidate_phys_range", "tcg_tb_lookup"),
-    *("qemu_map_ram_ptr", "qemu_ram_addr_from_host", "tlb_set_page", "probe_access"),
-)
-_EXCHANGE = (  # struct functions of exchange.c
-    *("tcg_global_mem_new_internal", "tcg_gen_callN", "tcg_emit_op"),
-    *("helper_cmpxchg8b", "helper_cmpxchg8b_unlocked"),
-    *("helper_cmpxchg16b", "helper_cmpxchg16b_unlocked", "helper_sysenter"),
-)
-_RIGHTS = (  # struct functions of rights.c
-    *("raise_exception_err_ra", "helper_raise_interrupt"),
-    *("helper_syscall", "helper_sysenter"),
-    *(f"helper_{way}{size}" for way in ("in", "out") for size in "bwl"),
-    *(
-        "probe_access",
-        *(f"helper_{way}_protected" for way in ("lcall", "lret", "iret")),
-    ),
-)
-# in libunicorn 2.1.4: offsets of pointers to the processor and its state
-_PROCESSOR, _STATE = 0x1B8, {"x86_64": 0x128}.get(os.uname().machine, 0x198)
-_NO_EXIT_REQUEST = 0x7F2  # in libunicorn 2.1.4: offset of a bool in the engine
+EXIT_CHECK = "helper_check_exit_request_"  # and the architecture: see blocks.c
 _MANY = 1 << 20  # blocks, more than execute() takes
 CODE_SIZE = 1 << 30  # bytes for translated code that libunicorn maps for an engine
 SPARE = 128 << 20  # for what else it and the process come to need: it may not fail
@@ -134,42 +101,13 @@ def load() -> tuple[ctypes.PyDLL, ctypes.PyDLL | None]:
     except OSError:
         blocks = None
     library = _load_alone(find_library())
-    if blocks is not None:
-        try:
-            own = [address(library, name) for name in _HELPERS]
-            restore = [address(library, name) for name in RESTORE]
-            search = [
-                address(library, f"{name}_{arch}")
-                for arch in _ARCHES
-                for name in _SEARCH
-            ]
-            track = [
-                address(library, f"{name}_{arch}")
-                for arch in _ARCHES
-                for name in _TRACK
-            ]
-            exchange = [address(library, f"{name}_x86_64") for name in _EXCHANGE]
-            rights = [address(library, f"{name}_x86_64") for name in _RIGHTS]
-        except AttributeError:
-            return library, None
-        for part in ("sse", "strings", "x87", "riscv"):
-            _set_originals(library, blocks, f"{part}_originals")
-        blocks.blocks_count.restype = ctypes.c_bool
-        blocks.blocks_originals(*own)
-        if library.uc_version(None, None) != VERSION:
-            restore[1:] = [ctypes.c_void_p()] * 3
-            exchange[3:] = [ctypes.c_void_p()] * 5
-        else:
-            blocks.softfloat_is_known()
-        blocks.restore_originals(*restore)
-        blocks.search_age.restype = ctypes.c_uint64
-        blocks.search_table.restype = ctypes.c_void_p
-        blocks.search_originals((ctypes.c_void_p * len(search))(*search))
-        blocks.track_pages.restype = ctypes.c_void_p
-        blocks.track_works.restype = ctypes.c_bool
-        blocks.track_originals((ctypes.c_void_p * len(track))(*track))
-        blocks.exchange_originals((ctypes.c_void_p * len(exchange))(*exchange))
-        blocks.rights_originals((ctypes.c_void_p * len(rights))(*rights))
+    if blocks is None or not _bind(library, blocks):
+        return library, None
+    if library.uc_version(None, None) == VERSION:
+        blocks.emulator_is_known()
+    blocks.blocks_count.restype = blocks.track_works.restype = ctypes.c_bool
+    blocks.search_age.restype = ctypes.c_uint64
+    blocks.search_table.restype = blocks.track_pages.restype = ctypes.c_void_p
     return library, blocks
 
 
@@ -181,13 +119,24 @@ class _Original(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("place", ctypes.c_void_p)]
 
 
-def _set_originals(library: ctypes.PyDLL, blocks: ctypes.PyDLL, table: str) -> None:
-    """Set the functions of libunicorn that a table in originals.h's form names."""
-    at = ctypes.addressof(_Original.in_dll(blocks, table))
-    while name := (row := _Original.from_address(at)).name:
-        place = ctypes.c_void_p.from_address(row.place)
-        place.value = address(library, name.decode()).value
-        at += ctypes.sizeof(_Original)
+def originals(blocks: ctypes.PyDLL) -> Iterator[tuple[str, ctypes.c_void_p]]:
+    """Yield the names of functions of libunicorn, and where their addresses go."""
+    count, table = ctypes.c_uint64(), blocks.emulator_originals
+    table.restype = ctypes.POINTER(_Original)
+    for row in table(ctypes.byref(count))[: count.value]:
+        if row.name:  # the compiler leaves room between the rows of two files
+            yield row.name.decode(), ctypes.c_void_p.from_address(row.place)
+
+
+def _bind(library: ctypes.PyDLL, blocks: ctypes.PyDLL) -> bool:
+    """Find the functions of libunicorn that are called; False if one is missing."""
+    found_all = True
+    for name, place in originals(blocks):
+        try:
+            place.value = address(library, name).value
+        except AttributeError:
+            found_all = False
+    return found_all
 
 
 def _load_alone(path: str) -> ctypes.PyDLL:
@@ -302,8 +251,24 @@ def _state(engine: int) -> int | None:
     """Return the address of the processor's state, if its place is known."""
     if load()[0].uc_version(None, None) != VERSION:
         return None
-    processor = ctypes.c_size_t.from_address(engine + _PROCESSOR).value
-    return ctypes.c_size_t.from_address(processor + _STATE).value
+    return state_of(engine)
+
+
+def processor_of(engine: int) -> int:
+    """Return the address of an engine's processor in the known libunicorn."""
+    return ctypes.c_size_t.from_address(engine + abi.ENGINE_PROCESSOR).value
+
+
+def in_processor(offset: int) -> int:
+    """Return an offset in a processor on this host; it is x86-64's in layout.h."""
+    aarch64 = os.uname().machine == "aarch64"
+    return offset + (abi.MORE_ON_AARCH64 if aarch64 else 0)
+
+
+def state_of(engine: int) -> int:
+    """Return the address of its state."""
+    at = processor_of(engine) + in_processor(abi.PROCESSOR_STATE)
+    return ctypes.c_size_t.from_address(at).value
 
 
 def _find_in_table(engine: int) -> None:
@@ -412,4 +377,4 @@ def _forget(engine: int) -> None:
 
 
 def _flag(engine: int) -> ctypes.c_bool:
-    return ctypes.c_bool.from_address(engine + _NO_EXIT_REQUEST)
+    return ctypes.c_bool.from_address(engine + abi.ENGINE_QUIET)

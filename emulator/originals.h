@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* Tables of libunicorn's functions that libunicorn.py fills in once the library is loaded. */
+/* Functions of libunicorn that those here call, which libunicorn.py finds once it is loaded. */
 
 /* A function of libunicorn, and where its address goes. */
 struct original {
@@ -8,5 +8,7 @@ struct original {
 	void **place;
 };
 
+/* Rows for the one table of all of them; several files and macros add to it. */
+#define ORIGINALS(...) \
+	static struct original rows[] __attribute__((used, section("originals"))) = { __VA_ARGS__ }
 #define ORIGINAL(name, place) { name, (void **)&(place) }
-#define END_OF_ORIGINALS { 0, 0 }

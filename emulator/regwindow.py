@@ -14,6 +14,9 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 
+from kpfs.base import abi
+from kpfs.emulator.libunicorn import in_processor
+
 # where the words of struct pt_regs are in the window; -1: not there
 WINDOW_OF_PT_REGS = (
     15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7,
@@ -21,8 +24,6 @@ WINDOW_OF_PT_REGS = (
 )  # fmt: skip
 NR_WINDOW = 17  # rax rcx rdx rbx rsp rbp rsi rdi r8 to r15 rip
 WINDOW_SP, WINDOW_IP = 4, 16
-_CPU_IN_ENGINE = 0x1B8  # pointer in the engine's structure to the CPU's
-_STATE_IN_CPU = 0x8A50
 WINDOW = struct.Struct(f"<{NR_WINDOW}Q")
 _POINTER = struct.Struct("<Q")
 
@@ -54,8 +55,10 @@ def _find(
         values = [seed + number for number in range(NR_WINDOW)]
         write(values)  # the first one makes the engine build its CPU
         if not address:
-            raw = os.pread(fd, _POINTER.size, engine + _CPU_IN_ENGINE)
-            address = _POINTER.unpack(raw)[0] + _STATE_IN_CPU
+            address = engine
+            for offset in (abi.ENGINE_PROCESSOR, in_processor(abi.PROCESSOR_STATE)):
+                raw = os.pread(fd, _POINTER.size, address + offset)
+                address = _POINTER.unpack(raw)[0]
         if WINDOW.unpack(os.pread(fd, WINDOW.size, address)) != tuple(values):
             return None
     words = (ctypes.c_uint64 * NR_WINDOW).from_address(address)

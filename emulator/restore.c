@@ -12,55 +12,46 @@
  * computed. "rep stos" would leave wrong flags behind.
  */
 #include "engines.h"
-
-/* Where the call returns to, in the helpers of libunicorn 2.1.4 for the instructions. */
-#define IN_SYSCALL 0xee
-#define IN_RDTSC 0x12e
-#define IN_RDTSCP 0x13e
-
-/* Where it is in libunicorn 2.1.4's state of a processor how flags are kept. */
-#define FLAGS_KEPT 168
+#include "originals.h"
 
 typedef bool restore(void *cpu, uintptr_t at, bool exits);
 
 static restore *original;
-static uintptr_t known[3];
-static bool is_known;
+static char *syscall, *rdtsc, *rdtscp;
 
 static bool keep_flags(void *cpu, uintptr_t at)
 {
 	void *state = AT(void *, cpu, STATE);
-	uint32_t *flags_kept = &AT(uint32_t, state, FLAGS_KEPT), kept = *flags_kept;
+	const uint32_t kept = X86(state)->cc_op;
 	const struct block_counter *c = blocks_counter(state);
 	bool found;
 
 	if (c && c->hooks_need_no_pc)
 		return true;
 	found = original(cpu, at, false);
-	*flags_kept = kept;
+	X86(state)->cc_op = kept;
 	return found;
+}
+
+/* Return whether a place is behind the call in the helper of one of these instructions. */
+static inline bool is_stored(uintptr_t caller)
+{
+#ifdef __x86_64__
+	return caller == (uintptr_t)syscall + IN_SYSCALL || caller == (uintptr_t)rdtsc + IN_RDTSC ||
+	       caller == (uintptr_t)rdtscp + IN_RDTSCP;
+#else
+	(void)caller;
+	return false;
+#endif
 }
 
 API bool cpu_restore_state_x86_64(void *cpu, uintptr_t at, bool exits)
 {
-	uintptr_t caller = (uintptr_t)__builtin_return_address(0);
-
-	for (int i = 0; i < 3; i++)
-		if (caller == known[i])
-			return true;
-	return exits || !is_known ? original(cpu, at, exits) : keep_flags(cpu, at);
+	if (known && is_stored(CALLER))
+		return true;
+	return exits || !known ? original(cpu, at, exits) : keep_flags(cpu, at);
 }
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void restore_originals(restore *function, uintptr_t syscall, uintptr_t rdtsc, uintptr_t rdtscp)
-{
-	original = function;
-	is_known = syscall;
-#ifdef __x86_64__
-	known[0] = syscall + IN_SYSCALL;
-	known[1] = rdtsc + IN_RDTSC;
-	known[2] = rdtscp + IN_RDTSCP;
-#else
-	(void)syscall, (void)rdtsc, (void)rdtscp;
-#endif
-}
+ORIGINALS(ORIGINAL("cpu_restore_state_x86_64", original),
+	  ORIGINAL("helper_syscall_x86_64", syscall), ORIGINAL("helper_rdtsc_x86_64", rdtsc),
+	  ORIGINAL("helper_rdtscp_x86_64", rdtscp));

@@ -7,16 +7,13 @@
  * tell hooks whether a prefix stands before an instruction, so where the next one begins. The
  * functions here take the place of its own, as blocks.c tells, and jump to them.
  */
-#include "softfloat.h"
 #include <stdlib.h>
 
-#define STACK_POINTER 0x20 /* places in the state of a processor */
-#define FLAGS 0x88
-#define HIDDEN_FLAGS 0xb0
-#define STACK_BASE 0xf0
-#define STACK_FLAGS 0xfc
-#define CODE_OF_64_BITS 0x8000 /* in HIDDEN_FLAGS */
-#define WIDE 0x400000          /* in STACK_FLAGS: the pointer has 32 bits */
+#include "engines.h"
+#include "originals.h"
+
+#define CODE_OF_64_BITS 0x8000 /* in hflags */
+#define WIDE 0x400000          /* in flags of SS: the pointer has 32 bits */
 #define LOAD 0                 /* kinds of access, and whose it is */
 #define STORE 1
 #define PROGRAM 1
@@ -47,10 +44,10 @@ static struct functions of;
 
 static inline void check(void *state, uint32_t port, uint32_t size, void *from)
 {
-	uint32_t level = AT(uint32_t, state, HIDDEN_FLAGS) & 3;
+	uint32_t level = X86(state)->hflags & 3;
 	const struct block_counter *c;
 
-	if (level <= (AT(uint32_t, state, FLAGS) >> 12 & 3))
+	if (level <= (X86(state)->flags >> 12 & 3))
 		return;
 	c = blocks_counter(state);
 	if (c && c->may_use_port && !c->may_use_port(c->argument, port, size))
@@ -76,14 +73,14 @@ PORT(l, 4)
 /* Fault where a program may not access count words of its stack: from the top, or below it. */
 static void check_stack(void *state, int count, int shift, int access, uintptr_t from)
 {
-	const uint32_t flags = AT(uint32_t, state, HIDDEN_FLAGS), size = 2 << shift;
-	uint64_t mask = ~0ull, base = 0, at = AT(uint64_t, state, STACK_POINTER);
+	const uint32_t flags = X86(state)->hflags, size = 2 << shift;
+	uint64_t mask = ~0ull, base = 0, at = X86(state)->regs[4];
 
 	if (!known || (flags & 3) != 3)
 		return;
 	if (!(flags & CODE_OF_64_BITS)) {
-		mask = AT(uint32_t, state, STACK_FLAGS) & WIDE ? 0xffffffff : 0xffff;
-		base = AT(uint64_t, state, STACK_BASE);
+		mask = X86(state)->segs[2].flags & WIDE ? 0xffffffff : 0xffff;
+		base = X86(state)->segs[2].base;
 	}
 	while (count--) {
 		if (access == STORE)
@@ -110,7 +107,7 @@ API void helper_lret_protected_x86_64(void *state, int shift, int more)
 
 API void helper_iret_protected_x86_64(void *state, int shift, int length)
 {
-	const bool wide = AT(uint32_t, state, HIDDEN_FLAGS) & CODE_OF_64_BITS;
+	const bool wide = X86(state)->hflags & CODE_OF_64_BITS;
 
 	check_stack(state, wide ? 5 : 3, shift, LOAD, CALLER);
 	of.iret(state, shift, length);
@@ -156,8 +153,10 @@ API void cpu_abort_x86_64(void *processor)
 	abort();
 }
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void rights_originals(const struct functions *functions)
-{
-	of = *functions;
-}
+#define HELPER(name, place) ORIGINAL("helper_" #name "_x86_64", of.place)
+#define PORTS(way) HELPER(way##b, way##b), HELPER(way##w, way##w), HELPER(way##l, way##l)
+
+ORIGINALS(HELPER(raise_interrupt, interrupt), HELPER(syscall, syscall), HELPER(sysenter, sysenter),
+	  PORTS(in), PORTS(out), HELPER(lcall_protected, lcall), HELPER(lret_protected, lret),
+	  HELPER(iret_protected, iret), ORIGINAL("raise_exception_err_ra_x86_64", of.raise),
+	  ORIGINAL("probe_access_x86_64", of.probe));

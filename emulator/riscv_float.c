@@ -84,5 +84,4 @@ CHOICES(CHOOSE)
 
 #define HELPER(name, ...) ORIGINAL("helper_f" #name "_riscv64", of_##name),
 
-API const struct original riscv_originals[] = { NARROWS(HELPER) FUSED(HELPER) CHOICES(HELPER)
-							END_OF_ORIGINALS };
+ORIGINALS(NARROWS(HELPER) FUSED(HELPER) CHOICES(HELPER));

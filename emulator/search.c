@@ -16,6 +16,7 @@
  * A larger table has fewer misses, and is slower: it needs more of the processor's cache.
  */
 #include "engines.h"
+#include "originals.h"
 
 #define ROW_BITS 14
 #define PLACE_BITS 8
@@ -63,11 +64,7 @@ struct functions {
 	void *(*next)(void *state);
 };
 
-/* Places in the state of an x86-64 processor, and the part of eflags that a block depends on. */
-#define X86_PC 0x80
-#define X86_EFLAGS 0x88
-#define X86_FLAGS 0xb0
-#define X86_CS_BASE 0xd8
+/* The part of eflags that a block depends on. */
 #define X86_IN_FLAGS 0x73100
 
 /* Return the age of a row that is right now. */
@@ -97,7 +94,7 @@ API void search_in(void *engine, struct table *table)
 	e->table = table;
 	if (!table)
 		return;
-	e->dropped = &AT(uint64_t, AT(void *, engine, TRANSLATOR), DROPPED);
+	e->dropped = &AT(uint64_t, AT(void *, engine, ENGINE_TRANSLATOR), TRANSLATOR_DROPPED);
 	e->dropped_before = *e->dropped;
 	e->first = 0;
 	drop_all(e);
@@ -167,7 +164,7 @@ static __attribute__((noinline)) const struct row *find_again(const struct funct
 		row->age = age(e);
 		return row;
 	}
-	block = f->search(AT(void *, e->engine, PROCESSOR), pc, 0, flags, e->kind);
+	block = f->search(AT(void *, e->engine, ENGINE_PROCESSOR), pc, 0, flags, e->kind);
 	if (!block)
 		return 0;
 	if (!e->first)
@@ -271,20 +268,24 @@ API void *helper_lookup_tb_ptr_x86_64(void *state)
 	struct engine *e = with_table(state);
 	const struct row *row;
 
-	if (e && !AT(uint64_t, state, X86_CS_BASE)) {
-		row = find(&of_x86_64, e, state, AT(uint64_t, state, X86_PC),
-			   (AT(uint32_t, state, X86_EFLAGS) & X86_IN_FLAGS) |
-				   AT(uint32_t, state, X86_FLAGS));
+	if (e && !X86(state)->segs[1].base) {
+		row = find(&of_x86_64, e, state, X86(state)->ip,
+			   (X86(state)->flags & X86_IN_FLAGS) | X86(state)->hflags);
 		if (row)
 			return (char *)block_of(e, row) + row->code;
 	}
 	return of_x86_64.next(state);
 }
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void search_originals(const struct functions *functions)
-{
-	of_x86_64 = functions[0];
-	of_aarch64 = functions[1];
-	of_riscv64 = functions[2];
-}
+#define FLUSHING(name, number, arch) \
+	ORIGINAL("tlb_flush_by_mmuidx" #name "_" #arch, of_##arch.flush[number])
+#define SEARCHING(arch)                                                            \
+	ORIGINAL("tb_htable_lookup_" #arch, of_##arch.search),                     \
+		ORIGINAL("get_page_addr_code_" #arch, of_##arch.page),             \
+		ORIGINAL("tb_flush_" #arch, of_##arch.drop_all),                   \
+		ORIGINAL("tb_flush_jmp_cache_" #arch, of_##arch.flush_page),       \
+		FLUSHING(, 0, arch), FLUSHING(_all_cpus, 1, arch),                 \
+		FLUSHING(_all_cpus_synced, 2, arch),                               \
+		ORIGINAL("helper_lookup_tb_ptr_" #arch, of_##arch.next)
+
+ORIGINALS(SEARCHING(x86_64), SEARCHING(aarch64), SEARCHING(riscv64));

@@ -3,17 +3,6 @@
 /* libunicorn's floating-point arithmetic of x86-64: its states, and flags of exceptions. */
 #include "engines.h"
 
-/* How to compute, and what was raised. */
-struct status {
-	uint8_t tininess;
-	uint8_t rounding;
-	uint8_t raised;
-	uint8_t precision; /* of the x87 */
-	uint8_t flush_results;
-	uint8_t flush_operands;
-	uint8_t others[2];
-};
-
 /* Exceptions: in struct status as in the processor's words, but for FLUSHED. */
 #define INVALID 1
 #define DENORMAL 2 /* libunicorn does not raise this one, and keeps it */
@@ -30,9 +19,6 @@ static inline uint32_t shown(uint8_t raised)
 	return (raised & EXCEPTIONS) | (raised & FLUSHED ? UNDERFLOW | INEXACT : 0);
 }
 
-/* Where in a block a function was called. */
-#define CALLER (uintptr_t)__builtin_return_address(0)
-
 /* Raise an exception of the processor in a block. from: the address in the block. */
 typedef void raise_in_block(void *state, int vector, uintptr_t from);
 
@@ -41,5 +27,4 @@ typedef uint64_t instruction(void *state, void *to, void *from, uint64_t immedia
 
 #pragma GCC visibility push(hidden)
 void show_x87(void *state); /* fill its status word in */
-extern bool known;          /* this libunicorn's inside is the one that is known here */
 #pragma GCC visibility pop

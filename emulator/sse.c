@@ -17,17 +17,10 @@
  * state of the processor. So whoever emits such a load first emits a call. libunicorn takes only
  * functions for that which it knows, so it is the one for stgi, an instruction that no guest has.
  *
- * Only the slow paths use what is known of the inside of libunicorn 2.1.4.
+ * Only the slow paths use what is known of the inside of libunicorn (layout.h).
  */
 #include "originals.h"
 #include "softfloat.h"
-
-/* Places in the state of the processor. */
-#define CC_SRC 0x98
-#define CR4 0x1c8
-#define X87_STATUS 0x308
-#define SSE_STATUS 0x328
-#define MXCSR 0x330
 
 #define DENORMALS_ARE_ZERO 0x40
 #define MASKS 0x1f80
@@ -39,18 +32,15 @@
 #define GP 13
 #define XM 19
 #define NOT_INEXACT 8 /* in the immediate byte of roundss and the like */
-#define LOAD_WORD 71  /* an operation of libunicorn: 32 bits of the state into 64 */
-
-bool known;
 
 static inline uint32_t *mxcsr(void *state)
 {
-	return &AT(uint32_t, state, MXCSR);
+	return &X86(state)->mxcsr;
 }
 
 static inline struct status *sse(void *state)
 {
-	return &AT(struct status, state, SSE_STATUS);
+	return &X86(state)->sse;
 }
 
 static raise_in_block *raise_exception;
@@ -273,7 +263,7 @@ static void (*of_update)(void *state);
 /* MXCSR is new. */
 API void update_mxcsr_status_x86_64(void *state)
 {
-	struct status *x87 = &AT(struct status, state, X87_STATUS), *s = sse(state);
+	struct status *x87 = &X86(state)->x87, *s = sse(state);
 	uint8_t flush = x87->flush_results;
 	uint32_t word = *mxcsr(state);
 
@@ -323,7 +313,8 @@ static void (*of_emit_call)(void *translator, void *function, void *result, int 
 API void tcg_gen_op3_x86_64(void *translator, int operation, uint64_t to, uint64_t base,
 			    uint64_t offset)
 {
-	if (known && operation == LOAD_WORD && offset == MXCSR) {
+	if (known && operation == LOAD_WORD &&
+	    offset == __builtin_offsetof(struct x86_state, mxcsr)) {
 		void *state = (void *)base;
 
 		of_emit_call(translator, (void *)helper_stgi_x86_64, 0, 1, &state);
@@ -361,7 +352,7 @@ static __attribute__((noinline)) uint64_t attempt(void *state, struct destinatio
 {
 	struct status *s = sse(state);
 	struct destination before = *to;
-	uint64_t cc_src = AT(uint64_t, state, CC_SRC), result;
+	uint64_t cc_src = X86(state)->cc_src, result;
 	uint8_t raised = s->raised;
 	bool ends;
 
@@ -374,9 +365,9 @@ static __attribute__((noinline)) uint64_t attempt(void *state, struct destinatio
 	if (!ends)
 		return result;
 	*to = before;
-	AT(uint64_t, state, CC_SRC) = cc_src;
+	X86(state)->cc_src = cc_src;
 	show(state);
-	raise_exception(state, AT(uint64_t, state, CR4) & CR4_OSXMMEXCPT ? XM : UD, caller);
+	raise_exception(state, X86(state)->cr[4] & CR4_OSXMMEXCPT ? XM : UD, caller);
 	return 0;
 }
 
@@ -520,22 +511,12 @@ ESTIMATING(ESTIMATE)
 #define HELPER(name, ...) ORIGINAL("helper_" #name "_x86_64", of_##name),
 #define FLOAT(n, name, ...) ORIGINAL("float" #n "_" #name "_x86_64", of_##name##n),
 
-API const struct original sse_originals[] = {
-	OF_TWO(HELPER) DOTS(HELPER) COMPARING(HELPER) CONVERTING(HELPER) SELECTING(HELPER)
-		ROUNDING(HELPER) ESTIMATING(HELPER) SAVES(HELPER) HELPER(ldmxcsr)
-			ARITHMETIC(FLOAT, 32) COMPARISONS(FLOAT, 32) FLOAT(32, sqrt)
-				ARITHMETIC(FLOAT, 64) COMPARISONS(FLOAT, 64) FLOAT(64, sqrt)
-					ORIGINAL("float32_to_float64_x86_64", of_widen),
-	ORIGINAL("float64_to_float32_x86_64", of_narrow),
-	ORIGINAL("update_mxcsr_status_x86_64", of_update),
-	ORIGINAL("tcg_gen_op3_x86_64", of_emit),
-	ORIGINAL("tcg_gen_callN_x86_64", of_emit_call),
-	ORIGINAL("raise_exception_ra_x86_64", raise_exception),
-	END_OF_ORIGINALS,
-};
-
-/* Rely on the inside of the libunicorn that has been loaded since. */
-API void softfloat_is_known(void)
-{
-	known = true;
-}
+ORIGINALS(OF_TWO(HELPER) DOTS(HELPER) COMPARING(HELPER) CONVERTING(HELPER) SELECTING(HELPER)
+		  ROUNDING(HELPER) ESTIMATING(HELPER) SAVES(HELPER) HELPER(ldmxcsr)
+			  ARITHMETIC(FLOAT, 32) COMPARISONS(FLOAT, 32) FLOAT(32, sqrt)
+				  ARITHMETIC(FLOAT, 64) COMPARISONS(FLOAT, 64) FLOAT(64, sqrt)
+					  ORIGINAL("float32_to_float64_x86_64", of_widen),
+	  ORIGINAL("float64_to_float32_x86_64", of_narrow),
+	  ORIGINAL("update_mxcsr_status_x86_64", of_update),
+	  ORIGINAL("tcg_gen_op3_x86_64", of_emit), ORIGINAL("tcg_gen_callN_x86_64", of_emit_call),
+	  ORIGINAL("raise_exception_ra_x86_64", raise_exception));

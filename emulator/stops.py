@@ -108,8 +108,8 @@ class Stops:
         if hooks is None:
             raise EmulatorError("the library that stops libunicorn cannot be loaded")
         self._hooks = hooks
-        leave = ctypes.cast(self._library[libunicorn.CHECKS[arch]], ctypes.c_void_p)
-        stop = ctypes.cast(self._library["uc_emu_stop"], ctypes.c_void_p)
+        leave = libunicorn.address(self._library, f"{libunicorn.EXIT_CHECK}{arch}")
+        stop = libunicorn.address(self._library, "uc_emu_stop")
         self._stops = _Stops(stop.value, counter, leave.value, address=_NOWHERE)
         self._stops.target = _NOWHERE
         self._counter = BlockCounter.from_address(counter)

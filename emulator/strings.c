@@ -8,12 +8,6 @@
 #include "originals.h"
 #include "softfloat.h"
 
-#define RAX 0 /* in the state of the processor */
-#define RCX 8
-#define RDX 16
-#define CC_SRC 0x98
-#define XMM0 0x338
-
 /* In the immediate byte, and how lengths are given. */
 #define OF_WORDS 1
 #define IS_SIGNED 2
@@ -89,7 +83,7 @@ static bool matches(const void *a, int length_a, const void *b, int length_b, in
 static uint32_t compare_strings(void *state, const void *a, const void *b, uint64_t mode,
 				enum lengths lengths)
 {
-	const uint64_t *rax = &AT(uint64_t, state, RAX), *rdx = &AT(uint64_t, state, RDX);
+	const uint64_t *rax = &X86(state)->regs[0], *rdx = &X86(state)->regs[2];
 	int length_a = length(a, lengths == EXPLICIT ? rax : 0, mode);
 	int length_b = length(b, lengths == EXPLICIT ? rdx : 0, mode);
 	const int most = mode & OF_WORDS ? 8 : 16;
@@ -102,23 +96,23 @@ static uint32_t compare_strings(void *state, const void *a, const void *b, uint6
 			one = !one;
 		found |= one << i;
 	}
-	AT(uint64_t, state, CC_SRC) = (found ? CF : 0) | (length_b < most ? ZF : 0) |
-				      (length_a < most ? SF : 0) | (found & 1 ? OF : 0);
+	X86(state)->cc_src = (found ? CF : 0) | (length_b < most ? ZF : 0) |
+			     (length_a < most ? SF : 0) | (found & 1 ? OF : 0);
 	return found;
 }
 
 static void find_element(void *state, uint32_t found, uint64_t mode)
 {
 	if (!found)
-		AT(uint64_t, state, RCX) = mode & OF_WORDS ? 8 : 16;
+		X86(state)->regs[1] = mode & OF_WORDS ? 8 : 16;
 	else
-		AT(uint64_t, state, RCX) = mode & LAST ? 31 - __builtin_clz(found) :
-							 __builtin_ctz(found);
+		X86(state)->regs[1] = mode & LAST ? 31 - __builtin_clz(found) :
+						    __builtin_ctz(found);
 }
 
 static void make_mask(void *state, uint32_t found, uint64_t mode)
 {
-	uint64_t *words = &AT(uint64_t, state, XMM0);
+	uint64_t *words = X86(state)->xmm0;
 	const int bits = mode & OF_WORDS ? 16 : 8;
 
 	words[0] = mode & EXPANDED ? 0 : found;
@@ -146,4 +140,4 @@ STRINGS(STRING)
 
 #define HELPER(name, ...) ORIGINAL("helper_" #name "_x86_64", of_##name),
 
-API const struct original strings_originals[] = { STRINGS(HELPER) END_OF_ORIGINALS };
+ORIGINALS(STRINGS(HELPER));

@@ -24,6 +24,7 @@
  * that of the running block, whose own changes libunicorn has to find it by.
  */
 #include "engines.h"
+#include "originals.h"
 
 /* The word of a page: whether it has blocks, and how often it lost all, then how many stores met. */
 #define HAS_BLOCKS 0x8000
@@ -78,7 +79,8 @@ static void first_block(const struct functions *f, void *engine, uint64_t at)
 		return;
 	e->called |= FIRST_BLOCK;
 	*page |= HAS_BLOCKS;
-	f->check(AT(void *, engine, PROCESSOR), (uintptr_t)f->host(engine, 0, at), page_size(e));
+	f->check(AT(void *, engine, ENGINE_PROCESSOR), (uintptr_t)f->host(engine, 0, at),
+		 page_size(e));
 }
 
 static void last_block(void *engine, uint64_t at)
@@ -96,7 +98,7 @@ static void last_block(void *engine, uint64_t at)
 static bool runs_in(const struct functions *f, const struct engine *e, uint64_t begin,
 		    uintptr_t from)
 {
-	const struct block *b = f->block_of(AT(void *, e->engine, TRANSLATOR), from);
+	const struct block *b = f->block_of(AT(void *, e->engine, ENGINE_TRANSLATOR), from);
 
 	return b && (b->pages[0] == begin || b->pages[1] == begin);
 }
@@ -229,7 +231,7 @@ API bool track_works(const void *engine, int number, uint64_t addr, const void *
 {
 	const struct functions *f = &of[number];
 	const struct engine *e = find_engine(engine);
-	void *processor = AT(void *, engine, PROCESSOR);
+	void *processor = AT(void *, engine, ENGINE_PROCESSOR);
 	uint64_t at = f->at(e->engine, host);
 
 	f->map(processor, addr, addr, READ_AND_WRITE, 0, page_size(e));
@@ -239,9 +241,16 @@ API bool track_works(const void *engine, int number, uint64_t addr, const void *
 	return e->called == ALL;
 }
 
-/* Set the functions of libunicorn, which has been loaded since. */
-API void track_originals(const struct functions *functions)
-{
-	for (int i = 0; i < 3; i++)
-		of[i] = functions[i];
-}
+#define TRACKING(arch, number)                                                           \
+	ORIGINAL("tlb_set_dirty_" #arch, of[number].set_dirty),                          \
+		ORIGINAL("tlb_reset_dirty_" #arch, of[number].check),                    \
+		ORIGINAL("tlb_reset_dirty_by_vaddr_" #arch, of[number].check_address),   \
+		ORIGINAL("tb_invalidate_phys_page_fast_" #arch, of[number].drop),        \
+		ORIGINAL("tb_invalidate_phys_range_" #arch, of[number].drop_range),      \
+		ORIGINAL("tcg_tb_lookup_" #arch, of[number].block_of),                   \
+		ORIGINAL("qemu_map_ram_ptr_" #arch, of[number].host),                    \
+		ORIGINAL("qemu_ram_addr_from_host_" #arch, of[number].at),               \
+		ORIGINAL("tlb_set_page_" #arch, of[number].map),                         \
+		ORIGINAL("probe_access_" #arch, of[number].probe)
+
+ORIGINALS(TRACKING(x86_64, 0), TRACKING(aarch64, 1), TRACKING(riscv64, 2));

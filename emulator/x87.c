@@ -15,17 +15,6 @@
 #include "originals.h"
 #include "softfloat.h"
 
-/* Places in the state of the processor. */
-#define CC_SRC 0x98
-#define CR0 0x1a8
-#define TOP 0x25c
-#define STATUS_WORD 0x260
-#define CONTROL_WORD 0x262
-#define TAGS 0x264
-#define REGISTERS 0x270
-#define STATUS 0x308
-#define FT0 0x310
-
 #define CR0_NE 0x20
 #define SUMMARY 0x8080
 #define MF 16
@@ -34,17 +23,17 @@ static raise_in_block *raise_exception;
 
 static inline uint16_t *status_word(void *state)
 {
-	return &AT(uint16_t, state, STATUS_WORD);
+	return &X86(state)->status_word;
 }
 
 static inline struct status *status(void *state)
 {
-	return &AT(struct status, state, STATUS);
+	return &X86(state)->x87;
 }
 
 static void set_summary(void *state)
 {
-	if (*status_word(state) & ~AT(uint16_t, state, CONTROL_WORD) & EXCEPTIONS)
+	if (*status_word(state) & ~X86(state)->control_word & EXCEPTIONS)
 		*status_word(state) |= SUMMARY;
 	else
 		*status_word(state) &= ~SUMMARY;
@@ -102,16 +91,11 @@ API uint64_t helper_fnstsw_x86_64(void *state)
 #define PF 4
 #define ZF 0x40
 
-struct number {
-	uint64_t fraction;
-	uint16_t high; /* sign and exponent */
-} __attribute__((aligned(16)));
-
 static inline struct number *st(void *state, uint32_t number)
 {
-	uint32_t at = (AT(uint32_t, state, TOP) + number) & 7;
+	uint32_t at = (X86(state)->top + number) & 7;
 
-	return &AT(struct number, state, REGISTERS + 16 * at);
+	return &X86(state)->st[at];
 }
 
 /* Copied in two pieces, as the x87 stores it: the processor then need not wait for the stores. */
@@ -127,18 +111,18 @@ static inline bool is_nan(const struct number *n)
 
 static void push(void *state)
 {
-	uint32_t top = (AT(uint32_t, state, TOP) - 1) & 7;
+	uint32_t top = (X86(state)->top - 1) & 7;
 
-	AT(uint32_t, state, TOP) = top;
-	AT(uint8_t, state, TAGS + top) = 0;
+	X86(state)->top = top;
+	X86(state)->empty[top] = 0;
 }
 
 static void pop(void *state)
 {
-	uint32_t top = AT(uint32_t, state, TOP);
+	uint32_t top = X86(state)->top;
 
-	AT(uint8_t, state, TAGS + top) = 1;
-	AT(uint32_t, state, TOP) = (top + 1) & 7;
+	X86(state)->empty[top] = 1;
+	X86(state)->top = (top + 1) & 7;
 }
 
 /* Raise what an instruction before has left. */
@@ -146,8 +130,7 @@ static inline void begin(void *state, uintptr_t caller)
 {
 	const uint16_t word = *status_word(state);
 
-	if (known && word & ~AT(uint16_t, state, CONTROL_WORD) & EXCEPTIONS &&
-	    AT(uint64_t, state, CR0) & CR0_NE) {
+	if (known && word & ~X86(state)->control_word & EXCEPTIONS && X86(state)->cr[0] & CR0_NE) {
 		show_x87(state);
 		raise_exception(state, MF, caller);
 	}
@@ -159,7 +142,7 @@ static inline void begin(void *state, uintptr_t caller)
  */
 static bool finish(void *state, uint16_t word, uint16_t conditions)
 {
-	uint16_t control = AT(uint16_t, state, CONTROL_WORD);
+	uint16_t control = X86(state)->control_word;
 
 	*status_word(state) = (*status_word(state) & ~conditions) |
 			      (word & (conditions | EXCEPTIONS));
@@ -176,7 +159,7 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
 	status(state)->raised = 0;
 	if (word & (INVALID | DIVIDE) || is_nan(a) || is_nan(b))
 		loaded &= ~DENORMAL;
-	if (loaded & ~AT(uint16_t, state, CONTROL_WORD)) /* nothing was computed */
+	if (loaded & ~X86(state)->control_word) /* nothing was computed */
 		word &= OF_OPERANDS | C0 | C2 | C3;
 	return word | loaded;
 }
@@ -217,7 +200,7 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
 	ENTRY(name)                                                                          \
 	{                                                                                    \
 		struct number *to = first, a = copied(to), b = copied(second), result;       \
-		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD); \
+		uint16_t word, host, control = X86(state)->control_word; \
                                                                                              \
 		begin(state, CALLER);                                                        \
 		if (!known)                                                                  \
@@ -237,7 +220,7 @@ static uint16_t with_load(void *state, const struct number *a, const struct numb
 		return 0;                                                                    \
 	}
 #define ARITHMETIC(X, name, insn)                                                            \
-	X(name##_ST0_FT0, st(state, 0), &AT(struct number, state, FT0), insn, C1, true)      \
+	X(name##_ST0_FT0, st(state, 0), &X86(state)->ft0, insn, C1, true)      \
 	X(name##_STN_ST0, st(state, operand), st(state, 0), insn, C1, false)
 #define UNARY(X, name, conditions) X(name, st(state, 0), to, #name, conditions, false)
 #define COMPUTING(X)                                                                         \
@@ -257,7 +240,7 @@ COMPUTING(COMPUTE)
 	ENTRY(name)                                                                          \
 	{                                                                                    \
 		struct number *to = st(state, 1), a = *st(state, 0), b = *to, result;        \
-		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD); \
+		uint16_t word, host, control = X86(state)->control_word; \
                                                                                              \
 		begin(state, CALLER);                                                        \
 		if (!known)                                                                  \
@@ -278,7 +261,7 @@ CONSUMING(CONSUME)
 	ENTRY(name)                                                                          \
 	{                                                                                    \
 		struct number *to = st(state, 0), a = *to, b = a, pushed, below;             \
-		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD); \
+		uint16_t word, host, control = X86(state)->control_word; \
                                                                                              \
 		begin(state, CALLER);                                                        \
 		if (!known)                                                                  \
@@ -298,8 +281,8 @@ EXPANDING(EXPAND)
 
 static uint16_t compare(void *state, bool quiet)
 {
-	struct number a = copied(st(state, 0)), b = copied(&AT(struct number, state, FT0));
-	uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD);
+	struct number a = copied(st(state, 0)), b = copied(&X86(state)->ft0);
+	uint16_t word, host, control = X86(state)->control_word;
 
 	if (quiet)
 		ON_HOST("fucom", "");
@@ -327,7 +310,7 @@ static uint16_t compare(void *state, bool quiet)
 			return of_##name(state, operand);                                    \
 		word = compare(state, quiet);                                                \
 		finish(state, word, 0);                                                      \
-		AT(uint64_t, state, CC_SRC) = (word & C0 ? CF : 0) | (word & C2 ? PF : 0) |  \
+		X86(state)->cc_src = (word & C0 ? CF : 0) | (word & C2 ? PF : 0) |  \
 					      (word & C3 ? ZF : 0);                          \
 		return 0;                                                                    \
 	}
@@ -342,7 +325,7 @@ COMPARING_TO_FLAGS(COMPARE_TO_FLAGS)
 	static inline uint16_t load_##name(void *state, type operand, struct number *to)     \
 	{                                                                                    \
 		const struct number a = { 0 }, b = a;                                        \
-		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD) | EXCEPTIONS; \
+		uint16_t word, host, control = X86(state)->control_word | EXCEPTIONS; \
                                                                                              \
 		if (control == USUAL) {                                                      \
 			SOON("", insn " %[operand]", "fstpt %[to]", "", [to] "=m"(*to),      \
@@ -355,7 +338,7 @@ COMPARING_TO_FLAGS(COMPARE_TO_FLAGS)
 	}                                                                                    \
 	ENTRY(name##_FT0)                                                                    \
 	{                                                                                    \
-		struct number *to = &AT(struct number, state, FT0);                          \
+		struct number *to = &X86(state)->ft0;                          \
 		uint16_t loaded;                                                             \
                                                                                              \
 		begin(state, CALLER);                                                        \
@@ -377,7 +360,7 @@ COMPARING_TO_FLAGS(COMPARE_TO_FLAGS)
 			return of_##name##_ST0(state, operand);                              \
 		word = load_##name(state, operand, &number);                                 \
 		finish(state, word, C1);                                                     \
-		if (!(word & ~AT(uint16_t, state, CONTROL_WORD) & INVALID)) {                \
+		if (!(word & ~X86(state)->control_word & INVALID)) {                \
 			push(state);                                                         \
 			*st(state, 0) = copied(&number);                                     \
 		}                                                                            \
@@ -391,7 +374,7 @@ LOAD(fldl, uint64_t, "fldl")
 	ENTRY(name##_ST0)                                                                    \
 	{                                                                                    \
 		const struct number a = { 0 }, b = a;                                        \
-		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD); \
+		uint16_t word, host, control = X86(state)->control_word; \
                                                                                              \
 		if (!known)                                                                  \
 			return of_##name##_ST0(state, operand);                              \
@@ -407,7 +390,7 @@ CONSTANTS(CONSTANT)
 	ENTRY(name##_ST0)                                                                    \
 	{                                                                                    \
 		struct number a = copied(st(state, 0)), b = a;                               \
-		uint16_t word, host, control = AT(uint16_t, state, CONTROL_WORD); \
+		uint16_t word, host, control = X86(state)->control_word; \
 		type stored = 0;                                                             \
                                                                                              \
 		begin(state, CALLER);                                                        \
@@ -450,7 +433,7 @@ FIRSTS(FIRST)
 ENTRY(fxam_ST0)
 {
 	const struct number *n = st(state, 0);
-	const uint8_t empty = AT(uint8_t, state, TAGS + AT(uint32_t, state, TOP));
+	const uint8_t empty = X86(state)->empty[X86(state)->top];
 	const bool supported = !(n->high & 0x7fff) || n->fraction >> 63;
 
 	begin(state, CALLER);
@@ -471,7 +454,7 @@ ENTRY(fxam_ST0)
 		if (!known)                                                                  \
 			return of_##name(state, operand);                                    \
 		*status_word(state) &= ~C1;                                                  \
-		AT(uint32_t, state, TOP) = (AT(uint32_t, state, TOP) + (distance)) & 7;      \
+		X86(state)->top = (X86(state)->top + (distance)) & 7;      \
 		return 0;                                                                    \
 	}
 #define ROTATING(X) X(fincstp, 1) X(fdecstp, -1)
@@ -492,8 +475,5 @@ LOADING(WITH_STATUS)
 #define ON_THIS_HOST LOADING(HELPER)
 #endif
 
-API const struct original x87_originals[] = {
-	WITH_STATUSES(HELPER) HELPER(fnstsw)
-		ON_THIS_HOST ORIGINAL("raise_exception_ra_x86_64", raise_exception),
-	END_OF_ORIGINALS,
-};
+ORIGINALS(WITH_STATUSES(HELPER) HELPER(fnstsw)
+		  ON_THIS_HOST ORIGINAL("raise_exception_ra_x86_64", raise_exception));

@@ -6,7 +6,6 @@ Its C is in the folders of its name in linux/board and linux/agent.
 
 from __future__ import annotations
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -19,7 +18,6 @@ PAGE_SHIFTS = 39, 30, 21, 12  # of the levels of page tables
 Args = tuple[Any, ...]
 FieldAddress = Callable[[str], int]  # of a struct task_struct's; KeyError: it has none
 Fields = Mapping[str, int]  # offsets of fields in struct cpu or struct board, by name
-_CPU_IN_ENGINE = 0x1B8  # in libunicorn 2.1.4: offset of the pointer to its processor
 
 
 class Registers(NamedTuple):
@@ -176,11 +174,6 @@ class Arch(ABC):
     @abstractmethod
     def maps(self, entry: int) -> bool:
         """Return True if an entry above the last level maps memory itself."""
-
-
-def cpu_of(engine: Engine) -> int:
-    """Return the address of libunicorn's processor."""
-    return ctypes.c_uint64.from_address(engine.address + _CPU_IN_ENGINE).value
 
 
 def fits(number: object, bits: int) -> bool:

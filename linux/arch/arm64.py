@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import struct
 from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
-from kpfs.emulator.libunicorn import EmulatorError
+from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
     Arch,
     Args,
@@ -19,7 +18,6 @@ from kpfs.linux.arch.arch import (
     FieldAddress,
     ReadWord,
     Registers,
-    cpu_of,
     fits,
 )
 from kpfs.linux.arch.generic_calls import generic_call
@@ -61,8 +59,6 @@ SYSTEM_REGISTERS = {
 _SCR_EL3, _HCR_EL2 = (3, 6, 1, 1, 0), (3, 4, 1, 1, 0)
 _NORMAL_WORLD = 0x531  # EL2 is 64-bit and not secure, and may call
 _EL1_IS_64_BIT = 1 << 31
-# how much longer a processor of libunicorn is up to its state, by the host's machine
-MORE_IN_CPU = {"x86_64": 0, "aarch64": abi.ARM64_JMP_BUF_MORE}
 _VMPIDR_EL2 = (3, 4, 0, 0, 5)
 _DAIF = 0x3C0  # in PSTATE
 _SVC, _SVC_NUMBER, _SVC_SYNDROME, _SVC_EXCEPTION = 0xD400_0001, 0x5EED, 0x5600_0000, 2
@@ -134,7 +130,7 @@ def _keeps_calls(engine: Engine, at: int, exception: int) -> bool:
     kind = ctypes.c_int32.from_address(exception)
     if kind.value != _NO_EXCEPTION:
         return False
-    with contextlib.suppress(EmulatorError):  # nobody takes it
+    with contextlib.suppress(libunicorn.EmulatorError):  # nobody takes it
         engine.execute((_SVC | _SVC_NUMBER << 5).to_bytes(_INSN, "little"))
     taken, kind.value = kind.value, _NO_EXCEPTION
     return (
@@ -203,9 +199,9 @@ class Arm64(Arch):
         engine.write_reg(PC, engine.read_reg(GENERAL["x30"]))
 
     def find_state(self, engine: Engine) -> int:
-        more = MORE_IN_CPU[os.uname().machine]
-        at = cpu_of(engine) + abi.ARM64_STATE + more
-        exception = cpu_of(engine) + abi.ARM64_EXCEPTION + more
+        at = libunicorn.state_of(engine.address)
+        exception = libunicorn.processor_of(engine.address)
+        exception += libunicorn.in_processor(abi.PROCESSOR_EXCEPTION)
         if not _keeps_registers(engine, at) or not _keeps_calls(engine, at, exception):
             return 0
         for number in (*GENERAL.values(), PC):

@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
+from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
     Arch,
     Engine,
     FieldAddress,
     ReadWord,
     Registers,
-    cpu_of,
     fits,
 )
 from kpfs.linux.arch.generic_calls import generic_call
@@ -39,8 +38,6 @@ STATE = {
     "fp_status": abi.RISCV64_FP,
 }
 _USER, _KERNEL = 0, 1  # values of priv
-# offset of the state in libunicorn 2.1.4's processor, behind a jmp_buf of the host
-STATE_IN_CPU = {"x86_64": 0x8D10, "aarch64": 0x8D80}
 # csrw sscratch, t0; csrw scounteren, t1; csrw stvec, t2
 _CHECK = struct.pack("<3I", 0x1402_9073, 0x1063_1073, 0x1053_9073)
 _CHECKED = {"x5": "sscratch", "x6": "scounteren", "x7": "stvec"}
@@ -175,7 +172,7 @@ class Riscv64(Arch):
 
 
 def _address(engine: Engine) -> int:
-    return cpu_of(engine) + STATE_IN_CPU[os.uname().machine]
+    return libunicorn.state_of(engine.address)
 
 
 def _word(address: int) -> int:

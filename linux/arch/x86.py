@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 from collections.abc import Mapping
 from typing import ClassVar
@@ -25,16 +24,13 @@ from kpfs.linux.arch.arch import (
     FieldAddress,
     ReadWord,
     Registers,
-    cpu_of,
     fits,
 )
 
 FPU = {"fpcw": 246, "mxcsr": 249}
 TABLES = {"gdtr": 243, "idtr": 242, "ldtr": 244, "tr": 245}
-# offset of the state in libunicorn 2.1.4's processor, behind a jmp_buf of the host
-STATE_IN_CPU = {"x86_64": 0x8A50, "aarch64": 0x8AC0}
-_STATE = struct.Struct("<16QQQ4QII")  # the begin of struct state in linux/board/x86
-_IDT_BASE, _CR2 = 408, 440
+_STATE = struct.Struct("<16Q")  # the begin of struct x86_state
+_IDT_BASE, _CR2 = abi.X86State.idt + abi.Segment.base, abi.X86State.cr + 2 * 8
 _CPUID = b"\x0f\xa2"
 _FEATURES = 1  # the leaf of CPUID that also has the processor's number
 _U64 = struct.Struct("<Q")
@@ -67,7 +63,7 @@ class X86(Arch):
     # which libunicorn lacks; programs find all of x86-64-v2.
     cpu_model = 15  # UC_CPU_X86_NEHALEM
     exported_as = "x86_64"
-    functions = "uc_hook_del", libunicorn.CHECKS["x86_64"]
+    functions = "uc_hook_del", f"{libunicorn.EXIT_CHECK}x86_64"
     load_here = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
     result, stack_pointer = GENERAL["rax"], GENERAL["rsp"]
@@ -115,7 +111,7 @@ class X86(Arch):
             engine.write_reg(GENERAL[name], value)
         engine.write_reg(CONTROL["cr2"], 0x1234_5000)
         write_table(engine, "idtr", (0, 0x4567_8000, 0xFFF, 0))
-        address = cpu_of(engine) + STATE_IN_CPU[os.uname().machine]
+        address = libunicorn.state_of(engine.address)
         raw = ctypes.string_at(address, _CR2 + 8)
         found = _STATE.unpack_from(raw)[:16], _U64.unpack_from(raw, _CR2)[0]
         idt = _U64.unpack_from(raw, _IDT_BASE)[0]

@@ -13,26 +13,10 @@
  */
 #include "internal.h"
 
-#define TRANSLATOR 0x300 /* in libunicorn 2.1.4: offset of a pointer in the engine */
-#define PROCESSOR 0x1b8  /* and of that to its processor */
 #define READ_AND_EXECUTE 5
 #define FLAGS_OF_KIND 0xffffff /* what remains of the second flags is the processor's number */
 #define PARALLEL 0x80000
 #define NO_PAGE NEVER
-
-/* A block, as libunicorn has it. */
-struct block {
-	u64 pc;
-	u64 cs_base;
-	u32 flags;
-	u16 size;
-	u16 instructions;
-	u32 kind;
-	u32 trace;
-	u64 code[3];
-	u64 next[2];
-	u64 pages[2]; /* where it lies, by libunicorn's addresses of RAM */
-};
 
 struct list {
 	struct board *board;
@@ -43,11 +27,6 @@ struct list {
 	struct translation *rows;
 	u8 *known; /* a bit for each byte of RAM: a block begins there */
 };
-
-static void *pointer(const struct board *b, u64 offset)
-{
-	return *(void **)(uintptr_t)(b->uc + offset);
-}
 
 static u64 in_page(u64 addr)
 {
@@ -106,7 +85,7 @@ static int add_row(const void *key, const struct block *block, struct list *list
 /* Return how many blocks are translated. */
 __attribute__((visibility("default"))) u64 board_translated(const struct board *b)
 {
-	return uc.count_blocks(pointer(b, TRANSLATOR));
+	return uc.count_blocks(translator(b));
 }
 
 /*
@@ -122,7 +101,7 @@ __attribute__((visibility("default"))) u64 board_list(struct board *b, u64 since
 
 	list.base = uc.ram_address(engine(b), (void *)(uintptr_t)b->ram);
 	if (room)
-		uc.each_block(pointer(b, TRANSLATOR), add_row, &list);
+		uc.each_block(translator(b), add_row, &list);
 	return list.count;
 }
 
@@ -130,7 +109,7 @@ __attribute__((visibility("default"))) u64 board_list(struct board *b, u64 since
 __attribute__((visibility("default"))) void
 board_translate_ahead(struct board *b, const struct translation *rows, u64 count)
 {
-	void *processor = pointer(b, PROCESSOR);
+	void *cpu = processor(b);
 	u32 flags = swap_flags(b, 0);
 
 	for (u64 i = 0; i < count; i++) {
@@ -144,10 +123,10 @@ board_translate_ahead(struct board *b, const struct translation *rows, u64 count
 			u64 at = t->pages[page] < b->ram_size ? t->pages[page] : t->pages[0];
 
 			for (u32 mode = 0; mode < nr_modes; mode++)
-				uc.map_page(processor, t->pc - in_page(t->pc) + page * page_size,
-					    at, READ_AND_EXECUTE, mode, page_size);
+				uc.map_page(cpu, t->pc - in_page(t->pc) + page * page_size, at,
+					    READ_AND_EXECUTE, mode, page_size);
 		}
-		uc.translate(processor, t->pc, 0, t->flags, t->kind);
+		uc.translate(cpu, t->pc, 0, t->flags, t->kind);
 	}
 	swap_flags(b, flags);
 	uc.ctl(engine(b), UC_CTL_TLB_FLUSH);

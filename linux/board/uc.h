@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /* The used part of libunicorn's interface. */
+#include "../../emulator/layout.h"
 #include "board.h"
 
 #define UC_HOOK_INTR 0x1
@@ -48,4 +49,14 @@ extern struct uc_api uc;
 static inline uc_engine engine(const struct board *b)
 {
 	return (uc_engine)(uintptr_t)b->uc;
+}
+
+static inline void *processor(const struct board *b)
+{
+	return AT(void *, engine(b), ENGINE_PROCESSOR);
+}
+
+static inline void *translator(const struct board *b)
+{
+	return AT(void *, engine(b), ENGINE_TRANSLATOR);
 }

@@ -13,23 +13,6 @@
 #define CLOCK_HZ 1000000000
 #define AGENT_SAYS 0xe9 /* svc #AGENT_SAYS: address and size of what the agent says */
 
-/*
- * Where libunicorn 2.1.4 keeps what its interface does not tell: in a processor, on a host of
- * x86-64, and in the state that is a part of it (CPUARMState). The host checks these.
- */
-#define ARM64_EXCEPTION 0x81a0
-#define ARM64_STATE 0xa350
-#define ARM64_REGISTERS 0xd510
-#define ARM64_JMP_BUF_MORE 0x70 /* to be added on a host of aarch64 */
-#define ARM64_STATE_X 0x40
-#define ARM64_STATE_PC 0x140
-#define ARM64_STATE_DAIF 0x230
-#define ARM64_STATE_TTBR0 0x308
-#define ARM64_STATE_TTBR1 0x328
-#define ARM64_STATE_MPIDR 0xb10
-#define ARM64_STATE_SYNDROME 0xbd0
-#define ARM64_STATE_TARGET 0xbe0
-
 /* cpu.own. Interrupts are bits by their numbers, which are below 32. */
 struct arm64_cpu {
 	u64 timer_control;

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
+#include "../../../emulator/layout_arm64.h"
 #include "../internal.h"
 #include "arch.h"
 
-/* A processor of libunicorn has a jmp_buf of the host's C library before its state. */
-#ifdef __aarch64__
-#define JMP_BUF_MORE ARM64_JMP_BUF_MORE
-#else
-#define JMP_BUF_MORE 0
-#endif
-#define CPU_EXCEPTION (ARM64_EXCEPTION + JMP_BUF_MORE)
-#define CPU_STATE (ARM64_STATE + JMP_BUF_MORE)
-#define CPU_REGISTERS (ARM64_REGISTERS + JMP_BUF_MORE)
 #define PSTATE_I 0x80
 
 /* Exceptions by libunicorn's numbers. */
@@ -32,11 +24,6 @@ struct arm64_api {
 };
 
 extern struct arm64_api arm64_api;
-
-static inline void *processor(const struct board *b)
-{
-	return (void *)(uintptr_t)(b->state - CPU_STATE);
-}
 
 static inline u64 *general(const struct board *b)
 {

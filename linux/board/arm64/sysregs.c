@@ -132,7 +132,7 @@ static void flush_line(void *state, const u8 *row, u64 value)
 
 static bool patch(struct board *b, u32 key, read_register *read, write_register *write)
 {
-	void *table = FIELD(void *, b->state - CPU_STATE + CPU_REGISTERS);
+	void *table = FIELD(void *, b->state + ARM64_REGISTERS);
 	u8 *row = arm64_api.get_register(table, key);
 
 	/* is it a row, and this one? */

@@ -64,7 +64,7 @@ static void enter(struct board *b)
 
 bool deliver_interrupt(struct board *b, int number)
 {
-	int32_t *exception = &FIELD(int32_t, b->state - CPU_STATE + CPU_EXCEPTION);
+	int32_t *exception = &AT(int32_t, processor(b), EXCEPTION);
 
 	(void)number;
 	*exception = EXCEPTION_IRQ;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
+#include "../../../emulator/layout_riscv64.h"
 #include "../internal.h"
 #include "arch.h"
-
-/* Where libunicorn 2.1.4 keeps an error in the engine. */
-#define ENGINE_INVALID 0x590
 
 #define PRIVILEGE_USER 0
 #define PRIVILEGE_KERNEL 1
@@ -17,8 +15,6 @@
 #define IRQ_TIMER 5
 
 enum { A0 = 10, A1, A2, A6 = 16, A7 };
-
-_Static_assert(offsetof(struct riscv64_state, engine) == 0x5f8, "riscv64_state");
 
 #define FIELD(type, at) (*(type *)(uintptr_t)(at))
 

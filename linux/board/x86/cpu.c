@@ -19,7 +19,7 @@
 void start_cpu(struct board *b)
 {
 	struct cpu *c = this_cpu(b);
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 	struct {
 		u32 number;
 		u64 value;
@@ -48,7 +48,7 @@ void start_cpu(struct board *b)
 }
 
 /* Return whether two sets of control registers translate alike: then the TLB may stay. */
-static bool same_addresses(const struct state *s, const u64 cr[5])
+static bool same_addresses(const struct x86_state *s, const u64 cr[5])
 {
 	/* only the boot processor has this bit, and in long mode it means nothing */
 	return s->cr[0] == cr[0] && s->cr[3] == cr[3] && !((s->cr[4] ^ cr[4]) & ~(u64)CR4_PSE);
@@ -56,7 +56,7 @@ static bool same_addresses(const struct state *s, const u64 cr[5])
 
 void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 {
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 	const u64 cr[5] = { s->cr[0], s->cr[1], s->cr[2], s->cr[3], s->cr[4] };
 
 	uc.context_save(engine(b), (void *)(uintptr_t)from->context);
@@ -72,7 +72,7 @@ void switch_context(struct board *b, struct cpu *from, struct cpu *to)
 static int on_cpuid(uc_engine u, void *data)
 {
 	struct board *b = data;
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 	const u64 *cpuid = devices(b)->cpuid;
 	u32 leaf = (u32)s->regs[RAX];
 
@@ -98,7 +98,7 @@ static int on_cpuid(uc_engine u, void *data)
 static bool on_read_msr(void *data)
 {
 	struct board *b = data;
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 
 	if ((u32)s->regs[RCX] != MSR_APIC_BASE)
 		return false;

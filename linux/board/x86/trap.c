@@ -53,7 +53,7 @@ u64 argument(const struct board *b, int number)
 /* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */
 bool takes_interrupts(const struct board *b)
 {
-	const struct state *s = state(b);
+	const struct x86_state *s = state(b);
 
 	return (s->flags & FLAGS_IF && !(s->hflags & HFLAG_INHIBIT_IRQ)) ||
 	       own(&b->cpus[b->current])->nmi || own(&b->cpus[b->current])->touched;
@@ -66,7 +66,7 @@ bool is_woken(const struct board *b)
 
 u32 swap_flags(struct board *b, u32 flags)
 {
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 	u32 was = s->hflags | (s->flags & FLAGS_OF_BLOCKS);
 
 	s->hflags = flags & ~FLAGS_OF_BLOCKS;
@@ -109,7 +109,7 @@ static void load_segment(struct segment *s, u32 selector, u32 flags)
 /* Switch the processor to a mode of 64 bits, with the flat segments that Linux uses. */
 void set_mode(struct board *b, int mode)
 {
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 	u32 dpl = mode == MODE_USER ? ACCESS_DPL : 0;
 
 	load_segment(&s->segs[CS], mode == MODE_USER ? USER_CS : KERNEL_CS,
@@ -122,7 +122,7 @@ void set_mode(struct board *b, int mode)
 /* Otherwise libunicorn takes the next exception for a double fault. */
 static void forget_exception(struct board *b)
 {
-	*(int32_t *)(b->state + OLD_EXCEPTION) = -1;
+	state(b)->old_exception = -1;
 }
 
 static bool give_up(struct board *b, int vector)
@@ -140,7 +140,7 @@ static bool push(struct board *b, u64 *sp, u64 value)
 /* Enter the handler of an exception or interrupt; false if that is impossible. */
 static bool deliver(struct board *b, int vector, bool has_error, u32 error)
 {
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 	u64 low = 0, high = 0, sp = s->regs[RSP], flags = get_flags(b);
 	bool user = (s->hflags & 3) == MODE_USER;
 	u64 ss = s->segs[SS].selector & 0xffff, cs = s->segs[CS].selector & 0xffff;
@@ -198,13 +198,13 @@ static bool is_user(const struct board *b)
 
 static bool is_int(const struct board *b)
 {
-	return *(u32 *)(b->state + IS_INT);
+	return state(b)->is_int;
 }
 
 /* Return whether a program has used int with a gate that is not for programs. */
 static bool refused(struct board *b, u32 vector)
 {
-	const struct state *s = state(b);
+	const struct x86_state *s = state(b);
 
 	return is_int(b) && is_user(b) &&
 	       (16 * vector + 15 > s->idt.limit ||
@@ -246,7 +246,7 @@ static u32 string_port_size(struct board *b, u64 at)
 /* Return whether a program may not use the port of ins or outs. libunicorn looks at memory first. */
 static bool string_port_refused(struct board *b)
 {
-	const struct state *s = state(b);
+	const struct x86_state *s = state(b);
 	u32 size;
 
 	if (!is_user(b) || (s->flags >> IOPL_SHIFT & 3) == MODE_USER)
@@ -272,7 +272,7 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 	forget_touched(b);
 	if (vector == PF && !is_int(b) && string_port_refused(b)) {
 		vector = GP;
-		*(u32 *)(b->state + ERROR_CODE) = 0;
+		state(b)->error_code = 0;
 	}
 	if (vector == PF && !is_int(b))
 		own(this_cpu(b))->cr2 = state(b)->cr[2];
@@ -285,7 +285,7 @@ static void on_interrupt(uc_engine u, u32 vector, void *data)
 		state(b)->ip -= b->counter.length;
 		deliver(b, GP, true, 8 * vector + ERROR_OF_IDT);
 	} else if (has_error_code(vector) && !is_int(b)) {
-		deliver(b, vector, true, *(u32 *)(b->state + ERROR_CODE));
+		deliver(b, vector, true, state(b)->error_code);
 	} else {
 		deliver(b, vector, false, 0);
 	}
@@ -326,7 +326,7 @@ static bool on_invalid(uc_engine u, void *data)
 static void on_syscall(uc_engine u, void *data)
 {
 	struct board *b = data;
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 	struct x86_cpu *c = own(this_cpu(b));
 	u64 flags = get_flags(b);
 
@@ -353,7 +353,7 @@ static void on_syscall(uc_engine u, void *data)
 static void on_sysenter(uc_engine u, void *data)
 {
 	struct board *b = data;
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 
 	(void)u;
 	if (read_msr(b, MSR_SYSENTER_CS) & ~3ull) {
@@ -372,7 +372,7 @@ static void on_sysenter(uc_engine u, void *data)
 static int on_rdtsc(uc_engine u, void *data)
 {
 	struct board *b = data;
-	struct state *s = state(b);
+	struct x86_state *s = state(b);
 
 	(void)u;
 	settle(b);

@@ -30,30 +30,6 @@
 #define FLAGS_VM 0x20000
 #define FLAGS_OF_BLOCKS 0x73100u /* TF, IOPL, RF, VM and AC: blocks are translated for these */
 
-struct segment {
-	u32 selector;
-	u32 pad;
-	u64 base;
-	u32 limit;
-	u32 flags;
-};
-
-/* The start of the processor's state. The host checks this layout before it is used. */
-struct state {
-	u64 regs[16]; /* rax rcx rdx rbx rsp rbp rsi rdi r8 to r15 */
-	u64 ip;
-	u64 flags; /* without the arithmetic flags: see get_flags() */
-	u64 lazy[4];
-	u32 hflags; /* the two low bits are the privilege level */
-	u32 hflags2;
-	struct segment segs[6]; /* es cs ss ds fs gs */
-	struct segment ldt;
-	struct segment tr;
-	struct segment gdt;
-	struct segment idt;
-	u64 cr[5];
-};
-
 /* vectors of exceptions */
 #define DB 1
 #define NMI 2
@@ -65,12 +41,6 @@ struct state {
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
 enum { ES, CS, SS, DS, FS, GS };
 
-#define ERROR_CODE 5384 /* offsets in the state */
-#define DEBUG_REGS 5400 /* eight words */
-#define OLD_EXCEPTION 5496
-
-#define IS_INT 5388 /* whether the exception is of an int instruction */
-
 #define HFLAG_INHIBIT_IRQ 8
 #define HFLAG_ADD_SEGMENTS 0x40
 #define HFLAG_CS64 0x8000
@@ -79,9 +49,9 @@ enum { ES, CS, SS, DS, FS, GS };
 _Static_assert(sizeof(struct x86_cpu) <= NR_OWN * 8, "NR_OWN");
 _Static_assert(sizeof(struct x86_devices) <= NR_DEVICES * 8, "NR_DEVICES");
 
-static inline struct state *state(const struct board *b)
+static inline struct x86_state *state(const struct board *b)
 {
-	return (struct state *)(uintptr_t)b->state;
+	return (struct x86_state *)(uintptr_t)b->state;
 }
 
 static inline struct x86_cpu *own(const struct cpu *c)
@@ -96,7 +66,7 @@ static inline struct x86_devices *devices(const struct board *b)
 
 static inline u64 *debug_regs(const struct board *b)
 {
-	return (u64 *)(b->state + DEBUG_REGS);
+	return state(b)->dr;
 }
 
 /* trap.c */

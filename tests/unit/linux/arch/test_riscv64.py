@@ -7,6 +7,7 @@ import mmap
 import pytest
 
 from kpfs.base import abi
+from kpfs.emulator import libunicorn
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.arch import riscv64
 from kpfs.linux.arch.arches import RISCV64
@@ -87,8 +88,7 @@ def test_a_state_that_is_not_sound(make, change):
 
 
 def test_a_libunicorn_that_is_not_known(monkeypatch, make):
-    places = dict.fromkeys(riscv64.STATE_IN_CPU, 0x1000)
-    monkeypatch.setattr(riscv64, "STATE_IN_CPU", places)
+    monkeypatch.setattr(libunicorn, "state_of", libunicorn.processor_of)
     with pytest.raises(EmulatorError, match=r"2\.1\.4 is wanted"):
         make()
 

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* Places in the state of an arm64 processor (CPUARMState) of libunicorn 2.1.4, and behind it. */
+#define ARM64_STATE_X 0x40
+#define ARM64_STATE_PC 0x140
+#define ARM64_STATE_DAIF 0x230
+#define ARM64_STATE_TTBR0 0x308
+#define ARM64_STATE_TTBR1 0x328
+#define ARM64_STATE_MPIDR 0xb10
+#define ARM64_STATE_SYNDROME 0xbd0
+#define ARM64_STATE_TARGET 0xbe0
+#define ARM64_REGISTERS 0x31c0 /* a table of system registers */
