@@ -30,7 +30,7 @@ class BlacklistEntry(NamedTuple):
     name: str
 
 
-class Task(NamedTuple):
+class TaskInfo(NamedTuple):
     """A task of the guest, as far as the engine knows it."""
 
     addr: KAddr  # its struct task_struct

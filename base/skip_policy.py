@@ -11,8 +11,8 @@ So calls are left out while nobody can see them, and before anybody may begin to
 the kernel is brought to the state that they would have left.  Two questions decide
 everything, and both are asked here:
 
-- *Must this call be made?*  A Watch of the kernel says which calls somebody could see.
-  It finds out by what probes, tracers and events change: text, static keys, modules.
+- *Must this call be made?*  The kernel's VisibleCalls says which calls somebody could
+  see.  It goes by what probes, tracers and events change: text, static keys, modules.
 - *Catch up now.*  Whoever has left calls out keeps a Book of them.  Every book is
   brought up to date before a write to a file of the mount, for only such a write can
   arm anything, and before a look at what shows tasks.
@@ -22,9 +22,9 @@ What must always hold:
 - A call is left out only if no call that can be seen now, can be seen through it.
 - Nobody begins to look without a write; so a book that is up to date before each write
   is up to date whenever somebody looks.
-- The state of a Watch may change only while the kernel's lock is held.  Outside of it
-  ``seen`` may be read, but a decision that is based on it is made again under the lock,
-  or errs by making a call that need not be made.
+- The state of VisibleCalls may change only while the kernel's lock is held.  Outside of
+  it ``seen`` may be read, but a decision that is based on it is made again under the
+  lock, or errs by making a call that need not be made.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NONE: Final[frozenset[int]] = frozenset()
 Seen = _Every | frozenset[int]
 
 
-class Watch(Protocol):
+class VisibleCalls(Protocol):
     """The knowledge of which system calls somebody could see in one kernel."""
 
     @property
@@ -85,7 +85,9 @@ class Book(Protocol):
 class SkipPolicy:
     """The answers to the two questions for one kernel."""
 
-    def __init__(self, watch: Watch, lock: AbstractContextManager[object]) -> None:
+    def __init__(
+        self, watch: VisibleCalls, lock: AbstractContextManager[object]
+    ) -> None:
         """lock: the kernel's."""
         self._watch = watch
         self._lock = lock
@@ -155,7 +157,7 @@ class SkipPolicy:
 
     @property
     def seen(self) -> Seen | None:
-        """See Watch.seen."""
+        """See VisibleCalls.seen."""
         return EVERY if self._sees_all else self._watch.seen
 
     def may_skip(self, number: int) -> bool:

@@ -25,7 +25,7 @@ _PIECE = 1 << 15  # bytes of changes that are looked at at once
 Run = tuple[int, int, int]
 
 
-class _Text(ctypes.Structure):
+class _TextRecord(ctypes.Structure):
     """struct covered_text."""
 
     _fields_ = fields(abi.CoveredText)
@@ -86,7 +86,7 @@ class BlockCoverage:
         self._stands = blocks.coverage_stands
         self._last = _Coverage()
         self._pointer = ctypes.byref(self._last)
-        self._hooked: dict[tuple[int, int], _Text] = {}
+        self._hooked: dict[tuple[int, int], _TextRecord] = {}
 
     @property
     def address(self) -> int:
@@ -98,7 +98,7 @@ class BlockCoverage:
         text = CoveredText(start, end)
         row = self._hooked.get((start, end))
         if row is None:
-            row = self._hooked[start, end] = _Text(start, end - start)
+            row = self._hooked[start, end] = _TextRecord(start, end - start)
             row.all = self.address
             self._add_hook(row)
         row.changes = text.changes_at()
@@ -117,7 +117,7 @@ class BlockCoverage:
         """
         self._stands(self._pointer, ctypes.c_uint64(address))
 
-    def _add_hook(self, row: _Text) -> None:
+    def _add_hook(self, row: _TextRecord) -> None:
         handle = ctypes.c_void_p()
         first, last = row.first, row.first + row.size - 1
         error = self._library.uc_hook_add(

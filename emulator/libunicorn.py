@@ -45,7 +45,7 @@ class EmulatorError(Exception):
     """libunicorn is missing or failed: a bug or a broken guest, not a refusal."""
 
 
-class Memory(NamedTuple):
+class MemoryRegion(NamedTuple):
     """Memory of an engine: its physical address, its address in this process, bytes."""
 
     address: int
@@ -308,7 +308,7 @@ def track(
     counter: BlockCounter,
     arch: str,
     page_size: int,
-    memory: Sequence[Memory],
+    memory: Sequence[MemoryRegion],
     execute: Callable[[bytes], None],
     load_here: bytes,
 ) -> bool:

@@ -24,7 +24,7 @@ _MAX_ACCESS = 16  # bytes; a larger one is several
 _NOWHERE = (1 << 64) - 1
 
 
-class Why(Enum):
+class StopReason(Enum):
     """What an engine stops for."""
 
     PLACE = abi.STOPPED_AT_PLACE
@@ -46,7 +46,7 @@ class Moment(NamedTuple):
 class Stop(NamedTuple):
     """Where and why an engine has stopped."""
 
-    why: Why
+    why: StopReason
     address: int  # of the instruction that comes next
     watch: int = 0  # number of the watched memory
     accessed: int = 0  # physical address of the access
@@ -268,14 +268,14 @@ class Stops:
             return False
         access = stops.why == abi.STOPPED_BY_ACCESS
         stop = Stop(
-            Why(stops.why),
+            StopReason(stops.why),
             stops.address,
             stops.watch if access else 0,
             stops.accessed if access else 0,
             stops.block,
         )
         stops.why = stops.watch = 0
-        if stop.why is Why.TARGET:
+        if stop.why is StopReason.TARGET:
             stops.target = _NOWHERE
         self.on_stop(stop)
         place = self._places.get(stop.address)

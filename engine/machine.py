@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
+from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, TaskInfo
 from kpfs.base.typed import NamedTuple, Protocol
 
 # Called in hit context with the address of the trapping instruction's successor (the
@@ -81,13 +81,13 @@ class Memory(Protocol):
         """Writable bytes of a block got from alloc_data(), for cheap access."""
 
 
-class Registers(Protocol):
+class RunningCpu(Protocol):
     """The CPU that is running, and its task.  Context: hit."""
 
     def cpu(self) -> int:
         """Return the number of the CPU that is running."""
 
-    def current(self) -> Task:
+    def current(self) -> TaskInfo:
         """Return the task running on that CPU."""
 
     def read_regs(self) -> Sequence[int]:
@@ -299,14 +299,14 @@ class Sched(Protocol):
         """
 
 
-class Log(Protocol):
+class KernelLog(Protocol):
     """The guest's kernel log.  Context: either."""
 
     def printk(self, level: int, text: str) -> None:
         """Append a line."""
 
 
-class Machine(Memory, Registers, Protocol):
+class Machine(Memory, RunningCpu, Protocol):
     """A guest kernel and the CPUs it runs on."""
 
     arch: str  # key of kpfs.engine.arch.arches.ARCHES
@@ -335,7 +335,7 @@ class Machine(Memory, Registers, Protocol):
     @property
     def sched(self) -> Sched: ...
     @property
-    def log(self) -> Log: ...
+    def log(self) -> KernelLog: ...
 
-    def call(self, func: int, *args: int, task: Task | None = None) -> int:
+    def call(self, func: int, *args: int, task: TaskInfo | None = None) -> int:
         """Run a guest function as task, None: init; return its unsigned value."""

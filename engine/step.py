@@ -22,7 +22,7 @@ class Pattern(NamedTuple):
         return word & self.mask == self.value
 
 
-class Way(enum.Enum):
+class StepMethod(enum.Enum):
     """The way by which a probed instruction has its effect."""
 
     STEPPED = "stepped elsewhere"

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 
 from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import MASK64, KTime, Task
+from kpfs.base.ktypes import MASK64, KTime, TaskInfo
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.engine.machine import RuntimeConfig
@@ -365,11 +365,11 @@ class Guest:
     def cpu(self) -> int:
         return self.cpus.active
 
-    def current(self) -> Task:
+    def current(self) -> TaskInfo:
         return self.task_table.current(self.cpus.active)
 
     # ---- running and time
-    def call(self, func: int, *args: int, task: Task | None = None) -> int:
+    def call(self, func: int, *args: int, task: TaskInfo | None = None) -> int:
         host = None if task is None else self.syscalls.find(task.pid)
         return self.syscalls.call_function(host, func, *args) & MASK64
 

@@ -47,7 +47,7 @@ MAX_CPUS, OWN_CPUS = 16, 2
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 
 
-class Place(Enum):
+class RunMode(Enum):
     """Where CMD is, and before which kernel."""
 
     GUEST = 0
@@ -55,20 +55,20 @@ class Place(Enum):
     INSIDE = 2  # a program of a Linux kernel
 
 
-LINUX = {Place.BEHIND, Place.INSIDE}
+LINUX = {RunMode.BEHIND, RunMode.INSIDE}
 BELONGS = (  # options, the places that have them, what is said in the others
     ("inside", LINUX, "wants a kernel: --kernel NAME (see 'kpfs kernel')"),
     ("make exact", LINUX, "is for a Linux kernel: --kernel NAME"),
-    ("console", {Place.GUEST}, "is for the guest kernel: run dmesg -w beside CMD"),
+    ("console", {RunMode.GUEST}, "is for the guest kernel: run dmesg -w beside CMD"),
     (
         "config background",
-        {Place.GUEST},
+        {RunMode.GUEST},
         "is for the guest kernel; --kernel names a Linux kernel",
     ),
-    ("rw root memory", {Place.INSIDE}, "is for --inside"),
+    ("rw root memory", {RunMode.INSIDE}, "is for --inside"),
     (
         "no-mirror mirror host-uname",
-        {Place.GUEST, Place.BEHIND},
+        {RunMode.GUEST, RunMode.BEHIND},
         "is not for --inside: CMD is in that kernel",
     ),
 )
@@ -450,9 +450,11 @@ def _check_kernel(arguments: Namespace) -> int:
 
 def _check_options(arguments: Namespace) -> None:
     """Raise SetupError for an option that is not for this kernel, or for this place."""
-    place = Place.GUEST
+    place = RunMode.GUEST
     if arguments.kernel:
-        place = Place.INSIDE if getattr(arguments, "inside", False) else Place.BEHIND
+        place = (
+            RunMode.INSIDE if getattr(arguments, "inside", False) else RunMode.BEHIND
+        )
     for options, places, reason in BELONGS:
         if place not in places:
             for option in options.split():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import MappingProxyType
 
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, Task
+from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, TaskInfo
 from kpfs.engine.arch_hooks import Calls, ControlBlock, Core
 from kpfs.engine.kprobe import (
     ArchInsn,
@@ -337,7 +337,7 @@ class FakeMachine(Memory):
         self.sched = FakeSched()
         self.log = FakeLog()
         self.running_cpu = 0
-        self.task = Task(KAddr(DATA_BASE - PAGE), 1, "init", 0)
+        self.task = TaskInfo(KAddr(DATA_BASE - PAGE), 1, "init", 0)
         self.registers = [0] * 21
         self.functions: dict[int, Callable[..., int]] = {}  # what call() runs
 
@@ -428,7 +428,7 @@ class FakeMachine(Memory):
     def cpu(self) -> int:
         return self.running_cpu
 
-    def current(self) -> Task:
+    def current(self) -> TaskInfo:
         return self.task
 
     def read_regs(self) -> Sequence[int]:
@@ -444,7 +444,7 @@ class FakeMachine(Memory):
         self.registers[index] = value
 
     # ---- running and time
-    def call(self, func: int, *args: int, task: Task | None = None) -> int:
+    def call(self, func: int, *args: int, task: TaskInfo | None = None) -> int:
         return self.functions[func](*args)
 
     def settle(self) -> None:

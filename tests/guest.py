@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
-from kpfs.base.ktypes import Task
+from kpfs.base.ktypes import TaskInfo
 from kpfs.emulator.libunicorn import check
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.machine import Guest
@@ -58,12 +58,12 @@ def come_to_rest(kernel: GuestKernel) -> None:
     raise AssertionError("the guest does not come to rest")
 
 
-def tasks_of(guest: Guest) -> list[Task]:
+def tasks_of(guest: Guest) -> list[TaskInfo]:
     """All tasks but the idle ones, in order of their creation."""
     return list(_tasks(guest))
 
 
-def _tasks(guest: Guest) -> Iterator[Task]:
+def _tasks(guest: Guest) -> Iterator[TaskInfo]:
     info, read = guest.info, guest.read_u64
     addr = read(info.init_task + info.task_next) - info.task_next
     while addr != info.init_task:

@@ -20,7 +20,7 @@ MAX_DROPPED = 256  # pages; of more of them all translated code is dropped at on
 Run = tuple[int, int]  # begin and end of adjacent pages in physical memory
 
 
-class Frozen(NamedTuple):
+class FrozenMachine(NamedTuple):
     """A copy of a machine."""
 
     runs: list[Run]
@@ -28,10 +28,10 @@ class Frozen(NamedTuple):
     cpu: CpuState
 
 
-def freeze(memory: Memory, cpu: Cpu) -> Frozen:
+def freeze(memory: Memory, cpu: Cpu) -> FrozenMachine:
     """Copy memory and CPUs, as they stand between two runs."""
     runs = list(_populated(memory, memory.used_ranges()))
-    return Frozen(runs, list(_copied(memory, runs)), cpu.state())
+    return FrozenMachine(runs, list(_copied(memory, runs)), cpu.state())
 
 
 def copied(memory: Memory) -> Iterator[tuple[int, bytes]]:
@@ -39,7 +39,7 @@ def copied(memory: Memory) -> Iterator[tuple[int, bytes]]:
     return _copied(memory, _populated(memory, memory.used_ranges()))
 
 
-def thaw(frozen: Frozen, memory: Memory, cpu: Cpu) -> None:
+def thaw(frozen: FrozenMachine, memory: Memory, cpu: Cpu) -> None:
     """Restore memory and CPUs as they were.
 
     Python's own objects about them are to be put back by the caller.

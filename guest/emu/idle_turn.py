@@ -25,7 +25,7 @@ class Word(ctypes.Structure):
     _fields_ = fields(abi.IdleTurnWord)
 
 
-class Words:
+class TurnWords:
     """Words of the guest that tell whether a turn has left anything to be done."""
 
     def __init__(self, places: Sequence[int]) -> None:

@@ -30,7 +30,7 @@ _BLOCK, _STRING, _STRP, _UDATA, _LINE_STRP = 0x09, 0x08, 0x0E, 0x0F, 0x1F
 _LONG = 0xFFFF_FFFF  # before a length of 64 bits
 
 
-class Span(NamedTuple):
+class LineSpan(NamedTuple):
     """Adjacent instructions that come from one line: [start, end)."""
 
     start: int
@@ -39,19 +39,19 @@ class Span(NamedTuple):
     line: int
 
 
-def spans(file: elf.ElfFile, places: Mapping[int, int]) -> list[Span]:
+def spans(file: elf.ElfFile, places: Mapping[int, int]) -> list[LineSpan]:
     """Return the spans of a file by address; none if it lacks line numbers.
 
     places: the addresses of a relocatable file's sections, by their indices.
     ENOEXEC: its debug information is damaged, or of an unknown kind.
     """
     try:
-        return sorted(_Reader(file, places).spans())
+        return sorted(_LineReader(file, places).spans())
     except (struct.error, IndexError, ValueError) as exc:
         raise KernelError(errno.ENOEXEC, f"damaged .debug_line: {exc!r}") from None
 
 
-class _Reader:
+class _LineReader:
     """A reader of .debug_line, at a position in it."""
 
     def __init__(self, file: elf.ElfFile, places: Mapping[int, int]) -> None:
@@ -108,11 +108,11 @@ class _Reader:
         raise ValueError(f"form {form:#x}")
 
     # ---- units
-    def spans(self) -> Iterator[Span]:
+    def spans(self) -> Iterator[LineSpan]:
         while self._at < len(self._data):
             yield from self._unit()
 
-    def _unit(self) -> Iterator[Span]:
+    def _unit(self) -> Iterator[LineSpan]:
         length, width = self._fixed(4), 4
         if length == _LONG:
             length, width = self._fixed(8), 8
@@ -162,7 +162,9 @@ class _Reader:
             files[len(files) + 1] = os.path.normpath(os.path.join(folder, name))
         return files
 
-    def _run(self, m: _Machine, end: int, files: Mapping[int, str]) -> Iterator[Span]:
+    def _run(
+        self, m: _Machine, end: int, files: Mapping[int, str]
+    ) -> Iterator[LineSpan]:
         """Run a unit's program."""
         now = _Registers()
         row: tuple[int, int, int] | None = None
@@ -170,7 +172,7 @@ class _Reader:
             emits, ends = self._step(m, now)
             if emits or ends:
                 if row is not None and row[0] < now.address and row[2]:
-                    yield Span(row[0], now.address, files[row[1]], row[2])
+                    yield LineSpan(row[0], now.address, files[row[1]], row[2])
                 row = None if ends else (now.address, now.file, now.line)
             if ends:
                 now = _Registers()

@@ -29,7 +29,7 @@ GPL_LICENSES = (
 Say = Callable[[int, str], None]  # level, text
 
 
-class ModuleFile(elf.ElfFile):
+class RelocatableFile(elf.ElfFile):
     """A relocatable file whose sections, once linked, read as they lie in memory.
 
     Of a list of the kernel's they read as the rows that it has.
@@ -137,14 +137,14 @@ def _check_sections(
             raise _refuse(say, f"Invalid ELF section name {where}")
 
 
-def open_module(data: bytes, vermagic: str, say: Say) -> ModuleFile:
+def open_module(data: bytes, vermagic: str, say: Say) -> RelocatableFile:
     """Return the file of a module that may be loaded, with all its headers checked.
 
     Kernel: setup_load_info(), the first half of check_modinfo()
     """
     elf_validity_check(data, say)
     try:
-        image = ModuleFile(data)
+        image = RelocatableFile(data)
     except KernelError as exc:
         raise _refuse(say, f"Invalid ELF file: {exc.why}") from None
     info = image.modinfo()

@@ -31,7 +31,7 @@ from kpfs.guest.loader.modelf import (
     KERN_ERR,
     KERN_WARNING,
     THIS_MODULE,
-    ModuleFile,
+    RelocatableFile,
     Say,
     open_module,
 )
@@ -92,7 +92,7 @@ class Export(NamedTuple):
 class Module:
     """A module that is loaded, or being loaded or unloaded."""
 
-    def __init__(self, name: str, file: ModuleFile, layout: ModulePlaces) -> None:
+    def __init__(self, name: str, file: RelocatableFile, layout: ModulePlaces) -> None:
         self.name = name
         self.file = file
         self.layout = layout
@@ -344,7 +344,7 @@ class Modules:
         mod.layout.places[index] = mod.layout.percpu = at
 
     @staticmethod
-    def _name_of(image: ModuleFile) -> str:
+    def _name_of(image: RelocatableFile) -> str:
         section = image.section(THIS_MODULE)
         raw = b"" if section is None else image.contents(section)
         if len(raw) != abi.Module.SIZE:

@@ -56,7 +56,7 @@ from kpfs.guest.emu.cpu import (
     X86_EFLAGS_IF,
     Cpu,
 )
-from kpfs.guest.emu.idle_turn import IdleTurn, Words
+from kpfs.guest.emu.idle_turn import IdleTurn, TurnWords
 from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
@@ -183,7 +183,7 @@ class Sched:
         self._idle: list[bool] = []
         self._pending: list[list[int]] = []  # entries of interrupts to be delivered
         self._idle_turns: list[IdleTurn | None] = []
-        self._words = Words([])
+        self._words = TurnWords([])
         # the last turn has left all CPUs idle, and what watch() watches as it was
         self.still = False
         self._begun: IdleTurn | None = None  # the turn that run() is to go on with
@@ -348,7 +348,7 @@ class Sched:
         """
         deadlines = [at + abi.KpfsPcpu.next_deadline for at in self._pcpu]
         halves = [at + half for at in (*offsets, *deadlines) for half in (0, 4)]
-        self._words = Words([self._ram_at + at for at in halves + self._resched_at])
+        self._words = TurnWords([self._ram_at + at for at in halves + self._resched_at])
 
     def note_words(self) -> None:
         """Note that nothing is left to be done of what has made a run not ``still``."""

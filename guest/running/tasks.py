@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from kpfs.base import abi
-from kpfs.base.ktypes import KAddr, Task
+from kpfs.base.ktypes import KAddr, TaskInfo
 from kpfs.base.typed import NamedTuple
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.guest.emu.memory import Memory
@@ -68,23 +68,23 @@ class TaskTable:
             for n in range(abi.NR_CPUS)
         ]
 
-    def current(self, cpu: int) -> Task:
+    def current(self, cpu: int) -> TaskInfo:
         """Return the task that a CPU is running."""
         at = self._pcpu[cpu] + abi.KpfsPcpu.current_task
         return self.read(_U64.unpack_from(self._ram, at)[0])
 
-    def read(self, addr: int) -> Task:
+    def read(self, addr: int) -> TaskInfo:
         info, ram = self.info, self._ram
         at = self._memory.translate(addr, info.task_size)
         start = at + info.task_comm
-        return Task(
+        return TaskInfo(
             KAddr(addr),
             _I32.unpack_from(ram, at + info.task_pid)[0],
             ram[start : start + abi.TASK_COMM_LEN].split(b"\0", 1)[0].decode("latin-1"),
             _U32.unpack_from(ram, at + info.task_uid)[0],
         )
 
-    def walk(self) -> Iterator[Task]:
+    def walk(self) -> Iterator[TaskInfo]:
         """Yield all tasks but those of idle CPUs, from the oldest."""
         info = self.info
         addr = self._next(info.init_task)

@@ -136,7 +136,7 @@ class Cfa(IntEnum):
     RESTORE = 0xC0
 
 
-class _Rules:
+class _CfiRules:
     """Rules that find the caller's registers, at one instruction."""
 
     def __init__(self) -> None:
@@ -276,7 +276,7 @@ class Unwinder:
             if self._is_regs_frame(pc):
                 return self.from_pt_regs(regs[RSP]), True
             return None
-        rules = _Rules()
+        rules = _CfiRules()
         rules.run(fde, pc)
         if rules.cfa is None:
             return None

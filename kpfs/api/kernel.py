@@ -41,7 +41,7 @@ class Explanation(NamedTuple):
         return self.text
 
 
-class Clock:
+class KernelClock:
     """The kernel's time: virtual if the kernel is quiet, else the host's."""
 
     def __init__(self, session: Session) -> None:
@@ -90,7 +90,7 @@ class Kernel(FileAccess):
         """
         self._session = _start(kernel, cpus, config or {}, quiet=quiet)
         self._task = self._session.task(self._free_pid(), DEFAULT_COMM)
-        self.clock = Clock(self._session)
+        self.clock = KernelClock(self._session)
         self._gdb: Server | None = None
 
     def __enter__(self) -> Kernel:
@@ -111,11 +111,11 @@ class Kernel(FileAccess):
         A thread that runs the kernel stands where gdb stops it.  ValueError: it listens
         already.  SetupError: it cannot listen there.
         """
-        from kpfs.gdb.server import Listener, Server
+        from kpfs.gdb.server import GdbAddress, Server
 
         if self._gdb is not None:
             raise ValueError("gdb can attach already")
-        self._gdb = Server(self._session.debugged(), [Listener(address)])
+        self._gdb = Server(self._session.debugged(), [GdbAddress(address)])
         self._gdb.start()
         self._gdb.open()
 

@@ -9,24 +9,24 @@ from typing import Protocol
 
 from kpfs.base import elf
 from kpfs.base.errors import KernelError
-from kpfs.coverage.report import Function, Report
+from kpfs.coverage.report import FunctionRange, Report
 from kpfs.emulator.coverage import BlockCoverage, CoveredText
-from kpfs.guest.loader.line_table import Span, spans
+from kpfs.guest.loader.line_table import LineSpan, spans
 
 VMLINUX = "vmlinux"
 _ALIASES = ("init_module", "cleanup_module")  # of the functions that a module names
 
 
-class Image(Protocol):
+class CoverableImage(Protocol):
     """A module, or the kernel: its functions and lines where they are in memory."""
 
     name: str
 
     @property
-    def functions(self) -> list[Function]: ...
+    def functions(self) -> list[FunctionRange]: ...
 
     @property
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[LineSpan]:
         """Its lines, by address."""
 
 
@@ -43,19 +43,19 @@ class FileImage:
         self.name, self._read, self._places = name, read, places
 
     @cached_property
-    def functions(self) -> list[Function]:
+    def functions(self) -> list[FunctionRange]:
         is_placed = self._file.type == elf.ET_REL
-        found: dict[int, Function] = {}
+        found: dict[int, FunctionRange] = {}
         for sym in self._file.symbols():
             base = self._places.get(sym.shndx) if is_placed else 0
             if sym.kind == elf.STT_FUNC and sym.shndx and base is not None:
                 start = base + sym.value
                 if start not in found or found[start].symbol in _ALIASES:
-                    found[start] = Function(start, start + sym.size, sym.name)
+                    found[start] = FunctionRange(start, start + sym.size, sym.name)
         return list(found.values())
 
     @cached_property
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[LineSpan]:
         try:
             return spans(self._file, self._places)
         except KernelError:  # of another architecture, or damaged: functions alone
@@ -71,7 +71,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._gone = Report()
-        self._texts: dict[int, tuple[Image, CoveredText]] = {}  # by address
+        self._texts: dict[int, tuple[CoverableImage, CoveredText]] = {}  # by address
         self._blocks: BlockCoverage | None = None
 
     def begin(self, blocks: BlockCoverage) -> None:
@@ -80,7 +80,7 @@ class Collector:
             self.end(address)
         self._blocks = blocks
 
-    def cover(self, image: Image, start: int, end: int) -> None:
+    def cover(self, image: CoverableImage, start: int, end: int) -> None:
         """Count in [start, end) of an image; what was covered there has gone."""
         for address, (_, text) in list(self._texts.items()):
             if text.start < end and start < text.end:
@@ -105,7 +105,7 @@ class Collector:
         return report
 
 
-def _report(image: Image, text: CoveredText) -> Report:
+def _report(image: CoverableImage, text: CoveredText) -> Report:
     report, start, end = Report(), text.start, text.end
     report.add_text(
         image.name,

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kpfs.base.aside import create, write_whole
-from kpfs.guest.loader.line_table import Span
+from kpfs.guest.loader.line_table import LineSpan
 
 # [begin, end) in the text, and how often it was run
 Run = tuple[int, int, int]
 _COLD = ".cold"  # a part of a function that stands elsewhere
 
 
-class Function(NamedTuple):
+class FunctionRange(NamedTuple):
     """A function in memory, by the name of its symbol."""
 
     start: int
@@ -118,8 +118,8 @@ class Report:
     def add_text(
         self,
         name: str,
-        functions: Iterable[Function],
-        spans: Sequence[Span],
+        functions: Iterable[FunctionRange],
+        spans: Sequence[LineSpan],
         runs: Iterable[Run],
     ) -> None:
         """Add what was run of some text.
@@ -164,7 +164,7 @@ class _Counts:
 
 
 def _lines(
-    functions: Sequence[Function], spans: Sequence[Span], counts: _Counts
+    functions: Sequence[FunctionRange], spans: Sequence[LineSpan], counts: _Counts
 ) -> Iterator[tuple[tuple[str, int], int]]:
     """Yield file, line and count of each line in each function."""
     starts = [function.start for function in functions]

@@ -40,7 +40,7 @@ _REGISTERS: Mapping[int, tuple[str, ...]] = {
 }
 
 
-class Segment(NamedTuple):
+class MappedRange(NamedTuple):
     """A part of memory: [physical, physical + size), and where it is mapped."""
 
     virtual: int
@@ -48,7 +48,7 @@ class Segment(NamedTuple):
     size: int
 
 
-class Processor(NamedTuple):
+class CoreProcessor(NamedTuple):
     """A processor when the core was made."""
 
     pid: int
@@ -71,8 +71,8 @@ class CoreFile:
         self,
         machine: int,
         memory: PhysicalMemory,
-        segments: Sequence[Segment],
-        processors: Sequence[Processor],
+        segments: Sequence[MappedRange],
+        processors: Sequence[CoreProcessor],
         vmcoreinfo: bytes,
     ) -> None:
         """machine: EM_*.  vmcoreinfo: b"" for a kernel that has none."""
@@ -161,7 +161,7 @@ def _note(name: str, kind: int, content: bytes) -> bytes:
     )
 
 
-def _prstatus(machine: int, number: int, cpu: Processor) -> bytes:
+def _prstatus(machine: int, number: int, cpu: CoreProcessor) -> bytes:
     """Return struct elf_prstatus.  gdb wants each thread to have another pid."""
     names = _REGISTERS[machine]
     words = [cpu.registers.get(name, 0) & (1 << 64) - 1 for name in names]

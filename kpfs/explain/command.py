@@ -287,9 +287,9 @@ def explainer_of(linux: LinuxKernel) -> Explainer:
 
     Context: the kernel's lock is not held.
     """
-    from kpfs.explain.linux import KernelImage
+    from kpfs.explain.linux import UnprobedTables
 
-    image = KernelImage(linux)
+    image = UnprobedTables(linux)
     state = judging_state(image, image.judge)
     state.module_states.update(image.module_states)
     return Explainer(state, image.judge, image.takes_shared_names)

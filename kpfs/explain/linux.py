@@ -38,7 +38,7 @@ _STATES = {
 }
 
 
-class KernelImage(KernelTables):
+class UnprobedTables(KernelTables):
     """The tables of a kernel as if it had no probes, with those of its modules."""
 
     def __init__(self, kernel: LinuxKernel) -> None:

@@ -25,7 +25,7 @@ FIRST_TASK = 1000  # what a task's number is above its pid
 PAGE_SIZE = 4096
 
 
-class State(Enum):
+class RunState(Enum):
     """What a thread does."""
 
     RUNS = "running"
@@ -40,14 +40,14 @@ class DebugThread(NamedTuple):
     cpu: int  # -1: a task
     pid: int  # of the task, or of that which the processor runs; 0: it idles
     comm: str
-    state: State
+    state: RunState
     task: int = 0  # address of its struct task_struct, if it is in the list of tasks
 
     @property
     def name(self) -> str:
         """The words by which users know it."""
         what = f"{self.comm}/{self.pid}" if self.pid else "idle"
-        if self.state is State.OFF:
+        if self.state is RunState.OFF:
             what = "off"
         return what if self.cpu < 0 else f"CPU {self.cpu}: {what}"
 

@@ -37,7 +37,7 @@ class Register(NamedTuple):
         return self.bits // 8
 
 
-class Feature(NamedTuple):
+class TargetFeature(NamedTuple):
     """A group of registers."""
 
     name: str
@@ -51,7 +51,7 @@ class Target(NamedTuple):
     architecture: str
     counter: str  # the name of the register with the next instruction's address
     breakpoint: re.Pattern[bytes]  # instructions that gdb would take for its own
-    features: tuple[Feature, ...]
+    features: tuple[TargetFeature, ...]
 
     @property
     def registers(self) -> Iterator[Register]:
@@ -73,7 +73,7 @@ _X86 = Target(
     "rip",
     re.compile(rb"\xcc"),  # int3
     (
-        Feature(
+        TargetFeature(
             "org.gnu.gdb.i386.core",
             (
                 *_words("rax rbx rcx rdx rsi rdi"),
@@ -88,8 +88,8 @@ _X86 = Target(
             ),
             _FLAGS,
         ),
-        Feature("org.gnu.gdb.i386.segments", _words("fs_base gs_base")),
-        Feature(_OWN, _words("k_gs_base cr0 cr2 cr3 cr4 efer")),
+        TargetFeature("org.gnu.gdb.i386.segments", _words("fs_base gs_base")),
+        TargetFeature(_OWN, _words("k_gs_base cr0 cr2 cr3 cr4 efer")),
     ),
 )
 _ARM64 = Target(
@@ -98,7 +98,7 @@ _ARM64 = Target(
     # brk with any number
     re.compile(rb"[\x00\x20\x40\x60\x80\xa0\xc0\xe0].[\x20-\x3f]\xd4", re.DOTALL),
     (
-        Feature(
+        TargetFeature(
             "org.gnu.gdb.aarch64.core",
             (
                 *_words(" ".join(f"x{n}" for n in range(31))),
@@ -107,7 +107,7 @@ _ARM64 = Target(
                 Register("cpsr", 32, "int32"),
             ),
         ),
-        Feature(
+        TargetFeature(
             _OWN,
             _words(
                 "sctlr_el1 ttbr0_el1 ttbr1_el1 tcr_el1 mair_el1 vbar_el1 spsr_el1 "
@@ -121,7 +121,7 @@ _RISCV64 = Target(
     "pc",
     re.compile(rb"\x02\x90|\x73\x00\x10\x00"),  # c.ebreak, ebreak
     (
-        Feature(
+        TargetFeature(
             "org.gnu.gdb.riscv.cpu",
             (
                 *_words("x0 x1"),
@@ -130,8 +130,8 @@ _RISCV64 = Target(
                 Register("pc", 64, "code_ptr"),
             ),
         ),
-        Feature("org.gnu.gdb.riscv.virtual", _words("priv")),
-        Feature(
+        TargetFeature("org.gnu.gdb.riscv.virtual", _words("priv")),
+        TargetFeature(
             "org.gnu.gdb.riscv.csr",
             _words("sstatus satp stvec sepc scause stval sscratch"),
         ),
@@ -151,7 +151,7 @@ def target_xml(arch: str) -> bytes:
     ).encode()
 
 
-def _feature(feature: Feature) -> str:
+def _feature(feature: TargetFeature) -> str:
     rows = "".join(
         f'<reg name="{r.name}" bitsize="{r.bits}" type="{r.type}"/>'
         for r in feature.registers

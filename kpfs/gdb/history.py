@@ -35,7 +35,7 @@ from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol
 
-from kpfs.emulator.stops import Moment, Stop, Stops, Why
+from kpfs.emulator.stops import Moment, Stop, StopReason, Stops
 from kpfs.gdb.debugged import HostClock
 
 MAX_SECTIONS = 200
@@ -58,7 +58,7 @@ class Guide(Protocol):
         """Answer at a moment of the past."""
 
 
-class Way(Enum):
+class VisitGoal(Enum):
     """How a visit goes on."""
 
     TARGET = 0  # to a moment, past all else
@@ -69,7 +69,7 @@ class Way(Enum):
 class _Order(NamedTuple):
     """What a visit is told to do."""
 
-    way: Way
+    way: VisitGoal
     state: Any
     target: Moment | None
     times: list[int]  # of the host's clock, as read in the section
@@ -116,7 +116,7 @@ class Visit:
         self._is_new = True
 
     def go(
-        self, way: Way, state: Any, target: Moment | None, *, trail: bool = False
+        self, way: VisitGoal, state: Any, target: Moment | None, *, trail: bool = False
     ) -> _Seen:
         again, self._is_new = self._is_new, False
         times = self.section.times
@@ -324,21 +324,21 @@ class History:
     ) -> tuple[Moment | None, Stop | None]:
         """Find where going back ends in a section; (None, _): not in this one."""
         visit = section.visit()
-        way = Way.TARGET if step else Way.COLLECT
+        way = VisitGoal.TARGET if step else VisitGoal.COLLECT
         seen = visit.go(way, state, target, trail=step)
         visit.close()
         if step:
             goal = seen.before
-            return goal, goal and Stop(Why.STEP, goal.address, block=goal.block)
+            return goal, goal and Stop(StopReason.STEP, goal.address, block=goal.block)
         stop = seen.last
         if stop is None:
             return None, None
         # memory was changed by the instruction before, which has not run there
-        return seen.before_last if stop.why is Why.ACCESS else stop.moment, stop
+        return seen.before_last if stop.why is StopReason.ACCESS else stop.moment, stop
 
     def _at(self, section: _Section, moment: Moment, state: Any) -> Visit:
         visit = section.visit()
-        visit.go(Way.TARGET, state, moment)
+        visit.go(VisitGoal.TARGET, state, moment)
         return visit
 
     def forwards(self, visit: Visit, present: Moment | None, state: Any) -> Arrival:
@@ -346,8 +346,8 @@ class History:
         sections = list(self._sections)
         sections = sections[sections.index(visit.section) :]
         while True:
-            seen = visit.go(Way.FORWARDS, state, sections[0].end or present)
-            if seen.stop is not None and seen.stop.why is not Why.TARGET:
+            seen = visit.go(VisitGoal.FORWARDS, state, sections[0].end or present)
+            if seen.stop is not None and seen.stop.why is not StopReason.TARGET:
                 return Arrival(visit, seen.stop)
             visit.close()
             del sections[0]
@@ -382,7 +382,7 @@ class _Visiting:
         self._last = self._before_last = None
         stops = self._stops
         stops.clear()
-        if asked.way is not Way.TARGET:
+        if asked.way is not VisitGoal.TARGET:
             self._guide.prepare(asked.state)
         stops.again = asked.again
         stops.stop_at(asked.target)
@@ -394,10 +394,10 @@ class _Visiting:
 
     def _stopped(self, stop: Stop) -> None:
         assert self._order is not None
-        if stop.why is not Why.TARGET:
+        if stop.why is not StopReason.TARGET:
             if self._guide.passes(stop):
                 return
-            if self._order.way is Way.COLLECT:
+            if self._order.way is VisitGoal.COLLECT:
                 self._last, self._before_last = stop, self._stops.before
                 return
         self._tell(stop)

@@ -12,7 +12,7 @@ from typing import Any
 from kpfs.emulator.stops import Moment, Stop
 from kpfs.gdb.debugged import Command, Debugged
 from kpfs.gdb.history import Arrival, History, Visit
-from kpfs.gdb.stub import Reply, Stub, Then, Wanted
+from kpfs.gdb.stub import Stub, StubReply, Then, Wanted
 
 _OF_THE_PRESENT = b"zZcCsSbDkQ"  # first letters of packets
 _HISTORY = b"qRcmd," + b"history".hex().encode()
@@ -43,12 +43,12 @@ class _Guide:
     def passes(self, stop: Stop) -> bool:
         return self._stub.passes(stop)
 
-    def answer(self, question: Any) -> Reply:
+    def answer(self, question: Any) -> StubReply:
         """Answer a packet, or return the reply for a stop and an edge."""
         self._stub.is_past = True
         if isinstance(question, bytes):
             return self._stub.receive(question)
-        return Reply(self._stub.stopped(*question))
+        return StubReply(self._stub.stopped(*question))
 
 
 class Past:
@@ -79,11 +79,11 @@ class Past:
         number = self._history.depth
         return f"{number} section{'s' * (number != 1)} of what the kernel has run\n"
 
-    def receive(self, packet: bytes, present: Moment | None) -> Reply:
+    def receive(self, packet: bytes, present: Moment | None) -> StubReply:
         """Answer a packet. present: where the kernel stands, None: between two runs."""
         visit = self._visit
         if visit is not None and _goes_elsewhere(packet):
-            return Reply(b"E01")
+            return StubReply(b"E01")
         if visit is None or _is_of_the_present(packet):
             reply = self._stub.receive(packet)
         else:
@@ -96,39 +96,39 @@ class Past:
             self._leave()
         return reply
 
-    def _ask(self, visit: Visit, question: Any) -> Reply:
+    def _ask(self, visit: Visit, question: Any) -> StubReply:
         try:
-            answer: Reply = visit.ask(question)
+            answer: StubReply = visit.ask(question)
         except EOFError:
             return self._lose()
         return answer
 
-    def _lose(self) -> Reply:
+    def _lose(self) -> StubReply:
         """Come back to the present, as a visit has died."""
         self._leave()
-        return Reply(self._stub.stopped(None, _END))
+        return StubReply(self._stub.stopped(None, _END))
 
-    def _go_back(self, present: Moment | None, *, step: bool) -> Reply:
+    def _go_back(self, present: Moment | None, *, step: bool) -> StubReply:
         wanted = self._stub.wanted()
         try:
             arrival = self._history.back(self._visit, present, wanted, step=step)
         except EOFError:
             return self._lose()
         if arrival is None:
-            return Reply(self._stub.stopped(None, _BEGIN))
+            return StubReply(self._stub.stopped(None, _BEGIN))
         return self._arrive(arrival, _BEGIN)
 
-    def _go_forwards(self, visit: Visit, present: Moment | None) -> Reply:
+    def _go_forwards(self, visit: Visit, present: Moment | None) -> StubReply:
         try:
             arrival = self._history.forwards(visit, present, self._stub.wanted())
         except EOFError:
             return self._lose()
         return self._arrive(arrival, _END)
 
-    def _arrive(self, arrival: Arrival, edge: bytes) -> Reply:
+    def _arrive(self, arrival: Arrival, edge: bytes) -> StubReply:
         self._visit = arrival.visit
         if self._visit is None:
-            return Reply(self._stub.stopped(None, edge))
+            return StubReply(self._stub.stopped(None, edge))
         if arrival.stop is None:
             return self._ask(self._visit, (None, edge))
         return self._ask(self._visit, (arrival.stop, b""))

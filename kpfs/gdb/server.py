@@ -39,7 +39,7 @@ from kpfs.gdb.sockets import (
     parse_address,
     socket_path,
 )
-from kpfs.gdb.stub import Reply, Stub, Then
+from kpfs.gdb.stub import Stub, StubReply, Then
 
 if TYPE_CHECKING:
     from kpfs.emulator.stops import Stop
@@ -59,7 +59,7 @@ RECEIVE = 1 << 16
 MAX_UNSENT = 30.0  # s for a client to take a reply
 
 
-class Listener:
+class GdbAddress:
     """An address of gdb, at which nobody answers before open().
 
     gdb does not wait for long: a kernel that cannot answer yet must not take it in.
@@ -222,7 +222,7 @@ class _Parking:
 class Server(threading.Thread):
     """A server for one kernel, and one gdb at a time."""
 
-    def __init__(self, debugged: Debugged, listeners: Sequence[Listener]) -> None:
+    def __init__(self, debugged: Debugged, listeners: Sequence[GdbAddress]) -> None:
         super().__init__(name="gdb", daemon=True)
         self._debugged = debugged
         self._listeners = listeners
@@ -334,7 +334,7 @@ class Server(threading.Thread):
         for fd in ready & listening.keys():
             self._accept(listening[fd])
 
-    def _accept(self, listener: Listener) -> None:
+    def _accept(self, listener: GdbAddress) -> None:
         client = listener.accept()
         if client is None:
             return
@@ -442,14 +442,14 @@ class Server(threading.Thread):
                 self._send_raw(b"+")
             stub.at_rest = self._has_lock
             # gdb sends nothing but Ctrl-C while the kernel runs
-            self._answer(self._reply(found) if self._stands else Reply(b"E01"))
+            self._answer(self._reply(found) if self._stands else StubReply(b"E01"))
 
-    def _reply(self, packet: bytes) -> Reply:
+    def _reply(self, packet: bytes) -> StubReply:
         assert self._past is not None
         stop = None if self._has_lock else self._parking.stop
         return self._past.receive(packet, stop.moment if stop else None)
 
-    def _answer(self, reply: Reply) -> None:
+    def _answer(self, reply: StubReply) -> None:
         if reply.text is not None:
             self._send(reply.text)
         if reply.then is Then.RUN:
@@ -499,6 +499,6 @@ def start(debugged: Debugged, folder: str, at: str = "") -> Server:
     forget_dead(folder)
     addresses = [socket_path(folder, os.getpid(), debugged.arch)]
     addresses += [at] if at else []
-    server = Server(debugged, [Listener(address) for address in addresses])
+    server = Server(debugged, [GdbAddress(address) for address in addresses])
     server.start()
     return server

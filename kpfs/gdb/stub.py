@@ -23,7 +23,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.emulator.stops import Stop, Stops, Why
+from kpfs.emulator.stops import Stop, StopReason, Stops
 from kpfs.gdb.agent import evaluate
 from kpfs.gdb.debugged import (
     PAGE_SIZE,
@@ -31,7 +31,7 @@ from kpfs.gdb.debugged import (
     Debugged,
     DebugThread,
     GoBack,
-    State,
+    RunState,
     read_some,
 )
 from kpfs.gdb.description import TARGETS, pack, target_xml
@@ -72,7 +72,7 @@ class Then(Enum):
     STEP_BACK = 4  # it goes back by an instruction
 
 
-class Reply(NamedTuple):
+class StubReply(NamedTuple):
     """The answer to a packet."""
 
     text: bytes | None
@@ -96,7 +96,7 @@ class _RefusedError(Exception):
         self.text = text
 
 
-class _Watch(NamedTuple):
+class _Watchpoint(NamedTuple):
     """A watchpoint, by virtual addresses."""
 
     kind: int
@@ -107,7 +107,7 @@ class _Watch(NamedTuple):
 class _Piece(NamedTuple):
     """The part of a watchpoint in one page."""
 
-    watch: _Watch
+    watch: _Watchpoint
     address: int
     size: int
     physical: int
@@ -139,7 +139,7 @@ class Stub:
         self._vmlinux = b""  # once it has been opened
         self._go_back_to_kept: GoBack | None = None  # to the last snapshot
         self.at_rest = False  # the kernel stands, and nothing is under way in it
-        self._commands: dict[bytes, Callable[[bytes], bytes | Reply]] = {
+        self._commands: dict[bytes, Callable[[bytes], bytes | StubReply]] = {
             b"?": lambda _: self._stop_reply(),
             b"g": self._read_registers,
             b"G": self._write_registers,
@@ -158,8 +158,10 @@ class Stub:
             b"s": lambda text: self._resume(b"s", text),
             b"S": lambda text: self._resume(b"s", text.partition(b";")[2]),
             b"b": self._go_back,
-            b"D": lambda _: Reply(_OK, Then.LEAVE),
-            b"k": lambda _: Reply(None, Then.LEAVE),  # the kernel is nobody's to kill
+            b"D": lambda _: StubReply(_OK, Then.LEAVE),
+            b"k": lambda _: StubReply(
+                None, Then.LEAVE
+            ),  # the kernel is nobody's to kill
             b"q": self._query,
             b"Q": self._set,
             b"v": self._verbose,
@@ -178,11 +180,11 @@ class Stub:
     def stops(self) -> Stops:
         return self._debugged.stops
 
-    def receive(self, packet: bytes) -> Reply:
+    def receive(self, packet: bytes) -> StubReply:
         """Answer a packet, whatever is in it."""
         command = self._commands.get(packet[:1])
         if command is None:
-            return Reply(_UNKNOWN)
+            return StubReply(_UNKNOWN)
         try:
             reply = command(packet[1:])
         except _RefusedError as refusal:
@@ -193,17 +195,17 @@ class Stub:
             reply = _BAD
         except KernelError as error:
             reply = b"E%02x" % min(error.errno, 0xFF)
-        return reply if isinstance(reply, Reply) else Reply(reply)
+        return reply if isinstance(reply, StubReply) else StubReply(reply)
 
     def passes(self, stop: Stop) -> bool:
         """Return True if a stop is of no interest: a step that is not over yet.
 
         Context: the thread that runs the kernel.
         """
-        if stop.why is Why.PLACE:
+        if stop.why is StopReason.PLACE:
             if self._holds(stop.address):
                 return False
-        elif stop.why is not Why.STEP:
+        elif stop.why is not StopReason.STEP:
             return False
         if self._stepped is None:
             return True
@@ -227,11 +229,11 @@ class Stub:
         return self._stop_reply()
 
     # ---- the past
-    def _go_back(self, text: bytes) -> Reply:
+    def _go_back(self, text: bytes) -> StubReply:
         ways = {b"s": Then.STEP_BACK, b"c": Then.BACK}
         if not self.goes_back or text not in ways:
-            return Reply(_UNKNOWN)
-        return Reply(None, ways[text])
+            return StubReply(_UNKNOWN)
+        return StubReply(None, ways[text])
 
     def wanted(self) -> Wanted:
         """Return what is set, and forget the step that has begun."""
@@ -274,10 +276,14 @@ class Stub:
     # ---- stops
     def _why(self, stop: Stop) -> bytes:
         piece = self._pieces.get(stop.watch)
-        if stop.why is Why.ACCESS and piece is not None:
+        if stop.why is StopReason.ACCESS and piece is not None:
             at = max(stop.accessed - piece.physical, 0) + piece.address
             return b"%s:%x;" % (_KINDS[piece.watch.kind][2], at)
-        if stop.why is Why.PLACE and self._says_swbreak and self._holds(stop.address):
+        if (
+            stop.why is StopReason.PLACE
+            and self._says_swbreak
+            and self._holds(stop.address)
+        ):
             return b"swbreak:;"
         return b""
 
@@ -417,14 +423,14 @@ class Stub:
             return _OK
         if kind not in _KINDS:
             return _UNKNOWN
-        watch = _Watch(kind, address, size)
+        watch = _Watchpoint(kind, address, size)
         if not 0 < size <= MAX_WATCHED:
             return _BAD
         if all(piece.watch != watch for piece in self._pieces.values()):
             self._watch(watch)
         return _OK
 
-    def _watch(self, watch: _Watch) -> None:
+    def _watch(self, watch: _Watchpoint) -> None:
         """Watch the physical addresses of a watchpoint; MemoryFault."""
         pieces: list[_Piece] = []
         at = watch.address
@@ -467,14 +473,14 @@ class Stub:
                 del self._breakpoints[address]
                 self.stops.remove(address)
             return _OK
-        watch = _Watch(kind, address, size)
+        watch = _Watchpoint(kind, address, size)
         for number in [n for n, each in self._pieces.items() if each.watch == watch]:
             del self._pieces[number]
             self.stops.unwatch(number)
         return _OK if kind in _KINDS else _UNKNOWN
 
     # ---- going on
-    def _resume(self, action: bytes, where: bytes = b"", number: int = 0) -> Reply:
+    def _resume(self, action: bytes, where: bytes = b"", number: int = 0) -> StubReply:
         """Go on, or step. where: an address instead of where it stands, or ""."""
         thread = self._thread(number)
         if where:
@@ -483,7 +489,7 @@ class Stub:
             self._debugged.set_register(thread, self._target.counter, _hex(where))
         steps = range(0)
         if action != b"c":
-            if thread is None or thread.cpu < 0 or thread.state is State.OFF:
+            if thread is None or thread.cpu < 0 or thread.state is RunState.OFF:
                 raise _RefusedError(_NO_THREAD)
             if action[:1] == b"r":
                 first, _, end = action[1:].partition(b",")
@@ -491,9 +497,9 @@ class Stub:
             self._stepped = thread.cpu, steps
         self._forget()
         self.stops.stepping = action != b"c"
-        return Reply(None, Then.RUN)
+        return StubReply(None, Then.RUN)
 
-    def _verbose(self, text: bytes) -> bytes | Reply:
+    def _verbose(self, text: bytes) -> bytes | StubReply:
         if text == b"Cont?":
             return b"vCont;c;C;s;S;r"
         if text.startswith(b"Cont;"):
@@ -504,7 +510,7 @@ class Stub:
             return self._file(text[len(b"File:") :])
         return _UNKNOWN
 
-    def _continue(self, text: bytes) -> Reply:
+    def _continue(self, text: bytes) -> StubReply:
         """Do vCont: the first action that steps decides, as all else goes on anyway."""
         actions = []
         for part in text.split(b";"):

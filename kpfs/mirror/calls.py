@@ -17,7 +17,7 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.typed import NamedTuple
 from kpfs.mirror.host import Host, signed
-from kpfs.mirror.plan import DATA_MAX, Plan, Row
+from kpfs.mirror.plan import DATA_MAX, Plan, PlanRow
 from kpfs.mirror.seccomp import Notification
 
 AT_NOFOLLOW = 0x100  # AT_SYMLINK_NOFOLLOW
@@ -405,7 +405,7 @@ class _Carrier:
 
 def _row(
     number: int, call: Call
-) -> tuple[Row, bool, list[tuple[int, Callable[[_Carrier, int], None]]]]:
+) -> tuple[PlanRow, bool, list[tuple[int, Callable[[_Carrier, int], None]]]]:
     """Return a call's row for C, True if it has a position, and the methods for it."""
     kinds = [getattr(abi, f"PLAN_{kind.upper()}", abi.PLAN_OTHER) for kind in call.args]
     others = [
@@ -415,7 +415,7 @@ def _row(
     ]
     flags, nofollow = call.nofollow
     create = O_CREAT_EXCL if nofollow == O_NOFOLLOW else 0
-    row = Row(
+    row = PlanRow(
         kinds=tuple(kinds),
         nr_args=len(kinds),
         new_fds=call.new_fds,

@@ -27,7 +27,7 @@ from kpfs.mirror import library
 from kpfs.mirror.proc_fd_cache import MOST, ProcFdCache
 
 if TYPE_CHECKING:
-    from kpfs.mirror.plan import Plan, Row
+    from kpfs.mirror.plan import Plan, PlanRow
     from kpfs.mirror.seccomp import Notification
 
 PAGE_SIZE = 4096
@@ -392,7 +392,7 @@ class Host:
 
     # ---- plans
     def fill(
-        self, plan: Plan, row: Row, note: Notification, *, reads: bool, count: int
+        self, plan: Plan, row: PlanRow, note: Notification, *, reads: bool, count: int
     ) -> None:
         """Find out what a call needs.
 

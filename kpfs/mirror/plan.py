@@ -17,7 +17,7 @@ DATA_MAX = abi.PLAN_DATA_MAX  # bytes of a write that the guest sees
 MAX_FD = abi.MIRROR_MAX_FD
 
 
-class Row(ctypes.Structure):
+class PlanRow(ctypes.Structure):
     """struct plan_row."""
 
     new_fds: int

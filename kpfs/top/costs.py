@@ -20,7 +20,7 @@ TURNS = 8  # the least is taken: a disturbance only makes a turn longer
 SETTLE = 20  # ticks until a jump is written
 
 
-class Way(NamedTuple):
+class MeasuredHit(NamedTuple):
     """A way to hit a probe, and the functions of the module hit_cost for it."""
 
     target: str
@@ -28,10 +28,10 @@ class Way(NamedTuple):
     jump: bool = False
 
 
-STEPPED = Way("cost_stepped", "cost_loop_stepped")
-BOOSTED = Way("cost_plain", "cost_loop")
-JUMP = Way("cost_plain", "cost_loop", jump=True)
-FTRACE = Way("cost_traced", "cost_loop_traced")
+STEPPED = MeasuredHit("cost_stepped", "cost_loop_stepped")
+BOOSTED = MeasuredHit("cost_plain", "cost_loop")
+JUMP = MeasuredHit("cost_plain", "cost_loop", jump=True)
+FTRACE = MeasuredHit("cost_traced", "cost_loop_traced")
 # by a probe's kind, and for a breakpoint by its boostable
 KINDS = {"ftrace": FTRACE, "jump": JUMP}
 BREAKPOINTS = {"1": BOOSTED, "0": STEPPED, "-1": STEPPED}
@@ -40,7 +40,7 @@ BREAKPOINTS = {"1": BOOSTED, "0": STEPPED, "-1": STEPPED}
 class Sort(NamedTuple):
     """The properties of a probe that decide what a hit costs."""
 
-    way: Way
+    way: MeasuredHit
     type: str  # k, r or j
     event: bool  # a trace event without arguments, else an empty handler in a module
 
@@ -71,7 +71,7 @@ def measure(sorts: Iterable[Sort]) -> dict[Sort, float]:
     return {sort: _cost(sort) for sort in sorts}
 
 
-def prepared(way: Way, probes: str, *, event: bool = False) -> Box:
+def prepared(way: MeasuredHit, probes: str, *, event: bool = False) -> Box:
     """Return a kernel with these probes: an event, or empty handlers of a module.
 
     probes: letters of k, j and r; an event has one of them.

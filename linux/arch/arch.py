@@ -20,7 +20,7 @@ FieldAddress = Callable[[str], int]  # of a struct task_struct's; KeyError: it h
 Fields = Mapping[str, int]  # offsets of fields in struct cpu or struct board, by name
 
 
-class Registers(NamedTuple):
+class SavedRegisters(NamedTuple):
     """The registers of a processor, as an image keeps them."""
 
     values: dict[str, int]
@@ -49,7 +49,7 @@ class ReadWord(Protocol):
         """Return a word; raises MemoryFault."""
 
 
-class Arch(ABC):
+class LinuxArch(ABC):
     """An architecture."""
 
     name: ClassVar[str]  # of folders, and in images
@@ -141,13 +141,13 @@ class Arch(ABC):
         """Return words of the board that tell what a new engine's processor is."""
 
     @abstractmethod
-    def save(self, engine: Engine) -> Registers: ...
+    def save(self, engine: Engine) -> SavedRegisters: ...
 
     @abstractmethod
-    def load(self, engine: Engine, saved: Registers) -> None: ...
+    def load(self, engine: Engine, saved: SavedRegisters) -> None: ...
 
     @abstractmethod
-    def is_sound(self, saved: Registers) -> bool:
+    def is_sound(self, saved: SavedRegisters) -> bool:
         """Return True if load() can take this; may raise TypeError and others."""
 
     # ---- for debuggers, which have names of their own for some registers
@@ -164,7 +164,7 @@ class Arch(ABC):
         """Return those that a sleeping task has left; raises MemoryFault, KeyError."""
 
     @abstractmethod
-    def page_table(self, saved: Registers) -> int:
+    def page_table(self, saved: SavedRegisters) -> int:
         """Return the physical address of the kernel's page table."""
 
     def address_in(self, entry: int) -> int:

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from kpfs.linux.arch.arch import Arch
-from kpfs.linux.arch.arm64 import Arm64
-from kpfs.linux.arch.riscv64 import Riscv64
-from kpfs.linux.arch.x86 import X86
+from kpfs.linux.arch.arch import LinuxArch
+from kpfs.linux.arch.arm64 import LinuxArm64
+from kpfs.linux.arch.riscv64 import LinuxRiscv64
+from kpfs.linux.arch.x86 import LinuxX86
 
-X86_64, ARM64, RISCV64 = X86(), Arm64(), Riscv64()
+X86_64, ARM64, RISCV64 = LinuxX86(), LinuxArm64(), LinuxRiscv64()
 # as packages and container images call them; the names of kernels end so, but for one
 DEFAULT = "amd64"
-PACKAGED: dict[str, Arch] = {"amd64": X86_64, "arm64": ARM64, "riscv64": RISCV64}
-ARCHES: dict[str, Arch] = {arch.name: arch for arch in (X86_64, ARM64, RISCV64)}
+PACKAGED: dict[str, LinuxArch] = {"amd64": X86_64, "arm64": ARM64, "riscv64": RISCV64}
+ARCHES: dict[str, LinuxArch] = {arch.name: arch for arch in (X86_64, ARM64, RISCV64)}
 
 
 def split_name(name: str) -> tuple[str, str]:

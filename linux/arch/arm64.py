@@ -12,12 +12,12 @@ from typing import ClassVar
 from kpfs.base import abi
 from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
-    Arch,
     Args,
     Engine,
     FieldAddress,
+    LinuxArch,
     ReadWord,
-    Registers,
+    SavedRegisters,
     fits,
 )
 from kpfs.linux.arch.generic_calls import generic_call
@@ -145,7 +145,7 @@ def _word(at: int, offset: int) -> int:
     return ctypes.c_uint64.from_address(at + offset).value
 
 
-class Arm64(Arch):
+class LinuxArm64(LinuxArch):
     name = "arm64"
     engine = 2, 0
     cpu_model = 2  # UC_CPU_ARM64_A72
@@ -181,7 +181,7 @@ class Arm64(Arch):
 
     @staticmethod
     def native(number: int, args: Args) -> tuple[int, Args]:
-        return generic_call(number, args, Arm64.open_flags)
+        return generic_call(number, args, LinuxArm64.open_flags)
 
     @staticmethod
     def open_flags(flags: int) -> int:
@@ -214,7 +214,7 @@ class Arm64(Arch):
     def features(self, engine: Engine) -> Mapping[int, int]:
         return {}
 
-    def save(self, engine: Engine) -> Registers:
+    def save(self, engine: Engine) -> SavedRegisters:
         values = {name: engine.read_reg(reg) for name, reg in GENERAL.items()}
         values |= {"pc": engine.read_reg(PC)}
         values |= {"pstate": engine.read_reg(PSTATE) & 0xFFFF_FFFF}
@@ -225,9 +225,9 @@ class Arm64(Arch):
             name: list(_VECTOR.unpack(engine.read_raw(reg, bytes(_VECTOR.size))))
             for name, reg in VECTORS.items()
         }
-        return Registers(values, vectors, 0)
+        return SavedRegisters(values, vectors, 0)
 
-    def load(self, engine: Engine, saved: Registers) -> None:
+    def load(self, engine: Engine, saved: SavedRegisters) -> None:
         values = saved.values
         engine.write_reg(PSTATE, values["pstate"])
         for name, place in SYSTEM_REGISTERS.items():
@@ -243,7 +243,7 @@ class Arm64(Arch):
         # a system register has libunicorn look at PSTATE anew
         write_system(engine, SYSTEM_REGISTERS["esr_el1"], values["esr_el1"])
 
-    def is_sound(self, saved: Registers) -> bool:
+    def is_sound(self, saved: SavedRegisters) -> bool:
         kept = {*GENERAL, "pc", "pstate", "fpcr", "fpsr", *SYSTEM_REGISTERS}
         vectors = saved.tables
         return (
@@ -255,7 +255,7 @@ class Arm64(Arch):
             and saved.mode == 0
         )
 
-    def page_table(self, saved: Registers) -> int:
+    def page_table(self, saved: SavedRegisters) -> int:
         return saved.values["ttbr1_el1"] & self.page_address
 
     def maps(self, entry: int) -> bool:

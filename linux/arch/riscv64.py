@@ -11,11 +11,11 @@ from typing import ClassVar
 from kpfs.base import abi
 from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
-    Arch,
     Engine,
     FieldAddress,
+    LinuxArch,
     ReadWord,
-    Registers,
+    SavedRegisters,
     fits,
 )
 from kpfs.linux.arch.generic_calls import generic_call
@@ -60,7 +60,7 @@ _SAVED = 8, 9, *range(18, 28)
 _OWN = "raised", "enabled"
 
 
-class Riscv64(Arch):
+class LinuxRiscv64(LinuxArch):
     name = "riscv64"
     engine = 8, 8
     cpu_model = 1  # UC_CPU_RISCV64_BASE64
@@ -124,17 +124,17 @@ class Riscv64(Arch):
     def features(self, engine: Engine) -> Mapping[int, int]:
         return {}
 
-    def save(self, engine: Engine) -> Registers:
+    def save(self, engine: Engine) -> SavedRegisters:
         address = _address(engine)
         values = {name: _word(address + at) for name, at in STATE.items()}
-        return Registers(values, {}, 0)
+        return SavedRegisters(values, {}, 0)
 
-    def load(self, engine: Engine, saved: Registers) -> None:
+    def load(self, engine: Engine, saved: SavedRegisters) -> None:
         address = _address(engine)
         for name, at in STATE.items():
             ctypes.c_uint64.from_address(address + at).value = saved.values[name]
 
-    def is_sound(self, saved: Registers) -> bool:
+    def is_sound(self, saved: SavedRegisters) -> bool:
         values = saved.values
         return (
             values.keys() == STATE.keys()
@@ -161,7 +161,7 @@ class Riscv64(Arch):
         found = {f"x{n}": memory.word(saved + 8 * i) for i, n in enumerate(_SAVED)}
         return found | {"pc": ra, "x1": ra, "x2": memory.word(field("thread.sp"))}
 
-    def page_table(self, saved: Registers) -> int:
+    def page_table(self, saved: SavedRegisters) -> int:
         return (saved.values["satp"] & _FRAME_MASK) << 12
 
     def address_in(self, entry: int) -> int:

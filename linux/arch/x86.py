@@ -19,11 +19,11 @@ from kpfs.emulator.x86_registers import (
     write_msr,
 )
 from kpfs.linux.arch.arch import (
-    Arch,
     Engine,
     FieldAddress,
+    LinuxArch,
     ReadWord,
-    Registers,
+    SavedRegisters,
     fits,
 )
 
@@ -56,7 +56,7 @@ def write_table(engine: Engine, name: str, value: tuple[int, int, int, int]) -> 
     engine.write_raw(TABLES[name], _MMR.pack(*value))
 
 
-class X86(Arch):
+class LinuxX86(LinuxArch):
     name = "x86"
     engine = 4, 8
     # It has no RDRAND, which would make every boot differ, and neither AVX nor XSAVE,
@@ -127,15 +127,17 @@ class X86(Arch):
             for number, name in enumerate(names.split())
         }
 
-    def save(self, engine: Engine) -> Registers:
+    def save(self, engine: Engine) -> SavedRegisters:
         kept = GENERAL | CONTROL | FPU
         values = {name: engine.read_reg(reg) for name, reg in kept.items()}
         values |= {name: read_msr(engine, msr) for name, msr in MSRS.items()}
         tables = {name: list(read_table(engine, name)) for name in TABLES}
         user = engine.read_reg(SEGMENTS["cs"]) & _USER == _USER
-        return Registers(values, tables, abi.MODE_USER if user else abi.MODE_KERNEL)
+        return SavedRegisters(
+            values, tables, abi.MODE_USER if user else abi.MODE_KERNEL
+        )
 
-    def load(self, engine: Engine, saved: Registers) -> None:
+    def load(self, engine: Engine, saved: SavedRegisters) -> None:
         values = saved.values
         for name, msr in MSRS.items():
             write_msr(engine, msr, values[name])
@@ -148,7 +150,7 @@ class X86(Arch):
             engine.write_reg(reg, values[name])
         engine.set_mode(saved.mode)
 
-    def is_sound(self, saved: Registers) -> bool:
+    def is_sound(self, saved: SavedRegisters) -> bool:
         kept = GENERAL.keys() | CONTROL.keys() | FPU.keys() | MSRS.keys()
         tables = saved.tables
         return (
@@ -161,7 +163,7 @@ class X86(Arch):
             and saved.mode in (abi.MODE_KERNEL, abi.MODE_USER)
         )
 
-    def page_table(self, saved: Registers) -> int:
+    def page_table(self, saved: SavedRegisters) -> int:
         return saved.values["cr3"] & self.page_address
 
     def maps(self, entry: int) -> bool:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 
 from kpfs.base import abi, mapping, pagemap
 from kpfs.emulator import libunicorn
-from kpfs.emulator.libunicorn import EmulatorError, Memory
+from kpfs.emulator.libunicorn import EmulatorError, MemoryRegion
 from kpfs.emulator.registers import EngineRegisters
 from kpfs.emulator.stops import Stops
-from kpfs.linux.arch.arch import Arch
+from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.arch.arches import X86_64
 
 IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
@@ -49,7 +49,7 @@ class Board(EngineRegisters):
         ram: mmap.mmap,
         region: mmap.mmap,
         *,
-        arch: Arch = X86_64,
+        arch: LinuxArch = X86_64,
         cpus: int = 1,
     ) -> None:
         self.ram = ram
@@ -116,8 +116,8 @@ class Board(EngineRegisters):
             raise EmulatorError("libunicorn refuses the hooks of the board")
         self._run = self._board.board_run
 
-    def _map(self, address: int, memory: mmap.mmap) -> Memory:
-        mapped = Memory(address, address_of(memory), len(memory))
+    def _map(self, address: int, memory: mmap.mmap) -> MemoryRegion:
+        mapped = MemoryRegion(address, address_of(memory), len(memory))
         libunicorn.check(
             self._lib.uc_mem_map_ptr(
                 self._engine,
@@ -280,13 +280,13 @@ class Board(EngineRegisters):
             mapping.unmap(self.ram, self.region)
 
 
-def read_agent(arch: Arch) -> bytes:
+def read_agent(arch: LinuxArch) -> bytes:
     """Return the program that is the kernel's first process."""
     with open(os.path.join(IMAGE_DIR, arch.name, "agent"), "rb") as file:
         return file.read()
 
 
-def _load_board(arch: Arch) -> ctypes.CDLL:
+def _load_board(arch: LinuxArch) -> ctypes.CDLL:
     path = os.path.join(IMAGE_DIR, arch.name, f"board-{os.uname().machine}.so")
     try:
         board = ctypes.CDLL(path)

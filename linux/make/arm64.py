@@ -12,7 +12,7 @@ from kpfs.base import abi
 from kpfs.linux.arch import arm64
 from kpfs.linux.board.board import Board
 from kpfs.linux.make import layout
-from kpfs.linux.make.fdt import Node, Value, u64
+from kpfs.linux.make.fdt import FdtNode, Value, u64
 from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE = layout.CMDLINE + "mitigations=off"
@@ -30,7 +30,7 @@ def place(
     return layout.place(ram, kernel, initrd, cmdline, root, _nodes(cpus))
 
 
-def _nodes(cpus: int) -> list[Node]:
+def _nodes(cpus: int) -> list[FdtNode]:
     processor: dict[str, Value] = {
         "compatible": "arm,cortex-a72",
         "enable-method": "psci",
@@ -50,10 +50,10 @@ def _nodes(cpus: int) -> list[Node]:
         "interrupts": [word for irq in _TIMER_IRQS for word in (_PPI, irq, _LOW)],
     }
     return [
-        layout.processors(cpus, Node("", processor)),
-        Node("psci", {"compatible": "arm,psci-1.0", "method": "smc"}),
-        Node("timer", timer),
-        Node(f"intc@{abi.GIC_BASE:x}", gic),
+        layout.processors(cpus, FdtNode("", processor)),
+        FdtNode("psci", {"compatible": "arm,psci-1.0", "method": "smc"}),
+        FdtNode("timer", timer),
+        FdtNode(f"intc@{abi.GIC_BASE:x}", gic),
     ]
 
 

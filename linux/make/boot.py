@@ -9,7 +9,7 @@ from typing import Any
 
 from kpfs.base import abi, mapping
 from kpfs.base.elf import ElfFile
-from kpfs.linux.arch.arch import Arch
+from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
@@ -107,7 +107,7 @@ def _last_words(board: Board) -> str:
     return f": {last[0]}" if last else " (--verbose shows its console)"
 
 
-def _agent_symbol(arch: Arch, agent: bytes, name: str) -> int:
+def _agent_symbol(arch: LinuxArch, agent: bytes, name: str) -> int:
     """Return the address of a symbol of the agent."""
     address = ElfFile(agent, arch.elf_machine).addresses().get(name)
     if address is None:

@@ -14,12 +14,12 @@ _RESERVED = bytes(16)  # an empty list of reserved memory
 Value = int | str | bytes | Sequence[int] | Sequence[str]
 
 
-class Node(NamedTuple):
+class FdtNode(NamedTuple):
     """A node: its properties, and the nodes below it."""
 
     name: str
     properties: dict[str, Value]
-    below: Sequence[Node] = ()
+    below: Sequence[FdtNode] = ()
 
 
 def u64(*words: int) -> list[int]:
@@ -42,7 +42,7 @@ def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 
 
-def device_tree(root: Node) -> bytes:
+def device_tree(root: FdtNode) -> bytes:
     """Return the tree as a kernel takes it."""
     names: dict[str, int] = {}
     strings = bytearray()
@@ -53,7 +53,7 @@ def device_tree(root: Node) -> bytes:
             strings.extend(name.encode() + b"\0")
         return names[name]
 
-    def node(one: Node) -> bytes:
+    def node(one: FdtNode) -> bytes:
         out = struct.pack(">I", _BEGIN) + _padded(one.name.encode() + b"\0")
         for name, value in one.properties.items():
             data = _bytes(value)

@@ -7,7 +7,7 @@ import mmap
 from collections.abc import Sequence
 
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make.fdt import Node, Value, device_tree, u64
+from kpfs.linux.make.fdt import FdtNode, Value, device_tree, u64
 from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE = (
@@ -24,7 +24,7 @@ def place(
     initrd: bytes,
     cmdline: str,
     root: dict[str, Value],
-    nodes: Sequence[Node],
+    nodes: Sequence[FdtNode],
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry.
 
@@ -43,15 +43,15 @@ def place(
     }
     memory: dict[str, Value] = {"device_type": "memory", "reg": u64(0, len(ram))}
     cells: dict[str, Value] = {"#address-cells": 2, "#size-cells": 2}
-    below = [Node("chosen", chosen), Node("memory@0", memory), *nodes]
-    tree = device_tree(Node("", root | cells, below))
+    below = [FdtNode("chosen", chosen), FdtNode("memory@0", memory), *nodes]
+    tree = device_tree(FdtNode("", root | cells, below))
     ram[DEVICE_TREE : DEVICE_TREE + len(tree)] = tree
     return start
 
 
 def processors(
-    cpus: int, each: Node, properties: dict[str, Value] | None = None
-) -> Node:
+    cpus: int, each: FdtNode, properties: dict[str, Value] | None = None
+) -> FdtNode:
     """Return the node of the processors.
 
     each: the properties of every one, and the nodes below it. properties: of the node
@@ -60,7 +60,7 @@ def processors(
     cells: dict[str, Value] = {"#address-cells": 1, "#size-cells": 0}
     common: dict[str, Value] = {"device_type": "cpu", **each.properties}
     below = [
-        Node(f"cpu@{number}", {**common, "reg": number}, each.below)
+        FdtNode(f"cpu@{number}", {**common, "reg": number}, each.below)
         for number in range(cpus)
     ]
-    return Node("cpus", {**cells, **(properties or {})}, below)
+    return FdtNode("cpus", {**cells, **(properties or {})}, below)

@@ -12,7 +12,7 @@ from kpfs.base import abi
 from kpfs.linux.arch import riscv64
 from kpfs.linux.board.board import Board
 from kpfs.linux.make import layout
-from kpfs.linux.make.fdt import Node, Value
+from kpfs.linux.make.fdt import FdtNode, Value
 from kpfs.linux.package.image_file import KernelImage
 
 # the agent's addresses are those of four levels of page tables
@@ -37,7 +37,7 @@ def place(
         "interrupt-controller": b"",
         "#interrupt-cells": 1,
     }
-    each = Node("", processor, [Node("interrupt-controller", controller)])
+    each = FdtNode("", processor, [FdtNode("interrupt-controller", controller)])
     clock: dict[str, Value] = {"timebase-frequency": abi.CLOCK_HZ}
     cpu_nodes = layout.processors(cpus, each, clock)
     root: dict[str, Value] = {"compatible": "kpfs,riscv64"}

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.linux.arch.arch import PAGE_SHIFTS, Arch
+from kpfs.linux.arch.arch import PAGE_SHIFTS, LinuxArch
 from kpfs.linux.board.board import PAGE_SIZE, Board
 
 MAX_READ = 64 << 20  # bytes at once; BTF has 5 to 10 MB
@@ -157,8 +157,8 @@ class LiveMemory(KernelMemory):
 class SavedMemory(KernelMemory):
     """The memory of a saved image. Context: any."""
 
-    def __init__(self, ram: int, arch: Arch, table: int) -> None:
-        """ram: the descriptor of the image's RAM file; table: see Arch.page_table()."""
+    def __init__(self, ram: int, arch: LinuxArch, table: int) -> None:
+        """ram: descriptor of the image's RAM; table: see LinuxArch.page_table()."""
         self._ram = ram
         self._arch, self._table = arch, table
 

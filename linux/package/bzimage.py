@@ -10,7 +10,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from kpfs.linux.arch.arch import Arch
+from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
@@ -26,7 +26,7 @@ MAX_VMLINUX = 512 << 20  # bytes; with all debugging information it has 400 MB
 
 
 class BzImage(NamedTuple):
-    arch: Arch
+    arch: LinuxArch
     release: str  # as uname -r says it
     header: bytes  # of the boot protocol, for the boot parameters
     vmlinux: bytes

@@ -11,7 +11,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from kpfs.linux.arch.arch import Arch
+from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.arch.arches import ARM64, RISCV64
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import MAX_VMLINUX, is_release
@@ -29,7 +29,7 @@ class KernelImage(NamedTuple):
     image: bytes
     text_offset: int
     size: int  # in memory
-    arch: Arch
+    arch: LinuxArch
 
 
 def unpacked(data: bytes) -> bytes:
@@ -42,12 +42,12 @@ def unpacked(data: bytes) -> bytes:
     return decompress(data, "the kernel's file", MAX_VMLINUX)
 
 
-def arch_of(data: bytes) -> Arch | None:
+def arch_of(data: bytes) -> LinuxArch | None:
     """Return the architecture of an unpacked Image; None if it is none."""
     return _MAGICS.get(data[_MAGIC_AT : _MAGIC_AT + 4])
 
 
-def parse(data: bytes, arch: Arch) -> KernelImage:
+def parse(data: bytes, arch: LinuxArch) -> KernelImage:
     """Return the parts of an unpacked Image.  Raises UnfitError if it is damaged."""
     text_offset, size = _OFFSETS.unpack_from(data)
     found = _RELEASE.search(data)

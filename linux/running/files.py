@@ -26,7 +26,7 @@ PIPE_SIZE = 65536  # bytes that a pipe takes
 _FDS = struct.Struct("<2i")
 
 
-class OpenFile:
+class MountedFile:
     """A file that was opened through the mount, and its descriptors in the kernel."""
 
     constant = sleeps = False  # see kpfs.fs.tree.OpenFile
@@ -55,16 +55,16 @@ class OpenFiles:
 
     def __init__(self, kernel: LinuxKernel) -> None:
         self.kernel = kernel
-        self.opened: dict[OpenFile, None] = {}  # in order
+        self.opened: dict[MountedFile, None] = {}  # in order
 
-    def open(self, task: AgentTask, path: bytes, flags: int, mode: int) -> OpenFile:
+    def open(self, task: AgentTask, path: bytes, flags: int, mode: int) -> MountedFile:
         """Open a path, which ends with a 0, as a task."""
         open_it = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode), STOP)
         seek = Op(nr.LSEEK, (Result(0), 0, nr.SEEK_CUR))
         fd, at = self.kernel.request(task, [open_it, seek]).results
         if fd < 0:
             raise KernelError(-fd, "openat")
-        opened = OpenFile(flags, task, fd)
+        opened = MountedFile(flags, task, fd)
         opened.seekable = at != -errno.ESPIPE
         if flags & os.O_ACCMODE == os.O_WRONLY:
             opened.may_ask = not NOT_ASKED.search(path)
@@ -73,18 +73,18 @@ class OpenFiles:
         self.opened[opened] = None
         return opened
 
-    def check(self, opened: OpenFile) -> None:
+    def check(self, opened: MountedFile) -> None:
         """Raises MachineDiedError if the file was opened in a machine that is gone."""
         if opened.owner.machine is not self.kernel.machine:
             raise MachineDiedError("it was opened in a machine that is gone")
 
-    def descriptor_of(self, task: AgentTask, opened: OpenFile) -> int:
+    def descriptor_of(self, task: AgentTask, opened: MountedFile) -> int:
         fd = opened.fds.get(task)
         if fd is None:
             fd = opened.fds[task] = self.borrow(task, opened)
         return fd
 
-    def borrow(self, task: AgentTask, opened: OpenFile) -> int:
+    def borrow(self, task: AgentTask, opened: MountedFile) -> int:
         """Give a task another task's open file; return the new descriptor."""
         owner = next((t for t in opened.fds if not t.gone), opened.owner)
         reply = self.kernel.call(
@@ -113,13 +113,15 @@ class OpenFiles:
                 reply = self.kernel.call(task, move, Op(nr.CLOSE, (fd,)))
                 opened.fds[task] = reply.results[0]
 
-    def seek(self, task: AgentTask, opened: OpenFile, fd: int, offset: int) -> None:
+    def seek(self, task: AgentTask, opened: MountedFile, fd: int, offset: int) -> None:
         """Set the kernel's file position to the host's."""
         if offset != opened.pos:
             self.kernel.call(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
             opened.pos = offset
 
-    def read(self, task: AgentTask, opened: OpenFile, size: int, offset: int) -> bytes:
+    def read(
+        self, task: AgentTask, opened: MountedFile, size: int, offset: int
+    ) -> bytes:
         """Read a file at an offset, as a task that has it open."""
         fd = self.descriptor_of(task, opened)
 
@@ -137,7 +139,7 @@ class OpenFiles:
         return opened.ready.read(offset, size, real)
 
     def splice_from(
-        self, task: AgentTask, opened: OpenFile, size: int, offset: int, flags: int
+        self, task: AgentTask, opened: MountedFile, size: int, offset: int, flags: int
     ) -> bytes:
         """Splice from a file at an offset to a pipe, and return what came there."""
         fd = self._seek_task(task, opened, offset)
@@ -155,7 +157,7 @@ class OpenFiles:
         return data
 
     def splice_into(
-        self, task: AgentTask, opened: OpenFile, data: bytes, offset: int
+        self, task: AgentTask, opened: MountedFile, data: bytes, offset: int
     ) -> int:
         """Splice from a pipe into a file at an offset; return the bytes taken."""
         fd = self._seek_task(task, opened, offset)
@@ -174,7 +176,7 @@ class OpenFiles:
         opened.pos = offset + taken
         return taken
 
-    def _seek_task(self, task: AgentTask, opened: OpenFile, offset: int) -> int:
+    def _seek_task(self, task: AgentTask, opened: MountedFile, offset: int) -> int:
         """Return a task's descriptor, which is at an offset now."""
         fd = self.descriptor_of(task, opened)
         self.seek(task, opened, fd, offset)
@@ -186,7 +188,7 @@ class OpenFiles:
         ends: tuple[int, int] = _FDS.unpack(made.out(0, _FDS.size))
         return ends
 
-    def close(self, opened: OpenFile) -> None:
+    def close(self, opened: MountedFile) -> None:
         """Close every task's descriptor; a waiting task's after it has woken."""
         del self.opened[opened]
         for task, fd in opened.fds.items():

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
-from kpfs.linux.running.files import OpenFile, OpenFiles
+from kpfs.linux.running.files import MountedFile, OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import ArgumentOffset, MachineDiedError, Op, Out
 from kpfs.linux.running.tasks import AgentTask
@@ -51,8 +51,8 @@ class PollWatcher:
     def __init__(self, kernel: LinuxKernel, files: OpenFiles) -> None:
         self._kernel = kernel
         self._files = files
-        self._wakes: dict[OpenFile, Wake] = {}
-        self._changes: dict[OpenFile, int] = {}
+        self._wakes: dict[MountedFile, Wake] = {}
+        self._changes: dict[MountedFile, int] = {}
         self._task: AgentTask | None = None
         self._begin_anew()
 
@@ -60,12 +60,12 @@ class PollWatcher:
         """Forget the task, and all that it watched."""
         self._task = None
         self._epoll = -1
-        self._watched: dict[int, OpenFile] = {}  # by the task's descriptors
+        self._watched: dict[int, MountedFile] = {}  # by the task's descriptors
         self._places: list[ArgumentOffset] | None = (
             None  # while it waits, or has waited
         )
 
-    def watch(self, opened: OpenFile) -> bool:
+    def watch(self, opened: MountedFile) -> bool:
         """Have the kernel tell what happens to a file; False: it is always ready."""
         if opened in self._watched.values() or not opened.can_wait:
             return opened.can_wait
@@ -83,16 +83,16 @@ class PollWatcher:
         self._take(task, but=opened)
         return True
 
-    def expect(self, opened: OpenFile, wake: Wake) -> None:
+    def expect(self, opened: MountedFile, wake: Wake) -> None:
         """Call wake() once when something has happened to a file since watch()."""
         self._wakes[opened] = wake
         self._wait()
 
-    def take_changes(self, opened: OpenFile) -> int:
+    def take_changes(self, opened: MountedFile) -> int:
         """Return the events of CHANGES that the task has seen in place of pollers."""
         return self._changes.pop(opened, 0)
 
-    def forget(self, opened: OpenFile) -> None:
+    def forget(self, opened: MountedFile) -> None:
         """Give a file back, which is about to be closed."""
         self._changes.pop(opened, None)
         self._wakes.pop(opened, None)
@@ -174,7 +174,7 @@ class PollWatcher:
         return Op(nr.EPOLL_PWAIT, (self._epoll, room, 1, milliseconds, 0, 8))
 
     # ---- what it tells
-    def _take(self, task: AgentTask, but: OpenFile | None = None) -> None:
+    def _take(self, task: AgentTask, but: MountedFile | None = None) -> None:
         """Tell of all that has happened.  but: of a file of which it is no news."""
         for _ in range(len(self._watched)):
             reply = self._kernel.tasks.request(task, [self._next_event(0)])
@@ -182,7 +182,9 @@ class PollWatcher:
                 return
             self._tell(task, reply.out(0, EVENT.size), but)
 
-    def _tell(self, task: AgentTask, event: bytes, but: OpenFile | None = None) -> None:
+    def _tell(
+        self, task: AgentTask, event: bytes, but: MountedFile | None = None
+    ) -> None:
         """Wake the poller of a file; a file that has none is watched no longer."""
         words = EVENT.unpack(event)
         fd = words[DESCRIPTOR]

@@ -29,7 +29,7 @@ UNWATCHED = 0.05  # s between looks whether all watchers have stopped
 
 
 class LinuxWatch:
-    """Implements kpfs.base.skip_policy.Watch."""
+    """Implements kpfs.base.skip_policy.VisibleCalls."""
 
     def __init__(self, lock: FairLock) -> None:
         """lock: the kernel's."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
 from kpfs.base import abi, mapping
-from kpfs.linux.arch.arch import Arch, fits
+from kpfs.linux.arch.arch import LinuxArch, fits
 from kpfs.linux.arch.arches import ARCHES, X86_64
 from kpfs.linux.board.board import MAX_RAM, PAGE_SIZE, Board, read_agent
 from kpfs.linux.errors import UnfitError
@@ -157,7 +157,7 @@ def read_meta(folder: str, name: str = "") -> Meta:
     return meta
 
 
-def _is_sound(arch: Arch, meta: Meta) -> bool:
+def _is_sound(arch: LinuxArch, meta: Meta) -> bool:
     """Return True if a machine can safely be given all this.
 
     The file may be a stranger's, and words of the board hold addresses of the host.
@@ -182,7 +182,7 @@ def _is_sound(arch: Arch, meta: Meta) -> bool:
     )
 
 
-def agent_digest(arch: Arch) -> str:
+def agent_digest(arch: LinuxArch) -> str:
     return hashlib.sha256(read_agent(arch)).hexdigest()
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kpfs.base import abi
-from kpfs.linux.arch.arch import Arch, Registers, fits
+from kpfs.linux.arch.arch import LinuxArch, SavedRegisters, fits
 from kpfs.linux.board.board import Board
 
 _STATES = range(abi.CPU_OFF + 1)
@@ -21,8 +21,8 @@ class Processor(NamedTuple):
     arrays: dict[str, list[int]]
     mode: int  # abi.MODE_*
 
-    def saved(self) -> Registers:
-        return Registers(self.registers, self.tables, self.mode)
+    def saved(self) -> SavedRegisters:
+        return SavedRegisters(self.registers, self.tables, self.mode)
 
 
 def save(board: Board, number: int) -> Processor:
@@ -51,7 +51,7 @@ def load(board: Board, number: int, processor: Processor) -> None:
             board.words[first + place] = value
 
 
-def is_sound(arch: Arch, saved: Processor) -> bool:
+def is_sound(arch: LinuxArch, saved: Processor) -> bool:
     """Return True if a board can safely take this state; raises for wrong types."""
     words, arrays = saved.words, saved.arrays
     return (

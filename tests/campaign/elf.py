@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
-from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
+from kpfs.guest.loader.modelf import THIS_MODULE, RelocatableFile
 from tests import harness
 from tests.campaign.hunt import Hunt, Part
 from tests.campaign.seeds import Seeds, hunt_with
@@ -140,7 +140,7 @@ class Damage:
 def is_silent(data: bytes) -> bool:
     """Return True if Linux refuses such a file without a word."""
     try:
-        image = ModuleFile(data)
+        image = RelocatableFile(data)
     except KernelError:
         return False
     this = image.section(THIS_MODULE)

@@ -184,7 +184,7 @@ def _bad_open(text: str, depth: int) -> int:
     return 0
 
 
-class _Parser:
+class _FilterParser:
     """One pass over the text.  Kernel: predicate_parse()"""
 
     def __init__(self, text: str, fields: Sequence[Field]) -> None:
@@ -410,7 +410,7 @@ class EventFilter:
 def create_filter(text: str, fields: Sequence[Field]) -> EventFilter:
     """Compile a filter for these fields; FilterError.  Kernel: process_preds()"""
     check_structure(text)
-    parser = _Parser(text, fields)
+    parser = _FilterParser(text, fields)
     _link(parser.parse())
     return EventFilter(text, parser.preds)
 

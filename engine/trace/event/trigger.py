@@ -33,7 +33,7 @@ from kpfs.engine.trace.ring.cpu_ring import PAGE_SIZE
 UNLIMITED = -1  # kernel: a count that is not counted down
 
 
-class Command(NamedTuple):
+class EventCommand(NamedTuple):
     """The action of a trigger.  Kernel: struct event_command."""
 
     name: str
@@ -46,7 +46,7 @@ class Command(NamedTuple):
 class Trigger:
     """A command at an event in one array.  Kernel: struct event_trigger_data."""
 
-    command: Command
+    command: EventCommand
     file: EventFile
     target: EventFile | None  # the event to switch
     count: int  # how often it is still to run
@@ -64,7 +64,7 @@ class Trigger:
         condition = f" if {self.filter_text}" if self.filter_text else ""
         return f"{name}:{count}{condition}\n"
 
-    def same(self, command: Command, target: EventFile | None) -> bool:
+    def same(self, command: EventCommand, target: EventFile | None) -> bool:
         """Return True if an event that has this one cannot have that command too."""
         return self.command.kind == command.kind and self.target is target
 
@@ -85,12 +85,12 @@ class Trigger:
 COMMANDS = {
     command.name: command
     for command in (
-        Command("traceon", "onoff"),
-        Command("traceoff", "onoff", post=True),
-        Command("snapshot", "snapshot"),
-        Command("stacktrace", "stacktrace", post=True),
-        Command("enable_event", "enable", needs_target=True),
-        Command("disable_event", "enable", needs_target=True),
+        EventCommand("traceon", "onoff"),
+        EventCommand("traceoff", "onoff", post=True),
+        EventCommand("snapshot", "snapshot"),
+        EventCommand("stacktrace", "stacktrace", post=True),
+        EventCommand("enable_event", "enable", needs_target=True),
+        EventCommand("disable_event", "enable", needs_target=True),
     )
 }
 AVAILABLE = f"# Available triggers:\n# {' '.join(COMMANDS)}\n"

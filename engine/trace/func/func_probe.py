@@ -25,7 +25,7 @@ from kpfs.engine.trace.func.glob import glob
 from kpfs.engine.trace.pids import GuestSet
 
 
-class Kind(NamedTuple):
+class FuncProbeKind(NamedTuple):
     """A command that functions can have.  Kernel: struct ftrace_probe_ops"""
 
     command: str
@@ -50,7 +50,7 @@ class FunctionProbes:
         self._functions = functions
         self._changed = changed
         # newest kind first; of each function, how often it is still to be done
-        self._kinds: dict[Kind, dict[KAddr, int]] = {}
+        self._kinds: dict[FuncProbeKind, dict[KAddr, int]] = {}
         self._hash: GuestSet | None = None
 
     def functions(self) -> set[KAddr]:
@@ -79,7 +79,7 @@ class FunctionProbes:
         target = None
         if command in ("enable_event", "disable_event"):
             target, rest = find_target(self._array, rest or "")
-        kind = Kind(command, rest is not None, target)
+        kind = FuncProbeKind(command, rest is not None, target)
         if pattern.startswith("!"):
             self._unregister(kind, pattern[1:])
             return
@@ -87,7 +87,7 @@ class FunctionProbes:
         count = as_long(kstrtoul(number)) if number else UNLIMITED
         self._register(kind, pattern, count)
 
-    def _register(self, kind: Kind, pattern: str, count: int) -> None:
+    def _register(self, kind: FuncProbeKind, pattern: str, count: int) -> None:
         """Give functions a command.  Kernel: register_ftrace_function_probe()"""
         old = self._kinds.get(kind, {})
         new = self._functions.match(pattern) - old.keys()
@@ -104,7 +104,7 @@ class FunctionProbes:
             self._kinds = {kind: added, **self._kinds}
         self._changed()
 
-    def _unregister(self, kind: Kind, pattern: str) -> None:
+    def _unregister(self, kind: FuncProbeKind, pattern: str) -> None:
         """Take a command away.  Kernel: unregister_ftrace_function_probe_func()"""
         counts = self._kinds.get(kind)
         if counts is None:
@@ -119,7 +119,7 @@ class FunctionProbes:
         self._drop(kind, gone)
         self._changed()
 
-    def _drop(self, kind: Kind, gone: Collection[KAddr]) -> None:
+    def _drop(self, kind: FuncProbeKind, gone: Collection[KAddr]) -> None:
         counts = self._kinds[kind]
         for ip in gone:
             del counts[ip]

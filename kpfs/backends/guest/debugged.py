@@ -17,7 +17,7 @@ from kpfs.gdb.debugged import (
     DebugThread,
     GoBack,
     HostClock,
-    State,
+    RunState,
     kept_by_nobody,
 )
 
@@ -118,7 +118,7 @@ class GuestDebugged:
         guest, table = self._guest, self._guest.task_table
         running = [table.current(cpu) for cpu in range(guest.nr_cpus)]
         found = [
-            DebugThread(cpu + 1, cpu, task.pid, task.comm, State.RUNS, task.addr)
+            DebugThread(cpu + 1, cpu, task.pid, task.comm, RunState.RUNS, task.addr)
             for cpu, task in enumerate(running)
         ]
         busy = {task.addr for task in running}
@@ -127,7 +127,7 @@ class GuestDebugged:
                 number = FIRST_TASK + task.pid
                 found.append(
                     DebugThread(
-                        *(number, -1, task.pid, task.comm, State.SLEEPS, task.addr)
+                        *(number, -1, task.pid, task.comm, RunState.SLEEPS, task.addr)
                     )
                 )
         return found

@@ -11,8 +11,8 @@ from kpfs.dump.core_file import (
     PAGE_SIZE,
     CopiedMemory,
     CoreFile,
-    Processor,
-    Segment,
+    CoreProcessor,
+    MappedRange,
     zeros,
 )
 from kpfs.guest.emu.frozen import copied
@@ -32,7 +32,7 @@ def core(kernel: GuestKernel) -> CoreFile:
         if at < memory.size
     }
     processors = [
-        Processor(thread.pid, debugged.registers(thread))
+        CoreProcessor(thread.pid, debugged.registers(thread))
         for thread in debugged.threads()
         if thread.cpu >= 0
     ]
@@ -40,6 +40,6 @@ def core(kernel: GuestKernel) -> CoreFile:
     return CoreFile(EM_X86_64, ram, segments(memory), processors, b"")
 
 
-def segments(memory: Memory) -> list[Segment]:
+def segments(memory: Memory) -> list[MappedRange]:
     """Return what is mapped, but for rings."""
-    return [Segment(*each) for each in memory.mappings()]
+    return [MappedRange(*each) for each in memory.mappings()]

@@ -23,7 +23,7 @@ from kpfs.mirror.plan import Plan
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.root.guest_kernel import GuestKernel
-    from kpfs.backends.guest.vfs import OpenFile, Vfs
+    from kpfs.backends.guest.vfs import Vfs, VfsFile
     from kpfs.fs.node import Dir
     from kpfs.fs.tree import WriteCall
     from kpfs.guest.machine import Guest
@@ -117,13 +117,13 @@ class GuestMirror:
         return ret
 
     # ---- writes to files of the mount
-    def may_write(self, opened: OpenFile) -> bool:
+    def may_write(self, opened: VfsFile) -> bool:
         return not opened.node.sleeps  # no thread of ours can wait that long
 
     def write(
         self,
         files: Vfs,
-        opened: OpenFile,
+        opened: VfsFile,
         pid: int,
         call: WriteCall,
         before: int,

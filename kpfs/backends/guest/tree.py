@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 from kpfs.backends.guest.files import tree
 from kpfs.backends.guest.machine_info import GuestMachineInfo
-from kpfs.backends.guest.vfs import OpenFile, Vfs
+from kpfs.backends.guest.vfs import Vfs, VfsFile
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.fs.node import NAME_MAX, Dir, File, Node, names_of
@@ -123,7 +123,7 @@ class GuestTree:
         self.root = GuestEntry(root)
         self._mounted = time.time_ns()
         self._listener: Listener | None = None
-        self._pollers: dict[OpenFile, Poller] = {}
+        self._pollers: dict[VfsFile, Poller] = {}
 
     def start(self, listener: Listener) -> None:
         self._listener = listener
@@ -159,9 +159,7 @@ class GuestTree:
         node = entry.node
         return self._shown(entry, node if isinstance(node, Dir) else entry.check())
 
-    def seek_end(
-        self, _caller: Caller, entry: GuestEntry, file: OpenFile
-    ) -> Attributes:
+    def seek_end(self, _caller: Caller, entry: GuestEntry, file: VfsFile) -> Attributes:
         with self.kernel.lock:
             file.handle.seek_end()
         return self._shown(entry, file.node)
@@ -170,7 +168,7 @@ class GuestTree:
         self,
         _caller: Caller,
         entry: GuestEntry,
-        file: OpenFile | None,
+        file: VfsFile | None,
         asked: SetattrRequest,
     ) -> Attributes:
         _, mode, uid, gid, size, atime, mtime = asked
@@ -226,7 +224,7 @@ class GuestTree:
     rename = _refusing("rename")
 
     # ---- files
-    def open(self, caller: Caller, entry: GuestEntry, flags: int) -> OpenFile:
+    def open(self, caller: Caller, entry: GuestEntry, flags: int) -> VfsFile:
         node = entry.check()
         if not isinstance(node, File):
             raise KernelError(errno.EISDIR, entry.path)
@@ -234,39 +232,39 @@ class GuestTree:
 
     def create(
         self, _caller: Caller, folder: GuestEntry, name: str, _flags: int, _mode: int
-    ) -> OpenFile:
+    ) -> VfsFile:
         self.vfs.hinter.looked_for(f"{folder.path}/{name}", to_write=True)
         raise folder.directory().refuse("create")
 
-    def set_flags(self, _caller: Caller, file: OpenFile, flags: int) -> None:
+    def set_flags(self, _caller: Caller, file: VfsFile, flags: int) -> None:
         file.vfs.set_flags(file, flags)
 
-    def read(self, caller: Caller, file: OpenFile, size: int, offset: int) -> bytes:
+    def read(self, caller: Caller, file: VfsFile, size: int, offset: int) -> bytes:
         return file.vfs.read(caller, file, size, offset)
 
-    def write(self, caller: Caller, file: OpenFile, data: bytes, offset: int) -> int:
+    def write(self, caller: Caller, file: VfsFile, data: bytes, offset: int) -> int:
         return file.vfs.write(caller, file, data, offset)
 
     def splice_from(
-        self, caller: Caller, file: OpenFile, size: int, offset: int, nonblock: bool
+        self, caller: Caller, file: VfsFile, size: int, offset: int, nonblock: bool
     ) -> bytes:
         return file.vfs.splice_from(caller, file, size, offset, nonblock)
 
     def splice_into(
-        self, caller: Caller, file: OpenFile, data: bytes, offset: int
+        self, caller: Caller, file: VfsFile, data: bytes, offset: int
     ) -> int:
         return file.vfs.splice_into(caller, file, data, offset)
 
     def ioctl(
-        self, _caller: Caller, file: OpenFile, command: int, _argument: int
+        self, _caller: Caller, file: VfsFile, command: int, _argument: int
     ) -> int:
         file.vfs.ioctl(file, command)
         return 0
 
-    def write_in_place(self, make: InPlace, file: OpenFile) -> int:
+    def write_in_place(self, make: InPlace, file: VfsFile) -> int:
         return make(file.vfs, file)
 
-    def release(self, file: OpenFile) -> None:
+    def release(self, file: VfsFile) -> None:
         if file in self._pollers:
             with self.kernel.lock:
                 self._pollers.pop(file, None)
@@ -274,7 +272,7 @@ class GuestTree:
 
     # ---- poll
     def poll(
-        self, _caller: Caller, file: OpenFile, _events: int, wake: Wake | None
+        self, _caller: Caller, file: VfsFile, _events: int, wake: Wake | None
     ) -> int:
         with self.kernel.lock:
             found, news = file.vfs.poll(file)
@@ -297,7 +295,7 @@ class Poller(NamedTuple):
     news: object
     wake: Wake
 
-    def is_due(self, file: OpenFile) -> bool:
+    def is_due(self, file: VfsFile) -> bool:
         """Return True if it is to ask again: also if the file is gone."""
         try:
             found, news = file.vfs.poll(file)

@@ -12,8 +12,8 @@ open files.
 
 What must always hold:
 
-- A handle (what Python knows of an open file) belongs to one OpenFile, and an OpenFile
-  to one guest; after a reboot it answers ESHUTDOWN.
+- A handle (what Python knows of an open file) belongs to one VfsFile, and a VfsFile to
+  one guest; after a reboot it answers ESHUTDOWN.
 - ``Vfs.descriptors()`` has a descriptor exactly if a table of descriptors has it.
   Tasks may share a table, and whichever of them lives closes what is in it.  Under a
   mirror tasks inherit and duplicate descriptors, and the guest says where they are
@@ -79,7 +79,7 @@ LINUX_PATHS = {
 }
 
 
-class OpenFile(OpenHandle):
+class VfsFile(OpenHandle):
     """A file opened through the mount, and its descriptors in the guest."""
 
     def __init__(self, vfs: Vfs, path: bytes, flags: int, handle: Handle) -> None:
@@ -117,11 +117,11 @@ class Vfs:
         self._handles: dict[int, Handle] = {}  # by the cookie in the guest's file
         self._own: set[int] = set()  # cookies of files that the guest opened by itself
         self._next_cookie = 1
-        self._opened: set[OpenFile] = set()
+        self._opened: set[VfsFile] = set()
         self._marks: Marks | None = None  # under a mirror
         # callers whose calls were left out, by pid, and the files they used
         self._unseen: dict[int, Caller] = {}
-        self._unopened: dict[OpenFile, None] = {}  # in order
+        self._unopened: dict[VfsFile, None] = {}  # in order
         self.calls.attach_files(self.serve)
         kernel.skip_policy.join(self)
 
@@ -159,7 +159,7 @@ class Vfs:
         calls.check()
         return False
 
-    def _does_without(self, opened: OpenFile, posthumous: bool) -> bool:
+    def _does_without(self, opened: VfsFile, posthumous: bool) -> bool:
         """Return True if an operation on an open file is to be done without the guest.
 
         See _lacks_guest().
@@ -177,7 +177,7 @@ class Vfs:
             return False
         return not self.kernel.skip_policy.can_be_seen(READING)
 
-    def _leave_out(self, caller: Caller, opened: OpenFile) -> None:
+    def _leave_out(self, caller: Caller, opened: VfsFile) -> None:
         """Note a call that is not made in the guest; let its time pass there."""
         self.calls.leave_out()
         opened.unseen[caller.pid] = caller
@@ -208,7 +208,7 @@ class Vfs:
         if unopened:
             self.kernel.skip_policy.share()
 
-    def _open_unseen(self, caller: Caller, opened: OpenFile) -> None:
+    def _open_unseen(self, caller: Caller, opened: VfsFile) -> None:
         """Give the caller's task the descriptor that it would have.
 
         What the mirror has found at its number stands for it so far.
@@ -228,20 +228,20 @@ class Vfs:
             opened.fds[table] = number
 
     # ---- where tasks have them
-    def descriptors(self, opened: OpenFile) -> dict[int, int]:
+    def descriptors(self, opened: VfsFile) -> dict[int, int]:
         """Return a descriptor of the file for each table that has one."""
         if opened.mark and opened.moves != self.calls.moves:
             opened.moves = self.calls.moves
             opened.fds = {task.table: fd for task, fd in self._places(opened)}
         return opened.fds
 
-    def _places(self, opened: OpenFile) -> list[tuple[HostTask, int]]:
+    def _places(self, opened: VfsFile) -> list[tuple[HostTask, int]]:
         """Return all descriptors of a marked file, each with a task that has it."""
         tasks = {task.pid: task for task in self.calls.all_tasks() if not task.gone}
         places = self._marks.places(opened.mark) if self._marks else []
         return [(tasks[pid], fd) for pid, fd in places if pid in tasks]
 
-    def _note(self, task: HostTask, opened: OpenFile, fd: int) -> None:
+    def _note(self, task: HostTask, opened: VfsFile, fd: int) -> None:
         """Note that a file was opened in a task."""
         if self.kernel.skip_policy.mirrored:
             if self._marks is None:
@@ -253,25 +253,25 @@ class Vfs:
         opened.fds[task.table] = fd
 
     # ---- through the mount
-    def open(self, caller: Caller, path: str, flags: int) -> OpenFile:
+    def open(self, caller: Caller, path: str, flags: int) -> VfsFile:
         """Open a path of the mount, by open(2)."""
         return self.open_node(caller, self.file(path), path, flags)
 
-    def open_node(self, caller: Caller, node: File, path: str, flags: int) -> OpenFile:
+    def open_node(self, caller: Caller, node: File, path: str, flags: int) -> VfsFile:
         """Open the file that is at a path, by open(2)."""
         made: list[Handle] = []
         host_op = partial(self._serve_open, node, flags, caller.pid, made)
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
             if self._lacks_guest(node.posthumous, node):
-                return OpenFile(self, name, flags, node.open(flags, caller.pid))
+                return VfsFile(self, name, flags, node.open(flags, caller.pid))
             if node.after_exits:
                 self.calls.reap()
             if isinstance(node, ShowsTasks) and self.kernel.guest.forks_seen():
                 self.calls.reap()
                 self.kernel.skip_policy.catch_up()
             if not flags & NOT_SKIPPED and self._is_unseen(node):
-                opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
+                opened = VfsFile(self, name, flags, node.open(flags, caller.pid))
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
                 if not (node.after_exits or isinstance(node, ShowsTasks)):
@@ -289,10 +289,10 @@ class Vfs:
             except KernelError:
                 if not is_cut_off(node, task):
                     raise
-                opened = OpenFile(self, name, flags, node.open(flags, caller.pid))
+                opened = VfsFile(self, name, flags, node.open(flags, caller.pid))
                 opened.apart = True
                 return opened
-            opened = OpenFile(
+            opened = VfsFile(
                 self, name, flags, made[0] if made else node.handle(flags, caller.pid)
             )
             self._note(task, opened, fd)
@@ -321,7 +321,7 @@ class Vfs:
         return True
 
     def _place(
-        self, caller: Caller, opened: OpenFile, offset: int
+        self, caller: Caller, opened: VfsFile, offset: int
     ) -> tuple[HostTask, int]:
         """Choose the task that makes a call on such a file, and its descriptor.
 
@@ -338,7 +338,7 @@ class Vfs:
             self.calls.call(task, "lseek", fd, offset, os.SEEK_SET)
         return task, fd
 
-    def _descriptor(self, task: HostTask, opened: OpenFile) -> int:
+    def _descriptor(self, task: HostTask, opened: VfsFile) -> int:
         """Return the task's descriptor, made if it has none yet."""
         fd = self.descriptors(opened).get(task.table)
         if fd is None:
@@ -354,7 +354,7 @@ class Vfs:
             self._note(task, opened, fd)
         return fd
 
-    def set_flags(self, opened: OpenFile, flags: int) -> None:
+    def set_flags(self, opened: VfsFile, flags: int) -> None:
         """Set the flags of an open file, by fcntl(2) of each task that has it."""
         with self.kernel.lock:
             opened.set_flags(flags)
@@ -363,7 +363,7 @@ class Vfs:
                     self.calls.call(task, "fcntl", fd, nr.F_SETFL, opened.flags)
 
     def _holders(
-        self, opened: OpenFile, *, every: bool = False
+        self, opened: VfsFile, *, every: bool = False
     ) -> list[tuple[HostTask, int]]:
         """Return a task that can make calls for each table, and the file's number.
 
@@ -380,7 +380,7 @@ class Vfs:
             fds = [*self.descriptors(opened).items()]
         return [(tasks[table], fd) for table, fd in fds if table in tasks]
 
-    def read(self, caller: Caller, opened: OpenFile, size: int, offset: int) -> bytes:
+    def read(self, caller: Caller, opened: VfsFile, size: int, offset: int) -> bytes:
         """Read by read(2).  A file that makes the reader wait needs no lock then."""
         handle, background = opened.handle, self.kernel.background
         while True:
@@ -401,7 +401,7 @@ class Vfs:
             background.wait(waiter)
 
     def splice_from(
-        self, caller: Caller, opened: OpenFile, size: int, offset: int, nonblock: bool
+        self, caller: Caller, opened: VfsFile, size: int, offset: int, nonblock: bool
     ) -> bytes:
         """Read for splice(2), as a read(2) of the guest, which has no splice(2)."""
         handle, background = opened.handle, self.kernel.background
@@ -429,7 +429,7 @@ class Vfs:
                 waiter = background.prepare_to_wait(partial(handle.splice_ready, now))
             background.wait(waiter)
 
-    def ioctl(self, opened: OpenFile, command: int) -> None:
+    def ioctl(self, opened: VfsFile, command: int) -> None:
         """Make an ioctl(2), which the guest's own code takes no part in."""
         with self.kernel.lock:
             self._lacks_guest(opened.node.posthumous, opened.node)
@@ -437,7 +437,7 @@ class Vfs:
             self.kernel.background.guest_ran()
 
     def splice_into(
-        self, caller: Caller, opened: OpenFile, data: bytes, offset: int
+        self, caller: Caller, opened: VfsFile, data: bytes, offset: int
     ) -> int:
         """Write for splice(2), as a write(2) of the guest."""
         if not opened.node.splices_into:
@@ -447,7 +447,7 @@ class Vfs:
     def _read(
         self,
         caller: Caller,
-        opened: OpenFile,
+        opened: VfsFile,
         size: int,
         offset: int,
         take: Callable[[int, int], bytes],
@@ -486,7 +486,7 @@ class Vfs:
         opened.handle.moved(offset, len(data))
         return data
 
-    def write(self, caller: Caller, opened: OpenFile, data: bytes, offset: int) -> int:
+    def write(self, caller: Caller, opened: VfsFile, data: bytes, offset: int) -> int:
         """Write by write(2); return the number of bytes taken."""
         done = 0
 
@@ -515,7 +515,7 @@ class Vfs:
         return taken
 
     @contextlib.contextmanager
-    def _hinting(self, opened: OpenFile, data: bytes) -> Iterator[None]:
+    def _hinting(self, opened: VfsFile, data: bytes) -> Iterator[None]:
         """Say what the guest lacks, if that is why the block raises KernelError."""
         try:
             yield
@@ -527,7 +527,7 @@ class Vfs:
     def _write(
         self,
         task: HostTask,
-        opened: OpenFile,
+        opened: VfsFile,
         name: str,
         rest: Sequence[int | bytes],
         host_op: HostOpHandler,
@@ -549,7 +549,7 @@ class Vfs:
         return -1
 
     def write_call(
-        self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
+        self, caller: Caller, opened: VfsFile, call: WriteCall, pos: int
     ) -> tuple[int, int]:
         """Make a write call at position pos; return bytes taken and the new position.
 
@@ -597,7 +597,7 @@ class Vfs:
         return taken, pos
 
     def _write_guest(
-        self, caller: Caller, opened: OpenFile, call: WriteCall, pos: int
+        self, caller: Caller, opened: VfsFile, call: WriteCall, pos: int
     ) -> tuple[int, int]:
         """Make a write call to a file that the guest's own code serves."""
         handle = opened.handle
@@ -643,12 +643,12 @@ class Vfs:
         ]
         return [b"".join(vector), len(sizes)]
 
-    def poll(self, opened: OpenFile) -> tuple[int, object]:
+    def poll(self, opened: VfsFile) -> tuple[int, object]:
         """Return a handle's poll() and news().  Context: lock held."""
         self._lacks_guest(opened.node.posthumous, opened.node)
         return opened.handle.poll(), opened.handle.news()
 
-    def release(self, opened: OpenFile) -> None:
+    def release(self, opened: VfsFile) -> None:
         """Close the file in each task that still lives, after the last close(2)."""
         with self.kernel.lock:
             if self.calls.closed:

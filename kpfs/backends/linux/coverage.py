@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Protocol
 from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
-from kpfs.coverage.collector import VMLINUX, Collector, FileImage, Image
-from kpfs.coverage.report import Function
+from kpfs.coverage.collector import VMLINUX, Collector, CoverableImage, FileImage
+from kpfs.coverage.report import FunctionRange
 from kpfs.emulator.coverage import BlockCoverage
 from kpfs.linux.memory.structures import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kpfs.guest.loader.line_table import Span
-    from kpfs.linux.arch.arch import Arch
+    from kpfs.guest.loader.line_table import LineSpan
+    from kpfs.linux.arch.arch import LinuxArch
     from kpfs.linux.board.board import Board
     from kpfs.linux.memory.memory import LiveMemory
     from kpfs.linux.memory.modules import LoadedModule
@@ -46,11 +46,11 @@ class SymbolImage:
     def __init__(self, name: str, rows: Sequence[tuple[int, str]], end: int) -> None:
         """rows: address and name of each function.  end: of all of them."""
         self.name = name
-        self.spans: list[Span] = []
+        self.spans: list[LineSpan] = []
         rows = sorted(dict(reversed(rows)).items())  # the first name of an address
         ends = [*(start for start, _ in rows[1:]), end]
         self.functions = [
-            Function(start, max(stop, start), symbol)
+            FunctionRange(start, max(stop, start), symbol)
             for (start, symbol), stop in zip(rows, ends, strict=False)
         ]
 
@@ -58,7 +58,7 @@ class SymbolImage:
 class CoveredKernel(Protocol):
     """A Linux kernel that runs, and what is known of it."""
 
-    arch: Arch
+    arch: LinuxArch
     machine: LinuxMachine  # another one after a reboot, and so its memory
     memory: LiveMemory
     symbols: CoreSymbols
@@ -156,7 +156,7 @@ class LinuxCoverage(Collector):
                 self.cover(image, start, end)
         self._parts[module.address] = module.text[0], module.init_text[0]
 
-    def _image(self, module: LoadedModule) -> Image:
+    def _image(self, module: LoadedModule) -> CoverableImage:
         rows = [
             (row.addr, row.name) for row in module.rows if row.type in FUNCTION_TYPES
         ]

@@ -17,7 +17,7 @@ from kpfs.gdb.debugged import (
     DebugThread,
     GoBack,
     HostClock,
-    State,
+    RunState,
     kept_by_nobody,
 )
 from kpfs.linux.memory.ftrace import Trampoline, Trampolines
@@ -29,7 +29,7 @@ from kpfs.linux.memory.vmlinux import ModuleFile, TrampolineFile
 
 if TYPE_CHECKING:
     from kpfs.emulator.stops import Stops
-    from kpfs.linux.arch.arch import Arch
+    from kpfs.linux.arch.arch import LinuxArch
     from kpfs.linux.board.board import Board
     from kpfs.linux.memory.memory import LiveMemory
     from kpfs.linux.memory.structures import Structures
@@ -44,7 +44,7 @@ class KernelOnBoard(Protocol):
     """A Linux kernel that runs, and what is known of it."""
 
     meta: Meta
-    arch: Arch
+    arch: LinuxArch
     machine: LinuxMachine  # another one after a reboot, and so its memory
     memory: LiveMemory
     symbols: CoreSymbols
@@ -127,13 +127,15 @@ class BoardDebugged:
         for cpu in range(cpus):
             off = self._board.get_cpu(cpu, abi.Cpu.state) == abi.CPU_OFF
             row = running.get(cpu, TaskRow(0, 0, "", cpu))
-            state = State.OFF if off else State.RUNS
+            state = RunState.OFF if off else RunState.RUNS
             found.append(DebugThread(cpu + 1, cpu, row.pid, row.comm, state, row.addr))
         for row in rows:
             if row.cpu < 0:
                 number = FIRST_TASK + row.pid
                 found.append(
-                    DebugThread(number, -1, row.pid, row.comm, State.SLEEPS, row.addr)
+                    DebugThread(
+                        number, -1, row.pid, row.comm, RunState.SLEEPS, row.addr
+                    )
                 )
         return found
 
@@ -162,7 +164,7 @@ class BoardDebugged:
 
     def registers(self, thread: DebugThread) -> dict[str, int]:
         arch = self._kernel.arch
-        if thread.state is State.OFF:
+        if thread.state is RunState.OFF:
             return {}
         if thread.cpu >= 0:
             with self._loaded(thread.cpu) as board:
@@ -177,7 +179,7 @@ class BoardDebugged:
         return self._kernel.arch.debugged(self._board, name)
 
     def set_register(self, thread: DebugThread, name: str, value: int) -> None:
-        if thread.cpu < 0 or thread.state is State.OFF:
+        if thread.cpu < 0 or thread.state is RunState.OFF:
             raise KeyError(name)
         with self._loaded(thread.cpu) as board:
             self._kernel.arch.set_debugged(board, name, value)

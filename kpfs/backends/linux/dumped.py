@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.base.errors import MemoryFault
-from kpfs.dump.core_file import CopiedMemory, CoreFile, Processor, Segment
+from kpfs.dump.core_file import CopiedMemory, CoreFile, CoreProcessor, MappedRange
 from kpfs.linux.board.board import written_pages
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def core(kernel: LinuxKernel) -> CoreFile:
     """Copy a kernel, alive or dead, as it is at this moment.  Context: lock held."""
     debugged, board = LinuxDebugged(kernel), kernel.machine.board
     processors = [
-        Processor(thread.pid, registers)
+        CoreProcessor(thread.pid, registers)
         for thread in debugged.threads()
         if thread.cpu >= 0 and (registers := debugged.registers(thread))
     ]
@@ -49,7 +49,7 @@ def core(kernel: LinuxKernel) -> CoreFile:
     return CoreFile(machine, ram, _segments(kernel, info), processors, info)
 
 
-def _segments(kernel: LinuxKernel, info: bytes) -> list[Segment]:
+def _segments(kernel: LinuxKernel, info: bytes) -> list[MappedRange]:
     """Return the kernel's image, and all memory where the kernel has mapped it."""
     board, address = kernel.machine.board, kernel.symbols.address
     size = len(board.ram)
@@ -57,8 +57,8 @@ def _segments(kernel: LinuxKernel, info: bytes) -> list[Segment]:
     start, end = address("_stext") & -4096, address("_end")
     physical = board.translate(start) if start else size
     if physical < size and start < end:
-        found.append(Segment(start, physical, min(end - start, size - physical)))
-    return [*found, Segment(_linear(kernel, info), 0, size)]
+        found.append(MappedRange(start, physical, min(end - start, size - physical)))
+    return [*found, MappedRange(_linear(kernel, info), 0, size)]
 
 
 def _linear(kernel: LinuxKernel, info: bytes) -> int:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kpfs.fs.tree import WriteCall
-    from kpfs.linux.running.files import OpenFile, OpenFiles
+    from kpfs.linux.running.files import MountedFile, OpenFiles
     from kpfs.linux.running.linux_kernel import LinuxKernel
     from kpfs.linux.running.tasks import AgentTask
     from kpfs.mirror.kernel import Commit, Replayed
@@ -300,13 +300,13 @@ class LinuxMirror:
                 tasks.provide(task, fd, HostFile(b"/dev/zero", 0, 0))
 
     # ---- writes to files of the mount
-    def may_write(self, opened: OpenFile) -> bool:
+    def may_write(self, opened: MountedFile) -> bool:
         return True
 
     def write(
         self,
         files: OpenFiles,
-        opened: OpenFile,
+        opened: MountedFile,
         pid: int,
         call: WriteCall,
         before: int,

@@ -23,7 +23,7 @@ from kpfs.fs.node import Dir, File, Handle, Node, OpenHandle, names_of, walk
 from kpfs.fs.seqfile import SeqFile
 from kpfs.fs.tree import Attributes, Listener
 from kpfs.linux.running import syscalls
-from kpfs.linux.running.files import OpenFile, OpenFiles
+from kpfs.linux.running.files import MountedFile, OpenFiles
 from kpfs.linux.running.machine import Argument, Op, Out
 from kpfs.linux.running.poll_watcher import PollWatcher
 from kpfs.linux.running.tasks import AgentTask, Reply
@@ -195,7 +195,7 @@ class OwnFile(OpenHandle):
             self.handle.release()
 
 
-LinuxFile = OpenFile | OwnFile
+LinuxFile = MountedFile | OwnFile
 
 
 class LinuxTree:
@@ -399,7 +399,7 @@ class LinuxTree:
         with self.kernel.lock:
             return self.files.open(self.task(caller), path, flags | os.O_CREAT, mode)
 
-    def _descriptor(self, caller: Caller, file: OpenFile) -> tuple[AgentTask, int]:
+    def _descriptor(self, caller: Caller, file: MountedFile) -> tuple[AgentTask, int]:
         """Return the caller's task and its descriptor, made if it has none yet."""
         self.files.check(file)
         task = self.task(caller)
@@ -407,7 +407,7 @@ class LinuxTree:
 
     def set_flags(self, caller: Caller, file: LinuxFile, flags: int) -> None:
         with self.kernel.lock:
-            if isinstance(file, OpenFile):
+            if isinstance(file, MountedFile):
                 task, fd = self._descriptor(caller, file)
                 flags &= nr.SETFL_MASK
                 self.kernel.call(task, Op(nr.FCNTL, (fd, nr.F_SETFL, flags)))
@@ -460,7 +460,7 @@ class LinuxTree:
     @contextmanager
     def _spliced(
         self, caller: Caller, file: LinuxFile
-    ) -> Iterator[tuple[AgentTask, OpenFile]]:
+    ) -> Iterator[tuple[AgentTask, MountedFile]]:
         """Hold the lock, and yield the caller's task and a file of the kernel's."""
         if isinstance(file, OwnFile):
             raise KernelError(errno.EINVAL, "not for splice(2)")

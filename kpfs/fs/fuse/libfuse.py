@@ -3,9 +3,10 @@
 
 libfuse mounts, takes requests apart, keeps paths for the numbers of entries, and writes
 the answers.  So each transport is a test of the other.  Only the requests are received
-by the same Loop.  libfuse's own loop does not say whether Linux looks up a name or asks
-for attributes, which decides the size of a file (see kpfs.fs.fuse.ops), lets a close()
-take effect after what followed it, and has Python make a thread state for each request.
+by the same FuseLoop.  libfuse's own loop does not say whether Linux looks up a name or
+asks for attributes, which decides the size of a file (see kpfs.fs.fuse.ops), lets a
+close() take effect after what followed it, and has Python make a thread state for each
+request.
 
 fusepy works with libfuse 2.  Its heir mfusepy, with libfuse 3 or 2, is used in its
 place if it is installed.  Importing this module raises SetupError where both packages,
@@ -31,7 +32,7 @@ from kpfs.base.fuse_wire import Opcode, SetattrRequest
 from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
 from kpfs.fs.fuse import splices
-from kpfs.fs.fuse.loop import Answer, Loop, Request, current
+from kpfs.fs.fuse.loop import Answer, FuseLoop, Request, current
 from kpfs.fs.fuse.openflags import follow_flags, guest_flags
 from kpfs.fs.fuse.ops import BLOCK_SIZE, MAX_BACKGROUND, OPEN_SIZE, host_errno
 from kpfs.fs.node import NAME_MAX
@@ -97,7 +98,7 @@ class Arguments(ctypes.Structure):
     )
 
 
-class Buffer(ctypes.Structure):
+class FuseBuf(ctypes.Structure):
     """struct fuse_buf"""
 
     _fields_ = (
@@ -110,7 +111,7 @@ class Buffer(ctypes.Structure):
     )
 
 
-class Operations(fuse.Operations):  # type: ignore[misc]
+class FusepyOperations(fuse.Operations):  # type: ignore[misc]
     """The operations that fusepy calls by name, over a Tree.
 
     Each attribute with the name of an operation is taken for it.  Those that are None
@@ -353,7 +354,7 @@ def _with_poll() -> Any:
     return type("fuse_operations", (ctypes.Structure,), {"_fields_": fields})
 
 
-class Session:
+class LibfuseMount:
     """A mount by libfuse, and its service of requests that others receive."""
 
     def __init__(self, argc: int, argv: Any, operations: Any, size: int) -> None:
@@ -389,7 +390,7 @@ class Session:
         what = request.opcode, request.unique, request.nodeid
         ids = request.uid, request.gid, request.pid
         header = wire.HEADER.pack(length, *what, *ids)
-        buffer = ctypes.byref(Buffer(length, 0, header + request.body, -1))
+        buffer = ctypes.byref(FuseBuf(length, 0, header + request.body, -1))
         libfuse.fuse_session_process_buf(self._session, buffer, *self._channel)
 
 
@@ -424,7 +425,7 @@ def mount(
 
     def main(argc: int, argv: Any, methods: Any, size: int, _data: object) -> int:
         nonlocal why
-        session = Session(argc, argv, methods, size)
+        session = LibfuseMount(argc, argv, methods, size)
 
         def serve(request: Request) -> Answer | None:
             session.serve(request)
@@ -433,12 +434,12 @@ def mount(
                 on_ready()
             return None
 
-        loop = loops[0] = Loop(session.device, place, serve, tree.lock)
+        loop = loops[0] = FuseLoop(session.device, place, serve, tree.lock)
         why = loop.main(mask)
         return 0
 
-    loops: list[Loop] = [None]  # type: ignore[list-item]
-    operations = Operations(tree, lambda *what: loops[0].notify(*what))
+    loops: list[FuseLoop] = [None]  # type: ignore[list-item]
+    operations = FusepyOperations(tree, lambda *what: loops[0].notify(*what))
     # the functions that fusepy and mfusepy call with what they have prepared
     libfuse.fuse_main_real = fuse.fuse_main_real = main
     options: dict[str, object] = {"allow_other": allow_other}

@@ -110,7 +110,7 @@ def current() -> Request:
     return thread.request
 
 
-class Loop:
+class FuseLoop:
     """The service of one mount.
 
     device: the descriptor from kpfs.host.fusemount.  serve: what makes the answer to a
@@ -143,7 +143,7 @@ class Loop:
         self._received = 0
         self._buffer = bytearray(BUFFER)  # the holder's
         self._view = memoryview(self._buffer)
-        self._watch = _Watch()
+        self._watch = _LookTimer()
         self._stuck = -1  # the turn of the lock that takes long
         self._closing = False
         self._why = ""  # the mount ends, which main() knows or has been told
@@ -430,7 +430,7 @@ class Loop:
             watch.wind()
 
 
-class _Watch:
+class _LookTimer:
     """The timer of looks, and what was seen at the last one.
 
     It is wound by the first request that comes after a pause, and from then on at each

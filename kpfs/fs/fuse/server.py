@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 
 from kpfs.base.signals import ENDING
-from kpfs.fs.fuse.loop import Loop
+from kpfs.fs.fuse.loop import FuseLoop
 from kpfs.fs.fuse.ops import Operations
 from kpfs.fs.tree import E, F, Tree, Writers
 from kpfs.host import fusemount, mounts
@@ -45,7 +45,7 @@ def mount(
         operations = Operations(
             tree, lambda *what: loop.notify(*what), on_ready, writers
         )
-        loop = Loop(device, place, operations.serve, tree.lock)
+        loop = FuseLoop(device, place, operations.serve, tree.lock)
         return loop.main(mask)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -10,7 +10,7 @@ from kpfs.backends.guest.debugged import GuestDebugged
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
-from kpfs.gdb.debugged import FIRST_TASK, State, read_some
+from kpfs.gdb.debugged import FIRST_TASK, RunState, read_some
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_processors_come_first_and_each_has_registers_of_its_own(kernel, debugge
 
 def test_a_sleeping_task_stands_where_it_gave_up_its_processor(kernel, debugged):
     (init,) = [thread for thread in debugged.threads() if thread.pid == 1]
-    assert (init.number, init.state) == (FIRST_TASK + 1, State.SLEEPS)
+    assert (init.number, init.state) == (FIRST_TASK + 1, RunState.SLEEPS)
     registers = debugged.registers(init)
     assert function_at(kernel, registers["rip"]).startswith("context_switch")
     stack = registers["rsp"] - abi.STACK_BASE

@@ -9,7 +9,7 @@ import pytest
 from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.base.errors import MemoryFault
-from kpfs.gdb.debugged import FIRST_TASK, State, read_some
+from kpfs.gdb.debugged import FIRST_TASK, RunState, read_some
 from tests import harness
 
 GETPPID = 110
@@ -41,7 +41,7 @@ def test_threads_are_the_processors_and_the_tasks_that_sleep(linux, debugged):
     assert {"kthreadd"} <= {thread.comm for thread in others}
     counter = COUNTERS[debugged.arch]
     for thread in others:
-        assert thread.state is State.SLEEPS
+        assert thread.state is RunState.SLEEPS
         assert thread.number == FIRST_TASK + thread.pid
         registers = debugged.registers(thread)
         place = linux.symbols.name_of(registers[counter])

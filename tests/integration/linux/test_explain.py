@@ -15,7 +15,7 @@ import pytest
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.register import kprobe_addr
-from kpfs.explain.linux import KernelImage
+from kpfs.explain.linux import UnprobedTables
 from kpfs.explain.verdicts import errno_name, judge, judging_state
 from kpfs.linux.arch.arches import RISCV64
 from kpfs.linux.running import loading
@@ -46,7 +46,7 @@ def linux(boot, kernel_name):
 
 
 def explain(linux):
-    image = KernelImage(linux)
+    image = UnprobedTables(linux)
     return image, judging_state(image, image.judge)
 
 
@@ -131,7 +131,7 @@ def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):
     with linux.lock:
         for name in ("nf_conntrack", "xfs"):
             loading.load_named(linux, shell.task, name)
-    image = KernelImage(linux)
+    image = UnprobedTables(linux)
     (inside,) = image.kallsyms.lookup_name("xfs:xfs_file_read_iter")
     # on arm64 the second is the place of a call, and on riscv64 the first
     third = image.judge.listing(inside.addr, inside.size, hex)[2][0]
@@ -140,7 +140,7 @@ def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):
     for number, place in enumerate(probed):
         shell.echo(EVENTS, f"p:kprobes/m{number} {place}", os.O_APPEND)
     shell.echo(ENABLE, "1")
-    image = KernelImage(linux)
+    image = UnprobedTables(linux)
     st = judging_state(image, image.judge)
     st.module_states.update(image.module_states)
     shell.echo(ENABLE, "0")

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from kpfs.base import syscall_numbers as nr
-from kpfs.linux.running.files import OpenFile, OpenFiles
+from kpfs.linux.running.files import MountedFile, OpenFiles
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
 
@@ -31,7 +31,7 @@ class Reader:
         self.taken = 0
 
     def read(self, process, path, size=SIZE):
-        opened = OpenFile(os.O_RDONLY, process.task, process.open(path))
+        opened = MountedFile(os.O_RDONLY, process.task, process.open(path))
         opened.ready = self.linux.ready.reader(path.encode())
         if opened.ready is None:
             pytest.skip("the kernel was made by an older kpfs")

@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.base import abi
-from kpfs.emulator.stops import Moment, Stop, Why
+from kpfs.emulator.stops import Moment, Stop, StopReason
 from kpfs.linux.arch.arches import ARCHES
 from tests.integration.linux.test_counting import (
     AT,
@@ -107,8 +107,8 @@ def test_steps_begin_and_end_anywhere(board):
     assert [address for _, _, address in steps] == [
         RDTSC, DEC, JNZ, INC, RDTSC, DEC, JNZ,
     ]  # fmt: skip
-    assert steps[0][0] is Why.PLACE
-    assert steps[1][0] is Why.STEP
+    assert steps[0][0] is StopReason.PLACE
+    assert steps[1][0] is StopReason.STEP
     assert [address for _, _, address in seen[7:9]] == [RDTSC, DEC]
 
 
@@ -122,7 +122,7 @@ def test_an_access_stops_behind_its_instruction(board, reads, writes):
     assert len(seen) == ROUNDS
     assert {stop.address for stop in seen} == {RDTSC}
     assert {(stop.why, stop.watch, stop.accessed) for stop in seen} == {
-        (Why.ACCESS, 3, WORD)
+        (StopReason.ACCESS, 3, WORD)
     }
 
 
@@ -252,5 +252,5 @@ def test_a_run_is_repeated_up_to_any_moment():
         run(board)
         board.close()
         assert [(stop.why, stop.moment, before) for stop, before in seen] == [
-            (Why.TARGET, moments[number], moments[number - 1])
+            (StopReason.TARGET, moments[number], moments[number - 1])
         ]

@@ -14,7 +14,7 @@ import subprocess
 import pytest
 
 from kpfs.base.errors import KernelError
-from kpfs.guest.loader.modelf import THIS_MODULE, ModuleFile
+from kpfs.guest.loader.modelf import THIS_MODULE, RelocatableFile
 from tests.modbox import HEAD, ROOT, build, module, need_compiler, refused
 from tests.there import code, there
 
@@ -293,7 +293,7 @@ def test_struct_module_takes_no_memory(box, tmp_path):
     """Linux looks for sections among those that it loads.  Kernel: find_sec()"""
 
     def not_loaded(data):
-        this = there(ModuleFile(bytes(data)).index(THIS_MODULE))
+        this = there(RelocatableFile(bytes(data)).index(THIS_MODULE))
         (headers,) = struct.unpack_from("<Q", data, 40)
         struct.pack_into("<Q", data, headers + 64 * this + 8, 0)
         return data

@@ -13,7 +13,7 @@ from kpfs.emulator.libunicorn import BlockCounter
 from kpfs.guest.emu.hypercalls import Hypercalls
 from kpfs.guest.emu.idle_turn import IdleTurn
 from kpfs.mirror.fast_path import FastPath
-from kpfs.mirror.plan import MirrorCall, Plan, Row
+from kpfs.mirror.plan import MirrorCall, Plan, PlanRow
 
 STRUCTURES: dict[Any, Any] = {
     BlockCounter: abi.BlockCounter,
@@ -22,7 +22,7 @@ STRUCTURES: dict[Any, Any] = {
     IdleTurn: abi.IdleTurn,
     MirrorCall: abi.MirrorCall,
     Plan: abi.Plan,
-    Row: abi.PlanRow,
+    PlanRow: abi.PlanRow,
 }
 
 

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counts of bytes become counts of functions and lines."""
 
-from kpfs.coverage.report import Function, Report
-from kpfs.guest.loader.line_table import Span
+from kpfs.coverage.report import FunctionRange, Report
+from kpfs.guest.loader.line_table import LineSpan
 
 A, B = "/src/a.c", "/src/b.h"
 FUNCTIONS = [
-    Function(0x10, 0x20, "one"),
-    Function(0x20, 0x30, "two.constprop.0"),
-    Function(0x40, 0x44, "one.cold"),
+    FunctionRange(0x10, 0x20, "one"),
+    FunctionRange(0x20, 0x30, "two.constprop.0"),
+    FunctionRange(0x40, 0x44, "one.cold"),
 ]
 SPANS = [
-    Span(0x10, 0x14, A, 1),
-    Span(0x14, 0x18, B, 7),
-    Span(0x18, 0x20, A, 2),
-    Span(0x20, 0x28, A, 5),
-    Span(0x28, 0x30, B, 7),
-    Span(0x40, 0x44, A, 2),
+    LineSpan(0x10, 0x14, A, 1),
+    LineSpan(0x14, 0x18, B, 7),
+    LineSpan(0x18, 0x20, A, 2),
+    LineSpan(0x20, 0x28, A, 5),
+    LineSpan(0x28, 0x30, B, 7),
+    LineSpan(0x40, 0x44, A, 2),
 ]
 
 

@@ -12,8 +12,8 @@ from kpfs.dump.core_file import (
     PAGE_SIZE,
     CopiedMemory,
     CoreFile,
-    Processor,
-    Segment,
+    CoreProcessor,
+    MappedRange,
     zeros,
 )
 
@@ -27,8 +27,11 @@ def memory():
 
 
 def made(info=INFO, machine=62):
-    segments = [Segment(0x7000_0000, PAGE_SIZE, PAGE_SIZE), Segment(0x1000, 0, SIZE)]
-    cpus = [Processor(0, {"rip": 0x1234, "rsp": -1}), Processor(77, {})]
+    segments = [
+        MappedRange(0x7000_0000, PAGE_SIZE, PAGE_SIZE),
+        MappedRange(0x1000, 0, SIZE),
+    ]
+    cpus = [CoreProcessor(0, {"rip": 0x1234, "rsp": -1}), CoreProcessor(77, {})]
     return CoreFile(machine, memory(), segments, cpus, info)
 
 

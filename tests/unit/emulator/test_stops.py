@@ -4,7 +4,7 @@
 import pytest
 
 from kpfs.backends.guest.box import Box
-from kpfs.emulator.stops import Stop, Why
+from kpfs.emulator.stops import Stop, StopReason
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_place_at_a_probe_stops_and_changes_nothing(box):
     assert "k:" not in stopped[0]
     assert stopped[0].count(" e: ") == 6
     assert len(seen) >= 3
-    assert {one[:3] for one in seen} == {(Why.PLACE, address, address)}
+    assert {one[:3] for one in seen} == {(StopReason.PLACE, address, address)}
 
 
 def test_steps_through_a_hit_change_nothing(box):
@@ -78,7 +78,9 @@ def test_an_access_stops_behind_its_instruction(box):
     for offset in (-4, 0, 4):
         guest.call(box.address("memcpy"), at + offset, at + offset, 4)
     assert guest.read(at, 8) == value
-    assert [(stop.why, stop.watch) for stop in seen] == [(Why.ACCESS, 1)] * len(seen)
+    assert [(stop.why, stop.watch) for stop in seen] == [(StopReason.ACCESS, 1)] * len(
+        seen
+    )
     assert {stop.accessed for stop in seen} <= set(range(physical, physical + 4))
     assert 1 <= len(seen) <= 4
     stops.unwatch(1)

@@ -10,7 +10,7 @@ from kpfs.gdb.debugged import (
     Command,
     DebugModule,
     DebugThread,
-    State,
+    RunState,
 )
 from kpfs.gdb.packets import PacketReader, encode
 
@@ -103,9 +103,9 @@ class FakeDebugged:
 
     def threads(self):
         return [
-            DebugThread(1, 0, 77, "cat", State.RUNS),
-            DebugThread(2, 1, 0, "", State.RUNS),
-            DebugThread(FIRST_TASK + 5, -1, 5, 'a<"&\1', State.SLEEPS, 0x1800),
+            DebugThread(1, 0, 77, "cat", RunState.RUNS),
+            DebugThread(2, 1, 0, "", RunState.RUNS),
+            DebugThread(FIRST_TASK + 5, -1, 5, 'a<"&\1', RunState.SLEEPS, 0x1800),
         ]
 
     def registers(self, thread):

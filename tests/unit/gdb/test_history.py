@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from kpfs.backends.guest.box import Box
-from kpfs.emulator.stops import Stop, Why
+from kpfs.emulator.stops import Stop, StopReason
 from kpfs.gdb.history import History
 
 
@@ -115,7 +115,7 @@ def test_back_to_the_last_breakpoint_of_an_earlier_run():
         for moment, registers in reversed(seen[:-1]):
             arrival = history.back(visit, present, {"places": places}, step=False)
             visit = arrival.visit
-            assert arrival.stop.why is Why.PLACE
+            assert arrival.stop.why is StopReason.PLACE
             assert (visit.moment, visit.ask("registers")) == (moment, registers)
         arrival = history.back(visit, present, {"places": places}, step=False)
         assert arrival.stop is None
@@ -139,7 +139,7 @@ def test_back_to_where_memory_was_written():
             stop = yield True
         state = {"watched": [(sp, sp + 7)]}
         arrival = session.history.back(None, stop.moment, state, step=False)
-        assert arrival.stop.why is Why.ACCESS
+        assert arrival.stop.why is StopReason.ACCESS
         before = arrival.visit.ask(f"guest.memory.ram[{sp}:{sp + 8}]")
         arrival = session.history.forwards(
             arrival.visit, stop.moment, {"stepping": True}

@@ -10,10 +10,10 @@ import pytest
 
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.lock import Waiter
-from kpfs.emulator.stops import Stop, Why
+from kpfs.emulator.stops import Stop, StopReason
 from kpfs.gdb import server as gdb_server
 from kpfs.gdb.packets import encode
-from kpfs.gdb.server import Listener, Server
+from kpfs.gdb.server import GdbAddress, Server
 from tests import harness
 from tests.there import there
 from tests.unit.gdb.fakes import FakeDebugged, Gdb
@@ -31,7 +31,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def server(debugged, path):
-    server = Server(debugged, [Listener(path)])
+    server = Server(debugged, [GdbAddress(path)])
     server.start()
     server.open()
     yield server
@@ -101,7 +101,7 @@ def test_a_thread_is_parked_at_a_breakpoint(debugged, gdb):
     gdb.ask(b"Z0,1010,1")
     gdb.send(b"c")
     until(lambda: free(debugged))
-    stop = Stop(Why.PLACE, 0x1010)
+    stop = Stop(StopReason.PLACE, 0x1010)
     running = Running(debugged, lambda: debugged.stops.on_stop(stop))
     assert gdb.receive() == b"T05thread:1;"
     assert gdb.ask(b"p0") == b"0100000000000000"
@@ -143,7 +143,7 @@ def test_the_kernel_goes_on_when_gdb_dies(debugged, gdb):
     gdb.ask(b"Z2,1000,8")
     gdb.send(b"c")
     until(lambda: free(debugged))
-    stop = Stop(Why.PLACE, 0x1010)
+    stop = Stop(StopReason.PLACE, 0x1010)
     running = Running(debugged, lambda: debugged.stops.on_stop(stop))
     gdb.receive()
     gdb.close()
@@ -155,7 +155,7 @@ def test_the_kernel_goes_on_when_gdb_dies(debugged, gdb):
 def test_the_kernel_goes_on_when_the_server_ends(debugged, server, gdb):
     gdb.send(b"c")
     until(lambda: free(debugged))
-    stop = Stop(Why.PLACE, 0x1010)
+    stop = Stop(StopReason.PLACE, 0x1010)
     running = Running(debugged, lambda: debugged.stops.on_stop(stop))
     gdb.receive()
     server.close()
@@ -204,7 +204,7 @@ def test_who_waits_for_the_kernel_is_refused_if_it_may_be(debugged, gdb, monkeyp
 
 
 def test_nobody_answers_until_the_mount_is_there(debugged, path):
-    server = Server(debugged, [Listener(path)])
+    server = Server(debugged, [GdbAddress(path)])
     server.start()
     with pytest.raises(FileNotFoundError):
         Gdb(path)
@@ -317,7 +317,7 @@ def test_a_socket_is_for_its_user_alone(server, path, tmp_path):
 
 
 def opened(address):
-    listener = Listener(address)
+    listener = GdbAddress(address)
     listener.open()
     return listener
 
@@ -331,19 +331,19 @@ def test_a_dead_socket_is_replaced(path, tmp_path):
 
 def test_a_socket_in_use_stays(server, path, tmp_path):
     with pytest.raises(SetupError, match="in use"):
-        Listener(path)
+        GdbAddress(path)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SetupError, match="in use"):
-        Listener(str(tmp_path / "file"))
+        GdbAddress(str(tmp_path / "file"))
     with pytest.raises(SetupError, match="path too long"):
-        Listener(str(tmp_path / ("x" * 108)))
+        GdbAddress(str(tmp_path / ("x" * 108)))
     assert (tmp_path / "file").read_text() == "mine"
 
 
 @pytest.fixture
 def port(debugged):
     """A server at a port; yield its address."""
-    server = Server(debugged, [Listener("127.0.0.1:0")])
+    server = Server(debugged, [GdbAddress("127.0.0.1:0")])
     server.start()
     server.open()
     yield server._listeners[0].socket.getsockname()
@@ -455,8 +455,8 @@ def test_a_port_is_of_this_machine_alone():
     host, port = listener.socket.getsockname()
     assert host == "127.0.0.1"
     with pytest.raises(SetupError, match="in use"):
-        Listener(f":{port}")
+        GdbAddress(f":{port}")
     listener.close()
     for bad in ("0.0.0.0:1234", "localhost:x", "127.0.0.1:99999", "/nowhere/at/all"):
         with pytest.raises(SetupError, match="--gdb-at"):
-            Listener(bad)
+            GdbAddress(bad)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpfs.emulator.stops import Stop, Why
-from kpfs.gdb.stub import VMLINUX, Reply, Stub, Then
+from kpfs.emulator.stops import Stop, StopReason
+from kpfs.gdb.stub import VMLINUX, Stub, StubReply, Then
 from tests.there import stand_in
 from tests.unit.gdb.fakes import PHYSICAL_AT, FakeDebugged
 
@@ -140,7 +140,7 @@ def test_conditions_are_evaluated_where_the_kernel_stands(stub, ask, debugged):
     equal, missing = b"260000220113" + b"27", b"22001a27"
     assert b";ConditionalBreakpoints+" in ask(b"qSupported:swbreak+")
     assert ask(b"Z0,1010,1;X7,%s" % equal) == b"OK"
-    stop = Stop(Why.PLACE, 0x1010)
+    stop = Stop(StopReason.PLACE, 0x1010)
     assert not stub.passes(stop)
     debugged.known[0]["rax"] = 5
     assert stub.passes(stop)
@@ -162,7 +162,7 @@ def test_watchpoints_are_of_physical_memory_page_by_page(stub, ask, debugged):
         (PHYSICAL_AT + 0x1000, PHYSICAL_AT + 0x1003, False, True),
     ]
     second = list(debugged.stops.watches)[1]
-    told = stub.stopped(Stop(Why.ACCESS, 0x1010, second, PHYSICAL_AT + 0x1002))
+    told = stub.stopped(Stop(StopReason.ACCESS, 0x1010, second, PHYSICAL_AT + 0x1002))
     assert told == b"T05thread:1;watch:2002;"
     assert ask(b"z2,1ffc,8") == b"OK"
     assert not debugged.stops.watches
@@ -172,7 +172,7 @@ def test_watchpoints_are_of_physical_memory_page_by_page(stub, ask, debugged):
 
 
 def test_a_breakpoint_is_told_of_to_a_gdb_that_understands(stub, ask):
-    stop = Stop(Why.PLACE, 0x1010)
+    stop = Stop(StopReason.PLACE, 0x1010)
     assert stub.stopped(stop) == b"T05thread:1;"
     assert b"swbreak+" in ask(b"qSupported:multiprocess+;swbreak+;xmlRegisters=i386")
     assert stub.stopped(stop) == b"T05thread:1;swbreak:;"
@@ -181,9 +181,9 @@ def test_a_breakpoint_is_told_of_to_a_gdb_that_understands(stub, ask):
 
 
 def test_a_step_is_of_one_processor(stub, debugged):
-    assert stub.receive(b"vCont;s:2;c") == Reply(None, Then.RUN)
+    assert stub.receive(b"vCont;s:2;c") == StubReply(None, Then.RUN)
     assert debugged.stops.stepping
-    step = Stop(Why.STEP, 0x1014)
+    step = Stop(StopReason.STEP, 0x1014)
     assert stub.passes(step)  # it is the other processor's
     debugged.current = 1
     assert not stub.passes(step)
@@ -193,9 +193,9 @@ def test_a_step_is_of_one_processor(stub, debugged):
 
 def test_a_step_over_a_range_ends_outside(stub):
     assert stub.receive(b"vCont;r1010,1020:1;c").then is Then.RUN
-    assert stub.passes(Stop(Why.STEP, 0x101F))
-    assert not stub.passes(Stop(Why.STEP, 0x1020))
-    assert not stub.passes(Stop(Why.PLACE, 0x1014))
+    assert stub.passes(Stop(StopReason.STEP, 0x101F))
+    assert not stub.passes(Stop(StopReason.STEP, 0x1020))
+    assert not stub.passes(Stop(StopReason.PLACE, 0x1014))
 
 
 def test_going_on(stub, debugged):
@@ -209,14 +209,14 @@ def test_going_on(stub, debugged):
     assert stub.receive(b"s").then is Then.RUN
     assert stub.receive(b"vCont?").text.startswith(b"vCont;c;C;s;S")
     # a sleeping task cannot be stepped
-    assert stub.receive(b"vCont;s:3ed") == Reply(b"E03")
-    assert stub.receive(b"vCont;x") == Reply(b"E16")
+    assert stub.receive(b"vCont;s:3ed") == StubReply(b"E03")
+    assert stub.receive(b"vCont;x") == StubReply(b"E16")
 
 
 def test_nobody_kills_the_kernel(stub):
-    assert stub.receive(b"vKill;1") == Reply(b"E01")
-    assert stub.receive(b"k") == Reply(None, Then.LEAVE)
-    assert stub.receive(b"D") == Reply(b"OK", Then.LEAVE)
+    assert stub.receive(b"vKill;1") == StubReply(b"E01")
+    assert stub.receive(b"k") == StubReply(None, Then.LEAVE)
+    assert stub.receive(b"D") == StubReply(b"OK", Then.LEAVE)
 
 
 def test_all_is_taken_away_at_the_end(stub, ask, debugged):

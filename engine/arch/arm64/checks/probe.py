@@ -13,7 +13,7 @@ import errno
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.judge import Tables
-from kpfs.engine.step import Pattern, Way, refuse
+from kpfs.engine.step import Pattern, StepMethod, refuse
 
 INSN_SIZE = 4
 ATOMIC_INSNS = 32  # looked at before a probe; kernel: MAX_ATOMIC_CONTEXT_SIZE
@@ -65,15 +65,15 @@ _STEPPED_HINTS = frozenset(
 )
 
 
-def way_of(word: int) -> Way:
+def way_of(word: int) -> StepMethod:
     """Return how an instruction has its effect; EINVAL if it cannot be probed."""
     for pattern in SIMULATED:
         if pattern.matches(word):
-            return Way.SIMULATED
+            return StepMethod.SIMULATED
     refuse(_REFUSED if _CONTROL.matches(word) else _REFUSED_OTHERWISE, word)
     if _HINT.matches(word) and word >> 5 & 0x7F not in _STEPPED_HINTS:
         raise KernelError(errno.EINVAL, "such a hint cannot be probed")
-    return Way.STEPPED
+    return StepMethod.STEPPED
 
 
 def prepare_kprobe(tables: Tables, addr: int) -> None:

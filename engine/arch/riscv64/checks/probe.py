@@ -14,7 +14,7 @@ import errno
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.riscv64.insn import LONG, SHORT, size_of
 from kpfs.engine.judge import Tables
-from kpfs.engine.step import Pattern, Way, refuse
+from kpfs.engine.step import Pattern, StepMethod, refuse
 
 _REFUSED = (
     Pattern(0x7F, 0x73, "a system instruction"),
@@ -33,12 +33,12 @@ _SIMULATED = (
 )
 
 
-def way_of(raw: bytes) -> Way:
+def way_of(raw: bytes) -> StepMethod:
     """Return how an instruction has its effect; EINVAL if it cannot be probed."""
     word = int.from_bytes(raw, "little")
     refuse(_REFUSED, word)
     simulated = any(pattern.matches(word) for pattern in _SIMULATED)
-    return Way.SIMULATED if simulated else Way.STEPPED
+    return StepMethod.SIMULATED if simulated else StepMethod.STEPPED
 
 
 def prepare_kprobe(tables: Tables, addr: int) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DIR_MODE = stat.S_IFDIR | 0o750
 
 
-class EventFile(ArrayFile):
+class SingleEventFile(ArrayFile):
     """A file of one event, which it remembers."""
 
     def __init__(self, kernel: GuestKernel, event: TraceEvent) -> None:
@@ -38,7 +38,7 @@ class EventFile(ArrayFile):
         return event
 
 
-class EventEnable(EventFile, ValueFile):
+class EventEnable(SingleEventFile, ValueFile):
     """events/GROUP/EVENT/enable.  Kernel: ftrace_enable_fops."""
 
     def show(self) -> str:
@@ -48,7 +48,7 @@ class EventEnable(EventFile, ValueFile):
         self.tr.array_events.enable_store(self.event, data)
 
 
-class EventId(EventFile, ValueFile):
+class EventId(SingleEventFile, ValueFile):
     """events/GROUP/EVENT/id.  Kernel: event_id_read()."""
 
     holds = False
@@ -57,7 +57,7 @@ class EventId(EventFile, ValueFile):
         return f"{self.alive().id}\n"
 
 
-class EventFormat(EventFile, SeqFile):
+class EventFormat(SingleEventFile, SeqFile):
     """events/GROUP/EVENT/format.  Kernel: ftrace_event_format_fops."""
 
     holds = False
@@ -66,7 +66,7 @@ class EventFormat(EventFile, SeqFile):
         return self.alive().format_text()
 
 
-class FilterFile(EventFile, ValueFile):
+class FilterFile(SingleEventFile, ValueFile):
     """events/GROUP/EVENT/filter.  Kernel: ftrace_event_filter_fops."""
 
     handle_type = OnceHandle
@@ -78,7 +78,7 @@ class FilterFile(EventFile, ValueFile):
         self.tr.array_events.filter_store(self.event, data)
 
 
-class EventTrigger(EventFile, SeqFile):
+class EventTrigger(SingleEventFile, SeqFile):
     """events/GROUP/EVENT/trigger.  Kernel: event_trigger_fops."""
 
     write_moves: int | None = None
@@ -132,7 +132,7 @@ class GroupFilter(ArrayFile, ValueFile):
 class EventDir(Dir):
     """events/GROUP/EVENT/."""
 
-    FILES: tuple[tuple[str, int, type[EventFile]], ...] = (
+    FILES: tuple[tuple[str, int, type[SingleEventFile]], ...] = (
         ("enable", 0o640, EventEnable),
         ("filter", 0o640, FilterFile),
         ("trigger", 0o640, EventTrigger),

@@ -22,7 +22,7 @@ PLACES_MAX = 64  # more are not looked at one by one: any call may come to one
 
 
 class GuestWatch:
-    """Implements kpfs.base.skip_policy.Watch."""
+    """Implements kpfs.base.skip_policy.VisibleCalls."""
 
     def __init__(self, guest: Guest, arch: Callable[[], GuestArch | None]) -> None:
         """arch: returns the engine's, or None as long as there is none."""

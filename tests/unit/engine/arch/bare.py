@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kpfs.base import abi, elf
-from kpfs.base.ktypes import KAddr, Symbol, Task
+from kpfs.base.ktypes import KAddr, Symbol, TaskInfo
 from kpfs.engine import machine
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
@@ -171,8 +171,8 @@ class BareMachine(machine.Memory):
     def cpu(self) -> int:
         return self.cpu_.active
 
-    def current(self) -> Task:
-        return Task(self.task, 42, "testing", 0)
+    def current(self) -> TaskInfo:
+        return TaskInfo(self.task, 42, "testing", 0)
 
     def read_regs(self) -> Sequence[int]:
         return self.cpu_.read_regs()
@@ -227,7 +227,7 @@ class BareMachine(machine.Memory):
         self.cpu_.write_regs(values)
         return values
 
-    def call(self, func: int, *args: int, task: Task | None = None) -> int:
+    def call(self, func: int, *args: int, task: TaskInfo | None = None) -> int:
         self.prepare(func, dict(zip((14, 13, 12, 11, 9, 8), args, strict=False)))
         self.cpu_.run()
         return self.read_reg(10)

@@ -8,7 +8,7 @@ import pytest
 
 from kpfs.base.fuse_wire import ROOT, Opcode
 from kpfs.base.lock import FairLock
-from kpfs.fs.fuse.loop import Answer, Loop, Request
+from kpfs.fs.fuse.loop import Answer, FuseLoop, Request
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def loop(monkeypatch, errors):
         number = errors.pop(0)
         raise OSError(number, os.strerror(number))
 
-    made = Loop(-1, "/nowhere", lambda request: None, FairLock())
+    made = FuseLoop(-1, "/nowhere", lambda request: None, FairLock())
     monkeypatch.setattr(os, "write", refuse)
     return made
 

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from kpfs.linux.make.fdt import Node, device_tree, u64
+from kpfs.linux.make.fdt import FdtNode, device_tree, u64
 
-TREE = Node(
+TREE = FdtNode(
     "",
     {"compatible": "kpfs,test", "#size-cells": 2},
-    [Node("memory@0", {"reg": u64(0, 1 << 33), "flag": b"", "names": ["a", "bc"]})],
+    [FdtNode("memory@0", {"reg": u64(0, 1 << 33), "flag": b"", "names": ["a", "bc"]})],
 )
 SOURCE = """/dts-v1/;
 
