@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import sys
+from collections.abc import Iterator
 from functools import partial
 
 from bench import (
@@ -15,21 +17,20 @@ from bench import (
     engine,
     linux,
     mirror,
-    modules,
     mount,
     overhead,
+    promises,
     qemu,
     raw,
     smp,
     watch,
 )
-from bench.row import Row
+from bench.row import Group, Row
 from kpfs.linux.errors import UnfitError
 
 GROUPS = {
     **mount.GROUPS,
     **engine.GROUPS,
-    **modules.GROUPS,
     **overhead.GROUPS,
     **mirror.GROUPS,
     **commands.GROUPS,
@@ -40,13 +41,14 @@ RAW = "raw"  # a group of kernels alone
 QUICK = ("start", "mount", "idle", "many", "jumps", "mirror", "commands")
 
 
-def show(row: Row) -> str:
-    """A line of the table."""
+def show(row: Row, bound: promises.Bound | None = None) -> str:
+    """A line of the table; bound: what is promised of it."""
     value = "-" if row.value is None else f"{row.value:.3f}"
     limit = ""
-    if row.limit is not None:
-        limit = f"at {'least' if row.more else 'most'} {row.limit:g}"
-        limit += {True: "", False: "  MISSED", None: ""}[row.kept]
+    if bound:
+        limit = str(bound)
+        if row.value is not None and not bound.keeps(row.value):
+            limit += "  MISSED"
     if row.wrong:
         limit += "  WRONG"
     return f"{row.name:28} {value:>10} {row.unit:3}  {limit:22} {row.note}".rstrip()
@@ -88,6 +90,18 @@ def parse() -> argparse.Namespace:
         "program in it takes",
     )
     parser.add_argument(
+        "--promises",
+        action="store_true",
+        help="print docs/promises.tsv, with what it measures now of the groups named "
+        "there; with --kernel, of that kernel",
+    )
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="keep what --promises measures in docs/results, and write "
+        "docs/promises.md anew",
+    )
+    parser.add_argument(
         "groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}"
     )
     arguments = parser.parse_args()
@@ -102,6 +116,12 @@ def parse() -> argparse.Namespace:
         parser.error("--against compares groups alone")
     if arguments.kernel and (arguments.groups or arguments.smp):
         parser.error("--kernel measures nothing else: give it without groups")
+    if arguments.save and not arguments.promises:
+        parser.error("--save keeps what --promises measures: give both")
+    if arguments.promises and (
+        arguments.smp or arguments.against or arguments.against_qemu or arguments.json
+    ):
+        parser.error("--promises goes with groups, --kernel, --repeats and --save only")
     return arguments
 
 
@@ -122,16 +142,47 @@ def compare(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def promised(arguments: argparse.Namespace) -> Iterator[Group]:
+    """Yield the groups that --promises measures."""
+    if arguments.kernel:
+        yield linux.group(arguments.kernel)
+        yield raw.group(arguments.kernel, against_qemu=True)
+        return
+    named = {bound.group for bound in promises.bounds().values()}
+    for name, group in GROUPS.items():
+        if name in (arguments.groups or named):
+            yield group
+
+
+def keep(arguments: argparse.Namespace) -> int:
+    """Print the promises, with what is measured now."""
+    rows: list[Row] = []
+    try:
+        for group in promised(arguments):
+            with contextlib.suppress(qemu.NotHereError):
+                for row in group(arguments.repeats):
+                    print(f"bench: {row.name}", file=sys.stderr)
+                    rows.append(row)
+    except UnfitError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    print(*promises.report({row.name: row for row in rows}), sep="\n")
+    if arguments.save:
+        promises.save(rows, arguments.kernel)
+    return int(any(row.wrong for row in rows))
+
+
 def main() -> int:
     arguments = parse()
-    if arguments.against:
-        return compare(arguments)
+    if arguments.against or arguments.promises:
+        return (compare if arguments.against else keep)(arguments)
     if arguments.quick:
         arguments.repeats = 1
     chosen = arguments.groups or (QUICK if arguments.quick else GROUPS)
     groups = [GROUPS[name] for name in chosen if name != RAW]
     rows = []
     figure = ""
+    bounds = promises.bounds()
     try:
         if arguments.smp:
             found = smp.curves()
@@ -147,7 +198,7 @@ def main() -> int:
             for row in group(arguments.repeats):
                 rows.append(row)
                 if not arguments.json:
-                    print(show(row), flush=True)
+                    print(show(row, bounds.get(row.name)), flush=True)
         if figure and not arguments.json:
             print(figure)
     except (qemu.NotHereError, smp.NotHereError, UnfitError) as error:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench import promises
 from bench.command import ROOT
 from bench.row import Row
 
@@ -36,6 +37,7 @@ class Pair(NamedTuple):
     row: Row
     before: list[float]
     now: list[float]
+    more: bool = False  # is better
 
     @property
     def ratio(self) -> float | None:
@@ -49,7 +51,7 @@ class Pair(NamedTuple):
         less = max(self.now) < min(self.before)
         if not less and min(self.now) <= max(self.before):
             return ""
-        return "better" if less != self.row.more else "worse"
+        return "better" if less != self.more else "worse"
 
     def as_dict(self) -> dict[str, object]:
         names = {"name": self.row.name, "unit": self.row.unit}
@@ -108,10 +110,14 @@ def measure(root: Path, options: Sequence[str]) -> dict[str, Row]:
 
 def pairs(now: list[dict[str, Row]], before: list[dict[str, Row]]) -> Iterator[Pair]:
     """The rows that all runs of both have."""
+    bounds = promises.bounds()
     for name, row in now[0].items():
         if all(name in run for run in (*now, *before)):
-            of = [[run[name].value or 0.0 for run in runs] for runs in (before, now)]
-            yield Pair(row, *of)
+            then, today = (
+                [run[name].value or 0.0 for run in runs] for runs in (before, now)
+            )
+            more = name in bounds and bounds[name].least
+            yield Pair(row, then, today, more)
 
 
 def compare(

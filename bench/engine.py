@@ -31,7 +31,6 @@ from kpfs.engine.state import State
 from kpfs.fs.node import walk
 from kpfs.host.process import settle_heap
 
-Limits = tuple[float | None, float | None]
 KINDS = ("python", "event")
 COUNTS = (100, 1_000, 10_000)
 TURNS = 10  # parts of a measurement of a hit
@@ -189,25 +188,25 @@ def hits(repeats: int) -> Iterator[Row]:
     """Microseconds per hit over no probe."""
     bench = Bench()
 
-    def row(name: str, place: Place | None, limits: Limits) -> Iterator[Row]:
+    def row(name: str, place: Place | None) -> Iterator[Row]:
         """Measure a handler in Python that does nothing, and an event."""
         if place is None:
             yield Row(f"hit_{name}_python", None, "us", note="no such place")
             return
         python = with_kprobe(bench, place, pre_handler=nothing)
         event = with_event(bench, place)
-        for kind, setting, limit in zip(KINDS, (python, event), limits, strict=True):
+        for kind, setting in zip(KINDS, (python, event), strict=True):
             took = per_hit(bench, setting, repeats)
-            yield Row(f"hit_{name}_{kind}", took, "us", limit, note=str(place))
+            yield Row(f"hit_{name}_{kind}", took, "us", note=str(place))
 
-    yield from row("optimized", find(bench, lambda _probe: is_jump(bench)), (0.7, 0.15))
+    yield from row("optimized", find(bench, lambda _probe: is_jump(bench)))
     bench.store("/sys/debug/kprobes-optimization", "0")
-    yield from row("singlestep", find(bench, is_stepped), (2.0, 2.5))
-    yield from row("boosted", find(bench, is_boosted), (1.0, 1.2))
-    yield from row("ftrace", Place(TARGETS[0], 0), (None, 0.15))
+    yield from row("singlestep", find(bench, is_stepped))
+    yield from row("boosted", find(bench, is_boosted))
+    yield from row("ftrace", Place(TARGETS[0], 0))
     yield Row("hit_return_python", per_hit(bench, with_return(bench), repeats), "us")
     event = with_event(bench, Place(TARGETS[0], 0), "r")
-    yield Row("hit_return_event", per_hit(bench, event, repeats), "us", 0.3)
+    yield Row("hit_return_event", per_hit(bench, event, repeats), "us")
 
 
 def unprobed(repeats: int) -> Iterator[Row]:
@@ -222,11 +221,11 @@ def unprobed(repeats: int) -> Iterator[Row]:
     ours, theirs = medians(turns, repeats, thread_time)
     yield Row("guest_calls", calls / ours / 1e6, "M/s")
     yield Row("bare_calls", calls / theirs / 1e6, "M/s")
-    yield Row("guest_over_bare", theirs / ours, "", 0.9, more=True)
+    yield Row("guest_over_bare", theirs / ours, "x")
     probes = probe_everywhere(bench, 10_000, but=loop.target)
     armed, theirs = medians(turns, repeats, thread_time)
     note = f"{len(probes)} probes armed elsewhere"
-    yield Row("guest_over_bare_armed", theirs / armed, "", 0.9, more=True, note=note)
+    yield Row("guest_over_bare_armed", theirs / armed, "x", note=note)
 
 
 def places(bench: Bench, count: int, but: int = 0) -> list[int]:
@@ -271,9 +270,8 @@ def many(repeats: int) -> Iterator[Row]:
         chosen = [found[i % len(found)] for i in range(count)]
         probes = [Kprobe(addr=KAddr(addr), pre_handler=nothing) for addr in chosen]
 
-        last = count == max(COUNTS)
         taking = seconds(partial(register_all, bench.state, probes), thread_time)
-        yield Row(f"register_{count}", taking, "s", 2.0 if last else None)
+        yield Row(f"register_{count}", taking, "s")
         listing, off, on = medians(
             [
                 lambda: bench.show("/kprobes/list"),
@@ -283,10 +281,9 @@ def many(repeats: int) -> Iterator[Row]:
             repeats,
             thread_time,
         )
-        limit = 100.0 if last else None
-        yield Row(f"list_{count}", listing * 1e3, "ms", limit)
-        yield Row(f"disarm_{count}", off * 1e3, "ms", limit)
-        yield Row(f"arm_{count}", on * 1e3, "ms", limit)
+        yield Row(f"list_{count}", listing * 1e3, "ms")
+        yield Row(f"disarm_{count}", off * 1e3, "ms")
+        yield Row(f"arm_{count}", on * 1e3, "ms")
         taking = seconds(partial(unregister_kprobes, bench.state, probes), thread_time)
         yield Row(f"unregister_{count}", taking, "s")
         bench.settle()
@@ -297,9 +294,9 @@ def at_one_address(bench: Bench, addr: int, count: int) -> Iterator[Row]:
     """Register many probes at one address, and unregister them in one batch."""
     probes = [Kprobe(addr=KAddr(addr), pre_handler=nothing) for _ in range(count)]
     taking = seconds(partial(register_all, bench.state, probes), thread_time)
-    yield Row(f"register_{count}_at_one", taking, "s", 2.0)
+    yield Row(f"register_{count}_at_one", taking, "s")
     taking = seconds(partial(unregister_kprobes, bench.state, probes), thread_time)
-    yield Row(f"unregister_{count}_at_one", taking, "s", 0.3)
+    yield Row(f"unregister_{count}_at_one", taking, "s")
     bench.settle()
 
 
@@ -334,7 +331,7 @@ def events(_repeats: int) -> Iterator[Row]:
     note = f"{len(lines)} events"
     for name, texts in (("echo", lines), ("one_write", ["".join(lines)])):
         taking = seconds(partial(write, *texts), thread_time)
-        yield Row(f"events_by_{name}", taking, "s", 0.8, note=note)
+        yield Row(f"events_by_{name}", taking, "s", note=note)
         taking = seconds(partial(write, "-:kprobes/\n"), thread_time)
         yield Row(f"events_deleted_after_{name}", taking, "s", note=note)
         bench.settle()
@@ -383,7 +380,7 @@ def jumps(repeats: int) -> Iterator[Row]:
     for name, times in taken.items():
         took = statistics.median(times) * 1e3
         note = f"{len(probes)} probes, {in_text} of them jumps"
-        yield Row(f"{name}_half_jumps", took, "ms", 50.0, note=note)
+        yield Row(f"{name}_half_jumps", took, "ms", note=note)
 
 
 GROUPS = {

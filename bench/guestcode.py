@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 from kpfs.base import abi
+from kpfs.emulator.libunicorn import check
 
 # Functions that are called: harmless whatever the argument, at home in every Linux.
 TARGETS = ("__x64_sys_getppid", "nsecs_to_jiffies", "msecs_to_jiffies", "ksys_lseek")
@@ -39,7 +40,7 @@ class Loop:
 
 def _register(cpu: Any, number: int) -> int:
     value = ctypes.c_uint64()
-    cpu._check(cpu._py.uc_reg_read(cpu._uc, number, ctypes.byref(value)))
+    check(cpu._py.uc_reg_read(cpu._uc, number, ctypes.byref(value)))
     return value.value
 
 

@@ -30,12 +30,11 @@ CALLS = 20  # of one request
 REQUESTS = 20  # of one measurement
 OPENS = 200
 MAKE_TIMEOUT = 300  # s
-# a tool, how long it may take in a ready guest (s), and what it does
+# a tool, and what it does
 TOOLS = (
-    ("bpftrace", 2.5, "bpftrace -e 'BEGIN { exit(); }'"),
+    ("bpftrace", "bpftrace -e 'BEGIN { exit(); }'"),
     (
         "perf",
-        4.0,
         "cd /tmp && perf record -o data -e syscalls:sys_enter_openat true 2>data.log"
         " && perf script -i data",
     ),
@@ -46,17 +45,17 @@ LOADER = Path(__file__).with_name("bpf_loader.c")
 TRACING = "/sys/kernel/tracing"
 SWITCH = "/proc/sys/debug/kprobes-optimization"
 SETTLED = 300_000_000  # ns of the guest's, after which a probe is a jump
-# name, definition of the event, whether jumps are allowed, limit in us
+# name, definition of the event, whether jumps are allowed
 HITS = (
-    ("ftrace", "p:e vfs_read", True, 5.4),
-    ("int3", "p:e vfs_read+5", False, 10.3),
-    ("optimized", "p:e vfs_read+5", True, 5.1),
-    ("return", "r:e vfs_read", True, 9.0),
+    ("ftrace", "p:e vfs_read", True),
+    ("int3", "p:e vfs_read+5", False),
+    ("optimized", "p:e vfs_read+5", True),
+    ("return", "r:e vfs_read", True),
 )
 # of a kernel without jumps, which steps or simulates each probed instruction
 BREAKPOINTS = (
-    ("int3", "p:e vfs_read", False, 8.0),
-    ("return", "r:e vfs_read", False, 12.0),
+    ("entry", "p:e vfs_read", False),
+    ("entry_return", "r:e vfs_read", False),
 )
 FOREIGN = 126  # status of a program for another architecture
 
@@ -130,7 +129,7 @@ def inside(name: str, repeats: int) -> Iterator[Row]:
         words = "run", "--kernel", name, "--inside", "--", "true"
         if kpfs(*words).returncode == FOREIGN:
             note = "this host has no programs for it"
-            yield Row("kernel_inside_true", None, "s", 0.3, note=note)
+            yield Row("kernel_inside_true", None, "s", note=note)
             return
 
         def run(kept: int, *command: str) -> None:
@@ -141,20 +140,20 @@ def inside(name: str, repeats: int) -> Iterator[Row]:
 
         run(0, "true")  # the first one keeps something for the others
         cold = medians([lambda: run(0, "true")], repeats)[0]
-        yield Row("kernel_inside_true", cold, "s", 0.3)
+        yield Row("kernel_inside_true", cold, "s")
         for command in (("true",), python):
             run(LONGEST, *command)
         sleep(LEARNING)
         warm = [partial(run, LONGEST, "true"), partial(run, LONGEST, *python)]
         took = medians(warm, repeats)
-        yield Row("kernel_inside_true_warm", took[0], "s", 0.15)
-        yield Row("kernel_inside_python3_warm", took[1], "s", 0.7)
-        for tool, limit, script in TOOLS:
+        yield Row("kernel_inside_true_warm", took[0], "s")
+        yield Row("kernel_inside_python3_warm", took[1], "s")
+        for tool, script in TOOLS:
             if shutil.which(tool):
                 run(LONGEST, "sh", "-c", script)
                 sleep(LEARNING)
                 took = medians([partial(run, LONGEST, "sh", "-c", script)], repeats)
-                yield Row(f"kernel_inside_{tool}_warm", took[0], "s", limit)
+                yield Row(f"kernel_inside_{tool}_warm", took[0], "s")
 
 
 def matrix(name: str, repeats: int) -> Iterator[Row]:
@@ -162,7 +161,6 @@ def matrix(name: str, repeats: int) -> Iterator[Row]:
     made = {kernel for kernel, meta in store.metas() if isinstance(meta, image.Meta)}
     kernels = [name, *(each for each in BESIDE if each in made - {name})][:3]
     note = f"a loader of BPF in {', '.join(kernels)}"
-    limit = 2.0 if len(kernels) == len(BESIDE) else None
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
         loader = Path(scratch) / "loader"
@@ -170,7 +168,7 @@ def matrix(name: str, repeats: int) -> Iterator[Row]:
         try:
             subprocess.run(build, check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
-            yield Row("kernel_matrix_warm", None, "s", limit, note="no C compiler")
+            yield Row("kernel_matrix_warm", None, "s", note="no C compiler")
             return
 
         def run(kept: int) -> None:
@@ -185,7 +183,7 @@ def matrix(name: str, repeats: int) -> Iterator[Row]:
         run(LONGEST)
         sleep(LEARNING)
         took = medians([lambda: run(LONGEST)], repeats)[0]
-        yield Row("kernel_matrix_warm", took, "s", limit, note=note)
+        yield Row("kernel_matrix_warm", took, "s", note=note)
 
 
 def open_read_close(name: str, repeats: int) -> float:
@@ -221,7 +219,7 @@ def hits(shell: Shell, repeats: int) -> dict[str, float]:
         return least([call], repeats, thread_time)[0]
 
     base, took = cost(), dict[str, float]()
-    for kind, event, jumps, _ in shell.hits:
+    for kind, event, jumps in shell.hits:
         with shell.probed(event, jumps):
             took[kind] = cost()
     base = min(base, cost())  # before, the host's processor may not have been warm
@@ -264,10 +262,10 @@ def group(name: str, *, against_qemu: bool = False) -> Group:
         notes = _beside(name) if against_qemu else {}
         took = first_list(name, repeats)
         note = notes.get("first_list", "")
-        yield Row("kernel_first_list", took, "s", 0.25, note=note)
+        yield Row("kernel_first_list", took, "s", note=note)
         took = open_read_close(name, repeats)
         note = notes.get("open_read_close", "")
-        yield Row("kernel_open_read_close", took * 1e3, "ms", 0.6, note=note)
+        yield Row("kernel_open_read_close", took * 1e3, "ms", note=note)
         shell = Shell(name)
         getppid = Op(GETPPID)
 
@@ -278,20 +276,20 @@ def group(name: str, *, against_qemu: bool = False) -> Group:
         call()
         took = least([call], repeats, thread_time)[0] / CALLS / REQUESTS
         note = notes.get("getppid", "")
-        yield Row("kernel_getppid", took * 1e6, "us", 30, note=note)
+        yield Row("kernel_getppid", took * 1e6, "us", note=note)
         by_kind = hits(shell, repeats)
-        for kind, _, _, limit in shell.hits:
+        for kind, _, _ in shell.hits:
             note = notes.get(kind, "")
             row = f"kernel_hit_{kind}_event"
-            yield Row(row, by_kind[kind] * 1e6, "us", limit, note=note)
+            yield Row(row, by_kind[kind] * 1e6, "us", note=note)
         shell.kernel.stop()
         call_cost, fork = mirror.costs(repeats, "--kernel", name)
-        yield Row("kernel_mirrored_call", call_cost * 1e6, "us", 90)
+        yield Row("kernel_mirrored_call", call_cost * 1e6, "us")
         yield Row("kernel_mirrored_fork_and_exit", fork * 1e6, "us")
         rows_inside = list(inside(name, repeats))
         yield from rows_inside
         if rows_inside[0].value is not None:
             yield from matrix(name, repeats)
-        yield Row("kernel_make", make(name), "s", 15)
+        yield Row("kernel_make", make(name), "s")
 
     return rows

@@ -71,19 +71,19 @@ def costs(repeats: int, *guest: str, prepare: str = "") -> tuple[float, float]:
 def mirroring(repeats: int) -> Iterator[Row]:
     """Microseconds that mirroring adds to a call, and to a fork with its exit."""
     call, fork = costs(repeats, "--quiet-guest")
-    yield Row("mirrored_call", call * 1e6, "us", 25, note="open, read, close")
-    yield Row("mirrored_fork_and_exit", fork * 1e6, "us", 300)
+    yield Row("mirrored_call", call * 1e6, "us", note="open, read, close")
+    yield Row("mirrored_fork_and_exit", fork * 1e6, "us")
     # called by a pointer only, so that any call may come to it
     armed = with_event("simple_rename")
     call, fork = costs(repeats, "--quiet-guest", prepare=armed)
     note = "open, read, close, while an event is on"
-    yield Row("mirrored_call_armed", call * 1e6, "us", 60, note=note)
+    yield Row("mirrored_call_armed", call * 1e6, "us", note=note)
     yield Row("mirrored_fork_armed", fork * 1e6, "us", note="and exit")
     armed = with_event("vfs_mkdir")
     call, fork = costs(repeats, "--quiet-guest", prepare=armed)
     note = "while an event is on that they cannot come to"
-    yield Row("mirrored_call_unseen", call * 1e6, "us", 25, note=note)
-    yield Row("mirrored_fork_unseen", fork * 1e6, "us", 300, note="and exit")
+    yield Row("mirrored_call_unseen", call * 1e6, "us", note=note)
+    yield Row("mirrored_fork_unseen", fork * 1e6, "us", note="and exit")
 
 
 GROUPS = {"mirror": mirroring}

@@ -17,7 +17,7 @@ from bench.row import Row, medians
 from kpfs.host.mounts import mount_at
 
 OPERATIONS = 300  # in one measurement
-LIMITS = {"open_read_close": 350, "open_write_close": None, "stat": None}  # us
+ON_MOUNT = "open_read_close", "open_write_close", "stat"
 LINES = 5000
 IDLE_SECONDS = 5
 CPUCLOCK_SCHED = 2
@@ -37,7 +37,7 @@ def cold_start(repeats: int) -> Iterator[Row]:
 
         run()
         (taken,) = medians([run], max(repeats, 7))
-        yield Row("cold_start", taken, "s", 0.35)
+        yield Row("cold_start", taken, "s")
 
 
 def read(path: Path) -> None:
@@ -87,19 +87,17 @@ def operations(repeats: int) -> Iterator[Row]:
         write(mount / "tracing/events/kprobes/enable", b"0")
         kpfs.finish()
     unit = 1e6 / OPERATIONS
-    for (name, limit), ours, theirs in zip_longest(
-        LIMITS.items(), taken[:3], taken[3:]
-    ):
-        yield Row(f"mount_{name}", ours * unit, "us", limit)
+    for name, ours, theirs in zip_longest(ON_MOUNT, taken[:3], taken[3:]):
+        yield Row(f"mount_{name}", ours * unit, "us")
         beside = None if theirs is None else theirs * unit
         yield Row(f"libfuse_{name}", beside, "us", note="the same by libfuse")
     note = "while an event sees it"
     yield Row("mount_open_read_close_armed", seen * unit, "us", note=note)
-    yield Row("machine_syscall_line", calling * 1e6 / LINES, "us", 5.0)
+    yield Row("machine_syscall_line", calling * 1e6 / LINES, "us")
 
 
 def on_mount(mount: Path) -> list[Callable[[], None]]:
-    """Return what LIMITS names, for one mount."""
+    """Return what ON_MOUNT names, for one mount."""
     enabled = mount / "kprobes/enabled"
     return [
         repeatedly(read, enabled),
@@ -143,13 +141,13 @@ def draining(repeats: int) -> Iterator[Row]:
             hits(mount, 10000)
             lines, seconds = drain(mount)
             records, taken = records + lines, taken + seconds
-        yield Row("trace_pipe_drain", records / taken / 1000, "k/s", 300, more=True)
+        yield Row("trace_pipe_drain", records / taken / 1000, "k/s")
         seen = (tracing / "kprobe_profile").read_text().split()[1::3]
-        yield Row("trace_pipe_lost", sum(map(int, seen)) - records, "", 0)
+        yield Row("trace_pipe_lost", sum(map(int, seen)) - records, "")
         (tracing / "buffer_size_kb").write_text("1024")
         hits(mount, 4000)
         (full,) = medians([lambda: read(tracing / "trace")], repeats)
-        yield Row("trace_1mb", full, "s", 0.2)
+        yield Row("trace_1mb", full, "s")
         write(tracing / "events/kprobes/enable", b"0")
         kpfs.finish()
 
@@ -181,8 +179,8 @@ def idle(_repeats: int) -> Iterator[Row]:
         before = cpu_seconds(daemon)
         time.sleep(IDLE_SECONDS)
         used = (cpu_seconds(daemon) - before) / IDLE_SECONDS * 100
-        yield Row("idle_cpu", used, "%", 0.5)
-        yield Row("idle_memory", memory(daemon), "MB", 80)
+        yield Row("idle_cpu", used, "%")
+        yield Row("idle_memory", memory(daemon), "MB")
         kpfs.finish()
 
 

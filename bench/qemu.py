@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measure the hits of bench/hits.py in a Linux 6.1 that QEMU emulates.
+"""Measure the hits of the group hits in a Linux 6.1 that QEMU emulates.
 
 In QEMU a program calls getppid(2) and reads the clock of its machine, which goes on
 while other processes have the processor; hence the least of some rounds is taken. Here

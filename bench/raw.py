@@ -15,16 +15,11 @@ from bench.qemu import build
 from bench.row import Group, Row
 from kpfs.linux.store import store
 
-# what bench/raw.c does, and how many times as long as in QEMU it may take
-KINDS = {
-    "integers": 1.3,
-    "branches": 1.3,
-    "table": 1.3,
-    "getppid": 1.2,
-    "memcpy": 1.2,
-    "page_faults": None,
-    "fork": None,
-}
+# what bench/raw.c does
+KINDS = (
+    *("integers", "branches", "table", "getppid", "memcpy"),
+    *("page_faults", "fork"),
+)
 
 
 def inside(name: str, repeats: int) -> dict[str, float]:
@@ -64,9 +59,9 @@ def group(name: str, *, against_qemu: bool = False) -> Group:
             return
         script = f"raw {repeats} | sed 's/ [0-9]* / /; s/^/{qemu_kernel.BEGIN}/'\n"
         theirs = qemu_kernel.run(name, "raw", script)
-        for kind, limit in KINDS.items():
+        for kind in KINDS:
             note = f"ns: {ours[kind] * 1e3:.1f}, QEMU: {theirs[kind] * 1e3:.1f}"
             ratio = ours[kind] / theirs[kind]
-            yield Row(f"kernel_raw_{kind}_to_qemu", ratio, "", limit, note=note)
+            yield Row(f"kernel_raw_{kind}_to_qemu", ratio, "x", note=note)
 
     return rows

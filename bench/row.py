@@ -15,17 +15,8 @@ class Row(NamedTuple):
     name: str
     value: float | None  # None: what is measured is not there
     unit: str
-    limit: float | None = None  # at most, or at least where ``more`` is better
-    more: bool = False
     note: str = ""
     wrong: bool = False  # the measured operation failed
-
-    @property
-    def kept(self) -> bool | None:
-        """True if the limit is kept; None without a limit."""
-        if self.limit is None or self.value is None:
-            return None
-        return self.value >= self.limit if self.more else self.value <= self.limit
 
 
 Group = Callable[[int], Iterator[Row]]

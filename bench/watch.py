@@ -31,7 +31,7 @@ def rows(repeats: int) -> Iterator[Row]:
 
     before, watched, after = took(), took((first, first + 7)), took()
     yield Row("watch_set", watched / before, "x", note="all code, while one is set")
-    yield Row("watch_unset", after / before, "x", 1.1, note="after it is taken away")
+    yield Row("watch_unset", after / before, "x", note="after it is taken away")
 
 
 GROUPS = {"watch": rows}

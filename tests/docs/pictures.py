@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import kpfs
+from bench import promises
 from kpfs.commands.run import GREETING, RELEASE
 from kpfs.manual import calls, differs
 from kpfs.record.writers import Recording, write_chrome
@@ -351,6 +352,7 @@ def pictures() -> dict[str, Callable[[], str]]:
         "top.svg": top_picture,
         "reference/calls.md": calls.page,
         "reference/differs.md": differs.page,
+        "promises.md": promises.page,
     }
 
 

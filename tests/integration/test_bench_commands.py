@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The benchmarks' reading of commands' output."""
+"""The benchmarks' reading of commands' output, and their bare engine."""
+
+import pytest
 
 from bench.__main__ import show
 from bench.commands import unexpected
+from bench.guestcode import BareEngine, Loop
+from bench.promises import Bound
 from bench.row import Row
 
 PRINTED = """=== Ftrace unit tests ===
@@ -23,6 +27,18 @@ def test_verdicts():
 
 
 def test_a_row_says_whether_it_is_right():
-    row = Row("ftracetest", 3.0, "s", 35, note="x: FAIL", wrong=True)
-    assert show(row).split() == "ftracetest 3.000 s at most 35 WRONG x: FAIL".split()
+    row = Row("ftracetest", 3.0, "s", note="x: FAIL", wrong=True)
+    bound = Bound("ftracetest", "ftracetest", least=False, limit=35, unit="s")
+    shown = "ftracetest 3.000 s at most 35 s WRONG x: FAIL"
+    assert show(row, bound).split() == shown.split()
+    assert "MISSED" in show(row, bound._replace(limit=2))
     assert "WRONG" not in show(row._replace(wrong=False))
+
+
+@pytest.mark.guest
+def test_a_bare_engine_runs_the_guests_loop(kernel):
+    loop = Loop(kernel.guest)
+    bare = BareEngine(kernel.guest)
+    bare(loop.at, 3)
+    argument, _ = bare.registers
+    assert bare.uc.reg_read(argument) == 0xFFFFFFFF  # of the last call

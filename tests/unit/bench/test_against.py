@@ -30,7 +30,7 @@ exit {status}
 )
 def test_only_runs_that_are_all_beyond_the_others_differ(before, now, less, more):
     assert Pair(Row("x", 1, "us"), before, now).verdict == less
-    assert Pair(Row("x", 1, "op/s", more=True), before, now).verdict == more
+    assert Pair(Row("x", 1, "op/s"), before, now, more=True).verdict == more
 
 
 def test_line_has_medians_and_their_ratio():
