@@ -54,6 +54,13 @@ def pytest_configure():
         signal.signal(signal.SIGHUP, lambda *_: None)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Read no file for ``-m alone`` that does not have the word."""
+    if config.option.markexpr == "alone" and collection_path.suffix == ".py":
+        return True if b"mark.alone" not in collection_path.read_bytes() else None
+    return None
+
+
 def pytest_collection_modifyitems(config, items):
     """Leave out what --quick does not need, and long tests without --all.
 

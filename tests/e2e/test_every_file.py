@@ -18,8 +18,9 @@ import os, sys
 skipped = {"events", "kcore", "trace_pipe", "trace_pipe_raw", "per_cpu"}
 # those of processes, and kcore, are as long as memory
 for folder, names, files in os.walk(os.environ["KPFS"]):
-    names[:] = sorted(n for n in names if not n.isdigit() and n not in skipped)[:12]
-    for name in sorted(set(files) - skipped)[:12]:
+    most = 12 if folder.count("/") < 7 else 3  # sysfs is wide, far down, too
+    names[:] = sorted(n for n in names if not n.isdigit() and n not in skipped)[:most]
+    for name in sorted(set(files) - skipped)[:most]:
         path = os.path.join(folder, name)
         print(path, file=sys.stderr, flush=True)
         try:

@@ -268,7 +268,11 @@ def test_a_missing_instruction_set_is_told(kpfs, tmp_path):
 
 @pytest.mark.long
 def test_too_little_memory_is_told(kpfs):
-    script = "head -c 900000000 /dev/zero | tail -c 900000000"
+    # what is in files takes memory faster than what a pipe brings
+    script = """
+    for file in /tmp/x /dev/shm/x; do head -c 200M /dev/zero >$file; done
+    head -c 300M /dev/zero | tail -c 300M
+    """
     done = sh(kpfs, script, timeout=120)
     assert done.returncode != 0
     assert re.search("512 MiB .* for tail: .* --memory [0-9]+\n", done.stderr)

@@ -110,9 +110,10 @@ PROBE_HIT = re.compile(r" *([^< ].*)-\d+ +\[\d+\] .*?: (\w+)(?:: \(|\(| -> )")
 def function_hits(text):
     """Return how often each command came to each function, as the tracer says."""
     found = (HIT.match(line) for line in text.splitlines())
-    return Counter(
-        (hit[1], hit[2]) for hit in found if hit and not INNER.search(hit[2])
-    )
+    counter = Counter((hit[1], hit[2]) for hit in found if hit)
+    for key in [key for key in counter if INNER.search(key[1])]:
+        del counter[key]
+    return counter
 
 
 def probe_hits(text):

@@ -21,7 +21,7 @@ from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
 from tests import harness
 
-LIMIT = 0.5  # s of processor time
+LIMIT = 0.3  # s of processor time
 GETPPID, GETUID = 110, 102
 X86 = {
     "loop": "fa ebfe",  # cli; 1: jmp 1b

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-SHORT, LONG = 0.05, 20.0  # s: nothing is to come, and something is to come
+SHORT, LONG = 0.02, 20.0  # s: nothing is to come, and something is to come
 IN, PRI, OUT, ERR = select.POLLIN, select.POLLPRI, select.POLLOUT, select.POLLERR
 WANTED = IN | PRI | OUT
 CPU = 0

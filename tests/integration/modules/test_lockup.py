@@ -11,13 +11,20 @@ from tests.guest import tasks_of
 from tests.modbox import module
 from tests.there import code
 
+LIMIT = 0.4  # s of processor time; a quarter of it must do to kill a task
+
 
 @pytest.fixture
 def impatient(box):
-    """The watchdog waits for a second only."""
-    dog = box.kernel.guest.cpus.watchdog
-    dog.limit, dog.rewind_at = 1.0, 0
+    """The watchdog does not wait for long."""
+    hurry(box)
     return box
+
+
+def hurry(box, limit=LIMIT):
+    """Have the watchdog wait no longer than limit."""
+    dog = box.kernel.guest.cpus.watchdog
+    dog.limit, dog.rewind_at = limit, 0
 
 
 def locked_up(box):
@@ -68,8 +75,7 @@ EXIT()
 @pytest.mark.parametrize("off", [0, 1, 2])
 def test_init_that_asks_for_long(box, off):
     """Questions are asked with interrupts off; those of the caller are what counts."""
-    dog = box.kernel.guest.cpus.watchdog
-    dog.limit, dog.rewind_at = 0.1, 0
+    hurry(box, 0.1)
     asks = module("asks", ASKS)
     if off:
         assert code(box.insmod, asks, f"off={off}") == "EFAULT"
@@ -93,8 +99,7 @@ def test_init_that_talks(box):
     box.insmod(module("talks", NOISY), "n=100000")
     assert box.log()[-1] == "line 99999"
     box.rmmod("talks")
-    dog = box.kernel.guest.cpus.watchdog
-    dog.limit, dog.rewind_at = 1.0, 0
+    hurry(box)
     assert code(box.insmod, module("talks", NOISY), "n=2000000000 off=1") == "EFAULT"
 
 

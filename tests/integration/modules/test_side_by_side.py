@@ -185,7 +185,7 @@ def test_a_handler_that_waits_for_another_process(two, other, offset):
 
 def test_a_handler_that_waits_for_too_long(two, other):
     """The watchdog kills its task; others are served in the meantime."""
-    two.kernel.guest.cpus.watchdog.limit = 1.0
+    two.kernel.guest.cpus.watchdog.limit = 0.5
     two.insmod(module("busy", POLLS))
     calling = Working(lambda: other.syscall("getppid"))
     until(lambda: two.int_at("waits") == 1, "nobody polls")
