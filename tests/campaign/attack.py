@@ -15,10 +15,13 @@ GROWTH = 64 << 20  # bytes that a process may grow by, whatever a stranger's dat
 
 
 class Attack:
-    """Makes attacks one after the other.  Stands for Seeds in hunt_with()."""
+    """Makes attacks one after the other, as a process of hunt_with()."""
 
     def __init__(self, path: Path, at: int) -> None:
-        """path: where to write what is attacked with.  at: see Seeds."""
+        """path: where to write what is attacked with.
+
+        at: a file that says which attack is in work.
+        """
         self.path = path
         self.at = at
         self.tally: Counter[str] = Counter()
@@ -29,6 +32,10 @@ class Attack:
     def one(self, rng: random.Random) -> str:
         """Make one attack; return how it has ended.  Raises WrongError."""
         raise NotImplementedError
+
+    def said(self) -> str:
+        """Return what a finding is to say about the seed in work."""
+        return self.last
 
     def used(self) -> int:
         """Return the bytes of memory that kpfs uses, without what a guest has."""
@@ -51,7 +58,7 @@ class Attack:
                 if used > self.first + GROWTH:
                     raise WrongError(f"{used - self.first >> 20} MB more are in use")
             except BaseException as error:
-                what = f"{type(error).__name__}: {error}\n{self.last}\n{where()}"
+                what = f"{type(error).__name__}: {error}\n{self.said()}\n{where()}"
                 raise WrongError(what) from error
         self.close()
         return self.tally

@@ -161,41 +161,41 @@ class Loader(Seeds):
         self.seq = 0
         return super().boot(rng)
 
-    def one(self, seed: int) -> None:
+    def load(self, rng: random.Random) -> str:
         """Damage one module and load it."""
-        rng = random.Random(seed)
         module = rng.choice(self.modules)
         self.data = Damage(module.read_bytes(), rng).apply()
         self.path.write_bytes(self.data)
-        self.said()
+        self.logged()
         try:
             self.box.insmod(self.path)
         except KernelError as error:
-            if not self.slept:
-                self.refused(error)
+            how = "" if self.slept else self.refused(error)
         else:
-            self.tally["loaded"] += 1
+            how = "loaded"
             self.unload(rng)
         if self.box.kernel.syscalls.dead:
             self.tally["dead guest"] += 1
             self.box.close()
             self.box = self.boot(rng)
+        return how
 
-    def said(self) -> bool:
+    def logged(self) -> bool:
         """Return True if the log has become longer since the last call."""
         records = self.box.kernel.guest.log.records(self.seq)
         self.seq = records[-1].seq + 1 if records else self.seq
         return bool(records)
 
-    def refused(self, error: KernelError) -> None:
+    def refused(self, error: KernelError) -> str:
+        """Return the errno's name, which the log must explain."""
         # its init may say anything
         name = errno.errorcode.get(error.errno, "of no known errno")
-        self.tally[name] += 1
         if self.box.kernel.syscalls.dead:
-            return
-        told = self.said() or error.errno not in TOLD
+            return name
+        told = self.logged() or error.errno not in TOLD
         if not told and not is_silent(self.data):
             raise WrongError(f"{name}, and no line: {error.why}")
+        return name
 
     def unload(self, rng: random.Random) -> None:
         """Take away all modules; those whose code is damaged may not let us."""

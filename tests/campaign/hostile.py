@@ -189,8 +189,7 @@ class Victim(Seeds):
             box.write("/tracing/events/kprobes/enable", "1\n")
         return box
 
-    def one(self, seed: int) -> None:
-        rng = random.Random(seed)
+    def load(self, rng: random.Random) -> str:
         if self.box.kernel.syscalls.dead or self.survived >= PER_GUEST:
             with contextlib.suppress(KernelError):
                 self.box.close()
@@ -207,7 +206,7 @@ class Victim(Seeds):
         self.as_another(lambda: self.box.write("/tracing/events/enable", "0\n"))
         dead = self.box.kernel.syscalls.dead
         self.survived += 1
-        self.tally["dead guests" if dead else "survived"] += 1
+        return "dead guests" if dead else "survived"
 
     def read(self, path: str) -> None:
         with contextlib.suppress(UnicodeDecodeError):

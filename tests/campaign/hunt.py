@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import time
@@ -11,6 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.campaign import processes
+from tests.harness import WrongError
 
 SAVE_EVERY = 0.5  # s between two notes of how far we are
 FINDINGS_MAX = 20  # of a part, which then ends: it is one and the same thing
@@ -64,6 +68,7 @@ class Hunt:
         self.kept = folder / "findings"
         self.scratch.mkdir()
         self.kept.mkdir()
+        self.others = set(processes.below(os.getpid()))  # those of tests beside us
         self.done = 0
         self.tally: Counter[str] = Counter()
         self.begin = time.monotonic()
@@ -104,6 +109,27 @@ class Hunt:
     def resume(self, progress: Progress) -> None:
         """Go on where another process has left off."""
         self.done, self._note, self._findings = *progress[:2], [*progress.findings]
+
+    def each(
+        self, attempt: Callable[[], str], said: Callable[[], object], *keep: Path
+    ) -> None:
+        """Make attempts until there are enough; each returns how it has ended.
+
+        It returns "" if it has counted by itself what it did. One that raises
+        WrongError, or leaves a process behind, is a finding: what said() returns then,
+        the error, and copies of the files.
+        """
+        while self.more():
+            try:
+                how = attempt()
+                if left := processes.linger(processes.SOON, self.others):
+                    raise WrongError(f"left behind: {processes.told(left)}")
+            except WrongError as error:
+                how = "wrong"
+                self.finding(f"{said()}: {error}", *keep)
+                processes.end_all(self.scratch)
+            if how:
+                self.did(1, how)
 
     # ---- findings
     def finding(self, what: str, *keep: Path, **texts: str) -> None:

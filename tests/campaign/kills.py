@@ -16,6 +16,7 @@ from bench.command import KPFS
 from tests import harness
 from tests.campaign import processes
 from tests.campaign.hunt import Hunt, Part
+from tests.harness import WrongError
 
 SOON = 30.0  # s in which all ends that is to end, on a machine that others use too
 START = 0.5  # s, about what a start takes; one in two kills is in it
@@ -49,10 +50,6 @@ try:
 except OSError:
     pass
 """
-
-
-class StuckError(Exception):
-    """Something has not ended, or has not come again."""
 
 
 def comm(pid: int) -> str:
@@ -134,14 +131,14 @@ class Kills:
         try:
             child.communicate(timeout=SOON)
         except subprocess.TimeoutExpired:
-            raise StuckError(f"{what} does not end") from None
+            raise WrongError(f"{what} does not end") from None
 
     def again(self, clients: list[subprocess.Popen[bytes]]) -> None:
         """Mount again at the same place; the clients of the old mount must end."""
         until = time.monotonic() + SOON
         while "daemon" in victims(0) and not harness.is_mounted(self.mountpoint):
             if time.monotonic() > until:
-                raise StuckError("the daemon neither mounts nor ends")
+                raise WrongError("the daemon neither mounts nor ends")
             time.sleep(0.01)
         if "daemon" in victims(0):  # it was another that was killed
             for client in clients:  # they would be in the way of umount
@@ -154,37 +151,36 @@ class Kills:
             self.kpfs("mount", *self.options, self.mountpoint), "the next mount"
         )
         if not (self.mountpoint / "kprobes/list").exists():
-            raise StuckError("the next mount has no files")
+            raise WrongError("the next mount has no files")
         self.expect(self.kpfs("umount", self.mountpoint), "its kpfs umount")
         if harness.is_mounted(self.mountpoint):
-            raise StuckError("a mount is left")
+            raise WrongError("a mount is left")
         self.all_end()
 
     def kpfs(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         try:
             return harness.run(KPFS, *words, timeout=3 * SOON)
         except subprocess.TimeoutExpired:
-            raise StuckError(f"kpfs {words[0]} does not end") from None
+            raise WrongError(f"kpfs {words[0]} does not end") from None
 
     def expect(self, done: subprocess.CompletedProcess[str], what: str) -> None:
         if (done.returncode, done.stderr) != (0, ""):
-            raise StuckError(f"{what}: status {done.returncode}, {done.stderr!r}")
+            raise WrongError(f"{what}: status {done.returncode}, {done.stderr!r}")
 
     def all_end(self) -> None:
-        """Raise StuckError unless all that was started has ended."""
+        """Raise WrongError unless all that was started has ended."""
         if left := processes.linger(SOON):
-            raise StuckError(f"left behind: {processes.told(left)}")
+            raise WrongError(f"left behind: {processes.told(left)}")
 
 
 def run(hunt: Hunt) -> None:
     kills = Kills(hunt)
-    while hunt.more():
-        try:
-            hunt.rng.choice((kills.run, kills.mount))()
-        except StuckError as error:
-            grave = kills.log.read_text(errors="replace") if kills.log.exists() else ""
-            hunt.finding("\n".join((str(error), *kills.said)), log=grave[-20_000:])
-            processes.end_all(hunt.scratch)
+
+    def one() -> str:
+        hunt.rng.choice((kills.run, kills.mount))()
+        return ""  # each kill counts
+
+    hunt.each(one, lambda: "\n".join((*kills.said, "")), kills.log)
 
 
 PART = Part("kills", 200, 1, run, kernels=True)

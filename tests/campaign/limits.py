@@ -16,9 +16,8 @@ from pathlib import Path
 
 from bench.command import KPFS, ROOT
 from tests import harness
-from tests.campaign import processes
 from tests.campaign.hunt import Hunt, Part
-from tests.campaign.restrictions import DENY, FINE, FULL, SOON, Tries
+from tests.campaign.restrictions import DENY, FINE, FULL, Tries
 from tests.harness import WrongError
 
 LONG = 240.0  # s for pytest, whose workers start slowly on a busy machine
@@ -207,17 +206,7 @@ def run(hunt: Hunt) -> None:
     table = list(attempts(uses).items())
     hunt.rng.shuffle(table)
     hunt.number = min(hunt.number, len(table))
-    while hunt.more():
-        name, attempt = table[hunt.done]
-        try:
-            how = attempt()
-            if left := processes.linger(SOON):
-                raise WrongError(f"left behind: {processes.told(left)}")
-        except WrongError as error:
-            how = "wrong"
-            hunt.finding(f"{name}: {error}")
-            processes.end_all(hunt.scratch)
-        hunt.did(1, how)
+    hunt.each(lambda: table[hunt.done][1](), lambda: table[hunt.done][0])
 
 
 PART = Part("limited uses", 1000, 1.5, run)

@@ -256,17 +256,13 @@ class Product:
 def run(hunt: Hunt) -> None:
     maker, tries = Product(hunt), product()
     hunt.rng.shuffle(tries)
-    while hunt.more():
+
+    def one() -> str:
         each = tries[hunt.done % len(tries)]
-        try:
-            maker.one(each)
-            how = each.way
-        except WrongError as error:
-            how = "wrong"
-            log = maker.log.read_text(errors="replace")[-20_000:]
-            hunt.finding(f"{each}: {error}\n{maker.said}", log=log)
-            processes.end_all(hunt.scratch)
-        hunt.did(1, how)
+        maker.one(each)
+        return each.way
+
+    hunt.each(one, lambda: f"{tries[hunt.done % len(tries)]} {maker.said}", maker.log)
 
 
 PART = Part("tries", 200, 2, run)

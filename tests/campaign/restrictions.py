@@ -17,13 +17,11 @@ from pathlib import Path
 
 from bench.command import KPFS
 from tests import harness
-from tests.campaign import processes
 from tests.campaign.hunt import Hunt, Part
 from tests.harness import WrongError
 
 PATIENCE = 30.0  # s for one command
 PREPARING = 300.0  # s for the first one of a Python
-SOON = 6.0  # s until all has ended
 DENY = Path(__file__).with_name("deny.py")
 LIST = "/sys/kernel/debug/kprobes/list"
 SCRIPT = (
@@ -165,10 +163,7 @@ class Tries:
         return not self.call(["cat", f"{target}/kprobes/list"]).returncode
 
     def both(self, prefix: list[str]) -> str:
-        how = [f"run {self.run(prefix)}, mount {self.mount(prefix)}"]
-        if left := processes.linger(SOON):
-            raise WrongError(f"left behind: {processes.told(left)}")
-        return how[0]
+        return f"run {self.run(prefix)}, mount {self.mount(prefix)}"
 
     # ---- rows
     def denied(self, name: str, error: int) -> str:
@@ -283,15 +278,7 @@ def run(hunt: Hunt) -> None:
     table = list(rows(tries).items())
     hunt.rng.shuffle(table)
     hunt.number = min(hunt.number, len(table))
-    while hunt.more():
-        name, attempt = table[hunt.done]
-        try:
-            how = attempt()
-        except WrongError as error:
-            how = "wrong"
-            hunt.finding(f"{name}: {error}")
-            processes.end_all(hunt.scratch)
-        hunt.did(1, how)
+    hunt.each(lambda: table[hunt.done][1](), lambda: table[hunt.done][0])
 
 
 PART = Part("restrictions", 1000, 1.5, run)

@@ -11,36 +11,23 @@ import os
 import random
 import signal
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
-from tests.campaign.child import Grave, in_child, tail, where
+from tests.campaign.attack import Attack
+from tests.campaign.child import in_child, tail
 from tests.campaign.hunt import Hunt
-from tests.harness import WrongError
 from tests.modbox import Box
 
 LIMIT = 0.4  # s of CPU time that the guest may take for one request
 SLEEP_MAX = 10  # s that a module may sleep for, which Linux would let it for ever
 
 
-class Worker(Protocol):
-    """What a process of a hunt does."""
-
-    def work(self, seeds: list[int]) -> dict[str, int]: ...
-
-
-class Seeds:
+class Seeds(Attack):
     """Loads such modules into one guest, and into a new one when that is dead."""
 
     def __init__(self, path: Path, at: int) -> None:
-        """path: where to write modules.  at: a file that says which is in work."""
-        self.path = path
-        self.at = at
-        self.tally: Counter[str] = Counter()
-        self.grave = Grave()
-        self.last = ""  # what is said of the seed in work
+        super().__init__(path, at)
         self.slept = False
         signal.signal(signal.SIGALRM, lambda *_: self.give_up())
         self.box = self.boot(random.Random(0))
@@ -61,34 +48,33 @@ class Seeds:
         self.box.kernel.syscalls.close()
         self.box.kernel.background.retire()
 
-    def one(self, seed: int) -> None:
-        """Make a module of that seed and load it; WrongError."""
+    def load(self, rng: random.Random) -> str:
+        """Make a module at random and load it; return how it ended.  WrongError."""
         raise NotImplementedError
 
-    def work(self, seeds: list[int]) -> dict[str, int]:
-        """Work through the seeds; return how many ended in which way."""
-        for number, seed in enumerate(seeds):
-            os.pwrite(self.at, number.to_bytes(4, "little"), 0)
-            try:
-                signal.alarm(SLEEP_MAX)
-                self.one(seed)
-                signal.alarm(0)
-                if self.grave.lines:
-                    raise WrongError("it is in kpfs's own log")
-                if self.slept:
-                    self.tally["asleep"] += 1
-                    self.slept = False
-                    self.box.close()
-                    self.box = self.boot(random.Random(seed))
-            except BaseException as error:
-                signal.alarm(0)
-                what = f"{type(error).__name__}: {error}\n{self.last}\n{where()}"
-                raise WrongError(f"{what}\n{tail(self.box)}") from error
-        return self.tally
+    def one(self, rng: random.Random) -> str:
+        signal.alarm(SLEEP_MAX)
+        try:
+            how = self.load(rng)
+        finally:
+            signal.alarm(0)
+        if self.slept:
+            self.slept = False
+            self.box.close()
+            self.box = self.boot(rng)
+            return "asleep"
+        return how
+
+    def said(self) -> str:
+        return f"{self.last}\n{tail(self.box)}"
+
+    def used(self) -> int:
+        """Count nothing, as guests come and go here."""
+        return 0
 
 
 def hunt_with(
-    make: Callable[[Path, int], Worker], hunt: Hunt, per_child: int, patience: float
+    make: Callable[[Path, int], Attack], hunt: Hunt, per_child: int, patience: float
 ) -> None:
     """Work through random seeds until all is done, per_child of them in each process.
 

@@ -76,7 +76,6 @@ class Signals:
         self.hunt = hunt
         self.rng = hunt.rng
         self.kernel = "" if harness.missing_kernel() else harness.KERNEL
-        self.others = set(processes.below(os.getpid()))
         self.took: dict[str, float] = {}  # s, of commands to which nothing happened
         self.mounted = hunt.scratch / "mounted"
         self.mounted.mkdir()
@@ -206,7 +205,7 @@ class Signals:
                 done = harness.run(KPFS, "umount", entry.target, timeout=PATIENCE)
                 if done.returncode:
                     raise WrongError(f"umount: {done.stderr}")
-        if left := processes.linger(SOON, self.others):
+        if left := processes.linger(SOON, self.hunt.others):
             raise WrongError(f"left behind: {processes.told(left)}")
         made = self.hunt.scratch / "data/kpfs/kernels"
         if made.exists() and os.listdir(made):
@@ -217,14 +216,7 @@ class Signals:
 
 def run(hunt: Hunt) -> None:
     signals = Signals(hunt)
-    while hunt.more():
-        try:
-            how = signals.one()
-        except WrongError as error:
-            how = "wrong"
-            hunt.finding(f"{signals.said}: {error}")
-            processes.end_all(hunt.scratch)
-        hunt.did(1, how)
+    hunt.each(signals.one, lambda: signals.said)
 
 
 PART = Part("signals", 400, 1.5, run)

@@ -51,6 +51,7 @@ from tests.campaign.hunt import Part
 def body(hunt):
     {}
 campaign.PARTS = ("fake",)
+campaign.processes.SOON = 1  # s until what is left behind is a finding
 campaign.load = lambda name: Part("things", 5, 1, body)
 """
 
@@ -280,9 +281,10 @@ def test_a_module_that_sleeps_is_not_waited_for(monkeypatch, tmp_path):
     path = module("sleeper", SLEEPER)
 
     class Sleepers(seeds.Seeds):
-        def one(self, seed):
+        def load(self, rng):
             with contextlib.suppress(KernelError):
                 self.box.insmod(path)
+            return "awake"
 
     def work():
         with tempfile.TemporaryFile() as file:
