@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.guest.emu.traps import GuestPanicError
@@ -22,7 +23,6 @@ from kpfs.linux.running.machine import Op
 from tests import harness
 
 LIMIT = 0.3  # s of processor time
-GETPPID, GETUID = 110, 102
 X86 = {
     "loop": "fa ebfe",  # cli; 1: jmp 1b
     "halt": "fa f4",
@@ -137,10 +137,10 @@ class OfLinux:
             prefix = PREFIX[kernel.arch.name]
             kernel.memory.write(kernel.symbols.address(f"{prefix}getuid"), code)
             kernel.machine.board.flush()
-        self._call(self._executes, GETUID)
+        self._call(self._executes, nr.GETUID)
 
     def answers(self):
-        return self._call(self._asks, GETPPID) >= 0
+        return self._call(self._asks, nr.GETPPID) >= 0
 
     @property
     def dead(self):

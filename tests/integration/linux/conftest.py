@@ -14,7 +14,6 @@ from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 from tests import harness
 
-GETPPID = 110
 SIZE = 60000
 
 
@@ -70,7 +69,7 @@ class Process:
 
     def getppid(self, times=1):
         for _ in range(times):
-            self.call(Op(GETPPID))
+            self.call(Op(nr.GETPPID))
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from kpfs.base.errors import MemoryFault
 from kpfs.gdb.debugged import FIRST_TASK, RunState, read_some
 from tests import harness
 
-GETPPID = 110
 KERNELS = [
     pytest.param(harness.KERNEL, marks=pytest.mark.kernel),
     pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),

@@ -189,11 +189,11 @@ def test_pids_and_names_and_ends(linux, process):
 
 def test_nobody_becomes_a_second_agent(shell):
     path, none = b"/proc/self/exe\0", b"\0" * 8
-    assert shell.call(Op(59, (path, none, none))).results == [-errno.EACCES]
+    assert shell.call(Op(nr.EXECVE, (path, none, none))).results == [-errno.EACCES]
 
 
 def test_a_write_that_nobody_reads_ends_no_task(shell):
-    pipe = shell.call(Op(22, (Out(8),))).out(0, 8)
+    pipe = shell.call(Op(nr.PIPE, (Out(8),))).out(0, 8)
     ends = int.from_bytes(pipe[:4], "little"), int.from_bytes(pipe[4:], "little")
     shell.call(Op(nr.CLOSE, (ends[0],)))
     assert shell.call(Op(nr.WRITE, (ends[1], b"x", 1))).results == [-errno.EPIPE]

@@ -24,7 +24,7 @@ KALLSYMS = "/proc/kallsyms"
 TRACING = "/sys/kernel/tracing"
 FUNCTIONS = f"{TRACING}/available_filter_functions"
 SIZE = 100_000
-SETUID, PREAD64 = 105, 17
+SETUID = 105
 # what each of them calls for a line, as far as the tracer may look
 ROOTS = ("s_next", "s_show"), ("kallsyms_lookup", "seq_puts", "seq_putc")
 
@@ -55,7 +55,7 @@ class Guest:
         task = task or self.task
         call = Op(nr.READ, (fd, Out(size), size))
         if at is not None:
-            call = Op(PREAD64, (fd, Out(size), size, at))
+            call = Op(nr.PREAD64, (fd, Out(size), size, at))
         place = task.start([call], lambda: None)[0]
         task.wait()
         count = task.results(1)[0]

@@ -27,7 +27,7 @@ from tests.there import there
 
 pytestmark = pytest.mark.guest
 
-GETPID, F_GETFD, F_GETFL, F_SETFL = 39, 1, 3, 4
+F_GETFD, F_GETFL, F_SETFL = 1, 3, 4
 
 
 class Lazy:
@@ -46,7 +46,7 @@ class Lazy:
         self.children.append(subprocess.Popen(["sleep", "60"], **how))
         return self.children[-1].pid
 
-    def skips(self, pid, number=GETPID):
+    def skips(self, pid, number=nr.GETPID):
         """True if a call is left out, at once or when somebody has looked again."""
         note = Notification(1, pid, number, (0,) * 6)
         return self.replayer.skip(note) or not self.replayer.must_make(note)
@@ -144,7 +144,7 @@ class TestWhatIsLeftOut:
     def test_with_always_nothing_is_left_out(self, kernel):
         mirror = GuestMirror(kernel, Host([]))
         replayer = Replayer(mirror, mirror.host)
-        assert not replayer.skip(Notification(1, os.getpid(), GETPID, (0,) * 6))
+        assert not replayer.skip(Notification(1, os.getpid(), nr.GETPID, (0,) * 6))
 
 
 class TestCatchingUp:

@@ -18,7 +18,7 @@ from kpfs.base.lock import FairLock
 from kpfs.mirror import seccomp
 from kpfs.mirror.fast_path import EXIT, GO, NEVER, PATH, FastPath
 from kpfs.mirror.keeper import SLOT, STATE_SIZE
-from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
+from tests.unit.mirror.test_seccomp import filtered
 
 NAME = b"modules"
 PIDFD_GET_INFO = 0xC040FF0B
@@ -87,7 +87,7 @@ def calls():
 
 
 def test_open_calls_go_on_alone():
-    receiver = Receiver(calls, SYS_GETPPID, nr.GETUID)
+    receiver = Receiver(calls, nr.GETPPID, nr.GETUID)
     receiver.open(GETPPID=GO)
     before = time.monotonic_ns()
     result, note = receiver.next()
@@ -101,32 +101,32 @@ def test_open_calls_go_on_alone():
 
 @pytest.mark.parametrize("turn", [NEVER, 1], ids=["closed", "of another turn"])
 def test_no_call_goes_on_unless_it_is_open(turn):
-    receiver = Receiver(calls, SYS_GETPPID)
+    receiver = Receiver(calls, nr.GETPPID)
     receiver.open(turn, GETPPID=GO)
-    assert receiver.rest() == [(RECEIVED, SYS_GETPPID)] * 5
+    assert receiver.rest() == [(RECEIVED, nr.GETPPID)] * 5
 
 
 def test_no_call_of_another_process_goes_on():
-    receiver = Receiver(calls, SYS_GETPPID)
+    receiver = Receiver(calls, nr.GETPPID)
     receiver.open(GETPPID=GO)
     receiver.path.forget(receiver.pid)
-    assert receiver.rest() == [(RECEIVED, SYS_GETPPID)] * 5
+    assert receiver.rest() == [(RECEIVED, nr.GETPPID)] * 5
 
 
 def test_path_is_closed_once_the_lock_is_taken():
-    receiver = Receiver(calls, SYS_GETPPID, nr.GETUID)
+    receiver = Receiver(calls, nr.GETPPID, nr.GETUID)
     receiver.open(GETUID=GO)
     assert receiver.next()[0] == RECEIVED
     with receiver.lock:
         assert not receiver.path.is_open
         assert receiver.path.turn == NEVER
     seccomp.let_go_on(receiver.listener, seccomp.parse(receiver.report).id)
-    assert receiver.rest() == [(RECEIVED, SYS_GETPPID)] * 4 + [(RECEIVED, nr.GETUID)]
+    assert receiver.rest() == [(RECEIVED, nr.GETPPID)] * 4 + [(RECEIVED, nr.GETUID)]
 
 
 def test_call_that_goes_on_while_the_lock_is_taken_is_told():
     """The lock is taken between the receipt and the answer, as read() is then."""
-    receiver = Receiver(calls, SYS_GETPPID)
+    receiver = Receiver(calls, nr.GETPPID)
     receiver.open(GETPPID=GO)
     original = IOCTL(receiver.path.ioctl)
 
@@ -140,7 +140,7 @@ def test_call_that_goes_on_while_the_lock_is_taken_is_told():
     receiver.path.ioctl = ctypes.cast(taking, ctypes.c_void_p).value
     assert receiver.next()[0] == LATE
     receiver.path.ioctl = ctypes.cast(original, ctypes.c_void_p).value
-    assert receiver.rest() == [(RECEIVED, SYS_GETPPID)] * 4
+    assert receiver.rest() == [(RECEIVED, nr.GETPPID)] * 4
 
 
 PATHS = {
@@ -223,7 +223,7 @@ def test_memory_that_cannot_be_read_is_for_python():
 
 
 def test_end_of_all_callers_is_an_error():
-    receiver = Receiver(lambda: 0, SYS_GETPPID)
+    receiver = Receiver(lambda: 0, nr.GETPPID)
     os.waitpid(receiver.pid, 0)
     with pytest.raises(FileNotFoundError):  # ENOENT
         receiver.next()
@@ -251,7 +251,7 @@ def with_a_child():
 
 @pytest.mark.parametrize("busy", [True, False])
 def test_end_is_asked_for_while_a_call_of_the_parent_may_be_in_work(busy):
-    receiver = Receiver(with_a_child, SYS_GETPPID, nr.EXIT_GROUP)
+    receiver = Receiver(with_a_child, nr.GETPPID, nr.EXIT_GROUP)
     _, first = receiver.next()
     receiver.open(EXIT_GROUP=EXIT, pid=first.pid, ends=True)
     SLOT.pack_into(receiver.state, SLOT.size, 0, busy, 0)

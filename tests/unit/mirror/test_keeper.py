@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.host import hints
 from kpfs.mirror import keeper, seccomp
 from kpfs.mirror.keeper import (
@@ -21,7 +22,7 @@ from kpfs.mirror.keeper import (
     SupervisorWatch,
 )
 from tests.there import there
-from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
+from tests.unit.mirror.test_seccomp import filtered
 
 CALLS = 20
 
@@ -36,7 +37,7 @@ class Scene:
     """A command under a filter, a process in the supervisor's place, a keeper."""
 
     def __init__(self):
-        self.command, listener = filtered([SYS_GETPPID], command)
+        self.command, listener = filtered([nr.GETPPID], command)
         self.supervisor = os.fork()
         if not self.supervisor:
             os.close(listener)
@@ -229,7 +230,7 @@ def test_memfd_create_is_denied(monkeypatch):
 def test_the_runner_dies_before_it_has_given_the_listener_on():
     """Nobody answers then, and the command is not to wait for it."""
     there, theirs = socket.socketpair()
-    calls = keeper.Filter(there, os.getpid(), "/nowhere", [3, SYS_GETPPID])
+    calls = keeper.Filter(there, os.getpid(), "/nowhere", [3, nr.GETPPID])
     child = os.fork()
     if not child:
         try:

@@ -9,12 +9,12 @@ import struct
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.mirror import seccomp
 from tests.there import there
 
 X86_64, I386 = seccomp.AUDIT_ARCH_X86_64, 0x40000003
-SYS_GETPPID = 110
 
 
 def run_filter(code, nr, arch=X86_64, second=0):
@@ -55,8 +55,8 @@ def test_a_call_with_many_meanings_is_reported_for_some():
     ]
     assert reported == [0, 2, 1030]
     assert run_filter(code, 72, second=1 << 32) == seccomp.SECCOMP_RET_USER_NOTIF
-    for nr in (1, 90):
-        assert run_filter(code, nr, second=7) == seccomp.SECCOMP_RET_USER_NOTIF
+    for number in (1, 90):
+        assert run_filter(code, number, second=7) == seccomp.SECCOMP_RET_USER_NOTIF
     assert run_filter(code, 73) == seccomp.SECCOMP_RET_ALLOW
 
 
@@ -96,10 +96,10 @@ def filtered(numbers, body):
 
 def test_a_report_and_its_answer():
     me = os.getpid()
-    pid, listener = filtered([SYS_GETPPID], lambda: os.getppid() != me)
+    pid, listener = filtered([nr.GETPPID], lambda: os.getppid() != me)
     seccomp.wake_up_synchronously(listener)
     note = there(seccomp.receive(listener))
-    assert (note.pid, note.nr, len(note.args)) == (pid, SYS_GETPPID, 6)
+    assert (note.pid, note.nr, len(note.args)) == (pid, nr.GETPPID, 6)
     assert os.waitpid(pid, os.WNOHANG) == (0, 0)
     assert seccomp.let_go_on(listener, note.id)
     assert not seccomp.let_go_on(listener, note.id), "answered already"
@@ -111,7 +111,7 @@ def test_a_report_and_its_answer():
 
 
 def test_a_report_whose_caller_died():
-    pid, listener = filtered([SYS_GETPPID], os.getppid)
+    pid, listener = filtered([nr.GETPPID], os.getppid)
     note = there(seccomp.receive(listener))
     os.kill(pid, 9)
     os.waitpid(pid, 0)
@@ -120,7 +120,7 @@ def test_a_report_whose_caller_died():
 
 
 def test_an_answer_before_the_report_is_received():
-    pid, listener = filtered([SYS_GETPPID], lambda: os.getppid() and os.getppid() * 0)
+    pid, listener = filtered([nr.GETPPID], lambda: os.getppid() and os.getppid() * 0)
     first = there(seccomp.receive(listener))
     seccomp.let_go_on(listener, first.id)
     waiting = select.poll()
@@ -141,10 +141,10 @@ def test_an_answer_in_place_of_the_call(value, seen):
 
     def body():
         libc = ctypes.CDLL(None, use_errno=True)
-        got = libc.syscall(SYS_GETPPID)
+        got = libc.syscall(nr.GETPPID)
         return got if got >= 0 else min(100 + ctypes.get_errno(), 200)
 
-    pid, listener = filtered([SYS_GETPPID], body)
+    pid, listener = filtered([nr.GETPPID], body)
     note = there(seccomp.receive(listener))
     assert seccomp.is_valid(listener, note.id)
     assert seccomp.answer(listener, note.id, value)
@@ -155,7 +155,7 @@ def test_an_answer_in_place_of_the_call(value, seen):
 
 
 def test_a_report_is_valid_while_its_caller_waits():
-    pid, listener = filtered([SYS_GETPPID], os.getppid)
+    pid, listener = filtered([nr.GETPPID], os.getppid)
     note = there(seccomp.receive(listener))
     assert seccomp.is_valid(listener, note.id)
     os.kill(pid, 9)

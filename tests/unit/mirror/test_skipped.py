@@ -9,14 +9,14 @@ import pytest
 
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import EVERY
-from kpfs.base.syscall_numbers import EXECVE, EXIT, EXIT_GROUP
+from kpfs.base.syscall_numbers import EXECVE, EXIT, EXIT_GROUP, GETPID, OPENAT, WRITE
+from kpfs.base.syscall_numbers import INIT_MODULE as KEPT
 from kpfs.mirror.fast_path import ASK, GO, PATH
 from kpfs.mirror.fast_path import EXIT as ENDS
 from kpfs.mirror.seccomp import Notification
 from kpfs.mirror.skipped import SkippedCalls
 from tests.there import stand_in
 
-GETPID, WRITE, OPENAT, KEPT = 39, 1, 257, 175
 PID, TREE_FD, STATUS = 7, 3, 5
 
 

@@ -14,9 +14,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
 from kpfs.mirror.keeper import SLOT, SLOTS, SLOTS_MAX, STATE_SIZE, take_over
 from kpfs.mirror.supervisor import Supervisor
-from tests.unit.mirror.test_seccomp import SYS_GETPPID, filtered
-
-SYS_GETUID = 102
+from tests.unit.mirror.test_seccomp import filtered
 
 
 def supervise(numbers, body, replay, settled=None, **judges):
@@ -58,9 +56,9 @@ def test_each_call_is_replayed_once_before_it_goes_on():
         replayed.append((note.pid, note.nr))
         order[0] += 1
 
-    pid, status = supervise([SYS_GETPPID], body, replay)
+    pid, status = supervise([nr.GETPPID], body, replay)
     assert status == 0
-    assert replayed == [(pid, SYS_GETPPID)] * 50
+    assert replayed == [(pid, nr.GETPPID)] * 50
 
 
 def test_skipped_call_is_not_replayed():
@@ -74,15 +72,15 @@ def test_skipped_call_is_not_replayed():
 
     def skip(note):
         skipped.append(note.nr)
-        return note.nr == SYS_GETPPID
+        return note.nr == nr.GETPPID
 
     def replay(note, _commit):
         replayed.append(note.nr)
 
-    _, status = supervise([SYS_GETPPID, SYS_GETUID], body, replay, skip=skip)
+    _, status = supervise([nr.GETPPID, nr.GETUID], body, replay, skip=skip)
     assert status == 0
-    assert skipped == [SYS_GETPPID, SYS_GETUID] * 20
-    assert replayed == [SYS_GETUID] * 20
+    assert skipped == [nr.GETPPID, nr.GETUID] * 20
+    assert replayed == [nr.GETUID] * 20
 
 
 class Late(threading.Event):
@@ -96,7 +94,7 @@ class Late(threading.Event):
 
 
 def test_it_ends_however_late_the_look_after_calls_is():
-    pid, listener = filtered([SYS_GETPPID], os.getppid)
+    pid, listener = filtered([nr.GETPPID], os.getppid)
     supervisor = Supervisor(listener, mmap.mmap(-1, STATE_SIZE), lambda *_: None)
     supervisor.over = Late()
     thread = threading.Thread(target=supervisor.run, daemon=True)
@@ -125,7 +123,7 @@ def test_short_call_is_made_by_its_receiver():
     def replay(_note, _commit):
         threads.append(threading.get_ident())
 
-    _, status = supervise([SYS_GETPPID], body, replay, may_wait=lambda _note: False)
+    _, status = supervise([nr.GETPPID], body, replay, may_wait=lambda _note: False)
     assert status == 0
     assert len(threads) == 20
     assert len(set(threads)) == 1
@@ -154,7 +152,7 @@ def test_calls_wait_for_nothing_but_the_kernel_and_the_host():
             mount.join()
 
     judges = {"stepping": lock.stepping}
-    assert supervise([SYS_GETPPID], body, replay, **judges)[1] == 0
+    assert supervise([nr.GETPPID], body, replay, **judges)[1] == 0
     assert not lock.stepping
 
 
@@ -167,12 +165,12 @@ def test_a_bug_in_the_replayer_does_not_hurt_the_command():
         raise RuntimeError("bug")
 
     body = lambda: len({os.getppid() for _ in range(5)}) - 1  # noqa: E731
-    assert supervise([SYS_GETPPID], body, replay)[1] == 0
+    assert supervise([nr.GETPPID], body, replay)[1] == 0
     assert len(seen) == 1, "after a bug nothing is replayed any more"
 
 
 def test_a_bug_in_the_receiver_does_not_hurt_the_command():
-    pid, listener = filtered([SYS_GETPPID], lambda: os.getppid() and 0)
+    pid, listener = filtered([nr.GETPPID], lambda: os.getppid() and 0)
     state = mmap.mmap(-1, STATE_SIZE)
     supervisor = Supervisor(listener, state, lambda *_: None, skip=lambda _: 1 // 0 > 0)
     with pytest.raises(ZeroDivisionError):
@@ -190,7 +188,7 @@ def test_a_refusal_of_the_guest_is_no_bug():
 
     seen: list[int] = []
     body = lambda: len({os.getppid() for _ in range(5)}) - 1  # noqa: E731
-    assert supervise([SYS_GETPPID], body, replay)[1] == 0
+    assert supervise([nr.GETPPID], body, replay)[1] == 0
     assert len(seen) == 5
 
 
@@ -199,7 +197,7 @@ def test_an_answer_of_the_replayer_is_all_that_is_made():
     body = lambda: os.getppid() == 7 and os.getppid() == me  # noqa: E731
     answers = iter((7, None))
     replay = lambda _note, _commit: next(answers)  # noqa: E731
-    assert os.waitstatus_to_exitcode(supervise([SYS_GETPPID], body, replay)[1]) == 1
+    assert os.waitstatus_to_exitcode(supervise([nr.GETPPID], body, replay)[1]) == 1
 
 
 def test_nothing_is_made_for_a_caller_that_was_killed():
@@ -214,7 +212,7 @@ def test_nothing_is_made_for_a_caller_that_was_killed():
         seen.append(still)
         return 0
 
-    status = supervise([SYS_GETPPID], os.getppid, replay)[1]
+    status = supervise([nr.GETPPID], os.getppid, replay)[1]
     assert os.waitstatus_to_exitcode(status) == -9
     assert seen == [True, False]
 
@@ -263,7 +261,7 @@ def test_many_that_end_at_once_do_not_hold_up_the_others(may_wait):
         return 0
 
     def replay(note, _commit):
-        if note.nr == SYS_GETPPID:
+        if note.nr == nr.GETPPID:
             came.set()
 
     looks: set[int] = set()
@@ -275,7 +273,7 @@ def test_many_that_end_at_once_do_not_hold_up_the_others(may_wait):
         outcomes.append(came.wait(5))
         return True
 
-    numbers = [SYS_GETPPID, nr.EXIT_GROUP]
+    numbers = [nr.GETPPID, nr.EXIT_GROUP]
     judges = {"may_wait": lambda _note: may_wait}
     _, status = supervise(numbers, body, replay, settled, **judges)
     assert status == 0
@@ -302,7 +300,7 @@ def test_calls_that_wait_hold_nobody_up():
             return 7
         return rest
 
-    assert supervise([SYS_GETPPID], body, replay)[1] == 0
+    assert supervise([nr.GETPPID], body, replay)[1] == 0
 
 
 def test_more_waits_than_there_are_slots():
@@ -322,7 +320,7 @@ def test_more_waits_than_there_are_slots():
             return 7
         return lambda: 8 if last.wait(10) else 0
 
-    assert supervise([SYS_GETPPID], body, replay)[1] == 0
+    assert supervise([nr.GETPPID], body, replay)[1] == 0
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["receiving", "not receiving"])
@@ -336,14 +334,14 @@ def test_others_move_while_a_call_waits_in_the_host(waits):
     many = []
 
     def replay(note, _commit):
-        if note.nr == SYS_GETUID:
+        if note.nr == nr.GETUID:
             many.append(note.pid)
             if len(many) == 2 * SLOTS:
                 came.set()
             assert came.wait(10)
 
     judges = {"may_wait": lambda _note: waits}
-    assert supervise([SYS_GETUID], body, replay, **judges)[1] == 0
+    assert supervise([nr.GETUID], body, replay, **judges)[1] == 0
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["receiving", "not receiving"])
@@ -362,7 +360,7 @@ def test_others_move_while_a_call_keeps_the_kernel_busy(waits):
     busy: list[int] = []
 
     def replay(note, _commit):
-        if note.nr == SYS_GETUID and not busy:
+        if note.nr == nr.GETUID and not busy:
             busy.append(note.pid)
             with lock:
                 end = time.monotonic() + 10
@@ -374,7 +372,7 @@ def test_others_move_while_a_call_keeps_the_kernel_busy(waits):
                 pass
 
     _, status = supervise(
-        [SYS_GETPPID, SYS_GETUID],
+        [nr.GETPPID, nr.GETUID],
         body,
         replay,
         stepping=lock.stepping,

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from kpfs.backends.guest.vfs import Vfs
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.ktypes import Caller
 from kpfs.fs.node import Dir, File
 from kpfs.fs.seqfile import WHOLE_MAX, SeqFile, ValueFile
@@ -21,7 +22,6 @@ from tests.there import stand_in, there
 from tests.unit.fakes import FakeKernel, writing
 
 ME = Caller(os.getpid(), 0, 0)
-WRITE, PWRITE, WRITEV = 1, 18, 20
 
 
 # ---- the caller's side
@@ -45,11 +45,11 @@ def read_call(host):
 def test_written_bytes_are_in_the_callers_memory(read_call):
     text = ctypes.create_string_buffer(b"0123456789")
     at = ctypes.addressof(text)
-    assert read_call(WRITE, 3, at, 4)[:3] == ("write", b"0123", [4])
-    assert read_call(WRITE, 3, at, 0)[:2] == ("write", b"")
-    assert read_call(WRITE, 3, 0, 0).data == b""
-    assert read_call(PWRITE, 3, at, 2, 7) == ("pwrite64", b"01", [2], 7)
-    assert read_call(PWRITE, 3, at, 2, 2**64 - 1).pos == -1
+    assert read_call(nr.WRITE, 3, at, 4)[:3] == ("write", b"0123", [4])
+    assert read_call(nr.WRITE, 3, at, 0)[:2] == ("write", b"")
+    assert read_call(nr.WRITE, 3, 0, 0).data == b""
+    assert read_call(nr.PWRITE64, 3, at, 2, 7) == ("pwrite64", b"01", [2], 7)
+    assert read_call(nr.PWRITE64, 3, at, 2, 2**64 - 1).pos == -1
 
 
 def test_segments(read_call):
@@ -57,19 +57,19 @@ def test_segments(read_call):
     at = ctypes.addressof(text)
     words = (ctypes.c_uint64 * 6)(at + 5, 2, 0, 0, at, 1)
     vector = ctypes.addressof(words)
-    assert read_call(WRITEV, 3, vector, 3)[:3] == ("writev", b"560", [2, 0, 1])
-    assert read_call(WRITEV, 3, vector, 0)[:3] == ("writev", b"", [])
-    assert read_call(WRITEV, 3, 8, 1) is None
-    assert read_call(WRITEV, 3, vector, SEGMENTS_MAX + 1) is None
+    assert read_call(nr.WRITEV, 3, vector, 3)[:3] == ("writev", b"560", [2, 0, 1])
+    assert read_call(nr.WRITEV, 3, vector, 0)[:3] == ("writev", b"", [])
+    assert read_call(nr.WRITEV, 3, 8, 1) is None
+    assert read_call(nr.WRITEV, 3, vector, SEGMENTS_MAX + 1) is None
 
 
 def test_unreadable_or_long_calls_go_on(read_call):
     text = ctypes.create_string_buffer(WHOLE_MAX + 1)
     at = ctypes.addressof(text)
-    assert read_call(WRITE, 3, 16, 5) is None
-    assert len(read_call(WRITE, 3, at, WHOLE_MAX).data) == WHOLE_MAX
-    assert read_call(WRITE, 3, at, WHOLE_MAX + 1) is None
-    assert read_call(WRITE, 3, at, 2**64 - 1) is None
+    assert read_call(nr.WRITE, 3, 16, 5) is None
+    assert len(read_call(nr.WRITE, 3, at, WHOLE_MAX).data) == WHOLE_MAX
+    assert read_call(nr.WRITE, 3, at, WHOLE_MAX + 1) is None
+    assert read_call(nr.WRITE, 3, at, 2**64 - 1) is None
 
 
 def take(fd, *, device=None, pid=None):

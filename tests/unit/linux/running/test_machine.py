@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.linux.running import machine as machine_room
 from kpfs.linux.running.machine import (
@@ -41,9 +42,9 @@ def args(batch, number):
 
 def test_what_arguments_are():
     ops = [
-        Op(257, (-100, b"/a\0", 2), STOP),
-        Op(0, (Result(0), Out(10), 10)),
-        Op(3, (Result(0, 1), SlotOffset(4)), FINALLY),
+        Op(nr.OPENAT, (-100, b"/a\0", 2), STOP),
+        Op(nr.READ, (Result(0), Out(10), 10)),
+        Op(nr.CLOSE, (Result(0, 1), SlotOffset(4)), FINALLY),
     ]
     batch = Batch(ops, b"12345678")
     assert batch.count == 3
@@ -61,7 +62,8 @@ def test_what_arguments_are():
 
 
 def test_data_behind_room():
-    batch = Batch([Op(0, (Out(10),)), Op(1, (b"abc",)), Op(0, (Out(100),))])
+    read, write = Op(nr.READ, (Out(10),)), Op(nr.WRITE, (b"abc",))
+    batch = Batch([read, write, Op(nr.READ, (Out(100),))])
     assert batch.places == [0, 16, 24]
     assert bytes(batch.data) == bytes(16) + b"abc"
     assert batch.size == 128
@@ -121,7 +123,7 @@ def test_an_error_is_one_that_kernels_have(raw, seen):
 def test_more_than_there_is_room_for_cannot_have_been_written(size):
     """Else it would be written behind the buffer of a command that reads."""
     machine = LinuxMachine(stand_in(FakeBoard()))
-    places = machine.start(3, [Op(0, (Out(10),)), Op(0, (b"abc",))])
+    places = machine.start(3, [Op(nr.READ, (Out(10),)), Op(nr.READ, (b"abc",))])
     answer(machine, 3, size)
     reply = Reply(machine, 3, places, 2)
     assert len(reply.out(0, 10)) == 10
@@ -137,7 +139,7 @@ def test_a_sequence_begins_anew_behind_its_last_number():
     at = abi.SLOTS_AT + 3 * abi.SLOT_SIZE
     machine.region[at : at + 16] = b"\xff" * 16
     machine.adopt()
-    machine.start(3, [Op(0)])
+    machine.start(3, [Op(nr.READ)])
     assert not machine.has_done(3)
     machine.region[at + 8 : at + 16] = machine.region[at : at + 8]
     assert machine.has_done(3)
@@ -146,7 +148,7 @@ def test_a_sequence_begins_anew_behind_its_last_number():
 @pytest.mark.parametrize("who", [3, 511, 1 << 40, (1 << 64) - 1])
 def test_a_kernel_that_only_pauses_does_not_come_to_rest(who):
     machine = LinuxMachine(stand_in(FakeBoard((abi.STOP_PAUSE, who, 100))))
-    machine.start(5, [Op(0)])
+    machine.start(5, [Op(nr.READ)])
     with pytest.raises(MachineDiedError, match="does not come to rest"):
         machine.run(5)
     machine.dead = ""
