@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Listings of arm64's text."""
 
+from functools import partial
+
 import pytest
 
 from kpfs.engine.arch.arm64.insn import branch_target, compared_listing
+from tests.unit.engine.arch.text_tables import compared
 
 START = 0xFFFF800080000000
 NOP, RET = "1f2003d5", "c0035fd6"
 BRK, BACK, CALL = "800020d4", "ffffff17", "02000094"  # brk #4; b .-4; bl .+8
 
 
-def listing(live, saved):
-    return list(
-        compared_listing(
-            bytes.fromhex(live), bytes.fromhex(saved), START, "f{:x}".format
-        )
-    )
+listing = partial(compared, compared_listing, START)
 
 
 def test_text_as_it_was():

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Listings of riscv64's text."""
 
+from functools import partial
+
 import pytest
 
 from kpfs.engine.arch.riscv64.insn import branch_distance, compared_listing
+from tests.unit.engine.arch.text_tables import compared
 
 START = 0xFFFFFFFF80000000
 NOP, C_NOP, RET = "13000000", "0100", "8280"
 EBREAK, C_EBREAK, AUIPC = "73001000", "0290", "97020000"
 
 
-def listing(live, saved):
-    return list(
-        compared_listing(
-            bytes.fromhex(live), bytes.fromhex(saved), START, "f{:x}".format
-        )
-    )
+listing = partial(compared, compared_listing, START)
 
 
 def test_text_as_it_was():

@@ -6,109 +6,78 @@ tests/integration/linux/test_explain.py asks a kernel about the same.
 Also tests kpfs.engine.arch.arm64.checks.verdicts.
 """
 
-import struct
-from types import SimpleNamespace
+from functools import partial
 
 import pytest
 
-from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.engine.arch.arches import JUDGES
+from tests.unit.engine.arch.text_tables import Tables
 
 AT = 0xFFFF_8000_0001_0000
-NOP, RET = 0xD503201F, 0xD65F03C0
-LDXR, STXR = 0x885F7C20, 0x88027C20  # ldxr w0, [x1]; stxr w2, w0, [x1]
-
-
-class Tables:
-    """One function, with an ftrace site and an exception entry."""
-
-    def __init__(self, *words, site=0, fixup=0):
-        self.code = struct.pack(f"<{len(words)}I", *words)
-        symbol = Symbol("f", KAddr(AT), len(self.code), "T")
-        self.kallsyms = SimpleNamespace(
-            generation=0, lookup_name=lambda _name: [], symbol_at=lambda _at: symbol
-        )
-        self.text = SimpleNamespace(
-            ftrace_location=lambda start, end: site if start <= site <= end else None,
-            has_exception_entry=lambda start, end: start <= fixup < end,
-        )
-
-    def read(self, addr, size):
-        return self.code[addr - AT : addr - AT + size]
-
-
-def refused(tables, offset):
-    with pytest.raises(KernelError) as raised:
-        JUDGES["arm64"](tables).check_instruction(AT + offset)
-    return raised.value.why
+NOP, RET = "1f2003d5", "c0035fd6"
+LDXR, STXR = "207c5f88", "207c0288"  # ldxr w0, [x1]; stxr w2, w0, [x1]
+tables = partial(Tables, "arm64", AT)
 
 
 @pytest.mark.parametrize(
     ("word", "way"),
     [
         (NOP, "stepped"),
-        (0x91000400, "stepped"),  # add x0, x0, #1
-        (0xD503233F, "stepped"),  # paciasp
-        (0xD5033FDF, "stepped"),  # isb
-        (0xD5384100, "stepped"),  # mrs x0, sp_el0
+        ("00040091", "stepped"),  # add x0, x0, #1
+        ("3f2303d5", "stepped"),  # paciasp
+        ("df3f03d5", "stepped"),  # isb
+        ("004138d5", "stepped"),  # mrs x0, sp_el0
         (RET, "simulated"),
-        (0x54000040, "simulated"),  # b.eq
-        (0x94000010, "simulated"),  # bl
-        (0x3400_0040, "simulated"),  # cbz
-        (0x3700_0040, "simulated"),  # tbnz
-        (0x10000000, "simulated"),  # adr
-        (0x58000040, "simulated"),  # ldr x0, literal
-        (0x98000040, "simulated"),  # ldrsw x0, literal
+        ("40000054", "simulated"),  # b.eq
+        ("10000094", "simulated"),  # bl
+        ("40000034", "simulated"),  # cbz
+        ("40000037", "simulated"),  # tbnz
+        ("00000010", "simulated"),  # adr
+        ("40000058", "simulated"),  # ldr x0, literal
+        ("40000098", "simulated"),  # ldrsw x0, literal
     ],
 )
 def test_instructions_that_can_be_probed(word, way):
-    judge = JUDGES["arm64"](Tables(word))
-    judge.check_instruction(AT)
-    assert way in judge.check_jump(AT).why_not
+    assert way in tables(word).way()
 
 
 @pytest.mark.parametrize(
     "word",
     [
-        0xD4000001,  # svc #0
-        0xD4210000,  # brk #0x800
-        0xD503207F,  # wfi
-        0xD50323BF,  # autiasp
-        0xD5184100,  # msr sp_el0, x0
-        0xD50343DF,  # msr daifset, #3
-        0xD53B4220,  # mrs x0, daif
-        0xD69F03E0,  # eret
-        0xD65F0BFF,  # retaa
-        0xD63F081F,  # blraaz x0
-        0xD8000040,  # prfm, literal
+        "010000d4",  # svc #0
+        "000021d4",  # brk #0x800
+        "7f2003d5",  # wfi
+        "bf2303d5",  # autiasp
+        "004118d5",  # msr sp_el0, x0
+        "df4303d5",  # msr daifset, #3
+        "20423bd5",  # mrs x0, daif
+        "e0039fd6",  # eret
+        "ff0b5fd6",  # retaa
+        "1f083fd6",  # blraaz x0
+        "400000d8",  # prfm, literal
         LDXR,
         STXR,
     ],
 )
 def test_instructions_that_cannot_be_probed(word):
-    assert "cannot be probed" in refused(Tables(word), 0)
+    assert "cannot be probed" in tables(word).refused()
 
 
 def test_places_that_cannot_be_probed():
-    assert refused(Tables(NOP, NOP), 2) == "no instruction begins there"
-    assert "ftrace" in refused(Tables(NOP, NOP, site=AT + 4), 4)
-    assert "exception table" in refused(Tables(NOP, NOP, fixup=AT + 4), 4)
+    assert tables(NOP * 2).refused(2) == "no instruction begins there"
+    assert "ftrace" in tables(NOP * 2, site=AT + 4).refused(4)
+    assert "exception table" in tables(NOP * 2, fixup=AT + 4).refused(4)
 
 
 def test_between_an_exclusive_load_and_its_store():
-    tables = Tables(NOP, LDXR, NOP, NOP, STXR, NOP)
-    assert (
-        refused(tables, 12)
-        == f"between the exclusive load at {AT + 4:#x} and its store"
-    )
-    JUDGES["arm64"](tables).check_instruction(AT + 20)
+    code = tables(NOP + LDXR + NOP + NOP + STXR + NOP)
+    why = f"between the exclusive load at {AT + 4:#x} and its store"
+    assert code.refused(12) == why
+    code.accept(20)
     # the kernel looks so far back
-    tables = Tables(LDXR, *[NOP] * 40)
-    refused(tables, 4 * 32)
-    JUDGES["arm64"](tables).check_instruction(AT + 4 * 33)
+    code = tables(LDXR + NOP * 40)
+    assert code.refused(4 * 32)
+    code.accept(4 * 33)
 
 
 def test_a_listing_has_whole_instructions():
-    rows = JUDGES["arm64"](Tables(NOP, RET)).listing(AT + 2, 4, hex)
-    assert [(at - AT, words) for at, _, words in rows] == [(0, "nop"), (4, "ret")]
+    assert tables(NOP + RET).listing(2, 4) == [(0, "nop"), (4, "ret")]

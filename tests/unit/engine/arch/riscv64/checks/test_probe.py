@@ -6,39 +6,15 @@ tests/integration/linux/test_explain.py asks a kernel about the same.
 Also tests kpfs.engine.arch.riscv64.checks.verdicts.
 """
 
-from types import SimpleNamespace
+from functools import partial
 
 import pytest
 
-from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import KAddr, Symbol
-from kpfs.engine.arch.arches import JUDGES
+from tests.unit.engine.arch.text_tables import Tables
 
 AT = 0xFFFF_FFFF_8001_0000
 NOP, C_NOP, C_RET = "13000000", "0100", "8280"
-
-
-class Tables:
-    """One function, with an ftrace site."""
-
-    def __init__(self, code, site=0):
-        self.code = bytes.fromhex(code)
-        symbol = Symbol("f", KAddr(AT), len(self.code), "T")
-        self.kallsyms = SimpleNamespace(
-            generation=0, lookup_name=lambda _name: [], symbol_at=lambda _at: symbol
-        )
-        self.text = SimpleNamespace(
-            ftrace_location=lambda start, end: site if start <= site <= end else None
-        )
-
-    def read(self, addr, size):
-        return self.code[addr - AT : addr - AT + size]
-
-
-def refused(tables, offset=0):
-    with pytest.raises(KernelError) as raised:
-        JUDGES["riscv64"](tables).check_instruction(AT + offset)
-    return raised.value.why
+tables = partial(Tables, "riscv64", AT)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +36,7 @@ def refused(tables, offset=0):
     ],
 )
 def test_instructions_that_can_be_probed(code, way):
-    judge = JUDGES["riscv64"](Tables(code))
-    judge.check_instruction(AT)
-    assert way in judge.check_jump(AT).why_not
+    assert way in tables(code).way()
 
 
 @pytest.mark.parametrize(
@@ -76,35 +50,30 @@ def test_instructions_that_can_be_probed(code, way):
     ],
 )
 def test_instructions_that_cannot(code):
-    assert refused(Tables(code)).endswith("cannot be probed")
+    assert tables(code).refused().endswith("cannot be probed")
 
 
 def test_instructions_begin_where_those_before_end():
-    tables = Tables(C_NOP + NOP + C_NOP)
+    code = tables(C_NOP + NOP + C_NOP)
     for offset in (0, 2, 6):
-        JUDGES["riscv64"](tables).check_instruction(AT + offset)
+        code.accept(offset)
     for offset in (1, 3, 4):
-        assert refused(tables, offset) == "no instruction begins there"
+        assert code.refused(offset) == "no instruction begins there"
 
 
 def test_the_place_of_a_call():
-    assert "ftrace puts its calls there" in refused(Tables(NOP, site=AT))
+    assert "ftrace puts its calls there" in tables(NOP, site=AT).refused()
 
 
 def test_what_an_older_kernel_does_with_hits():
     """Without that option it drops records of events by breakpoints."""
-    judge = JUDGES["riscv64"](Tables(NOP))
-    judge.follow("6.12", "CONFIG_KPROBES=y\n")
-    assert "record none" in judge.check_jump(AT).why_not
-    judge.follow("7.2", "CONFIG_ARCH_HAVE_NMI_SAFE_CMPXCHG=y\n")
-    assert "record none" not in judge.check_jump(AT).why_not
+    code = tables(NOP)
+    code.judge.follow("6.12", "CONFIG_KPROBES=y\n")
+    assert "record none" in code.way()
+    code.judge.follow("7.2", "CONFIG_ARCH_HAVE_NMI_SAFE_CMPXCHG=y\n")
+    assert "record none" not in code.way()
 
 
 def test_a_listing():
-    tables = Tables(C_NOP + NOP + C_RET)
-    rows = JUDGES["riscv64"](tables).listing(AT, len(tables.code), hex)
-    assert [(at - AT, text) for at, _, text in rows] == [
-        (0, "c.nop"),
-        (2, "nop"),
-        (6, "c.jr ra"),
-    ]
+    rows = [(0, "c.nop"), (2, "nop"), (6, "c.jr ra")]
+    assert tables(C_NOP + NOP + C_RET).listing(0, 8) == rows
