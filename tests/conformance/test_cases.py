@@ -3,6 +3,8 @@
 
 run-cases runs them: most on a mount, by each transport, and those that name real paths
 under ``kpfs run``.
+
+This also tests kpfs.backends.guest.files.events.
 """
 
 import re

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Lists of pids that follow the forks of their tasks, as the options say."""
+"""Guest code asks about forks only while a list follows them.
+
+Recorded cases and integration/files/test_fork_options.py say which follow, and when.
+"""
 
 import pytest
 
@@ -20,34 +23,12 @@ def happens(trace):
     return happens
 
 
-def lists(array):
-    events, function = array.array_events, array.function
-    kinds = events.event_pids, events.event_no_pids, function.pids, function.no_pids
-    return [sorted(pids.pids or ()) for pids in kinds]
-
-
 def write(array):
     events, function = array.array_events, array.function
     for pids in (events.event_pids, events.event_no_pids):
         events.set_event_pids(pids, b"7 70")
     for pids in (function.pids, function.no_pids):
         function.set_pids(pids, b"7 70")
-
-
-def test_each_option_is_about_two_lists(trace, happens):
-    write(trace.ts)
-    happens(7, 8)
-    assert lists(trace.ts) == [[7, 70]] * 4
-    trace.ts.options.set("event-fork", True)
-    happens(7, 9)
-    assert lists(trace.ts) == [[7, 9, 70]] * 2 + [[7, 70]] * 2
-    trace.ts.options.set("function-fork", True)
-    happens(0, 70)
-    assert lists(trace.ts) == [[7, 9]] * 2 + [[7]] * 2
-    trace.ts.options.set("event-fork", False)
-    happens(7, 10)
-    happens(0, 7)
-    assert lists(trace.ts) == [[7, 9]] * 2 + [[10]] * 2
 
 
 def test_guest_code_calls_only_while_a_list_follows(trace):
@@ -61,20 +42,6 @@ def test_guest_code_calls_only_while_a_list_follows(trace):
     assert events.follower == follower
     trace.ts.rmdir("x")
     assert events.follower == 0
-
-
-def test_instances_have_lists_and_options_of_their_own(trace, happens):
-    trace.ts.options.set("event-fork", True)
-    instance = trace.ts.mkdir("x")
-    for array in trace.ts.arrays():
-        write(array)
-    happens(7, 8)
-    assert lists(instance) == [[7, 70]] * 4
-    instance.options.set("event-fork", True)
-    trace.ts.options.set("event-fork", False)
-    happens(7, 9)
-    assert lists(instance) == [[7, 9, 70]] * 2 + [[7, 70]] * 2
-    assert lists(trace.ts) == [[7, 8, 70]] * 2 + [[7, 70]] * 2
 
 
 def test_guest_code_gets_each_table(trace, happens):
