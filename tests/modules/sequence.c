@@ -184,6 +184,17 @@ static void remove_several(struct group *g, const char *which)
 		g->used[kps[i] - g->kps] = false;
 }
 
+/* As if nothing had ever been done to it. */
+static void forget(struct group *g)
+{
+	int i;
+
+	for (i = 0; i < PROBES; i++)
+		if (g->used[i])
+			remove(g, i);
+	memset(g, 0, sizeof(*g));
+}
+
 static void hit(struct group *g, int rounds)
 {
 	int i, f;
@@ -235,6 +246,7 @@ static int one(const char *word)
 	case 'd': return disable_kprobe(kprobe_of(g, i));
 	case 'e': return enable_kprobe(kprobe_of(g, i));
 	case 'h': return hit(g, i), 0;
+	case 'z': return forget(g), 0;
 	case 'q': return ktime_get() - began > 15 * NSEC_PER_MSEC; /* is it late? */
 	}
 	return -E2BIG;
@@ -361,12 +373,10 @@ static int __init start(void)
 
 static void __exit end(void)
 {
-	int i, k;
+	int i;
 
 	for (i = 0; i < GROUPS; i++)
-		for (k = 0; k < PROBES; k++)
-			if (groups[i].used[k])
-				remove(&groups[i], k);
+		forget(&groups[i]);
 }
 
 module_init(start);

@@ -11,7 +11,7 @@ kernel is:
 - *fast* steps are of calls that do not wait.  First there is one for each group, then a
   few groups have several at once, each in a write of its own: the optimizer begins
   20 ms behind the first call.  If a kernel takes nearly as long, it says so, and the
-  group is not compared any more.
+  group is not compared until it begins anew: in each step one group does.
 - *slow* steps are of one call for a group: Linux waits in them, and how much of the
   optimizer's work is done before the next call is a matter of time.
 """
@@ -27,6 +27,7 @@ GROUPS = 20  # as in the module
 AT_ONCE = 3  # groups that have several calls at once
 SETTLE = "settle"
 LATE = re.compile("^q([0-9]+),0=1$", re.MULTILINE)
+ANEW = re.compile("^z([0-9]+),0=0$", re.MULTILINE)
 # lines about a group: words, counts and text, kprobes/list, and those about events
 ABOUT = re.compile(r"(?:^[a-zA-Z]|^g|plain|odd|traced|\be)([0-9]+)(?:[, +_]|$)")
 KPROBES, PROBES = 4, 6  # of a group in the module; the others are return probes
@@ -44,7 +45,6 @@ LISTED = re.compile("[0-9a-f]{16}  [kr]  ")
 CHANGED = re.compile("g[0-9]+( [pot][0-9]+:[0-9a-f]{2})+")
 PLACE = re.compile(r"(plain|odd|traced)(\d+)\+0x([0-9a-f]+)")
 PATCHES = ("cc", "e9", "e8")  # how they begin: int3, jmp, call
-FAILED = re.compile(".*(write error: |can't create .*: |cannot create .*: )")
 
 HEAD = """\
 exec 2>&1
@@ -54,10 +54,13 @@ D=/sys/kernel/debug/kprobes
 S=/proc/sys/debug/kprobes-optimization
 insmod $KO
 say() { echo "$@" >$M/do; cat $M/do; }
-put() { echo "$1" >>$2 && echo "$1"; }
+put() {
+    if error=$({ echo "$1" >>$2; } 2>&1); then error=; fi
+    echo $3 "$1" ${error##*: }
+}
 on() {
     enable=$T/events/seq/$1/enable
-    if [ -e $enable ]; then put $2 $enable; else echo none; fi
+    if [ -e $enable ]; then put $2 $enable $1; else echo $1 none; fi
 }
 last() {
     echo $1 >$M/last
@@ -183,6 +186,18 @@ class Sequence:
     def name(self, i: int) -> str:
         return f"e{self.group}_{i}"
 
+    def anew(self) -> list[str]:
+        """Return lines of the script after which nothing is there."""
+        self.probes.clear()
+        self.events.clear()
+        lines = [f"say {self.word('z', 0)}"]
+        for i in range(EVENTS):
+            lines += (
+                f"on {self.name(i)} 0",
+                f"put -:seq/{self.name(i)} $T/kprobe_events",
+            )
+        return lines
+
     def _event(self) -> str:
         free = sorted(set(range(EVENTS)) - self.events)
         if not free or (self.events and self.rng.random() < 0.3):
@@ -221,6 +236,7 @@ def script(seed: int, steps: int) -> str:
             lines += [one.slow() for one in sequences]
         else:
             lines.append(f"put {rng.randrange(2)} {rng.choice(('$D/enabled', '$S'))}")
+        lines += sequences[step % GROUPS].anew()
         lines.append(f"end '{hits}'")
     return "\n".join((*lines, TAIL))
 
@@ -270,7 +286,7 @@ def comparable(said: str) -> str:
             if CHANGED.fullmatch(line):
                 others.append(without_targets(line, listed))
             elif not LISTED.match(line):
-                others.append(FAILED.sub("error ", line))
+                others.append(line)
         steps += (f"@ {title}", *others, *listed)
     return "\n".join((*steps, ""))
 
@@ -278,7 +294,8 @@ def comparable(said: str) -> str:
 def differences(right: str, found: str) -> list[str]:
     """Return a text for each step that differs, of two texts that are comparable.
 
-    Groups are not compared any more once a kernel was late with them.
+    A group is not compared from where a kernel was late with it to where it begins
+    anew.
     """
     late = set[str]()
 
@@ -297,7 +314,9 @@ def differences(right: str, found: str) -> list[str]:
         if here != there:
             lines = timely(here), timely(there)
             diff = list(difflib.unified_diff(*lines, n=0, lineterm=""))
-            if not diff:
-                continue
-            texts.append("\n".join((f"step {here.partition(chr(10))[0]}", *diff[2:])))
+            if diff:
+                texts.append(
+                    "\n".join((f"step {here.partition(chr(10))[0]}", *diff[2:]))
+                )
+        late.difference_update(ANEW.findall(here))
     return texts
