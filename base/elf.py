@@ -65,7 +65,7 @@ _WORDS = {
 }
 _NAME_MAX = 4096  # bytes of a section's name
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-_PHDR = struct.Struct("<IIQQQQQQ")
+PHDR = struct.Struct("<IIQQQQQQ")
 SHDR = struct.Struct("<IIQQQQIIQQ")
 SYM = struct.Struct("<IBBHQQ")
 RELA = struct.Struct("<QQq")
@@ -137,7 +137,7 @@ class ElfFile:
         phnum, shnum, shstrndx = head[10], head[12], head[13]
         self.segments = [
             Segment(p[1], p[2], p[3], p[4], p[5], p[6])
-            for p in (_PHDR.unpack_from(data, phoff + i * 56) for i in range(phnum))
+            for p in (PHDR.unpack_from(data, phoff + i * 56) for i in range(phnum))
             if p[0] == PT_LOAD
         ]
         rows = [SHDR.unpack_from(data, shoff + i * SHDR.size) for i in range(shnum)]

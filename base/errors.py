@@ -12,6 +12,9 @@ ERESTARTSYS, ERESTART_RESTARTBLOCK = 512, 516
 ENOTSUPP = 524
 
 
+EXIT_TROUBLE = 2  # status of a command of ours that could not do what was asked
+
+
 class KernelError(Exception):
     """A request is refused, for a reason that the kernel tells as an errno.
 

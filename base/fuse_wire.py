@@ -16,10 +16,10 @@ from enum import IntEnum
 from struct import Struct
 
 from kpfs.base.typed import NamedTuple, TypeVar
+from kpfs.base.units import NSEC
 
 MAJOR, MINOR = 7, 31
 ROOT = 1  # nodeid
-NSEC = 1_000_000_000
 
 Context = TypeVar("Context")
 Arguments = TypeVar("Arguments")

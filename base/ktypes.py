@@ -8,6 +8,7 @@ from kpfs.base.typed import NamedTuple, NewType
 KAddr = NewType("KAddr", int)  # virtual address in the guest kernel
 KTime = NewType("KTime", int)  # guest nanoseconds since its boot
 
+KERN_CRIT, KERN_ERR, KERN_WARNING, KERN_INFO = 2, 3, 4, 6  # levels of the log
 MASK64 = 0xFFFF_FFFF_FFFF_FFFF
 FUNCTION_TYPES = frozenset("tTwW")  # of symbols
 

@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Iterator
 
+from kpfs.base.units import PAGE_SIZE
+
 PATH = "/proc/self/pagemap"
-PAGE_SIZE = 4096
 # The last byte of a page's entry: it is in memory or swapped out ...
 POPULATED = re.compile(rb"[\x40-\xff]+")
 # ... and in a private mapping of a file it was written, so it is no page of the file

@@ -7,6 +7,7 @@ import contextlib
 import os
 
 SBIN = "/usr/sbin", "/sbin"
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # statuses of a shell
 BASH = "/bin/bash", "/usr/bin/bash"
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 
 from kpfs.base import abi
 from kpfs.base.structures import fields
+from kpfs.base.units import WORD
 from kpfs.emulator.libunicorn import EmulatorError, load
 
 _HOOK_BLOCK = 8
-_WORD = 8
 _PIECE = 1 << 15  # bytes of changes that are looked at at once
 
 # [begin, end) in the text, and how often it was run
@@ -44,7 +44,7 @@ class CoveredText:
         self.start, self.end = start, end
         # private: what a forked process repeats is not to count
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._changes = mmap.mmap(-1, (end - start + 1) * _WORD, flags=flags)
+        self._changes = mmap.mmap(-1, (end - start + 1) * WORD, flags=flags)
 
     def changes_at(self) -> int:
         """Return the address of the changes in this process."""
@@ -64,7 +64,7 @@ class CoveredText:
             for number, change in enumerate(memoryview(piece).cast("q")):
                 if not change:
                     continue
-                at = self.start + base // _WORD + number
+                at = self.start + base // WORD + number
                 if count:
                     yield begin, at, count
                 begin, count = at, count + change

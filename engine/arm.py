@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KERN_INFO, KERN_WARNING
 from kpfs.engine.kprobe import (
     Kprobe,
     KprobeFlag,
@@ -17,7 +18,7 @@ from kpfs.engine.optimizer import (
     unoptimize_kprobe,
     wait_for_kprobe_optimizer,
 )
-from kpfs.engine.state import KERN_INFO, KERN_WARNING, State
+from kpfs.engine.state import State
 
 
 def arm_kprobe(st: State, p: Kprobe) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import ClassVar, Protocol, cast
 
 from kpfs.base.ktypes import MASK64
+from kpfs.base.units import WORD
 from kpfs.engine import kprobe
-
-_WORD = 8
 
 
 class Words(Protocol):
@@ -32,10 +31,10 @@ class FrameRegs(kprobe.PtRegs):
 
     def __getitem__(self, i: int) -> int:
         """Word i of struct pt_regs."""
-        return self._memory.read_u64(self._addr + _WORD * i)
+        return self._memory.read_u64(self._addr + WORD * i)
 
     def __setitem__(self, i: int, value: int) -> None:
-        self._memory.write_u64(self._addr + _WORD * i, value & MASK64)
+        self._memory.write_u64(self._addr + WORD * i, value & MASK64)
 
     def __iter__(self) -> Iterator[int]:
         return map(self.__getitem__, range(len(self.NAMES)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 
-from kpfs.base.ktypes import MASK64, BlacklistEntry, KAddr
+from kpfs.base.ktypes import KERN_INFO, MASK64, BlacklistEntry, KAddr
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, OptimizedKprobe, OptQueue
 from kpfs.engine.machine import Machine
@@ -15,9 +15,6 @@ from kpfs.engine.slots import KprobeInsnCache
 KPROBE_HASH_BITS = 6
 KPROBE_TABLE_SIZE = 1 << KPROBE_HASH_BITS
 GOLDEN_RATIO_64 = 0x61C8864680B583EB
-
-KERN_WARNING = 4
-KERN_INFO = 6
 
 
 class ModuleState(enum.Enum):

@@ -10,3 +10,4 @@ LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as i
 DEBUG_SUFFIX = ".debug"  # of the file that has an image's debug information
 CALLS_SUFFIX = ".calls"  # of that which says what only some system calls reach
 RUNTIME_IMAGE = "runtime.o"
+RELEASE = "6.1.0-kpfs"  # of the guest kernel: UTS_RELEASE

@@ -13,6 +13,7 @@ from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64, KTime, TaskInfo
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.base.units import DEFAULT_CPUS, PAGE_SIZE
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.engine.machine import RuntimeConfig
 from kpfs.guest.emu import memory
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from kpfs.guest.running.backtrace import Backtrace
     from kpfs.guest.running.trace_events import TraceEvents
 
-DEFAULT_CPUS = 2
 BACKGROUND_TURNS = 64  # at most, before the lock is given back
 _RECORD_NS = 100  # the time of a trace record on a live clock
 _QUIET_RECORD_NS = 1000
@@ -124,7 +124,7 @@ class Guest:
         """Make the CPUs, the clock, and the trap table."""
         mem = self.memory
         self.cpus = self.text_writer = Cpu(mem, self.nr_cpus)
-        self._shared = mem.alloc_low(memory.PAGE_SIZE)
+        self._shared = mem.alloc_low(PAGE_SIZE)
         self.clock = Clock(mem, self._shared, self.quiet)
         self.traps = Traps(self.cpus, mem, self.address_of)
 

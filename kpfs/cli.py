@@ -17,11 +17,12 @@ from enum import Enum
 
 from kpfs import config
 from kpfs.base import limits
-from kpfs.base.errors import SetupError, of_file, told_to_user
+from kpfs.base.errors import EXIT_TROUBLE, SetupError, of_file, told_to_user
 from kpfs.base.loading import load
 from kpfs.base.shown import guard_streams
 from kpfs.base.signals import SignalledError, end_by
 from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.units import MAX_CPUS
 from kpfs.commands.arguments import (
     FREE_TEXT,
     Subcommand,
@@ -40,9 +41,8 @@ if TYPE_CHECKING:
 
 VERSION = "0.2.0"
 RELEASED = "2026-11-22"
-EXIT_TROUBLE = 2
 EXIT_INTERRUPTED = 130
-MAX_CPUS, OWN_CPUS = 16, 2
+OWN_CPUS = 2
 
 DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from kpfs.base.ktypes import MASK64
+from kpfs.base.units import MAX_ERRNO
 from kpfs.engine.machine import Kallsyms
 
 PTR_KEY = 0x9E3779B97F4A7C15
-MAX_ERRNO = 4095
 
 
 def pointer_id(addr: int) -> str:

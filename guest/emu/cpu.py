@@ -29,6 +29,8 @@ from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.base.units import PAGE_SIZE
+from kpfs.base.x86 import X86_EFLAGS_FIXED, X86_EFLAGS_IF, X86_EFLAGS_TF
 from kpfs.emulator.libunicorn import (
     BlockCounter,
     EmulatorError,
@@ -50,7 +52,7 @@ from kpfs.emulator.regwindow import (
 )
 from kpfs.guest.emu.hypercalls import Hypercalls
 from kpfs.guest.emu.idle_turn import IdleTurn
-from kpfs.guest.emu.memory import PAGE_SIZE, Memory
+from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -86,9 +88,6 @@ _EFER_LMA = 0x400
 _CR0_PG = 0x8000_0000
 _CR0_VALUE = 0x8005_0033  # PE MP ET NE WP AM PG
 _CR4_VALUE = 0xB0  # PSE PAE PGE
-X86_EFLAGS_FIXED = 0x2
-X86_EFLAGS_TF = 0x100
-X86_EFLAGS_IF = 0x200
 
 # Segment descriptors; iretq checks them.
 _GDT = (

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kpfs.base import pagemap
+from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.emu.cpu import Cpu, CpuState
-from kpfs.guest.emu.memory import PAGE_SIZE, Memory
+from kpfs.guest.emu.memory import Memory
 
 PIECE = 4 * PAGE_SIZE  # compared at once
 MAX_DROPPED = 256  # pages; of more of them all translated code is dropped at once

@@ -26,11 +26,10 @@ from collections.abc import Iterator, Sequence
 from kpfs.base import abi, mapping
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import MASK64
+from kpfs.base.units import LARGE_PAGE, PAGE_SIZE
 from kpfs.engine import machine
 
-PAGE_SIZE = 4096
 PAGE_MASK = PAGE_SIZE - 1
-LARGE_PAGE = 0x20_0000
 KERNEL_MAP = 0xFFFF_FFFF_8000_0000  # the image's virtual minus its physical address
 LOW_SIZE = 0x10_0000
 RAM_SIZE = 64 << 20

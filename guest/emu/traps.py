@@ -14,6 +14,13 @@ from collections.abc import Callable, Mapping
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.x86 import (
+    X86_EFLAGS_IF,
+    X86_EFLAGS_TF,
+    X86_TRAP_GP,
+    X86_TRAP_PF,
+    X86_TRAP_UD,
+)
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.engine.machine import (
     BreakpointHandler,
@@ -21,23 +28,13 @@ from kpfs.engine.machine import (
     FaultHandler,
     HypercallHandler,
 )
-from kpfs.guest.emu.cpu import (
-    REG_FLAGS,
-    REG_IP,
-    REG_SP,
-    X86_EFLAGS_IF,
-    X86_EFLAGS_TF,
-    Cpu,
-)
+from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.memory import Memory
 
 X86_TRAP_DB = 1
 X86_TRAP_NMI = 2
 X86_TRAP_BP = 3
-X86_TRAP_UD = 6
 X86_TRAP_DF = 8
-X86_TRAP_GP = 13
-X86_TRAP_PF = 14
 ENTRIES: Mapping[int, str] = {
     0: "asm_exc_divide_error",
     X86_TRAP_DB: "asm_exc_debug",

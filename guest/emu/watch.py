@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, X86_EFLAGS_TF, Cpu
+from kpfs.base.x86 import X86_EFLAGS_TF
+from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.memory import Memory
 
 _TRAP_DB = 1

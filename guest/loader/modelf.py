@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from kpfs.base import elf
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KERN_ERR, KERN_WARNING
 from kpfs.guest.loader.modtables import damage, whole_rows
 
-KERN_ERR = 3
-KERN_WARNING = 4
 THIS_MODULE = ".gnu.linkonce.this_module"
 # Kernel: license_is_gpl_compatible()
 GPL_LICENSES = (

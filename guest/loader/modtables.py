@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kpfs.base import abi, elf
-from kpfs.guest.emu.memory import LARGE_PAGE
+from kpfs.base.units import LARGE_PAGE
 
 SECTION_MAX = 64 << 20  # bytes: as much as there is for all modules
 EXPORT = "___ksymtab+"  # and the name of the symbol

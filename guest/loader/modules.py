@@ -15,8 +15,9 @@ from functools import cached_property
 
 from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import Symbol
+from kpfs.base.ktypes import KERN_ERR, KERN_WARNING, Symbol
 from kpfs.base.typed import NamedTuple, Protocol
+from kpfs.base.units import MODULE_MAX
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
@@ -28,8 +29,6 @@ from kpfs.guest.loader.layout import (
 )
 from kpfs.guest.loader.modelf import (
     GPL_LICENSES,
-    KERN_ERR,
-    KERN_WARNING,
     THIS_MODULE,
     RelocatableFile,
     Say,
@@ -47,7 +46,6 @@ STATES = {
 }
 INIT_FREED = "INIT_FREED"
 _STATE_SHOWN = {"LIVE": "Live", "COMING": "Loading", "GOING": "Unloading"}
-MODULE_MAX = 64 << 20
 
 _TWO, _THREE = struct.Struct("<2Q"), struct.Struct("<3Q")
 _TAINT_PROPRIETARY = 1 << abi.TAINT_PROPRIETARY_MODULE

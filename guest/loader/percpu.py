@@ -11,7 +11,8 @@ import errno
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
-from kpfs.guest.emu.memory import PAGE_SIZE, Memory
+from kpfs.base.units import PAGE_SIZE
+from kpfs.guest.emu.memory import Memory
 
 
 class ModulePerCpu:

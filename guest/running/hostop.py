@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kpfs.base import abi
+from kpfs.base.units import PATH_MAX
 from kpfs.guest.emu.memory import Memory
 
 _HOST_OP = abi.KpfsHostOp.STRUCT
-_PATH_MAX = 4096
 
 HostOpHandler = Callable[["HostOp"], int | bytes]
 
@@ -33,7 +33,7 @@ class HostOp:
         """Return the path from the mount's root."""
         if not self._path:
             return ""
-        raw = self._memory.read_cstring(self._path, _PATH_MAX)
+        raw = self._memory.read_cstring(self._path, PATH_MAX)
         return raw.decode(errors="surrogateescape")
 
     def data(self) -> bytes:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from kpfs.base import abi
 from kpfs.base.elf import ElfFile
 from kpfs.base.typed import NamedTuple
+from kpfs.base.x86 import NOP5
 from kpfs.guest.emu.memory import Memory
 
 _ENTRY = abi.JumpEntry.STRUCT  # all fields are relative to their own place
 _COUNT = struct.Struct("<i")
-_NOP5 = b"\x0f\x1f\x44\x00\x00"
 
 
 class _Site(NamedTuple):
@@ -129,5 +129,5 @@ class JumpLabels:
     def _write(self, site: _Site, on: bool) -> None:
         code = site.code
         jump = b"\xe9" + (site.target - code - 5).to_bytes(4, "little", signed=True)
-        self._memory.write(code, jump if on else _NOP5)
-        self._drop(code, len(_NOP5))
+        self._memory.write(code, jump if on else NOP5)
+        self._drop(code, len(NOP5))

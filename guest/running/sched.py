@@ -47,15 +47,9 @@ from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.log import Log
 from kpfs.base.typed import NamedTuple
+from kpfs.base.x86 import X86_EFLAGS_FIXED, X86_EFLAGS_IF
 from kpfs.emulator.libunicorn import EmulatorError
-from kpfs.guest.emu.cpu import (
-    REG_DI,
-    REG_FLAGS,
-    REG_IP,
-    REG_SP,
-    X86_EFLAGS_IF,
-    Cpu,
-)
+from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.idle_turn import IdleTurn, TurnWords
 from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
@@ -86,7 +80,6 @@ _STUCK = -1  # reason of a turn's end: the watchdog stopped it
 NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
-_X86_EFLAGS_FIXED = 2
 
 
 class Holding:
@@ -215,7 +208,7 @@ class Sched:
         cpu.switch(number)
         cpu.write_reg(REG_IP, entry)
         cpu.write_reg(REG_DI, argument)
-        cpu.write_reg(REG_FLAGS, _X86_EFLAGS_FIXED)
+        cpu.write_reg(REG_FLAGS, X86_EFLAGS_FIXED)
         self._pcpu.append(self._translate(pcpu, abi.KpfsPcpu.SIZE))
         self._resched_at.append(self._pcpu[-1] + abi.KpfsPcpu.need_resched)
         self._idle.append(False)

@@ -30,6 +30,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
 from kpfs.base.syscall_numbers import CLONE3, EXIT_GROUP
 from kpfs.base.typed import NamedTuple
+from kpfs.base.units import MAX_ARGS
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.running.clock import Clock
@@ -57,7 +58,6 @@ EXPIRIES_MAX = 2_000  # timers in one wait, as some recur for ever, every 4 ms
 # tasks have to do is done, unless one is busy for long
 QUIET_TURNS = 1024
 BUSY_PAUSE = 0.0005  # s between looks whether a task is still busy
-MAX_ARGS = 6
 _REAP_INTERVAL_NS = 1_000_000_000
 _REQUEST = abi.KpfsRequest.STRUCT
 _RET_AT = abi.KpfsRequest.ret

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kpfs.base.errors import SetupError
+from kpfs.base.errors import EXIT_TROUBLE, SetupError
 from kpfs.session.records import without_task
 
 ROOT = str(Path(__file__).resolve().parents[2])  # the folder of the package kpfs
@@ -23,7 +23,6 @@ sys.path[0] = sys.argv.pop(1)
 from kpfs.cli import main
 sys.exit(main())
 """
-EXIT_TROUBLE = 2
 LIST, ERROR_LOG, TRACE = "kprobes/list", "tracing/error_log", "tracing/trace"
 KEPT = (LIST, ERROR_LOG, TRACE)
 # Runs a command, then keeps what the files say; the trace ends with the command.

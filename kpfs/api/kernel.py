@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from kpfs.base import limits
 from kpfs.base.loading import load
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.base.units import DEFAULT_CPUS
 from kpfs.session.files import FileAccess, Task
 from kpfs.session.probes import ProbeDefinition
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from kpfs.session.records import Record
     from kpfs.session.session import Session, Snapshot
 
-DEFAULT_CPUS = 2
 DEFAULT_COMM = "python"
 STRING_MAX = 4096
 _NAME = r"[A-Za-z0-9_-]+"

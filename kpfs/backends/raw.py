@@ -8,9 +8,9 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kpfs.base.units import PAGE_SIZE
 from kpfs.session.records import FieldFormat, Record, decode, field_format
 
-PAGE_SIZE = 4096
 _PAGE = struct.Struct("<QQ")  # its time, and how many bytes follow
 _SIZE_MASK = (1 << 20) - 1  # of the latter; above are the flags of what was missed
 HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry

@@ -178,8 +178,9 @@ def counting() -> str | Finding:
     from mmap import mmap
 
     from kpfs.base import abi
+    from kpfs.base.units import PAGE_SIZE
     from kpfs.emulator import libunicorn
-    from kpfs.linux.board.board import PAGE_SIZE, Board
+    from kpfs.linux.board.board import Board
 
     board = Board(mmap(-1, PAGE_SIZE), mmap(-1, abi.REGION_SIZE))
     tracks, finds = board.tracks, libunicorn.finds(board.address)

@@ -16,12 +16,15 @@ import sys
 from collections.abc import Callable, Sequence
 
 from kpfs.base import programs
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.aside import create, write_whole
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.programs import NOT_EXECUTABLE, NOT_FOUND
 from kpfs.base.signals import held, raised
 from kpfs.base.typed import TYPE_CHECKING, Protocol
 from kpfs.commands.daemon import Daemon, check_fuse, start
 from kpfs.config import Config, Settings
+from kpfs.guest.images import RELEASE
 from kpfs.host import hints, mounts
 from kpfs.host.ending import ended_by_signals
 from kpfs.host.namespaces import enter_namespaces, lock_mounts
@@ -40,7 +43,6 @@ TREE = f"{DEBUGFS}/kpfs"  # the whole tree; KPFS in the environment of the comma
 PLACES = {"KPFS": TREE, "DEBUGFS_PATH": DEBUGFS, "TRACEFS_PATH": "/sys/kernel/tracing"}
 SYSLOG = "/var/log/messages"  # with LEGACY_SYMBOLS
 MODULES = "/lib/modules"  # make builds modules in RELEASE/build
-RELEASE = "6.1.0-kpfs"  # of the guest kernel
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OWN_BUILD = f"{HERE}/kbuild"
 BINDS = (
@@ -107,7 +109,6 @@ UNAME_BINDS = (
 )
 SI_KERNEL = 0x80
 GRACE = 5.0  # s for watchers to finish after a signal
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
 SHELLS = frozenset({"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "tcsh", "zsh"})
 GREETING = (
     "Linux {release}: its files are in /sys/kernel/tracing, /sys/kernel/debug/kprobes "
@@ -236,7 +237,7 @@ def prepare_mount_points(privileged: bool) -> None:
                     mounts.make_read_only(path)
         for path in DIRECTORIES:
             mounts.provide_directory(path)
-        flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+        flags = nr.MS_NOSUID | nr.MS_NODEV | nr.MS_NOEXEC
         mounts.mount("debugfs", DEBUGFS, "tmpfs", flags, "mode=700")
         for name in ("kpfs", "kprobes", "tracing"):
             os.mkdir(f"{DEBUGFS}/{name}", 0o700)
@@ -254,7 +255,7 @@ def provide_builds(
     The first release has a directory, in which `build` leads to a folder; the others
     are links to it. A vmlinux with debug information is in `build` too, for perf.
     """
-    flags = mounts.MS_NOSUID | mounts.MS_NODEV
+    flags = nr.MS_NOSUID | nr.MS_NODEV
     first, *others = dict.fromkeys(releases)
     with told_to_user():
         if os.path.isdir(folder):  # it is of the host

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from kpfs.base.aside import replacing
 from kpfs.base.errors import told_to_user
 from kpfs.base.signals import raised
+from kpfs.base.units import PAGE_SIZE
 from kpfs.commands.mount_choice import find_tree
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
 PIECE = 1 << 20
-PAGE_SIZE = 4096
 
 
 def main(arguments: Namespace) -> int:

@@ -24,7 +24,7 @@ from kpfs.fs.seqfile import SeqFile, SeqHandle, whole_lines
 from kpfs.fs.syscall_line import SyscallLine
 
 if TYPE_CHECKING:
-    from kpfs.dump.core_file import CoreFile
+    from kpfs.base.core_file import CoreFile
 
 # the states that "Probing the Guts of Kprobes" draws, without their KPROBE_
 STATES = {0: "-", 1: "HIT_ACTIVE", 2: "HIT_SS", 4: "REENTER", 8: "HIT_SSDONE"}

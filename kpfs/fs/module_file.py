@@ -8,10 +8,10 @@ import os
 import stat
 
 from kpfs.base.errors import KernelError
+from kpfs.base.units import MODULE_MAX
 
 NAME = rb"[A-Za-z0-9_-]+"
 WORD = rb'(?:[^\s"]|"[^"]*")+'
-MODULE_MAX = 64 << 20
 
 
 def module_name(line: bytes) -> bytes:

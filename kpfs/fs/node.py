@@ -17,7 +17,6 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TypeVar
 
-NAME_MAX = 255
 T = TypeVar("T")
 READABLE = nr.POLLIN | nr.POLLRDNORM
 DEFAULT_POLLMASK = READABLE | nr.POLLOUT | nr.POLLWRNORM

@@ -13,8 +13,8 @@ import re
 
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import NamedTuple
+from kpfs.base.units import MAX_ARGS
 
-MAX_ARGS = 6
 MAX_NUMBER = 24  # characters, those of 64 bits in octal with a sign
 NUMBER = rb"-?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
 WORD = rb'"(?P<quoted>[^"]*)"|(?P<word>[^\s"]+)'

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.units import PAGE_SIZE
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 GoBack = Callable[[], None]
 FIRST_TASK = 1000  # what a task's number is above its pid
-PAGE_SIZE = 4096
 
 
 class RunState(Enum):

@@ -23,10 +23,10 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.units import PAGE_SIZE
 from kpfs.emulator.stops import Stop, StopReason, Stops
 from kpfs.gdb.agent import evaluate
 from kpfs.gdb.debugged import (
-    PAGE_SIZE,
     Command,
     Debugged,
     DebugThread,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import SetupError
 from kpfs.host import mounts
 from kpfs.host.namespaces import instead_of_mount
@@ -41,7 +42,7 @@ def _by_mount(mountpoint: str, source: str, options: str) -> int:
         mode = stat.S_IFMT(os.stat(mountpoint).st_mode)
         words = f"fd={device},rootmode={mode:o},user_id={os.geteuid()}"
         words += f",group_id={os.getegid()},{options}"
-        flags = mounts.MS_NOSUID | mounts.MS_NODEV
+        flags = nr.MS_NOSUID | nr.MS_NODEV
         mounts.mount(source, mountpoint, f"fuse.{SUBTYPE}", flags, words)
     except OSError:
         os.close(device)

@@ -13,10 +13,10 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
+from kpfs.base.syscall_numbers import MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 from kpfs.base.typed import NamedTuple
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
+MS_REMOUNT, MS_REC, MS_PRIVATE = 0x20, 0x4000, 0x40000
 MS_NOATIME, MS_NODIRATIME, MS_RELATIME = 1024, 2048, 1 << 21
 MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import SetupError
 from kpfs.base.signals import fork
 from kpfs.host import instead, mounts
@@ -118,7 +119,7 @@ def _unshare_in_chroot() -> None:
         mounts.unshare(mounts.CLONE_NEWUSER | mounts.CLONE_NEWNS)
         root = os.getcwd()
         mounts.mount("", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
-        mounts.mount(root, root, "", mounts.MS_BIND | mounts.MS_REC)
+        mounts.mount(root, root, "", nr.MS_BIND | mounts.MS_REC)
         os.chdir(root)
         mounts.pivot_root(".", ".")
         mounts.umount(".", mounts.MNT_DETACH)

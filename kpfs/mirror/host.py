@@ -19,7 +19,9 @@ from collections.abc import Iterable
 from itertools import islice
 
 from kpfs.base import abi
+from kpfs.base.syscall_numbers import AT_EMPTY_PATH, AT_FDCWD
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.base.units import PAGE_SIZE, PATH_MAX
 from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.host.process import EPOLL, EPOLL_FLAGS, descriptor_flags
@@ -30,16 +32,13 @@ if TYPE_CHECKING:
     from kpfs.mirror.plan import Plan, PlanRow
     from kpfs.mirror.seccomp import Notification
 
-PAGE_SIZE = 4096
 STRING_CHUNK = 256
 _SIGCATCH = 34 - 3  # of the fields of /proc/PID/stat behind the name
-PATH_MAX = 4096
 FEW = 8  # files that are kept open for a look beside the first one
-AT_FDCWD = -100
 SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
 KCMP_FILE, KCMP_FILES = 0, 2
 PIDFD_THREAD = os.O_EXCL  # Linux 6.9
-AT_EMPTY_PATH, AT_STATX_DONT_SYNC = 0x1000, 0x4000
+AT_STATX_DONT_SYNC = 0x4000
 STATX_TYPE, STATX_MODE, STATX_INO, STATX_SIZE = 1, 2, 0x100, 0x200
 _STATX = struct.Struct("=28xH2xQQ88x2I112x")  # mode, ino, size, dev_major, dev_minor
 _OPEN = os.O_RDONLY | os.O_CLOEXEC

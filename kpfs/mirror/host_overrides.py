@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.syscall_numbers import AT_FDCWD
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.base.units import UTS_LENGTH
 from kpfs.mirror import seccomp
-from kpfs.mirror.host import AT_FDCWD
 
 if TYPE_CHECKING:
     from kpfs.mirror.host import Host
     from kpfs.mirror.seccomp import Notification
 
-UTS_FIELDS, UTS_LENGTH = 6, 65
+UTS_FIELDS = 6
 PROC_FILES = (b"modules", b"config.gz", b"cmdline", b"version", b"kallsyms")
 XATTR_MAX = 65536  # bytes of a value, or of a list of names
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpfs.backends import raw
-from kpfs.backends.raw import PAGE_SIZE
 from kpfs.base.aside import write_whole
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SignalledError, held
+from kpfs.base.units import PAGE_SIZE
 from kpfs.commands.arguments import add_command, several
 from kpfs.record.writers import WRITERS, Recording, write_text
 from kpfs.session.records import without_task

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from kpfs.backends.raw import PAGE_SIZE
 from kpfs.base.shown import shown
+from kpfs.base.units import PAGE_SIZE
 from kpfs.record.spans import Span, spans
 from kpfs.session.records import Record, Value
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-NSEC = 1_000_000_000
+from kpfs.base.units import NSEC
+
 _ARRAY = re.compile(r"(?P<of>.*?)\s*\[(?P<count>\d*)\]$")
 _LETTER = {1: "b", 2: "h", 4: "i", 8: "q"}
 

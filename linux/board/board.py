@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from kpfs.base import abi, mapping, pagemap
+from kpfs.base.units import PAGE_SIZE
 from kpfs.emulator import libunicorn
 from kpfs.emulator.libunicorn import EmulatorError, MemoryRegion
 from kpfs.emulator.registers import EngineRegisters
@@ -23,7 +24,6 @@ from kpfs.linux.arch.arches import X86_64
 
 IMAGE_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "image")
 MAX_RAM = abi.HOLE_BASE
-PAGE_SIZE = 4096
 _PROT_ALL = 7
 _API = (
     "uc_reg_read", "uc_reg_write", "uc_emu_start", "uc_emu_stop", "uc_hook_add",

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.programs import NOT_EXECUTABLE, NOT_FOUND
 from kpfs.base.signals import ENDING, SIGNALLED
+from kpfs.base.units import NSEC
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
@@ -31,8 +33,7 @@ from kpfs.linux.running.machine import MachineDiedError, Op, Out
 if TYPE_CHECKING:
     from kpfs.linux.inside.failures import Failures
 
-TROUBLE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-NSEC = 1_000_000_000
+TROUBLE = 2
 _FIRST_FREE = 3
 _CACHED = VALID * NSEC + 50_000_000  # ns until the kernel asks again, with some ticks
 _STILL = 0.5  # s in which nobody reads what a command has written

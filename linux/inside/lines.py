@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
-from kpfs.linux.board.board import PAGE_SIZE, Board
+from kpfs.base.units import PAGE_SIZE
+from kpfs.linux.board.board import Board
 from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
 from kpfs.linux.memory.symbols import CoreSymbols

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from kpfs.base import pagemap
 from kpfs.base import syscall_numbers as nr
-from kpfs.linux.board.board import PAGE_SIZE, Board, written_pages
+from kpfs.base.units import PAGE_SIZE
+from kpfs.linux.board.board import Board, written_pages
 from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import oops, runnable, tree

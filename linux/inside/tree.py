@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kpfs.base import abi
 from kpfs.base import fuse_wire as wire
 from kpfs.base import syscall_numbers as nr
-from kpfs.linux.board.board import PAGE_SIZE
+from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.files import MAX_IO, FuseFiles
 from kpfs.linux.inside.hostfiles import HIDDEN, HostFiles

@@ -12,6 +12,7 @@ import struct
 from kpfs.base import abi
 from kpfs.base.elf import ElfFile
 from kpfs.base.errors import KernelError
+from kpfs.base.units import LARGE_PAGE
 from kpfs.emulator import x86_registers
 from kpfs.linux.arch import x86
 from kpfs.linux.board.board import Board
@@ -36,7 +37,6 @@ _FIXED_FLAGS = 2
 CODE_SELECTOR, DATA_SELECTOR = 0x10, 0x18
 _GDT_ENTRIES = (0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF)
 _PRESENT_WRITABLE, _LARGE = 3, 0x83
-_LARGE_PAGE = 1 << 21
 _RAM, _RESERVED = 1, 2
 # offsets in struct boot_params
 _RSDP, _E820_COUNT, _SETUP_HEADER = 0x70, 0x1E8, 0x1F1
@@ -86,7 +86,7 @@ def _place_page_tables(ram: mmap.mmap) -> None:
     """Map the first GiB at its own addresses, and make flat segments."""
     struct.pack_into("<Q", ram, PML4, _PDPT | _PRESENT_WRITABLE)
     struct.pack_into("<Q", ram, _PDPT, _PD | _PRESENT_WRITABLE)
-    entries = [number * _LARGE_PAGE | _LARGE for number in range(512)]
+    entries = [number * LARGE_PAGE | _LARGE for number in range(512)]
     struct.pack_into("<512Q", ram, _PD, *entries)
     struct.pack_into("<4Q", ram, GDT, *_GDT_ENTRIES)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from kpfs.base.errors import MemoryFault
+from kpfs.base.units import WORD
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
@@ -17,7 +18,6 @@ NAMES = {
     "umount": "umount2",
     "sendfile64": "sendfile",
 }
-WORD = 8
 
 
 def call_numbers(

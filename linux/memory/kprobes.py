@@ -11,13 +11,13 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
+from kpfs.base.units import WORD
 from kpfs.linux.memory.structures import Reader, View
 
 NAME_MAX = 256
 MAX_PROBES = 1 << 16
 FLAG_FTRACE = 8
 JUMP_SIZE = 5
-WORD = 8
 
 
 class ProbeState(NamedTuple):

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.arch.arch import PAGE_SHIFTS, LinuxArch
-from kpfs.linux.board.board import PAGE_SIZE, Board
+from kpfs.linux.board.board import Board
 
 MAX_READ = 64 << 20  # bytes at once; BTF has 5 to 10 MB
 # the most that one look into structures reads

@@ -7,11 +7,11 @@ Kernel: struct module, find_kallsyms_symbol(), find_kallsyms_symbol_value().
 from __future__ import annotations
 
 import re
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from kpfs.base.elf import SYM
 from kpfs.base.ktypes import FUNCTION_TYPES, KAddr, Symbol
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader, Structures, View
@@ -22,7 +22,6 @@ MAX_MODULES = 4096
 NAME_MAX = 64
 MAX_SECTIONS = 512
 SYMBOL_MAX = 512
-_SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
 _MAPPING = re.compile(r"\.L|L0|\$[axtd]")
 
 
@@ -106,9 +105,9 @@ def _symbols(
 ) -> list[Symbol]:
     kept = View(memory, structures["mod_kallsyms"], view.word("kallsyms"))
     count = kept.number("num_symtab", 4)
-    table = memory.read(kept.word("symtab"), count * _SYM.size)
+    table = memory.read(kept.word("symtab"), count * SYM.size)
     types = memory.read(kept.word("typetab"), count)
-    entries = list(_SYM.iter_unpack(table))
+    entries = list(SYM.iter_unpack(table))
     last = max((entry[0] for entry in entries), default=0)
     strings = kept.word("strtab")
     texts = memory.read(strings, last)

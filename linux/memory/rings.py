@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
-from kpfs.linux.memory.kprobes import Kprobes
+from kpfs.linux.memory.kprobes import NAME_MAX, Kprobes
 from kpfs.linux.memory.structures import Reader, View
 
-NAME_MAX = 256
 MAX_PAGES = 1 << 20
 _FLAGS, _IS_HEAD = 3, 1  # in a pointer to the next page
 _HEAD_SIZE = 16  # a page's time, and the number of bytes that follow

@@ -8,12 +8,12 @@ without an unwinder: some may be left from earlier calls.
 from __future__ import annotations
 
 from kpfs.base.errors import MemoryFault
+from kpfs.base.units import WORD
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
 STACK_SIZE = 1 << 14  # bytes, and so aligned
-_WORD = 8
 _CODE = "tTwW"  # kinds of symbols
 
 
@@ -29,8 +29,8 @@ def functions(board: Board, symbols: CoreSymbols, most: int) -> list[str]:
         raw = memory.read(at, -at % STACK_SIZE)
     except MemoryFault:  # it is another stack, or none
         raw = b""
-    for start in range(0, len(raw) - _WORD + 1, _WORD):
-        words.append(int.from_bytes(raw[start : start + _WORD], "little"))
+    for start in range(0, len(raw) - WORD + 1, WORD):
+        words.append(int.from_bytes(raw[start : start + WORD], "little"))
     found: list[str] = []
     for word in words:
         if (name := _name(symbols, word)) and name not in found:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import errno
 
 from kpfs.base.errors import KernelError
+from kpfs.base.units import WORD
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.structures import Reader
 from kpfs.linux.memory.tasks import TaskList
-
-WORD = 8
 
 
 class TraceFile(Reader):

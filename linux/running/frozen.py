@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kpfs.base.errors import KernelError
-from kpfs.linux.board.board import PAGE_SIZE, written_pages
+from kpfs.base.units import PAGE_SIZE
+from kpfs.linux.board.board import written_pages
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import AgentTask
 from kpfs.linux.store import image

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.linux.board.board import PAGE_SIZE
+from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
 from kpfs.linux.running.tasks import AgentTask

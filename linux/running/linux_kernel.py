@@ -18,6 +18,7 @@ from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
 from kpfs.base.log import Log
 from kpfs.base.skip_policy import SkipPolicy
+from kpfs.base.units import NSEC
 from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory import dmesg
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-NSEC = 1_000_000_000
 QUIET_STEP_NS = 4_000_000
 LOOK = 0.5  # s between looks whether they still live
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for waiting requests

@@ -8,14 +8,13 @@ import os
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import KERN_WARNING
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
 from kpfs.linux.running.tasks import AgentTask
 from kpfs.linux.store import image, kmod
 from kpfs.linux.store.modules import ModuleArchive, module_name
-
-WARNING = 4  # level of the log
 
 
 def load_named(
@@ -60,7 +59,7 @@ def load(kernel: LinuxKernel, task: AgentTask, data: bytes, words: bytes = b"") 
     made, _ = kernel.request(task, [loading, Op(nr.CLOSE, (fd,))]).results
     if made < 0:
         new = [record for record in kernel.dmesg() if record.seq not in seen]
-        said = [r.text for r in new if r.priority & 7 <= WARNING]
+        said = [r.text for r in new if r.priority & 7 <= KERN_WARNING]
         raise KernelError(-made, (said or [""])[-1])
 
 

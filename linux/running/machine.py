@@ -19,12 +19,13 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64
+from kpfs.base.units import MAX_ERRNO
 from kpfs.linux.arch.arch import Args
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.board.stops import reason
 
-MASK64 = (1 << 64) - 1
 AGENT = 0  # its slot
 STOP, FINALLY = abi.OP_STOP, abi.OP_FINALLY  # flags of an operation
 TURN_NS = abi.TURN_BLOCKS * abi.NS_PER_BLOCK  # of the guest's time, at least
@@ -41,7 +42,6 @@ STEP_NS = 300_000_000  # of a pause of the host that is lived through tick by ti
 _SLOT_HEAD = struct.Struct("<QQQ")
 _SLOT_START = struct.Struct("<QQQ16sQQ")
 _NAME_MAX = 15
-MAX_ERRNO = 4095
 _OP = struct.Struct("<Q6Qq6sBB")
 _RET = struct.Struct("<q")
 _I = abi.AgentSlot

@@ -19,7 +19,8 @@ from time import monotonic
 from kpfs.base import pagemap
 from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import EVERY, NONE, Seen
-from kpfs.linux.board.board import PAGE_SIZE, Board
+from kpfs.base.units import PAGE_SIZE
+from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.heads import Heads

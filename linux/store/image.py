@@ -17,9 +17,10 @@ from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
 from kpfs.base import abi, mapping
+from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.arch.arch import LinuxArch, fits
 from kpfs.linux.arch.arches import ARCHES, X86_64
-from kpfs.linux.board.board import MAX_RAM, PAGE_SIZE, Board, read_agent
+from kpfs.linux.board.board import MAX_RAM, Board, read_agent
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import is_release
 from kpfs.linux.store import processor

@@ -26,6 +26,7 @@ from kpfs.base import abi, pagemap
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
+from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.running import machine
 from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -221,7 +222,7 @@ class RegionAttack(Attack):
                 board.ram_address, len(board.ram), pagemap.POPULATED
             )
         )
-        return super().used() - pages * pagemap.PAGE_SIZE
+        return super().used() - pages * PAGE_SIZE
 
     def attempt(self, action: Callable[[], object]) -> None:
         """Do something; a refusal is fine, if the errno is one that Linux knows."""

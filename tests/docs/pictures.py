@@ -19,7 +19,8 @@ from xml.sax.saxutils import escape
 
 import kpfs
 from bench import promises
-from kpfs.commands.run import GREETING, RELEASE
+from kpfs.commands.run import GREETING
+from kpfs.guest.images import RELEASE
 from kpfs.manual import calls, differs
 from kpfs.record.writers import Recording, write_chrome
 from kpfs.top.samples import HISTORY, Rate, Sampler, TopProbe

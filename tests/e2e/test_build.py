@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.commands.run import MODULES, RELEASE
+from kpfs.commands.run import MODULES
+from kpfs.guest.images import RELEASE
 from tests.harness import ROOT, run
 from tests.modbox import SOURCES
 

@@ -18,7 +18,7 @@ import pytest
 
 from kpfs.base import programs
 from kpfs.cli import VERSION
-from kpfs.commands.run import RELEASE
+from kpfs.guest.images import RELEASE
 from kpfs.host.mounts import fusermount
 from tests import harness
 from tests.terminal import Terminal

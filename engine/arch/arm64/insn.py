@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kpfs.base.ktypes import MASK64
+
 SIZE = 4
 BYTES_WIDTH = 3 * SIZE - 1
 _OPCODE = 26  # first bit of the six that tell branches
 _JUMP, _CALL = 5, 37  # b, bl: what follows is how many instructions away
 _BREAKPOINT, _BREAKPOINT_MASK = 0xD4200000, 0xFFE0001F  # brk
-_MASK64 = (1 << 64) - 1
 
 
 class Disassembler:
@@ -44,7 +45,7 @@ def branch_target(word: int, addr: int) -> int | None:
         return None
     distance = word & (1 << _OPCODE) - 1
     distance -= (distance >> _OPCODE - 1) << _OPCODE
-    return (addr + SIZE * distance) & _MASK64
+    return (addr + SIZE * distance) & MASK64
 
 
 def compared_listing(

@@ -10,6 +10,7 @@ with a post_handler, which wants to see the registers behind the instruction.
 from __future__ import annotations
 
 from kpfs.base.ktypes import MASK64
+from kpfs.base.x86 import X86_EFLAGS_IF
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
 from kpfs.engine.arch.x86.regs import (
@@ -19,7 +20,6 @@ from kpfs.engine.arch.x86.regs import (
     IP,
     SP,
     X86_EFLAGS_CF,
-    X86_EFLAGS_IF,
     X86_EFLAGS_OF,
     X86_EFLAGS_PF,
     X86_EFLAGS_SF,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kpfs.base.ktypes import KAddr
+from kpfs.base.x86 import NOP5
 from kpfs.engine.arch.x86.ainsn import Ainsn, ainsn_of
-from kpfs.engine.arch.x86.insn import NOP5
 from kpfs.engine.arch.x86.stub import Stubs
 from kpfs.engine.arch.x86.text_patching import TextPatcher, call, jmp
 from kpfs.engine.kprobe import Kprobe

@@ -18,8 +18,9 @@ from collections.abc import Callable, Sequence
 
 from kpfs.base.abi import KP_HIT_SS, KP_HIT_SSDONE, KP_IDLE, KP_REENTER, KpRethookNode
 from kpfs.base.errors import MemoryFault
-from kpfs.base.ktypes import MASK64, KAddr
+from kpfs.base.ktypes import KERN_ERR, MASK64, KAddr
 from kpfs.base.log import Log
+from kpfs.base.x86 import X86_TRAP_GP, X86_TRAP_PF, X86_TRAP_UD
 from kpfs.engine.arch.x86.checks.probe import Emulation
 from kpfs.engine.arch.x86.emulate import emulate
 from kpfs.engine.arch.x86.insn import INT3_INSN_OPCODE, Insn
@@ -52,9 +53,6 @@ from kpfs.engine.runtime.runtime import Runtime
 
 log = Log(__name__)
 
-KERN_CRIT = 2
-KERN_ERR = 3
-X86_TRAP_UD, X86_TRAP_GP, X86_TRAP_PF = 6, 13, 14
 _CANONICAL = 1 << 47
 _NO_DATA = memoryview(b"")
 _NODE_FIELDS = frozenset(("ret_addr", "frame", "task", "func", "data"))

@@ -17,7 +17,6 @@ from kpfs.base.typed import Any, NamedTuple
 MAX_INSN_SIZE = 15
 BYTES_WIDTH = 3 * 11  # of a line, for most instructions
 INT3_INSN_OPCODE = 0xCC
-NOP5 = b"\x0f\x1f\x44\x00\x00"  # the bytes of an ftrace site that is off
 
 LEGACY_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
 # ud2 followed by a word: "the hypervisor is to emulate the next instruction"

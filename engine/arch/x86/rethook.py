@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kpfs.base.abi import KpRethookNode
-from kpfs.base.ktypes import KAddr
-from kpfs.engine.arch.x86.hit import KERN_CRIT, KERN_ERR, HitPath
+from kpfs.base.ktypes import KERN_CRIT, KERN_ERR, KAddr
+from kpfs.engine.arch.x86.hit import HitPath
 from kpfs.engine.arch.x86.regs import PT_REGS_SIZE
 from kpfs.engine.rethook import Kretprobe
 from kpfs.engine.runtime.records import KpHandler, KpRethook, KpSite

@@ -14,14 +14,8 @@ from collections.abc import Collection, Sequence
 
 from kpfs.base import abi
 from kpfs.base.abi import KP_IDLE, KP_REENTER
-from kpfs.engine.arch.x86.regs import (
-    FLAGS,
-    IP,
-    NR_REGS,
-    SP,
-    X86_EFLAGS_IF,
-    X86_EFLAGS_TF,
-)
+from kpfs.base.x86 import X86_EFLAGS_IF, X86_EFLAGS_TF
+from kpfs.engine.arch.x86.regs import FLAGS, IP, NR_REGS, SP
 from kpfs.engine.arch_hooks import ControlBlock
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.machine import Machine

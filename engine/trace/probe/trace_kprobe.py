@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kpfs.base.abi import HC_SYMBOL
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import KAddr
+from kpfs.base.ktypes import KERN_WARNING, KAddr
 from kpfs.engine.aggr import kprobe_nmissed
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, KprobeFlag
 from kpfs.engine.kretprobe import (
@@ -26,7 +26,7 @@ from kpfs.engine.register import (
     unregister_kprobe,
 )
 from kpfs.engine.runtime.records import KpEvent
-from kpfs.engine.state import KERN_WARNING, ModuleState, State
+from kpfs.engine.state import ModuleState, State
 from kpfs.engine.trace.array.dynevent import DynEvent, DynEventOps
 from kpfs.engine.trace.array.trace_state import TraceState
 from kpfs.engine.trace.errlog import Err, TraceProbeLog

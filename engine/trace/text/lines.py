@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from weakref import ReferenceType, ref
 
 from kpfs.base import abi
+from kpfs.base.units import NSEC
 from kpfs.engine.trace.array.trace_array import TraceArray
 from kpfs.engine.trace.event.trace_event import Printer, SymbolText, TraceEvent
 from kpfs.engine.trace.ring.cpu_ring import CopiedPage
@@ -25,7 +26,6 @@ FEW_TEXT = 1 << 20  # characters that are kept although nobody reads
 PAGE_TEXT = 1 << 14  # characters of a page, about
 FEW_PAGES = 16
 NEW_MAX = 256  # pages, or blocks, that are noted at a time
-NSEC = 1_000_000_000
 LINE_MAX = 4096  # kernel: struct trace_seq
 TOO_BIG = "[LINE TOO BIG]\n"
 _WHOLE = ("{", "}", ",", "\n", "(fault)")  # these may fill a line to its last byte

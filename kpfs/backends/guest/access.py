@@ -17,6 +17,7 @@ from kpfs.backends.handlers import HandlerCalls
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import KAddr
 from kpfs.base.typed import TYPE_CHECKING, TypeVar
+from kpfs.base.units import MAX_CPUS, NSEC
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.session.session import os_error
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from kpfs.backends.guest.vfs import Vfs
     from kpfs.explain.verdicts import Verdict
 
-MAX_CPUS = 16
-NSEC = 1_000_000_000
 FIRST_PID = 1000  # of tasks for which no pid is asked
 T = TypeVar("T")
 _FUNCTIONS = "tTwW"  # types of symbols

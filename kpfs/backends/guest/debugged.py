@@ -20,14 +20,13 @@ from kpfs.gdb.debugged import (
     RunState,
     kept_by_nobody,
 )
+from kpfs.guest.images import RELEASE
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.root.guest_kernel import GuestKernel
     from kpfs.base.lock import FairLock
     from kpfs.emulator.registers import RegisterFile
     from kpfs.emulator.stops import Stops
-
-RELEASE = "6.1.0-kpfs"
 
 
 class GuestDebugged:

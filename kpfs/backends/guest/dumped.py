@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.debugged import GuestDebugged
-from kpfs.base.elf import EM_X86_64
-from kpfs.dump.core_file import (
-    PAGE_SIZE,
+from kpfs.base.core_file import (
     CopiedMemory,
     CoreFile,
     CoreProcessor,
     MappedRange,
     zeros,
 )
+from kpfs.base.elf import EM_X86_64
+from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.emu.frozen import copied
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kpfs.guest.running.hosttask import HostTask
 if TYPE_CHECKING:
     from kpfs.backends.guest.coverage import GuestCoverage
     from kpfs.backends.guest.root.guest_kernel import GuestKernel
-    from kpfs.dump.core_file import CoreFile
+    from kpfs.base.core_file import CoreFile
 
 SHIPPED = os.path.join(IMAGE_DIR, "modules")
 
@@ -120,7 +120,7 @@ class GuestMachineInfo:
         return self._vmlinux
 
     def vmcore_size(self) -> int:
-        from kpfs.dump.core_file import HEAD_SIZE
+        from kpfs.base.core_file import HEAD_SIZE
 
         return HEAD_SIZE + self.kernel.guest.memory.size
 

@@ -17,6 +17,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.log import Log
+from kpfs.base.units import PATH_MAX
 from kpfs.guest.running.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.plan import Plan
@@ -45,7 +46,6 @@ _MEMBERS = [
     tuple(n for n in range(_NR_ARGS) if bits >> n & 1) for bits in range(1 << _NR_ARGS)
 ]
 _CWD_AT = 256  # the place of the working directory's path, behind the structure
-PATH_MAX = 4096
 _LINK_AT = _CWD_AT + PATH_MAX + 1  # and what is read of a link
 _BLOCK_SIZE = _LINK_AT + PATH_MAX + 1
 # calls that may move descriptors of files of the mount

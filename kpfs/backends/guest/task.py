@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kpfs.backends.guest.access import GuestAccess
 from kpfs.base.errors import KernelError
-from kpfs.base.ktypes import Caller
+from kpfs.base.ktypes import KERN_WARNING, Caller
 from kpfs.base.typed import TYPE_CHECKING, TypeVar
 from kpfs.guest.running.hosttask import INIT_PID, HostTask
 from kpfs.session.files import WRITE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SIZE = 1 << 17  # bytes of a read()
 LOG = "kmsg"
-WARNING = 4  # kernel: LOGLEVEL_WARNING
+
 T = TypeVar("T")
 
 
@@ -165,7 +165,7 @@ class GuestTask:
                     task = self.host_task()
                 session.root.syscalls.insmod(task, image, words)
             except KernelError as refused:
-                said = [r for r in log.records(since) if r.level <= WARNING]
+                said = [r for r in log.records(since) if r.level <= KERN_WARNING]
                 why = os.fsdecode(bytes(said[-1].text)) if said else refused.why
                 raise KernelError(refused.errno, why) from None
 

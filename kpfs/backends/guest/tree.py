@@ -13,7 +13,8 @@ from kpfs.backends.guest.machine_info import GuestMachineInfo
 from kpfs.backends.guest.vfs import Vfs, VfsFile
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
-from kpfs.fs.node import NAME_MAX, Dir, File, Node, names_of
+from kpfs.base.units import NAME_MAX
+from kpfs.fs.node import Dir, File, Node, names_of
 from kpfs.fs.tree import Attributes, Listener
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from kpfs.backends.guest.coverage import GuestCoverage
     from kpfs.backends.guest.root.guest_kernel import GuestKernel
+    from kpfs.base.core_file import CoreFile
     from kpfs.base.fuse_wire import SetattrRequest
     from kpfs.base.ktypes import Caller
-    from kpfs.dump.core_file import CoreFile
     from kpfs.fs.tree import InPlace, Wake
 
 

@@ -43,12 +43,12 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
+from kpfs.base.syscall_numbers import AT_FDCWD
 from kpfs.fs.node import Dir, File, Handle, OpenHandle, walk
 from kpfs.fs.tree import WriteCall
 from kpfs.guest.running.hostop import HostOp, HostOpHandler
 from kpfs.guest.running.syscalls import HostTask
 
-AT_FDCWD = -100
 LLONG_MAX = (1 << 63) - 1
 O_DIRECT = 0o40000
 # flags of open(2) with which it is not left out: it may change the file, or fail

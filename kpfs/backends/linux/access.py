@@ -15,6 +15,7 @@ from kpfs.backends.linux.machine_info import LinuxMachineInfo
 from kpfs.backends.linux.tree import OwnFiles
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
+from kpfs.base.units import NSEC, PAGE_SIZE
 from kpfs.linux.running.functions import PythonFunctions
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import AgentTask
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from kpfs.explain.verdicts import Verdict
 
 FIRST_PID = 4_000_001  # no process of the guest's own comes so far
-NSEC = 1_000_000_000
-PAGE_SIZE = 4096
 T = TypeVar("T")
 
 

@@ -18,18 +18,18 @@ from typing import NamedTuple
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
+from kpfs.base.units import MODULE_MAX
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Result
 from kpfs.linux.running.tasks import KILLED, AgentTask, Reply, Tasks
+from kpfs.mirror.calls import BAD_ADDRESS
 from kpfs.mirror.host import Host
 from kpfs.mirror.kernel import Commit
 from kpfs.mirror.seccomp import Notification, is_valid
 
 CHUNK = 1 << 17  # bytes that pass between a task and the host at once
-MODULE_MAX = 1 << 26  # bytes
 TEXT_MAX = 1 << 12  # bytes of a name, or of parameters
 LOOK = 0.2  # s between looks whether the caller still waits
-BAD_ADDRESS = 8  # an address at which no task has memory
 # actions that fill a buffer: SYSLOG_ACTION_READ, _READ_ALL, _READ_CLEAR
 _SYSLOG_READS = frozenset((2, 3, 4))
 

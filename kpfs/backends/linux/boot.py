@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kpfs.backends.linux.coverage import LinuxCoverage
     from kpfs.backends.linux.debugged import LinuxDebugged
     from kpfs.backends.linux.mirror import LinuxMirror
+    from kpfs.base.core_file import CoreFile
     from kpfs.config import Settings
-    from kpfs.dump.core_file import CoreFile
     from kpfs.fs.tree import Writers
     from kpfs.mirror.host import Host
 

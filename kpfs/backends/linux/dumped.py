@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.debugged import LinuxDebugged
+from kpfs.base.core_file import CopiedMemory, CoreFile, CoreProcessor, MappedRange
 from kpfs.base.errors import MemoryFault
-from kpfs.dump.core_file import CopiedMemory, CoreFile, CoreProcessor, MappedRange
 from kpfs.linux.board.board import written_pages
 
 if TYPE_CHECKING:

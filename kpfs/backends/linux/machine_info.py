@@ -27,7 +27,7 @@ from kpfs.linux.running.tasks import AgentTask
 
 if TYPE_CHECKING:
     from kpfs.backends.linux.coverage import LinuxCoverage
-    from kpfs.dump.core_file import CoreFile
+    from kpfs.base.core_file import CoreFile
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 BUFFER_SIZE = 4096
@@ -123,7 +123,7 @@ class LinuxMachineInfo:
         return self.kernel.vmlinux.content()
 
     def vmcore_size(self) -> int:
-        from kpfs.dump.core_file import HEAD_SIZE
+        from kpfs.base.core_file import HEAD_SIZE
 
         return HEAD_SIZE + len(self.kernel.machine.board.ram)
 

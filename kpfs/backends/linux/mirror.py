@@ -18,10 +18,12 @@ from kpfs.backends.linux.task_book import MAX_FD, HostFile, LinuxTaskBook
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
+from kpfs.base.syscall_numbers import AT_FDCWD
+from kpfs.base.units import UTS_LENGTH
 from kpfs.linux.running.machine import STOP, Argument, Op, Out, SlotOffset
 from kpfs.mirror import calls as mirror_calls
-from kpfs.mirror.host import AT_FDCWD, Host
-from kpfs.mirror.host_overrides import UTS_FIELDS, UTS_LENGTH
+from kpfs.mirror.host import Host
+from kpfs.mirror.host_overrides import UTS_FIELDS
 from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
 

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from kpfs.backends.handlers import UserHandler
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.base.errors import KernelError
+from kpfs.base.units import WORD
 from kpfs.engine.arch.arches import FRAMES
 from kpfs.linux.running.functions import Function
 from kpfs.session.probes import Probe, ProbeDefinition, Registers
 
-_WORD, _INT = 8, 4
+_INT = 4
 _NO_BTF = "this kernel has no BTF that describes a probe"
 
 
@@ -83,7 +84,7 @@ class LinuxProbe(Probe):
 
         return call
 
-    def _put(self, offset: int, value: int, size: int = _WORD) -> None:
+    def _put(self, offset: int, value: int, size: int = WORD) -> None:
         data = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
         self._session.kernel.memory.write(self._at + offset, data)
 

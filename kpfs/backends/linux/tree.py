@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.fuse_wire import SetattrRequest
+from kpfs.base.units import NSEC
 from kpfs.fs.machine import MachineInfo, machine_dir
 from kpfs.fs.node import Dir, File, Handle, Node, OpenHandle, names_of, walk
 from kpfs.fs.seqfile import SeqFile
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 DIRENTS_SIZE = 32768
 MAX_ENTRIES = 1 << 20
 MAX_PATH = 4096
-NSEC = 1_000_000_000
 # the kernel's paths of the root's directories and files
 PLACES = {
     "kprobes": "/sys/kernel/debug/kprobes",

@@ -31,11 +31,12 @@ from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.fuse_wire import Opcode, SetattrRequest
 from kpfs.base.log import Log
 from kpfs.base.signals import ENDING
+from kpfs.base.syscall_numbers import UTIME_OMIT
+from kpfs.base.units import NAME_MAX
 from kpfs.fs.fuse import splices
 from kpfs.fs.fuse.loop import Answer, FuseLoop, Request, current
 from kpfs.fs.fuse.openflags import follow_flags, guest_flags
 from kpfs.fs.fuse.ops import BLOCK_SIZE, MAX_BACKGROUND, OPEN_SIZE, host_errno
-from kpfs.fs.node import NAME_MAX
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.fs.tree import E, F, Tree
 from kpfs.host.fusemount import SUBTYPE
@@ -44,7 +45,7 @@ log = Log(__name__)
 
 LIBFUSE_2 = ("libfuse.so.2",)
 LIBFUSE_3 = ("libfuse3.so.4", "libfuse3.so.3")
-UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
+UTIME_NOW = (1 << 30) - 1
 
 
 def _load() -> Any:

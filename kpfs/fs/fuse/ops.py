@@ -25,11 +25,11 @@ from kpfs.base.errors import ENOTSUPP, ERESTART_RESTARTBLOCK, ERESTARTSYS, Kerne
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 from kpfs.base.log import Log
 from kpfs.base.typed import Generic
+from kpfs.base.units import NAME_MAX
 from kpfs.fs.fuse import splices
 from kpfs.fs.fuse.inodes import Inode, Inodes
 from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.openflags import follow_flags, guest_flags
-from kpfs.fs.node import NAME_MAX
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.fs.tree import EMPTY_WRITE, Attributes, E, F, Tree, Writers
 

@@ -27,6 +27,7 @@ from kpfs.base import fuse_wire as wire
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.base.units import PAGE_SIZE
 from kpfs.fs.tree import E, F, Tree
 from kpfs.host.process import descriptor_flags, system_call
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 # Linux asks for more, and would wait for that, only after an answer of this size.
 LARGEST = 32 * 4096
-PAGE_SIZE = 4096
 
 
 class Splice(NamedTuple):

@@ -15,7 +15,7 @@ import pytest
 
 from kpfs import config
 from kpfs.base.errors import KernelError
-from kpfs.commands.run import RELEASE
+from kpfs.guest.images import RELEASE
 from tests.harness import ROOT
 from tests.modbox import Box, module, need_compiler
 from tests.there import code

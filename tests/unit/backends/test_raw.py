@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from kpfs.backends.raw import PAGE_SIZE, entries, parse_cmdlines, parse_format, records
+from kpfs.backends.raw import entries, parse_cmdlines, parse_format, records
+from kpfs.base.units import PAGE_SIZE
 
 FORMAT = """\
 name: e

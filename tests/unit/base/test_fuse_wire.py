@@ -3,6 +3,7 @@
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import Opcode
+from kpfs.base.units import NSEC
 
 
 def test_names_of_requests():
@@ -20,7 +21,7 @@ def test_names_of_requests():
 def test_fields_that_are_not_valid_are_left_out():
     words = wire.FATTR_MODE | wire.FATTR_MTIME, 4, 5, 0, 1, 2, 3, 4, 5, 6, 0o644, 7, 8
     asked = wire.SetattrRequest.parse(wire.SETATTR_REQUEST.pack(*words))
-    assert asked == wire.SetattrRequest(mode=0o644, mtime=2 * wire.NSEC + 5)
+    assert asked == wire.SetattrRequest(mode=0o644, mtime=2 * NSEC + 5)
 
 
 def test_forgetting():
@@ -31,7 +32,7 @@ def test_forgetting():
 
 
 def test_times_before_1970():
-    attr = wire.attributes(1, 2, 3, -1, 0, wire.NSEC, 0o100644, 1, 0, 0, 0, 4096)
+    attr = wire.attributes(1, 2, 3, -1, 0, NSEC, 0o100644, 1, 0, 0, 0, 4096)
     assert wire.ATTR.unpack(attr)[3:9] == (-1, 0, 1, 999_999_999, 0, 0)
 
 

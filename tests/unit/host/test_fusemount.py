@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import SetupError
 from kpfs.commands import mounting
 from kpfs.host import fusemount, mounts
@@ -57,7 +58,7 @@ def test_by_mount(calls, tmp_path):
     device = fusemount.mount(str(tmp_path), "kpfs:1", allow_other=True)
     ((source, target, fstype, flags, data),) = calls
     assert (source, target, fstype) == ("kpfs:1", str(tmp_path), "fuse.kpfs")
-    assert flags == mounts.MS_NOSUID | mounts.MS_NODEV
+    assert flags == nr.MS_NOSUID | nr.MS_NODEV
     assert data == (
         f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()}"
         ",default_permissions,allow_other"

@@ -16,9 +16,10 @@ import pytest
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.syscall_numbers import AT_FDCWD
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.calls import plan_call
-from kpfs.mirror.host import AT_FDCWD, Host, MountPlace, standing
+from kpfs.mirror.host import Host, MountPlace, standing
 from kpfs.mirror.plan import Plan
 from kpfs.mirror.seccomp import Notification
 

@@ -27,11 +27,11 @@ from functools import cached_property
 
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.typed import NamedTuple
+from kpfs.base.x86 import NOP5
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     LEGACY_PREFIXES,
     MAX_INSN_SIZE,
-    NOP5,
     Insn,
     decode,
     decode_all,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kpfs.base.ktypes import KAddr
+from kpfs.base.x86 import NOP5
 from kpfs.engine.arch.x86.checks.optimize import Region, can_optimize
 from kpfs.engine.arch.x86.checks.probe import (
     JMP32_INSN_SIZE,
@@ -16,7 +17,6 @@ from kpfs.engine.arch.x86.checks.probe import (
     rules_of,
 )
 from kpfs.engine.arch.x86.insn import (
-    NOP5,
     Disassembler,
     Insn,
     Line,

@@ -14,6 +14,7 @@ from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.units import PAGE_SIZE
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.node import READABLE, Handle
 from kpfs.fs.seqfile import SeqFile, ValueFile, ValueHandle
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 BLANKS = b" \t\n\v\f\r\xa0"  # isspace()
 CLOCK_NAME_MAX = 64
-PAGE_SIZE = 4096  # of a ring
 HEX_DIGITS = b"0123456789abcdefABCDEF"
 CPUMASK_CHUNK = 32  # bits of a group of hexadecimal digits
 

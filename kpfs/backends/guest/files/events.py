@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import errno
-import stat
 from collections.abc import Iterable
 
 from kpfs.backends.guest.files.array_file import ArrayDir, ArrayFile, bind
 from kpfs.backends.guest.files.dynevents import truncates
+from kpfs.backends.guest.files.guest_file import DIR_MODE
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
@@ -17,8 +17,6 @@ from kpfs.fs.seqfile import OnceHandle, SeqFile, ValueFile
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.event.trace_event import TraceEvent
-
-DIR_MODE = stat.S_IFDIR | 0o750
 
 
 class SingleEventFile(ArrayFile):

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Iterable
 
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.fs.node import Dir, DynDir, File, Node, populate
+
+DIR_MODE = stat.S_IFDIR | 0o750  # of what tracefs has at its top, and in it
 
 # Path below the directory that the table is of, mode, class.  A directory stands before
 # what is in it; the mode of a DynDir's entries is its own.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable
 from functools import partial
 
@@ -16,7 +15,12 @@ from kpfs.backends.guest.files import (
     tracing,
 )
 from kpfs.backends.guest.files.array_file import bind
-from kpfs.backends.guest.files.guest_file import GuestDir, Row, populate_configured
+from kpfs.backends.guest.files.guest_file import (
+    DIR_MODE,
+    GuestDir,
+    Row,
+    populate_configured,
+)
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.fs.node import Dir, Node
@@ -24,7 +28,6 @@ from kpfs.fs.node import Dir, Node
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
 
-DIR_MODE = stat.S_IFDIR | 0o750
 
 # Files that each trace array has, the first one too.
 ARRAY_FILES: tuple[Row, ...] = (

@@ -11,6 +11,7 @@ from kpfs.backends.guest.files.guest_file import GuestFile, GuestServed
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.units import UTS_LENGTH
 from kpfs.fs.node import READABLE, Handle
 from kpfs.fs.seqfile import SeqFile
 
@@ -21,7 +22,7 @@ LOG_LINE_MAX = 1024 - 32
 DEFAULT_LEVEL = 4  # KERN_WARNING
 LOG_USER = 1  # the facility of what the kernel did not write itself
 # struct new_utsname: the numbers of its fields, and their length
-UTS_SYSNAME, UTS_NODENAME, UTS_RELEASE, UTS_VERSION, UTS_LENGTH = 0, 1, 2, 3, 65
+UTS_SYSNAME, UTS_NODENAME, UTS_RELEASE, UTS_VERSION = 0, 1, 2, 3
 STRING_MAX = 256
 _PREFIX = rb"<([0-9]*)>"
 _UNPRINTABLE = rb"[^ -~]|\\"

@@ -11,11 +11,11 @@ from functools import partial
 from kpfs.backends.guest.files.guest_file import GuestDir, GuestFile
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
+from kpfs.base.units import PAGE_SIZE
 from kpfs.fs.node import Dir, File, Node
 from kpfs.fs.seqfile import ValueFile
 from kpfs.guest.loader.modules import Module, Parameter
 
-PAGE_SIZE = 4096
 DIR_MODE = stat.S_IFDIR | 0o755
 
 

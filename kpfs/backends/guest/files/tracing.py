@@ -15,6 +15,7 @@ from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
 from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.units import NSEC
 from kpfs.engine.kstrtox import kstrtoul_from_user
 from kpfs.fs.node import READABLE, Dir, File, Handle, encode
 from kpfs.fs.seqfile import ValueFile
@@ -22,7 +23,6 @@ from kpfs.fs.seqfile import ValueFile
 if TYPE_CHECKING:
     from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 
-NSEC = 1_000_000_000
 RING_MAX_KB = 1 << 20
 
 

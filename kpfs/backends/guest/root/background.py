@@ -12,12 +12,12 @@ from kpfs.backends.guest.root.log_follower import LogFollower
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
+from kpfs.base.units import NSEC
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.machine import Guest
 
 log = Log(__name__)
 
-NSEC = 1_000_000_000
 FOREVER = 1e6  # s
 LOOK = 0.05  # s
 PAUSE = 0.0001  # s

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.units import NAME_MAX
 
 if TYPE_CHECKING:
     from kpfs.guest.machine import Guest
 
-NAME_MAX = 255
 _TOLD = abi.KpfsDebugfs.STRUCT
 
 

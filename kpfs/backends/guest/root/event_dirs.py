@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.ktypes import MASK64
+from kpfs.base.units import MAX_ERRNO
 
 if TYPE_CHECKING:
     from kpfs.base.ktypes import KAddr
     from kpfs.engine.trace.event.trace_event import Change
     from kpfs.guest.machine import Guest
 
-MAX_ERRNO = 4095
 FEW = 2  # are made or removed by a call each, more in one
 _DIR = abi.KpfsTraceDir.STRUCT
 NAME_SIZE = _DIR.size - abi.KpfsTraceDir.name  # of a group or an event, with its NUL

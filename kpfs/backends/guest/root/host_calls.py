@@ -13,13 +13,12 @@ from kpfs.backends.guest.root.background import Background
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock
+from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
 from kpfs.guest.running.hostop import HostOp, HostOpHandler
 from kpfs.guest.running.hosttask import HostTask
 from kpfs.guest.running.syscalls import BLOCKED, CALLS_AT_ONCE
-
-PAGE_SIZE = 4096
 
 
 def _no_files(_request: HostOp) -> int:

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.backends.guest.files.guest_file import GuestServed
-from kpfs.backends.guest.vfs import AT_FDCWD, Vfs
+from kpfs.backends.guest.vfs import Vfs
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.skip_policy import EVERY, NONE
+from kpfs.base.syscall_numbers import AT_FDCWD
 from kpfs.fs.node import Dir, File, Handle
 from tests.there import code
 from tests.unit.fakes import ME, FakeKernel, Value

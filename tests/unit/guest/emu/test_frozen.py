@@ -5,10 +5,10 @@ import pytest
 
 from kpfs.base import pagemap
 from kpfs.base.errors import MemoryFault
+from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.emu import frozen
 from kpfs.guest.emu.cpu import REG_DI, REG_IP
 from kpfs.guest.emu.frozen import freeze, thaw
-from kpfs.guest.emu.memory import PAGE_SIZE
 from tests.unit.guest.bare import BareCpu
 
 COUNT = b"\x48\xff\x07"  # inc qword ptr [rdi]

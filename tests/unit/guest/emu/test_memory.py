@@ -7,14 +7,13 @@ import pytest
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.units import LARGE_PAGE, PAGE_SIZE
 from kpfs.guest.emu.memory import (
     AREA_END,
     AREA_SIZE,
     KERNEL_DATA,
     KERNEL_MAP,
     KERNEL_TEXT,
-    LARGE_PAGE,
-    PAGE_SIZE,
     USER_END,
     Memory,
 )

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from kpfs.engine.arch.x86.regs import CX, FLAGS, INDEX, IP, ORIG_AX, SP, X86_EFLAGS_IF
+from kpfs.base.x86 import X86_EFLAGS_IF
+from kpfs.engine.arch.x86.regs import CX, FLAGS, INDEX, IP, ORIG_AX, SP
 from kpfs.engine.runtime.records import KpEvent
 from tests.unit.engine.arch.bare import NOP5
 

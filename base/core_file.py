@@ -13,13 +13,13 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from kpfs.base.elf import EHDR, PHDR, PT_LOAD
+from kpfs.base.units import PAGE_SIZE
+
 HEAD_SIZE = 0x2_0000
-PAGE_SIZE = 4096
-_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-_PHDR = struct.Struct("<IIQQQQQQ")
 _NOTE = struct.Struct("<III")
 _IDENT = b"\x7fELF\2\1\1".ljust(16, b"\0")
-_ET_CORE, _PT_LOAD, _PT_NOTE, _ALL = 4, 1, 4, 7
+_ET_CORE, _PT_NOTE, _ALL = 4, 4, 7
 _NT_PRSTATUS, _NT_AUXV = 1, 6
 # struct elf_prstatus: before the registers, with the pid in it, and behind them
 _PRSTATUS, _PRSTATUS_END = struct.Struct("<32xI76x"), bytes(8)
@@ -86,18 +86,18 @@ class CoreFile:
         else:  # drgn wants it where there is no VMCOREINFO
             notes += _note("CORE", _NT_AUXV, bytes(16))
         count = 1 + len(segments)
-        at = _EHDR.size + count * _PHDR.size
-        rows = [_PHDR.pack(_PT_NOTE, 0, at, 0, 0, len(notes), len(notes), 4)]
+        at = EHDR.size + count * PHDR.size
+        rows = [PHDR.pack(_PT_NOTE, 0, at, 0, 0, len(notes), len(notes), 4)]
         rows += [
-            _PHDR.pack(
-                *(_PT_LOAD, _ALL, HEAD_SIZE + physical, virtual, physical),
+            PHDR.pack(
+                *(PT_LOAD, _ALL, HEAD_SIZE + physical, virtual, physical),
                 *(size, size, 0),
             )
             for virtual, physical, size in segments
         ]
-        head = _EHDR.pack(
-            *(_IDENT, _ET_CORE, machine, 1, 0, _EHDR.size, 0, 0),
-            *(_EHDR.size, _PHDR.size, count, 0, 0, 0),
+        head = EHDR.pack(
+            *(_IDENT, _ET_CORE, machine, 1, 0, EHDR.size, 0, 0),
+            *(EHDR.size, PHDR.size, count, 0, 0, 0),
         )
         self._head = b"".join((head, *rows, notes)).ljust(HEAD_SIZE, b"\0")
         assert len(self._head) == HEAD_SIZE

@@ -7,15 +7,15 @@ import subprocess
 
 import pytest
 
-from kpfs.dump.core_file import (
+from kpfs.base.core_file import (
     HEAD_SIZE,
-    PAGE_SIZE,
     CopiedMemory,
     CoreFile,
     CoreProcessor,
     MappedRange,
     zeros,
 )
+from kpfs.base.units import PAGE_SIZE
 
 INFO = b"OSRELEASE=6.1\nPAGESIZE=4096\n"
 SIZE = 8 * PAGE_SIZE
