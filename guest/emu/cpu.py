@@ -50,6 +50,7 @@ from kpfs.emulator.regwindow import (
     WINDOW_SP,
     find_window,
 )
+from kpfs.emulator.x86_registers import MSR
 from kpfs.guest.emu.hypercalls import Hypercalls
 from kpfs.guest.emu.idle_turn import IdleTurn
 from kpfs.guest.emu.memory import Memory
@@ -69,7 +70,7 @@ REG_ORIG_AX, REG_IP = abi.PtRegs.orig_ax // 8, abi.PtRegs.ip // 8
 REG_CS, REG_FLAGS = abi.PtRegs.cs // 8, abi.PtRegs.flags // 8
 REG_SP, REG_SS = abi.PtRegs.sp // 8, abi.PtRegs.ss // 8
 _CR0, _CR2, _CR3, _CR4 = 50, 52, 53, 54
-_GDTR, _MSR = 243, 248
+_GDTR = 243
 _SEGMENTS = (17, 28, 49)  # ds es ss
 _ARCH_X86, _MODE_64 = 4, 8
 _HOOK_INTR, _HOOK_INSN, _HOOK_INSN_INVALID = 1, 2, 1 << 14
@@ -259,7 +260,7 @@ class Cpu:
         self._count_blocks(gdt)
         struct.pack_into(f"<{len(_GDT)}Q", memory.ram, gdt, *_GDT)
         efer = _MSR_VALUE.pack(_MSR_EFER, _EFER)
-        check(self._py.uc_reg_write(self._uc, _MSR, efer))
+        check(self._py.uc_reg_write(self._uc, MSR, efer))
         self._write(_CR4, _CR4_VALUE)
         self._write(_CR3, memory.cr3)
         self._write(_CR0, _CR0_VALUE)
@@ -793,7 +794,7 @@ class Cpu:
         It executes whatever is in memory then. Only modules bring it there.
         """
         registers = self.registers()
-        raw = registers.read_raw(_MSR, _MSR_VALUE.pack(_MSR_EFER, 0))
+        raw = registers.read_raw(MSR, _MSR_VALUE.pack(_MSR_EFER, 0))
         _, efer = _MSR_VALUE.unpack(raw)
         if not (registers.read_reg(_CR0) & _CR0_PG and efer & _EFER_LMA):
             where = f"CPU {self.active} at {self.read_reg(REG_IP):#x}"

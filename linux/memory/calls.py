@@ -25,7 +25,7 @@ def call_numbers(
 ) -> dict[str, int]:
     """Return the number of each system call by name; {} if the kernel has no table.
 
-    prefix: of the functions, Arch.syscall_prefix.
+    prefix: of the functions, LinuxArch.syscall_prefix.
 
     Context: the machine's lock is held.
     """

@@ -125,7 +125,7 @@ class Batch:
     def __init__(
         self, ops: Sequence[Op], memory: bytes = b"", native: Native | None = None
     ) -> None:
-        """native: see Arch.native."""
+        """native: see LinuxArch.native."""
         self.data = bytearray(memory)
         self.size = len(memory)  # with the room that no data are written to
         self.places: list[

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.Kernel over a guest kernel.
 
-This tests kpfs.api.kernel, kpfs.session.files, kpfs.session.probes, kpfs.api.clock,
+This tests kpfs.api.kernel, kpfs.session.files, kpfs.session.probes,
 kpfs.backends.handlers, kpfs.backends.guest.session, kpfs.backends.guest.task,
 kpfs.backends.guest.access, kpfs.backends.guest.probes and
 kpfs.backends.guest.records.

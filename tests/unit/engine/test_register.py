@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.engine.register: what is accepted, what is refused with which errno, and why.
 
-This also tests kpfs.engine.kprobe_ftrace.
+This also tests kpfs.engine.arm: probes at ftrace sites.
 """
 
 import errno

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Requests of FUSE and the answers to them, without a mount.
 
-This also tests kpfs.fs.fuse.wire.
+This also tests kpfs.base.fuse_wire.
 """
 
 import errno
