@@ -44,7 +44,7 @@ RELEASED = "2026-11-22"
 EXIT_INTERRUPTED = 130
 OWN_CPUS = 2
 
-DESCRIPTION = "The Linux kernel's kprobes knobs as files, over a live emulated kernel."
+PITCH = "A Linux kernel for each command, to trace and to break, without root or KVM."
 
 
 class RunMode(Enum):
@@ -76,6 +76,7 @@ BELONGS = (  # options, the places that have them, what is said in the others
 EPILOG = """\
 start here:
   kpfs run                  a shell that finds the files at the kernel's real paths
+  kpfs run --kernel NAME    the same with an unmodified Linux kernel (see 'kpfs kernel')
   mkdir m; kpfs mount m     the same files below m/, for example:
     echo 'p:e vfs_read' > m/tracing/kprobe_events
     echo 1 > m/tracing/events/kprobes/e/enable
@@ -289,7 +290,7 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
         def __init__(self, prog: str) -> None:
             super().__init__(prog, width=_columns() - 2)
 
-    parser = Parser("kpfs", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+    parser = Parser("kpfs", description=PITCH, epilog=EPILOG, formatter_class=raw)
     version = f"kpfs {VERSION}"
     parser.add_argument("-V", "--version", action="version", version=version)
     # not required: --foo alone would be told as a COMMAND that is missing

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from kpfs.cli import PITCH
 from tests import harness
 from tests.docs import pictures, transcript
 
@@ -50,6 +51,11 @@ def test_the_readme_shows_what_the_how_to_shows():
     shown = re.findall(r"^    .*my_prog: .*$", READ[0].read_text(), re.M)
     assert shown
     assert "\n".join(shown) in (DOCS / "howto/bpf.md").read_text()
+
+
+def test_the_readme_begins_with_what_the_help_says():
+    for page in (READ[0], DOCS / "index.md"):
+        assert page.read_text().split("\n\n")[1] == PITCH
 
 
 def prose(page):
