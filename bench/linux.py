@@ -76,7 +76,7 @@ class Shell:
 
     def request(self, *ops: Op) -> list[int]:
         with self.kernel.lock:
-            return self.kernel.request(self.task, ops).results
+            return self.kernel.tasks.request(self.task, ops).results
 
     def echo(self, path: str, text: str) -> None:
         data = text.encode() + b"\n"

@@ -50,7 +50,7 @@ class UnprobedTables(KernelTables):
         verbose = not config or "CONFIG_DEBUG_BUGVERBOSE=y\n" in config
         bug = _BUG_VERBOSE if verbose else _BUG
         with kernel.lock:
-            lines = kernel.read_file(BLACKLIST).decode().splitlines()
+            lines = kernel.tasks.read_file(BLACKLIST).decode().splitlines()
             self.kallsyms = AllSymbols(symbols, kernel.modules())
             self._texts = list(self._module_texts(kernel))
             self._read_tables(bug)

@@ -227,7 +227,7 @@ class InsideCommand:
         if is_long:
             made = Op(nr.MEMFD_CREATE, (b"arguments\0", _MFD_CLOEXEC))
             (fd,) = command.call(made)
-            _write(command, fd, strings.data)
+            command.write(fd, strings.data)
             how = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED
             (base,) = command.call(Op(nr.MMAP, (0, size, *how, fd, 0)))
         argc = len(argv)
@@ -236,7 +236,7 @@ class InsideCommand:
             for part in (strings.places[:argc], strings.places[argc:])
         )
         if is_long:
-            _write(command, fd, vectors)
+            command.write(fd, vectors)
             self._in_slot = b""
         else:
             self._in_slot += vectors
@@ -419,13 +419,6 @@ def _strings(argv: tuple[str, ...], environment: dict[str, str]) -> _Strings:
         data += os.fsencode(text) + b"\0"
     data += bytes(-len(data) % 8)
     return _Strings(bytes(data), places)
-
-
-def _write(worker: Worker, fd: int, data: bytes) -> None:
-    """Have a worker write to a file in its memory. Raises CallError."""
-    for at in range(0, len(data), _ROOM):
-        piece = data[at : at + _ROOM]
-        worker.call(Op(nr.WRITE, (fd, piece, len(piece))))
 
 
 def _candidates(request: RunRequest) -> list[str]:

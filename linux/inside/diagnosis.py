@@ -46,8 +46,5 @@ def out_of_memory(log: str, memory: int) -> str:
 
 def kernel_log(worker: Worker) -> str:
     """Return the messages of the kernel that its log still has."""
-    places = worker.start([Op(nr.SYSLOG, (_READ_ALL, Out(_LOG), _LOG))], lambda: None)
-    worker.wait()
-    size = max(worker.results(1)[0], 0)
-    text = bytes(worker.memory[places[0] : places[0] + size])
-    return text.decode("utf-8", "replace")
+    reply = worker.request(Op(nr.SYSLOG, (_READ_ALL, Out(_LOG), _LOG)))
+    return reply.out(0, max(reply.taken(0, _LOG), 0)).decode("utf-8", "replace")

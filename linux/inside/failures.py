@@ -36,7 +36,7 @@ _STACK_BITS = 14  # kernel stacks are 16 KiB, and aligned
 _MAX_LOG = 1 << 20  # bytes of a verifier's log
 _MAX_CALLS = 64  # different ones that are kept
 _LOG_LINES = 3
-_ERROR_LOG = b"/sys/kernel/tracing/error_log\0"
+_ERROR_LOG = "/sys/kernel/tracing/error_log"
 # union bpf_attr
 _MAP_CREATE, _PROG_LOAD, _LINK_CREATE = 0, 5, 28
 _OBJ_GET_INFO_BY_FD, _RAW_TRACEPOINT_OPEN, _BTF_LOAD = 15, 17, 18

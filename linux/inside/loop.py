@@ -18,7 +18,14 @@ from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import Board
 from kpfs.linux.inside import runnable
-from kpfs.linux.running.machine import AGENT, ArgumentOffset, LinuxMachine, Op, Unrest
+from kpfs.linux.running.machine import (
+    AGENT,
+    ArgumentOffset,
+    LinuxMachine,
+    Op,
+    Reply,
+    Unrest,
+)
 
 LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnoticed
 BEHIND_NS = 10_000_000
@@ -32,6 +39,7 @@ _KEEP = abi.KEEP_ID
 _ALL_FDS, _FEW_FDS = 0xFFFFFFFF, 64
 _MEM_FD = 1000  # the agent's own: MEM_FD of agent.c
 
+_PIECE = 1 << 17  # bytes of one write
 _MOMENT = struct.pack("<qq", 0, 1)  # a struct timespec of 1 ns
 Then = Callable[[], object]
 
@@ -85,11 +93,15 @@ class Worker:
     def results(self, count: int) -> list[int]:
         return self._loop.machine.results(self.slot, count)
 
+    def request(self, *ops: Op, memory: bytes = b"") -> Reply:
+        """Make calls and wait until they are done."""
+        places = self.start(ops, lambda: None, memory)
+        self.wait()
+        return Reply(self._loop.machine, self.slot, places, len(ops))
+
     def attempt(self, *ops: Op, memory: bytes = b"") -> list[int]:
         """Make calls, wait until they are done and return their results."""
-        self.start(ops, lambda: None, memory)
-        self.wait()
-        return self.results(len(ops))
+        return self.request(*ops, memory=memory).results
 
     def wait(self) -> None:
         """Run the kernel until this worker's request is done."""
@@ -102,6 +114,12 @@ class Worker:
             if result < 0:
                 raise CallError(-result, f"system call {op.nr} in the guest failed")
         return results
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write to a regular file. Raises CallError."""
+        for at in range(0, len(data), _PIECE):
+            piece = data[at : at + _PIECE]
+            self.call(Op(nr.WRITE, (fd, piece, len(piece))))
 
     def close_from(self, first: int) -> None:
         """Close a descriptor and all after it."""

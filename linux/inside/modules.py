@@ -13,7 +13,6 @@ from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
 from kpfs.linux.store.modules import ModuleArchive
 
-_PIECE = 1 << 17
 _PATH = b"/tmp/module\0"
 
 
@@ -34,9 +33,7 @@ def load(folder: str, worker: Worker, names: list[str]) -> None:
 
 def _load(worker: Worker, name: str, data: bytes) -> None:
     fd = worker.call(Op(nr.OPEN, (_PATH, os.O_RDWR | os.O_CREAT, 0o600)))[0]
-    for at in range(0, len(data), _PIECE):
-        piece = data[at : at + _PIECE]
-        worker.call(Op(nr.WRITE, (fd, piece, len(piece))))
+    worker.write(fd, data)
     opened = worker.call(Op(nr.OPEN, (_PATH, os.O_RDONLY)), Op(nr.CLOSE, (fd,)))[0]
     *made, _ = worker.attempt(
         Op(nr.FINIT_MODULE, (opened, b"\0", 0)),

@@ -11,10 +11,9 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
-from kpfs.base import syscall_numbers as nr
 from kpfs.base.elf import MACHINES
+from kpfs.linux.inside import texts
 from kpfs.linux.inside.loop import Worker
-from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 
 _HEAD = 4096  # bytes of a program that are read
 _ORDER = {1: "<", 2: ">"}  # by EI_DATA
@@ -27,7 +26,8 @@ _DEEPEST = 4  # scripts whose interpreters are scripts
 
 def why_not(worker: Worker, path: str) -> str:
     """Return what is wrong with a program that execve() refuses; "" if unknown."""
-    return _why_not(path, partial(_head, worker), worker.board.arch.elf_machine)
+    read = partial(texts.read_head, worker, size=_HEAD)
+    return _why_not(path, read, worker.board.arch.elf_machine)
 
 
 def why_not_here(path: str) -> str:
@@ -97,21 +97,3 @@ def _head_here(path: str) -> bytes:
             return file.read(_HEAD)
     except OSError:
         return b""
-
-
-def _head(worker: Worker, path: str) -> bytes:
-    """Return the first bytes of a file in the kernel; b"" if it cannot be read."""
-    name = os.fsencode(path) + b"\0"
-    places = worker.start(
-        [
-            Op(nr.OPEN, (name, os.O_RDONLY), STOP),
-            Op(nr.READ, (Result(0), Out(_HEAD), _HEAD)),
-            Op(nr.CLOSE, (Result(0),), FINALLY),
-        ],
-        lambda: None,
-    )
-    worker.wait()
-    opened, size, _ = worker.results(3)
-    if opened < 0 or size < 0:
-        return b""
-    return bytes(worker.memory[places[1] : places[1] + size])

@@ -99,10 +99,9 @@ class Output:
             return
         self._loop.unwatch(self.fd)  # or _flush() would have the worker read
         op = Op(nr.IOCTL, (self._source, termios.FIONREAD, Out(_INT.size)))
-        (at,) = self._worker.start([op], _nothing)
-        self._worker.wait()
-        if self._worker.results(1)[0] == 0:
-            (self._left,) = _INT.unpack_from(self._worker.memory, at)
+        reply = self._worker.request(op)
+        if reply.results[0] == 0:
+            (self._left,) = _INT.unpack(reply.out(0, _INT.size))
         self._flush()
 
     @property
@@ -151,10 +150,9 @@ class Output:
 
 def open_pipe(worker: Worker) -> tuple[int, int]:
     """Open a pipe in a worker; return its read end and its write end."""
-    places = worker.start([Op(nr.PIPE2, (Out(_PIPE.size), os.O_CLOEXEC))], _nothing)
-    worker.wait()
-    ends = _PIPE.unpack_from(worker.memory, places[0])
-    return ends[0], ends[1]
+    reply = worker.request(Op(nr.PIPE2, (Out(_PIPE.size), os.O_CLOEXEC)))
+    ends: tuple[int, int] = _PIPE.unpack(reply.out(0, _PIPE.size))
+    return ends
 
 
 def open_terminal(worker: Worker, like: TerminalState) -> tuple[int, int]:

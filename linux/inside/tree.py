@@ -298,7 +298,7 @@ def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
     from kpfs.linux.inside import modules
 
     modules.load(folder, loop.agent, MODULES)
-    kinds = read_text(loop.agent, b"/proc/filesystems\0")
+    kinds = read_text(loop.agent, "/proc/filesystems")
     lacks = [kind for kind in MODULES if f"\t{kind}\n" not in kinds]
     if lacks:
         raise UnfitError(

@@ -108,7 +108,7 @@ class _Asked:
         # kernels before 5.11 count programs and maps as the agent's locked memory
         none = struct.pack("<qq", resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         limit = Op(nr.PRLIMIT64, (0, resource.RLIMIT_MEMLOCK, none, 0))
-        self._linux.attempt(self._linux.tasks.agent, [limit])
+        self._linux.tasks.attempt(self._linux.tasks.agent, [limit])
         yield Feature("kernel", "release", self._linux.meta.release)
         yield Feature("kernel", "architecture", self._linux.meta.arch)
         yield from self._files()
@@ -122,7 +122,7 @@ class _Asked:
     def _files(self) -> Iterator[Feature]:
         for path in _FILES:
             found = Op(nr.ACCESS, (path.encode() + b"\0", os.F_OK))
-            there = self._linux.attempt(self._linux.tasks.agent, [found]) == [0]
+            there = self._linux.tasks.attempt(self._linux.tasks.agent, [found]) == [0]
             yield Feature("file", path, YES if there else NO)
 
     def _tracers(self) -> Iterator[Feature]:
@@ -136,7 +136,7 @@ class _Asked:
 
     def _text(self, path: str) -> str:
         try:
-            return self._linux.read_file(path).decode("utf-8", "replace")
+            return self._linux.tasks.read_file(path).decode("utf-8", "replace")
         except KernelError:
             return ""
 
@@ -210,11 +210,11 @@ class _Asked:
     def _bpf(self, command: int, memory: bytes) -> int:
         linux, agent = self._linux, self._linux.tasks.agent
         op = Op(nr.BPF, (command, SlotOffset(0), _ATTR_SIZE))
-        (result,) = linux.attempt(agent, [op], memory)
+        (result,) = linux.tasks.attempt(agent, [op], memory)
         return result
 
     def _close(self, fd: int) -> None:
-        self._linux.attempt(self._linux.tasks.agent, [Op(nr.CLOSE, (fd,))])
+        self._linux.tasks.attempt(self._linux.tasks.agent, [Op(nr.CLOSE, (fd,))])
 
     def _of_types(self) -> Iterator[Feature]:
         """Return what the kernel's types tell: helpers, kinds of attachment, kfuncs."""

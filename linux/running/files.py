@@ -61,7 +61,7 @@ class OpenFiles:
         """Open a path, which ends with a 0, as a task."""
         open_it = Op(nr.OPENAT, (nr.AT_FDCWD, path, flags, mode), STOP)
         seek = Op(nr.LSEEK, (Result(0), 0, nr.SEEK_CUR))
-        fd, at = self.kernel.request(task, [open_it, seek]).results
+        fd, at = self.kernel.tasks.request(task, [open_it, seek]).results
         if fd < 0:
             raise KernelError(-fd, "openat")
         opened = MountedFile(flags, task, fd)
@@ -87,7 +87,7 @@ class OpenFiles:
     def borrow(self, task: AgentTask, opened: MountedFile) -> int:
         """Give a task another task's open file; return the new descriptor."""
         owner = next((t for t in opened.fds if not t.gone), opened.owner)
-        reply = self.kernel.call(
+        reply = self.kernel.tasks.call(
             task,
             Op(nr.PIDFD_OPEN, (owner.pid, 0), STOP),
             Op(nr.PIDFD_GETFD, (Result(0), opened.fds[owner], 0), STOP),
@@ -110,13 +110,13 @@ class OpenFiles:
         for opened in list(self.opened):
             if opened.fds.get(task) == fd:
                 move = Op(nr.FCNTL, (fd, nr.F_DUPFD, OUT_OF_THE_WAY), STOP)
-                reply = self.kernel.call(task, move, Op(nr.CLOSE, (fd,)))
+                reply = self.kernel.tasks.call(task, move, Op(nr.CLOSE, (fd,)))
                 opened.fds[task] = reply.results[0]
 
     def seek(self, task: AgentTask, opened: MountedFile, fd: int, offset: int) -> None:
         """Set the kernel's file position to the host's."""
         if offset != opened.pos:
-            self.kernel.call(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
+            self.kernel.tasks.call(task, Op(nr.LSEEK, (fd, offset, nr.SEEK_SET)))
             opened.pos = offset
 
     def read(
@@ -128,7 +128,7 @@ class OpenFiles:
         def real(at: int, count: int) -> bytes:
             if count:  # without it the kernel need not seek, which may take long
                 self.seek(task, opened, fd, at)
-            reply = self.kernel.call(task, Op(nr.READ, (fd, Out(count), count)))
+            reply = self.kernel.tasks.call(task, Op(nr.READ, (fd, Out(count), count)))
             data = reply.out(0, reply.results[0])
             if count:
                 opened.pos = at + len(data)
@@ -145,7 +145,7 @@ class OpenFiles:
         fd = self._seek_task(task, opened, offset)
         size = min(size, PIPE_SIZE)
         source, target = self._pipe(task)
-        reply = self.kernel.call(
+        reply = self.kernel.tasks.call(
             task,
             Op(nr.SPLICE, (fd, 0, target, 0, size, flags), STOP),
             Op(nr.CLOSE, (target,), FINALLY),  # so that an empty pipe is at its end
@@ -163,7 +163,7 @@ class OpenFiles:
         fd = self._seek_task(task, opened, offset)
         data = data[:PIPE_SIZE]
         source, target = self._pipe(task)
-        reply = self.kernel.call(
+        reply = self.kernel.tasks.call(
             task,
             Op(nr.WRITE, (target, data, len(data)), STOP),
             Op(nr.CLOSE, (target,), FINALLY),
@@ -184,7 +184,7 @@ class OpenFiles:
 
     def _pipe(self, task: AgentTask) -> tuple[int, int]:
         """Make a pipe for a moment; return a task's descriptors of its ends."""
-        made = self.kernel.call(task, Op(nr.PIPE2, (Out(_FDS.size), 0)))
+        made = self.kernel.tasks.call(task, Op(nr.PIPE2, (Out(_FDS.size), 0)))
         ends: tuple[int, int] = _FDS.unpack(made.out(0, _FDS.size))
         return ends
 
@@ -200,6 +200,6 @@ class OpenFiles:
             else:
                 task.closing = []
                 try:
-                    self.kernel.request(task, [Op(nr.CLOSE, (fd,))])
+                    self.kernel.tasks.request(task, [Op(nr.CLOSE, (fd,))])
                 finally:
                     task.closing = None

@@ -91,7 +91,7 @@ class PythonFunctions:
         self._meant = target, args
         self._watch()
         try:
-            return kernel.request(task, [Op(_NUMBER, (_COOKIE,))]).value(0)
+            return kernel.tasks.request(task, [Op(_NUMBER, (_COOKIE,))]).value(0)
         finally:
             self._meant = None
             self._watch()

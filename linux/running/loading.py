@@ -54,9 +54,9 @@ def load(kernel: LinuxKernel, task: AgentTask, data: bytes, words: bytes = b"") 
     held.
     """
     seen = {record.seq for record in kernel.dmesg()}
-    fd = kernel.make_file(task, data)
+    fd = kernel.tasks.make_file(task, data)
     loading = Op(nr.FINIT_MODULE, (fd, words + b"\0", 0))
-    made, _ = kernel.request(task, [loading, Op(nr.CLOSE, (fd,))]).results
+    made, _ = kernel.tasks.request(task, [loading, Op(nr.CLOSE, (fd,))]).results
     if made < 0:
         new = [record for record in kernel.dmesg() if record.seq not in seen]
         said = [r.text for r in new if r.priority & 7 <= KERN_WARNING]
@@ -66,4 +66,4 @@ def load(kernel: LinuxKernel, task: AgentTask, data: bytes, words: bytes = b"") 
 def unload(kernel: LinuxKernel, task: AgentTask, name: str) -> None:
     """Unload a module. Context: the kernel's lock is held."""
     removing = Op(nr.DELETE_MODULE, (os.fsencode(name) + b"\0", os.O_NONBLOCK))
-    kernel.call(task, removing, why=name)
+    kernel.tasks.call(task, removing, why=name)

@@ -188,8 +188,17 @@ class Unrest:
 class LinuxMachine:
     """Context: the caller holds the kernel's lock."""
 
-    def __init__(self, board: Board, *, quiet: bool = False) -> None:
-        """quiet: time passes by what the guest executes, and when it waits."""
+    def __init__(
+        self,
+        board: Board,
+        *,
+        quiet: bool = False,
+        on_turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        """quiet: time passes by what the guest executes, and when it waits.
+
+        on_turn: called at the end of each turn, when a request has taken long.
+        """
         self._use(board)
         self.quiet = quiet
         self._native = board.arch.native if board.arch.translates else None
@@ -197,8 +206,7 @@ class LinuxMachine:
         self.stops = CallStops(board)
         # called between two turns, at an exact instruction, while a debugger wants it
         self.between_turns: Callable[[], None] | None = None
-        # called at the end of each turn, when a request has taken long
-        self.on_turn: Callable[[], None] = lambda: None
+        self._on_turn = on_turn
         self._seqs = [0] * abi.NR_SLOTS
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
@@ -388,7 +396,7 @@ class LinuxMachine:
                 raise self.died(why)
             else:
                 unrest.end_turn()
-                self.on_turn()
+                self._on_turn()
             if pauses > MAX_PAUSES:
                 raise self.died(abi.STOP_TURN)
             if why == abi.STOP_PAUSE or not self.is_early():
@@ -505,3 +513,34 @@ class LinuxMachine:
         names = "syscalls", "exceptions", "interrupts", "halts", "flushes"
         counts = {name: self.board.get(getattr(abi.Board, name)) for name in names}
         return {"blocks": self.board.blocks, **counts}
+
+
+class Reply:
+    """The results of a request's operations, and what they wrote."""
+
+    def __init__(
+        self, machine: LinuxMachine, slot: int, places: list[ArgumentOffset], count: int
+    ):
+        self.results = machine.results(slot, count)
+        self._machine = machine
+        self._slot = slot
+        self._places = places
+
+    def out(self, number: int, size: int) -> bytes:
+        """Return size bytes of the number-th argument that lies in memory.
+
+        EIO: there is less room, so the guest cannot have written so many.
+        """
+        place = self._places[number]
+        if size > place.size:
+            raise KernelError(errno.EIO, f"{size} bytes in a room of {place.size}")
+        return self._machine.data(self._slot, place, size)
+
+    def taken(self, number: int, size: int) -> int:
+        """Return the result of an operation that takes size bytes at most; or EIO."""
+        result = self.results[number]
+        return result if result <= size else -errno.EIO
+
+    def value(self, number: int) -> int:
+        """Return what a call returned that has any value, as a function's."""
+        return self._machine.values(self._slot, number + 1)[number]

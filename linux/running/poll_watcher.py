@@ -146,7 +146,7 @@ class PollWatcher:
 
     def _made(self, task: AgentTask, op: Op) -> int:
         """Make a call of the task; return its result."""
-        return self._kernel.tasks.request(task, [op]).results[0]
+        return self._kernel.tasks.ask(task, [op]).results[0]
 
     def _wait(self) -> None:
         """Let the task wait, if there is anybody to be woken by it."""
@@ -156,7 +156,7 @@ class PollWatcher:
             return
         while self._wakes and self._places is None:
             wait = self._next_event(-1)
-            self._places = self._kernel.tasks.begin(task, [wait], patient=True)
+            self._places = self._kernel.tasks.begin_to_wait(task, wait)
             if not task.waits:
                 self._finish(task, self._places)
 
@@ -177,7 +177,7 @@ class PollWatcher:
     def _take(self, task: AgentTask, but: MountedFile | None = None) -> None:
         """Tell of all that has happened.  but: of a file of which it is no news."""
         for _ in range(len(self._watched)):
-            reply = self._kernel.tasks.request(task, [self._next_event(0)])
+            reply = self._kernel.tasks.ask(task, [self._next_event(0)])
             if reply.results[0] != 1:
                 return
             self._tell(task, reply.out(0, EVENT.size), but)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
+from typing import Protocol
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
@@ -20,6 +20,8 @@ from kpfs.linux.running.machine import (
     LinuxMachine,
     MachineDiedError,
     Op,
+    Out,
+    Reply,
 )
 
 log = Log(__name__)
@@ -32,37 +34,8 @@ _SIGKILL = 9
 # programs would try again, and meet the oops, for ever
 KILLED = errno.EFAULT
 _NAME_SIZE = 16
-
-
-class Reply:
-    """The results of a request's operations, and what they wrote."""
-
-    def __init__(
-        self, machine: LinuxMachine, slot: int, places: list[ArgumentOffset], count: int
-    ):
-        self.results = machine.results(slot, count)
-        self._machine = machine
-        self._slot = slot
-        self._places = places
-
-    def out(self, number: int, size: int) -> bytes:
-        """Return size bytes of the number-th argument that lies in memory.
-
-        EIO: there is less room, so the guest cannot have written so many.
-        """
-        place = self._places[number]
-        if size > place.size:
-            raise KernelError(errno.EIO, f"{size} bytes in a room of {place.size}")
-        return self._machine.data(self._slot, place, size)
-
-    def taken(self, number: int, size: int) -> int:
-        """Return the result of an operation that takes size bytes at most; or EIO."""
-        result = self.results[number]
-        return result if result <= size else -errno.EIO
-
-    def value(self, number: int) -> int:
-        """Return what a call returned that has any value, as a function's."""
-        return self._machine.values(self._slot, number + 1)[number]
+READ_SIZE = 128 << 10
+MAX_FILE = 64 << 20  # bytes of what kpfs reads for itself
 
 
 class DeathWatch:
@@ -123,10 +96,32 @@ class AgentTask:
             self._comm_fd = -1
 
 
+class TasksOwner(Protocol):
+    """The kernel of some tasks.  Context: lock held."""
+
+    def make_task(self, caller: Caller, comm: str) -> AgentTask:
+        """Make the task of a new caller."""
+
+    def begins(self, ops: Sequence[Op]) -> bool:
+        """Prepare for operations of a request; return True if they only look."""
+
+    def ran(self, ops: Sequence[Op] = (), *, looks: bool = True) -> None:
+        """Look for changes after operations; looks: begins() has returned that."""
+
+    def somebody_waits(self) -> None:
+        """Let time pass from now on."""
+
+    def last_words(self) -> list[str]:
+        """Return the last lines of the log of a kernel that is dead."""
+
+
 class Tasks:
     """All tasks.  Context: control, lock held once."""
 
-    def __init__(self, machine: LinuxMachine, lock: FairLock) -> None:
+    def __init__(
+        self, machine: LinuxMachine, lock: FairLock, owner: TasksOwner
+    ) -> None:
+        self._owner = owner
         self._machine = machine
         self._lock = lock
         self._by_pid: dict[int, AgentTask] = {}
@@ -134,14 +129,10 @@ class Tasks:
         self.waiting: set[AgentTask] = set()
         self._dying: list[AgentTask] = []  # their slots are not free yet
         self.agent = AgentTask(machine, AGENT, 1, 0, "init")
-        # makes the task of a new caller
-        self.create: Callable[[Caller, str], AgentTask] = partial(self.fork, self.agent)
         self.owner = os.getuid()
         self._nr_cpus: int = machine.board.get(abi.Board.nr_cpus)
         self._unpinned = os.sched_getaffinity(0)
         self._said = False  # the log has that the guest is dead
-        self.on_wait: Callable[[], object] = lambda: None  # somebody begins to wait
-        self.last_words: Callable[[], list[str]] = list  # of a guest that is dead
         self._watched = DeathWatch(self.died)
 
     # ---- tasks and processes
@@ -152,7 +143,7 @@ class Tasks:
     def task(self, caller: Caller) -> AgentTask:
         """Return the caller's task, forked if it is new; it does not wait."""
         task = self.current(caller.pid)
-        return task or self.create(caller, host_comm(caller.pid))
+        return task or self._owner.make_task(caller, host_comm(caller.pid))
 
     def current(self, pid: int) -> AgentTask | None:
         """Return the task of a process, or None if it has none; it does not wait.
@@ -165,7 +156,7 @@ class Tasks:
         comm = task.read_comm()
         if comm and comm != task.comm:
             name = comm.encode("latin-1")[: _NAME_SIZE - 1] + b"\0"
-            self.request(task, [Op(nr.PRCTL, (nr.PR_SET_NAME, name))])
+            self.ask(task, [Op(nr.PRCTL, (nr.PR_SET_NAME, name))])
             task.comm = comm
         if self._nr_cpus > 1:
             self._pin(task)
@@ -184,7 +175,7 @@ class Tasks:
         pinned = frozenset[int]() if cpus == self._unpinned else there & cpus
         if pinned != task.cpus:
             mask = sum(1 << number for number in pinned or there).to_bytes(8, "little")
-            self.request(task, [Op(nr.SCHED_SETAFFINITY, (0, len(mask), mask))])
+            self.ask(task, [Op(nr.SCHED_SETAFFINITY, (0, len(mask), mask))])
             task.cpus = pinned
 
     def fork(self, parent: AgentTask, caller: Caller, comm: str) -> AgentTask:
@@ -202,7 +193,7 @@ class Tasks:
             self._machine.clear(slot, comm.encode("latin-1"), uid, caller.gid)
             for pid in (caller.pid, 0):
                 fork = Op(abi.AGENT_FORK, (slot, pid))
-                made = self.request(parent, [fork]).results[0]
+                made = self.ask(parent, [fork]).results[0]
                 if made not in (-errno.EEXIST, -errno.EINVAL):
                     break
             if made < 0:
@@ -301,10 +292,18 @@ class Tasks:
         EINTR: the caller got a signal, and the call cannot be interrupted. KILLED: an
         oops has ended the task.
         """
+        looks = self._owner.begins(ops)
+        try:
+            return self.ask(task, ops, memory)
+        finally:
+            self._owner.ran(ops, looks=looks)
+
+    def ask(self, task: AgentTask, ops: Sequence[Op], memory: bytes = b"") -> Reply:
+        """Make a request of kpfs itself, without a word to the owner."""
         self.check(task)
         if not self.free(task):
             raise KernelError(errno.EINTR, "its task was stuck, and was killed")
-        places = self.begin(task, ops, memory)
+        places = self._begin(task, ops, memory)
         if task.waits:
             task.owed = True
             try:
@@ -315,7 +314,18 @@ class Tasks:
             raise KernelError(KILLED, "something in the guest has killed its task")
         return Reply(self._machine, task.slot, places, len(ops))
 
-    def begin(
+    def begin(self, task: AgentTask, ops: Sequence[Op]) -> list[ArgumentOffset]:
+        """Begin with system calls; task.waits says whether they are not done yet."""
+        looks = self._owner.begins(ops)
+        places = self._begin(task, ops)
+        self._owner.ran(ops, looks=looks)
+        return places
+
+    def begin_to_wait(self, task: AgentTask, op: Op) -> list[ArgumentOffset]:
+        """Begin with a call of kpfs itself that is to wait: no time passes for it."""
+        return self._begin(task, [op], patient=True)
+
+    def _begin(
         self,
         task: AgentTask,
         ops: Sequence[Op],
@@ -323,10 +333,6 @@ class Tasks:
         *,
         patient: bool = False,
     ) -> list[ArgumentOffset]:
-        """Begin with system calls; task.waits says whether they are not done yet.
-
-        patient: they are to wait, so no time passes for them now.
-        """
         self.check(task)
         with self._watched:
             self._machine.catch_up()
@@ -365,9 +371,51 @@ class Tasks:
                 self.interrupt(task)
         if self.waiting:
             self._let_others_run(task)
-        if task.waits or task.gone:
-            return []
-        return machine.results(slot, len(ops))
+        lost = task.waits or task.gone
+        results = [] if lost else machine.results(slot, len(ops))
+        self._owner.ran()
+        return results
+
+    def call(self, task: AgentTask, *ops: Op, why: str = "") -> Reply:
+        """Make a request; raise the first of its calls that fails.
+
+        why: of the KernelError, beside its errno.  Context: lock held.
+        """
+        reply = self.request(task, ops)
+        for result in reply.results:
+            if result < 0:
+                raise KernelError(-result, why)
+        return reply
+
+    def read_file(self, path: str) -> bytes:
+        """Return a file's contents, read by the agent.  Context: lock held."""
+        agent, content = self.agent, b""
+        name = path.encode("latin-1") + b"\0"
+        opening = Op(nr.OPENAT, (nr.AT_FDCWD, name, os.O_RDONLY, 0))
+        fd = self.call(agent, opening, why=path).results[0]
+        read = Op(nr.READ, (fd, Out(READ_SIZE), READ_SIZE))
+        try:
+            while size := (reply := self.call(agent, read, why=path)).results[0]:
+                content += reply.out(0, size)
+                if len(content) > MAX_FILE:
+                    raise KernelError(errno.EFBIG, path)
+        finally:
+            self.request(agent, [Op(nr.CLOSE, (fd,))])
+        return content
+
+    def make_file(self, task: AgentTask, data: bytes) -> int:
+        """Make a nameless file with these data; return a task's descriptor of it.
+
+        ENOMEM: the guest has no room for it.  Context: lock held.
+        """
+        fd = self.call(task, Op(nr.MEMFD_CREATE, (b"module\0", 0))).results[0]
+        for at in range(0, len(data), READ_SIZE):
+            part = data[at : at + READ_SIZE]
+            taken = self.request(task, [Op(nr.WRITE, (fd, part, len(part)))]).results
+            if taken != [len(part)]:
+                self.request(task, [Op(nr.CLOSE, (fd,))])
+                raise KernelError(errno.ENOMEM, "no room for a file in the guest")
+        return fd
 
     def _pass(self, task: AgentTask) -> None:
         """Let a moment pass for a task that waits for a grace period and the like.
@@ -398,7 +446,7 @@ class Tasks:
     def _begin_to_wait(self, task: AgentTask) -> None:
         task.waits = True
         self.waiting.add(task)
-        self.on_wait()
+        self._owner.somebody_waits()
 
     def _run(self, task: AgentTask) -> bool:
         with self._watched:
@@ -445,7 +493,7 @@ class Tasks:
         """Log once that the guest is dead, and wake all that wait."""
         if not self._said:
             self._said = True
-            words = "".join(f"\n  {line}" for line in self.last_words())
+            words = "".join(f"\n  {line}" for line in self._owner.last_words())
             log.error("the guest is dead: %s%s", self._machine.dead, words)
         for task in list(self.waiting):
             self._ended(task)

@@ -244,7 +244,7 @@ class RegionAttack(Attack):
         with kernel.lock:
             tasks = kernel.tasks
             task = tasks.task(Caller(self.pid, 0, 0))
-            places = kernel.begin(task, ops)
+            places = kernel.tasks.begin(task, ops)
             if task.waits:
                 tasks.interrupt(task)
             if task.waits:
@@ -291,7 +291,7 @@ class RegionAttack(Attack):
     def look_at_the_other(self) -> None:
         """The kernel that nobody attacks still works."""
         with self.other.lock:
-            if b"Linux version" not in self.other.read_file("/proc/version"):
+            if b"Linux version" not in self.other.tasks.read_file("/proc/version"):
                 raise WrongError("the other kernel has suffered")
 
 

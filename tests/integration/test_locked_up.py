@@ -129,7 +129,7 @@ class OfLinux:
 
     def _call(self, task, number):
         with self.kernel.lock:
-            return self.kernel.request(task, [Op(number)]).results[0]
+            return self.kernel.tasks.request(task, [Op(number)]).results[0]
 
     def execute(self, code):
         kernel = self.kernel

@@ -20,8 +20,8 @@ from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
 from kpfs.base.units import MODULE_MAX
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Result
-from kpfs.linux.running.tasks import KILLED, AgentTask, Reply, Tasks
+from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Reply, Result
+from kpfs.linux.running.tasks import KILLED, AgentTask, Tasks
 from kpfs.mirror.calls import BAD_ADDRESS
 from kpfs.mirror.host import Host
 from kpfs.mirror.kernel import Commit
@@ -91,9 +91,9 @@ class LinuxAnsweredCalls:
                 task = task_of(note.pid)
                 fd = -1
                 if work.data is not None:
-                    fd = self.kernel.make_file(task, work.data)
+                    fd = self.kernel.tasks.make_file(task, work.data)
                 ops = work.ops(fd)
-                places = self.kernel.begin(task, ops)
+                places = self.kernel.tasks.begin(task, ops)
             except KernelError as error:
                 return -error.errno
 

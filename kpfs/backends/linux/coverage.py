@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from errno import EOPNOTSUPP
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError, MemoryFault
@@ -22,16 +22,10 @@ from kpfs.emulator.coverage import BlockCoverage
 from kpfs.linux.memory.structures import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kpfs.guest.loader.line_table import LineSpan
-    from kpfs.linux.arch.arch import LinuxArch
     from kpfs.linux.board.board import Board
-    from kpfs.linux.memory.memory import LiveMemory
     from kpfs.linux.memory.modules import LoadedModule
-    from kpfs.linux.memory.structures import Structures
-    from kpfs.linux.memory.symbols import CoreSymbols
-    from kpfs.linux.running.machine import LinuxMachine
+    from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _LOADS = "load_module"  # has a struct load_info as its first argument
 # each has the module as its first argument
@@ -55,26 +49,10 @@ class SymbolImage:
         ]
 
 
-class CoveredKernel(Protocol):
-    """A Linux kernel that runs, and what is known of it."""
-
-    arch: LinuxArch
-    machine: LinuxMachine  # another one after a reboot, and so its memory
-    memory: LiveMemory
-    symbols: CoreSymbols
-    structures: Structures
-
-    def modules(self) -> Sequence[LoadedModule]:
-        """Return the loaded modules that may be covered."""
-
-    def follow_boards(self, follower: Callable[[Board], None]) -> None:
-        """Call a function with each board that takes over."""
-
-
 class LinuxCoverage(Collector):
     """What was reached since then, also after a reboot.  Context: lock held."""
 
-    def __init__(self, kernel: CoveredKernel, *, of_kernel: bool = False) -> None:
+    def __init__(self, kernel: KernelOnBoard, *, of_kernel: bool = False) -> None:
         """KernelError(EOPNOTSUPP): this kernel does not tell of its modules."""
         super().__init__()
         self._kernel, self._of_kernel = kernel, of_kernel

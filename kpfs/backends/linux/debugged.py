@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
@@ -29,36 +29,16 @@ from kpfs.linux.memory.vmlinux import ModuleFile, TrampolineFile
 
 if TYPE_CHECKING:
     from kpfs.emulator.stops import Stops
-    from kpfs.linux.arch.arch import LinuxArch
     from kpfs.linux.board.board import Board
-    from kpfs.linux.memory.memory import LiveMemory
-    from kpfs.linux.memory.structures import Structures
-    from kpfs.linux.memory.symbols import CoreSymbols
-    from kpfs.linux.memory.vmlinux import Vmlinux
+    from kpfs.linux.running.kernel_on_board import KernelOnBoard
     from kpfs.linux.running.linux_kernel import LinuxKernel
-    from kpfs.linux.running.machine import LinuxMachine
-    from kpfs.linux.store.image import Meta
-
-
-class KernelOnBoard(Protocol):
-    """A Linux kernel that runs, and what is known of it."""
-
-    meta: Meta
-    arch: LinuxArch
-    machine: LinuxMachine  # another one after a reboot, and so its memory
-    memory: LiveMemory
-    symbols: CoreSymbols
-    structures: Structures
-
-    @property
-    def vmlinux(self) -> Vmlinux: ...
 
 
 class BoardDebugged:
     """The part of Debugged for which only the machine is needed."""
 
     def __init__(self, kernel: KernelOnBoard) -> None:
-        self._kernel = kernel
+        self._kernel, self.lock = kernel, kernel.lock
         self.arch = kernel.arch.name
         self.release = kernel.meta.release
 
@@ -110,6 +90,15 @@ class BoardDebugged:
     @property
     def clock(self) -> HostClock | None:
         return None
+
+    def see_all(self, wanted: bool) -> None:
+        self._kernel.skip_policy.see_all(wanted)
+
+    def catch_up(self) -> None:
+        self._kernel.skip_policy.catch_up()
+
+    def follow(self, replaced: Callable[[], None]) -> None:
+        self._kernel.follow_boards(lambda _board: replaced())
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
         self._kernel.machine.between_turns = call
@@ -221,13 +210,6 @@ class LinuxDebugged(BoardDebugged):
         super().__init__(kernel)
         self.keep = keep
         self._linux, self._show_probes = kernel, show_probes
-        self.lock = kernel.lock
-
-    def see_all(self, wanted: bool) -> None:
-        self._linux.skip_policy.see_all(wanted)
-
-    def catch_up(self) -> None:
-        self._linux.skip_policy.catch_up()
 
     def commands(self) -> Mapping[str, Command]:
         def reboot() -> str:
@@ -239,6 +221,3 @@ class LinuxDebugged(BoardDebugged):
             help_ = "all probes, as machine/probes has them"
             found["probes"] = Command(help_, self._show_probes)
         return found
-
-    def follow(self, replaced: Callable[[], None]) -> None:
-        self._linux.follow_boards(lambda _board: replaced())

@@ -4,71 +4,46 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import BoardDebugged
-from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.lock import FairLock
+from kpfs.base.errors import KernelError
 from kpfs.gdb.debugged import Command
 from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.modules import LoadedModule, loaded_modules
+from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.saved_kernel import SavedKernel
 
 if TYPE_CHECKING:
     from kpfs.gdb.debugged import GoBack
-    from kpfs.linux.board.board import Board
     from kpfs.linux.inside.mounted import PreparedKernel
-    from kpfs.linux.memory.vmlinux import Vmlinux
+    from kpfs.linux.memory.modules import LoadedModule
 
 
-class _Kernel:
-    """Implements KernelOnBoard of debugged.py, and CoveredKernel of coverage.py."""
+class _Kernel(KernelOnBoard):
+    """A kernel that no other one follows.  Whoever runs it takes the lock and keeps it.
+
+    No calls are left out.
+    """
 
     def __init__(self, kernel: PreparedKernel) -> None:
-        self._saved = saved = SavedKernel(kernel.folder)  # which keeps its file open
+        super().__init__(SavedKernel(kernel.folder))  # which keeps its file open
         self.machine = kernel.loop.machine
-        self.meta, self.arch = saved.meta, saved.arch
-        self.symbols, self.structures = saved.symbols, saved.structures
         self.memory = LiveMemory(self.machine.board)
         self._own: frozenset[int] = frozenset()  # modules for the host's files
         self._own = frozenset(module.address for module in self.modules())
 
-    @property
-    def vmlinux(self) -> Vmlinux:
-        return self._saved.vmlinux
-
-    def modules(self) -> Sequence[LoadedModule]:
+    def modules(self) -> list[LoadedModule]:
         """Return the modules that were loaded since then."""
-        try:
-            loaded = loaded_modules(self.memory, self.symbols, self.structures)
-        except (MemoryFault, KeyError, ValueError):
-            return []
-        return [module for module in loaded if module.address not in self._own]
-
-    def follow_boards(self, follower: Callable[[Board], None]) -> None:
-        """Do nothing: no other one takes over."""
+        return [each for each in super().modules() if each.address not in self._own]
 
 
 class InsideDebugged(BoardDebugged):
-    """Implements Debugged.  All calls are made in the kernel, and no machine follows.
-
-    Whoever runs the kernel takes the lock and keeps it.
-    """
+    """Implements Debugged."""
 
     def __init__(self, kernel: PreparedKernel) -> None:
         super().__init__(_Kernel(kernel))
-        self.lock = FairLock()
-
-    def see_all(self, wanted: bool) -> None:
-        """Do nothing."""
-
-    def catch_up(self) -> None:
-        """Do nothing."""
-
-    def follow(self, replaced: Callable[[], None]) -> None:
-        """Do nothing."""
 
     def keep(self) -> GoBack:
         raise KernelError(errno.EOPNOTSUPP, "the command inside uses the host's files")

@@ -165,7 +165,9 @@ class LinuxMachineInfo:
                 op = Op(number, tuple(map(_argument, args)), native=True)
                 kernel.watch.always = True  # nobody knows what it has begun
                 buffer = bytes(BUFFER_SIZE)
-                made = kernel.request(cast(AgentTask, task), [op], buffer).results[0]
+                made = kernel.tasks.request(
+                    cast(AgentTask, task), [op], buffer
+                ).results[0]
             if made < 0:
                 raise KernelError(-made, name)
 

@@ -102,7 +102,7 @@ class LinuxMirror:
         size = UTS_LENGTH * UTS_FIELDS
         with self.kernel.lock:
             uname = Op(nr.UNAME, (Out(size),))
-            raw = self.kernel.call(self.kernel.tasks.agent, uname).out(0, size)
+            raw = self.kernel.tasks.call(self.kernel.tasks.agent, uname).out(0, size)
         fields = (raw[UTS_LENGTH * field :][:UTS_LENGTH] for field in UTS_NAMES)
         names = (field.partition(b"\0")[0] for field in fields)
         return dict(zip(UTS_NAMES, names, strict=True))
@@ -186,7 +186,7 @@ class LinuxMirror:
 
         brief: it may wait for a moment.
         """
-        results = self.kernel.attempt(task, [op], memory, brief=brief)
+        results = self.kernel.tasks.attempt(task, [op], memory, brief=brief)
         return results[0] if results else -errno.EINTR
 
     def arguments(self, number: int, plan: Plan) -> list[Argument]:
@@ -231,7 +231,7 @@ class LinuxMirror:
             return [made]
         self.files.make_room(task, wanted[0])
         move = [Op(nr.DUP3, (made, wanted[0], 0), STOP), Op(nr.CLOSE, (made,))]
-        self.kernel.attempt(task, move)
+        self.kernel.tasks.attempt(task, move)
         return wanted
 
     def place_pair(self, task: AgentTask, plan: Plan) -> None:
@@ -246,10 +246,10 @@ class LinuxMirror:
             return
         ops = [Op(nr.FCNTL, (fd, nr.F_DUPFD, MAX_FD), STOP) for fd in made]
         ops += [Op(nr.CLOSE, (fd,)) for fd in made]
-        aside = self.kernel.attempt(task, ops)
+        aside = self.kernel.tasks.attempt(task, ops)
         for fd, number in zip(aside, wanted, strict=False):
             self.files.make_room(task, number)
-            self.kernel.attempt(
+            self.kernel.tasks.attempt(
                 task, [Op(nr.DUP3, (fd, number, 0), STOP), Op(nr.CLOSE, (fd,))]
             )
         self.tasks.open.setdefault(task, set()).update(wanted)
@@ -325,7 +325,7 @@ class LinuxMirror:
             ops = [self._op(task, number, call)]
             if opened.may_ask:
                 ops.append(Op(nr.LSEEK, (number, 0, nr.SEEK_CUR)))
-            reply = self.kernel.request(task, ops)
+            reply = self.kernel.tasks.request(task, ops)
             taken = reply.taken(0, len(call.data))
             after = reply.results[1] if opened.may_ask else before + max(taken, 0)
             if moves and after >= 0:

@@ -40,10 +40,12 @@ def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
     for number, (group, name) in events.items():
         with contextlib.suppress(KernelError, ValueError):
             path = f"{TRACING}/events/{group}/{name}/format"
-            formats[number] = raw.parse_format(group, kernel.read_file(path).decode())
+            formats[number] = raw.parse_format(
+                group, kernel.tasks.read_file(path).decode()
+            )
     if not found:
         return []
-    comms = kernel.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
+    comms = kernel.tasks.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
     return raw.records(found, formats, raw.parse_cmdlines(comms))
 
 

@@ -19,8 +19,8 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.fs.node import Node, names_of
 from kpfs.linux.running import loading, syscalls
-from kpfs.linux.running.machine import Op, Out
-from kpfs.linux.running.tasks import AgentTask, Reply
+from kpfs.linux.running.machine import Op, Out, Reply
+from kpfs.linux.running.tasks import AgentTask
 from kpfs.session.files import encoded
 
 SIZE = 1 << 15  # bytes of a read()
@@ -51,7 +51,7 @@ class LinuxTask:
         """Make system calls; raise the first that fails.  Context: lock held."""
         if self._task.gone:
             raise KernelError(errno.ESRCH, f"task {self._task.pid} has exited")
-        return self._session.kernel.call(self._task, *ops)
+        return self._session.kernel.tasks.call(self._task, *ops)
 
     def place(self, path: str) -> str:
         return path

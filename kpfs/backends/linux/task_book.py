@@ -163,7 +163,7 @@ class LinuxTaskBook:
             if fd not in pairs and not self.files.holds(task, fd)
         ]
         for start in range(0, len(closes), abi.NR_OPS):
-            self.kernel.attempt(task, closes[start : start + abi.NR_OPS])
+            self.kernel.tasks.attempt(task, closes[start : start + abi.NR_OPS])
         self.open[task], self.pairs[task] = set(pairs), pairs
         for fd in there:
             # one of the mount stays where it is: a request may be about it already
@@ -198,7 +198,7 @@ class LinuxTaskBook:
     def enter(self, task: AgentTask, cwd: bytes) -> None:
         """Change the task's directory."""
         self.make_path(HostFile(cwd, stat.S_IFDIR | 0o755, 0))
-        self.kernel.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
+        self.kernel.tasks.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
         self.cwd[task] = cwd
 
     def provide(self, task: AgentTask, fd: int, file: HostFile, flags: int = 0) -> None:
@@ -215,10 +215,10 @@ class LinuxTaskBook:
         how = os.O_RDONLY | nr.O_DIRECTORY if folder else os.O_RDWR
         path = file.path + b"\0"
         opening = Op(nr.OPENAT, (nr.AT_FDCWD, path, how | flags, 0))
-        made = self.kernel.attempt(task, [opening])
+        made = self.kernel.tasks.attempt(task, [opening])
         if made and 0 <= made[0] != fd:
             move = Op(nr.DUP3, (made[0], fd, flags)), Op(nr.CLOSE, (made[0],))
-            self.kernel.attempt(task, move)
+            self.kernel.tasks.attempt(task, move)
         fds.add(fd)
 
     def has(self, path: bytes) -> bool:
@@ -246,6 +246,6 @@ class LinuxTaskBook:
                 ops.append(Op(nr.TRUNCATE, (name, size)))
         self.made.add(path)
         for start in range(0, len(ops), abi.NR_OPS):
-            self.kernel.request(
+            self.kernel.tasks.request(
                 self.kernel.tasks.agent, ops[start : start + abi.NR_OPS]
             )

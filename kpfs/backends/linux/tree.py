@@ -25,9 +25,9 @@ from kpfs.fs.seqfile import SeqFile
 from kpfs.fs.tree import Attributes, Listener
 from kpfs.linux.running import syscalls
 from kpfs.linux.running.files import MountedFile, OpenFiles
-from kpfs.linux.running.machine import Argument, Op, Out
+from kpfs.linux.running.machine import Argument, Op, Out, Reply
 from kpfs.linux.running.poll_watcher import PollWatcher
-from kpfs.linux.running.tasks import AgentTask, Reply
+from kpfs.linux.running.tasks import AgentTask
 
 if TYPE_CHECKING:
     from kpfs.base.ktypes import Caller
@@ -221,7 +221,7 @@ class LinuxTree:
     # ---- system calls
     def _by_caller(self, caller: Caller, number: int, *args: Argument) -> None:
         with self.kernel.lock:
-            self.kernel.call(self.task(caller), Op(number, args))
+            self.kernel.tasks.call(self.task(caller), Op(number, args))
 
     def task(self, caller: Caller) -> AgentTask:
         """Return the caller's task; outside our pid namespace, that is the agent."""
@@ -278,7 +278,7 @@ class LinuxTree:
         how = nr.AT_SYMLINK_NOFOLLOW, nr.STATX_BASIC
         place = guest_path(path)
         op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(syscalls.STATX_SIZE)))
-        reply = self.kernel.call(self._watcher(pid), op)
+        reply = self.kernel.tasks.call(self._watcher(pid), op)
         found = syscalls.read_statx(reply.out(1, syscalls.STATX_SIZE))
         mode = found.mode
         if stat.S_ISCHR(mode):  # nobody may open a device of the host
@@ -300,7 +300,7 @@ class LinuxTree:
                 return found
             task, fd = self._descriptor(caller, file)
             end = Op(nr.LSEEK, (fd, 0, nr.SEEK_END))
-            file.pos = self.kernel.call(task, end).results[0]
+            file.pos = self.kernel.tasks.call(task, end).results[0]
             return found._replace(size=file.pos)
 
     def set_attributes(
@@ -316,14 +316,14 @@ class LinuxTree:
         ops = [] if own else _changes(guest_path(path), asked)
         with self.kernel.lock:
             if ops:
-                self.kernel.call(self.task(caller), *ops)
+                self.kernel.tasks.call(self.task(caller), *ops)
             return self._attributes(caller.pid, entry)
 
     def read_link(self, pid: int, entry: LinuxEntry) -> bytes:
         path = guest_path(entry.path)
         op = Op(nr.READLINKAT, (nr.AT_FDCWD, path, Out(MAX_PATH), MAX_PATH))
         with self.kernel.lock:
-            reply = self.kernel.call(self._watcher(pid), op)
+            reply = self.kernel.tasks.call(self._watcher(pid), op)
             return reply.out(1, reply.results[0])
 
     # ---- directories
@@ -343,7 +343,7 @@ class LinuxTree:
             return [*dots, *names_of(own)]
         with self.kernel.lock:
             self._show_tasks(path)
-            call = partial(self.kernel.call, self._watcher(pid))
+            call = partial(self.kernel.tasks.call, self._watcher(pid))
             return read_directory(call, guest_path(path))
 
     def mkdir(self, caller: Caller, folder: LinuxEntry, name: str, mode: int) -> None:
@@ -410,7 +410,7 @@ class LinuxTree:
             if isinstance(file, MountedFile):
                 task, fd = self._descriptor(caller, file)
                 flags &= nr.SETFL_MASK
-                self.kernel.call(task, Op(nr.FCNTL, (fd, nr.F_SETFL, flags)))
+                self.kernel.tasks.call(task, Op(nr.FCNTL, (fd, nr.F_SETFL, flags)))
             file.set_flags(flags)
 
     def read(self, caller: Caller, file: LinuxFile, size: int, offset: int) -> bytes:
@@ -428,7 +428,7 @@ class LinuxTree:
             if not file.flags & os.O_APPEND:
                 self.files.seek(task, file, fd, offset)
             op = Op(nr.WRITE, (fd, data, len(data)))
-            taken = self.kernel.call(task, op).taken(0, len(data))
+            taken = self.kernel.tasks.call(task, op).taken(0, len(data))
             if taken < 0:
                 raise KernelError(-taken)
             file.pos = offset + taken
@@ -455,7 +455,7 @@ class LinuxTree:
         with self.kernel.lock:
             task, fd = self._descriptor(caller, file)
             op = Op(nr.IOCTL, (fd, command, argument))
-            return self.kernel.call(task, op).results[0]
+            return self.kernel.tasks.call(task, op).results[0]
 
     @contextmanager
     def _spliced(
@@ -495,7 +495,7 @@ class LinuxTree:
             waits = wake is not None and self._poll_watcher.watch(file)
             task, fd = self._descriptor(caller, file)
             asked = syscalls.POLLFD.pack(fd, events, 0)
-            reply = self.kernel.call(task, Op(nr.POLL, (asked, 1, 0)))
+            reply = self.kernel.tasks.call(task, Op(nr.POLL, (asked, 1, 0)))
             found = int(syscalls.POLLFD.unpack(reply.out(0, syscalls.POLLFD.size))[2])
             found |= self._poll_watcher.take_changes(file) & (events | nr.POLLERR)
             if wake is not None and waits:

@@ -32,7 +32,7 @@ class Process:
     def call(self, *ops):
         """Make operations: the reply."""
         with self.kernel.lock:
-            return self.kernel.request(self.task, ops)
+            return self.kernel.tasks.request(self.task, ops)
 
     def open(self, path, flags=os.O_RDONLY):
         fd = self.call(Op(nr.OPENAT, (nr.AT_FDCWD, path.encode() + b"\0", flags, 0)))

@@ -70,7 +70,7 @@ def test_locked_memory_refuses_nothing():
         linux.start()
         with linux.lock:
             next(features._Asked(linux).all())
-            limits = linux.read_file("/proc/1/limits").decode()
+            limits = linux.tasks.read_file("/proc/1/limits").decode()
     finally:
         linux.stop()
     assert re.search(r"^Max locked memory +unlimited +unlimited", limits, re.M)

@@ -136,7 +136,7 @@ def test_poll_ends_when_there_is_something(linux, process):
     fd = reader.open(f"{TRACING}/trace_pipe", os.O_NONBLOCK)
     poll = Op(nr.POLL, (syscalls.POLLFD.pack(fd, nr.POLLIN, 0), 1, -1))
     with linux.lock:
-        linux.begin(reader.task, [poll])
+        linux.tasks.begin(reader.task, [poll])
     assert reader.task.waits
     writer.echo(f"{TRACING}/trace_marker", "hello")
     assert not reader.task.waits
@@ -146,9 +146,9 @@ def test_poll_ends_when_there_is_something(linux, process):
 def test_task_that_left_a_call_makes_the_next(linux, shell):
     fd = shell.open(f"{TRACING}/trace_pipe")
     with linux.lock:
-        linux.begin(shell.task, [Op(nr.READ, (fd, Out(4096), 4096))])
+        linux.tasks.begin(shell.task, [Op(nr.READ, (fd, Out(4096), 4096))])
         assert shell.task.waits
-        reply = linux.request(shell.task, [Op(nr.GETPID)])
+        reply = linux.tasks.request(shell.task, [Op(nr.GETPID)])
     assert reply.results == [shell.task.pid]
 
 
@@ -157,9 +157,9 @@ def test_a_close_that_waits_is_not_left(linux, shell):
     slow = Op(nr.POLL, (0, 0, 200))
     with linux.lock:
         shell.task.closing, begin = [], linux.machine.now()
-        linux.begin(shell.task, [slow])
+        linux.tasks.begin(shell.task, [slow])
         assert shell.task.waits
-        reply = linux.request(shell.task, [Op(nr.GETPID)])
+        reply = linux.tasks.request(shell.task, [Op(nr.GETPID)])
         assert reply.results == [shell.task.pid]
         assert linux.machine.now() > begin + 200_000_000
 
@@ -167,7 +167,7 @@ def test_a_close_that_waits_is_not_left(linux, shell):
 def test_a_call_that_may_not_wait_does_not(linux, shell):
     fd = shell.open(f"{TRACING}/trace_pipe")
     with linux.lock:
-        made = linux.attempt(shell.task, [Op(nr.READ, (fd, Out(4096), 4096))])
+        made = linux.tasks.attempt(shell.task, [Op(nr.READ, (fd, Out(4096), 4096))])
     assert made == [-errno.EINTR]
 
 
@@ -259,7 +259,7 @@ def test_busy_task_does_not_hold_up_others(linux, process):
     symbols = restless.open("/proc/kallsyms")  # whose begin is made in vain
     forever = [Op(nr.PREAD64, (symbols, Out(8), 8, 1 << 22))] * 20
     with linux.lock:  # so that no time passes meanwhile
-        linux.begin(restless.task, [Op(nr.READ, (bell, Out(8), 8)), *forever])
+        linux.tasks.begin(restless.task, [Op(nr.READ, (bell, Out(8), 8)), *forever])
         assert restless.task.waits
         rung = other.call(Op(nr.WRITE, (bell, b"\1" + bytes(7), 8)))
         assert rung.results == [8]

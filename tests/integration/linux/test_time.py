@@ -22,7 +22,7 @@ def test_wait_does_not_last_until_the_host_catches_up(boot):
         machine = kernel.machine
         machine.advance(machine.now() + 10 * SECOND)
         assert machine.now() > machine.host_now()
-        kernel.begin(process.task, [Op(NANOSLEEP, (struct.pack("<qq", 1, 0), 0))])
+        kernel.tasks.begin(process.task, [Op(NANOSLEEP, (struct.pack("<qq", 1, 0), 0))])
         assert process.task.waits
         assert machine.now() <= machine.host_now()
 

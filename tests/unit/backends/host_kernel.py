@@ -51,8 +51,10 @@ class HostKernel:
             known=lambda pid: self.known.get(pid),
             fork=lambda _parent, caller, _comm: self.fork(caller.pid),
             free=self.free,
+            ask=self.request,
             request=self.request,
-            begin=self.begin,
+            call=self.call,
+            begin_to_wait=self.begin_to_wait,
             owner=0,
         )
         self.directories = SimpleNamespace(as_made=True)
@@ -106,10 +108,9 @@ class HostKernel:
                 raise KernelError(-result, why)
         return reply
 
-    def begin(self, task, ops, *, patient):
+    def begin_to_wait(self, task, op):
         """Have a task wait until finish(), whatever it is to wait for."""
-        assert patient
-        self._begun[task] = ops
+        self._begun[task] = [op]
         task.waits = True
         return [0]
 

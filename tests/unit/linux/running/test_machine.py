@@ -20,10 +20,10 @@ from kpfs.linux.running.machine import (
     MachineDiedError,
     Op,
     Out,
+    Reply,
     Result,
     SlotOffset,
 )
-from kpfs.linux.running.tasks import Reply
 from tests.there import stand_in
 
 SIZE = abi.AgentOp.SIZE
@@ -198,9 +198,7 @@ def test_interrupts_that_stay_off_count_by_processor_time(monkeypatch, late):
 @pytest.mark.parametrize("block", [10, 100])
 def test_each_turn_that_ends_is_told(block):
     told = []
-    machine = LinuxMachine(
-        stand_in(FakeBoard((abi.STOP_TURN, 0, block), (abi.STOP_PAUSE, 0, block)))
-    )
-    machine.on_turn = lambda: told.append(1)
+    board = FakeBoard((abi.STOP_TURN, 0, block), (abi.STOP_PAUSE, 0, block))
+    machine = LinuxMachine(stand_in(board), on_turn=lambda: told.append(1))
     machine.settle(0)
     assert told == [1]

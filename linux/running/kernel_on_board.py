@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A Linux kernel that runs, and what is known of it, whoever runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kpfs.base.errors import MemoryFault
+from kpfs.base.lock import FairLock
+from kpfs.base.skip_policy import SkipPolicy
+from kpfs.linux.memory import dmesg
+from kpfs.linux.memory.memory import LiveMemory
+from kpfs.linux.memory.modules import LoadedModule, loaded_modules
+from kpfs.linux.running.saved_kernel import SavedKernel
+from kpfs.linux.running.watched import LinuxWatch
+
+if TYPE_CHECKING:
+    from kpfs.linux.board.board import Board
+    from kpfs.linux.memory.vmlinux import Vmlinux
+    from kpfs.linux.running.machine import LinuxMachine
+
+
+class KernelOnBoard:
+    """A kernel in a machine.  ``lock`` is held, once, for whatever touches it."""
+
+    machine: LinuxMachine  # another one after a reboot, and so its memory
+    memory: LiveMemory
+
+    def __init__(self, saved: SavedKernel) -> None:
+        self._saved = saved
+        self.folder, self.meta, self.arch = saved.folder, saved.meta, saved.arch
+        self.symbols, self.structures = saved.symbols, saved.structures
+        self.saved_memory = saved.memory
+        self.lock = FairLock()
+        self.watch = LinuxWatch(self.lock)
+        self.skip_policy = SkipPolicy(self.watch, self.lock)
+        self._board_followers: list[Callable[[Board], None]] = []
+
+    @property
+    def vmlinux(self) -> Vmlinux:
+        """The kernel's ELF file.  Context: any."""
+        return self._saved.vmlinux
+
+    def read_saved(self, at: int, size: int) -> bytes:
+        """Return bytes of the image's memory by physical address.  Context: any."""
+        return os.pread(self._saved.file.fileno(), size, at)
+
+    def follow_boards(self, follower: Callable[[Board], None]) -> None:
+        """Call a function, under the lock, with each board that takes over.
+
+        That is at a reboot, and twice at a restore: before its memory is there, too.
+        """
+        self._board_followers.append(follower)
+
+    def on_board(self, board: Board) -> None:
+        """Tell those that follow of a board.  Context: lock held."""
+        for follower in self._board_followers:
+            follower(board)
+
+    def dmesg(self) -> list[dmesg.LogLine]:
+        """Return the kernel's log, also of a dead one.  Context: lock held."""
+        return dmesg.read_log(self.memory, self.symbols)
+
+    def modules(self) -> list[LoadedModule]:
+        """Return all modules, also of a dead kernel; [] without BTF.  Lock held."""
+        try:
+            return loaded_modules(self.memory, self.symbols, self.structures)
+        except (MemoryFault, KeyError, ValueError):
+            return []
