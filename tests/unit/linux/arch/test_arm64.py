@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of arm64 without a kernel: registers, clock, timer, firmware, code."""
 
-import json
-import mmap
-
 import pytest
 
 from kpfs.base import abi
@@ -11,36 +8,24 @@ from kpfs.emulator import libunicorn
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.arch import arm64
 from kpfs.linux.arch.arches import ARM64
-from kpfs.linux.board.board import Board
 from kpfs.linux.store import processor
-from kpfs.linux.store.processor import Processor
+from tests.unit.linux.arch.boards import AT, PAUSE, boards, go_on_elsewhere, put
 
-RAM, AT = 1 << 20, 0x8000
 X0, X1, X2 = (arm64.GENERAL[f"x{n}"] for n in range(3))
-PAUSE = AT + 0x1000
-NOP = "1f2003d5"
+NOP = 0xD503201F
 
 
 @pytest.fixture
 def make():
-    made = []
-
-    def one(cpus=1):
-        ram, region = mmap.mmap(-1, RAM), mmap.mmap(-1, abi.REGION_SIZE)
-        made.append(Board(ram, region, arch=ARM64, cpus=cpus))
-        return made[-1]
-
-    yield one
-    for board in made:
-        board.close()
+    with boards(ARM64) as make:
+        yield make
 
 
 def run(board, *words):
     """Run instructions, then go to where the agent would wait."""
-    code = b"".join(word.to_bytes(4, "little") for word in words)
-    code += (0x14000000 | (PAUSE - AT - len(code)) // 4).to_bytes(4, "little")
-    board.ram[AT : AT + len(code)] = code
-    board.ram[PAUSE : PAUSE + 4] = bytes.fromhex(NOP)
+    end = put(board, AT, *words)
+    put(board, end, 0x14000000 | (PAUSE - end) // 4)
+    put(board, PAUSE, NOP)
     board.set(pause=PAUSE)
     board.write_reg(arm64.PC, AT)
     return board.run()
@@ -54,12 +39,7 @@ def test_processors_go_on_on_another_board(make):
         board.write_raw(arm64.VECTORS["q3"], bytes(range(16)))
         arm64.write_system(board, arm64.SYSTEM_REGISTERS["tpidr_el0"], 0x200 + number)
         board.set_cpu(number, timer_at=0x300 + number, enabled=1 << 27)
-    saved = [processor.save(board, number) for number in range(2)]
-    other = make(cpus=2)
-    for number, row in enumerate(json.loads(json.dumps(saved))):
-        assert processor.is_sound(ARM64, Processor(*row))
-        processor.load(other, number, Processor(*row))
-    assert [processor.save(other, number) for number in range(2)] == saved
+    saved = go_on_elsewhere(ARM64, make, board)
     assert [one.registers["x19"] for one in saved] == [0x100, 0x101]
     assert [one.registers["tpidr_el0"] for one in saved] == [0x200, 0x201]
 
@@ -156,8 +136,7 @@ def test_code_that_has_changed_runs_as_it_is(make):
     call = 0xD63F0060  # blr x3
     for value in (1, 2):
         # movz x0, #value; ret
-        words = (0xD2800000 | value << 5, 0xD65F03C0)
-        board.ram[code : code + 8] = b"".join(w.to_bytes(4, "little") for w in words)
+        put(board, code, 0xD2800000 | value << 5, 0xD65F03C0)
         # ic ivau, x3; isb; blr x3
         assert run(board, 0xD50B7523, 0xD5033FDF, call) == abi.STOP_PAUSE
         assert board.read_reg(X0) == value

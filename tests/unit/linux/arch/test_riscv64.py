@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of riscv64 without a kernel: registers, clock, interrupts, firmware, code."""
 
-import json
-import mmap
-
 import pytest
 
 from kpfs.base import abi
@@ -11,12 +8,10 @@ from kpfs.emulator import libunicorn
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.arch import riscv64
 from kpfs.linux.arch.arches import RISCV64
-from kpfs.linux.board.board import Board
 from kpfs.linux.store import processor
-from kpfs.linux.store.processor import Processor
+from tests.unit.linux.arch.boards import AT, PAUSE, boards, go_on_elsewhere, put
 
-RAM, AT = 1 << 20, 0x8000
-PAUSE, HANDLER = AT + 0x1000, AT + 0x2000
+HANDLER = AT + 0x2000
 NOP, ECALL, SRET = 0x13, 0x73, 0x1020_0073
 CSRW_STVEC_T2, CSRS_SIE_A0, CSRS_SSTATUS_A1 = 0x1053_9073, 0x1045_2073, 0x1005_A073
 TIMER_ENABLED, INTERRUPTS_ON = 1 << 5, 2
@@ -25,22 +20,8 @@ BASE, TIME, HSM = 0x10, 0x5449_4D45, 0x48_534D
 
 @pytest.fixture
 def make():
-    made = []
-
-    def one(cpus=1):
-        ram, region = mmap.mmap(-1, RAM), mmap.mmap(-1, abi.REGION_SIZE)
-        made.append(Board(ram, region, arch=RISCV64, cpus=cpus))
-        return made[-1]
-
-    yield one
-    for board in made:
-        board.close()
-
-
-def put(board, at, *words):
-    code = b"".join(word.to_bytes(4, "little") for word in words)
-    board.ram[at : at + len(code)] = code
-    return at + len(code)
+    with boards(RISCV64) as make:
+        yield make
 
 
 def run(board, *words, at=AT, **registers):
@@ -67,12 +48,7 @@ def test_processors_go_on_on_another_board(make):
         values.registers.update(x19=0x100 + number, f3=0x200 + number, fp_status=5)
         processor.load(board, number, values)
         board.set_cpu(number, enabled=1 << 5, raised=2)
-    saved = [processor.save(board, number) for number in range(2)]
-    other = make(cpus=2)
-    for number, row in enumerate(json.loads(json.dumps(saved))):
-        assert processor.is_sound(RISCV64, Processor(*row))
-        processor.load(other, number, Processor(*row))
-    assert [processor.save(other, number) for number in range(2)] == saved
+    saved = go_on_elsewhere(RISCV64, make, board)
     assert [one.registers["x19"] for one in saved] == [0x100, 0x101]
     assert [one.registers["f3"] for one in saved] == [0x200, 0x201]
 
