@@ -163,21 +163,17 @@ def test_the_lists_have_all_packages_of_pyproject(name, key):
     assert [p for p in packages if f"\n{p} \\\n" not in listed] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "printed"),
-    [
-        *((words, "usage: kpfs") for words in ("--help", "top --help", "help run")),
-        ("kernel rm -h", "usage: kpfs"),
-        *((words, f"kpfs {VERSION}\n") for words in ("-V", "version", "--version")),
-    ],
-)
-def test_help_prepares_nothing(checkout, tmp_path, words, printed):
-    done = harness.run(
-        checkout / "scripts/kpfs",
-        *words.split(),
-        env={"PATH": PATH, "HOME": str(tmp_path / "none"), "KPFS_NO_APT": "1"},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(printed)
+def test_help_prepares_nothing(checkout, tmp_path):
+    environment = {"PATH": PATH, "HOME": str(tmp_path / "none"), "KPFS_NO_APT": "1"}
+    printed = {
+        **dict.fromkeys(("--help", "top --help", "help run"), "usage: kpfs"),
+        "kernel rm -h": "usage: kpfs",
+        **dict.fromkeys(("-V", "version", "--version"), f"kpfs {VERSION}\n"),
+    }
+    for words, begin in printed.items():
+        command = checkout / "scripts/kpfs", *words.split()
+        done = harness.run(*command, env=environment)
+        assert (done.returncode, done.stderr) == (0, ""), words
+        assert done.stdout.startswith(begin), words
     assert not (checkout / ".venv").exists()
     assert not (tmp_path / "none").exists()
