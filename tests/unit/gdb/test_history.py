@@ -85,7 +85,7 @@ def test_steps_back_and_on_again():
     def script(session):
         stop: Stop = yield
         trail = []
-        for _ in range(40):
+        for _ in range(20):
             trail.append((stop.moment, session.registers()))
             stop = yield True
         history, present = session.history, stop.moment
@@ -135,7 +135,7 @@ def test_back_to_where_memory_was_written():
         stop = yield
         guest = session.guest
         sp = guest.memory.translate(session.registers()[19] - 8, 8)
-        for _ in range(60):
+        for _ in range(30):
             stop = yield True
         state = {"watched": [(sp, sp + 7)]}
         arrival = session.history.back(None, stop.moment, state, step=False)
