@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.mount() and kpfs.run(), kpfs.api.pytest_plugin, and the example of it."""
 
+import os
 import re
 import resource
 import subprocess
@@ -90,10 +91,14 @@ def test_other(kpfs):
 
 
 def run_pytest(*words):
-    """pytest after an installation of kpfs."""
-    plugin = ("-p", "kpfs.api.pytest_plugin", "-p", "no:cacheprovider")
-    command = [sys.executable, "-m", "pytest", *plugin, "-c", "/dev/null", *words]
-    done = harness.run(*command, cwd=harness.ROOT, timeout=harness.TIMEOUT)
+    """pytest after an installation of kpfs, without plugins of others but xdist."""
+    names = "kpfs.api.pytest_plugin", "no:cacheprovider", "xdist"
+    plugins = [word for name in names for word in ("-p", name)]
+    command = [sys.executable, "-m", "pytest", *plugins, "-c", "/dev/null", *words]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = harness.run(
+        *command, cwd=harness.ROOT, env=environment, timeout=harness.TIMEOUT
+    )
     return done.returncode, done.stdout + done.stderr
 
 
