@@ -6,14 +6,19 @@ TYPE_CHECKING.  A "room" is a folder of modules.
 """
 
 import ast
+import os
 import re
 import sys
 from collections import defaultdict
 from functools import cache
+from pathlib import Path
 
 import kpfs
+from kpfs.base import elf
+from kpfs.emulator import libunicorn
 from tests.harness import ROOT
 
+EM_HOST = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
 OURS = {"kpfs", "bench", "tests"}
 # the others stand beside kpfs/, and are links in it
 FOLDERS = {
@@ -98,6 +103,19 @@ KEEPERS = {
     "rich": ("kpfs.top.screen",),
     "textual": ("kpfs.top.screen",),
     "zstandard": ("kpfs.linux.package.compression",),
+}
+# modules that load a library with ctypes; others use the C library of the process
+LOADERS = {
+    *("kpfs.emulator.libunicorn", "kpfs.linux.board.board", "kpfs.mirror.library"),
+    *("kpfs.fs.fuse.libfuse", "kpfs.guest.emu.watchdog"),
+}
+# top folder -> those that its C includes
+MAY_INCLUDE = {
+    "emulator": {"emulator"},
+    "engine": {"engine"},
+    "guest": {"guest", "emulator"},
+    "linux": {"linux", "emulator"},
+    "kpfs": {"kpfs", "guest"},  # what the guest and the mirror agree on
 }
 # module -> the files that test it, for those that tests/unit has no file of
 ELSEWHERE = TESTS / "tested_elsewhere.tsv"
@@ -282,6 +300,64 @@ def test_third_party_is_kept_in_its_module():
         packages = {m.split(".")[0] for m in imports(MODULES[name])}
         theirs = packages - OURS - sys.stdlib_module_names
         wrong += [f"{name}: {p}" for p in theirs if name not in KEEPERS.get(p, ())]
+    assert wrong == []
+
+
+def loads_a_library(node):
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("CDLL", "PyDLL")
+        and not (isinstance(node.args[0], ast.Constant) and node.args[0].value is None)
+    )
+
+
+def test_libraries_are_loaded_by_their_modules():
+    loaders = {
+        name
+        for name in PRODUCT
+        if any(map(loads_a_library, ast.walk(syntax(MODULES[name]))))
+    }
+    assert loaders == LOADERS
+
+
+def exported_names():
+    """Return the names of libunicorn's inside, with architectures and without."""
+    file = elf.ElfFile(Path(libunicorn.find_library()).read_bytes(), machine=EM_HOST)
+    strings = file.section(".dynstr")
+    assert strings
+    names = set(file.contents(strings).decode("latin-1").split("\0"))
+    inner = re.compile("(.*)_(x86_64|aarch64|riscv64)")
+    bare = {found[1] for found in map(inner.fullmatch, names) if found}
+    return {
+        name
+        for name in names | bare
+        if f"uc_{name}" not in names and (name in bare or inner.fullmatch(name))
+    }
+
+
+def test_one_room_knows_the_inside_of_libunicorn():
+    exported = exported_names()
+    assert "tb_gen_code" in exported
+    wrong = [
+        f"{name}: {node.value!r}"
+        for name in sorted(PRODUCT)
+        if room(name) != "kpfs.emulator"
+        for node in ast.walk(syntax(MODULES[name]))
+        if isinstance(node, ast.Constant) and node.value in exported
+    ]
+    assert wrong == []
+
+
+def test_what_c_includes():
+    wrong = []
+    for top, allowed in MAY_INCLUDE.items():
+        for path in sorted((ROOT / top).rglob("*.[chS]")):
+            for name in re.findall('^#include "([^"]+)"', path.read_text(), re.M):
+                found = (path.parent / name).resolve()
+                if found.is_relative_to(ROOT):
+                    other = found.relative_to(ROOT).parts[0]
+                    wrong += [] if other in allowed else [f"{path}: {name}"]
     assert wrong == []
 
 

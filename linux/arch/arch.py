@@ -56,7 +56,7 @@ class LinuxArch(ABC):
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
     cpu_model: ClassVar[int]  # of libunicorn, of this architecture
     exported_as: ClassVar[str]  # in names of functions that libunicorn exports
-    functions: ClassVar[Sequence[str]] = ()  # of libunicorn that only this board calls
+    functions: ClassVar[Sequence[str]] = ()  # of the interface, for this board
     engine_page: ClassVar[int] = 4096  # bytes of a page, for libunicorn
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones

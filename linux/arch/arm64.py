@@ -150,11 +150,6 @@ class LinuxArm64(LinuxArch):
     engine = 2, 0
     cpu_model = 2  # UC_CPU_ARM64_A72
     exported_as = "aarch64"
-    functions = (
-        "arm_cpu_do_interrupt_aarch64",
-        "get_arm_cp_reginfo_aarch64",
-        "arm_cpu_get_phys_page_attrs_debug_aarch64",
-    )
     engine_page = 1024
     load_here = b"\x00\x00\x00\x58"  # ldr x0, .
     arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))

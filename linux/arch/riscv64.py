@@ -65,7 +65,6 @@ class LinuxRiscv64(LinuxArch):
     engine = 8, 8
     cpu_model = 1  # UC_CPU_RISCV64_BASE64
     exported_as = "riscv64"
-    functions = ("riscv_get_csr_ops_riscv64", "riscv_set_csr_ops_riscv64")
     load_here = struct.pack("<II", 0x517, 0x5_3503)  # auipc a0, 0; ld a0, 0(a0)
     arguments = A0, A1, A2
     result, stack_pointer = A0, X["x2"]

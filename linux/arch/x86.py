@@ -63,7 +63,7 @@ class LinuxX86(LinuxArch):
     # which libunicorn lacks; programs find all of x86-64-v2.
     cpu_model = 15  # UC_CPU_X86_NEHALEM
     exported_as = "x86_64"
-    functions = "uc_hook_del", f"{libunicorn.EXIT_CHECK}x86_64"
+    functions = ("uc_hook_del",)
     load_here = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
     result, stack_pointer = GENERAL["rax"], GENERAL["rsp"]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from kpfs.base import abi, mapping, pagemap
 from kpfs.base.units import PAGE_SIZE
-from kpfs.emulator import libunicorn
+from kpfs.emulator import exports, libunicorn
 from kpfs.emulator.libunicorn import EmulatorError, MemoryRegion
 from kpfs.emulator.registers import EngineRegisters
 from kpfs.emulator.stops import Stops
@@ -30,10 +30,6 @@ _API = (
     "uc_mmio_map", "uc_ctl",
     "uc_context_alloc", "uc_context_save", "uc_context_restore",
 )  # fmt: skip
-_EXPORTED = (
-    *("tb_invalidate_phys_range", "qemu_ram_addr_from_host", "tb_gen_code"),
-    *("tlb_set_page", "tcg_nb_tbs", "tcg_tb_foreach"),
-)
 _UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
 
@@ -107,8 +103,8 @@ class Board(EngineRegisters):
         if cpus > 1:
             for field, value in arch.features(self).items():
                 self.words[field >> 3] = value
-        exported = [f"{name}_{arch.exported_as}" for name in _EXPORTED]
-        names = (*_API, *exported, *arch.functions)
+        common = *_API, *exports.of_all(arch.exported_as)
+        names = (*common, *arch.functions, *exports.of_arch(arch.exported_as))
         api = (ctypes.c_void_p * len(names))(
             *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in names]
         )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Differences between libunicorn and a processor that the board makes up for.
 
-Each of these tests stands for a trap that a kernel in libunicorn once fell into.
+Each of these tests stands for a trap that a kernel in libunicorn once fell into.  They
+also test kpfs.emulator.exports.
 """
 
 import os
