@@ -70,13 +70,18 @@ class Inodes(Generic[E]):
                 inode.entry.key: inode for inode in self._by_number.values()
             }
 
-    def forget(self, number: int, lookups: int) -> None:
-        """Note that Linux has dropped so many of its references to an inode."""
+    def forget(self, number: int, lookups: int) -> bool:
+        """Note that Linux has dropped so many of its references to an inode.
+
+        Return True if it has none any more: the number is nobody's from now on.
+        """
         with self._guard:
             inode = self._by_number.get(number)
             if inode is None or number == ROOT:
-                return
+                return False
             inode.lookups -= lookups
-            if inode.lookups <= 0:
-                del self._by_number[number]
-                self._by_key.pop(inode.entry.key, None)
+            if inode.lookups > 0:
+                return False
+            del self._by_number[number]
+            self._by_key.pop(inode.entry.key, None)
+            return True

@@ -198,13 +198,16 @@ class Operations(Generic[E, F]):
             FOREVER if found.stays else 0,
             FOREVER if kept else 0,
         )
-        return inode, Answer(
-            payload=payload, undo=lambda: self.inodes.forget(inode.number, 1)
-        )
+        return inode, Answer(payload=payload, undo=lambda: self.drop(inode.number, 1))
 
     def forget(self, request: Request, body: bytes) -> None:
         for number, lookups in wire.forgotten(request.opcode, request.nodeid, body):
-            self.inodes.forget(number, lookups)
+            self.drop(number, lookups)
+
+    def drop(self, number: int, lookups: int) -> None:
+        """Note that Linux has dropped so many of its references to an inode."""
+        if self.inodes.forget(number, lookups):
+            self.asked.discard(number)
 
     # ---- attributes
     def may_keep(self, inode: Inode[E], found: Attributes, changes: int) -> bool:
@@ -321,7 +324,7 @@ class Operations(Generic[E, F]):
 
         def undo() -> None:
             self.close(wire.number(payload))
-            self.inodes.forget(inode.number, 1)
+            self.drop(inode.number, 1)
 
         return Answer(payload=entry.payload + payload, undo=undo)
 

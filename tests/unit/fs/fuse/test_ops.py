@@ -308,6 +308,15 @@ def test_lookups_are_forgotten(linux):
     assert linux.code(Opcode.GETATTR, number, bytes(16)) == "ESTALE"
 
 
+def test_nothing_stays_of_a_directory_that_is_forgotten(linux):
+    before = set(linux.ops.asked)
+    number = linux.number("kprobes")
+    assert linux.ops.asked == {*before, number}
+    once = wire.FH.pack(1)
+    assert linux.ops.serve(request(Opcode.FORGET, number, once)) is None
+    assert linux.ops.asked == before
+
+
 def test_what_is_not_there(linux):
     assert linux.code(Opcode.LOOKUP, wire.ROOT, b"none\0") == "ENOENT"
     number = linux.number("kprobes/list")
