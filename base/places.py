@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where kpfs keeps what it can make again, and the sockets of what runs."""
+"""The places of what kpfs can make again, and of the sockets of what runs."""
 
 import contextlib
 import errno

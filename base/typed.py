@@ -46,7 +46,7 @@ else:
         return eval(text, {"_tuple_new": tuple.__new__})
 
     class _Tuple(tuple):
-        """What named tuples have in common; they lack _make() and _field_defaults."""
+        """Methods that all named tuples have, without _make() and _field_defaults."""
 
         __slots__ = ()
 

@@ -301,7 +301,7 @@ def at_one_address(bench: Bench, addr: int, count: int) -> Iterator[Row]:
 
 
 def definitions(bench: Bench, count: int) -> list[str]:
-    """So many lines for kprobe_events, each for another address."""
+    """Return so many lines for kprobe_events, each for another address."""
     symbols = bench.machine.kallsyms
     lines: list[str] = []
     for addr in places(bench, 2 * count):

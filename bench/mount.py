@@ -56,7 +56,7 @@ def write(path: Path, data: bytes) -> None:
 def repeatedly(
     function: Callable[..., object], *arguments: object
 ) -> Callable[[], None]:
-    """So many calls of function, as one."""
+    """Return a function that calls another so many times."""
 
     def run() -> None:
         for _ in range(OPERATIONS):
@@ -107,7 +107,7 @@ def on_mount(mount: Path) -> list[Callable[[], None]]:
 
 
 def hits(mount: Path, count: int) -> None:
-    """So many system calls getppid in the guest, each of which EVENTS events see."""
+    """Make so many system calls getppid in the guest, each seen by EVENTS events."""
     while count > 0:
         lines = min(count, HITS_AT_ONCE)
         write(mount / "machine/syscall", b"getppid\n" * lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What kpfs promises, how each promise is held, and what was last measured of it.
+"""The promises of kpfs, how each is held, and what was last measured of it.
 
 The promises are rows of docs/promises.tsv. What was measured is in docs/results: a file
 for each topic, with the newest figure of each name. docs/promises.md is made from both.

@@ -25,7 +25,7 @@ _NOWHERE = (1 << 64) - 1
 
 
 class StopReason(Enum):
-    """What an engine stops for."""
+    """The reason for which an engine stops."""
 
     PLACE = abi.STOPPED_AT_PLACE
     STEP = abi.STOPPED_BY_STEP
@@ -44,7 +44,7 @@ class Moment(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Where and why an engine has stopped."""
+    """The place where an engine has stopped, and the reason."""
 
     why: StopReason
     address: int  # of the instruction that comes next

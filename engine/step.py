@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What architectures have in common that step a probe's instruction or simulate it."""
+"""The common part of architectures that step or simulate a probe's instruction."""
 
 from __future__ import annotations
 

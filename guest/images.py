@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the files lie that are built of the guest's C, and their names."""
+"""Names and places of the files that are built of the guest's C."""
 
 import os
 

@@ -48,7 +48,7 @@ PITCH = "A Linux kernel for each command, to trace and to break, without root or
 
 
 class RunMode(Enum):
-    """Where CMD is, and before which kernel."""
+    """The place of CMD: on this host or inside, and the kind of its kernel."""
 
     GUEST = 0
     BEHIND = 1  # before a Linux kernel, a program of this host
@@ -285,7 +285,7 @@ def make_parser(wanted: Iterable[str]) -> ArgumentParser:
             return super()._get_values(action, given)
 
     class raw(argparse.RawDescriptionHelpFormatter):  # noqa: N801 (as it is called)
-        """Without a width it would import shutil, at each start, to find it out."""
+        """A formatter that is given its width, as finding that imports shutil."""
 
         def __init__(self, prog: str) -> None:
             super().__init__(prog, width=_columns() - 2)

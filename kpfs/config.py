@@ -143,7 +143,7 @@ class GdbChoice(NamedTuple):
 
 
 class CoverageChoice(NamedTuple):
-    """What is to be covered, and where that is written."""
+    """The choice of what coverage counts, and of the file that it is written to."""
 
     of: str  # one of COVERAGES
     file: int  # a descriptor

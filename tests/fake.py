@@ -175,7 +175,7 @@ class FakeTraceEvents:
 
 
 class FakeArea:
-    """Its addresses are never used again."""
+    """An area whose addresses are never used again."""
 
     def __init__(self, machine: FakeMachine) -> None:
         self._map = machine.map
@@ -289,7 +289,7 @@ class FakeClock:
 
 
 class FakeSched:
-    """Where tasks are is for the test to say."""
+    """A scheduler for which the test says where tasks are."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []

@@ -394,7 +394,7 @@ def tells_of(path, module):
 
 
 def test_each_module_is_tested():
-    """By a file of its own in tests/unit, or by what a line of the table names."""
+    """A module has a file of its own in tests/unit, or a line in the table."""
     listed = elsewhere()
     own = {name for name in PRODUCT if unit_test(name).exists()}
     wrong = {

@@ -102,7 +102,7 @@ def test_dotted_names_in_texts_exist():
 
 
 def test_members_in_texts_exist():
-    """Those after the name of a class, and those after the name of a file."""
+    """Names behind the name of a class, and names behind the name of a file."""
     homes: dict[str, set[Path]] = defaultdict(set)
     bases: dict[str, set[str]] = defaultdict(set)
     for path in PATHS:
@@ -179,7 +179,7 @@ def constants(module):
 
 
 def test_constants_have_one_home():
-    """Of constants of one name and value, nobody repeats one that can be imported."""
+    """Nobody repeats a constant that can be imported, of the same name and value."""
     found = defaultdict(list)
     for module in PRODUCT_MODULES:
         if module not in ALONE:
@@ -240,7 +240,7 @@ def is_of_another(target):
 
 
 def test_callables_of_others_stay():
-    """What an object calls is given to its constructor, but for those that are left."""
+    """The constructor of an object is given what the object calls."""
     found = defaultdict(set)
     fields = {
         getattr(node.target, "attr", getattr(node.target, "id", ""))

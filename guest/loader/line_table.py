@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which line of which source each instruction comes from, by DWARF's .debug_line.
+"""Find the source line of each instruction, by DWARF's .debug_line.
 
 Versions 2 to 5, of 64-bit addresses.  Each unit of compilation has a table of
 directories, one of files, and a program for a small machine, whose registers are an
@@ -217,7 +217,7 @@ class _Registers:
 
 
 class _Machine(NamedTuple):
-    """What the head of a unit says of its program."""
+    """The values in the head of a unit that its program needs."""
 
     unit_of_code: int  # bytes
     line_base: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which mount a command means that works on one."""
+"""Find the mount that a command means."""
 
 from __future__ import annotations
 

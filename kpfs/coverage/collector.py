@@ -27,7 +27,7 @@ class CoverableImage(Protocol):
 
     @property
     def spans(self) -> list[LineSpan]:
-        """Its lines, by address."""
+        """Return the lines of the image, by address."""
 
 
 class FileImage:
@@ -67,7 +67,7 @@ class FileImage:
 
 
 class Collector:
-    """What was reached of text, also of that which is gone.  Context: lock held."""
+    """The coverage of text, also of unloaded text.  Context: lock held."""
 
     def __init__(self) -> None:
         self._gone = Report()

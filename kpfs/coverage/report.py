@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which functions and lines were reached, and how often: a report that adds up.
+"""Functions and lines that were reached, and how often: a report that adds up.
 
 What is counted is bytes of text.  Of the instructions of one line in a function the one
 that was begun most often counts, as all of them together make the line.  Where a line
@@ -30,12 +30,12 @@ class FunctionRange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in the source: clones are named FUNCTION.constprop.0, .part.1."""
+        """The name in the source: clones are FUNCTION.constprop.0, .part.1."""
         return self.symbol.partition(".")[0] or self.symbol
 
 
 class SourceReport:
-    """What was reached of one source file."""
+    """The functions and lines of one source file that were reached."""
 
     def __init__(self) -> None:
         self.functions: dict[str, tuple[int, int]] = {}  # name: (line, count)
@@ -50,7 +50,7 @@ class SourceReport:
 
 
 class Report:
-    """What was reached, by source files.
+    """The functions and lines that were reached, by source files.
 
     The functions of text without line numbers are in a "source" that has the name of
     the module, or vmlinux, and no lines.

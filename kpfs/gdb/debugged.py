@@ -26,7 +26,7 @@ FIRST_TASK = 1000  # what a task's number is above its pid
 
 
 class RunState(Enum):
-    """What a thread does."""
+    """The state of a thread."""
 
     RUNS = "running"
     OFF = "off"
@@ -112,7 +112,7 @@ class Debugged(Protocol):
     # ---- whether it runs
     @property
     def clock(self) -> HostClock | None:
-        """What tells it the host's time within a run, if anything does."""
+        """The clock by which the kernel knows the host's time within a run."""
 
     @property
     def stops(self) -> Stops:

@@ -46,7 +46,7 @@ BURST, SHARE = 0.4, 0.04
 
 
 class Guide(Protocol):
-    """What knows the debugger, in a visit."""
+    """The debugger's side of a visit: which stops matter, and answers to packets."""
 
     def prepare(self, state: Any) -> None:
         """Take over what is set now: breakpoints and the like.  state: any object."""
@@ -67,7 +67,7 @@ class VisitGoal(Enum):
 
 
 class _Order(NamedTuple):
-    """What a visit is told to do."""
+    """An order to a visit."""
 
     way: VisitGoal
     state: Any
@@ -78,7 +78,7 @@ class _Order(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Where a visit has come to."""
+    """The point that a visit has reached."""
 
     stop: Stop | None  # None: the end of the run
     before: Moment | None  # the instruction before
@@ -159,7 +159,7 @@ class _Budget:
 
 
 class Arrival(NamedTuple):
-    """Where going through the past has led to."""
+    """The point in the past at which a command of gdb has arrived."""
 
     visit: Visit | None  # None: the present
     stop: Stop | None  # why; None: the past or the future ends here

@@ -23,7 +23,7 @@ _DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Mark(Enum):
-    """What comes between packets."""
+    """A mark between packets."""
 
     INTERRUPT = 1  # Ctrl-C
     DAMAGED = 2  # a packet with a wrong checksum

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where gdb is in the time of the kernel: in the present, or in a visit of the past.
+"""The position of gdb in time: the present, or a visit of the past.
 
 What gdb sets, it sets in the present, whose stub hands it to visits. Everything else
 is answered where gdb is.

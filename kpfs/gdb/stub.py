@@ -63,7 +63,7 @@ _KINDS = {
 
 
 class Then(Enum):
-    """What follows a reply."""
+    """The action after a reply."""
 
     STAY = 0  # the kernel stands still
     RUN = 1  # it goes on, and the next reply is its stop
@@ -80,7 +80,7 @@ class StubReply(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What gdb has set, for a visit of the past."""
+    """The breakpoints and watchpoints that gdb has set, for a visit of the past."""
 
     breakpoints: dict[int, list[bytes]]  # conditions by address
     pieces: dict[int, _Piece]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What works where files cannot be mounted, or namespaces cannot be made.
+"""Name the commands that work where mounts or namespaces cannot be made.
 
 A command that cannot work here names another one, which is tried first: containers
 often deny both mounts and namespaces.  A command inside a Linux kernel needs neither.

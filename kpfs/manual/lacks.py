@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which row of the table of differences a failed operation on tracefs has met.
+"""Find the row of the table of differences that explains a failed operation.
 
 A user of the guest kernel gets an errno for what it lacks, as for a slip of the pen.
 So the row's words go into error_log, and to the user when ``kpfs run`` ends.

@@ -67,7 +67,7 @@ class Plan(MirrorCall):
 
     @property
     def memory(self) -> memoryview:
-        """What the task's user memory will begin with."""
+        """Return the bytes with which the task's user memory will begin."""
         return self.view[_MEMORY_AT : _MEMORY_AT + self.size]
 
     @property
@@ -84,7 +84,7 @@ class Plan(MirrorCall):
 
     @property
     def new_fds(self) -> list[int]:
-        """Those that it will make."""
+        """Return the descriptors that the call will make."""
         numbers: list[int] = self.new_fd[: self.nr_new]
         return numbers
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What users may mean by a name that no kernel has: 6.1.0, v6.12, trixie, debian:12.
+"""Guess the kernel meant by an unknown name: 6.1.0, v6.12, trixie, debian:12.
 
 Nothing here asks an archive. A name is returned only if 'kpfs kernel make' knows it.
 """

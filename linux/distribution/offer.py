@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a distribution offers, and the protocol of a distribution."""
+"""The kernels that a distribution offers, and the protocol of a distribution."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Offer(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """What the image of a kernel of these files has as its origin."""
+        """Return the origin that the image of these files' kernel will name."""
         return " ".join(file.name for file in self.files)
 
 

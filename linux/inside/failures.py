@@ -126,7 +126,7 @@ _Told = Callable[[int, int, int], FailedCall]  # of a call's first arguments
 
 
 class Failures:
-    """What fails while a command runs."""
+    """The calls that fail while a command runs."""
 
     def __init__(self, worker: Worker, stops: CallStops, folder: str) -> None:
         """folder: of the kernel's image."""

@@ -33,7 +33,7 @@ WANTED = (
 
 
 class ReadRange(NamedTuple):
-    """What was read of a file."""
+    """The part of a file that was read."""
 
     path: str
     offset: int

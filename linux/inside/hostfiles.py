@@ -55,7 +55,7 @@ _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 class Stamp(NamedTuple):
-    """What tells that a file has changed."""
+    """The attributes of a file that tell whether it has changed."""
 
     size: int
     mtime: int  # ns

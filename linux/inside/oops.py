@@ -43,7 +43,7 @@ def find(folder: str, board: Board) -> int:
 
 
 class Oopses:
-    """What oopses have done to the tasks of one kernel."""
+    """The effects of oopses on the tasks of one kernel."""
 
     def __init__(self, board: Board, folder: str, taints: int) -> None:
         """folder: of the image. taints: from find()."""

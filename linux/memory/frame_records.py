@@ -304,7 +304,7 @@ _MEANINGS = 1 << 12  # instructions whose meaning is remembered: most are of few
 
 
 class _Kind(Enum):
-    """What an instruction does, by a number."""
+    """The effect of an instruction, by a number."""
 
     OTHER = 0
     MOVE = 1  # it adds to the stack pointer

@@ -50,7 +50,7 @@ _CFA_IN_IRET = 24  # of rsp in that
 
 
 class OrcTable(NamedTuple):
-    """Where a table lies."""
+    """The place of a table in memory."""
 
     places: int  # address of the words that say of which text each row is
     rows: int  # address of the rows
@@ -58,7 +58,7 @@ class OrcTable(NamedTuple):
 
 
 class Kind(Enum):
-    """What a row says."""
+    """The kind of a row."""
 
     UNKNOWN = 0  # nothing
     END = 1  # of the stack
@@ -73,7 +73,7 @@ _KINDS = tuple(Kind)
 
 
 class Base(NamedTuple):
-    """What a place is counted from: a register, or the word at it plus the offset."""
+    """The base of a place: a register, or the word at it plus the offset."""
 
     register: int  # number of DWARF
     at: bool = False  # the word at register + offset
@@ -132,7 +132,7 @@ def _commonness(bases: dict[int, Base], stacks: Counter[int]) -> int:
 
 
 class _Rules(dict[tuple[int, int, int], tuple[Kind, bytes]]):
-    """What rows say, and the operations of DWARF that say so."""
+    """The meanings of rows, as operations of DWARF."""
 
     def __init__(self, bases: dict[int, Base], *, has_end: bool) -> None:
         super().__init__()

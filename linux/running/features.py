@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a Linux kernel can do for tracing, asked of the kernel itself.
+"""Find out what a Linux kernel can do for tracing, by asking the kernel itself.
 
 Types of BPF programs and maps are tried by bpf(2), as ``bpftool feature`` does it.  The
 names of these, of helpers and of kfuncs are those of the kernel's own types (BTF).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is known of a kernel before it runs: its image, symbols and types."""
+"""The facts about a kernel before it runs: its image, symbols and types."""
 
 from __future__ import annotations
 

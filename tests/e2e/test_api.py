@@ -114,7 +114,7 @@ def test_run(kpfs_run):
 
 
 def test_a_kernel_that_cannot_be_had_is_one_line(tmp_path):
-    """As under the limits of CI, with the workers of pytest-xdist too."""
+    """CI has such limits; workers of pytest-xdist report it in one line, too."""
     (tmp_path / "test_limited.py").write_text(LIMITED)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))

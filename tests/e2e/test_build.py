@@ -187,7 +187,7 @@ def test_make_refuses_wrong_targets_and_sources(kpfs, tree):
 
 
 def test_nothing_is_left_on_the_host(kpfs):
-    """Only the command sees the folders that are made in / for it."""
+    """The folders that are made in / for a command are seen by it alone."""
     kpfs("run", "--config", "LEGACY_SYMBOLS=y", "--", "true")
     assert not Path(MODULES, RELEASE).exists()
 

@@ -53,7 +53,7 @@ def test_without_the_option_nothing_is_shown():
 
 
 def test_messages_of_modules_come_as_they_are_printed():
-    """They stand before what the command says next."""
+    """A message stands before the next output of the command."""
     script = "exec 1>&2; modprobe kretprobe_example; rmmod kretprobe_example; echo end"
     *_, last, end = run(script, "--console").stderr.splitlines()
     assert re.fullmatch(r"\[ +\d+\.\d+\] kretprobe_example: 0 missed", last)
@@ -153,7 +153,7 @@ print(follower.returncode)
 
 
 def test_a_reader_follows_the_log():
-    """It shows each line before the next one is written, and a signal ends it."""
+    """A reader shows each line before the next is written, and a signal ends it."""
     done = harness.run(
         harness.KPFS, "run", "--quiet-guest", "--", "python3", "-c", FOLLOWED
     )

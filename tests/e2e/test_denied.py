@@ -81,7 +81,7 @@ def test_a_mount_without_poll(kpfs, denied, tmp_path, error):
     ],
 )
 def test_a_limit_that_is_too_low_for_a_kernel(kpfs, limit, said):
-    """With few descriptors, writes to files ended in EIO, or were tried for ever."""
+    """Once, with few descriptors, writes to files ended in EIO or never ended."""
     limited = ["bash", "-c", f'ulimit {limit} && exec "$@"', "bash"]
     words = kpfs.command("run", "--", "sh", "-c", SCRIPT)
     done = harness.run(*limited, *words, timeout=harness.TIMEOUT)

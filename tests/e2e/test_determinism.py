@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""With --quiet-guest the same operations in the same order give the same trace."""
+"""The same operations in the same order give the same trace with --quiet-guest."""
 
 import contextlib
 import os

@@ -312,7 +312,7 @@ def test_modules_have_symbols(kpfs, runtime):
 
 @pytest.mark.kernel
 def test_stacks_of_a_linux_kernel_reach_where_they_begin(kpfs, runtime):
-    """Without debug information, also through a module; of a task that sleeps, too."""
+    """Neither modules, sleeping tasks nor missing debug information cut them."""
 
     def is_removed():
         try:
@@ -391,7 +391,7 @@ def test_files_are_refused_while_the_kernel_stands_and_the_mount_ends(kpfs, m):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_command_waits_for_gdb(kpfs, runtime, kernel):
-    """Its first call is seen, with the name of the file."""
+    """The first call of the command is seen, with the name of the file."""
     command = ("cat", "/etc/hostname")
     words = "--gdb-wait", "--quiet-guest", *kernel, "--", *command
     with kpfs.started("run", *words) as process:
@@ -577,7 +577,7 @@ def test_a_kernel_with_a_command_inside(kpfs, runtime):
 
 
 def test_gdb_is_a_process_of_the_command(kpfs):
-    """It stops the kernel in which its own system calls would be made."""
+    """Such a gdb stops the kernel in which its own system calls would be made."""
     words = "-ex 'break vfs_mkdir' -ex 'shell echo it goes on' -ex detach"
     script = f"""
         cd /sys/kernel/tracing

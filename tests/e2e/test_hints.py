@@ -70,7 +70,7 @@ HOSTS = [
 )
 @pytest.mark.parametrize("options", HOSTS)
 def test_calls_that_reach_the_hosts_kernel(kpfs, options, number, name, status):
-    """They attach to probes of the emulated kernel only inside it."""
+    """Such calls attach to probes of the emulated kernel only with --inside."""
     call = f"ctypes.CDLL(None).syscall({number}, -1, 0, 0, 0, 0)"
     script = f"import ctypes; {call}; {call}; raise SystemExit({status})"
     done = kpfs("run", *options, "--", sys.executable, "-c", script)

@@ -219,7 +219,7 @@ def test_sys_proc_and_the_network_are_the_guests(kpfs):
 
 
 def test_arguments_and_environment_may_be_long(kpfs, tmp_path):
-    """Of a script without a first line, too, which is begun twice."""
+    """A script without a first line gets them too, and is executed twice."""
     script = tmp_path / "script"
     script.write_text("echo $# ${20000} ${#LONG}\n")
     script.chmod(0o755)
@@ -324,7 +324,7 @@ def ended_unread(kpfs, folder, *options):
 
 @pytest.mark.parametrize("words", [(), ("--quiet-guest",)], ids=["warm", "own"])
 def test_a_signal_ends_a_command_whose_output_nobody_reads(kpfs, tmp_path, words):
-    """What it has written waits for a reader, as in a pipe."""
+    """The output of the command waits for a reader, as in a pipe."""
     with ended_unread(kpfs, tmp_path, *words) as process:
         process.send_signal(signal.SIGTERM)
         # the shell may not have ended by then
@@ -530,7 +530,7 @@ def test_a_file_that_changes_between_commands(kpfs, warm, tmp_path):
 
 
 def test_a_file_that_is_replaced_between_commands(kpfs, warm, tmp_path):
-    """As editors and compilers do it: by another file of the same name."""
+    """Editors and compilers replace a file by another of the same name."""
     for number in range(3):
         (tmp_path / "new").write_text(f"echo {number * '1'}\n")
         (tmp_path / "new").rename(tmp_path / "script")
@@ -592,7 +592,7 @@ int main(void)
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no C compiler")
 def test_a_program_that_is_built_anew(kpfs, warm, tmp_path):
-    """Its code comes to lie where that of the one before has run."""
+    """The new code lies where the code of the old program has run."""
     (tmp_path / "p.c").write_text(OF_TODAY)
     for day in "12121":
         words = "-static", "-O1", f'-DDAY="{day}"', "-o", "p", "p.c"
@@ -765,7 +765,7 @@ BEGUN = b'{"begun": true}\n'
 
 @pytest.fixture
 def place(warm):
-    """Where clients look for a ready guest; nothing is there."""
+    """An empty folder in which clients look for a ready guest."""
     place = guests.ready_at(KernelChoice(KERNEL, quiet=False))
     assert place.startswith(f"{warm}/")
     return Path(place)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.fuse
 
 
 class Row(NamedTuple):
-    """What differs."""
+    """The differences between architectures."""
 
     kernel: str
     machine: str  # as uname -m says it
@@ -145,7 +145,7 @@ def test_two_processors(kpfs, kernel, root):
     ],
 )
 def test_code_that_is_written_anew(kpfs, tmp_path, row, name, lines):
-    """By programs, or by the kernel that steps what their uprobes hit.
+    """Programs write code, and so does the kernel when it steps a uprobe's hit.
 
     They are static, too, and need no other root.
     """

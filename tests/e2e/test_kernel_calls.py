@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which system calls of a command a kernel sees, call by call.
+"""A kernel sees the system calls of a command, call by call.
 
 Tests kpfs.mirror.calls, kpfs.backends.linux.mirror.
 """
@@ -33,7 +33,7 @@ def made(kpfs, calls, *options):
 @pytest.mark.kernel
 @pytest.mark.long
 def test_a_linux_kernel_sees_each_call(kpfs):
-    """It sees as many as where the program is its own, and the same results."""
+    """The kernel sees the calls and results that it sees of a program of its own."""
     kernel = "--kernel", harness.KERNEL
     always = made(kpfs, "linux", *kernel, *ALWAYS)
     assert len(always) > 50
@@ -79,7 +79,7 @@ grep -c sched_process_exec: trace
     not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1 to pin to"
 )
 def test_a_pinned_program_runs_on_its_cpu(kpfs):
-    """Its calls and its writes to files are made on the CPU that it chose last."""
+    """Calls and writes to files are made on the CPU that the program chose last."""
     program = """
 import os
 TRACING = "/sys/kernel/tracing/"

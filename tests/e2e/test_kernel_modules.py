@@ -231,7 +231,7 @@ def test_a_killed_insmod_does_not_load(kpfs, built):
 
 
 def test_a_long_read_leaves_the_neighbours_alone(sh, tmp_path):
-    """Its data are larger than the memory that a task shares with the host."""
+    """The data are larger than the memory that a task shares with the host."""
     (tmp_path / "large").write_bytes(bytes(1 << 20))
     read = (
         f"import os; fd = os.open('{tmp_path}/large', 0); os.read(fd, 1 << 20); "
@@ -242,7 +242,7 @@ def test_a_long_read_leaves_the_neighbours_alone(sh, tmp_path):
 
 @pytest.mark.parametrize("inside", [(), ("--inside",)], ids=("files", "inside"))
 def test_coverage(kpfs, built, tmp_path, inside):
-    """What was reached of a module that is loaded, and of no other."""
+    """The report covers a module that is loaded, and no other."""
     made = tmp_path / "made"
     made.write_text("longer than what is written" * 9999)
     words = "run", "--kernel", harness.KERNEL, *inside, "--coverage", made, "--", "sh"

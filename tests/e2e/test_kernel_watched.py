@@ -80,7 +80,7 @@ grep -c ' made: ' $T/trace
 
 
 def test_a_directory_that_was_left_unseen_is_left(kpfs, tmp_path):
-    """It is entered while a probe is on, and left while none is."""
+    """A task enters the directory while a probe is on, and leaves it unseen."""
     script = f"""
 T=/sys/kernel/tracing
 mkdir {tmp_path}/there {tmp_path}/gone

@@ -67,7 +67,7 @@ def test_without_fusepy():
 
 
 def test_what_libfuse_says(kpfs, tmp_path):
-    """Where it cannot mount, its own words are the reason."""
+    """The reason for a failed mount is told in libfuse's own words."""
     if os.geteuid() != 0:
         pytest.skip("only root can cover /dev/fuse")
     mount = kpfs.command("mount", *BY_LIBFUSE, tmp_path)

@@ -116,7 +116,7 @@ opened(1004, at + 1)
 
 
 def test_a_string_is_a_fault_if_its_end_is_untouched(kpfs, tmp_path):
-    """What is there of it can be read; a string without an end makes no record."""
+    """The present part can be read; a string without an end makes no record."""
     (tmp_path / "text").write_bytes(b"nowhere\0")
     (tmp_path / "script").write_text(PARTS)
     events = [
@@ -265,7 +265,7 @@ def test_usual_tools_reach_their_kernel_functions(kpfs, tmp_path):
     not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1 to pin to"
 )
 def test_a_pinned_thread_runs_on_its_cpu(kpfs):
-    """Its calls, and its writes to files, are made on the CPU that it chose last."""
+    """Calls and writes to files are made on the CPU that the thread chose last."""
     program = """
 import os, threading
 TRACING = "/sys/kernel/tracing/"

@@ -98,7 +98,7 @@ OWNER = "int hello_value(void) { return 5; }\nEXPORT_SYMBOL_GPL(hello_value);\n"
 
 
 def test_tools_say_why_a_module_is_refused(kpfs, tmp_path):
-    """They use kmod's words; those of the kernel are in the log."""
+    """The tools use kmod's words; those of the kernel are in the log."""
     user, owner = module("user", USER), module("owner", OWNER)
     (tmp_path / "bad.ko").write_bytes(b"no ELF" * 20)
     numbered = "static int n; module_param(n, int, 0);\n" + HELLO
@@ -241,7 +241,7 @@ def test_an_oops_names_the_tool(kpfs):
 
 @pytest.mark.parametrize("function", ["vfs_open", "vfs_read", "vfs_write"])
 def test_the_log_can_be_read_whatever_oopses(kpfs, function):
-    """So can the faulty module be found and unloaded, although readers die of it."""
+    """The faulty module can be found and unloaded, although readers die of it."""
     handler = "PRE(pre, return *(volatile int *)0;)\n"
     probe = f'WITH_KPROBE(.symbol_name = "{function}", .pre_handler = pre)\n'
     path, target = module("fatal", handler + probe), kpfs.mount()
@@ -299,7 +299,7 @@ LOADING = "until grep -q Loading $KPFS/modules; do sleep 0.02; done"
 
 @pytest.mark.parametrize("options", [[], ["--no-mirror"]], ids=["mirrored", "not"])
 def test_init_that_sleeps(kpfs, options):
-    """Only the task that loads the module waits."""
+    """The task that loads the module waits, and no other."""
     script = f"""
         insmod {module("slow", SLOW)} & pid=$!
         {LOADING}
@@ -350,7 +350,7 @@ WITH_KPROBE(.symbol_name = "__x64_sys_getppid", .pre_handler = pre)
 
 
 def test_a_handler_that_waits_for_another_process(kpfs):
-    """Its process stands; the others go on, and one of them sets the flag."""
+    """The process that hit it stands; another goes on, and sets the flag."""
     path = module("polls", POLLS)
     done = kpfs.sh(
         f"""
@@ -367,7 +367,7 @@ def test_a_handler_that_waits_for_another_process(kpfs):
 
 
 def test_coverage(kpfs, tmp_path):
-    """What a command has reached, in the file that it names and in machine/."""
+    """The file that the command names and machine/coverage tell what it reached."""
     path = module("hello", HELLO, "-g")
     made = tmp_path / "made"
     made.write_text("longer than nothing\n" * 1000)

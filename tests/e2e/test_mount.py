@@ -124,7 +124,7 @@ def test_umount_of_a_mount_that_a_namespace_has_too(kpfs, mount):
 
 
 def test_a_daemon_that_ends_takes_no_other_mount_away(kpfs, mount):
-    """Though Linux gives the next one the ident of the one that is gone here."""
+    """Linux gives the next mount the ident of the one that is gone."""
     with another_namespace(kpfs):
         daemon = harness.daemon_of(mount)
         mounts.detach(there(mounts.mount_at(str(mount))))
@@ -254,7 +254,7 @@ def test_a_daemon_that_was_stopped_goes_on(mount):
 
 
 def test_umount_of_a_daemon_that_was_stopped(kpfs, mount):
-    """It is killed, though a SIGTERM waits for it, too."""
+    """The daemon is killed, although a SIGTERM waits for it, too."""
     daemon = harness.daemon_of(mount)
     with reader_of(mount / "tracing/trace_pipe") as reader, asked(mount) as caller:
         os.kill(daemon, signal.SIGTERM)
@@ -344,7 +344,7 @@ def test_the_mount_of_a_killed_daemon_is_replaced(kpfs, mount):
 
 
 def test_it_is_replaced_at_once(kpfs, mount):
-    """Though Linux still remembers the attributes of its root."""
+    """A new mount works although Linux remembers the attributes of the old root."""
     for _ in range(3):
         daemon = harness.daemon_of(mount)
         mount.stat()
@@ -370,7 +370,7 @@ def test_by_a_relative_path_with_blanks(kpfs, tmp_path):
 
 
 def test_the_daemon_keeps_nothing_of_its_caller(kpfs, tmp_path):
-    """Else a pipeline or a deleted directory would live as long as the mount."""
+    """A daemon must not keep a pipeline or a deleted directory alive."""
     target, ours = tmp_path / "m", tmp_path / "ours"
     target.mkdir()
     ours.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What open(2) and calls with names are refused with, as Linux 6.1 has it."""
+"""The errnos of open(2) and of calls with names, as Linux 6.1 has them."""
 
 import subprocess
 import sys

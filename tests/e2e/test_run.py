@@ -66,7 +66,7 @@ def test_a_command_that_is_not_there(kpfs):
 
 
 def test_kpfs_itself_is_found(kpfs):
-    """Whatever the PATH of the caller is, as in a checkout."""
+    """A command finds kpfs whatever the PATH of the caller, as in a checkout."""
     script = "kpfs --version; kpfs top --json --interval 0.1; kpfs explain vfs_read"
     done = kpfs("run", "sh", "-c", script, env={**os.environ, "PATH": "/usr/bin:/bin"})
     assert (done.returncode, done.stderr) == (0, "")
@@ -223,7 +223,7 @@ def test_the_daemon_is_of_the_session_of_the_command(kpfs):
 
 @pytest.mark.parametrize("number", [9, 11])
 def test_a_daemon_that_dies_in_the_middle_of_a_write_is_gone(kpfs, number):
-    """Its last write asks its own mount, which nobody serves any more."""
+    """The last write asks a mount that nobody serves any more."""
     script = f"""
     daemon=$({DAEMON}); echo $daemon
     for i in 1 2 3; do

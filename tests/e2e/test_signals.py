@@ -121,7 +121,7 @@ def test_a_matrix_keeps_the_rows_that_are_done(kpfs, tmp_path, monkeypatch, numb
 
 @pytest.mark.kernel
 def test_jobs_as_the_first_process_of_a_container(kpfs, tmp_path):
-    """It is given children of others, whose parents have ended."""
+    """The first process gets the children of others, whose parents have ended."""
     if harness.run(*CONTAINER, "true").returncode:
         pytest.skip("no pid namespace here")
     words = kpfs.command("matrix", "--kernels", harness.KERNEL, "--", "sleep", "0.5")

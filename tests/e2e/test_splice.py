@@ -171,7 +171,7 @@ for sent in (False, True):
 
 @pytest.mark.parametrize("options", [GUEST, LINUX])
 def test_splicing_into_files(program, options):
-    """Only sysctls, and parameters of modules, take it; else nothing is lost."""
+    """Sysctls and parameters of modules take it; others refuse, and nothing is lost."""
     spliced = ["2 0 0", "EINVAL 2 0", "2 0 1", "EINVAL 17 0", "EINVAL 2 1"]
     sent = ["2 2 0", "EINVAL 0 0", "2 2 1", "EINVAL 0 0", "EINVAL 0 1"]
     assert program(INTO, *options) == spliced + sent
@@ -331,7 +331,7 @@ def test_waiting(program, options):
 )
 @pytest.mark.parametrize("flags", [0, os.O_DIRECT])
 def test_on_a_mount(kpfs, options, flags):
-    """Where no supervisor sets O_DIRECT, the program itself may, by fcntl(2)."""
+    """The program itself sets O_DIRECT by fcntl(2), where no supervisor does."""
     mount = kpfs.mount(*options)
     source, target = os.pipe()
 
@@ -371,7 +371,7 @@ trace-cmd report -i {folder}/dat | grep -c "sys_enter_getppid:"
 @pytest.mark.long
 @pytest.mark.parametrize("options", [GUEST, LINUX])
 def test_trace_cmd_record_loses_nothing(kpfs, tmp_path, options):
-    """Its recorders splice trace_pipe_raw; what is left they read(2)."""
+    """The recorders splice trace_pipe_raw, and read(2) the rest."""
     count, home = 5000, {**os.environ, "PATH": PATH, "HOME": str(tmp_path)}
     script = RECORD.format(folder=tmp_path, python=sys.executable, count=count)
     done = kpfs("run", *options, "--", "sh", "-ec", script, env=home, timeout=150)

@@ -107,7 +107,7 @@ def test_kprobe_shows_the_files_that_others_open(perf_tools, tmp_path):
 
 @needs("kprobe-perf", "perf-tools-unstable")
 def test_kprobe_until_it_is_interrupted(perf_tools, tmp_path):
-    """It reads trace_pipe, and takes its probe away at the end."""
+    """The script reads trace_pipe, and takes its probe away at the end."""
     probe = "r:got vfs_read ret=$retval:s64"
     events = "/sys/kernel/debug/tracing/kprobe_events"
     out = tmp_path / "out"
@@ -176,7 +176,7 @@ def test_trace_cmd_with_the_function_tracer(sh):
 
 @needs("perf", "linux-perf")
 def test_perf_probe(sh, tmp_path):
-    """It also leaves nothing in its user's HOME, where it caches symbols."""
+    """perf caches symbols in HOME: nothing is left in the user's."""
     script = """
     perf probe -q --add vfs_read
     perf probe -q --add 'opened=do_sys_openat2 name=+0(%si):ustring'
@@ -263,7 +263,7 @@ def test_dmesg_of_util_linux(sh):
 
 
 def test_the_mount_table_has_tracefs(sh):
-    """By type and by name, at the place that Linux has it first."""
+    """Tools find it by type and by name, at the place that Linux has first."""
     shown = sh("""
     awk '$3 == "tracefs" || $3 == "debugfs" { print $1, $2, $3 }' /proc/mounts
     grep tracefs /proc/mounts | head -n 1 | cut -d' ' -f2

@@ -165,7 +165,7 @@ def test_a_command_may_go_on_after_a_signal(kpfs, tmp_path):
 
 
 def test_a_second_signal_loses_nothing(kpfs, tmp_path):
-    """It comes while the recording is kept, as timeout(1) sends two."""
+    """timeout(1) sends two signals: one arrives while the recording is kept."""
     out, seen = tmp_path / "out.jsonl", tmp_path / "seen"
     words = kpfs.command(
         "trace", "-o", out, "--", "sh", "-c", "touch $0; exec sleep 999", seen

@@ -200,7 +200,7 @@ def test_the_sources_that_debug_information_names(installed):
 @pytest.mark.fuse
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 def test_modules_are_built(installed, tmp_path):
-    """With nothing of the checkout."""
+    """Building needs nothing of the checkout."""
     (tmp_path / "m.c").write_text(
         "#include <linux/debugfs.h>\n#include <linux/kprobes.h>\n"
         'MODULE_LICENSE("GPL");\n'
@@ -225,7 +225,7 @@ def test_the_plugin_of_pytest(installed, tmp_path):
 
 
 def test_types_are_found_in_it(installed):
-    """By importers of the package: py.typed says that it has some."""
+    """The file py.typed tells importers that the package has types."""
     text = "from kpfs.base.errors import KernelError\nn: int = KernelError(1, '').why"
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull]
     done = command([*mypy, "--python-executable", installed.python, "-c", text])
@@ -259,7 +259,7 @@ def test_the_command_as_an_ordinary_user(ordinary, wheel):
 
 
 def test_the_source_distribution(environment, source, wheel, tmp_path):
-    """It has the sources of the images too, and gives the same wheel."""
+    """The sources of the images are in it, and it gives the same wheel."""
     build = "import setuptools.build_meta as b, sys; b.build_sdist(sys.argv[1])"
     done = command([environment.python, "-c", build, tmp_path], cwd=source)
     assert done.returncode == 0, done.stderr

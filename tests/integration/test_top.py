@@ -55,7 +55,7 @@ def test_no_cost_of_what_is_not_hit(kpfs, probed):
 
 
 def test_the_screen(probed):
-    """Its keys, its mouse, and a tree that goes away."""
+    """The screen takes keys and the mouse, and bears a tree that goes away."""
     asyncio.run(use(probed))
 
 

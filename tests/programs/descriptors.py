@@ -232,7 +232,7 @@ class Pairs:
 
 
 class Comparison:
-    """What the guest has, beside what the host has."""
+    """The descriptors of the guest beside those of the host."""
 
     def __init__(self, guest: dict[int, Task], host: dict[int, Task]) -> None:
         self.guest, self.host = guest, host

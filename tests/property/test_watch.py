@@ -166,7 +166,7 @@ def test_watched_code_computes_the_same(machine, seed):
 
 
 def test_the_rows_touch_a_lot(machine):
-    """Else they would prove nothing."""
+    """Rows that touch little would prove nothing."""
     counts = []
     for seed in range(20):
         rng = random.Random(seed)

@@ -102,7 +102,7 @@ class FakeKernel:
         return not (self.closed or self.dead)
 
     def check_present(self):
-        """Nor gone."""
+        """Do nothing: the file is never gone."""
 
     def check(self):
         """The guest is never dead."""

@@ -145,7 +145,7 @@ def parsers(parser, name=""):
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_an_empty_word_is_refused_wherever_a_value_stands(command):
-    """It is what an unset variable of a script leaves."""
+    """An unset variable of a script leaves an empty word."""
     for name, parser in parsers(cli.make_parser([command])):
         for action in filter(takes_a_value, parser._actions):
             if action.metavar == FREE_TEXT or action.dest == "help":
@@ -196,7 +196,7 @@ def in_shell(script):
 
 
 def test_a_reader_that_reads_no_further():
-    """It is no error; the status is that of any program, 128 and SIGPIPE."""
+    """A closed pipe is no error; the status is 128 and SIGPIPE, as usual."""
     done = in_shell("kpfs completion bash | true; echo ${PIPESTATUS[0]}")
     assert (done.stdout, done.stderr) == ("141\n", "")
 
@@ -267,7 +267,7 @@ def test_mount_table_escapes():
 
 
 def test_help_loads_little():
-    """Its imports take most of its time."""
+    """Imports take most of the time of a help."""
     program = """
 import sys
 from kpfs import cli

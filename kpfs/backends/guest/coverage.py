@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GuestCoverage(Collector):
-    """What was reached since then, also after a reboot.
+    """The coverage of a guest kernel since this was made, also after a reboot.
 
     Implements guest.loader.modules.TextFollower.  Context: control, lock held.
     """

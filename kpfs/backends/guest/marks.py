@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where tasks of a guest kernel have the files that processes opened through the mount.
+"""Find the tasks of a guest kernel that have files opened through the mount.
 
 Under ``kpfs run`` tasks inherit, duplicate and close these files as their processes do,
 so Python does not know where they are.  It numbers the mount's open files, marks what

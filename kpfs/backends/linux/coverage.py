@@ -50,7 +50,7 @@ class SymbolImage:
 
 
 class LinuxCoverage(Collector):
-    """What was reached since then, also after a reboot.  Context: lock held."""
+    """The coverage since this was made, also after a reboot.  Context: lock held."""
 
     def __init__(self, kernel: KernelOnBoard, *, of_kernel: bool = False) -> None:
         """KernelError(EOPNOTSUPP): this kernel does not tell of its modules."""

@@ -68,7 +68,7 @@ def test_a_probe_is_seen_where_it_stands(k):
 
 
 def test_a_dump(k, tmp_path):
-    """It is the kernel as it was, and read by the programs."""
+    """A dump has the kernel as it was, and these programs read it."""
     k.insmod(module("drgned", BODY, "-g"))
     session = k._session
     with session.root.lock:

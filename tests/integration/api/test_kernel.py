@@ -46,7 +46,7 @@ def test_modules_that_the_package_loads():
 
 
 def test_modules_that_a_kernel_loads():
-    """Its start takes half as long again with these."""
+    """A kernel that loads these takes half as long again to start."""
     script = (
         "import sys; before = set(sys.modules); import kpfs; kpfs.Kernel();"
         "print(*sys.modules.keys() - before)"
@@ -277,7 +277,7 @@ def test_handlers_see_registers_and_memory(k):
 
 
 def test_a_handler_can_change_what_happens(k):
-    """It makes the function return at once with an error of its choice."""
+    """The handler makes the function return at once with an error of its choice."""
     task = k.task()
 
     def fail(regs):

@@ -390,7 +390,7 @@ def test_a_handler_of_a_jump(fresh, task):
 
 @pytest.mark.kernel
 def test_a_handler_can_change_what_happens(fresh, task):
-    """It makes the function return; a post handler keeps the probe unoptimized."""
+    """A handler makes the function return; a post handler prevents a jump."""
     k = fresh
 
     def fail(regs):

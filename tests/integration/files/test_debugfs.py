@@ -49,7 +49,7 @@ def test_a_variable_is_the_guests_memory(box):
 
 
 def test_a_child_has_the_same_open_file(box):
-    """Its reads go on where those of its parent have ended."""
+    """The child's reads go on where those of its parent have ended."""
     opened = box.vfs.open(box.caller, TEXT, os.O_RDONLY)
     assert box.vfs.read(box.caller, opened, 3, 0) == b"as "
     child = Caller(os.getppid(), 0, 0)

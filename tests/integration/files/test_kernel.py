@@ -207,7 +207,7 @@ def test_large_writes_and_reads_pass(vfs):
 
 
 def test_a_waiter_is_woken_by_a_system_call(kernel):
-    """Not only when the worker looks by itself, as it does from time to time."""
+    """The worker looks by itself now and then; the call must wake it before."""
     background = kernel.background
     begun = kernel.syscalls.stats()["syscalls"]
     with kernel.lock:

@@ -115,7 +115,7 @@ class LateHandle(Handle):
 
 
 class MountKernel(FakeKernel):
-    """Also waits and wakes."""
+    """A kernel of a mount, which also waits and wakes."""
 
     def __init__(self):
         super().__init__()
@@ -184,7 +184,7 @@ def test_sendfile_sends_its_callers_back_to_read(mounted):
 
 
 def test_sendfile_whatever_others_do(mounted):
-    """They look at the file, open, read and truncate it: it is not empty."""
+    """Others stat, open, read and truncate the file, and it is not empty."""
     path, null = mounted.path / "kprobes/enabled", os.open(os.devnull, os.O_WRONLY)
 
     def refused():

@@ -130,7 +130,7 @@ def test_clone3_with_a_structure_that_does_not_fit(call):
 
 @pytest.mark.parametrize("stack", [0, 1, 0xFFFF_FFFF_8100_0000, 0x7FFF_0000])
 def test_a_child_of_a_host_process_ends_at_once(guest, call, stack):
-    """It has no program to run: the given stack is not executed."""
+    """The child has no program to run: the given stack is not executed."""
     tasks, pages = len(tasks_of(guest)), free_pages(guest)
     for _ in range(600):  # more than there is room for
         assert call.clone(17, stack, 0, 0, 0) > 0
@@ -141,7 +141,7 @@ def test_a_child_of_a_host_process_ends_at_once(guest, call, stack):
 
 
 def test_a_child_that_shares_its_directories(guest, call):
-    """Else they are freed with the first child."""
+    """The first child's end must not free them."""
     for _ in range(5):
         assert call.clone(CLONE_FS | 17, 0, 0, 0, 0) > 0
     assert call.chdir("/tmp") == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What debuggers see of a guest kernel: threads, registers, memory.
+"""Debuggers see threads, registers and memory of a guest kernel.
 
 Tests kpfs.emulator.registers.
 """

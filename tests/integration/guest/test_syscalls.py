@@ -168,7 +168,7 @@ TOO_LONG = ((1 << 63) // 10**9 - 2, (1 << 63) // 10**9 + 1, 1 << 62, (1 << 63) -
 
 @pytest.mark.parametrize("seconds", TOO_LONG)
 def test_a_sleep_without_end_does_not_wrap_into_the_past(guest, task, seconds):
-    """Nor does its timer keep others from coming, at the end of time neither."""
+    """Other timers expire in spite of its own, which ends with time itself."""
     endless = struct.pack("<2Q", seconds, 999_999_999)
     other = guest.syscalls.host_task(1235, 1000, comm="cat", parent=1)
     assert guest.syscalls.call(task, "nanosleep", endless, 0) == BLOCKED

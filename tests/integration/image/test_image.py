@@ -199,7 +199,7 @@ def inlined_and_kept(image):
 
 @pytest.mark.parametrize("name", ["vmlinux", "vmlinux-legacy"])
 def test_a_function_that_can_be_probed_is_never_inlined(name):
-    """Or else a probe there would miss some of its calls, or all."""
+    """A probe would miss calls that are inlined."""
     if not shutil.which("readelf"):
         pytest.skip("readelf is missing (Debian: binutils)")
     assert inlined_and_kept(ROOT / "guest" / "image" / f"{name}.debug") == set()

@@ -117,7 +117,7 @@ def test_functions_of_the_kernel(k):
 
 
 def test_lines_are_counted_as_the_module_does(k, tmp_path):
-    """As often as the module itself says, also if it is probed in the middle."""
+    """Counts are those of the module itself, also if it is probed in the middle."""
     path = built(tmp_path, k._session.kernel.meta.release)
     k.cover()
     k.insmod(path)

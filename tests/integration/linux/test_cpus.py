@@ -83,7 +83,7 @@ def test_hits_on_both(process, event):
 
 
 def test_a_probe_becomes_a_jump_on_both(linux, process):
-    """And an instruction again: what either has translated before is dropped."""
+    """Each CPU drops its translated code, for the jump and back again."""
     shell, tasks = process(), [on(process, cpu) for cpu in (0, 1)]
     files = [task.open("/proc/version") for task in tasks]
 

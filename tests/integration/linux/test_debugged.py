@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What debuggers see of a Linux kernel of each architecture.
+"""Debuggers see a Linux kernel of each architecture.
 
 Tests kpfs.linux.memory.tasks.
 """

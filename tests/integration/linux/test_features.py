@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What kernels can do.  Tests kpfs.linux.running.features and ``kernel features``."""
+"""Features of kernels.  Tests kpfs.linux.running.features and ``kernel features``."""
 
 import json
 import re

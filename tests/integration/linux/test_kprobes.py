@@ -248,7 +248,7 @@ def test_panic(linux, process, caplog):
 
 
 def test_busy_task_does_not_hold_up_others(linux, process):
-    """Not when one of them wakes it, either."""
+    """Others go on even if one of them wakes the busy task."""
     restless, other = process(), process()
     reply = other.call(Op(nr.EVENTFD2, (0, 0)))
     bell = reply.results[0]
@@ -272,7 +272,7 @@ def test_busy_task_does_not_hold_up_others(linux, process):
 
 @pytest.mark.riscv64_kernel
 def test_an_exit_closes_files_before_it_is_over(boot):
-    """It takes long there to have a function traced, and others run meanwhile."""
+    """Tracing a function takes long there, and others run meanwhile."""
     linux = boot(harness.RISCV64)
     shell, ends = Process(linux, 4_000_001), Process(linux, 4_000_002)
     filters = f"{TRACING}/set_ftrace_filter"

@@ -28,7 +28,7 @@ def test_wait_does_not_last_until_the_host_catches_up(boot):
 
 
 def test_ticks_are_counted_when_the_clock_follows_the_host(boot):
-    """Also those that were due at once, as where the host has too much to do."""
+    """Ticks that are due at once count, too, as on a host with too much to do."""
     kernel = boot(quiet=False)
     process = Process(kernel, 4_000_001)
     before = ticks(process)

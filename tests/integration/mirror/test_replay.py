@@ -129,7 +129,7 @@ class TestReplay:
 
     @pytest.mark.parametrize("closed", [True, False])
     def test_pending_close_is_waited_for(self, mirrored, monkeypatch, closed):
-        """Until it has been asked for all that came before, and no longer."""
+        """The wait ends once all earlier requests have been asked for."""
         replayer, kernel = mirrored.replayer, mirrored.kernel
         vfs, asked = Vfs(kernel, build(kernel)), []
         there, twin = string(b"/"), Twin()
@@ -363,7 +363,7 @@ class TestReplay:
         os.close(folder)
 
     def test_the_files_of_the_mount_are_duplicated_and_replaced(self, mirrored, kernel):
-        """Not a file of ours in their place, as it is for a call that reads."""
+        """Their task gets the files themselves, not others in their place."""
         with kernel.lock:
             task = mirrored.replayer.kernel.tasks.task(ME())
             fd = kernel.syscalls.call(task, "openat", -100, "/etc/passwd", 0, 0)

@@ -273,7 +273,7 @@ class TestCatchingUp:
         thread.join()
 
     def test_a_child_makes_its_first_call_late(self, lazy, kernel):
-        """Its parent, which made some meanwhile, has other descriptors by now."""
+        """The parent has made calls meanwhile, and has other descriptors by now."""
         me = os.getpid()
         lazy.follow(me)
         read, write = os.pipe()

@@ -100,7 +100,7 @@ class TestInTheGuest:
         assert code(vfs, opened, "pwrite64", b"1", pos=LLONG_MAX) == "EINVAL"
 
     def test_it_is_one_system_call(self, kernel, vfs):
-        """With that name, and of what it calls in turn."""
+        """A write is the call of that name, and what that calls in turn."""
         hits = []
         for name in ("ksys_write", "__x64_sys_pwrite64", "vfs_writev", "vfs_write"):
             handler = lambda _p, _regs, name=name: hits.append(name)  # noqa: E731

@@ -46,7 +46,7 @@ def test_with_one_lock_they_wait_for_one_another(results):
 
 
 def test_no_cpu_goes_on_before_the_lock_is_free(results):
-    """So none of the time is that of two holders."""
+    """No time is counted for two holders at once."""
     lock = results["lock"]
     held = (lock[16].time - lock[8].time) / (8 * HITS)  # what one more hit takes
     assert 0.3 < held * lock[1].hits / lock[1].instructions < 1

@@ -39,7 +39,7 @@ def test_a_million_hits(box):
 
 
 def test_a_run_may_end_before_any_block(box, monkeypatch):
-    """Also behind a fault, and where a turn would end is no matter to the guest."""
+    """A run may do so behind a fault; the guest notices no end of a turn."""
     box.insmod(build("all_kinds"))
     machine = box.kernel.guest.sched._cpu
     machine.may_end = lambda _ip: False

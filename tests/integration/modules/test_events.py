@@ -29,7 +29,7 @@ EVENTS = "/tracing/kprobe_events"
 
 
 class Events(Box):
-    """With the module dummy, and short ways to events."""
+    """A box with the module dummy, and short ways to events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -271,7 +271,7 @@ def test_one_of_an_event_goes(box):
 
 
 def test_functions_without_an_entry_nop(box):
-    """They have no events, as in the kernel itself, whenever the module comes."""
+    """Such functions have no events, as in Linux, whenever the module comes."""
     text = "notrace TARGET int crc7_be(int x) { return x * 3; }\n"
     box.add("p:pending crc7:crc7_be")
     box.log()

@@ -44,7 +44,7 @@ def test_init_that_loops(impatient):
 @pytest.mark.parametrize("off", ["preempt_disable", "local_irq_disable"])
 @pytest.mark.parametrize("what", ["cond_resched();", "cpu_relax();"])
 def test_init_that_polls_for_ever(impatient, off, what):
-    """Only the task that loops is killed."""
+    """The task that loops is killed, and no other."""
     box = impatient
     before = [t.pid for t in tasks_of(box.kernel.guest)]
     loops = module("loops", f"INIT({off}(); for (;;) {what} return 0;) EXIT()\n")
@@ -185,7 +185,7 @@ EXIT(unregister_kprobe(&kp);)
 @pytest.mark.parametrize("mask", [0, 1])
 @pytest.mark.parametrize("kind", range(4), ids=["timer", "hrtimer", "tasklet", "work"])
 def test_a_deferred_call_is_given_up(impatient, kind, mask):
-    """And nothing else: the next one of its kind runs as before."""
+    """The next call of its kind runs as before."""
     box = impatient
     box.insmod(module("deferred", DEFERRED), f"n={kind} mask={mask}")
     log = box.log()
@@ -292,7 +292,7 @@ EXIT()
 
 @pytest.mark.logs("kernel panic: soft lockup: ")
 def test_too_many_tasks_to_kill_are_the_end(impatient, caplog):
-    """They loop in code that is not a module's, so that no turn ends."""
+    """The tasks loop in code that is no module's, so no turn ends."""
     box = impatient
     guest = box.kernel.guest
     loop = guest.area.alloc_text(2)

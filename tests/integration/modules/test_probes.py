@@ -40,7 +40,7 @@ def test_types_in_the_list(box):
 
 
 def test_written_as_of_old(box):
-    """Without module_init(); the address looked up by the module; JPROBE_ENTRY."""
+    """The module has no module_init(), looks its address up, uses JPROBE_ENTRY."""
     body = (
         "#include <linux/kallsyms.h>\n"
         'static long entry(int dfd) { pr_info("%d\\n", dfd); jprobe_return();\n'
@@ -90,7 +90,7 @@ EXIT()
 
 @pytest.mark.parametrize("bad", ["NULL", "a wild pointer", "a wild symbol_name"])
 def test_a_batch_with_a_bad_entry_is_rolled_back(box, bad):
-    """Also when the entry cannot be read; and all others of a batch are removed."""
+    """All others of the batch are removed, also if the entry cannot be read."""
     number = ["NULL", "a wild pointer", "a wild symbol_name"].index(bad)
     box.insmod(module("batch", BATCH), f"bad={number}")
     assert box.log()[-4:] == ["-14", "-14", "-14", "0"]
@@ -99,7 +99,7 @@ def test_a_batch_with_a_bad_entry_is_rolled_back(box, bad):
 
 
 def test_functions_that_implement_kprobes_are_refused(box):
-    """By name, and the trampoline by its address, which a probed function sees."""
+    """Names are refused, and the trampoline's address, which a function sees."""
     body = """
         static unsigned long trampoline;
         TARGET void target(void)
@@ -254,7 +254,7 @@ EXIT(unregister_kprobe(&kp);)
 
 @pytest.mark.parametrize("asked", range(4))
 def test_an_oops_in_the_copied_instruction(box, asked):
-    """It is reported at the probed instruction, whatever was asked before.
+    """The oops names the probed instruction, whatever was asked before.
 
     In the detour of a jump it would be reported there.
     """
@@ -370,7 +370,7 @@ SECOND = TWICE.replace('"subq $32, %%rsp; call *%0; addq $32, %%rsp"', '"jmp *%0
 
 
 def test_dump_stack_below_a_return_probe(box):
-    """It shows what is on the stack, as Linux does, not what the probe replaced."""
+    """The dump has what is on the stack, as in Linux, not the replaced address."""
     body = """
         TARGET long target(void) { dump_stack(); return 1; }
         TARGET long caller(void) { return target() + 1; }

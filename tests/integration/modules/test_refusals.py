@@ -160,7 +160,7 @@ def test_spoilt(box, tmp_path, spoil):
 
 
 class Tables(Elf):
-    """And what is in its sections."""
+    """A module's file with its tables, and the contents of its sections."""
 
     def at(self, index, field):
         return self.get(index, OFFSET) + field
@@ -311,7 +311,7 @@ def test_a_path_with_blanks(box, tmp_path):
 
 
 def test_names_of_rmmod(box):
-    """As with kmod: one file name at a time, with - for _."""
+    """rmmod takes one file name at a time, with - for _, as kmod does."""
     for word in ("kprobe-example", "./kprobe_example.ko"):
         box.insmod("kprobe_example")
         refused(box, errno.EINVAL, "kprobe_example", "kprobe_example", by="rmmod")
@@ -329,7 +329,7 @@ def test_only_root_may_unload(box):
 
 
 def test_symbols_of_a_module_that_is_still_loading(box):
-    """Its init has not come back: a module that needs it has to wait."""
+    """The init has not come back: a module that needs the symbol has to wait."""
     owner = """
         int owned(void) { return 5; }
         EXPORT_SYMBOL_GPL(owned);
@@ -344,7 +344,7 @@ def test_symbols_of_a_module_that_is_still_loading(box):
 
 
 def test_an_exit_function_is_no_site_of_ftrace(box):
-    """As in Linux, where __exit is notrace: kprobe_events refuses a probe there."""
+    """__exit is notrace in Linux: kprobe_events refuses a probe there."""
     text = "TARGET void target(void) {} INIT(target(); return 0;) EXIT(target();)"
     box.insmod(module("exits", text))
     events = "/tracing/kprobe_events"

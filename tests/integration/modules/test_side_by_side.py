@@ -261,7 +261,7 @@ EXIT(for (int i = 0; i < 2; i++) kthread_stop(threads[i]);
 
 
 def test_turns_of_threads_that_seldom_poll():
-    """They end after so many blocks, always at the same place."""
+    """Such turns end after so many blocks, always at the same place."""
     seen = []
     for _ in range(2):
         box = Box(2)

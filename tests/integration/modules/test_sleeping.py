@@ -168,7 +168,7 @@ EXIT(unregister_kprobe(&kp);)
 
 @pytest.mark.parametrize("machine", ["box", "live"])
 def test_the_optimizer_goes_on_while_init_sleeps(request, machine):
-    """It goes on just as while a kernel thread sleeps."""
+    """The optimizer treats it as a kernel thread that sleeps."""
     box = request.getfixturevalue(machine)
     box.insmod(module("probed", PROBED))
     said = [line for line in box.log() if line.startswith(("at first", "then"))]

@@ -23,7 +23,7 @@ HEAD = "#include <linux/trace_events.h>\n"
 
 
 class Synth(Box):
-    """With short ways to synthetic events."""
+    """A box with short ways to synthetic events."""
 
     def define(self, *lines: str) -> None:
         for line in lines:

@@ -81,7 +81,7 @@ BUSY_AND_JUMP = [
 
 @pytest.mark.parametrize(("preemption", "how", "jumps"), BUSY_AND_JUMP)
 def test_a_jump_beside_a_busy_thread(preemption, how, jumps):
-    """It is written once the thread has called the scheduler by itself."""
+    """The jump is written once the thread has called the scheduler by itself."""
     box = Box(config=config.make([("PREEMPT", preemption)]))
     box.insmod(module("jump", JUMP), f"how={how}")
     where = box.address("target") + 5
@@ -147,7 +147,7 @@ EXIT()
 
 @pytest.mark.parametrize("kind", range(4))
 def test_a_handler_that_unregisters(box, kind):
-    """It waits for other handlers, and so it sleeps."""
+    """The handler waits for other handlers, and so it sleeps."""
     box.insmod(module("unregisters", UNREGISTERS), f"kind={kind}")
     log = box.log()
     bugs = [line for line in log if "BUG" in line or "WARN" in line]

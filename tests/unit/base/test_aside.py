@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is made aside: it is there whole or not at all, and nothing is left of it."""
+"""Files are made aside: they are there whole or not at all, and nothing is left."""
 
 import os
 import signal

@@ -83,7 +83,7 @@ def test_in_the_order_in_which_they_came(lock, log):
 
 
 def test_latecomer_does_not_get_the_lock_first(lock, log):
-    """Not even a thread that gives it back, and wants it again at once."""
+    """A thread that gives it back and wants it again at once has to wait, too."""
     with lock:
         thread = start(lock, log, "waits")
     with lock:

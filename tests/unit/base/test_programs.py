@@ -8,7 +8,7 @@ from kpfs.base import programs
 
 
 def test_the_shell_where_nobody_names_a_command(monkeypatch, tmp_path):
-    """That of the user; in place of dash, whose echo hides the errno, bash."""
+    """The user's shell is taken; bash in place of dash, whose echo hides the errno."""
     for name in ("dash", "fish"):
         (tmp_path / name).touch()
     (tmp_path / "sh").symlink_to("dash")

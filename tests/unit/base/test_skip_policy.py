@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which calls are made, for whom the kernel does not show."""
+"""The rule by which calls are made, whatever the kernel."""
 
 import threading
 

@@ -123,7 +123,7 @@ def test_fusermount_without_a_table_of_mounts(monkeypatch, tmp_path):
 
 
 def test_root_who_may_not_mount(monkeypatch):
-    """As in a container that has no user namespaces either."""
+    """Containers have such a root, and no user namespaces either."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(instead, "may_mount", lambda: True)
     assert by_name("fusermount")["fusermount"].state == OK
@@ -135,7 +135,7 @@ def test_root_who_may_not_mount(monkeypatch):
 
 
 def test_libfuse(monkeypatch):
-    """It is for one transport alone: a host without it is not broken."""
+    """The library is for one transport alone: a host without it is not broken."""
     monkeypatch.delitem(sys.modules, "kpfs.fs.fuse.libfuse", raising=False)
     monkeypatch.setenv("FUSE_LIBRARY_PATH", "/none")
     state, _, mend = by_name("libfuse")["libfuse"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which mount a command means."""
+"""A command finds the mount that is meant."""
 
 import pytest
 

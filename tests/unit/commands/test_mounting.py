@@ -65,7 +65,7 @@ def test_the_dead_are_taken_away_one_by_one(monkeypatch):
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_mount_that_goes_while_it_is_unmounted(monkeypatch, stays):
-    """Its daemon may end by itself just then; else it is an error."""
+    """The daemon may end by itself just then; every other reason is an error."""
 
     def refuses(_target, _flags):
         raise OSError(errno.EINVAL, "Invalid argument")
@@ -81,7 +81,7 @@ def test_a_mount_that_goes_while_it_is_unmounted(monkeypatch, stays):
 
 @pytest.mark.parametrize("in_use", [False, True])
 def test_a_process_that_has_the_number_of_a_dead_daemon(monkeypatch, tmp_path, in_use):
-    """It is unrelated to the mount, and goes on."""
+    """The process has nothing to do with the mount, and goes on."""
     taken_away = []
     monkeypatch.setattr(
         mounting, "_unmount", lambda path, *, lazy: taken_away.append((path, lazy))

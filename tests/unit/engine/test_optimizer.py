@@ -365,7 +365,7 @@ def test_post_handler(s):
 
 
 def test_fault_handler(s):
-    """It is never called for an instruction that a jump has displaced."""
+    """The handler is never called for an instruction that a jump has displaced."""
     assert (
         s.settle("a", "vfs_read", 5, fault_handler=lambda p, regs, trapnr: 1),
         s.byte("a"),

@@ -229,7 +229,7 @@ def test_unregister_restores_everything(st, machine):
 
 
 def test_a_batch_is_synced_once_for_an_address(st, machine, monkeypatch):
-    """Not once for each probe: ten thousand would take forever."""
+    """One for each probe would take forever for ten thousand."""
     ps = [Kprobe(symbol_name="vfs_read", offset=6) for _ in range(100)]
     for p in ps:
         register_kprobe(st, p)

@@ -19,7 +19,7 @@ PHYSICAL_AT = 0x50_0000
 
 
 class FakeStops:
-    """What a stub has set."""
+    """The stops that a stub has set."""
 
     def __init__(self):
         self.places, self.watches, self.stepping = set(), {}, False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which kernel kpfs gdb attaches to, and by which gdb."""
+"""kpfs gdb attaches to the kernel that is meant, by the right gdb."""
 
 import os
 import shutil

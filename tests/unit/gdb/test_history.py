@@ -216,7 +216,7 @@ def test_back_through_a_hit_of_a_breakpoint():
 
 
 def test_where_blocks_are_not_counted_nothing_is_known():
-    """As while the kernel's own debug registers watch memory."""
+    """Blocks go uncounted while the kernel's own debug registers watch memory."""
 
     def script(session):
         stop = yield

@@ -391,7 +391,7 @@ def test_who_has_gone_already_is_not_let_in(monkeypatch):
 
 
 def test_the_process_at_a_port_is_known():
-    """Its own calls must not wait for a kernel that it has stopped."""
+    """Calls of that process must not wait for a kernel that it has stopped."""
     listener = opened("127.0.0.1:0")
     client = socket.create_connection(listener.socket.getsockname())
     accepted = there(listener.accept())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which other command is named where one cannot work."""
+"""Another command is named where one cannot work."""
 
 import errno
 import os

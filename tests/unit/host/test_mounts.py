@@ -64,7 +64,7 @@ def test_the_mount_table_is_that_of_the_opener():
 
 
 def test_paths_that_need_no_provision(tmp_path):
-    """Without a mount: else it would be refused, or be seen in the table."""
+    """A needless mount would be refused, or be seen in the table."""
     there = tmp_path / "there"
     there.mkdir()
 

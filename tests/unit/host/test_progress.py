@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is shown during a long wait."""
+"""The signs of progress during a long wait."""
 
 import re
 import sys

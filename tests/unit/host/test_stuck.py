@@ -18,7 +18,7 @@ def lock():
 
 @pytest.fixture
 def told(lock, monkeypatch):
-    """What is told of the lock, which is looked at a hundred times as often."""
+    """Return what is told of the lock, looked at a hundred times as often."""
     monkeypatch.setattr(stuck, "LOOK", 0.01)
     lines: list[str] = []
     stuck.LockWatch(lock, lines.append).start()

@@ -57,7 +57,7 @@ def test_a_folder_that_somebody_has_put_there(temporary, tmp_path, flaw):
 
 @as_root
 def test_the_runtime_folder_of_somebody_else(temporary, monkeypatch, tmp_path):
-    """That user could put another socket there."""
+    """The other user could put another socket there."""
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     os.chown(runtime, harness.NOBODY, harness.NOBODY)

@@ -97,7 +97,7 @@ def test_what_is_offered(shell, line, wanted, home):
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_command_of_run(shell, home):
-    """It is completed as it would be without kpfs."""
+    """The command's own words are completed as without kpfs."""
     if not shutil.which(shell):
         pytest.skip(f"there is no {shell}")
     assert "mkfifo" in ASK[shell]("kpfs run --cpus 2 mkfif", home, {"mkfifo"})

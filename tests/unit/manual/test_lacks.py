@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a failed operation on tracefs says of the table of differences."""
+"""A failed operation on tracefs is found in the table of differences."""
 
 import pytest
 

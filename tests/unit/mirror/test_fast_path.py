@@ -263,7 +263,7 @@ def test_end_is_asked_for_while_a_call_of_the_parent_may_be_in_work(busy):
 
 
 def test_end_is_asked_for_while_the_parent_runs():
-    """That is this process, which receives."""
+    """The parent is this process, which receives."""
     former = signal.signal(signal.SIGCHLD, lambda *_: None)
     try:
         receiver = Receiver(calls, nr.EXIT_GROUP)

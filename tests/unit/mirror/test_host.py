@@ -228,7 +228,7 @@ def test_places_of_the_mount(trees, tmp_path, monkeypatch):
     top = os.fsencode(tmp_path)
 
     def in_tree(path):
-        """What C and Python say of it."""
+        """Return the answers of C and of Python."""
         text = ctypes.create_string_buffer(path)
         assert trees.in_tree(os.path.join(os.fsencode(os.getcwd()), path)) == (
             call(trees, nr.OPEN, ctypes.addressof(text)) is None
@@ -352,7 +352,7 @@ def test_threads_look_at_once(host, edge):
 
 
 def test_what_a_number_leads_to_now(host, tmp_path):
-    """Whatever is held open of it since the last time."""
+    """Descriptors of files in /proc that are held open must not hide a change."""
     me, files = os.getpid(), [tmp_path / name for name in "ab"]
     for path in files:
         path.write_text("0123456789")

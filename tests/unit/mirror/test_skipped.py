@@ -205,7 +205,7 @@ def test_call_that_went_on_late_is_noted(left_out, told):
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("taken", [False, True])
 def test_process_that_has_ended_alone_is_forgotten(left_out, told, known, taken):
-    """Unless it may have a task, which is to end as well."""
+    """A process that may have a task is not: the task is to end as well."""
     path, told.known = left_out.fast_path, known
     path.ended[0], path.nr_ended = PID, 1
     with path._lock if taken else nullcontext():

@@ -325,7 +325,7 @@ def test_more_waits_than_there_are_slots():
 
 @pytest.mark.parametrize("waits", [False, True], ids=["receiving", "not receiving"])
 def test_others_move_while_a_call_waits_in_the_host(waits):
-    """As for a file system that another process of the command serves."""
+    """Another process of the command may serve the file system that it waits for."""
     came = threading.Event()
 
     def body():
@@ -346,7 +346,7 @@ def test_others_move_while_a_call_waits_in_the_host(waits):
 
 @pytest.mark.parametrize("waits", [False, True], ids=["receiving", "not receiving"])
 def test_others_move_while_a_call_keeps_the_kernel_busy(waits):
-    """Its thread steps aside from the kernel's lock, as often as it likes."""
+    """The busy thread steps aside from the kernel's lock as often as it likes."""
     lock, seen = FairLock(), mmap.mmap(-1, 8)
 
     def child():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ``kpfs trace`` says of an event that a kernel refuses."""
+"""``kpfs trace`` explains an event that a kernel refuses."""
 
 import pytest
 

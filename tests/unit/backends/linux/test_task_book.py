@@ -18,7 +18,7 @@ class Task:
 
 
 class Tasks:
-    """Those of a kernel, in which one process has a task."""
+    """The tasks of a kernel, in which one process has a task."""
 
     creator = 0
 
@@ -63,7 +63,7 @@ def parent(said, late):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_child_that_makes_its_first_call_late_is_behind(book, pipe, late):
-    """Its parent's task, which forks it then, may have other descriptors by now."""
+    """The parent's task, which forks it then, may have other descriptors by now."""
     read, write = pipe
     creator = os.fork()
     if not creator:

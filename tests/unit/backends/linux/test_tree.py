@@ -130,7 +130,7 @@ def test_what_was_there_before_is_no_news(tree, pipe):
 
 
 def test_who_was_told_asks_again(tree, pipe):
-    """What nobody has asked for since is watched no longer."""
+    """A file is no longer watched if nobody has asked for it since."""
     woken: list[str] = []
     poll(tree, pipe.file, woken)
     other = tree.open(ME, child(tree, tree.root, "kmsg"), os.O_RDWR)

@@ -47,7 +47,7 @@ class TraceMachine(FakeMachine):
 
 
 class TraceArch(FakeArch):
-    """With the registers of x86-64."""
+    """A fake architecture with the registers of x86-64."""
 
     calls = CallRegisters()
 

@@ -13,7 +13,7 @@ from tests.there import stand_in
 
 
 def test_a_signal_waits_until_the_mount_can_be_ended(monkeypatch):
-    """Else it would leave a mount that nobody serves."""
+    """An earlier end would leave a mount that nobody serves."""
     blocked = []
 
     def refuse(*_words, allow_other):

@@ -205,7 +205,7 @@ def walk_tables(memory, addr):
 
 
 def test_a_stack_has_nothing_below_it(memory):
-    """Nor does it reach into another."""
+    """A stack reaches into no other one, either."""
     first = abi.STACK_BASE + abi.STACK_STRIDE - abi.STACK_SIZE
     for slot in (0, 1, abi.STACKS - 1):
         start = first + slot * abi.STACK_STRIDE

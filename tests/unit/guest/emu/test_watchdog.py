@@ -30,7 +30,7 @@ def test_a_closed_one_bites_no_more():
 
 @pytest.mark.parametrize("limit", [0.5, 1.0, 5.0])
 def test_it_is_wound_again_long_before_it_expires(limit):
-    """Also while several threads of the process work."""
+    """Several threads of the process may work meanwhile."""
     dog = Watchdog(0, 0, limit)
     before = time.monotonic()
     dog.wind()

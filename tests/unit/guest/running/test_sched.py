@@ -249,7 +249,7 @@ def test_a_lockup_that_goes_on_is_the_end(machine, monkeypatch, loop):
 
 
 def test_a_long_turn_ends_in_a_module(machine):
-    """It counts for several: the thread that runs the guest steps aside sooner."""
+    """A long turn counts for several: its thread steps aside sooner."""
     if not machine.cpu.counts:
         pytest.skip("this libunicorn does not count blocks")
     sched = machine.start("90ebfd", YIELD + AGAIN)  # 1: nop; jmp 1b
@@ -347,7 +347,7 @@ def test_a_guest_without_handlers(machine):
 
 
 def test_task_to_kill_is_seen_in_the_module(machine):
-    """Even in a loop that is as long as what is executed between two looks."""
+    """A loop may be as long as what is executed between two looks."""
     sched = machine.start("90" * 99 + "eb9b")
     pcpu, text = machine.pcpus[0], machine.bare.text
     machine.memory.write(pcpu + abi.KpfsPcpu.preempt_count, struct.pack("<i", 1))

@@ -44,7 +44,7 @@ def test_a_time_to_wait_is_a_structure():
 
 
 def test_flags_of_open():
-    """By the numbers of asm/fcntl.h of both."""
+    """The numbers are those of both files asm/fcntl.h."""
     same = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_TRUNC
     assert ARM64.open_flags(same) == same
     pairs = {

@@ -133,7 +133,7 @@ def single():
 
 
 def test_one_that_is_alone_can_reset_itself(single):
-    """By INIT and a start-up interrupt to itself, and one that ends the halt."""
+    """INIT and a start-up interrupt to itself do it; an interrupt ends the halt."""
     start(single, 0, f"{NUMBER} {END}", at=0xA000)
     interrupts = f"{ICR} 00450400 {ICR} 0a060400 {ICR} 40000400"
     start(single, 0, f"{interrupts} fb f4")
@@ -210,7 +210,7 @@ UD, DF, PF = 6, 8, 14
 
 
 def test_a_handler_that_is_nowhere_is_the_end(single):
-    """It faults before its first block, again and again."""
+    """Such a handler faults before its first block, again and again."""
     long_mode(single, "0f0b", {UD: (ABSENT, 1), PF: (ABSENT, 1)})
     assert single.run() == abi.STOP_FAULT
 
@@ -282,7 +282,7 @@ def run_program(
 @pytest.mark.parametrize("vector", [0, 1, 2, 6, 8, 13, 14, 0x20, 0x80, 0xEC, 0xFF])
 @pytest.mark.parametrize("prefix", ["", "66", "f3", "48"])
 def test_a_program_may_not_use_each_gate(single, vector, prefix):
-    """It is refused with the vector in the error code, before the instruction."""
+    """A gate is refused with its vector in the error code, before the instruction."""
     said = run_program(single, f"{prefix} cd {vector:02x}")
     assert said == bytes([8 * vector + 2 & 0xFF, AT & 0xFF])
 
@@ -333,7 +333,7 @@ PORTS = {
 @pytest.mark.parametrize("bitmap", [0, 0xFF])
 @pytest.mark.parametrize("limit", [0x67, 0xFFF])
 def test_a_program_needs_the_right_to_use_ports(single, name, iopl, bitmap, limit):
-    """By the level in its flags, or by the bitmap in the TSS, if that is so long."""
+    """The level in its flags gives it, or the bitmap in a TSS that is so long."""
     said = run_program(single, f"{PORTS[name]} cd80", [0x80], bitmap, limit, iopl)
     may = iopl == 3 or (bitmap == 0 and limit == 0xFFF)
     assert said.endswith(b";") == may
@@ -373,7 +373,7 @@ MARK = f"b041 48ffc0 {SAY} {END}"  # 'B' in 64 bits, where 32-bit code has 'A'
     [("cd80", 0x80), ("0f05", UD), ("660f05", UD), ("0f34", None), ("cd0e", GP)],
 )
 def test_programs_of_32_bits_enter_the_kernel_in_64(single, code, vector):
-    """As on processors of Intel, syscall is no instruction for them."""
+    """syscall is no instruction for them, as on processors of Intel."""
     for number, word in enumerate(SEGMENTS):
         at = GDT + 8 * number
         single.ram[at : at + 8] = word.to_bytes(8, "little")

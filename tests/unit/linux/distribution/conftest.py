@@ -8,7 +8,7 @@ import pytest
 
 
 class Archive:
-    """What the server has by path, and what it was asked."""
+    """The files of the server by path, and the requests that it got."""
 
     def __init__(self):
         self.files = {}

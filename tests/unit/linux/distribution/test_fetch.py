@@ -72,7 +72,7 @@ def test_two_at_once_get_it_both(archive, file, tmp_path):
 
 @pytest.mark.parametrize("kind", ["link", "file"])
 def test_a_cache_that_others_change_is_left_alone(archive, file, tmp_path, kind):
-    """They would have us write elsewhere, or change a file behind its check."""
+    """Other users could redirect a write, or change a file after its check."""
     theirs = tmp_path / "cache/kpfs"
     theirs.mkdir(parents=True)
     theirs.chmod(0o777)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is meant by names that no kernel has."""
+"""Kernels are found for names that no kernel has."""
 
 import pytest
 

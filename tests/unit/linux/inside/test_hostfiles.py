@@ -161,7 +161,7 @@ def test_a_file_that_is_removed_can_be_read_on(tmp_path):
 
 @pytest.mark.parametrize("ask", ["lookup", "getattr"])
 def test_a_replaced_file_keeps_its_node(tmp_path, ask):
-    """As the overlay answers ESTALE for a name that comes to another one."""
+    """The overlay answers ESTALE for a name that leads to another node."""
     (tmp_path / "file").write_text("old")
     client = host()
     node = client.node(tmp_path / "file")
@@ -193,7 +193,7 @@ def replace(file):
 @pytest.mark.parametrize("change", [rewrite, replace])
 @pytest.mark.parametrize("opcode", [Opcode.LOOKUP, Opcode.GETATTR])
 def test_what_the_kernel_would_take_for_the_same(tmp_path, change, opcode):
-    """It forgets by itself what it has read only when size or time has changed."""
+    """The kernel drops cached data by itself only if size or time has changed."""
     file = tmp_path / "file"
     file.write_text("old")
     client = host()
@@ -409,7 +409,7 @@ def test_a_folder_that_became_a_link_is_not_looked_into(tmp_path):
 
 
 def test_procfs_is_hidden_wherever_it_is_mounted(tmp_path, monkeypatch):
-    """It shows the descriptors and the memory of who serves the files."""
+    """procfs shows descriptors and memory of the process that serves the files."""
     client = host()
     node = client.node(tmp_path)
     place = os.stat(tmp_path).st_dev
@@ -435,7 +435,7 @@ def test_the_devices_of_procfs_are_found():
 )
 @pytest.mark.parametrize("deleted", [False, True])
 def test_the_writable_folder_itself_stays(tmp_path, opcode, body, deleted):
-    """Its entry is in the folder above, which may not be changed."""
+    """The folder's entry is in the folder above, which may not be changed."""
     (tmp_path / "rw").mkdir()
     client = host(tmp_path / "rw")
     top = client.node(tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a kernel with a device tree finds in memory.
+"""A kernel with a device tree finds these things in memory.
 
 Tests kpfs.linux.make.arm64, kpfs.linux.make.riscv64.
 """

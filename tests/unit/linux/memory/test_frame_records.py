@@ -132,7 +132,7 @@ def test_a_record_above_what_else_is_on_the_stack():
 
 
 def test_each_function_has_its_own():
-    """Those without a record have none, nor do bytes that are no instruction."""
+    """Functions without a record have none, nor have bytes that are no code."""
     first = (pair(STP_FIRST, -16), MOV_FRAME, RET)
     found = made((NOP, RET), first, (NOP, RET), first)
     assert [(at - TEXT, size) for _, at, size, _ in found] == [(8, 12), (28, 12)]
@@ -206,7 +206,7 @@ def test_a_record_by_short_instructions():
 
 
 def test_a_record_by_long_instructions():
-    """And what is on the stack below; loads of others take nothing away."""
+    """The stack below is known, too; loads of other registers change nothing."""
     prologue = addi(RISCV_SP, -2032), sd(RA, 2024), sd(S0, 2016), addi(S0, 2032)
     epilogue = addi(RISCV_SP, 64), ld(RA, 2024), ld(S0, 2016), addi(RISCV_SP, 2032)
     body = addi(RISCV_SP, -64), ld(S0, 8), C_NOP

@@ -129,7 +129,7 @@ def test_only_the_text_that_is_asked_for():
 
 
 def test_a_copy_of_the_text():
-    """Also where its first row begins before it."""
+    """The first row of the text may begin before it."""
     rows = [(0, 8, 0, OLD["sp"]), (0x20, 0, 0, FEW["end"] << 8)]
     layout = StructLayout(6, {**FIELDS, "end": 5}, {})
     table, places = OrcTable(PLACES, ROWS, 2), [(TEXT + 8, TEXT + 0x28)]

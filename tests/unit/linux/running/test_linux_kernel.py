@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which kernels can have tasks of callers; the rest is in tests/integration/linux."""
+"""Kernels that can have tasks of callers; the rest is in tests/integration/linux."""
 
 import pytest
 

@@ -121,7 +121,7 @@ def test_an_error_is_one_that_kernels_have(raw, seen):
 
 @pytest.mark.parametrize("size", [11, 1 << 31, 1 << 63, -1])
 def test_more_than_there_is_room_for_cannot_have_been_written(size):
-    """Else it would be written behind the buffer of a command that reads."""
+    """The rest would be written behind the buffer of a command that reads."""
     machine = LinuxMachine(stand_in(FakeBoard()))
     places = machine.start(3, [Op(nr.READ, (Out(10),)), Op(nr.READ, (b"abc",))])
     answer(machine, 3, size)

@@ -14,7 +14,7 @@ from tests.unit.fakes import FakeKernel
 
 
 class LogKernel(FakeKernel):
-    """With records of a log."""
+    """A kernel with records of a log."""
 
     def __init__(self):
         super().__init__()

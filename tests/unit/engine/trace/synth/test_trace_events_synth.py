@@ -20,7 +20,7 @@ MODULE = 0xFFFFFFFFC0001000
 
 
 class Synth(Trace):
-    """With synthetic events."""
+    """A trace with synthetic events."""
 
     def __init__(self):
         super().__init__()

@@ -187,7 +187,7 @@ def test_long_read_of_a_pipe(trace):
 
 @pytest.mark.parametrize("size", [100, 4096, 30000])
 def test_reads_of_any_size_see_all(trace, size):
-    """Also where a read ends with the last record of a page."""
+    """A read may end with the last record of a page."""
     trace.ts.ring.expand()
     fill(trace, 2000)
     whole = body(trace)
@@ -277,7 +277,7 @@ def test_hashed_pointers():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_record_has_its_own_time(trace, seed):
-    """Whatever its neighbours are: as large or not, of the same second or not."""
+    """The neighbours may be as large or not, of the same second or not."""
     rng = random.Random(seed)
     trace.write("p:small vfs_read")
     trace.write("p:large vfs_read a=%di b=%si")

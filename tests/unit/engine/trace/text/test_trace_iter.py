@@ -157,7 +157,7 @@ def test_it_does_not_fit_once_something_was_cleared_or_consumed():
 
 
 def test_the_next_record_is_taken_ahead():
-    """As in the kernel, a fetched record is shown, even if all has been cleared."""
+    """The kernel, too, shows a fetched record even if all has been cleared."""
     recorder = Recorder(1, nr_cpus=1)
     recorder.write(9)
     lines = trace_text(recorder.trace.ts).splitlines(True)
@@ -442,7 +442,7 @@ def test_a_name_that_changes_while_a_line_is_made(monkeypatch):
 
 @pytest.mark.parametrize("pid", [1, 2])
 def test_a_page_that_was_written_anew(pid):
-    """With as many records, which are the same ones but for the time, or others."""
+    """The page has as many records: the same with other times, or others."""
     recorder, shared = Recorder(1, nr_cpus=1), SharedLines()
     ts, (writer,) = recorder.trace.ts, recorder.writers
     readers = [TraceIterator(ts, shared=shared) for _ in range(2)]

@@ -66,7 +66,7 @@ def test_the_place_of_a_call():
 
 
 def test_what_an_older_kernel_does_with_hits():
-    """Without that option it drops records of events by breakpoints."""
+    """A kernel without that option drops records of events by breakpoints."""
     code = tables(NOP)
     code.judge.follow("6.12", "CONFIG_KPROBES=y\n")
     assert "record none" in code.way()
