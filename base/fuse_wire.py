@@ -111,7 +111,7 @@ MKDIR_REQUEST = Struct("<2I")  # mode, umask; then the name
 MKNOD_REQUEST = Struct("<3I4x")  # mode, rdev, umask; then the name
 CREATE_REQUEST = Struct("<3I4x")  # flags, mode, umask, open_flags; then the name
 RENAME2_REQUEST = Struct("<QI4x")  # nodeid of the new directory, flags; then both names
-COUNT = Struct("<I4x")  # of BATCH_FORGET; of bytes, of LISTXATTR
+COUNT = Struct("<I4x")  # number of nodes (BATCH_FORGET), or of bytes (LISTXATTR)
 FORGET_ONE = Struct("<QQ")  # nodeid, nlookup
 STATFS_ANSWER = Struct("<5Q3I28x")  # five counts, bsize, namelen, frsize
 IOCTL_REQUEST = Struct("<Q4xIQ8x")  # fh, cmd, arg
@@ -165,7 +165,7 @@ class ReadRequest(NamedTuple):
     offset: int
     size: int
     flags: int
-    open_flags: int = 0  # of open(2) that the file has now, by the host's numbers
+    open_flags: int = 0  # flags of open(2) that it has now, by the host's numbers
 
 
 class WriteRequest(NamedTuple):

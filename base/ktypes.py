@@ -10,7 +10,7 @@ KTime = NewType("KTime", int)  # guest nanoseconds since its boot
 
 KERN_CRIT, KERN_ERR, KERN_WARNING, KERN_INFO = 2, 3, 4, 6  # levels of the log
 MASK64 = 0xFFFF_FFFF_FFFF_FFFF
-FUNCTION_TYPES = frozenset("tTwW")  # of symbols
+FUNCTION_TYPES = frozenset("tTwW")  # types of symbols that are functions
 
 
 class Symbol(NamedTuple):
@@ -43,7 +43,7 @@ class TaskInfo(NamedTuple):
 class Caller(NamedTuple):
     """The process that makes an operation on the mount: FUSE's context, of the host."""
 
-    pid: int  # of the thread; 0 for one outside our pid namespace
+    pid: int  # the thread's; 0 for one outside our pid namespace
     uid: int
     gid: int
 
@@ -66,4 +66,4 @@ class StaticEvent(NamedTuple):
     fields: tuple[EventField, ...]
     print_fmt: str
     module: str = ""  # "": it is the kernel's own
-    module_addr: int = 0  # of its struct module
+    module_addr: int = 0  # address of its struct module

@@ -25,9 +25,9 @@ from kpfs.linux.running.machine import FINALLY, STOP, Op, Out, Result
 from kpfs.linux.store import image, store
 
 GETPPID = 110
-PID = 4_000_000  # of a task that stands for no process
-CALLS = 20  # of one request
-REQUESTS = 20  # of one measurement
+PID = 4_000_000  # pid of a task that stands for no process
+CALLS = 20  # calls of one request
+REQUESTS = 20  # requests of one measurement
 OPENS = 200
 MAKE_TIMEOUT = 300  # s
 # a tool, and what it does

@@ -82,7 +82,7 @@ class Promise(NamedTuple):
     text: str  # {ROW} stands for the bound of that row
     bounds: tuple[Bound, ...]
     tests: tuple[str, ...]  # FILE::NAME, below tests
-    parts: tuple[str, ...]  # of the campaign
+    parts: tuple[str, ...]  # parts of the campaign
     pending: str
 
     @property

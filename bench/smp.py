@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
     cpus: int
     hits: int  # or, where no probe is, calls
-    instructions: int  # of all CPUs
+    instructions: int  # executed by all CPUs
     waited: int  # for the lock, all of them
     time: int  # until the last one was done; an instruction takes 1
 

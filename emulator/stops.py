@@ -47,7 +47,7 @@ class Stop(NamedTuple):
     """The place where an engine has stopped, and the reason."""
 
     why: StopReason
-    address: int  # of the instruction that comes next
+    address: int  # the instruction that comes next
     watch: int = 0  # number of the watched memory
     accessed: int = 0  # physical address of the access
     block: int = 0  # that the instruction is in

@@ -23,7 +23,7 @@ class FrameRegs(kprobe.PtRegs):
     """The registers at a hit, as a handler sees them.  Context: hit."""
 
     __slots__ = ("_addr", "_memory")
-    NAMES: ClassVar[tuple[str, ...]]  # of the words, from low to high addresses
+    NAMES: ClassVar[tuple[str, ...]]  # names of the words, from low to high addresses
 
     def __init__(self, memory: Words, addr: int) -> None:
         self._memory = memory

@@ -32,7 +32,7 @@ KSYM_NAME_LEN = 512
 _AINSN = abi.ArchSpecificInsn.STRUCT
 _HANDLERS = abi.Kprobe.pre_handler, abi.Kprobe.post_handler, abi.Kprobe.break_handler
 _ROOM = 4096  # bytes that are got at a time for the structures of aggr_kprobes
-_PROBES_MAX = 1 << 20  # of one batch: more pointers than the guest has memory for
+_PROBES_MAX = 1 << 20  # in one batch: more pointers than the guest has memory for
 
 
 def _handler(addr: int) -> KAddr | None:

@@ -121,7 +121,7 @@ class Kprobe:
         """
         self.symbol_name = symbol_name
         self.offset = offset
-        self.addr = addr  # of a registered probe it is always known
+        self.addr = addr  # always known once the probe is registered
         self.pre_handler = pre_handler
         self.post_handler = post_handler
         # for a fault of the probed instruction or in a handler (in Python: a

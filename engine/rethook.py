@@ -61,7 +61,7 @@ class RethookNode:
     Kernel: struct rethook_node, struct kretprobe_instance.
     """
 
-    addr: KAddr  # of its struct kp_rethook_node
+    addr: KAddr  # its struct kp_rethook_node
     rp: Kretprobe  # the owner of the handler
     ret_addr: KAddr  # the return address; 0 in the entry handler
     frame: int  # the stack address that held it

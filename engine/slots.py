@@ -35,7 +35,7 @@ class KprobeInsnCache:
         self.sym = sym
         self._has_regs = has_regs
         self.pages: list[KAddr] = []  # chunks of CHUNK_SIZE bytes
-        self._numbers: set[int] = set()  # of all pages of memory in them
+        self._numbers: set[int] = set()  # numbers of all pages of memory in them
         self._used: set[int] = set()  # handed out, not yet given back
         self._freed: list[int] = []  # given back, but there may be code of them
         self._clean: deque[int] = deque()

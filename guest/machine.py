@@ -50,7 +50,7 @@ BACKGROUND_TURNS = 64  # at most, before the lock is given back
 _RECORD_NS = 100  # the time of a trace record on a live clock
 _QUIET_RECORD_NS = 1000
 _U64 = struct.Struct("<Q")
-_USER_NAMES = {  # of system calls whose function is named otherwise
+_USER_NAMES = {  # system calls whose function is named otherwise
     "newstat": "stat",
     "newlstat": "lstat",
     "newfstat": "fstat",

@@ -106,7 +106,7 @@ def help_text() -> str:
     )
 
 
-TRANSPORTS = DEVICE, LIBFUSE = ("device", "libfuse")  # of the mount's requests
+TRANSPORTS = DEVICE, LIBFUSE = ("device", "libfuse")  # ways of the mount's requests
 
 COVERAGES = OF_MODULES, OF_KERNEL = ("modules", "kernel")  # the latter has both
 
@@ -137,7 +137,7 @@ class Settings(NamedTuple):
 class GdbChoice(NamedTuple):
     """How gdb may attach to a kernel."""
 
-    folder: str  # of the sockets
+    folder: str  # folder of the sockets
     at: str = ""  # another address, "": none
     wait: bool = False  # nothing runs before gdb has let it
 

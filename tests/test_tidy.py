@@ -268,3 +268,25 @@ def test_no_file_is_large():
     """The largest are images with debug information, which are packed."""
     large = [str(path) for path in committed() if path.lstat().st_size > LARGEST]
     assert large == []
+
+
+# ---- phrases
+# Words that begin no docstring: pronouns whose noun is elsewhere, and words that go on
+# where the name of a function ends
+PHRASES = (
+    "Also And As But By Else Even It Its Nor Not Of Only Or Otherwise So That They"
+    " Those Though Unless Until What Whatever Where Whether Which Who With Without"
+).split()
+
+
+def test_comments_behind_code_name_what_they_are_of():
+    assert [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in PATHS
+        for line in re.findall(r"^.*\S {2}# of .*$", text_of(path), re.M)
+    ] == []
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun():
+    pattern = rf'^ *"""(?:{"|".join(PHRASES)})\b.*'
+    assert wrong(lambda *_: False, pattern, PATHS) == []

@@ -81,7 +81,7 @@ class RuntimeRecord:
 
 class KpSite(RuntimeRecord, abi.KpSite):
     __slots__ = ()
-    addr: KAddr  # of the record, as in all of them
+    addr: KAddr  # where the record is, as in all of them
     probe_addr = _word(abi.KpSite.addr)
 
 

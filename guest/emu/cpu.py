@@ -171,7 +171,7 @@ class Cpu:
         self.may_end: Callable[[int], bool] = lambda _ip: False
         self.ran_out = False  # the run has ended as it was long
         self.error: BaseException | None = None
-        self.stops: Stops | None = None  # of a debugger
+        self.stops: Stops | None = None  # a debugger's
         self.stopped = False
         self.active = 0  # virtual CPU whose registers are loaded
         engine = open_engine(_ARCH_X86, _MODE_64)
@@ -179,7 +179,7 @@ class Cpu:
         stop = ctypes.cast(self._py.uc_emu_stop, ctypes.c_void_p)
         self.watchdog = Watchdog(stop.value or 0, engine)
         self._keep: list[object] = []
-        self._contexts: list[ctypes.c_void_p] = []  # of the virtual CPUs
+        self._contexts: list[ctypes.c_void_p] = []  # one for each virtual CPU
         self._all_contexts: list[ctypes.c_void_p] = []
         self._prepare_arguments()
         self._count_runs(stop)

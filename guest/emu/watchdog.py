@@ -48,11 +48,11 @@ class Watchdog:
 
     def __init__(self, function: int, argument: int, limit: float = LIMIT) -> None:
         self.limit = limit
-        self.rewind_at = 0.0  # of time.monotonic(): wind() is due
-        self._wound_at = 0.0  # of time.process_time()
+        self.rewind_at = 0.0  # a time of time.monotonic(): wind() is due
+        self._wound_at = 0.0  # a time of time.process_time()
         self._wound_for = limit
         self.spent = 0.0  # s of CPU time, until it ended a run
-        self._hurry_until = 0.0  # of time.process_time()
+        self._hurry_until = 0.0  # a time of time.process_time()
         self._grace = GRACE
         self._timer = ctypes.c_void_p()
         self._library = _library()

@@ -13,7 +13,7 @@ from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 from kpfs.guest.loader.kallsyms import Kallsyms
 from kpfs.guest.loader.objects import LoadedObject, load_object
 
-PREFIX = "kp_"  # of names that Linux does not have
+PREFIX = "kp_"  # begins names that Linux does not have
 
 
 class EngineArea:

@@ -73,7 +73,7 @@ class Parameter(NamedTuple):
     """A parameter of a module.  Kernel: struct kernel_param"""
 
     name: str
-    mode: int  # of its file in sysfs; 0: it has none
+    mode: int  # mode of its file in sysfs; 0: it has none
     addr: int  # its struct kernel_param
     set: int  # addresses of functions, 0: there is none
     get: int

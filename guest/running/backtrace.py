@@ -26,7 +26,7 @@ _ARGS = abi.KpfsStackTrace.STRUCT
 TRAMPOLINE = "arch_rethook_trampoline"
 # entered from detour buffers, where a stack trace ends on Linux
 DETOUR = "kp_entry_opt", "kp_entry_opt_end"
-ENTRY = "entry_SYSCALL_64_after_hwframe"  # of a system call, where a trace ends
+ENTRY = "entry_SYSCALL_64_after_hwframe"  # a system call's entry, where a trace ends
 _NODE = abi.KpRethookNode.STRUCT
 _SKIP = 2  # kpfs_control() and its caller
 

@@ -44,7 +44,7 @@ class HostTask:
         self.gone = False
         self.blocked = False  # it is in a call, perhaps one that was answered BLOCKED
         self.busy = False  # a thread runs the guest for this call
-        self.refusal: KernelError | None = None  # of a host operation of its last call
+        self.refusal: KernelError | None = None  # by its last call's host op
         self.bug: BaseException | None = None  # likewise, but no errno
 
     @property

@@ -25,7 +25,7 @@ class _Site(NamedTuple):
     """A place in the text that a key changes."""
 
     code: int
-    target: int  # of the jump
+    target: int  # where the jump leads
     holds: Callable[[int], bool] | None  # the module's: see JumpLabels.add()
 
 

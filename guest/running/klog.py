@@ -22,7 +22,7 @@ _STATE = struct.Struct("<4Q")  # first_seq, first_idx, next_seq, next_idx
 _TEXT_MAX = 1000
 _INT, _LEVELS = struct.Struct("<i"), struct.Struct("<4i")
 DEFAULT_LEVELS = 7, 4, 1, 7
-CONSOLE = 0  # of levels()
+CONSOLE = 0  # index in levels()
 # printed by the guest's oops with %pS, as it has no symbols itself
 _TEXT_ADDRESS = (
     b"RIP: 0010:0xffffffff",

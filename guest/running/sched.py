@@ -60,7 +60,7 @@ from kpfs.guest.running.tasks import TaskTable
 log = Log(__name__)
 
 CREDIT = 256  # polls by the guest after which its turn ends
-ASIDE_TURNS = 32  # of a run, after which its thread lets others have the lock
+ASIDE_TURNS = 32  # turns of a run before its thread lets others have the lock
 LONG_TURN = 16  # turns that one counts for which ended by its blocks
 PASS_TURNS = 64  # turns of a CPU without a yield, before the next one runs
 HELD_TURNS = 8  # in a row, after which a CPU counts as held

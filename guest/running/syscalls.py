@@ -62,7 +62,7 @@ _REAP_INTERVAL_NS = 1_000_000_000
 _REQUEST = abi.KpfsRequest.STRUCT
 _RET_AT = abi.KpfsRequest.ret
 _NR_AT = abi.KpfsRequest.nr
-_COUNT_AT = abi.KpfsRequest.args + 8  # of REQ_SYSCALLS
+_COUNT_AT = abi.KpfsRequest.args + 8  # the count in a REQ_SYSCALLS
 CALLS_AT_ONCE = 64
 _CLONE_ARGS = abi.KpfsCloneArgs.STRUCT
 _I64 = struct.Struct("<q")
@@ -123,11 +123,11 @@ class Syscalls:
         # tasks that stand at HC_HOST_OP, and their stack pointers there
         self._inside: list[tuple[HostTask, int]] = []
         self._host_ops: dict[int, HostOpHandler] = {}
-        self._bug: BaseException | None = None  # of a task that no thread runs
+        self._bug: BaseException | None = None  # raised by a task that no thread runs
         self._in_work: list[HostTask] = []  # tasks whose requests threads run
         self._next_reap = 0
         self._files: HostOpHandler = lambda _op: -errno.EIO
-        self.refusal: KernelError | None = None  # of a host operation of the last call
+        self.refusal: KernelError | None = None  # by the last call's host op
         self._unpinned = os.sched_getaffinity(0)
         sched.attach(self._serve, self._on_exit)
 

@@ -22,7 +22,7 @@ from kpfs.guest.running.jump_labels import JumpLabels
 
 _CALL, _FIELD = abi.TraceEventCall.STRUCT, abi.TraceEventField.STRUCT
 _VALUE = abi.TraceEvalMap.STRUCT
-_HEAD_SIZE = 8  # of a record; kernel: struct trace_entry
+_HEAD_SIZE = 8  # bytes before a record's fields; kernel: struct trace_entry
 _TEXT_MAX = 4096
 FORK_KEY = "__tracepoint_sched_process_fork"
 FREE_KEY = "__tracepoint_sched_process_free"
@@ -33,7 +33,7 @@ class _Switch(NamedTuple):
 
     key: int
     slot: int
-    nr_args: int | None = None  # of a system call: is written behind the word
+    nr_args: int | None = None  # arguments of a system call, written behind the word
     function: int | None = None  # the system call's, of which alone it tells
 
 

@@ -29,7 +29,7 @@ KINDS = {"guest": "kpfs.backends.guest.boot", "linux": "kpfs.backends.linux.boot
 class Backend(Protocol):
     """A kernel that runs, and its files."""
 
-    writers: Writers  # of the mount
+    writers: Writers  # the mount's
 
     @property
     def tree(self) -> Tree[Any, Any]: ...

@@ -12,7 +12,7 @@ from kpfs.base.units import PAGE_SIZE
 from kpfs.session.records import FieldFormat, Record, decode, field_format
 
 _PAGE = struct.Struct("<QQ")  # its time, and how many bytes follow
-_SIZE_MASK = (1 << 20) - 1  # of the latter; above are the flags of what was missed
+_SIZE_MASK = (1 << 20) - 1  # the size in it; above are flags of what was missed
 HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry
 _PADDING, _TIME_EXTEND, _TIME_STAMP = 29, 30, 31
 _DELTA_BITS = 27

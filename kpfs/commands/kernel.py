@@ -76,7 +76,7 @@ WHOSE = (
 
 UNKNOWN = "say --package, --deb, --rpm, --oci, --tree or --vmlinuz"
 DAY = 24 * 60 * 60  # s
-MAKE_SECONDS, PACK_SECONDS = 60, 20  # of CPU time; a small kernel takes less
+MAKE_SECONDS, PACK_SECONDS = 60, 20  # s of CPU time; a small kernel takes less
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from kpfs.emulator.coverage import BlockCoverage, CoveredText
 from kpfs.guest.loader.line_table import LineSpan, spans
 
 VMLINUX = "vmlinux"
-_ALIASES = ("init_module", "cleanup_module")  # of the functions that a module names
+_ALIASES = ("init_module", "cleanup_module")  # for functions that a module names
 
 
 class CoverableImage(Protocol):
@@ -58,7 +58,7 @@ class FileImage:
     def spans(self) -> list[LineSpan]:
         try:
             return spans(self._file, self._places)
-        except KernelError:  # of another architecture, or damaged: functions alone
+        except KernelError:  # for another architecture, or damaged: functions alone
             return []
 
     @cached_property

@@ -59,7 +59,7 @@ class DumpedImage(KernelTables):
         self.add(self.functions)
         # one object is all three: each is small
         self.kallsyms = self.text = self.log = self
-        self.generation = 0  # of the symbols, which never change
+        self.generation = 0  # the symbols' generation: they never change
         self.judge: DumpJudge = DUMP_JUDGES[ARCH](self)
 
     def _read_symbols(self) -> None:

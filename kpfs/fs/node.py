@@ -167,7 +167,7 @@ class Handle:
     def __init__(self, file: File, flags: int, pid: int) -> None:
         self.file = file
         self.flags = flags
-        self.pid = pid  # of the process that opened it
+        self.pid = pid  # the process that opened it
         self.next = 0  # FUSE's position, if nobody seeks
         self.ahead = 0
 
@@ -310,7 +310,7 @@ class OpenHandle:
 class File(Node):
     """A file that can be opened, but neither read nor written."""
 
-    handle_type: type[Handle] = Handle  # of its open files
+    handle_type: type[Handle] = Handle  # type of its open files
     nonseekable = False
     exclusive = False  # EBUSY for all but one at a time
     posthumous = False  # can be opened and read when the kernel is dead

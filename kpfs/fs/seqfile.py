@@ -24,7 +24,7 @@ class SeqHandle(Handle):
 
     file: SeqFile
     text: bytes | None = None
-    pos = 0  # of the next read, in text
+    pos = 0  # position of the next read, in text
 
     def make(self) -> bytes:
         """Return the text as it stands."""

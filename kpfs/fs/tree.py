@@ -85,8 +85,8 @@ class WriteCall(NamedTuple):
 
     name: str
     data: bytes
-    sizes: list[int]  # of the segments of a writev()
-    pos: int  # of a pwrite64()
+    sizes: list[int]  # bytes in each segment of a writev()
+    pos: int  # position of a pwrite64()
 
 
 # ioctl(2) of the mount for such a write without data, for the daemon's own threads

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-MAX_STEPS = 10_000  # of one evaluation
+MAX_STEPS = 10_000  # steps of one evaluation
 MAX_STACK = 256
 _MASK = (1 << 64) - 1
 _SIGN = 1 << 63

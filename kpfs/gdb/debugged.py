@@ -38,7 +38,7 @@ class DebugThread(NamedTuple):
 
     number: int  # from 1 on for processors, FIRST_TASK + pid for tasks
     cpu: int  # -1: a task
-    pid: int  # of the task, or of that which the processor runs; 0: it idles
+    pid: int  # the task's, or that of the processor's task; 0: it idles
     comm: str
     state: RunState
     task: int = 0  # address of its struct task_struct, if it is in the list of tasks

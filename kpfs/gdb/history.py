@@ -72,7 +72,7 @@ class _Order(NamedTuple):
     way: VisitGoal
     state: Any
     target: Moment | None
-    times: list[int]  # of the host's clock, as read in the section
+    times: list[int]  # times of the host's clock, as read in the section
     again: bool  # a stop at the instruction where it stands counts
     trail: bool
 
@@ -180,7 +180,7 @@ class History:
         self._clock = clock
         self._host = clock.host if clock else time.monotonic_ns
         self._sections: deque[_Section] = deque()
-        self._current: _Section | None = None  # of the run that is under way
+        self._current: _Section | None = None  # section of the run that is under way
         self._gone: set[int] = set()  # pids of checkpoints that were left
         self._of_runs, self._of_stops = _Budget(), _Budget()
         self._visiting: _Visiting | None = None  # this process is a visit

@@ -176,7 +176,7 @@ class _Parking:
 
     def __init__(self) -> None:
         self._told, self._tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._guard = threading.Lock()  # of the pipe, and of whether it is closed
+        self._guard = threading.Lock()  # guards the pipe, and whether it is closed
         self._go = threading.Event()
         self.stop: Stop | None = None
         self.is_taken = False

@@ -25,7 +25,7 @@ class GdbSocket(NamedTuple):
 
     path: str
     pid: int
-    arch: str  # of the kernel: see kpfs.gdb.debugged.Debugged
+    arch: str  # the kernel's: see kpfs.gdb.debugged.Debugged
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -43,7 +43,7 @@ _FD = 3
 # dev ino mode nlink uid gid rdev size blksize blocks atime mtime ctime
 _STAT = struct.Struct(">7I3Q3I")
 MAX_READ = (MAX_SIZE - 16) // 2  # bytes of memory in one reply
-_CONDITION = re.compile(rb"X[0-9a-f]+,([0-9a-f]+)")  # of a breakpoint
+_CONDITION = re.compile(rb"X[0-9a-f]+,([0-9a-f]+)")  # condition of a breakpoint
 MAX_BREAKPOINTS = 4096
 MAX_WATCHED = 1 << 16  # bytes of one watchpoint
 _FEATURES = (
@@ -121,8 +121,8 @@ class Stub:
         self._target = TARGETS[debugged.arch]
         self._registers = list(self._target.registers)
         self._breakpoints: dict[int, list[bytes]] = {}  # conditions by address
-        self._pieces: dict[int, _Piece] = {}  # of watchpoints, by numbers in stops
-        self._numbers = 0  # of pieces so far
+        self._pieces: dict[int, _Piece] = {}  # watchpoints' pieces, by numbers in stops
+        self._numbers = 0  # number of pieces so far
         self.goes_back = False  # there is a history
         self.is_past = False  # the kernel is one of the past, which cannot be changed
         self.more_commands: dict[str, Command] = {}

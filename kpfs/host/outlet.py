@@ -31,7 +31,7 @@ class Outlet:
         self._told = dropped
         self._lock = threading.Lock()
         self._dropped = 0
-        self._rest = b""  # of a message that was written in part
+        self._rest = b""  # rest of a message that was written in part
         self._socket: socket | None = None
         self._waits = False  # the descriptor could not be opened once more
         mode = os.fstat(fd).st_mode

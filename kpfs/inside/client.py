@@ -57,7 +57,7 @@ class Client:
         self._input = b""
         self.reasons: list[str] = []  # what the kernel says of a failure
         self.is_written = True  # what the command has written, by the other process
-        self._settings: list[Any] | None = None  # of the terminal, to restore
+        self._settings: list[Any] | None = None  # the terminal's, to restore
         self._status: int | None = None
         self._begun = False
         self._running = False  # the command itself, which takes signals

@@ -34,7 +34,7 @@ class ValueDescription(NamedTuple):
 
     metavar: str
     kind: ValueKind = ValueKind.NOTHING
-    words: tuple[str, ...] = ()  # of Kind.WORDS
+    words: tuple[str, ...] = ()  # the words of Kind.WORDS
     help: str = ""
 
 

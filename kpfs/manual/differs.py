@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kpfs.base.programs import search_path
 
 TABLE = Path(__file__).with_name("differs.tsv")
-FIELDS = 11  # of a row; the last three may be left out
+FIELDS = 11  # fields of a row; the last three may be left out
 EMPTY = "-"
 KERNELS = {"guest": "guest", "linux": "Linux", "both": "both"}
 # what holds on a mount holds by libfuse (--transport) too; libfuse: there alone
@@ -42,9 +42,9 @@ class Difference(NamedTuple):
 
     section: str
     kernel: str  # a key of KERNELS
-    places: tuple[str, ...]  # of PLACES
+    places: tuple[str, ...]  # some of PLACES
     host: str  # KIND:NAME of what a host lacks where this holds; "": on every host
-    files: tuple[str, ...]  # of tracefs, absent
+    files: tuple[str, ...]  # absent files of tracefs
     cases: Mapping[str, tuple[str, ...]]  # place -> recorded cases that fail there
     linux: str
     here: str

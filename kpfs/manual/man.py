@@ -16,7 +16,7 @@ from kpfs.manual.description import (
     ValueDescription,
 )
 
-WIDTH = 64  # of lines of the source, which escape() makes longer
+WIDTH = 64  # columns of the source, whose lines escape() makes longer
 STATUS = """\
 0 if all was done, or as it is said above; 2 if something could not be done, and then
 one line on standard error says why, and often what mends it.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kpfs.mirror.seccomp import Notification
 
 STRING_CHUNK = 256
-_SIGCATCH = 34 - 3  # of the fields of /proc/PID/stat behind the name
+_SIGCATCH = 34 - 3  # index among the fields of /proc/PID/stat behind the name
 FEW = 8  # files that are kept open for a look beside the first one
 SYS_KCMP, SYS_STATX, SYS_PIDFD_GETFD = 312, 332, 438
 KCMP_FILE, KCMP_FILES = 0, 2
@@ -51,10 +51,10 @@ class Descriptor(NamedTuple):
 
     number: int
     link: bytes  # a path, or as "pipe:[1]"
-    flags: int  # of its open file and, O_CLOEXEC, its own
-    mode: int  # of the file that the path leads to
+    flags: int  # its open file's and, O_CLOEXEC, its own
+    mode: int  # mode of the file that the path leads to
     name: bytes = b""  # the path of a file outside the mount
-    size: int = 0  # of that file
+    size: int = 0  # size of that file
 
     @property
     def in_tree(self) -> bool:

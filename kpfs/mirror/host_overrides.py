@@ -36,7 +36,7 @@ class PathCall(NamedTuple):
 
     path: int
     dirfd: int = -1
-    flags: int = -1  # of an open
+    flags: int = -1  # flags of an open
     out: int = -1  # memory that it fills
     size: int = 0  # bytes of a structure that it fills
     limit: int = -1  # how many bytes it may fill; it returns how many it did

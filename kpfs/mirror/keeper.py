@@ -45,7 +45,7 @@ WAITS = COMMITTED - 1  # likewise: committed, and in nobody's way
 PATIENCE = 5.0  # s in which a report must be answered
 DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
 TICK = 0.5  # s between looks
-READY = b"r"  # of the command to the runner: a filter is being installed
+READY = b"r"  # from the command to the runner: a filter is being installed
 STUCK_LINE = (
     "from some point on, system calls were not made in the kernel: kpfs did not answer "
     f"one for {PATIENCE:g} s"

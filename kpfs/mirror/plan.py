@@ -47,7 +47,7 @@ class Plan(MirrorCall):
     mount: int  # it closes a descriptor of a file of the mount
     spare_fd: int  # closed or replaced
     pointers: int  # bit n: args[n] is an offset into the user memory
-    size: int  # of memory
+    size: int  # bytes of memory
     nr_fds: int
     nr_new: int
     nr_names: int

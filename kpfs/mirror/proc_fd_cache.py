@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable
 from kpfs.base import limits
 from kpfs.base.typed import TypeVar
 
-MOST = 64  # of each kind that are open at once
-SHARE = 8  # of the descriptors that a process may have: there are four kinds
+MOST = 64  # descriptors of each kind that are open at once
+SHARE = 8  # part of a process's descriptors: there are four kinds
 
 Key = TypeVar("Key", bound=Hashable)
 

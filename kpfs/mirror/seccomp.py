@@ -53,7 +53,7 @@ class Notification(NamedTuple):
     """A reported system call.  Kernel: struct seccomp_notif."""
 
     id: int
-    pid: int  # of the thread
+    pid: int  # the thread's
     nr: int
     args: tuple[int, ...]  # six words
 

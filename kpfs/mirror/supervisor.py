@@ -83,7 +83,7 @@ class _Work:
     def __init__(self, supervisor: Supervisor, slot: int) -> None:
         self._supervisor = supervisor
         self._slot = slot
-        self._guard = threading.Lock()  # of the rest, and of the end of the call
+        self._guard = threading.Lock()  # guards the rest, and the end of the call
         self._note: Notification | None = None  # while a call is made
         self._seen: Notification | None = None  # at the last look
         self._replaced = False
@@ -161,7 +161,7 @@ class Supervisor:
         self.reports = [seccomp.report() for _ in range(SLOTS_MAX)]  # by slot
         slots = ctypes.addressof(ctypes.c_char.from_buffer(state))
         self.fast_path.watch(slots, SLOTS_MAX)
-        self.addresses = [  # of each slot and its report
+        self.addresses = [  # for each slot and its report
             (slots + slot * SLOT.size, ctypes.addressof(report))
             for slot, report in enumerate(self.reports)
         ]
@@ -180,7 +180,7 @@ class Supervisor:
         self.over = threading.Event()
         # threads that may wait in settle(); the others go on receiving
         self.settling = threading.Semaphore(SLOTS - 2)
-        self.guard = threading.Lock()  # of the next two
+        self.guard = threading.Lock()  # guards the next two
         self.spare = list(range(SLOTS_MAX - 1, SLOTS - 1, -1))  # slots
         self.waiting = 0  # threads that wait for an answer
         self.threads: list[threading.Thread] = []

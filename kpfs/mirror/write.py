@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kpfs.mirror.seccomp import Notification
 
 NAMES = {nr.WRITE: "write", nr.PWRITE64: "pwrite64", nr.WRITEV: "writev"}
-SEGMENTS_MAX = 512  # of a writev()
+SEGMENTS_MAX = 512  # segments of a writev()
 _IOV = struct.Struct("<2Q")
 
 

@@ -134,7 +134,7 @@ class ProbeDefinition(NamedTuple):
     symbol: str | int  # or an address
     offset: int
     handlers: Handlers
-    maxactive: int | None = None  # of a return probe; 0: the kernel's default
+    maxactive: int | None = None  # for a return probe; 0: the kernel's default
 
     @property
     def place(self) -> str:

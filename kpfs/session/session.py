@@ -46,7 +46,7 @@ class Session(Protocol):
     """A running kernel.  ValueError: it is closed; RuntimeError: a handler calls."""
 
     quiet: bool
-    next_pid: int  # of the next task for which no pid is asked
+    next_pid: int  # pid of the next task for which none is asked
 
     def close(self) -> None:
         """End the kernel."""

@@ -35,7 +35,7 @@ class TopProbe(NamedTuple):
     place: str
     owner: str
     kind: str  # how it is armed: ftrace, jump or breakpoint; or why it is not
-    state: str  # of each CPU at it; "-": the files do not tell
+    state: str  # each CPU's state at it; "-": the files do not tell
     boostable: str  # 1, 0 or -1; "-": it is no breakpoint, or the files do not tell
     hits: int
     nmissed: int

@@ -14,9 +14,9 @@ from kpfs.base import abi
 from kpfs.base.typed import Protocol
 from kpfs.emulator.registers import RegisterFile
 
-PAGE_SHIFTS = 39, 30, 21, 12  # of the levels of page tables
+PAGE_SHIFTS = 39, 30, 21, 12  # bits of an address below each level of page tables
 Args = tuple[Any, ...]
-FieldAddress = Callable[[str], int]  # of a struct task_struct's; KeyError: it has none
+FieldAddress = Callable[[str], int]  # for a field of task_struct; KeyError: it has none
 Fields = Mapping[str, int]  # offsets of fields in struct cpu or struct board, by name
 
 
@@ -24,7 +24,7 @@ class SavedRegisters(NamedTuple):
     """The registers of a processor, as an image keeps them."""
 
     values: dict[str, int]
-    tables: dict[str, list[int]]  # of registers that have several parts
+    tables: dict[str, list[int]]  # by register that has several parts
     mode: int  # abi.MODE_*
 
 
@@ -52,11 +52,11 @@ class ReadWord(Protocol):
 class LinuxArch(ABC):
     """An architecture."""
 
-    name: ClassVar[str]  # of folders, and in images
+    name: ClassVar[str]  # names its folders, and stands in images
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
-    cpu_model: ClassVar[int]  # of libunicorn, of this architecture
+    cpu_model: ClassVar[int]  # libunicorn's number for this architecture
     exported_as: ClassVar[str]  # in names of functions that libunicorn exports
-    functions: ClassVar[Sequence[str]] = ()  # of the interface, for this board
+    functions: ClassVar[Sequence[str]] = ()  # called by this board alone
     engine_page: ClassVar[int] = 4096  # bytes of a page, for libunicorn
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
@@ -68,14 +68,14 @@ class LinuxArch(ABC):
     stub_size: ClassVar[int]
     stub_register: ClassVar[int]  # the register in which it leaves its address
     gate: ClassVar[bytes]  # one instruction
-    cpu_fields: ClassVar[Fields]  # of a processor, in abi.Cpu.own
-    board_fields: ClassVar[Fields]  # of all, in abi.Board.devices
+    cpu_fields: ClassVar[Fields]  # a processor's, in abi.Cpu.own
+    board_fields: ClassVar[Fields]  # the whole board's, in abi.Board.devices
     # kept in images, in this order: words of the board, of each processor, arrays
     kept: ClassVar[Sequence[str]]
     kept_of_cpu: ClassVar[Sequence[str]]
     kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths
     translates: ClassVar[bool] = False  # native() changes some calls
-    syscall_prefix: ClassVar[str]  # of the functions of system calls
+    syscall_prefix: ClassVar[str]  # begins the names of functions of system calls
     elf_machine: ClassVar[int]
     shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers
     breakpoint_size: ClassVar[int]

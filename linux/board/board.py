@@ -60,7 +60,7 @@ class Board(EngineRegisters):
         self._pointer = ctypes.c_void_p(ctypes.addressof(self._raw))
         self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
         self.counter = libunicorn.BlockCounter.from_buffer(self._raw)
-        self.stops: Stops | None = None  # of a debugger
+        self.stops: Stops | None = None  # a debugger's
         self._debug: ctypes.Array[ctypes.c_char] | None = None
         engine = libunicorn.open_engine(*arch.engine, cpu_model=arch.cpu_model)
         super().__init__(self._lib, ctypes.c_void_p(engine))

@@ -163,7 +163,7 @@ def _open(
     try:
         request = urllib.request.Request(url, headers=headers, method=method)
         return opener.open(request, timeout=TIMEOUT)
-    except (ValueError, OverflowError):  # of which InvalidURL is no subclass
+    except (ValueError, OverflowError):  # InvalidURL is no subclass of these
         raise UnfitError(f"{url}: no URL of a server") from None
 
 

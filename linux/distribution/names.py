@@ -37,7 +37,7 @@ _WHOLE = {
 _MACHINES = {"x86_64": "amd64", "x64": "amd64", "aarch64": "arm64", "arm": "arm64"}
 _SERIES = re.compile(r"(\d+\.\d+)(?:\.\d+)*(?P<rest>(?:-[a-z]+)*)")
 _OF_DISTRIBUTION = re.compile(r"([a-z]+)[ :._-]*(\d[\d.]*)(.*)")
-_CLOSE = 0.75  # of difflib
+_CLOSE = 0.75  # cutoff for difflib
 
 
 def meant(name: str, there: Iterable[str] = ()) -> list[str]:

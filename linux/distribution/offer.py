@@ -78,7 +78,7 @@ class Offer(NamedTuple):
 
     name: str  # by which it is made
     release: str  # as uname -r will say it
-    version: str  # of its package
+    version: str  # its package's
     suite: str  # where it was found
     files: tuple[RemoteFile, ...]
     missing: tuple[str, ...] = ()  # packages of it that the archive has no more

@@ -42,7 +42,7 @@ class Keys(NamedTuple):
 
     files: tuple[str, ...]  # where hosts may have them; what root put there is trusted
     url: str  # where they are to be had, "" if nowhere
-    fingerprints: frozenset[str]  # of those in url that are trusted
+    fingerprints: frozenset[str]  # trusted ones of the keys in url
 
 
 def checked(text: bytes, keys: Keys, what: str) -> bytes:
@@ -152,7 +152,7 @@ def _by_status(status: str) -> _Signers:
         if "BADSIG" in rows:
             return _Signers(set(), [f"{rows['BADSIG'][0]}: the message was changed"])
         if "VALIDSIG" not in rows:
-            continue  # of a key that is not known, say
+            continue  # made by an unknown key, say
         fields = rows["VALIDSIG"]
         wrong = [why for name, why in _NOT_GOOD.items() if name in rows]
         if (digest := fields[7]) in _WEAK:

@@ -19,7 +19,7 @@ PORTS = "https://ports.ubuntu.com/ubuntu-ports"
 _KEYS = Keys(
     ("/usr/share/keyrings/ubuntu-archive-keyring.gpg",),
     f"{MIRROR}/project/ubuntu-archive-keyring.gpg",
-    frozenset({"F6ECB3762474EDA9D21B7022871920D1991BC93C"}),  # of 2018
+    frozenset({"F6ECB3762474EDA9D21B7022871920D1991BC93C"}),  # the key of 2018
 )
 _POCKETS = "-security", "-updates", ""
 # 24.04, noble-aws, 24.04-generic-hwe-24.04

@@ -122,7 +122,7 @@ class FailedCall(NamedTuple):
     error: int = 0
 
 
-_Told = Callable[[int, int, int], FailedCall]  # of a call's first arguments
+_Told = Callable[[int, int, int], FailedCall]  # takes a call's first arguments
 
 
 class Failures:

@@ -19,7 +19,7 @@ from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
 
 N = TypeVar("N")  # a node of the tree, for which the protocol has a number
 Answers = Mapping[int, Callable[[N, bytes], bytes]]
-PAGES = 32  # of 4 KiB that one request transfers at most
+PAGES = 32  # 4 KiB each, that one request transfers at most
 MAX_IO = PAGES << 12
 MAX_READS = 1 << 14  # ranges that are noted
 LISTED = -1

@@ -85,7 +85,7 @@ class HostNode:
         self.number = number
         self.path = path  # b"": unlinked
         self.identity = identity
-        self.stamp = _NEW  # of what the kernel knows
+        self.stamp = _NEW  # stamp of what the kernel knows
         self.lookups = 0
         self.fd = -1
         self.writable = False  # fd is

@@ -34,7 +34,7 @@ ROOM = 1 << 20  # bytes to which the kernel itself enlarges a reader's buffer
 _BUF, _SIZE, _COUNT, _INDEX = 0, 8, 24, 40
 _OP_FROM, _OP_TO, _FILE_BEHIND_OP = 56, 160, 16
 _FILE_SIZE = 256  # bytes at the start of struct file, f_op among them
-_NEXT, _SHOW = 2, 3  # of struct seq_operations
+_NEXT, _SHOW = 2, 3  # indices in struct seq_operations
 _READER = "seq_read_iter"  # the caller of next()
 # The functions that make a line, besides those of the operations themselves.  Compilers
 # may append a dot and a suffix to a name.
@@ -51,9 +51,9 @@ _PRINTS = (
 class Source(NamedTuple):
     """One long text: where the kernel makes it, and by which functions."""
 
-    file: str  # of the image that has the known text
+    file: str  # name of the image's file with the known text
     operations: str
-    file_operations: str  # of the one file that shows the text; "" for any
+    file_operations: str  # those of the one file that shows the text; "" for any
     functions: tuple[str, ...]
 
 

@@ -39,7 +39,7 @@ FILE = "mounted"  # its name in the folder of a kernel
 _IFREQ = struct.Struct("<16sh22x")
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 _RANDOMIZE = b"/proc/sys/kernel/randomize_va_space\0"
-MAX_SECONDS = 120  # of a start: a kernel may never come up
+MAX_SECONDS = 120  # longest start: a kernel may never come up
 
 
 class PreparedKernel(NamedTuple):
@@ -49,7 +49,7 @@ class PreparedKernel(NamedTuple):
     files: HostFiles
     worker: Worker
     stops: CallStops
-    folder: str  # of its image
+    folder: str  # its image's
     package: PackageFiles
     oopses: Oopses
 
@@ -58,7 +58,7 @@ class KeptPages(NamedTuple):
     """The contents of the file."""
 
     facts: dict[str, Any]  # board, tasks, and the numbers of the pages that follow
-    pages: memoryview  # of RAM, then of the region
+    pages: memoryview  # pages of RAM, then of the region
 
 
 def start(

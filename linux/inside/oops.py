@@ -26,7 +26,7 @@ _TAINTS, _SIZE = "tainted_mask", 8
 _TAINT_DIE = 1 << 7
 _EXITING = 4  # PF_EXITING, which a killed task keeps, however it ends
 _UNINTERRUPTIBLE, _IDLE = 2, 0x400  # in the state of a task
-_NUMBER = re.compile(r"\[#\d+\]")  # of an oops
+_NUMBER = re.compile(r"\[#\d+\]")  # the number of an oops
 _CAUSE = re.compile(r"BUG|Unable to handle|[Gg]eneral protection|invalid opcode")
 _PLACE = re.compile(r"^(RIP|pc|epc) *: ?(?:\d{4}:)?(?P<where>\S+)")
 # what the kernel says of a task that met an oops while it ended: it stays for ever

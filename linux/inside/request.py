@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-GREETING = b"."  # of a process that takes a request
+GREETING = b"."  # from a process that takes a request
 PATIENCE = 20.0  # s for either side of a request to go on
 PERHAPS = "perhaps: "  # begins a reason of a failure that may be none
 CO_RE = "(CO-RE)"  # ends one of a program that wants a type or field

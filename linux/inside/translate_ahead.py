@@ -23,7 +23,7 @@ _ROW = abi.Translation.SIZE
 
 class _Lesson(NamedTuple):
     rows: mmap.mmap
-    end: int  # of the rows
+    end: int  # end of the rows
     done: int = 0
 
 

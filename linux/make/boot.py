@@ -19,7 +19,7 @@ from kpfs.linux.store.image import BootedBoard
 
 SYMBOLS_MAX = 1 << 26  # bytes of /proc/kallsyms
 MAX_BLOCKS = 4_000_000_000
-MAX_NS = 600_000_000_000  # of its own time, as for one that waits for a disk
+MAX_NS = 600_000_000_000  # longest boot in its own time, as when it waits for a disk
 LOOK = 1 << 28  # blocks from one look for a panic to the next; most boots take fewer
 _PANIC = b"Kernel panic - not syncing: "
 _FORMAT, _LINE = b"%", 200  # what the kernel's text of it goes on with; bytes of a line

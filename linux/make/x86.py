@@ -109,7 +109,7 @@ def _checksum(table: bytearray, at: int, size: int) -> None:
 
 def _table(signature: bytes, revision: int, body: bytes) -> bytes:
     """Return a table of ACPI."""
-    names = b"KPFS  ", b"BOARD   ", 1, b"KPFS", 1  # of the maker, with versions
+    names = b"KPFS  ", b"BOARD   ", 1, b"KPFS", 1  # names of the maker, with versions
     size = 36 + len(body)
     head = struct.pack("<4sIBB6s8sI4sI", signature, size, revision, 0, *names)
     table = bytearray(head + body)

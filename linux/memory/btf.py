@@ -31,7 +31,7 @@ class StructLayout(NamedTuple):
 
     size: int
     at: dict[str, int]  # bytes; those that this kernel has
-    bits: dict[str, tuple[int, int]]  # of fields of bits: the first, and how many
+    bits: dict[str, tuple[int, int]]  # by field of bits: the first, and how many
 
     def has(self, field: str) -> bool:
         """Return True if this kernel has the field."""

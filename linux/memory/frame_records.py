@@ -160,7 +160,7 @@ _WORD = 4
 _STORE = re.compile(rb"\xfd[\x7b\xfb][\x00-\x3f\x80-\xbf]\xa9")
 # ldp x29, x30, [sp, #n] and ldp x29, x30, [sp], #n
 _LOAD = re.compile(rb"\xfd[\x7b\xfb](?:[\x40-\x7f]\xa9|[\xc0-\xff]\xa8)")
-_INDEXED = 1 << 23  # of both: they move the stack pointer
+_INDEXED = 1 << 23  # in both forms: they move the stack pointer
 _STACK_BY = 0xFF80_03FF  # add or sub sp, sp, #n
 _SUB_SP, _ADD_SP = 0xD100_03FF, 0x9100_03FF
 _SET_FRAME, _SET_FRAME_MASK = 0x9100_03FD, 0xFFC0_03FF  # add x29, sp, #n
@@ -210,7 +210,7 @@ class _Arm64(_Code):
                 if words[number] & _STACK_BY == _SUB_SP:
                     size = _amount(words[number])
                     yield number + 1, self.cfa(size)
-        above = size - place  # of the record, up to the caller's stack
+        above = size - place  # bytes from the record up to the caller's stack
         if above < 2 * 8:
             return
         yield at + 1, self.cfa(size) + _saved(_X29, above) + _saved(_X30, above - 8)

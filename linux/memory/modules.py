@@ -32,7 +32,7 @@ class LoadedModule:
         self, memory: KernelMemory, structures: Structures, view: View
     ) -> None:
         self._view = view
-        self.address = view.addr  # of its struct module
+        self.address = view.addr  # its struct module
         self.name = memory.string(view.place("name"), NAME_MAX)
         self.state = view.number("state", 4)
         self.text = self._range(structures, "core_layout", "MOD_TEXT")

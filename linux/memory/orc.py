@@ -46,7 +46,7 @@ _BREG, _DEREF, _PLUS_UCONST = 0x70, 0x06, 0x23
 # struct pt_regs: numbers of registers in its order; the place of each is 8 bytes more
 _SAVED = 15, 14, 13, 12, _RBP, 3, 11, 10, 9, 8, 0, 2, _RDX, 4, 5
 _IRET = 128  # the place of what an interrupt's frame begins with, rip
-_CFA_IN_IRET = 24  # of rsp in that
+_CFA_IN_IRET = 24  # place of rsp in such a frame
 
 
 class OrcTable(NamedTuple):
@@ -61,7 +61,7 @@ class Kind(Enum):
     """The kind of a row."""
 
     UNKNOWN = 0  # nothing
-    END = 1  # of the stack
+    END = 1  # the stack ends here
     CALL = 2  # where a return address is
     REGS = 3  # where a struct pt_regs is
     IRET = 4  # where the end of one is, which an interrupt leaves

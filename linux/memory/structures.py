@@ -36,7 +36,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "kprobe": (
         *("hlist", "list", "nmissed", "addr", "pre_handler", "post_handler"),
         *("opcode", "ainsn.insn", "ainsn.boostable", "flags"),
-        *("ainsn.api.insn", "ainsn.xol_insn"),  # of arm64
+        *("ainsn.api.insn", "ainsn.xol_insn"),  # arm64's
         *("symbol_name", "offset"),
     ),
     "optimized_kprobe": ("kp", "optinsn.copied_insn", "optinsn.insn"),

@@ -15,7 +15,7 @@ _COMM_LEN = 16
 class TaskRow(NamedTuple):
     """A task, but for those of idle processors."""
 
-    addr: int  # of its struct task_struct
+    addr: int  # its struct task_struct
     pid: int
     comm: str
     cpu: int  # the processor that it runs on; -1: none

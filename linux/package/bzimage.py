@@ -28,7 +28,7 @@ MAX_VMLINUX = 512 << 20  # bytes; with all debugging information it has 400 MB
 class BzImage(NamedTuple):
     arch: LinuxArch
     release: str  # as uname -r says it
-    header: bytes  # of the boot protocol, for the boot parameters
+    header: bytes  # the boot protocol's, for the boot parameters
     vmlinux: bytes
 
 

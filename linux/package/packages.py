@@ -89,7 +89,7 @@ def _package_files(path: str) -> Iterator[tuple[str, bytes]]:
             if magic.startswith(_RPM_MAGIC):
                 yield from _rpm_files(file.read(_MAX_FILE))
                 return
-            if magic.startswith(ZSTD):  # of Arch Linux
+            if magic.startswith(ZSTD):  # as Arch Linux packs
                 yield from tar_files(file)
                 return
     except OSError as error:

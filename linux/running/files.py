@@ -35,11 +35,11 @@ class MountedFile:
         self.flags = flags
         self.owner = task
         self.fds = {task: fd}
-        self.pos = 0  # of the kernel's file
+        self.pos = 0  # position of the kernel's file
         self.seekable = True
         self.may_ask = True  # for the kernel's position
         self.can_wait = True  # it may have a poll() that does not say "ready" at once
-        self.ready: ReadyReader | None = None  # of a text that is kept
+        self.ready: ReadyReader | None = None  # reads a text that is kept
 
     def set_flags(self, flags: int) -> None:
         """Note which of the flags are set that fcntl(2) can set."""

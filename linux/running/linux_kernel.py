@@ -33,7 +33,7 @@ QUIET_STEP_NS = 4_000_000
 LOOK = 0.5  # s between looks whether they still live
 MIN_SLEEP, MAX_SLEEP = 0.004, 1.0  # s between looks for waiting requests
 LONG_WAIT, REST = 1.0, 0.02  # s without any news, after which so long at least
-LAST_LINES = 10  # of a dead guest's log that are said
+LAST_LINES = 10  # lines of a dead guest's log that are said
 FIRST = [5, 6]  # Linux whose tasks can stand for callers
 MakeTask = Callable[[Caller, str], AgentTask]  # given the caller's name
 

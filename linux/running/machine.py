@@ -28,7 +28,7 @@ from kpfs.linux.board.stops import reason
 
 AGENT = 0  # its slot
 STOP, FINALLY = abi.OP_STOP, abi.OP_FINALLY  # flags of an operation
-TURN_NS = abi.TURN_BLOCKS * abi.NS_PER_BLOCK  # of the guest's time, at least
+TURN_NS = abi.TURN_BLOCKS * abi.NS_PER_BLOCK  # ns of the guest's time, at least
 # in one go: what Linux calls a soft lockup, though a tracer of all functions takes 10 s
 MAX_TURNS = 20_000_000_000 // TURN_NS
 # Of the host's processor time. Code may be slow: each block takes a look where due
@@ -38,7 +38,7 @@ MAX_SECONDS = 300.0  # s in one go, with a debugger or watched memory
 MIN_SECONDS = 40.0  # s in one go, where it is slower than SLOWNESS
 SLOWNESS = 3.0  # s for one of the kernel's time
 MAX_PAUSES = 10 * abi.NR_SLOTS  # in one go: a task that has done its work sleeps then
-STEP_NS = 300_000_000  # of a pause of the host that is lived through tick by tick
+STEP_NS = 300_000_000  # longest pause of the host that is lived through tick by tick
 _SLOT_HEAD = struct.Struct("<QQQ")
 _SLOT_START = struct.Struct("<QQQ16sQQ")
 _NAME_MAX = 15
@@ -128,9 +128,7 @@ class Batch:
         """native: see LinuxArch.native."""
         self.data = bytearray(memory)
         self.size = len(memory)  # with the room that no data are written to
-        self.places: list[
-            ArgumentOffset
-        ] = []  # of the arguments that are there, in order
+        self.places: list[ArgumentOffset] = []  # the arguments that are there, in order
         packed = []
         for op in ops:
             values, kinds = [0] * abi.NR_ARGS, bytearray(abi.NR_ARGS)
@@ -139,7 +137,7 @@ class Batch:
                 number, args = native(number, args)
             for i, argument in enumerate(args):
                 if isinstance(argument, int):
-                    values[i] = argument & MASK64  # of the kind ARG_VALUE, 0
+                    values[i] = argument & MASK64  # the kind is ARG_VALUE, 0
                 else:
                     values[i], kinds[i] = self._place(argument)
             packed.append(_OP.pack(number, *values, 0, bytes(kinds), op.flags, 0))
@@ -210,7 +208,7 @@ class LinuxMachine:
         self._seqs = [0] * abi.NR_SLOTS
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
-        self._ahead = board.get(abi.Board.now) - monotonic_ns()  # of the host's clock
+        self._ahead = board.get(abi.Board.now) - monotonic_ns()  # ns before the host
         self._locked_out = 0, 0, 0.0  # since which block, in which thread, and when
 
     def move(self, board: Board) -> None:

@@ -36,7 +36,7 @@ from kpfs.linux.running.tasks import AgentTask
 
 Wake = Callable[[], None]
 NAME = "kpfs-poll"
-NO_PROCESS = -1  # of the host: no caller has this number
+NO_PROCESS = -1  # no process of the host: no caller has this number
 EVENTS = nr.POLLIN | nr.POLLPRI | nr.POLLOUT | nr.EPOLLET
 CHANGES = nr.POLLPRI | nr.POLLERR  # Kernel: proc_sys_poll(), mounts_poll()
 # struct epoll_event, which x86-64 packs and others do not: the descriptor is in both

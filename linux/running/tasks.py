@@ -26,8 +26,8 @@ from kpfs.linux.running.machine import (
 
 log = Log(__name__)
 
-WARP_NS = 60_000_000  # of the guest's time that passes at once when somebody waits
-SHARE_NS = 20_000_000  # of the guest's time for tasks that a request has woken
+WARP_NS = 60_000_000  # ns of the guest's time that pass at once when somebody waits
+SHARE_NS = 20_000_000  # ns of the guest's time for tasks that a request has woken
 _EINTR_SIGNAL = 10  # SIGUSR1, which the agent's tasks take and forget
 _SIGKILL = 9
 # the errno of a call whose task an oops has ended, as over the guest kernel; with EINTR

@@ -26,7 +26,7 @@ from kpfs.linux.store import image, store
 
 SUFFIX = ".kpfs"  # suffix of such files; "6.1.kpfs" is imported as 6.1
 MAGIC, VERSION = b"kpfs kernel\n", 1
-LEVEL = 3  # of zlib; xz would take 17 s instead of 2, for a tenth less
+LEVEL = 3  # zlib's; xz would take 17 s instead of 2, for a tenth less
 # in this order, with the most bytes that each may have
 SIZES = {
     image.META: 1 << 20,

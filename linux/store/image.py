@@ -54,10 +54,10 @@ class Meta(NamedTuple):
     cpu_model: int
     agent: str  # digest of the agent that runs in it
     pause: int  # address at which the agent waits
-    words: dict[str, int]  # of the board
+    words: dict[str, int]  # the board's
     processors: list[Processor]
     panic: int  # address of panic()
-    digest: str = ""  # of all this and of RAM
+    digest: str = ""  # digest of all this and of RAM
     origin: str = ""  # the file that it was made of, which the digest is not of
     arch: str = X86_64.name  # likewise, as the rest depends on it
 
@@ -141,7 +141,7 @@ def read_meta(folder: str, name: str = "") -> Meta:
     try:
         with open(os.path.join(folder, META), encoding="utf-8") as file:
             fields = json.load(file)
-        fields.pop("flushers", None)  # of images that were made before
+        fields.pop("flushers", None)  # in images that were made before
         arch = ARCHES[fields.get("arch", X86_64.name)]
         found = fields["version"], fields["cpu_model"], fields["agent"]
     except _NO_META:

@@ -23,7 +23,7 @@ from kpfs.linux.store.image import Meta
 _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _HEAD = struct.Struct("<32s32s")  # key, SHA-256 of what follows
 _LOADED = time.time()  # when this process began to load the sources
-_SIZE = struct.Struct("<Q")  # of a piece, which is before it
+_SIZE = struct.Struct("<Q")  # size of a piece, which is before it
 Piece = bytes | memoryview
 
 

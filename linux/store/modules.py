@@ -21,7 +21,7 @@ from kpfs.linux.package.packages import is_module_file
 _BUILTIN = "modules.builtin"
 MAX_MODULE = 256 << 20  # bytes of a module's file
 _TIME = (1980, 1, 1, 0, 0, 0)
-_LEVEL = 1  # of zlib; said for each file, as ZipFile leaves those with a ZipInfo alone
+_LEVEL = 1  # zlib's; said for each file, as ZipFile ignores its own for a ZipInfo
 _MAX_NEEDED = 1000  # modules that one depends on
 # errors of zipfile and zlib for damaged archives; several are their own faults
 _DAMAGED = (

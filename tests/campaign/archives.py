@@ -54,7 +54,7 @@ from tests.unit.linux.store.test_image import sound
 
 PER_CHILD = 500
 PATIENCE = 900
-SECONDS = 30.0  # of processor time for one file
+SECONDS = 30.0  # s of processor time for one file
 TURN_TICKS = 20_000_000
 OUTSIDE = "../outside"
 NAMES = (

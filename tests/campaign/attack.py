@@ -27,7 +27,7 @@ class Attack:
         self.tally: Counter[str] = Counter()
         self.grave = Grave()
         self.last = ""  # what is said of the seed in work
-        self.first = self.most = 0  # of used(), from the first seed on
+        self.first = self.most = 0  # results of used(), from the first seed on
 
     def one(self, rng: random.Random) -> str:
         """Make one attack; return how it has ended.  Raises WrongError."""

@@ -30,7 +30,7 @@ WIDE = (0x80000000, 0xFFFFFFFF, 1 << 32, 1 << 63, (1 << 63) - 1, (1 << 64) - 1)
 EHDR, SHDR, SYM, RELA = 64, 64, 24, 24
 SHT_SYMTAB, SHT_RELA = 2, 4
 TOLD = (errno.ENOEXEC, errno.ENOMEM)  # what else may be the answer of its init
-HARSH = 0.3  # of them are damaged in more than one place
+HARSH = 0.3  # share that is damaged in more than one place
 
 
 class Damage:
@@ -154,7 +154,7 @@ class Loader(Seeds):
     def __init__(self, modules: list[Path], path: Path, at: int) -> None:
         self.modules = modules
         self.data = b""
-        self.seq = 0  # of the guest's log
+        self.seq = 0  # number of the guest's last line
         super().__init__(path, at)
 
     def boot(self, rng: random.Random) -> Box:

@@ -18,11 +18,11 @@ from tests.harness import WrongError
 from tests.programs import static_program
 
 AT_ONCE = 20_000  # cases of one command
-KINDS = "sdix"  # of operands, in the table of floats.c
+KINDS = "sdix"  # kinds of operands, in the table of floats.c
 
 NONE, DATA, REP, REPNE = "", "66", "f3", "f2"
 XMM = "c1"  # xmm0 and xmm1, or mm0 and mm1, or eax and ecx
-OPERANDS = {NONE: "s", DATA: "d", REP: "s", REPNE: "d"}  # of operands, by the prefix
+OPERANDS = {NONE: "s", DATA: "d", REP: "s", REPNE: "d"}  # kind, by the prefix
 
 
 def sse_floats() -> Iterator[tuple[str, str]]:

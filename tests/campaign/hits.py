@@ -23,11 +23,11 @@ from tests.harness import WrongError
 from tests.modbox import Box, build
 
 CPUS_MAX = 8
-LOADS = 12  # of the module, in one kernel
-WARM = 7  # of them until caches and a guest's own life have touched what they touch
+LOADS = 12  # loads of the module, in one kernel
+WARM = 7  # loads until caches and a guest's own life have settled
 PATIENCE = 120  # s for all of them
 GROWTH_MAX = 1 << 20  # bytes
-TURNS = (1_000, 24_000)  # of all threads together
+TURNS = (1_000, 24_000)  # turns of all threads together
 EVENTS = """
 p:p_at_entry hammer:at_entry x=%di
 p:p_inside hammer:inside+5 name=$comm

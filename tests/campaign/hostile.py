@@ -24,7 +24,7 @@ from tests.modbox import Box, build
 PER_CHILD = 40
 PER_GUEST = 8  # that do not kill it
 PATIENCE = 300  # s for that many, on a machine that others use too
-FIRST_PID = 1 << 23  # of processes that the host does not have
+FIRST_PID = 1 << 23  # pid of a process that the host does not have
 MARK = b"JUNK BEGINS HERE"
 JUNK = len(MARK) + 240  # bytes
 FILES = (

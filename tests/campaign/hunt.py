@@ -17,15 +17,15 @@ from tests.campaign import processes
 from tests.harness import WrongError
 
 SAVE_EVERY = 0.5  # s between two notes of how far we are
-FINDINGS_MAX = 20  # of a part, which then ends: it is one and the same thing
+FINDINGS_MAX = 20  # findings after which a part ends: they are all one thing
 
 
 class Part(NamedTuple):
     """A row of the table of parts."""
 
     what: str  # is counted
-    number: int  # of them in a whole run
-    share: float  # of the time of a short one
+    number: int  # number of them in a whole run
+    share: float  # part of a short run's time
     run: Callable[[Hunt], None]
     kernels: bool = False  # it can be run over a real kernel
 

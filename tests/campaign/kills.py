@@ -24,7 +24,7 @@ WORK = 1.5  # s, about what a command takes
 RUNNING = ("daemon", "runner", "keeper")
 MOUNTED = ("daemon", "daemon", "runner", "guard")
 NAMES = {"kpfs": "daemon", "kpfs-keeper": "keeper", "kpfs-guard": "guard"}
-TWO = 0.2  # of the times two of them are killed
+TWO = 0.2  # share of kills of two at once
 CLIENTS = 3
 
 # what a command does meanwhile: files of ours and of others, forks, execs

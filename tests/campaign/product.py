@@ -122,7 +122,7 @@ class Product:
         for child in started:
             self.await_end(each, child)
         self.all_end()
-        if each.deed != "signal":  # of which the log may tell
+        if each.deed != "signal":  # the log may tell of a signal
             self.check_log()
 
     def commands(self, kernel: str) -> list[list[str]]:

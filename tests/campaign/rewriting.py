@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
     kernel: str
     missing: Callable[[], str]
-    prefix: str = ""  # of the compiler, without the system
+    prefix: str = ""  # the compiler's, without the system
 
 
 ROWS = (

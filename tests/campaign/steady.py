@@ -21,7 +21,7 @@ CROWD = 8  # mounts beside it
 NAMES = 20
 SETTLED = 200  # rounds until everything has come that stays
 GROWTH = 16 << 10  # KiB from then on
-MODULES = {True: "dummy", False: "kprobe_example"}  # of a Linux kernel's package or not
+MODULES = {True: "dummy", False: "kprobe_example"}  # by kind: Linux kernel or not
 
 
 def anonymous(pid: int) -> int:

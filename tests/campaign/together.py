@@ -20,7 +20,7 @@ from tests.campaign.product import kernels
 from tests.harness import GRAVE, WrongError
 
 PATIENCE = 150.0  # s for one crowd, on a machine that others use too
-ACTIONS = 60  # of a member; over a Linux kernel a third of them
+ACTIONS = 60  # actions of a member; over a Linux kernel a third of them
 FEW = 4  # kinds of actions that meet, in half of the crowds
 PROGRAM = str(Path(crowd.__file__))
 

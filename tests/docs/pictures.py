@@ -30,7 +30,7 @@ from tests.docs import transcript
 
 DOCS = harness.ROOT / "docs"
 FONT = "font-family='DejaVu Sans Mono, Menlo, Consolas, monospace'"
-CHAR, LINE = 7.25, 18  # of a character of 12 px
+CHAR, LINE = 7.25, 18  # size of a character of 12 px
 PAPER, INK, PALE, MARK = "#ffffff", "#1f2328", "#59636e", "#fff3b0"
 NIGHT, SNOW, GREEN = "#0d1117", "#e6edf3", "#7ee787"
 EVENTS = "tracing/kprobe_events"
@@ -65,8 +65,8 @@ class State(NamedTuple):
     """The text of a function, and what has led to it."""
 
     action: str  # what was done just before
-    tags: str  # of kprobes/list
-    lines: tuple[str, ...]  # of the text
+    tags: str  # tags in kprobes/list
+    lines: tuple[str, ...]  # lines of the text
 
 
 def states() -> Iterator[State]:

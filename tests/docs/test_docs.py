@@ -14,7 +14,7 @@ DOCS = harness.ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 READ = [harness.ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")]
 ROOMS = sorted(harness.ROOT.glob("*/README.md"))
-WIDTH = 100  # of lines of prose
+WIDTH = 100  # width of lines of prose
 SHOWN = [page for page in (*READ, *PAGES) if transcript.all_steps(page.read_text())]
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 

@@ -633,7 +633,7 @@ while os.path.isdir(name := os.listdir(b".")[0]):
     os.chdir(name)
 print(sum(open(name).read().count("\\n") for name in os.listdir(b".")))
 """
-NAMES = {  # of directories, and how many files
+NAMES = {  # names of directories, and how many files
     "long": ([b"d" * 200] * 4, 1000),
     "longer than a path may be": ([b"d" * 250] * 20, 100),
     "of no encoding": ([b"\xff\n\x1b[31m\xe9", b'"\\'], 100),
@@ -801,7 +801,7 @@ def test_a_command_that_a_guest_has_begun_is_lost_with_it(kpfs, place, tmp_path)
 
 @pytest.mark.parametrize("kind", ["a socket", "a file", "a folder", "a link"])
 def test_what_lies_in_the_place_of_a_guest_holds_nothing_up(kpfs, place, kind):
-    if kind == "a socket":  # of a process that has ended
+    if kind == "a socket":  # the socket of a process that has ended
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(place))
     elif kind == "a file":

@@ -23,9 +23,9 @@ class Row(NamedTuple):
 
     kernel: str
     machine: str  # as uname -m says it
-    prefix: str  # of functions of system calls
+    prefix: str  # begins names of functions of system calls
     breakpoint: str
-    name: str  # of programs
+    name: str  # the name of its programs
     elf_machine: int
 
 

@@ -121,7 +121,7 @@ def test_the_package_is_where_kmod_looks(sh, tmp_path):
         grep -c ^kernel/fs/xfs/ modules.dep
     """).split("\n")
     assert lines[0] == "squashfs"
-    assert lines[1:3] == ["3", "3"]  # of partitions 2^n - 1
+    assert lines[1:3] == ["3", "3"]  # partitions: 2^n - 1
     assert lines[3:6] == ["rmmod xfs", "rmmod libcrc32c", "libcrc32c"]
     assert re.fullmatch("insmod /lib/modules/.*/mine.ko *", lines[6])
     assert lines[7:] == ["1", ""]

@@ -381,7 +381,7 @@ def test_coverage(kpfs, tmp_path):
     ]
     assert records[1].endswith("/hello.c")
     assert {"FNDA:1,go", "FNDA:1,end", "FNF:2"} <= set(records)
-    if shutil.which("genhtml"):  # of the package lcov
+    if shutil.which("genhtml"):  # in the package lcov
         moved = str(path.parent / "hello.c")  # since it was built
         made.write_text(made.read_text().replace(records[1][3:], moved))
         page = harness.run("genhtml", "-q", "-o", tmp_path / "pages", made)

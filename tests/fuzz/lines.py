@@ -55,7 +55,7 @@ FIELD_TYPES = """u64 s32 char[16] char[] long[] gfp_t bool char[0x8] long unsign
  | nosuch char[257] char[x] u64[2] unsigned int char[ char[4]x""".split()
 FIELD_NAMES = "v a b comm v[4] x_1 | v-w 9v [3] ;".split()
 ODD = "\0 \x01 \x7f \xff \x80 \t \r \v # ; : / * % $ @ + - ( ) [ ] { } \\ \" ' = , ~ !"
-BENDING = 0.3  # of the lines
+BENDING = 0.3  # share of the lines
 
 
 def pick(rng: random.Random, words: list[str]) -> str:
@@ -176,7 +176,7 @@ class Lines:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.kinds = list(KINDS)  # of lines
+        self.kinds = list(KINDS)  # kinds of lines
         self.tally: dict[str, int] = {}
 
     def events(self) -> list[tuple[str, str]]:

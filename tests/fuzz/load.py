@@ -64,7 +64,7 @@ class Report(NamedTuple):
     seconds: float
     kinds: dict[str, Kind]
     memory: float  # MB, at most
-    hits: int  # of the event at CALLED
+    hits: int  # hits of the event at CALLED
     wrong: list[str]
 
     @property
@@ -128,7 +128,7 @@ class Client:
         self.tracing = f"{top}/tracing"
         self.number = number
         self.on = False
-        self.turn = number  # of those who do several things; each begins elsewhere
+        self.turn = number  # in which it does several things; each begins elsewhere
         self.own: dict[str, bool] = {}  # events of ``several``, and whether each is on
         self.functions: list[str] = []
         self.settled = os.path.exists(f"{self.tracing}/events/{GROUP}/f0")

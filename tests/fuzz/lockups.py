@@ -183,7 +183,7 @@ class Case(NamedTuple):
 
 class Outcome(NamedTuple):
     name: str
-    seconds: float  # of CPU time, the longest of the case's requests
+    seconds: float  # CPU time, the longest of the case's requests
     how: str  # "ok", "killed", "dead", or what went wrong
     why: str
 

@@ -41,4 +41,4 @@ def test_a_bare_engine_runs_the_guests_loop(kernel):
     bare = BareEngine(kernel.guest)
     bare(loop.at, 3)
     argument, _ = bare.registers
-    assert bare.uc.reg_read(argument) == 0xFFFFFFFF  # of the last call
+    assert bare.uc.reg_read(argument) == 0xFFFFFFFF  # in the last call

@@ -30,7 +30,7 @@ ORDERS = (
     *("OPEN", "FORK", "THREAD", "UNSHARE", "EXEC", "NAME", "CHDIR"),
     *("PREAD", "SOCKETS", "EVENTFD", "EXIT"),
 )
-WEIGHTS = {  # of what is drawn
+WEIGHTS = {  # weights of what is drawn
     "NOTHING": 2,
     "PIPE": 8,
     "DUP": 3,

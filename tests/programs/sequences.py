@@ -30,8 +30,8 @@ LATE = re.compile("^q([0-9]+),0=1$", re.MULTILINE)
 ANEW = re.compile("^z([0-9]+),0=0$", re.MULTILINE)
 # lines about a group: words, counts and text, kprobes/list, and those about events
 ABOUT = re.compile(r"(?:^[a-zA-Z]|^g|plain|odd|traced|\be)([0-9]+)(?:[, +_]|$)")
-KPROBES, PROBES = 4, 6  # of a group in the module; the others are return probes
-EVENTS = 3  # of a group
+KPROBES, PROBES = 4, 6  # in a group of the module; the others are return probes
+EVENTS = 3  # events of a group
 # where instructions begin, in the order of functions in the module
 PLACES = {
     "p": (0, 1, 2, 4, 7, 8, 9, 10, 11, 12, 15, 16, 17, 18, 19, 20, 21, 22),

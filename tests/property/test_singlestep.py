@@ -42,7 +42,7 @@ RANDOM_FLAGS = 0x8D5 | 0x200  # CF PF AF ZF SF OF, and IF
 # hypercalls, hlt; then system instructions and rdtsc, cpuid
 SKIP_ONE = frozenset((0xE4, 0xE5, 0xE6, 0xE7, 0xEC, 0xED, 0xEE, 0xEF, 0xF4))
 SKIP_TWO = frozenset((0x01, 0x20, 0x22, 0x30, 0x31, 0x32, 0x05, 0x07, 0x34, 0x35, 0xA2))
-MAX_STEPS = 64  # of an instruction with a rep prefix
+MAX_STEPS = 64  # steps of an instruction with a rep prefix
 KINDS = ("python", "post", "guest")
 WORDS = struct.Struct("<21Q")
 

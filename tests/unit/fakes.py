@@ -41,7 +41,7 @@ class Value(ValueFile):
 class FakeTask:
     def __init__(self, pid):
         self.pid = pid
-        self.table = pid  # of descriptors
+        self.table = pid  # the table of descriptors
         self.gone = self.blocked = False
         self.buffer = 0x1000
 

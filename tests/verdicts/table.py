@@ -10,7 +10,7 @@ from kpfs.engine.state import State
 from kpfs.explain.image import DumpedImage
 from kpfs.explain.verdicts import judge
 
-OFFSETS = range(41)  # of each function
+OFFSETS = range(41)  # offsets in each function
 COLUMNS = ("symbol", "addr", "size", "offset", "verdict", "tags")
 
 

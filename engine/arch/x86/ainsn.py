@@ -51,7 +51,7 @@ class Ainsn(ArchInsn):
         self.blocks: dict[str, range] = {}  # by the way in: int3 or ftrace, and opt
         self.boostable = boostable
         self.hit: Hit | None = None
-        self.records: list[KpHandler] = []  # of the probes, in the order of their list
+        self.records: list[KpHandler] = []  # one a probe, in their order
         self.all_guest = False  # is_guest() of each probe
         self.removed = False
 

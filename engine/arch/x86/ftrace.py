@@ -33,7 +33,7 @@ class FtraceSites:
         self._make_stub = stubs.make
         self.slots = KprobeInsnCache(machine, BOTH_SIZE, "ftrace_page")
         self._enabled = True
-        self._stubs: dict[KAddr, KAddr] = {}  # of armed probes
+        self._stubs: dict[KAddr, KAddr] = {}  # stubs of armed probes
         self._traced: set[KAddr] = set()
         self._both: dict[KAddr, KAddr] = {}  # code that calls the tracer, then the stub
 

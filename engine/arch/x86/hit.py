@@ -76,7 +76,7 @@ class Hit:
         self.insn = insn
         self.after = insn.next_addr
         self.cont = slot  # the slot or the displaced instructions, to go on at
-        self.stub = 0  # of a site with guest handlers, else 0
+        self.stub = 0  # the stub of a site with guest handlers, else 0
         self.slot_traps = False  # the slot ends in a trap
         self.step = False  # so does a hit, as it goes on there
         self.emulated = Emulation.NONE  # not NONE: the slot has a trap alone
@@ -117,7 +117,7 @@ class HitPath:
         # by the RIP of the trap, which is behind the int3
         self.hits: dict[int, Hit] = {}
         self.entries: dict[int, Hit] = {}  # by the trap of a detour buffer
-        self.traps: dict[int, Hit] = {}  # of the int3 at the end of a slot
+        self.traps: dict[int, Hit] = {}  # by the int3 at the end of a slot
         self.slots: dict[int, Hit] = {}  # by the address of the copied instruction
         self.handlers: dict[int, Kprobe] = {}  # by struct kp_handler
         self.rethooks: dict[int, Kretprobe] = {}  # by struct kp_rethook

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from kpfs.base.typed import Any, NamedTuple
 
 MAX_INSN_SIZE = 15
-BYTES_WIDTH = 3 * 11  # of a line, for most instructions
+BYTES_WIDTH = 3 * 11  # width of a line's bytes, for most instructions
 INT3_INSN_OPCODE = 0xCC
 
 LEGACY_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
@@ -48,7 +48,7 @@ class Insn(NamedTuple):
     disp_size: int  # 0 if there is none
     imm: int  # sign-extended; the first if there are two
     imm_off: int
-    imm_size: int  # of all immediates together
+    imm_size: int  # bytes of all immediates together
     opnd_bytes: int
     addr_bytes: int
     emulate_prefix: bool

@@ -22,7 +22,7 @@ from kpfs.engine.runtime.records import KpHandler
 from kpfs.engine.runtime.runtime import Runtime
 from kpfs.engine.slots import KprobeInsnCache
 
-STUB_SIZE = 16  # of that of entry.S, at most
+STUB_SIZE = 16  # bytes of the stub in entry.S, at most
 NO_RESCHED_WORD = 0xFFFF_FFFF
 PARTS_MAX = 4  # handlers of a block
 

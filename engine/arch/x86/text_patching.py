@@ -66,7 +66,7 @@ class TextPatcher:
         self._all_stale = False
         self._pending: list[_Page] = []  # those with anything to be written
         self._pages: dict[int, _Page] = {}
-        self.changes = 0  # of the patches of the kernel's text
+        self.changes = 0  # counts changes to the patches of the kernel's text
 
     def __enter__(self) -> TextPatcher:
         """Put off patching and dropping translated code until the end; it nests."""

@@ -30,7 +30,7 @@ class EventArray(Protocol):
     """The side of a trace array that events use.  Kernel: struct trace_array"""
 
     runtime: Runtime
-    name: str  # of an instance
+    name: str  # the instance's
     guest: KpArray
     ring: RingBuffer
     err_log: ErrorLog

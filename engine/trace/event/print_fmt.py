@@ -29,7 +29,7 @@ _SPEC = re.compile(
     r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?(?:([diuxXocs%])|p(\w*))"
 )
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r"}
-_SIZES = {"hh": 1, "h": 2, None: 4}  # of the modifiers of printf; the others: 8
+_SIZES = {"hh": 1, "h": 2, None: 4}  # bytes by modifier of printf; the others: 8
 _WORDS = {  # size and sign that the words of a type give it
     "char": (1, True),
     "bool": (1, False),
@@ -48,7 +48,7 @@ _WORDS = {  # size and sign that the words of a type give it
     **{f"int{8 * n}_t": (n, True) for n in (1, 2, 4, 8)},
 }
 _QUALIFIERS = ("const", "volatile", "struct", "union", "enum")
-_LEVELS = (  # of binary operators, from the weakest
+_LEVELS = (  # levels of binary operators, from the weakest
     ("||",),
     ("&&",),
     ("|",),

@@ -45,7 +45,7 @@ class FunctionProfile:
         self._runtime = runtime
         self._changed = changed
         self.enabled = False
-        self._tables: list[HitTable] = []  # of each CPU while it is enabled
+        self._tables: list[HitTable] = []  # one for each CPU while it is enabled
         self._counted: Collection[KAddr] = set()
         self._hits: list[Counter[KAddr]] = [
             Counter() for _ in range(runtime.machine.nr_cpus)

@@ -45,7 +45,7 @@ class RingBuffer:
         # those of the snapshot, swapped out last.  Kernel: trace_array.max_buffer
         self.spare: list[CpuRing] | None = None
         self._kept: list[CpuRing] = []  # spare rings that could not be freed
-        self.idle_readers = 0  # of spare rings that are not there
+        self.idle_readers = 0  # readers of spare rings that are not there
         # time of the last reset: trace hides older records, which a swap may bring back
         self.time_start = 0
         self._attach()

@@ -17,7 +17,7 @@ from kpfs.engine.trace.symbols import ip_sym
 from kpfs.engine.trace.text.blocks import Block, SourceRecords
 from kpfs.engine.trace.text.page_records import PageRecords, page_records
 
-_Parts = tuple[str, str]  # of a line: the text before and behind the time
+_Parts = tuple[str, str]  # a line's text before and behind its time
 
 KNOWN_MAX = 1 << 16
 KEPT_MAX = 1 << 12  # from one read() to the next

@@ -89,7 +89,7 @@ class CopiedPages(NamedTuple):
     pages: list[list[CopiedPage]]
     whole: set[int]  # iterators that have nothing behind them
     lines: Lines
-    state: object  # of the rings; None: what follows is not to be noted
+    state: object  # state of the rings; None: what follows is not to be noted
     # blocks that others have read, and from which record on; there are no pages then
     known: Sequence[tuple[Block, int]] = ()
 
@@ -153,7 +153,7 @@ class TraceIterator:
         self._skipped = {
             it.ring.cpu: it.skip_before(start) for it in self._iters if start
         }
-        self._index = -1  # of the newest record that was taken from its ring
+        self._index = -1  # index of the newest record that was taken from its ring
         self._ahead: Ahead | None = None
         self._text = _Text()  # made, and not read yet
         self._begun = False  # the header has been read

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kpfs.backends.guest.vfs import Vfs
     from kpfs.explain.verdicts import Verdict
 
-FIRST_PID = 1000  # of tasks for which no pid is asked
+FIRST_PID = 1000  # first pid of tasks for which none is asked
 T = TypeVar("T")
 _FUNCTIONS = "tTwW"  # types of symbols
 

@@ -48,7 +48,7 @@ class GuestSyslog:
         """Read another kernel's log from now on.  Context: control, lock held."""
         self._kernel = kernel
         self._clear_seq = 0
-        self._read_seq = 0  # of the first record that READ has not given
+        self._read_seq = 0  # the first record that READ has not given
         self._saved_level = -1
 
     def __call__(self, note: Notification, commit: Commit) -> Replayed:

@@ -36,7 +36,7 @@ _FD = abi.MirrorFd.STRUCT
 CLONE_FILES = 0x400
 Record = tuple[int, int, int, int, int, int, int, bool]
 Numbers = tuple[int, int, int]
-BLOCK_SIZE = 0x8000  # of descriptors and their files' names, in one call
+BLOCK_SIZE = 0x8000  # bytes of descriptors and their files' names, in one call
 MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 
 
@@ -45,7 +45,7 @@ class GuestTaskBook:
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
         self.host = host
-        self.known: dict[int, HostTask] = {}  # of the processes seen so far
+        self.known: dict[int, HostTask] = {}  # tasks of the processes seen so far
         # Processes that have made calls of which their tasks know nothing.  Only this
         # is used without the lock, by leave_out().
         self.behind: set[int] = set()
@@ -54,7 +54,7 @@ class GuestTaskBook:
         self.outside: set[int] = set()  # processes that the command descends from
         self.installing = False  # the block is in use
         self.other_users: set[int] = set()  # processes whose user may have changed
-        self.numbers = itertools.count(1)  # of all that is looked at; see mirror.c
+        self.numbers = itertools.count(1)  # for all that is looked at; see mirror.c
         self.enter(kernel)
 
     def enter(self, kernel: GuestKernel) -> None:

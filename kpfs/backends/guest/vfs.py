@@ -569,7 +569,7 @@ class Vfs:
             raise KernelError(errno.EINVAL, "behind the last position")
 
         def host_op(request: HostOp) -> int:
-            nonlocal at, done  # of a writev() each segment comes here
+            nonlocal at, done  # each segment of a writev() comes here
             part = data[done : done + request.count]
             if done <= LAST_SEGMENT:
                 part = _brought(request, part)

@@ -58,7 +58,7 @@ class LinuxMachineInfo:
         self.kernel, self.lock = kernel, kernel.lock
         self._coverage, self.covers = coverage, coverage is not None
         self.mount_table = mount_table
-        self._numbers: dict[str, int] = {}  # of system calls
+        self._numbers: dict[str, int] = {}  # numbers of system calls
 
     # ---- to look at
     def functions(self) -> Iterable[str]:

@@ -143,7 +143,7 @@ class LinuxMirror:
         for file in names:
             tasks.make_path(file)
         spare_fd = plan.spare_fd
-        if spare_fd >= 0:  # of the host's; the guest's is another file
+        if spare_fd >= 0:  # the host's; the guest's is another file
             self.files.make_room(task, spare_fd)
         op = Op(number, tuple(self.arguments(number, plan)))
         memory = self.memory(task, plan)

@@ -361,7 +361,7 @@ class LibfuseMount:
     def __init__(self, argc: int, argv: Any, operations: Any, size: int) -> None:
         """argv: as of a program, with the mount point last.  SetupError."""
         for name in POINTERS:
-            with contextlib.suppress(AttributeError):  # of the other version
+            with contextlib.suppress(AttributeError):  # the other version's
                 getattr(libfuse, name).restype = Pointer
         methods = operations, ctypes.c_size_t(size)
         with _told_by_libfuse():

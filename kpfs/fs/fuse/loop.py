@@ -129,7 +129,7 @@ class FuseLoop:
         self._serve = serve
         self._lock = lock
         lock.wait = self._wait
-        self._guard = threading.Lock()  # of the baton and of the threads
+        self._guard = threading.Lock()  # guards the baton and the threads
         self._answered = threading.Condition(self._guard)
         self._threads: list[_Server] = []
         self._idle: list[_Server] = []

@@ -112,7 +112,7 @@ def test_functions_of_the_kernel(k):
     for _ in range(5):
         task.syscall("getppid")
     after = k.coverage().functions()
-    (name,) = (name for name in after if name.endswith("sys_getppid"))  # of aliases one
+    (name,) = (name for name in after if name.endswith("sys_getppid"))  # an alias
     assert after[name] - before[name] == 5
 
 

@@ -34,7 +34,7 @@ def test_ticks_are_counted_when_the_clock_follows_the_host(boot):
     before = ticks(process)
     with kernel.lock:
         kernel.machine.skip(SECOND)
-    assert ticks(process) - before >= 100  # of the slowest clock, HZ=100
+    assert ticks(process) - before >= 100  # ticks of the slowest clock, HZ=100
 
 
 def ticks(process):

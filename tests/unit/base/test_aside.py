@@ -72,7 +72,7 @@ def test_the_next_one_takes_away_what_a_killed_process_has_left(tmp_path):
     with aside.folder(str(tmp_path), ".new-"), aside.replacing(str(tmp_path / "x")):
         pass
     left = sorted(os.listdir(tmp_path))
-    assert [name[:5] for name in left] == [".kpfs", ".new-", "x"]  # of the other
+    assert [name[:5] for name in left] == [".kpfs", ".new-", "x"]  # the other's is left
     makers[1].send_signal(signal.SIGKILL)
     makers[1].communicate()
 

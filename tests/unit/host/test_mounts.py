@@ -83,8 +83,8 @@ OURS = MountEntry(43, 40, "/tmp/m", "fuse.kpfs", "kpfs:7")
 @pytest.mark.parametrize(
     "others",
     [
-        {"source": "kpfs:8"},  # of the next daemon
-        {"device": 41},  # of one in another pid namespace
+        {"source": "kpfs:8"},  # the next daemon's
+        {"device": 41},  # that of one in another pid namespace
         {"ident": 44},  # bound elsewhere
     ],
 )

@@ -130,8 +130,8 @@ def test_short_call_is_made_by_its_receiver():
 
 
 def test_calls_wait_for_nothing_but_the_kernel_and_the_host():
-    """As two writes to one file do: the host has the second wait for the first one's
-    request, which the mount serves and steps aside in.
+    """Two writes to one file wait for each other: the host has the second wait for the
+    first one's request, which the mount serves and steps aside in.
     """
     lock, inode = FairLock(), threading.Lock()
 

@@ -56,14 +56,14 @@ class Region(NamedTuple):
     """The instructions that a jump at the probe replaces."""
 
     insns: list[Insn]
-    code: bytes  # of them, 5 or more.  Kernel: optinsn.size
+    code: bytes  # their bytes, 5 or more.  Kernel: optinsn.size
 
 
 class Obstacle(NamedTuple):
     """The reason why there can be no jump."""
 
     why: Why
-    addr: int  # of the instruction to blame; 0: none in particular
+    addr: int  # the instruction to blame; 0: none in particular
     detail: str = ""
 
     def __str__(self) -> str:

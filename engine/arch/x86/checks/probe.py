@@ -116,7 +116,7 @@ class KernelView:
         self.rules = Rules()
         self._functions: dict[int, DecodedFunction] = {}
         self._landing_pads: dict[int, bool] = {}  # address -> one is there
-        self._generation = tables.kallsyms.generation  # of the symbols
+        self._generation = tables.kallsyms.generation  # the symbols' generation
 
     def live(self, addr: int, size: int) -> bytes:
         """Read up to size bytes without probes' patches; MemoryFault: none."""

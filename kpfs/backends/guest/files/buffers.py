@@ -193,7 +193,7 @@ class RawHandle(Handle):
     """A reader of the pages of one CPU's ring.  Kernel: struct ftrace_buffer_info."""
 
     file: TracePipeRaw
-    rest = b""  # of a page that was not read wholly
+    rest = b""  # rest of a page that was not read wholly
 
     def ready(self) -> bool:
         ring = self.file.ring()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.fs.node import Dir, DynDir, File, Node, populate
 
-DIR_MODE = stat.S_IFDIR | 0o750  # of what tracefs has at its top, and in it
+DIR_MODE = stat.S_IFDIR | 0o750  # mode of directories in tracefs
 
 # Path below the directory that the table is of, mode, class.  A directory stands before
 # what is in it; the mode of a DynDir's entries is its own.

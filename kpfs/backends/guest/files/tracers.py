@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TRACER_NAME_MAX = 100
 FILTER_BUF_SIZE = 669  # Kernel: FTRACE_BUFF_MAX
-ENDS = [bytes([byte]) for byte in BLANKS + b"\0"]  # of a word
+ENDS = [bytes([byte]) for byte in BLANKS + b"\0"]  # bytes that end a word
 ALL_ENABLED = "#### all functions enabled ####\n"
 NONE_DISABLED = "#### no functions disabled ####\n"
 NO_PID = "4194304\n"

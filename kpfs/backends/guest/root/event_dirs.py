@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FEW = 2  # are made or removed by a call each, more in one
 _DIR = abi.KpfsTraceDir.STRUCT
-NAME_SIZE = _DIR.size - abi.KpfsTraceDir.name  # of a group or an event, with its NUL
+NAME_SIZE = _DIR.size - abi.KpfsTraceDir.name  # bytes, with the NUL
 _Key = tuple[str, str]  # group, event ("": the group's own)
 
 
@@ -44,7 +44,7 @@ class EventDirs:
         self._dentries: dict[_Key, int] = {}
         self._left: deque[tuple[_Key, bool]] = deque()  # True: make it
         self._making: _Key | None = None  # guest code was told to make it
-        self._functions: deque[int] = deque()  # of trace points, put off
+        self._functions: deque[int] = deque()  # functions of trace points, put off
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Make and remove the directories of events, and those of their groups."""

@@ -9,7 +9,7 @@ from kpfs.guest.emu.watch import DataWatch
 from tests.unit.guest.bare import BareCpu
 
 AX, CX = 10, 11
-SIZE = 8  # of what is watched: the beginning of the data page
+SIZE = 8  # bytes that are watched: the beginning of the data page
 DB, UD, PF = 1, 6, 14
 
 

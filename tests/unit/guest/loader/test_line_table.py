@@ -82,7 +82,7 @@ def test_lines_of_the_guest_kernel_are_those_of_objdump():
     theirs: dict[int, tuple[str, int]] = {}
     for shown in text.splitlines():
         row = re.match(r"(\S+\.[chS])\s+(\d+)\s+(0x[0-9a-f]+)", shown)
-        if row:  # of several at one address the last one holds
+        if row:  # the last one of several at one address holds
             theirs[int(row[3], 16)] = row[1], int(row[2])
     checked = 0
     for span in found:

@@ -360,7 +360,7 @@ def test_sysenter_without_a_place_to_go_is_refused(single):
 
 
 GDT, IN_32_BITS = 0x6000, AT + 0x40
-SEGMENTS = (  # of the kernel, of programs of 32 bits, data, and programs of 64 bits
+SEGMENTS = (  # the kernel's, those of 32-bit programs, data, 64-bit programs
     *(0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF),
     *(0x00CF_FB00_0000_FFFF, 0x00CF_F300_0000_FFFF, 0x00AF_FB00_0000_FFFF),
 )

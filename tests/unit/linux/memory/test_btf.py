@@ -8,7 +8,7 @@ import pytest
 from kpfs.linux.memory.btf import Btf
 
 INT, STRUCT, UNION, ARRAY, ENUM, TYPEDEF = 1, 4, 5, 3, 6, 8
-BITS = 1 << 31  # of a type whose members have sizes in bits
+BITS = 1 << 31  # flag of a type whose members have sizes in bits
 
 
 class Types:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What writes to files of tracing/ hand on; recorded cases say the rest."""
+"""Writes to files of tracing/ that are handed on; recorded cases say the rest."""
 
 import os
 from types import SimpleNamespace
