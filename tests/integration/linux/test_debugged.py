@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debuggers see a Linux kernel of each architecture.
 
-Tests kpfs.linux.memory.tasks.
+Tests kpfs.linux.memory.tasks and kpfs.linux.running.kernel_on_board.
 """
 
 import pytest
