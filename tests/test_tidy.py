@@ -270,6 +270,15 @@ def test_no_file_is_large():
     assert large == []
 
 
+def test_recorded_cases_can_be_read():
+    """The .out are what a kernel printed, in whatever lines."""
+    cases = (ROOT / "tests/conformance").rglob("*.sh")
+    lines = [
+        f"{path.name}: {line}" for path in cases for line in text_of(path).split("\n")
+    ]
+    assert [line for line in lines if len(line) > 240] == []
+
+
 # ---- phrases
 # Words that begin no docstring: pronouns whose noun is elsewhere, and words that go on
 # where the name of a function ends

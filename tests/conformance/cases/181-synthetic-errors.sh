@@ -12,7 +12,10 @@ for c in 'a' 'a u64' ' a u64' 'a; u64 v' '; a u64 v' 'a b c' 'a u64 v w' 'a u64 
   try $SE "$c"
 done
 try $SE "ok64$f64"; try $SE "no65$f64 u64 v"
-for c in 's:' 's:a' 's:a u64' 's:g/a u64 v' 's:synthetic/a u64' 's:synthetic/a-b u64 v' 's:have u64 v' 's:synthetic/have   int v' 's:a u64 v/w' 's:synthetic/a u64 v; bad w' 's:a u64 v; u64' '-:nosuch' '-:other/have' 's;a u64 v' 's:synthetic/ a u64 v' 's: a u64 v' 's:a; u64 v'; do
+for c in 's:' 's:a' 's:a u64' 's:g/a u64 v' 's:synthetic/a u64' 's:synthetic/a-b u64 v' \
+	's:have u64 v' 's:synthetic/have   int v' 's:a u64 v/w' 's:synthetic/a u64 v; bad w' \
+	's:a u64 v; u64' '-:nosuch' '-:other/have' 's;a u64 v' 's:synthetic/ a u64 v' 's: a u64 v' \
+	's:a; u64 v'; do
   try $DE "$c"
 done
 cat $SE | cut -c1-60

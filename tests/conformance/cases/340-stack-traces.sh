@@ -1,6 +1,11 @@
 # Stack traces by a trigger, by options/stacktrace and by the function tracer, at all kinds of probes.
-stk() { echo 0 > $TRACING/tracing_on; grep -v '^#' $TRACING/trace | sed -n '/stack trace/,$p' | sed -E 's/^.*: <stack trace>/<stack trace>/;s/=> 0x[0-9a-f]{16}/=> ADDR/' | norm | sed -n 1,${1:-12}p; echo > $TRACING/trace; echo 1 > $TRACING/tracing_on; }
-both() { echo "== $1"; echo stacktrace > $EV/$1/trigger; on $1; echo > $TRACING/trace; $HIT 1; stk; echo '!stacktrace' > $EV/$1/trigger; echo 1 > $TRACING/options/stacktrace; echo > $TRACING/trace; $HIT 1; stk; echo 0 > $TRACING/options/stacktrace; off $1; }
+stk() { echo 0 > $TRACING/tracing_on
+grep -v '^#' $TRACING/trace | sed -n '/stack trace/,$p' | sed -E \
+	's/^.*: <stack trace>/<stack trace>/;s/=> 0x[0-9a-f]{16}/=> ADDR/' | norm | sed -n 1,${1:-12}p
+echo > $TRACING/trace; echo 1 > $TRACING/tracing_on; }
+both() { echo "== $1"; echo stacktrace > $EV/$1/trigger; on $1; echo > $TRACING/trace; $HIT 1; stk
+echo '!stacktrace' > $EV/$1/trigger; echo 1 > $TRACING/options/stacktrace; echo > $TRACING/trace
+$HIT 1; stk; echo 0 > $TRACING/options/stacktrace; off $1; }
 look() { echo > $TRACING/trace; $KIO "open:r:$KPROBES/enabled" read:1 close >/dev/null; }
 add "p:ft $HITSYM"; both ft; add "p:ft2 $HITSYM"; both ft; clr
 add "r:rt $HITSYM"; both rt; clr

@@ -60,5 +60,8 @@ insmod $KMODULES/synth_calls.ko what=make_and_hold event=held; echo 1 > $S/held/
 echo '!held' 2>/dev/null >> synthetic_events || echo busy; echo 0 > $S/held/enable; rmmod synth_calls; [ -d $S/held ] || echo gone
 insmod $KMODULES/synth_calls.ko what=make_and_hold event=held; echo '!held' >> synthetic_events; rmmod synth_calls; dmesg | grep 'synth: ' | tail -n 4 | sed 's/.*synth: //'
 echo "## deleted with records"
-said=$(dmesg | grep -c 'synth: '); echo > trace; echo 1 > $S/fired/enable; run array; echo 0 > $S/fired/enable; echo '!fired' >> synthetic_events; grep -c Unknown trace; insmod $KMODULES/synth_calls.ko what=start event=plain; grep -c Unknown trace; rmmod synth_calls; grep -c Unknown trace
+said=$(dmesg | grep -c 'synth: '); echo > trace; echo 1 > $S/fired/enable; run array
+echo 0 > $S/fired/enable; echo '!fired' >> synthetic_events; grep -c Unknown trace
+insmod $KMODULES/synth_calls.ko what=start event=plain; grep -c Unknown trace; rmmod synth_calls
+grep -c Unknown trace
 echo > dynamic_events
