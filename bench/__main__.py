@@ -9,7 +9,6 @@ import json
 import platform
 import sys
 from collections.abc import Iterator
-from functools import partial
 
 from bench import (
     against,
@@ -25,6 +24,7 @@ from bench import (
     smp,
     watch,
 )
+from bench.command import NotHereError
 from bench.row import Group, Row
 from kpfs.linux.errors import UnfitError
 
@@ -75,8 +75,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--against-qemu",
         action="store_true",
-        help="measure hits in a real Linux 6.1 under QEMU too, by scripts/oracle; with "
-        "--kernel, that kernel",
+        help="measure hits in Debian's Linux 6.1 under QEMU too; with --kernel, that "
+        "kernel",
     )
     parser.add_argument(
         "--smp",
@@ -159,7 +159,7 @@ def keep(arguments: argparse.Namespace) -> int:
     rows: list[Row] = []
     try:
         for group in promised(arguments):
-            with contextlib.suppress(qemu.NotHereError):
+            with contextlib.suppress(NotHereError):
                 for row in group(arguments.repeats):
                     print(f"bench: {row.name}", file=sys.stderr)
                     rows.append(row)
@@ -193,7 +193,7 @@ def main() -> int:
             of = raw.group if arguments.groups else linux.group
             groups = [of(arguments.kernel, against_qemu=beside)]
         elif arguments.against_qemu:
-            groups.append(partial(qemu.against, qemu.oracle()))
+            groups.append(qemu.against)
         for group in groups:
             for row in group(arguments.repeats):
                 rows.append(row)
@@ -201,7 +201,7 @@ def main() -> int:
                     print(show(row, bounds.get(row.name)), flush=True)
         if figure and not arguments.json:
             print(figure)
-    except (qemu.NotHereError, smp.NotHereError, UnfitError) as error:
+    except (NotHereError, UnfitError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     if arguments.json:

@@ -29,6 +29,10 @@ def prepare() -> None:
     subprocess.run([str(KPFS), "completion", "bash"], capture_output=True, timeout=600)
 
 
+class NotHereError(Exception):
+    """Something that a measurement needs is missing; the text says what."""
+
+
 class Command:
     """Runs the command, with a log of its own below the folder scratch."""
 

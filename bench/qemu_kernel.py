@@ -12,11 +12,12 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from bench.qemu import HERE, NotHereError, build
+from bench.command import NotHereError
 from kpfs.linux.distribution import distributions, fetch
 from kpfs.linux.make import cpio
 from kpfs.linux.package import packages
 
+HERE = Path(__file__).parent
 QEMU = "qemu-system-x86_64"
 TIMEOUT = 180  # s
 FIRST_LIST = "first_list"  # seconds to it, in what figures() gives
@@ -36,8 +37,21 @@ sh /getppid.sh | sed s/^/{BEGIN}/
 """
 
 
+def build(folder: str, name: str = "getppid") -> str:
+    """The program of bench/NAME.c, static, below a folder."""
+    program = f"{folder}/{name}"
+    words = ["gcc", "-O2", "-static", "-o", program, str(HERE / f"{name}.c")]
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise NotHereError("gcc cannot make a static program") from error
+    return program
+
+
 def figures(name: str) -> dict[str, float]:
-    """Seconds to the first list, and microseconds of all else, as in bench.qemu.
+    """Seconds to the first list, and microseconds of all else.
+
+    "base" is a call without a probe.
 
     NotHereError: something is missing.
     """

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from bench import qemu_kernel
 from bench.command import Command
-from bench.qemu import build
+from bench.qemu_kernel import build
 from bench.row import Group, Row
 from kpfs.linux.store import store
 

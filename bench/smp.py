@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.command import ROOT
+from bench.command import ROOT, NotHereError
 from bench.row import Row
 from kpfs.backends.guest.box import Box
 from kpfs.base.x86 import X86_EFLAGS_FIXED
@@ -35,10 +35,6 @@ LOCK, UNLOCK = "lock_kprobes", "unlock_kprobes"
 _HOOK_CODE = 4
 _STACK = 0x4000
 MARKS = {"rcu": "o", "lock": "x", "none": "."}
-
-
-class NotHereError(Exception):
-    """Something that this measurement needs is missing."""
 
 
 class Result(NamedTuple):

@@ -4,7 +4,7 @@
 import pytest
 
 from bench import qemu_kernel
-from bench.qemu import NotHereError
+from bench.command import NotHereError
 
 SAID = r"""#!/bin/sh
 printf 'of before: @@@first_list\r\n@@@open_read_close 32840.3\r\n'
