@@ -92,7 +92,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--promises",
         action="store_true",
-        help="print docs/promises.tsv, with what it measures now of the groups named "
+        help="print bench/promises.tsv, with what it measures now of the groups named "
         "there; with --kernel, of that kernel",
     )
     parser.add_argument(

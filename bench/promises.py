@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The promises of kpfs, how each is held, and what was last measured of it.
 
-The promises are rows of docs/promises.tsv. What was measured is in docs/results: a file
-for each topic, with the newest figure of each name. docs/promises.md is made from both.
-``scripts/bench --promises`` measures again, and with ``--save`` keeps what it found.
+The promises are rows of promises.tsv beside this. What was measured is in docs/results:
+a file for each topic, with the newest figure of each name. docs/promises.md is made
+from both. ``scripts/bench --promises`` measures again, and with ``--save`` keeps what
+it found.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import subprocess
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
+from pathlib import Path
 from typing import NamedTuple
 
 from bench.command import ROOT
 from bench.row import Row
 
-TABLE = ROOT / "docs" / "promises.tsv"
+TABLE = Path(__file__).with_name("promises.tsv")
 RESULTS = ROOT / "docs" / "results"
 SAVED = RESULTS / "bench.json"
 PAGE_FILE = ROOT / "docs" / "promises.md"
