@@ -9,18 +9,12 @@ import errno
 import pytest
 
 from kpfs.base.errors import KernelError
-from kpfs.engine.kprobe import Kprobe, KprobeFlag, kprobe_disabled, kprobe_ftrace
+from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import (
     Kretprobe,
     kretprobe_nmissed,
     register_kretprobe,
     unregister_kretprobe,
-)
-from kpfs.engine.register import (
-    disable_kprobe,
-    enable_kprobe,
-    register_kprobe,
-    show_entries,
 )
 from tests.fake import NOP, TRAP, FakeMachine, new_state
 
@@ -47,24 +41,6 @@ def refusal(st, rp):
     assert not st.arch.handlers
     assert not rp.addr
     return errno.errorcode[e.value.errno]
-
-
-def test_entry_probe_and_hook(st, machine):
-    def handler(ri, regs):
-        return None
-
-    rp = ret(handler=handler, data_size=24, guest_kp=0x1234, guest_data=7)
-    register_kretprobe(st, rp)
-    assert rp.kp.kind == "r"
-    assert kprobe_ftrace(rp.kp)
-    assert machine.patched()
-    assert rp.kp.pre_handler == st.arch.rethooks.pre_handler
-    assert rp.kp.data == rp.addr
-    unregister_kretprobe(st, rp)
-    assert machine.patched() == []
-    assert not st.arch.rethooks.there
-    assert not st.arch.handlers
-    assert not rp.addr
 
 
 @pytest.mark.parametrize(
@@ -115,13 +91,6 @@ def test_by_address(st, machine):
     assert len(st.arch.rethooks.there) == 1
 
 
-def test_beside_a_kprobe(st):
-    register_kprobe(st, p := Kprobe(symbol_name="f"))
-    register_kretprobe(st, rp := ret())
-    assert [p for p, _ in show_entries(st)] == [rp.kp, p]
-    assert [p.kind for p, _ in show_entries(st)] == ["r", "k"]
-
-
 def test_nmissed_outlives_the_probe(st):
     register_kretprobe(st, rp := ret())
     st.arch.rethooks.there[rp.addr] = 4
@@ -131,26 +100,3 @@ def test_nmissed_outlives_the_probe(st):
     rp.kp.addr = 0
     register_kretprobe(st, rp)
     assert kretprobe_nmissed(st, rp) == 0
-
-
-def test_switching(st, machine):
-    register_kretprobe(st, rp := ret())
-    disable_kprobe(st, rp.kp)
-    assert kprobe_disabled(rp.kp)
-    assert machine.patched() == []
-    enable_kprobe(st, rp.kp)
-    assert machine.patched()
-
-
-def test_registered_disabled(st, machine):
-    rp = ret()
-    rp.kp.flags = KprobeFlag.DISABLED
-    register_kretprobe(st, rp)
-    assert machine.patched() == []
-
-
-def test_unregistering_what_is_not_registered_clears_its_address(st, machine):
-    rp = ret()
-    rp.kp.addr = machine.kallsyms.lookup_name("f")[0].addr
-    unregister_kretprobe(st, rp)
-    assert rp.kp.addr == 0
