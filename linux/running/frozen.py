@@ -18,7 +18,6 @@ from kpfs.base.errors import KernelError
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.board.board import written_pages
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.tasks import AgentTask
 from kpfs.linux.store import image
 
 Pages = dict[int, bytes]  # by their numbers
@@ -30,14 +29,8 @@ class Frozen(NamedTuple):
     ram: Pages
     region: Pages
     board_fields: dict[str, Any]  # see kpfs.linux.store.image.board_fields()
-    machine: dict[str, Any]  # Python's copies of these
-    tasks: dict[str, Any]
-    each: list[tuple[AgentTask, dict[str, Any]]]
-
-
-_OF_MACHINE = "_seqs", "_busy", "_current", "dead"
-_OF_HOST = {"_comm_fd"}  # open now or not, whatever the kernel is put back to
-_OF_TASKS = "_by_pid", "_free", "waiting", "_dying", "_said"
+    machine: tuple[Any, ...]  # what is known of these beside their memory
+    tasks: tuple[Any, ...]
 
 
 def freeze(kernel: LinuxKernel) -> Frozen:
@@ -52,12 +45,8 @@ def freeze(kernel: LinuxKernel) -> Frozen:
         ram=dict(written_pages(board.ram)),
         region=dict(written_pages(board.region)),
         board_fields=image.board_fields(board),
-        machine=_kept(machine, _OF_MACHINE),
-        tasks=_kept(tasks, _OF_TASKS),
-        each=[
-            (task, {name: vars(task)[name] for name in vars(task).keys() - _OF_HOST})
-            for task in (*_of_callers(kernel), tasks.agent)
-        ],
+        machine=machine.state(),
+        tasks=tasks.state(),
     )
 
 
@@ -66,12 +55,8 @@ def thaw(kernel: LinuxKernel, frozen: Frozen) -> None:
     board = kernel.another_board(frozen.board_fields)
     _put(board.ram, frozen.ram)
     _put(board.region, frozen.region)
-    for task in _of_callers(kernel):
-        task.gone = True  # but for those that were there
-    for task, values in frozen.each:
-        vars(task).update(values)
-    _restore(kernel.machine, frozen.machine)
-    _restore(kernel.tasks, frozen.tasks)
+    kernel.machine.set_state(frozen.machine)
+    kernel.tasks.set_state(frozen.tasks)
     kernel.machine.skip(0)
 
 
@@ -90,26 +75,9 @@ def kept(kernel: LinuxKernel) -> Callable[[], None]:
         kernel.reboot()
         thaw(kernel, frozen)
         kernel.on_board(kernel.machine.board)  # its memory has modules only now
-        for task in _of_callers(kernel):
-            kernel.tasks.exit(task)
+        kernel.tasks.exit_all()
 
     return restore
-
-
-def _of_callers(kernel: LinuxKernel) -> list[AgentTask]:
-    return list(vars(kernel.tasks)["_by_pid"].values())
-
-
-def _kept(owner: object, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: _copy(vars(owner)[name]) for name in names}
-
-
-def _restore(owner: object, values: dict[str, Any]) -> None:
-    vars(owner).update({name: _copy(value) for name, value in values.items()})
-
-
-def _copy(value: Any) -> Any:
-    return value.copy() if isinstance(value, list | dict | set) else value
 
 
 def _put(memory: mmap.mmap, pages: Pages) -> None:

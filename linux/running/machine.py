@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
 from time import monotonic_ns, thread_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
@@ -210,6 +210,14 @@ class LinuxMachine:
         self._current = AGENT
         self._ahead = board.get(abi.Board.now) - monotonic_ns()  # ns before the host
         self._locked_out = 0, 0, 0.0  # since which block, in which thread, and when
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what is known of a machine that stands still, but for its board."""
+        return [*self._seqs], {*self._busy}, self._current, self.dead
+
+    def set_state(self, state: tuple[Any, ...]) -> None:
+        seqs, busy, self._current, self.dead = state
+        self._seqs, self._busy = [*seqs], {*busy}
 
     def move(self, board: Board) -> None:
         """Go on with another board, which is in the same state."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
@@ -89,6 +89,10 @@ class AgentTask:
                 self.forget_comm()
         return ""
 
+    def state(self) -> dict[str, Any]:
+        """Return all but what is open now or not, whatever the kernel goes back to."""
+        return {name: it for name, it in vars(self).items() if name != "_comm_fd"}
+
     def forget_comm(self) -> None:
         """Close what read_comm() reads."""
         if self._comm_fd >= 0:
@@ -134,6 +138,21 @@ class Tasks:
         self._unpinned = os.sched_getaffinity(0)
         self._said = False  # the log has that the guest is dead
         self._watched = DeathWatch(self.died)
+
+    def state(self) -> tuple[Any, ...]:
+        """Return all that is known of tasks, none of which waits."""
+        tasks = [(task, task.state()) for task in (*self._by_pid.values(), self.agent)]
+        return tasks, {**self._by_pid}, [*self._free], [*self._dying], self._said
+
+    def set_state(self, state: tuple[Any, ...]) -> None:
+        """Go back to a state(); tasks that it lacks are gone."""
+        for task in self._by_pid.values():
+            task.gone = True
+        tasks, by_pid, free, dying, self._said = state
+        for task, values in tasks:
+            vars(task).update(values)
+        self._by_pid, self._free, self._dying = {**by_pid}, [*free], [*dying]
+        self.waiting.clear()
 
     # ---- tasks and processes
     def known(self, pid: int) -> AgentTask | None:
@@ -242,6 +261,11 @@ class Tasks:
             until = self._machine.now() + WARP_NS
             with self._watched:
                 self._machine.advance(until, lambda: self._is_buried(task))
+
+    def exit_all(self) -> None:
+        """End the tasks of all processes."""
+        for task in list(self._by_pid.values()):
+            self.exit(task)
 
     def kill(self, task: AgentTask) -> None:
         """End a task as soon as possible, whatever it does."""
