@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from kpfs.base import abi
+from kpfs.base import abi, host_process
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
 
@@ -85,16 +85,5 @@ def open_comm(pid: int) -> tuple[int, str]:
 
 
 def parent_of(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            return int(stat.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return INIT_PID
-
-
-def uid_of(pid: int) -> int:
-    """Return the effective uid that /proc shows; 0 if the process is gone."""
-    try:
-        return os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return 0
+    words = host_process.stat_words(pid)
+    return int(words[host_process.PARENT]) if words else INIT_PID

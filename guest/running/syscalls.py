@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kpfs.base import abi
+from kpfs.base import abi, host_process
 from kpfs.base.abi import REQ_NONE, TASK_COMM_LEN, WAKEUPS_MAX
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
@@ -42,7 +42,6 @@ from kpfs.guest.running.hosttask import (
     open_comm,
     parent_of,
     process_lives,
-    uid_of,
 )
 from kpfs.guest.running.sched import Sched
 from kpfs.guest.running.tasks import TaskTable
@@ -721,7 +720,7 @@ class Syscalls:
         """
         task = self._of_host(parent)
         if task is None and self._forks_seen() and self._descends(parent):
-            task = self._fork(parent, uid_of(parent), None, None)
+            task = self._fork(parent, host_process.uid(parent), None, None)
         return task or self.init()
 
     def _descends(self, pid: int) -> bool:

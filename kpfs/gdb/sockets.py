@@ -10,6 +10,7 @@ import socket
 import stat
 from typing import NamedTuple
 
+from kpfs.base import host_process
 from kpfs.base.errors import SetupError
 
 NOT_YET = ".new"  # behind the path of a socket that is not open
@@ -57,7 +58,7 @@ def sockets(folder: str) -> list[GdbSocket]:
     found = []
     for entry in sorted(os.listdir(folder)):
         match = _NAME.fullmatch(entry)
-        if match and os.path.exists(f"/proc/{match[1]}"):
+        if match and host_process.exists(int(match[1])):
             path = os.path.join(folder, entry)
             found.append(GdbSocket(path, int(match[1]), match[2]))
     return found
@@ -71,7 +72,7 @@ def forget_dead(folder: str, at: str = "") -> None:
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
             match = _ANY.fullmatch(entry)
-            if match and not os.path.exists(f"/proc/{match[1]}"):
+            if match and not host_process.exists(int(match[1])):
                 os.unlink(os.path.join(folder, entry))
     path = parse_address(at)[0] if at else ""
     for each in (path, f"{path}{NOT_YET}") if path else ():

@@ -15,12 +15,11 @@ import threading
 import time
 from collections.abc import Callable
 
+from kpfs.base.host_process import RUNNABLE, STATE, STIME, UTIME, stat_words
 from kpfs.base.typed import NamedTuple
 
 STEP = 0.05  # s from one look to the next
 MOST = 60.0  # s on the clock, however busy the machine is
-RUNNABLE = "R"  # state of a thread that has a CPU or wants one
-STATE, UTIME, STIME = 0, 11, 12  # words of /proc/PID/stat behind the name
 TICK = 1 / os.sysconf("SC_CLK_TCK")  # s
 
 
@@ -61,9 +60,7 @@ def _usage(pid: int) -> Usage:
         for thread in os.listdir(f"/proc/{pid}/task"):
             if int(thread) == threading.get_native_id():
                 continue
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{pid}/task/{thread}/stat", errors="replace") as stat:
-                    words = stat.read().rpartition(")")[2].split()
+            if words := stat_words(f"{pid}/task/{thread}"):
                 wants |= words[STATE] == RUNNABLE
                 ran += int(words[UTIME]) + int(words[STIME])
     return Usage(wants, ran * TICK)

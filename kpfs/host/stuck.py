@@ -21,9 +21,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from kpfs.base.host_process import RUNNABLE, STATE, STIME, UTIME, stat_words
 from kpfs.base.lock import FairLock
 from kpfs.host import hints, mounts
-from kpfs.host.patience import RUNNABLE, STATE, STIME, UTIME
 
 LOOK = 1.0  # s between looks, while threads wait for the lock
 LOOKS = 20  # without a change, after which the owner is stuck
@@ -64,7 +64,7 @@ class LockWatch:
         turn = lock.turns
         if not lock.is_waited_for or owner is None:
             return None
-        words = _stat(owner)
+        words = stat_words(f"self/task/{owner.native_id}")
         if not words or words[STATE] == RUNNABLE:
             return object()  # unlike any other
         return turn, lock.signs, words[UTIME], words[STIME]
@@ -88,14 +88,6 @@ class LockWatch:
             f"the kernel stands still: thread {owner.name} has waited for "
             f"{LOOKS * LOOK:g} s in {place}{linux} with the kernel's lock"
         )
-
-
-def _stat(thread: threading.Thread) -> list[str]:
-    """Return the words of a thread's stat behind its name; [] if it has ended."""
-    with contextlib.suppress(OSError):
-        with open(f"/proc/self/task/{thread.native_id}/stat", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()
-    return []
 
 
 def end(mountpoint: str, told: int, log: str, line: str) -> None:

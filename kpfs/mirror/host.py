@@ -18,11 +18,11 @@ import struct
 from collections.abc import Iterable
 from itertools import islice
 
-from kpfs.base import abi
+from kpfs.base import abi, host_process
+from kpfs.base.host_process import PARENT, STATE
 from kpfs.base.syscall_numbers import AT_EMPTY_PATH, AT_FDCWD
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.base.units import PAGE_SIZE, PATH_MAX
-from kpfs.guest.running.hosttask import uid_of
 from kpfs.host import mounts
 from kpfs.host.process import EPOLL, EPOLL_FLAGS, descriptor_flags
 from kpfs.mirror import library
@@ -427,15 +427,15 @@ class Host:
 
     # ---- processes
     def uid(self, pid: int) -> int:
-        """See uid_of()."""
-        return uid_of(pid)
+        """Return the effective uid; 0 if the process is gone."""
+        return host_process.uid(pid)
 
     def has_signal(self, pid: int) -> bool:
         """Return True if a signal waits for the end of a call, or the caller is gone.
 
         Kernel: signal_pending()
         """
-        status = _status(pid)
+        status = host_process.status(pid)
         if not status:
             return True
         sets = {name: int(status[name], 16) for name in _SIGNAL_SETS}
@@ -444,7 +444,7 @@ class Host:
 
     def creator(self, pid: int) -> int:
         """Return the process that made this thread or process; 0 if it is gone."""
-        status = _status(pid)
+        status = host_process.status(pid)
         if not status:
             return 0
         leader = int(status[b"Tgid"])
@@ -535,28 +535,9 @@ def same_table(pid: int, other_pid: int) -> bool:
     return not _libc.syscall(SYS_KCMP, pid, other_pid, KCMP_FILES, 0, 0)
 
 
-def _read(path: str) -> bytes:
-    """Return the beginning of a file of /proc."""
-    fd = os.open(path, _OPEN)
-    try:
-        return os.read(fd, 4096)
-    finally:
-        os.close(fd)
-
-
 def standing(pid: int) -> Standing:
     """Read a process's state from /proc/PID/stat, its cheapest file."""
-    try:
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        return Standing(pid, fields[0], int(fields[1]), int(fields[_SIGCATCH]))
-    except (OSError, ValueError, IndexError):
+    words = host_process.stat_words(pid)
+    if not words:
         return Standing(pid)
-
-
-def _status(pid: int) -> dict[bytes, bytes]:
-    """Return the lines of /proc/PID/status; {} if the process is gone."""
-    try:
-        lines = _read(f"/proc/{pid}/status").splitlines()
-    except OSError:
-        return {}
-    return {key: value.strip() for key, _, value in (x.partition(b":") for x in lines)}
+    return Standing(pid, words[STATE], int(words[PARENT]), int(words[_SIGCATCH]))

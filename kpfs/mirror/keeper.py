@@ -12,7 +12,6 @@ import contextlib
 import errno
 import mmap
 import os
-import re
 import select
 import signal
 import struct
@@ -21,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from kpfs.base import abi
+from kpfs.base import abi, host_process
 from kpfs.base.errors import KernelError
 from kpfs.host import hints, mounts, process
 from kpfs.host.channel import Socket, pair, receive_fds, send_fds
@@ -43,7 +42,6 @@ GAVE_UP = (1 << 64) - 1  # in place of the number of reports
 COMMITTED = (1 << 64) - 1  # in place of the time of receipt
 WAITS = COMMITTED - 1  # likewise: committed, and in nobody's way
 PATIENCE = 5.0  # s in which a report must be answered
-DYING = re.compile(r"^State:\s*[ZX]|^CoreDumping:\s*1", re.M)
 TICK = 0.5  # s between looks
 READY = b"r"  # from the command to the runner: a filter is being installed
 STUCK_LINE = (
@@ -142,12 +140,9 @@ def keep(
 
 def is_dying(pid: int) -> bool:
     """Return True if a process was killed, but not all of its threads have ended."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="latin-1") as file:
-            status = file.read()
-    except OSError:
-        return False
-    return bool(DYING.search(status))
+    status = host_process.status(pid)
+    dying = status.get(b"CoreDumping") == b"1"
+    return dying or status.get(b"State", b"R")[:1] in b"ZX"
 
 
 def take_over(

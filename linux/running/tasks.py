@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from kpfs.base import abi
+from kpfs.base import abi, host_process
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
@@ -162,7 +162,7 @@ class Tasks:
     def task(self, caller: Caller) -> AgentTask:
         """Return the caller's task, forked if it is new; it does not wait."""
         task = self.current(caller.pid)
-        return task or self._owner.make_task(caller, host_comm(caller.pid))
+        return task or self._owner.make_task(caller, host_process.comm(caller.pid))
 
     def current(self, pid: int) -> AgentTask | None:
         """Return the task of a process, or None if it has none; it does not wait.
@@ -306,7 +306,7 @@ class Tasks:
     def reap(self) -> None:
         """End the tasks of processes that are gone."""
         for task in list(self._by_pid.values()):
-            if not os.path.exists(f"/proc/{task.host_pid}"):
+            if not host_process.exists(task.host_pid):
                 self.exit(task)
 
     # ---- requests
@@ -529,12 +529,3 @@ class Tasks:
             raise MachineDiedError(self._machine.dead)
         if task.machine is not self._machine:
             raise MachineDiedError("its task was in a guest that is gone")
-
-
-def host_comm(pid: int) -> str:
-    """Return the name of a process of the host; "" if it is gone."""
-    try:
-        with open(f"/proc/{pid}/comm", "rb", 0) as file:
-            return file.read().rstrip(b"\n").decode("latin-1")
-    except OSError:
-        return ""

@@ -39,7 +39,7 @@ from kpfs.backends.guest.files.guest_file import GuestServed, ShowsTasks
 from kpfs.backends.guest.hinter import Hinter
 from kpfs.backends.guest.marks import Marks
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
-from kpfs.base import abi
+from kpfs.base import abi, host_process
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
@@ -184,7 +184,8 @@ class Vfs:
         self._unopened[opened] = None
         self._unseen[caller.pid] = caller
         if len(self._unseen) > UNSEEN_MAX:
-            self._unseen = {p: c for p, c in self._unseen.items() if _lives(p)}
+            rows = self._unseen.items()
+            self._unseen = {p: c for p, c in rows if host_process.exists(p)}
 
     def catch_up(self, pid: int | None) -> None:
         """See kpfs.base.skip_policy.Book.  Single processes are the mirror's affair."""
@@ -192,7 +193,7 @@ class Vfs:
             return
         unseen, self._unseen = self._unseen, {}
         for caller in unseen.values():
-            if _lives(caller.pid):
+            if host_process.exists(caller.pid):
                 with contextlib.suppress(KernelError):  # no room for so many
                     self.calls.task(caller)
         unopened, self._unopened = self._unopened, {}
@@ -201,7 +202,7 @@ class Vfs:
                 self.descriptors(opened)
         for opened in unopened:
             for caller in opened.unseen.values():
-                if _lives(caller.pid):
+                if host_process.exists(caller.pid):
                     with contextlib.suppress(KernelError):
                         self._open_unseen(caller, opened)
             opened.unseen.clear()
@@ -715,11 +716,6 @@ class Vfs:
 def is_cut_off(node: File, task: HostTask) -> bool:
     """Return True if a call has killed its task, but not to keep from a vital file."""
     return node.vital and task.gone
-
-
-def _lives(pid: int) -> bool:
-    """Return True if there is such a process, or was a thread of it."""
-    return os.path.exists(f"/proc/{pid}")
 
 
 def _brought(request: HostOp, data: bytes) -> bytes:

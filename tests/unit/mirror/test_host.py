@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The parser of /proc, and the plans that are made of a process.
 
-This also tests kpfs.mirror.plan, in Python and in C, and kpfs.mirror.library.
+This also tests kpfs.mirror.plan, in Python and in C, kpfs.mirror.library and
+kpfs.base.host_process.
 """
 
 import ctypes

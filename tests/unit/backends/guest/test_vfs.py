@@ -143,7 +143,7 @@ def test_nonblocking_read(kernel, make):
 @pytest.fixture
 def lazy(kernel, monkeypatch):
     """A tree with one file, whose reading is left out while nobody looks."""
-    monkeypatch.setattr("kpfs.backends.guest.vfs._lives", lambda pid: pid != GONE.pid)
+    monkeypatch.setattr("kpfs.base.host_process.exists", lambda pid: pid != GONE.pid)
     root = Dir()
     root.children["enabled"] = Value()
     root.children["events"] = Value()
