@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -67,6 +68,8 @@ class Pair(NamedTuple):
 
 
 def _git(*words: str | Path, root: Path) -> str:
+    if not shutil.which("git"):
+        raise AgainstError("needs git (apt install git)")
     done = subprocess.run(
         ["git", "-C", root, *words], capture_output=True, text=True, check=False
     )

@@ -9,6 +9,7 @@ it found.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -278,12 +279,15 @@ def report(now: Mapping[str, Row]) -> Iterator[str]:
 def where() -> dict[str, str]:
     """Return date, commit and machine of what is measured now."""
     words = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    commit = ""
+    with contextlib.suppress(FileNotFoundError):  # there is no git
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        commit = done.stdout.strip()
     load = os.getloadavg()[1]
     machine = f"{platform.machine()}, {os.cpu_count()} cores, load {load:.0f}"
     return {
         "date": date.today().isoformat(),
-        "commit": done.stdout.strip() or "unknown",
+        "commit": commit or "unknown",
         "machine": machine,
     }
 
