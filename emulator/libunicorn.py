@@ -199,6 +199,30 @@ def open_engine(arch: int, mode: int, cpu_model: int | None = None) -> int:
     return engine.value or 0
 
 
+class Stopper:
+    """A function in C that stops an engine, for a timer that may be late."""
+
+    def __init__(self, engine: int, stop: int | None = None) -> None:
+        """stop: address of a function in place of uc_emu_stop()."""
+        library, self._blocks = load()
+        self.function = stop or address(library, "uc_emu_stop").value or 0
+        self.argument = engine
+        self._number = 0
+        if self._blocks is not None:
+            begin = self._blocks.stopper_begin
+            begin.restype = ctypes.c_uint64
+            self._number = begin(*map(ctypes.c_void_p, (engine, self.function)))
+        if self._blocks is not None and self._number:
+            self.function = address(self._blocks, "stopper_call").value or 0
+            self.argument = self._number
+
+    def end(self) -> None:
+        """Have it stop nothing any more, however late the call comes."""
+        if self._blocks is not None and self._number:
+            self._blocks.stopper_end(ctypes.c_uint64(self._number))
+            self._number = 0
+
+
 def check(error: int) -> None:
     """Raise EmulatorError for an error of libunicorn."""
     if error:

@@ -34,6 +34,7 @@ from kpfs.base.x86 import X86_EFLAGS_FIXED, X86_EFLAGS_IF, X86_EFLAGS_TF
 from kpfs.emulator.libunicorn import (
     BlockCounter,
     EmulatorError,
+    Stopper,
     check,
     count,
     forget,
@@ -177,7 +178,8 @@ class Cpu:
         engine = open_engine(_ARCH_X86, _MODE_64)
         self._uc = ctypes.c_void_p(engine)
         stop = ctypes.cast(self._py.uc_emu_stop, ctypes.c_void_p)
-        self.watchdog = Watchdog(stop.value or 0, engine)
+        self._stopper = Stopper(engine)
+        self.watchdog = Watchdog(self._stopper.function, self._stopper.argument)
         self._keep: list[object] = []
         self._contexts: list[ctypes.c_void_p] = []  # one for each virtual CPU
         self._all_contexts: list[ctypes.c_void_p] = []
@@ -210,6 +212,7 @@ class Cpu:
     def close(self) -> None:
         """Free the engine; nothing may be called afterwards."""
         self.watchdog.close()
+        self._stopper.end()  # its timer may have expired just before
         if self._uc:
             for context in self._all_contexts:
                 self._py.uc_context_free(context)

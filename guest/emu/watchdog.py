@@ -91,7 +91,7 @@ class Watchdog:
         return True
 
     def close(self) -> None:
-        """Delete the timer: nothing is called afterwards."""
+        """Delete the timer: nothing is called afterwards but a call that has begun."""
         if self._library is not None:
             self._library.timer_delete(self._timer)
             self._library = None
