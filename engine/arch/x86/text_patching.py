@@ -42,12 +42,16 @@ class _Page:
         self.mask = bytearray(room)  # ff where a byte is patched
         self.old = bytearray(room)  # the original of such bytes, else 0
 
-    def clear(self, at: int, size: int) -> None:
-        """Note that none of these bytes is patched."""
-        if size == 1:  # most are: a breakpoint's
-            self.mask[at] = self.old[at] = 0
-        else:
-            self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
+    def take(self, addr: int) -> bytes | None:
+        """Drop the patch that begins at addr, if there is one; return the original."""
+        original = self.patches.pop(addr, None)
+        if original is not None:
+            at, size = addr & _IN_PAGE, len(original)
+            if size == 1:  # most are: a breakpoint's
+                self.mask[at] = self.old[at] = 0
+            else:
+                self.mask[at : at + size] = self.old[at : at + size] = _ZEROS[size]
+        return original
 
 
 class TextPatcher:
@@ -131,9 +135,8 @@ class TextPatcher:
             page = self._pages[addr >> _SHIFT] = _Page(addr & ~_IN_PAGE)
         at, size = addr & _IN_PAGE, len(data)
         self.changes += 1
-        before = page.patches.get(addr)
-        if before is not None:
-            page.clear(at, len(before))
+        if addr in page.patches:
+            page.take(addr)
         if size == 1:
             page.patches[addr] = original[:1]
             page.old[at] = original[0]
@@ -145,18 +148,17 @@ class TextPatcher:
 
     def unpatch(self, addr: int) -> None:
         """Put the original bytes back, if there is a patch at addr."""
-        original = self.forget(addr)
-        if original:
-            self._put(self._pages[addr >> _SHIFT], addr & _IN_PAGE, original)
-
-    def forget(self, addr: int) -> bytes | None:
-        """Drop the record of a patch, whose text may be gone; return the original."""
         page = self._pages.get(addr >> _SHIFT)
-        original = page.patches.pop(addr, None) if page else None
-        if page and original:
+        original = page.take(addr) if page is not None else None
+        if page is not None and original:
             self.changes += 1
-            page.clear(addr & _IN_PAGE, len(original))
-        return original
+            self._put(page, addr & _IN_PAGE, original)
+
+    def forget(self, addr: int) -> None:
+        """Drop the record of a patch, whose text may be gone."""
+        page = self._pages.get(addr >> _SHIFT)
+        if page is not None and page.take(addr):
+            self.changes += 1
 
     def addresses(self) -> Iterator[int]:
         """Return the addresses where patches begin."""
