@@ -6,7 +6,6 @@ import pytest
 from kpfs.manual import differs
 from kpfs.manual.lacks import Lacks
 
-ROWS = [row for row in differs.differences() if row.lacked]
 PRESENT = "sched", "syscalls", "raw_syscalls"
 
 
@@ -85,8 +84,9 @@ def test_writes_that_linux_refuses_too(lacks, path, text):
     assert lacks.refused(path, text.encode()) is None
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.linux[:30])
-def test_each_row_says_when_it_is_met_and_the_way_out(row):
-    assert row.files or row.met
-    assert row.out.startswith("`kpfs run ")
-    assert len(row.lacked.format("x")) < 50
+def test_each_row_says_when_it_is_met_and_the_way_out():
+    for row in differs.differences():
+        if row.lacked:
+            assert row.files or row.met, row
+            assert row.out.startswith("`kpfs run "), row
+            assert len(row.lacked.format("x")) < 50, row

@@ -302,12 +302,11 @@ def test_each_kind_of_argument_is_either_known_to_c_or_to_python():
     assert in_c ^ in_python == kinds
 
 
-@pytest.mark.parametrize("number", sorted(mirror_calls.CALLS))
-def test_any_arguments_make_a_plan(host, number):
+def test_any_arguments_make_a_plan(host):
     """Programs may call with rubbish: no exception."""
-    for word in (0, 1, 4096, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1):
-        note = Notification(1, os.getpid(), number, (word,) * 6)
-        plan_call(host, note)
+    for number in mirror_calls.CALLS:
+        for word in (0, 1, 4096, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1):
+            plan_call(host, Notification(1, os.getpid(), number, (word,) * 6))
 
 
 def test_the_memory_of_few_processes_is_held_open(host, edge, monkeypatch):

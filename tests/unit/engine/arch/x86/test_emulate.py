@@ -7,6 +7,7 @@ import pytest
 
 from kpfs.base.x86 import X86_EFLAGS_IF
 from kpfs.engine.arch.x86.regs import CX, FLAGS, INDEX, IP, ORIG_AX, SP
+from kpfs.engine.register import unregister_kprobe
 from kpfs.engine.runtime.records import KpEvent
 from tests.unit.engine.arch.bare import NOP5
 
@@ -78,19 +79,28 @@ def registers(b, rng, addr):
     return values
 
 
+@pytest.fixture
+def b(box):
+    """A box with each code as a function of its name, behind five bytes."""
+    codes = {name: NOP5 + bytes.fromhex(code) for name, code in ALL.items()}
+    return box({"a": NOP5, "other": NOP5, **codes}, optprobes=False)
+
+
 @pytest.mark.parametrize("kind", ["pre", "post", "guest", "guest post", "missed"])
-@pytest.mark.parametrize("name", ALL)
-def test_probed_is_as_unprobed(box, name, kind):
-    b = box(
-        {"a": NOP5, "other": NOP5, "f": NOP5 + bytes.fromhex(ALL[name])},
-        optprobes=False,
-    )
-    rng = random.Random(name)
-    at = b.machine.addr("f", AT)
-    cases = [registers(b, rng, at) for _ in range(8 if "j" in name else 4)]
-    if name == "jmp *rcx":
-        for values in cases:
-            values[CX] = b.machine.target
+def test_probed_is_as_unprobed(b, kind):
+    for name in ALL:
+        rng = random.Random(name)
+        at = b.machine.addr(name, AT)
+        cases = [registers(b, rng, at) for _ in range(8 if "j" in name else 4)]
+        if name == "jmp *rcx":
+            for values in cases:
+                values[CX] = b.machine.target
+        check(b, name, kind, cases)
+
+
+def check(b, name, kind, cases):
+    """Compare the steps of one code, alone and with a probe of that kind."""
+    at = b.machine.addr(name, AT)
     alone = [b.machine.step(values) for values in cases]
     fields = {}
     if "guest" in kind:
@@ -101,7 +111,7 @@ def test_probed_is_as_unprobed(box, name, kind):
         fields["pre_handler"] = b.note("hit")
     if "post" in kind:
         fields["post_handler"] = b.note("post")
-    p = b.probe("f", AT, **fields)
+    p = b.probe(name, AT, **fields)
     cpu = b.runtime.cpus[0]
     for values, (regs, stack) in zip(cases, alone, strict=True):
         if kind == "missed":
@@ -110,20 +120,21 @@ def test_probed_is_as_unprobed(box, name, kind):
         to = regs[IP]
         found, memory = b.machine.run_to(values, to)
         found[ORIG_AX] = regs[ORIG_AX]
-        assert [f"{v:x}" for v in found] == [f"{v:x}" for v in regs]
-        assert memory == stack
+        assert [f"{v:x}" for v in found] == [f"{v:x}" for v in regs], name
+        assert memory == stack, name
         if kind == "missed":
-            assert (cpu.current_kprobe, cpu.status) == (1, 1)
-            assert b.seen == []
+            assert (cpu.current_kprobe, cpu.status) == (1, 1), name
+            assert b.seen == [], name
         else:
-            assert b.cpu_state() == (0, 0)
+            assert b.cpu_state() == (0, 0), name
             wanted = {"pre": [("hit", at + 1)], "guest": []}
-            assert b.seen == wanted.get(kind, [("post", to)])
-    assert b.arch.nmissed(p) == (len(cases) if kind == "missed" else 0)
+            assert b.seen == wanted.get(kind, [("post", to)]), name
+    assert b.arch.nmissed(p) == (len(cases) if kind == "missed" else 0), name
+    cpu.current_kprobe, cpu.status = 0, 0
+    unregister_kprobe(b.state, p)
 
 
-@pytest.mark.parametrize("name", CODES)
-def test_slot_traps_only_where_it_must(box, name):
-    b = box({"a": NOP5, "other": NOP5, "f": NOP5 + bytes.fromhex(CODES[name])})
-    p = b.probe("f", AT, pre_handler=b.note("hit"))
-    assert p.ainsn.hit.step == (name == "call *rsp")
+def test_slot_traps_only_where_it_must(b):
+    for name in CODES:
+        p = b.probe(name, AT, pre_handler=b.note("hit"))
+        assert p.ainsn.hit.step == (name == "call *rsp"), name
