@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -160,7 +161,7 @@ def unpack_packages(
 def _missing_image(name: str, *options: str) -> str:
     environment = {**os.environ, "XDG_DATA_HOME": str(kernels())}
     command.prepare()
-    with exclusive("kernels"):  # other workers want it, too
+    with exclusive(f"kernel-{name}"):  # other workers want it, too
         return _make_image(name, options, environment)
 
 
@@ -193,12 +194,31 @@ class WrongError(Exception):
     """Raised when something that must hold does not."""
 
 
+# the command in an interpreter of its own, once some constants were changed
+PATCHED = """
+import importlib, sys
+sys.path[:0] = ["{root}"]
+for name, value in {constants}.items():
+    module, _, name = name.rpartition(".")
+    setattr(importlib.import_module(module), name, value)
+importlib.import_module("kpfs.cli").script()
+"""
+
+
 class Kpfs(command.Command):
     """The command for tests, which at the end checks the log."""
 
     def __init__(self, scratch: Path) -> None:
         super().__init__(scratch)
         self.announced: list[str] = []
+        self.constants: dict[str, float] = {}  # by dotted name: what they shall be
+
+    def command(self, *words: str | Path) -> list[str]:
+        line = super().command(*words)
+        if self.constants:
+            code = PATCHED.format(root=ROOT, constants=self.constants)
+            line[:1] = [sys.executable, "-c", code]
+        return line
 
     def sh(self, script: str, **options: object) -> subprocess.CompletedProcess[str]:
         """Run ``kpfs run -- sh -c script``."""

@@ -38,6 +38,7 @@ pytestmark = [pytest.mark.kernel]
 KERNEL = harness.KERNEL
 INSIDE = "run", "--kernel", KERNEL, "--inside", "--"
 PATIENCE = 30  # s
+CLIENTS_PATIENCE = "kpfs.linux.inside.request.PATIENCE"
 PROMPT = "@ready@ "
 SBIN = "/usr/sbin:/sbin"
 
@@ -708,12 +709,12 @@ def test_a_killed_guest_is_replaced(kpfs, warm):
     assert new != old
 
 
-@pytest.mark.long  # as a client waits for 20 s
 def test_a_stopped_guest_is_replaced(kpfs, warm, tmp_path):
     """The command runs once, elsewhere, even if the process goes on later."""
     assert sh(kpfs, "exit 4").returncode == 4
     (old,) = servers(warm.parent)
     os.kill(old, signal.SIGSTOP)
+    kpfs.constants[CLIENTS_PATIENCE] = 1
     done = append_once(kpfs, tmp_path)
     assert (done.returncode, done.stderr) == (5, "")
     os.kill(old, signal.SIGCONT)
@@ -772,18 +773,13 @@ def place(warm):
 
 
 @pytest.mark.parametrize(
-    "steps",
-    [
-        (),
-        (GREETING,),
-        (GREETING, TAKE),
-        pytest.param((GREETING, TAKE, STAY), marks=pytest.mark.long),  # for 20 s
-    ],
+    "steps", [(), (GREETING,), (GREETING, TAKE), (GREETING, TAKE, STAY)]
 )
 def test_a_command_that_a_guest_has_not_begun_runs_elsewhere(
     kpfs, place, tmp_path, steps
 ):
     """The guest was killed, or stopped, in the middle of the handover."""
+    kpfs.constants[CLIENTS_PATIENCE] = 1
     with false_guest(place, *steps):
         done = append_once(kpfs, tmp_path)
     assert (done.returncode, done.stderr) == (5, "")

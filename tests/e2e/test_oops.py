@@ -35,6 +35,18 @@ static int __init killer_init(void)
 module_init(killer_init);
 MODULE_LICENSE("GPL");
 """
+LOOP = """
+#include <linux/delay.h>
+#include <linux/module.h>
+static noinline void turn(void)
+{
+	while (true)
+		udelay(1);
+}
+static int __init loop_init(void) { turn(); return 0; }
+module_init(loop_init);
+MODULE_LICENSE("GPL");
+"""
 OOPS = (
     "it has killed a process of kpfs: BUG: kernel NULL pointer dereference, "
     "address: 0000000000000123 at pre+"
@@ -50,7 +62,8 @@ sleep 999
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    return kernel_modules.build(tmp_path_factory.mktemp("killer"), {"killer": KILLER})
+    sources = {"killer": KILLER, "loop": LOOP}
+    return kernel_modules.build(tmp_path_factory.mktemp("modules"), sources)
 
 
 @pytest.mark.parametrize(
@@ -89,11 +102,10 @@ def test_an_oops_of_the_command_is_its_own(kpfs, built):
     assert (done.returncode, done.stdout) == (0, "137\non\n"), done
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "file", "does"),
     [
-        pytest.param("exit_files", "/dev/null", "cannot end", marks=pytest.mark.slow),
+        ("exit_files", "/dev/null", "cannot end"),
         # the first one leaves a mutex locked
         ("slab_show", "/proc/slabinfo", "waits without an end"),
     ],
@@ -104,38 +116,20 @@ def test_a_task_that_is_stuck_ends_the_command(kpfs, built, function, file, does
         insmod {built}/killer.ko function={function} comm=cat
         echo begun; cat {file}; cat {file}; echo never
     """
+    kpfs.constants["kpfs.linux.inside.oops.STUCK_PATIENCE"] = 1
     done = kpfs(*INSIDE, "sh", "-c", script, timeout=120)
     assert (done.returncode, done.stdout) == (2, "begun\n"), done
     cause = OOPS.partition(": ")[2]
     assert f"a task {does} after an oops: {cause}" in done.stderr
 
 
-LOOP = """
-#include <linux/delay.h>
-#include <linux/module.h>
-static noinline void turn(void)
-{
-	while (true)
-		udelay(1);
-}
-static int __init loop_init(void) { turn(); return 0; }
-module_init(loop_init);
-MODULE_LICENSE("GPL");
-"""
-
-
-@pytest.fixture(scope="module")
-def loop(tmp_path_factory):
-    return kernel_modules.build(tmp_path_factory.mktemp("loop"), {"loop": LOOP})
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("warm", [pytest.param("0", marks=pytest.mark.slow), "30"])
+@pytest.mark.parametrize("warm", ["0", "30"])
 def test_a_kernel_that_never_rests_ends_the_command_with_its_stack(
-    kpfs, loop, monkeypatch, warm
+    kpfs, built, monkeypatch, warm
 ):
     monkeypatch.setenv("KPFS_WARM", warm)
-    done = kpfs(*INSIDE, "sh", "-c", f"echo begun; insmod {loop}/loop.ko", timeout=300)
+    kpfs.constants["kpfs.linux.running.machine.MAX_TURNS"] = 20
+    done = kpfs(*INSIDE, "sh", "-c", f"echo begun; insmod {built}/loop.ko", timeout=300)
     assert (done.returncode, done.stdout) == (2, "begun\n"), done
     said = "soft lockup: it does not come to rest; it was in "
     assert said in done.stderr
