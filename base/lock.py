@@ -124,8 +124,6 @@ class FairLock:
         self._guard = threading.Lock()  # guards the queue, where it is not empty
         self._queue: deque[Waiter] = deque()
         self.stepping: dict[int, Stepping] = {}  # by ident of the thread
-        # the owner calls this if its turn leaves all as it was that others see
-        self.unchanged: Callable[[], object] = lambda: None
         self.ticker = 0  # ident of a thread that comes by itself, for nobody
         self._crowded_until = 0.0  # a time of time.monotonic()
         # for kpfs.host.stuck: some thread has to wait; what an owner shows that keeps

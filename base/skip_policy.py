@@ -29,7 +29,7 @@ What must always hold:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
 from kpfs.base.typed import TYPE_CHECKING, Protocol
@@ -69,17 +69,30 @@ class VisibleCalls(Protocol):
         """Find out, and return the numbers as ``seen`` does.  Context: lock held."""
 
 
-# Returns the host's number of a process's descriptor, or -1 if it is unknown, given a
-# pid, path and flags of a file of the mount, and numbers that are not meant.
-# Context: lock held.
-NumberOf = Callable[[int, bytes, int, set[int]], int]
-
-
 class Book(Protocol):
     """The changes that skipped calls would have made.  Context: lock held."""
 
     def catch_up(self, pid: int | None) -> None:
         """Bring the kernel up to date, or only the task of one process."""
+
+
+class TaskBook(Book, Protocol):
+    """The book that makes tasks, to which others give descriptors."""
+
+    def share(self) -> None:
+        """Give tasks the open files of other books that their processes share."""
+
+    def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
+        """Return the host's number of a process's descriptor, or -1: it is unknown.
+
+        path, flags: of a file of the mount.  others: numbers that are not meant.
+        """
+
+    def unchanged(self, seen: Seen | None) -> None:
+        """Note that the lock was taken, and all is as before that others can see.
+
+        seen: the calls that can be seen.
+        """
 
 
 class SkipPolicy:
@@ -92,8 +105,7 @@ class SkipPolicy:
         self._watch = watch
         self._lock = lock
         self._books: list[Book] = []
-        self._number_of: NumberOf | None = None  # nobody knows, without a mirror
-        self._share: Callable[[], object] | None = None  # no task gets any
+        self._tasks: TaskBook | None = None  # under a mirror
         self._made = 0  # calls in a row that were made although nobody could see them
         self._sees_all = False  # somebody watches whom the kernel does not show
 
@@ -108,37 +120,35 @@ class SkipPolicy:
         """Have a book brought up to date from now on."""
         self._books.append(book)
 
-    def join_tasks(
-        self,
-        book: Book,
-        number_of: NumberOf | None = None,
-        share: Callable[[], object] | None = None,
-    ) -> None:
-        """Have a book that makes tasks brought up to date from now on.
+    def join_tasks(self, book: TaskBook) -> None:
+        """Have the book that makes tasks brought up to date from now on.
 
         It goes before the others, which give descriptors to its tasks.
-        share: see share().
         """
         self._books.insert(0, book)
-        self._number_of = number_of
-        self._share = share
+        self._tasks = book
 
     @property
     def mirrored(self) -> bool:
         """Return True if tasks get the descriptors of their processes."""
-        return self._share is not None
+        return self._tasks is not None
 
     def share(self) -> None:
-        """Give tasks the open files of other books that their processes share.
-
-        Context: lock held.
-        """
-        if self._share is not None:
-            self._share()
+        """See TaskBook.  Context: lock held."""
+        if self._tasks is not None:
+            self._tasks.share()
 
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """See NumberOf; -1, too, if no book knows.  Context: lock held."""
-        return self._number_of(pid, path, flags, others) if self._number_of else -1
+        """See TaskBook; -1, too, without a mirror.  Context: lock held."""
+        return self._tasks.number_of(pid, path, flags, others) if self._tasks else -1
+
+    def unchanged(self) -> None:
+        """Note that the owner of the lock has changed nothing that others see.
+
+        Context: lock held, at the end of the turn.
+        """
+        if self._tasks is not None:
+            self._tasks.unchanged(self.seen)
 
     def catch_up(self, pid: int | None = None) -> None:
         """Bring all books up to date, or only what concerns one process.

@@ -11,8 +11,7 @@ that has changed nothing says so.
 The end of a process that has no task goes on as well, if its parent can take the signal
 (see kpfs.mirror.supervisor).  Python is told later, by take_ended().
 
-What must always hold: a process for whose calls there is a fast path stands in the
-task book's ``behind``, as nobody notes these calls one by one.
+kpfs.mirror.process_table says what must always hold.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from kpfs.base.lock import FairLock
+    from kpfs.base.skip_policy import Seen
 
 # ways of a call; of one with a path, PATH + its argument
 ASK, GO, EXIT, PATH = abi.WAY_ASK, abi.WAY_GO, abi.WAY_EXIT, abi.WAY_PATH
@@ -47,8 +47,8 @@ class FastPath(ctypes.Structure):
 
     _fields_ = fields(abi.FastPath)
 
-    def __init__(self, lock: FairLock, names: Iterable[bytes] = ()) -> None:
-        """lock: the kernel's.  names: ends of paths that Python is to see."""
+    def __init__(self, lock: FairLock) -> None:
+        """lock: the kernel's."""
         super().__init__()
         self._lock = lock
         for function in _FUNCTIONS:
@@ -56,8 +56,8 @@ class FastPath(ctypes.Structure):
         self.turns = lock.turns_at
         self.opened = NEVER
         self._at = ctypes.addressof(self)
-        self._names = ctypes.create_string_buffer(b"".join(n + b"\0" for n in names))
-        self.names = ctypes.addressof(self._names)
+        self.seen: Seen | None = None  # the calls that can be seen: those do not go on
+        self.show(())
         self._receive = library.load().fast_path_receive
         self._receive.argtypes = (
             ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
@@ -77,15 +77,23 @@ class FastPath(ctypes.Structure):
     def is_open(self) -> bool:
         return self.opened == self._lock.turns
 
+    def show(self, names: Iterable[bytes]) -> None:
+        """Have Python see calls with paths that end with one of these names."""
+        self._names = ctypes.create_string_buffer(b"".join(n + b"\0" for n in names))
+        self.names = ctypes.addressof(self._names)
+
     def watch(self, slots: int, count: int) -> None:
         """Let processes end, unless one of the slots at an address is in work."""
         self.slots, self.nr_slots = slots, count
 
-    def open(self, turn: int, pid: int, ways: bytes, ends: bool = False) -> None:
+    def open(
+        self, turn: int, pid: int, seen: Seen, ways: bytes, ends: bool = False
+    ) -> None:
         """Let calls of a process go on in a turn.  ways: the way of each call.
 
-        ends: it may end, too, as it has no task.
+        seen: what the ways were made for.  ends: it may end, too, as it has no task.
         """
+        self.seen = seen
         if turn != self.opened:
             self.opened = NEVER
             ctypes.memset(self.pids, 0, abi.FAST_PATH_PIDS * 4)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kpfs.base.typed import TYPE_CHECKING, Protocol, TypeVar
+from kpfs.base.typed import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from kpfs.base.lock import FairLock
     from kpfs.base.skip_policy import SkipPolicy
     from kpfs.fs.tree import WriteCall
     from kpfs.mirror.plan import Plan
+    from kpfs.mirror.process_table import ProcessTable
     from kpfs.mirror.seccomp import Notification
 
 # Called with the kernel's lock held right before a call is made in the caller's place:
@@ -29,36 +30,6 @@ FilesT = TypeVar("FilesT", contravariant=True)
 OpenedT = TypeVar("OpenedT", contravariant=True)
 
 
-class TaskBook(Protocol):
-    """The tasks that a command's processes have in the kernel."""
-
-    behind: set[int]  # processes that have made calls of which their tasks know nothing
-
-    def knows(self, pid: int) -> bool:
-        """Return True if a process has a task.  Context: any."""
-
-    def task(self, pid: int) -> object:
-        """Return the task of a thread, up to date.  Context: lock held."""
-
-    def catch_up(self, pid: int | None) -> None:
-        """Bring all tasks up to date, or that of a process.  Context: lock held."""
-
-    def leave_out(self, pid: int) -> bool:
-        """Note that a process makes a call that its task does not.
-
-        Return True if processes that have ended went from ``behind``.  Context: any.
-        """
-
-    def leave_out_exit(self, pid: int, status: int) -> None:
-        """Note that a process ends unseen.  Context: the lock is not held."""
-
-    def drop(self, pid: int) -> None:
-        """Forget a process without a task, as it has ended.  Context: any."""
-
-    def executes(self, pid: int) -> None:
-        """Note that a process becomes another program.  Context: any."""
-
-
 class MirroredKernel(Protocol[FilesT, OpenedT]):
     """A kernel in which calls of the host are made again."""
 
@@ -69,7 +40,7 @@ class MirroredKernel(Protocol[FilesT, OpenedT]):
     lock: FairLock
 
     @property
-    def tasks(self) -> TaskBook: ...
+    def tasks(self) -> ProcessTable[Any]: ...
 
     def uts_names(self) -> dict[int, bytes]:
         """Return the kernel's fields of uname(2) that differ from the host's."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-CHANGING_MAX = 4096  # processes, before those that have ended are forgotten
 HOSTS_KERNEL = (
     "%s reaches this host's kernel: with kpfs run --kernel NAME --inside it reaches "
     "the emulated one"
@@ -67,15 +66,9 @@ class Replayer:
         # the last call that was planned when it was received
         self.planned: tuple[Notification, Plan] | None = None
         self.seen: Notification | None = None  # the last call, if all are seen
-        # Processes in a call that changes their descriptors and is not made.  Others
-        # may look for them before it does.
-        self.changing: set[int] = set()
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
-        self.skipped = SkippedCalls(
-            kernel.tasks, host, self.write, kernel.lock, overrides, kernel.answered
-        )
-
-        kernel.lock.unchanged = lambda: self.skipped.stay(self.kernel.skip_policy.seen)
+        self.tasks = tasks = kernel.tasks
+        self.skipped = SkippedCalls(tasks, host, self.write, overrides, kernel.answered)
 
     def skip(self, note: Notification) -> bool:
         """Return True if nothing is to be done for a call, as nobody could see it.
@@ -86,38 +79,32 @@ class Replayer:
         if note.nr in mirror_calls.HOSTS_OWN and note.nr not in self._told:
             self._told.add(note.nr)
             self._tell(HOSTS_KERNEL % mirror_calls.HOSTS_OWN[note.nr])
-        if self.changing and note.pid in self.changing:
-            self.changing.discard(note.pid)
-            self.skipped.leave_out(note.pid)
+        tasks = self.tasks
+        if tasks.changing and note.pid in tasks.changing:
+            tasks.changing.discard(note.pid)
+            tasks.leave_out(note.pid)
         if (note.nr in mirror_calls.NOTED and note.nr not in self.kernel.made) or (
             debugger and self.host.is_below(note.pid, debugger)
         ):
-            self.leave_out(note.pid)
+            tasks.leave_out_change(note.pid)
             return True
         if not self.lazy:
             return False
         policy = self.kernel.skip_policy
         if policy.seen is EVERY:
             if self.seen is None:
-                self.skipped.note_ended()  # and none can follow
+                tasks.note_ended()  # and none can follow
             self.seen = note
             return False
         self.seen = None
-        skipped = self.skipped
-        if skipped.fast_path.nr_ended:
-            skipped.note_ended()
-        turn = skipped.fast_path.turn
-        if not policy.may_skip(note.nr) or not skipped.skip(note):
+        path = tasks.fast_path
+        if path.nr_ended:
+            tasks.note_ended()
+        turn = path.turn
+        if not policy.may_skip(note.nr) or not self.skipped.skip(note):
             return False
-        skipped.open_fast_path(turn, note.pid, policy.seen)
+        self.skipped.open_fast_path(turn, note.pid, policy.seen)
         return True
-
-    def leave_out(self, pid: int) -> None:
-        """Note that a process changes its descriptors by a call that is not made."""
-        self.skipped.leave_out(pid)
-        self.changing.add(pid)
-        if len(self.changing) > CHANGING_MAX:
-            self.changing = {p for p in list(self.changing) if self.host.lives(p)}
 
     def may_wait(self, note: Notification) -> bool:
         """Return True if others must be received while a call is made.
@@ -163,7 +150,7 @@ class Replayer:
 
     def __call__(self, note: Notification, commit: Commit) -> Replayed:
         """See kpfs.mirror.supervisor.Replay.  Context: the lock is not held."""
-        number, pid, kernel = note.nr, note.pid, self.kernel
+        number, pid, kernel, tasks = note.nr, note.pid, self.kernel, self.tasks
         if number in kernel.answered:
             return kernel.answer(note, commit)
         if number in splice.SPLICES:
@@ -173,9 +160,9 @@ class Replayer:
             return self.skipped.answer(note, commit)
         if self.lazy and not self.must_make(note):
             return self.skipped.make(note, commit)
-        if kernel.tasks.behind:  # before a call that is made all are up to date
+        if tasks.behind:  # before a call that is made all are up to date
             with kernel.lock:
-                kernel.tasks.catch_up(None)
+                tasks.catch_up()
         plan = self.plan(note)
         try:
             if plan.left_to_mount:
@@ -183,15 +170,15 @@ class Replayer:
                 if value is None:
                     flags = mirror_calls.OPENS.get(number)
                     if flags is not None and note.args[flags] & os.O_CLOEXEC:
-                        self.leave_out(pid)
+                        tasks.leave_out_change(pid)
                     with kernel.lock:
-                        kernel.tasks.task(pid)
+                        tasks.task(pid)
                 return value
             kernel.make(note, plan)
             if number in mirror_calls.EXECS:
-                self.skipped.executes(pid)
+                tasks.executes(pid)
             elif number in mirror_calls.EXITS:
-                self.skipped.forget(pid)
+                tasks.forget(pid)
             return self.skipped.answer(note, commit, plan)
         finally:
             self.plans.append(plan)
@@ -237,8 +224,8 @@ def serve(
             replayer.skip,
             replayer.may_wait,
             kernel.lock.stepping,
-            replayer.skipped.fast_path,
-            replayer.skipped.went_on,
+            kernel.tasks.fast_path,
+            kernel.tasks.went_on,
         ).run()
     except Exception:
         log.exception("the supervisor of system calls failed")

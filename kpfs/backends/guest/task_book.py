@@ -26,6 +26,7 @@ from kpfs.guest.running.hosttask import INIT_PID
 from kpfs.guest.running.syscalls import BUSY_PAUSE
 from kpfs.mirror.host import same_open_file, same_table
 from kpfs.mirror.plan import MAX_FD
+from kpfs.mirror.process_table import ProcessTable
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.root.guest_kernel import GuestKernel
@@ -37,23 +38,18 @@ CLONE_FILES = 0x400
 Record = tuple[int, int, int, int, int, int, int, bool]
 Numbers = tuple[int, int, int]
 BLOCK_SIZE = 0x8000  # bytes of descriptors and their files' names, in one call
-MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 
 
-class GuestTaskBook:
-    """Implements kpfs.mirror.kernel.TaskBook.  Context: control, lock held."""
+class GuestTaskBook(ProcessTable["HostTask"]):
+    """The maker of tasks in a guest kernel.  Context: control, lock held."""
 
     def __init__(self, kernel: GuestKernel, host: Host) -> None:
-        self.host = host
+        super().__init__(host, kernel.lock)
         self.known: dict[int, HostTask] = {}  # tasks of the processes seen so far
-        # Processes that have made calls of which their tasks know nothing.  Only this
-        # is used without the lock, by leave_out().
-        self.behind: set[int] = set()
         # pipes that the command started with; no task has their other end
-        self.foreign: set[bytes] | None = None
+        self.foreign: set[bytes] = set()
         self.outside: set[int] = set()  # processes that the command descends from
         self.installing = False  # the block is in use
-        self.other_users: set[int] = set()  # processes whose user may have changed
         self.numbers = itertools.count(1)  # for all that is looked at; see mirror.c
         self.enter(kernel)
 
@@ -68,17 +64,13 @@ class GuestTaskBook:
         self.take_table = guest.needed("mirror_take_table")
         self.block = guest.area.alloc_data(BLOCK_SIZE)
         self.view = guest.view(self.block, BLOCK_SIZE)
-        kernel.skip_policy.join_tasks(self, self.number_of, self.share_files)
+        kernel.skip_policy.join_tasks(self)
 
     # ---- one task
-    def knows(self, pid: int) -> bool:
-        return pid in self.known
+    def find(self, pid: int) -> HostTask | None:
+        return self.known.get(pid)
 
     def task(self, pid: int) -> HostTask:
-        """Return the task of a thread of the host.
-
-        If it has none yet, its creator's task forks in the guest.
-        """
         task = self.known.get(pid)
         if task is None or task.gone:
             self.known.pop(pid, None)
@@ -86,9 +78,9 @@ class GuestTaskBook:
                 task = self.make(pid)
         else:
             uid = task.uid
-            if pid in self.other_users:
+            if pid in self.executed:
                 uid = self.host.uid(pid)
-                self.other_users.discard(pid)
+                self.executed.discard(pid)
             task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
         return task
 
@@ -104,7 +96,7 @@ class GuestTaskBook:
         )
         task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
         self.kernel.syscalls.moves += 1
-        if self.foreign is None:
+        if not self.begun:
             self.begin(pid)
         return task
 
@@ -117,7 +109,7 @@ class GuestTaskBook:
         before = set(self.known)
         yield
         if not all(map(self.has_inherited, self.known.keys() - before)):
-            self.share_files()
+            self.share()
 
     def has_begun(self, pid: int) -> bool:
         """Return True if a process is one of the command's; it may lack a task."""
@@ -137,15 +129,13 @@ class GuestTaskBook:
         return self.host.same_descriptors(pid, creator)
 
     def begin(self, pid: int) -> None:
-        """Note what the command has at its first call: pipes, and its ancestors."""
+        """Note the command's pipes and ancestors."""
+        self.begun = True
         descriptors = self.host.descriptors(pid)
         self.foreign = {fd.link for fd in descriptors if fd.is_pipe}
         while pid > INIT_PID:
             pid = self.host.creator(pid)
             self.outside.add(pid)
-
-    def executes(self, pid: int) -> None:
-        self.other_users.add(pid)
 
     def forget_dead(self) -> None:
         """Drop processes whose task has ended."""
@@ -153,51 +143,27 @@ class GuestTaskBook:
             del self.known[pid]
             self.host.forget(pid)
 
-    # ---- calls that are left out
-    def leave_out(self, pid: int) -> bool:
-        if self.foreign is None:
-            self.begin(pid)
-        self.behind.add(pid)
-        if len(self.behind) <= MEMBERS_MAX:
-            return False
-        ended = {pid for pid in list(self.behind) if not self.host.lives(pid)}
-        self.behind -= ended - self.known.keys()
-        return True
-
-    def leave_out_exit(self, pid: int, _status: int) -> None:
-        if pid in self.known:
-            self.behind.add(pid)
-        else:
-            self.drop(pid)
-
-    def drop(self, pid: int) -> None:
-        self.behind.discard(pid)
-        self.other_users.discard(pid)
-
+    # ---- catching up
     def catch_up(self, pid: int | None = None) -> None:
-        if pid is not None:
-            if pid in self.behind:
-                self.task(pid)
-                self.copy_descriptors([pid])
-            return
-        if self.kernel.guest.forks_seen():
-            with self.sharing():
-                self.meet_children(self.known)
-        behind = list(self.behind)
-        if not behind:
-            return
-        alive = [pid for pid in behind if self.host.lives(pid)]
-        for pid in set(behind).difference(alive):
-            self.end(pid)
-        self.kernel.syscalls.reap()
-        for pid in alive:
-            with contextlib.suppress(KernelError):  # no room for so many
-                if pid in self.known:
-                    self.task(pid)
-                else:
-                    self.make(pid)
-        self.behind.difference_update(behind)
-        self.share_files()
+        if pid is None:
+            if self.kernel.guest.forks_seen():
+                with self.sharing():
+                    self.meet_children(self.known)
+            if self.behind:
+                self.kernel.syscalls.reap()
+        super().catch_up(pid)
+
+    def bring(self, pid: int) -> None:
+        if pid in self.known:
+            self.task(pid)
+        else:
+            self.make(pid)
+
+    def copy(self, pid: int | None) -> None:
+        if pid is None:
+            self.share()
+        else:
+            self.copy_descriptors([pid])
 
     def meet_children(self, pids: Iterable[int]) -> None:
         """Make tasks of children and threads of processes that have made no call yet.
@@ -219,17 +185,15 @@ class GuestTaskBook:
             )
 
     def end(self, pid: int) -> None:
-        """Let the task of a process that has ended exit."""
         task = self.known.pop(pid, None)
         if task is not None and not task.gone and not task.blocked:
             self.kernel.guest.syscalls.exit(task)
         self.kernel.syscalls.moves += 1
-        self.other_users.discard(pid)
-        self.host.forget(pid)
+        self.forget(pid)
 
     # ---- descriptors
-    def share_files(self) -> None:
-        """See kpfs.base.skip_policy.SkipPolicy.share().
+    def share(self) -> None:
+        """Give all tasks the descriptors of their processes.
 
         What only a process has had that was killed is free for those that it leaves,
         even if nobody has waited for it yet.
@@ -241,7 +205,7 @@ class GuestTaskBook:
         self.copy_descriptors(list(self.known))
 
     def number_of(self, pid: int, path: bytes, flags: int, others: set[int]) -> int:
-        """See kpfs.base.skip_policy.NumberOf.
+        """Return the host's number of a descriptor, or -1.
 
         It is the first descriptor with the file's name and flags that is none of the
         others.
@@ -264,7 +228,7 @@ class GuestTaskBook:
         Only what differs is changed.  Whatever other tasks share with these is right
         afterwards only if they are among them.
         """
-        look = _Look(self.numbers, self.foreign or set())
+        look = _Look(self.numbers, self.foreign)
         self.kernel.syscalls.moves += 1
         found = [
             (task, [fd for fd in self.host.descriptors(task.pid) if fd.number < MAX_FD])

@@ -276,7 +276,7 @@ class Vfs:
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
                 if not (node.after_exits or isinstance(node, ShowsTasks)):
-                    self.kernel.lock.unchanged()
+                    self.kernel.skip_policy.unchanged()
                 return opened
             if flags & os.O_TRUNC:
                 self.kernel.skip_policy.catch_up()
@@ -465,7 +465,7 @@ class Vfs:
             self._leave_out(caller, opened)
             data = take(size, offset)
             opened.handle.moved(offset, len(data))
-            self.kernel.lock.unchanged()
+            self.kernel.skip_policy.unchanged()
             return data
         if self.kernel.skip_policy.mirrored:  # it may have inherited the descriptor
             self.kernel.skip_policy.catch_up(caller.pid)
@@ -674,7 +674,7 @@ class Vfs:
                         continue
             opened.handle.release()
             if reads and not opened.fds:
-                self.kernel.lock.unchanged()
+                self.kernel.skip_policy.unchanged()
 
     def release_all(self) -> None:
         """Release the open files of tasks that have ended."""

@@ -8,7 +8,6 @@ and has descriptors of files of the same names.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Sequence
@@ -16,16 +15,15 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.linux.running.files import OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import Op
 from kpfs.linux.running.tasks import AgentTask
 from kpfs.mirror.host import Descriptor, Host
+from kpfs.mirror.process_table import ProcessTable
 
 THERE = frozenset((b"/", b"/proc", b"/sys", b"/dev", b"/tmp"))  # in each guest
-MEMBERS_MAX = 4096  # processes, before those that have ended unseen are forgotten
 MAX_FD = 400  # below those that are out of the way
 
 
@@ -37,23 +35,20 @@ class HostFile(NamedTuple):
     size: int
 
 
-class LinuxTaskBook:
-    """Implements kpfs.mirror.kernel.TaskBook.  Context: the kernel's lock is held."""
+class LinuxTaskBook(ProcessTable[AgentTask]):
+    """The maker of tasks in a Linux kernel.  Context: the kernel's lock is held."""
 
     def __init__(self, kernel: LinuxKernel, files: OpenFiles, host: Host) -> None:
+        super().__init__(host, kernel.lock)
         self.kernel = kernel
         self.files = files
-        self.host = host
-        # Processes that have made calls of which their tasks know nothing.  Only this
-        # is used without the lock, by leave_out().
-        self.behind: set[int] = set()
         self._catching_up = False
-        kernel.follow(self.forget)
+        kernel.follow(self.restart)
         kernel.skip_policy.join_tasks(self)
         kernel.make_tasks_by(self.create)
-        self.forget()
+        self.restart()
 
-    def forget(self) -> None:
+    def restart(self) -> None:
         """Start anew: another machine runs, which has seen nothing yet."""
         self.open: dict[AgentTask, set[int]] = {}  # descriptors that a task has
         self.cwd: dict[AgentTask, bytes] = {}
@@ -64,19 +59,19 @@ class LinuxTaskBook:
         self.made = set(THERE)
 
     # ---- one task
-    def knows(self, pid: int) -> bool:
-        return self.kernel.tasks.known(pid) is not None
+    def find(self, pid: int) -> AgentTask | None:
+        return self.kernel.tasks.known(pid)
 
     def task(self, pid: int) -> AgentTask:
-        task = self.find(pid)
+        task = self._current(pid)
         if pid in self.behind:
             self.behind.discard(pid)
             self.copy_descriptors(task)
             self.copy_directory(task)
         return task
 
-    def find(self, pid: int) -> AgentTask:
-        """Return the task of a thread, which may not be up to date."""
+    def _current(self, pid: int) -> AgentTask:
+        """Return the task of a thread, which may lack descriptors."""
         tasks = self.kernel.tasks
         return tasks.current(pid) or tasks.task(Caller(pid, self.host.uid(pid), 0))
 
@@ -85,7 +80,7 @@ class LinuxTaskBook:
         tasks, creator = self.kernel.tasks, self.host.creator(caller.pid)
         parent = tasks.known(creator)
         if parent is None and creator in self.behind:
-            parent = self.find(creator)
+            parent = self._current(creator)
         if parent is None or parent.waits:
             self.behind.add(caller.pid)  # it has no descriptors yet
             return tasks.fork(tasks.agent, caller, comm)
@@ -105,44 +100,27 @@ class LinuxTaskBook:
             known.pop(task, None)
         self.kernel.tasks.exit(task, status & 0xFF)
 
-    # ---- calls that are left out
-    def leave_out(self, pid: int) -> bool:
-        self.behind.add(pid)
-        if len(self.behind) <= MEMBERS_MAX:
-            return False
-        self.behind -= {p for p in list(self.behind) if not self.host.lives(p)}
-        return True
+    # ---- catching up
+    def catch_up(self, pid: int | None = None) -> None:
+        if not self._catching_up:  # making a file catches up, too
+            self._catching_up = True
+            try:
+                super().catch_up(pid)
+            finally:
+                self._catching_up = False
 
-    def drop(self, pid: int) -> None:
-        self.behind.discard(pid)
+    def is_in_call(self, pid: int) -> bool:
+        task = self.find(pid)
+        return task is not None and (task.waits or task.owed)
 
-    def leave_out_exit(self, pid: int, status: int) -> None:
-        self.drop(pid)
-        with self.kernel.lock:
-            task = self.kernel.tasks.known(pid)
-            if task is not None:
-                self.exit(task, status)
+    def bring(self, pid: int) -> None:
+        self.task(pid)
 
-    def executes(self, pid: int) -> None:
-        self.host.forget(pid)
-
-    def catch_up(self, _pid: int | None = None) -> None:
-        if not self.behind or self._catching_up:
-            return
-        self._catching_up = True
-        try:
-            for pid in list(self.behind):
-                task = self.kernel.tasks.known(pid)
-                if task is not None and (task.waits or task.owed):
-                    continue  # in a call, whose results would be lost
-                if self.host.lives(pid):
-                    with contextlib.suppress(KernelError):  # no room for so many
-                        self.task(pid)
-                    self.behind.discard(pid)
-                else:
-                    self.leave_out_exit(pid, 0)
-        finally:
-            self._catching_up = False
+    def end(self, pid: int) -> None:
+        task = self.find(pid)
+        if task is not None:
+            self.exit(task, 0)
+        self.forget(pid)
 
     def copy_descriptors(self, task: AgentTask) -> None:
         """Give a task the descriptors that its process has."""

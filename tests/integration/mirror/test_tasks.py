@@ -38,7 +38,7 @@ class Lazy:
         self.mirror = GuestMirror(kernel, Host([]))
         self.replayer = Replayer(self.mirror, self.mirror.host, lazy=True)
         self.tasks = self.mirror.tasks
-        self.tasks.foreign = set()
+        self.tasks.begun = True
         self.children: list[subprocess.Popen[bytes]] = []
 
     def child(self, **how):
@@ -121,7 +121,7 @@ class TestWhatIsLeftOut:
     def test_a_file_is_used(self, lazy, kernel, file, flags, stays):
         """C goes on to let calls go on, if that brought no task up to date."""
         vfs, me = Vfs(kernel, build(kernel), lazy=True), Caller(os.getpid(), 0, 0)
-        path = lazy.replayer.skipped.fast_path
+        path = lazy.tasks.fast_path
         assert lazy.skips(lazy.child())
         assert path.is_open
         opened = vfs.open(me, file, flags)
@@ -132,7 +132,7 @@ class TestWhatIsLeftOut:
 
     def test_a_probe_is_armed_between_two_reads(self, lazy, kernel):
         vfs, me = Vfs(kernel, build(kernel), lazy=True), Caller(os.getpid(), 0, 0)
-        path = lazy.replayer.skipped.fast_path
+        path = lazy.tasks.fast_path
         opened = vfs.open(me, "/kprobes/list", os.O_RDONLY)
         assert lazy.skips(lazy.child())
         with kernel.lock:
@@ -166,7 +166,7 @@ class TestCatchingUp:
         assert pid not in lazy.tasks.behind
         lazy.skips(pid)
         assert pid in lazy.tasks.behind
-        assert not lazy.replayer.changing
+        assert not lazy.tasks.changing
 
     def test_ended_process_has_no_task(self, lazy):
         pid = lazy.child()

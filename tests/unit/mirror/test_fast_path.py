@@ -44,7 +44,8 @@ class Receiver:
 
     def __init__(self, body, *numbers):
         self.lock = FairLock()
-        self.path = FastPath(self.lock, [NAME])
+        self.path = FastPath(self.lock)
+        self.path.show([NAME])
         self.state = mmap.mmap(-1, STATE_SIZE)
         self.path.watch(ctypes.addressof(ctypes.c_char.from_buffer(self.state)), 2)
         self.slot = ctypes.addressof(ctypes.c_char.from_buffer(self.state))
@@ -57,7 +58,7 @@ class Receiver:
         for name, way in ways.items():
             table[getattr(nr, name)] = way
         now = self.path.turn if turn is None else turn
-        self.path.open(now, pid or self.pid, bytes(table), ends)
+        self.path.open(now, pid or self.pid, frozenset(), bytes(table), ends)
 
     def next(self):
         """The next report: what it came to, and itself."""

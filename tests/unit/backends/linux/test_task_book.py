@@ -9,6 +9,7 @@ import pytest
 
 from kpfs.backends.linux.task_book import LinuxTaskBook
 from kpfs.base.ktypes import Caller
+from kpfs.base.lock import FairLock
 from kpfs.mirror.host import Host
 from tests.there import stand_in
 
@@ -40,6 +41,7 @@ def pipe():
 @pytest.fixture
 def book():
     kernel = SimpleNamespace(
+        lock=FairLock(),
         tasks=Tasks(),
         follow=lambda _forget: None,
         skip_policy=SimpleNamespace(join_tasks=lambda _book: None),
