@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kpfs.base.ktypes import KAddr
+from kpfs.base.ktypes import BlacklistEntry, KAddr
 from kpfs.engine.arch.arches import JUDGES
 from kpfs.engine.state import ModuleState
-from kpfs.explain.tables import KernelTables, read_blacklist_line
+from kpfs.explain.tables import KernelTables
 from kpfs.linux.memory import modules
 from kpfs.linux.memory.ftrace import ftrace_sites
-from kpfs.linux.memory.kprobes import Kprobes
+from kpfs.linux.memory.kprobes import Kprobes, function_ranges
+from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.modules import AllSymbols, LoadedModule
-from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.kernel_on_board import KernelOnBoard
+from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
 
-BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
 NOT_UNIQUE = b"The symbol is not unique"
 _RELATIVE = struct.Struct("<i")  # relative to its own address
 _JUMP_ENTRY = struct.Struct("<iiq")
@@ -41,34 +42,49 @@ _STATES = {
 class UnprobedTables(KernelTables):
     """The tables of a kernel as if it had no probes, with those of its modules."""
 
-    def __init__(self, kernel: LinuxKernel) -> None:
-        """Context: the kernel's lock is not held."""
-        self._saved, self._live = kernel.saved_memory, kernel.memory
-        symbols = kernel.symbols
-        self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")
-        config = Path(kernel.folder, image.CONFIG).read_text(encoding="utf-8")
-        verbose = not config or "CONFIG_DEBUG_BUGVERBOSE=y\n" in config
-        bug = _BUG_VERBOSE if verbose else _BUG
-        with kernel.lock:
-            lines = kernel.tasks.read_file(BLACKLIST).decode().splitlines()
-            self.kallsyms = AllSymbols(symbols, kernel.modules())
-            self._texts = list(self._module_texts(kernel))
-            self._read_tables(bug)
-        self.text = self.log = self
-        self._blacklist = [read_blacklist_line(line) for line in lines]
-        self.module_states = {
-            each.name: _STATES[each.state] for each in self.kallsyms.modules
-        }
-        self.judge = JUDGES[kernel.arch.name](self)
-        self.judge.follow(kernel.meta.release, config)
+    def __init__(
+        self,
+        saved: SavedKernel,
+        live: KernelMemory | None = None,
+        loaded: Sequence[LoadedModule] = (),
+    ) -> None:
+        """live: the memory of a kernel that runs, in which these modules are loaded.
 
-    def _module_texts(self, kernel: LinuxKernel) -> Iterator[tuple[int, bytes]]:
+        Context: the lock of that kernel is held.
+        """
+        self._saved, self._live = saved.memory, live or saved.memory
+        symbols = saved.symbols
+        self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")
+        config = Path(saved.folder, image.CONFIG).read_text(encoding="utf-8")
+        verbose = not config or "CONFIG_DEBUG_BUGVERBOSE=y\n" in config
+        self.kallsyms = AllSymbols(symbols, loaded)
+        self._texts = list(self._module_texts(saved))
+        self._read_tables(_BUG_VERBOSE if verbose else _BUG)
+        self._blacklist = [
+            BlacklistEntry(KAddr(start), KAddr(end), self.kallsyms.name_of(start))
+            for start, end in function_ranges(self._live, symbols, "kprobe_blacklist")
+        ]
+        self.text = self.log = self
+        self.module_states = {each.name: _STATES[each.state] for each in loaded}
+        self.judge = JUDGES[saved.arch.name](self)
+        self.judge.follow(saved.meta.release, config)
+
+    @classmethod
+    def of(cls, kernel: KernelOnBoard) -> UnprobedTables:
+        """Return those of a kernel that runs, as it is now.
+
+        Context: its lock is not held.
+        """
+        with kernel.lock:
+            return cls(kernel.saved, kernel.memory, kernel.modules())
+
+    def _module_texts(self, saved: SavedKernel) -> Iterator[tuple[int, bytes]]:
         """Yield the address and the text of each module, without its probes."""
         for each in self.kallsyms.modules:
             for start, end in (each.text, each.init_text):
                 live = self._live.read(start, end - start)
-                probes = Kprobes(self._live, kernel.symbols, kernel.structures)
-                yield start, probes.unprobed(start, live, kernel.arch.breakpoint_size)
+                probes = Kprobes(self._live, saved.symbols, saved.structures)
+                yield start, probes.unprobed(start, live, saved.arch.breakpoint_size)
 
     def _read_tables(self, bug: struct.Struct) -> None:
         exceptions = list(self._table("ex_table", _EXCEPTION))
@@ -93,7 +109,8 @@ class UnprobedTables(KernelTables):
         for start, text in self._texts:
             if 0 <= addr - start < len(text):
                 return text[addr - start : addr - start + size]
-        return self._saved.read(addr, size)
+        in_module = any(each.holds(addr) for each in self.kallsyms.modules)
+        return (self._live if in_module else self._saved).read(addr, size)
 
     def is_text(self, addr: int) -> bool:
         return super().is_text(addr) or self.kallsyms.module_at(addr) is not None

@@ -16,7 +16,7 @@ from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES, KAddr
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.arm import check_ftrace_location
-from kpfs.engine.judge import Judge, Jump, Tables
+from kpfs.engine.judge import Judge, Jump, Tables, symbol_range
 from kpfs.engine.kprobe import Kprobe, kprobe_ftrace
 from kpfs.engine.machine import Machine
 from kpfs.engine.register import check_kprobe_address_safe
@@ -38,6 +38,17 @@ class Verdict(NamedTuple):
         return errno_name(self.errno) if self.errno else "ok"
 
     @property
+    def in_short(self) -> str:
+        """The fate in a line."""
+        if self.errno:
+            return f"refused, {self.name}: {self.why}"
+        if self.jump is None:
+            return "accepted, [FTRACE]: the entry nop becomes a call"
+        if self.jump.why_not:
+            return f"accepted, not optimised: {self.jump.why_not}"
+        return f"accepted, [OPTIMIZED]: a jump replaces {self.jump.size} bytes"
+
+    @property
     def tag(self) -> str:
         """The tag in kprobes/list; - if refused."""
         if self.errno:
@@ -56,12 +67,18 @@ def errno_name(number: int) -> str:
 
 def check_text(st: State, addr: int) -> None:
     """Raise KernelError, as registration would, if there is no code at addr."""
-    if not st.machine.text.is_text(addr):
-        symbol = st.machine.kallsyms.symbol_at(addr)
-        is_data = symbol is not None and symbol.type not in FUNCTION_TYPES
-        raise KernelError(
-            errno.EINVAL, "data, not code" if is_data else "not kernel text"
-        )
+    if st.machine.text.is_text(addr):
+        return
+    symbol = st.machine.kallsyms.symbol_at(addr)
+    init, end = symbol_range(st.machine, "__init_begin", "__init_end")
+    freed = init <= addr < end
+    if symbol is None:
+        why = "not kernel text"
+    elif freed and symbol.type in FUNCTION_TYPES:
+        why = f"{symbol.name} is init text, which is freed after boot"
+    else:  # a linker script may call data what it is not, as jiffies of 7.3
+        why = f"{symbol.name} is data, not a function"
+    raise KernelError(errno.EINVAL, why)
 
 
 def judge(st: State, arch: Judge, addr: int) -> Verdict:

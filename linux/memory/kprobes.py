@@ -6,18 +6,23 @@ Kernel: kprobe_table, show_kprobe_addr(), struct optimized_kprobe, trace_kprobe.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
 from kpfs.base.units import WORD
-from kpfs.linux.memory.structures import Reader, View
+from kpfs.linux.memory.memory import KernelMemory, OneLook
+from kpfs.linux.memory.structures import MAX_LISTED, Reader, View
+from kpfs.linux.memory.symbols import CoreSymbols
 
 NAME_MAX = 256
 MAX_PROBES = 1 << 16
 FLAG_FTRACE = 8
 JUMP_SIZE = 5
+_NODE_SIZE = 16  # bytes of a struct list_head
+_RANGE = struct.Struct("<QQ")  # start, end
 
 
 class ProbeState(NamedTuple):
@@ -30,6 +35,20 @@ class ProbeState(NamedTuple):
     @property
     def addr(self) -> int:
         return self.entry.word("addr")
+
+
+def function_ranges(
+    memory: KernelMemory, symbols: CoreSymbols, head: str
+) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) of the functions in a list of which head is the symbol.
+
+    Kernel: kprobe_blacklist and struct kprobe_blacklist_entry, error_injection_list and
+    struct ei_entry, which begin alike: since 5.10.  Context: lock held.
+    """
+    memory, at = OneLook(memory), symbols.address(head)
+    for node in memory.nodes(at, MAX_LISTED) if at else ():
+        start, end = _RANGE.unpack(memory.read(node + _NODE_SIZE, _RANGE.size))
+        yield start, end
 
 
 class Kprobes(Reader):

@@ -35,21 +35,33 @@ class LoadedModule:
         self.address = view.addr  # its struct module
         self.name = memory.string(view.place("name"), NAME_MAX)
         self.state = view.number("state", 4)
-        self.text = self._range(structures, "core_layout", "MOD_TEXT")
-        self.init_text = self._range(structures, "init_layout", "MOD_INIT_TEXT")
+        if view.layout.has("mem"):  # since 6.4
+            self._parts = self._memories(structures)
+            self.text = self._parts[structures.values["MOD_TEXT"]]
+            self.init_text = self._parts[structures.values["MOD_INIT_TEXT"]]
+        else:
+            self._parts = self._layouts("size")
+            self.text, self.init_text = self._layouts("text_size")
         self.rows = _symbols(memory, structures, view, self.name)
 
-    def _range(self, structures: Structures, old: str, kind: str) -> tuple[int, int]:
-        """Return [start, end) of its text; (0, 0) if it has none or has freed it."""
-        view = self._view
-        if not view.layout.has("mem"):
-            start = view.word(f"{old}.base")
-            return start, start + view.number(f"{old}.text_size", 4) if start else 0
-        at = structures.values[kind] * structures["module_memory"].size
-        base, size = view.layout.at["mem.base"] + at, view.layout.at["mem.size"] + at
-        start = int.from_bytes(view.raw[base : base + 8], "little")
-        length = int.from_bytes(view.raw[size : size + 4], "little")
-        return (start, start + length) if length else (0, 0)
+    def _layouts(self, size: str) -> list[tuple[int, int]]:
+        view, found = self._view, []
+        for layout in ("core_layout", "init_layout"):
+            start = view.word(f"{layout}.base")
+            end = start + view.number(f"{layout}.{size}", 4) if start else 0
+            found.append((start, end))
+        return found
+
+    def _memories(self, structures: Structures) -> list[tuple[int, int]]:
+        """Return [start, end) of each kind of memory; (0, 0): it has or needs none."""
+        raw, at, found = self._view.raw, self._view.layout.at, []
+        size, kinds = structures["module_memory"].size, "MOD_MEM_NUM_TYPES"
+        for place in range(0, structures.values[kinds] * size, size):
+            base, length = at["mem.base"] + place, at["mem.size"] + place
+            start = int.from_bytes(raw[base : base + 8], "little")
+            length = int.from_bytes(raw[length : length + 4], "little")
+            found.append((start, start + length) if length else (0, 0))
+        return found
 
     def table(self, field: str, count: str) -> tuple[int, int]:
         """Return the address of one of its tables, and the number of its rows."""
@@ -63,6 +75,10 @@ class LoadedModule:
     def is_text(self, addr: int) -> bool:
         """Kernel: within_module_text()"""
         return any(start <= addr < end for start, end in (self.text, self.init_text))
+
+    def holds(self, addr: int) -> bool:
+        """Return True if it has memory there, text or data.  Kernel: within_module()"""
+        return any(start <= addr < end for start, end in self._parts)
 
     @cached_property
     def _sorted(self) -> tuple[list[int], list[Symbol]]:
@@ -81,10 +97,10 @@ class LoadedModule:
         return symbol._replace(size=max(after - symbol.addr, 0))
 
     def symbol_at(self, addr: int) -> Symbol | None:
-        """Return the first symbol around an address of its text."""
+        """Return the first symbol around an address of its memory."""
         addrs, rows = self._sorted
         i = bisect_right(addrs, addr) - 1
-        if i < 0 or not self.is_text(addr):
+        if i < 0 or not self.holds(addr):
             return None
         while i and addrs[i - 1] == addrs[i]:
             i -= 1
@@ -188,5 +204,5 @@ class AllSymbols(SymbolLookup):
 
     def symbol_at(self, addr: int) -> Symbol | None:
         """Return the first symbol around an address."""
-        module = self.module_at(addr)
+        module = next((each for each in self.modules if each.holds(addr)), None)
         return module.symbol_at(addr) if module else self.kernel.symbol_at(addr)

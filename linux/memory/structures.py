@@ -69,7 +69,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 MAX_LISTED = 1 << 16  # in one list: a damaged one may have no end
 # places in module.mem, which is there since 6.4; flags of events
 VALUES = (
-    *("MOD_TEXT", "MOD_INIT_TEXT"),
+    *("MOD_TEXT", "MOD_INIT_TEXT", "MOD_MEM_NUM_TYPES"),
     *("TRACE_EVENT_FL_TRACEPOINT", "TRACE_EVENT_FL_CUSTOM", "FTRACE_OPS_FL_SAVE_REGS"),
 )
 

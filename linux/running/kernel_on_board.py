@@ -29,7 +29,7 @@ class KernelOnBoard:
     memory: LiveMemory
 
     def __init__(self, saved: SavedKernel) -> None:
-        self._saved = saved
+        self.saved = saved
         self.folder, self.meta, self.arch = saved.folder, saved.meta, saved.arch
         self.symbols, self.structures = saved.symbols, saved.structures
         self.saved_memory = saved.memory
@@ -41,11 +41,11 @@ class KernelOnBoard:
     @property
     def vmlinux(self) -> Vmlinux:
         """The kernel's ELF file.  Context: any."""
-        return self._saved.vmlinux
+        return self.saved.vmlinux
 
     def read_saved(self, at: int, size: int) -> bytes:
         """Return bytes of the image's memory by physical address.  Context: any."""
-        return os.pread(self._saved.file.fileno(), size, at)
+        return os.pread(self.saved.file.fileno(), size, at)
 
     def follow_boards(self, follower: Callable[[Board], None]) -> None:
         """Call a function, under the lock, with each board that takes over.

@@ -69,7 +69,7 @@ class LinuxKernel(KernelOnBoard):
 
     def _start_machine(self) -> None:
         """Make a machine that goes on from the image, without tasks of callers."""
-        board = image.load(self._saved.file, self.meta)
+        board = image.load(self.saved.file, self.meta)
         on_turn = self.lock.hand_on
         self.machine = LinuxMachine(board, quiet=self._quiet, on_turn=on_turn)
         self._next_look = self._last_news = 0.0
@@ -113,7 +113,7 @@ class LinuxKernel(KernelOnBoard):
         board_fields: see kpfs.linux.store.image.board_fields().  Context: lock held.
         """
         meta = image.with_board_fields(self.meta, board_fields)
-        board = image.load(self._saved.file, meta)
+        board = image.load(self.saved.file, meta)
         old = self.machine.board
         self.machine.move(board)
         self._look_at(board)
@@ -126,7 +126,7 @@ class LinuxKernel(KernelOnBoard):
     def _look_at(self, board: Board) -> None:
         """Read the machine's memory from this board from now on."""
         self.memory = LiveMemory(board)
-        saved = self._saved.file.fileno()
+        saved = self.saved.file.fileno()
         self.watch.enter(
             lambda: ChangedText(board, saved, self.saved_memory, self.symbols)
         )
@@ -248,7 +248,7 @@ class LinuxKernel(KernelOnBoard):
             self.machine.dead = self.machine.dead or "the guest is gone"
             self.tasks.stop()
             self.machine.close()
-            self._saved.close()
+            self.saved.close()
             mapping.unmap(*self._texts.values())
 
 

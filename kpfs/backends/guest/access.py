@@ -139,7 +139,7 @@ class GuestAccess:
 
     def explain(self, point: str) -> tuple[Verdict, str]:
         from kpfs.engine.arch.arches import JUDGES
-        from kpfs.explain.command import Explainer
+        from kpfs.explain.explainer import Explainer
 
         with self.call(), self.root.lock:
             judge = JUDGES[self.root.guest.arch](_OriginalText(self.root))

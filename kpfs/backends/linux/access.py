@@ -22,7 +22,7 @@ from kpfs.linux.running.tasks import AgentTask
 from kpfs.session.session import os_error
 
 if TYPE_CHECKING:
-    from kpfs.explain.command import Explainer
+    from kpfs.explain.explainer import Explainer
     from kpfs.explain.verdicts import Verdict
 
 FIRST_PID = 4_000_001  # no process of the guest's own comes so far

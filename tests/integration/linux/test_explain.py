@@ -15,7 +15,9 @@ import pytest
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.register import kprobe_addr
+from kpfs.explain.command import explainer_of
 from kpfs.explain.linux import UnprobedTables
+from kpfs.explain.tables import read_blacklist_line
 from kpfs.explain.verdicts import errno_name, judge, judging_state
 from kpfs.linux.arch.arches import RISCV64
 from kpfs.linux.running import loading
@@ -46,7 +48,7 @@ def linux(boot, kernel_name):
 
 
 def explain(linux):
-    image = UnprobedTables(linux)
+    image = UnprobedTables.of(linux)
     return image, judging_state(image, image.judge)
 
 
@@ -115,6 +117,8 @@ def compare(shell, image, st, addrs, verdicts):
 @pytest.mark.parametrize(("kernel_name", "verdicts"), KERNELS)
 def test_verdicts_are_the_kernels(linux, shell, verdicts):
     image, st = explain(linux)
+    told = shell.read("/sys/kernel/debug/kprobes/blacklist").splitlines()
+    assert image.blacklist() == [read_blacklist_line(line) for line in told]
     names = linux.symbols.functions()
     compare(shell, image, st, choose(linux.symbols, names, image, POINTS), verdicts)
 
@@ -131,7 +135,7 @@ def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):
     with linux.lock:
         for name in ("nf_conntrack", "xfs"):
             loading.load_named(linux, shell.task, name)
-    image = UnprobedTables(linux)
+    image = UnprobedTables.of(linux)
     (inside,) = image.kallsyms.lookup_name("xfs:xfs_file_read_iter")
     # on arm64 the second is the place of a call, and on riscv64 the first
     third = image.judge.listing(inside.addr, inside.size, hex)[2][0]
@@ -140,7 +144,7 @@ def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):
     for number, place in enumerate(probed):
         shell.echo(EVENTS, f"p:kprobes/m{number} {place}", os.O_APPEND)
     shell.echo(ENABLE, "1")
-    image = UnprobedTables(linux)
+    image = UnprobedTables.of(linux)
     st = judging_state(image, image.judge)
     st.module_states.update(image.module_states)
     shell.echo(ENABLE, "0")
@@ -149,3 +153,20 @@ def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):
     addrs = choose(image.kallsyms, names, image, POINTS)
     assert len({image.module_of(addr) for addr in addrs}) > 1
     compare(shell, image, st, addrs, verdicts)
+
+
+# data, init text that is freed, a name that stands twice, one that there is not
+PLACES = "jiffies", "linux_banner", "start_kernel", "load_elf_phdrs", "no_such_name"
+OF_MODULES = "xfs:xfs_file_operations", "xfs:xfs_file_operations+8", "xfs:no_such_name"
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kernel_name", [harness.KERNEL])
+def test_errors_for_places_of_any_kind_are_the_kernels(linux, shell):
+    with linux.lock:
+        loading.load_named(linux, shell.task, "xfs")
+    explainer = explainer_of(linux)
+    for place in (*PLACES, *OF_MODULES):
+        made = shell.write(EVENTS, f"p {place}", os.O_APPEND)
+        verdict, words = explainer.explain(place)
+        assert errno_name(-made) == verdict.name, words

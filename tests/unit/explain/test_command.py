@@ -16,6 +16,7 @@ import pytest
 from kpfs import cli
 from kpfs.base.errors import SetupError
 from kpfs.explain import command
+from kpfs.explain.explainer import CYAN, Explainer, parse_point
 from kpfs.explain.image import DumpedImage, read_functions
 from kpfs.explain.verdicts import judging_state
 
@@ -34,7 +35,7 @@ def image():
 
 @pytest.fixture
 def explainer(image):
-    return command.Explainer(judging_state(image, image.judge), image.judge)
+    return Explainer(judging_state(image, image.judge), image.judge)
 
 
 def run(capsys, *argv):
@@ -92,17 +93,17 @@ def test_unknown_symbol(explainer):
 
 
 def test_address_and_offset_forms():
-    assert command.parse_point("vfs_read") == ("vfs_read", 0, 0)
-    assert command.parse_point("vfs_read+5") == ("vfs_read", 0, 5)
-    assert command.parse_point("vfs_read+0x10") == ("vfs_read", 0, 16)
-    assert command.parse_point("0xffffffff81000000+2") == (None, 0xFFFFFFFF81000002, 0)
-    assert command.parse_point("vfs_read+010") == ("vfs_read", 0, 8)
+    assert parse_point("vfs_read") == ("vfs_read", 0, 0)
+    assert parse_point("vfs_read+5") == ("vfs_read", 0, 5)
+    assert parse_point("vfs_read+0x10") == ("vfs_read", 0, 16)
+    assert parse_point("0xffffffff81000000+2") == (None, 0xFFFFFFFF81000002, 0)
+    assert parse_point("vfs_read+010") == ("vfs_read", 0, 8)
     for bad in (
         *("vfs_read+", "f+x", "12z", "f-5", "f+-5", "+5", "", "f+0x100000000", "f+08"),
         *("f+1+1", "0x10000000000000000"),
     ):
         with pytest.raises(SetupError, match="with an offset from 0 to 4294967295"):
-            command.parse_point(bad)
+            parse_point(bad)
 
 
 @pytest.mark.parametrize("option", [[], ["--all"]])
@@ -123,7 +124,7 @@ def test_a_name_of_several_symbols(image):
     state = judging_state(image, image.judge)
     words = []
     for takes in (False, True):
-        explainer = command.Explainer(state, image.judge, partial(bool, takes))
+        explainer = Explainer(state, image.judge, partial(bool, takes))
         words.append(explainer.explain(name)[1])
     assert f"{name}: refused, EADDRNOTAVAIL: " in words[0]
     assert "EADDRNOTAVAIL" not in words[1]
@@ -189,5 +190,5 @@ def test_colours_are_for_a_terminal(capsys, explainer, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert not command.wants_colours(sys.stdout)
     _, words = explainer.explain_all(known, coloured=True)
-    assert f"\033[{command.CYAN}mFTRACE" in words
+    assert f"\033[{CYAN}mFTRACE" in words
     assert "\033[" not in explainer.explain_all(known, coloured=False)[1]

@@ -40,8 +40,12 @@ from kpfs.engine.arch.x86.insn import (
 from kpfs.engine.judge import Tables, kprobes_text, symbol_range
 
 JMP32_INSN_SIZE = 5
-# endbr64, endbr32, and the nop in the place of one that nothing may jump to
-LANDING_PADS = (b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb", b"\x66\x0f\x1f\x00")
+# endbr64, endbr32, and the nop in the place of one that nothing may jump to: the last
+# one since 6.18.  Kernel: is_endbr(), gen_endbr_poison()
+LANDING_PADS = (
+    *(b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb"),
+    *(b"\x66\x0f\x1f\x00", b"\x0f\x1f\x40\xd6"),
+)
 # the slot holds 16 bytes: the copy and the jump or int3 behind it
 KPROBE_SLOT_SIZE = 16
 

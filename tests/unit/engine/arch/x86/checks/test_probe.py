@@ -232,8 +232,9 @@ def test_landing_pad():
     assert arch_adjust_kprobe_addr(t, F, 0) == (F + 4, True)
     assert arch_adjust_kprobe_addr(t, F, 4) == (F + 4, True)
     assert arch_adjust_kprobe_addr(t, F, 5) == (F + 5, False)
-    t = text("660f1f00 55 c3")  # one that was taken away
-    assert arch_adjust_kprobe_addr(t, F, 0) == (F + 4, True)
+    for sealed in ("660f1f00", "0f1f40d6"):  # one that was taken away; since 6.18
+        t = text(f"{sealed} 55 c3")
+        assert arch_adjust_kprobe_addr(t, F, 0) == (F + 4, True)
     t = text(PLAIN)
     assert arch_adjust_kprobe_addr(t, F, 0) == (F, True)
     assert arch_adjust_kprobe_addr(t, F, 1) == (F + 1, False)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Puts the verdicts on the probe points of one kernel in words."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Sequence
+
+from kpfs.base.errors import KernelError, MemoryFault, SetupError
+from kpfs.base.ktypes import MASK64, KAddr
+from kpfs.base.shown import shown
+from kpfs.engine.judge import Judge
+from kpfs.engine.kprobe import NO_ADDR
+from kpfs.engine.kstrtox import kstrtouint, kstrtoul
+from kpfs.engine.register import kprobe_addr
+from kpfs.engine.state import State
+from kpfs.explain.verdicts import Verdict, check_text, judge
+
+RED, GREEN, YELLOW, CYAN = 31, 32, 33, 36  # ECMA-48, 8.3.117 (SGR)
+COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # by tag; else RED
+
+
+class Explainer:
+    """The words for verdicts on the probe points of one kernel."""
+
+    def __init__(
+        self,
+        st: State,
+        arch: Judge,
+        takes_shared_names: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """takes_shared_names: is asked whether one name may stand for several symbols.
+
+        Linux before 6.7, and before the stable kernels of that time, took the first.
+        """
+        self.st = st
+        self.arch = arch
+        self._takes_shared_names = takes_shared_names
+
+    def name(self, addr: int) -> str:
+        """Return symbol+offset of an address."""
+        sym = self.st.machine.kallsyms.symbol_at(addr)
+        if sym is None:
+            return f"{addr:#x}"
+        return f"{sym.name}+{addr - sym.addr:#x}" if addr > sym.addr else sym.name
+
+    def check(self, point: str) -> None:
+        """Raise SetupError if a point is none, or not in the function that it names.
+
+        A kernel takes an offset beyond the function for a place in a later one.
+        """
+        symbol, _, offset = parse_point(point)
+        kallsyms = self.st.machine.kallsyms
+        for named in kallsyms.lookup_name(symbol)[:1] if symbol else ():
+            at = (named.addr + offset) & MASK64
+            around = kallsyms.symbol_at(named.addr)
+            if around is not None and kallsyms.symbol_at(at) != around:
+                raise SetupError(
+                    f"explain: {point}: past the end of {symbol}, at {self.name(at)}"
+                )
+
+    def _address(self, point: str) -> KAddr:
+        """Return the address of a point. Raises KernelError for what has none."""
+        symbol, addr, offset = parse_point(point)
+        count = len(self.places(point))
+        if count > 1 and not self._takes_shared_names():
+            raise KernelError(errno.EADDRNOTAVAIL, f"{count} symbols have this name")
+        return kprobe_addr(self.st, addr, symbol, offset)[0]
+
+    def places(self, point: str) -> Sequence[KAddr]:
+        """Return the addresses that a point's name stands for, with its offset."""
+        symbol, _, offset = parse_point(point)
+        found = self.st.machine.kallsyms.lookup_name(symbol) if symbol else ()
+        return [KAddr((each.addr + offset) & MASK64) for each in found]
+
+    def explain(self, point: str) -> tuple[Verdict, str]:
+        """Return the verdict on SYMBOL[+OFFSET] or an address, and its words."""
+        places = self.places(point)
+        try:
+            addr = self._address(point)
+            verdict = judge(self.st, self.arch, addr)
+        except KernelError as refused:
+            verdict = Verdict(refused.errno, refused.why)
+            lines = [f"{point}: {_refusal(refused)}"]
+            if refused.errno == errno.EADDRNOTAVAIL:
+                lines += [f"  by {place:#x}: {self._by(place)}" for place in places]
+            return verdict, "\n".join(lines)
+        except MemoryFault as fault:
+            words = self._lacking(point, fault)
+            return Verdict(errno.EFAULT, words), words
+        lines = [f"{point}: {self.name(addr)} at {addr:#x}"]
+        jump = verdict.jump
+        lines.append(f"  {verdict.in_short}")
+        if verdict.errno:
+            if self.st.machine.text.is_text(addr):
+                lines += self._listing(addr, addr)
+        elif jump is None:
+            lines += self._listing(addr, 0)
+        elif not jump.why_not:
+            lines += self._listing(addr, 0, jump.size)
+        else:
+            lines += self._listing(addr, jump.culprit, jump.size)
+            if jump.culprit and not addr <= jump.culprit < addr + jump.size:
+                lines += ["  where:", *self._listing(jump.culprit, jump.culprit)]
+        if len(places) > 1:
+            others = ", ".join(f"{place:#x}" for place in places[1:])
+            lines.append(f"  the first of {len(places)} of this name; others: {others}")
+        return verdict, "\n".join(lines)
+
+    def _by(self, place: KAddr) -> str:
+        """Return what becomes of a probe that is put there by its address, in short."""
+        try:
+            verdict = judge(self.st, self.arch, kprobe_addr(self.st, place, None, 0)[0])
+        except KernelError as refused:
+            return _refusal(refused)
+        except MemoryFault:
+            return "the image lacks its bytes"
+        return verdict.in_short
+
+    def explain_all(self, point: str, *, coloured: bool) -> tuple[int, str]:
+        """Judge each instruction of the function around a point: (errno, words).
+
+        Where several functions have the name, that is each of them.
+        """
+        try:
+            addr = self._address(point)
+        except KernelError as refused:
+            words = [f"{point}: {_refusal(refused)}"]
+            if refused.errno == errno.EADDRNOTAVAIL:
+                places = self.places(point)
+                words += [self._function(point, each, coloured)[1] for each in places]
+            return refused.errno, "\n".join(words)
+        except MemoryFault as fault:
+            return errno.EFAULT, self._lacking(point, fault)
+        return self._function(point, addr, coloured)
+
+    def _lacking(self, point: str, fault: MemoryFault) -> str:
+        return f"{point}: the image lacks the bytes of {self.name(fault.addr)}"
+
+    def _function(self, point: str, addr: int, coloured: bool) -> tuple[int, str]:
+        try:
+            sym = self.st.machine.kallsyms.symbol_at(addr)
+            if sym is None:
+                raise KernelError(errno.ENOENT, f"no function at {addr:#x}")
+            check_text(self.st, addr)
+            listing = self.arch.listing(sym.addr, sym.size, self.name)
+        except KernelError as refused:
+            return refused.errno, f"{point}: {_refusal(refused)}"
+        except MemoryFault as fault:
+            return errno.EFAULT, self._lacking(point, fault)
+        lines = [shown(f"{sym.name}: {sym.size} bytes at {sym.addr:#x}")]
+        for at, code, words in listing:
+            tag, why = self._in_short(at, sym.addr)
+            head = f"{tag:<9}"
+            if coloured:
+                head = f"\033[{COLOURS.get(tag, RED)}m{head}\033[0m"
+            line = f"  +{at - sym.addr:<#6x} {code.hex(' '):<30} {words:<40}  {why}"
+            lines.append(f"  {head}{shown(line[1:].rstrip())}")
+        return 0, "\n".join(lines)
+
+    def _in_short(self, addr: int, start: int) -> tuple[str, str]:
+        """Return the fate of a probe at an instruction, as tag or errno, and why.
+
+        start: of its function.
+        """
+        try:
+            verdict = judge(self.st, self.arch, addr)
+        except MemoryFault as fault:
+            return "?", f"the image lacks the bytes of {self.name(fault.addr)}"
+        if verdict.errno:
+            return verdict.name, verdict.why
+        jump = verdict.jump
+        if jump is None or not jump.why_not:
+            return verdict.tag, ""
+        where = f": +{jump.culprit - start:#x}" if jump.culprit > addr else ""
+        return verdict.tag, f"{jump.why_not}{where}"
+
+    def _listing(self, addr: int, marked: int, size: int = 1) -> list[str]:
+        """List the instructions that touch [addr, addr+size), with a mark at one."""
+        lines = []
+        for at, code, words in self.arch.listing(addr, size, self.name):
+            sign = ">" if at <= marked < at + len(code) else " "
+            lines.append(f"  {sign} {at:x}  {code.hex(' '):<30} {words}")
+        return lines
+
+
+def _refusal(refused: KernelError) -> str:
+    return Verdict(refused.errno, refused.why).in_short
+
+
+def parse_point(point: str) -> tuple[str | None, KAddr, int]:
+    """Parse SYMBOL[+OFFSET] or 0xADDRESS into (symbol, address, offset).
+
+    Raises SetupError. Kernel: traceprobe_split_symbol_offset(), trace_kprobe_create()
+    """
+    parts = re.fullmatch(r"([^+-]+)(?:\+([^+-]+))?", point)
+    try:
+        if not parts:
+            raise ValueError
+        name, offset = parts[1], kstrtouint(parts[2]) if parts[2] else 0
+        if name[0].isdigit():
+            return None, KAddr(kstrtoul(name) + offset), 0
+    except (ValueError, KernelError):
+        raise SetupError(
+            f"explain: {point!r} is not SYMBOL[+OFFSET], with an offset from 0 to "
+            f"{2**32 - 1}"
+        ) from None
+    return name, NO_ADDR, offset
