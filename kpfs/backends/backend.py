@@ -57,13 +57,13 @@ MakeBackend = Callable[["Settings", str, str], Backend]
 
 def inside_debugged() -> Callable[..., Debugged]:
     """Return what makes a Debugged of a Linux kernel that has a command inside."""
-    made: Callable[..., Debugged] = load("kpfs.backends.linux.inside").InsideDebugged
+    made: Callable[..., Debugged] = load("kpfs.backends.linux.debugged").InsideDebugged
     return made
 
 
 def inside_coverage() -> Callable[..., Collector]:
     """Return what records coverage of a Linux kernel that has a command inside."""
-    made: Callable[..., Collector] = load("kpfs.backends.linux.inside").coverage
+    made: Callable[..., Collector] = load("kpfs.backends.linux.coverage").LinuxCoverage
     return made
 
 

@@ -266,6 +266,7 @@ def _boot(
     from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
     from kpfs.linux.package.config import lacking
+    from kpfs.linux.running.saved_kernel import SavedKernel
     from kpfs.linux.store import store
 
     limits.check(arguments.memory << 20, MAKE_SECONDS)
@@ -288,7 +289,7 @@ def _boot(
         )
     # without fuse or overlay there is no --inside
     with contextlib.suppress(UnfitError, OSError):
-        mounted.make(store.folder(name), meta)
+        mounted.make(SavedKernel(store.folder(name)))
     seconds = time.monotonic() - begin
     progress.end(f"{name}: Linux {meta.release}, made in {seconds:.1f} s")
     if offer and offer.missing:

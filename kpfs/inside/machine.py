@@ -24,8 +24,7 @@ from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.memory.stack import functions
-from kpfs.linux.memory.symbols import CoreSymbols
-from kpfs.linux.store import image, store
+from kpfs.linux.store import store
 
 _DEEPEST = 12  # functions of a stack that are told
 LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
@@ -96,9 +95,9 @@ class CommandSession:
         """Return where a kernel was that is locked up; one that panics says it."""
         if not is_locked_up(self._loop.machine.dead):
             return ""
-        symbols = CoreSymbols(os.path.join(self._kernel.folder, image.SYMBOLS))
         board = self._loop.machine.board
-        return f"; it was in {', '.join(functions(board, symbols, _DEEPEST))}"
+        found = functions(board, self._kernel.symbols, _DEEPEST)
+        return f"; it was in {', '.join(found)}"
 
     def _begin(self, request: RunRequest, stdio: list[int]) -> InsideCommand:
         kernel = self._kernel
@@ -107,12 +106,8 @@ class CommandSession:
         if request.explained:
             from kpfs.linux.inside.failures import Failures
 
-            failures = Failures(kernel.worker, kernel.stops, kernel.folder)
-        command = InsideCommand(
-            *(self._loop, kernel.worker, kernel.files, request, stdio),
-            kernel.oopses,
-            failures,
-        )
+            failures = Failures(kernel, kernel.worker)
+        command = InsideCommand(kernel, request, stdio, failures)
         self._command = command
         command.on_stop = self._stopped
         self._tell(running=True)
@@ -163,6 +158,8 @@ def run_for(
         signal.signal(number, signal.SIG_IGN)
     try:
         kernel = start(choice, client.fileno())
+        if gdb is not None or coverage is not None:
+            kernel.leave_out_modules()
         if gdb is not None:
             _let_gdb_in(kernel, gdb)
         session = CommandSession(kernel, client)

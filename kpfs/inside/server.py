@@ -148,7 +148,7 @@ class ForkServer:
         client.settimeout(None)
         if len(fds) != FDS:
             return
-        reads = self._kernel.files.reads = self._kernel.package.reads = []
+        reads = self._kernel.served.host.reads = self._kernel.served.package.reads = []
         translated = self._board.translated
         CommandSession(self._kernel, client).run(
             RunRequest.unpacked(json.loads(data)), fds

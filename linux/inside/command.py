@@ -23,8 +23,7 @@ from kpfs.base.units import NSEC
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
-from kpfs.linux.inside.loop import Loop, Worker
-from kpfs.linux.inside.oops import Oopses
+from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.programs import why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
@@ -32,6 +31,7 @@ from kpfs.linux.running.machine import MachineDiedError, Op, Out
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.failures import Failures
+    from kpfs.linux.inside.mounted import PreparedKernel
 
 TROUBLE = 2
 _FIRST_FREE = 3
@@ -59,19 +59,16 @@ class InsideCommand:
 
     def __init__(
         self,
-        loop: Loop,
-        worker: Worker,
-        files: HostFiles,
+        kernel: PreparedKernel,
         request: RunRequest,
         stdio: Sequence[int],
-        oopses: Oopses,
         failures: Failures | None = None,
     ) -> None:
-        """worker: from tree.build(). stdio: three descriptors of the host."""
+        """stdio: three descriptors of the host."""
         self._failures = failures
-        self._oopses = oopses
-        self._loop = loop
-        self._worker = worker
+        self._oopses = kernel.oopses
+        self._loop = loop = kernel.loop
+        self._worker, files = kernel.worker, kernel.served.host
         self._request = request
         self._stdio = stdio
         self._outputs: list[Output] = []
@@ -93,7 +90,7 @@ class InsideCommand:
             self._show_outside(os.fsdecode(files.root))
         # has the share of processor time that the agent lacks while others run
         self._forgetter = loop.agent.fork("kpfs-names")
-        tree.enter(worker)
+        tree.enter(self._worker)
         self._begin()
         loop.on_turn = self._look_at_host
 

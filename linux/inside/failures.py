@@ -13,24 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
-from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.inside.diagnosis import kernel_log
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.request import CO_RE, PERHAPS
 from kpfs.linux.inside.texts import read_text
 from kpfs.linux.memory.btf import Btf, read_btf
-from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.symbols import CoreSymbols
-from kpfs.linux.store import image
+
+if TYPE_CHECKING:
+    from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _STACK_BITS = 14  # kernel stacks are 16 KiB, and aligned
 _MAX_LOG = 1 << 20  # bytes of a verifier's log
@@ -128,13 +126,10 @@ _Told = Callable[[int, int, int], FailedCall]  # takes a call's first arguments
 class Failures:
     """The calls that fail while a command runs."""
 
-    def __init__(self, worker: Worker, stops: CallStops, folder: str) -> None:
-        """folder: of the kernel's image."""
-        self._board = worker.board
+    def __init__(self, kernel: KernelOnBoard, worker: Worker) -> None:
+        self._board, self._stops = kernel.machine.board, kernel.machine.stops
         self._logged = kernel_log(worker)
-        self._memory = LiveMemory(self._board)
-        self._stops = stops
-        self._symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS))
+        self._memory, self._symbols = kernel.memory, kernel.symbols
         self._begins: dict[int, _Told] = {}
         begins: dict[str, _Told] = {
             "__sys_bpf": self._bpf,

@@ -15,7 +15,6 @@ the kernel makes all lines itself.
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,9 +22,8 @@ from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.board.board import Board
-from kpfs.linux.board.call_stops import CallStops
-from kpfs.linux.memory.memory import KernelMemory, LiveMemory, pages_of
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.memory import KernelMemory, pages_of
+from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.ready import ADDRESS, hide, open_texts
 from kpfs.linux.store import image
 
@@ -83,20 +81,14 @@ class LinePlaces(NamedTuple):
     functions: list[list[int]]  # begin and size of each
 
 
-def find(folder: str, board: Board) -> list[LinePlaces]:
-    """Return the texts that a kernel surely has. folder: of its image."""
-    try:
-        symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS))
-    except (OSError, ValueError):
-        return []
-    memory = LiveMemory(board)
-    found = (_find(source, symbols, memory) for source in SOURCES)
+def find(kernel: KernelOnBoard) -> list[LinePlaces]:
+    """Return the texts that a kernel surely has."""
+    found = (_find(source, kernel) for source in SOURCES)
     return [place for place in found if place]
 
 
-def _find(
-    source: Source, symbols: CoreSymbols, memory: KernelMemory
-) -> LinePlaces | None:
+def _find(source: Source, kernel: KernelOnBoard) -> LinePlaces | None:
+    symbols, memory = kernel.symbols, kernel.memory
     ops = symbols.lookup_name(source.operations)
     files = symbols.lookup_name(source.file_operations)
     readers = symbols.lookup_name(_READER)
@@ -123,20 +115,13 @@ def _find(
 class KnownLines:
     """Puts known lines into a machine's buffers while it stands still."""
 
-    def __init__(
-        self,
-        board: Board,
-        stops: CallStops,
-        folder: str,
-        places: Sequence[LinePlaces],
-    ) -> None:
+    def __init__(self, kernel: KernelOnBoard, places: Sequence[LinePlaces]) -> None:
         """Context: the kernel is as in its image; nothing has changed it yet."""
-        self._board = board
-        self._stops = stops
-        self._memory = LiveMemory(board)
-        texts = open_texts(folder)
+        self._board, self._stops = kernel.machine.board, kernel.machine.stops
+        self._memory = kernel.memory
+        texts = open_texts(kernel.folder)
         self._known = [
-            _KnownText(texts[place.file], place, board, self._memory)
+            _KnownText(texts[place.file], place, self._board, self._memory)
             for place in places
             if place.file in texts
         ]

@@ -13,16 +13,15 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpfs.base import pagemap
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.board.board import Board, written_pages
-from kpfs.linux.board.call_stops import CallStops
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import oops, runnable, tree
 from kpfs.linux.inside.hostfiles import EmptyFiles, HostFiles
@@ -31,9 +30,15 @@ from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.oops import Oopses
 from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import FileSources
+from kpfs.linux.memory.memory import LiveMemory
+from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.machine import STOP, LinuxMachine, Op, Result
+from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
+
+if TYPE_CHECKING:
+    from kpfs.linux.memory.modules import LoadedModule
 
 FILE = "mounted"  # its name in the folder of a kernel
 _IFREQ = struct.Struct("<16sh22x")
@@ -42,16 +47,35 @@ _RANDOMIZE = b"/proc/sys/kernel/randomize_va_space\0"
 MAX_SECONDS = 120  # longest start: a kernel may never come up
 
 
-class PreparedKernel(NamedTuple):
-    """A running kernel, ready to fork commands from."""
+class PreparedKernel(KernelOnBoard):
+    """A running kernel, ready to fork commands from when start() returns it.
 
-    loop: Loop
-    files: HostFiles
+    Whoever debugs it takes the lock and keeps it.  No calls are left out.
+    """
+
     worker: Worker
-    stops: CallStops
-    folder: str  # its image's
-    package: PackageFiles
     oopses: Oopses
+
+    def __init__(
+        self, saved: SavedKernel, board: Board, host: HostFiles, *, quiet: bool
+    ) -> None:
+        super().__init__(saved)
+        self.machine = LinuxMachine(board, quiet=quiet)
+        self.memory = LiveMemory(board)
+        self.served = FileSources(host, PackageFiles(self.folder, self.meta.release))
+        self._own: frozenset[int] = frozenset()  # modules for the host's files
+
+    def begin(self, counts: Sequence[int], on_turn: Callable[[], None]) -> None:
+        """Make its loop.  counts, on_turn: see Loop."""
+        self.loop = Loop(self.machine, counts)
+        self.loop.on_turn = on_turn
+
+    def leave_out_modules(self) -> None:
+        """Have modules() return those alone that are loaded from now on."""
+        self._own = frozenset(module.address for module in super().modules())
+
+    def modules(self) -> list[LoadedModule]:
+        return [each for each in super().modules() if each.address not in self._own]
 
 
 class KeptPages(NamedTuple):
@@ -73,41 +97,38 @@ def start(
     wanted: returns False when nobody waits for it any more.  Raises UnfitError, also
     then and when it does not come up, EmulatorError, CallError.
     """
-    meta = image.read_meta(folder)
+    saved = SavedKernel(folder)
+    meta = saved.meta
     go_on = _patience(meta.release, wanted)
     kept: KeptPages | None = None
     if os.access(pagemap.PATH, os.R_OK):
-        kept = read(folder, meta) or make(folder, meta, go_on)
-    with image.open_ram(folder, meta) as saved:
-        if kept:
-            meta = image.with_board_fields(meta, kept.facts["board"])
-        board = image.load(saved, meta)
+        kept = read(folder, meta) or make(saved, go_on)
+    if kept:
+        meta = image.with_board_fields(meta, kept.facts["board"])
+    board = image.load(saved.file, meta)
     if kept:
         _put(kept, board)
-    counts = kept.facts["counts"] if kept else runnable.find(folder, board)
-    taints = kept.facts["taints"] if kept else oops.find(folder, board)
-    loop = Loop(LinuxMachine(board, quiet=quiet), counts)
-    loop.on_turn = go_on
-    served = FileSources(HostFiles(root=root), PackageFiles(folder, meta.release))
-    places = (
-        [LinePlaces(*row) for row in kept.facts["lines"]]
-        if kept
-        else find(folder, board)
-    )
-    stops = loop.machine.stops
-    KnownLines(board, stops, folder, places)
+    kernel = PreparedKernel(saved, board, HostFiles(root=root), quiet=quiet)
+    facts = kept.facts if kept else _found(kernel)
+    kernel.begin(facts["counts"], go_on)
+    KnownLines(kernel, [LinePlaces(*row) for row in facts["lines"]])
     if kept:
-        loop.machine.adopt()
-        served.host.adopt(kept.facts["host"])
-        served.package.adopt(kept.facts["package"])
-        built = tree.adopt(loop, served, kept.facts["tree"])
+        kernel.machine.adopt()
+        kernel.served.host.adopt(facts["host"])
+        kernel.served.package.adopt(facts["package"])
+        built = tree.adopt(kernel.loop, kernel.served, facts["tree"])
     else:
-        built = _build(loop, served, folder)
-    loop.on_turn = lambda: None
-    oopses = Oopses(board, folder, taints)
-    return PreparedKernel(
-        loop, served.host, built.worker, stops, folder, served.package, oopses
-    )
+        built = _build(kernel)
+    kernel.worker = built.worker
+    kernel.loop.on_turn = lambda: None
+    kernel.oopses = Oopses(kernel, facts["taints"])
+    return kernel
+
+
+def _found(kernel: PreparedKernel) -> dict[str, Any]:
+    """Return what a start has to find in the kernel's memory."""
+    counts, taints = runnable.find(kernel), oops.find(kernel)
+    return {"counts": counts, "lines": find(kernel), "taints": taints}
 
 
 def _patience(release: str, wanted: Callable[[], bool]) -> Callable[[], None]:
@@ -123,42 +144,34 @@ def _patience(release: str, wanted: Callable[[], bool]) -> Callable[[], None]:
     return go_on
 
 
-def make(
-    folder: str, meta: image.Meta, go_on: Callable[[], None] = lambda: None
-) -> KeptPages:
+def make(saved: SavedKernel, go_on: Callable[[], None] = lambda: None) -> KeptPages:
     """Mount everything, and keep the result if the folder is writable.
 
     Raises UnfitError, EmulatorError, CallError.
     """
-    file = KeptFile(folder, FILE, meta)
-    with (
-        image.open_ram(folder, meta) as saved,
-        closing(image.load(saved, meta)) as board,
-    ):
-        counts = runnable.find(folder, board)
-        loop = Loop(LinuxMachine(board, quiet=True), counts)
-        loop.on_turn = go_on
-        served = FileSources(EmptyFiles(), PackageFiles(folder, meta.release))
-        built = _build(loop, served, folder)
-        loop.settle()
-        kept = _changes(board, saved.fileno())
+    file = KeptFile(saved.folder, FILE, saved.meta)
+    with closing(image.load(saved.file, saved.meta)) as board:
+        kernel = PreparedKernel(saved, board, EmptyFiles(), quiet=True)
+        found = _found(kernel)
+        kernel.begin(found["counts"], go_on)
+        built = _build(kernel)
+        kernel.loop.settle()
+        kept = _changes(board, saved.file.fileno())
         kept.facts.update(
-            lines=find(folder, board),
-            counts=counts,
-            taints=oops.find(folder, board),
+            found,
             board=image.board_fields(board),
             tree=built.packed(),
-            host=served.host.packed(),
-            package=served.package.packed(),
+            host=kernel.served.host.packed(),
+            package=kernel.served.package.packed(),
         )
     facts = json.dumps(kept.facts, sort_keys=True).encode()
     file.keep([facts, kept.pages])
     return kept
 
 
-def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:
+def _build(kernel: PreparedKernel) -> tree.MountedTree:
     """Set up the loopback interface and the places of programs; mount the files."""
-    agent, up = loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
+    agent, up = kernel.loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
     (fd,) = agent.attempt(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
     if fd >= 0:
         agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))
@@ -168,7 +181,7 @@ def _build(loop: Loop, served: FileSources, folder: str) -> tree.MountedTree:
         Op(nr.WRITE, (Result(0), b"0", 1)),
         Op(nr.CLOSE, (Result(0),)),
     )
-    return tree.build(loop, served, folder)
+    return tree.build(kernel.loop, kernel.served, kernel.folder)
 
 
 # ---- pages

@@ -7,20 +7,14 @@ worker, a command would wait for it without an end, or lose files or output.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable
-from functools import cached_property
 
 from kpfs.base.errors import MemoryFault
-from kpfs.linux.board.board import Board
-from kpfs.linux.memory.dmesg import read_log
-from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.structures import Structures, View
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.structures import View
 from kpfs.linux.memory.tasks import TaskList
-from kpfs.linux.store import image
+from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _TAINTS, _SIZE = "tainted_mask", 8
 _TAINT_DIE = 1 << 7
@@ -35,19 +29,18 @@ STUCK_PATIENCE = 20.0  # s for which a command may go on with a task that is stu
 _NEAR = 8  # lines from an oops's number to its cause, and to its place
 
 
-def find(folder: str, board: Board) -> int:
+def find(kernel: KernelOnBoard) -> int:
     """Return the offset in RAM of the kernel's taints; -1: it has no such symbol."""
-    symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS))
-    address = symbols.address(_TAINTS)
-    return board.translate(address) if address else -1
+    address = kernel.symbols.address(_TAINTS)
+    return kernel.machine.board.translate(address) if address else -1
 
 
 class Oopses:
     """The effects of oopses on the tasks of one kernel."""
 
-    def __init__(self, board: Board, folder: str, taints: int) -> None:
-        """folder: of the image. taints: from find()."""
-        self._board, self._folder, self._taints = board, folder, taints
+    def __init__(self, kernel: KernelOnBoard, taints: int) -> None:
+        """taints: from find()."""
+        self._kernel, self._taints = kernel, taints
         self._before: frozenset[int] = frozenset()
         self._endless_since = 0.0  # 0: each task can end
         # of the tasks that wait: how often they had a processor, and since when
@@ -55,7 +48,8 @@ class Oopses:
 
     def happened(self) -> bool:
         """Return True if there was an oops since the kernel was started."""
-        raw = self._board.ram[self._taints : self._taints + _SIZE]
+        ram = self._kernel.machine.board.ram
+        raw = ram[self._taints : self._taints + _SIZE]
         return self._taints >= 0 and bool(int.from_bytes(raw, "little") & _TAINT_DIE)
 
     def have_killed(self, pids: Iterable[int]) -> bool:
@@ -68,7 +62,7 @@ class Oopses:
 
     def _dead(self, pids: Iterable[int]) -> set[int]:
         """Return those of these tasks that have ended, or are about to."""
-        if not self._structures["task_struct"].has("flags"):
+        if not self._kernel.structures["task_struct"].has("flags"):
             return set()
         views = self._tasks()
         if views is None:
@@ -82,10 +76,10 @@ class Oopses:
 
     def _tasks(self) -> list[View] | None:
         """Return the first tasks of all processes; None: the list is being changed."""
-        (memory, symbols), structures = self._memory, self._structures
+        kernel, layout = self._kernel, self._kernel.structures["task_struct"]
+        tasks = TaskList(kernel.memory, kernel.symbols, kernel.structures)
         try:
-            tasks = TaskList(memory, symbols, structures).leaders()
-            return [View(memory, structures["task_struct"], each) for each in tasks]
+            return [View(kernel.memory, layout, each) for each in tasks.leaders()]
         except MemoryFault:
             return None
 
@@ -118,7 +112,7 @@ class Oopses:
             self._waits[pid] = ran, since if ran == ran_before else now
 
     def _log(self) -> list[str]:
-        return [row.text for row in read_log(*self._memory)]
+        return [row.text for row in self._kernel.dmesg()]
 
     def told(self) -> str:
         """Return the last oops in the kernel's words, with the place."""
@@ -132,12 +126,3 @@ class Oopses:
         places = filter(None, map(_PLACE.match, lines[at : at + _NEAR]))
         place = next((f" at {found['where']}" for found in places), "")
         return f"{cause}{place}"
-
-    @cached_property
-    def _structures(self) -> Structures:
-        return Structures(*self._memory)  # to read them takes a second
-
-    @cached_property
-    def _memory(self) -> tuple[LiveMemory, CoreSymbols]:
-        symbols = CoreSymbols(os.path.join(self._folder, image.SYMBOLS))
-        return LiveMemory(self._board), symbols

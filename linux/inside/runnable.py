@@ -3,28 +3,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.btf import read_btf
-from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.symbols import CoreSymbols
-from kpfs.linux.store import image
+from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 SIZE = 4  # bytes of a count
 _COUNT = "nr_running"
 _POINTER = 8
 
 
-def find(folder: str, board: Board) -> list[int]:
+def find(kernel: KernelOnBoard) -> list[int]:
     """Return the offsets in RAM of rq.nr_running; [] without BTF."""
-    symbols, memory = (
-        CoreSymbols(os.path.join(folder, image.SYMBOLS)),
-        LiveMemory(board),
-    )
+    symbols, memory, board = kernel.symbols, kernel.memory, kernel.machine.board
     try:
         queues = symbols.address("runqueues")
         offsets = symbols.address("__per_cpu_offset")

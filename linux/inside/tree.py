@@ -295,9 +295,9 @@ def adopt(loop: Loop, served: FileSources, facts: dict[str, Any]) -> MountedTree
 
 def build(loop: Loop, served: FileSources, folder: str) -> MountedTree:
     """Load the modules of a kernel's folder and mount everything."""
-    from kpfs.linux.inside import modules
+    from kpfs.linux.running.loading import load_at_start
 
-    modules.load(folder, loop.agent, MODULES)
+    load_at_start(folder, lambda ops: loop.agent.request(*ops), MODULES)
     kinds = read_text(loop.agent, "/proc/filesystems")
     lacks = [kind for kind in MODULES if f"\t{kind}\n" not in kinds]
     if lacks:

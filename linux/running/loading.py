@@ -5,16 +5,24 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KERN_WARNING
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.machine import Op
-from kpfs.linux.running.tasks import AgentTask
+from kpfs.linux.running.machine import Op, Reply
 from kpfs.linux.store import image, kmod
 from kpfs.linux.store.modules import ModuleArchive, module_name
+
+if TYPE_CHECKING:
+    from kpfs.linux.running.linux_kernel import LinuxKernel
+    from kpfs.linux.running.tasks import AgentTask
+
+Request = Callable[[Sequence[Op]], Reply]  # makes system calls of a task
+_PIECE = 128 << 10  # bytes of one write
 
 
 def load_named(
@@ -32,7 +40,7 @@ def load_named(
             raise KernelError(errno.ENOENT, f"no module {name!r}")
         # of an alias the last one is meant
         wanted = module_name(name) if module_name(name) in names else names[-1]
-        with ModuleArchive(os.path.join(kernel.folder, image.MODULES)) as archive:
+        with _archive(kernel.folder) as archive:
             needed = archive.needed(wanted) if wanted in archive else []
             for each in names:
                 if each not in archive or (each in loaded and each != wanted):
@@ -47,6 +55,30 @@ def load_named(
         raise KernelError(errno.ENOENT, f"no module {missing}") from None
 
 
+def load_at_start(folder: str, request: Request, names: Sequence[str]) -> None:
+    """Load modules that are neither loaded nor built in.  Raises UnfitError.
+
+    folder: of the kernel, which need not have kmod's tables yet.
+    """
+    files: dict[str, bytes] = {}
+    with _archive(folder) as archive:
+        for name in names:
+            if name in archive:  # else it is built in, or its user will complain
+                try:
+                    wanted = (*archive.needed(name), name)
+                    files.update((each, archive.read(each)) for each in wanted)
+                except KeyError as missing:
+                    raise UnfitError(f"{name} needs the module {missing}") from None
+    for name, data in files.items():
+        try:
+            made = _insert(request, data)
+        except KernelError as error:
+            made = -error.errno
+        if made < 0 and made != -errno.EEXIST:
+            why = os.strerror(-made)
+            raise UnfitError(f"the module {name} cannot be loaded: {why}")
+
+
 def load(kernel: LinuxKernel, task: AgentTask, data: bytes, words: bytes = b"") -> None:
     """Load a module's file with parameters.
 
@@ -54,9 +86,7 @@ def load(kernel: LinuxKernel, task: AgentTask, data: bytes, words: bytes = b"") 
     held.
     """
     seen = {record.seq for record in kernel.dmesg()}
-    fd = kernel.tasks.make_file(task, data)
-    loading = Op(nr.FINIT_MODULE, (fd, words + b"\0", 0))
-    made, _ = kernel.tasks.request(task, [loading, Op(nr.CLOSE, (fd,))]).results
+    made = _insert(partial(kernel.tasks.request, task), data, words)
     if made < 0:
         new = [record for record in kernel.dmesg() if record.seq not in seen]
         said = [r.text for r in new if r.priority & 7 <= KERN_WARNING]
@@ -67,3 +97,30 @@ def unload(kernel: LinuxKernel, task: AgentTask, name: str) -> None:
     """Unload a module. Context: the kernel's lock is held."""
     removing = Op(nr.DELETE_MODULE, (os.fsencode(name) + b"\0", os.O_NONBLOCK))
     kernel.tasks.call(task, removing, why=name)
+
+
+def make_file(request: Request, data: bytes) -> int:
+    """Make a nameless file with these data; return a task's descriptor of it.
+
+    Raises KernelError.  ENOMEM: the kernel has no room for it.
+    """
+    (fd,) = request([Op(nr.MEMFD_CREATE, (b"module\0", 0))]).results
+    if fd < 0:
+        raise KernelError(-fd, "no file in the guest")
+    for at in range(0, len(data), _PIECE):
+        part = data[at : at + _PIECE]
+        if request([Op(nr.WRITE, (fd, part, len(part)))]).results != [len(part)]:
+            request([Op(nr.CLOSE, (fd,))])
+            raise KernelError(errno.ENOMEM, "no room for a file in the guest")
+    return fd
+
+
+def _archive(folder: str) -> ModuleArchive:
+    return ModuleArchive(os.path.join(folder, image.MODULES))
+
+
+def _insert(request: Request, data: bytes, words: bytes = b"") -> int:
+    """Have a task load a module's file; return what finit_module(2) returns."""
+    fd = make_file(request, data)
+    loading = Op(nr.FINIT_MODULE, (fd, words + b"\0", 0))
+    return request([loading, Op(nr.CLOSE, (fd,))]).results[0]

@@ -427,20 +427,6 @@ class Tasks:
             self.request(agent, [Op(nr.CLOSE, (fd,))])
         return content
 
-    def make_file(self, task: AgentTask, data: bytes) -> int:
-        """Make a nameless file with these data; return a task's descriptor of it.
-
-        ENOMEM: the guest has no room for it.  Context: lock held.
-        """
-        fd = self.call(task, Op(nr.MEMFD_CREATE, (b"module\0", 0))).results[0]
-        for at in range(0, len(data), READ_SIZE):
-            part = data[at : at + READ_SIZE]
-            taken = self.request(task, [Op(nr.WRITE, (fd, part, len(part)))]).results
-            if taken != [len(part)]:
-                self.request(task, [Op(nr.CLOSE, (fd,))])
-                raise KernelError(errno.ENOMEM, "no room for a file in the guest")
-        return fd
-
     def _pass(self, task: AgentTask) -> None:
         """Let a moment pass for a task that waits for a grace period and the like.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The real gdb on our kernel and on a distribution's.
 
-With it kpfs.gdb.past, and kpfs.backends.linux.inside.
+With it kpfs.gdb.past, and kpfs.backends.linux.debugged of a command inside.
 """
 
 import os

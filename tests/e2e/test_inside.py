@@ -3,7 +3,7 @@
 
 Tests kpfs.inside.client, kpfs.inside.machine,
 kpfs.inside.server, kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
-kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop, kpfs.linux.inside.modules,
+kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop,
 kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
 """
 

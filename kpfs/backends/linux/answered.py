@@ -13,6 +13,7 @@ import mmap
 import os
 import stat
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kpfs.base import syscall_numbers as nr
@@ -20,6 +21,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
 from kpfs.base.units import MODULE_MAX
 from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.loading import make_file
 from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Reply, Result
 from kpfs.linux.running.tasks import KILLED, AgentTask, Tasks
 from kpfs.mirror.calls import BAD_ADDRESS
@@ -91,7 +93,7 @@ class LinuxAnsweredCalls:
                 task = task_of(note.pid)
                 fd = -1
                 if work.data is not None:
-                    fd = self.kernel.tasks.make_file(task, work.data)
+                    fd = make_file(partial(tasks.request, task), work.data)
                 ops = work.ops(fd)
                 places = self.kernel.tasks.begin(task, ops)
             except KernelError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from errno import EOPNOTSUPP
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -221,3 +222,20 @@ class LinuxDebugged(BoardDebugged):
             help_ = "all probes, as machine/probes has them"
             found["probes"] = Command(help_, self._show_probes)
         return found
+
+
+class InsideDebugged(BoardDebugged):
+    """Implements Debugged by a kernel that has a command inside."""
+
+    def keep(self) -> GoBack:
+        raise KernelError(EOPNOTSUPP, "the command inside uses the host's files")
+
+    def commands(self) -> Mapping[str, Command]:
+        """Return those that are refused at once, as something always runs."""
+
+        def refuse() -> str:
+            self.keep()
+            return ""
+
+        refused = Command("not with a command inside", refuse)
+        return {"snapshot": refused, "restore": refused}

@@ -12,10 +12,8 @@ import pytest
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside import lines, mounted, tree
-from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.machine import STOP, Op, Out
-from kpfs.linux.store import image, store
+from kpfs.linux.store import store
 from tests import harness
 
 pytestmark = pytest.mark.kernel
@@ -169,17 +167,13 @@ def test_a_probe_is_hit_by_each_line(guest, function):
 
 
 @pytest.mark.long
-def test_functions_that_make_a_line(guest, folder):
+def test_functions_that_make_a_line(guest):
     """The kernel's own tracer says what is called for a line."""
     if b"function_graph" not in guest.read(f"{TRACING}/available_tracers"):
         pytest.skip("this kernel has no function_graph")
-    board = guest.machine.board
-    symbols, memory = (
-        CoreSymbols(os.path.join(folder, image.SYMBOLS)),
-        LiveMemory(board),
-    )
+    symbols, memory = guest.guest.symbols, guest.guest.memory
     for place, path, roots in zip(
-        lines.find(folder, board), (KALLSYMS, FUNCTIONS), ROOTS, strict=True
+        lines.find(guest.guest), (KALLSYMS, FUNCTIONS), ROOTS, strict=True
     ):
         known = {
             row.name.split(".")[0]

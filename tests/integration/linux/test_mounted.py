@@ -88,7 +88,7 @@ def test_it_belongs_to_all_that_had_a_part_in_it(folder, begin):
 def test_it_is_known_whether_anybody_can_run(folder, begin):
     guest = begin(folder)
     board = guest.loop.machine.board
-    counts = runnable.find(folder, board)
+    counts = runnable.find(guest)
     assert len(counts) == 1
     guest.worker.attempt(Op(nr.GETPID))
     assert runnable.others(board, counts)  # the task just served is at its pause
@@ -195,11 +195,11 @@ def test_a_directory_of_modules_is_listed_ahead(folder, begin):
     noted = []
     for _ in range(2):
         ahead = ReadAhead(guest.loop, guest.worker)
-        guest.package.reads = []
+        guest.served.package.reads = []
         ahead.add(read_ahead.lesson([large, ReadRange("lib/modules/none", 0, LISTED)]))
         while ahead.pending:
             ahead.step()
-        noted.append(guest.package.reads)
+        noted.append(guest.served.package.reads)
     assert noted == [[large], []]
 
 
@@ -211,6 +211,6 @@ def test_files_of_a_listed_directory_are_known(folder, begin):
     ahead.add(read_ahead.lesson([ReadRange(path, 0, LISTED)]))
     while ahead.pending:
         ahead.step()
-    guest.package._answers.pop(Opcode.LOOKUP)
+    guest.served.package._answers.pop(Opcode.LOOKUP)
     name = os.fsencode(f"{tree.PACKAGE}/{path}/xt_u32.ko") + b"\0"
     assert guest.worker.attempt(Op(nr.OPEN, (name, os.O_RDONLY)))[0] >= 0
