@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from kpfs.linux.distribution import debian, names
-from kpfs.linux.distribution.alma import Alma
-from kpfs.linux.distribution.amazon import Amazon
 from kpfs.linux.distribution.arch_linux import ArchLinux
 from kpfs.linux.distribution.debian import Debian
-from kpfs.linux.distribution.fedora import Fedora
 from kpfs.linux.distribution.offer import Access, Distribution, Offer
-from kpfs.linux.distribution.opensuse import OpenSuse
+from kpfs.linux.distribution.rpm_archive import RPM_NAMES, RpmDistribution
 from kpfs.linux.distribution.ubuntu import Ubuntu
 from kpfs.linux.errors import UnfitError, UnknownNameError
 
@@ -21,10 +19,7 @@ DEFAULT = "debian"  # whose names need no "debian:"
 DISTRIBUTIONS: dict[str, Callable[[Access], Distribution]] = {
     "debian": Debian,
     "ubuntu": Ubuntu,
-    "fedora": Fedora,
-    "opensuse": OpenSuse,
-    "alma": Alma,
-    "amazon": Amazon,
+    **{row.distribution: partial(RpmDistribution, row) for row in RPM_NAMES},
     "arch": ArchLinux,
 }
 _PLAIN = re.compile(r"latest\b.*|(linux-image-)?\d+\.\d.*")

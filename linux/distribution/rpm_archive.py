@@ -38,48 +38,102 @@ class Rpm(NamedTuple):
     file: RemoteFile
 
 
-class RpmDistribution:
-    """A distribution of .rpm packages; each is a class of what it calls things.
+class RpmNames(NamedTuple):
+    """What a distribution of .rpm packages calls things."""
 
-    version: in the place of {version} in URLs, the newest one that is known first.
-    """
-
-    NAME: str
-    VERSIONS: Sequence[str]
-    MIRROR: str
-    REPOSITORIES: Sequence[str]  # below the mirror, with {version} and {arch}
+    distribution: str
+    versions: Sequence[str]  # the newest one that is known first
+    mirror: str
+    # below the mirror, with {version} and {arch}; or lists that name such places
+    repositories: Sequence[str]
     # the packages of a kernel by flavours; the first has its version
-    PACKAGES: Mapping[str, Sequence[str]]
+    packages: Mapping[str, Sequence[str]]
 
-    def __init__(self, access: Access) -> None:
-        self._mirror = access.certified_place(self.MIRROR)
+
+_LIST = "/mirror.list"
+_SPLIT = {"": ("kernel-core", "kernel-modules-core", "kernel-modules")}
+RPM_NAMES = (
+    RpmNames(
+        "fedora",
+        ("43", "42"),
+        "https://dl.fedoraproject.org/pub/fedora/linux",
+        (
+            "updates/{version}/Everything/{arch}",
+            "releases/{version}/Everything/{arch}/os",
+        ),
+        _SPLIT,
+    ),
+    RpmNames(
+        "opensuse",
+        ("tumbleweed", "15.6"),
+        "https://download.opensuse.org",
+        (
+            "{version}/repo/oss",
+            "distribution/leap/{version}/repo/oss",
+            "update/leap/{version}/oss",
+        ),
+        {"": ("kernel-default",)},
+    ),
+    RpmNames(
+        "alma",  # its kernels are those of Red Hat Enterprise Linux
+        ("10", "9", "8"),
+        "https://repo.almalinux.org/almalinux",
+        ("{version}/BaseOS/{arch}/os",),
+        _SPLIT,
+    ),
+    RpmNames(
+        "amazon",
+        ("2023",),
+        "https://cdn.amazonlinux.com",
+        ("al{version}/core/mirrors/latest/{arch}/mirror.list",),
+        {"": ("kernel",), "6.12": ("kernel6.12",), "6.18": ("kernel6.18",)},
+    ),
+)
+
+
+class RpmDistribution:
+    """A distribution of .rpm packages."""
+
+    def __init__(self, names: RpmNames, access: Access) -> None:
+        self._names = names
+        self._mirror = access.certified_place(names.mirror)
 
     def find(self, name: str) -> Offer:
         """Return the newest kernel of VERSION[-FLAVOUR][-arm64]."""
         rest, architecture = split_name(name)
         version, _, flavour = rest.partition("-")
-        if flavour not in self.PACKAGES:
-            known = ", ".join(filter(None, self.PACKAGES)) or "none"
-            raise UnfitError(f"{self.NAME}:{name}: flavours there: {known}")
+        whose, by_flavour = self._names.distribution, self._names.packages
+        if flavour not in by_flavour:
+            known = ", ".join(filter(None, by_flavour)) or "none"
+            raise UnfitError(f"{whose}:{name}: flavours there: {known}")
         arch = _NAMES[architecture]
         urls = self._repositories(version, arch)
         read = fetch.each(lambda url: _packages(url, arch), list(urls))
         packages = [row for rows in read for row in rows]
-        offers = self._offers(packages, self.PACKAGES[flavour], arch)
-        found = newest(offers, name, f"{self.NAME}'s archive")
-        return found._replace(name=f"{self.NAME}:{name}", suite=version)
+        offers = self._offers(packages, by_flavour[flavour], arch)
+        found = newest(offers, name, f"{whose}'s archive")
+        return found._replace(name=f"{whose}:{name}", suite=version)
 
     def available(self) -> Iterator[Offer]:
         """Return the kernel of each version that is known."""
-        for version in self.VERSIONS:
+        for version in self._names.versions:
             yield self.find(version)
 
     def _repositories(self, version: str, arch: str) -> Sequence[str]:
         """Return the URLs of the repositories."""
-        return [
+        urls = [
             f"{self._mirror}/{path.format(version=version, arch=arch)}"
-            for path in self.REPOSITORIES
+            for path in self._names.repositories
         ]
+        return [self._first(url) if url.endswith(_LIST) else url for url in urls]
+
+    def _first(self, url: str) -> str:
+        """Return the first place that a list names."""
+        words = fetch.read(url).decode("utf-8", "replace").split()
+        certified = self._mirror.startswith("https:")
+        if not words or (certified and not words[0].startswith("https:")):
+            raise UnfitError(f"{url}: its index is damaged")
+        return words[0].rstrip("/")
 
     @staticmethod
     def _offers(

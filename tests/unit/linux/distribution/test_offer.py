@@ -20,10 +20,9 @@ from http.client import HTTPException, HTTPMessage
 import pytest
 
 from kpfs.linux.distribution import fetch
-from kpfs.linux.distribution.alma import Alma
-from kpfs.linux.distribution.amazon import Amazon
 from kpfs.linux.distribution.arch_linux import ArchLinux
 from kpfs.linux.distribution.debian import Debian
+from kpfs.linux.distribution.distributions import distribution
 from kpfs.linux.distribution.offer import MAX_FILE, Access, listed_file, rank
 from kpfs.linux.errors import UnfitError
 
@@ -97,14 +96,14 @@ def rpm(archive, row):
     data = gzip.compress(primary.encode("utf-8", "replace"))
     put_repomd(archive, hashlib.sha256(data).hexdigest(), len(data))
     archive.files["/9/BaseOS/x86_64/os/repodata/primary.xml.gz"] = data
-    return Alma(Access(archive.url, signed=False)).find("9").files
+    return distribution("alma", Access(archive.url, signed=False)).find("9").files
 
 
 def repomd(archive, row):
     """Have the list of an rpm repository's indexes name a wild one."""
     row = {name: escaped(value) for name, value in row.items()}
     put_repomd(archive, row["digest"], row["size"], row["algorithm"], row["name"])
-    return Alma(Access(archive.url, signed=False)).find("9").files
+    return distribution("alma", Access(archive.url, signed=False)).find("9").files
 
 
 def put_repomd(
@@ -228,7 +227,7 @@ def test_a_list_of_mirrors_leads_to_no_server_without_a_certificate(
 ):
     monkeypatch.setattr(fetch, "read", lambda url: listed)
     with pytest.raises(UnfitError, match="its index is damaged"):
-        Amazon(Access()).find("2023")
+        distribution("amazon", Access()).find("2023")
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,9 @@ import tarfile
 import pytest
 
 from kpfs.linux.distribution import distributions
-from kpfs.linux.distribution.alma import Alma
-from kpfs.linux.distribution.amazon import Amazon
 from kpfs.linux.distribution.arch_linux import ArchLinux
-from kpfs.linux.distribution.fedora import Fedora
+from kpfs.linux.distribution.distributions import distribution
 from kpfs.linux.distribution.offer import Access
-from kpfs.linux.distribution.opensuse import OpenSuse
 from kpfs.linux.errors import UnfitError
 
 ROW = """<package type="rpm"><name>{name}</name><arch>{arch}</arch>
@@ -57,27 +54,27 @@ def test_fedora(archive, access):
     parts = "kernel-core", "kernel-modules-core", "kernel-modules", "kernel-doc"
     put(archive, "/releases/43/Everything/x86_64/os", *parts)
     put(archive, "/updates/43/Everything/x86_64", *parts, version="6.17.10")
-    offer = Fedora(access).find("43")
+    offer = distribution("fedora", access).find("43")
     assert (offer.name, offer.release) == ("fedora:43", "6.17.10-1.x86_64")
     assert [file.name for file in offer.files] == [
         f"{part}-6.17.10-1.rpm" for part in parts[:3]
     ]
     with pytest.raises(UnfitError, match="fedora's archive has no kernel 41"):
-        Fedora(access).find("41")
+        distribution("fedora", access).find("41")
     with pytest.raises(UnfitError, match="flavours there: none"):
-        Fedora(access).find("43-rt")
+        distribution("fedora", access).find("43-rt")
 
 
 def test_the_architecture(archive, access):
     put(archive, "/9/BaseOS/aarch64/os", "kernel-core", arch="aarch64")
-    assert Alma(access).find("9-arm64").release == "6.17.1-1.aarch64"
+    assert distribution("alma", access).find("9-arm64").release == "6.17.1-1.aarch64"
 
 
 def test_opensuse(archive, access):
     put(archive, "/tumbleweed/repo/oss", "kernel-default", "kernel-default-devel")
     put(archive, "/update/leap/15.6/oss", "kernel-default", version="6.4.0")
     for name, version in (("tumbleweed", "6.17.1"), ("15.6", "6.4.0")):
-        offer = OpenSuse(access).find(name)
+        offer = distribution("opensuse", access).find(name)
         assert [file.name for file in offer.files] == [
             f"kernel-default-{version}-1.rpm"
         ]
@@ -88,7 +85,7 @@ def test_amazon(archive, access):
     archive.files[listed] = f"{archive.url}/guids/12ab/x86_64/\n".encode()
     put(archive, "/guids/12ab/x86_64", "kernel", "kernel6.12")
     for name, package in (("2023", "kernel"), ("2023-6.12", "kernel6.12")):
-        offer = Amazon(access).find(name)
+        offer = distribution("amazon", access).find(name)
         assert [file.name for file in offer.files] == [f"{package}-6.17.1-1.rpm"]
 
 
@@ -122,4 +119,4 @@ def test_only_a_certificate_vouches_for_these(archive, name):
 def test_a_damaged_index(archive, access, index):
     archive.files["/9/BaseOS/x86_64/os/repodata/repomd.xml"] = index
     with pytest.raises(UnfitError, match="its index is damaged"):
-        Alma(access).find("9")
+        distribution("alma", access).find("9")
