@@ -614,6 +614,12 @@ def _explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--kernel", metavar="NAME", help="judge a Linux kernel: see 'kpfs kernel'"
     )
+    parser.add_argument(
+        "--kernels",
+        metavar="NAME,...",
+        help="compare Linux kernels: a row for each point, a column for each kernel",
+    )
+    flag(parser, "--json", "with --kernels: all that is known of each point")
     several(
         parser,
         "--insmod",

@@ -153,9 +153,7 @@ def main(arguments: Namespace) -> int:
     """``kpfs matrix``. Raises SetupError."""
     if not arguments.argv:
         raise SetupError("which command? (see 'kpfs matrix --help')")
-    names = list(dict.fromkeys(arguments.kernels.split(",")))
-    if "" in names:
-        raise SetupError(f"--kernels {arguments.kernels}: an empty name is among them")
+    names = store.chosen(arguments.kernels)
     for name in _roots(arguments.root).keys() - set(names):
         raise SetupError(f"--root {name}: not one of --kernels")
     if arguments.shard:

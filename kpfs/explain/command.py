@@ -7,6 +7,7 @@ made, or with --image the dump of one.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,20 +15,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kpfs.base.errors import KernelError, SetupError, of_file, told_to_user
+from kpfs.base.errors import SetupError, of_file
 from kpfs.base.shown import raw
 from kpfs.engine.arch.arches import JUDGES
-from kpfs.explain.explainer import Explainer
+from kpfs.explain.explainer import Explainer, modules_of
 from kpfs.explain.image import DumpedImage
-from kpfs.explain.verdicts import errno_name, judging_state
+from kpfs.explain.verdicts import judging_state
 from kpfs.host.progress import waiting_for
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from kpfs.linux.running.linux_kernel import LinuxKernel
 
 EXIT_REFUSED = 1
+KERNELS = "kernel", "kernels", "image"  # options that say which is asked
 
 
 def main(arguments: Namespace) -> int:
@@ -36,11 +37,25 @@ def main(arguments: Namespace) -> int:
     The status is 0 if every point is accepted, 1 if one is refused or its bytes are
     unknown.  Raises SetupError.
     """
-    if arguments.image and arguments.kernel:
-        raise SetupError("--image and --kernel name two kernels: say one")
     points, functions = arguments.points, arguments.all
+    named = [name for name in KERNELS if getattr(arguments, name) is not None]
+    if len(named) > 1:
+        options = " and ".join(f"--{name}" for name in named)
+        raise SetupError(f"explain: {options} do not go together: say one")
+    if arguments.kernels is not None:
+        if functions or arguments.insmod:
+            raise SetupError(
+                "explain: --kernels has a row for each point: one --kernel"
+            )
+        return _explain_in(arguments.kernels, points, arguments.json)
+    if arguments.json:
+        raise SetupError("explain: --json wants kernels: --kernels NAME,...")
     if arguments.kernel:
-        return _explain_kernel(arguments.kernel, points, arguments.insmod, functions)
+        from kpfs.explain.kernels import linux_explainer
+
+        modules = [*arguments.insmod, *modules_of(points)]
+        with linux_explainer(arguments.kernel, modules) as explainer:
+            return print_points(explainer, points, functions=functions)
     if arguments.insmod:
         raise SetupError("explain: --insmod wants a kernel: --kernel NAME")
     if arguments.image:
@@ -49,6 +64,19 @@ def main(arguments: Namespace) -> int:
         with waiting_for("starting the kernel"):
             explainer = stack.enter_context(guest_explainer())
         return print_points(explainer, points, functions=functions)
+
+
+def _explain_in(kernels: str, points: Sequence[str], as_json: bool) -> int:
+    """Print what becomes of points in several kernels; return the exit status."""
+    from kpfs.explain.table import fates_in, table
+    from kpfs.linux.store import store
+
+    names = store.chosen(kernels)
+    with waiting_for("reading the kernels"):
+        columns = fates_in(names, points)
+    print(json.dumps(columns, indent=1) if as_json else table(columns))
+    fates = [fate for column in columns.values() for fate in column]
+    return EXIT_REFUSED if any(fate["errno"] for fate in fates) else 0
 
 
 def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
@@ -60,61 +88,6 @@ def _explain_image(folder: Path, points: Sequence[str], functions: bool) -> int:
         raise SetupError(f"explain: no image in {folder}: {why}") from None
     explainer = Explainer(judging_state(image, image.judge), image.judge)
     return print_points(explainer, points, functions=functions)
-
-
-def _explain_kernel(
-    name: str, points: Sequence[str], modules: Sequence[str], functions: bool
-) -> int:
-    """Judge points in a Linux kernel, started from its image.
-
-    The modules of points like MODULE:SYMBOL are loaded, too.
-    """
-    from kpfs.emulator.libunicorn import EmulatorError
-    from kpfs.linux.running.linux_kernel import LinuxKernel
-
-    try:
-        linux = LinuxKernel(name, quiet=True, callers=False)
-    except EmulatorError as error:
-        raise SetupError(str(error)) from None
-    try:
-        linux.start()
-        named = (point.partition(":") for point in points)
-        _load(linux, [*modules, *(module for module, colon, _ in named if colon)])
-        return print_points(explainer_of(linux), points, functions=functions)
-    finally:
-        linux.stop()
-
-
-def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
-    """Load module files, and modules of the package that are not loaded yet."""
-    from kpfs.linux.running import loading
-    from kpfs.linux.store.modules import module_name
-
-    for module in modules:
-        is_file = "/" in module or module.endswith(".ko")
-        try:
-            with told_to_user(f"explain: {module}"), linux.lock:
-                agent, loaded = linux.tasks.agent, [m.name for m in linux.modules()]
-                if is_file:
-                    loading.load(linux, agent, Path(module).read_bytes())
-                elif module_name(module) not in loaded:
-                    loading.load_named(linux, agent, module)
-        except KernelError as refused:
-            why = refused.why or errno_name(refused.errno)
-            raise SetupError(f"explain: {module}: {why}") from None
-
-
-def explainer_of(linux: LinuxKernel) -> Explainer:
-    """Return an explainer of a Linux kernel as if it had no probes.
-
-    Context: the kernel's lock is not held.
-    """
-    from kpfs.explain.linux import UnprobedTables
-
-    image = UnprobedTables.of(linux)
-    state = judging_state(image, image.judge)
-    state.module_states.update(image.module_states)
-    return Explainer(state, image.judge, image.takes_shared_names)
 
 
 @contextmanager

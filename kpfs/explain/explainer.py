@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import errno
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from kpfs.base.errors import KernelError, MemoryFault, SetupError
-from kpfs.base.ktypes import MASK64, KAddr
+from kpfs.base.ktypes import FUNCTION_TYPES, MASK64, KAddr, Symbol
 from kpfs.base.shown import shown
+from kpfs.base.typed import Protocol
 from kpfs.engine.judge import Judge
 from kpfs.engine.kprobe import NO_ADDR
 from kpfs.engine.kstrtox import kstrtouint, kstrtoul
@@ -21,8 +24,55 @@ RED, GREEN, YELLOW, CYAN = 31, 32, 33, 36  # ECMA-48, 8.3.117 (SGR)
 COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # by tag; else RED
 
 
+class Advisor(Protocol):
+    """Knows more of a kernel than verdicts: kpfs.explain.advice.Advice."""
+
+    def ways(self, symbol: Symbol, verdict: Verdict) -> dict[str, str]: ...
+    def hints(self, name: str, verdict: Verdict) -> list[str]: ...
+
+
+class Fate(NamedTuple):
+    """The fate of a probe at a point, and more that a user wants to know of it."""
+
+    point: str
+    addr: KAddr  # 0: it has none
+    verdict: Verdict
+    by: dict[str, str]  # by addresses, where the name stands for several
+    shared: int  # how many symbols have that name
+    ways: dict[str, str]  # to a function's entry, each with why it is none, or ""
+    hints: list[str]
+
+    def for_json(self) -> dict[str, Any]:
+        """Return what programs want of it."""
+        verdict = self.verdict
+        return {
+            "point": self.point,
+            "address": self.addr,
+            "errno": verdict.name if verdict.errno else "",
+            "why": verdict.why or (verdict.jump.why_not if verdict.jump else ""),
+            "tag": verdict.tag,
+            "by": self.by,
+            "ways": self.ways,
+            "hints": self.hints,
+        }
+
+    def in_words(self) -> list[str]:
+        """Return lines about the ways besides kprobe_events, and the hints."""
+        ways = {way: why for way, why in self.ways.items() if way != "kprobe_events"}
+        open_ways = ", ".join(way for way, why in ways.items() if not why)
+        closed = defaultdict[str, list[str]](list)
+        for way, why in ways.items():
+            if why and why != self.verdict.why:
+                closed[why].append(way)
+        lines = [f"  also by {open_ways}"] if open_ways else []
+        lines += [f"  not by {', '.join(each)}: {why}" for why, each in closed.items()]
+        return lines + [f"  {hint}" for hint in self.hints]
+
+
 class Explainer:
     """The words for verdicts on the probe points of one kernel."""
+
+    advice: Advisor | None = None  # None: it is no kernel of which more is known
 
     def __init__(
         self,
@@ -74,39 +124,59 @@ class Explainer:
         found = self.st.machine.kallsyms.lookup_name(symbol) if symbol else ()
         return [KAddr((each.addr + offset) & MASK64) for each in found]
 
-    def explain(self, point: str) -> tuple[Verdict, str]:
-        """Return the verdict on SYMBOL[+OFFSET] or an address, and its words."""
+    def fate(self, point: str) -> Fate:
+        """Return all that is known of SYMBOL[+OFFSET] or an address."""
         places = self.places(point)
+        addr = KAddr(0)
         try:
             addr = self._address(point)
             verdict = judge(self.st, self.arch, addr)
         except KernelError as refused:
             verdict = Verdict(refused.errno, refused.why)
-            lines = [f"{point}: {_refusal(refused)}"]
-            if refused.errno == errno.EADDRNOTAVAIL:
-                lines += [f"  by {place:#x}: {self._by(place)}" for place in places]
-            return verdict, "\n".join(lines)
         except MemoryFault as fault:
-            words = self._lacking(point, fault)
-            return Verdict(errno.EFAULT, words), words
-        lines = [f"{point}: {self.name(addr)} at {addr:#x}"]
-        jump = verdict.jump
-        lines.append(f"  {verdict.in_short}")
-        if verdict.errno:
-            if self.st.machine.text.is_text(addr):
-                lines += self._listing(addr, addr)
-        elif jump is None:
-            lines += self._listing(addr, 0)
-        elif not jump.why_not:
-            lines += self._listing(addr, 0, jump.size)
-        else:
-            lines += self._listing(addr, jump.culprit, jump.size)
-            if jump.culprit and not addr <= jump.culprit < addr + jump.size:
-                lines += ["  where:", *self._listing(jump.culprit, jump.culprit)]
-        if len(places) > 1:
-            others = ", ".join(f"{place:#x}" for place in places[1:])
-            lines.append(f"  the first of {len(places)} of this name; others: {others}")
+            why = f"the image lacks the bytes of {self.name(fault.addr)}"
+            verdict = Verdict(errno.EFAULT, why)
+        by = {}
+        if verdict.errno == errno.EADDRNOTAVAIL:
+            by = {f"{place:#x}": self._by(place) for place in places}
+        symbol, _, offset = parse_point(point)
+        ways, hints = dict[str, str](), list[str]()
+        if self.advice is not None and symbol is not None:
+            found = self.st.machine.kallsyms.lookup_name(symbol)
+            if found and not (offset or by) and found[0].type in FUNCTION_TYPES:
+                ways = self.advice.ways(found[0], verdict)
+            hints = self.advice.hints(symbol, verdict)
+        return Fate(point, addr, verdict, by, len(places), ways, hints)
+
+    def explain(self, point: str) -> tuple[Verdict, str]:
+        """Return the verdict on SYMBOL[+OFFSET] or an address, and its words."""
+        fate = self.fate(point)
+        verdict, addr = fate.verdict, fate.addr
+        lines = [f"{point}: {verdict.in_short}"]
+        if verdict.errno == errno.EFAULT:
+            lines = [f"{point}: {verdict.why}"]
+        elif addr:
+            lines = [f"{point}: {self.name(addr)} at {addr:#x}"]
+            lines += [f"  {verdict.in_short}", *self._shown(addr, verdict)]
+        lines += [f"  by {place}: {words}" for place, words in fate.by.items()]
+        if addr and fate.shared > 1:
+            others = ", ".join(f"{place:#x}" for place in self.places(point)[1:])
+            lines.append(f"  the first of {fate.shared} of this name; others: {others}")
+        lines += fate.in_words()
         return verdict, "\n".join(lines)
+
+    def _shown(self, addr: KAddr, verdict: Verdict) -> list[str]:
+        """List the instructions that a verdict speaks of."""
+        jump = verdict.jump
+        if verdict.errno:
+            known = self.st.machine.text.is_text(addr)
+            return self._listing(addr, addr) if known else []
+        if jump is None:
+            return self._listing(addr, 0)
+        lines = self._listing(addr, jump.culprit if jump.why_not else 0, jump.size)
+        if jump.culprit and not addr <= jump.culprit < addr + jump.size:
+            lines += ["  where:", *self._listing(jump.culprit, jump.culprit)]
+        return lines
 
     def _by(self, place: KAddr) -> str:
         """Return what becomes of a probe that is put there by its address, in short."""
@@ -207,3 +277,9 @@ def parse_point(point: str) -> tuple[str | None, KAddr, int]:
             f"{2**32 - 1}"
         ) from None
     return name, NO_ADDR, offset
+
+
+def modules_of(points: Sequence[str]) -> list[str]:
+    """Return the modules of points like MODULE:SYMBOL."""
+    named = (point.partition(":") for point in points)
+    return [module for module, colon, _ in named if colon]

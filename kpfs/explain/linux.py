@@ -21,6 +21,7 @@ from kpfs.linux.memory.ftrace import ftrace_sites
 from kpfs.linux.memory.kprobes import Kprobes, function_ranges
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.modules import AllSymbols, LoadedModule
+from kpfs.linux.package.config import is_on
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
@@ -56,7 +57,8 @@ class UnprobedTables(KernelTables):
         symbols = saved.symbols
         self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")
         config = Path(saved.folder, image.CONFIG).read_text(encoding="utf-8")
-        verbose = not config or "CONFIG_DEBUG_BUGVERBOSE=y\n" in config
+        self.config = config  # as it was built with, "" if it does not say
+        verbose = not config or is_on(config, "DEBUG_BUGVERBOSE")
         self.kallsyms = AllSymbols(symbols, loaded)
         self._texts = list(self._module_texts(saved))
         self._read_tables(_BUG_VERBOSE if verbose else _BUG)

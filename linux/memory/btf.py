@@ -17,6 +17,9 @@ MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")  # ..., size of it, types, their size, strings, ...
 _HEAD_WORDS = 3  # words of a type: name, info, size or type
 _STRUCT, _UNION, _ARRAY, _ENUM, _TAG = 4, 5, 3, 6, 17
+_POINTER, _FUNC, _PROTOTYPE = 2, 12, 13
+_KEYWORDS = {4: "struct ", 5: "union ", 6: "enum ", 19: "enum "}
+_QUALIFIERS = (9, 10, 11, 18)  # volatile, const, restrict, tag
 _LAST = 19  # the last kind that we know
 # words behind the head of a type of each kind, and for each of its vlen parts
 _FIXED = {1: 1, _ARRAY: 3, 14: 1, 17: 1}
@@ -169,6 +172,44 @@ class Btf:
             if place and words[at] == place and words[at + 1] >> 24 & 31 == _TAG:
                 found.append(self._name(words[self._starts[words[at + 2]]]))
         return sorted(found)
+
+    def prototypes(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each function, and its result and arguments."""
+        words = self._words
+        for at in self._starts[1:]:
+            if words[at + 1] >> 24 & 31 == _FUNC:
+                yield self._name(words[at]), self._words_of(words[at + 2])
+
+    def _words_of(self, kind: int, depth: int = 0) -> str:
+        """Return a type as C has it, but for the names of arguments and of const."""
+        known = self._type_words.get(kind)
+        if known is None:
+            known = self._type_words[kind] = self._in_words(kind, depth)
+        return known
+
+    def _in_words(self, kind: int, depth: int) -> str:
+        if not kind or depth > _MAX_DEPTH:
+            return "..." if depth > _MAX_DEPTH else "void"
+        words, at = self._words, self._starts[kind]
+        name, what, inner = words[at], words[at + 1] >> 24 & 31, words[at + 2]
+        if what == _POINTER:
+            text = self._words_of(inner, depth + 1)
+            return text if text.endswith(")") else f"{text}*"
+        if what == _PROTOTYPE:
+            kinds = words[at + 4 : at + 3 + 2 * (words[at + 1] & 0xFFFF) : 2]
+            listed = [
+                self._words_of(each, depth + 1) if each else "..." for each in kinds
+            ]
+            return f"{self._words_of(inner, depth + 1)} ({', '.join(listed)})"
+        if what == _ARRAY:
+            return f"{self._words_of(words[at + 3], depth + 1)}*"
+        if what in _QUALIFIERS:
+            return self._words_of(inner, depth + 1)
+        return f"{_KEYWORDS.get(what, '')}{self._name(name)}"
+
+    @cached_property
+    def _type_words(self) -> dict[int, str]:
+        return {}
 
     def enumerators(self, name: str) -> dict[int, str]:
         """Return the enumerators of an enum by their values; {} if there is none."""

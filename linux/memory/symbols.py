@@ -12,10 +12,12 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from kpfs.base import mapping
 from kpfs.base.ktypes import KAddr, Symbol
 
+_KEPT = 256  # names that were looked up
 _ROW = re.compile(rb"([0-9a-f]+) (\w) (\S+)\n")
 _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
 
@@ -55,12 +57,14 @@ class CoreSymbols(SymbolLookup):
         """Raises OSError or ValueError if the image has no such text."""
         with open(path, "rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # looking for a name takes milliseconds
+        self._looked_up = lru_cache(_KEPT)(lambda name: tuple(self._named(name)))
 
     def close(self) -> None:
         mapping.unmap(self._text)
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        return list(self._named(name))
+        return self._looked_up(name)
 
     def address(self, name: str) -> int:  # does not search behind the first
         found = next(self._named(name), None)

@@ -15,9 +15,11 @@ from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
 
 if TYPE_CHECKING:
+    from kpfs.linux.memory.functions import FunctionIndex
     from kpfs.linux.memory.vmlinux import Vmlinux
 
 TABLES = "vmlinux"  # the name in the folder of symbols and call frames
+FUNCTIONS = "calls"  # likewise of the index of functions
 
 
 class SavedKernel:
@@ -37,6 +39,20 @@ class SavedKernel:
         """Close its files. Nothing of it may be used afterwards."""
         self.file.close()
         self.symbols.close()
+
+    @cached_property
+    def functions(self) -> FunctionIndex:
+        """The index of its functions, which takes seconds to make the first time."""
+        from kpfs.linux.memory.functions import FunctionIndex, index_pieces
+
+        keep = KeptFile(self.folder, FUNCTIONS, self.meta).get
+        parts = self.memory, self.symbols, self.arch.name
+        return FunctionIndex(keep(lambda: index_pieces(*parts)))
+
+    @property
+    def is_indexed(self) -> bool:
+        """True if its functions take no time to make."""
+        return KeptFile(self.folder, FUNCTIONS, self.meta).read() is not None
 
     @cached_property
     def vmlinux(self) -> Vmlinux:

@@ -45,6 +45,17 @@ def names() -> list[str]:
     return sorted(entry for entry in entries if _NAME.fullmatch(entry))
 
 
+def chosen(text: str) -> list[str]:
+    """Return the names in NAME,...; UnfitError: there is none, or one stands twice."""
+    found = text.split(",")
+    if "" in found:
+        raise UnfitError(f"--kernels {text}: an empty name is among them")
+    for name in found:
+        if found.count(name) > 1:
+            raise UnfitError(f"--kernels {text}: {name} is named twice")
+    return found
+
+
 def folder(name: str, *, to_use: bool = True) -> str:
     """Return the folder of a kernel. Raises UnfitError that lists the kernels.
 

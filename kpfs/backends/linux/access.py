@@ -100,7 +100,7 @@ class LinuxAccess:
         return self.do(symbol, action)
 
     def explain(self, point: str) -> tuple[Verdict, str]:
-        from kpfs.explain.command import explainer_of
+        from kpfs.explain.kernels import explainer_of
 
         def loaded() -> list[object]:
             return [module.fingerprint for module in self.kernel.modules()]

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs explain, asked about the guest's own functions."""
+"""kpfs explain, asked about functions of the guest and of Linux kernels.
 
+Tests kpfs.explain.advice.
+"""
+
+import json
 import re
 
 import pytest
@@ -98,3 +102,46 @@ def test_modules_that_cannot_be_loaded(capsys, tmp_path):
             run(capsys, "--kernel", harness.KERNEL, *words)
     with pytest.raises(SetupError, match="--insmod wants a kernel"):
         run(capsys, "--insmod", "crc7", "point")
+
+
+@pytest.mark.kernel
+@pytest.mark.two_cpus
+def test_a_table_over_kernels(capsys):
+    """A successor, an inlined and a split function are found by comparing kernels."""
+    kernels = harness.KERNEL, harness.TWO_CPUS
+    points = "vfs_read", "tcp_drop", "blk_account_io_start", "finish_task_switch"
+    status, out, _ = run(capsys, "--kernels", ",".join(kernels), "--json", *points)
+    assert status == command.EXIT_REFUSED
+    told = {
+        kernel: dict(zip(points, fates, strict=True))
+        for kernel, fates in json.loads(out).items()
+    }
+    for fates in told.values():
+        assert (fates["vfs_read"]["tag"], fates["vfs_read"]["errno"]) == ("FTRACE", "")
+        assert fates["vfs_read"]["ways"]["fentry/fexit"] == ""
+        assert "skb:kfree_skb" in fates["tcp_drop"]["hints"][0]
+        (hint,) = fates["finish_task_switch"]["hints"]
+        assert "this kernel has finish_task_switch.isra.0" in hint
+    assert told[harness.TWO_CPUS]["blk_account_io_start"]["errno"] == "EINVAL"
+    (hint,) = told[harness.KERNEL]["blk_account_io_start"]["hints"]
+    assert re.match(r"inlined in blk_\w+, .* which call it in 6\.12-cloud-2", hint)
+    status, out, _ = run(capsys, "--kernels", ",".join(kernels), "vfs_read")
+    assert status == 0
+    assert re.search(r"^vfs_read  FTRACE", out, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--kernels", "", "f"], "it is empty"),
+        (["--kernels", "a,,b", "f"], "an empty name is among them"),
+        (["--kernels", "a,a", "f"], "a is named twice"),
+        (["--kernels", "a", "--kernel", "b", "f"], "do not go together"),
+        (["--kernels", "a", "--all", "f"], "one --kernel"),
+        (["--json", "f"], "--json wants kernels"),
+        (["--kernels", "no-such-kernel", "f"], "no-such-kernel"),
+    ],
+)
+def test_wrong_use_of_kernels(capsys, words, said):
+    with pytest.raises(SetupError, match=said):
+        run(capsys, *words)

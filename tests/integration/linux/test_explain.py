@@ -15,7 +15,7 @@ import pytest
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.register import kprobe_addr
-from kpfs.explain.command import explainer_of
+from kpfs.explain.kernels import explainer_of
 from kpfs.explain.linux import UnprobedTables
 from kpfs.explain.tables import read_blacklist_line
 from kpfs.explain.verdicts import errno_name, judge, judging_state

@@ -29,8 +29,8 @@ def test_by_name_in_their_order(symbols):
     first, second = symbols.lookup_name("twice")
     assert (first.addr, first.size, first.type) == (BASE + 0x10, 0x30, "T")
     assert (second.addr, second.size, second.type) == (BASE + 0x50, 0x10, "t")
-    assert symbols.lookup_name("wic") == []
-    assert symbols.lookup_name("twice\udcff\u00e9\u4f60") == []
+    assert not symbols.lookup_name("wic")
+    assert not symbols.lookup_name("twice\udcff\u00e9\u4f60")
     assert symbols.address("_text") == BASE
     assert symbols.address("none") == 0
 

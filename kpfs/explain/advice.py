@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Advice about a probe point of a Linux kernel, beyond its verdict.
+
+It says by which ways the point can be reached, what has become of a function that is
+gone, and which callers pass by an entry that is there.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.explain.linux import UnprobedTables
+from kpfs.explain.successors import (
+    PART,
+    find_successor,
+    in_words,
+    inlined_in,
+    renamed,
+)
+from kpfs.explain.verdicts import Verdict
+from kpfs.linux.memory.functions import FunctionIndex
+from kpfs.linux.memory.kprobes import function_ranges
+from kpfs.linux.package.config import is_on
+from kpfs.linux.running.saved_kernel import SavedKernel
+
+LACKING = "the kernel lacks"  # begins why a way is closed in all of it
+SITE = 16  # bytes from a function's begin in which its ftrace site is
+Others = Callable[[], Iterable[tuple[str, FunctionIndex]]]
+
+
+class Advice:
+    """Answers for the points of one kernel, beside others that were made."""
+
+    def __init__(self, saved: SavedKernel, tables: UnprobedTables, others: Others):
+        """others: names and functions of kernels to compare with, the best ones first.
+
+        They are asked for only if something is to be compared.
+        """
+        self._saved, self._tables, self._others = saved, tables, others
+
+    # ---- ways
+    def ways(self, symbol: Symbol, verdict: Verdict) -> dict[str, str]:
+        """Return the ways to a function's entry, each with why it is none, or ""."""
+        site = self._tables.ftrace_location(symbol.addr, KAddr(symbol.addr + SITE))
+        site = site if site is not None and site < symbol.addr + symbol.size else None
+        unsited = "" if site is not None else "no ftrace site"
+        of_probe = verdict.why if verdict.errno else ""
+        multi = self._lacking("FPROBE") or unsited
+        fentry = self._lacking("DYNAMIC_FTRACE_WITH_DIRECT_CALLS") or unsited
+        fentry = fentry or self._untyped(symbol)
+        return {
+            "kprobe_events": of_probe,
+            "kretprobe": of_probe,
+            "kprobe_multi": multi,
+            "fentry/fexit": fentry,
+            "fmod_ret": fentry or self._unchangeable(symbol, hook=True),
+            "override": self._lacking("BPF_KPROBE_OVERRIDE")
+            or of_probe
+            or self._unchangeable(symbol, hook=False),
+        }
+
+    def _lacking(self, option: str) -> str:
+        config = self._tables.config
+        return (
+            "" if not config or is_on(config, option) else f"{LACKING} CONFIG_{option}"
+        )
+
+    def _untyped(self, symbol: Symbol) -> str:
+        if symbol.module or self._saved.functions.prototype(symbol.name):
+            return ""
+        return "no prototype in BTF"
+
+    def _unchangeable(self, symbol: Symbol, *, hook: bool) -> str:
+        """Return why a program may not change the result.
+
+        hook: those of Linux security modules may be changed, too.
+        Kernel: check_attach_modify_return()
+        """
+        if symbol.addr in self._injectable or (hook and symbol.name[:9] == "security_"):
+            return ""
+        return "not in the error injection list"
+
+    @cached_property
+    def _injectable(self) -> frozenset[int]:
+        memory, symbols = self._saved.memory, self._saved.symbols
+        rows = function_ranges(memory, symbols, "error_injection_list")
+        return frozenset(start for start, _ in rows)
+
+    # ---- sentences
+    def hints(self, name: str, verdict: Verdict) -> list[str]:
+        """Return what a user of this name wants to know besides; [] if nothing."""
+        if verdict.errno == errno.ENOENT:
+            return self._of_missing(name)
+        for other, functions in self._others():
+            passing = inlined_in(name, functions, self._saved.functions)
+            if passing and name in functions:
+                return [
+                    f"not hit by calls from {in_words(passing)}, which have it inlined "
+                    f"here and call it in {other}"
+                ]
+        return []
+
+    def _of_missing(self, name: str) -> list[str]:
+        module, colon, rest = name.partition(":")
+        if colon:
+            if rest in self._saved.functions:
+                return [
+                    f"{rest} is in the kernel itself: name it without {module}: "
+                    "(tracefs takes it for one of a module to come, and never hits it)"
+                ]
+            return []
+        made = [
+            each for each in self._saved.functions.made_of(name) if ".cold" not in each
+        ]
+        whole = [each for each in made if PART not in each]
+        if whole:
+            return [f"this kernel has {in_words(whole)}"]
+        told = renamed().get(name)
+        if told is not None:
+            return [f"since {told.since} it is {told.successor} ({told.source})"]
+        for other, functions in self._others():
+            if name in functions:
+                return self._compared(name, other, functions, made)
+        return []
+
+    def _compared(
+        self, name: str, other: str, functions: FunctionIndex, made: list[str]
+    ) -> list[str]:
+        ours = self._saved.functions
+        found = None if made else find_successor(name, functions, ours)
+        if found is not None:
+            perhaps = "" if found.is_sure else "perhaps "
+            return [
+                f"{perhaps}{found.name} now: the same {', '.join(found.reasons)} as "
+                f"{name} in {other}"
+            ]
+        callers = inlined_in(name, functions, ours)
+        rest = f"; {in_words(made)} is the rest of it" if made else ""
+        if callers:
+            return [f"inlined in {in_words(callers)}, which call it in {other}{rest}"]
+        called = in_words(sorted(functions.callers(name))) or "pointers alone"
+        return [f"gone without a likely successor; called in {other} by {called}{rest}"]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Explainers of the Linux kernels that were made by ``kpfs kernel``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from kpfs.base.errors import KernelError, SetupError, told_to_user
+from kpfs.emulator.libunicorn import EmulatorError
+from kpfs.explain.advice import Advice, Others
+from kpfs.explain.explainer import Explainer
+from kpfs.explain.linux import UnprobedTables
+from kpfs.explain.verdicts import errno_name, judging_state
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.memory.functions import FunctionIndex
+from kpfs.linux.running import loading
+from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.saved_kernel import SavedKernel
+from kpfs.linux.store import store
+from kpfs.linux.store.modules import module_name
+
+
+@contextmanager
+def linux_explainer(
+    name: str, modules: Sequence[str] = (), among: Sequence[str] | None = None
+) -> Iterator[Explainer]:
+    """Yield an explainer of a kernel that was made.
+
+    The kernel is started from its image for modules alone: files, or names of those of
+    its package. among: see others_of().  Raises SetupError.
+    """
+    if not modules:
+        saved = SavedKernel(store.folder(name))
+        yield _explainer(saved, UnprobedTables(saved), others_of(saved, name, among))
+        return
+    try:
+        linux = LinuxKernel(name, quiet=True, callers=False)
+    except EmulatorError as error:
+        raise SetupError(str(error)) from None
+    try:
+        linux.start()
+        _load(linux, modules)
+        yield explainer_of(linux, others_of(linux.saved, name, among))
+    finally:
+        linux.stop()
+
+
+def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
+    """Load module files, and modules of the package that are not loaded yet."""
+    for module in modules:
+        is_file = "/" in module or module.endswith(".ko")
+        try:
+            with told_to_user(f"explain: {module}"), linux.lock:
+                agent, loaded = linux.tasks.agent, [m.name for m in linux.modules()]
+                if is_file:
+                    loading.load(linux, agent, Path(module).read_bytes())
+                elif module_name(module) not in loaded:
+                    loading.load_named(linux, agent, module)
+        except KernelError as refused:
+            why = refused.why or errno_name(refused.errno)
+            raise SetupError(f"explain: {module}: {why}") from None
+
+
+def explainer_of(linux: LinuxKernel, others: Others = tuple) -> Explainer:
+    """Return an explainer of a kernel that runs, as if it had no probes.
+
+    Context: the kernel's lock is not held.
+    """
+    return _explainer(linux.saved, UnprobedTables.of(linux), others)
+
+
+def _explainer(saved: SavedKernel, tables: UnprobedTables, others: Others) -> Explainer:
+    state = judging_state(tables, tables.judge)
+    state.module_states.update(tables.module_states)
+    explainer = Explainer(state, tables.judge, tables.takes_shared_names)
+    explainer.advice = Advice(saved, tables, others)
+    return explainer
+
+
+def others_of(
+    saved: SavedKernel, name: str, among: Sequence[str] | None = None
+) -> Others:
+    """Return what yields kernels to compare one with.
+
+    among: their names; None: all of the architecture whose index is there.
+    """
+
+    @cache
+    def others() -> list[tuple[str, FunctionIndex]]:
+        found = []
+        for other in store.names() if among is None else among:
+            with suppress(UnfitError):
+                kernel = SavedKernel(store.folder(other))
+                indexed = among is not None or kernel.is_indexed
+                if other != name and kernel.arch is saved.arch and indexed:
+                    found.append((other, kernel.functions))
+        return found
+
+    return others

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs explain --kernels``: a row for each point, a column for each kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from kpfs.base.errors import SetupError
+from kpfs.base.signals import raised
+from kpfs.explain.advice import LACKING
+from kpfs.explain.explainer import modules_of
+from kpfs.explain.kernels import linux_explainer
+from kpfs.host import jobs
+from kpfs.linux.running.saved_kernel import SavedKernel
+from kpfs.linux.store import store
+
+Fates = list[dict[str, Any]]  # Fate.for_json() of each point
+CELLS = {"none": "accepted"}  # by tag; others stand for themselves
+GAP = "  "
+# ways to few functions in any kernel
+USUALLY_CLOSED = "fmod_ret", "override"
+_CPUS = os.cpu_count() or 1
+
+
+def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
+    """Return the fates of points by kernels, several of which are read at once.
+
+    Raises SetupError for a point that is none, and for a kernel that is not there.
+    """
+    for kernel in kernels:
+        store.folder(kernel)
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(tempfile.TemporaryFile()) for name in kernels
+        }
+
+        def read(kernel: str) -> int:
+            try:
+                found: Fates | str = _fates(kernel, points, kernels)
+            except SetupError as error:
+                found = str(error)
+            files[kernel].write(json.dumps(found).encode())
+            files[kernel].flush()
+            return 0
+
+        stack.enter_context(raised())
+        # those that lack it first, as each compares itself with all
+        for _ in jobs.run(filter(_lacks_index, kernels), _CPUS, _index):
+            pass
+        statuses = {each.name: each.status for each in jobs.run(kernels, _CPUS, read)}
+        columns = {}
+        for kernel, file in files.items():
+            file.seek(0)
+            found = json.loads(file.read() or f'"{kernel}: status {statuses[kernel]}"')
+            if isinstance(found, str):
+                raise SetupError(found)
+            columns[kernel] = found
+        return columns
+
+
+def _lacks_index(kernel: str) -> bool:
+    return not SavedKernel(store.folder(kernel)).is_indexed
+
+
+def _index(kernel: str) -> int:
+    return int(not SavedKernel(store.folder(kernel)).functions.names)
+
+
+def _fates(kernel: str, points: Sequence[str], among: Sequence[str]) -> Fates:
+    with linux_explainer(kernel, modules_of(points), among) as explainer:
+        for point in points:
+            explainer.check(point)
+        return [explainer.fate(point).for_json() for point in points]
+
+
+def table(columns: dict[str, Fates]) -> str:
+    """Return the table, with notes below it.  Kernels that do not differ share one."""
+    merged = dict[str, tuple[list[str], Fates]]()
+    for kernel, fates in columns.items():
+        same = [{**fate, "address": 0, "by": [*fate["by"].values()]} for fate in fates]
+        merged.setdefault(json.dumps(same), ([], fates))[0].append(kernel)
+    notes: list[str] = []
+    grid = [["", *(",".join(kernels) for kernels, _ in merged.values())]]
+    for number, fate in enumerate(next(iter(columns.values()))):
+        cells = [_cell(fates[number], notes) for _, fates in merged.values()]
+        grid.append([fate["point"], *cells])
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    lines = [
+        GAP.join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in grid
+    ]
+    lines += [""] * bool(notes)
+    lines += [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
+    closed = dict[str, list[str]]()
+    for kernels, fates in merged.values():
+        for each in _closed_in(fates):
+            closed.setdefault(each, []).extend(kernels)
+    lines += [f"no {each}: {', '.join(kernels)}" for each, kernels in closed.items()]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cell(fate: dict[str, Any], notes: list[str]) -> str:
+    """Return what stands in a cell, whose notes are added if they are new."""
+    numbers = []
+    for note in _notes(fate):
+        note = f"{fate['point']}: {note}"
+        if note not in notes:
+            notes.append(note)
+        numbers.append(str(notes.index(note) + 1))
+    shown = fate["errno"] or CELLS.get(fate["tag"], fate["tag"])
+    return f"{shown} [{','.join(numbers)}]" if numbers else shown
+
+
+def _notes(fate: dict[str, Any]) -> list[str]:
+    """Return what a user should know of a point, but not what is so in most places."""
+    why = [fate["why"]] if fate["errno"] and not fate["hints"] else []
+    by = [
+        f"{count} by their addresses: {words}"
+        for words, count in Counter(fate["by"].values()).items()
+    ]
+    closed = [
+        f"not by {way}: {told}"
+        for way, told in fate["ways"].items()
+        if told and not fate["errno"] and way not in USUALLY_CLOSED
+        if not told.startswith(LACKING)
+    ]
+    return [*why, *by, *closed, *fate["hints"]]
+
+
+def _closed_in(fates: Fates) -> list[str]:
+    """Return the ways that a whole kernel lacks, with why."""
+    ways = [fate["ways"].items() for fate in fates]
+    closed = [pair for each in ways for pair in each if pair[1].startswith(LACKING)]
+    return [f"{way} where {why}" for way, why in dict(closed).items()]

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An index of a kernel's functions: their prototypes, and which calls which.
+
+It is made of the image's symbols, types (BTF) and text, and kept beside the image.
+Calls are those whose target an instruction has in itself, none through pointers.
+A function that the compiler has split (NAME.part.0, NAME.cold) is its own here.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kpfs.base.errors import MemoryFault
+from kpfs.base.ktypes import FUNCTION_TYPES
+from kpfs.linux.memory.btf import read_btf
+from kpfs.linux.memory.memory import KernelMemory
+from kpfs.linux.memory.symbols import CoreSymbols
+
+_CHUNK = 1 << 20  # bytes of text that are read at a time
+_OVERLAP = 8  # bytes of the longest sequence that makes a call, and more
+_LANDING_PAD = 4  # bytes that a call may pass by
+_REL32 = struct.Struct("<i")
+_PREFIXES = "__pfx_", "__cfi_"  # no functions: padding before them
+_MARKS = "_text", "_stext"  # likewise: where text begins
+_SUFFIX = re.compile(r"\.(?:isra|constprop|part|cold|llvm)\b.*")
+
+
+def _x86_calls(code: bytes) -> Iterator[tuple[int, int]]:
+    for found in re.finditer(rb"(?s)[\xe8\xe9](?=(....))", code):
+        yield found.start(), 5 + _REL32.unpack(found[1])[0]
+
+
+def _arm64_calls(code: bytes) -> Iterator[tuple[int, int]]:
+    for found in re.finditer(rb"(?s)(?=(...)([\x14-\x17\x94-\x97]))", code):
+        at = found.start()
+        if at % 4 == 0:
+            word = int.from_bytes(found[1] + bytes([found[2][0] & 3]), "little")
+            yield at, (word - (word >> 25 << 26)) * 4
+
+
+def _riscv64_calls(code: bytes) -> Iterator[tuple[int, int]]:
+    """Yield pairs of auipc and jalr by ra (a call) or t1 (a tail call)."""
+    pairs = rb"(?s)(?=(\x97[\x00-\xff]..\xe7\x80..|\x17[\x00-\xff]..\x67\x00..))"
+    for found in re.finditer(pairs, code):
+        high, low = struct.unpack("<II", found[1])
+        if high >> 7 & 31 == low >> 15 & 31:
+            yield found.start(), _signed(high >> 12, 20) * 4096 + _signed(low >> 20, 12)
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (value >> bits - 1 << bits)
+
+
+# by architecture: yields where in the code calls are, and how far from there they go
+_CALLS: dict[str, Callable[[bytes], Iterator[tuple[int, int]]]] = {
+    "x86": _x86_calls,
+    "arm64": _arm64_calls,
+    "riscv64": _riscv64_calls,
+}
+
+
+class FunctionIndex:
+    """The functions of one kernel, by their numbers in the order of addresses.
+
+    Context: any.
+    """
+
+    def __init__(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """pieces: what index_pieces() has made."""
+        names, texts = (bytes(piece).decode().split("\n") for piece in pieces[:2])
+        self.names, self._texts = names, texts
+        tables = [array("I", bytes(piece)) for piece in pieces[2:]]
+        self._sorted, self._prototypes = tables[:2]  # numbers by name; numbers of texts
+        self._callees, self._callers = tables[2:4], tables[4:]  # begins, numbers
+
+    def _name(self, number: int) -> str:
+        return self.names[number]
+
+    def _number(self, name: str) -> int | None:
+        """Return the number of the first function of that name."""
+        at = bisect_left(self._sorted, name, key=self._name)
+        found = self._sorted[at] if at < len(self._sorted) else None
+        return found if found is not None and self.names[found] == name else None
+
+    def __contains__(self, name: str) -> bool:
+        return self._number(name) is not None
+
+    def _of(self, table: Sequence[array[int]], name: str) -> set[str]:
+        number, (begins, numbers) = self._number(name), table
+        if number is None:
+            return set()
+        return {*map(self._name, numbers[begins[number] : begins[number + 1]])}
+
+    def prototype(self, name: str) -> str:
+        """Return result and arguments of a function as BTF has them, "" if unknown."""
+        number = self._number(name)
+        return "" if number is None else self._texts[self._prototypes[number]]
+
+    def callees(self, name: str) -> set[str]:
+        """Return the names of the functions that one calls."""
+        return self._of(self._callees, name)
+
+    def callers(self, name: str) -> set[str]:
+        """Return the names of the functions that call one."""
+        return self._of(self._callers, name)
+
+    def around(self, name: str, count: int) -> list[str]:
+        """Return the names of the functions that lie nearest on both sides."""
+        number = self._number(name)
+        if number is None:
+            return []
+        before = self.names[max(number - count, 0) : number]
+        return before + self.names[number + 1 : number + 1 + count]
+
+    def made_of(self, name: str) -> list[str]:
+        """Return the names of what the compiler has made of a function: NAME.isra.0."""
+        begin = name + "."
+        at, found = bisect_left(self._sorted, begin, key=self._name), []
+        while at < len(self._sorted):
+            each = self.names[self._sorted[at]]
+            if not each.startswith(begin):
+                break
+            found.append(each)
+            at += 1
+        return found
+
+
+def source_name(name: str) -> str:
+    """Return a function's name without a compiler's suffix."""
+    return _SUFFIX.sub("", name)
+
+
+def index_pieces(
+    memory: KernelMemory, symbols: CoreSymbols, arch: str
+) -> Sequence[bytes]:
+    """Return the pieces of an index, which takes seconds.  arch: LinuxArch.name."""
+    start, end = symbols.address("_stext"), symbols.address("_etext")
+    rows = [
+        (addr, name)
+        for addr, kind, name in symbols.rows()
+        if kind in FUNCTION_TYPES and start <= addr < end
+        if not name.startswith(_PREFIXES) and name not in _MARKS
+    ]
+    addresses = [addr for addr, _ in rows]
+    # names of one function share its first one's calls
+    numbers = {addr: number for number, addr in reversed([*enumerate(addresses)])}
+    firsts = [numbers[addr] for addr in addresses]
+    called: list[set[int]] = [set() for _ in rows]
+    callers: list[set[int]] = [set() for _ in rows]
+    for at, target in _calls(memory, start, end, _CALLS[arch]):
+        callee = numbers.get(target, numbers.get(target - _LANDING_PAD))
+        caller = firsts[bisect_right(addresses, at) - 1]
+        if callee is not None and caller != callee:
+            called[caller].add(callee)
+            callers[callee].add(caller)
+    btf = read_btf(memory, symbols)
+    prototypes = dict(btf.prototypes()) if btf else {}
+    texts, kinds = {"": 0}, array("I")
+    names = [name for _, name in rows]
+    for name in names:
+        text = prototypes.get(source_name(name), "")
+        kinds.append(texts.setdefault(text, len(texts)))
+    by_name = array("I", sorted(range(len(names)), key=names.__getitem__))
+    tables = by_name, kinds, *_table(called, firsts), *_table(callers, firsts)
+    pieces = "\n".join(names).encode(), "\n".join(texts).encode()
+    return [*pieces, *(table.tobytes() for table in tables)]
+
+
+def _table(
+    sets: Sequence[set[int]], places: Iterable[int]
+) -> tuple[array[int], array[int]]:
+    """Return the sets at places, one behind the other, after where each begins."""
+    begins, numbers = array("I", (0,)), array("I")
+    for place in places:
+        numbers.extend(sorted(sets[place]))
+        begins.append(len(numbers))
+    return begins, numbers
+
+
+def _calls(
+    memory: KernelMemory,
+    start: int,
+    end: int,
+    calls: Callable[[bytes], Iterator[tuple[int, int]]],
+) -> Iterator[tuple[int, int]]:
+    """Yield the addresses of calls and of their targets, as far as text is there."""
+    for begin in range(start, end, _CHUNK):
+        try:
+            code = memory.read(begin, min(_CHUNK + _OVERLAP, end - begin))
+        except MemoryFault:
+            continue
+        for at, distance in calls(code):
+            yield begin + at, begin + at + distance
