@@ -22,9 +22,8 @@ def run(hunt: Hunt) -> None:
         outcome = run_case(number, LIMIT, hunt.rng.randint(1, 4), live=live)
         if outcome.bad or outcome.seconds > TIME_MAX / 3:
             hunt.finding(
-                f"{outcome.name}: {outcome.how}, {outcome.seconds:.1f} s\n"
-                f"python -m tests.fuzz.lockups --first {number} --count 1"
-                f" --limit {LIMIT}{' --live' if live else ''}",
+                f"module {number}, {outcome.name}: {outcome.how}, "
+                f"{outcome.seconds:.1f} s{', live' if live else ''}",
                 outcome=outcome.why,
                 module=case(number).text,
             )

@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write bytes into every writable file of a mount: an errno or success, never a bug.
+"""Bytes for every writable file of a mount: an errno or success, never a bug.
 
-A write that is answered EIO, hangs, or is the mount's last ends the run.  What was
-written is kept in tests/fuzz/corpus/, which is replayed first from then on.
+tests/fuzz/corpus/ has writes that were answered EIO, hung, or were the mount's last.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import random
 import signal
 import stat
-from collections import Counter
 from pathlib import Path
 
 from tests.harness import WrongError
 
 CORPUS = Path(__file__).parent / "corpus"
 PATIENCE = 20  # s for one operation
-READ_EVERY = 500  # writes between reads of all files
 BUGS = {*(errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ETIMEDOUT, errno.ENOSYS)}
 NOT_A_BUG = {"machine/syscall": {errno.ENOSYS}}  # the name is not known
 FLAGS = (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC)
@@ -126,36 +122,5 @@ def replay(top: Path) -> None:
             attempt(top, name.decode(), data, os.O_WRONLY)
 
 
-def keep(name: str, data: bytes) -> Path:
-    """Add a case to the corpus; return its path."""
-    case = name.encode() + b"\n" + data
-    path = CORPUS / f"{hashlib.sha1(case).hexdigest()[:12]}.case"
-    path.write_bytes(case)
-    return path
-
-
 def too_long(_number: int, _frame: object) -> None:
     raise WrongError(f"no answer in {PATIENCE} s")
-
-
-def fuzz(top: Path, writes: int, seed: int) -> Counter[str]:
-    """Make the writes; return how often each errno came."""
-    rng = random.Random(seed)
-    signal.signal(signal.SIGALRM, too_long)
-    counts: Counter[str] = Counter()
-    replay(top)
-    for i in range(writes):
-        if i % READ_EVERY == 0:
-            read_all(str(top))
-            targets = files(str(top), 0o222)
-        signal.alarm(PATIENCE)
-        name, data = os.path.relpath(rng.choice(targets), top), random_bytes(rng)
-        offset = rng.choice((0, 0, 0, 0, 1, 4096, 1 << 40))
-        try:
-            number = attempt(top, name, data, rng.choice(FLAGS), offset)
-        except WrongError as bug:
-            kept = f"(kept as {keep(name, data)})"
-            raise WrongError(f"{bug}: {data[:200]!r} into {name} {kept}") from None
-        counts[errno.errorcode.get(number, "ok")] += 1
-    signal.alarm(0)
-    return counts

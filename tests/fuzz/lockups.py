@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Modules of all kinds that never return: each is ended, and the files answer.
 
-``python -m tests.fuzz.lockups [--first N] [--count N] [--limit S] [--cpus N] ...``:
-one kernel in a process of its own for each.  Afterwards somebody else asks for the
-files: they answer, or all say ESHUTDOWN and kmsg has the reason.
+Each has a kernel in a process of its own.  Afterwards somebody else asks for the files:
+they answer, or all say ESHUTDOWN and kmsg has the reason.
 """
 
 from __future__ import annotations
 
-import argparse
-import collections
 import errno
 import json
 import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -370,31 +366,3 @@ def _in_child(name: str, module: str, limit: float, cpus: int, live: bool) -> Ou
     if not raw:
         return Outcome(name, HANG, "hangs, or the process is dead", "")
     return Outcome(*json.loads(raw))
-
-
-def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lockups", description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=NR_MODULES)
-    parser.add_argument("--limit", type=float, default=5.0)
-    parser.add_argument("--cpus", type=int, default=2)
-    parser.add_argument("--live", action="store_true")
-    args = parser.parse_args(argv)
-    counts: collections.Counter[str] = collections.Counter()
-    bad, longest = 0, 0.0
-    for number in range(args.first, args.first + args.count):
-        outcome = run_case(number, args.limit, args.cpus, live=args.live)
-        late = outcome.seconds > max(TIME_MAX * args.limit / 5, 3)
-        if outcome.bad or late:
-            bad += 1
-        counts[outcome.how if not outcome.bad else "bad"] += 1
-        longest = max(longest, outcome.seconds)
-        mark = "BAD " if outcome.bad else "LATE " if late else ""
-        took = f"{outcome.seconds:.1f} s"
-        print(f"{mark}{outcome.name}: {outcome.how} {took} {outcome.why}", flush=True)
-    print(f"{dict(counts)}, longest {longest:.1f} s, {bad} findings")
-    return bool(bad)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

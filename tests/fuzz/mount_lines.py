@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.fuzz.fuzz import BUGS
-from tests.fuzz.lines import APPEND, EVENTS_MAX, OURS, TRACING, Lines
+from tests.fuzz.lines import APPEND, OURS, TRACING, Lines
 from tests.harness import WrongError
 
 DEFINITIONS = "tracing/kprobe_events"
@@ -29,7 +29,7 @@ GROUPS = (*OURS, "sched")
 # what changes by itself: the count when there are hits, and what that switches; jumps
 RESTLESS = re.compile(r"count=-?\d+|\[OPTIMIZED\]|^[01](?=\*)")
 SIZE = 1 << 16
-NO_FILTER, NO_TRIGGER = "none\n", "#"
+NO_TRIGGER = "#"
 
 
 class MountFuzzer(Lines):
@@ -139,24 +139,3 @@ class MountFuzzer(Lines):
         Path(self.path(f"{TRACING}/tracing_on")).write_text("1")
         self.seen.clear()
         self.known = []
-
-    def run(self, lines: int) -> dict[str, int]:
-        """Write so many lines; return how often each errno came, by kind."""
-        for _ in range(lines):
-            self.one()
-            if self.seen.get(ALL_DEFINITIONS, "").count("\n") > EVENTS_MAX:
-                self.clear()
-        self.clear()
-        left = {name: self.show(name) for name in (ALL_DEFINITIONS, PROBES)}
-        for group, name in self.events():
-            folder = f"{TRACING}/events/{group}/{name}"
-            left[f"{folder}/filter"] = self.show(f"{folder}/filter")
-            left[f"{folder}/trigger"] = self.show(f"{folder}/trigger")
-        left = {
-            name: text
-            for name, text in left.items()
-            if text and text != NO_FILTER and not text.startswith(NO_TRIGGER)
-        }
-        if left:
-            raise WrongError(f"left behind: {left}")
-        return self.tally

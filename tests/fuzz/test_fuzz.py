@@ -1,33 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A short run of the fuzzer; scripts/fuzz makes long ones."""
+"""A little of what ``scripts/campaign fuzz`` writes to all files."""
 
-import subprocess
-import sys
+import random
+import signal
 
 import pytest
 
 from tests import harness
-from tests.fuzz.fuzz import random_bytes
+from tests.campaign.fuzz import Writes
+from tests.fuzz.fuzz import random_bytes, read_all, replay, too_long
+from tests.fuzz.lines import KINDS
+from tests.fuzz.mount_lines import ALL_DEFINITIONS, PROBES
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
 
-@pytest.mark.parametrize(
-    ("writes", "seed"), [(3000, 1), pytest.param(100_000, 2, marks=pytest.mark.slow)]
-)
-def test_any_bytes_into_any_file(mount, writes, seed):
-    words = [sys.executable, "-m", "tests.fuzz", "--mount", mount]
-    words += ["bytes", str(writes), str(seed)]
-    done = subprocess.run(words, cwd=harness.ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert "ok" in done.stdout
-    assert "EINVAL" in done.stdout
-    assert harness.alive(harness.daemon_of(mount))
+def test_any_bytes_and_lines_into_any_file(kpfs):
+    """A write that is refused changes nothing."""
+    mount = kpfs.mount("--quiet-guest")
+    daemon, before = harness.daemon_of(mount), signal.signal(signal.SIGALRM, too_long)
+    writes = Writes(mount, 1)
+    try:
+        replay(mount)
+        for number in range(1000):
+            writes.step(number)
+        read_all(str(mount))
+        writes.clear()
+        assert [writes.show(name) for name in (ALL_DEFINITIONS, PROBES)] == ["", ""]
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    for kind in ("", *(f"{kind} " for kind in KINDS)):
+        assert writes.tally[f"{kind}ok"]
+        assert writes.tally[f"{kind}EINVAL"]
+    assert harness.alive(daemon)
 
 
 def test_random_bytes_have_words_noise_and_edges():
-    import random
-
     rng = random.Random(0)
     samples = [random_bytes(rng) for _ in range(3000)]
     sizes = set(map(len, samples))
