@@ -185,6 +185,8 @@ def covers(pattern, name):
 # ---- circles
 def circles(graph):
     """The sets of nodes that lead to one another."""
+    while leaves := [n for n, nodes in graph.items() if not nodes & graph.keys()]:
+        graph = {node: nodes for node, nodes in graph.items() if node not in leaves}
 
     def reached(start):
         found: set[str] = set()

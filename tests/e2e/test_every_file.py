@@ -18,9 +18,9 @@ import os, sys
 skipped = {"events", "kcore", "trace_pipe", "trace_pipe_raw", "per_cpu"}
 # those of processes, and kcore, are as long as memory
 for folder, names, files in os.walk(os.environ["KPFS"]):
-    most = 12 if folder.count("/") < 7 else 3  # sysfs is wide, far down, too
+    most = 6 if folder.count("/") < 6 else 2  # sysfs is wide, far down, too
     names[:] = sorted(n for n in names if not n.isdigit() and n not in skipped)[:most]
-    for name in sorted(set(files) - skipped)[:most]:
+    for name in sorted(set(files) - skipped)[: 2 * most]:
         path = os.path.join(folder, name)
         print(path, file=sys.stderr, flush=True)
         try:

@@ -145,12 +145,10 @@ def test_each_way_to_wait_for_a_record(kpfs, run):
 
 
 def cases():
-    """Yield a case for each file and place; most are slow."""
+    """Yield a case for each file and place; all but one of each file are slow."""
     for number, file in enumerate(dict.fromkeys(line.split()[0] for line in RIGHT)):
         for place in WHERE:
-            often = (
-                place.id in ("guest", "behind") if number % 2 else place.id == "mount"
-            )
+            often = place.id == ("mount", "behind", "guest")[number % 3]
             marks = [*place.marks, pytest.mark.long if often else pytest.mark.slow]
             yield pytest.param(
                 *place.values, file, id=f"{place.id}-{file}", marks=marks

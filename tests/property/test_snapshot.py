@@ -122,7 +122,7 @@ def after(k, steps):
 
 
 @settings(
-    max_examples=8,
+    max_examples=3,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],

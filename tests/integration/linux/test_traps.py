@@ -177,8 +177,8 @@ def test_random_numbers_cost_no_time(shell):
 
 
 @pytest.mark.logs("the guest is dead: hard lockup")
-@pytest.mark.slow
-def test_interrupts_that_stay_off(linux, load):
+def test_interrupts_that_stay_off(linux, load, monkeypatch):
+    monkeypatch.setattr(machine, "MAX_LOCKED_OUT", 0.3)
     with pytest.raises(KernelError, match="hard lockup"):
         load("deaf")
     assert linux.machine.dead

@@ -85,7 +85,7 @@ def test_steps_back_and_on_again():
     def script(session):
         stop: Stop = yield
         trail = []
-        for _ in range(20):
+        for _ in range(8):
             trail.append((stop.moment, session.registers()))
             stop = yield True
         history, present = session.history, stop.moment

@@ -263,7 +263,7 @@ def do_at_random(recorder, readers, times, limits):
             reader.read(size, prepared=rng.random() < 0.5)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_reader_that_shares_lines_gets_what_one_alone_gets(seed):
     recorder = Recorder(seed)
     shared = SharedLines()
@@ -334,7 +334,7 @@ def test_an_overtaken_reader_copies_hardly_any_page(monkeypatch):
     assert max(counts[1]) <= 10
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_reader_beside_others_gets_the_same_text(seed):
     """A reader gets the same from text that others have read before."""
     recorder = Recorder(seed, nr_cpus=1 + seed % 3, size=400_000)
