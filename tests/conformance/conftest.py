@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes that run recorded cases, one after the other, for all tests of a worker."""
 
+import functools
 import shutil
 import subprocess
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import pytest
 
@@ -92,30 +93,18 @@ def at_real_paths(new_runner, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def over_linux(new_runner, tmp_path_factory):
-    """A runner under ``kpfs run`` over a Linux kernel."""
-    yield from over_kernel(harness.KERNEL, new_runner, tmp_path_factory)
+def over_kernel(new_runner, tmp_path_factory):
+    """Make runners under ``kpfs run`` over Linux kernels, with the function to hit."""
+    with ExitStack() as stack:
 
+        @functools.cache
+        def over(name, hit):
+            kpfs = harness.Kpfs(tmp_path_factory.mktemp("linux"))
+            stack.callback(kpfs.finish)
+            command = kpfs.command("run", "--kernel", name, "--quiet-guest", "--")
+            found = "env", f"XDG_DATA_HOME={harness.kernels()}", f"HITSYM={hit}"
+            runner = new_runner(before=[*found, *command])
+            stack.callback(runner.close)
+            return runner
 
-@pytest.fixture(scope="session")
-def over_arm64(new_runner, tmp_path_factory):
-    """A runner over a Linux kernel for arm64."""
-    hit = "HITSYM=__arm64_sys_getppid"
-    yield from over_kernel(harness.ARM64, new_runner, tmp_path_factory, hit)
-
-
-@pytest.fixture(scope="session")
-def over_riscv64(new_runner, tmp_path_factory):
-    """A runner over a Linux kernel for riscv64."""
-    hit = "HITSYM=__riscv_sys_getppid"
-    yield from over_kernel(harness.RISCV64, new_runner, tmp_path_factory, hit)
-
-
-def over_kernel(name, new_runner, tmp_path_factory, *variables):
-    kpfs = harness.Kpfs(tmp_path_factory.mktemp("linux"))
-    options = "--kernel", name, "--quiet-guest"
-    found = "env", f"XDG_DATA_HOME={harness.kernels()}", *variables
-    runner = new_runner(before=[*found, *kpfs.command("run", *options, "--")])
-    yield runner
-    runner.close()
-    kpfs.finish()
+        yield over

@@ -43,17 +43,37 @@ def recorded(folder):
 TIMED = frozenset(("029", "030", "141"))
 ON_MOUNT, UNDER_RUN = expected_failures("mount"), expected_failures("run")
 BY_LIBFUSE = {**ON_MOUNT, **expected_failures("libfuse")}
-# of these, each but the last failed as the first of a run when descriptors were mixed
-# up, and the last when a writer's position was asked for
-OVER_LINUX = frozenset(("014", "033", "056", "341"))
-# what they print names neither registers nor jumps
-OVER_ARM64 = frozenset(("014", "033", "056", "093", "118", "134", "144", "180"))
-# These probe no function's entry, which 6.12 for riscv64 refuses. In the last one
-# an exit takes long, which closes a file that is opened again.
-OVER_RISCV64 = frozenset(("014", "047", "069", "112", "160", "162"))
 CASES, SCRIPTS = recorded("cases"), recorded("scripts")
-# those that wait for the optimizer do nothing else with files than others do
-BRISK = [c for c in CASES if "sleep 1" not in (HERE / f"cases/{c}.sh").read_text()]
+# kernel -> its mark, the function that cases hit, and cases
+OVER = {
+    # each but the last failed as the first of a run when descriptors were mixed up, and
+    # the last when a writer's position was asked for
+    harness.KERNEL: ("kernel", "__x64_sys_getppid", "014 033 056 341"),
+    # what they print names neither registers nor jumps
+    harness.ARM64: (
+        "arm64_kernel",
+        "__arm64_sys_getppid",
+        "014 033 056 093 118 134 144 180",
+    ),
+    # These probe no function's entry, which 6.12 for riscv64 refuses. In the last one
+    # an exit takes long, which closes a file that is opened again.
+    harness.RISCV64: (
+        "riscv64_kernel",
+        "__riscv_sys_getppid",
+        "014 047 069 112 160 162",
+    ),
+}
+OVER_CASES = [
+    pytest.param(kernel, hit, case, marks=getattr(pytest.mark, mark))
+    for kernel, (mark, hit, numbers) in OVER.items()
+    for case in CASES
+    if case[:3] in numbers.split()
+]
+# these are about operations on files, others about what a line means
+ABOUT_FILES = re.compile(
+    "stat|read|open|offset|-fd|write|mutations|trunc|busy|long|pipe|instances|binary|"
+    "marker|position|limits|dir|files"
+)
 # cases that either of the two settings fails; under kpfs run all others are slow
 CHOSEN = [case for case in CASES if case[:3] in {**UNDER_RUN, **ON_MOUNT}]
 
@@ -88,8 +108,19 @@ def test_case(case, on_mount):
 
 @pytest.mark.libfuse
 @pytest.mark.long
-@pytest.mark.parametrize("case", parameters(BRISK, BY_LIBFUSE))
+@pytest.mark.parametrize(
+    "case", parameters(filter(ABOUT_FILES.search, CASES), BY_LIBFUSE)
+)
 def test_case_by_libfuse(case, by_libfuse):
+    check(by_libfuse, "cases", case, unpadded)
+
+
+@pytest.mark.libfuse
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", parameters([c for c in CASES if not ABOUT_FILES.search(c)], BY_LIBFUSE)
+)
+def test_other_cases_by_libfuse(case, by_libfuse):
     check(by_libfuse, "cases", case, unpadded)
 
 
@@ -98,22 +129,9 @@ def test_what_differs_on_a_mount(case, at_real_paths):
     check(at_real_paths, "cases", case, unpadded)
 
 
-@pytest.mark.kernel
-@pytest.mark.parametrize("case", [case for case in CASES if case[:3] in OVER_LINUX])
-def test_over_a_linux_kernel(case, over_linux):
-    check(over_linux, "cases", case, unpadded)
-
-
-@pytest.mark.arm64_kernel
-@pytest.mark.parametrize("case", [case for case in CASES if case[:3] in OVER_ARM64])
-def test_over_a_kernel_for_arm64(case, over_arm64):
-    check(over_arm64, "cases", case, unpadded)
-
-
-@pytest.mark.riscv64_kernel
-@pytest.mark.parametrize("case", [case for case in CASES if case[:3] in OVER_RISCV64])
-def test_over_a_kernel_for_riscv64(case, over_riscv64):
-    check(over_riscv64, "cases", case, unpadded)
+@pytest.mark.parametrize(("kernel", "hit", "case"), OVER_CASES)
+def test_over_a_linux_kernel(kernel, hit, case, over_kernel):
+    check(over_kernel(kernel, hit), "cases", case, unpadded)
 
 
 @pytest.mark.slow
