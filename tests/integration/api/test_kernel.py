@@ -2,9 +2,8 @@
 """kpfs.Kernel over a guest kernel.
 
 This tests kpfs.api.kernel, kpfs.session.files, kpfs.session.probes,
-kpfs.backends.handlers, kpfs.backends.guest.session, kpfs.backends.guest.task,
-kpfs.backends.guest.access, kpfs.backends.guest.probes and
-kpfs.backends.guest.records.
+kpfs.backends.guest.session, kpfs.backends.guest.task, kpfs.backends.guest.access,
+kpfs.backends.guest.probes and kpfs.backends.guest.records.
 """
 
 import errno
@@ -255,72 +254,6 @@ def test_disassemble(k):
 
 
 # ---- handlers
-def test_handlers_see_registers_and_memory(k):
-    seen = []
-    task = k.task()
-    fd = task.syscall("openat", -100, "/tmp/f", os.O_RDWR | os.O_CREAT, 0o600)
-    before = k.kprobe("vfs_write", lambda r: seen.append(k.read_string(r.si, 3)))
-    behind = k.kprobe("vfs_write", post=lambda r: seen.append(r.ip - before.address))
-    back = k.kretprobe("vfs_write", lambda r: seen.append(r.ax))
-    assert task.syscall("write", fd, "abcdef", 6) == 6
-    assert seen == ["abc", 5, 6]
-    before.disable()
-    behind.unregister()
-    behind.unregister()
-    task.syscall("write", fd, "xyz", 3)
-    assert seen == ["abc", 5, 6, 3]
-    before.enable()
-    back.unregister()
-    task.syscall("write", fd, "xyz", 3)
-    assert seen[4:] == ["xyz"]
-    assert (before.nmissed, behind.nmissed, back.nmissed) == (0, 0, 0)
-
-
-def test_a_handler_can_change_what_happens(k):
-    """The handler makes the function return at once with an error of its choice."""
-    task = k.task()
-
-    def fail(regs):
-        regs.ip = int.from_bytes(k.read_memory(regs.sp, 8), "little")
-        regs.sp += 8
-        regs.ax = -errno.ENOSPC
-        return 1
-
-    fd = task.syscall("openat", -100, "/tmp/f", os.O_RDWR | os.O_CREAT, 0o600)
-    with k.kprobe("vfs_write", fail):
-        assert refused(task.syscall, "write", fd, "abc", 3)[0] == "ENOSPC"
-    assert task.syscall("write", fd, "abc", 3) == 3
-
-
-def test_an_entry_handler_chooses_calls(k):
-    seen = []
-    task = k.task()
-    fd = task.syscall("openat", -100, "/tmp/f", os.O_RDWR | os.O_CREAT, 0o600)
-    with k.kretprobe(
-        "vfs_write", lambda r: seen.append(r.ax), entry=lambda r: r.dx < 3
-    ):
-        for text in ("a", "abc", "ab", "abcd"):
-            task.syscall("write", fd, text, len(text))
-    assert seen == [3, 4]
-
-
-def test_exception_of_a_handler_comes_out(k):
-    def wrong(_regs):
-        raise LookupError("in a handler")
-
-    with k.kprobe("vfs_read", wrong), pytest.raises(LookupError, match="in a handler"):
-        k.read("kmsg")
-    assert k.read("kprobes/list") == ""
-
-
-def test_a_handler_cannot_run_the_kernel(k):
-    with (
-        k.kprobe("vfs_read", lambda _r: k.read("kmsg") and 0),
-        pytest.raises(RuntimeError, match="handler"),
-    ):
-        k.read("kprobes/list")
-
-
 def test_other_threads_wait_for_a_handler(k):
     """An exception of the handler goes to the thread that ran the kernel."""
     inside, go_on = threading.Event(), threading.Event()
@@ -346,16 +279,6 @@ def test_other_threads_wait_for_a_handler(k):
     probe.disable()
     thread.join()
     assert found == ["1\n"]
-
-
-def test_probes_that_are_refused(k):
-    assert refused(k.kprobe, "do_int3", offset=1)[0] in ("EINVAL", "EILSEQ")
-    assert refused(k.kprobe, "nothing") == (
-        "ENOENT",
-        "[Errno 2] No such file or directory: no symbol nothing: 'nothing'",
-    )
-    assert refused(k.kretprobe, k.symbol("vfs_read") + 5)[0] == "EINVAL"
-    assert k.read("kprobes/list") == ""
 
 
 # ---- modules
