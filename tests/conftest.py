@@ -5,6 +5,7 @@ import faulthandler
 import logging
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable
 
@@ -52,6 +53,12 @@ def pytest_configure():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+    harness.run_folder()  # its number is for the workers, too
+
+
+def pytest_unconfigure():
+    if harness.run_folder().name.endswith(f"-{os.getpid()}"):
+        shutil.rmtree(harness.run_folder(), ignore_errors=True)
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -190,6 +190,24 @@ def exclusive(name: str) -> Iterator[None]:
         yield
 
 
+def run_folder() -> Path:
+    """Return the folder of this run of tests, for all its workers and any user."""
+    run = os.environ.setdefault("KPFS_TESTS_RUN", str(os.getpid()))
+    return Path("/var/tmp") / f"kpfs-tests-{run}"
+
+
+def once(name: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder that the first worker of this run to ask for it has filled."""
+    folder = run_folder() / name
+    with exclusive(f"once-{name}"):
+        if not (folder / "made").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            make(folder)
+            (folder / "made").touch()
+    return folder
+
+
 class WrongError(Exception):
     """Raised when something that must hold does not."""
 

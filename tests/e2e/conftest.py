@@ -2,7 +2,6 @@
 """Fixtures of the tests of whole commands."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,12 +33,8 @@ def ordinary(tmp_path_factory):
         checkout, top = harness.ROOT, tmp_path_factory.mktemp("ordinary")
         home = Path(os.environ["HOME"])
     else:
-        top = Path("/var/tmp") / f"kpfs-test-{os.getpid()}"
+        top = harness.run_folder() / "ordinary"
         checkout, home, device = top / "checkout", top / "home", top / "device"
-        for folder in (checkout, home, device):
-            folder.mkdir(parents=True)
-        harness.copy_checkout(checkout)
-        os.chown(home, harness.NOBODY, harness.NOBODY)
         prefix = ["unshare", "-m", "sh", "-ec", OPEN_DEVICE, "sh", str(device)]
     path = "/usr/bin:/bin:/usr/sbin:/sbin"
     settings = {"HOME": str(home), "PATH": path, **harness.pip_settings()}
@@ -55,10 +50,16 @@ def ordinary(tmp_path_factory):
             timeout=timeout,
         )
 
-    first = run("$kpfs completion bash")  # prepares a virtual environment
-    if "kpfs: needs" in first.stderr:
-        pytest.skip(first.stderr.splitlines()[-1])
-    assert first.returncode == 0, first.stderr
-    yield run
-    if prefix:
-        shutil.rmtree(top)
+    def prepare(_top):
+        if prefix:
+            for folder in (checkout, home, device):
+                folder.mkdir()
+            harness.copy_checkout(checkout)
+            os.chown(home, harness.NOBODY, harness.NOBODY)
+        first = run("$kpfs completion bash")  # prepares a virtual environment
+        if "kpfs: needs" in first.stderr:
+            pytest.skip(first.stderr.splitlines()[-1])
+        assert first.returncode == 0, first.stderr
+
+    harness.once("ordinary", prepare)
+    return run

@@ -114,12 +114,6 @@ def test_uname_is_the_guests(kpfs, option):
     assert release in names.split()
 
 
-def test_two_mounts_are_two_kernels(kpfs):
-    a, b = (kpfs.mount("--kernel", KERNEL) for _ in range(2))
-    (a / "tracing" / "kprobe_events").write_text("p:e vfs_read\n")
-    assert (b / "tracing" / "kprobe_events").read_text() == ""
-
-
 def test_a_signal_ends_a_command_that_waits(kpfs):
     script = "echo there; exec cat /sys/kernel/tracing/trace_pipe"
     words = "run", "--kernel", KERNEL, "--", "sh", "-c", script

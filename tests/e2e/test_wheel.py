@@ -68,6 +68,8 @@ class Environment:
 
     def __init__(self, folder: Path) -> None:
         self.python = folder / "bin/python"
+        if self.python.exists():
+            return
         subprocess.run([sys.executable, *NEW_VENV, str(folder)], check=True)
         (packages,) = folder.glob("lib/python*/site-packages")
         ours = sysconfig.get_path("purelib")
@@ -99,18 +101,11 @@ def command(
     )
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """A copy of the checkout, in which building may leave what it likes."""
-    folder = tmp_path_factory.mktemp("source") / "kpfs"
+def copy_source(folder):
+    """Copy the checkout to where building may leave what it likes."""
     skipped = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info")
     shutil.copytree(harness.ROOT, folder, symlinks=True, ignore=skipped)
     return folder
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    return Environment(tmp_path_factory.mktemp("wheel") / "venv")
 
 
 def make_wheel(environment, source, target):
@@ -121,15 +116,26 @@ def make_wheel(environment, source, target):
 
 
 @pytest.fixture(scope="module")
-def wheel(environment, source, tmp_path_factory):
-    return make_wheel(environment, source, tmp_path_factory.mktemp("dist"))
+def made():
+    """A folder with the wheel, and an environment in which it is installed."""
+
+    def make(folder):
+        environment = Environment(folder / "venv")
+        source = copy_source(folder / "kpfs")
+        # pip looks whether the environment has what the wheel needs
+        environment.pip("install", make_wheel(environment, source, folder))
+
+    return harness.once("wheel", make)
 
 
-@pytest.fixture(scope="module")
-def installed(environment, wheel):
-    """The environment with the wheel; pip looks whether it has what that needs."""
-    environment.pip("install", wheel)
-    return environment
+@pytest.fixture
+def wheel(made):
+    return next(made.glob("*.whl"))
+
+
+@pytest.fixture
+def installed(made):
+    return Environment(made / "venv")
 
 
 def names(wheel):
@@ -236,7 +242,6 @@ def test_types_are_found_in_it(installed):
 @pytest.mark.user
 def test_the_command_as_an_ordinary_user(ordinary, wheel):
     """The user installs it beside the packages that scripts/kpfs has prepared."""
-    shutil.copy(wheel, "/var/tmp")
     script = f"""
     home=${{kpfs%/scripts/kpfs}}/.venv
     [ -d "$home" ] || home=$(echo "$HOME"/.cache/kpfs/venv-*)
@@ -247,21 +252,19 @@ def test_the_command_as_an_ordinary_user(ordinary, wheel):
     echo "$home"/lib/python*/site-packages > dependencies.pth
     mv dependencies.pth venv/lib/python*/site-packages
     "$pip" {shlex.join(PIP)} --python venv/bin/python install {shlex.join(NO_NETWORK)} \
-        /var/tmp/{wheel.name}
+        {wheel}
     venv/bin/kpfs run -- {LIST}
     venv/bin/kpfs run -- sh -c {shlex.quote(USES_DATA)}
     """
-    try:
-        done = ordinary(script)
-    finally:
-        Path("/var/tmp", wheel.name).unlink()
+    done = ordinary(script)
     assert (done.returncode, done.stdout, done.stderr) == (0, USED, "")
 
 
-def test_the_source_distribution(environment, source, wheel, tmp_path):
+def test_the_source_distribution(installed, wheel, tmp_path):
     """The sources of the images are in it, and it gives the same wheel."""
     build = "import setuptools.build_meta as b, sys; b.build_sdist(sys.argv[1])"
-    done = command([environment.python, "-c", build, tmp_path], cwd=source)
+    source = copy_source(tmp_path / "kpfs")
+    done = command([installed.python, "-c", build, tmp_path], cwd=source)
     assert done.returncode == 0, done.stderr
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
@@ -270,13 +273,14 @@ def test_the_source_distribution(environment, source, wheel, tmp_path):
     assert (root / "kpfs/engine/runtime/entry.S").is_file()
     assert (root / "kpfs/guest/src/kernel.ld").is_file()
     assert not [n for n in ("tests", "bench", ".venv") if (root / n).exists()]
-    assert names(make_wheel(environment, root, tmp_path / "dist")) == names(wheel)
+    assert names(make_wheel(installed, root, tmp_path / "dist")) == names(wheel)
 
 
 @pytest.mark.fuse
-def test_an_editable_installation(source, tmp_path):
+def test_an_editable_installation(tmp_path):
     """One that reads the modules where they stand, in the checkout."""
     environment = Environment(tmp_path / "venv")
+    source = copy_source(tmp_path / "kpfs")
     environment.pip("install", "--no-build-isolation", "--editable", source)
     where = "import kpfs.engine.arm as m; print(m.__file__)"
     path = Path(environment.run("python", "-c", where).strip())
