@@ -34,7 +34,7 @@ KERNELS = [
     pytest.param(harness.RISCV64, RISCV64_VERDICTS, marks=pytest.mark.riscv64_kernel),
 ]
 
-POINTS = int(os.environ.get("KPFS_POINTS", "200"))
+POINTS = int(os.environ.get("KPFS_POINTS", "100"))
 BATCH = 50
 EVENTS = "/sys/kernel/tracing/kprobe_events"
 ENABLE = "/sys/kernel/tracing/events/kprobes/enable"
