@@ -64,16 +64,6 @@ def test_a_handler_that_changed_ip_ends_the_round(st):
     assert called == [("pre", 2), ("pre", 1)]
 
 
-def test_disabled_ones_are_passed_over(st, machine):
-    called: list[tuple[str, int]] = []
-    ps = registered(st, called, 3)
-    disable_kprobe(st, ps[1])
-    ap = there(get_kprobe(st, ps[0].addr))
-    call_pre(ap)
-    assert called == [("pre", 2), ("pre", 0)]
-    assert st.arch.sites[ps[0].addr] == [(ps[2], False), (ps[1], True), (ps[0], False)]
-
-
 def test_text_is_armed_as_long_as_one_is_enabled(st, machine):
     ps = registered(st, [], 2)
     addr = ps[0].addr

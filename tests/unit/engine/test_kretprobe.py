@@ -55,13 +55,6 @@ def test_maxactive(given, cpus, used):
     assert rp.maxactive == used
 
 
-def test_post_handler_is_dropped(st):
-    rp = ret()
-    rp.kp.post_handler = print
-    register_kretprobe(st, rp)
-    assert rp.kp.post_handler is None
-
-
 @pytest.mark.parametrize(
     ("rp", "answer"),
     [
