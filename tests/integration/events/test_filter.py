@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Filters: what gets through in the guest."""
+"""Filters: what is refused, what the file shows, and what gets through."""
 
 import pytest
 
@@ -34,10 +34,16 @@ def guest(one_cpu):
     return Guest(one_cpu)
 
 
-@pytest.mark.parametrize(("text", "error", "passes", "shown"), FILTERS)
-def test_what_passes(guest, text, error, passes, shown):
-    assert filter_store(guest.ts, guest.event, text) == error
-    assert len(guest.hit()) == passes
+def test_what_is_shown_and_what_passes(guest):
+    for text, error, passes, shown in FILTERS:
+        guest.ts.err_log.clear()
+        assert filter_store(guest.ts, guest.event, text + "\n") == error, text
+        assert bool(guest.ts.err_log.text()) == bool(error), text
+        if shown is None:
+            shown = "none" if text.strip() == "0" else text.rstrip()
+        file = guest.ts.array_events.file(guest.event)
+        assert file.filter_text() == shown + "\n", text
+        assert len(guest.hit()) == passes, text
 
 
 def test_filtered_hits_count_and_leave_the_buffer_alone(guest):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Filters: what is refused, and what the file shows.
+"""Filters: entries of the error log, filters of groups, lengths.
 
 This also tests kpfs.engine.trace.event.event_file and kpfs.engine.trace.event.fields.
 """
@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests.there import code
-from tests.unit.engine.trace.catalogue import FILTERED, FILTERS
+from tests.unit.engine.trace.catalogue import FILTERED
 from tests.unit.engine.trace.fakes import Trace, filter_store
 
 
@@ -18,23 +18,6 @@ def shared():
     trace = Trace()
     trace.write(FILTERED.format("vfs_read"))
     return trace
-
-
-@pytest.mark.parametrize(("text", "error", "passes", "shown"), FILTERS)
-def test_answer_and_text(shared, text, error, passes, shown):
-    event = shared.event("e")
-    shared.ts.err_log.clear()
-    assert filter_store(shared.ts, event, text + "\n") == error
-    if shown is None:
-        shown = "none" if text.strip() == "0" else text.rstrip()
-    assert shared.ts.array_events.file(event).filter_text() == shown + "\n"
-    assert bool(shared.ts.err_log.text()) == bool(error)
-    filtered = not error and text.strip() != "0"
-    file = shared.file("e")
-    assert bool(file.filter_prog) == filtered
-    shared.on("e")
-    assert event.probes[0].guest.filter == (file.filter_prog or 0)
-    shared.off("e")
 
 
 def test_entry_of_the_error_log(shared):
