@@ -9,14 +9,13 @@ import re
 import pytest
 
 from tests.there import code
-from tests.unit.engine.trace.catalogue import FILTERED
 from tests.unit.engine.trace.fakes import Trace, filter_store
 
 
 @pytest.fixture(scope="module")
 def shared():
     trace = Trace()
-    trace.write(FILTERED.format("vfs_read"))
+    trace.write(r'p:e vfs_read b=\"hello" e=\7:u64')
     return trace
 
 
