@@ -15,11 +15,9 @@ from kpfs.engine.arch.x86.regs import FLAGS, SP
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.kretprobe import (
     Kretprobe,
-    kretprobe_nmissed,
     register_kretprobe,
     unregister_kretprobe,
 )
-from kpfs.engine.register import disable_kprobe, enable_kprobe
 from kpfs.engine.runtime.records import KpEvent
 from kpfs.engine.trace.ring.ring_buffer import RingBuffer
 from tests.guest import run_to
@@ -85,33 +83,6 @@ def test_registers_and_flags_survive(box, code, guest):
     assert b.machine.read_u64(b.machine.task + 32) == 0
 
 
-def test_several_on_one_function_run_in_reverse_of_entry(box):
-    b = box({"leaf": LEAF})
-    trampoline = b.runtime.symbols["arch_rethook_trampoline"]
-    for i in range(3):
-        ret(b, "leaf", lambda node, regs, i=i: b.seen.append((i, node.ret_addr)))
-    b.call("leaf", 1)
-    # entered newest first, so the oldest hooked last and returns first
-    home = abi.TEXT_BASE
-    assert b.seen == [(0, trampoline), (1, trampoline), (2, home)]
-
-
-def test_entry_handler_data_and_refusal(box):
-    b = box({"leaf": LEAF})
-
-    def entry(node, regs):
-        struct.pack_into("<Q", node.data, 0, regs.di)
-        return regs.di == 5
-
-    def handler(node, regs):
-        b.seen.append(struct.unpack_from("<Q", node.data)[0])
-
-    rp = ret(b, "leaf", handler, entry_handler=entry, data_size=12, maxactive=1)
-    assert [b.call("leaf", i) for i in (4, 5, 6)] == [5, 6, 7]
-    assert b.seen == [4, 6]
-    assert kretprobe_nmissed(b.state, rp) == 0
-
-
 def test_each_call_has_its_own_data(box):
     b = box({"sum": SUM})
 
@@ -124,17 +95,6 @@ def test_each_call_has_its_own_data(box):
     ret(b, "sum", handler, entry_handler=entry, data_size=16)
     assert b.call("sum", 4) == 10
     assert b.seen == [(n, 0xFFFF - n) for n in range(5)]
-
-
-def test_recursion_uses_an_instance_a_call_and_misses_without(box):
-    b = box({"sum": SUM})
-    rp = ret(b, "sum", lambda node, regs: b.seen.append(regs.ax), maxactive=3)
-    assert b.call("sum", 5) == 15
-    assert b.seen == [6, 10, 15]
-    assert kretprobe_nmissed(b.state, rp) == 3
-    b.seen.clear()
-    assert b.call("sum", 2) == 3
-    assert b.seen == [0, 1, 3]
 
 
 @pytest.mark.parametrize("handler", ["python", "guest", "none"])
@@ -169,17 +129,6 @@ def test_unregistered_while_a_call_is_inside(box, handler):
     assert b.call("leaf", 3) == 4
 
 
-def test_disabled(box):
-    b = box({"leaf": LEAF})
-    rp = ret(b, "leaf", lambda node, regs: b.seen.append(regs.ax))
-    disable_kprobe(b.state, rp.kp)
-    b.call("leaf", 1)
-    assert b.text("leaf", 5) == NOP5
-    enable_kprobe(b.state, rp.kp)
-    b.call("leaf", 2)
-    assert b.seen == [3]
-
-
 @pytest.mark.logs("return handler of the probe")
 def test_exception_in_a_handler(box):
     b = box({"leaf": LEAF})
@@ -208,15 +157,6 @@ def test_event_records(box, code, others):
     inner = [(77, 0, 0, 42, at, trampoline)] * others
     assert records == [*inner, (77, 0, 0, 42, at, home)] * 2
     assert event.nhit == 2 * (others + 1)
-
-
-@pytest.mark.parametrize("offset", [0, 5])
-def test_return_probe_and_event_of_the_entry(box, offset):
-    b = box({"leaf": LEAF})
-    ret(b, "leaf", lambda node, regs: b.seen.append(("ret", regs.ax)))
-    b.probe("leaf", offset, pre_handler=b.note("in"))
-    assert b.call("leaf", 1) == 2
-    assert b.seen == [("in", b.machine.addr("leaf", offset + 1)), ("ret", 2)]
 
 
 def test_orphan_return_is_an_oops_and_a_message(box):
