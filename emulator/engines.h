@@ -29,6 +29,8 @@ struct engine {
 	uint64_t nr_pages;
 	bool keeps_check; /* the page of the last store does */
 	uint8_t called;   /* functions that libunicorn has called */
+
+	uint64_t second_half; /* of an instruction: its address, see riscv_compressed.c */
 } __attribute__((aligned(64)));
 
 #pragma GCC visibility push(hidden)

@@ -6,7 +6,7 @@
  * tells.
  *
  * An operand without these ones would count as a NaN. Here its lower half counts, as libunicorn does
- * fneg.s and its kin without a function, and they may leave one.
+ * fabs.s and fsgnjx.s without a function, and they leave one.
  */
 #include "engines.h"
 #include "originals.h"

@@ -167,14 +167,17 @@ def test_the_agent_rests_where_few_probe(kpfs, tmp_path, row):
     assert done.stdout.count("NR 1") == len(rests) + 2
 
 
+MAY_RUN = "csrr t0, time", "c.addw s0, s0", "lui t0, 0x80008"
+
+
 @pytest.mark.riscv64_kernel
-def test_counters_that_programs_may_read(kpfs, tmp_path):
-    program = static_program("counters", tmp_path, "riscv64-linux-gnu-")
+def test_instructions_that_programs_may_use(kpfs, tmp_path):
+    program = static_program("refused", tmp_path, "riscv64-linux-gnu-")
     words = "--inside", "--kernel", RISCV64.kernel, "--", f"./{program.name}"
     done = kpfs("run", *words, cwd=tmp_path)
-    refused = "hpmcounter3", "hpmcounter31", "sstatus"
-    lines = ["time is read", *(f"{name} is refused" for name in refused)]
-    assert done.stdout.splitlines() == lines
+    run = [line for line in done.stdout.splitlines() if line.endswith(" runs")]
+    assert run == [f"{insn} runs" for insn in MAY_RUN], done.stdout
+    assert done.stdout.count(" is refused") == 7
 
 
 @pytest.mark.logs("kernel panic: sysrq")

@@ -13,7 +13,6 @@
 #define CSR_CYCLE 0xc00
 #define CSR_TIME 0xc01
 #define CSR_INSTRET 0xc02
-#define CSR_COUNTER_3 0xc03 /* the first one of events, of 29 */
 #define CSR_COUNTER_31 0xc1f
 #define KERNELS_IRQS 0x222ull
 
@@ -35,7 +34,7 @@ static int read_clock(void *state, int csr, u64 *value)
 	return 0;
 }
 
-/* Return whether a counter of events may not be read: libunicorn lets programs read them all. */
+/* Return whether a counter may not be read: libunicorn lets programs read them all. */
 static int refuse_counter(void *state, int csr)
 {
 	const struct riscv64_state *s = state;
@@ -82,18 +81,15 @@ static int access_enabled(void *state, int csr, u64 *old, u64 value, u64 mask)
 
 bool patch_registers(struct board *b)
 {
-	static const int clocks[] = { CSR_CYCLE, CSR_TIME, CSR_INSTRET };
 	struct csr_ops ops;
 
 	(void)b;
-	for (size_t i = 0; i < sizeof(clocks) / sizeof(*clocks); i++) {
-		riscv64_api.get_csr_ops(clocks[i], &ops);
-		ops.read = read_clock;
-		riscv64_api.set_csr_ops(clocks[i], &ops);
-	}
-	for (int csr = CSR_COUNTER_3; csr <= CSR_COUNTER_31; csr++) {
+	for (int csr = CSR_CYCLE; csr <= CSR_COUNTER_31; csr++) {
 		riscv64_api.get_csr_ops(csr, &ops);
-		ops.predicate = refuse_counter;
+		if (csr <= CSR_INSTRET)
+			ops.read = read_clock;
+		if (csr != CSR_TIME)
+			ops.predicate = refuse_counter;
 		riscv64_api.set_csr_ops(csr, &ops);
 	}
 	riscv64_api.get_csr_ops(CSR_SIE, &ops);
