@@ -68,14 +68,20 @@ def run(name: str, program: str, script: str) -> dict[str, float]:
     missing = [each for each in (QEMU, "busybox") if not shutil.which(each)]
     if missing:
         raise NotHereError(f"{' and '.join(missing)} missing")
+    with tempfile.TemporaryDirectory() as folder:
+        kernel, initrd = Path(folder) / "vmlinuz", Path(folder) / "initrd"
+        kernel.write_bytes(fetch_kernel(name))
+        initrd.write_bytes(_root(build(folder, program), script))
+        return _asked(kernel, initrd)
+
+
+def fetch_kernel(name: str) -> bytes:
+    """Fetch the vmlinuz of a kernel's package.  Raises NotHereError, UnfitError."""
     if not distributions.is_name(name):
         raise NotHereError(f"{name} is of no package, so its file is not known")
     with tempfile.TemporaryDirectory() as folder:
-        kernel, initrd = Path(folder) / "vmlinuz", Path(folder) / "initrd"
         files = [fetch.save(file, folder) for file in distributions.find(name).files]
-        kernel.write_bytes(packages.read_packages(files).vmlinuz)
-        initrd.write_bytes(_root(build(folder, program), script))
-        return _asked(kernel, initrd)
+        return packages.read_packages(files).vmlinuz
 
 
 def _root(program: str, script: str) -> bytes:

@@ -439,16 +439,16 @@ def test_a_program_of_go_counts_exactly(kpfs, tmp_path):
 # ---- modules
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("width", "firsts"),
+    ("target", "firsts"),
     [  # the later ones make a far call with a stack that they may not write
-        (64, [(1, 400), (0x1EB89D14, 2)]),
-        (32, [(1, 400), (0x1EB8BA8D, 2)]),
+        (instructions.X86_64, [(1, 400), (0x1EB89D14, 2)]),
+        (instructions.I386, [(1, 400), (0x1EB8BA8D, 2)]),
     ],
 )
-def test_programs_end_as_on_this_processor(kpfs, tmp_path, width, firsts):
+def test_programs_end_as_on_this_processor(kpfs, tmp_path, target, firsts):
     if os.uname().machine != "x86_64":
         pytest.skip("another processor")
-    program = instructions.build(width, tmp_path)
+    program = instructions.build(target, tmp_path)
     script = "; ".join(f"{program} {first} {count}" for first, count in firsts)
     right = harness.run("setarch", "-R", "sh", "-c", script).stdout
     found = kpfs(*INSIDE, "sh", "-c", script).stdout

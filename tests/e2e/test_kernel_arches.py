@@ -5,6 +5,7 @@ Tests kpfs.linux.arch.riscv64, kpfs.linux.make.riscv64.
 """
 
 import errno
+import hashlib
 import json
 import re
 from typing import NamedTuple
@@ -13,7 +14,7 @@ import pytest
 
 import kpfs as library
 from tests import harness
-from tests.programs import static_program
+from tests.programs import instructions, static_program
 
 pytestmark = pytest.mark.fuse
 
@@ -165,6 +166,33 @@ def test_the_agent_rests_where_few_probe(kpfs, tmp_path, row):
     rests = [line for line in done.stdout.splitlines() if "=" in line]
     assert set(rests) == {f"NR 137 = -{errno.EAGAIN}"}
     assert done.stdout.count("NR 1") == len(rests) + 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("target", "right"),
+    [  # the SHA-256 of what QEMU 7.2 prints
+        pytest.param(
+            *(
+                instructions.ARM64,
+                "bd5f46258494db45935a5599ab07c1df28390a0c88b7b481d7b03c9d9a942a1b",
+            ),
+            marks=pytest.mark.arm64_kernel,
+        ),
+        pytest.param(
+            *(
+                instructions.RISCV64,
+                "4948c61e03b206a823925b00b2f948dc46be93146934cda09b277622b794eca3",
+            ),
+            marks=pytest.mark.riscv64_kernel,
+        ),
+    ],
+)
+def test_programs_end_as_in_qemu(kpfs, tmp_path, target, right):
+    """``scripts/campaign instructions`` tells which do not."""
+    programs = instructions.build(target, tmp_path)
+    found = instructions.inside(kpfs, target.kernel, programs, 7000, 300)
+    assert hashlib.sha256(found.encode()).hexdigest() == right, found
 
 
 MAY_RUN = "csrr t0, time", "c.addw s0, s0", "lui t0, 0x80008"

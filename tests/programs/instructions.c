@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Random programs of instructions whose effect a processor and its kernel decide together: gates,
- * ports, privileged instructions, segments, returns to other modes, flags, addresses.
+ * Random programs of instructions whose effect a processor and its kernel decide together. What
+ * these are stands in a header for each architecture.
  *
  * instructions FIRST COUNT: runs COUNT programs from number FIRST on, and prints a line for each:
  * where and how it ended, and the registers then; with COUNT 1 all of them, and the code. It
- * uses no library, so that all addresses are the same wherever it runs. No instruction here
- * differs between vendors, depends on what is optional, or is one of those of which
- * kpfs/manual/differs.tsv says that they differ inside.
+ * uses no library, so that all addresses are the same wherever it runs, and switches the machine
+ * off at the end if it is the first process. No instruction here depends on what is optional, or
+ * is one of those of which kpfs/manual/differs.tsv says that they differ inside.
  */
 #define _GNU_SOURCE
+#include <linux/reboot.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 
 #include "chance.h"
@@ -25,21 +29,7 @@
 #define ROOM 0x4000
 #define READ_ONLY 0x20010000ul
 #define STACK (DATA + 0x1800)
-#define STEPS 24 /* single steps that are followed */
-#define RESTORER 0x04000000
-#define TF 0x100
-/* but those of arithmetic, some of which are undefined, and RF, which QEMU never sets */
-#define COMPARED_FLAGS 0x24f700
-
-#ifdef __x86_64__
-#define IS_64 1
-#define IP REG_RIP
-#define SP REG_RSP
-#else
-#define IS_64 0
-#define IP REG_EIP
-#define SP REG_ESP
-#endif
+#define MAPPING (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)
 
 typedef unsigned long word;
 typedef unsigned char byte;
@@ -47,31 +37,14 @@ typedef unsigned char byte;
 struct action {
 	void *handler;
 	word flags;
+#ifndef __riscv
 	void *restorer;
+#endif
 	uint64_t mask;
 };
 
-static word call(word nr, word a, word b, word c, word d)
-{
-	word value;
-#ifdef __x86_64__
-	register word r10 asm("r10") = d;
-
-	asm volatile("syscall"
-		     : "=a"(value)
-		     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
-		     : "rcx", "r11", "memory");
-#else
-	asm volatile("int $0x80"
-		     : "=a"(value)
-		     : "a"(nr), "b"(a), "c"(b), "d"(c), "S"(d)
-		     : "memory");
-#endif
-	return value;
-}
-
 /* ---- what is printed */
-static char line[4096];
+static char line[32768];
 static unsigned int used;
 
 static void put(const char *text)
@@ -96,13 +69,6 @@ static void put_field(const char *name, word value)
 	put_hex(value);
 }
 
-static void end_line(void)
-{
-	put("\n");
-	call(SYS_write, 1, (word)line, used, 0);
-	used = 0;
-}
-
 /* ---- chance */
 static unsigned int below(unsigned int limit)
 {
@@ -110,41 +76,6 @@ static unsigned int below(unsigned int limit)
 }
 
 #define ONE_OF(list) (list)[below(sizeof(list) / sizeof *(list))]
-
-/* ---- the program */
-static byte *at;
-static int all; /* registers are printed */
-
-static void emit(const byte *bytes, int size)
-{
-	while (size--)
-		*at++ = *bytes++;
-}
-
-#define EMIT(...)                                                                                \
-	do {                                                                                     \
-		const byte bytes[] = { __VA_ARGS__ };                                            \
-		emit(bytes, sizeof bytes);                                                       \
-	} while (0)
-
-static void emit_word(word value, int size)
-{
-	emit((const byte *)&value, size);
-}
-
-static void load(int reg, word value)
-{
-	if (IS_64)
-		EMIT(0x48 | (reg >> 3));
-	EMIT(0xb8 | (reg & 7));
-	emit_word(value, sizeof value);
-}
-
-static void push(word value)
-{
-	load(0, value);
-	EMIT(0x50);
-}
 
 static word some_address(void)
 {
@@ -168,9 +99,11 @@ static word some_address(void)
 		(word)1 << 31,
 		DATA + 0x1ff8,
 		DATA + 0x0ff9,
-#ifdef __x86_64__
+#ifdef __x86_64__ /* the stack is there on riscv64 */
 		0x800000000000,
 		0x7ffffffff000,
+#endif
+#if __SIZEOF_LONG__ == 8
 		0xffff800000000000,
 		0xffffffff81000000,
 		0x8000000000000000,
@@ -181,377 +114,58 @@ static word some_address(void)
 	return ONE_OF(places);
 }
 
-static word some_place_of_code(void)
-{
-	static const word places[] = { DATA, DATA + ROOM, READ_ONLY, 0, 1, 0x7fffffff };
+/* ---- the program, and its trail: what it left in the registers at each signal */
+static byte *at;
+static int all;                    /* registers are printed */
+static word steps, trail, program; /* its number */
 
-	return below(3) ? CODE + 0x1000 + 2 * below(32) : ONE_OF(places);
+static void emit(const byte *bytes, int size)
+{
+	while (size--)
+		*at++ = *bytes++;
 }
 
-static word some_selector(void)
+static void emit_word(word value, int size)
 {
-	static const unsigned short list[] = { 0, 3, 7, 0x10, 0x18, 0x23, 0x2b, 0x33, 0xfff8, 0x2a };
-
-	return ONE_OF(list);
+	emit((const byte *)&value, size);
 }
-
-static word some_flags(void)
-{
-	static const word bits[] = { TF, 0x400, 0x4000, 0x3000, 0x10000, 0x200000, 1, 0x800 };
-	word flags = 0x202;
-
-	for (int n = below(4); n; n--)
-		flags |= ONE_OF(bits);
-	return flags;
-}
-
-static word some_value(void)
-{
-	switch (below(5)) {
-	case 0:  return below(16);
-	case 1:  return some_selector();
-	case 2:  return IS_64 ? draw() : draw() & 0x3fffffff; /* no stack is there */
-	default: return some_address();
-	}
-}
-
-static void prefix(void)
-{
-	static const byte list[] = { 0x66, 0xf3, 0xf2, 0x2e, 0x3e, 0x36 };
-
-	if (!below(4))
-		EMIT(ONE_OF(list));
-	if (IS_64 && !below(6))
-		EMIT(0x40 | below(16));
-}
-
-static void segment_prefix(void)
-{
-	if (!below(4))
-		EMIT(0x3e);
-}
-
-static void gate(void)
-{
-	static const byte traps[] = { 0xcc, 0xce };
-	byte number = below(3) ? below(36) : below(256);
-
-	prefix();
-	if (number == 0x80)
-		number = 0x81;
-	if (below(3))
-		EMIT(0xcd, number);
-	else
-		EMIT(ONE_OF(traps));
-}
-
-static void privileged(void)
-{
-	static const byte list[][3] = {
-		{ 0xf4, 0x90, 0x90 }, { 0xfa, 0x90, 0x90 }, { 0xfb, 0x90, 0x90 },
-		{ 0x0f, 0x06, 0x90 }, { 0x0f, 0x09, 0x90 }, { 0x0f, 0x08, 0x90 },
-		{ 0x0f, 0x20, 0xc0 }, { 0x0f, 0x22, 0xc0 }, { 0x0f, 0x20, 0xd8 },
-		{ 0x0f, 0x21, 0xc0 }, { 0x0f, 0x23, 0xf8 }, { 0x0f, 0x30, 0x90 },
-		{ 0x0f, 0x32, 0x90 }, { 0x0f, 0x01, 0x38 }, { 0x0f, 0x01, 0x10 },
-		{ 0x0f, 0x01, 0x18 }, { 0x0f, 0x00, 0xd0 }, { 0x0f, 0x00, 0xd8 },
-		{ 0x0f, 0x01, 0xf8 }, { 0x0f, 0x07, 0x90 }, { 0x0f, 0x35, 0x90 },
-		{ 0x0f, 0xaa, 0x90 }, { 0x0f, 0x01, 0xf0 }, { 0x0f, 0x20, 0xe0 },
-	};
-
-	segment_prefix();
-	emit(ONE_OF(list), 3);
-}
-
-static void port(void)
-{
-	static const byte list[] = { 0xe4, 0xe5, 0xe6, 0xe7, 0xec, 0xed,
-				     0xee, 0xef, 0x6c, 0x6d, 0x6e, 0x6f };
-	byte code = ONE_OF(list);
-
-	load(1, 1 + below(3)); /* with a count of 0 libunicorn asks for no port: see differs.tsv */
-	prefix();
-	EMIT(code);
-	if (code >> 4 == 0xe && code < 0xe8)
-		EMIT(below(256));
-}
-
-static void system_call(void)
-{
-	static const word numbers[] = { IS_64 ? 102 : 199, (word)-1, 5000, IS_64 ? 15 : 173,
-					1ul << 30 };
-
-	load(0, ONE_OF(numbers));
-	if (!below(3)) {
-		load(0, 199);
-		EMIT(0xcd, 0x80);
-	} else if (IS_64) {
-		prefix();
-		EMIT(0x0f, 0x05);
-	} else {
-		EMIT(0xcd, 0x80);
-	}
-}
-
-static void far_return(void)
-{
-	word code = some_place_of_code();
-
-	load(4, STACK);
-	if (below(2)) {
-		if (IS_64 || !below(3)) {
-			push(below(3) ? 0x2b : some_selector());
-			push(below(3) ? STACK - 64 : DATA + 8 * below(0x400));
-		}
-		push(some_flags());
-		push(below(3) ? (IS_64 ? 0x33 : 0x23) : some_selector());
-		push(code);
-		if (IS_64)
-			EMIT(0x48);
-		EMIT(0xcf);
-		return;
-	}
-	push(below(3) ? (IS_64 ? 0x33 : 0x23) : some_selector());
-	push(code);
-	if (IS_64)
-		EMIT(0x48);
-	if (below(2))
-		EMIT(0xcb);
-	else
-		EMIT(0xca, below(64), 0);
-}
-
-static void far_pointer(void)
-{
-	word code = some_place_of_code();
-
-	if (!IS_64 && below(2)) {
-		EMIT(below(2) ? 0xea : 0x9a);
-		emit_word(code, 4);
-		emit_word(some_selector(), 2);
-		return;
-	}
-	load(3, DATA + 0x100);
-	EMIT(0xc7, 0x03);
-	emit_word(code, 4);
-	EMIT(0x66, 0xc7, 0x43, 4);
-	emit_word(some_selector(), 2);
-	EMIT(0xff, below(2) ? 0x2b : 0x1b);
-}
-
-static void flags(void)
-{
-	load(4, STACK);
-	push(some_flags());
-	EMIT(0x9d);
-	if (below(2))
-		EMIT(0x9c);
-}
-
-static void segment(void)
-{
-	load(0, some_selector());
-	switch (below(4)) {
-	case 0:
-		EMIT(0x0f, 0x00, 0xe0 | below(2) << 3); /* verr, verw */
-		break;
-	case 1:
-		EMIT(0x0f, 3, 0xc8); /* lsl */
-		break;
-	case 2:
-		load(4, STACK);
-		push(some_selector());
-		EMIT(0x0f, below(2) ? 0xa1 : 0xa9);
-		break;
-	default:
-		prefix();
-		EMIT(0x8e, 0xc0 | (4 + below(4)) << 3); /* fs, gs, and what there is not */
-	}
-}
-
-static void memory(void)
-{
-	static const byte list[][4] = {
-		{ 0x8b, 0x03 },
-		{ 0x89, 0x03 },
-		{ 0x03, 0x03 },
-		{ 0x0f, 0x10, 0x03 },
-		{ 0x0f, 0x11, 0x03 },
-		{ 0xff, 0x33 },
-		{ 0xa4 },
-		{ 0xa5 },
-		{ 0xaa },
-		{ 0xd9, 0x03 },
-		{ 0xdd, 0x1b },
-		{ 0x0f, 0xb7, 0x03 },
-		{ 0xd7 },
-		{ 0xff, 0x13 },
-		{ 0xff, 0x23 },
-		{ 0x8b, 0x53, 0x7f },
-	};
-	const byte *code = ONE_OF(list);
-	int size = 4;
-
-	load(3, some_address());
-	if (!code[1]) {
-		load(1, below(64));
-		load(6, some_address());
-		load(7, some_address());
-	}
-	while (!code[size - 1])
-		size--;
-	if (!below(4))
-		flags();
-	segment_prefix();
-	emit(code, size);
-}
-
-static void divide(void)
-{
-	static const byte list[][2] = {
-		{ 0xf7, 0xf1 }, { 0xf7, 0xf9 }, { 0xf6, 0xf1 }, { 0xf6, 0xf9 }
-	};
-
-	if (below(2))
-		load(1, below(3));
-	prefix();
-	if (!IS_64 && !below(3))
-		EMIT(0xd4, below(3));
-	else
-		emit(ONE_OF(list), 2);
-	EMIT(0x39, 0xc0); /* it may leave any flags, which aas and syscall read */
-}
-
-static void stack(void)
-{
-	static const byte list[] = { 0x50, 0x58, 0xc3, 0xc9 };
-	static const word places[] = { DATA, DATA + 1, DATA + ROOM - 1, DATA + ROOM, READ_ONLY, 16 };
-
-	load(4, ONE_OF(places));
-	load(5, ONE_OF(places));
-	EMIT(ONE_OF(list));
-}
-
-static void jump(void)
-{
-	load(0, some_place_of_code());
-	prefix();
-	EMIT(0xff, below(2) ? 0xd0 : 0xe0);
-}
-
-static void many_prefixes(void)
-{
-	static const byte list[] = { 0x66, 0x67, 0x2e, 0x3e, 0x26, 0x36, 0xf2 };
-
-	for (int n = below(17); n; n--)
-		EMIT(ONE_OF(list));
-	switch (below(4)) {
-	case 0:  EMIT(0x90); break;
-	case 1:  EMIT(0xff, 0xc0); break;
-	case 2:  EMIT(0x8d, 0x40, 0x01); break;
-	default: EMIT(0x01, 0xc8);
-	}
-}
-
-static void invalid(void)
-{
-	static const byte list[][2] = {
-		{ 0x06, 0x90 }, { 0x0e, 0x90 }, { 0x16, 0x90 }, { 0x27, 0x90 }, { 0x2f, 0x90 },
-		{ 0x37, 0x90 }, { 0x3f, 0x90 }, { 0x60, 0x90 }, { 0xd6, 0x90 }, { 0x0f, 0x04 },
-		{ 0x0f, 0x0a }, { 0x0f, 0x0c }, { 0x0f, 0x24 }, { 0x0f, 0x26 }, { 0x0f, 0x36 },
-		{ 0x0f, 0x39 }, { 0x0f, 0x0b }, { 0x0f, 0xff }, { 0xc6, 0xc8 }, { 0xfe, 0xd0 },
-		{ 0xff, 0xf8 },
-	};
-
-	prefix();
-	emit(ONE_OF(list), 2);
-	EMIT(0x90);
-	if (!IS_64)
-		EMIT(0x39, 0xc0); /* aaa and its kin leave any OF, which into reads */
-}
-
-static void bound(void)
-{
-	if (IS_64) {
-		privileged();
-		return;
-	}
-	load(3, DATA + 4 * below(3));
-	EMIT(0x62, 0x03);
-}
-
-static void make(void)
-{
-	static void (*const parts[])(void) = {
-		gate,  privileged,    port,    system_call, far_return, far_pointer,
-		flags, segment,       memory,  memory,      divide,     stack,
-		jump,  many_prefixes, invalid, bound,
-	};
-
-	for (int reg = 0; reg < (IS_64 ? 16 : 8); reg++)
-		load(reg, some_value());
-	load(4, STACK);
-	EMIT(0x68);
-	emit_word(some_flags() & (below(3) ? ~(word)TF : ~(word)0), 4);
-	EMIT(0x9d);
-	for (int n = 1 + below(4); n; n--)
-		ONE_OF(parts)();
-	EMIT(0x0f, 0x0b);
-}
-
-/* ---- how it ends */
-static word steps, trail;
 
 static word mix(word trail, word value)
 {
 	return (trail ^ value) * 0x9e3779b1u + (trail >> 7);
 }
 
-static word mixed(word trail, const ucontext_t *context)
-{
-	const greg_t *regs = context->uc_mcontext.gregs;
-#ifdef __x86_64__
-	for (int n = REG_R8; n <= REG_RIP; n++)
-		trail = mix(trail, regs[n]);
-	return mix(mix(trail, regs[REG_EFL] & COMPARED_FLAGS), regs[REG_CSGSFS] & 0xffff);
+static void end_line(void);
+
+#if defined __aarch64__
+#include "instructions_arm64.h"
+#elif defined __riscv
+#include "instructions_riscv64.h"
 #else
-	for (int n = REG_EDI; n <= REG_EAX; n++) /* kernels differ in null selectors */
-		trail = mix(trail, regs[n]);
-	trail = mix(mix(trail, regs[REG_EIP]), regs[REG_CS]);
-	return mix(trail, regs[REG_EFL] & COMPARED_FLAGS);
+#include "instructions_x86.h"
 #endif
+
+static void end_line(void)
+{
+	put("\n");
+	call(SYS_write, 1, (word)line, used, 0);
+	used = 0;
 }
 
 static void on_signal(int number, siginfo_t *info, void *data)
 {
-	ucontext_t *context = data;
-	greg_t *regs = context->uc_mcontext.gregs;
+	const word address = number == SIGTRAP ? 0 : (word)info->si_addr;
 
-	trail = mixed(trail, context);
-	if (number == SIGTRAP && ++steps < STEPS) {
-		trail = mix(trail, info->si_code);
+	if (goes_on(number, info, data))
 		return;
-	}
 	put_field(" signal ", number);
 	put_field(" code ", info->si_code & 0xffff);
-	put_field(" trap ", regs[REG_TRAPNO]);
-	put_field(" error ", regs[REG_ERR]);
-	put_field(" address ", number == SIGTRAP ? 0 : (word)info->si_addr);
-	put_field(" ip ", regs[IP]);
-	put_field(" sp ", regs[SP]);
-	put_field(" flags ", regs[REG_EFL] & COMPARED_FLAGS);
+	put_field(" address ", address);
+	put_place(data);
 	put_field(" steps ", steps);
 	put_field(" trail ", trail);
 	if (all) {
-#ifdef __x86_64__
-		for (int n = REG_R8; n <= REG_RIP; n++)
-			put_field(n == REG_R8 ? "\n r8.. di si bp bx dx ax cx sp ip " : " ",
-				  regs[n]);
-		put_field(" cs ", regs[REG_CSGSFS] & 0xffff);
-#else
-		for (int n = REG_GS; n <= REG_SS; n++)
-			put_field(n == REG_GS ? "\n gs fs es ds di si bp sp bx dx cx ax " : " ",
-				  regs[n]);
-#endif
+		put_registers(data);
 		put("\n");
 		for (const byte *code = (byte *)CODE; code < at; code++)
 			put_field(" ", *code);
@@ -560,58 +174,27 @@ static void on_signal(int number, siginfo_t *info, void *data)
 	call(SYS_exit_group, 0, 0, 0, 0);
 }
 
-#ifdef __x86_64__
-asm(".globl back\nback: mov $15, %eax\nsyscall\n");
-asm(".globl _start\n_start: xor %ebp, %ebp\nmov %rsp, %rdi\nand $-16, %rsp\ncall begin\n");
-#else
-asm(".globl back\nback: mov $173, %eax\nint $0x80\n");
-asm(".globl _start\n_start: xor %ebp, %ebp\nmov %esp, %eax\nand $-16, %esp\nsub $12, %esp\n"
-    "push %eax\ncall begin\n");
-#endif
-extern void back(void);
-
 static byte other_stack[16384] __attribute__((aligned(16)));
-
-static void map(word address, word size, int access)
-{
-	const word flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-#ifdef __x86_64__
-	register word r8 asm("r8") = -1, r9 asm("r9") = 0, r10 asm("r10") = flags;
-	word value;
-
-	asm volatile("syscall"
-		     : "=a"(value)
-		     : "a"(SYS_mmap), "D"(address), "S"(size), "d"((word)access), "r"(r10), "r"(r8),
-		       "r"(r9)
-		     : "rcx", "r11", "memory");
-#else
-	const word args[] = { address, size, access, flags, -1, 0 };
-
-	call(SYS_mmap, (word)args, 0, 0, 0);
-#endif
-}
 
 static void run(void)
 {
-	struct action action = { on_signal, SA_SIGINFO | SA_ONSTACK | RESTORER, back, 0 };
-	const word second[] = { 1, 1 };
+	struct action action = { .handler = on_signal, .flags = SA_SIGINFO | SA_ONSTACK };
+	const uint64_t second[] = { 1, 1 };
 	stack_t alternate = { other_stack, 0, sizeof other_stack };
 
-	call(SYS_setrlimit, RLIMIT_CPU, (word)&second, 0, 0); /* it may loop, all signals blocked */
+#ifdef RESTORER
+	action.flags |= RESTORER;
+	action.restorer = back;
+#endif
+	/* it may loop, all signals blocked */
+	call(SYS_prlimit64, 0, RLIMIT_CPU, (word)&second, 0);
 	map(CODE, 0x2000, 7);
 	map(DATA, ROOM, 3);
 	map(READ_ONLY, 0x1000, 1);
 	call(SYS_sigaltstack, (word)&alternate, 0, 0, 0);
 	for (int number = 1; number < 32; number++)
 		call(SYS_rt_sigaction, number, (word)&action, 0, 8);
-	for (word *word_at = (word *)DATA; word_at < (word *)(DATA + ROOM); word_at++)
-		*word_at = below(2) ? CODE + 0x1000 + 2 * below(32) : some_selector();
-	at = (byte *)CODE + 0x1000;
-	for (int n = 0; n < 128; n++)
-		EMIT(0x0f, 0x0b);
-	at = (byte *)CODE;
-	make();
-	asm volatile("jmp *%0" : : "r"(CODE));
+	enter();
 }
 
 static word number_of(const char *text)
@@ -633,14 +216,15 @@ void __attribute__((used)) begin(word *args)
 	count = number_of((char *)args[3]);
 	all = count == 1;
 	for (word n = first; n < first + count; n++) {
-		int status = 0;
+		int status = 0, child;
 
 		put_hex(n);
-		if (!call(SYS_fork, 0, 0, 0, 0)) {
-			state = n;
+		child = call(SYS_clone, SIGCHLD, 0, 0, 0);
+		if (!child) {
+			state = program = n;
 			run();
 		}
-		call(SYS_wait4, -1, (word)&status, 0, 0);
+		follow(child, &status);
 		used = 0;
 		if (status) {
 			put_hex(n);
@@ -648,5 +232,8 @@ void __attribute__((used)) begin(word *args)
 			end_line();
 		}
 	}
+	if (call(SYS_getpid, 0, 0, 0, 0) == 1)
+		call(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
+		     LINUX_REBOOT_CMD_POWER_OFF, 0);
 	call(SYS_exit_group, 0, 0, 0, 0);
 }

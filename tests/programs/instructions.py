@@ -4,22 +4,96 @@
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from bench import qemu_kernel
+from bench.command import NotHereError
+from kpfs.linux.make import cpio
+from tests import harness
 from tests.programs import program
 
-WIDTHS = 64, 32
-OPTIONS = "-nostdlib -static -no-pie -fno-pie -fno-stack-protector -fcf-protection=none"
+OPTIONS = "-nostdlib -static -no-pie -fno-pie -fno-stack-protector"
+TIMEOUT = 10 * harness.TIMEOUT
 SEGV = re.compile(r"\w+ signal b .* trap (\w+) ")
 # a signal by the kernel itself, and a general protection: libunicorn knows no limits of
 # segments, and sees an address that is not canonical when it fetches from there
 VAGUE = {"0", "d"}
 WRITES = re.compile(r"(trap e error )\w+")  # what reads and writes may fault as a read
+LINE = re.compile(r"\w+ (signal|status|stepped) .*")
+# what libunicorn's processors have, too
+QEMU_ARM64 = "qemu-system-aarch64 -M virt -cpu cortex-a72"
+QEMU_RISCV64 = "qemu-system-riscv64 -M virt -cpu rv64,h=off," + ",".join(
+    f"zb{letter}=off" for letter in "abcs"
+)
 
 
-def build(width: int, folder: Path) -> Path:
-    """Build the programs for 64 or 32 bits; a skip where no compiler can."""
-    return program("instructions", folder, "", f"-m{width}", *OPTIONS.split())
+class Target(NamedTuple):
+    """An architecture's programs, a Linux kernel for them, and what runs them right."""
+
+    name: str
+    kernel: str
+    missing: Callable[[], str]
+    options: str
+    prefix: str = ""  # begins the compiler's name
+    qemu: str = ""  # "": this host runs them
+
+
+X86 = harness.KERNEL, harness.missing_kernel
+X86_64 = Target("x86-64", *X86, "-m64 -fcf-protection=none")
+I386 = Target("i386", *X86, "-m32 -fcf-protection=none")
+ARM64 = Target(
+    *("arm64", harness.ARM64, harness.missing_arm64, ""),
+    *("aarch64-linux-gnu-", QEMU_ARM64),
+)
+RISCV64 = Target(
+    *("riscv64", harness.RISCV64, harness.missing_riscv64, "-Wl,--no-relax"),
+    *("riscv64-linux-gnu-", QEMU_RISCV64),
+)
+TARGETS = X86_64, I386, ARM64, RISCV64
+
+
+def build(target: Target, folder: Path) -> Path:
+    """Build a target's programs; a skip where no compiler can."""
+    words = f"{OPTIONS} {target.options}".split()
+    return program("instructions", folder, target.prefix, *words)
+
+
+class Qemu:
+    """A machine in QEMU, whose kernel runs a target's programs and nothing else."""
+
+    def __init__(self, target: Target, programs: Path) -> None:
+        """Fetch the kernel.  Raises NotHereError."""
+        self.words = target.qemu.split()
+        if not shutil.which(self.words[0]):
+            raise NotHereError(f"{self.words[0]} missing")
+        self.kernel = programs.with_name("vmlinuz")
+        self.kernel.write_bytes(qemu_kernel.fetch_kernel(target.kernel))
+        self.initrd = programs.with_name("initrd")
+        first = cpio.CpioEntry("init", cpio.PROGRAM, programs.read_bytes())
+        self.initrd.write_bytes(cpio.archive([first]))
+
+    def said(self, first: int, count: int) -> str:
+        """Return the lines of some programs."""
+        append = f"quiet loglevel=1 norandmaps -- {first} {count}"
+        files = "-kernel", self.kernel, "-initrd", self.initrd, "-append", append
+        words = "-m", "512M", "-nographic", "-no-reboot"
+        console = harness.run(*self.words, *words, *files, timeout=TIMEOUT).stdout
+        return "\n".join(match[0] for match in LINE.finditer(console))
+
+
+def on_host(programs: Path, first: int, count: int) -> str:
+    words = "setarch", "-R", programs, str(first), str(count)
+    return harness.run(*words, timeout=TIMEOUT).stdout
+
+
+def inside(
+    kpfs: harness.Kpfs, kernel: str, programs: Path, first: int, count: int
+) -> str:
+    words = "--kernel", kernel, "--inside", "--", programs, str(first), str(count)
+    return kpfs("run", *words, timeout=TIMEOUT).stdout
 
 
 def differences(right: str, found: str) -> list[str]:
