@@ -109,8 +109,7 @@ class Stepping(Protocol):
 class FairLock:
     """First come, first served.
 
-    ``wait`` is what a thread calls to sleep, here and in the guest's Background: a
-    mount sets it, as it must know which threads sleep.
+    ``wait`` is what a thread calls to sleep, here and in the guest's Background.
     """
 
     def __init__(self) -> None:
@@ -130,6 +129,10 @@ class FairLock:
         # the lock for as long as it likes
         self.waited = threading.Event()
         self.signs = 0
+
+    def sleep_by(self, wait: Callable[[Waiter], None]) -> None:
+        """Have threads sleep by wait(): a mount must know which of them do."""
+        self.wait = wait
 
     @property
     def turns(self) -> int:

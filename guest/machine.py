@@ -7,6 +7,7 @@ import errno
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 
 from kpfs.base import abi, elf
@@ -123,10 +124,13 @@ class Guest:
     def _make_processor(self) -> None:
         """Make the CPUs, the clock, and the trap table."""
         mem = self.memory
-        self.cpus = self.text_writer = Cpu(mem, self.nr_cpus)
+        self.cpus = self.text_writer = Cpu(mem, self.nr_cpus, self._in_module)
         self._shared = mem.alloc_low(PAGE_SIZE)
         self.clock = Clock(mem, self._shared, self.quiet)
         self.traps = Traps(self.cpus, mem, self.address_of)
+
+    def _in_module(self, ip: int) -> bool:
+        return self.modules.at(ip) is not None
 
     def _make_kernel_parts(self) -> None:
         """Make the parts that know the running kernel, and work on it."""
@@ -148,7 +152,7 @@ class Guest:
             serve_control=self.control.serve,
             panic_reason=self.log.panic_reason,
             printk=self.log.printk,
-            in_module=lambda ip: self.modules.at(ip) is not None,
+            in_module=self._in_module,
             tasks=self.task_table,
         )
         self.syscalls = Syscalls(
@@ -184,8 +188,7 @@ class Guest:
             dynamic_ftrace=self.configuration.dynamic_ftrace,
         )
         self._jump_labels = JumpLabels(mem, self._image, self.cpus.drop)
-        # runs a function of a trace point; or it is put off, as guest code waits for us
-        self.run_function: Callable[[int], int] = self.call
+        self._run_function: Callable[[int], int] = self.call
         self.area = EngineArea(mem)
         self.runtime_image = RuntimeImage(
             mem,
@@ -338,8 +341,17 @@ class Guest:
             self._addresses,
             self._syscall_table(),
             self.modules,
-            lambda function: self.run_function(function),
+            lambda function: self._run_function(function),
         )
+
+    @contextmanager
+    def put_off(self, note: Callable[[int], int]) -> Iterator[None]:
+        """Have functions of trace points noted, as guest code waits for us."""
+        self._run_function = note
+        try:
+            yield
+        finally:
+            self._run_function = self.call
 
     # ---- who can see what tasks do
     @property

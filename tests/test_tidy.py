@@ -203,24 +203,14 @@ def test_constants_have_one_home():
 # those that are left, by attribute: it is assigned from outside in these modules
 OVERWRITTEN = {
     "accessed": "guest.emu.watch",
-    "between_turns": "backends.guest.debugged backends.linux.debugged",
     "breakpoint": "guest.emu.traps",
-    "console": "backends.guest.boot",
     "entered": "guest.emu.traps",
     "go_on": "guest.emu.watch",
-    "host": "backends.guest.snapshot gdb.history",
-    "may_end": "guest.running.sched",
     "on_begin": "gdb.history",
-    "on_death": "backends.guest.root.background",
     "on_end": "gdb.history inside.machine",
-    "on_stand": "commands.daemon",
     "on_stop": "gdb.history gdb.server inside.machine",
     "on_turn": "linux.inside.command linux.inside.mounted",
-    "run_function": "backends.guest.root.event_dirs",
-    "step_aside": "backends.guest.root.guest_kernel",
     "trap": "guest.emu.traps guest.emu.watch",
-    "unchanged": "mirror.replayer",
-    "wait": "fs.fuse.loop",
 }
 # attributes that elsewhere are numbers: fields of C
 NUMBERS = {"begin", "commit", "data", "entry", "look", "parts"}

@@ -155,10 +155,16 @@ class Cpu:
     indexed by port; ``accessed`` gets what hook_memory() asks for: whether it is a
     write, physical address, size.  All run in hit context; run() raises what was raised
     in one.  ``go_on``, in control context, says whether to take up a run that has ended
-    without a stop().  ``may_end``, too: whether a long run may end at an address.
+    without a stop().
     """
 
-    def __init__(self, memory: Memory, nr_cpus: int) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        nr_cpus: int,
+        may_end: Callable[[int], bool] = lambda _ip: False,
+    ) -> None:
+        """may_end: tells whether a long run may end at an address."""
         self._memory = memory
         self._py: ctypes.PyDLL | _Gone = load()[0]
         self._start = self._py.uc_emu_start
@@ -169,7 +175,7 @@ class Cpu:
         self.accessed: Callable[[bool, int, int], None] = lambda *_: None
         self.go_on: Callable[[], bool] = lambda: False
         self.stands: Callable[[int], None] | None = None  # see follow_blocks()
-        self.may_end: Callable[[int], bool] = lambda _ip: False
+        self.may_end = may_end
         self.ran_out = False  # the run has ended as it was long
         self.error: BaseException | None = None
         self.stops: Stops | None = None  # a debugger's

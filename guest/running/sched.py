@@ -152,14 +152,13 @@ class Sched:
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
-        self._in_module = cpu.may_end = in_module
+        self._in_module = in_module
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
         # lets threads that wait run the guest, and sleeps so many seconds
         self.step_aside: Callable[[float], None] = sleep
-        # called between two turns, at an exact instruction, while a debugger wants it
-        self.between_turns: Callable[[], None] | None = None
+        self._between_turns: Callable[[], None] | None = None
         self._holding: list[Holding] = []
         self.some_held = False  # some CPU may be
         # limits for which the watchdog had to wait, and the process_time() until which
@@ -170,7 +169,7 @@ class Sched:
         self._parked: dict[int, int] = {}  # CPUs whose task, a pid, stands there
         self._pass_at = 0  # the turn after which the next CPU runs in any case
         self.dead = ""  # why the kernel is dead
-        self.on_death: Callable[[], None] = lambda: None
+        self._on_death: Callable[[], None] = lambda: None
         self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
         self._resched_at: list[int] = []  # offset of its need_resched
         self._idle: list[bool] = []
@@ -201,6 +200,19 @@ class Sched:
         at HC_HOST_OP, on_exit (in hit context) with the pid of a task that has ended.
         """
         self._serve_host_op, self._on_exit = serve_host_op, on_exit
+
+    def share(
+        self, step_aside: Callable[[float], None], on_death: Callable[[], None]
+    ) -> None:
+        """Let other threads run the guest, by step_aside(seconds) in the middle of it.
+
+        on_death: called when the kernel has died.
+        """
+        self.step_aside, self._on_death = step_aside, on_death
+
+    def call_between_turns(self, call: Callable[[], None] | None) -> None:
+        """Call this between turns, at an exact instruction, for a debugger; or None."""
+        self._between_turns = call
 
     def start_cpu(self, number: int, pcpu: int, entry: int, argument: int) -> None:
         """Start a CPU at entry with argument in RDI; pcpu is a virtual address."""
@@ -262,7 +274,7 @@ class Sched:
             or self._pending[number]
             or self.some_held
             or self._parked
-            or self.between_turns is not None
+            or self._between_turns is not None
         ):
             return REFUSED
         cpu = self._cpu
@@ -411,7 +423,7 @@ class Sched:
         log.error("kernel panic: %s", reason)
         if not reason.startswith("Kernel panic"):  # else the guest has logged it
             self._printk(KERN_EMERG, f"Kernel panic - not syncing: {reason}")
-        self.on_death()
+        self._on_death()
         return GuestPanicError(reason)
 
     def _unexplained_stop(self) -> None:
@@ -451,8 +463,8 @@ class Sched:
                 self._idle[number] = False
                 self._run_turn(number, partial(self._cpu.end_begun, begun))
                 begun = None
-            if self.between_turns is not None:
-                self.between_turns()
+            if self._between_turns is not None:
+                self._between_turns()
             if self._reason == abi.HC_HOST_OP:
                 if done():
                     return True

@@ -435,8 +435,7 @@ def _let_gdb_in(gdb: Server | None, wait: bool, state: mmap.mmap) -> None:
     if gdb is not None:
         from kpfs.mirror.keeper import suspend
 
-        gdb.on_stand = partial(suspend, state)
-        gdb.open(hold=wait)
+        gdb.open(wait, partial(suspend, state))
 
 
 def _start_mirror(

@@ -57,6 +57,9 @@ class HostClock(Protocol):
 
     host: Callable[[], int]  # returns the host's time in ns
 
+    def read_host_by(self, host: Callable[[], int]) -> None:
+        """Have the host's time read by another function."""
+
 
 class Command(NamedTuple):
     """A command of a debugger's user."""

@@ -186,13 +186,13 @@ class History:
         self._visiting: _Visiting | None = None  # this process is a visit
         stops.on_begin, stops.on_end = self._begin, self._end
         if clock:
-            clock.host = self._read_host
+            clock.read_host_by(self._read_host)
 
     def close(self) -> None:
         """Forget all."""
         self._stops.on_begin = self._stops.on_end = lambda: None
         if self._clock:
-            self._clock.host = self._host
+            self._clock.read_host_by(self._host)
         self._forget()
         for pid in self._gone:
             _has_ended(pid, 0)

@@ -239,16 +239,21 @@ class Server(threading.Thread):
         self._wanted = False  # the kernel is to stop
         self._held = threading.Event()  # set while nobody has to wait for gdb
         self._held.set()
-        # called with True while calls have to wait for gdb, then with False
-        self.on_stand: Callable[[bool], object] = lambda _: None
+        self._on_stand: Callable[[bool], object] = lambda _: None
         debugged.follow(self._replaced)
 
     # ---- from other threads
-    def open(self, hold: bool = False) -> None:
+    def open(
+        self,
+        hold: bool = False,
+        on_stand: Callable[[bool], object] = lambda _: None,
+    ) -> None:
         """Let gdb in: the mount does not need the kernel any more to come up.
 
         hold: wait until it has attached and let the kernel go on.
+        on_stand: called with True while calls have to wait for gdb, then with False.
         """
+        self._on_stand = on_stand
         if hold:  # before it can do either
             self._held.clear()
         if self._closing:
@@ -311,7 +316,7 @@ class Server(threading.Thread):
 
     def _await_events(self) -> None:
         """Wait for gdb, and for the kernel to stop; do what there is to do."""
-        self.on_stand(self._stands or not self._held.is_set())
+        self._on_stand(self._stands or not self._held.is_set())
         events = select.poll()
         listening = {
             each.socket.fileno(): each
@@ -393,7 +398,7 @@ class Server(threading.Thread):
             self._debugged.lock.__exit__()
         elif self._parking.is_taken:
             self._parking.let_go()
-        self.on_stand(False)
+        self._on_stand(False)
 
     # ---- the client
     def _report(self, stub: Stub, stop: Stop | None) -> None:

@@ -202,14 +202,17 @@ class LinuxMachine:
         self._native = board.arch.native if board.arch.translates else None
         self.dead = ""
         self.stops = CallStops(board)
-        # called between two turns, at an exact instruction, while a debugger wants it
-        self.between_turns: Callable[[], None] | None = None
+        self._between_turns: Callable[[], None] | None = None
         self._on_turn = on_turn
         self._seqs = [0] * abi.NR_SLOTS
         self._busy: set[int] = set()  # slots whose request is not done yet
         self._current = AGENT
         self._ahead = board.get(abi.Board.now) - monotonic_ns()  # ns before the host
         self._locked_out = 0, 0, 0.0  # since which block, in which thread, and when
+
+    def call_between_turns(self, call: Callable[[], None] | None) -> None:
+        """Call this between turns, at an exact instruction, for a debugger; or None."""
+        self._between_turns = call
 
     def state(self) -> tuple[Any, ...]:
         """Return what is known of a machine that stands still, but for its board."""
@@ -351,8 +354,8 @@ class LinuxMachine:
         """Run until the host is to do something: one of abi.STOP_*."""
         while (why := self.board.run()) == abi.STOP_CALL:
             self.stops.answer()
-        if self.between_turns is not None:
-            self.between_turns()
+        if self._between_turns is not None:
+            self._between_turns()
         if why == abi.STOP_TURN and self._is_locked_out():
             why = abi.STOP_LOCKUP
         at_pause = why == abi.STOP_PAUSE

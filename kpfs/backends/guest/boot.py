@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from kpfs.backends.guest.booted import Booted
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kpfs.backends.guest.debugged import GuestDebugged
     from kpfs.backends.guest.mirror import GuestMirror
     from kpfs.config import Settings
-    from kpfs.fs.node import Dir
     from kpfs.fs.tree import Writers
+    from kpfs.guest.running.klog import KernelLog, LogRecord
     from kpfs.mirror.host import Host
 
 
@@ -41,6 +41,7 @@ class Boot:
             config=settings.config,
             mount_table=partial(shown_table, source=source),
             show_debugfs=show,
+            console=partial(_console, settings.console),
         )
         self.writers: Writers = {}
         coverage = _coverage(settings.coverage)
@@ -52,14 +53,6 @@ class Boot:
             booted.kernel, booted.root, lazy=settings.lazy, hints=settings.hints
         )
         booted.follow(self.tree.follow)
-        if settings.console >= 0:
-
-            def attach(kernel: GuestKernel, _root: Dir) -> None:
-                console = Console(settings.console, kernel.guest.log)
-                kernel.background.follower.console = console.show
-
-            attach(booted.kernel, booted.root)
-            booted.follow(attach)
 
     def preload(self) -> None:
         self._booted.kernel.preload()
@@ -86,6 +79,11 @@ class Boot:
 
     def stop(self) -> None:
         self._booted.stop()
+
+
+def _console(fd: int, log: KernelLog) -> Callable[[Sequence[LogRecord]], None] | None:
+    """Return what shows new records of the log at a descriptor, if that is not -1."""
+    return Console(fd, log).show if fd >= 0 else None
 
 
 def _coverage(of: str) -> GuestCoverage | None:

@@ -96,7 +96,7 @@ class GuestDebugged:
         return self._guest.clock
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
-        self._guest.sched.between_turns = call
+        self._guest.sched.call_between_turns(call)
 
     def follow(self, replaced: Callable[[], None]) -> None:
         self._replaced.append(replaced)

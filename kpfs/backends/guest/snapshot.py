@@ -94,7 +94,8 @@ class KernelSnapshot:
         thaw(self._frozen, guest.memory, guest.cpus)
         for put in self._puts:
             put()
-        guest.modules.text_follower, guest.clock.host = follower, host_clock
+        guest.modules.text_follower = follower
+        guest.clock.read_host_by(host_clock)
         if follower is not None:
             follower.changed(guest.modules)
 

@@ -102,7 +102,7 @@ class BoardDebugged:
         self._kernel.follow_boards(lambda _board: replaced())
 
     def call_between_turns(self, call: Callable[[], None] | None) -> None:
-        self._kernel.machine.between_turns = call
+        self._kernel.machine.call_between_turns(call)
 
     # ---- threads and registers
     @property

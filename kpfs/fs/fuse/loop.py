@@ -128,7 +128,7 @@ class FuseLoop:
         self._mountpoint = mountpoint
         self._serve = serve
         self._lock = lock
-        lock.wait = self._wait
+        lock.sleep_by(self._wait)
         self._guard = threading.Lock()  # guards the baton and the threads
         self._answered = threading.Condition(self._guard)
         self._threads: list[_Server] = []

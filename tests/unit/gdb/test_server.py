@@ -215,7 +215,7 @@ def test_nobody_answers_until_the_mount_is_there(debugged, path):
 
 def test_it_is_told_while_calls_have_to_wait(debugged, server, path):
     told: list[bool] = []
-    server.on_stand = told.append
+    server.open(on_stand=told.append)
     client = Gdb(path)
     client.begin()
     until(lambda: told and told[-1])

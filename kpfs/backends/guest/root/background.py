@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kpfs.backends.guest.root.log_follower import LogFollower
 from kpfs.base.errors import KernelError
@@ -15,6 +15,7 @@ from kpfs.base.log import Log
 from kpfs.base.units import NSEC
 from kpfs.guest.emu.traps import GuestPanicError
 from kpfs.guest.machine import Guest
+from kpfs.guest.running.klog import LogRecord
 
 log = Log(__name__)
 
@@ -27,7 +28,13 @@ TICK = 0.004  # s
 class Background:
     """The guest's background work. ``lock`` is held while it runs."""
 
-    def __init__(self, guest: Guest, lock: FairLock) -> None:
+    def __init__(
+        self,
+        guest: Guest,
+        lock: FairLock,
+        console: Callable[[Sequence[LogRecord]], None] | None = None,
+    ) -> None:
+        """console: shows new records of the guest's log."""
         self._guest = guest
         self._lock = lock
         self._waiting: dict[Waiter, Callable[[], bool]] = {}
@@ -36,8 +43,7 @@ class Background:
         self._tick_at: int | None = None  # guest time at which the ticker wakes up
         self._wake_ticker = threading.Event()
         self._stopped = self._retired = False
-        self.follower = LogFollower(guest.log)
-        guest.sched.on_death = self._wake_all
+        self.follower = LogFollower(guest.log, console)
 
     def guest_ran(self) -> None:
         """Wake threads that wait for something to run in the guest.
@@ -103,7 +109,8 @@ class Background:
             if chosen(ready) and self._waiting.pop(waiter, None) is not None:
                 waiter.wake()
 
-    def _wake_all(self) -> None:
+    def wake_all(self) -> None:
+        """Wake all that waits: the guest is dead or gone."""
         self._wake(lambda _ready: True)
         if self._on_wake is not None:
             self._on_wake()
@@ -155,7 +162,7 @@ class Background:
         """End the background work for good, and wake waiters. The lock is held."""
         self._stopped = self._retired = True
         self._wake_ticker.set()
-        self._wake_all()
+        self.wake_all()
 
     def stop(self) -> None:
         """End the background work; the caller must not hold the lock."""

@@ -88,13 +88,12 @@ class EventDirs:
 
         That code asks afterwards what is left to do (update()).
         """
-        guest, self._deferred = self._guest, True
-        guest.run_function = self._put_off
+        self._deferred = True
         try:
-            yield
+            with self._guest.put_off(self._put_off):
+                yield
         finally:
             self._deferred = False
-            guest.run_function = guest.call
 
     def _put_off(self, function: int) -> int:
         self._functions.append(function)

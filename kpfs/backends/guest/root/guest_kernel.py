@@ -7,7 +7,7 @@ What is not needed to answer the first request is built when it is first asked f
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from kpfs.backends.guest.root.background import Background
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_state import TraceState
     from kpfs.engine.trace.probe.trace_kprobe import TraceKprobeOps
     from kpfs.engine.trace.synth.trace_events_synth import TraceSynthOps
+    from kpfs.guest.running.klog import KernelLog, LogRecord
 
 DEFAULTS = Config()
+MakeConsole = Callable[["KernelLog"], "Callable[[Sequence[LogRecord]], None] | None"]
 T = TypeVar("T")
 
 
@@ -93,6 +95,7 @@ class GuestKernel:
         config: Config = DEFAULTS,
         mount_table: Callable[[int], bytes] = _no_mount_table,
         show_debugfs: Callable[[str, bool], None] = shown_nowhere,
+        console: MakeConsole = lambda _log: None,
         reboot: Callable[[], None] = _no_reboot,
         lock: FairLock | None = None,
     ) -> None:
@@ -101,10 +104,12 @@ class GuestKernel:
         workload: programs run in the background, as in any kernel that is in use.
         mount_table: what /proc/PID/mounts of a process of the host is to show.
         show_debugfs: told of what comes to the root of debugfs and leaves it.
+        console: returns what shows new records of the guest's log.
         reboot: puts a fresh kernel, with this one's lock, in its place.
         """
         self.mount_table = mount_table
         self.reboot = reboot
+        self._console = console
         self.lock = lock or FairLock()
         self.config = config
         image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
@@ -122,8 +127,9 @@ class GuestKernel:
 
     def _let_in(self) -> None:
         """Make the parts by which the host uses the guest."""
-        self.background = Background(self.guest, self.lock)
-        self.guest.sched.step_aside = self._step_aside
+        show = self._console(self.guest.log)
+        self.background = Background(self.guest, self.lock, show)
+        self.guest.sched.share(self._step_aside, self.background.wake_all)
         self.syscalls = HostCalls(self.guest, self.background, self.lock)
         self.watch = GuestWatch(self.guest, partial(vars(self).get, "arch"))
         self.skip_policy = SkipPolicy(self.watch, self.lock)

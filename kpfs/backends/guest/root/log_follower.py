@@ -34,10 +34,15 @@ class Records(Protocol):
 class LogFollower:
     """The reader of the guest's log.  Context: the kernel's lock is held."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(
+        self,
+        records: Records,
+        console: Callable[[Sequence[LogRecord]], None] | None = None,
+    ) -> None:
+        """console: shows new records."""
         self._log = records
         self._next = records.next_seq()
-        self.console: Callable[[Sequence[LogRecord]], None] | None = None
+        self._console = console
 
     def look(self) -> None:
         """Note the records that have come since the last look.  Context: control."""
@@ -46,8 +51,8 @@ class LogFollower:
             return
         new = self._log.records(self._next)
         self._next = following
-        if self.console is not None:
-            self.console(new)
+        if self._console is not None:
+            self._console(new)
         for text in oopses(new):
             log.info("the emulated kernel has oopsed:\n%s", text)
 
