@@ -22,6 +22,7 @@ from kpfs.fs.module_file import NAME, WORD, contents, module_name, seen_by
 from kpfs.fs.node import Dir, DynDir, File, Handle, Node, populate
 from kpfs.fs.seqfile import SeqFile, SeqHandle, whole_lines
 from kpfs.fs.syscall_line import SyscallLine
+from kpfs.fs.traits import AfterExits, Constant, Posthumous, Reviving, Sleeping, Vital
 
 if TYPE_CHECKING:
     from kpfs.base.core_file import CoreFile
@@ -206,10 +207,8 @@ class Stats(MachineFile, SeqFile):
         return self.info.stats()
 
 
-class Coverage(MachineFile, SeqFile):
+class Coverage(MachineFile, SeqFile, Posthumous):
     """coverage: which functions and lines were reached, as a tracefile of lcov."""
-
-    posthumous = True
 
     def show(self) -> str:
         return self.info.coverage()
@@ -270,11 +269,10 @@ class VmcoreHandle(Handle):
         return self.core.read(self.tell(offset), size)
 
 
-class Vmcore(MachineFile):
+class Vmcore(MachineFile, Posthumous):
     """vmcore: a dump of the kernel at the first read, for gdb, drgn and crash."""
 
     handle_type = VmcoreHandle
-    posthumous = True
 
     @property
     def size(self) -> int:
@@ -285,11 +283,10 @@ class Vmcore(MachineFile):
         """Ignore it: the size stays."""
 
 
-class VmlinuxFile(MachineFile):
+class VmlinuxFile(MachineFile, Constant, Posthumous):
     """vmlinux: the image of the kernel that runs, for objdump, gdb and bpftool."""
 
     handle_type = VmlinuxHandle
-    constant = posthumous = True
 
     @property
     def size(self) -> int:
@@ -361,14 +358,12 @@ class Syscall(Actor):
             raise wrong
 
 
-class Insmod(Actor):
+class Insmod(Actor, Sleeping):
     """insmod: ``PATH-OR-NAME [PARAM=VALUE...]`` loads a module as the writing task.
 
     A name without slash and dot is that of a module that comes with the kernel.  The
     path is as the writing process sees it.
     """
-
-    sleeps = True
 
     def act(self, parts: Sequence[bytes], task: object) -> None:
         for line in parts:
@@ -383,11 +378,11 @@ class Insmod(Actor):
                 self.info.insmod(task, image, parameters)
 
 
-class Rmmod(Actor):
-    """rmmod: ``NAME`` unloads a module."""
+class Rmmod(Actor, Sleeping, Vital, AfterExits):
+    """rmmod: ``NAME`` unloads a module.
 
-    sleeps = vital = True
-    after_exits = True  # an open file in debugfs counts as a use of its module
+    An open file in debugfs counts as a use of its module.
+    """
 
     def act(self, parts: Sequence[bytes], task: object) -> None:
         for line in parts:
@@ -405,11 +400,10 @@ class RebootHandle(Handle):
         return len(data)
 
 
-class Reboot(MachineFile):
+class Reboot(MachineFile, Reviving):
     """reboot: a write starts a fresh kernel in place of this one, dead or alive."""
 
     handle_type = RebootHandle
-    posthumous = revives = True
 
 
 FILES: tuple[tuple[str, int, Callable[[MachineInfo], Node]], ...] = (

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TypeVar
+from kpfs.fs.traits import Constant, Sleeping
 
 T = TypeVar("T")
 READABLE = nr.POLLIN | nr.POLLRDNORM
@@ -264,8 +265,7 @@ class Handle:
 
     def release(self) -> None:
         """Give up the file: the last reference is gone."""
-        self.file.closed()
-        self.file.released(self)
+        self.file.closed(self)
 
     def tell(self, offset: int, append: bool = False) -> int:
         """Return the kernel's position for an operation that FUSE asks for at offset.
@@ -299,7 +299,8 @@ class OpenHandle:
         self.handle = handle
         self.flags = handle.flags
         self.nonseekable = handle.file.nonseekable
-        self.constant, self.sleeps = handle.file.constant, handle.file.sleeps
+        self.constant = isinstance(handle.file, Constant)
+        self.sleeps = isinstance(handle.file, Sleeping)
 
     def set_flags(self, flags: int) -> None:
         """Set those that fcntl(2) can set.  Context: lock held."""
@@ -312,15 +313,8 @@ class File(Node):
 
     handle_type: type[Handle] = Handle  # type of its open files
     nonseekable = False
-    exclusive = False  # EBUSY for all but one at a time
-    posthumous = False  # can be opened and read when the kernel is dead
-    vital = False  # served without the kernel if its code on the way there oopses
-    revives = False  # its open and write are no system calls of the kernel
-    constant = False  # has always the same bytes, and their size; can be mapped
-    after_exits = False  # opened when the files of processes that ended are closed
     # bytes by which a write moves the file position, None: by what it took
     write_moves: int | None = None
-    sleeps = False  # a write to it may take as long as the guest's code likes
     # splice(2) and sendfile(2) work.  Kernel: file_operations.splice_read, splice_write
     splices_from = splices_into = False
     write_iter = False  # a writev() is one write.  Kernel: file_operations.write_iter
@@ -340,12 +334,8 @@ class File(Node):
         """Return True if it can be written at an offset.  Kernel: FMODE_PWRITE."""
         return not self.nonseekable
 
-    def closed(self) -> None:
+    def closed(self, handle: Handle) -> None:
         """Note that an open file is closed: opened()'s counterpart."""
-
-    def busy(self) -> bool:
-        """Return True if this file is exclusive and open."""
-        return False
 
     def open(self, flags: int, pid: int = 0) -> Handle:
         """Open by process pid.  O_TRUNC is in flags when it was given.
@@ -359,9 +349,6 @@ class File(Node):
 
     def handle(self, flags: int, pid: int) -> Handle:
         return self.handle_type(self, flags, pid)
-
-    def released(self, handle: Handle) -> None:
-        """Act on the end of an open file, after closed()."""
 
 
 def names_of(folder: Node) -> list[tuple[str, int]]:

@@ -18,6 +18,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.log import Log
 from kpfs.base.units import PATH_MAX
+from kpfs.fs.traits import Reviving
 from kpfs.guest.running.syscalls import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.plan import Plan
@@ -118,7 +119,7 @@ class GuestMirror:
 
     # ---- writes to files of the mount
     def may_write(self, opened: VfsFile) -> bool:
-        return not opened.node.sleeps  # no thread of ours can wait that long
+        return not opened.sleeps  # no thread of ours can wait that long
 
     def write(
         self,
@@ -133,7 +134,7 @@ class GuestMirror:
         with self.kernel.lock:
             if not commit():
                 raise KernelError(errno.ESRCH, f"{pid} is gone")
-            if not opened.node.revives:
+            if not isinstance(opened.node, Reviving):
                 self.tasks.task(pid)
             return files.write_call(caller, opened, call, before)
 

@@ -15,6 +15,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.base.units import NAME_MAX
 from kpfs.fs.node import Dir, File, Node, names_of
+from kpfs.fs.traits import Constant
 from kpfs.fs.tree import Attributes, Listener
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class GuestTree:
         atime = self._mounted if node.atime is None else node.atime
         mtime = self._mounted if node.mtime is None else node.mtime
         is_file = not isinstance(node, Dir)
-        constant = isinstance(node, File) and node.constant
+        constant = isinstance(node, Constant)
         return Attributes(
             *(node.mode, node.size, atime, mtime, mtime, node.nlink),
             *(node.uid, node.gid, node.blksize, entry.fixed),

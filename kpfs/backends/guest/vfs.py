@@ -45,6 +45,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.syscall_numbers import AT_FDCWD
 from kpfs.fs.node import Dir, File, Handle, OpenHandle, walk
+from kpfs.fs.traits import AfterExits, Posthumous, Reviving, Vital
 from kpfs.fs.tree import WriteCall
 from kpfs.guest.running.hostop import HostOp, HostOpHandler
 from kpfs.guest.running.syscalls import HostTask
@@ -144,27 +145,19 @@ class Vfs:
         if not handle.file.may_pwrite(handle.flags):
             request.flags |= abi.HOST_NO_PWRITE
 
-    def _lacks_guest(self, posthumous: bool, node: File) -> bool:
+    def _lacks_guest(self, node: File, *, writes: bool = False) -> bool:
         """Return True if an operation on a file is to be done without the guest.
 
-        posthumous: it can be done if the guest is dead.
         ESHUTDOWN: it is dead and needed, or gone.
         """
-        calls = self.calls
-        if calls.lives and not node.revives:
+        calls, revives = self.calls, isinstance(node, Reviving)
+        if calls.lives and not revives:
             return False
         calls.check_present()
-        if node.revives or (posthumous and calls.dead):
+        if revives or (calls.dead and not writes and isinstance(node, Posthumous)):
             return True
         calls.check()
         return False
-
-    def _does_without(self, opened: VfsFile, posthumous: bool) -> bool:
-        """Return True if an operation on an open file is to be done without the guest.
-
-        See _lacks_guest().
-        """
-        return self._lacks_guest(posthumous, opened.node) or opened.apart
 
     # ---- calls that are left out
     def _is_unseen(self, node: File) -> bool:
@@ -264,9 +257,9 @@ class Vfs:
         host_op = partial(self._serve_open, node, flags, caller.pid, made)
         name = linux_path(path).encode("latin-1")
         with self.kernel.lock:
-            if self._lacks_guest(node.posthumous, node):
+            if self._lacks_guest(node):
                 return VfsFile(self, name, flags, node.open(flags, caller.pid))
-            if node.after_exits:
+            if isinstance(node, AfterExits):
                 self.calls.reap()
             if isinstance(node, ShowsTasks) and self.kernel.guest.forks_seen():
                 self.calls.reap()
@@ -275,7 +268,7 @@ class Vfs:
                 opened = VfsFile(self, name, flags, node.open(flags, caller.pid))
                 self._opened.add(opened)
                 self._leave_out(caller, opened)
-                if not (node.after_exits or isinstance(node, ShowsTasks)):
+                if not isinstance(node, AfterExits | ShowsTasks):
                     self.kernel.skip_policy.unchanged()
                 return opened
             if flags & os.O_TRUNC:
@@ -387,7 +380,7 @@ class Vfs:
         while True:
             handle.prepare(size, offset)
             with self.kernel.lock:
-                lacking = self._does_without(opened, opened.node.posthumous)
+                lacking = self._lacks_guest(opened.node) or opened.apart
                 if handle.nonblock or handle.ready():
                     try:
                         if lacking:
@@ -414,7 +407,7 @@ class Vfs:
         while True:
             with self.kernel.lock:
                 handle.check_splice(size, offset)
-                lacking = self._does_without(opened, opened.node.posthumous)
+                lacking = self._lacks_guest(opened.node) or opened.apart
                 waits = handle.splice_waits(nonblock)
                 if not waits or handle.splice_ready(since):
                     try:
@@ -433,7 +426,7 @@ class Vfs:
     def ioctl(self, opened: VfsFile, command: int) -> None:
         """Make an ioctl(2), which the guest's own code takes no part in."""
         with self.kernel.lock:
-            self._lacks_guest(opened.node.posthumous, opened.node)
+            self._lacks_guest(opened.node)
             opened.handle.ioctl(command)
             self.kernel.background.guest_ran()
 
@@ -497,7 +490,7 @@ class Vfs:
             return done
 
         with self._hinting(opened, data), self.kernel.lock:
-            if self._lacks_guest(False, opened.node):
+            if self._lacks_guest(opened.node, writes=True):
                 return opened.handle.write(data, offset)
             self.kernel.skip_policy.catch_up()
             if isinstance(opened.node, GuestServed):
@@ -579,7 +572,7 @@ class Vfs:
             return taken
 
         with self._hinting(opened, data), self.kernel.lock:
-            if self._lacks_guest(False, opened.node):
+            if self._lacks_guest(opened.node, writes=True):
                 return handle.write(data, pos), pos
             self.kernel.skip_policy.catch_up()
             task = self.calls.task(caller)
@@ -646,7 +639,7 @@ class Vfs:
 
     def poll(self, opened: VfsFile) -> tuple[int, object]:
         """Return a handle's poll() and news().  Context: lock held."""
-        self._lacks_guest(opened.node.posthumous, opened.node)
+        self._lacks_guest(opened.node)
         return opened.handle.poll(), opened.handle.news()
 
     def release(self, opened: VfsFile) -> None:
@@ -715,7 +708,7 @@ class Vfs:
 
 def is_cut_off(node: File, task: HostTask) -> bool:
     """Return True if a call has killed its task, but not to keep from a vital file."""
-    return node.vital and task.gone
+    return task.gone and isinstance(node, Vital)
 
 
 def _brought(request: HostOp, data: bytes) -> bytes:

@@ -22,6 +22,7 @@ from kpfs.base.units import NSEC
 from kpfs.fs.machine import MachineInfo, machine_dir
 from kpfs.fs.node import Dir, File, Handle, Node, OpenHandle, names_of, walk
 from kpfs.fs.seqfile import SeqFile
+from kpfs.fs.traits import Constant
 from kpfs.fs.tree import Attributes, Listener
 from kpfs.linux.running import syscalls
 from kpfs.linux.running.files import MountedFile, OpenFiles
@@ -512,7 +513,7 @@ def _own_attributes(node: Node) -> Attributes:
     is_file = isinstance(node, File)
     return Attributes(
         *(node.mode, node.size, 0, 0, 0, 1 if is_file else 2),
-        constant=isinstance(node, File) and node.constant,
+        constant=isinstance(node, Constant),
         is_file=is_file,
     )
 

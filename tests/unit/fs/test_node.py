@@ -8,8 +8,9 @@ import stat
 import pytest
 
 from kpfs.base.errors import KernelError
-from kpfs.fs.node import Dir, DynDir, File, Node, ProcSysDir, encode, walk
+from kpfs.fs.node import Dir, DynDir, File, Node, OpenHandle, ProcSysDir, encode, walk
 from kpfs.fs.seqfile import MAX_WRITE, WHOLE_MAX, SeqFile, Sysctl, whole_lines
+from kpfs.fs.traits import Constant, Sleeping
 from tests.there import code, dir_at, stand_in
 from tests.unit.fakes import Value
 
@@ -232,3 +233,12 @@ def test_writes_cut_by_fuse_end_with_a_line():
     data = (b"line\n" * WHOLE_MAX)[:WHOLE_MAX]
     assert whole_lines(data) == data
     assert whole_lines(b"x" * MAX_WRITE) == b"x" * MAX_WRITE
+
+
+def test_an_open_file_says_what_its_file_is():
+    class Kept(File, Constant, Sleeping):
+        """A file with both."""
+
+    for kind, both in ((File, False), (Kept, True)):
+        opened = OpenHandle(kind().open(os.O_RDONLY))
+        assert (opened.constant, opened.sleeps) == (both, both)

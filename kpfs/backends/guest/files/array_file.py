@@ -6,7 +6,7 @@ from __future__ import annotations
 from kpfs.backends.guest.files.guest_file import GuestDir, GuestFile
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.typed import TYPE_CHECKING, TypeVar
-from kpfs.fs.node import Dir, Node
+from kpfs.fs.node import Dir, Handle, Node
 
 if TYPE_CHECKING:
     from kpfs.engine.trace.array.trace_array import TraceArray
@@ -29,7 +29,7 @@ class ArrayFile(GuestFile):
         if self.array is not None and self.holds:
             self.array.ref += 1
 
-    def closed(self) -> None:
+    def closed(self, handle: Handle) -> None:
         if self.array is not None and self.holds:
             self.array.ref -= 1
 

@@ -150,7 +150,8 @@ class FreeBuffer(ArrayFile):
     def store(self, data: bytes) -> None:
         """Ignored."""
 
-    def released(self, handle: Handle) -> None:
+    def closed(self, handle: Handle) -> None:
+        super().closed(handle)
         if self.tr.options["disable_on_free"]:
             self.tr.ring.on = False
         with suppress(KernelError):  # while somebody reads, it stays as it is

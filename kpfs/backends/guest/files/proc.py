@@ -14,6 +14,7 @@ from kpfs.base.typed import TYPE_CHECKING
 from kpfs.base.units import UTS_LENGTH
 from kpfs.fs.node import READABLE, Handle
 from kpfs.fs.seqfile import SeqFile
+from kpfs.fs.traits import Posthumous, Vital
 
 if TYPE_CHECKING:
     from kpfs.guest.running.klog import LogRecord
@@ -88,10 +89,8 @@ def uts_name(kernel: GuestKernel, field: int) -> bytes:
     return guest_string(kernel, "init_uts_ns", field * UTS_LENGTH)
 
 
-class ModulesFile(ProcFile):
+class ModulesFile(ProcFile, Vital):
     """The modules that are loaded, newest first.  Kernel: m_show()."""
-
-    vital = True
 
     def show(self) -> str:
         return self.kernel.guest.modules.show()
@@ -146,12 +145,11 @@ class KmsgHandle(Handle):
         return line
 
 
-class Kmsg(GuestFile):
+class Kmsg(GuestFile, Posthumous, Vital):
     """The kernel log, and a way to write into it.  Kernel: kmsg_fops."""
 
     handle_type = KmsgHandle
     nonseekable = True
-    posthumous = vital = True
     write_moves = 0
     write_iter = True
 
@@ -178,11 +176,10 @@ class Kmsg(GuestFile):
         self.kernel.background.follower.look()
 
 
-class Messages(GuestFile, SeqFile):
+class Messages(GuestFile, SeqFile, Posthumous, Vital):
     """The kernel log as a syslog daemon of 2006 writes it: /var/log/messages."""
 
     grows = True
-    posthumous = vital = True
 
     def show(self) -> bytes:
         guest = self.kernel.guest

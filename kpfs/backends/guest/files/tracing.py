@@ -113,29 +113,25 @@ class TracePipeFile(CpuFile):
 
     handle_type = TracePipeHandle
     nonseekable = splices_from = True
-    exclusive = True
 
     def cpus(self) -> set[int]:
         """Return the CPUs whose records it takes."""
         everyone = range(self.kernel.guest.nr_cpus)
         return set(everyone) if self.cpu is None else {self.cpu}
 
-    def busy(self) -> bool:
-        return bool(self.tr.pipes & self.cpus())
-
     def opened(self, flags: int) -> None:
         """Take the records of its CPUs; EBUSY: another reader takes one's.
 
         Kernel: open_pipe_on_cpu()
         """
-        if self.busy():
+        if self.tr.pipes & self.cpus():
             raise KernelError(errno.EBUSY, "there is another reader")
         self.tr.pipes |= self.cpus()
         super().opened(flags)
 
-    def closed(self) -> None:
+    def closed(self, handle: Handle) -> None:
         self.tr.pipes -= self.cpus()
-        super().closed()
+        super().closed(handle)
 
 
 class TracingOn(ArrayFile, ValueFile):
