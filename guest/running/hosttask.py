@@ -24,7 +24,7 @@ class HostTask:
         at = memory.translate(addr, info.task_size)
         task = tasks.read(addr)
         self.addr = addr
-        self.pid = task.pid
+        self.pid = self.host_pid = task.pid  # which may be another one on the host
         self.uid = task.uid
         self.comm = task.comm
         self.comm_fd = -1  # /proc/PID/comm: also tells when the process is gone

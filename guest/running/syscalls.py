@@ -116,7 +116,7 @@ class Syscalls:
         self._number_of: dict[str, int] = {}
         self._tasks: dict[int, HostTask] = {}
         self._forking: set[int] = set()  # host pids for which threads fork tasks
-        self._aliases: dict[int, HostTask] = {}  # host pids that are taken in the guest
+        self._of_host: dict[int, HostTask] = {}  # tasks of processes, by the host's pid
         # results of the requests in which tasks ended, by pid
         self._exited: dict[int, int] = {}
         # tasks that stand at HC_HOST_OP, and their stack pointers there
@@ -614,10 +614,10 @@ class Syscalls:
             return self.init()
         while pid in self._forking and not self._inside:
             self._step_aside(BUSY_PAUSE)
-        task = self._of_host(pid)
+        task = self._of_host.get(pid)
         if task is not None and task.busy and not self._inside:
             self._await(task)
-            task = self._of_host(pid)
+            task = self._of_host.get(pid)
         if task is not None and task.blocked and not self._has_ended(task):
             self._abandon(task)
             task = None
@@ -657,10 +657,6 @@ class Syscalls:
         else:
             task.cpus = tuple(n for n in range(self._sched.nr_cpus) if n in cpus)
 
-    def host_pid(self, task: HostTask) -> int:
-        """Return the pid on the host of the process that a task stands for."""
-        return next((p for p, t in self._aliases.items() if t is task), task.pid)
-
     def set_comm(self, task: HostTask, comm: str) -> None:
         """Kernel: __set_task_comm()."""
         task.comm, task.raw_comm = comm, b""
@@ -681,7 +677,7 @@ class Syscalls:
         if maker.blocked and not self._has_ended(maker):
             # the task sleeps in a call, which its process may have left
             maker = self._awake()
-        if maker is not self._of_host(parent):
+        if maker is not self._of_host.get(parent):
             flags = 0
         self._forking.add(pid)
         try:
@@ -699,26 +695,21 @@ class Syscalls:
             raise
         finally:
             self._forking.discard(pid)
-        task.comm_fd = fd
+        task.comm_fd, task.host_pid = fd, pid
         self._pin(task, pid)
-        if made != pid:
-            self._aliases[pid] = task
+        self._of_host[pid] = task
         return task
 
     def tasks(self) -> list[HostTask]:
         """Return all tasks that requests were made for."""
         return [*self._tasks.values()]
 
-    def _of_host(self, pid: int) -> HostTask | None:
-        """Return the task of a process of the host, if it has one."""
-        return self._aliases.get(pid) or self._tasks.get(pid)
-
     def _maker(self, parent: int) -> HostTask:
         """Return the task of the process that forked another one, or else init.
 
         If anybody is told of that, it gets one if it descends from a process with one.
         """
-        task = self._of_host(parent)
+        task = self._of_host.get(parent)
         if task is None and self._forks_seen() and self._descends(parent):
             task = self._fork(parent, host_process.uid(parent), None, None)
         return task or self.init()
@@ -726,7 +717,7 @@ class Syscalls:
     def _descends(self, pid: int) -> bool:
         """Return True if an ancestor of a process has a task."""
         while (pid := parent_of(pid)) > INIT_PID:
-            if pid in self._aliases or pid in self._tasks:
+            if pid in self._of_host:
                 return True
         return False
 
@@ -788,9 +779,8 @@ class Syscalls:
         task.gone = True
         if task.comm_fd >= 0:
             os.close(task.comm_fd)
-        for host_pid, other in list(self._aliases.items()):
-            if other is task:
-                del self._aliases[host_pid]
+        if self._of_host.get(task.host_pid) is task:
+            del self._of_host[task.host_pid]
 
     def reap(self) -> int:
         """End the tasks of vanished host processes; return how many."""

@@ -137,7 +137,7 @@ class GuestMachineInfo:
         self.kernel.reboot()
 
     def host_pid(self, task: object) -> int:
-        return self.kernel.guest.syscalls.host_pid(cast(HostTask, task))
+        return cast(HostTask, task).host_pid
 
     def make_calls(self, task: object, calls: Sequence[SyscallLine]) -> None:
         writer = cast(HostTask, task)

@@ -231,7 +231,14 @@ class GuestTaskBook(ProcessTable["HostTask"]):
         look = _Look(self.numbers, self.foreign)
         self.kernel.syscalls.moves += 1
         found = [
-            (task, [fd for fd in self.host.descriptors(task.pid) if fd.number < MAX_FD])
+            (
+                task,
+                [
+                    fd
+                    for fd in self.host.descriptors(task.host_pid)
+                    if fd.number < MAX_FD
+                ],
+            )
             for task in self.with_own_tables(pids, look)
         ]
         if self.kernel.syscalls.marked:
@@ -273,7 +280,7 @@ class GuestTaskBook(ProcessTable["HostTask"]):
             if name:
                 names[:0] = name + b"\0"
                 at = self.block + BLOCK_SIZE - len(names)
-            records.append(look.record(task.pid, fd, at))
+            records.append(look.record(task.host_pid, fd, at))
         numbers = look.since, begin, MAX_FD
         self.install_some(func, task, records, names, numbers)
 

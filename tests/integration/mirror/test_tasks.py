@@ -213,6 +213,19 @@ class TestCatchingUp:
         os.close(file)
         os.close(folder)
 
+    @pytest.mark.parametrize("is_known", [False, True])
+    def test_a_pid_that_a_task_of_the_guest_has(self, lazy, kernel, pipe, is_known):
+        pid, syscalls = lazy.child(pass_fds=pipe), kernel.guest.syscalls
+        with kernel.lock:
+            assert syscalls._clone(syscalls.init(), pid, 0, "own", 0) == pid
+            if is_known:
+                syscalls.find(pid)
+        lazy.follow(pid)
+        task = lazy.tasks.known[pid]
+        assert task.pid != pid
+        assert lazy.call(pid, "write", pipe[1], b"hello", 5) == 5
+        assert lazy.call(pid, "fcntl", pipe[1] + 100, F_GETFD) == -errno.EBADF
+
     def test_open_files_are_shared_as_on_the_host(self, lazy, tmp_path):
         (tmp_path / "f").write_text("x" * 100)
         one = os.open(tmp_path / "f", os.O_RDONLY)
