@@ -68,7 +68,7 @@ class Replayer:
         self.seen: Notification | None = None  # the last call, if all are seen
         self.write = TreeWriter(kernel, host, {} if writers is None else writers)
         self.tasks = tasks = kernel.tasks
-        self.skipped = SkippedCalls(tasks, host, self.write, overrides, kernel.answered)
+        self.skipped = SkippedCalls(tasks, self.write, overrides, kernel.answered)
 
     def skip(self, note: Notification) -> bool:
         """Return True if nothing is to be done for a call, as nobody could see it.

@@ -19,7 +19,6 @@ from kpfs.mirror.write import NAMES
 if TYPE_CHECKING:
     from typing import Any
 
-    from kpfs.mirror.host import Host
     from kpfs.mirror.host_overrides import HostOverrides
     from kpfs.mirror.kernel import Commit
     from kpfs.mirror.plan import Plan
@@ -37,7 +36,6 @@ class SkippedCalls:
     def __init__(
         self,
         tasks: ProcessTable[Any],
-        host: Host,
         write: Callable[[Notification, Commit], int | None],
         overrides: HostOverrides | None = None,
         kept: Iterable[int] = (),
@@ -47,7 +45,7 @@ class SkippedCalls:
         overrides: answers some calls in the host's place.
         """
         self.tasks = tasks
-        self.host = host
+        self.host = tasks.host
         self.write = write
         self.overrides = overrides
         self.overridden = frozenset[int]() if overrides is None else overrides.calls

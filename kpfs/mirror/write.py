@@ -95,8 +95,11 @@ class TreeWriter:
             # The host holds the file's inode for this request, so nothing is asked of
             # it here: a process may have the position locked, and wait for the inode.
             nonlocal after
-            place = start, commit
-            taken, after = self.kernel.write(files, opened, note.pid, call, *place)
+            with self.kernel.lock:
+                if not commit():
+                    raise KernelError(errno.ESRCH, f"{note.pid} is gone")
+                made = self.kernel.write(files, opened, note.pid, call, start)
+            taken, after = made
             return taken
 
         value = self._take(in_place, fd, call)

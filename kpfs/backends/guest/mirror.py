@@ -7,14 +7,12 @@ its strings and data into the user memory of the task that makes it.
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
 from kpfs.backends.guest.syslog import GuestSyslog
 from kpfs.backends.guest.task_book import GuestTaskBook
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.log import Log
 from kpfs.base.units import PATH_MAX
@@ -122,21 +120,12 @@ class GuestMirror:
         return not opened.sleeps  # no thread of ours can wait that long
 
     def write(
-        self,
-        files: Vfs,
-        opened: VfsFile,
-        pid: int,
-        call: WriteCall,
-        before: int,
-        commit: Commit,
+        self, files: Vfs, opened: VfsFile, pid: int, call: WriteCall, before: int
     ) -> tuple[int, int]:
+        if not isinstance(opened.node, Reviving):
+            self.tasks.task(pid)
         caller = Caller(pid, self.host.uid(pid), 0)
-        with self.kernel.lock:
-            if not commit():
-                raise KernelError(errno.ESRCH, f"{pid} is gone")
-            if not isinstance(opened.node, Reviving):
-                self.tasks.task(pid)
-            return files.write_call(caller, opened, call, before)
+        return files.write_call(caller, opened, call, before)
 
 
 class _Block:

@@ -131,10 +131,10 @@ class LinuxMirror:
         """
         if plan.of_mount or plan.mount:  # its descriptor may have another number
             return
-        tasks = self.tasks
-        if number in _SOCKETS and plan.args[0] not in tasks.pairs.get(task, ()):
+        tasks, has = self.tasks, self.tasks.has[task]
+        if number in _SOCKETS and plan.args[0] not in has.pairs:
             return  # its other end is the host's
-        if plan.cwd and tasks.cwd.get(task) != plan.cwd_text:
+        if plan.cwd and has.cwd != plan.cwd_text:
             tasks.enter(task, plan.cwd_text)
         if plan.nr_fds:
             self.provide(task, plan)
@@ -148,11 +148,11 @@ class LinuxMirror:
         op = Op(number, tuple(self.arguments(number, plan)))
         memory = self.memory(task, plan)
         made = self.attempt(task, op, memory, brief=number in _BRIEF)
-        tasks.same.pop(task, None)
+        has.same = None
         if made >= 0:
             self.note_descriptors(task, made, plan)
         if number in _CHANGE_DIRECTORY:
-            tasks.cwd.pop(task, None)  # the host will say which one it is now
+            has.cwd = b""  # the host will say which one it is now
         elif number in mirror_calls.EXECS and not self._told and self._sees_programs():
             self._told = True
             self._tell(NO_PROGRAMS)
@@ -162,15 +162,14 @@ class LinuxMirror:
 
         made: what the call has returned.
         """
-        tasks, spare_fd = self.tasks, plan.spare_fd
-        fds = tasks.open.setdefault(task, set())
+        has, spare_fd = self.tasks.has[task], plan.spare_fd
         if plan.nr == nr.SOCKETPAIR:
             self.place_pair(task, plan)
         elif mirror_calls.CALLS[plan.nr].new_fds or plan.nr_new:
-            fds.update(self.place_new(task, made, plan))
+            has.open.update(self.place_new(task, made, plan))
         elif spare_fd >= 0:
-            (fds.discard if plan.nr == nr.CLOSE else fds.add)(spare_fd)
-            tasks.pairs.get(task, {}).pop(spare_fd, None)
+            (has.open.discard if plan.nr == nr.CLOSE else has.open.add)(spare_fd)
+            has.pairs.pop(spare_fd, None)
 
     def _sees_programs(self) -> bool:
         """Return True if somebody waits for the event that a program has started."""
@@ -252,8 +251,8 @@ class LinuxMirror:
             self.kernel.tasks.attempt(
                 task, [Op(nr.DUP3, (fd, number, 0), STOP), Op(nr.CLOSE, (fd,))]
             )
-        self.tasks.open.setdefault(task, set()).update(wanted)
-        self.tasks.pairs.setdefault(task, {}).update(dict.fromkeys(wanted, b""))
+        self.tasks.has[task].open.update(wanted)
+        self.tasks.has[task].pairs.update(dict.fromkeys(wanted, b""))
 
     # ---- the files that a call uses
     def names(self, note: Notification, plan: Plan) -> list[HostFile]:
@@ -275,7 +274,11 @@ class LinuxMirror:
                 if not mode:  # there is none, but perhaps the directory to make it in
                     place = os.path.dirname(place)
                     mode = stat.S_IFDIR if os.path.isdir(place) else 0
-                if mode and not self.tasks.has(place) and not self.host.in_tree(place):
+                if (
+                    mode
+                    and not self.tasks.is_there(place)
+                    and not self.host.in_tree(place)
+                ):
                     found.append(HostFile(place, mode, _size(place, mode)))
             dirfd = AT_FDCWD
         return found
@@ -284,7 +287,7 @@ class LinuxMirror:
         """Give the task the call's descriptors that it lacks.  Context: lock held."""
         tasks = self.tasks
         for (fd, mode), size in zip(plan.fds, plan.fd_size, strict=False):
-            if fd in tasks.open.get(task, ()):
+            if fd in tasks.has[task].open:
                 continue
             path = tasks.host.fd_path(task.host_pid, fd) or b""
             if not path.startswith(b"/") or path.startswith(b"/dev/"):
@@ -295,7 +298,7 @@ class LinuxMirror:
         """Give the task the descriptors that a call looks at.  Context: lock held."""
         tasks = self.tasks
         for fd in plan.watched:
-            if not 0 <= fd < MAX_FD or fd in tasks.open.get(task, ()):
+            if not 0 <= fd < MAX_FD or fd in tasks.has[task].open:
                 continue
             path = tasks.host.fd_path(task.host_pid, fd)
             if path is not None and not tasks.host.in_tree(path):
@@ -312,24 +315,20 @@ class LinuxMirror:
         pid: int,
         call: WriteCall,
         before: int,
-        commit: Commit,
     ) -> tuple[int, int]:
         moves = call.name != "pwrite64" and opened.seekable
-        with self.kernel.lock:
-            if not commit():
-                raise KernelError(errno.ESRCH, f"{pid} is gone")
-            task = self.tasks.task(pid)
-            number = files.descriptor_of(task, opened)
-            if moves:
-                files.seek(task, opened, number, before)
-            ops = [self._op(task, number, call)]
-            if opened.may_ask:
-                ops.append(Op(nr.LSEEK, (number, 0, nr.SEEK_CUR)))
-            reply = self.kernel.tasks.request(task, ops)
-            taken = reply.taken(0, len(call.data))
-            after = reply.results[1] if opened.may_ask else before + max(taken, 0)
-            if moves and after >= 0:
-                opened.pos = after
+        task = self.tasks.task(pid)
+        number = files.descriptor_of(task, opened)
+        if moves:
+            files.seek(task, opened, number, before)
+        ops = [self._op(task, number, call)]
+        if opened.may_ask:
+            ops.append(Op(nr.LSEEK, (number, 0, nr.SEEK_CUR)))
+        reply = self.kernel.tasks.request(task, ops)
+        taken = reply.taken(0, len(call.data))
+        after = reply.results[1] if opened.may_ask else before + max(taken, 0)
+        if moves and after >= 0:
+            opened.pos = after
         if taken < 0:
             raise KernelError(-taken)
         return taken, after

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections import defaultdict
+from copy import copy
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -35,6 +36,23 @@ class HostFile(NamedTuple):
     size: int
 
 
+class TaskFiles:
+    """The descriptors and the directory of a task."""
+
+    def __init__(self) -> None:
+        self.open: set[int] = set()
+        self.cwd = b""
+        # sockets whose other end is there, too: what they lead to, b"" before a look
+        self.pairs: dict[int, bytes] = {}
+        # the descriptors of its process, if the task has just those
+        self.same: list[tuple[int, bytes]] | None = None
+
+    def copy(self) -> TaskFiles:
+        made = copy(self)
+        made.open, made.pairs = set(self.open), dict(self.pairs)
+        return made
+
+
 class LinuxTaskBook(ProcessTable[AgentTask]):
     """The maker of tasks in a Linux kernel.  Context: the kernel's lock is held."""
 
@@ -50,12 +68,7 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
 
     def restart(self) -> None:
         """Start anew: another machine runs, which has seen nothing yet."""
-        self.open: dict[AgentTask, set[int]] = {}  # descriptors that a task has
-        self.cwd: dict[AgentTask, bytes] = {}
-        # sockets whose other end is there, too: what they lead to, b"" before a look
-        self.pairs: dict[AgentTask, dict[int, bytes]] = {}
-        # the descriptors of a process whose task has just those
-        self.same: dict[AgentTask, Sequence[tuple[int, bytes]]] = {}
+        self.has = defaultdict[AgentTask, TaskFiles](TaskFiles)
         self.made = set(THERE)
 
     # ---- one task
@@ -88,16 +101,11 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
             self.behind.add(caller.pid)  # it was forked long ago
         task = tasks.fork(parent, caller, comm)
         self.files.inherit(parent, task)
-        self.open[task] = set(self.open.get(parent, ()))
-        self.cwd[task] = self.cwd.get(parent, b"")
-        self.pairs[task] = dict(self.pairs.get(parent, {}))
-        if parent in self.same:
-            self.same[task] = self.same[parent]
+        self.has[task] = self.has[parent].copy()
         return task
 
     def exit(self, task: AgentTask, status: int) -> None:
-        for known in (self.open, self.cwd, self.same, self.pairs):
-            known.pop(task, None)
+        self.has.pop(task, None)
         self.kernel.tasks.exit(task, status & 0xFF)
 
     # ---- catching up
@@ -124,47 +132,42 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
 
     def copy_descriptors(self, task: AgentTask) -> None:
         """Give a task the descriptors that its process has."""
-        pid = task.host_pid
+        pid, has = task.host_pid, self.has[task]
         there = [
             fd
             for fd in self.host.descriptors(pid)
             if not fd.in_tree and fd.number < MAX_FD
         ]
         numbers = [(fd.number, fd.link) for fd in there]
-        if self.same.get(task) == numbers:
+        if has.same == numbers:
             return
-        pairs = self._pairs_among(task, there)
+        # the pairs of sockets that the process still has
+        pairs = {
+            fd.number: fd.link
+            for fd in there
+            if has.pairs.get(fd.number) in (b"", fd.link)
+            and fd.link.startswith(b"socket:")
+        }
         # a file that could not be opened has left its number to one of the mount
         closes = [
             Op(nr.CLOSE, (fd,))
-            for fd in self.open.get(task, ())
+            for fd in has.open
             if fd not in pairs and not self.files.holds(task, fd)
         ]
         for start in range(0, len(closes), abi.NR_OPS):
             self.kernel.tasks.attempt(task, closes[start : start + abi.NR_OPS])
-        self.open[task], self.pairs[task] = set(pairs), pairs
+        has.open, has.pairs = set(pairs), pairs
         for fd in there:
             # one of the mount stays where it is: a request may be about it already
             if not self.files.holds(task, fd.number):
                 how = fd.flags & os.O_CLOEXEC
                 self.provide(task, fd.number, self._file(fd), how)
-        self.same[task] = numbers
-
-    def _pairs_among(
-        self, task: AgentTask, there: list[Descriptor]
-    ) -> dict[int, bytes]:
-        """Return which of a task's pairs of sockets its process still has."""
-        pairs, found = self.pairs.get(task, {}), {}
-        for fd in there:
-            known = pairs.get(fd.number)
-            if known in (b"", fd.link) and fd.link.startswith(b"socket:"):
-                found[fd.number] = fd.link
-        return found
+        has.same = numbers
 
     def copy_directory(self, task: AgentTask) -> None:
         """Change a task's directory to that of its process."""
         cwd = self.host.cwd(task.host_pid)
-        if self.cwd.get(task) != cwd and not self.host.in_tree(cwd):
+        if self.has[task].cwd != cwd and not self.host.in_tree(cwd):
             self.enter(task, cwd)
 
     def _file(self, fd: Descriptor) -> HostFile:
@@ -177,14 +180,14 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
         """Change the task's directory."""
         self.make_path(HostFile(cwd, stat.S_IFDIR | 0o755, 0))
         self.kernel.tasks.attempt(task, [Op(nr.CHDIR, (cwd + b"\0",))])
-        self.cwd[task] = cwd
+        self.has[task].cwd = cwd
 
     def provide(self, task: AgentTask, fd: int, file: HostFile, flags: int = 0) -> None:
         """Give a task a descriptor of a file, if it has none of that number.
 
         flags: O_CLOEXEC or 0.
         """
-        fds = self.open.setdefault(task, set())
+        fds = self.has[task].open
         if fd in fds:
             return
         self.files.make_room(task, fd)
@@ -199,14 +202,14 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
             self.kernel.tasks.attempt(task, move)
         fds.add(fd)
 
-    def has(self, path: bytes) -> bool:
+    def is_there(self, path: bytes) -> bool:
         """Return True if the kernel has a file, or has its own there.  Context: any."""
         return path in self.made or path.startswith((b"/proc/", b"/sys/", b"/dev/"))
 
     def make_path(self, file: HostFile) -> None:
         """Make a file or directory in the kernel, with the directories above it."""
         path, mode, size = file
-        if self.has(path):
+        if self.is_there(path):
             return
         ops, parts = [], path.strip(b"/").split(b"/")
         for count in range(1, len(parts)):

@@ -47,7 +47,7 @@ def table(log):
 
 @pytest.fixture
 def left_out(table):
-    return SkippedCalls(table, table.host, write, stand_in(Overrides()), [KEPT])
+    return SkippedCalls(table, write, stand_in(Overrides()), [KEPT])
 
 
 def note(nr, first=0):
@@ -109,7 +109,7 @@ def test_an_answer_is_for_the_path_that_is_meant(left_out):
 
 
 def test_no_call_is_answered(table):
-    plain = SkippedCalls(table, table.host, write)
+    plain = SkippedCalls(table, write)
     assert plain.skip(note(OPENAT, 1))
     assert plain.make(note(OPENAT, 1), commit) is None
 
