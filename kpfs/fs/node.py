@@ -329,6 +329,11 @@ class File(Node):
 
     def opened(self, flags: int) -> None:
         """Note that the file is opened, or raise what open() is refused with."""
+        if truncates(flags):
+            self.emptied()
+
+    def emptied(self) -> None:
+        """Note that an open for writing has emptied the file, likewise."""
 
     def may_pwrite(self, flags: int) -> bool:
         """Return True if it can be written at an offset.  Kernel: FMODE_PWRITE."""
@@ -389,6 +394,11 @@ def populate(
         if isinstance(node, Dir):
             dirs[path] = node
     return dirs
+
+
+def truncates(flags: int) -> bool:
+    """Return True if an open() with these flags is for writing and empties the file."""
+    return bool(flags & os.O_TRUNC) and flags & os.O_ACCMODE != os.O_RDONLY
 
 
 def encode(text: str | bytes) -> bytes:

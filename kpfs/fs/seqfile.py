@@ -51,7 +51,6 @@ class SeqFile(File):
     """A text of lines, as of the time when its reading began."""
 
     handle_type: type[Handle] = SeqHandle
-    write_moves: int | None = 0
     # SEEK_END is for readers alone an error.  Kernel: tracing_lseek()
     tracing_lseek = False
     grows = False  # a reader at the end gets the records that are added

@@ -90,6 +90,7 @@ def test_text_is_bytes_in_the_kernel():
 class Counter(SeqFile):
     """Shows how often it was asked, then what was written."""
 
+    write_moves = 0
     text = "0123456789"
     shown = 0
     written = b""

@@ -144,6 +144,7 @@ def test_a_descriptor_of_a_thread(scratch):
 
 # ---- a mix of both ways
 class Text(SeqFile):
+    write_moves = 0
     text = "0123456789"
 
     def show(self):

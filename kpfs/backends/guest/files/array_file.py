@@ -28,6 +28,7 @@ class ArrayFile(GuestFile):
         """Note that the file is open once more."""
         if self.array is not None and self.holds:
             self.array.ref += 1
+        super().opened(flags)
 
     def closed(self, handle: Handle) -> None:
         if self.array is not None and self.holds:

@@ -7,10 +7,9 @@ import errno
 import re
 from contextlib import suppress
 
-from kpfs.backends.guest.files.array_file import ArrayFile
+from kpfs.backends.guest.files.array_file import ArrayFile, CpuFile
 from kpfs.backends.guest.files.guest_file import GuestFile
 from kpfs.backends.guest.files.text_handle import TextFile, TextHandle
-from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
@@ -52,8 +51,6 @@ CPU_SNAPSHOT_COMMANDS = """\
 
 class TraceClock(ArrayFile, SeqFile):
     """The clock of the records.  Kernel: trace_clock_fops."""
-
-    write_moves: int | None = None
 
     def show(self) -> str:
         from kpfs.engine.trace.array.trace_array import CLOCKS
@@ -162,7 +159,6 @@ class SnapshotFile(TextFile):
     """The records that a snapshot has taken.  Kernel: snapshot_fops."""
 
     handle_type = TextHandle
-    write_moves: int | None = None
     is_snapshot = True
 
     def help(self) -> str:
@@ -271,7 +267,7 @@ def full_hit(ring: CpuRing, percent: int) -> int:
     return READABLE if hit else 0
 
 
-class TracePipeRaw(ArrayFile):
+class TracePipeRaw(CpuFile):
     """per_cpu/cpuN/trace_pipe_raw: pages as the ring has them, taken out.
 
     Kernel: tracing_buffers_fops
@@ -279,10 +275,7 @@ class TracePipeRaw(ArrayFile):
 
     handle_type = RawHandle
     nonseekable = splices_from = True
-
-    def __init__(self, kernel: GuestKernel, cpu: int) -> None:
-        super().__init__(kernel)
-        self.cpu = cpu
+    cpu: int
 
     def ring(self) -> CpuRing | None:
         return self.tr.ring.cpus[self.cpu]

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-
 from kpfs.backends.guest.files.array_file import ArrayFile
 from kpfs.backends.guest.files.guest_file import GuestFile
 from kpfs.base.typed import TYPE_CHECKING
@@ -14,24 +12,19 @@ if TYPE_CHECKING:
     from kpfs.engine.trace.array.dynevent import DynEventOps
 
 
-def truncates(flags: int) -> bool:
-    """Return True if an open() with these flags is for writing and empties the file."""
-    return bool(flags & os.O_TRUNC) and flags & os.O_ACCMODE != os.O_RDONLY
-
-
 class DynamicEvents(GuestFile, SeqFile):
     """Dynamic events of all kinds.  Kernel: dynamic_events_ops."""
 
+    write_moves = 0
     grows = True
 
     def ops(self) -> DynEventOps | None:
         """Return the kind of event that this file is about; None for all kinds."""
         return None
 
-    def opened(self, flags: int) -> None:
-        """Delete the events if O_TRUNC is given; EBUSY: one is in use, all stay."""
-        if truncates(flags):
-            self.kernel.dynamic_events.release_all(self.ops())
+    def emptied(self) -> None:
+        """Delete the events; EBUSY: one is in use, all stay."""
+        self.kernel.dynamic_events.release_all(self.ops())
 
     def show(self) -> str:
         return self.kernel.dynamic_events.show(self.ops())
@@ -76,11 +69,10 @@ class ErrorLogFile(ArrayFile, SeqFile):
 
     seq_for_writers = False
     tracing_lseek = True
+    write_moves = 0
 
-    def opened(self, flags: int) -> None:
-        super().opened(flags)
-        if truncates(flags):
-            self.tr.err_log.clear()
+    def emptied(self) -> None:
+        self.tr.err_log.clear()
 
     def show(self) -> str:
         return self.tr.err_log.text()

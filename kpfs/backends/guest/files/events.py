@@ -7,7 +7,6 @@ import errno
 from collections.abc import Iterable
 
 from kpfs.backends.guest.files.array_file import ArrayDir, ArrayFile, bind
-from kpfs.backends.guest.files.dynevents import truncates
 from kpfs.backends.guest.files.guest_file import DIR_MODE
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
@@ -79,7 +78,6 @@ class FilterFile(SingleEventFile, ValueFile):
 class EventTrigger(SingleEventFile, SeqFile):
     """events/GROUP/EVENT/trigger.  Kernel: event_trigger_fops."""
 
-    write_moves: int | None = None
     seq_for_writers = False
     holds = False
 
@@ -185,12 +183,8 @@ class EventsDir(ArrayDir):
 class SetEvent(ArrayFile, SeqFile):
     """tracing/set_event.  Kernel: ftrace_set_event_fops."""
 
-    write_moves: int | None = None
-
-    def opened(self, flags: int) -> None:
-        super().opened(flags)
-        if truncates(flags):
-            self.tr.array_events.set_event_clear()
+    def emptied(self) -> None:
+        self.tr.array_events.set_event_clear()
 
     def show(self) -> str:
         return self.tr.array_events.set_event_text()

@@ -16,8 +16,6 @@ from kpfs.fs.seqfile import SeqFile, ValueFile
 class TraceOptions(ArrayFile, SeqFile):
     """All options, one a line.  Kernel: tracing_iter_fops."""
 
-    write_moves: int | None = None
-
     def show(self) -> str:
         return self.tr.options.text(self.tr.current_tracer)
 

@@ -6,15 +6,14 @@ from __future__ import annotations
 import errno
 from contextlib import suppress
 
-from kpfs.backends.guest.files.array_file import ArrayFile
+from kpfs.backends.guest.files.array_file import ArrayFile, CpuFile
 from kpfs.backends.guest.files.buffers import BLANKS
-from kpfs.backends.guest.files.dynevents import truncates
 from kpfs.backends.guest.files.guest_file import GuestFile, ShowsTasks
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING
 from kpfs.engine.kstrtox import kstrtoul_from_user
-from kpfs.fs.node import Dir
+from kpfs.fs.node import Dir, truncates
 from kpfs.fs.seqfile import SeqFile, SeqHandle, ValueFile
 
 if TYPE_CHECKING:
@@ -124,7 +123,6 @@ class FunctionFilter(ArrayFile, SeqFile):
 
     handle_type = FilterHandle
     empty = ALL_ENABLED
-    write_moves: int | None = None
     seq_for_writers = False
     tracing_lseek = True
 
@@ -151,10 +149,8 @@ class FunctionFilter(ArrayFile, SeqFile):
         text += "".join(f"{pattern}:mod:{module}\n" for pattern, module in mods)
         return text + (probes.text() if probes else "")
 
-    def opened(self, flags: int) -> None:
-        super().opened(flags)
-        mods = self.mods()
-        if mods and truncates(flags):
+    def emptied(self) -> None:
+        if mods := self.mods():
             mods.clear()
 
 
@@ -210,12 +206,10 @@ class FunctionProfileEnabled(GuestFile, ValueFile):
         self.kernel.trace.profile.enable(bool(kstrtoul_from_user(data, 10)))
 
 
-class TraceStat(GuestFile, SeqFile):
+class TraceStat(CpuFile, SeqFile):
     """trace_stat/functionN: the counts of a CPU.  Kernel: function_stats."""
 
-    def __init__(self, kernel: GuestKernel, cpu: int) -> None:
-        super().__init__(kernel)
-        self.cpu = cpu
+    cpu: int
 
     def show(self) -> str:
         return self.kernel.trace.profile.text(self.cpu)
@@ -234,7 +228,6 @@ class PidFile(ShowsTasks, ArrayFile, SeqFile):
     """A list of tasks."""
 
     empty = ""
-    write_moves: int | None = None
 
     def pids(self) -> PidSet:
         raise NotImplementedError
@@ -242,10 +235,8 @@ class PidFile(ShowsTasks, ArrayFile, SeqFile):
     def write(self, data: bytes | None) -> int:
         raise NotImplementedError
 
-    def opened(self, flags: int) -> None:
-        super().opened(flags)
-        if truncates(flags):
-            self.write(None)
+    def emptied(self) -> None:
+        self.write(None)
 
     def show(self) -> str:
         return self.pids().text(self.empty)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from kpfs.backends.guest.files import buffers
 from kpfs.backends.guest.files.array_file import ArrayFile, CpuFile
-from kpfs.backends.guest.files.dynevents import truncates
 from kpfs.backends.guest.files.text_handle import TextFile, TextHandle
 from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.base.errors import KernelError
@@ -51,12 +50,11 @@ class Trace(TextFile):
 
     handle_type = TraceHandle
     splices_from = True
+    write_moves = 0
 
-    def opened(self, flags: int) -> None:
-        super().opened(flags)
-        if truncates(flags):
-            ring = self.tr.ring
-            (ring if self.cpu is None else ring.cpus[self.cpu]).reset()
+    def emptied(self) -> None:
+        ring = self.tr.ring
+        (ring if self.cpu is None else ring.cpus[self.cpu]).reset()
 
     def store(self, data: bytes) -> None:
         """Ignored."""
@@ -146,12 +144,10 @@ class TracingOn(ArrayFile, ValueFile):
         self.tr.ring.on = bool(kstrtoul_from_user(data, 10))
 
 
-class CpuStats(ArrayFile, ValueFile):
+class CpuStats(CpuFile, ValueFile):
     """per_cpu/cpuN/stats.  Kernel: tracing_stats_read()."""
 
-    def __init__(self, kernel: GuestKernel, cpu: int) -> None:
-        super().__init__(kernel)
-        self.cpu = cpu
+    cpu: int
 
     def show(self) -> str:
         ring = self.tr.ring.cpus[self.cpu]
