@@ -55,11 +55,11 @@ class MirroredKernel(Protocol[FilesT, OpenedT]):
         """Return False if a write to this file may wait: only the caller itself can."""
 
     def write(
-        self, files: FilesT, opened: OpenedT, pid: int, call: WriteCall, before: int
+        self, files: FilesT, opened: OpenedT, pid: int, call: WriteCall, at: int
     ) -> tuple[int, int]:
         """Make a caller's write to a file of the mount.
 
-        Return the bytes taken and the position afterwards, which was ``before`` unless
+        Return the bytes taken and the position afterwards, which was ``at`` unless
         the call or the file has none.
         Context: a thread of the mount, in the request; the lock is held once.
         """

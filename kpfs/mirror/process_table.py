@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The processes of a command: which have a task in the kernel, and which are behind.
 
-Each process has a task that makes its calls in the kernel.  Calls that nobody could see
-there are left out, so the task falls behind: it lacks descriptors, has an old name, or
-is not there at all.  Before anybody may look, all tasks catch up with their processes.
+Calls that nobody could see in the kernel are left out there.  So a process's task falls
+behind: it lacks descriptors, has an old name, or is not there at all.  Before anybody
+may look, all tasks catch up with their processes.
 
-What must always hold:
-
-- A process whose call was left out stands in ``behind`` until its task has caught up.
-  If it has ended meanwhile, its task ends then.
-- A process for whose calls there is a fast path stands there too, as nobody notes these
-  calls one by one.
-- Tasks are made, changed and ended with the kernel's lock held.  Calls are left out
-  without it.
+What must always hold: a process whose call was left out stands in ``behind`` until its
+task has caught up, or has ended if the process has.  So does one for whose calls there
+is a fast path, as nobody notes these one by one.  Tasks are made, changed and ended
+with the kernel's lock held; calls are left out without it.
 """
 
 from __future__ import annotations
@@ -66,14 +62,12 @@ class ProcessTable(Generic[TaskT]):
 
     def bring(self, pid: int) -> None:
         """Make the task of a process that lives, or give it its name and user."""
-        raise NotImplementedError
 
     def copy(self, pid: int | None) -> None:
         """Give tasks what brought processes have; pid: to that of one process alone."""
 
     def end(self, pid: int) -> None:
         """End the task of a process that has ended, if it has one."""
-        raise NotImplementedError
 
     def is_in_call(self, _pid: int) -> bool:
         """Return True if a task is in a call whose result would be lost."""

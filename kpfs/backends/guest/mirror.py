@@ -120,12 +120,12 @@ class GuestMirror:
         return not opened.sleeps  # no thread of ours can wait that long
 
     def write(
-        self, files: Vfs, opened: VfsFile, pid: int, call: WriteCall, before: int
+        self, files: Vfs, opened: VfsFile, pid: int, call: WriteCall, at: int
     ) -> tuple[int, int]:
         if not isinstance(opened.node, Reviving):
             self.tasks.task(pid)
         caller = Caller(pid, self.host.uid(pid), 0)
-        return files.write_call(caller, opened, call, before)
+        return files.write_call(caller, opened, call, at)
 
 
 class _Block:

@@ -154,10 +154,7 @@ class GuestTaskBook(ProcessTable["HostTask"]):
         super().catch_up(pid)
 
     def bring(self, pid: int) -> None:
-        if pid in self.known:
-            self.task(pid)
-        else:
-            self.make(pid)
+        (self.task if pid in self.known else self.make)(pid)
 
     def copy(self, pid: int | None) -> None:
         if pid is None:
@@ -228,17 +225,10 @@ class GuestTaskBook(ProcessTable["HostTask"]):
         Only what differs is changed.  Whatever other tasks share with these is right
         afterwards only if they are among them.
         """
-        look = _Look(self.numbers, self.foreign)
+        look, descriptors = _Look(self.numbers, self.foreign), self.host.descriptors
         self.kernel.syscalls.moves += 1
         found = [
-            (
-                task,
-                [
-                    fd
-                    for fd in self.host.descriptors(task.host_pid)
-                    if fd.number < MAX_FD
-                ],
-            )
+            (task, [fd for fd in descriptors(task.host_pid) if fd.number < MAX_FD])
             for task in self.with_own_tables(pids, look)
         ]
         if self.kernel.syscalls.marked:

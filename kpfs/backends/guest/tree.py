@@ -250,7 +250,7 @@ class GuestTree:
     def splice_from(
         self, caller: Caller, file: VfsFile, size: int, offset: int, nonblock: bool
     ) -> bytes:
-        return file.vfs.splice_from(caller, file, size, offset, nonblock)
+        return file.vfs.read(caller, file, size, offset, nonblock)
 
     def splice_into(
         self, caller: Caller, file: VfsFile, data: bytes, offset: int

@@ -374,54 +374,48 @@ class Vfs:
             fds = [*self.descriptors(opened).items()]
         return [(tasks[table], fd) for table, fd in fds if table in tasks]
 
-    def read(self, caller: Caller, opened: VfsFile, size: int, offset: int) -> bytes:
-        """Read by read(2).  A file that makes the reader wait needs no lock then."""
-        handle, background = opened.handle, self.kernel.background
-        while True:
-            handle.prepare(size, offset)
-            with self.kernel.lock:
-                lacking = self._lacks_guest(opened.node) or opened.apart
-                if handle.nonblock or handle.ready():
-                    try:
-                        if lacking:
-                            return handle.read(size, offset)
-                        return self._read(caller, opened, size, offset, handle.read)
-                    except KernelError as e:
-                        # another reader has taken what was there
-                        own = handle.nonblock or isinstance(opened.node, GuestServed)
-                        if e.errno != errno.EAGAIN or own:
-                            raise
-                waiter = background.prepare_to_wait(handle.ready)
-            background.wait(waiter)
-
-    def splice_from(
-        self, caller: Caller, opened: VfsFile, size: int, offset: int, nonblock: bool
+    def read(
+        self,
+        caller: Caller,
+        opened: VfsFile,
+        size: int,
+        offset: int,
+        splice: bool | None = None,
     ) -> bytes:
-        """Read for splice(2), as a read(2) of the guest, which has no splice(2)."""
-        handle, background = opened.handle, self.kernel.background
-        since: int | None = None
+        """Read by read(2).  A file that makes the reader wait needs no lock then.
 
-        def take(size: int, offset: int) -> bytes:
-            return handle.splice(size, offset, nonblock)
-
+        splice: it is for splice(2), which the guest lacks; True: that is not to wait.
+        """
+        handle, since = opened.handle, None
+        take: Callable[[int, int], bytes] = handle.read
+        is_ready: Callable[[], bool] = handle.ready
+        if splice is not None:
+            take = partial(handle.splice, nonblock=splice)
         while True:
+            if splice is None:
+                handle.prepare(size, offset)
             with self.kernel.lock:
-                handle.check_splice(size, offset)
+                waits = not (handle.nonblock or isinstance(opened.node, GuestServed))
+                if splice is not None:
+                    handle.check_splice(size, offset)
+                    is_ready = partial(handle.splice_ready, since)
+                    waits = handle.splice_waits(splice)
                 lacking = self._lacks_guest(opened.node) or opened.apart
-                waits = handle.splice_waits(nonblock)
-                if not waits or handle.splice_ready(since):
+                if not waits or is_ready():
                     try:
                         if lacking:
                             return take(size, offset)
                         return self._read(caller, opened, size, offset, take)
                     except KernelError as e:
+                        # another reader has taken what was there
                         if e.errno != errno.EAGAIN or not waits:
                             raise
-                        if handle.splice_ended(since):
+                        if splice is not None and handle.splice_ended(since):
                             return b""
-                since = now = handle.wakes
-                waiter = background.prepare_to_wait(partial(handle.splice_ready, now))
-            background.wait(waiter)
+                if splice is not None:
+                    is_ready = partial(handle.splice_ready, since := handle.wakes)
+                waiter = self.kernel.background.prepare_to_wait(is_ready)
+            self.kernel.background.wait(waiter)
 
     def ioctl(self, opened: VfsFile, command: int) -> None:
         """Make an ioctl(2), which the guest's own code takes no part in."""

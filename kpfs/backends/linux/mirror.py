@@ -147,7 +147,9 @@ class LinuxMirror:
             self.files.make_room(task, spare_fd)
         op = Op(number, tuple(self.arguments(number, plan)))
         memory = self.memory(task, plan)
-        made = self.attempt(task, op, memory, brief=number in _BRIEF)
+        brief = number in _BRIEF
+        results = self.kernel.tasks.attempt(task, [op], memory, brief=brief)
+        made = results[0] if results else -errno.EINTR
         has.same = None
         if made >= 0:
             self.note_descriptors(task, made, plan)
@@ -179,14 +181,6 @@ class LinuxMirror:
         if not at or key is None:
             return False
         return bool(kernel.memory.word(at + key) & 0xFFFFFFFF)  # static_key.enabled
-
-    def attempt(self, task: AgentTask, op: Op, memory: bytes, *, brief: bool) -> int:
-        """Make a call that must not wait; return its value or -errno.
-
-        brief: it may wait for a moment.
-        """
-        results = self.kernel.tasks.attempt(task, [op], memory, brief=brief)
-        return results[0] if results else -errno.EINTR
 
     def arguments(self, number: int, plan: Plan) -> list[Argument]:
         """Return the plan's arguments; what the call writes stays within the slot."""
@@ -309,24 +303,19 @@ class LinuxMirror:
         return True
 
     def write(
-        self,
-        files: OpenFiles,
-        opened: MountedFile,
-        pid: int,
-        call: WriteCall,
-        before: int,
+        self, files: OpenFiles, opened: MountedFile, pid: int, call: WriteCall, at: int
     ) -> tuple[int, int]:
         moves = call.name != "pwrite64" and opened.seekable
         task = self.tasks.task(pid)
         number = files.descriptor_of(task, opened)
         if moves:
-            files.seek(task, opened, number, before)
+            files.seek(task, opened, number, at)
         ops = [self._op(task, number, call)]
         if opened.may_ask:
             ops.append(Op(nr.LSEEK, (number, 0, nr.SEEK_CUR)))
         reply = self.kernel.tasks.request(task, ops)
         taken = reply.taken(0, len(call.data))
-        after = reply.results[1] if opened.may_ask else before + max(taken, 0)
+        after = reply.results[1] if opened.may_ask else at + max(taken, 0)
         if moves and after >= 0:
             opened.pos = after
         if taken < 0:

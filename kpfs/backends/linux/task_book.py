@@ -60,7 +60,6 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
         super().__init__(host, kernel.lock)
         self.kernel = kernel
         self.files = files
-        self._catching_up = False
         kernel.follow(self.restart)
         kernel.skip_policy.join_tasks(self)
         kernel.make_tasks_by(self.create)
@@ -109,14 +108,6 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
         self.kernel.tasks.exit(task, status & 0xFF)
 
     # ---- catching up
-    def catch_up(self, pid: int | None = None) -> None:
-        if not self._catching_up:  # making a file catches up, too
-            self._catching_up = True
-            try:
-                super().catch_up(pid)
-            finally:
-                self._catching_up = False
-
     def is_in_call(self, pid: int) -> bool:
         task = self.find(pid)
         return task is not None and (task.waits or task.owed)
@@ -227,6 +218,7 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
                 ops.append(Op(nr.TRUNCATE, (name, size)))
         self.made.add(path)
         for start in range(0, len(ops), abi.NR_OPS):
-            self.kernel.tasks.request(
+            # no request, before which tasks would catch up: that may be what needs it
+            self.kernel.tasks.ask(
                 self.kernel.tasks.agent, ops[start : start + abi.NR_OPS]
             )
