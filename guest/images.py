@@ -6,7 +6,8 @@ import os
 SOURCES = os.path.dirname(os.path.realpath(__file__))  # with src and include
 IMAGE_DIR = os.path.join(SOURCES, "image")
 KERNEL_IMAGE = "vmlinux"
-LEGACY_IMAGE = "vmlinux-legacy"  # do_fork() and sys_open() are in the way, as in 2.6
+# names of its functions that are there with LEGACY_SYMBOLS alone, and without it alone
+LEGACY, NOT_LEGACY = ("do_fork", "_do_fork", "sys_open"), ("kernel_clone",)
 DEBUG_SUFFIX = ".debug"  # ends the name of an image's debug information
 CALLS_SUFFIX = ".calls"  # ends the name of what says which calls reach a function
 RUNTIME_IMAGE = "runtime.o"

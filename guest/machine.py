@@ -25,6 +25,8 @@ from kpfs.guest.images import (
     DEBUG_SUFFIX,
     IMAGE_DIR,
     KERNEL_IMAGE,
+    LEGACY,
+    NOT_LEGACY,
     RUNTIME_IMAGE,
     SOURCES,
 )
@@ -69,6 +71,12 @@ class Configuration(NamedTuple):
     kallsyms_all: bool = True
     modules: bool = True
     module_unload: bool = True
+    legacy_symbols: bool = False
+
+    @property
+    def hidden(self) -> Sequence[str]:
+        """Return the names of the functions that the kernel is to be without."""
+        return NOT_LEGACY if self.legacy_symbols else LEGACY
 
 
 DEFAULT_CONFIGURATION = Configuration()
@@ -90,7 +98,6 @@ class Guest:
         quiet: bool = False,
         workload: bool = True,
         configuration: Configuration = DEFAULT_CONFIGURATION,
-        image: str = KERNEL_IMAGE,
         ram_size: int = memory.RAM_SIZE,
     ) -> None:
         """Load and boot.
@@ -103,7 +110,7 @@ class Guest:
         self.quiet = quiet
         self._workload = workload and not quiet
         self.configuration = configuration
-        self._load(image, ram_size)
+        self._load(ram_size)
         self._make_processor()
         self._make_kernel_parts()
         self._serve_control_calls()
@@ -111,13 +118,14 @@ class Guest:
         self._pass_hot_methods()
 
     # ---- the phases of its making
-    def _load(self, image: str, ram_size: int) -> None:
+    def _load(self, ram_size: int) -> None:
         """Put the kernel's image into memory, and read what it says of itself."""
         self.memory = mem = memory.Memory(ram_size)
-        self._image_name = image
-        self._image = elf.ElfFile(_read_image(image))
+        self._image = elf.ElfFile(_read_image(KERNEL_IMAGE))
         self._load_segments()
-        self.kallsyms = Kallsyms(self._image, self.configuration.kallsyms_all)
+        self._hide_names()
+        built = self.configuration
+        self.kallsyms = Kallsyms(self._image, built.kallsyms_all, built.hidden)
         self.info = read_info(mem, self.needed("kpfs_guest_info"))
         self.task_table = TaskTable(mem, self.info)
 
@@ -228,6 +236,15 @@ class Guest:
             contents = data[seg.offset : seg.offset + seg.filesz]
             self.memory.load_image(seg.vaddr, contents, seg.memsz, flags)
 
+    def _hide_names(self) -> None:
+        """Hide functions that are not configured from the kernel's own kallsyms."""
+        begin, image = self.needed("kallsyms_names"), self._image
+        places = (s.vaddr - s.offset for s in image.segments if s.vaddr <= begin)
+        place = max(places)  # where the file's segment lies
+        for name in self.configuration.hidden:
+            at = image.data.index(b"\0%s\0" % name.encode(), begin - place)
+            self.memory.write(place + at + 1, b"?")
+
     @cached_property
     def _addresses(self) -> dict[str, int]:
         """Global symbols by name, for the machine's own use: cheaper than kallsyms."""
@@ -276,6 +293,7 @@ class Guest:
         if built.modules:
             word |= abi.CONFIG_MODULES
             word |= abi.CONFIG_MODULE_UNLOAD if built.module_unload else 0
+        word |= abi.CONFIG_LEGACY_SYMBOLS if built.legacy_symbols else 0
         return word
 
     def close(self) -> None:
@@ -371,7 +389,7 @@ class Guest:
     def call_graph(self) -> CallGraph:
         from kpfs.guest.loader.call_graph import CallGraph
 
-        return CallGraph(_read_image(self._image_name + CALLS_SUFFIX).decode())
+        return CallGraph(_read_image(KERNEL_IMAGE + CALLS_SUFFIX).decode())
 
     # ---- CPUs (hit)
     def cpu(self) -> int:
@@ -423,7 +441,7 @@ class Guest:
             return image
         from kpfs.guest.loader.debug_info import with_debug_info
 
-        debug = _read_image(self._image_name + DEBUG_SUFFIX)
+        debug = _read_image(KERNEL_IMAGE + DEBUG_SUFFIX)
         return with_debug_info(image, debug, os.fsencode(SOURCES))
 
     def stats(self) -> dict[str, int]:

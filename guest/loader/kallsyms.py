@@ -8,7 +8,7 @@ and kernel/kallsyms.c.  The tables are made at the first question.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cached_property
 
 from kpfs.base import elf
@@ -63,10 +63,13 @@ def _order(item: tuple[int, str, str]) -> tuple[int, bool, bool, int, str]:
     )
 
 
-def kernel_symbols(image: elf.ElfFile, everything: bool = True) -> list[Symbol]:
+def kernel_symbols(
+    image: elf.ElfFile, everything: bool = True, hidden: Container[str] = ()
+) -> list[Symbol]:
     """Return all symbols of an executable, each up to the next address.
 
     everything: those of data too.  Kernel: CONFIG_KALLSYMS_ALL
+    hidden: names of functions that are as if they were not there.
     """
     sections = image.sections
     rows = []
@@ -77,7 +80,7 @@ def kernel_symbols(image: elf.ElfFile, everything: bool = True) -> list[Symbol]:
     rows.sort(key=_order)
     ends = sorted(s.vaddr + s.memsz for s in image.segments)
     end = ends[-1 if everything else 0] if ends else 0
-    return with_sizes(rows, lambda _addr: end)
+    return [s for s in with_sizes(rows, lambda _addr: end) if s.name not in hidden]
 
 
 def with_sizes(
@@ -135,9 +138,14 @@ class SymbolTable:
 class Kallsyms(machine.Kallsyms):
     """The kernel's table and those of the modules, in order of their loading."""
 
-    def __init__(self, image: elf.ElfFile, everything: bool = True) -> None:
-        """everything: symbols of data too.  Kernel: CONFIG_KALLSYMS_ALL"""
-        self._image = image
+    def __init__(
+        self,
+        image: elf.ElfFile,
+        everything: bool = True,
+        hidden: Container[str] = (),
+    ) -> None:
+        """everything, hidden: see kernel_symbols()."""
+        self._image, self._hidden = image, hidden
         self.everything = everything
         self._modules: dict[str, SymbolTable] = {}
         self._freed: dict[str, SymbolTable] = {}
@@ -148,7 +156,7 @@ class Kallsyms(machine.Kallsyms):
 
     @cached_property
     def kernel(self) -> SymbolTable:
-        return SymbolTable(kernel_symbols(self._image, self.everything))
+        return SymbolTable(kernel_symbols(self._image, self.everything, self._hidden))
 
     def set_module(self, name: str, symbols: Sequence[Symbol]) -> None:
         """Set a module's symbols, with sizes; a new one is first.  Context: control."""

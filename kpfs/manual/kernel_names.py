@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 
 from kpfs.base.errors import SetupError
-from kpfs.guest.images import IMAGE_DIR, KERNEL_IMAGE
+from kpfs.guest.images import IMAGE_DIR, KERNEL_IMAGE, LEGACY
 from kpfs.manual.lacks import absent_events
 
 _CALL = "__x64_sys_"
@@ -49,7 +49,7 @@ def _of_guest() -> Iterable[str]:
 
     with open(os.path.join(IMAGE_DIR, KERNEL_IMAGE), "rb") as file:
         names = {symbol.name for symbol in ElfFile(file.read()).symbols()}
-    return sorted(filter(str.isidentifier, names))
+    return sorted(filter(str.isidentifier, names.difference(LEGACY)))
 
 
 def _events_of_guest() -> Iterable[str]:

@@ -162,6 +162,7 @@ struct kpfs_boot_params {
 #define KPFS_CONFIG_PREEMPTION 1
 #define KPFS_CONFIG_MODULES 2
 #define KPFS_CONFIG_MODULE_UNLOAD 4
+#define KPFS_CONFIG_LEGACY_SYMBOLS 8
 
 /* Tasks to wake at the next VEC_RESCHEDULE, written by Python, for each CPU: they are to run there. */
 #define KPFS_WAKEUPS_MAX 24

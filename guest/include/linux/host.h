@@ -5,6 +5,8 @@
 
 extern unsigned long kpfs_config; /* KPFS_CONFIG_... */
 #define kpfs_configured(option) ((kpfs_config & (option)) != 0)
+/* The text of functions that are there with LEGACY_SYMBOLS alone: guest/machine.py hides them. */
+#define __legacy __section(".legacy.text")
 
 int kpfs_host_task(void *unused);
 void kpfs_host_restart(void) __noreturn;

@@ -61,9 +61,7 @@ struct sched_entity {
 struct thread_struct {
 	unsigned long sp;
 	unsigned long trap_nr, error_code, cr2;
-#ifdef CONFIG_LEGACY_SYMBOLS
 	struct pt_regs *regs; /* of the system call that the task is in, or NULL */
-#endif
 };
 struct files_struct;
 struct fs_struct;
@@ -183,15 +181,7 @@ struct kernel_clone_args {
 	uid_t uid;
 	gid_t gid;
 };
-#ifdef CONFIG_LEGACY_SYMBOLS
-long _do_fork(struct kernel_clone_args *args);
-static inline pid_t kernel_clone(struct kernel_clone_args *args)
-{
-	return not_tail(_do_fork(args));
-}
-#else
 pid_t kernel_clone(struct kernel_clone_args *args);
-#endif
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags);
 struct task_struct *fork_idle(int cpu);
 

@@ -4,6 +4,7 @@
 #pragma GCC optimize("no-shrink-wrap")
 #include <linux/fdtable.h>
 #include <linux/fs.h>
+#include <linux/host.h>
 #include <linux/security.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
@@ -134,24 +135,21 @@ long do_sys_open(int dfd, const char __user *filename, int flags, umode_t mode)
 	return sys_open_flags(dfd, filename, flags, mode);
 }
 
-#ifdef CONFIG_LEGACY_SYMBOLS
 /*
  * open(2) as it was called until 4.16. Today's programs say openat() without a directory where
  * those of that time said open(), so they come here too.
  */
-noinline long sys_open(const char __user *filename, int flags, umode_t mode)
+noinline __legacy long sys_open(const char __user *filename, int flags, umode_t mode)
 {
 	return not_tail(sys_open_flags(AT_FDCWD, filename, flags, mode));
 }
 
-static long open_at(int dfd, const char __user *filename, int flags, umode_t mode)
+static __always_inline long open_at(int dfd, const char __user *filename, int flags, umode_t mode)
 {
-	return dfd == AT_FDCWD ? sys_open(filename, flags, mode) :
-				 sys_open_flags(dfd, filename, flags, mode);
+	if (dfd == AT_FDCWD && kpfs_configured(KPFS_CONFIG_LEGACY_SYMBOLS))
+		return sys_open(filename, flags, mode);
+	return sys_open_flags(dfd, filename, flags, mode);
 }
-#else
-#define open_at sys_open_flags
-#endif
 
 SYSCALL_DEFINE3(open, const char __user *, filename, int, flags, umode_t, mode)
 {

@@ -77,19 +77,13 @@ noinstr void syscall_exit_to_user_mode(struct pt_regs *regs)
 
 static __always_inline bool do_syscall_x64(struct pt_regs *regs, int nr)
 {
-#ifdef CONFIG_LEGACY_SYMBOLS
 	struct pt_regs *outer = current->thread.regs;
-#endif
 
 	if ((unsigned int)nr >= NR_syscalls)
 		return false;
-#ifdef CONFIG_LEGACY_SYMBOLS
 	current->thread.regs = regs;
 	regs->ax = sys_call_table[nr](regs);
 	current->thread.regs = outer;
-#else
-	regs->ax = sys_call_table[nr](regs);
-#endif
 	return true;
 }
 

@@ -186,9 +186,7 @@ static void task_init_kpfs(struct task_struct *p)
 	memset(&p->req, 0, sizeof(p->req));
 	memset(&p->nested, 0, sizeof(p->nested));
 	memset(&p->host_op, 0, sizeof(p->host_op));
-#ifdef CONFIG_LEGACY_SYMBOLS
 	p->thread.regs = NULL;
-#endif
 }
 
 void ret_from_fork(void);
@@ -337,17 +335,7 @@ void mm_release(struct task_struct *tsk)
 	complete_vfork_done(tsk);
 }
 
-#ifdef CONFIG_LEGACY_SYMBOLS
-/*
- * Make a task. This has the name and the arguments that it had in Linux 2.6: the flags with the
- * signal to the parent, the child's stack, the registers of the caller. Our own arguments follow.
- */
-noinline long do_fork(unsigned long clone_flags, unsigned long stack_start, struct pt_regs *regs,
-		      unsigned long stack_size, int __user *parent_tidptr, int __user *child_tidptr,
-		      struct kernel_clone_args *args)
-#else
-pid_t kernel_clone(struct kernel_clone_args *args)
-#endif
+static __always_inline pid_t clone_task(struct kernel_clone_args *args)
 {
 	struct completion vfork;
 	struct task_struct *p;
@@ -369,9 +357,25 @@ pid_t kernel_clone(struct kernel_clone_args *args)
 	return nr;
 }
 
-#ifdef CONFIG_LEGACY_SYMBOLS
+noinline pid_t kernel_clone(struct kernel_clone_args *args)
+{
+	return clone_task(args);
+}
+
+/*
+ * Make a task. This has the name and the arguments that it had in Linux 2.6: the flags with the
+ * signal to the parent, the child's stack, the registers of the caller. Our own arguments follow.
+ */
+noinline __legacy long do_fork(unsigned long clone_flags, unsigned long stack_start,
+			       struct pt_regs *regs, unsigned long stack_size,
+			       int __user *parent_tidptr, int __user *child_tidptr,
+			       struct kernel_clone_args *args)
+{
+	return clone_task(args);
+}
+
 /* Make a task, under the name from 4.2 to 5.9. */
-noinline long _do_fork(struct kernel_clone_args *args)
+noinline __legacy long _do_fork(struct kernel_clone_args *args)
 {
 	struct pt_regs of_kernel = { .cs = KPFS_CS, .ss = KPFS_DS, .flags = X86_EFLAGS_IF }, *regs;
 
@@ -379,7 +383,12 @@ noinline long _do_fork(struct kernel_clone_args *args)
 	return (pid_t)not_tail(
 		do_fork(args->flags | args->exit_signal, regs->sp, regs, 0, NULL, NULL, args));
 }
-#endif
+
+/* Make a task by the function that the configuration names. */
+static __always_inline pid_t new_task(struct kernel_clone_args *args)
+{
+	return kpfs_configured(KPFS_CONFIG_LEGACY_SYMBOLS) ? _do_fork(args) : kernel_clone(args);
+}
 
 pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 {
@@ -387,7 +396,7 @@ pid_t kernel_thread(int (*fn)(void *), void *arg, unsigned long flags)
 		.flags = flags | CLONE_VM, .fn = fn, .fn_arg = arg, .kthread = 1
 	};
 
-	return kernel_clone(&args);
+	return new_task(&args);
 }
 
 /* Make the idle task of a CPU other than 0: it already has a stack. */
@@ -471,14 +480,14 @@ SYSCALL_DEFINE2(clone3, struct kpfs_clone_args __user *, uargs, size_t, size)
 
 	if (err)
 		return err;
-	return clone3_args_valid(&kargs) ? kernel_clone(&kargs) : -EINVAL;
+	return clone3_args_valid(&kargs) ? new_task(&kargs) : -EINVAL;
 }
 
 SYSCALL_DEFINE0(fork)
 {
 	struct kernel_clone_args args = { .exit_signal = SIGCHLD, .fn = child_function(0, false) };
 
-	return kernel_clone(&args);
+	return new_task(&args);
 }
 
 SYSCALL_DEFINE5(clone, unsigned long, clone_flags, unsigned long, newsp, int __user *,
@@ -491,7 +500,7 @@ SYSCALL_DEFINE5(clone, unsigned long, clone_flags, unsigned long, newsp, int __u
 		.fn_arg = (void *)tls,
 	};
 
-	return kernel_clone(&args);
+	return new_task(&args);
 }
 
 int nr_processes(void)

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from kpfs.guest.images import CALLS_SUFFIX, IMAGE_DIR, KERNEL_IMAGE, LEGACY_IMAGE
+from kpfs.guest.images import CALLS_SUFFIX, IMAGE_DIR, KERNEL_IMAGE
 from kpfs.guest.loader.call_graph import CallGraph
 from tests.integration.files.test_ftrace import ME, Files
 from tests.integration.mirror.test_replay import AT_FDCWD, Mirrored, string
@@ -132,14 +132,13 @@ def test_what_reaches_a_function(kernel, graph, name, reaching):
 
 
 def test_the_functions_lie_in_order_and_apart():
-    for image in (KERNEL_IMAGE, LEGACY_IMAGE):
-        end = 0
-        with open(os.path.join(IMAGE_DIR, image + CALLS_SUFFIX)) as file:
-            for line in file:
-                start, size = int(line.split()[0], 16), int(line.split()[1])
-                assert start >= end
-                end = start + size
-        assert end
+    end = 0
+    with open(os.path.join(IMAGE_DIR, KERNEL_IMAGE + CALLS_SUFFIX)) as file:
+        for line in file:
+            start, size = int(line.split()[0], 16), int(line.split()[1])
+            assert start >= end
+            end = start + size
+    assert end
 
 
 def test_between_functions_nothing_is_known():

@@ -20,7 +20,6 @@ from kpfs.base.lock import FairLock
 from kpfs.base.skip_policy import SkipPolicy
 from kpfs.base.typed import TYPE_CHECKING, Generic, TypeVar, cast
 from kpfs.config import Config
-from kpfs.guest.images import KERNEL_IMAGE, LEGACY_IMAGE
 from kpfs.guest.machine import Configuration, Guest
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ def _configuration(config: Config) -> Configuration:
         kallsyms_all=config.on("KALLSYMS_ALL"),
         modules=config.on("MODULES"),
         module_unload=config.on("MODULE_UNLOAD"),
+        legacy_symbols=config.on("LEGACY_SYMBOLS"),
     )
 
 
@@ -112,14 +112,11 @@ class GuestKernel:
         self._console = console
         self.lock = lock or FairLock()
         self.config = config
-        image = LEGACY_IMAGE if config.on("LEGACY_SYMBOLS") else KERNEL_IMAGE
-        configuration = _configuration(config)
         self.guest = Guest(
             nr_cpus,
             quiet=quiet,
             workload=workload,
-            configuration=configuration,
-            image=image,
+            configuration=_configuration(config),
         )
         self.debugfs = DebugFs(self.guest, show_debugfs)
         ModuleSupport(self.guest, self)
