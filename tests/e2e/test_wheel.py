@@ -43,6 +43,7 @@ lsmod | cut -d ' ' -f 1
 """
 DATA = (
     "py.typed",
+    "backends/guest/files/*.txt",
     "bin/*",
     "emulator/image/**",
     "gdb/*.gdb",
