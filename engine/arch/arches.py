@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from kpfs.base.typed import Protocol, cast
+from kpfs.base.typed import NamedTuple, Protocol, cast
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.judge import DumpJudge, Judge, Tables
 from kpfs.engine.kprobe import PtRegs
@@ -46,66 +47,6 @@ def _x86() -> MakeArch:
 ARCHES: dict[str, Callable[[], MakeArch]] = {"x86": _x86}
 
 
-def _x86_judge(tables: Tables) -> DumpJudge:
-    from kpfs.engine.arch.x86.checks.verdicts import X86Judge
-
-    return X86Judge(tables)
-
-
-def _arm64_judge(tables: Tables) -> Judge:
-    from kpfs.engine.arch.arm64.checks.verdicts import Arm64Judge
-
-    return Arm64Judge(tables)
-
-
-def _riscv64_judge(tables: Tables) -> Judge:
-    from kpfs.engine.arch.riscv64.checks.verdicts import Riscv64Judge
-
-    return Riscv64Judge(tables)
-
-
-# Machine.arch -> what makes a Judge, for text that need not be running
-DUMP_JUDGES: dict[str, Callable[[Tables], DumpJudge]] = {"x86": _x86_judge}
-JUDGES: dict[str, Callable[[Tables], Judge]] = {
-    **DUMP_JUDGES,
-    "arm64": _arm64_judge,
-    "riscv64": _riscv64_judge,
-}
-
-
-def _x86_compared(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    from kpfs.engine.arch.x86.compare import compared_listing
-
-    return compared_listing(live, saved, start, name)
-
-
-def _arm64_compared(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    from kpfs.engine.arch.arm64.insn import compared_listing
-
-    return compared_listing(live, saved, start, name)
-
-
-def _riscv64_compared(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    from kpfs.engine.arch.riscv64.insn import compared_listing
-
-    return compared_listing(live, saved, start, name)
-
-
-# live and saved text, its address, names of addresses -> a listing of both
-Compared = Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
-COMPARED: dict[str, Compared] = {
-    "x86": _x86_compared,
-    "arm64": _arm64_compared,
-    "riscv64": _riscv64_compared,
-}
-
-
 class FrameMemory(Protocol):
     """Memory that a frame lies in; see kpfs.engine.machine.Memory."""
 
@@ -114,29 +55,64 @@ class FrameMemory(Protocol):
     def write_u64(self, addr: int, value: int) -> None: ...
 
 
-def _x86_frame(memory: FrameMemory, addr: int) -> PtRegs:
+class TextTools(NamedTuple):
+    """What an architecture knows of text that need not be running, and of frames."""
+
+    judge: Callable[[Tables], Judge]
+    # live and saved text, its address, names of addresses -> a listing of both
+    compared: Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
+    # a struct pt_regs that a kernel has saved: its memory, and the address
+    frame: Callable[[FrameMemory, int], PtRegs]
+
+
+def _x86_judge(tables: Tables) -> DumpJudge:
+    from kpfs.engine.arch.x86.checks.verdicts import X86Judge
+
+    return X86Judge(tables)
+
+
+def _x86_text() -> TextTools:
+    from kpfs.engine.arch.x86.compare import compared_listing
     from kpfs.engine.arch.x86.regs import FramePtRegs
 
-    regs = FramePtRegs(cast(Machine, memory))  # which asks for no more
-    regs.addr = addr
-    return regs
+    def frame(memory: FrameMemory, addr: int) -> PtRegs:
+        regs = FramePtRegs(cast(Machine, memory))  # which asks for no more
+        regs.addr = addr
+        return regs
+
+    return TextTools(_x86_judge, compared_listing, frame)
 
 
-def _arm64_frame(memory: FrameMemory, addr: int) -> PtRegs:
+def _arm64_text() -> TextTools:
+    from kpfs.engine.arch.arm64.checks.verdicts import Arm64Judge
+    from kpfs.engine.arch.arm64.insn import compared_listing
     from kpfs.engine.arch.arm64.regs import FramePtRegs
 
-    return FramePtRegs(memory, addr)
+    return TextTools(Arm64Judge, compared_listing, FramePtRegs)
 
 
-def _riscv64_frame(memory: FrameMemory, addr: int) -> PtRegs:
+def _riscv64_text() -> TextTools:
+    from kpfs.engine.arch.riscv64.checks.verdicts import Riscv64Judge
+    from kpfs.engine.arch.riscv64.insn import compared_listing
     from kpfs.engine.arch.riscv64.regs import FramePtRegs
 
-    return FramePtRegs(memory, addr)
+    return TextTools(Riscv64Judge, compared_listing, FramePtRegs)
 
 
-# a struct pt_regs that a kernel has saved: its memory, and the address
-FRAMES: dict[str, Callable[[FrameMemory, int], PtRegs]] = {
-    "x86": _x86_frame,
-    "arm64": _arm64_frame,
-    "riscv64": _riscv64_frame,
+# Machine.arch -> what imports its tools
+TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
+    "x86": _x86_text,
+    "arm64": _arm64_text,
+    "riscv64": _riscv64_text,
+}
+
+
+def _judge(arch: str, tables: Tables) -> Judge:
+    return TEXT_TOOLS[arch]().judge(tables)
+
+
+# Machine.arch -> what makes a Judge; DUMP_JUDGES have those of dumps
+DUMP_JUDGES: dict[str, Callable[[Tables], DumpJudge]] = {"x86": _x86_judge}
+JUDGES: dict[str, Callable[[Tables], Judge]] = {
+    arch: partial(_judge, arch) for arch in TEXT_TOOLS
 }

@@ -82,7 +82,7 @@ class LinuxMachineInfo:
         return None
 
     def text(self, symbol: Symbol) -> str:
-        from kpfs.engine.arch.arches import COMPARED
+        from kpfs.engine.arch.arches import TEXT_TOOLS
 
         kernel, (name, start, size, _, module) = self.kernel, symbol
         with looking():
@@ -90,7 +90,8 @@ class LinuxMachineInfo:
             before = self._unpatched(start, live) if module else b""
             symbols = self._symbols()
         before = before or kernel.saved_memory.read(start, size)
-        rows = COMPARED[kernel.arch.name](live, before, start, symbols.name_of)
+        compared = TEXT_TOOLS[kernel.arch.name]().compared
+        rows = compared(live, before, start, symbols.name_of)
         head = f"{name} [{module}]:" if module else f"{name}:"
         return "\n".join((head, *rows, ""))
 

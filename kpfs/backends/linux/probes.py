@@ -15,7 +15,7 @@ from kpfs.backends.handlers import UserHandler
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.base.errors import KernelError
 from kpfs.base.units import WORD
-from kpfs.engine.arch.arches import FRAMES
+from kpfs.engine.arch.arches import TEXT_TOOLS
 from kpfs.linux.running.functions import Function
 from kpfs.session.probes import Probe, ProbeDefinition, Registers
 
@@ -75,7 +75,7 @@ class LinuxProbe(Probe):
     def _called(self, handler: Callable[[Registers], object]) -> Function:
         """Return the function that the kernel calls, with a probe and registers."""
         theirs, session = UserHandler(handler), self._session
-        frame_at = FRAMES[session.kernel.arch.name]
+        frame_at = TEXT_TOOLS[session.kernel.arch.name]().frame
 
         def call(_probe: int, frame: int, _flags: int) -> int:
             if not self._is_registered():

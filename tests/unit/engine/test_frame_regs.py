@@ -4,7 +4,7 @@
 Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs.
 """
 
-from kpfs.engine.arch.arches import FRAMES
+from kpfs.engine.arch.arches import TEXT_TOOLS
 
 AT = 0x1000
 
@@ -22,7 +22,7 @@ class Memory:
 
 def test_registers_by_name_and_by_number():
     memory = Memory()
-    regs = FRAMES["arm64"](memory, AT)
+    regs = TEXT_TOOLS["arm64"]().frame(memory, AT)
     assert (regs.x0, regs.x30, regs.sp, regs.pc, regs.pstate) == (
         100,
         130,
@@ -38,7 +38,7 @@ def test_registers_by_name_and_by_number():
 
 
 def test_registers_of_riscv64():
-    regs = FRAMES["riscv64"](Memory(), AT)
+    regs = TEXT_TOOLS["riscv64"]().frame(Memory(), AT)
     assert (regs.epc, regs.ra, regs.a0, regs.t6) == (100, 101, 110, 131)
     assert (regs.status, regs.orig_a0) == (132, 135)
     assert [regs[i] for i in range(36)] == list(range(100, 136))
