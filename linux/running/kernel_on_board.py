@@ -5,21 +5,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kpfs.base.errors import MemoryFault
-from kpfs.base.lock import FairLock
-from kpfs.base.skip_policy import SkipPolicy
 from kpfs.linux.memory import dmesg
 from kpfs.linux.memory.memory import LiveMemory
-from kpfs.linux.memory.modules import LoadedModule, loaded_modules
 from kpfs.linux.running.saved_kernel import SavedKernel
-from kpfs.linux.running.watched import LinuxWatch
 
 if TYPE_CHECKING:
+    from kpfs.base.lock import FairLock
+    from kpfs.base.skip_policy import SkipPolicy
     from kpfs.linux.board.board import Board
+    from kpfs.linux.memory.modules import LoadedModule
     from kpfs.linux.memory.vmlinux import Vmlinux
     from kpfs.linux.running.machine import LinuxMachine
+    from kpfs.linux.running.watched import LinuxWatch
 
 
 class KernelOnBoard:
@@ -33,10 +34,26 @@ class KernelOnBoard:
         self.folder, self.meta, self.arch = saved.folder, saved.meta, saved.arch
         self.symbols, self.structures = saved.symbols, saved.structures
         self.saved_memory = saved.memory
-        self.lock = FairLock()
-        self.watch = LinuxWatch(self.lock)
-        self.skip_policy = SkipPolicy(self.watch, self.lock)
         self._board_followers: list[Callable[[Board], None]] = []
+
+    # imported when they are first asked for, which a command inside seldom does
+    @cached_property
+    def lock(self) -> FairLock:
+        from kpfs.base.lock import FairLock
+
+        return FairLock()
+
+    @cached_property
+    def watch(self) -> LinuxWatch:
+        from kpfs.linux.running.watched import LinuxWatch
+
+        return LinuxWatch(self.lock)
+
+    @cached_property
+    def skip_policy(self) -> SkipPolicy:
+        from kpfs.base.skip_policy import SkipPolicy
+
+        return SkipPolicy(self.watch, self.lock)
 
     @property
     def vmlinux(self) -> Vmlinux:
@@ -65,6 +82,8 @@ class KernelOnBoard:
 
     def modules(self) -> list[LoadedModule]:
         """Return all modules, also of a dead kernel; [] without BTF.  Lock held."""
+        from kpfs.linux.memory.modules import loaded_modules
+
         try:
             return loaded_modules(self.memory, self.symbols, self.structures)
         except (MemoryFault, KeyError, ValueError):
