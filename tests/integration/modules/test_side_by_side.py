@@ -268,7 +268,7 @@ def test_turns_of_threads_that_seldom_poll():
         interrupted(box, "barrier()")
         box.insmod(module("hit", HIT))
         sched, cpu = box.kernel.guest.sched, box.kernel.guest.cpus
-        for number in (0, 1) * 20:
+        for number in (0, 1) * 8:
             before = cpu.blocks
             sched.turn(number)
             assert cpu.blocks - before < 6 * RUN_BLOCKS

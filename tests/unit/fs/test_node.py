@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from kpfs.base.errors import KernelError
-from kpfs.fs.node import Dir, DynDir, File, Node, OpenHandle, ProcSysDir, encode, walk
+from kpfs.fs.node import Dir, DynDir, File, Node, OpenHandle, encode, walk
 from kpfs.fs.seqfile import MAX_WRITE, WHOLE_MAX, SeqFile, Sysctl, whole_lines
 from kpfs.fs.traits import Constant, Sleeping
 from tests.there import code, dir_at, stand_in
@@ -48,15 +48,6 @@ def test_attributes_stick():
     node.chown(5, -1)
     node.truncate(10)
     assert (node.mode, node.uid, node.gid, node.size) == (0o100644, 5, None, 10)
-
-
-def test_refusals_of_debugfs_and_proc_sys():
-    assert Dir().refuse("mkdir").errno == errno.EPERM
-    assert Dir().refuse("create").errno == errno.EACCES
-    sysctl = ProcSysDir()
-    assert sysctl.refuse("create").errno == errno.ENOENT
-    assert sysctl.refuse("unlink").errno == errno.EACCES
-    assert code(Sysctl().chmod, 0o600) == "EPERM"
 
 
 def test_a_file_without_methods_refuses_both():
@@ -169,24 +160,6 @@ def test_seq_file_knows_no_end():
     assert code(Fuse(Counter()).handle.seek_end) == "EINVAL"
 
 
-def test_a_write_does_not_move_a_seq_file():
-    fd = Fuse(Counter())
-    fd.write(b"ab")
-    assert fd.read(100) == b"10123456789ab"
-    fd.write(b"cd")
-    assert fd.read(100) == b""
-
-
-def test_value_is_made_at_each_read():
-    file = Value()
-    one, two = Fuse(file), Fuse(file)
-    assert one.read(1) == b"1"
-    assert two.write(b"0") == 1
-    assert one.read(1) == b"\n"
-    assert one.read(9, at=0) == b"0\n"
-    assert one.read(9, at=100) == b""
-
-
 def test_value_whose_write_leaves_the_position():
     class Still(Value):
         write_moves = 0
@@ -195,21 +168,6 @@ def test_value_whose_write_leaves_the_position():
     assert fd.read(1) == b"1"
     fd.write(b"0")
     assert fd.read(9) == b"\n"
-
-
-def test_sysctl_only_from_the_start():
-    file = Number()
-    fd = Fuse(file)
-    assert fd.read(1) == b"1"
-    assert fd.read(1) == b""
-    assert fd.write(b"0") == 1
-    assert file.value == 1
-    fd.pos = 0
-    assert fd.write(b"0 1") == 2
-    assert file.value == 0
-    assert fd.write(b"nonsense") == 8
-    file.truncate(10)
-    assert file.size == 0
 
 
 def test_appending_goes_on_from_the_position():

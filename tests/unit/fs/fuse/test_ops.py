@@ -245,28 +245,6 @@ def test_linux_gets_its_size_back(linux):
         assert stored() == [expected]
 
 
-@pytest.mark.parametrize(
-    ("opcode", "folder", "expected"),
-    [
-        (Opcode.MKDIR, "kprobes", "EPERM"),
-        (Opcode.CREATE, "kprobes", "EACCES"),
-        (Opcode.UNLINK, "kprobes", "EPERM"),
-        (Opcode.RENAME, "kprobes", "EPERM"),
-        (Opcode.RMDIR, "kprobes", "EPERM"),
-        (Opcode.MKNOD, "kprobes", "EPERM"),
-        (Opcode.LINK, "kprobes", "EPERM"),
-        (Opcode.SYMLINK, "kprobes", "EPERM"),
-        (Opcode.MKDIR, "sys/debug", "ENOENT"),
-        (Opcode.UNLINK, "sys/debug", "EACCES"),
-        (Opcode.UNLINK, "kprobes/list", "ENOTDIR"),
-    ],
-)
-def test_changes_of_the_tree(guest, opcode, folder, expected):
-    number = guest.number(folder)
-    body = wire.FH.pack(wire.ROOT) + b"\0" * 8 + b"name\0"
-    assert guest.code(opcode, number, body) == expected
-
-
 def test_chmod_of_a_sysctl(guest):
     number = guest.number("sys/debug/kprobes-optimization")
     body = set_attributes(wire.FATTR_MODE, mode=0o100600)
