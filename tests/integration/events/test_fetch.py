@@ -46,25 +46,6 @@ def guest(one_cpu):
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        # conformance case 101
-        (
-            r"a=\200:u8 b=\200:s8 c=\200:x8 d=\70000:u16 e=\70000:s16 f=\70000:x16",
-            "a=200 b=-56 c=0xc8 d=4464 e=4464 f=0x1170",
-        ),
-        (
-            r"g=\-5:u32 h=\-5:s32 i=\-5:x32 j=\-5:u64 k=\-5:s64 l=\-5:x64 m=\-5",
-            "g=4294967291 h=-5 i=0xfffffffb j=18446744073709551611 k=-5 "
-            "l=0xfffffffffffffffb m=0xfffffffffffffffb",
-        ),
-        (r"n=\0:symbol o=\0xab:b4@4/8 p=\0xab:b4@0/8", "n=0x0 o=10 p=11"),
-        # 102
-        (
-            "b=@linux_banner:u8[5] c=@linux_banner:x8 d=@linux_banner+1:x16 "
-            r"g=+0(\0):string h=@linux_banner:b4@0/8 i=@linux_banner:x8[2]",
-            "b={76,105,110,117,120} c=0x4c d=0x6e69 g=(fault) h=12 i={0x4c,0x69}",
-        ),
-        # 103
-        (r'c=$comm s=\"str"', 'c="hitn" s="str"'),
         # user memory only, and none of it there
         ("x=@linux_banner:ustring", "x=(fault)"),
         (r"x=+u0(\0):string y=+0(\0xffffffff00000000):string", "x=(fault) y=(fault)"),
