@@ -39,7 +39,7 @@ class Rpm(NamedTuple):
 
 
 class RpmNames(NamedTuple):
-    """What a distribution of .rpm packages calls things."""
+    """Names that a distribution of .rpm packages gives things."""
 
     distribution: str
     versions: Sequence[str]  # the newest one that is known first
