@@ -55,7 +55,6 @@ def test_run(kpfs_run):
     assert "Traceback" not in done.stderr, done
 """
 # those that end or stop nobody; after them SIGTERM ends all
-UNHEARD = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH}
 STOPS = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
 

@@ -116,7 +116,6 @@ NO_FUSE = (
     'mount --move /mnt /dev; cd "$1"; shift; exec "$@"'
 )
 NO_NAMESPACES = 'echo 0 >/proc/sys/user/max_user_namespaces; shift; exec "$@"'
-AS_IT_IS = 'shift; exec "$@"'
 HOSTS = {
     "no /dev/fuse": ("unshare", "-m", "sh", "-ec", NO_FUSE),
     "no namespaces": ("unshare", "-Ur", "sh", "-ec", NO_NAMESPACES),

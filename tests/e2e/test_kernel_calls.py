@@ -74,27 +74,35 @@ grep -c sched_process_exec: trace
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
-@pytest.mark.two_cpus
+KERNELS = [(), pytest.param(("--kernel", harness.TWO_CPUS), marks=pytest.mark.two_cpus)]
+
+
+@pytest.mark.parametrize("place", KERNELS, ids=["guest", "linux"])
 @pytest.mark.skipif(
     not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1 to pin to"
 )
-def test_a_pinned_program_runs_on_its_cpu(kpfs):
-    """Calls and writes to files are made on the CPU that the program chose last."""
+def test_a_pinned_thread_runs_on_its_cpu(kpfs, place):
+    """Calls and writes to files are made on the CPU that the thread chose last."""
     program = """
-import os
+import os, threading
 TRACING = "/sys/kernel/tracing/"
+def turn(file):
+    for _ in range(3):
+        for cpu in (0, 1, 1, 0):
+            os.sched_setaffinity(0, {cpu})
+            if not os.fork():  # which inherits that
+                os.getppid()
+                os._exit(0)
+            os.wait()
+            os.getppid()
+            os.write(file, b"from %d" % cpu)
 with open(TRACING + "events/syscalls/sys_enter_getppid/enable", "w") as file:
     file.write("1")
 file = os.open(TRACING + "trace_marker", os.O_WRONLY)
-for _ in range(3):
-    for cpu in (0, 1, 1):
-        os.sched_setaffinity(0, {cpu})
-        if not os.fork():  # which inherits that
-            os.getppid()
-            os._exit(0)
-        os.wait()
-        os.getppid()
-        os.write(file, b"from %d" % cpu)
+turn(file)
+thread = threading.Thread(target=turn, args=(file,))
+thread.start()
+thread.join()
 with open(TRACING + "events/syscalls/sys_enter_getppid/enable", "w") as file:
     file.write("0")
 for cpu in (0, 1):
@@ -102,7 +110,6 @@ for cpu in (0, 1):
         text = file.read()
     print(*(text.count(word) for word in ("sys_getppid(", "from 0", "from 1")))
 """
-    place = "--kernel", harness.TWO_CPUS
     done = kpfs("run", *place, "--", sys.executable, "-Sc", program)
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["6 3 0", "12 0 6"]
+    assert done.stdout.splitlines() == ["24 12 0", "24 0 12"]

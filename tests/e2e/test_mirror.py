@@ -259,36 +259,3 @@ def test_usual_tools_reach_their_kernel_functions(kpfs, tmp_path):
         comm = line.split()[0]
         hit = re.compile(rf" *{comm}-\d+ .*: {function}: ")
         assert any(map(hit.match, lines)), function
-
-
-@pytest.mark.skipif(
-    not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1 to pin to"
-)
-def test_a_pinned_thread_runs_on_its_cpu(kpfs):
-    """Calls and writes to files are made on the CPU that the thread chose last."""
-    program = """
-import os, threading
-TRACING = "/sys/kernel/tracing/"
-def turn(file):
-    for _ in range(3):
-        for cpu in (0, 1, 1, 0):
-            os.sched_setaffinity(0, {cpu})
-            os.getppid()
-            os.write(file, b"from %d" % cpu)
-with open(TRACING + "events/syscalls/sys_enter_getppid/enable", "w") as file:
-    file.write("1")
-file = os.open(TRACING + "trace_marker", os.O_WRONLY)
-turn(file)
-thread = threading.Thread(target=turn, args=(file,))
-thread.start()
-thread.join()
-with open(TRACING + "events/syscalls/sys_enter_getppid/enable", "w") as file:
-    file.write("0")
-for cpu in (0, 1):
-    with open(TRACING + f"per_cpu/cpu{cpu}/trace") as file:
-        text = file.read()
-    print(*(text.count(word) for word in ("sys_getppid(", "from 0", "from 1")))
-"""
-    done = kpfs("run", sys.executable, "-Sc", program)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == ["12 12 0", "12 0 12"]

@@ -160,16 +160,23 @@ def test_a_mount_that_was_aborted_is_taken_away(mount):
     os.close(daemon)
 
 
+@pytest.mark.parametrize("full", [False, True], ids=["", "a full standard error"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "umount"])
-def test_in_the_foreground(kpfs, tmp_path, name):
+def test_in_the_foreground(kpfs, tmp_path, name, full):
     target = tmp_path / "m"
     target.mkdir()
-    child = subprocess.Popen(
-        kpfs.command("mount", "--foreground", target), stderr=subprocess.PIPE, text=True
-    )
-    with child:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while full:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    command = kpfs.command("mount", "--foreground", target)
+    with subprocess.Popen(command, stderr=writer) as child, open(reader) as told:
+        os.close(writer)
         harness.until(lambda: (target / "kprobes").exists(), "no mount comes")
         assert harness.daemon_of(target) == child.pid
+        (target / "machine/reboot").write_text("1")  # which is logged
         for _ in range(20):  # so that several threads wait for requests
             assert (target / "kprobes/list").read_text() == ""
         if name == "umount":
@@ -177,35 +184,8 @@ def test_in_the_foreground(kpfs, tmp_path, name):
         else:
             child.send_signal(signal.Signals[name])
         assert child.wait(harness.TIMEOUT) == 0
-        assert "Traceback" not in there(child.stderr).read()
+        assert "Traceback" not in told.read()
     assert not harness.is_mounted(target)
-
-
-@pytest.mark.parametrize("name", ["SIGTERM", "umount"])
-def test_in_the_foreground_with_a_standard_error_that_is_full(kpfs, tmp_path, name):
-    target = tmp_path / "m"
-    target.mkdir()
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writer, b"x" * 4096)
-    os.set_blocking(writer, True)
-    child = subprocess.Popen(
-        kpfs.command("mount", "--foreground", target), stderr=writer
-    )
-    with child:
-        harness.until(lambda: (target / "kprobes").exists(), "no mount comes")
-        (target / "machine/reboot").write_text("1")  # which is logged
-        assert harness.run("cat", target / "kprobes/list").returncode == 0
-        if name == "umount":
-            assert kpfs("umount", target).returncode == 0
-        else:
-            child.send_signal(signal.Signals[name])
-        assert child.wait(harness.TIMEOUT) == 0
-    assert not harness.is_mounted(target)
-    os.close(reader)
-    os.close(writer)
 
 
 def test_a_signal_while_a_reader_is_blocked(mount):

@@ -265,17 +265,6 @@ def test_disabled_neighbour_inside_the_region(box):
     assert [what for what, _ in b.seen] == ["a", "b", "a"]
 
 
-def test_hit_inside_a_handler_is_missed(box):
-    # handler: push rdi; call f+0 ; pop rdi; xor eax,eax; ret   (f at +0x100)
-    nested = bytes.fromhex("57 e8fafeffff 5f 31c0 c3")
-    b = box({"f": F, "nested": nested, "g": NOP5 + b"\xc3"})
-    p = optimized(b, pre_handler=b.note("a"))
-    b.probe("g", 0, pre_handler=b.machine.addr("nested"))
-    b.call("g")
-    assert b.seen == []
-    assert b.arch.nmissed(p) == 1
-
-
 def test_return_probe_on_a_function_without_nop(box):
     b = box({"f": BODY})
     rp = Kretprobe(
