@@ -56,7 +56,7 @@ class FrameMemory(Protocol):
 
 
 class TextTools(NamedTuple):
-    """What an architecture knows of text that need not be running, and of frames."""
+    """Tools of an architecture for text that need not be running, and for frames."""
 
     judge: Callable[[Tables], Judge]
     # live and saved text, its address, names of addresses -> a listing of both
