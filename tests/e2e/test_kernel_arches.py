@@ -204,14 +204,14 @@ def test_the_agent_rests_where_few_probe(kpfs, tmp_path, row):
         pytest.param(
             *(
                 instructions.ARM64,
-                "bd5f46258494db45935a5599ab07c1df28390a0c88b7b481d7b03c9d9a942a1b",
+                "80173bf8e63ff31465bbdcd3ed18a76f69c734f10ecf896c2ffcc1ad5634342e",
             ),
             marks=pytest.mark.arm64_kernel,
         ),
         pytest.param(
             *(
                 instructions.RISCV64,
-                "4948c61e03b206a823925b00b2f948dc46be93146934cda09b277622b794eca3",
+                "5929d6dca490a45a8fbc0de14bfc77eedab65cb673acc6afa9dfcd0670284841",
             ),
             marks=pytest.mark.riscv64_kernel,
         ),

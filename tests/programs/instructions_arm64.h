@@ -80,11 +80,13 @@ static void clear(int reg)
 /* MRS, MSR, SYS, hints, barriers, fields of PSTATE */
 static void system_space(uint32_t which)
 {
+	const int is_clock = (which >> 7 & 0x3ff) == 0x3be; /* or its frequency */
 	uint32_t reg = below(4) ? below(8) : 31;
 
-	which &= 0x1ffff;
-	emit_insn(0xd5000000 | which << 5 | reg);
-	if (which >> 7 == 0x3be && reg != 31) /* the clock and its frequency */
+	if (is_clock && IS_STEPPED)
+		reg = 31;
+	emit_insn(0xd5000000 | (which & 0x1ffff) << 5 | reg);
+	if (is_clock && reg != 31)
 		clear(reg);
 }
 
