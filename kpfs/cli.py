@@ -30,6 +30,7 @@ from kpfs.commands.arguments import (
     flag,
     number,
     several,
+    timeout_argument,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ BELONGS = (  # options, the places that have them, what is said in the others
         {RunMode.GUEST},
         "is for the guest kernel; --kernel names a Linux kernel",
     ),
-    ("rw root memory", {RunMode.INSIDE}, "is for --inside"),
+    ("rw root memory timeout", {RunMode.INSIDE}, "is for --inside"),
     (
         "no-mirror mirror host-uname",
         {RunMode.GUEST, RunMode.BEHIND},
@@ -544,6 +545,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
         metavar="MIB",
         help="with --inside: refuse a kernel that was made with less",
     )
+    timeout_argument(parser, "with --inside: ")
     add_command(parser)
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
@@ -728,7 +730,7 @@ def run_inside(arguments: Namespace) -> int:
     with told_to_user(file):
         coverage = CoverageChoice(of, create(file)) if of else None
     words = arguments.argv, arguments.rw, arguments.memory
-    return run_command(choice, *words, gdb, coverage)
+    return run_command(choice, *words, gdb, coverage, arguments.timeout)
 
 
 def trace(arguments: Namespace) -> int:

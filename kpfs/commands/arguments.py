@@ -37,6 +37,17 @@ def several(parser: ArgumentParser, *names: str, metavar: str, help: str) -> Non
     parser.add_argument(*names, action="append", default=[], metavar=metavar, help=help)
 
 
+def timeout_argument(parser: ArgumentParser, where: str = "") -> None:
+    """Add --timeout; where: begins its help."""
+    parser.add_argument(
+        "--timeout",
+        type=number(0.1, kind=float),
+        default=0,
+        metavar="S",
+        help=f"{where}end CMD after so many seconds, with status 124 and all stacks",
+    )
+
+
 def add_command(parser: ArgumentParser) -> None:
     """Add the user's command: from the first word that is no option, all is its own."""
     import argparse

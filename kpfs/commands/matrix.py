@@ -20,7 +20,13 @@ from kpfs.base.aside import append_whole, create, write_whole
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SIGNALLED, SignalledError, held, raised
 from kpfs.commands import kernel as kernel_command
-from kpfs.commands.arguments import add_command, flag, number, several
+from kpfs.commands.arguments import (
+    add_command,
+    flag,
+    number,
+    several,
+    timeout_argument,
+)
 from kpfs.config import KernelChoice
 from kpfs.host import jobs
 from kpfs.inside.client import request_of
@@ -113,6 +119,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="MIB",
         help="as of 'kpfs run'",
     )
+    timeout_argument(parser)
     flag(parser, "--exact", "does nothing any more, and will go")
     flag(parser, "--json", "print rows as JSON")
     parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
@@ -263,7 +270,8 @@ def _become(
     for fd, into in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
         os.dup2(fd, into)
     try:
-        request = request_of(arguments.argv, arguments.rw)._replace(explained=True)
+        request = request_of(arguments.argv, arguments.rw, arguments.timeout)
+        request = request._replace(explained=True)
         ended = run_request(choice, request, arguments.memory)
         told.write(json.dumps(ended.reasons).encode())
         told.flush()

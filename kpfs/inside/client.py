@@ -224,10 +224,12 @@ def terminal_state(fds: Iterable[int]) -> TerminalState | None:
     return None
 
 
-def request_of(argv: list[str], writable: list[str]) -> RunRequest:
+def request_of(
+    argv: list[str], writable: list[str], timeout: float = 0.0
+) -> RunRequest:
     """Describe the command to run, with this process's surroundings.
 
-    Raises SetupError.
+    timeout: s that it has, 0: as many as it wants.  Raises SetupError.
     """
     umask = os.umask(0o022)
     os.umask(umask)
@@ -248,4 +250,5 @@ def request_of(argv: list[str], writable: list[str]) -> RunRequest:
         hostname=os.uname().nodename,
         terminal=terminal_state(range(3)),
         files=resource.getrlimit(resource.RLIMIT_NOFILE),
+        timeout=timeout,
     )

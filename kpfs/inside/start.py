@@ -33,12 +33,14 @@ def run(
     memory: int = 0,
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
+    timeout: float = 0.0,
 ) -> int:
     """Run a command inside a kernel, and return its status.
 
-    memory: MiB that the kernel must have. gdb: who may attach. Raises SetupError.
+    memory: MiB that the kernel must have. gdb: who may attach. timeout: s that the
+    command has, 0: as many as it wants.  Raises SetupError.
     """
-    request = request_of(argv or [shell(choice.root)], writable)
+    request = request_of(argv or [shell(choice.root)], writable, timeout)
     return run_request(choice, request, memory, gdb, coverage).status
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 import resource
@@ -27,6 +28,7 @@ from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.programs import why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
+from kpfs.linux.inside.waiting import stacks
 from kpfs.linux.running.machine import MachineDiedError, Op, Out
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from kpfs.linux.inside.mounted import PreparedKernel
 
 TROUBLE = 2
+TIMED_OUT = 124  # status of a command whose time is over, as of timeout(1)
 _FIRST_FREE = 3
 _CACHED = VALID * NSEC + 50_000_000  # ns until the kernel asks again, with some ticks
 _STILL = 0.5  # s in which nobody reads what a command has written
@@ -76,6 +79,9 @@ class InsideCommand:
         self._overlays = {tree.ALL: files}  # what lies below each of them
         self._forget_until: dict[str, int] = {}  # overlay: the kernel's time
         self._next_look = 0.0
+        self._until = time.monotonic() + (request.timeout or math.inf)
+        self._kernel = kernel
+        self._late = Outcome(0)  # with what is told of a command whose time is over
         self.ended: Outcome | None = None
         self.on_stop: Callable[[int], object] = lambda _signal: None
         self._status = -1
@@ -315,6 +321,8 @@ class InsideCommand:
             return
         self._next_look = now + _LOOK
         self._check_workers()
+        if now > self._until and self._status < 0:
+            self._time_out()
         if machine.quiet or self._forgetter.busy:
             return
         ops: list[Op] = []
@@ -327,6 +335,18 @@ class InsideCommand:
                     del self._forget_until[overlay]
         if ops:
             self._forgetter.start(ops, lambda: None)
+
+    def _time_out(self) -> None:
+        """End the command, and note what all programs do that there are."""
+        self._status, self._until, self._told_to_end = TIMED_OUT, math.inf, True
+        ours = [self._loop.agent.pid, *(w.pid for w in self._loop.workers.values())]
+        ours.remove(self._command.pid)
+        why = f"CMD still runs after {self._request.timeout:g} s"
+        told = stacks(self._kernel, ours)
+        if self._failures:
+            self._late = Outcome(TIMED_OUT, "", [why, *told])
+        else:
+            self._late = Outcome(TIMED_OUT, "\n  ".join([why, *told]))
 
     def _check_workers(self) -> None:
         """Raise MachineDiedError if an oops leaves somebody waiting without an end."""
@@ -359,15 +379,19 @@ class InsideCommand:
             self._check_workers()
         if self.ended is None:
             self._drain()
-            log = kernel_log(self._worker) if self._status else ""
-            why, reasons = diagnose(self._worker.board, log), list[str]()
+            # the worker waits for a command that has not ended
+            worker = self._loop.agent if self._late.status else self._worker
+            log = kernel_log(worker) if self._status else ""
+            why, reasons = diagnose(worker.board, log), list[str]()
             lost = next((out.lost for out in self._outputs if out.lost), "")
             if lost:  # a pipe took it, so the command does not know
                 why = f"not all that CMD wrote could be written: {lost}"
                 if self._status in (0, SIGNALLED + signal.SIGPIPE):
                     self._status = TROUBLE
             if self._status and self._failures:
-                reasons = self._failures.told(self._worker, log)
+                reasons = self._failures.told(worker, log)
+            if self._late.status:
+                why, reasons = self._late.why, [*self._late.reasons, *reasons]
             self.ended = Outcome(self._status, why, reasons)
         return self.ended
 

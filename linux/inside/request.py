@@ -33,6 +33,7 @@ class RunRequest(NamedTuple):
     terminal: TerminalState | None = None  # as it was before kpfs changed it
     files: tuple[int, int] = (1024, 4096)  # RLIMIT_NOFILE
     explained: bool = False  # tell why it fails
+    timeout: float = 0.0  # s after which it is ended; 0: it has what time it wants
 
     def packed(self) -> dict[str, Any]:
         """Return the request as JSON text."""

@@ -7,14 +7,18 @@ without an unwinder: some may be left from earlier calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from kpfs.base.errors import MemoryFault
 from kpfs.base.units import WORD
 from kpfs.linux.board.board import Board
-from kpfs.linux.memory.memory import LiveMemory
+from kpfs.linux.memory.memory import KernelMemory, LiveMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
 STACK_SIZE = 1 << 14  # bytes, and so aligned
 _CODE = "tTwW"  # kinds of symbols
+# registers by the names of all architectures
+_COUNTERS, _POINTERS = ("rip", "pc"), ("rsp", "sp", "x2")
 
 
 def functions(board: Board, symbols: CoreSymbols, most: int) -> list[str]:
@@ -22,20 +26,41 @@ def functions(board: Board, symbols: CoreSymbols, most: int) -> list[str]:
 
     Context: the machine has stopped for good, in the kernel.
     """
-    memory, arch = LiveMemory(board), board.arch
-    at = board.read_reg(arch.stack_pointer)
-    words = [board.read_reg(arch.counter)]
+    at, arch = board.read_reg(board.arch.stack_pointer), board.arch
+    words = [board.read_reg(arch.counter), *_stack(LiveMemory(board), at)]
+    return _named(words, symbols)[:most]
+
+
+def functions_of_sleeper(
+    memory: KernelMemory, symbols: CoreSymbols, registers: Mapping[str, int], most: int
+) -> list[str]:
+    """Return the same of a task that has no processor.
+
+    registers: those that it has left, by LinuxArch.asleep().  Context: lock held.
+    """
+    counter, stack = (
+        next(registers[name] for name in names if name in registers)
+        for names in (_COUNTERS, _POINTERS)
+    )
+    return _named([counter, *_stack(memory, stack)], symbols)[:most]
+
+
+def _stack(memory: KernelMemory, at: int) -> list[int]:
+    """Return the words of a stack from an address on, [] if it is none."""
     try:
         raw = memory.read(at, -at % STACK_SIZE)
     except MemoryFault:  # it is another stack, or none
         raw = b""
-    for start in range(0, len(raw) - WORD + 1, WORD):
-        words.append(int.from_bytes(raw[start : start + WORD], "little"))
+    words = range(0, len(raw) - WORD + 1, WORD)
+    return [int.from_bytes(raw[start : start + WORD], "little") for start in words]
+
+
+def _named(words: Iterable[int], symbols: CoreSymbols) -> list[str]:
     found: list[str] = []
     for word in words:
         if (name := _name(symbols, word)) and name not in found:
             found.append(name)
-    return found[:most]
+    return found
 
 
 def _name(symbols: CoreSymbols, word: int) -> str:

@@ -10,6 +10,7 @@ from kpfs.linux.memory.structures import Reader, View
 
 MAX_TASKS = 1 << 16
 _COMM_LEN = 16
+_UNINTERRUPTIBLE = 2  # a bit of a task's state
 
 
 class TaskRow(NamedTuple):
@@ -19,6 +20,8 @@ class TaskRow(NamedTuple):
     pid: int
     comm: str
     cpu: int  # the processor that it runs on; -1: none
+    state: str = "R"  # as in /proc/PID/stat, as far as it is R, S or D
+    is_program: bool = False  # else it is a task of the kernel's own
 
 
 class TaskList(Reader):
@@ -57,7 +60,10 @@ class TaskList(Reader):
         place = "thread_info.cpu" if task.layout.has("thread_info.cpu") else "cpu"
         runs = task.number("on_cpu", 1)  # newer ones have other flags behind it
         cpu = task.number(place, 4) if runs else -1
-        return TaskRow(addr, task.number("pid", 4), comm.decode("latin-1"), cpu)
+        waits = task.number("__state", 4) | task.number("state", 4)
+        state = "D" if waits & _UNINTERRUPTIBLE else "S" if waits else "R"
+        pid, name = task.number("pid", 4), comm.decode("latin-1")
+        return TaskRow(addr, pid, name, cpu, state, task.word("mm") != 0)
 
     def place(self, addr: int, field: str) -> int:
         """Return the address of a task's field; KeyError: this kernel lacks it."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
 
-Tests kpfs.inside.client, kpfs.inside.machine,
+Tests kpfs.inside.client, kpfs.inside.machine, kpfs.linux.inside.waiting,
 kpfs.inside.server, kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
 kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop,
 kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
@@ -321,6 +321,30 @@ def ended_unread(kpfs, folder, *options):
     with kpfs.started(*words, script, cwd=folder, pipesize=4096) as process:
         harness.until((folder / "ended").exists, "the command does not end")
         yield process
+
+
+LATE = {  # commands that take their time, and what is told of one of their tasks
+    "computes": ("while :; do :; done", r"sh \(pid \d+, state R\)"),
+    "is in the kernel": ("cat </dev/zero >/dev/null", r"cat \(pid \d+, state [RS]\)"),
+    "waits": (
+        "trap '' TERM INT; sleep 1000 | cat >/dev/null & wait",
+        r"cat \(pid \d+, state S\) in __schedule.* < pipe_read.*do_syscall_64\+\w+$",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LATE)
+def test_a_command_whose_time_is_over_is_ended_with_all_stacks(kpfs, kind):
+    """Nothing is lost of what it has written before."""
+    script, told = LATE[kind]
+    words = "--timeout", "4", "--", "sh", "-c", f"seq 2000; {script}"
+    done = kpfs("run", "--kernel", KERNEL, "--inside", *words)
+    assert done.returncode == 124, done.stderr
+    assert done.stdout.split("\n")[-2] == "2000"
+    first, *stacks = done.stderr.splitlines()
+    assert first == "kpfs: CMD still runs after 4 s"
+    assert any(re.search(told, line) for line in stacks), done.stderr
+    assert not any("kpfs" in line for line in stacks), done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("--quiet-guest",)], ids=["warm", "own"])

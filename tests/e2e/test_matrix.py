@@ -53,6 +53,17 @@ def test_a_row_for_each_kernel(kpfs, tmp_path):
     assert str(case.findtext("system-out")).startswith("one\n6.1.")
 
 
+def test_a_command_that_hangs_is_a_row(kpfs):
+    done = matrix(
+        kpfs, "--timeout", "4", "--json", "--", "sh", "-c", "echo a; sleep 99"
+    )
+    assert done.returncode == 1
+    for row in json.loads(done.stdout):
+        assert (row["status"], row["output"]) == (124, "a\n")
+        assert row["reasons"][0] == "CMD still runs after 4 s"
+        assert any("do_nanosleep" in reason for reason in row["reasons"]), row
+
+
 @pytest.mark.parametrize("option", ["--junit", "--summary"])
 def test_a_report_that_cannot_be_written_is_told_first(kpfs, tmp_path, option):
     (tmp_path / "rw").mkdir()

@@ -115,7 +115,7 @@ def test_configurations_of_the_command_line():
         ("run --rw d true", "--rw is for --inside"),
         ("matrix --kernels x --cache c true", "--cache is for --make"),
         ("kernel make x --modules m", "--modules is for --vmlinuz"),
-        ("explain --image d --kernel x f", "--image and --kernel name two kernels"),
+        ("explain --image d --kernel x f", "--kernel and --image do not go together"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(words, says, capsys, monkeypatch):
