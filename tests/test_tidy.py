@@ -202,15 +202,10 @@ def test_constants_have_one_home():
 # ---- callables are handed to constructors
 # those that are left, by attribute: it is assigned from outside in these modules
 OVERWRITTEN = {
-    "accessed": "guest.emu.watch",
-    "breakpoint": "guest.emu.traps",
-    "entered": "guest.emu.traps",
-    "go_on": "guest.emu.watch",
     "on_begin": "gdb.history",
     "on_end": "gdb.history inside.machine",
     "on_stop": "gdb.history gdb.server inside.machine",
     "on_turn": "linux.inside.command linux.inside.mounted",
-    "trap": "guest.emu.traps guest.emu.watch",
 }
 # attributes that elsewhere are numbers: fields of C
 NUMBERS = {"begin", "commit", "data", "entry", "look", "parts"}

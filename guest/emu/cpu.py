@@ -376,6 +376,21 @@ class Cpu:
         self._memory_hook = memory
         self._keep += (intr, out, invalid)
 
+    # ---- handlers
+    def on_breakpoint(self, handler: Callable[[int], int | None]) -> None:
+        self.breakpoint = handler
+
+    def on_entry(self, handler: Callable[[int], None]) -> None:
+        self.entered = handler
+
+    def on_trap(
+        self, handler: Callable[[int], None], go_on: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.trap, self.go_on = handler, go_on
+
+    def on_access(self, handler: Callable[[bool, int, int], None]) -> None:
+        self.accessed = handler
+
     # ---- hooks, which no exception may leave
     def _fail(self, exc: BaseException) -> None:
         if self.error is None:

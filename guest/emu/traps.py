@@ -22,12 +22,7 @@ from kpfs.base.x86 import (
     X86_TRAP_UD,
 )
 from kpfs.emulator.libunicorn import EmulatorError
-from kpfs.engine.machine import (
-    BreakpointHandler,
-    EntryHandler,
-    FaultHandler,
-    HypercallHandler,
-)
+from kpfs.engine.machine import FaultHandler, HypercallHandler
 from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.memory import Memory
 
@@ -68,20 +63,12 @@ class Traps:
         self._memory = memory
         self._address_of = address_of
         self._fault_handler: FaultHandler | None = None
-        cpu.breakpoint = self._no_breakpoint
-        cpu.trap = self.handle
-
-    def _no_breakpoint(self, _ip: int) -> None:
-        return None
-
-    def on_breakpoint(self, handler: BreakpointHandler) -> None:
-        self._cpu.breakpoint = handler
+        cpu.on_breakpoint(lambda _ip: None)
+        cpu.on_trap(self.handle)
+        self.on_breakpoint, self.on_entry = cpu.on_breakpoint, cpu.on_entry
 
     def on_fault(self, handler: FaultHandler) -> None:
         self._fault_handler = handler
-
-    def on_entry(self, handler: EntryHandler) -> None:
-        self._cpu.entered = handler
 
     def on_hypercall(self, reason: int, handler: HypercallHandler) -> None:
         if reason not in _ENGINE_REASONS:

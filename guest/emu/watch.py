@@ -58,13 +58,15 @@ class DataWatch:
         self._stepping = False
         self._pushes_flags = False  # the instruction that is stepped
         self._bits = 0
-        cpu.accessed = self._accessed
+        cpu.on_access(self._accessed)
 
     def set(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Watch physical ranges (first, last) for accesses.  Context: control."""
         ranges = list(ranges)
-        self._cpu.trap = self._trap if ranges else self._handle
-        self._cpu.go_on = self._go_on if ranges else lambda: False
+        if ranges:
+            self._cpu.on_trap(self._trap, self._go_on)
+        else:
+            self._cpu.on_trap(self._handle)
         self._cpu.hook_memory(ranges)
 
     # ---- hit
