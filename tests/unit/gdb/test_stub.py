@@ -7,7 +7,7 @@ Tests kpfs.gdb.description.
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpfs.emulator.stops import Stop, StopReason
@@ -291,12 +291,14 @@ def test_monitor(stub, monitor):
     assert "no such command" in monitor(b"nothing at all")
 
 
+@settings(deadline=None)  # how busy the machine is does not matter
 @given(st.binary(max_size=60))
 def test_every_packet_has_an_answer(packet):
     reply = Stub(stand_in(FakeDebugged())).receive(packet)
     assert reply.text is not None or reply.then is not Then.STAY
 
 
+@settings(deadline=None)  # how busy the machine is does not matter
 @given(
     st.sampled_from(
         b"g G p P m M x X H T Z0, Z2, z c C s vCont; vFile:pread: vFile:open: "
