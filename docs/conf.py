@@ -6,6 +6,7 @@ from pathlib import Path
 
 from docutils.nodes import Node, literal_block, paragraph, section, title
 from docutils.parsers.rst import Directive
+from pygments.lexers import TextLexer
 from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -67,6 +68,7 @@ class Commands(Directive):
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directives above."""
+    """Register the directives above, and gdb's language, which Pygments lacks."""
+    app.add_lexer("gdb", TextLexer)
     app.add_directive("errors", Errors)
     app.add_directive("commands", Commands)
