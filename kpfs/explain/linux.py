@@ -21,7 +21,6 @@ from kpfs.linux.memory.ftrace import ftrace_sites
 from kpfs.linux.memory.kprobes import Kprobes, function_ranges
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.modules import AllSymbols, LoadedModule
-from kpfs.linux.package.config import is_on
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
@@ -32,7 +31,8 @@ _JUMP_ENTRY = struct.Struct("<iiq")
 _INIT = 2  # flag of a jump label's key: it is in init text
 _STATIC_CALL_SITE = struct.Struct("<ii")
 _EXCEPTION = struct.Struct("<iii")
-_BUG, _BUG_VERBOSE = struct.Struct("<ihxx"), struct.Struct("<iiHH")
+# struct bug_entry: with the file, with the format's text besides (7.x), without either
+_BUGS = struct.Struct("<iiHH"), struct.Struct("<iiiHH"), struct.Struct("<ihxx")
 _STATES = {
     modules.LIVE: ModuleState.LIVE,
     modules.COMING: ModuleState.COMING,
@@ -57,11 +57,10 @@ class UnprobedTables(KernelTables):
         symbols = saved.symbols
         self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")
         config = Path(saved.folder, image.CONFIG).read_text(encoding="utf-8")
-        self.config = config  # as it was built with, "" if it does not say
-        verbose = not config or is_on(config, "DEBUG_BUGVERBOSE")
+        self.config = config  # the options it was built with, "" if it does not say
         self.kallsyms = AllSymbols(symbols, loaded)
         self._texts = list(self._module_texts(saved))
-        self._read_tables(_BUG_VERBOSE if verbose else _BUG)
+        self._read_tables()
         self._blacklist = [
             BlacklistEntry(KAddr(start), KAddr(end), self.kallsyms.name_of(start))
             for start, end in function_ranges(self._live, symbols, "kprobe_blacklist")
@@ -88,7 +87,18 @@ class UnprobedTables(KernelTables):
                 probes = Kprobes(self._live, saved.symbols, saved.structures)
                 yield start, probes.unprobed(start, live, saved.arch.breakpoint_size)
 
-    def _read_tables(self, bug: struct.Struct) -> None:
+    def _bug_entry(self) -> struct.Struct:
+        """Return the rows' layout by which most of them lead into text."""
+        start, raw = self._section("bug_table")
+
+        def share(row: struct.Struct) -> float:
+            in_text = [self.is_text(target) for target in _targets(start, raw, row)]
+            return sum(in_text) / max(len(in_text), 1)
+
+        return max(_BUGS, key=share)
+
+    def _read_tables(self) -> None:
+        bug = self._bug_entry()
         exceptions = list(self._table("ex_table", _EXCEPTION))
         calls = list(self._table("static_call_sites", _STATIC_CALL_SITE))
         bugs = list(self._table("bug_table", bug))
