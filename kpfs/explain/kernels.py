@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -22,10 +22,12 @@ from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import store
 from kpfs.linux.store.modules import module_name
 
+Kernels = Mapping[str, SavedKernel]  # by their names
+
 
 @contextmanager
 def linux_explainer(
-    name: str, modules: Sequence[str] = (), among: Sequence[str] | None = None
+    name: str, modules: Sequence[str] = (), among: Kernels | None = None
 ) -> Iterator[Explainer]:
     """Yield an explainer of a kernel that was made.
 
@@ -33,7 +35,7 @@ def linux_explainer(
     its package. among: see others_of().  Raises SetupError.
     """
     if not modules:
-        saved = SavedKernel(store.folder(name))
+        saved = among[name] if among else SavedKernel(store.folder(name))
         yield _explainer(saved, UnprobedTables(saved), others_of(saved, name, among))
         return
     try:
@@ -80,23 +82,28 @@ def _explainer(saved: SavedKernel, tables: UnprobedTables, others: Others) -> Ex
     return explainer
 
 
-def others_of(
-    saved: SavedKernel, name: str, among: Sequence[str] | None = None
-) -> Others:
-    """Return what yields kernels to compare one with.
+def others_of(saved: SavedKernel, name: str, among: Kernels | None = None) -> Others:
+    """Return what yields kernels to compare one with, if it has their architecture.
 
-    among: their names; None: all of the architecture whose index is there.
+    among: those that may be; None: all that were made, whose index is there.
     """
 
     @cache
     def others() -> list[tuple[str, FunctionIndex]]:
-        found = []
-        for other in store.names() if among is None else among:
-            with suppress(UnfitError):
-                kernel = SavedKernel(store.folder(other))
-                indexed = among is not None or kernel.is_indexed
-                if other != name and kernel.arch is saved.arch and indexed:
-                    found.append((other, kernel.functions))
-        return found
+        return [
+            (other, kernel.functions)
+            for other, kernel in (_indexed() if among is None else among).items()
+            if other != name and kernel.arch is saved.arch
+        ]
 
     return others
+
+
+def _indexed() -> Kernels:
+    found = {}
+    for name in store.names():
+        with suppress(UnfitError):
+            kernel = SavedKernel(store.folder(name))
+            if kernel.is_indexed:
+                found[name] = kernel
+    return found

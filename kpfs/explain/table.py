@@ -15,7 +15,7 @@ from kpfs.base.errors import SetupError
 from kpfs.base.signals import raised
 from kpfs.explain.advice import LACKING
 from kpfs.explain.explainer import modules_of
-from kpfs.explain.kernels import linux_explainer
+from kpfs.explain.kernels import Kernels, linux_explainer
 from kpfs.host import jobs
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import store
@@ -33,8 +33,7 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
 
     Raises SetupError for a point that is none, and for a kernel that is not there.
     """
-    for kernel in kernels:
-        store.folder(kernel)
+    saved = {kernel: SavedKernel(store.folder(kernel)) for kernel in kernels}
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(tempfile.TemporaryFile()) for name in kernels
@@ -42,7 +41,7 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
 
         def read(kernel: str) -> int:
             try:
-                found: Fates | str = _fates(kernel, points, kernels)
+                found: Fates | str = _fates(kernel, points, saved)
             except SetupError as error:
                 found = str(error)
             files[kernel].write(json.dumps(found).encode())
@@ -50,9 +49,13 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
             return 0
 
         stack.enter_context(raised())
-        # those that lack it first, as each compares itself with all
-        for _ in jobs.run(filter(_lacks_index, kernels), _CPUS, _index):
+        # each compares itself with all, whose indexes are made at the same time, and
+        # are read once
+        lacking = [name for name in kernels if not saved[name].is_indexed]
+        for _ in jobs.run(lacking, _CPUS, lambda name: not saved[name].functions.names):
             pass
+        for each in saved.values():
+            _ = each.functions
         statuses = {each.name: each.status for each in jobs.run(kernels, _CPUS, read)}
         columns = {}
         for kernel, file in files.items():
@@ -64,15 +67,7 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
         return columns
 
 
-def _lacks_index(kernel: str) -> bool:
-    return not SavedKernel(store.folder(kernel)).is_indexed
-
-
-def _index(kernel: str) -> int:
-    return int(not SavedKernel(store.folder(kernel)).functions.names)
-
-
-def _fates(kernel: str, points: Sequence[str], among: Sequence[str]) -> Fates:
+def _fates(kernel: str, points: Sequence[str], among: Kernels) -> Fates:
     with linux_explainer(kernel, modules_of(points), among) as explainer:
         for point in points:
             explainer.check(point)

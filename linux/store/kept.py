@@ -16,6 +16,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from kpfs.base import abi, elf
 from kpfs.linux.store.image import Meta
@@ -93,11 +94,16 @@ class KeptFile:
 
 def _key(meta: Meta) -> bytes:
     """Return a digest of the image and of all sources that shape the file."""
-    key = hashlib.sha256(meta.digest.encode())
+    return hashlib.sha256(meta.digest.encode() + _of_sources()).digest()
+
+
+@cache
+def _of_sources() -> bytes:
+    digest = hashlib.sha256()
     for path in _paths():
         with open(path, "rb") as file:
-            key.update(file.read())
-    return key.digest()
+            digest.update(file.read())
+    return digest.digest()
 
 
 def _paths() -> list[str]:
