@@ -397,7 +397,7 @@ class InsideCommand:
 
     def _drain(self) -> None:
         """Write out what the command left in its pipes, not what its children may."""
-        self._loop.settle()
+        self._loop.settle_all()
         for output in self._outputs:
             output.finish()
         self._loop.run(lambda: self.is_written or self._stands_still())

@@ -35,6 +35,7 @@ MAX_PAUSES = 100  # without a look at the host; not by its clock: see --quiet-gu
 # If no other task runs, fewer blocks of code than this run between two pauses of the
 # agent; the kernel's tick takes about half of them.
 QUIET_BLOCKS = 2_000
+TURNS = 5  # turns of the agent that settle_all() waits for at most
 _KEEP = abi.KEEP_ID
 _ALL_FDS, _FEW_FDS = 0xFFFFFFFF, 64
 _MEM_FD = 1000  # the agent's own: MEM_FD of agent.c
@@ -231,6 +232,18 @@ class Loop:
         """Run until the agent has its turn and no worker has finished anything."""
         while not self._advance():
             pass
+
+    def settle_all(self) -> None:
+        """Settle until no task but the agent can run, or all others have had turns.
+
+        The agent has a share of the processor's time, and so may have its turn while a
+        worker that has just been woken waits for its own.
+        """
+        for _ in range(TURNS):
+            self.settle()
+            if not runnable.others(self.machine.board, self._counts):
+                break
+            self._rest()
 
     def step(self) -> None:
         """Run the kernel for one step; let time pass if it is idle."""

@@ -269,11 +269,11 @@ ALL_KINDS = (*KINDS, "head", "several")
 
 
 def client(top: str, number: int, kind: str, end: float) -> dict[str, object]:
-    """Do one thing again and again, until the time is ``end``."""
+    """Do one thing once, and again and again until the time is ``end``."""
     random.seed(number)
     do: Callable[[], object] = getattr(Client(top, number), kind)
     count, total, slowest = 0, 0.0, 0.0
-    while (began := time.monotonic()) < end:
+    while (began := time.monotonic()) < end or not count:
         try:
             do()
         except (OSError, AssertionError) as error:

@@ -11,7 +11,7 @@ import pytest
 
 from kpfs.base import abi
 from kpfs.linux.arch.arches import X86_64
-from kpfs.linux.inside.loop import LEAD_NS, Loop
+from kpfs.linux.inside.loop import LEAD_NS, TURNS, Loop
 from kpfs.linux.running import machine as of_machine
 from kpfs.linux.running.machine import LinuxMachine, MachineDiedError
 from tests.there import stand_in
@@ -72,6 +72,26 @@ def test_a_kernel_that_is_busy_without_an_end(monkeypatch, cycle, dies):
     with pytest.raises(MachineDiedError, match="lockup") if dies else nullcontext():
         for _ in range(100):
             loop._advance()
+
+
+@pytest.mark.parametrize(
+    ("running", "pauses"),
+    [([1], 1), ([3, 2, 1], 3), ([2] * 9, TURNS)],  # the agent is one that runs
+    ids=["nobody else", "woken workers", "a busy program"],
+)
+def test_all_have_their_turns_before_the_kernel_is_settled(running, pauses):
+    """The agent's own turn, in its share, does not mean that no worker can run."""
+    board: Any = BusyBoard(itertools.repeat(0))
+    loop = Loop(LinuxMachine(stand_in(board)), counts=[0])
+    came = iter(running)
+
+    def settle() -> None:
+        board.ram = next(came).to_bytes(4, "little")
+
+    loop.settle = settle  # type: ignore[method-assign]
+    loop._can_rest = False
+    loop.settle_all()
+    assert len(running) - len(list(came)) == pauses
 
 
 class Board:
