@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from collections import defaultdict
 from copy import copy
 from typing import NamedTuple
@@ -89,7 +90,12 @@ class LinuxTaskBook(ProcessTable[AgentTask]):
 
     def create(self, caller: Caller, comm: str) -> AgentTask:
         """Fork a task of a new caller, by the task of its creator."""
-        tasks, creator = self.kernel.tasks, self.host.creator(caller.pid)
+        tasks = self.kernel.tasks
+        if any(thread.native_id == caller.pid for thread in threading.enumerate()):
+            # it opens a file that a program reads when this thread has ended: see
+            # kpfs.mirror.host_overrides.HostOverrides.open()
+            return tasks.agent
+        creator = self.host.creator(caller.pid)
         parent = tasks.known(creator)
         if parent is None and creator in self.behind:
             parent = self._current(creator)

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ class Tasks:
     """The tasks of a kernel, in which one process has a task."""
 
     creator = 0
+    agent = Task()
 
     def known(self, pid):
         return Task() if pid == self.creator else None
@@ -79,3 +81,9 @@ def test_a_child_that_makes_its_first_call_late_is_behind(book, pipe, late):
         for pid in (child, creator):
             os.kill(pid, signal.SIGKILL)
         os.waitpid(creator, 0)
+
+
+def test_a_thread_of_kpfs_has_no_task_of_its_own(book):
+    """What it opens for a program stays open when the thread has ended."""
+    caller = Caller(threading.get_native_id(), 0, 0)
+    assert book.create(caller, "kpfs") is book.kernel.tasks.agent
