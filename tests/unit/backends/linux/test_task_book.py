@@ -84,6 +84,6 @@ def test_a_child_that_makes_its_first_call_late_is_behind(book, pipe, late):
 
 
 def test_a_thread_of_kpfs_has_no_task_of_its_own(book):
-    """What it opens for a program stays open when the thread has ended."""
+    """A file that it opens for a program stays open when the thread has ended."""
     caller = Caller(threading.get_native_id(), 0, 0)
     assert book.create(caller, "kpfs") is book.kernel.tasks.agent
