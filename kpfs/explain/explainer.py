@@ -134,8 +134,7 @@ class Explainer:
         except KernelError as refused:
             verdict = Verdict(refused.errno, refused.why)
         except MemoryFault as fault:
-            why = f"the image lacks the bytes of {self.name(fault.addr)}"
-            verdict = Verdict(errno.EFAULT, why)
+            verdict = Verdict(errno.EFAULT, self._lacking(fault))
         by = {}
         if verdict.errno == errno.EADDRNOTAVAIL:
             by = {f"{place:#x}": self._by(place) for place in places}
@@ -202,11 +201,11 @@ class Explainer:
                 words += [self._function(point, each, coloured)[1] for each in places]
             return refused.errno, "\n".join(words)
         except MemoryFault as fault:
-            return errno.EFAULT, self._lacking(point, fault)
+            return errno.EFAULT, f"{point}: {self._lacking(fault)}"
         return self._function(point, addr, coloured)
 
-    def _lacking(self, point: str, fault: MemoryFault) -> str:
-        return f"{point}: the image lacks the bytes of {self.name(fault.addr)}"
+    def _lacking(self, fault: MemoryFault) -> str:
+        return f"the image lacks the bytes of {self.name(fault.addr)}"
 
     def _function(self, point: str, addr: int, coloured: bool) -> tuple[int, str]:
         try:
@@ -218,7 +217,7 @@ class Explainer:
         except KernelError as refused:
             return refused.errno, f"{point}: {_refusal(refused)}"
         except MemoryFault as fault:
-            return errno.EFAULT, self._lacking(point, fault)
+            return errno.EFAULT, f"{point}: {self._lacking(fault)}"
         lines = [shown(f"{sym.name}: {sym.size} bytes at {sym.addr:#x}")]
         for at, code, words in listing:
             tag, why = self._in_short(at, sym.addr)
@@ -237,7 +236,7 @@ class Explainer:
         try:
             verdict = judge(self.st, self.arch, addr)
         except MemoryFault as fault:
-            return "?", f"the image lacks the bytes of {self.name(fault.addr)}"
+            return "?", self._lacking(fault)
         if verdict.errno:
             return verdict.name, verdict.why
         jump = verdict.jump

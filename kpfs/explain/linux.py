@@ -121,8 +121,8 @@ class UnprobedTables(KernelTables):
         for start, text in self._texts:
             if 0 <= addr - start < len(text):
                 return text[addr - start : addr - start + size]
-        in_module = any(each.holds(addr) for each in self.kallsyms.modules)
-        return (self._live if in_module else self._saved).read(addr, size)
+        memory = self._live if self.kallsyms.holder(addr) else self._saved
+        return memory.read(addr, size)
 
     def is_text(self, addr: int) -> bool:
         return super().is_text(addr) or self.kallsyms.module_at(addr) is not None

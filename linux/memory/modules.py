@@ -202,7 +202,11 @@ class AllSymbols(SymbolLookup):
         """Return the module whose text is around an address."""
         return next((each for each in self.modules if each.is_text(addr)), None)
 
+    def holder(self, addr: int) -> LoadedModule | None:
+        """Return the module that has memory at an address, text or data."""
+        return next((each for each in self.modules if each.holds(addr)), None)
+
     def symbol_at(self, addr: int) -> Symbol | None:
         """Return the first symbol around an address."""
-        module = next((each for each in self.modules if each.holds(addr)), None)
+        module = self.holder(addr)
         return module.symbol_at(addr) if module else self.kernel.symbol_at(addr)
