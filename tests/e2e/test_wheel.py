@@ -46,6 +46,7 @@ DATA = (
     "backends/guest/files/*.txt",
     "bin/*",
     "emulator/image/**",
+    "explain/*.tsv",
     "gdb/*.gdb",
     "kbuild/*",
     "guest/image/**",
