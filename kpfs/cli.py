@@ -433,19 +433,20 @@ def _check_kernel(arguments: Namespace) -> int:
     if not arguments.kernel:
         return 0
     from kpfs.base import abi
-    from kpfs.linux.store import image, store
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image
 
     name, wanted = arguments.kernel, arguments.cpus
     if arguments.make:
         _later("kpfs.commands.kernel.make_missing")([name])
-    meta = image.read_meta(store.folder(name))
+    meta = image.read_meta(chosen.folder(name))
     cpus = len(meta.processors)
     if wanted > abi.MAX_CPUS:
         raise SetupError(f"--cpus {wanted}: a Linux kernel has 1 to {abi.MAX_CPUS}")
     if wanted not in (0, cpus):
         raise SetupError(
-            f"{name} was made with --cpus {cpus}; for {wanted} make it again: "
-            f"kpfs kernel make {name} --cpus {wanted}"
+            f"{name} was made with --cpus {cpus}; for {wanted} say "
+            f"--kernel {name}+cpus={wanted} --make"
         )
     return meta.memory
 

@@ -23,6 +23,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "oracle": harness.missing_oracle,
     "kernel": harness.missing_kernel,
     "two_cpus": harness.missing_two_cpus,
+    "parameters": harness.missing_parameters,
     "arm64_kernel": harness.missing_arm64,
     "arm64_two_cpus": harness.missing_arm64_two_cpus,
     "riscv64_kernel": harness.missing_riscv64,

@@ -33,6 +33,7 @@ GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
 NOBODY = 65534
 KERNEL = "6.1-cloud"  # the smallest that apt offers
 TWO_CPUS, TWO_CPUS_PACKAGE = "6.12-cloud-2", "6.12-cloud"
+WITH_PARAMETERS = f"{KERNEL}+cpus=2+preempt=full"
 ARM64 = "6.12-cloud-arm64"
 ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 RISCV64 = "6.12-riscv64"
@@ -88,6 +89,12 @@ def missing_two_cpus() -> str:
     """Make a Linux kernel with two CPUs; return why there is none, or ""."""
     source = "--package", TWO_CPUS_PACKAGE
     return missing_fuse() or _missing_image(TWO_CPUS, *source, "--cpus", "2")
+
+
+@functools.cache
+def missing_parameters() -> str:
+    """Make a Linux kernel with parameters; return why there is none, or ""."""
+    return missing_kernel() or _missing_image(WITH_PARAMETERS)
 
 
 @functools.cache

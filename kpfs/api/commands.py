@@ -175,9 +175,10 @@ def run_inside(
     kernel of another architecture. memory: MiB. exact does nothing any more.
     SetupError: there is no such kernel.
     """
-    from kpfs.linux.store import image, store
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image
 
-    image.read_meta(store.folder(kernel))  # raises where there is none
+    image.read_meta(chosen.folder(kernel))  # raises where there is none
     command = ["sh", "-c", argv] if isinstance(argv, str) else list(argv)
     options = ["--kernel", kernel, "--inside"]
     for folder in rw:

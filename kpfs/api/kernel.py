@@ -327,9 +327,10 @@ def _start(
     if config:
         raise ValueError("config is for the guest kernel, and kernel names another")
     from kpfs.backends.linux.session import LinuxSession
-    from kpfs.linux.store import image, store
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image
 
-    limits.check(image.read_meta(store.folder(kernel)).memory)
+    limits.check(image.read_meta(chosen.folder(kernel)).memory)
     return LinuxSession(kernel, quiet=quiet)
 
 

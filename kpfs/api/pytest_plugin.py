@@ -154,13 +154,14 @@ def kpfs_run(request: pytest.FixtureRequest) -> Callable[..., Finished]:
 def kpfs_kernel(request: pytest.FixtureRequest) -> str:
     """Return the name of the kernel for which the marker kernels runs the test."""
     from kpfs.linux.errors import UnfitError
-    from kpfs.linux.store import image, store
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image
 
     if not hasattr(request, "param"):
         raise pytest.UsageError('which kernels? @pytest.mark.kernels("6.12", ...)')
     name = str(request.param)
     try:
-        image.read_meta(store.folder(name))
+        image.read_meta(chosen.folder(name))
     except UnfitError as error:
         pytest.skip(str(error))
     return name

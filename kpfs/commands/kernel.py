@@ -9,7 +9,7 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -47,7 +47,11 @@ whose kernel is downloaded, whatever this host is, and this needs no root:
 'kpfs kernel list --available' has all of Debian's.  With another NAME, --package 6.1
 means the same; for other kernels say where they are:
 
-  kpfs kernel make 6.1-smp --package 6.1 --cpus 2
+  kpfs kernel make usual --package 6.1
+
+A name may end in boot parameters, which make a kernel beside the one without:
+
+  kpfs kernel make 6.1+cpus=2 6.12+preempt=full
 """
 LIST_HELP = """\
 List the kernels that are there, or with --available those that can be made.
@@ -76,6 +80,7 @@ WHOSE = (
 
 UNKNOWN = "say --package, --deb, --rpm, --oci, --tree or --vmlinuz"
 DAY = 24 * 60 * 60  # s
+DEFAULT_MEMORY = 512  # MiB
 MAKE_SECONDS, PACK_SECONDS = 60, 20  # s of CPU time; a small kernel takes less
 
 
@@ -124,19 +129,14 @@ def _make_arguments(parser: ArgumentParser) -> None:
     )
     source.add_argument("--vmlinuz", metavar="FILE", help="the kernel itself")
     parser.add_argument("--modules", metavar="DIR", help="its /lib/modules/RELEASE")
-    parser.add_argument(
-        "--memory", type=memory, default=512, metavar="MIB", help="default 512"
-    )
+    parser.add_argument("--memory", type=memory, metavar="MIB", help="default 512")
     parser.add_argument(
         "--cpus",
         type=number(1, abi.MAX_CPUS),
-        default=1,
         metavar="N",
         help="1 to 4 CPUs (default 1)",
     )
-    parser.add_argument(
-        "--append", default="", metavar=FREE_TEXT, help="more for its command line"
-    )
+    parser.add_argument("--append", metavar=FREE_TEXT, help="more for its command line")
     cache_argument(parser)
     _access_arguments(parser)
     flag(parser, "--verbose", "show its console")
@@ -188,6 +188,34 @@ def make(arguments: Namespace) -> int:
 
 
 def _make_each(names: Sequence[str], arguments: Namespace, out: IO[str]) -> int:
+    """Make kernels, those without parameters first; return the worst status."""
+    from kpfs.linux.running.chosen import parts
+    from kpfs.linux.store import store
+
+    there, split = store.names(), {name: parts(name) for name in names}
+    bases = [base for name, (base, _) in split.items() if name == base]
+    bases += [base for base, _ in split.values() if base not in (*there, *bases)]
+    if status := _make_some(list(dict.fromkeys(bases)), arguments, out):
+        return status
+    images = dict.fromkeys(_image_of(name) for name in names if split[name][1])
+    return _make_some(list(images), arguments, out)
+
+
+def _image_of(name: str) -> str:
+    """Return the image's name for a kernel with parameters, none of them a sysctl."""
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.running.chosen import kernel
+
+    found = kernel(name)
+    if found.sysctls:
+        raise UnfitError(
+            f"{name}: {found.sysctls[0][0]} is a sysctl, which is set when the kernel "
+            f"is used: make {found.image}"
+        )
+    return found.image
+
+
+def _make_some(names: Sequence[str], arguments: Namespace, out: IO[str]) -> int:
     """Make kernels, one for each processor at a time; return the worst status."""
     if len(names) == 1:
         return _make_one(names[0], arguments, Progress(out, arguments.verbose))
@@ -201,7 +229,7 @@ def _make_each(names: Sequence[str], arguments: Namespace, out: IO[str]) -> int:
 
     out.flush()
     at_once = os.cpu_count() or 1
-    return max(done.status for done in jobs.run(names, at_once, work))
+    return max((done.status for done in jobs.run(names, at_once, work)), default=0)
 
 
 def make_missing(names: Sequence[str], cache: str = "") -> None:
@@ -209,17 +237,23 @@ def make_missing(names: Sequence[str], cache: str = "") -> None:
 
     cache: the folder of --cache, if any.
     """
+    from kpfs.linux.running import chosen
     from kpfs.linux.store import store
 
-    missing = [name for name in names if name not in store.names()]
-    if missing:
-        parser = argparse.ArgumentParser()
-        _make_arguments(parser)
-        words = [*missing, f"--cache={cache}"]
-        with raised():
-            status = _make_each(missing, parser.parse_args(words), sys.stderr)
-        if status:
-            raise SetupError("not all of these kernels could be made")
+    def make(meant: Callable[[str], str]) -> None:
+        there = store.names()
+        needed = dict.fromkeys(meant(name) for name in names if name not in there)
+        if missing := [name for name in needed if name not in there]:
+            words = [*missing, f"--cache={cache}"]
+            with raised():
+                status = _make_each(missing, parser.parse_args(words), sys.stderr)
+            if status:
+                raise SetupError("not all of these kernels could be made")
+
+    parser = argparse.ArgumentParser()
+    _make_arguments(parser)
+    make(lambda name: chosen.parts(name)[0])
+    make(lambda name: chosen.kernel(name).image)
 
 
 def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
@@ -227,6 +261,7 @@ def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
     from kpfs.linux.store.cache import CachedKernel
 
     store.check_name(name)
+    arguments = _with_parameters(name, arguments)
     progress.say("asking the archive")
     offer = _offer(name, arguments)
     cached = None
@@ -248,6 +283,33 @@ def _make_one(name: str, arguments: Namespace, progress: Progress) -> int:
     return 0
 
 
+def _with_parameters(name: str, arguments: Namespace) -> Namespace:
+    """Return arguments with what they leave open, and what the kernel's name says.
+
+    A kernel with parameters is otherwise as the one without.
+    """
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image, store
+
+    given = vars(arguments)
+    memory, cpus, append, kernel = DEFAULT_MEMORY, 1, "", None
+    if chosen.parts(name)[1]:
+        kernel = chosen.kernel(name)
+        base = image.read_meta(store.folder(kernel.base))
+        memory, cpus = base.memory >> 20, kernel.cpus or len(base.processors)
+        append = " ".join(filter(None, (base.append, *kernel.append)))
+        for option in ("cpus", "append"):
+            if given[option]:
+                raise UnfitError(f"--{option} is for a name without parameters")
+        if not _has_files(arguments):
+            given = {**given, "package": given["package"] or kernel.base}
+    defaults = {"memory": memory, "cpus": cpus, "append": append}
+    known = kernel.append if kernel else ()
+    left = {key: given[key] or value for key, value in defaults.items()}
+    return argparse.Namespace(**{**given, **left, "known": known})
+
+
 def _of_cache(cached: CachedKernel) -> Meta | None:
     limits.check(seconds=PACK_SECONDS)
     with told_to_user(cached.path):
@@ -266,8 +328,9 @@ def _boot(
     from kpfs.linux.inside import mounted
     from kpfs.linux.make.make import make as make_kernel
     from kpfs.linux.package.config import lacking
+    from kpfs.linux.running import chosen
     from kpfs.linux.running.saved_kernel import SavedKernel
-    from kpfs.linux.store import store
+    from kpfs.linux.store import image, store
 
     limits.check(arguments.memory << 20, MAKE_SECONDS)
     begin = time.monotonic()
@@ -284,14 +347,22 @@ def _boot(
             memory=arguments.memory << 20,
             cpus=arguments.cpus,
             append=arguments.append,
+            known=arguments.known,
             verbose=arguments.verbose,
             progress=progress.show,
         )
+    for other in chosen.made_with(name):
+        folder = store.folder(other)
+        if image.read_meta(folder).origin != meta.origin:  # not this kernel any more
+            store.remove_folder(folder)
     # without fuse or overlay there is no --inside
     with contextlib.suppress(UnfitError, OSError):
         mounted.make(SavedKernel(store.folder(name)))
     seconds = time.monotonic() - begin
     progress.end(f"{name}: Linux {meta.release}, made in {seconds:.1f} s")
+    base = chosen.parts(name)[0]
+    if (older := image.read_meta(store.folder(base)).release) != meta.release:
+        progress.end(f"{base}: Linux {older}; 'kpfs kernel make {base}' renews it")
     if offer and offer.missing:
         print(
             f"kpfs: {name}: the archive has no {offer.missing[-1]} any more: "
@@ -443,19 +514,22 @@ def show_list(arguments: Namespace) -> int:
             lacks = " (the archive has no modules of it)" * bool(offer.missing)
             print(f"{offer.name:20} {offer.release:30} {offer.suite}{lacks}")
         return 0
-    for name, meta in store.metas():
+    rows = store.metas()
+    width = max((15, *(len(name) for name, _ in rows)))
+    for name, meta in rows:
         if isinstance(meta, UnfitError):
-            print(f"{name:15} {meta}")
+            print(f"{name:{width}} {meta}")
         else:
-            print(f"{name:15} {meta.release:30} {meta.memory >> 20} MiB")
+            print(f"{name:{width}} {meta.release:30} {meta.memory >> 20} MiB")
     return 0
 
 
 def show(arguments: Namespace) -> int:
     from kpfs.linux.package.config import options
+    from kpfs.linux.running import chosen
     from kpfs.linux.store import image, store
 
-    folder = store.folder(arguments.name)
+    folder = chosen.folder(arguments.name)
     meta = image.read_meta(folder)
     config = Path(folder, image.CONFIG).read_text(encoding="utf-8")
     rows = {
@@ -528,10 +602,12 @@ def show_features(arguments: Namespace) -> int:
 
 
 def remove(arguments: Namespace) -> int:
+    from kpfs.linux.running.chosen import made_with
     from kpfs.linux.store import store
 
     names = dict.fromkeys(arguments.name)
     folders = [store.folder(name, to_use=False) for name in names]
+    folders += [store.folder(each) for name in names for each in made_with(name)]
     for folder in folders:
         store.remove_folder(folder)
     return 0

@@ -32,7 +32,8 @@ from kpfs.host import jobs
 from kpfs.inside.client import request_of
 from kpfs.inside.start import check_memory, real_root, run_request
 from kpfs.linux.inside.request import CO_RE, PERHAPS
-from kpfs.linux.store import image, store
+from kpfs.linux.running import chosen
+from kpfs.linux.store import image
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -145,14 +146,17 @@ def _shard(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _roots(words: Sequence[str]) -> dict[str, str]:
-    """Return the folders of NAME=DIR by kernels. Raises SetupError."""
+def _roots(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Return the folders of NAME=DIR by kernels. Raises SetupError.
+
+    names: of the kernels, which may have a = of their own.
+    """
     roots = {}
     for word in words:
-        name, equals, folder = word.partition("=")
-        if not (name and equals and folder):
-            raise SetupError(f"--root {word}: not NAME=DIR")
-        roots[name] = folder
+        name = max((n for n in names if word.startswith(f"{n}=")), key=len, default="")
+        if not name:
+            raise SetupError(f"--root {word}: not NAME=DIR with one of --kernels")
+        roots[name] = word[len(name) + 1 :]
     return roots
 
 
@@ -160,17 +164,16 @@ def main(arguments: Namespace) -> int:
     """``kpfs matrix``. Raises SetupError."""
     if not arguments.argv:
         raise SetupError("which command? (see 'kpfs matrix --help')")
-    names = store.chosen(arguments.kernels)
-    for name in _roots(arguments.root).keys() - set(names):
-        raise SetupError(f"--root {name}: not one of --kernels")
+    names = chosen.chosen(arguments.kernels)
+    folders = _roots(arguments.root, names)
     if arguments.shard:
         part, parts = arguments.shard
         names = names[part - 1 :: parts]
-    roots = {name: real_root(_roots(arguments.root).get(name, "")) for name in names}
+    roots = {name: real_root(folders.get(name, "")) for name in names}
     _check_files(arguments)
     if arguments.make:
         kernel_command.make_missing(names, arguments.cache)
-    releases = {name: image.read_meta(store.folder(name)).release for name in names}
+    releases = {name: image.read_meta(chosen.folder(name)).release for name in names}
     for name in names:
         check_memory(name, arguments.memory)
     rows, signalled = run_in(arguments, roots, releases)

@@ -281,10 +281,11 @@ def provide_modules(name: str) -> str:
 
     The directory itself is new, so that modules and tables can be added.
     """
-    from kpfs.linux.store import image, kmod, store
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image, kmod
 
     with told_to_user():
-        folder = store.folder(name)
+        folder = chosen.folder(name)
         release = image.read_meta(folder).release
         headers = os.path.realpath(f"{MODULES}/{release}/build")
         if not os.path.isdir(headers):

@@ -69,9 +69,9 @@ def main(arguments: Namespace) -> int:
 def _explain_in(kernels: str, points: Sequence[str], as_json: bool) -> int:
     """Print what becomes of points in several kernels; return the exit status."""
     from kpfs.explain.table import fates_in, table
-    from kpfs.linux.store import store
+    from kpfs.linux.running.chosen import chosen
 
-    names = store.chosen(kernels)
+    names = chosen(kernels)
     with waiting_for("reading the kernels"):
         columns = fates_in(names, points)
     print(json.dumps(columns, indent=1) if as_json else table(columns))

@@ -17,6 +17,7 @@ from kpfs.explain.verdicts import errno_name, judging_state
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory.functions import FunctionIndex
 from kpfs.linux.running import loading
+from kpfs.linux.running.chosen import folder
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import store
@@ -35,7 +36,7 @@ def linux_explainer(
     its package. among: see others_of().  Raises SetupError.
     """
     if not modules:
-        saved = among[name] if among else SavedKernel(store.folder(name))
+        saved = among[name] if among else SavedKernel(folder(name))
         yield _explainer(saved, UnprobedTables(saved), others_of(saved, name, among))
         return
     try:

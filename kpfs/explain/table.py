@@ -17,8 +17,8 @@ from kpfs.explain.advice import LACKING
 from kpfs.explain.explainer import modules_of
 from kpfs.explain.kernels import Kernels, linux_explainer
 from kpfs.host import jobs
+from kpfs.linux.running.chosen import folder
 from kpfs.linux.running.saved_kernel import SavedKernel
-from kpfs.linux.store import store
 
 Fates = list[dict[str, Any]]  # Fate.for_json() of each point
 CELLS = {"none": "accepted"}  # by tag; others stand for themselves
@@ -33,7 +33,7 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
 
     Raises SetupError for a point that is none, and for a kernel that is not there.
     """
-    saved = {kernel: SavedKernel(store.folder(kernel)) for kernel in kernels}
+    saved = {kernel: SavedKernel(folder(kernel)) for kernel in kernels}
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(tempfile.TemporaryFile()) for name in kernels

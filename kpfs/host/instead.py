@@ -20,8 +20,9 @@ _FOREIGN = "-arm64", "-riscv64"  # ends of names whose kernels run no program of
 def inside() -> str:
     """Return a command that works without mounts, devices and namespaces."""
     from kpfs.linux.store import store
+    from kpfs.linux.store.store import JOIN
 
-    made = [name for name in store.names() if not name.endswith(_FOREIGN)]
+    made = [n for n in store.names() if not n.partition(JOIN)[0].endswith(_FOREIGN)]
     kernel = USUAL if USUAL in made else next(iter(made), f"{USUAL} --make")
     return f"'kpfs run --kernel {kernel} --inside'"
 

@@ -77,6 +77,8 @@ class CommandSession:
             rest = None if command.is_written else command.write_rest
         except (KernelError, CallError) as error:
             ended = Outcome(TROUBLE, f"the kernel died: {error}{self._where()}")
+        except UnfitError as error:  # a sysctl does not take its value
+            ended = Outcome(TROUBLE, str(error))
         try:
             self.on_end()
         except OSError as error:

@@ -17,6 +17,7 @@ from kpfs.host import process
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
 from kpfs.linux.inside.request import PATIENCE, RunRequest
+from kpfs.linux.store.store import JOIN
 
 
 class Ended(NamedTuple):
@@ -54,6 +55,13 @@ def run_request(
     """Run what a request describes; arguments are those of run()."""
     if memory:
         check_memory(choice.kernel, memory)
+    if JOIN in choice.kernel:
+        from kpfs.linux.running import chosen
+
+        chosen.folder(choice.kernel)  # says how to make it
+        kernel = chosen.kernel(choice.kernel)
+        choice = choice._replace(kernel=kernel.image)
+        request = request._replace(sysctls=kernel.sysctls)
     is_plain = gdb is None and coverage is None
     connection = warm.connect(choice) if is_plain else None
     if connection is not None:
@@ -81,9 +89,10 @@ def real_root(folder: str) -> str:
 
 def check_memory(kernel: str, memory: int) -> None:
     """Raise SetupError if a kernel has less memory. An image cannot grow."""
-    from kpfs.linux.store import image, store
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image
 
-    made = image.read_meta(store.folder(kernel)).memory >> 20
+    made = image.read_meta(chosen.folder(kernel)).memory >> 20
     if made < memory:
         raise SetupError(
             f"{kernel} was made with {made} MiB of memory; for {memory} make it again: "

@@ -29,6 +29,7 @@ from kpfs.linux.inside.programs import why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
 from kpfs.linux.inside.waiting import stacks
+from kpfs.linux.running.chosen import set_sysctls
 from kpfs.linux.running.machine import MachineDiedError, Op, Out
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class InsideCommand:
         # has the share of processor time that the agent lacks while others run
         self._forgetter = loop.agent.fork("kpfs-names")
         tree.enter(self._worker)
+        set_sysctls(request.sysctls, lambda ops: loop.agent.attempt(*ops))
         self._begin()
         loop.on_turn = self._look_at_host
 

@@ -33,6 +33,7 @@ class RunRequest(NamedTuple):
     terminal: TerminalState | None = None  # as it was before kpfs changed it
     files: tuple[int, int] = (1024, 4096)  # RLIMIT_NOFILE
     explained: bool = False  # tell why it fails
+    sysctls: tuple[tuple[str, str], ...] = ()  # names and values, set before it begins
     timeout: float = 0.0  # s after which it is ended; 0: it has what time it wants
 
     def packed(self) -> dict[str, Any]:
@@ -45,7 +46,7 @@ class RunRequest(NamedTuple):
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> RunRequest:
         """Return the request that packed() described."""
-        for name in ("argv", "writable", "files"):
+        for name in ("argv", "writable", "files", "sysctls"):
             row[name] = tuple(row[name])
         if row["terminal"]:
             row["terminal"] = TerminalState(*map(bytes.fromhex, row["terminal"]))

@@ -7,7 +7,7 @@ import os
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from itertools import chain
@@ -20,6 +20,7 @@ from kpfs.linux.make import boot
 from kpfs.linux.package.config import check_config
 from kpfs.linux.package.kernel_file import parse
 from kpfs.linux.package.packages import KernelFiles
+from kpfs.linux.running import chosen
 from kpfs.linux.running.machine import AGENT, LinuxMachine, Op, Out
 from kpfs.linux.store import image, store
 from kpfs.linux.store.modules import write_archive
@@ -33,6 +34,7 @@ _SIGNS = {
     "FTRACE": b" tracing_open_generic\n",
 }
 FUNCTIONS = b"/sys/kernel/tracing/available_filter_functions\0"
+HANDED_ON = b"/proc/1/cmdline\0", b"/proc/1/environ\0"
 ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
 _SYSINFO = struct.Struct("<14Q")
@@ -56,10 +58,14 @@ def make(
     memory: int = DEFAULT_MEMORY,
     cpus: int = 1,
     append: str = "",
+    known: Sequence[str] = (),
     verbose: bool = False,
     progress: Callable[[Board], object] = lambda _board: None,
 ) -> image.Meta:
-    """Boot a kernel and keep it by a name. Raises UnfitError that says why not."""
+    """Boot a kernel and keep it by a name. Raises UnfitError that says why not.
+
+    known: parameters in append that the kernel must know.
+    """
     if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
         raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
     if not 1 <= cpus <= abi.MAX_CPUS:
@@ -77,12 +83,25 @@ def make(
         )
         with closing(booted.board):
             functions = _functions(booted, cpus)
+            _check_known(booted, known)
             meta = image.save(booted, kernel.release, append, folder, files.origin)
         with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
             file.write(files.config)
         with open(os.path.join(folder, image.FUNCTIONS), "wb") as file:
             file.write(functions)
         return meta
+
+
+def _check_known(booted: image.BootedBoard, words: Sequence[str]) -> None:
+    """Raise UnfitError for a parameter that the kernel hands on to its first process.
+
+    It does so with those that it does not know, unless their names have a dot.
+    """
+    machine = LinuxMachine(booted.board, quiet=True)
+    for path in HANDED_ON:
+        for left in _read(machine, path).decode("latin-1").split("\0"):
+            if left in words:
+                raise chosen.unknown(left)
 
 
 def _functions(booted: image.BootedBoard, cpus: int) -> bytes:

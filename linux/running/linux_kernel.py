@@ -18,6 +18,7 @@ from kpfs.base.units import NSEC
 from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory.memory import LiveMemory
+from kpfs.linux.running import chosen
 from kpfs.linux.running.directories import Directories
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.machine import LinuxMachine, MachineDiedError, Op, only_look
@@ -25,7 +26,7 @@ from kpfs.linux.running.ready import ReadyTexts, open_texts
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.running.tasks import AgentTask, Tasks
 from kpfs.linux.running.watched import ChangedText
-from kpfs.linux.store import image, store
+from kpfs.linux.store import image
 
 log = Log(__name__)
 
@@ -52,7 +53,7 @@ class LinuxKernel(KernelOnBoard):
 
         callers: False if only the agent makes calls, which kernels before 5.6 allow.
         """
-        saved = SavedKernel(store.folder(name))
+        saved = SavedKernel(chosen.folder(name))
         if callers:
             check_callers(saved.meta.release)
         super().__init__(saved)
@@ -65,7 +66,10 @@ class LinuxKernel(KernelOnBoard):
         self.directories: Directories | None = None  # once somebody follows them
         self._make_task: MakeTask | None = None
         self._somebody_waits = threading.Event()
+        self._sysctls = chosen.kernel(name).sysctls
         self._start_machine()
+        with self.lock:
+            self._set_sysctls()
 
     def _start_machine(self) -> None:
         """Make a machine that goes on from the image, without tasks of callers."""
@@ -76,6 +80,12 @@ class LinuxKernel(KernelOnBoard):
         self.watch.always = False
         self._look_at(board)
         self.tasks = Tasks(self.machine, self.lock, self)
+
+    def _set_sysctls(self) -> None:
+        """Set those of the kernel's name.  Raises UnfitError.  Context: lock held."""
+        chosen.set_sysctls(
+            self._sysctls, lambda ops: self.tasks.attempt(self.tasks.agent, ops)
+        )
 
     def make_tasks_by(self, make: MakeTask) -> None:
         """Make tasks of new callers by this function.  Context: lock held."""
@@ -95,6 +105,7 @@ class LinuxKernel(KernelOnBoard):
         machine, tasks = self.machine, self.tasks
         try:
             self._start_machine()
+            self._set_sysctls()
         except (OSError, MemoryError, SetupError) as error:
             raise KernelError(errno.ENOMEM, f"no second machine: {error}") from error
         log.info("reboot")

@@ -20,8 +20,9 @@ from kpfs.linux.errors import UnfitError
 if TYPE_CHECKING:
     from kpfs.linux.store import image
 
+JOIN = "+"  # between a kernel's name and each of its parameters
 NEW = ".new-"  # prefix of folders that are not whole yet
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:=-]*")
 
 
 def place() -> str:
@@ -32,7 +33,7 @@ def place() -> str:
 
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UnfitError(f"{name!r} is no name for a kernel (letters, digits, .+_:-)")
+        raise UnfitError(f"{name!r} is no name for a kernel (letters, digits, .+_:=-)")
     return name
 
 
@@ -43,17 +44,6 @@ def names() -> list[str]:
     except FileNotFoundError:
         return []
     return sorted(entry for entry in entries if _NAME.fullmatch(entry))
-
-
-def chosen(text: str) -> list[str]:
-    """Return the names in NAME,...; UnfitError: there is none, or one stands twice."""
-    found = text.split(",")
-    if "" in found:
-        raise UnfitError(f"--kernels {text}: an empty name is among them")
-    for name in found:
-        if found.count(name) > 1:
-            raise UnfitError(f"--kernels {text}: {name} is named twice")
-    return found
 
 
 def folder(name: str, *, to_use: bool = True) -> str:
