@@ -768,6 +768,7 @@ class SyscallEvent:  # struct syscall_event
 
 # linux/board/board.h
 NEVER = 0xFFFF_FFFF_FFFF_FFFF
+FAILED = 0xFFFF_FFFF_FFFF_FFFD
 HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000

@@ -83,6 +83,19 @@ def _explainer(saved: SavedKernel, tables: UnprobedTables, others: Others) -> Ex
     return explainer
 
 
+def why_not(saved: SavedKernel, point: str, way: str) -> str:
+    """Return why a way leads to no probe at a point, "" if it does.
+
+    way: see Advice.ways().  Modules are not known.  Raises SetupError: it is no point.
+    """
+    name = Path(saved.folder).name
+    fate = _explainer(saved, UnprobedTables(saved), others_of(saved, name)).fate(point)
+    verdict = fate.verdict
+    if verdict.errno and way not in fate.ways:
+        return "; ".join([verdict.why, *fate.hints])
+    return fate.ways.get(way, "")
+
+
 def others_of(saved: SavedKernel, name: str, among: Kernels | None = None) -> Others:
     """Return what yields kernels to compare one with, if it has their architecture.
 

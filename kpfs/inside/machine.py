@@ -10,6 +10,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kpfs.base.errors import KernelError, SetupError
@@ -108,7 +109,7 @@ class CommandSession:
         if request.explained:
             from kpfs.linux.inside.failures import Failures
 
-            failures = Failures(kernel, kernel.worker)
+            failures = Failures(kernel, kernel.worker, partial(_advice, kernel))
         command = InsideCommand(kernel, request, stdio, failures)
         self._command = command
         command.on_stop = self._stopped
@@ -146,6 +147,15 @@ class CommandSession:
         """Let the kernel stand still until the client continues it."""
         self._tell(stopped=number)
         self._listen()
+
+
+def _advice(kernel: PreparedKernel, point: str, way: str) -> str:
+    """Return why a way leads to no probe at a point, "" if it does or that is none."""
+    from kpfs.explain.kernels import why_not
+
+    with contextlib.suppress(SetupError):
+        return why_not(kernel.saved, point, way)
+    return ""
 
 
 def run_for(

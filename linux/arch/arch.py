@@ -63,7 +63,7 @@ class LinuxArch(ABC):
     result: ClassVar[int]  # register with what a function returns
     stack_pointer: ClassVar[int]
     counter: ClassVar[int]  # register with the address of the next instruction
-    syscall_argument: ClassVar[int]  # offset of a call's first one in struct pt_regs
+    syscall_arguments: ClassVar[Sequence[int]]  # offsets of a call's in struct pt_regs
     # Host functions have addresses in the kernel's memory: see stub().
     stub_size: ClassVar[int]
     stub_register: ClassVar[int]  # the register in which it leaves its address
@@ -118,6 +118,13 @@ class LinuxArch(ABC):
     @abstractmethod
     def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
         """Return a value from a function that begins now; raises MemoryFault."""
+
+    def program_registers(self, stack_end: int, size: int, memory: ReadWord) -> int:
+        """Return where a task's stack has the registers of its program in a call.
+
+        size: bytes of struct pt_regs.  Raises MemoryFault.
+        """
+        return stack_end - (size + 15 & -16)
 
     @staticmethod
     def lacks(instruction: int) -> str:

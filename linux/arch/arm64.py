@@ -155,7 +155,7 @@ class LinuxArm64(LinuxArch):
     arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))
     result, stack_pointer = GENERAL["x0"], GENERAL["sp"]
     counter = PC
-    syscall_argument = 0  # pt_regs.regs[0]
+    syscall_arguments = 0, 8, 16, 24  # pt_regs.regs
     stub_size, stub_register = 8, GENERAL["x9"]
     gate = b"\xc0\x03\x5f\xd6"  # ret
     cpu_fields: ClassVar = {

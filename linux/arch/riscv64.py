@@ -69,7 +69,7 @@ class LinuxRiscv64(LinuxArch):
     arguments = A0, A1, A2
     result, stack_pointer = A0, X["x2"]
     counter = PC
-    syscall_argument = 35 * 8  # pt_regs.orig_a0
+    syscall_arguments = 35 * 8, 11 * 8, 12 * 8, 13 * 8  # pt_regs.orig_a0, a1 to a3
     stub_size, stub_register = 8, X["x6"]
     gate = b"\x67\x80\x00\x00"  # ret
     cpu_fields: ClassVar = {

@@ -37,6 +37,8 @@ _U64 = struct.Struct("<Q")
 _MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
 _WIDTHS = 16, 64, 32, 32  # bits of a descriptor table's selector, base, limit, flags
 _USER = 3  # privilege level in a selector
+_USER_DATA = 0x2B  # selector of a program's stack
+_FRED_ROOM = 16  # bytes that kernels with FRED leave at the end of a stack
 _LARGE = 0x80  # in an entry of a page table
 _STUB = struct.Struct("<3siBi4x")  # lea -7(%rip), %rax; jmp to the gate
 _LEA_RAX, _LEA_SIZE, _JMP, _JMP_END = b"\x48\x8d\x05", 7, 0xE9, 12
@@ -68,7 +70,7 @@ class LinuxX86(LinuxArch):
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
     result, stack_pointer = GENERAL["rax"], GENERAL["rsp"]
     counter = GENERAL["rip"]
-    syscall_argument = 8 * 14  # pt_regs.di
+    syscall_arguments = 8 * 14, 8 * 13, 8 * 12, 8 * 7  # pt_regs.di, si, dx, r10
     stub_size, stub_register, gate = 16, GENERAL["rax"], b"\xc3"  # ret
     cpu_fields: ClassVar = {
         name: abi.Cpu.own + getattr(abi.X86Cpu, name) for name in _OWN
@@ -94,6 +96,10 @@ class LinuxX86(LinuxArch):
         engine.write_reg(GENERAL["rax"], value)
         engine.write_reg(sp, engine.read_reg(sp) + 8)
         engine.write_reg(self.counter, back)
+
+    def program_registers(self, stack_end: int, size: int, memory: ReadWord) -> int:
+        is_last = memory.word(stack_end - 8) == _USER_DATA
+        return stack_end - size - (0 if is_last else _FRED_ROOM)
 
     @staticmethod
     def lacks(instruction: int) -> str:

@@ -27,6 +27,7 @@ typedef uint64_t u64;
 
 #define NEVER (~0ull)
 #define HERE (NEVER - 1) /* the block that is about to begin */
+#define FAILED (NEVER - 2) /* in call_zeros: only if a function that has returned has failed */
 #define HOLE_BASE 0x80000000ull /* from here up to 4 GiB only devices answer */
 #define HOLE_END 0x100000000ull
 #define MAX_CPUS 4
@@ -103,7 +104,7 @@ struct board {
 	u64 pause;                /* address at which the agent and its tasks wait */
 	u64 break_at;             /* address at which to stop: panic() */
 	u64 calls[NR_CALLS];      /* functions before which to ask the host */
-	u64 call_zeros[NR_CALLS]; /* only if the word there from the first argument is 0 */
+	u64 call_zeros[NR_CALLS]; /* only if the word there from the first argument is 0; FAILED */
 	u64 counts;               /* libunicorn counts blocks: see hook_block() */
 	u64 tracks;               /* stores to code are noticed: see hook_stores() */
 	u64 call_agent;           /* wake the agent on the processor where it rests */

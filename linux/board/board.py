@@ -170,7 +170,8 @@ class Board(EngineRegisters):
         """Stop with STOP_CALL where these functions begin.
 
         Each comes with an offset from its first argument: the board stops only if the
-        word there is 0. abi.NEVER: it always stops.
+        word there is 0. abi.NEVER: it always stops. abi.FAILED: the place is behind a
+        call, and it stops only if that has returned an error.
         """
         calls = [*calls, *[(0, abi.NEVER)] * (abi.NR_CALLS - len(calls))]
         first, zeros = abi.Board.calls >> 3, abi.Board.call_zeros >> 3

@@ -18,6 +18,7 @@ u64 board_walk(const struct board *b, u64 addr);
 u64 *pc(struct board *b);
 u64 linear_pc(const struct board *b);
 u64 argument(const struct board *b, int number); /* of the function that begins here */
+u64 result(const struct board *b);               /* of the function that ends here */
 bool takes_interrupts(const struct board *b);
 bool is_woken(const struct board *b); /* by interrupts, when it has halted now */
 int next_interrupt(struct board *b);  /* take it; -1 if there is none */

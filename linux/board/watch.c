@@ -20,11 +20,13 @@ void watch(struct board *b)
 		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
 
-/* Return whether to ask the host before the function that begins here. */
+/* Return whether to ask the host at a place. */
 static bool asks(struct board *b, int call)
 {
 	u64 at = b->call_zeros[call];
 
+	if (at == FAILED)
+		return (int32_t)result(b) < 0;
 	return at == NEVER || !read_word(b, argument(b, 0) + at);
 }
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tells in the kernel's own words why a command has failed inside.
 
-The board stops where bpf(2), perf_event_open(2) and writes to some files of tracefs
-begin and end, so their errors are known with what they were asked for, and with the
-verifier's log.  A shell tells of no write why it failed.  Most commands go on
-after such an error.  So only numbers are noted then; names are found in the
-kernel's types, which take long to read, when a command has failed.  What the kernel
-has logged, and tracefs' error_log, are read then, too.
+The board stops where bpf(2) and perf_event_open(2) begin and end, so their errors are
+known with what they were asked for, and with the verifier's log.  It also stops where a
+write or an open has returned an error, and those of the kernel's own files are told: a
+shell tells of no write why it failed.  Most commands go on after such an error.  So
+only numbers are noted then; names are found in the kernel's types, which take long to
+read, when a command has failed.  What the kernel has logged, and tracefs' error_log,
+are read then, too.
 """
 
 from __future__ import annotations
@@ -16,13 +17,22 @@ import errno
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kpfs.base import abi
-from kpfs.base.errors import MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.inside.diagnosis import kernel_log
+from kpfs.linux.inside.failed_call import (
+    Enumerator,
+    FailedCall,
+    Opened,
+    SymbolName,
+    Word,
+    Written,
+)
 from kpfs.linux.inside.loop import Worker
+from kpfs.linux.inside.refused import READS, Refused
 from kpfs.linux.inside.request import CO_RE, PERHAPS
 from kpfs.linux.inside.texts import read_text
 from kpfs.linux.memory.btf import Btf, read_btf
@@ -57,18 +67,6 @@ _GRAVE = re.compile(
     r"Out of memory|error|fail|unsupported|not supported|BPF:|Unknown symbol|disagrees)"
 )
 _OURS = "evm: overlay not supported"  # said of the mount of this host's files
-# the functions that write files of tracefs whose errors error_log does not have
-_WRITES = {
-    "event_trigger_write": "trigger",
-    "dyn_event_write": "dynamic_events",
-    "tracing_set_trace_write": "current_tracer",
-    "tracing_trace_options_write": "trace_options",
-    "tracing_clock_write": "trace_clock",
-    "ftrace_filter_write": "set_ftrace_filter",
-    "ftrace_notrace_write": "set_ftrace_notrace",
-    "ftrace_graph_write": "set_graph_function",
-    "ftrace_event_write": "set_event",
-}
 # what a write begins with that needs a part of the kernel, a function of that part,
 # and its name
 _PARTS = {
@@ -80,44 +78,20 @@ _PARTS = {
         "t": ("trace_fprobe_create", "tracepoint probes"),
     },
 }
-_MAX_WRITTEN = 80  # bytes that are told
-_BAD_SYMBOL = re.compile(
-    r"Invalid probed address or symbol: \S+ (?:\S+:)?(?P<name>[\w.]+)"
+_PROBE = re.compile(
+    r"^(?P<kind>[prf])\d*(?::\S*)?\s+(?P<place>[\w.:]+(?:\+\w+)?)", re.M
 )
+_OF_PLACE = re.compile("symbol|address|[Pp]robe (event|point)")  # not of an argument
+_OF_FUNCTIONS = (
+    *("set_ftrace_filter", "set_ftrace_notrace"),
+    *("set_graph_function", "set_graph_notrace"),
+)
+_BY_PROBE, _BY_FPROBE = "kprobe_events", "kprobe_multi"  # ways of kpfs.explain
+Advise = Callable[[str, str], str]  # for a point and a way: why that is refused, or ""
 
 
-class Enumerator(NamedTuple):
-    """A value that has a name in the kernel's types, if this kernel knows it."""
-
-    enum: str
-    value: int
-
-
-class SymbolName(NamedTuple):
-    """A name of which the kernel may have no symbol."""
-
-    name: str
-
-
-class Written(NamedTuple):
-    """A text that was written to a file of tracefs."""
-
-    file: str
-    text: str
-
-
-Word = str | Enumerator | SymbolName | Written
 _CHARGED = Enumerator("bpf_cmd", _MAP_CREATE), Enumerator("bpf_cmd", _PROG_LOAD)
 _SEARCH_COMMANDS = {Enumerator("bpf_cmd", number) for number in _SEARCHES}
-
-
-class FailedCall(NamedTuple):
-    """A system call that ended with an error."""
-
-    name: str
-    words: tuple[Word, ...]  # what it was asked for
-    log: tuple[str, ...] = ()  # the end of the verifier's log
-    error: int = 0
 
 
 _Told = Callable[[int, int, int], FailedCall]  # takes a call's first arguments
@@ -126,9 +100,10 @@ _Told = Callable[[int, int, int], FailedCall]  # takes a call's first arguments
 class Failures:
     """The calls that fail while a command runs."""
 
-    def __init__(self, kernel: KernelOnBoard, worker: Worker) -> None:
+    def __init__(self, kernel: KernelOnBoard, worker: Worker, advise: Advise) -> None:
         self._board, self._stops = kernel.machine.board, kernel.machine.stops
-        self._logged = kernel_log(worker)
+        self._logged, self._advise = kernel_log(worker), advise
+        self._of_files = Refused(kernel)
         self._memory, self._symbols = kernel.memory, kernel.symbols
         self._begins: dict[int, _Told] = {}
         begins: dict[str, _Told] = {
@@ -136,8 +111,6 @@ class Failures:
             "__do_sys_bpf": self._bpf,
             "__do_sys_perf_event_open": self._perf_event_open,
         }
-        for name, file in _WRITES.items():
-            begins[name] = partial(self._write, file)
         for name, told in begins.items():
             for symbol in self._symbols.lookup_name(name):
                 self._begins[symbol.addr] = told
@@ -149,11 +122,16 @@ class Failures:
 
     def _set(self) -> None:
         places = (*self._begins, *self._returns)
-        self._stops.set(self._asked, [(place, abi.NEVER) for place in places])
+        rows = [(place, abi.NEVER) for place in places]
+        self._stops.set(self._asked, rows + self._of_files.rows())
 
     def _asked(self, at: int) -> None:
-        with contextlib.suppress(MemoryFault):  # programs give what addresses they like
-            self._follow(at)
+        # programs give what addresses they like
+        with contextlib.suppress(MemoryFault, KernelError):
+            if at not in self._of_files.places:
+                self._follow(at)
+            elif call := self._of_files.call(at):
+                self._note(call)
 
     def _follow(self, at: int) -> None:
         board, arch = self._board, self._board.arch
@@ -228,11 +206,6 @@ class Failures:
             what = f"config {self._memory.word(attr + 8):#x}"
         return FailedCall("perf_event_open", (kind, what), ())
 
-    def _write(self, name: str, _file: int, text: int, size: int) -> FailedCall:
-        written = self._memory.read(text, min(size, _MAX_WRITTEN))
-        shown = written.decode("latin-1").strip()
-        return FailedCall("write", (name, Written(name, shown)))
-
     def _u32(self, at: int) -> int:
         return int.from_bytes(self._memory.read(at, 4), "little")
 
@@ -243,19 +216,27 @@ class Failures:
         log: the kernel's, with what it held when the command began.
         """
         log = log.removeprefix(self._logged)
-        calls = [(self._text(call), call.log) for call in reversed(self.calls)]
-        reasons = [f"{text}: {_verdict(log)}" for text, log in calls if log]
+        verdicts, refusals, others = list[str](), list[str](), list[str]()
+        asked = {call.words for call in self.calls if call.log}
+        for call in reversed(self.calls):
+            own = self._own_words(call)
+            said = _verdict(call.log) if call.log else ""
+            text = ": ".join(filter(None, [self._text(call), said, own]))
+            if call.name in ("write", "open") and (own or not self._is_trial(call)):
+                refusals.append(text)
+            elif call.log:
+                verdicts.append(text)
+            elif self._is_trial(call):
+                others.append(f"{PERHAPS}{text}")
+            elif call.words not in asked:
+                others.append(text)
         if self._refused and self._symbols.lookup_name(_CHARGE):
             # what the verifier says of a map that was not made tells less
-            reasons.insert(0, f"{self._text(self._refused)}: {_NO_MEMLOCK}")
-        reasons += map(self._with_symbol, _of_tracefs(read_text(worker, _ERROR_LOG)))
+            verdicts.insert(0, f"{self._text(self._refused)}: {_NO_MEMLOCK}")
         lines = (_STAMP.sub("", line) for line in log.splitlines() if _OURS not in line)
-        reasons += reversed([line for line in lines if _GRAVE.search(line)])
-        asked = {call.words for call in self.calls if call.log}
-        for call, (text, _) in zip(reversed(self.calls), calls, strict=True):
-            if call.words not in asked:
-                reasons.append(f"{PERHAPS}{text}" if self._is_trial(call) else text)
-        return list(dict.fromkeys(reasons))
+        grave = reversed([line for line in lines if _GRAVE.search(line)])
+        left = self._of_tracefs(read_text(worker, _ERROR_LOG))
+        return list(dict.fromkeys([*verdicts, *refusals, *left, *grave, *others]))
 
     def _is_trial(self, call: FailedCall) -> bool:
         """Return True if a library may have made a call to find out what is there.
@@ -263,6 +244,8 @@ class Failures:
         libbpf loads programs and maps without a name for this, and types of BTF.
         """
         command, *others = call.words
+        if isinstance(command, Opened):
+            return command.access == READS
         if not isinstance(command, Enumerator) or command.enum != "bpf_cmd":
             return False
         if command.value in (_MAP_CREATE, _PROG_LOAD):
@@ -278,23 +261,54 @@ class Failures:
     def _text(self, call: FailedCall) -> str:
         words = ", ".join(self._word(word, call.error) for word in call.words)
         error = errno.errorcode.get(call.error, str(call.error))
-        return f"{call.name}({words}): {error}"
+        return f"{call.name}({words}) = {error}"
 
     def _word(self, word: Word, error: int) -> str:
         if isinstance(word, Enumerator):
             return self._name_of(*word)
         if isinstance(word, SymbolName):
-            lacks = self._lacks(word.name) if error == errno.ENOENT else ""
-            return f"{word.name!r}{lacks}"
+            return repr(word.name)
         if isinstance(word, Written):
-            return f"{word.text!r}{self._lacks_part(word)}"
-        return word
+            return f"{word.file}, {word.text!r}"
+        return ", ".join(word) if isinstance(word, Opened) else word
+
+    def _of_tracefs(self, log: str) -> Iterator[str]:
+        """Yield the last error that tracefs has logged, if that is of no write."""
+        errors = re.findall(r"^\[[^\]]*\] (.*)\n  Command: (.*)\n", log, re.M)
+        for why, command in errors[-1:]:
+            if not any(why in call.log for call in self.calls):
+                told = why, command, self._of_functions(Written("", command), why)
+                yield ": ".join(filter(None, told))
+
+    def _own_words(self, call: FailedCall) -> str:
+        """Return what kpfs knows of the reason for a failure, "" if that is nothing."""
+        for word in call.words:
+            if isinstance(word, SymbolName):
+                return self._advise(word.name, _BY_PROBE)
+            if isinstance(word, Written):
+                return self._lacks_part(word) or self._of_functions(word, *call.log)
+        return ""
+
+    def _of_functions(self, written: Written, said: str = "symbol") -> str:
+        """Return what is known of the functions that a text names.
+
+        said: by the kernel.
+        """
+        file, text = written
+        if file in _OF_FUNCTIONS and re.fullmatch(r"[\w.]+", text):
+            return self._advise(text, _BY_FPROBE)
+        for found in _PROBE.finditer(text) if _OF_PLACE.search(said) else ():
+            way = _BY_FPROBE if found["kind"] == "f" else _BY_PROBE
+            if told := self._advise(found["place"], way):
+                return told
+        return ""
 
     def _lacks_part(self, written: Written) -> str:
         """Return words about a part of the kernel that a write needs and it lacks."""
-        for begin, (function, part) in _PARTS.get(written.file, {}).items():
+        file = written.file.rpartition("/")[2]
+        for begin, (function, part) in _PARTS.get(file, {}).items():
             if written.text.startswith(begin) and not self._has(function):
-                return f", and this kernel has no {part}"
+                return f"this kernel has no {part}"
         return ""
 
     def _has(self, function: str) -> bool:
@@ -303,20 +317,6 @@ class Failures:
         return bool(symbols.lookup_name(function)) or any(
             symbols.functions_made_of([function])
         )
-
-    def _with_symbol(self, reason: str) -> str:
-        """Add to what tracefs says of a symbol that it is not there, if so."""
-        found = _BAD_SYMBOL.search(reason)
-        return f"{reason}{self._lacks(found['name'])}" if found else reason
-
-    def _lacks(self, name: str) -> str:
-        """Return words about a function that this kernel does not have, else ""."""
-        if self._symbols.lookup_name(name):
-            return ""
-        others = [row.name for row in self._symbols.functions_made_of([name])]
-        if others:
-            return f", which this kernel has as {' and '.join(others)}"
-        return ", which this kernel does not have, or has inlined"
 
     def _name_of(self, enum: str, value: int) -> str:
         """Return a value's name in this kernel, which may not have it."""
@@ -341,10 +341,3 @@ def _verdict(log: Sequence[str]) -> str:
     if _NO_HELPER in told:
         return f"{told}: a helper that this kernel does not have"
     return told
-
-
-def _of_tracefs(text: str) -> Iterator[str]:
-    """Return the last error that tracefs has logged, with the command."""
-    errors = re.findall(r"^\[[^\]]*\] (.*)\n  Command: (.*)\n", text, re.M)
-    for why, command in errors[-1:]:
-        yield f"{why}: {command}"

@@ -13,6 +13,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
@@ -29,34 +30,44 @@ _MARKS = "_text", "_stext"  # likewise: where text begins
 _SUFFIX = re.compile(r"\.(?:isra|constprop|part|cold|llvm)\b.*")
 
 
-def _x86_calls(code: bytes) -> Iterator[tuple[int, int]]:
+class _Call(NamedTuple):
+    """An instruction that calls a function, or jumps to it."""
+
+    at: int
+    distance: int  # to the function from there
+    size: int  # bytes from there to where the function returns to; 0: it is a jump
+
+
+def _x86_calls(code: bytes) -> Iterator[_Call]:
     for found in re.finditer(rb"(?s)[\xe8\xe9](?=(....))", code):
-        yield found.start(), 5 + _REL32.unpack(found[1])[0]
+        is_jump = found[0] == b"\xe9"
+        yield _Call(found.start(), 5 + _REL32.unpack(found[1])[0], 5 * (not is_jump))
 
 
-def _arm64_calls(code: bytes) -> Iterator[tuple[int, int]]:
+def _arm64_calls(code: bytes) -> Iterator[_Call]:
     for found in re.finditer(rb"(?s)(?=(...)([\x14-\x17\x94-\x97]))", code):
         at = found.start()
         if at % 4 == 0:
             word = int.from_bytes(found[1] + bytes([found[2][0] & 3]), "little")
-            yield at, (word - (word >> 25 << 26)) * 4
+            yield _Call(at, (word - (word >> 25 << 26)) * 4, 4 * (found[2][0] >> 7))
 
 
-def _riscv64_calls(code: bytes) -> Iterator[tuple[int, int]]:
+def _riscv64_calls(code: bytes) -> Iterator[_Call]:
     """Yield pairs of auipc and jalr by ra (a call) or t1 (a tail call)."""
     pairs = rb"(?s)(?=(\x97[\x00-\xff]..\xe7\x80..|\x17[\x00-\xff]..\x67\x00..))"
     for found in re.finditer(pairs, code):
         high, low = struct.unpack("<II", found[1])
         if high >> 7 & 31 == low >> 15 & 31:
-            yield found.start(), _signed(high >> 12, 20) * 4096 + _signed(low >> 20, 12)
+            far = _signed(high >> 12, 20) * 4096 + _signed(low >> 20, 12)
+            yield _Call(found.start(), far, 8 * (high >> 7 & 1))
 
 
 def _signed(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
 
 
-# by architecture: yields where in the code calls are, and how far from there they go
-_CALLS: dict[str, Callable[[bytes], Iterator[tuple[int, int]]]] = {
+# by architecture: yields the calls in code
+_CALLS: dict[str, Callable[[bytes], Iterator[_Call]]] = {
     "x86": _x86_calls,
     "arm64": _arm64_calls,
     "riscv64": _riscv64_calls,
@@ -185,7 +196,7 @@ def _calls(
     memory: KernelMemory,
     start: int,
     end: int,
-    calls: Callable[[bytes], Iterator[tuple[int, int]]],
+    calls: Callable[[bytes], Iterator[_Call]],
 ) -> Iterator[tuple[int, int]]:
     """Yield the addresses of calls and of their targets, as far as text is there."""
     for begin in range(start, end, _CHUNK):
@@ -193,5 +204,21 @@ def _calls(
             code = memory.read(begin, min(_CHUNK + _OVERLAP, end - begin))
         except MemoryFault:
             continue
-        for at, distance in calls(code):
-            yield begin + at, begin + at + distance
+        for call in calls(code):
+            yield begin + call.at, begin + call.at + call.distance
+
+
+def returns_to(
+    memory: KernelMemory, symbols: CoreSymbols, arch: str, callers: str, callee: str
+) -> Iterator[int]:
+    """Yield the addresses to which a function returns in some functions that call it.
+
+    arch: LinuxArch.name; callers: names, with a space between them.
+    """
+    starts = [each.addr for each in symbols.lookup_name(callee)]
+    targets = {*starts, *(start + _LANDING_PAD for start in starts)}
+    for name in callers.split():
+        for caller in symbols.lookup_name(name):
+            for call in _CALLS[arch](memory.read(caller.addr, caller.size)):
+                if call.size and caller.addr + call.at + call.distance in targets:
+                    yield caller.addr + call.at + call.size

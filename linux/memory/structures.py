@@ -44,7 +44,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "kprobe_ctlblk": ("kprobe_status",),
     "trace_kprobe": ("rp.kp", "nhit", "tp.event"),
     "trace_probe_event": ("class.system", "call.name"),
-    "trace_array": ("list", "name", "array_buffer.buffer"),
+    "trace_array": ("list", "name", "array_buffer.buffer", "err_log"),
     "trace_buffer": ("buffers",),
     "ring_buffer_per_cpu": (
         *("head_page", "reader_page", "commit_page", "write_stamp"),
@@ -56,14 +56,18 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "array_buffer": ("buffer",),
     "task_struct": (
         *("tasks", "pid", "flags", "files", "comm", "signal", "thread_node"),
-        *("on_cpu", "cpu", "thread_info.cpu"),
+        *("on_cpu", "cpu", "thread_info.cpu", "stack", "fs"),
         *("state", "__state", "mm", "nvcsw", "nivcsw"),
         *("thread.sp", "thread.cpu_context", "thread.ra", "thread.s"),
     ),
     "signal_struct": ("thread_head",),
     "files_struct": ("fdt",),
     "fdtable": ("fd",),
-    "file": ("f_op", "private_data"),
+    "fs_struct": ("pwd.dentry",),
+    "file": ("f_op", "private_data", "f_path.dentry"),
+    "dentry": ("d_parent", "d_name.name", "d_sb"),
+    "super_block": ("s_magic",),
+    "tracing_log_err": ("list", "info.ts", "info.errs", "info.type", "loc"),
     "seq_file": ("private",),
 }
 MAX_LISTED = 1 << 16  # in one list: a damaged one may have no end

@@ -31,8 +31,12 @@ class TaskList(Reader):
 
     def rows(self) -> Iterator[TaskRow]:
         """Yield all tasks, as far as the kernel describes them."""
+        yield from map(self._row, self.all())
+
+    def all(self) -> Iterator[int]:
+        """Yield the addresses of all tasks."""
         for leader in self.leaders():
-            yield from map(self._row, self._threads(leader))
+            yield from self._threads(leader)
 
     def leaders(self) -> Iterator[int]:
         """Yield the addresses of the first tasks of all processes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 
 from kpfs.base.errors import KernelError
-from kpfs.base.units import WORD
+from kpfs.linux.memory.opened_paths import OpenedPaths
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.structures import Reader
 from kpfs.linux.memory.tasks import TaskList
@@ -39,9 +39,9 @@ class TraceFile(Reader):
         memory, fields = self._memory, self._structures["task_struct"].at
         for task in TaskList(memory, self._symbols, self._structures).leaders():
             if int.from_bytes(memory.read(task + fields["pid"], 4), "little") == pid:
-                files = self._view("files_struct", memory.word(task + fields["files"]))
-                table = self._view("fdtable", files.word("fdt"))
-                return memory.word(table.word("fd") + WORD * fd)
+                return OpenedPaths(memory, self._symbols, self._structures).file(
+                    task, fd
+                )
         raise KernelError(errno.ENOENT, f"no task {pid}")
 
     def newest(self, iterator: int) -> int:

@@ -38,6 +38,11 @@ u64 argument(const struct board *b, int number)
 	return general(b)[number];
 }
 
+u64 result(const struct board *b)
+{
+	return argument(b, 0);
+}
+
 bool takes_interrupts(const struct board *b)
 {
 	return !(FIELD(u32, b->state + ARM64_STATE_DAIF) & PSTATE_I);

@@ -28,6 +28,11 @@ u64 argument(const struct board *b, int number)
 	return state(b)->x[A0 + number];
 }
 
+u64 result(const struct board *b)
+{
+	return argument(b, 0);
+}
+
 static bool in_user(const struct board *b)
 {
 	return state(b)->priv == PRIVILEGE_USER;

@@ -50,6 +50,11 @@ u64 argument(const struct board *b, int number)
 	return state(b)->regs[order[number]];
 }
 
+u64 result(const struct board *b)
+{
+	return state(b)->regs[RAX];
+}
+
 /* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */
 bool takes_interrupts(const struct board *b)
 {

@@ -166,6 +166,15 @@ def test_stops_and_calls_at_one_place(board):
     assert (calls, seen) == (3, [AT] * 3)
 
 
+@pytest.mark.parametrize("result", [0, 1, -22, -(1 << 31), 1 << 32, (1 << 31) - 1])
+def test_calls_only_where_an_error_is_returned(board, result):
+    board.set_calls([(AT, abi.FAILED)])
+    go(board, 1)
+    board.write_reg(board.arch.result, result & (1 << 64) - 1)
+    stopped = board.run() == abi.STOP_CALL
+    assert stopped == (result < 0)
+
+
 def test_nothing_is_left_after_clear(board):
     seen: list[Stop] = []
     stops = board.debug()

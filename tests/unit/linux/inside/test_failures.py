@@ -9,21 +9,22 @@ import pytest
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.inside import failures
-from kpfs.linux.inside.failures import (
+from kpfs.linux.inside.failed_call import (
     Enumerator,
     FailedCall,
-    Failures,
+    Opened,
     SymbolName,
     Written,
 )
+from kpfs.linux.inside.failures import Failures
 
 LOG = """<6>[    1.000000] random: crng init done
 <6>[    2.000000] python3[86]: segfault at 0 ip 1 sp 2 error 4 in libc.so.6[3+4]
 """
-ERRORS = """[    3.1] trace_kprobe: error: Bad probe name
+ERRORS = """[    3.100000] trace_kprobe: error: Bad probe name
   Command: p:1 vfs_read
              ^
-[    3.2] trace_kprobe: error: Invalid probed address or symbol
+[    3.200000] trace_kprobe: error: Invalid probed address or symbol
   Command: p:x vfs_reed
                ^
 """
@@ -42,9 +43,10 @@ def one():
     made = object.__new__(Failures)
     made._running, made.calls = {}, deque(maxlen=failures._MAX_CALLS)
     made._refused = None
+    made._advise = lambda point, _way: f"no symbol {point}" * ("reed" in point)
+    made._of_files = Mock(places={}, rows=list)
     made._symbols = Mock()
     made._symbols.lookup_name.side_effect = lambda name: [name] * (name == "vfs_read")
-    made._symbols.functions_made_of.return_value = []
     return made
 
 
@@ -73,27 +75,63 @@ def test_nothing_is_known(told):
 def test_the_verifiers_words_come_first(told):
     first = call("bpf", "A")
     load = call("bpf", "B", log=("R0 !read_ok",), error=errno.EACCES)
-    probe = "trace_kprobe: error: Invalid probed address or symbol: p:x vfs_reed"
+    probe = "trace_kprobe: error: Invalid probed address or symbol: p:x vfs_reed: "
     assert told(first, load, first, log=LOG, errors=ERRORS) == [
-        "bpf(B): EACCES: R0 !read_ok",
-        f"{probe}, which this kernel does not have, or has inlined",
+        "bpf(B) = EACCES: R0 !read_ok",
+        f"{probe}no symbol vfs_reed",
         "python3[86]: segfault at 0 ip 1 sp 2 error 4 in libc.so.6[3+4]",
-        "bpf(A): EINVAL",
+        "bpf(A) = EINVAL",
     ]
 
 
-def test_functions_that_are_not_there(one, told):
+def test_functions_that_are_not_there(told):
     asked = call("perf_event_open", SymbolName("vfs_reed"), error=errno.ENOENT)
-    assert told(asked) == [
-        "perf_event_open('vfs_reed', which this kernel does not have, or has inlined): "
-        "ENOENT"
-    ]
-    one._symbols.functions_made_of.return_value = [Mock()]
-    one._symbols.functions_made_of.return_value[0].name = "vfs_reed.isra.0"
-    assert "('vfs_reed', which this kernel has as vfs_reed.isra.0)" in told(asked)[0]
-    assert "('vfs_reed')" in told(asked._replace(error=errno.EBUSY))[0]
+    assert told(asked) == ["perf_event_open('vfs_reed') = ENOENT: no symbol vfs_reed"]
+    asked = call("perf_event_open", SymbolName("vfs_read"), error=errno.EBUSY)
+    assert told(asked)[0] == "perf_event_open('vfs_read') = EBUSY"
     errors = ERRORS.replace("p:x vfs_reed", "p:x vfs_read")  # it must not be probed
     assert told(errors=errors)[0].endswith(": p:x vfs_read")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("kprobe_events", "p vfs_reed", True),
+        ("kprobe_events", "r16:x vfs_reed+0x10 a=%di", True),
+        ("dynamic_events", "f vfs_reed%return", True),
+        ("set_ftrace_filter", "vfs_reed", True),
+        ("set_ftrace_filter", "vfs_reed*", False),
+        ("kprobe_events", "-:vfs_reed", False),
+        ("kprobe_events", "p vfs_read", False),
+    ],
+)
+def test_the_functions_that_a_text_names(one, told, file, text, says):
+    one._has = lambda _function: True
+    (reason,) = told(call("write", Written(file, text)))
+    assert reason.startswith(f"write({file}, {text!r}) = EINVAL")
+    assert ("no symbol vfs_reed" in reason) == says
+
+
+def test_what_tracefs_says_of_a_write(told):
+    write = Written("kprobe_events", "p:x vfs_reed")
+    why = "trace_kprobe: error: Bad probe name"
+    last = "trace_kprobe: error: Invalid probed address or symbol"
+    name = "write(kprobe_events, 'p:x vfs_reed') = EINVAL"
+    asked = call("write", write, log=(why,))
+    assert told(asked, errors=ERRORS) == [
+        f"{name}: {why}",
+        f"{last}: p:x vfs_reed: no symbol vfs_reed",
+    ]
+    again = asked._replace(log=(last,))
+    assert told(again, errors=ERRORS)[0] == f"{name}: {last}: no symbol vfs_reed"
+
+
+def test_files_that_could_not_be_opened(told):
+    files = [Opened("trace", "O_RDONLY"), Opened("/sys/x", "O_WRONLY")]
+    assert told(*[call("open", file) for file in files]) == [
+        "open(/sys/x, O_WRONLY) = EINVAL",
+        "perhaps: open(trace, O_RDONLY) = EINVAL",
+    ]
 
 
 def test_the_end_of_a_search_is_no_failure(told):
@@ -127,9 +165,9 @@ def test_what_libraries_try_may_be_no_reason(told):
     load, kind = Enumerator("bpf_cmd", 5), Enumerator("bpf_prog_type", 2)
     trials = call("bpf", Enumerator("bpf_cmd", 18)), call("bpf", load, kind)
     assert told(*trials, call("bpf", load, kind, "'x'")) == [
-        "bpf(BPF_PROG_LOAD, BPF_PROG_TYPE_KPROBE, 'x'): EINVAL",
-        "perhaps: bpf(BPF_PROG_LOAD, BPF_PROG_TYPE_KPROBE): EINVAL",
-        "perhaps: bpf(BPF_BTF_LOAD): EINVAL",
+        "bpf(BPF_PROG_LOAD, BPF_PROG_TYPE_KPROBE, 'x') = EINVAL",
+        "perhaps: bpf(BPF_PROG_LOAD, BPF_PROG_TYPE_KPROBE) = EINVAL",
+        "perhaps: bpf(BPF_BTF_LOAD) = EINVAL",
     ]
     (reason,) = told(call("bpf", load, Enumerator("bpf_prog_type", 77)))[:1]
     assert reason.startswith("bpf(BPF_PROG_LOAD, prog type 77, which")
@@ -137,7 +175,7 @@ def test_what_libraries_try_may_be_no_reason(told):
 
 def test_a_program_that_is_loaded_again_for_the_log_is_told_once(told):
     load = call("bpf", "load")
-    assert told(load, load._replace(log=("why",))) == ["bpf(load): EINVAL: why"]
+    assert told(load, load._replace(log=("why",))) == ["bpf(load) = EINVAL: why"]
 
 
 def test_the_report_behind_the_verifiers_words(one):
@@ -157,24 +195,25 @@ def test_names_are_those_of_the_kernels_types(told):
         call("perf_event_open", Enumerator("perf_type_id", 6)),
     ]
     assert told(*calls)[::-1] == [
-        "bpf(BPF_PROG_LOAD, 'x'): EINVAL",
-        "bpf(cmd 99, which this kernel does not have): 524",
-        "perf_event_open(PERF_TYPE_HARDWARE): EINVAL",
-        "perf_event_open(PMU 6): EINVAL",
+        "bpf(BPF_PROG_LOAD, 'x') = EINVAL",
+        "bpf(cmd 99, which this kernel does not have) = 524",
+        "perf_event_open(PERF_TYPE_HARDWARE) = EINVAL",
+        "perf_event_open(PMU 6) = EINVAL",
     ]
-    assert told(calls[0], names={})[0] == "bpf(type 5, 'x'): EINVAL"
+    assert told(calls[0], names={})[0] == "bpf(type 5, 'x') = EINVAL"
 
 
 @pytest.mark.parametrize(
     ("file", "text", "lacks"),
     [
-        ("trigger", "hist:keys=pid", ", and this kernel has no hist triggers"),
+        ("trigger", "hist:keys=pid", "this kernel has no hist triggers"),
         ("trigger", "nosuch", ""),
-        ("dynamic_events", "s:x u64 a", ", and this kernel has no synthetic events"),
-        ("dynamic_events", "e:x sched/sched_switch", ", and this kernel has no event "),
-        ("dynamic_events", "f:x vfs_read", ", and this kernel has no function probes"),
+        ("dynamic_events", "s:x u64 a", "this kernel has no synthetic events"),
+        ("dynamic_events", "e:x sched/sched_switch", "this kernel has no event "),
+        ("dynamic_events", "f:x vfs_read", "this kernel has no function probes"),
         ("dynamic_events", "q:x", ""),
         ("set_event", "hist", ""),
+        ("events/a/b/trigger", "hist:keys=pid", "this kernel has no hist triggers"),
     ],
 )
 @pytest.mark.parametrize("there", ["", "as named", "as a part"])
@@ -183,13 +222,14 @@ def test_a_write_that_needs_a_part_of_the_kernel(one, told, file, text, lacks, t
     one._symbols.functions_made_of.side_effect = lambda names: (
         [Mock()] * (there == "as a part")
     )
-    (reason,) = told(call("write", file, Written(file, text)))
-    assert reason.startswith(f"write({file}, {text!r}{lacks if not there else '): '}")
+    (reason,) = told(call("write", Written(file, text)))
+    assert reason.startswith(f"write({file}, {text!r}) = EINVAL")
+    assert (lacks in reason) == (not there or not lacks)
 
 
 def test_a_call_made_again_and_again_pushes_no_other_out(told):
     load = call("bpf", "load", log=("why",))
-    assert told(load, *[call("bpf", "again")] * 1000)[0] == "bpf(load): EINVAL: why"
+    assert told(load, *[call("bpf", "again")] * 1000)[0] == "bpf(load) = EINVAL: why"
     assert len(told(*[call("bpf", str(i)) for i in range(1000)])) == failures._MAX_CALLS
 
 

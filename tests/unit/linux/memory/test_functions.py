@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from kpfs.base.errors import MemoryFault
-from kpfs.linux.memory.functions import FunctionIndex, index_pieces, source_name
+from kpfs.linux.memory.functions import (
+    FunctionIndex,
+    index_pieces,
+    returns_to,
+    source_name,
+)
 from kpfs.linux.memory.symbols import CoreSymbols
 
 BASE = 0xFFFFFFFF81000000
@@ -71,6 +76,12 @@ def test_calls_of_each_architecture(tmp_path, arch, call):
     index = FunctionIndex(
         index_pieces(text, CoreSymbols(str(tmp_path / "symbols")), arch)
     )
+    parts = text, CoreSymbols(str(tmp_path / "symbols")), arch
+    size = len(call(0, 8))
+    assert [*returns_to(*parts, "caller nosuch callee", "leaf")] == [
+        place["caller"] + 8 + size
+    ]
+    assert not [*returns_to(*parts, "callee", "tail")]  # a jump does not return
     assert index.callees("caller") == {"callee", "leaf"}
     assert index.callees("callee") == {"caller", "tail"}
     assert index.callees("tail") == set()
