@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from kpfs.commands.arguments import (
     several,
     timeout_argument,
 )
+from kpfs.commands.likeness import alike, differences
 from kpfs.config import KernelChoice
 from kpfs.host import jobs
 from kpfs.inside.client import request_of
@@ -132,7 +132,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     flag(parser, "--explain-failures", "all that the kernels say of failures")
     flag(
-        parser, "--diff", "show where the output differs from that in the first kernel"
+        parser,
+        "--diff",
+        "show where the output differs from that in the first kernel, but for times, "
+        "addresses and pids",
     )
     add_command(parser)
     parser.description = DESCRIPTION
@@ -300,15 +303,9 @@ def _print_table(rows: Sequence[Row], *, explained: bool) -> None:
 
 
 def _print_differences(rows: Sequence[Row]) -> None:
-    for row in rows[1:]:
-        lines = difflib.unified_diff(
-            rows[0].output.splitlines(),
-            row.output.splitlines(),
-            rows[0].kernel,
-            row.kernel,
-            lineterm="",
-        )
-        for line in lines:
+    groups = alike({row.kernel: row.output for row in rows})
+    for other in groups[1:]:
+        for line in differences(groups[0], other):
             print(line)
 
 
