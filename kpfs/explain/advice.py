@@ -8,9 +8,11 @@ gone, and which callers pass by an entry that is there.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
-from functools import cached_property
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property
 
+from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.explain.linux import UnprobedTables
 from kpfs.explain.successors import (
@@ -27,6 +29,17 @@ from kpfs.linux.package.config import is_on
 from kpfs.linux.running.saved_kernel import SavedKernel
 
 LACKING = "the kernel lacks"  # begins why a way is closed in all of it
+# by architecture: code of a return, behind which x86 has a trap
+_RETURN = {
+    "x86": b"\xc3\xcc",
+    "arm64": b"\xc0\x03\x5f\xd6",
+    "riscv64": b"\x82\x80",
+}
+_CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
+# jumps through a pointer, and returns of other forms
+_LEAVES = re.compile(r"jmp (?!0x)|br |(c\.)?jr |jalr |i?ret|sysret")
+_TARGET = re.compile(r" <(\S+?)(?:\+0x[0-9a-f]+)?>$")
+MANY = 50  # names that take longer than a look at all symbols
 SITE = 16  # bytes from a function's begin in which its ftrace site is
 Others = Callable[[], Iterable[tuple[str, FunctionIndex]]]
 
@@ -40,6 +53,12 @@ class Advice:
         They are asked for only if something is to be compared.
         """
         self._saved, self._tables, self._others = saved, tables, others
+        self._lacking = cache(self._why_lacking)
+
+    def look_ahead(self, names: Sequence[str]) -> None:
+        """Find many names at once, where that is faster than one after the other."""
+        if len(names) > MANY:
+            self._saved.symbols.look_ahead(names)
 
     # ---- ways
     def ways(self, symbol: Symbol, verdict: Verdict) -> dict[str, str]:
@@ -53,7 +72,7 @@ class Advice:
         fentry = fentry or self._untyped(symbol)
         return {
             "kprobe_events": of_probe,
-            "kretprobe": of_probe,
+            "kretprobe": of_probe or self._never_returning(symbol),
             "kprobe_multi": multi,
             "fentry/fexit": fentry,
             "fmod_ret": fentry or self._unchangeable(symbol, hook=True),
@@ -62,7 +81,7 @@ class Advice:
             or self._unchangeable(symbol, hook=False),
         }
 
-    def _lacking(self, option: str) -> str:
+    def _why_lacking(self, option: str) -> str:
         config = self._tables.config
         return (
             "" if not config or is_on(config, option) else f"{LACKING} CONFIG_{option}"
@@ -72,6 +91,31 @@ class Advice:
         if symbol.module or self._saved.functions.prototype(symbol.name):
             return ""
         return "no prototype in BTF"
+
+    def _never_returning(self, symbol: Symbol) -> str:
+        """Return why return probes of a function are not hit, "" if they may be.
+
+        A tail call is no reason: what is jumped to returns in the function's place.
+        """
+        if self._may_return(symbol):
+            return ""
+        cold = self._tables.kallsyms.lookup_name(f"{symbol.name}.cold")
+        returns = any(map(self._may_return, cold))
+        return "" if returns else f"{symbol.name} never returns"
+
+    def _may_return(self, symbol: Symbol) -> bool:
+        try:
+            code = self._tables.read(symbol.addr, symbol.size)
+            if _RETURN[self._saved.arch.name] in code:
+                return True
+            names = self._tables.kallsyms.name_of
+            rows = self._tables.judge.listing(symbol.addr, symbol.size, names)
+        except MemoryFault:
+            return True
+        words = [words for _, _, words in rows if not _CALL.match(words)]
+        targets = {found[1] for found in map(_TARGET.search, words) if found}
+        inside = {symbol.name, f"{symbol.name}.cold", symbol.name.removesuffix(".cold")}
+        return any(map(_LEAVES.match, words)) or not targets <= inside
 
     def _unchangeable(self, symbol: Symbol, *, hook: bool) -> str:
         """Return why a program may not change the result.
@@ -94,6 +138,8 @@ class Advice:
         """Return what a user of this name wants to know besides; [] if nothing."""
         if verdict.errno == errno.ENOENT:
             return self._of_missing(name)
+        if verdict.ftrace and self._tables.ftrace_is_off:
+            return ["not hit as long as kernel.ftrace_enabled is 0"]
         for other, functions in self._others():
             passing = inlined_in(name, functions, self._saved.functions)
             if passing and name in functions:

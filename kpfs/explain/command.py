@@ -72,8 +72,7 @@ def _explain_in(kernels: str, points: Sequence[str], as_json: bool) -> int:
     from kpfs.linux.running.chosen import chosen
 
     names = chosen(kernels)
-    with waiting_for("reading the kernels"):
-        columns = fates_in(names, points)
+    columns = fates_in(names, points)
     print(json.dumps(columns, indent=1) if as_json else table(columns))
     fates = [fate for column in columns.values() for fate in column]
     return EXIT_REFUSED if any(fate["errno"] for fate in fates) else 0
@@ -116,15 +115,15 @@ def print_points(
 
     Raises SetupError, before anything is printed, for a point that is none.
     """
-    for point in points:
-        explainer.check(point)
+    explainer.check(points)
     status = 0
     coloured = wants_colours(sys.stdout)
     for point in points:
         if functions:
             number, words = explainer.explain_all(point, coloured=coloured)
         else:
-            verdict, words = explainer.explain(point)
+            with waiting_for("looking at the kernel's functions"):
+                verdict, words = explainer.explain(point)
             number = verdict.errno
         print(words, file=raw(sys.stdout) if coloured and functions else sys.stdout)
         if number:

@@ -27,6 +27,7 @@ COLOURS = {"FTRACE": CYAN, "OPTIMIZED": GREEN, "none": YELLOW}  # by tag; else R
 class Advisor(Protocol):
     """Knows more of a kernel than verdicts: kpfs.explain.advice.Advice."""
 
+    def look_ahead(self, names: Sequence[str]) -> None: ...
     def ways(self, symbol: Symbol, verdict: Verdict) -> dict[str, str]: ...
     def hints(self, name: str, verdict: Verdict) -> list[str]: ...
 
@@ -95,8 +96,19 @@ class Explainer:
             return f"{addr:#x}"
         return f"{sym.name}+{addr - sym.addr:#x}" if addr > sym.addr else sym.name
 
-    def check(self, point: str) -> None:
-        """Raise SetupError if a point is none, or not in the function that it names.
+    def check(self, points: Sequence[str]) -> None:
+        """Raise SetupError for a point that is none, or not in the function it names.
+
+        All that are asked for are checked at once, so that many names are found fast.
+        """
+        names = [name for name, _, _ in map(parse_point, points) if name is not None]
+        if self.advice is not None:
+            self.advice.look_ahead(names)
+        for point in points:
+            self._check(point)
+
+    def _check(self, point: str) -> None:
+        """Raise SetupError for a point that is not in the function that it names.
 
         A kernel takes an offset beyond the function for a place in a later one.
         """
@@ -157,6 +169,7 @@ class Explainer:
         elif addr:
             lines = [f"{point}: {self.name(addr)} at {addr:#x}"]
             lines += [f"  {verdict.in_short}", *self._shown(addr, verdict)]
+            lines += self._moved(point, addr)
         lines += [f"  by {place}: {words}" for place, words in fate.by.items()]
         if addr and fate.shared > 1:
             others = ", ".join(f"{place:#x}" for place in self.places(point)[1:])
@@ -176,6 +189,18 @@ class Explainer:
         if jump.culprit and not addr <= jump.culprit < addr + jump.size:
             lines += ["  where:", *self._listing(jump.culprit, jump.culprit)]
         return lines
+
+    def _moved(self, point: str, addr: KAddr) -> list[str]:
+        """Return a line if registration moves a probe behind its landing pad.
+
+        Kernel: arch_adjust_kprobe_addr()
+        """
+        if addr in self.places(point)[:1] or parse_point(point)[0] is None:
+            return []
+        return [
+            f"  kp.addr becomes {addr:#x}, behind the landing pad: an indirect call of "
+            "it is a fault on a processor with IBT"
+        ]
 
     def _by(self, place: KAddr) -> str:
         """Return what becomes of a probe that is put there by its address, in short."""
@@ -268,6 +293,8 @@ def parse_point(point: str) -> tuple[str | None, KAddr, int]:
         if not parts:
             raise ValueError
         name, offset = parts[1], kstrtouint(parts[2]) if parts[2] else 0
+        if not name.isprintable() or " " in name:
+            raise ValueError
         if name[0].isdigit():
             return None, KAddr(kstrtoul(name) + offset), 0
     except (ValueError, KernelError):

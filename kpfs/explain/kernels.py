@@ -28,12 +28,16 @@ Kernels = Mapping[str, SavedKernel]  # by their names
 
 @contextmanager
 def linux_explainer(
-    name: str, modules: Sequence[str] = (), among: Kernels | None = None
+    name: str,
+    modules: Sequence[str] = (),
+    among: Kernels | None = None,
+    lacking: dict[str, str] | None = None,
 ) -> Iterator[Explainer]:
     """Yield an explainer of a kernel that was made.
 
     The kernel is started from its image for modules alone: files, or names of those of
-    its package. among: see others_of().  Raises SetupError.
+    its package. among: see others_of(). lacking: takes the modules that cannot be
+    loaded, with why; None: such a one is an error.  Raises SetupError.
     """
     if not modules:
         saved = among[name] if among else SavedKernel(folder(name))
@@ -45,13 +49,15 @@ def linux_explainer(
         raise SetupError(str(error)) from None
     try:
         linux.start()
-        _load(linux, modules)
+        _load(linux, modules, lacking)
         yield explainer_of(linux, others_of(linux.saved, name, among))
     finally:
         linux.stop()
 
 
-def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
+def _load(
+    linux: LinuxKernel, modules: Sequence[str], lacking: dict[str, str] | None
+) -> None:
     """Load module files, and modules of the package that are not loaded yet."""
     for module in modules:
         is_file = "/" in module or module.endswith(".ko")
@@ -64,7 +70,9 @@ def _load(linux: LinuxKernel, modules: Sequence[str]) -> None:
                     loading.load_named(linux, agent, module)
         except KernelError as refused:
             why = refused.why or errno_name(refused.errno)
-            raise SetupError(f"explain: {module}: {why}") from None
+            if lacking is None:
+                raise SetupError(f"explain: {module}: {why}") from None
+            lacking[module] = why
 
 
 def explainer_of(linux: LinuxKernel, others: Others = tuple) -> Explainer:
@@ -78,7 +86,7 @@ def explainer_of(linux: LinuxKernel, others: Others = tuple) -> Explainer:
 def _explainer(saved: SavedKernel, tables: UnprobedTables, others: Others) -> Explainer:
     state = judging_state(tables, tables.judge)
     state.module_states.update(tables.module_states)
-    explainer = Explainer(state, tables.judge, tables.takes_shared_names)
+    explainer = Explainer(state, tables.judge, cache(tables.takes_shared_names))
     explainer.advice = Advice(saved, tables, others)
     return explainer
 

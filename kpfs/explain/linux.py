@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from kpfs.base.ktypes import BlacklistEntry, KAddr
@@ -31,6 +32,7 @@ _JUMP_ENTRY = struct.Struct("<iiq")
 _INIT = 2  # flag of a jump label's key: it is in init text
 _STATIC_CALL_SITE = struct.Struct("<ii")
 _EXCEPTION = struct.Struct("<iii")
+_SAMPLE = 8192  # bytes of a table by which its layout is found
 # struct bug_entry: with the file, with the format's text besides (7.x), without either
 _BUGS = struct.Struct("<iiHH"), struct.Struct("<iiiHH"), struct.Struct("<ihxx")
 _STATES = {
@@ -90,6 +92,7 @@ class UnprobedTables(KernelTables):
     def _bug_entry(self) -> struct.Struct:
         """Return the rows' layout by which most of them lead into text."""
         start, raw = self._section("bug_table")
+        raw = raw[:_SAMPLE]
 
         def share(row: struct.Struct) -> float:
             in_text = [self.is_text(target) for target in _targets(start, raw, row)]
@@ -140,6 +143,12 @@ class UnprobedTables(KernelTables):
         start = self.kallsyms.kernel.address("__start_rodata")
         end = self.kallsyms.kernel.address("__end_rodata")
         return NOT_UNIQUE not in self._saved.read(start, end - start)
+
+    @cached_property
+    def ftrace_is_off(self) -> bool:
+        """True if no ftrace site is a call, whatever is registered there."""
+        at = self.kallsyms.kernel.address("ftrace_enabled")
+        return bool(at) and not any(self._live.read(at, 4))
 
     def _section(self, name: str) -> tuple[int, bytes]:
         """Return address and bytes of the section from __start_NAME to __stop_NAME."""

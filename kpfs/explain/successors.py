@@ -108,18 +108,22 @@ def inlined_in(name: str, old: FunctionIndex, new: FunctionIndex) -> list[str]:
     made = new.made_of(name)
     parts = {each for each in made if PART in each}
     whole = {name, *made} - parts
+    calling = set[str]().union(*map(new.callers, whole))
+    passing = [each for each in old.callers(name) - calling if each in new]
+    if not passing:
+        return []
     callees = {
         each
         for each in map(source_name, old.callees(name))
         if each != source_name(name) and len(new.callers(each)) <= BUSY
     }
     found = []
-    for caller in sorted(old.callers(name), key=by_plainness):
-        called = new.callees(caller) if caller in new else set[str]()
+    for caller in sorted(passing, key=by_plainness):
+        called = new.callees(caller)
         # in old it calls them by this function alone
         moved = callees.difference(map(source_name, old.callees(caller)))
         now = moved.intersection(map(source_name, called))
-        if not called & whole and (called & parts or 2 * len(now) >= len(moved) > 0):
+        if called & parts or 2 * len(now) >= len(moved) > 0:
             found.append(caller)
     return found
 

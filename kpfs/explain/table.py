@@ -17,6 +17,7 @@ from kpfs.explain.advice import LACKING
 from kpfs.explain.explainer import modules_of
 from kpfs.explain.kernels import Kernels, linux_explainer
 from kpfs.host import jobs
+from kpfs.host.progress import counted
 from kpfs.linux.running.chosen import folder
 from kpfs.linux.running.saved_kernel import SavedKernel
 
@@ -52,11 +53,13 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
         # each compares itself with all, whose indexes are made at the same time, and
         # are read once
         lacking = [name for name in kernels if not saved[name].is_indexed]
-        for _ in jobs.run(lacking, _CPUS, lambda name: not saved[name].functions.names):
+        made = jobs.run(lacking, _CPUS, lambda name: not saved[name].functions.names)
+        for _ in counted("indexing their functions", made, len(lacking)):
             pass
         for each in saved.values():
             _ = each.functions
-        statuses = {each.name: each.status for each in jobs.run(kernels, _CPUS, read)}
+        done = counted("asking", jobs.run(kernels, _CPUS, read), len(kernels))
+        statuses = {each.name: each.status for each in done}
         columns = {}
         for kernel, file in files.items():
             file.seek(0)
@@ -68,10 +71,14 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
 
 
 def _fates(kernel: str, points: Sequence[str], among: Kernels) -> Fates:
-    with linux_explainer(kernel, modules_of(points), among) as explainer:
-        for point in points:
-            explainer.check(point)
-        return [explainer.fate(point).for_json() for point in points]
+    lacking = dict[str, str]()
+    with linux_explainer(kernel, modules_of(points), among, lacking) as explainer:
+        explainer.check(points)
+        fates = [explainer.fate(point).for_json() for point in points]
+    for fate in fates:
+        if told := lacking.get(fate["point"].partition(":")[0]):
+            fate["hints"] = fate["hints"] or [told]
+    return fates
 
 
 def table(columns: dict[str, Fates]) -> str:
@@ -80,7 +87,7 @@ def table(columns: dict[str, Fates]) -> str:
     for kernel, fates in columns.items():
         same = [{**fate, "address": 0, "by": [*fate["by"].values()]} for fate in fates]
         merged.setdefault(json.dumps(same), ([], fates))[0].append(kernel)
-    notes: list[str] = []
+    notes = dict[str, int]()  # their numbers
     grid = [["", *(",".join(kernels) for kernels, _ in merged.values())]]
     for number, fate in enumerate(next(iter(columns.values()))):
         cells = [_cell(fates[number], notes) for _, fates in merged.values()]
@@ -91,7 +98,7 @@ def table(columns: dict[str, Fates]) -> str:
         for row in grid
     ]
     lines += [""] * bool(notes)
-    lines += [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
+    lines += [f"[{number}] {note}" for note, number in notes.items()]
     closed = dict[str, list[str]]()
     for kernels, fates in merged.values():
         for each in _closed_in(fates):
@@ -100,14 +107,12 @@ def table(columns: dict[str, Fates]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _cell(fate: dict[str, Any], notes: list[str]) -> str:
+def _cell(fate: dict[str, Any], notes: dict[str, int]) -> str:
     """Return what stands in a cell, whose notes are added if they are new."""
     numbers = []
     for note in _notes(fate):
         note = f"{fate['point']}: {note}"
-        if note not in notes:
-            notes.append(note)
-        numbers.append(str(notes.index(note) + 1))
+        numbers.append(str(notes.setdefault(note, len(notes) + 1)))
     shown = fate["errno"] or CELLS.get(fate["tag"], fate["tag"])
     return f"{shown} [{','.join(numbers)}]" if numbers else shown
 

@@ -65,8 +65,8 @@ class MachineInfo(Protocol):
     def functions(self) -> Iterable[str]:
         """Return the names of the functions in memory, each once."""
 
-    def function(self, name: str) -> Symbol | None:
-        """Return the first function of that name in kallsyms."""
+    def functions_named(self, name: str) -> Sequence[Symbol]:
+        """Return the functions of that name in the order of kallsyms."""
 
     def text(self, symbol: Symbol) -> str:
         """Return a function's listing as it stands, with all that probes put in."""
@@ -122,15 +122,18 @@ class MachineFile(File):
 
 
 class FunctionText(MachineFile, SeqFile):
-    """text/SYMBOL: a function's text as it stands, with all that probes put in."""
+    """text/SYMBOL: a function's text as it stands, with all that probes put in.
 
-    def __init__(self, info: MachineInfo, symbol: Symbol) -> None:
+    Where several functions have the name, that is each of them.
+    """
+
+    def __init__(self, info: MachineInfo, symbols: Sequence[Symbol]) -> None:
         super().__init__(info)
         self.mode = stat.S_IFREG | 0o400
-        self.symbol = symbol
+        self.symbols = symbols
 
     def show(self) -> str:
-        return self.info.text(self.symbol)
+        return text_of(self.info, self.symbols)
 
 
 class TextDir(DynDir):
@@ -141,18 +144,27 @@ class TextDir(DynDir):
     def __init__(self, info: MachineInfo) -> None:
         super().__init__()
         self.info = info
-        self.files: dict[Symbol, FunctionText] = {}
+        self.files: dict[tuple[Symbol, ...], FunctionText] = {}
 
     def entry(self, name: str) -> Node | None:
         with self.info.lock:
-            symbol = self.info.function(name)
-        if symbol is None:
+            symbols = tuple(self.info.functions_named(name))
+        if not symbols:
             return None
-        return self.files.setdefault(symbol, FunctionText(self.info, symbol))
+        return self.files.setdefault(symbols, FunctionText(self.info, symbols))
 
     def entries(self) -> Iterable[str]:
         with self.info.lock:
             return list(self.info.functions())
+
+
+def text_of(info: MachineInfo, symbols: Sequence[Symbol]) -> str:
+    """Return the listings of functions that share a name.  Raises KernelError."""
+    if len(symbols) == 1:
+        return info.text(symbols[0])
+    heads = [f"{each.name} at {each.addr:#x}, {each.size} bytes" for each in symbols]
+    texts = map(info.text, symbols)
+    return "\n".join(f"{head}\n{text}" for head, text in zip(heads, texts, strict=True))
 
 
 def is_function(symbol: Symbol) -> bool:

@@ -6,16 +6,17 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kpfs.base.shown import raw, shown
-from kpfs.base.typed import TYPE_CHECKING
+from kpfs.base.typed import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import threading
 
 PATIENCE = 0.5  # s until something is said
 ERASE = "\r\033[K"
+T = TypeVar("T")
 _BAR = 20  # characters
 
 
@@ -51,6 +52,20 @@ def _show(words: str, done: threading.Event) -> None:
 def bar(have: int, whole: int) -> str:
     """Return a picture of how much of something is there."""
     return f"[{'#' * (_BAR * have // whole):{_BAR}}] {100 * have // whole:3} %"
+
+
+def counted(words: str, items: Iterable[T], whole: int) -> Iterator[T]:
+    """Yield items, and show at a terminal how many of the whole there were."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    try:
+        draw(f"kpfs: {words}", bar(0, whole))
+        for number, item in enumerate(items, 1):
+            draw(f"kpfs: {words}", bar(number, whole))
+            yield item
+    finally:
+        draw("")
 
 
 def draw(words: str, more: str = "") -> None:

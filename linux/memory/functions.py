@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import struct
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -85,30 +86,27 @@ class FunctionIndex:
         names, texts = (bytes(piece).decode().split("\n") for piece in pieces[:2])
         self.names, self._texts = names, texts
         tables = [array("I", bytes(piece)) for piece in pieces[2:]]
-        self._sorted, self._prototypes = tables[:2]  # numbers by name; numbers of texts
-        self._callees, self._callers = tables[2:4], tables[4:]  # begins, numbers
-
-    def _name(self, number: int) -> str:
-        return self.names[number]
-
-    def _number(self, name: str) -> int | None:
-        """Return the number of the first function of that name."""
-        at = bisect_left(self._sorted, name, key=self._name)
-        found = self._sorted[at] if at < len(self._sorted) else None
-        return found if found is not None and self.names[found] == name else None
+        self._prototypes = tables[0]  # numbers of texts
+        self._callees, self._callers = tables[1:3], tables[3:]  # begins, numbers
+        numbers = range(len(names) - 1, -1, -1)  # first of equal names
+        self._numbers = dict(zip(reversed(names), numbers, strict=True))
+        self._suffixed = defaultdict[str, list[str]](list)
+        for name in sorted(name for name in self._numbers if "." in name):
+            self._suffixed[name.partition(".")[0]].append(name)
 
     def __contains__(self, name: str) -> bool:
-        return self._number(name) is not None
+        return name in self._numbers
 
     def _of(self, table: Sequence[array[int]], name: str) -> set[str]:
-        number, (begins, numbers) = self._number(name), table
+        number, (begins, numbers) = self._numbers.get(name), table
         if number is None:
             return set()
-        return {*map(self._name, numbers[begins[number] : begins[number + 1]])}
+        span = numbers[begins[number] : begins[number + 1]]
+        return {self.names[each] for each in span}
 
     def prototype(self, name: str) -> str:
         """Return result and arguments of a function as BTF has them, "" if unknown."""
-        number = self._number(name)
+        number = self._numbers.get(name)
         return "" if number is None else self._texts[self._prototypes[number]]
 
     def callees(self, name: str) -> set[str]:
@@ -121,7 +119,7 @@ class FunctionIndex:
 
     def around(self, name: str, count: int) -> list[str]:
         """Return the names of the functions that lie nearest on both sides."""
-        number = self._number(name)
+        number = self._numbers.get(name)
         if number is None:
             return []
         before = self.names[max(number - count, 0) : number]
@@ -129,15 +127,8 @@ class FunctionIndex:
 
     def made_of(self, name: str) -> list[str]:
         """Return the names of what the compiler has made of a function: NAME.isra.0."""
-        begin = name + "."
-        at, found = bisect_left(self._sorted, begin, key=self._name), []
-        while at < len(self._sorted):
-            each = self.names[self._sorted[at]]
-            if not each.startswith(begin):
-                break
-            found.append(each)
-            at += 1
-        return found
+        made = self._suffixed[name.partition(".")[0]]
+        return [each for each in made if each.startswith(f"{name}.")]
 
 
 def source_name(name: str) -> str:
@@ -175,8 +166,7 @@ def index_pieces(
     for name in names:
         text = prototypes.get(source_name(name), "")
         kinds.append(texts.setdefault(text, len(texts)))
-    by_name = array("I", sorted(range(len(names)), key=names.__getitem__))
-    tables = by_name, kinds, *_table(called, firsts), *_table(callers, firsts)
+    tables = kinds, *_table(called, firsts), *_table(callers, firsts)
     pieces = "\n".join(names).encode(), "\n".join(texts).encode()
     return [*pieces, *(table.tobytes() for table in tables)]
 

@@ -59,12 +59,23 @@ class CoreSymbols(SymbolLookup):
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # looking for a name takes milliseconds
         self._looked_up = lru_cache(_KEPT)(lambda name: tuple(self._named(name)))
+        self._ahead = dict[str, list[Symbol]]()
+
+    def look_ahead(self, names: Iterable[str]) -> None:
+        """Find the symbols of many names in one look at all, and keep them."""
+        found = {os.fsencode(name): list[Symbol]() for name in names}
+        for row in _ROW.finditer(self._text):
+            symbol = self._symbol(row.start()) if row[3] in found else None
+            if symbol is not None:
+                found[row[3]].append(symbol)
+        self._ahead.update((os.fsdecode(name), rows) for name, rows in found.items())
 
     def close(self) -> None:
         mapping.unmap(self._text)
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
-        return self._looked_up(name)
+        ahead = self._ahead.get(name)
+        return self._looked_up(name) if ahead is None else ahead
 
     def address(self, name: str) -> int:  # does not search behind the first
         found = next(self._named(name), None)

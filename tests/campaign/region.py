@@ -261,7 +261,7 @@ class RegionAttack(Attack):
         kernel, info = self.kernel, self.info
         looks: tuple[Callable[[], object], ...] = (
             kernel.dmesg, kernel.modules, info.probes, info.functions,
-            lambda: info.function("vfs_read"),
+            lambda: info.functions_named("vfs_read"),
             lambda: records(kernel) if not kernel.machine.dead else None,
             info.stats, kernel.watch.update,
         )  # fmt: skip

@@ -152,8 +152,8 @@ class FakeInfo:
     def functions(self):
         return [symbol.name for symbol in self.symbols]
 
-    def function(self, name):
-        return next((symbol for symbol in self.symbols if symbol.name == name), None)
+    def functions_named(self, name):
+        return [symbol for symbol in self.symbols if symbol.name == name]
 
     def text(self, symbol):
         return f"{symbol.name}:\n"

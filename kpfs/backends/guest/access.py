@@ -15,7 +15,6 @@ from kpfs import config as configuration
 from kpfs.backends.guest.root.guest_kernel import GuestKernel as Root
 from kpfs.backends.handlers import HandlerCalls
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.ktypes import KAddr
 from kpfs.base.typed import TYPE_CHECKING, TypeVar
 from kpfs.base.units import MAX_CPUS, NSEC
 from kpfs.guest.emu.traps import GuestPanicError
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 FIRST_PID = 1000  # first pid of tasks for which none is asked
 T = TypeVar("T")
-_FUNCTIONS = "tTwW"  # types of symbols
 
 
 def make_config(values: Mapping[str, bool | str]) -> configuration.Config:
@@ -131,11 +129,14 @@ class GuestAccess:
     # ---- text and memory
     def disassemble(self, symbol: str) -> str:
         with self.call(symbol), self.root.lock:
-            for found in self.root.guest.kallsyms.lookup_name(symbol):
-                if found.type in _FUNCTIONS and found.size:
-                    end = KAddr(found.addr + found.size)
-                    return self.root.state.arch.text_listing(found.addr, end)
-            raise KernelError(errno.ENOENT, "no such function")
+            from kpfs.backends.guest.machine_info import GuestMachineInfo
+            from kpfs.fs.machine import text_of
+
+            info = GuestMachineInfo(self.root)
+            found = info.functions_named(symbol)
+            if not found:
+                raise KernelError(errno.ENOENT, "no such function")
+            return text_of(info, found)
 
     def explain(self, point: str) -> tuple[Verdict, str]:
         from kpfs.engine.arch.arches import JUDGES

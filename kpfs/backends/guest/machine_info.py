@@ -46,9 +46,9 @@ class GuestMachineInfo:
         symbols = self.kernel.guest.kallsyms
         return dict.fromkeys(s.name for s in symbols if is_function(s))
 
-    def function(self, name: str) -> Symbol | None:
+    def functions_named(self, name: str) -> Sequence[Symbol]:
         symbols = self.kernel.guest.kallsyms.lookup_name(name)
-        return next(filter(is_function, symbols), None)
+        return [*filter(is_function, symbols)]
 
     def text(self, symbol: Symbol) -> str:
         end = KAddr(symbol.addr + symbol.size)

@@ -16,6 +16,7 @@ from kpfs.backends.linux.tree import OwnFiles
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import Caller
 from kpfs.base.units import NSEC, PAGE_SIZE
+from kpfs.fs.machine import text_of
 from kpfs.linux.running.functions import PythonFunctions
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import AgentTask
@@ -92,10 +93,10 @@ class LinuxAccess:
     # ---- text and memory
     def disassemble(self, symbol: str) -> str:
         def action() -> str:
-            found = self.info.function(symbol)
-            if found is None:
+            found = self.info.functions_named(symbol)
+            if not found:
                 raise KernelError(errno.ENOENT, symbol)
-            return self.info.text(found)
+            return text_of(self.info, found)
 
         return self.do(symbol, action)
 

@@ -71,15 +71,16 @@ class LinuxMachineInfo:
     def _symbols(self) -> AllSymbols:
         return AllSymbols(self.kernel.symbols, self.kernel.modules())
 
-    def function(self, name: str) -> Symbol | None:
-        """Return the symbol of a function; MODULE:NAME is a module's."""
+    def functions_named(self, name: str) -> Sequence[Symbol]:
+        """Return the symbols of functions; MODULE:NAME is a module's."""
         with looking():
             symbols = self._symbols()
-        for symbol in symbols.lookup_name(name):
-            gone = symbol.module and symbols.module_at(symbol.addr) is None
-            if is_function(symbol) and not gone:
-                return symbol
-        return None
+        return [
+            symbol
+            for symbol in symbols.lookup_name(name)
+            if is_function(symbol)
+            if not symbol.module or symbols.module_at(symbol.addr) is not None
+        ]
 
     def text(self, symbol: Symbol) -> str:
         from kpfs.engine.arch.arches import TEXT_TOOLS

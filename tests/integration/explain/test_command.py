@@ -12,6 +12,9 @@ import pytest
 from kpfs import cli
 from kpfs.base.errors import SetupError
 from kpfs.explain import command
+from kpfs.explain.advice import MANY
+from kpfs.linux.running.saved_kernel import SavedKernel
+from kpfs.linux.store import store
 from kpfs.linux.store.modules import ModuleArchive
 from tests import harness
 
@@ -128,6 +131,52 @@ def test_a_table_over_kernels(capsys):
     status, out, _ = run(capsys, "--kernels", ",".join(kernels), "vfs_read")
     assert status == 0
     assert re.search(r"^vfs_read  FTRACE", out, re.M)
+
+
+@pytest.mark.kernel
+def test_modules_that_a_kernel_lacks_are_cells(capsys):
+    points = "none:point", "none:other", "xfs:xfs_file_open", "xfs:none"
+    words = "--kernels", harness.KERNEL, "--json", *points
+    (fates,) = json.loads(run(capsys, *words)[1]).values()
+    errors = [fate["errno"] for fate in fates]
+    assert errors == ["ENOENT", "ENOENT", "", "ENOENT"]
+    hints = [fate["hints"] for fate in fates]
+    assert hints == [["no module 'none'"], ["no module 'none'"], [], []]
+
+
+@pytest.mark.kernel
+def test_many_points_are_what_each_is_alone(capsys):
+    """Many names are found in another way than a few."""
+    kernel = SavedKernel(store.folder(harness.KERNEL))
+    many = list(dict.fromkeys(kernel.symbols.functions()))[:: 1 + 60000 // MANY // 2]
+    assert len(many) > MANY
+    kernel.close()
+    words = "--kernels", harness.KERNEL, "--json"
+    (together,) = json.loads(run(capsys, *words, *many)[1]).values()
+    for number in range(0, len(many), 9):
+        (alone,) = json.loads(run(capsys, *words, many[number])[1]).values()
+        assert alone == [together[number]]
+
+
+@pytest.mark.kernel
+def test_a_probe_behind_a_landing_pad(capsys):
+    """The address of kp.addr is told where registration moves it."""
+    words = "--kernel", harness.TWO_CPUS
+    _, moved, _ = run(capsys, *words, "vfs_read")
+    (addr,) = re.findall(r"^  kp\.addr becomes (0x\w+), behind", moved, re.M)
+    _, there, _ = run(capsys, *words, "vfs_read+4", addr)
+    assert there.count("accepted") == 2
+    assert "kp.addr" not in there
+
+
+@pytest.mark.parametrize("name", ["a b", "a\nb", "a\x1b[1m", "\u200b"])
+@pytest.mark.parametrize("option", [(), ("--kernels", harness.KERNEL)])
+@pytest.mark.guest
+@pytest.mark.kernel
+def test_a_name_with_other_characters(capsys, option, name):
+    with pytest.raises(SetupError, match=r"is not SYMBOL\[\+OFFSET\]") as refused:
+        run(capsys, *option, name)
+    assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize(

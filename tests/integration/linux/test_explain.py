@@ -8,20 +8,20 @@ kpfs.linux.memory.ftrace.
 """
 
 import os
-import random
-import re
 
 import pytest
 
-from kpfs.base.errors import KernelError
-from kpfs.engine.register import kprobe_addr
+from kpfs.base import syscall_numbers as nr
+from kpfs.base.ktypes import Caller
 from kpfs.explain.kernels import explainer_of
 from kpfs.explain.linux import UnprobedTables
 from kpfs.explain.tables import read_blacklist_line
-from kpfs.explain.verdicts import errno_name, judge, judging_state
+from kpfs.explain.verdicts import errno_name, judging_state
 from kpfs.linux.arch.arches import RISCV64
 from kpfs.linux.running import loading
+from kpfs.linux.running.machine import Op, Out
 from tests import harness
+from tests.probe_points import ENABLE, EVENTS, choose, differences, explain
 
 X86_VERDICTS = "OPTIMIZED", "FTRACE", "none", "EILSEQ"
 ARM64_VERDICTS = "none", "EINVAL"
@@ -35,10 +35,7 @@ KERNELS = [
 ]
 
 POINTS = int(os.environ.get("KPFS_POINTS", "100"))
-BATCH = 50
-EVENTS = "/sys/kernel/tracing/kprobe_events"
-ENABLE = "/sys/kernel/tracing/events/kprobes/enable"
-LINE = re.compile(r"([0-9a-f]+)  k  \S+ +(?:\S+ +)?((?:\[\w+\])*)\n")
+SEED = int(os.environ.get("KPFS_SEED", "1"))
 
 
 @pytest.fixture
@@ -47,69 +44,10 @@ def linux(boot, kernel_name):
     return boot(kernel_name)
 
 
-def explain(linux):
-    image = UnprobedTables.of(linux)
-    return image, judging_state(image, image.judge)
-
-
-def choose(symbols, names, image, number):
-    """Addresses, each in another function; one in five is within an instruction."""
-    chance = random.Random(int(os.environ.get("KPFS_SEED", "1")))
-    names = sorted(dict.fromkeys(names))
-    found: dict[int, int] = {}
-    while len(found) < number:
-        symbol = chance.choice(symbols.lookup_name(chance.choice(names)))
-        if not symbol.size or not image.is_text(symbol.addr):
-            continue
-        if chance.random() < 0.2:
-            addr = symbol.addr + chance.randrange(symbol.size)
-        else:
-            rows = image.judge.listing(symbol.addr, symbol.size, hex)
-            addr = chance.choice([row[0] for row in rows])
-        found[symbol.addr] = addr
-    return list(found.values())
-
-
-def expected(st, arch, addr):
-    """Errno or tag by our verdict, and the reason."""
-    try:
-        at, _ = kprobe_addr(st, addr, None, 0)
-        verdict = judge(st, arch, at)
-    except KernelError as refused:
-        return errno_name(refused.errno), refused.why
-    why = verdict.why or (verdict.jump.why_not if verdict.jump else "")
-    return (verdict.name if verdict.errno else verdict.tag), why
-
-
-def asked(shell, addrs):
-    """Probe all of these addresses; return the kernel's errno or tag by address."""
-    found = {}
-    for number, addr in enumerate(addrs):
-        made = shell.write(EVENTS, f"p:kprobes/e{number} {addr:#x}", os.O_APPEND)
-        found[addr] = errno_name(-made) if made else "?"
-    if "?" in found.values():
-        shell.echo(ENABLE, "1")
-        listed = shell.read("/sys/kernel/debug/kprobes/list")
-        tags = {int(at, 16): tag for at, tag in LINE.findall(listed)}
-        for addr in found:
-            if found[addr] == "?":
-                # a probe on a landing pad is moved behind it
-                tag = tags.get(addr, tags.get(addr + 4, "[not listed]"))
-                found[addr] = tag.strip("[]") or "none"
-        shell.echo(ENABLE, "0")
-        shell.echo(EVENTS, "")
-    return found
-
-
 def compare(shell, image, st, addrs, verdicts):
     """Fail if the kernel differs, or one of the verdicts has not occurred."""
-    wrong, seen = [], dict.fromkeys(verdicts, 0)
-    for start in range(0, len(addrs), BATCH):
-        for addr, real in asked(shell, addrs[start : start + BATCH]).items():
-            ours, why = expected(st, image.judge, addr)
-            seen[ours] = seen.get(ours, 0) + 1
-            if ours != real:
-                wrong.append((image.kallsyms.name_of(addr), real, ours, why))
+    seen = dict.fromkeys(verdicts, 0)
+    wrong = list(differences(shell, image, st, addrs, seen))
     assert not wrong, f"{len(wrong)} of {len(addrs)}: {wrong[:20]}"
     assert min(seen.values()) > 0, seen
 
@@ -120,7 +58,8 @@ def test_verdicts_are_the_kernels(linux, shell, verdicts):
     told = shell.read("/sys/kernel/debug/kprobes/blacklist").splitlines()
     assert image.blacklist() == [read_blacklist_line(line) for line in told]
     names = linux.symbols.functions()
-    compare(shell, image, st, choose(linux.symbols, names, image, POINTS), verdicts)
+    addrs = choose(linux.symbols, names, image, POINTS, SEED)
+    compare(shell, image, st, addrs, verdicts)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +89,54 @@ def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):
     shell.echo(ENABLE, "0")
     shell.echo(EVENTS, "")
     names = [n for module in image.kallsyms.modules for n in module.functions()]
-    addrs = choose(image.kallsyms, names, image, POINTS)
+    addrs = choose(image.kallsyms, names, image, POINTS, SEED)
     assert len({image.module_of(addr) for addr in addrs}) > 1
     compare(shell, image, st, addrs, verdicts)
+
+
+NORETURN = "do_exit", "do_group_exit"
+RETURNING = "__x64_sys_getppid", "__x64_sys_read"  # the second ends in a jump
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kernel_name", [harness.KERNEL])
+def test_functions_that_never_return(linux, shell):
+    """A function that ends in a jump does: what it jumps to returns in its place."""
+    explainer = explainer_of(linux)
+    for name in (*NORETURN, *RETURNING):
+        shell.echo(EVENTS, f"p:kprobes/entry_{name} {name}", os.O_APPEND)
+        shell.echo(EVENTS, f"r:kprobes/return_{name} {name}", os.O_APPEND)
+    shell.echo(ENABLE, "1")
+    with linux.lock:
+        child = linux.tasks.fork(shell.task, Caller(4_100_000, 0, 0), "child")
+        linux.tasks.exit(child)
+    shell.getppid()
+    shell.call(Op(nr.READ, (-1, Out(8), 8)))
+    rows = map(str.split, shell.read("/sys/kernel/tracing/kprobe_profile").splitlines())
+    hits = {event: int(count) for event, count, _ in rows}
+    for name in (*NORETURN, *RETURNING):
+        why = explainer.fate(name).ways["kretprobe"]
+        assert why == (f"{name} never returns" if name in NORETURN else ""), name
+        assert hits[f"entry_{name}"] > 0
+        assert (hits[f"return_{name}"] > 0) is not bool(why)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kernel_name", [harness.KERNEL])
+def test_ftrace_may_be_off(linux, shell):
+    """Probes at entries are not hit then; those elsewhere are."""
+    hint = "not hit as long as kernel.ftrace_enabled is 0"
+    shell.echo(EVENTS, "p:kprobes/entry __x64_sys_getppid", os.O_APPEND)
+    shell.echo(EVENTS, "p:kprobes/inside __x64_sys_getppid+11", os.O_APPEND)
+    shell.echo(ENABLE, "1")
+    for off in (False, True, False):
+        shell.echo("/proc/sys/kernel/ftrace_enabled", str(int(not off)))
+        shell.echo("/sys/kernel/tracing/trace", "")
+        shell.getppid()
+        trace = shell.read("/sys/kernel/tracing/trace")
+        assert ("entry:" in trace) is not off, trace
+        fate = explainer_of(linux).fate("__x64_sys_getppid")
+        assert (hint in fate.hints) is off
 
 
 # data, init text that is freed, a name that stands twice, one that there is not

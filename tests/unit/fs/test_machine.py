@@ -75,6 +75,19 @@ def test_text(kernel):
     assert listed == [(addr, addr + 32)]
 
 
+def test_a_text_for_each_function_of_a_name(kernel):
+    """A probe by that name is refused, so that the file is where one sees why."""
+    kernel.state.arch.text_listing = lambda start, _end: f"{start:#x}:\n"
+    kernel.guest.add_symbol("vfs_read", 0x3000, 16, "t")
+    first, second = kernel.guest.kallsyms.lookup_name("vfs_read")
+    node = TextDir(GuestMachineInfo(kernel)).lookup("vfs_read")
+    assert isinstance(node, File)
+    assert node.show() == (
+        f"vfs_read at {first.addr:#x}, 32 bytes\n{first.addr:#x}:\n\n"
+        f"vfs_read at {second.addr:#x}, 16 bytes\n{second.addr:#x}:\n"
+    )
+
+
 def test_stats(kernel):
     kernel.state.arch.nmissed = lambda p: 3
     for offset in (0, 9):
