@@ -772,7 +772,11 @@ FAILED = 0xFFFF_FFFF_FFFF_FFFD
 HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
-NR_CALLS = 24
+NR_CALLS = 48
+NR_LOSSES = 64
+NR_LOST = 256
+NR_PENDING = 128
+NR_HOLDERS = 64
 NS_PER_BLOCK = 20
 TURN_BLOCKS = 0x10_0000
 LOOK_BLOCKS = 256
@@ -786,6 +790,15 @@ STOP_HALTED = 8
 STOP_FAULT = 9
 STOP_ERROR = 10
 STOP_LOST = 11
+STOP_HOOK = 13
+LOSS_NONE = 0
+LOSS_ALWAYS = 1
+LOSS_GUARD = 2
+LOSS_GUARD_OF = 3
+LOSS_ZERO = 4
+LOSS_FAILED = 5
+LOSS_GROWN = 6
+LOSS_RETURN = 7
 CPU_RUNS = 0
 CPU_HALTED = 1
 CPU_OFF = 3
@@ -803,19 +816,47 @@ class Translation:  # struct translation
     pc, pages, flags, kind, size, sum = 0, 8, 24, 28, 32, 36
 
 
+class Loss:  # struct loss
+    SIZE, __slots__ = 72, ()
+    STRUCT = Struct("<9Q")
+    addr, size, kind, argument, shift, place, needs, key = 0, 8, 16, 24, 32, 40, 48, 56
+    regs = 64
+
+
+class Lost:  # struct lost
+    SIZE, __slots__ = 56, ()
+    STRUCT = Struct("<7Q")
+    loss, object, key, count, others, out, most = 0, 8, 16, 24, 32, 40, 48
+
+
+class Pending:  # struct pending
+    SIZE, __slots__ = 56, ()
+    STRUCT = Struct("<7Q")
+    at, sp, loss, object, before, regs, out = 0, 8, 16, 24, 32, 40, 48
+
+
+class Holder:  # struct holder
+    SIZE, __slots__ = 16, ()
+    STRUCT = Struct("<2Q")
+    guard, stack = 0, 8
+
+
 class Board:  # struct board
-    SIZE, __slots__ = 70392, ()
+    SIZE, __slots__ = 100552, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 152, 160, 168, 176, 184, 192
-    break_at, calls, call_zeros, counts, tracks = 200, 208, 400, 592, 600
-    call_agent, turn_ticks, slow_at, now, settled = 608, 616, 624, 632, 640
-    deadline, stop, stop_at, who, error, vector = 648, 656, 664, 672, 680, 688
-    unknown, current, turn_end, due, host_turn, begin = 696, 704, 712, 720, 728, 736
-    fault_block, faults, watched, hooked, nr_hooked = 744, 752, 760, 1272, 1784
-    on_block, asked_at, flushed_at, coverage, stops = 1792, 1800, 1808, 1816, 1824
-    entered, devices, console_size, debug_size = 1832, 1840, 1968, 1976
-    debug_limit, debug, syscalls, exceptions, interrupts = 1984, 1992, 2000, 2008, 2016
-    halts, flushes, strays, stray_at, turns, reset = 2024, 2032, 2040, 2048, 2056, 2064
-    cpus, console = 2072, 4856
+    break_at, calls, call_zeros, counts, tracks = 200, 208, 592, 976, 984
+    call_agent, turn_ticks, slow_at, now, settled = 992, 1000, 1008, 1016, 1024
+    deadline, stop, stop_at, who, error, vector = 1032, 1040, 1048, 1056, 1064, 1072
+    unknown, current, turn_end, due, host_turn = 1080, 1088, 1096, 1104, 1112
+    begin, fault_block, faults, watched, hooked = 1120, 1128, 1136, 1144, 1656
+    nr_hooked, on_block, asked_at, flushed_at, coverage = 3704, 3712, 3720, 3728, 3736
+    stops, entered, per_cpu, losses, lost, nr_lost = 3744, 3752, 3760, 3792, 8400, 22736
+    lost_more, lost_told, pending, next_pending = 22744, 22752, 22760, 29928
+    returns, nr_returns, new_return, holders = 29936, 30960, 30968, 30976
+    devices, console_size, debug_size, debug_limit = 32000, 32128, 32136, 32144
+    debug, syscalls, exceptions, interrupts, halts = 32152, 32160, 32168, 32176, 32184
+    flushes, strays, stray_at, turns, reset = 32192, 32200, 32208, 32216, 32224
+    cpus, console = 32232, 35016
 
 
 # linux/board/x86/arch.h

@@ -56,6 +56,7 @@ def register_kretprobe(st: State, rp: Kretprobe) -> None:
     except KernelError:
         _free(st, rp)
         raise
+    st.kretprobes[rp] = None
 
 
 def unregister_kretprobe(st: State, rp: Kretprobe) -> None:
@@ -74,10 +75,13 @@ def unregister_kretprobes(st: State, rps: Sequence[Kretprobe]) -> None:
     for rp in rps:
         if rp.addr:
             rp.nmissed = st.arch.rethooks.nmissed(rp)
+            st.missed_returns[rp.kp.addr] += rp.nmissed
+            st.maxactive[rp.kp.addr] = rp.maxactive
             _free(st, rp)
 
 
 def _free(st: State, rp: Kretprobe) -> None:
+    st.kretprobes.pop(rp, None)
     st.arch.rethooks.free(rp)
     rp.addr = NO_ADDR
 

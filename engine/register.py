@@ -238,6 +238,7 @@ def _release_handler(st: State, p: Kprobe) -> None:
     """Keep the count of p's kp_handler in p.nmissed, and give the record back."""
     if p.handler is not None:
         p.nmissed = kprobe_nmissed(st, p)
+        st.missed_hits[p.addr] += p.nmissed
         st.arch.release_handler(p)
         p.handler = None
 

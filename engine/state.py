@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kpfs.base.ktypes import KERN_INFO, MASK64, BlacklistEntry, KAddr
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.kprobe import NO_ADDR, Kprobe, OptimizedKprobe, OptQueue
 from kpfs.engine.machine import Machine
+from kpfs.engine.rethook import Kretprobe
 from kpfs.engine.slots import KprobeInsnCache
 
 KPROBE_HASH_BITS = 6
@@ -68,6 +70,11 @@ class State:
         # unused room in the guest for the struct kprobe of an aggr_kprobe
         self.guest_kprobes: list[int] = []
         self.kprobes_all_disarmed = False
+        self.kretprobes: dict[Kretprobe, None] = {}  # those that are registered
+        # of probes that are not any more: hits, and returns, that were missed
+        self.missed_hits: Counter[KAddr] = Counter()
+        self.missed_returns: Counter[KAddr] = Counter()
+        self.maxactive: dict[KAddr, int] = {}  # instances that these had
         self.kprobes_allow_optimization = optprobes
         self.insn_caches: list[KprobeInsnCache] = []
         self.module_states: dict[str, ModuleState] = {}

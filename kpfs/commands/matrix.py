@@ -60,6 +60,7 @@ class Row(NamedTuple):
     seconds: float
     output: str
     reasons: list[str]  # what the kernel says of a failure, the best one first
+    lost: Sequence[str] = ()  # what the kernel has lost, each with its cause
 
     @property
     def last_line(self) -> str:
@@ -254,13 +255,15 @@ def _row(done: jobs.Done, release: str, output: IO[bytes], reasons: IO[bytes]) -
     """Return the row of a command that has ended."""
     output.seek(0)
     reasons.seek(0)
+    said = json.loads(reasons.read() or "{}")
     return Row(
         kernel=done.name,
         release=release,
         status=done.status,
         seconds=round(done.seconds, 2),
         output=output.read().decode("utf-8", "replace"),
-        reasons=json.loads(reasons.read() or "[]"),
+        reasons=said.get("reasons", []),
+        lost=said.get("lost", []),
     )
 
 
@@ -269,7 +272,7 @@ def _become(
 ) -> int:
     """Be the command in one kernel, and return its status.
 
-    told: gets the reasons of a failure, as JSON.
+    told: gets the reasons of a failure and what was lost, as JSON.
     """
     stderr = os.dup(2)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -279,7 +282,8 @@ def _become(
         request = request_of(arguments.argv, arguments.rw, arguments.timeout)
         request = request._replace(explained=True)
         ended = run_request(choice, request, arguments.memory)
-        told.write(json.dumps(ended.reasons).encode())
+        said = {"reasons": ended.reasons, "lost": ended.lost}
+        told.write(json.dumps(said).encode())
         told.flush()
         return ended.status
     except SetupError as error:
@@ -300,6 +304,8 @@ def _print_table(rows: Sequence[Row], *, explained: bool) -> None:
         print(f"{told}  {row.last_line}".rstrip())
         for reason in row.why()[: None if explained else 1]:
             print(f"{'':{width}} because: {reason}")
+        for line in row.lost:
+            print(f"{'':{width}} lost: {line}")
 
 
 def _print_differences(rows: Sequence[Row]) -> None:
@@ -314,7 +320,7 @@ def _append_summary(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None
     lines = [f"### `{' '.join(argv)}`", "", "| kernel | status | s | told |"]
     lines.append("|---|---|---|---|")
     for row in rows:
-        told = [row.last_line, *row.why()[:1]]
+        told = [row.last_line, *row.why()[:1], *(f"lost: {line}" for line in row.lost)]
         cell = "<br>".join(f"`{line}`" for line in told if line).replace("|", "\\|")
         status = f"**{row.status}**" if row.status else "0"
         lines.append(f"| {row.kernel} | {status} | {row.seconds:.2f} | {cell} |")

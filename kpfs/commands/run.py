@@ -180,6 +180,8 @@ def run(
             status = supervise(command, daemon, calls, lock_mounts, mask)
             for missed in hints.read(settings.hints, failed=status != 0):
                 hint(missed)
+            for line in _lost():
+                hint(f"lost: {line}")
             with ended_by_signals(daemon.stop, GRACE), contextlib.ExitStack() as all_of:
                 for watcher in reversed(watchers):  # each, though another one fails
                     all_of.callback(watcher.end, TREE)
@@ -190,6 +192,13 @@ def run(
                 from kpfs.gdb.sockets import forget_dead
 
                 forget_dead(settings.gdb, settings.gdb_at)
+
+
+def _lost() -> list[str]:
+    """Return what the kernel has lost, each with its cause."""
+    with contextlib.suppress(OSError), open(f"{TREE}/machine/lost") as file:
+        return file.read().splitlines()
+    return []
 
 
 def _prepare(settings: Settings) -> tuple[Settings, str]:

@@ -76,6 +76,11 @@ class MachineInfo(Protocol):
 
     def stats(self) -> str: ...
 
+    def lost(self) -> Iterable[str]:
+        """Return a line for each kind of loss: hits of probes without a record, and
+        records that nobody got.
+        """
+
     def coverage(self) -> str:
         """Return what was reached as a tracefile of lcov, if ``covers``."""
 
@@ -217,6 +222,13 @@ class Stats(MachineFile, SeqFile):
 
     def show(self) -> str:
         return self.info.stats()
+
+
+class Lost(MachineFile, SeqFile, Posthumous):
+    """lost: what the kernel has lost, a line for each cause."""
+
+    def show(self) -> str:
+        return "".join(f"{line}\n" for line in self.info.lost())
 
 
 class Coverage(MachineFile, SeqFile, Posthumous):
@@ -429,6 +441,7 @@ FILES: tuple[tuple[str, int, Callable[[MachineInfo], Node]], ...] = (
     ("vmlinux", 0o444, VmlinuxFile),
     ("vmcore", 0o400, Vmcore),
     ("stats", 0o444, Stats),
+    ("lost", 0o444, Lost),
 )
 
 

@@ -50,12 +50,23 @@ class LostError(Exception):
 class Client:
     """The local end of one command."""
 
-    def __init__(self, channel: socket.socket, patience: float | None = None) -> None:
-        """patience: seconds for the command to begin."""
+    def __init__(
+        self,
+        channel: socket.socket,
+        patience: float | None = None,
+        *,
+        tells_lost: bool = True,
+    ) -> None:
+        """patience: seconds for the command to begin.
+
+        tells_lost: False if the caller tells what the kernel has lost.
+        """
+        self._tells_lost = tells_lost
         self._channel = channel
         self._patience = patience
         self._input = b""
         self.reasons: list[str] = []  # what the kernel says of a failure
+        self.lost: list[str] = []  # what it has lost
         self.is_written = True  # what the command has written, by the other process
         self._settings: list[Any] | None = None  # the terminal's, to restore
         self._status: int | None = None
@@ -168,9 +179,12 @@ class Client:
 
     def _end(self, message: dict[str, Any]) -> None:
         self._give_terminal_back()
-        if message["why"]:
+        self.lost = message.get("lost", [])
+        told = [message["why"]] * bool(message["why"])
+        told += [f"lost: {line}" for line in self.lost if self._tells_lost]
+        for line in told:
             with contextlib.suppress(OSError):  # the status tells it, too
-                print(f"kpfs: {message['why']}", file=sys.stderr, flush=True)
+                print(f"kpfs: {line}", file=sys.stderr, flush=True)
         self._status = message["status"]
         self.reasons = message.get("reasons", [])
         self.is_written = not message.get("left")

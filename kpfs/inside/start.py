@@ -25,6 +25,7 @@ class Ended(NamedTuple):
 
     status: int
     reasons: list[str]  # what the kernel says of a failure, the best one first
+    lost: list[str]  # what it has lost, each with its cause
 
 
 def run(
@@ -67,8 +68,8 @@ def run_request(
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
             warm.ask(connection, request)
-            client = Client(connection, PATIENCE)
-            return Ended(client.run(), client.reasons)
+            client = Client(connection, PATIENCE, tells_lost=not request.explained)
+            return Ended(client.run(), client.reasons, client.lost)
         warm.forget(choice)
     try:
         return _run_cold(choice, request, gdb, coverage)
@@ -121,9 +122,9 @@ def _run_cold(
         finally:
             os._exit(1)
     theirs.close()
-    client = Client(ours)
+    client = Client(ours, tells_lost=not request.explained)
     try:
-        return Ended(client.run(), client.reasons)
+        return Ended(client.run(), client.reasons, client.lost)
     except LostError:
         raise SetupError("the process that runs the kernel died") from None
     finally:

@@ -20,6 +20,7 @@ from kpfs.top.samples import (
     Sampler,
     cells,
     is_guest_kernel,
+    lost,
     read,
 )
 
@@ -44,7 +45,8 @@ def main(arguments: Namespace) -> int:
     with held():
         costs = measure(sorts_of(rate.probe for rate in rates)) if guest_kernel else {}
         words = in_json(rates, costs) if arguments.json else in_words(rates, costs)
-        print(words, flush=True)
+        lines = [] if arguments.json else [f"lost: {line}" for line in lost(tree)]
+        print(words, *lines, sep="\n", flush=True)
     if signalled:
         raise signalled
     return 0

@@ -72,6 +72,14 @@ def read(tree: Path) -> list[TopProbe]:
     return _from_table(table, kinds)
 
 
+def lost(tree: Path) -> list[str]:
+    """Return what the kernel of a mount has lost, each with its cause."""
+    try:
+        return (tree / "machine/lost").read_text().splitlines()
+    except FileNotFoundError:  # copies of files, without a kernel
+        return []
+
+
 def _kinds(listed: str, armed: bool) -> dict[tuple[str, str], str]:
     """Return the kinds of probes by type and place, from kprobes/list."""
     kinds = {}

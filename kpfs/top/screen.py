@@ -23,6 +23,7 @@ from kpfs.top.samples import (
     TopProbe,
     cells,
     is_guest_kernel,
+    lost,
     read,
     sparkline,
 )
@@ -37,6 +38,8 @@ class Screen(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #table { height: 1fr; }
+    #lost { height: auto; max-height: 25%; color: $warning; display: none; }
+    #lost.shown { display: block; }
     #below { height: 40%; border-top: solid $primary; display: none; }
     #below.shown { display: block; }
     """
@@ -66,6 +69,7 @@ class Screen(App[None]):
         table: DataTable[Text] = DataTable(id="table", cursor_type="row")
         table.add_columns(*COLUMNS, "hits over time", "owner")
         yield table
+        yield Static(id="lost", markup=False)
         with VerticalScroll(id="below"):
             yield Static(id="words", markup=False)
         yield Footer()
@@ -80,12 +84,16 @@ class Screen(App[None]):
         try:
             probes = read(self.place)
             guest_kernel = is_guest_kernel(self.place)
+            lines = [f"lost: {line}" for line in lost(self.place)]
             armed = (self.place / "kprobes/enabled").read_text().strip() == "1"
         except OSError as error:
             self.exit(message=f"kpfs: {self.place}: {error.strerror}", return_code=2)
             return
         self.rates = self.sampler.add(probes)
         self.sub_title = f"{self.place}{'' if armed else ', all disarmed'}"
+        below = self.query_one("#lost", Static)
+        below.update(shown("\n".join(lines)))
+        below.set_class(bool(lines), "shown")
         self.show_rates()
         if guest_kernel and (new := sorts_of(probes) - self.asked):
             self.asked |= new

@@ -34,8 +34,13 @@ typedef uint64_t u64;
 #define NR_OWN 80 /* words of an architecture's struct for a processor */
 #define NR_DEVICES 16 /* and of that for what all processors share */
 #define CONSOLE_SIZE 0x10000
-#define NR_CALLS 24
-#define NR_HOOKED 64
+#define NR_CALLS 48
+#define NR_HOOKED 256
+#define NR_LOSSES 64
+#define NR_LOST 256
+#define NR_PENDING 128 /* functions that have begun */
+#define NR_RETURNS 128 /* places that they return to */
+#define NR_HOLDERS 64
 #define NR_WATCHED 64 /* words of 64 addresses each */
 #define NS_PER_BLOCK 20
 #define NS_PER_LOOK 20 /* at the clock */
@@ -60,6 +65,18 @@ typedef uint64_t u64;
 #define STOP_ERROR 10 /* libunicorn failed with error */
 #define STOP_LOST 11 /* libunicorn ran past the place to stop at */
 #define STOP_DEBUG 12 /* for a debugger, before any instruction: see emulator/stops.h */
+
+#define STOP_HOOK 13 /* internal: hook the block at new_return */
+
+/* When a function loses something: see lost.c. place is what each of them says. */
+#define LOSS_NONE 0
+#define LOSS_ALWAYS 1   /* unless one of the other functions has called it */
+#define LOSS_GUARD 2    /* the processor's word at place is not 0 where it begins */
+#define LOSS_GUARD_OF 3 /* the processor's word that the object's word at place leads to is not 0 */
+#define LOSS_ZERO 4     /* it returns 0 */
+#define LOSS_FAILED 5   /* it returns a negative number */
+#define LOSS_GROWN 6    /* the object's number at place has changed when it returns */
+#define LOSS_RETURN 7   /* likewise, for the return of the function that regs are of */
 
 /* States of a processor. */
 #define CPU_RUNS 0
@@ -89,6 +106,46 @@ struct translation {
 	u32 kind;
 	u32 size;
 	u32 sum; /* of its code */
+};
+
+/* A function that may lose something, for an object: one of its arguments, plus shift. */
+struct loss {
+	u64 addr;
+	u64 size;
+	u64 kind;     /* LOSS_* */
+	u64 argument; /* its number */
+	u64 shift;
+	u64 place;
+	u64 needs; /* only if the object's word there is not 0; or NEVER */
+	u64 key;   /* the object's word there tells it from an earlier one; or NEVER */
+	u64 regs;  /* the number of the argument that is a struct pt_regs, for LOSS_RETURN */
+};
+
+/* What one object has lost at one function. */
+struct lost {
+	u64 loss; /* index of the function */
+	u64 object;
+	u64 key;
+	u64 count;
+	u64 others; /* of these, while the guard was another task's or an interrupt's */
+	u64 out;    /* functions whose return was missed and that have not returned yet */
+	u64 most;   /* the largest number that out has been */
+};
+
+/* A function that has begun, and what to look at when it returns. */
+struct pending {
+	u64 at; /* the address that it returns to; 0: this one is free */
+	u64 sp; /* as it will be there */
+	u64 loss;
+	u64 object;
+	u64 before;
+	u64 regs;
+	u64 out; /* index of struct lost, plus 1, if it is one whose return was missed */
+};
+
+struct holder {
+	u64 guard;
+	u64 stack; /* the stack on which the guard was taken last */
 };
 
 struct board {
@@ -141,6 +198,20 @@ struct board {
 	u64 coverage;   /* struct coverage *, if something is covered: emulator/coverage.h */
 	u64 stops;      /* struct stops *, if a debugger has any */
 	u64 entered;    /* the block in which a debugger has stopped, which goes on with its rest */
+
+	/* what the kernel loses: see lost.c */
+	u64 per_cpu[MAX_CPUS]; /* offsets of the kernel's per-CPU data */
+	struct loss losses[NR_LOSSES];
+	struct lost lost[NR_LOST];
+	u64 nr_lost;
+	u64 lost_more; /* for which there was no room in lost */
+	u64 lost_told; /* the number of those in lost that the host knows */
+	struct pending pending[NR_PENDING];
+	u64 next_pending;
+	u64 returns[NR_RETURNS];
+	u64 nr_returns;
+	u64 new_return; /* one of these, whose block is not hooked yet; 0 */
+	struct holder holders[NR_HOLDERS];
 
 	u64 devices[NR_DEVICES]; /* of the architecture */
 

@@ -61,6 +61,7 @@ class Board(EngineRegisters):
         self.words = memoryview(self._raw).cast("B")[: abi.Board.console].cast("Q")
         self.counter = libunicorn.BlockCounter.from_buffer(self._raw)
         self.stops: Stops | None = None  # a debugger's
+        self.calls: Sequence[tuple[int, int]] = ()  # as of set_calls()
         self._debug: ctypes.Array[ctypes.c_char] | None = None
         engine = libunicorn.open_engine(*arch.engine, cpu_model=arch.cpu_model)
         super().__init__(self._lib, ctypes.c_void_p(engine))
@@ -173,6 +174,7 @@ class Board(EngineRegisters):
         word there is 0. abi.NEVER: it always stops. abi.FAILED: the place is behind a
         call, and it stops only if that has returned an error.
         """
+        self.calls = calls
         calls = [*calls, *[(0, abi.NEVER)] * (abi.NR_CALLS - len(calls))]
         first, zeros = abi.Board.calls >> 3, abi.Board.call_zeros >> 3
         for number, (address, zero) in enumerate(calls):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kpfs.base import abi
+from kpfs.linux.board import losses
 from kpfs.linux.board.board import Board
 
 Asked = Callable[[int], object]
@@ -17,6 +18,7 @@ class CallStops:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._rows: dict[Asked, Sequence[tuple[int, int]]] = {}
+        self._on_loss: Callable[[], object] = lambda: None
 
     def set(self, asked: Asked, calls: Sequence[tuple[int, int]]) -> None:
         """Have a function called with each of these addresses before it is run.
@@ -25,6 +27,13 @@ class CallStops:
         """
         self._rows[asked] = calls
         self._set()
+
+    def follow_losses(self, on_loss: Callable[[], object]) -> None:
+        """Have a function called when something loses for the first time.
+
+        See kpfs.linux.board.losses.
+        """
+        self._on_loss = on_loss
 
     def move(self, board: Board) -> None:
         """Be those of another board from now on."""
@@ -38,6 +47,9 @@ class CallStops:
 
     def answer(self) -> None:
         """Act on a stop of the board.  Context: the processor is at the place."""
+        if self._board.get(abi.Board.nr_lost) > self._board.get(abi.Board.lost_told):
+            self._on_loss()
+            losses.mark_told(self._board)
         at = self._board.get(abi.Board.asked_at)
         for asked, calls in list(self._rows.items()):
             if any(address == at for address, _ in calls):

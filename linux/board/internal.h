@@ -11,6 +11,12 @@ extern const u32 pause_size; /* bytes of the instruction that the agent pauses a
 extern const u32 nr_modes;   /* for each of which libunicorn translates addresses */
 extern const u32 page_size;  /* libunicorn's */
 
+/* Where a function returns to, and the stack pointer there. */
+struct back {
+	u64 at;
+	u64 sp;
+};
+
 /* paging.c */
 u64 board_walk(const struct board *b, u64 addr);
 
@@ -18,7 +24,10 @@ u64 board_walk(const struct board *b, u64 addr);
 u64 *pc(struct board *b);
 u64 linear_pc(const struct board *b);
 u64 argument(const struct board *b, int number); /* of the function that begins here */
-u64 result(const struct board *b);               /* of the function that ends here */
+u64 result(const struct board *b);               /* of the function that has returned here */
+u64 stack_pointer(const struct board *b);
+struct back returns_to(struct board *b);               /* the function that begins here */
+struct back probed_returns(struct board *b, u64 regs); /* the one that a struct pt_regs is of */
 bool takes_interrupts(const struct board *b);
 bool is_woken(const struct board *b); /* by interrupts, when it has halted now */
 int next_interrupt(struct board *b);  /* take it; -1 if there is none */
@@ -54,6 +63,11 @@ bool hook_stores(struct board *b);
 bool hook_all(struct board *b);
 bool hook_block(struct board *b, u64 addr);
 
+/* lost.c */
+bool hook_losses(struct board *b);
+bool hook_return(struct board *b);
+bool look_for_losses(struct board *b, u64 addr);
+
 /* watch.c */
 void watch(struct board *b);
 void watch_block(struct board *b, u64 addr);
@@ -70,6 +84,12 @@ bool next_cpu(struct board *b);
 void begin_turn(struct board *b);
 void call_agent(struct board *b);
 bool add_cpus(struct board *b);
+
+/* Have on_block() look closer at a block. */
+static inline void mark(struct board *b, u64 addr)
+{
+	b->watched[addr >> 10 & (NR_WATCHED - 1)] |= 1ull << (addr >> 4 & 63);
+}
 
 /* Return the number of blocks that have begun. */
 static inline u64 begun(const struct board *b)

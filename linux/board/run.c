@@ -219,9 +219,15 @@ static u64 run_once(struct board *b)
 		return STOP_DEBUG;
 	if (b->stop_at == NEVER)
 		return STOP_HALTED;
-	if (b->stop <= STOP_CALL && b->stop_at != HERE && linear_pc(b) != b->stop_at)
+	if ((b->stop <= STOP_CALL || b->stop == STOP_HOOK) && b->stop_at != HERE &&
+	    linear_pc(b) != b->stop_at)
 		return STOP_LOST;
 	return b->stop;
+}
+
+__attribute__((visibility("default"))) void board_flush(struct board *b)
+{
+	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
 
 /* Run up to the next stop and handle it; GO_ON if the host has nothing to do. */
@@ -239,6 +245,10 @@ static u64 step(struct board *b)
 	case STOP_HALTED: return halt(b);
 	case STOP_NEXT:   return next(b);
 	case STOP_IRQ:    return GO_ON;
+	case STOP_HOOK:
+		if (hook_return(b))
+			board_flush(b);
+		return GO_ON;
 	case STOP_FLUSH:
 		b->flushes++;
 		b->due = 0;
@@ -257,18 +267,13 @@ static void set_deadline(struct board *b)
 			b->deadline = b->cpus[i].timer;
 }
 
-__attribute__((visibility("default"))) void board_flush(struct board *b)
-{
-	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
-}
-
 /* Run until the host has to act; return one of STOP_*. */
 __attribute__((visibility("default"))) u64 board_run(struct board *b)
 {
 	u64 turn_end = b->turn_end, why;
 
 	/* the host sets them whenever it likes */
-	if (hook_block(b, b->pause) | hook_block(b, b->break_at))
+	if (hook_block(b, b->pause) | hook_block(b, b->break_at) | hook_return(b))
 		board_flush(b);
 	pass_pause(b);
 	call_agent(b);

@@ -13,9 +13,10 @@ void watch(struct board *b)
 		u64 addr = b->calls[i];
 
 		if (addr)
-			b->watched[addr >> 10 & (NR_WATCHED - 1)] |= 1ull << (addr >> 4 & 63);
+			mark(b, addr);
 		is_new |= hook_block(b, addr);
 	}
+	is_new |= hook_losses(b);
 	if (is_new) /* all code has to be translated anew for it */
 		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
@@ -39,6 +40,8 @@ void watch_block(struct board *b, u64 addr)
 		b->asked_at = 0;
 		return;
 	}
+	if (look_for_losses(b, addr))
+		return;
 	for (int i = 0; i < NR_CALLS; i++) {
 		if (b->calls[i] == addr && asks(b, i)) {
 			b->asked_at = addr;

@@ -56,6 +56,7 @@ class Outcome(NamedTuple):
     status: int  # exit status as a shell reports it
     why: str = ""  # a line for the user, if the command is not to blame
     reasons: Sequence[str] = ()  # what the kernel says of it, the best one first
+    lost: Sequence[str] = ()  # what it has lost, each with its cause
 
 
 class InsideCommand:
@@ -395,7 +396,7 @@ class InsideCommand:
             if self._late.status:
                 why, reasons = self._late.why, [*self._late.reasons, *reasons]
             self.ended = Outcome(self._status, why, reasons)
-        return self.ended
+        return self.ended._replace(lost=self._kernel.losses.told())
 
     def _drain(self) -> None:
         """Write out what the command left in its pipes, not what its children may."""

@@ -32,6 +32,7 @@ from kpfs.linux.inside.packagefiles import PackageFiles
 from kpfs.linux.inside.tree import FileSources
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
+from kpfs.linux.running.losses import Losses
 from kpfs.linux.running.machine import STOP, LinuxMachine, Op, Result
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
@@ -55,6 +56,7 @@ class PreparedKernel(KernelOnBoard):
 
     worker: Worker
     oopses: Oopses
+    losses: Losses
 
     def __init__(
         self, saved: SavedKernel, board: Board, host: HostFiles, *, quiet: bool
@@ -122,6 +124,7 @@ def start(
     kernel.worker = built.worker
     kernel.loop.on_turn = lambda: None
     kernel.oopses = Oopses(kernel, facts["taints"])
+    kernel.losses = Losses(kernel)
     return kernel
 
 

@@ -39,13 +39,27 @@ class Rings(Reader):
         instance: "" for the first array. Raises KernelError(ENOENT) if there is none of
         that name.
         """
+        for name, buffer in self.buffers():
+            if name == instance:
+                rings = self._rings(buffer)
+                return {n: [*map(self._page, self._chain(ring))] for n, ring in rings}
+        raise KernelError(errno.ENOENT, f"no instance {instance}")
+
+    def buffers(self) -> Iterator[tuple[str, int]]:
+        """Yield the name of each array and the address of its buffer."""
         arrays = self._symbols.address("ftrace_trace_arrays")
         for array in self._listed("trace_array", arrays):
             name = array.word("name")
-            if (self._memory.string(name, NAME_MAX) if name else "") == instance:
-                rings = self._rings(array.word("array_buffer.buffer"))
-                return {n: [*map(self._page, self._chain(ring))] for n, ring in rings}
-        raise KernelError(errno.ENOENT, f"no instance {instance}")
+            shown = self._memory.string(name, NAME_MAX) if name else ""
+            yield shown, array.word("array_buffer.buffer")
+
+    def lost(self, buffer: int) -> tuple[int, int]:
+        """Return how many of a buffer's records were overwritten, and how many came
+        when it was full.
+        """
+        rings = [ring for _, ring in self._rings(buffer)]
+        overwritten = sum(ring.word("overrun") for ring in rings)
+        return overwritten, sum(ring.word("dropped_events") for ring in rings)
 
     def _rings(self, buffer: int) -> Iterator[tuple[int, View]]:
         """Yield each CPU's part of a buffer."""

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -48,11 +50,23 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "trace_buffer": ("buffers",),
     "ring_buffer_per_cpu": (
         *("head_page", "reader_page", "commit_page", "write_stamp"),
+        *("overrun", "dropped_events"),
     ),
     "buffer_page": ("list", "page", "read"),
-    "trace_event_call": ("list", "class", "name", "event.type", "flags"),
+    "trace_event_call": ("list", "class", "name", "event.type", "flags", "prog_array"),
     "tracepoint": ("key",),
-    "trace_iterator": ("ts", "array_buffer"),
+    "trace_iterator": (
+        *("tr", "ts", "array_buffer", "seq.readpos", "seq.seq.readpos"),
+        *("seq.seq.buffer", "seq.seq.len", "seq.buffer"),
+    ),
+    "perf_event": ("rb",),
+    "fprobe": ("ops", "nmissed"),
+    "bpf_map": ("name",),
+    "bpf_prog": ("active", "aux"),
+    "bpf_prog_aux": ("name",),
+    "bpf_prog_array": ("items",),
+    "bpf_link": ("prog",),
+    "bpf_kprobe_multi_link": ("link", "fp"),
     "array_buffer": ("buffer",),
     "task_struct": (
         *("tasks", "pid", "flags", "files", "comm", "signal", "thread_node"),
@@ -77,23 +91,34 @@ VALUES = (
     *("TRACE_EVENT_FL_TRACEPOINT", "TRACE_EVENT_FL_CUSTOM", "FTRACE_OPS_FL_SAVE_REGS"),
 )
 
+Keep = Callable[[Callable[[], Sequence[bytes]]], Sequence[bytes | memoryview]]
+
 
 class Structures:
     """The layouts of a kernel's structures, which are empty if it has no BTF."""
 
-    def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
-        """memory: the memory of the image."""
-        self._memory, self._symbols = memory, symbols
+    def __init__(
+        self,
+        memory: KernelMemory,
+        symbols: CoreSymbols,
+        keep: Keep = lambda make: make(),
+    ) -> None:
+        """memory: the memory of the image; keep: see KeptFile.get()."""
+        self._memory, self._symbols, self._keep = memory, symbols, keep
 
     @cached_property
     def _found(self) -> tuple[dict[str, StructLayout], dict[str, int]]:
+        layouts, values = json.loads(bytes(self._keep(self._pieces)[0]))
+        return {name: StructLayout(*row) for name, row in layouts.items()}, values
+
+    def _pieces(self) -> Sequence[bytes]:
+        """Return the layouts and values as a KeptFile has them."""
+        found: tuple[dict[str, StructLayout], dict[str, int]] = {}, {}
         btf: Btf | None = read_btf(self._memory, self._symbols)
-        if btf is None:
-            return {}, {}
-        try:
-            return btf.layouts(FIELDS), btf.values(VALUES)
-        except (ValueError, IndexError):  # damaged
-            return {}, {}
+        with contextlib.suppress(ValueError, IndexError):  # damaged
+            if btf is not None:
+                found = btf.layouts(FIELDS), btf.values(VALUES)
+        return [json.dumps(found).encode()]
 
     @property
     def known(self) -> bool:

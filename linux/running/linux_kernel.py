@@ -7,8 +7,9 @@ import errno
 import re
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kpfs.base import mapping
 from kpfs.base.errors import KernelError, SetupError
@@ -27,6 +28,9 @@ from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.running.tasks import AgentTask, Tasks
 from kpfs.linux.running.watched import ChangedText
 from kpfs.linux.store import image
+
+if TYPE_CHECKING:
+    from kpfs.linux.running.losses import Losses
 
 log = Log(__name__)
 
@@ -70,6 +74,15 @@ class LinuxKernel(KernelOnBoard):
         self._start_machine()
         with self.lock:
             self._set_sysctls()
+
+    @cached_property
+    def losses(self) -> Losses:
+        """The losses of the kernel since this was first used.  Context: lock held."""
+        from kpfs.linux.running.losses import Losses
+
+        found = Losses(self)
+        self.follow_boards(found.enter)
+        return found
 
     def _start_machine(self) -> None:
         """Make a machine that goes on from the image, without tasks of callers."""

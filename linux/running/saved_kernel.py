@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kpfs.linux.memory.vmlinux import Vmlinux
 
 TABLES = "vmlinux"  # the name in the folder of symbols and call frames
+STRUCTURES = "structures"  # likewise of layouts of structures
 FUNCTIONS = "calls"  # likewise of the index of functions
 
 
@@ -33,7 +34,8 @@ class SavedKernel:
         self.file = image.open_ram(folder, self.meta)
         table = self.arch.page_table(self.meta.processors[0].saved())
         self.memory = SavedMemory(self.file.fileno(), self.arch, table)
-        self.structures = Structures(self.memory, self.symbols)
+        keep = KeptFile(folder, STRUCTURES, self.meta).get
+        self.structures = Structures(self.memory, self.symbols, keep)
 
     def close(self) -> None:
         """Close its files. Nothing of it may be used afterwards."""

@@ -38,7 +38,16 @@ def probe(m, place, kind="p"):
 
 def test_the_directory(m):
     assert "machine" in os.listdir(m)
-    files = {"insmod", "mounts", "probes", "reboot", "rmmod", "stats", "syscall"}
+    files = {
+        "insmod",
+        "lost",
+        "mounts",
+        "probes",
+        "reboot",
+        "rmmod",
+        "stats",
+        "syscall",
+    }
     files |= {"text", "vmcore", "vmlinux"}
     assert set(os.listdir(m / "machine")) == files
     with pytest.raises(FileNotFoundError):

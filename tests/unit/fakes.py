@@ -161,6 +161,9 @@ class FakeInfo:
     def probes(self):
         return self.rows
 
+    def lost(self):
+        return []
+
     def stats(self):
         return "syscalls 0\n"
 

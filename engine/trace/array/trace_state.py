@@ -46,6 +46,8 @@ class TraceState(TraceArray):
         super().__init__(st, runtime, events, files, tracers, self.follow_fork)
         self.traced_functions, self.profile = tracers.functions, tracers.profile
         self.instances: dict[str, TraceArray] = {}
+        # by instance: entries that were lost to newer ones, and for lack of room
+        self._lost: dict[str, tuple[int, int]] = {}
         self.triggers = Triggers(runtime)
         self._stack_traces = StackTraces(runtime)
         for event in (
@@ -65,6 +67,15 @@ class TraceState(TraceArray):
 
     def arrays(self) -> list[TraceArray]:
         return [self, *self.instances.values()]
+
+    def lost(self) -> dict[str, tuple[int, int]]:
+        """Return CpuRing.lost() by instance, of all that there ever were."""
+        found = dict(self._lost)
+        for array in self.arrays():
+            rows = [found.get(array.name, (0, 0))]
+            rows += [ring.lost() for ring in array.ring.cpus]
+            found[array.name] = sum(row[0] for row in rows), sum(row[1] for row in rows)
+        return found
 
     # ---- instances
 
@@ -92,6 +103,7 @@ class TraceState(TraceArray):
             raise KernelError(errno.ENODEV, f"no instance {name}")
         if array.ref:
             raise KernelError(errno.EBUSY, f"a file of instance {name} is open")
+        self._lost[name] = self.lost()[name]
         del self.instances[name]
         for file in array.array_events.files():
             self.triggers.clear(file)

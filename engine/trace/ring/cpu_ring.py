@@ -134,6 +134,7 @@ class CpuRing:
         """near: guest code writes into it the short way, if it gets such memory."""
         self.cpu = cpu
         self.overrun_seen = 0  # lost entries that trace_pipe has reported
+        self._lost = 0, 0  # before the last reset: overrun, dropped
         self._machine = machine
         self._near = near
         self.generation = 0  # counts how often all entries were cleared, or moved
@@ -233,6 +234,11 @@ class CpuRing:
         """Entries lost to newer ones.  Kernel: ring_buffer_overrun_cpu()."""
         return self._ring.overrun
 
+    def lost(self) -> tuple[int, int]:
+        """Return all entries that were lost to newer ones, and for lack of room."""
+        overrun, dropped = self._lost
+        return overrun + self._ring.overrun, dropped + self._ring.dropped
+
     def set_on(self, on: bool, slow_clock: bool = False) -> None:
         self._settle()
         clock = RING_SLOW_CLOCK if slow_clock else 0
@@ -277,6 +283,7 @@ class CpuRing:
     def reset(self) -> None:
         """Forget all entries.  Kernel: ring_buffer_reset_cpu()."""
         self._settle()
+        self._lost = self.lost()
         self.generation += 1
         # the others are cleared when the writer comes to them
         KpPage.STRUCT.pack_into(self.pages, 0, 0, 0)

@@ -106,6 +106,18 @@ class GuestMachineInfo:
         lines += [f"{name} {value}\n" for name, value in counters.items()]
         return "".join(lines)
 
+    def lost(self) -> list[str]:
+        from kpfs.backends.guest.losses import told
+
+        return told(self.kernel.parts_built(), self._place)
+
+    def _place(self, addr: int) -> str:
+        """Return an address as SYMBOL+OFFSET, without an offset of 0."""
+        symbol = self.kernel.guest.kallsyms.symbol_at(addr)
+        if symbol is None:
+            return f"{addr:#x}"
+        return symbol.name + (f"+{addr - symbol.addr:#x}" if addr > symbol.addr else "")
+
     def coverage(self) -> str:
         return self._coverage.report().tracefile() if self._coverage else ""
 

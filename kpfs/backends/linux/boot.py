@@ -44,7 +44,9 @@ class Boot:
         self.tree = LinuxTree(kernel, self._files, OwnFiles(kernel, info))
 
     def preload(self) -> None:
-        """Do nothing: all of it is in the image."""
+        """Begin to count what the kernel loses."""
+        with self._kernel.lock:
+            self._kernel.losses.told()
 
     def mirror(self, host: Host, listener: int) -> LinuxMirror:
         from kpfs.backends.linux.mirror import LinuxMirror

@@ -115,6 +115,9 @@ class LinuxMachineInfo:
         rows = self.kernel.machine.stats()
         return "".join(f"{name} {value}\n" for name, value in rows.items())
 
+    def lost(self) -> list[str]:
+        return self.kernel.losses.told()
+
     def coverage(self) -> str:
         return self._coverage.report().tracefile() if self._coverage else ""
 

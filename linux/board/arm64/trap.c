@@ -18,6 +18,9 @@
 #define NOT_SUPPORTED (-1ull)
 #define INVALID (-2ull)
 #define ALREADY_ON (-4ull)
+#define SP 31 /* behind the general registers */
+#define PT_REGS_LINK 240
+#define PT_REGS_SP 248
 
 const u32 pause_size = 4;
 const u32 nr_modes = 12;
@@ -41,6 +44,21 @@ u64 argument(const struct board *b, int number)
 u64 result(const struct board *b)
 {
 	return argument(b, 0);
+}
+
+u64 stack_pointer(const struct board *b)
+{
+	return general(b)[SP];
+}
+
+struct back returns_to(struct board *b)
+{
+	return (struct back){ general(b)[30], stack_pointer(b) };
+}
+
+struct back probed_returns(struct board *b, u64 regs)
+{
+	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
 }
 
 bool takes_interrupts(const struct board *b)

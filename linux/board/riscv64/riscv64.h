@@ -14,7 +14,7 @@
 #define IRQ_SOFTWARE 1 /* what processors send each other */
 #define IRQ_TIMER 5
 
-enum { A0 = 10, A1, A2, A6 = 16, A7 };
+enum { RA = 1, SP, A0 = 10, A1, A2, A6 = 16, A7 };
 
 #define FIELD(type, at) (*(type *)(uintptr_t)(at))
 

@@ -7,6 +7,8 @@
 #define CAUSE_CALL 8 /* libunicorn's number, whoever calls */
 #define CAUSE_INTERRUPT (1ull << 63)
 #define INSN_SIZE 4
+#define PT_REGS_LINK 8
+#define PT_REGS_SP 16
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
 const u32 pause_size = INSN_SIZE;
@@ -31,6 +33,21 @@ u64 argument(const struct board *b, int number)
 u64 result(const struct board *b)
 {
 	return argument(b, 0);
+}
+
+u64 stack_pointer(const struct board *b)
+{
+	return state(b)->x[SP];
+}
+
+struct back returns_to(struct board *b)
+{
+	return (struct back){ state(b)->x[RA], stack_pointer(b) };
+}
+
+struct back probed_returns(struct board *b, u64 regs)
+{
+	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
 }
 
 static bool in_user(const struct board *b)

@@ -27,6 +27,7 @@
 #define TWO_BYTES 0x0f /* the opcode goes on */
 #define RDPMC 0x33 /* behind it */
 #define IOPL_SHIFT 12
+#define PT_REGS_SP 152
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
 const u32 pause_size = 2;
@@ -53,6 +54,26 @@ u64 argument(const struct board *b, int number)
 u64 result(const struct board *b)
 {
 	return state(b)->regs[RAX];
+}
+
+u64 stack_pointer(const struct board *b)
+{
+	return state(b)->regs[RSP];
+}
+
+static struct back pushed_at(struct board *b, u64 sp)
+{
+	return (struct back){ read_word(b, sp), sp + 8 };
+}
+
+struct back returns_to(struct board *b)
+{
+	return pushed_at(b, stack_pointer(b));
+}
+
+struct back probed_returns(struct board *b, u64 regs)
+{
+	return pushed_at(b, read_word(b, regs + PT_REGS_SP));
 }
 
 /* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */

@@ -222,7 +222,7 @@ def test_no_stop_repeats_an_access_to_memory(board):
 
 def test_it_stops_at_any_number_of_calls_translated_before(board):
     """More than have a hook of their own."""
-    jumps = 3 * abi.NR_CALLS * 16
+    jumps = 1152
     code = b"\xeb\x0e".ljust(16, b"\x90") * jumps + LOOP
     code = code[: len(code) - 4]
     code += (PAUSE - AT - len(code) - 4).to_bytes(4, "little")

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tells what a kernel has lost since it was started, and why.
+
+The board counts where the kernel drops something.  The host finds the names while the
+objects still exist, and reads the rings' own counts before the kernel resets them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kpfs.base import abi, losses
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.linux.board.losses import LostRow, mark_told, read_lost, set_sites
+from kpfs.linux.memory.kprobes import FLAG_FTRACE, NAME_MAX, Kprobes
+from kpfs.linux.memory.losses import Cause, find
+from kpfs.linux.memory.modules import AllSymbols
+from kpfs.linux.memory.rings import Rings
+from kpfs.linux.memory.structures import View
+
+if TYPE_CHECKING:
+    from kpfs.linux.board.board import Board
+    from kpfs.linux.running.kernel_on_board import KernelOnBoard
+
+_LINES = 4096  # bytes of lines that a reader of trace_pipe leaves behind, at most
+# functions that forget what a ring has lost, with the ring as their first argument
+_RESETS = (
+    *("ring_buffer_reset", "ring_buffer_reset_cpu", "ring_buffer_reset_online_cpus"),
+    "ring_buffer_free",
+)
+_REMOVED, _PIPE_CLOSED = "instance_rmdir", "tracing_release_pipe"
+
+
+class Losses:
+    """The losses of one kernel.  Context: its lock is held."""
+
+    def __init__(self, kernel: KernelOnBoard) -> None:
+        self._kernel = kernel
+        self._places = list(find(kernel.symbols, kernel.structures))
+        self.enter(kernel.machine.board)
+
+    def enter(self, board: Board) -> None:
+        """Begin to look at a board that takes over."""
+        kernel, stops = self._kernel, self._kernel.machine.stops
+        self._board = board
+        self._names: list[str] = []  # that the board's rows are about
+        self._maxactive: dict[str, int] = {}  # by names
+        self._removed: dict[int, str] = {}  # instances that are, by their rings
+        self._forgotten: Counter[tuple[str, str]] = Counter()  # by ring and reason
+        sites = [place.site for place in self._places]
+        set_sites(board, sites, self._probes().cpu_offsets)
+        mark_told(board)
+        stops.follow_losses(self._name)
+        self._asked: dict[int, str] = {
+            symbol.addr: name
+            for name in (*_RESETS, _REMOVED, _PIPE_CLOSED)
+            for symbol in kernel.symbols.lookup_name(name)
+        }
+        stops.set(self._before, [(place, abi.NEVER) for place in self._asked])
+
+    def _probes(self) -> Kprobes:
+        kernel = self._kernel
+        return Kprobes(kernel.memory, kernel.symbols, kernel.structures)
+
+    def _rings(self) -> Rings:
+        kernel = self._kernel
+        return Rings(kernel.memory, kernel.symbols, kernel.structures)
+
+    def _view(self, structure: str, addr: int) -> View:
+        kernel = self._kernel
+        return View(kernel.memory, kernel.structures[structure], addr)
+
+    # ---- while it runs
+    def _name(self) -> None:
+        """Find the names of what has lost something for the first time."""
+        for row in read_lost(self._board, len(self._names)):
+            name = "?"
+            with contextlib.suppress(MemoryFault, KeyError):
+                name = self._name_of(row)
+            self._names.append(name)
+
+    def _name_of(self, row: LostRow) -> str:
+        memory, kind = self._kernel.memory, self._places[row.site].object
+        if kind == "kprobe":
+            is_return = self._places[row.site].cause is Cause.INSTANCES
+            flags = self._view(kind, row.object).number("flags", 4)
+            name = self._symbol(row.key, is_entry=is_return or flags & FLAG_FTRACE > 0)
+            if is_return:
+                layout = self._kernel.structures["kretprobe"]
+                probe = self._view("kretprobe", row.object - layout.at["kp"])
+                self._maxactive[name] = probe.number("maxactive", 4)
+            return name
+        if kind == "bpf_map":
+            return memory.string(self._view(kind, row.object).place("name"), NAME_MAX)
+        return self._program(kind, row.object) if kind else ""
+
+    def _symbol(self, addr: int, *, is_entry: bool) -> str:
+        """Return the name of a place, of a function's entry without an offset.
+
+        That is behind a landing mark (endbr64) where the kernel has these.
+        """
+        kernel = self._kernel
+        symbols = AllSymbols(kernel.symbols, kernel.modules())
+        found = symbols.symbol_at(addr)
+        return found.name if found and is_entry else symbols.name_of(addr)
+
+    def _program(self, kind: str, at: int) -> str:
+        """Return the name of the BPF program that something calls."""
+        memory, layouts = self._kernel.memory, self._kernel.structures
+        if kind == "trace_event_call":  # it may call several: this is the first one
+            array = self._view(kind, at).word("prog_array")
+            at = memory.word(array + layouts["bpf_prog_array"].at["items"])
+        elif kind == "fprobe":
+            link = at - layouts["bpf_kprobe_multi_link"].at["fp"]
+            at = memory.word(link + layouts["bpf_link"].at["prog"])
+        more = self._view("bpf_prog", at).word("aux")
+        return memory.string(more + layouts["bpf_prog_aux"].at["name"], NAME_MAX)
+
+    def _before(self, at: int) -> None:
+        """Read what a function is about to forget that begins now."""
+        board = self._board
+        first, second = map(board.read_reg, board.arch.arguments[:2])
+        with contextlib.suppress(MemoryFault, KeyError, KernelError):
+            if self._asked[at] == _REMOVED:
+                name = self._kernel.memory.string(first, NAME_MAX)
+                rings = dict(self._rings().buffers())
+                self._removed = {rings.get(name, 0): name}
+            elif self._asked[at] == _PIPE_CLOSED:
+                self._leave_lines(second)
+            else:
+                self._add_ring(first)
+
+    def _add_ring(self, buffer: int) -> None:
+        rings = self._rings()
+        names = {at: name for name, at in rings.buffers()}
+        name = names.get(buffer, self._removed.get(buffer))
+        if name is not None:
+            overwritten, full = rings.lost(buffer)
+            self._forgotten[name, "overwritten"] += overwritten
+            self._forgotten[name, "full"] += full
+
+    def _leave_lines(self, file: int) -> None:
+        """Count the lines that a reader of trace_pipe has taken and not read."""
+        private = self._view("file", file).word("private_data")
+        reader = self._view("trace_iterator", private)
+        name = self._view("trace_array", reader.word("tr")).word("name")
+        instance = self._kernel.memory.string(name, NAME_MAX) if name else ""
+        length = reader.word("seq.seq.len")
+        begin = reader.number("seq.readpos", 4) or reader.word("seq.seq.readpos")
+        size = min(max(length - begin, 0), _LINES)
+        text = self._kernel.memory.read(reader.word("seq.seq.buffer") + begin, size)
+        self._forgotten[instance, "left"] += text.count(b"\n")
+
+    # ---- afterwards
+    def told(self) -> list[str]:
+        """Return a line for each kind of loss and what has lost."""
+        found: dict[tuple[Cause, str], LostRow] = {}
+        for row, name in zip(read_lost(self._board), self._names, strict=False):
+            if not row.times:
+                continue
+            what = self._places[row.site].cause, name
+            before = found.get(what)
+            found[what] = row if before is None else _sum(before, row)
+        lines = [self._line(*what, row) for what, row in found.items()]
+        return [*lines, *self._of_rings()]
+
+    def _line(self, cause: Cause, name: str, row: LostRow) -> str:
+        if cause is Cause.INSTANCES:
+            has = self._maxactive.get(name, 0)
+            return losses.missed_returns(name, row.times, has, has + row.most)
+        if cause is Cause.RECURSION:
+            return losses.skipped_hits(name, row.times)
+        if cause is Cause.GUARD:
+            others = f", {row.others} of them by another task or an interrupt"
+            return (
+                f"BPF program {name}: {losses.many(row.times, 'run')} skipped: one ran "
+                f"already on that processor{others * bool(row.others)}"
+            )
+        if cause is Cause.BUFFER:
+            what = losses.many(row.times, "record")
+            return f"BPF ring buffer {name}: {what} lost: it was full"
+        if cause is Cause.PERF:
+            return f"perf: {losses.many(row.times, 'event')} lost: buffers were full"
+        what = losses.many(row.times, "return")
+        return f"fprobes: {what} missed: there was no instance left"
+
+    def _of_rings(self) -> Iterator[str]:
+        lost = Counter(self._forgotten)
+        with contextlib.suppress(MemoryFault, KeyError, KernelError):
+            rings = self._rings()
+            for name, buffer in rings.buffers():
+                overwritten, full = rings.lost(buffer)
+                lost[name, "overwritten"] += overwritten
+                lost[name, "full"] += full
+        tell = {
+            "overwritten": losses.overwritten,
+            "full": losses.refused,
+            "left": losses.left_in_pipe,
+        }
+        for (name, reason), count in lost.items():
+            if count:
+                yield tell[reason](name, count)
+
+
+def _sum(one: LostRow, other: LostRow) -> LostRow:
+    return one._replace(
+        times=one.times + other.times,
+        others=one.others + other.others,
+        most=max(one.most, other.most),
+    )

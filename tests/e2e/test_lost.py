@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands say at their end what the kernel has lost, each with its cause.
+
+Tests kpfs.base.losses, kpfs.backends.guest.losses, kpfs.linux.running.losses,
+kpfs.linux.memory.losses and kpfs.linux.board.losses.
+"""
+
+import json
+import re
+
+import pytest
+
+from tests import harness
+
+KERNEL = harness.KERNEL
+RETURNS = """
+echo 'r1:lost schedule' >kprobe_events
+echo 1 >events/kprobes/enable
+sleep 0.1 & sleep 0.1 & sleep 0.1 & wait
+echo 0 >events/kprobes/enable
+echo >kprobe_events
+"""
+# a handler that calls a probed function
+NESTED = """
+echo 'p:outer do_sys_openat2 name=+0($stack):string' >kprobe_events
+echo 'p:inner strncpy_from_kernel_nofault' >>kprobe_events
+echo 1 >events/kprobes/enable
+cat /dev/null
+echo 0 >events/kprobes/enable
+echo >kprobe_events
+"""
+FILL = """
+echo 4 >buffer_size_kb
+i=0
+while [ $i -lt 150 ]; do echo 'a marker that takes some room of the ring'; i=$((i+1))
+done >trace_marker
+"""
+CLEARED = f"{FILL} echo >trace"
+INSTANCE = (
+    f"mkdir instances/own; cd instances/own; {FILL} cd ../..; rmdir instances/own"
+)
+NO_OVERWRITE = f"echo 0 >options/overwrite; {FILL} echo 1 >options/overwrite"
+LEFT = "seq 9 >trace_marker; dd bs=70 count=1 if=trace_pipe 2>/dev/null >/dev/null"
+NUMBER = r"[1-9]\d*"
+IN_USE = r"all instances were in use \(maxactive=1\)"
+CAUSES = {
+    "returns": (
+        RETURNS,
+        rf"return probe of schedule: {NUMBER} returns? missed: {IN_USE}",
+    ),
+    "nested": (
+        NESTED,
+        rf"probe of strncpy_from_kernel_nofault: {NUMBER} hits? skipped",
+    ),
+    "ring": (FILL, rf"trace: {NUMBER} records overwritten"),
+    "cleared": (CLEARED, rf"trace: {NUMBER} records overwritten"),
+    "instance": (INSTANCE, rf"instances/own: {NUMBER} records overwritten"),
+    "overwrite": (NO_OVERWRITE, rf"trace: {NUMBER} records refused"),
+    "pipe": (LEFT, rf"trace: {NUMBER} records? lost: a reader of trace_pipe"),
+}
+OF_GUEST = "returns", "ring", "cleared", "instance", "overwrite"
+# where a function begins, it takes no probes: see linux/README.md
+OF_RISCV64 = "ring", "cleared", "instance", "overwrite", "pipe"
+KERNELS = [
+    *(pytest.param("", name, marks=pytest.mark.guest) for name in OF_GUEST),
+    *(pytest.param(KERNEL, name, marks=pytest.mark.kernel) for name in CAUSES),
+    *(
+        pytest.param(harness.TWO_CPUS, name, marks=pytest.mark.two_cpus)
+        for name in CAUSES
+    ),
+    *(
+        pytest.param(harness.ARM64, name, marks=pytest.mark.arm64_kernel)
+        for name in CAUSES
+    ),
+    *(
+        pytest.param(harness.RISCV64, name, marks=pytest.mark.riscv64_kernel)
+        for name in OF_RISCV64
+    ),
+]
+
+
+def lost(text):
+    """Return what is said to be lost."""
+    return [line[12:] for line in text.splitlines() if line.startswith("kpfs: lost: ")]
+
+
+def script(name):
+    return f"cd /sys/kernel/tracing; {CAUSES[name][0]}"
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize(("kernel", "cause"), KERNELS)
+def test_the_end_of_run(kpfs, kernel, cause):
+    options = ("--kernel", kernel) if kernel else ()
+    done = kpfs("run", *options, "--", "sh", "-c", script(cause))
+    assert [line for line in lost(done.stderr) if re.match(CAUSES[cause][1], line)]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_end_of_a_run_inside(kpfs, cause):
+    done = kpfs("run", "--kernel", KERNEL, "--inside", "sh", "-c", script(cause))
+    assert done.returncode == 0
+    (line,) = lost(done.stderr)
+    assert re.match(CAUSES[cause][1], line)
+
+
+@pytest.mark.kernel
+def test_the_maxactive_that_is_told_suffices(kpfs):
+    """Three tasks sleep at once: with so many instances nothing is missed."""
+    sleep = """
+    cd /sys/kernel/tracing
+    echo "r$1:slept do_nanosleep" >kprobe_events
+    echo 1 >events/kprobes/enable
+    sleep 1 & sleep 1 & sleep 1 & wait
+    grep -c slept: trace
+    """
+
+    def run(maxactive):
+        inside = "run", "--kernel", KERNEL, "--inside", "--quiet-guest"
+        done = kpfs(*inside, "sh", "-c", sleep, "sh", maxactive)
+        return int(done.stdout), lost(done.stderr)
+
+    seen, (line,) = run("1")
+    assert seen == 1
+    told = re.search(r"2 returns missed.*; maxactive=(\d+) would do$", line)
+    assert told, line
+    assert run(told[1]) == (3, [])
+
+
+@pytest.mark.kernel
+def test_a_row_of_matrix(kpfs):
+    words = "matrix", "--kernels", KERNEL
+    command = "--", "sh", "-c", script("ring")
+    done = kpfs(*words, *command)
+    told = rf"^ +lost: {CAUSES['ring'][1]}"
+    assert re.search(told, done.stdout, re.M), done.stdout
+    assert not lost(done.stderr)
+    (row,) = json.loads(kpfs(*words, "--json", *command).stdout)
+    (line,) = row["lost"]
+    assert re.match(CAUSES["ring"][1], line)
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param("", marks=pytest.mark.guest),
+        pytest.param(KERNEL, marks=pytest.mark.kernel),
+    ],
+)
+def test_the_end_of_trace(kpfs, kernel):
+    options = ("--kernel", kernel) if kernel else ()
+    done = kpfs("trace", *options, "--", "sh", "-c", script("ring"))
+    assert [line for line in lost(done.stderr) if re.match(CAUSES["ring"][1], line)]
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param("", marks=pytest.mark.guest),
+        pytest.param(KERNEL, marks=pytest.mark.kernel),
+    ],
+)
+def test_nothing_is_said_when_nothing_is_lost(kpfs, kernel):
+    options = ("--kernel", kernel) if kernel else ()
+    traced = """
+    cd /sys/kernel/tracing
+    echo 'r:one vfs_open' >kprobe_events
+    echo 1 >events/kprobes/enable
+    cat /etc/hostname
+    """
+    done = kpfs("run", *options, "--", "sh", "-c", traced)
+    assert (done.returncode, done.stderr) == (0, "")
