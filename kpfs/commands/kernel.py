@@ -9,7 +9,8 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -558,7 +559,7 @@ def _show_abilities(name: str) -> None:
     from kpfs.linux.running import features
 
     groups: dict[str, list[str]] = {}
-    for row in features.table([name])[name]:
+    for row in features.features(name):
         if row.value == features.YES:
             groups.setdefault(row.group, []).append(row.name)
     for group, names in groups.items():
@@ -579,7 +580,8 @@ def show_features(arguments: Namespace) -> int:
     from kpfs.linux.running import features
 
     names = list(dict.fromkeys(arguments.name))
-    found = features.table(names)
+    made = jobs.gathered(names, features.features, "asking the kernels")
+    found = {name: [*map(features.Feature._make, made[name])] for name in names}
     if arguments.json:
         import json
 
@@ -593,12 +595,41 @@ def show_features(arguments: Namespace) -> int:
     ]
     if arguments.diff:
         table = [row for row in table if len(set(row[2:])) > 1]
-    table.insert(0, ("", "", *names))
+    head: tuple[str, ...] = ("", "", *names)
+    if len(names) > 1:
+        since = _since(names, table)
+        head = (*head, "since")
+        table = [(*row, word) for row, word in zip(table, since, strict=True)]
+    table.insert(0, head)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
     return 0
+
+
+def _since(names: Sequence[str], table: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield for each row the first of the kernels that has the feature.
+
+    It is "" if all have it, or some of those of one version: it is no question of that.
+    """
+    import re
+
+    from kpfs.linux.running import features
+    from kpfs.linux.running.chosen import folder
+    from kpfs.linux.store import image
+
+    versions = defaultdict[tuple[int, ...], list[int]](list)
+    for at, name in enumerate(names):
+        numbers = re.findall(r"\d+", image.read_meta(folder(name)).release)
+        versions[tuple(map(int, numbers[:2]))].append(at)
+    order = [ats for _, ats in sorted(versions.items())]
+    for row in table:
+        there = [[row[2 + at] not in features.OFF for at in ats] for ats in order]
+        lacking = [number for number, each in enumerate(there) if not all(each)]
+        first = lacking[-1] + 1 if lacking else 0
+        mixed = any(any(each) and not all(each) for each in there)
+        yield names[order[first][0]] if 0 < first < len(order) and not mixed else ""
 
 
 def remove(arguments: Namespace) -> int:

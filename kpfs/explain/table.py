@@ -4,20 +4,14 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
-from kpfs.base.errors import SetupError
-from kpfs.base.signals import raised
 from kpfs.explain.advice import LACKING
 from kpfs.explain.explainer import modules_of
 from kpfs.explain.kernels import Kernels, linux_explainer
 from kpfs.host import jobs
-from kpfs.host.progress import counted
 from kpfs.linux.running.chosen import folder
 from kpfs.linux.running.saved_kernel import SavedKernel
 
@@ -26,7 +20,6 @@ CELLS = {"none": "accepted"}  # by tag; others stand for themselves
 GAP = "  "
 # ways to few functions in any kernel
 USUALLY_CLOSED = "fmod_ret", "override"
-_CPUS = os.cpu_count() or 1
 
 
 def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
@@ -35,39 +28,13 @@ def fates_in(kernels: Sequence[str], points: Sequence[str]) -> dict[str, Fates]:
     Raises SetupError for a point that is none, and for a kernel that is not there.
     """
     saved = {kernel: SavedKernel(folder(kernel)) for kernel in kernels}
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(tempfile.TemporaryFile()) for name in kernels
-        }
-
-        def read(kernel: str) -> int:
-            try:
-                found: Fates | str = _fates(kernel, points, saved)
-            except SetupError as error:
-                found = str(error)
-            files[kernel].write(json.dumps(found).encode())
-            files[kernel].flush()
-            return 0
-
-        stack.enter_context(raised())
-        # each compares itself with all, whose indexes are made at the same time, and
-        # are read once
-        lacking = [name for name in kernels if not saved[name].is_indexed]
-        made = jobs.run(lacking, _CPUS, lambda name: not saved[name].functions.names)
-        for _ in counted("indexing their functions", made, len(lacking)):
-            pass
-        for each in saved.values():
-            _ = each.functions
-        done = counted("asking", jobs.run(kernels, _CPUS, read), len(kernels))
-        statuses = {each.name: each.status for each in done}
-        columns = {}
-        for kernel, file in files.items():
-            file.seek(0)
-            found = json.loads(file.read() or f'"{kernel}: status {statuses[kernel]}"')
-            if isinstance(found, str):
-                raise SetupError(found)
-            columns[kernel] = found
-        return columns
+    # each compares itself with all, whose indexes are made at the same time, and are
+    # read once
+    lacking = [name for name in kernels if not saved[name].is_indexed]
+    jobs.gathered(lacking, lambda name: bool(saved[name].functions), "indexing")
+    for each in saved.values():
+        _ = each.functions
+    return jobs.gathered(kernels, lambda name: _fates(name, points, saved), "asking")
 
 
 def _fates(kernel: str, points: Sequence[str], among: Kernels) -> Fates:

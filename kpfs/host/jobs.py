@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
 
-from kpfs.base.signals import SIGNALLED, SignalledError, held
+from kpfs.base.errors import SetupError
+from kpfs.base.signals import SIGNALLED, SignalledError, held, raised
 from kpfs.host.process import die_with_parent, exit_status
+from kpfs.host.progress import counted
 
 _GRACE = 5.0  # s for one that is told to end to take away what it has made
 
@@ -51,6 +56,38 @@ def run(
                 yield Done(name, exit_status(status), time.monotonic() - begin)
     finally:
         _end(list(running), end)
+
+
+def gathered(
+    names: Sequence[str], work: Callable[[str], object], words: str
+) -> dict[str, Any]:
+    """Return by name what work returns, as JSON has it; one for each processor at once.
+
+    work: called in a process of its own.  words: say at a terminal what is waited for.
+    Raises SetupError, if one of them does.
+    """
+    found = dict[str, Any]()
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(tempfile.TemporaryFile()) for name in names}
+
+        def write(name: str) -> int:
+            try:
+                result = {"result": work(name)}
+            except SetupError as error:
+                result = {"error": str(error)}
+            files[name].write(json.dumps(result).encode())
+            files[name].flush()
+            return 0
+
+        stack.enter_context(raised())
+        for done in counted(words, run(names, os.cpu_count() or 1, write), len(names)):
+            files[done.name].seek(0)
+            told = files[done.name].read() or b"{}"
+            found[done.name] = json.loads(told)
+            if "result" not in found[done.name]:
+                told = found[done.name].get("error", f"it ended by {done.status}")
+                raise SetupError(f"{done.name}: {told}")
+    return {name: found[name]["result"] for name in names}
 
 
 def _end(pids: list[int], number: signal.Signals) -> None:

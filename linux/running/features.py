@@ -8,11 +8,12 @@ names of these, of helpers and of kfuncs are those of the kernel's own types (BT
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import resource
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kpfs.base import syscall_numbers as nr
@@ -20,35 +21,61 @@ from kpfs.base.errors import KernelError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.package.config import options
+from kpfs.linux.running.chosen import folder, kernel
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.machine import Op, SlotOffset
+from kpfs.linux.running.machine import FINALLY, Op, Result, SlotOffset
 from kpfs.linux.store import image
+from kpfs.linux.store.kept import KeptFile
 
 YES, NO = "yes", "-"
+OFF = NO, "n"  # values of what is not there
 LONG = "BPF helper", "kfunc"  # groups of some hundred features
 _TRACEFS = "/sys/kernel/tracing"
 _FILES = (
     *(f"{_TRACEFS}/{name}" for name in (
         "kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events",
         "error_log", "set_ftrace_filter", "set_graph_function", "kprobe_profile",
-        "saved_cmdlines", "touched_functions", "osnoise/cpus",
+        "saved_cmdlines", "touched_functions", "osnoise/cpus", "user_events_data",
     )),
     "/sys/kernel/debug/kprobes/list", "/sys/kernel/debug/kprobes/blacklist",
     "/proc/sys/debug/kprobes-optimization", "/sys/kernel/btf/vmlinux",
-    "/sys/kernel/security/lsm",
+    "/sys/kernel/security/lsm", "/sys/kernel/debug/error_injection/list",
 )  # fmt: skip
-# what README of tracefs says of dynamic events
+# definitions of dynamic events, of which a kernel takes those that it knows
+_DEFINITIONS = {
+    "event probes (e:)": "e:{} syscalls/sys_enter_read fd=$fd",
+    "function probes (f:)": "f:{} vfs_read",
+    "lists of functions (f:)": "f:{} vfs_read,vfs_write:entry",
+    "tracepoint probes (t:)": "t:{} sched_switch",
+    "watch probes (w:)": "w:{} rw@jiffies:4",
+    "$arg<N>": "p:{} vfs_read a=$arg1",
+    "$arg*": "p:{} vfs_read $arg*",
+    "$current": "p:{} {place} a=$current",
+    "arguments by BTF names": "p:{} vfs_read file",
+    "fields by BTF names (->)": "p:{} vfs_read file->f_flags",
+    "typecasts ((struct)arg->field)": "p:{} {place} a=(task_struct)($current)->pid",
+    "this_cpu_read()": "p:{} {place} a=this_cpu_read(@jiffies)",
+    "user memory (+u, ustring)": "p:{} {place} a=+u0($stack0):ustring",
+    "symstr": "p:{} {place} a=$stack0:symstr",
+    "%pd, %pD": "p:{} {place} a=$stack0:%pD",
+    "arrays": "p:{} {place} a=+0($stack0):u8[4]",
+    "immediate strings": 'p:{} {place} a=\\"text"',
+    "synthetic events": "s:synthetic/features_try u64 lat",
+}
+# where a probe may be on any architecture: some have none at ftrace sites
+_PLACES = "vfs_read", "vfs_read+8", "vfs_read+12"
+_TRIED = "kpfs/features_try"
+# what README of tracefs says of other abilities
 _ABILITIES = {
-    "event probes (e:)": "e[:[",
-    "function probes (f:)": "f[:[",
-    "tracepoint probes (t:)": "t[:[",
-    "$arg<N>": "$arg<N>",
-    "arguments by BTF names": "<argname>",
-    "user memory (+u, ustring)": "+|-[u]",
-    "symstr": "symstr",
-    "arrays": "\\[<array-size>\\]",
-    "immediate strings": '\\"imm-string"',
     "filters by CPU lists": "cpumask",
+    "histograms": "hist:keys=",
+    "onmatch()": "onmatch(",
+    "onmax(), onchange()": "onchange(",
+}
+# files whose word in brackets holds
+_CHOICES = {
+    "lockdown": "/sys/kernel/security/lockdown",
+    "preempt": "/sys/kernel/debug/sched/preempt",
 }
 _ATTACH = ("BPF_TRACE_KPROBE_MULTI", "BPF_TRACE_UPROBE_MULTI", "BPF_TRACE_FENTRY",
            "BPF_TRACE_KPROBE_SESSION", "BPF_LSM_MAC", "BPF_LSM_CGROUP",
@@ -87,14 +114,29 @@ class Feature(NamedTuple):
 
 
 def features(name: str) -> list[Feature]:
-    """Return the features of a kernel that was made, in order."""
-    linux = LinuxKernel(name, quiet=True, callers=False)
+    """Return the features of a kernel that was made, in order.
+
+    They are kept beside the image if nothing else is set.  Raises UnfitError.
+    """
+    if kernel(name).sysctls:
+        return [*map(Feature._make, _asked(name))]
+    where = folder(name)
+    kept = KeptFile(where, "features", image.read_meta(where))
+    (piece,) = kept.get(lambda: [json.dumps(_asked(name)).encode()])
+    return [*map(Feature._make, json.loads(bytes(piece)))]
+
+
+def _asked(name: str) -> list[Feature]:
     try:
-        linux.start()
-        with linux.lock:
-            return list(_Asked(linux).all())
-    finally:
-        linux.stop()
+        linux = LinuxKernel(name, quiet=True, callers=False)
+        try:
+            linux.start()
+            with linux.lock:
+                return list(_Asked(linux).all())
+        finally:
+            linux.stop()
+    except KernelError as error:
+        raise UnfitError(f"{name}: {error}") from None
 
 
 class _Asked:
@@ -111,6 +153,7 @@ class _Asked:
         self._linux.tasks.attempt(self._linux.tasks.agent, [limit])
         yield Feature("kernel", "release", self._linux.meta.release)
         yield Feature("kernel", "architecture", self._linux.meta.arch)
+        yield from self._choices()
         yield from self._files()
         yield from self._tracers()
         yield from self._dynamic_events()
@@ -129,10 +172,39 @@ class _Asked:
         for name in self._text(f"{_TRACEFS}/available_tracers").split():
             yield Feature("tracer", name, YES)
 
+    def _choices(self) -> Iterator[Feature]:
+        for name, path in _CHOICES.items():
+            found = re.search(r"[\[(](\w+)[\])]", self._text(path))
+            yield Feature("kernel", name, found[1] if found else NO)
+
     def _dynamic_events(self) -> Iterator[Feature]:
         told = self._text(f"{_TRACEFS}/README")
+        for name, words in _DEFINITIONS.items():
+            places = _PLACES if "{place}" in words else _PLACES[:1]
+            made = any(self._takes(words.format(_TRIED, place=at)) for at in places)
+            yield Feature("dynamic events", name, YES if made else NO)
         for name, words in _ABILITIES.items():
-            yield Feature("dynamic events", name, YES if words in told else NO)
+            yield Feature("triggers", name, YES if words in told else NO)
+
+    def _takes(self, definition: str) -> bool:
+        """Define an event, and remove it; return True if the kernel has taken it."""
+        if self._write(f"{_TRACEFS}/dynamic_events", definition) < 0:
+            return False
+        event = definition.split()[0].partition(":")[2]
+        self._write(f"{_TRACEFS}/dynamic_events", f"-:{event}")
+        return True
+
+    def _write(self, path: str, words: str) -> int:
+        """Append words to a file; return what write(2) returns, or another error."""
+        data, name = f"{words}\n".encode(), path.encode() + b"\0"
+        flags = os.O_WRONLY | os.O_APPEND
+        tasks = self._linux.tasks
+        opened, written, _ = tasks.attempt(tasks.agent, [
+            Op(nr.OPENAT, (nr.AT_FDCWD, name, flags, 0)),
+            Op(nr.WRITE, (Result(0), data, len(data))),
+            Op(nr.CLOSE, (Result(0),), FINALLY),
+        ])  # fmt: skip
+        return min(opened, written)
 
     def _text(self, path: str) -> str:
         try:
@@ -253,14 +325,3 @@ def _refused(*results: int) -> str:
     """Return words about calls that failed: those errors that tell most."""
     told = {errno.errorcode.get(-result, f"{-result}") for result in results}
     return f"refused: {', '.join(sorted(told - {'EINVAL'} or told))}"
-
-
-def table(kernels: Iterable[str]) -> dict[str, list[Feature]]:
-    """Return the features of several kernels.  Raises UnfitError."""
-    found = {}
-    for name in kernels:
-        try:
-            found[name] = features(name)
-        except KernelError as error:
-            raise UnfitError(f"{name}: {error}") from None
-    return found

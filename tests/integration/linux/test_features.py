@@ -4,6 +4,7 @@
 import json
 import re
 from argparse import ArgumentParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests import harness
 
 pytestmark = [pytest.mark.kernel]
 NAME = harness.KERNEL
+DYNAMIC_EVENTS = "/sys/kernel/tracing/dynamic_events"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +39,13 @@ def found():
         ("tracer", "function_graph", "yes"),
         ("dynamic events", "event probes (e:)", "yes"),
         ("dynamic events", "function probes (f:)", "-"),
+        ("dynamic events", "$arg<N>", "yes"),
+        ("dynamic events", "$arg*", "-"),
+        ("dynamic events", "symstr", "yes"),
+        ("dynamic events", "immediate strings", "yes"),
+        ("dynamic events", "typecasts ((struct)arg->field)", "-"),
+        ("triggers", "onmatch()", "yes"),
+        ("kernel", "preempt", "voluntary"),
         ("BPF program", "BPF_PROG_TYPE_KPROBE", "yes"),
         ("BPF program", "BPF_PROG_TYPE_TRACING", "yes"),
         ("BPF program", "BPF_PROG_TYPE_CGROUP_SOCKOPT", "yes"),
@@ -74,6 +83,58 @@ def test_locked_memory_refuses_nothing():
     finally:
         linux.stop()
     assert re.search(r"^Max locked memory +unlimited +unlimited", limits, re.M)
+
+
+def test_events_that_were_tried_are_gone():
+    linux = LinuxKernel(NAME, quiet=True, callers=False)
+    try:
+        linux.start()
+        with linux.lock:
+            before = linux.tasks.read_file(DYNAMIC_EVENTS)
+            found = [*features._Asked(linux)._dynamic_events()]
+            assert linux.tasks.read_file(DYNAMIC_EVENTS) == before
+    finally:
+        linux.stop()
+    assert {feature.value for feature in found} == {"yes", "-"}
+
+
+def test_a_kernel_is_asked_once(monkeypatch):
+    """Features follow from the image."""
+    known = features.features(NAME)
+    monkeypatch.setattr(features, "LinuxKernel", None)
+    assert features.features(NAME) == known
+
+
+@pytest.mark.parametrize(
+    ("releases", "values", "first"),
+    [
+        ("5.10 6.1 6.12", "yyy", ""),
+        ("6.12 5.10 6.1", "yny", "6.1"),
+        ("6.12 5.10 6.1", "yn-", "6.12"),
+        ("5.10 6.1 6.12", "yny", "6.12"),
+        ("5.10 6.1 6.12", "yyn", ""),
+        ("6.1.5 6.1.7", "ny", ""),  # a matter of how they were built
+    ],
+)
+def test_since_which_kernel(monkeypatch, releases, values, first):
+    names = releases.split()
+    monkeypatch.setattr("kpfs.linux.running.chosen.folder", lambda name: name)
+    monkeypatch.setattr(
+        "kpfs.linux.store.image.read_meta", lambda name: SimpleNamespace(release=name)
+    )
+    assert [*kernel_command._since(names, [("", "", *values)])] == [first]
+
+
+@pytest.mark.two_cpus
+def test_columns_of_two_kernels(capsys):
+    parser = ArgumentParser()
+    kernel_command.add_arguments(parser)
+    words = "features", harness.TWO_CPUS, NAME, "--diff"
+    kernel_command.main(parser.parse_args(words))
+    head, *rows = map(str.split, capsys.readouterr().out.splitlines())
+    assert head == [harness.TWO_CPUS, NAME, "since"]
+    assert "dynamic events $arg* yes - 6.12-cloud-2".split() in rows
+    assert "BPF attachment BPF_TRACE_UPROBE_MULTI yes - 6.12-cloud-2".split() in rows
 
 
 def test_the_command(capsys):
