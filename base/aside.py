@@ -51,17 +51,42 @@ def replacing(path: str, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
     What is no ordinary file, such as a device, is written itself.  OSError.
     """
-    path = os.path.realpath(path)
-    if os.path.lexists(path) and not os.path.isfile(path):
+    if not _is_replaced(path):
         with open(path, "wb") as file:
             yield file
         return
+    path = os.path.realpath(path)
     with folder(os.path.dirname(path), _FILES) as made:
         new = os.path.join(made, _NEW)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(new, flags, mode), "wb") as file:
             yield file
         os.replace(new, path)
+
+
+def check_room(path: str, size: int) -> None:
+    """Raise OSError if replacing() could not write so many bytes there now."""
+    if _is_replaced(path):
+        with folder(os.path.dirname(os.path.realpath(path)), _FILES) as made:
+            with open(os.path.join(made, _NEW), "wb") as file:
+                _reserve(file.fileno(), size)
+
+
+def _is_replaced(path: str) -> bool:
+    """Return True for no file, or an ordinary one; OSError for a folder."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
+def _reserve(fd: int, size: int) -> None:
+    """Give a file so many bytes, where the file system can do so; OSError."""
+    try:
+        if size:
+            os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
 
 
 def create(path: str | os.PathLike[str]) -> int:
@@ -81,12 +106,10 @@ def write_whole(fd: int, data: bytes) -> None:
             data = data[os.write(fd, data) :]
         return
     try:
-        if data:
-            os.posix_fallocate(fd, 0, len(data))
-    except OSError as error:
+        _reserve(fd, len(data))
+    except OSError:
         os.ftruncate(fd, before.st_size)
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise  # else this file system cannot tell in advance
+        raise
     done = 0
     while done < len(data):
         done += os.pwrite(fd, data[done:], done)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests import harness
+from tests import browser, harness
 
 PATIENCE = 180  # s for a test that is not marked slow
 
@@ -21,6 +21,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "libfuse": harness.missing_libfuse,
     "user": harness.missing_user,
     "oracle": harness.missing_oracle,
+    "browser": browser.missing,
     "kernel": harness.missing_kernel,
     "two_cpus": harness.missing_two_cpus,
     "parameters": harness.missing_parameters,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
-from kpfs.base.aside import append_whole, create, write_whole
+from kpfs.base.aside import append_whole, check_room, replacing
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SIGNALLED, SignalledError, held, raised
 from kpfs.commands import kernel as kernel_command
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 FAILED = 1
+_ROOM = 300_000  # bytes that a report may take
 _ERROR = re.compile(
     r"\b(error|fail\w*|unknown|invalid|cannot|could not|no such|not (found|exist))\b",
     re.I,
@@ -126,6 +127,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     flag(parser, "--json", "print rows as JSON")
     parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
     parser.add_argument(
+        "--html",
+        default="",
+        metavar="FILE",
+        help="a page for people, which is one file",
+    )
+    parser.add_argument(
         "--summary",
         default="",
         metavar="FILE",
@@ -173,6 +180,8 @@ def main(arguments: Namespace) -> int:
     if arguments.shard:
         part, parts = arguments.shard
         names = names[part - 1 :: parts]
+        if not names:
+            raise SetupError(f"--shard {part}/{parts}: no kernel is left for it")
     roots = {name: real_root(folders.get(name, "")) for name in names}
     _check_files(arguments)
     if arguments.make:
@@ -188,10 +197,13 @@ def main(arguments: Namespace) -> int:
         _print_table(rows, explained=arguments.explain_failures)
     if arguments.diff:
         _print_differences(rows)
-    if arguments.summary:
-        _append_summary(arguments.summary, arguments.argv, rows)
-    if arguments.junit:
-        _write_junit(arguments.junit, arguments.argv, rows)
+    with contextlib.ExitStack() as reports:  # each, though another one fails
+        if arguments.html:
+            reports.callback(_write_page, arguments, rows, whole=signalled is None)
+        if arguments.junit:
+            reports.callback(_write_junit, arguments.junit, arguments.argv, rows)
+        if arguments.summary:
+            reports.callback(_append_summary, arguments.summary, arguments.argv, rows)
     if signalled:
         sys.stdout.flush()
         missing = ", ".join(
@@ -207,8 +219,11 @@ def _check_files(arguments: Namespace) -> None:
     if arguments.cache and not arguments.make:
         raise SetupError("--cache is for --make")
     request_of(arguments.argv, arguments.rw)
-    for path in filter(None, (arguments.junit, arguments.summary)):
-        with told_to_user(path), open(path, "a"):
+    for path in filter(None, (arguments.junit, arguments.html)):
+        with told_to_user(path):
+            check_room(path, _ROOM)
+    if arguments.summary:
+        with told_to_user(arguments.summary), open(arguments.summary, "a"):
             pass
 
 
@@ -328,6 +343,28 @@ def _append_summary(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None
         append_whole(file.fileno(), ("\n".join(lines) + "\n\n").encode())
 
 
+def _write_page(arguments: Namespace, rows: Sequence[Row], *, whole: bool) -> None:
+    """Write the page for people.  Raises SetupError.  whole: no row is missing."""
+    from kpfs.commands.matrix_page import matrix_page
+    from kpfs.linux.running.features import Feature, features
+
+    found, told = {}, "It was ended before it had run in all kernels."
+    if whole:
+        try:
+            names = [row.kernel for row in rows]
+            found, told = jobs.gathered(names, features, "asking the kernels"), ""
+        except SetupError as error:  # one was removed meanwhile: the rows are there
+            told = f"What the kernels can do is not here: {error}."
+    each = {name: [*map(Feature._make, table)] for name, table in found.items()}
+    _write(arguments.html, matrix_page(arguments.argv, rows, each, told))
+
+
+def _write(path: str, report: bytes) -> None:
+    """Write a report, whole or not at all.  Raises SetupError."""
+    with told_to_user(path), replacing(path) as file:
+        file.write(report)
+
+
 def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
     """Write a report in the format that CI systems read. Raises SetupError."""
     failed = sum(1 for row in rows if row.status)
@@ -349,9 +386,7 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
             )
             why.text = _printable("\n".join([row.last_line, *row.why()]))
         ElementTree.SubElement(case, "system-out").text = _printable(row.output)
-    text = ElementTree.tostring(suite, "utf-8", xml_declaration=True)
-    with told_to_user(path), open(create(path), "wb") as file:
-        write_whole(file.fileno(), text)
+    _write(path, ElementTree.tostring(suite, "utf-8", xml_declaration=True))
 
 
 def _printable(text: str) -> str:

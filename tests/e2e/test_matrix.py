@@ -5,6 +5,7 @@ Tests kpfs.commands.matrix, kpfs.host.process and kpfs.linux.inside.texts.
 """
 
 import json
+import os
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -29,6 +30,7 @@ def data(monkeypatch, tmp_path):
         (kernels / name).symlink_to(harness.kernels() / "kpfs" / "kernels" / KERNEL)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("KPFS_WARM", "0")
+    return kernels
 
 
 def matrix(kpfs, *words, **options):
@@ -39,7 +41,8 @@ def test_a_row_for_each_kernel(kpfs, tmp_path):
     script = "echo one; uname -r; hostname >rw/$$; exit 3"
     (tmp_path / "rw").mkdir()
     report = tmp_path / "report.xml"
-    options = ["--jobs", "2", "--junit", report, "--rw", "rw"]
+    page = tmp_path / "page.html"
+    options = ["--jobs", "2", "--junit", report, "--html", page, "--rw", "rw"]
     done = matrix(kpfs, *options, "--", "sh", "-c", script, cwd=tmp_path)
     rows = [line.split() for line in done.stdout.splitlines()]
     assert done.returncode == 1
@@ -51,6 +54,11 @@ def test_a_row_for_each_kernel(kpfs, tmp_path):
     assert case.get("name") == OTHER
     assert [failure.get("message") for failure in case.iter("failure")] == ["status 3"]
     assert str(case.findtext("system-out")).startswith("one\n6.1.")
+    shown = page.read_text()
+    assert "0 of 2 kernels pass" in shown
+    for name in (KERNEL, OTHER):
+        assert f'<span class="chip bad">status 3</span> <b class="mono">{name}' in shown
+    assert len(os.listdir(tmp_path)) == 4  # with the kernels
 
 
 def test_a_command_that_hangs_is_a_row(kpfs):
@@ -64,7 +72,7 @@ def test_a_command_that_hangs_is_a_row(kpfs):
         assert any("do_nanosleep" in reason for reason in row["reasons"]), row
 
 
-@pytest.mark.parametrize("option", ["--junit", "--summary"])
+@pytest.mark.parametrize("option", ["--junit", "--html", "--summary"])
 def test_a_report_that_cannot_be_written_is_told_first(kpfs, tmp_path, option):
     (tmp_path / "rw").mkdir()
     words = option, "none/it", "--rw", "rw", "--", "touch", "rw/ran"
@@ -72,6 +80,57 @@ def test_a_report_that_cannot_be_written_is_told_first(kpfs, tmp_path, option):
     said = "kpfs: none/it: No such file or directory\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
     assert not (tmp_path / "rw/ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
+def test_a_full_disk_is_told_before_anything_runs(kpfs, tmp_path):
+    for name in ("rw", "small"):
+        (tmp_path / name).mkdir()
+    words = "matrix", "--kernels", KERNEL, "--rw", "rw", "--html", "small/page.html"
+    command = kpfs.command(*words, "--", "touch", "rw/ran")
+    mount = "mount -t tmpfs -o size=64k none small"
+    script = f'{mount} && "$@"; status=$?; ls -A small; exit $status'
+    unshared = ["unshare", "-m", "sh", "-c", script, "sh", *command]
+    done = harness.run(*unshared, cwd=tmp_path)
+    said = "kpfs: small/page.html: No space left on device\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert os.listdir(tmp_path / "rw") == []
+
+
+def test_one_report_that_fails_leaves_the_others(kpfs, tmp_path):
+    report = tmp_path / "report.xml"
+    done = matrix(
+        kpfs, "--shard", "1/2", "--html", "/dev/full", "--junit", report, "true"
+    )
+    said = "kpfs: /dev/full: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
+    assert report.exists()
+
+
+def test_kernels_that_cannot_be_used_are_told_first(kpfs, data, tmp_path):
+    """One that is gone, and one that another version has made."""
+    (tmp_path / "rw").mkdir()
+    (data / "old").mkdir()
+    (data / "old" / "meta.json").write_text(
+        '{"version": 1, "cpu_model": 0, "agent": ""}'
+    )
+    for name, why in (("gone", "no kernel gone"), ("old", "old: made by another vers")):
+        reports = "--junit", "report.xml", "--html", "page.html", "--rw", "rw"
+        words = "--kernels", f"{KERNEL},{name}", *reports, "--", "touch", "rw/ran"
+        done = kpfs("matrix", *words, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert why in done.stderr
+    assert os.listdir(tmp_path / "rw") == []
+    assert not {"report.xml", "page.html"} & set(os.listdir(tmp_path))
+
+
+def test_a_kernel_that_is_removed_meanwhile(kpfs, data):
+    script = f"rm {data / OTHER}; echo done"
+    done = matrix(kpfs, "--jobs", "1", "--rw", data, "--", "sh", "-c", script)
+    first, second = done.stdout.splitlines()
+    assert (done.returncode, first.split()[-1]) == (1, "done")
+    assert second.split()[:2] == [OTHER, "2"]
+    assert f"no kernel {OTHER}" in second
 
 
 # bpf(2) and perf_event_open(2) that fail for reasons of their own, and a wrong probe
@@ -193,6 +252,11 @@ def test_nothing_is_left_of_one_that_is_killed(kpfs):
             ["--kernels", KERNEL, "--shard", "3/2", "true"],
             "'3/2' is not I/N with I from 1 to N",
         ),
+        (["--kernels", KERNEL, "--shard", "2/2", "true"], "2/2: no kernel is left"),
+        (["--kernels", "", "true"], "--kernels: it is empty"),
+        (["--kernels", f"{KERNEL},", "true"], "an empty name is among them"),
+        (["--kernels", f"{KERNEL},{KERNEL}", "true"], f"{KERNEL} is named twice"),
+        (["--kernels", KERNEL, "--html", "/", "true"], "/: Is a directory"),
         (["--kernels", KERNEL, "--jobs", "0", "true"], "'0' is not a number from 1 on"),
         (["--kernels", KERNEL, "--junit", "/none/x", "true"], "/none/x: No such file"),
         (["--kernels", KERNEL, "--rw", "/none", "true"], "/none: not a directory"),

@@ -56,6 +56,7 @@ DATA = (
     "mirror/image/**",
     "manual/*.tsv",
     "manual/completion.*sh",
+    "page/*.css",
 )
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Files are made aside: they are there whole or not at all, and nothing is left."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -55,6 +56,23 @@ def test_a_link_leads_to_the_file_and_a_device_is_written_itself(tmp_path):
     assert not os.path.isfile("/dev/null")
     with pytest.raises(OSError, match="No space"), aside.replacing("/dev/full") as file:
         file.write(b"text")
+
+
+def test_room_is_looked_for_in_advance(monkeypatch, tmp_path):
+    aside.check_room(str(tmp_path / "new"), 1 << 16)
+    aside.check_room("/dev/full", 1 << 16)  # it tells nothing in advance
+    with pytest.raises(IsADirectoryError):
+        aside.check_room(str(tmp_path), 1)
+    with pytest.raises(FileNotFoundError):
+        aside.check_room(str(tmp_path / "none" / "new"), 1)
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(OSError, match="No space"):
+        aside.check_room(str(tmp_path / "new"), 1)
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_next_one_takes_away_what_a_killed_process_has_left(tmp_path):
