@@ -16,7 +16,8 @@ ROWS = (
     Row("6.1", "6.1.0-1", 0, 1.5, SAID, []),
     Row("6.1+preempt=full", "6.1.0-1", 0, 1.5, "a line\npid 22\n", []),
     Row(
-        "6.12", "6.12.1", 1, 2.5, "<script>fail()</script>\nlast\n", ["no <hist>", "x"]
+        *("6.12", "6.12.1", 1, 2.5, "<script>fail()</script>\nlast\n"),
+        *(["no <hist>", "x"], ["2 hits"]),
     ),
     Row("6.12+cpus=2", "6.12.1", 0, 1.0, SAID + "of two\n", []),
 )
