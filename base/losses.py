@@ -34,6 +34,11 @@ def unhit(name: str, count: int) -> str:
     )
 
 
+def disarmed(count: int) -> str:
+    """Tell of all probes together."""
+    return f"all hits of {many(count, 'probe')}: kprobes/enabled is 0"
+
+
 def overwritten(instance: str, count: int) -> str:
     """Tell of a ring.  instance: "" for the first one."""
     return f"{_ring(instance)}: {many(count, 'record')} overwritten: the ring was full"

@@ -113,7 +113,7 @@ struct loss {
 	u64 addr;
 	u64 size;
 	u64 kind;     /* LOSS_* */
-	u64 argument; /* its number */
+	u64 argument; /* its number; NEVER: all calls are one object */
 	u64 shift;
 	u64 place;
 	u64 needs; /* only if the object's word there is not 0; or NEVER */

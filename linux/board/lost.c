@@ -129,7 +129,7 @@ static bool is_inner(struct board *b)
 static void begins(struct board *b, u64 number)
 {
 	const struct loss *l = &b->losses[number];
-	u64 object = argument(b, l->argument) + l->shift;
+	u64 object = l->argument == NEVER ? 0 : argument(b, l->argument) + l->shift;
 	struct pending what = { .loss = number, .object = object };
 
 	if (l->needs != NEVER && !read_word(b, object + l->needs))

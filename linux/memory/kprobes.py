@@ -19,7 +19,7 @@ from kpfs.linux.memory.symbols import CoreSymbols
 
 NAME_MAX = 256
 MAX_PROBES = 1 << 16
-FLAG_FTRACE = 8
+FLAG_GONE, FLAG_DISABLED, FLAG_FTRACE = 1, 2, 8
 JUMP_SIZE = 5
 _NODE_SIZE = 16  # bytes of a struct list_head
 _RANGE = struct.Struct("<QQ")  # start, end

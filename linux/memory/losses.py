@@ -39,8 +39,10 @@ class LossPlace(NamedTuple):
 
 
 _Named = tuple[str, Cause, str, LossSite]  # the function's name, as in LossPlace
+_RUN = "kprobe_multi_link_prog_run"
 _GUARDED = {
     "trace_call_bpf": "trace_event_call",
+    _RUN: "bpf_link",  # which the others call, or have inlined
     "kprobe_multi_link_handler": "fprobe",
     "kprobe_multi_link_exit_handler": "fprobe",
 }
@@ -89,7 +91,10 @@ def _of_probes(structures: Structures) -> Iterator[_Named]:
 
 def _of_programs(symbols: CoreSymbols, structures: Structures) -> Iterator[_Named]:
     guard = symbols.address("bpf_prog_active")
+    is_inlined = not symbols.address(_RUN)
     for name, of in _GUARDED.items():
+        if of == "fprobe" and not is_inlined:
+            continue
         yield name, Cause.GUARD, of, _site(abi.LOSS_GUARD, place=guard)
     active = structures["bpf_prog"].at.get("active")
     ending = "_recur" if symbols.address(f"{_ENTER[0]}_recur") else ""

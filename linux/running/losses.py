@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi, losses
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.linux.board.losses import LostRow, mark_told, read_lost, set_sites
-from kpfs.linux.memory.kprobes import FLAG_FTRACE, NAME_MAX, Kprobes
-from kpfs.linux.memory.losses import Cause, find
+from kpfs.linux.board.losses import LossSite, LostRow, mark_told, read_lost, set_sites
+from kpfs.linux.memory.kprobes import (
+    FLAG_DISABLED,
+    FLAG_FTRACE,
+    FLAG_GONE,
+    NAME_MAX,
+    Kprobes,
+)
+from kpfs.linux.memory.losses import Cause, LossPlace, find
 from kpfs.linux.memory.modules import AllSymbols
 from kpfs.linux.memory.rings import Rings
 from kpfs.linux.memory.structures import View
@@ -27,10 +33,13 @@ if TYPE_CHECKING:
 
 _LINES = 4096  # bytes of lines that a reader of trace_pipe leaves behind, at most
 # functions that forget what a ring has lost, with the ring as their first argument
+_PROBED_IP = "ftrace_set_filter_ip"  # of a struct ftrace_ops: its address, removed
 _RESETS = (
     *("ring_buffer_reset", "ring_buffer_reset_cpu", "ring_buffer_reset_online_cpus"),
     "ring_buffer_free",
 )
+# from the first use of the first one on, the others tell which probes are not hit
+_SWITCH, _FTRACE = "ftrace_enable_sysctl", ("arch_ftrace_update_code", _PROBED_IP)
 _REMOVED, _PIPE_CLOSED = "instance_rmdir", "tracing_release_pipe"
 
 
@@ -39,27 +48,35 @@ class Losses:
 
     def __init__(self, kernel: KernelOnBoard) -> None:
         self._kernel = kernel
-        self._places = list(find(kernel.symbols, kernel.structures))
+        self._found = list(find(kernel.symbols, kernel.structures))
         self.enter(kernel.machine.board)
 
     def enter(self, board: Board) -> None:
         """Begin to look at a board that takes over."""
-        kernel, stops = self._kernel, self._kernel.machine.stops
         self._board = board
         self._names: list[str] = []  # that the board's rows are about
         self._maxactive: dict[str, int] = {}  # by names
         self._removed: dict[int, str] = {}  # instances that are, by their rings
         self._forgotten: Counter[tuple[str, str]] = Counter()  # by ring and reason
-        sites = [place.site for place in self._places]
-        set_sites(board, sites, self._probes().cpu_offsets)
+        self._places = list(self._found)
+        self._set_sites()
         mark_told(board)
-        stops.follow_losses(self._name)
-        self._asked: dict[int, str] = {
-            symbol.addr: name
-            for name in (*_RESETS, _REMOVED, _PIPE_CLOSED)
-            for symbol in kernel.symbols.lookup_name(name)
-        }
-        stops.set(self._before, [(place, abi.NEVER) for place in self._asked])
+        self._kernel.machine.stops.follow_losses(self._name)
+        self._asked: dict[int, str] = {}
+        self._ask((*_RESETS, _REMOVED, _PIPE_CLOSED, _SWITCH))
+
+    def _ask(self, names: Sequence[str]) -> None:
+        """Be asked before these functions, too."""
+        kernel = self._kernel
+        for name in names:
+            for symbol in kernel.symbols.lookup_name(name):
+                self._asked[symbol.addr] = name
+        calls = [(place, abi.NEVER) for place in self._asked]
+        kernel.machine.stops.set(self._before, calls)
+
+    def _set_sites(self) -> None:
+        sites = [place.site for place in self._places[: abi.NR_LOSSES]]
+        set_sites(self._board, sites, self._probes().cpu_offsets)
 
     def _probes(self) -> Kprobes:
         kernel = self._kernel
@@ -84,6 +101,8 @@ class Losses:
 
     def _name_of(self, row: LostRow) -> str:
         memory, kind = self._kernel.memory, self._places[row.site].object
+        if self._places[row.site].cause is Cause.FTRACE_OFF:
+            return kind
         if kind == "kprobe":
             is_return = self._places[row.site].cause is Cause.INSTANCES
             flags = self._view(kind, row.object).number("flags", 4)
@@ -113,8 +132,9 @@ class Losses:
         if kind == "trace_event_call":  # it may call several: this is the first one
             array = self._view(kind, at).word("prog_array")
             at = memory.word(array + layouts["bpf_prog_array"].at["items"])
-        elif kind == "fprobe":
-            link = at - layouts["bpf_kprobe_multi_link"].at["fp"]
+        elif kind in ("fprobe", "bpf_link"):
+            fp = layouts["bpf_kprobe_multi_link"].at["fp"]
+            link = at - fp * (kind == "fprobe")
             at = memory.word(link + layouts["bpf_link"].at["prog"])
         more = self._view("bpf_prog", at).word("aux")
         return memory.string(more + layouts["bpf_prog_aux"].at["name"], NAME_MAX)
@@ -130,6 +150,12 @@ class Losses:
                 self._removed = {rings.get(name, 0): name}
             elif self._asked[at] == _PIPE_CLOSED:
                 self._leave_lines(second)
+            elif self._asked[at] == _SWITCH:
+                self._ask(_FTRACE)
+            elif self._asked[at] in _FTRACE:
+                third = board.read_reg(board.arch.arguments[2])
+                is_probe = self._asked[at] == _PROBED_IP
+                self._follow_ftrace(second if is_probe else 0, is_gone=bool(third))
             else:
                 self._add_ring(first)
 
@@ -154,6 +180,32 @@ class Losses:
         text = self._kernel.memory.read(reader.word("seq.seq.buffer") + begin, size)
         self._forgotten[instance, "left"] += text.count(b"\n")
 
+    def _follow_ftrace(self, new: int, *, is_gone: bool) -> None:
+        """Count the calls of functions whose probes are not hit as ftrace is off.
+
+        new: the address of a probe that comes or goes, or 0.
+        """
+        kernel, unhit = self._kernel, set[int]()
+        at = kernel.symbols.address("ftrace_enabled")
+        if not int.from_bytes(kernel.memory.read(at, 4), "little"):
+            for entry in self._probes().entries():
+                flags = entry.number("flags", 4)
+                if flags & FLAG_FTRACE and not flags & (FLAG_GONE | FLAG_DISABLED):
+                    unhit.add(entry.word("addr"))
+            unhit = unhit - {new} if is_gone else unhit | {new} - {0}
+        symbols = AllSymbols(kernel.symbols, kernel.modules())
+        found = map(symbols.symbol_at, unhit)
+        names = {int(symbol.addr): symbol.name for symbol in found if symbol}
+        for number, (cause, name, site) in enumerate(self._places):
+            if cause is Cause.FTRACE_OFF:
+                counts = names.pop(site.addr, None) is not None
+                kind = abi.LOSS_ALWAYS if counts else abi.LOSS_NONE
+                self._places[number] = LossPlace(cause, name, site._replace(kind=kind))
+        for addr, name in names.items():
+            site = LossSite(addr, 0, abi.LOSS_ALWAYS, argument=abi.NEVER)
+            self._places.append(LossPlace(Cause.FTRACE_OFF, name, site))
+        self._set_sites()
+
     # ---- afterwards
     def told(self) -> list[str]:
         """Return a line for each kind of loss and what has lost."""
@@ -165,7 +217,16 @@ class Losses:
             before = found.get(what)
             found[what] = row if before is None else _sum(before, row)
         lines = [self._line(*what, row) for what, row in found.items()]
-        return [*lines, *self._of_rings()]
+        return [*lines, *self._of_rings(), *self._of_disarmed()]
+
+    def _of_disarmed(self) -> Iterator[str]:
+        """Tell of probes that are switched off, all at once."""
+        kernel = self._kernel
+        at = kernel.symbols.address("kprobes_all_disarmed")
+        with contextlib.suppress(MemoryFault, KernelError):
+            if at and kernel.memory.read(at, 1) != b"\0":
+                count = sum(1 for _ in self._probes())
+                yield from [losses.disarmed(count)] * bool(count)
 
     def _line(self, cause: Cause, name: str, row: LostRow) -> str:
         if cause is Cause.INSTANCES:
@@ -173,11 +234,13 @@ class Losses:
             return losses.missed_returns(name, row.times, has, has + row.most)
         if cause is Cause.RECURSION:
             return losses.skipped_hits(name, row.times)
+        if cause is Cause.FTRACE_OFF:
+            return losses.unhit(name, row.times)
         if cause is Cause.GUARD:
             others = f", {row.others} of them by another task or an interrupt"
             return (
-                f"BPF program {name}: {losses.many(row.times, 'run')} skipped: one ran "
-                f"already on that processor{others * bool(row.others)}"
+                f"BPF program {name}: {losses.many(row.times, 'run')} skipped: BPF was "
+                f"busy on that processor{others * bool(row.others)}"
             )
         if cause is Cause.BUFFER:
             what = losses.many(row.times, "record")

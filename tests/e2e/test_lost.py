@@ -7,6 +7,7 @@ kpfs.linux.memory.losses and kpfs.linux.board.losses.
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -103,6 +104,73 @@ def test_the_end_of_a_run_inside(kpfs, cause):
     assert done.returncode == 0
     (line,) = lost(done.stderr)
     assert re.match(CAUSES[cause][1], line)
+
+
+OF_PROGRAMS = {
+    "guard": "BPF program skipped: 7 runs skipped: BPF was busy",
+    "ring": "BPF ring buffer records: 8 records lost",  # one that is full has room
+    "perf": "perf: 8 events lost",
+}
+PROGRAMS = [
+    *(pytest.param(KERNEL, kind, marks=pytest.mark.kernel) for kind in OF_PROGRAMS),
+    *(
+        pytest.param(harness.TWO_CPUS, kind, marks=pytest.mark.two_cpus)
+        for kind in (*OF_PROGRAMS, "multi")
+    ),
+]
+
+
+@pytest.mark.parametrize(("kernel", "kind"), PROGRAMS)
+def test_what_bpf_and_perf_lose(kpfs, kernel, kind):
+    losing = str(harness.ROOT / "tests" / "programs" / "losing.py")
+    words = "run", "--kernel", kernel, "--inside", sys.executable, losing, kind, "7"
+    (line,) = lost(kpfs(*words).stderr)
+    assert line.startswith(OF_PROGRAMS.get(kind, OF_PROGRAMS["guard"]))
+
+
+@pytest.mark.kernel
+def test_hits_while_ftrace_is_off(kpfs):
+    """One probe is there before, one comes meanwhile; one is no entry of a function."""
+    script = """
+    cd /sys/kernel/tracing
+    echo 'p:before do_nanosleep' >kprobe_events
+    echo 'p:behind do_nanosleep+5' >>kprobe_events
+    echo 1 >events/kprobes/enable
+    sleep 0.001
+    echo 0 >/proc/sys/kernel/ftrace_enabled
+    echo 'p:meanwhile __x64_sys_times' >>kprobe_events
+    echo 1 >events/kprobes/meanwhile/enable
+    sleep 0.001; sleep 0.001; times >/dev/null
+    echo 1 >/proc/sys/kernel/ftrace_enabled
+    sleep 0.001
+    cat kprobe_profile
+    """
+    done = kpfs("run", "--kernel", KERNEL, "--inside", "sh", "-c", script)
+    hits = {row.split()[0]: row.split()[1] for row in done.stdout.splitlines()}
+    assert hits == {"before": "2", "behind": "4", "meanwhile": "0"}
+    off = "it needs ftrace, and kernel.ftrace_enabled was 0"
+    assert lost(done.stderr) == [
+        f"probe of do_nanosleep: 2 hits missed: {off}",
+        f"probe of __x64_sys_times: 1 hit missed: {off}",
+    ]
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param("", marks=pytest.mark.guest),
+        pytest.param(KERNEL, marks=pytest.mark.kernel),
+    ],
+)
+def test_probes_that_are_disarmed(kpfs, kernel):
+    options = ("--kernel", kernel) if kernel else ()
+    script = """
+    echo p:a vfs_open >/sys/kernel/tracing/kprobe_events
+    echo 0 >/sys/kernel/debug/kprobes/enabled
+    """
+    done = kpfs("run", *options, "--", "sh", "-c", script)
+    assert lost(done.stderr) == ["all hits of 1 probe: kprobes/enabled is 0"]
 
 
 @pytest.mark.kernel

@@ -34,7 +34,9 @@ def _of_probes(st: State, name_of: Callable[[int], str]) -> list[str]:
     for rp in st.kretprobes:
         returns[rp.kp.addr] += kretprobe_nmissed(st, rp)
         maxactive[rp.kp.addr] = rp.maxactive
+    off = losses.disarmed(len(st.registered))
     return [
+        *[off] * (st.kprobes_all_disarmed and bool(st.registered)),
         *(
             losses.missed_returns(name_of(at), count, maxactive[at])
             for at, count in returns.items()
