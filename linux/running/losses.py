@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LINES = 4096  # bytes of lines that a reader of trace_pipe leaves behind, at most
 # functions that forget what a ring has lost, with the ring as their first argument
-_PROBED_IP = "ftrace_set_filter_ip"  # of a struct ftrace_ops: its address, removed
+_PROBED_IP = "ftrace_set_filter_ip"  # a probe comes or goes
 _RESETS = (
     *("ring_buffer_reset", "ring_buffer_reset_cpu", "ring_buffer_reset_online_cpus"),
     "ring_buffer_free",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Has BPF and perf lose a number of events, without any library: losing.py KIND COUNT.
+"""Has BPF and perf lose a number of events, without any library.
 
-KIND: guard (a program is skipped), multi (likewise, by kprobe_multi), ring (BPF's ring
-buffer is full), perf (perf's is).
+Arguments: a kind and a number.  Kinds: guard (a program is skipped), multi (likewise,
+by kprobe_multi), ring (BPF's ring buffer is full), perf (perf's is).
 """
 
 import ctypes
