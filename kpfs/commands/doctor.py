@@ -17,7 +17,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kpfs.base import limits, places
@@ -285,7 +284,7 @@ def _limits(name: str) -> str:
 
     try:
         folder = store.folder(name)
-        config = Path(folder, image.CONFIG).read_text(encoding="utf-8")
+        config = image.read_config(folder)
         return ARCHES[image.read_meta(folder).arch].limits(config)
     except (OSError, UnfitError):
         return ""  # 'kpfs kernel list' says what is wrong

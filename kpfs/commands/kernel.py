@@ -532,7 +532,7 @@ def show(arguments: Namespace) -> int:
 
     folder = chosen.folder(arguments.name)
     meta = image.read_meta(folder)
-    config = Path(folder, image.CONFIG).read_text(encoding="utf-8")
+    config = image.read_config(folder)
     rows = {
         "release": meta.release,
         "arch": meta.arch,
@@ -625,7 +625,7 @@ def _since(names: Sequence[str], table: Sequence[Sequence[str]]) -> Iterator[str
         versions[tuple(map(int, numbers[:2]))].append(at)
     order = [ats for _, ats in sorted(versions.items())]
     for row in table:
-        there = [[row[2 + at] not in features.OFF for at in ats] for ats in order]
+        there = [[features.is_there(row[2 + at]) for at in ats] for ats in order]
         lacking = [number for number, each in enumerate(there) if not all(each)]
         first = lacking[-1] + 1 if lacking else 0
         mixed = any(any(each) and not all(each) for each in there)

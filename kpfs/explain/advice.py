@@ -25,6 +25,7 @@ from kpfs.explain.successors import (
 from kpfs.explain.verdicts import Verdict
 from kpfs.linux.memory.functions import FunctionIndex
 from kpfs.linux.memory.kprobes import function_ranges
+from kpfs.linux.package import options
 from kpfs.linux.package.config import is_on
 from kpfs.linux.running.saved_kernel import SavedKernel
 
@@ -67,7 +68,7 @@ class Advice:
         site = site if site is not None and site < symbol.addr + symbol.size else None
         unsited = "" if site is not None else "no ftrace site"
         of_probe = verdict.why if verdict.errno else ""
-        multi = self._lacking("FPROBE") or unsited
+        multi = self._needing(options.ATTACHMENT, "BPF_TRACE_KPROBE_MULTI") or unsited
         fentry = self._lacking("DYNAMIC_FTRACE_WITH_DIRECT_CALLS") or unsited
         fentry = fentry or self._untyped(symbol)
         return {
@@ -76,7 +77,7 @@ class Advice:
             "kprobe_multi": multi,
             "fentry/fexit": fentry,
             "fmod_ret": fentry or self._unchangeable(symbol, hook=True),
-            "override": self._lacking("BPF_KPROBE_OVERRIDE")
+            "override": self._needing(options.HELPER, "override_return")
             or of_probe
             or self._unchangeable(symbol, hook=False),
         }
@@ -86,6 +87,10 @@ class Advice:
         return (
             "" if not config or is_on(config, option) else f"{LACKING} CONFIG_{option}"
         )
+
+    def _needing(self, kind: str, name: str) -> str:
+        option = options.lacking_for(self._tables.config, kind, name)
+        return f"{LACKING} {option}" if option else ""
 
     def _untyped(self, symbol: Symbol) -> str:
         if symbol.module or self._saved.functions.prototype(symbol.name):

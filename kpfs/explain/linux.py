@@ -11,7 +11,6 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 
 from kpfs.base.ktypes import BlacklistEntry, KAddr
 from kpfs.engine.arch.arches import JUDGES
@@ -58,7 +57,7 @@ class UnprobedTables(KernelTables):
         self._saved, self._live = saved.memory, live or saved.memory
         symbols = saved.symbols
         self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")
-        config = Path(saved.folder, image.CONFIG).read_text(encoding="utf-8")
+        config = image.read_config(saved.folder)
         self.config = config  # the options it was built with, "" if it does not say
         self.kallsyms = AllSymbols(symbols, loaded)
         self._texts = list(self._module_texts(saved))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside.diagnosis import kernel_log
 from kpfs.linux.inside.failed_call import (
     Enumerator,
@@ -36,6 +38,10 @@ from kpfs.linux.inside.refused import READS, Refused
 from kpfs.linux.inside.request import CO_RE, PERHAPS
 from kpfs.linux.inside.texts import read_text
 from kpfs.linux.memory.btf import Btf, read_btf
+from kpfs.linux.package import options
+from kpfs.linux.package.config import is_on
+from kpfs.linux.package.options import lacking_for
+from kpfs.linux.store import image, store
 
 if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
@@ -67,21 +73,18 @@ _GRAVE = re.compile(
     r"Out of memory|error|fail|unsupported|not supported|BPF:|Unknown symbol|disagrees)"
 )
 _OURS = "evm: overlay not supported"  # said of the mount of this host's files
-# what a write begins with that needs a part of the kernel, a function of that part,
-# and its name
-_PARTS = {
-    "trigger": {"hist": ("event_hist_trigger", "hist triggers")},
-    "dynamic_events": {
-        "s": ("synth_event_create", "synthetic events"),
-        "e": ("eprobe_dyn_event_create", "event probes"),
-        "f": ("trace_fprobe_create", "function probes"),
-        "t": ("trace_fprobe_create", "tracepoint probes"),
-    },
-}
 _PROBE = re.compile(
     r"^(?P<kind>[prf])\d*(?::\S*)?\s+(?P<place>[\w.:]+(?:\+\w+)?)", re.M
 )
 _OF_PLACE = re.compile("symbol|address|[Pp]robe (event|point)")  # not of an argument
+_HELPER = re.compile(r"(?:unknown func|use helper) bpf_(?P<name>\w+)#")
+# by an enumeration of the kernel's types: a kind of features
+_BPF_KINDS = {
+    "bpf_prog_type": options.PROGRAM,
+    "bpf_map_type": options.MAP,
+    "bpf_attach_type": options.ATTACHMENT,
+}
+_OF_TABLE = "/sys/kernel/debug/kprobes/"
 _OF_FUNCTIONS = (
     *("set_ftrace_filter", "set_ftrace_notrace"),
     *("set_graph_function", "set_graph_notrace"),
@@ -102,7 +105,7 @@ class Failures:
 
     def __init__(self, kernel: KernelOnBoard, worker: Worker, advise: Advise) -> None:
         self._board, self._stops = kernel.machine.board, kernel.machine.stops
-        self._logged, self._advise = kernel_log(worker), advise
+        self._logged, self._advise, self._kernel = kernel_log(worker), advise, kernel
         self._of_files = Refused(kernel)
         self._memory, self._symbols = kernel.memory, kernel.symbols
         self._begins: dict[int, _Told] = {}
@@ -286,8 +289,8 @@ class Failures:
             if isinstance(word, SymbolName):
                 return self._advise(word.name, _BY_PROBE)
             if isinstance(word, Written):
-                return self._lacks_part(word) or self._of_functions(word, *call.log)
-        return ""
+                return self._of_option(call) or self._of_functions(word, *call.log)
+        return self._of_option(call)
 
     def _of_functions(self, written: Written, said: str = "symbol") -> str:
         """Return what is known of the functions that a text names.
@@ -303,20 +306,46 @@ class Failures:
                 return told
         return ""
 
-    def _lacks_part(self, written: Written) -> str:
-        """Return words about a part of the kernel that a write needs and it lacks."""
-        file = written.file.rpartition("/")[2]
-        for begin, (function, part) in _PARTS.get(file, {}).items():
-            if written.text.startswith(begin) and not self._has(function):
-                return f"this kernel has no {part}"
+    def _of_option(self, call: FailedCall) -> str:
+        """Return which option of its configuration the kernel lacks for a call."""
+        name = os.path.basename(self._kernel.folder)
+        for feature in self._asked_for(call):
+            if option := lacking_for(self._config, *feature):
+                return f"{name} has no {option}{self._who_has(option)}"
         return ""
 
-    def _has(self, function: str) -> bool:
-        """Return True if the kernel has a function, perhaps under a made-up name."""
-        symbols = self._symbols
-        return bool(symbols.lookup_name(function)) or any(
-            symbols.functions_made_of([function])
-        )
+    def _asked_for(self, call: FailedCall) -> Iterator[tuple[str, str]]:
+        """Yield the features that a call needs: kinds and names of options.needed()."""
+        for helper in filter(None, map(_HELPER.search, call.log)):
+            yield options.HELPER, helper["name"]
+        for word in call.words:
+            if isinstance(word, Enumerator):
+                if kind := _BPF_KINDS.get(word.enum):
+                    yield kind, self._name_of(*word)
+            elif isinstance(word, Opened):
+                if word.file.startswith(_OF_TABLE) or word.file[:1] != "/":
+                    yield options.FILE, word.file.rpartition("/")[2]
+            elif isinstance(word, Written):
+                file, text = word.file.rpartition("/")[2], word.text
+                if file == "current_tracer":
+                    yield options.TRACER, text
+                elif file == "trigger":
+                    yield options.TRIGGER, re.split("[: ]", text.lstrip("!"))[0]
+                elif file == "dynamic_events":
+                    yield options.DEFINITION, text[:1]
+
+    def _who_has(self, option: str) -> str:
+        """Return words about the oldest kernel that was made with an option."""
+        found = list[tuple[list[int], str]]()
+        name = option.removeprefix("CONFIG_")
+        for kernel in store.names():
+            with contextlib.suppress(UnfitError, OSError):
+                folder = store.folder(kernel)
+                if is_on(image.read_config(folder), name):
+                    release = image.read_meta(folder).release
+                    numbers = [int(each) for each in re.findall(r"\d+", release)[:3]]
+                    found.append((numbers, kernel))
+        return f"; {min(found)[1]} has" if found else ""
 
     def _name_of(self, enum: str, value: int) -> str:
         """Return a value's name in this kernel, which may not have it."""
@@ -328,6 +357,10 @@ class Failures:
             return names.get(value, f"type {value}")
         what = enum.removeprefix("bpf_").replace("_", " ")
         return f"{what} {value}, which this kernel does not have"
+
+    @cached_property
+    def _config(self) -> str:
+        return image.read_config(self._kernel.folder)
 
     @cached_property
     def _btf(self) -> Btf | None:

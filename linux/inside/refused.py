@@ -50,11 +50,6 @@ _INT = 0xFFFFFFFF
 _MAX_LOGGED = 64  # rows of the log, of which the kernel keeps 8
 
 
-def full_path(name: str) -> str:
-    """Return the path of a file as it is told: that in tracefs is short."""
-    return name if name.startswith("/") else TRACEFS + name
-
-
 class Refused:
     """Knows what the running task has asked for when a write or an open has failed.
 
@@ -170,7 +165,7 @@ class Refused:
 
 
 def _shown(path: str) -> str:
-    """Return the path of a file as it is told; full_path() undoes it."""
+    """Return the path of a file as it is told: that in tracefs is short."""
     if path.startswith(_IN_DEBUGFS):
         path = TRACEFS + path.removeprefix(_IN_DEBUGFS)
     return path.removeprefix(TRACEFS)

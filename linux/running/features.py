@@ -20,7 +20,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory.btf import read_btf
-from kpfs.linux.package.config import options
+from kpfs.linux.package import config, options
 from kpfs.linux.running.chosen import folder, kernel
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import FINALLY, Op, Result, SlotOffset
@@ -28,7 +28,7 @@ from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
 
 YES, NO = "yes", "-"
-OFF = NO, "n"  # values of what is not there
+_OFF = NO, "n"  # begin the values of what is not there
 LONG = "BPF helper", "kfunc"  # groups of some hundred features
 _TRACEFS = "/sys/kernel/tracing"
 _FILES = (
@@ -105,12 +105,26 @@ _MAPS = (
 )  # fmt: skip
 
 
+# by group: a kind of the features of which linux.package.options knows what they need
+_KINDS = {
+    "file": options.FILE,
+    "BPF program": options.PROGRAM,
+    "BPF map": options.MAP,
+    "BPF attachment": options.ATTACHMENT,
+}
+
+
 class Feature(NamedTuple):
     """One thing that a kernel can do, or cannot."""
 
     group: str
     name: str
     value: str  # YES, NO, or more of it
+
+
+def is_there(value: str) -> bool:
+    """Return True if this is the value of a feature that is there."""
+    return value.split(" ")[0] not in _OFF
 
 
 def features(name: str) -> list[Feature]:
@@ -132,7 +146,8 @@ def _asked(name: str) -> list[Feature]:
         try:
             linux.start()
             with linux.lock:
-                return list(_Asked(linux).all())
+                asked = _Asked(linux)
+                return [asked.with_option(feature) for feature in asked.all()]
         finally:
             linux.stop()
     except KernelError as error:
@@ -145,6 +160,7 @@ class _Asked:
     def __init__(self, linux: LinuxKernel) -> None:
         self._linux = linux
         self._btf = read_btf(linux.memory, linux.symbols)
+        self._built_with = image.read_config(linux.folder)
 
     def all(self) -> Iterator[Feature]:
         # kernels before 5.11 count programs and maps as the agent's locked memory
@@ -161,6 +177,15 @@ class _Asked:
         yield from self._maps()
         yield from self._of_types()
         yield from self._config()
+
+    def with_option(self, feature: Feature) -> Feature:
+        """Return a feature that is not there with the option that it lacks."""
+        kind = _KINDS.get(feature.group, "")
+        if feature.value == YES or not kind:
+            return feature
+        name = feature.name.rpartition("/")[2]
+        option = options.lacking_for(self._built_with, kind, name)
+        return feature._replace(value=f"{NO} no {option}") if option else feature
 
     def _files(self) -> Iterator[Feature]:
         for path in _FILES:
@@ -315,10 +340,8 @@ class _Asked:
 
     # ---- configuration
     def _config(self) -> Iterator[Feature]:
-        path = os.path.join(self._linux.folder, image.CONFIG)
-        with open(path, encoding="utf-8") as file:
-            for name, value in options(file.read()).items():
-                yield Feature("config", name, value)
+        for name, value in config.options(self._built_with).items():
+            yield Feature("config", name, value)
 
 
 def _refused(*results: int) -> str:

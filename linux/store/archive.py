@@ -115,8 +115,7 @@ def _check_files(folder: str, meta: image.Meta, path: str) -> None:
     """Raise UnfitError if a file that a kernel needs is missing or damaged."""
     try:
         image.open_ram(folder, meta).close()
-        with open(os.path.join(folder, image.CONFIG), encoding="utf-8") as file:
-            file.read()
+        image.read_config(folder)
         if not os.path.getsize(os.path.join(folder, image.SYMBOLS)):
             raise ValueError("no symbols")
     except (UnfitError, FileNotFoundError, ValueError):

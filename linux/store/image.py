@@ -14,6 +14,7 @@ import mmap
 import os
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kpfs.base import abi, mapping
@@ -156,6 +157,11 @@ def read_meta(folder: str, name: str = "") -> Meta:
     if not sound:
         raise UnfitError(f"{name}: the image is damaged; make it anew")
     return meta
+
+
+def read_config(folder: str) -> str:
+    """Return the configuration of a kernel, "" if it has come without one."""
+    return Path(folder, CONFIG).read_text(encoding="utf-8")
 
 
 def _is_sound(arch: LinuxArch, meta: Meta) -> bool:

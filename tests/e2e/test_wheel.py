@@ -54,6 +54,7 @@ DATA = (
     "guest/src/**",
     "linux/image/**",
     "mirror/image/**",
+    "linux/package/*.tsv",
     "manual/*.tsv",
     "manual/completion.*sh",
     "page/*.css",

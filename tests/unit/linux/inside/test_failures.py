@@ -3,6 +3,7 @@
 
 import errno
 from collections import deque
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -40,11 +41,15 @@ NAMES = {
 @pytest.fixture
 def one():
     """One whose kernel has no memory that can be read."""
-    made = object.__new__(Failures)
+    made: Any = object.__new__(Failures)
     made._running, made.calls = {}, deque(maxlen=failures._MAX_CALLS)
     made._refused = None
     made._advise = lambda point, _way: f"no symbol {point}" * ("reed" in point)
     made._of_files = Mock(places={}, rows=list)
+    made._kernel = Mock(folder="/kernels/old")
+    made.__dict__["_config"] = (
+        "CONFIG_KPROBES=y\nCONFIG_DYNAMIC_FTRACE=y\nCONFIG_BPF_EVENTS=y\n"
+    )
     made._symbols = Mock()
     made._symbols.lookup_name.side_effect = lambda name: [name] * (name == "vfs_read")
     return made
@@ -106,7 +111,7 @@ def test_functions_that_are_not_there(told):
     ],
 )
 def test_the_functions_that_a_text_names(one, told, file, text, says):
-    one._has = lambda _function: True
+    one.__dict__["_config"] = ""
     (reason,) = told(call("write", Written(file, text)))
     assert reason.startswith(f"write({file}, {text!r}) = EINVAL")
     assert ("no symbol vfs_reed" in reason) == says
@@ -204,27 +209,55 @@ def test_names_are_those_of_the_kernels_types(told):
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "lacks"),
+    ("word", "lacks"),
     [
-        ("trigger", "hist:keys=pid", "this kernel has no hist triggers"),
-        ("trigger", "nosuch", ""),
-        ("dynamic_events", "s:x u64 a", "this kernel has no synthetic events"),
-        ("dynamic_events", "e:x sched/sched_switch", "this kernel has no event "),
-        ("dynamic_events", "f:x vfs_read", "this kernel has no function probes"),
-        ("dynamic_events", "q:x", ""),
-        ("set_event", "hist", ""),
-        ("events/a/b/trigger", "hist:keys=pid", "this kernel has no hist triggers"),
+        (Written("events/a/b/trigger", "hist:keys=pid"), "HIST_TRIGGERS"),
+        (Written("events/a/b/trigger", "!hist keys=pid"), "HIST_TRIGGERS"),
+        (Written("events/a/b/trigger", "nosuch"), ""),
+        (Written("dynamic_events", "s:x u64 a"), "SYNTH_EVENTS; new has"),
+        (Written("dynamic_events", "f:x vfs_read"), "FPROBE_EVENTS"),
+        (Written("dynamic_events", "q:x"), ""),
+        (Written("current_tracer", "function_graph"), "FUNCTION_GRAPH_TRACER"),
+        (Written("set_event", "hist"), ""),
+        (Opened("synthetic_events", "O_RDONLY"), "SYNTH_EVENTS; new has"),
+        (Opened("set_ftrace_filter", "O_RDONLY"), ""),
+        (Opened("/sys/kernel/debug/kprobes/nosuch", "O_RDONLY"), ""),
+        (Opened("/sys/devices/x/hist", "O_WRONLY"), ""),
+        (Enumerator("bpf_prog_type", 2), ""),
+        (Enumerator("bpf_prog_type", 29), "BPF_JIT"),
+        (Enumerator("bpf_map_type", 7), "PERF_EVENTS"),
     ],
 )
-@pytest.mark.parametrize("there", ["", "as named", "as a part"])
-def test_a_write_that_needs_a_part_of_the_kernel(one, told, file, text, lacks, there):
-    one._symbols.lookup_name.side_effect = lambda name: [name] * (there == "as named")
-    one._symbols.functions_made_of.side_effect = lambda names: (
-        [Mock()] * (there == "as a part")
+def test_options_that_a_kernel_lacks(monkeypatch, told, word, lacks):
+    monkeypatch.setattr(
+        failures, "store", Mock(names=lambda: ["newer", "new"], folder=str)
     )
-    (reason,) = told(call("write", Written(file, text)))
-    assert reason.startswith(f"write({file}, {text!r}) = EINVAL")
-    assert (lacks in reason) == (not there or not lacks)
+    found = Mock(read_config=lambda _: "CONFIG_SYNTH_EVENTS=y\n")
+    releases = {"new": Mock(release="6.1.0-1"), "newer": Mock(release="6.12.9-2")}
+    found.read_meta = releases.__getitem__
+    monkeypatch.setattr(failures, "image", found)
+    names = {
+        "bpf_map_type": {7: "BPF_MAP_TYPE_STACK_TRACE"},
+        "bpf_prog_type": {2: "BPF_PROG_TYPE_KPROBE", 29: "BPF_PROG_TYPE_LSM"},
+    }
+    (reason,) = told(call("call", word), names=names)
+    if lacks:
+        assert reason.endswith(f"= EINVAL: old has no CONFIG_{lacks}")
+    else:
+        assert reason.endswith("= EINVAL")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unknown func bpf_override_return#58",
+        "program of this type cannot use helper bpf_override_return#58",
+    ],
+)
+def test_an_option_that_a_helper_needs(monkeypatch, told, said):
+    monkeypatch.setattr(failures, "store", Mock(names=list))
+    (reason,) = told(call("bpf", "load", log=("0: (85)", said)))
+    assert reason.endswith(f"{said}: old has no CONFIG_BPF_KPROBE_OVERRIDE")
 
 
 def test_a_call_made_again_and_again_pushes_no_other_out(told):
