@@ -349,6 +349,7 @@ def _boot(
             cpus=arguments.cpus,
             append=arguments.append,
             known=arguments.known,
+            modules=_shared_modules(name, offer),
             verbose=arguments.verbose,
             progress=progress.show,
         )
@@ -370,6 +371,19 @@ def _boot(
             "without modules there is no --inside",
             file=sys.stderr,
         )
+
+
+def _shared_modules(name: str, offer: Offer | None) -> str:
+    """Return the modules of the kernel without parameters, "" if they are others."""
+    from kpfs.linux.running.chosen import parts
+    from kpfs.linux.store import image, store
+
+    base, words = parts(name)
+    if not words or not offer:
+        return ""
+    folder = store.folder(base)
+    same = image.read_meta(folder).origin == offer.origin
+    return os.path.join(folder, image.MODULES) if same else ""
 
 
 def _has_files(arguments: Namespace) -> bool:

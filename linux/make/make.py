@@ -59,12 +59,14 @@ def make(
     cpus: int = 1,
     append: str = "",
     known: Sequence[str] = (),
+    modules: str = "",
     verbose: bool = False,
     progress: Callable[[Board], object] = lambda _board: None,
 ) -> image.Meta:
     """Boot a kernel and keep it by a name. Raises UnfitError that says why not.
 
-    known: parameters in append that the kernel must know.
+    known: parameters in append that the kernel must know.  modules: the archive of an
+    image of the same package, which this one shares.
     """
     if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
         raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
@@ -72,7 +74,7 @@ def make(
         raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
-    with store.new_folder(name) as folder, _packing(files, folder):
+    with store.new_folder(name) as folder, _packing(files, folder, modules):
         booted = boot.boot(
             kernel,
             memory=memory,
@@ -119,10 +121,17 @@ def _functions(booted: image.BootedBoard, cpus: int) -> bytes:
 
 
 @contextmanager
-def _packing(files: KernelFiles, folder: str) -> Iterator[None]:
-    """Unpack and write the modules meanwhile, which takes longer than the boot."""
+def _packing(files: KernelFiles, folder: str, shared: str) -> Iterator[None]:
+    """Unpack and write the modules meanwhile, which takes longer than the boot.
+
+    shared: an archive that has them, "" if there is none.
+    """
     given_up = threading.Event()
     path = os.path.join(folder, image.MODULES)
+    if shared:
+        os.link(shared, path)
+        yield
+        return
     with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as unpacking:
         rest = _prefetched(iter(files.rest), unpacking)
         modules = chain(sorted(files.modules.items()), rest)

@@ -2,7 +2,6 @@
 """kpfs.commands.matrix_page, also as a browser shows it."""
 
 import itertools
-import os
 
 import pytest
 
@@ -86,33 +85,24 @@ def test_a_page_stays_small(count):
 @pytest.mark.browser
 @pytest.mark.parametrize("scripts", [True, False])
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (360, True)])
-def test_in_a_browser(tmp_path, width, dark, scripts):
+def test_in_a_browser(monkeypatch, tmp_path, width, dark, scripts):
     path = tmp_path / "page.html"
     long = ROWS[2]._replace(output="word" * 500, reasons=["n" * 400, "m" * 400])
     path.write_bytes(matrix_page(["x" * 300], [*ROWS[:2], long, ROWS[3]], FEATURES))
-    os.environ["HOME"], before = str(tmp_path), os.environ["HOME"]
+    monkeypatch.setenv("HOME", str(tmp_path))
     look = {"width": width, "dark": dark, "scripts": scripts}
-    try:
-        with browser.opened(path, tmp_path / "profile", **look) as page:
-            style = "getComputedStyle(document.documentElement)"
-            colours = [
-                page.value(f"{style}.{name}") for name in ("color", "background")
-            ]
-            text, back = (
-                sum(map(int, c[4:].split(")")[0].split(","))) for c in colours
-            )
-            assert (text > back) == dark, colours
-            wide = "[document.documentElement.scrollWidth, innerWidth]"
-            assert page.value(wide)[0] <= width
-            failed = 'document.querySelector("#k2")'
-            assert page.value(f"{failed}.open") is False
-            assert (
-                page.value(f"{failed}.querySelector('pre').checkVisibility()") is False
-            )
-            assert page.value(f"{failed}.querySelector('.told').checkVisibility()")
-            page.click("#k2 summary")
-            assert page.value(f"{failed}.open") is True
-            assert page.value(f"{failed}.querySelector('pre').checkVisibility()")
-            assert page.value(wide)[0] <= width  # long lines scroll by themselves
-    finally:
-        os.environ["HOME"] = before
+    with browser.opened(path, tmp_path / "profile", **look) as page:
+        style = "getComputedStyle(document.documentElement)"
+        colours = [page.value(f"{style}.{name}") for name in ("color", "background")]
+        text, back = (sum(map(int, c[4:].split(")")[0].split(","))) for c in colours)
+        assert (text > back) == dark, colours
+        wide = "[document.documentElement.scrollWidth, innerWidth]"
+        assert page.value(wide)[0] <= width
+        failed = 'document.querySelector("#k2")'
+        assert page.value(f"{failed}.open") is False
+        assert page.value(f"{failed}.querySelector('pre').checkVisibility()") is False
+        assert page.value(f"{failed}.querySelector('.told').checkVisibility()")
+        page.click("#k2 summary")
+        assert page.value(f"{failed}.open") is True
+        assert page.value(f"{failed}.querySelector('pre').checkVisibility()")
+        assert page.value(wide)[0] <= width  # long lines scroll by themselves

@@ -6,6 +6,7 @@ import pytest
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import make
 from kpfs.linux.package import packages
+from kpfs.linux.store import image
 
 
 def test_a_kernel_without_symbols_of_kprobes_is_refused():
@@ -20,3 +21,13 @@ def test_a_kernel_without_symbols_of_kprobes_is_refused():
 def test_memory_has_limits():
     with pytest.raises(UnfitError, match="memory: "):
         make.make("a", packages.KernelFiles(b"", "", {}), memory=1)
+
+
+def test_an_image_with_parameters_shares_the_modules(tmp_path):
+    archive, folder = tmp_path / "archive", tmp_path / "folder"
+    archive.write_bytes(b"modules")
+    folder.mkdir()
+    files = packages.KernelFiles(b"", "", {"a.ko": b""})
+    with make._packing(files, str(folder), str(archive)):
+        pass
+    assert (folder / image.MODULES).samefile(archive)
