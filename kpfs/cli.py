@@ -122,6 +122,17 @@ nothing.
 Keys: d disassembles the function of a probe, e explains it, the space bar disarms all
 probes or arms them again, s sorts by hits, q leaves; the mouse does the same.
 """
+MCP_HELP = "offer kpfs to programs by the Model Context Protocol"
+MCP_DESCRIPTION = """\
+Speak the Model Context Protocol over standard input and output, as the command of a
+server in the configuration of a program that uses it.  Its tools: kernel_list, explain,
+features, run, matrix and trace, which do what the commands of these names do.  Programs
+run inside Linux kernels, those of trace on the host.  A call ends with all that it has
+started when its time is over or it is given up.  This needs the package mcp (pip
+install 'kpfs[mcp]').
+
+  {"mcpServers": {"kpfs": {"command": "kpfs", "args": ["mcp", "--inside"]}}}
+"""
 DUMP_HELP = "write a dump of a kernel, for gdb, drgn and crash"
 DUMP_DESCRIPTION = """\
 Write a dump of a kernel as it is at this moment to FILE, an ELF core: registers,
@@ -809,6 +820,12 @@ COMMANDS = {
     ),
     "dump": Subcommand(
         DUMP_HELP, DUMP_DESCRIPTION, _dump_arguments, _later("kpfs.dump.command.main")
+    ),
+    "mcp": Subcommand(
+        MCP_HELP,
+        MCP_DESCRIPTION,
+        _later("kpfs.commands.mcp.add_arguments"),
+        _later("kpfs.commands.mcp.main"),
     ),
     "completion": Subcommand(
         COMPLETION_HELP, COMPLETION_DESCRIPTION, _completion_arguments, completion

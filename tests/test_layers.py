@@ -90,6 +90,8 @@ MAY_NOT_IMPORT = {
 }
 # third-party package -> the modules that may import it; there may be no others
 KEEPERS = {
+    "anyio": ("kpfs.commands.mcp",),
+    "mcp": ("kpfs.commands.mcp",),
     "fuse": ("kpfs.fs.fuse.libfuse",),
     "mfusepy": ("kpfs.fs.fuse.libfuse",),
     "unicorn": ("kpfs.guest.emu.cpu", "bench.guestcode"),

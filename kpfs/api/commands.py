@@ -198,7 +198,7 @@ def _communicate(
     env: Mapping[str, str] | None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command kpfs; it is killed when the time is over."""
-    argv = [*_program(), *words]
+    argv = [*program(), *words]
     process = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -228,14 +228,14 @@ def _options(
     return words + ["--kernel", kernel] * bool(kernel) + ["--quiet-guest"] * quiet
 
 
-def _program() -> list[str]:
+def program() -> list[str]:
     """Return the command of this very package, be it installed or not."""
     return [sys.executable, "-c", START, ROOT]
 
 
 def _kpfs(*words: str) -> None:
     done = subprocess.run(
-        [*_program(), *words], stdin=subprocess.DEVNULL, capture_output=True
+        [*program(), *words], stdin=subprocess.DEVNULL, capture_output=True
     )
     if done.returncode:
         raise SetupError(os.fsdecode(done.stderr).strip().removeprefix("kpfs: "))
