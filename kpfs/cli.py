@@ -455,9 +455,12 @@ def _check_kernel(arguments: Namespace) -> int:
     if wanted > abi.MAX_CPUS:
         raise SetupError(f"--cpus {wanted}: a Linux kernel has 1 to {abi.MAX_CPUS}")
     if wanted not in (0, cpus):
+        base, words = chosen.parts(name)
+        words = [word for word in words if not word.startswith(f"{chosen.CPUS}=")]
+        other = "+".join((base, *words, f"{chosen.CPUS}={wanted}"))
         raise SetupError(
             f"{name} was made with --cpus {cpus}; for {wanted} say "
-            f"--kernel {name}+cpus={wanted} --make"
+            f"--kernel {other} --make"
         )
     return meta.memory
 

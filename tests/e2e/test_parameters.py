@@ -67,6 +67,10 @@ def test_explained(kpfs):
         ("run --kernel {}+a=1 --inside true", "no kernel {}+a=1: {} was not made with"),
         ("matrix --kernels {}+a=1 true", "no kernel {}+a=1: {} was not made with"),
         ("explain --kernels {}+a=1 vfs_read", "no kernel {}+a=1: {} was not made"),
+        (
+            "run --kernel {}+cpus=2+preempt=full --cpus 3 true",
+            "with --cpus 2; for 3 say --kernel {}+preempt=full+cpus=3 --make",
+        ),
         ("kernel make {}+kptr_restrict=1", "kptr_restrict is a sysctl, which is set"),
         ("kernel make {}+a=1 --cpus 2", "--cpus is for a name without parameters"),
         ("kernel make {}+nosuch=1", "nosuch is neither a boot parameter nor a sysctl"),
