@@ -41,6 +41,9 @@ _CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
 _LEAVES = re.compile(r"jmp (?!0x)|br |(c\.)?jr |jalr |i?ret|sysret")
 _TARGET = re.compile(r" <(\S+?)(?:\+0x[0-9a-f]+)?>$")
 MANY = 50  # names that take longer than a look at all symbols
+# names of system calls' functions, by architecture and age
+CALLS = "__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "sys_"
+_CALL_NAME = re.compile(r"(?:__(?:x64|arm64|riscv|do|se)_sys_|sys_|SyS_)(\w+)$")
 SITE = 16  # bytes from a function's begin in which its ftrace site is
 Others = Callable[[], Iterable[tuple[str, FunctionIndex]]]
 
@@ -145,6 +148,12 @@ class Advice:
             return self._of_missing(name)
         if verdict.ftrace and self._tables.ftrace_is_off:
             return ["not hit as long as kernel.ftrace_enabled is 0"]
+        told = renamed().get(name)
+        if told is not None and told.successor in self._saved.functions:
+            return [
+                f"since {told.since} mostly {told.successor} is called in its place "
+                f"({told.source})"
+            ]
         for other, functions in self._others():
             passing = inlined_in(name, functions, self._saved.functions)
             if passing and name in functions:
@@ -156,16 +165,18 @@ class Advice:
 
     def _of_missing(self, name: str) -> list[str]:
         module, colon, rest = name.partition(":")
+        ours = self._saved.functions
         if colon:
-            if rest in self._saved.functions:
+            if rest in ours:
                 return [
                     f"{rest} is in the kernel itself: name it without {module}: "
                     "(tracefs takes it for one of a module to come, and never hits it)"
                 ]
             return []
-        made = [
-            each for each in self._saved.functions.made_of(name) if ".cold" not in each
-        ]
+        call = _CALL_NAME.match(name)
+        if call and (here := [each for each in CALLS if each + call[1] in ours]):
+            return [f"this kernel has {here[0]}{call[1]}"]
+        made = [each for each in ours.made_of(name) if ".cold" not in each]
         whole = [each for each in made if PART not in each]
         if whole:
             return [f"this kernel has {in_words(whole)}"]

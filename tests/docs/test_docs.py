@@ -48,9 +48,12 @@ def test_plain():
 
 def test_the_readme_shows_what_the_how_to_shows():
     """The output for which kernels of Debian are needed."""
-    shown = re.findall(r"^    .*my_prog: .*$", READ[0].read_text(), re.M)
-    assert shown
-    assert "\n".join(shown) in (DOCS / "howto/bpf.md").read_text()
+    shown = re.search(
+        r"^    kpfs explain --kernels(?:\n|    .*\n| .*\n)+", READ[0].read_text(), re.M
+    )
+    assert shown is not None
+    page = (DOCS / "howto/refused.md").read_text()
+    assert [line for line in shown[0].splitlines() if line not in page] == []
 
 
 def test_the_readme_begins_with_what_the_help_says():

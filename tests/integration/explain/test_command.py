@@ -4,8 +4,10 @@
 Tests kpfs.explain.advice.
 """
 
+import csv
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,8 @@ from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import store
 from kpfs.linux.store.modules import ModuleArchive
 from tests import harness
+
+REPORTS = Path(__file__).with_name("reports.tsv")
 
 
 def run(capsys, *argv):
@@ -131,6 +135,22 @@ def test_a_table_over_kernels(capsys):
     status, out, _ = run(capsys, "--kernels", ",".join(kernels), "vfs_read")
     assert status == 0
     assert re.search(r"^vfs_read  FTRACE", out, re.M)
+
+
+@pytest.mark.kernel
+@pytest.mark.two_cpus
+def test_public_reports_are_answered(capsys):
+    """The rows name reports on github.com, asked again on the kernels of the tests."""
+    with REPORTS.open(newline="") as lines:
+        rows = [row for row in csv.reader(lines, delimiter="\t") if row[0][0] != "#"]
+    points = list(dict.fromkeys(point for _, _, point, _ in rows))
+    kernels = {"6.1": harness.KERNEL, "6.12": harness.TWO_CPUS}
+    words = "--kernels", ",".join(kernels.values()), "--json", *points
+    told = json.loads(run(capsys, *words)[1])
+    for report, kernel, point, sentence in rows:
+        fate = told[kernels[kernel]][points.index(point)]
+        said = [fate["why"], *fate["hints"], *fate["by"].values()]
+        assert any(re.search(sentence, each) for each in said), (report, said)
 
 
 @pytest.mark.kernel
