@@ -74,7 +74,7 @@ class Row(NamedTuple):
         often its first such line tells the reason, and the last one of all does not.
         """
         if not self.status:
-            return []
+            return self.reasons  # an oops or a warning of the kernel
         found = [why for why in self.reasons if not why.startswith(PERHAPS)]
         if lacked := _LACKED.search(self.output):  # libbpf knows its name
             found = [
@@ -296,7 +296,7 @@ def _become(
     try:
         request = request_of(arguments.argv, arguments.rw, arguments.timeout)
         request = request._replace(explained=True)
-        ended = run_request(choice, request, arguments.memory)
+        ended = run_request(choice, request, arguments.memory, tells=False)
         said = {"reasons": ended.reasons, "lost": ended.lost}
         told.write(json.dumps(said).encode())
         told.flush()
@@ -318,7 +318,8 @@ def _print_table(rows: Sequence[Row], *, explained: bool) -> None:
         told = f"{row.kernel:{width}} {row.status:4} {row.seconds:7.2f} s"
         print(f"{told}  {row.last_line}".rstrip())
         for reason in row.why()[: None if explained else 1]:
-            print(f"{'':{width}} because: {reason}")
+            if not row.last_line.endswith(reason):
+                print(f"{'':{width}} because: {reason}")
         for line in row.lost:
             print(f"{'':{width}} lost: {line}")
 

@@ -55,13 +55,13 @@ class Client:
         channel: socket.socket,
         patience: float | None = None,
         *,
-        tells_lost: bool = True,
+        tells: bool = True,
     ) -> None:
         """patience: seconds for the command to begin.
 
-        tells_lost: False if the caller tells what the kernel has lost.
+        tells: False if the caller tells what the kernel says and has lost.
         """
-        self._tells_lost = tells_lost
+        self._tells = tells
         self._channel = channel
         self._patience = patience
         self._input = b""
@@ -180,13 +180,15 @@ class Client:
     def _end(self, message: dict[str, Any]) -> None:
         self._give_terminal_back()
         self.lost = message.get("lost", [])
+        self.reasons = message.get("reasons", [])
         told = [message["why"]] * bool(message["why"])
-        told += [f"lost: {line}" for line in self.lost if self._tells_lost]
+        if self._tells:
+            told += [why for why in self.reasons if why not in told]
+            told += [f"lost: {line}" for line in self.lost]
         for line in told:
             with contextlib.suppress(OSError):  # the status tells it, too
                 print(f"kpfs: {line}", file=sys.stderr, flush=True)
         self._status = message["status"]
-        self.reasons = message.get("reasons", [])
         self.is_written = not message.get("left")
 
     def _stop(self) -> None:

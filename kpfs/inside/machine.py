@@ -77,7 +77,8 @@ class CommandSession:
             ended = command.run()
             rest = None if command.is_written else command.write_rest
         except (KernelError, CallError) as error:
-            ended = Outcome(TROUBLE, f"the kernel died: {error}{self._where()}")
+            why = f"the kernel died: {error}{self._where()}"
+            ended = Outcome(TROUBLE, why, [why])
         except UnfitError as error:  # a sysctl does not take its value
             ended = Outcome(TROUBLE, str(error))
         try:
@@ -95,9 +96,11 @@ class CommandSession:
             rest()
 
     def _where(self) -> str:
-        """Return where a kernel was that is locked up; one that panics says it."""
-        if not is_locked_up(self._loop.machine.dead):
-            return ""
+        """Return where a kernel was that is locked up, or why it panicked."""
+        dead = self._loop.machine.dead
+        if not is_locked_up(dead):
+            oops = self._kernel.oopses.first() if "panic" in dead else ""
+            return f": {oops}" * bool(oops)
         board = self._loop.machine.board
         found = functions(board, self._kernel.symbols, _DEEPEST)
         return f"; it was in {', '.join(found)}"
@@ -106,7 +109,8 @@ class CommandSession:
         kernel = self._kernel
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
         failures = None
-        if request.explained:
+        # after a session at a terminal, what was refused long ago would only disturb
+        if request.explained or request.terminal is None:
             from kpfs.linux.inside.failures import Failures
 
             failures = Failures(kernel, kernel.worker, partial(_advice, kernel))

@@ -98,7 +98,6 @@ class ForkServer:
             found = poll.poll(0 if busy else patience)
             if not found and not rehearsed:
                 rehearse(self._kernel.loop, self._kernel.worker)
-                _ = self._kernel.structures.known  # once, and not in each fork
                 rehearsed = True
             elif not found and queue is not None:
                 queue.step()

@@ -52,8 +52,13 @@ def run_request(
     memory: int = 0,
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
+    *,
+    tells: bool = True,
 ) -> Ended:
-    """Run what a request describes; arguments are those of run()."""
+    """Run what a request describes; arguments are those of run().
+
+    tells: print what the kernel says of a failure, and what it has lost.
+    """
     if memory:
         check_memory(choice.kernel, memory)
     if JOIN in choice.kernel:
@@ -68,11 +73,11 @@ def run_request(
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
             warm.ask(connection, request)
-            client = Client(connection, PATIENCE, tells_lost=not request.explained)
+            client = Client(connection, PATIENCE, tells=tells)
             return Ended(client.run(), client.reasons, client.lost)
         warm.forget(choice)
     try:
-        return _run_cold(choice, request, gdb, coverage)
+        return _run_cold(choice, request, gdb, coverage, tells=tells)
     finally:
         if gdb is not None:
             from kpfs.gdb.sockets import forget_dead
@@ -106,6 +111,8 @@ def _run_cold(
     request: RunRequest,
     gdb: GdbChoice | None,
     coverage: CoverageChoice | None,
+    *,
+    tells: bool,
 ) -> Ended:
     """Run a command in a kernel that is started for it."""
     from kpfs.inside.machine import run_for
@@ -122,7 +129,7 @@ def _run_cold(
         finally:
             os._exit(1)
     theirs.close()
-    client = Client(ours, tells_lost=not request.explained)
+    client = Client(ours, tells=tells)
     try:
         return Ended(client.run(), client.reasons, client.lost)
     except LostError:

@@ -48,6 +48,8 @@ _TIMESPEC = struct.Struct("<qq")
 _POINTER = struct.Struct("<Q")
 _ROOM = abi.DATA_SIZE - 8192  # bytes of a slot for one piece, beside a path
 _MFD_CLOEXEC = 1
+# begin the reasons that are told of each command, and how many are
+_REFUSALS, _MOST_REFUSED = ("write(", "open("), 3
 
 
 class Outcome(NamedTuple):
@@ -346,7 +348,7 @@ class InsideCommand:
         ours.remove(self._command.pid)
         why = f"CMD still runs after {self._request.timeout:g} s"
         told = stacks(self._kernel, ours)
-        if self._failures:
+        if self._request.explained:
             self._late = Outcome(TIMED_OUT, "", [why, *told])
         else:
             self._late = Outcome(TIMED_OUT, "\n  ".join([why, *told]))
@@ -393,6 +395,12 @@ class InsideCommand:
                     self._status = TROUBLE
             if self._status and self._failures:
                 reasons = self._failures.told(worker, log)
+                if not self._request.explained:
+                    refused = [why for why in reasons if why.startswith(_REFUSALS)]
+                    reasons = refused[:_MOST_REFUSED]
+            if self._failures and (oops := self._oopses.first()):
+                # whatever the status is
+                reasons = [oops, *(each for each in reasons if each not in oops)]
             if self._late.status:
                 why, reasons = self._late.why, [*self._late.reasons, *reasons]
             self.ended = Outcome(self._status, why, reasons)

@@ -72,7 +72,8 @@ _GRAVE = re.compile(
     r"\b(BUG|WARNING|Oops)\b|(?i:segfault|traps:|general protection|invalid opcode|"
     r"Out of memory|error|fail|unsupported|not supported|BPF:|Unknown symbol|disagrees)"
 )
-_OURS = "evm: overlay not supported"  # said of the mount of this host's files
+# lines that tell nothing: of the mount of this host's files, and behind that of an oops
+_EMPTY = re.compile("evm: overlay not supported|Oops: |#PF: ")
 _PROBE = re.compile(
     r"^(?P<kind>[prf])\d*(?::\S*)?\s+(?P<place>[\w.:]+(?:\+\w+)?)", re.M
 )
@@ -236,7 +237,9 @@ class Failures:
         if self._refused and self._symbols.lookup_name(_CHARGE):
             # what the verifier says of a map that was not made tells less
             verdicts.insert(0, f"{self._text(self._refused)}: {_NO_MEMLOCK}")
-        lines = (_STAMP.sub("", line) for line in log.splitlines() if _OURS not in line)
+        lines = (
+            _STAMP.sub("", line) for line in log.splitlines() if not _EMPTY.search(line)
+        )
         grave = reversed([line for line in lines if _GRAVE.search(line)])
         left = self._of_tracefs(read_text(worker, _ERROR_LOG))
         return list(dict.fromkeys([*verdicts, *refusals, *left, *grave, *others]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.structures import View
@@ -17,12 +17,13 @@ from kpfs.linux.memory.tasks import TaskList
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _TAINTS, _SIZE = "tainted_mask", 8
-_TAINT_DIE = 1 << 7
+_TAINT_DIE, _TAINT_WARN = 1 << 7, 1 << 9
 _EXITING = 4  # PF_EXITING, which a killed task keeps, however it ends
 _UNINTERRUPTIBLE, _IDLE = 2, 0x400  # in the state of a task
 _NUMBER = re.compile(r"\[#\d+\]")  # the number of an oops
+_WARNING, _CUT = "WARNING: ", "------------[ cut here ]------------"
 _CAUSE = re.compile(r"BUG|Unable to handle|[Gg]eneral protection|invalid opcode")
-_PLACE = re.compile(r"^(RIP|pc|epc) *: ?(?:\d{4}:)?(?P<where>\S+)")
+_PLACE = re.compile(r"^(RIP|pc|epc) *: ?(?:\d{4}:)?(?P<where>\S+(?: \[\w+\])?)")
 # what the kernel says of a task that met an oops while it ended: it stays for ever
 _NEVER_ENDS = "Fixing recursive fault but reboot is needed"
 STUCK_PATIENCE = 20.0  # s for which a command may go on with a task that is stuck
@@ -41,16 +42,32 @@ class Oopses:
     def __init__(self, kernel: KernelOnBoard, taints: int) -> None:
         """taints: from find()."""
         self._kernel, self._taints = kernel, taints
+        self._at_first = self._mask()
         self._before: frozenset[int] = frozenset()
         self._endless_since = 0.0  # 0: each task can end
         # of the tasks that wait: how often they had a processor, and since when
         self._waits: dict[int, tuple[int, float]] = {}
 
+    def _mask(self) -> int:
+        ram, at = self._kernel.machine.board.ram, self._taints
+        return int.from_bytes(ram[at : at + _SIZE], "little") if at >= 0 else 0
+
     def happened(self) -> bool:
         """Return True if there was an oops since the kernel was started."""
-        ram = self._kernel.machine.board.ram
-        raw = ram[self._taints : self._taints + _SIZE]
-        return self._taints >= 0 and bool(int.from_bytes(raw, "little") & _TAINT_DIE)
+        return bool(self._mask() & _TAINT_DIE)
+
+    def first(self) -> str:
+        """Return the first oops or warning since this was made, "" without one."""
+        if not (self._mask() & ~self._at_first & (_TAINT_DIE | _TAINT_WARN)):
+            return ""
+        lines = self._log()
+        for at, line in enumerate(lines):
+            if _NUMBER.search(line):
+                return _oops(lines, at)
+            if line.startswith(_WARNING):
+                said = lines[at - 1] if at else ""
+                return f"{line}: {said}" if lines[max(at - 2, 0)] == _CUT else line
+        return "an oops or a warning, which its log has no more"
 
     def have_killed(self, pids: Iterable[int]) -> bool:
         """Return True if one of these tasks was dead at the call before, and still is.
@@ -120,9 +137,16 @@ class Oopses:
         numbers = [at for at, line in enumerate(lines) if _NUMBER.search(line)]
         if not numbers:
             return "an oops"
-        at = numbers[-1]
-        near = lines[max(at - _NEAR, 0) : at + 1]
-        cause = next(filter(_CAUSE.search, reversed(near[:-1])), near[-1])
-        places = filter(None, map(_PLACE.match, lines[at : at + _NEAR]))
-        place = next((f" at {found['where']}" for found in places), "")
-        return f"{cause}{place}"
+        return _oops(lines, numbers[-1])
+
+
+def _oops(lines: Sequence[str], at: int) -> str:
+    """Return an oops in the kernel's words, with the place.
+
+    at: the line with its number.
+    """
+    near = lines[max(at - _NEAR, 0) : at + 1]
+    cause = next(filter(_CAUSE.search, reversed(near[:-1])), near[-1])
+    places = filter(None, map(_PLACE.match, lines[at : at + _NEAR]))
+    place = next((f" at {found['where']}" for found in places), "")
+    return f"{cause}{place}"

@@ -47,6 +47,51 @@ static int __init loop_init(void) { turn(); return 0; }
 module_init(loop_init);
 MODULE_LICENSE("GPL");
 """
+# falls where it is told to
+FALLS = """
+#include <linux/kprobes.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+static char *in, *function;
+static bool warns;
+module_param(in, charp, 0);
+module_param(function, charp, 0);
+module_param(warns, bool, 0);
+static noinline void fall(void)
+{
+	if (warns)
+		WARN(1, "it is wrong");
+	else
+		*(volatile int *)0x123 = 0;
+}
+static void on_timer(struct timer_list *timer) { fall(); }
+static DEFINE_TIMER(timer, on_timer);
+static void on_work(struct work_struct *work) { fall(); }
+static DECLARE_WORK(work, on_work);
+static int on_thread(void *unused) { fall(); return 0; }
+static int pre(struct kprobe *p, struct pt_regs *regs) { fall(); return 0; }
+static struct kprobe kp = { .pre_handler = pre };
+static int __init falls_init(void)
+{
+	switch (*in) {
+	case 'i': fall(); break;
+	case 't': mod_timer(&timer, jiffies + 2); break;
+	case 'w': schedule_work(&work); break;
+	case 'k': kthread_run(on_thread, NULL, "falls"); break;
+	case 'b': BUG();
+	case 'p': panic("by hand");
+	case 'h': kp.symbol_name = function; return register_kprobe(&kp);
+	}
+	return 0;
+}
+module_init(falls_init);
+MODULE_LICENSE("GPL");
+"""
+NULL = "BUG: kernel NULL pointer dereference, address: 0000000000000123 at fall+"
+PANIC = "the kernel died: ESHUTDOWN: kernel panic: "
+KILLED = "the kernel died: ESHUTDOWN: it has killed a process of kpfs: "
 OOPS = (
     "it has killed a process of kpfs: BUG: kernel NULL pointer dereference, "
     "address: 0000000000000123 at pre+"
@@ -62,7 +107,7 @@ sleep 999
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    sources = {"killer": KILLER, "loop": LOOP}
+    sources = {"killer": KILLER, "loop": LOOP, "falls": FALLS}
     return kernel_modules.build(tmp_path_factory.mktemp("modules"), sources)
 
 
@@ -100,6 +145,45 @@ def test_an_oops_of_the_command_is_its_own(kpfs, built):
     """
     done = kpfs(*INSIDE, "sh", "-c", script, timeout=120)
     assert (done.returncode, done.stdout) == (0, "137\non\n"), done
+
+
+@pytest.mark.parametrize(
+    ("parameters", "status", "reason"),
+    [
+        ("in=init", 0, NULL),
+        ("in=work", 0, NULL),
+        ("in=kthread", 0, NULL),
+        ("in=bug", 0, "kernel BUG at "),
+        ("in=init warns=1", 0, "WARNING: "),
+        ("in=timer warns=1", 0, "WARNING: "),
+        ("in=handler function=__x64_sys_chdir", 137, NULL),  # of the shell
+        ("in=handler function=__x64_sys_chdir warns=1", 0, "WARNING: "),
+        ("in=handler function=vfs_write", 2, f"{KILLED}{NULL}"),
+        ("in=timer", 2, f"{PANIC}Fatal exception in interrupt: {NULL}"),
+        ("in=panic", 2, f"{PANIC}by hand"),
+    ],
+)
+def test_a_fall_of_the_kernel_is_the_reason(kpfs, built, parameters, status, reason):
+    """Whatever the status is; what the kernel goes on after does not end CMD."""
+    script = f"insmod {built}/falls.ko {parameters}; sleep .1; cd /tmp; cat /etc/fstab"
+    words = "--json", "--kernels", harness.KERNEL, "--", "sh", "-c", script
+    done = kpfs("matrix", *words, timeout=120)
+    (row,) = json.loads(done.stdout)
+    assert row["status"] == status, row
+    assert row["reasons"][0].startswith(reason), row
+    if "warns" in parameters:
+        assert row["reasons"][0].endswith(" [falls]: it is wrong")
+    elif NULL in reason:
+        assert row["reasons"][0].endswith(" [falls]")
+    assert "Oops: " not in "".join(row["reasons"])
+
+
+def test_a_command_without_a_terminal_is_told_of_it(kpfs, built):
+    script = f"insmod {built}/falls.ko in=init; echo x >/sys/kernel/tracing/trace_clock"
+    done = kpfs(*INSIDE, "sh", "-c", script)
+    told = [line for line in done.stderr.splitlines() if line.startswith("kpfs: ")]
+    assert told[0].startswith(f"kpfs: {NULL}")
+    assert told[1:] == ["kpfs: write(trace_clock, 'x') = EINVAL"]
 
 
 @pytest.mark.parametrize(
