@@ -156,7 +156,7 @@ def test_an_oops_of_the_command_is_its_own(kpfs, built):
         ("in=bug", 0, "kernel BUG at "),
         ("in=init warns=1", 0, "WARNING: "),
         ("in=timer warns=1", 0, "WARNING: "),
-        ("in=handler function=__x64_sys_chdir", 137, NULL),  # of the shell
+        ("in=handler function=__x64_sys_chdir", 137, NULL),
         ("in=handler function=__x64_sys_chdir warns=1", 0, "WARNING: "),
         ("in=handler function=vfs_write", 2, f"{KILLED}{NULL}"),
         ("in=timer", 2, f"{PANIC}Fatal exception in interrupt: {NULL}"),
@@ -164,7 +164,7 @@ def test_an_oops_of_the_command_is_its_own(kpfs, built):
     ],
 )
 def test_a_fall_of_the_kernel_is_the_reason(kpfs, built, parameters, status, reason):
-    """Whatever the status is; what the kernel goes on after does not end CMD."""
+    """A kernel that goes on does not end CMD, whose status stays as it is."""
     script = f"insmod {built}/falls.ko {parameters}; sleep .1; cd /tmp; cat /etc/fstab"
     words = "--json", "--kernels", harness.KERNEL, "--", "sh", "-c", script
     done = kpfs("matrix", *words, timeout=120)
