@@ -55,6 +55,14 @@ def linux_explainer(
         linux.stop()
 
 
+def made_of_release(release: str) -> str:
+    """Return the name of a kernel that was made and is of a release.  SetupError."""
+    for name, meta in store.metas():
+        if not isinstance(meta, UnfitError) and meta.release == release:
+            return name
+    raise SetupError(f"explain: no kernel that was made is Linux {release}")
+
+
 def _load(
     linux: LinuxKernel, modules: Sequence[str], lacking: dict[str, str] | None
 ) -> None:

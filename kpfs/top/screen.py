@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Footer, Header, Static
 
+from kpfs.base.errors import SetupError
 from kpfs.base.shown import shown
 from kpfs.top.costs import Sort, cost_of, measure, sorts_of
 from kpfs.top.samples import (
@@ -159,9 +160,20 @@ class Screen(App[None]):
         """Show why the probe is armed as it is."""
         if probe := self.chosen():
             from kpfs.explain.command import guest_explainer
+            from kpfs.explain.kernels import linux_explainer, made_of_release
 
-            with guest_explainer() as explainer:
-                self.show_words(explainer.explain(probe.place.partition(":")[0])[1])
+            try:
+                if is_guest_kernel(self.place):
+                    context = guest_explainer()
+                else:
+                    release = (self.place / "sys/kernel/osrelease").read_text()
+                    context = linux_explainer(made_of_release(release.strip()))
+                with context as explainer:
+                    self.show_words(explainer.explain(probe.place.partition(":")[0])[1])
+            except SetupError as error:
+                self.show_words(str(error))
+            except OSError as error:
+                self.show_words(f"{self.place}: {error.strerror}")
 
     def action_switch(self) -> None:
         """Disarm all probes, or arm them again."""

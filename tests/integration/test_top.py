@@ -8,7 +8,9 @@ import re
 import pytest
 from textual.widgets import DataTable, Static
 
+from kpfs.linux.store.image import read_meta
 from kpfs.top.screen import Screen
+from tests import harness
 
 pytestmark = [pytest.mark.fuse, pytest.mark.guest]
 
@@ -95,6 +97,38 @@ async def use(tree):
         assert app.chosen().place == rows[0]
         await pilot.press("q")
     assert app.return_code == 0
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("made", [True, False])
+def test_a_probe_of_a_linux_kernel_is_explained_by_that(tmp_path, monkeypatch, made):
+    """The kernel is found by its release, if it was made here."""
+    home = harness.kernels() if made else tmp_path
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    release = read_meta(
+        str(harness.kernels() / "kpfs/kernels" / harness.KERNEL)
+    ).release
+    for name, text in {
+        "sys/kernel/osrelease": f"{release}\n",
+        "kprobes/list": "ffffffff81446920  k  vfs_read+0x0    [FTRACE]\n",
+        "kprobes/enabled": "1\n",
+        "tracing/kprobe_profile": "  e  3  0\n",
+        "tracing/kprobe_events": "p:kprobes/e vfs_read\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    async def look():
+        app = Screen(tmp_path, interval=60)
+        async with app.run_test() as pilot:
+            await pilot.press("e")
+            return str(app.query_one("#words", Static).content)
+
+    words = asyncio.run(look())
+    if made:
+        assert "also by kretprobe" in words
+    else:
+        assert words == f"explain: no kernel that was made is Linux {release}"
 
 
 def test_a_tree_that_goes(kpfs, probed):

@@ -70,6 +70,18 @@ def test_the_architecture(archive, access):
     assert distribution("alma", access).find("9-arm64").release == "6.17.1-1.aarch64"
 
 
+def test_a_kernel_whose_modules_are_in_fewer_packages(archive, access):
+    """Red Hat Enterprise Linux 8, whose Linux is 4.18."""
+    parts, version = ("kernel-core", "kernel-modules"), "4.18.0"
+    place = "/8/BaseOS/x86_64/os"
+    put(archive, place, *parts, version=version, release="553.el8_10")
+    offer = distribution("alma", access).find("8")
+    assert (offer.name, offer.release) == ("alma:8", "4.18.0-553.el8_10.x86_64")
+    assert [file.name for file in offer.files] == [
+        f"{part}-4.18.0-553.el8_10.rpm" for part in parts
+    ]
+
+
 def test_opensuse(archive, access):
     put(archive, "/tumbleweed/repo/oss", "kernel-default", "kernel-default-devel")
     put(archive, "/update/leap/15.6/oss", "kernel-default", version="6.4.0")
