@@ -75,7 +75,7 @@ _GRAVE = re.compile(
 # lines that tell nothing: of the mount of this host's files, and behind that of an oops
 _EMPTY = re.compile("evm: overlay not supported|Oops: |#PF: ")
 _PROBE = re.compile(
-    r"^(?P<kind>[prf])\d*(?::\S*)?\s+(?P<place>[\w.:]+(?:\+\w+)?)", re.M
+    r"^(?P<kind>[prf])\d*(?::\S*)?\s+(?P<place>[\w.:]+(?:\+\w+)?)(?=[\s%]|$)", re.M
 )
 _OF_PLACE = re.compile("symbol|address|[Pp]robe (event|point)")  # not of an argument
 _HELPER = re.compile(r"(?:unknown func|use helper) bpf_(?P<name>\w+)#")
@@ -90,6 +90,7 @@ _OF_FUNCTIONS = (
     *("set_ftrace_filter", "set_ftrace_notrace"),
     *("set_graph_function", "set_graph_notrace"),
 )
+_OF_PROGRAMS = "uprobe_events"  # places there are in files
 _BY_PROBE, _BY_FPROBE = "kprobe_events", "kprobe_multi"  # ways of kpfs.explain
 Advise = Callable[[str, str], str]  # for a point and a way: why that is refused, or ""
 
@@ -301,6 +302,8 @@ class Failures:
         said: by the kernel.
         """
         file, text = written
+        if file == _OF_PROGRAMS:
+            return ""
         if file in _OF_FUNCTIONS and re.fullmatch(r"[\w.]+", text):
             return self._advise(text, _BY_FPROBE)
         for found in _PROBE.finditer(text) if _OF_PLACE.search(said) else ():

@@ -108,6 +108,8 @@ def test_functions_that_are_not_there(told):
         ("set_ftrace_filter", "vfs_reed*", False),
         ("kprobe_events", "-:vfs_reed", False),
         ("kprobe_events", "p vfs_read", False),
+        ("uprobe_events", "p vfs_reed:0x10", False),  # a file of that name
+        ("dynamic_events", "p:u vfs_reed/say:0x10", False),
     ],
 )
 def test_the_functions_that_a_text_names(one, told, file, text, says):
