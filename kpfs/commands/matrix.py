@@ -219,11 +219,12 @@ def _check_files(arguments: Namespace) -> None:
     if arguments.cache and not arguments.make:
         raise SetupError("--cache is for --make")
     request_of(arguments.argv, arguments.rw)
-    for path in filter(None, (arguments.junit, arguments.html)):
+    grown = arguments.summary if os.path.exists(arguments.summary) else ""
+    for path in {arguments.junit, arguments.html, arguments.summary} - {grown, ""}:
         with told_to_user(path):
             check_room(path, _ROOM)
-    if arguments.summary:
-        with told_to_user(arguments.summary), open(arguments.summary, "a"):
+    if grown:
+        with told_to_user(grown), open(grown, "a"):
             pass
 
 
@@ -352,8 +353,8 @@ def _write_page(arguments: Namespace, rows: Sequence[Row], *, whole: bool) -> No
     found, told = {}, "It was ended before it had run in all kernels."
     if whole:
         try:
-            names = [row.kernel for row in rows]
-            found, told = jobs.gathered(names, features, "asking the kernels"), ""
+            names = dict.fromkeys(chosen.kernel(row.kernel).image for row in rows)
+            found, told = jobs.gathered([*names], features, "asking the kernels"), ""
         except SetupError as error:  # one was removed meanwhile: the rows are there
             told = f"What the kernels can do is not here: {error}."
     each = {name: [*map(Feature._make, table)] for name, table in found.items()}

@@ -115,13 +115,14 @@ def test_kernels_that_cannot_be_used_are_told_first(kpfs, data, tmp_path):
         '{"version": 1, "cpu_model": 0, "agent": ""}'
     )
     for name, why in (("gone", "no kernel gone"), ("old", "old: made by another vers")):
-        reports = "--junit", "report.xml", "--html", "page.html", "--rw", "rw"
-        words = "--kernels", f"{KERNEL},{name}", *reports, "--", "touch", "rw/ran"
+        reports = "--junit", "report.xml", "--html", "page.html"
+        options = *reports, "--summary", "summary.md", "--rw", "rw"
+        words = "--kernels", f"{KERNEL},{name}", *options, "--", "touch", "rw/ran"
         done = kpfs("matrix", *words, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert why in done.stderr
     assert os.listdir(tmp_path / "rw") == []
-    assert not {"report.xml", "page.html"} & set(os.listdir(tmp_path))
+    assert not {"report.xml", "page.html", "summary.md"} & set(os.listdir(tmp_path))
 
 
 def test_a_kernel_that_is_removed_meanwhile(kpfs, data):
