@@ -169,7 +169,7 @@ class Explainer:
         elif addr:
             lines = [f"{point}: {self.name(addr)} at {addr:#x}"]
             lines += [f"  {verdict.in_short}", *self._shown(addr, verdict)]
-            lines += self._moved(point, addr)
+            lines += self._of_modules(point, addr, verdict)
         lines += [f"  by {place}: {words}" for place, words in fate.by.items()]
         if addr and fate.shared > 1:
             others = ", ".join(f"{place:#x}" for place in self.places(point)[1:])
@@ -190,17 +190,22 @@ class Explainer:
             lines += ["  where:", *self._listing(jump.culprit, jump.culprit)]
         return lines
 
-    def _moved(self, point: str, addr: KAddr) -> list[str]:
-        """Return a line if registration moves a probe behind its landing pad.
+    def _of_modules(self, point: str, addr: KAddr, verdict: Verdict) -> list[str]:
+        """Return what concerns probes that modules register.
 
-        Kernel: arch_adjust_kprobe_addr()
+        Kernel: arch_adjust_kprobe_addr(), arm_kprobe_ftrace()
         """
-        if addr in self.places(point)[:1] or parse_point(point)[0] is None:
-            return []
-        return [
-            f"  kp.addr becomes {addr:#x}, behind the landing pad: an indirect call of "
-            "it is a fault on a processor with IBT"
-        ]
+        lines = []
+        if addr not in self.places(point)[:1] and parse_point(point)[0] is not None:
+            lines.append(
+                f"  kp.addr becomes {addr:#x}, behind the landing pad: an indirect "
+                "call of it is a fault on a processor with IBT"
+            )
+        if verdict.ftrace:
+            lines.append(
+                "  with a post_handler there is no live patch of it beside (ipmodify)"
+            )
+        return lines
 
     def _by(self, place: KAddr) -> str:
         """Return what becomes of a probe that is put there by its address, in short."""

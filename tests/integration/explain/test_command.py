@@ -187,6 +187,7 @@ def test_a_probe_behind_a_landing_pad(capsys):
     _, there, _ = run(capsys, *words, "vfs_read+4", addr)
     assert there.count("accepted") == 2
     assert "kp.addr" not in there
+    assert "post_handler" in moved
 
 
 @pytest.mark.parametrize("name", ["a b", "a\nb", "a\x1b[1m", "\u200b"])
