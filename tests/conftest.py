@@ -25,6 +25,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "kernel": harness.missing_kernel,
     "two_cpus": harness.missing_two_cpus,
     "parameters": harness.missing_parameters,
+    "locked": harness.missing_locked,
     "arm64_kernel": harness.missing_arm64,
     "arm64_two_cpus": harness.missing_arm64_two_cpus,
     "riscv64_kernel": harness.missing_riscv64,

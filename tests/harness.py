@@ -34,6 +34,9 @@ NOBODY = 65534
 KERNEL = "6.1-cloud"  # the smallest that apt offers
 TWO_CPUS, TWO_CPUS_PACKAGE = "6.12-cloud-2", "6.12-cloud"
 WITH_PARAMETERS = f"{KERNEL}+cpus=2+preempt=full"
+LOCKED = tuple(
+    f"{KERNEL}+lockdown={level}" for level in ("integrity", "confidentiality")
+)
 ARM64 = "6.12-cloud-arm64"
 ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 RISCV64 = "6.12-riscv64"
@@ -95,6 +98,12 @@ def missing_two_cpus() -> str:
 def missing_parameters() -> str:
     """Make a Linux kernel with parameters; return why there is none, or ""."""
     return missing_kernel() or _missing_image(WITH_PARAMETERS)
+
+
+@functools.cache
+def missing_locked() -> str:
+    """Make kernels that are locked down; return why there is none, or ""."""
+    return missing_kernel() or "".join(map(_missing_image, LOCKED))
 
 
 @functools.cache

@@ -43,3 +43,4 @@ class FailedCall(NamedTuple):
     words: tuple[Word, ...]  # what it was asked for
     log: tuple[str, ...] = ()  # the end of the verifier's, or what tracefs says of it
     error: int = 0
+    locked: str = ""  # how the kernel's lockdown has it fail

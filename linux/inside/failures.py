@@ -33,6 +33,7 @@ from kpfs.linux.inside.failed_call import (
     Word,
     Written,
 )
+from kpfs.linux.inside.lockdown import Lockdown
 from kpfs.linux.inside.loop import Worker
 from kpfs.linux.inside.refused import READS, Refused
 from kpfs.linux.inside.request import CO_RE, PERHAPS
@@ -69,8 +70,9 @@ _NO_MEMLOCK = "this kernel counts it as locked memory (RLIMIT_MEMLOCK, ulimit -l
 _NOISE = re.compile(r"processed \d+ insns|verification time|stack depth|^\s*$")
 _STAMP = re.compile(r"^<\d+>\[ *[\d.]+\] ")
 _GRAVE = re.compile(
-    r"\b(BUG|WARNING|Oops)\b|(?i:segfault|traps:|general protection|invalid opcode|"
-    r"Out of memory|error|fail|unsupported|not supported|BPF:|Unknown symbol|disagrees)"
+    r"\b(BUG|WARNING|Oops|Lockdown)\b|(?i:segfault|traps:|general protection|"
+    r"invalid opcode|Out of memory|error|fail|unsupported|not supported|BPF:|"
+    r"Unknown symbol|disagrees)"
 )
 # lines that tell nothing: of the mount of this host's files, and behind that of an oops
 _EMPTY = re.compile("evm: overlay not supported|Oops: |#PF: ")
@@ -108,7 +110,7 @@ class Failures:
     def __init__(self, kernel: KernelOnBoard, worker: Worker, advise: Advise) -> None:
         self._board, self._stops = kernel.machine.board, kernel.machine.stops
         self._logged, self._advise, self._kernel = kernel_log(worker), advise, kernel
-        self._of_files = Refused(kernel)
+        self._of_files, self._lockdown = Refused(kernel), Lockdown(kernel)
         self._memory, self._symbols = kernel.memory, kernel.symbols
         self._begins: dict[int, _Told] = {}
         begins: dict[str, _Told] = {
@@ -126,17 +128,21 @@ class Failures:
         self._set()
 
     def _set(self) -> None:
-        places = (*self._begins, *self._returns)
+        places = (*self._begins, *self._returns, *self._lockdown.places)
         rows = [(place, abi.NEVER) for place in places]
         self._stops.set(self._asked, rows + self._of_files.rows())
 
     def _asked(self, at: int) -> None:
         # programs give what addresses they like
         with contextlib.suppress(MemoryFault, KernelError):
-            if at not in self._of_files.places:
+            if at in self._lockdown.places:
+                self._lockdown.ask()
+            elif at not in self._of_files.places:
                 self._follow(at)
             elif call := self._of_files.call(at):
                 self._note(call)
+            else:
+                self._lockdown.begin()
 
     def _follow(self, at: int) -> None:
         board, arch = self._board, self._board.arch
@@ -145,6 +151,7 @@ class Failures:
             back = arch.return_address(board, self._memory)
             first, second, third = map(board.read_reg, arch.arguments)
             self._running[stack] = at, first, second, third
+            self._lockdown.begin()
             if back not in self._returns:
                 self._returns.add(back)
                 self._set()
@@ -163,6 +170,7 @@ class Failures:
         """Keep a call as the last one; one that was made before moves there."""
         if call.error == errno.ENOENT and call.words[0] in _SEARCH_COMMANDS:
             return
+        call = call._replace(locked=self._lockdown.reason(call))
         if call in self.calls:
             self.calls.remove(call)
         self.calls.append(call)
@@ -224,8 +232,8 @@ class Failures:
         verdicts, refusals, others = list[str](), list[str](), list[str]()
         asked = {call.words for call in self.calls if call.log}
         for call in reversed(self.calls):
-            own = self._own_words(call)
-            said = _verdict(call.log) if call.log else ""
+            own = call.locked or self._own_words(call)
+            said = _verdict(call.log) if call.log and not call.locked else ""
             text = ": ".join(filter(None, [self._text(call), said, own]))
             if call.name in ("write", "open") and (own or not self._is_trial(call)):
                 refusals.append(text)

@@ -40,9 +40,10 @@ _RETURNS = {
 _NO_REFUSALS = {errno.EAGAIN, errno.EINTR, errno.EPIPE, *range(512, 517)}
 TRACEFS = "/sys/kernel/tracing/"
 _IN_DEBUGFS = "/sys/kernel/debug/tracing/"  # the same, which the kernel mounts there
-_ROOTS = "/sys/", "/proc/sys/"  # begin the paths of the kernel's own files
+_MEMORY = "/dev/mem", "/dev/port", "/proc/kcore"
+_ROOTS = "/sys/", "/proc/sys/", *_MEMORY  # begin the paths of the kernel's own files
 # and of those that programs miss if they cannot read them
-_MISSED = TRACEFS, "/sys/kernel/debug/", "/sys/kernel/security/"
+_MISSED = TRACEFS, "/sys/kernel/debug/", "/sys/kernel/security/", *_MEMORY
 READS, _ACCESS = "O_RDONLY", ("O_RDONLY", "O_WRONLY", "O_RDWR")
 _MAX_PATH = 128
 _MAX_WRITTEN = 80  # bytes that are told
@@ -92,7 +93,12 @@ class Refused:
         name = self.places[at]
         call = self._write if name.startswith("write") else self._open
         asked = call(name, self._arguments(stack - 1), stack - 1)
-        return asked and asked._replace(error=error, log=self._log_of(asked))
+        if asked is None:
+            return None
+        log: tuple[str, ...] = ()
+        with contextlib.suppress(MemoryFault):  # that log may not have been set up
+            log = self._log_of(asked)
+        return asked._replace(error=error, log=log)
 
     def _arguments(self, stack: int) -> list[int]:
         """Return the first arguments that a program has made a call with."""

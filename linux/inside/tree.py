@@ -44,6 +44,7 @@ MOUNTS = (
     ("mqueue", "/dev/mqueue", _PLAIN, ""),
     ("debugfs", "/sys/kernel/debug", _PLAIN, "mode=700"),
     ("tracefs", "/sys/kernel/tracing", _PLAIN, "mode=700"),
+    ("securityfs", "/sys/kernel/security", _PLAIN, ""),
     ("bpf", "/sys/fs/bpf", _PLAIN, "mode=700"),
     ("cgroup2", "/sys/fs/cgroup", _PLAIN, ""),
 )

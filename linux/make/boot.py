@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import arm64, cpio, riscv64, x86
+from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.package.kernel_file import KernelFile
 from kpfs.linux.store.image import BootedBoard
 
@@ -23,7 +25,7 @@ MAX_NS = 600_000_000_000  # longest boot in its own time, as when it waits for a
 LOOK = 1 << 28  # blocks from one look for a panic to the next; most boots take fewer
 _PANIC = b"Kernel panic - not syncing: "
 _FORMAT, _LINE = b"%", 200  # what the kernel's text of it goes on with; bytes of a line
-_SINGLE = " nosmp"
+_SINGLE, _LOCKDOWN = " nosmp", " lockdown="
 # by architecture: what a kernel finds at its start
 FIRMWARE: dict[str, Any] = {"x86": x86, "arm64": arm64, "riscv64": riscv64}
 _DIRECTORIES = ("bin", "dev", "proc", "root", "sys", "tmp")
@@ -56,18 +58,29 @@ def boot(
         firmware.prepare(board, entry)
         pause = _agent_symbol(arch, agent, "agent_pause")
         board.set(pause=pause)
-        return BootedBoard(board, pause, _run(board, progress))
+        return BootedBoard(board, pause, _run(board, progress, _LOCKDOWN in cmdline))
     except BaseException:
         board.close()
         raise
 
 
-def _run(board: Board, progress: Callable[[Board], object]) -> bytes:
-    """Run until the agent waits for requests; return what it has said."""
+def _run(
+    board: Board, progress: Callable[[Board], object], is_locked: bool = False
+) -> bytes:
+    """Run until the agent waits for requests; return what it has said.
+
+    is_locked: the kernel is locked down, but is to let the agent map its memory.
+    """
     board.listen(SYMBOLS_MAX)
     next_look = LOOK
-    while (why := board.run()) == abi.STOP_TURN:
+    while (why := board.run()) in (abi.STOP_TURN, abi.STOP_CALL):
         progress(board)
+        if why == abi.STOP_CALL:
+            board.arch.return_now(board, LiveMemory(board), 0)
+            board.set(asked_at=0)
+        elif is_locked and (address := _locks(board.heard())):
+            board.set_calls([(address, abi.NEVER)])
+            is_locked = False
         if board.blocks > next_look:
             next_look += LOOK
             if panic := _panic(board.ram):
@@ -83,7 +96,14 @@ def _run(board: Board, progress: Callable[[Board], object]) -> bytes:
         stopped = reason(board, why)
         raise UnfitError(f"the kernel does not come up: {stopped}{_last_words(board)}")
     board.set(debug_limit=0)
+    board.set_calls([])
     return heard
+
+
+def _locks(symbols: bytes) -> int:
+    """Return the address of the function that asks for a lockdown; 0: not known yet."""
+    found = re.search(rb"^(\w+) T security_locked_down$", symbols, re.M)
+    return int(found[1], 16) if found else 0
 
 
 def _panic(ram: mmap.mmap) -> str:

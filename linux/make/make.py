@@ -35,6 +35,7 @@ _SIGNS = {
 }
 FUNCTIONS = b"/sys/kernel/tracing/available_filter_functions\0"
 HANDED_ON = b"/proc/1/cmdline\0", b"/proc/1/environ\0"
+_SECURITYFS = b"securityfs\0", b"/sys/kernel/security\0", b"securityfs\0"
 ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
 _SYSINFO = struct.Struct("<14Q")
@@ -116,6 +117,7 @@ def _functions(booted: image.BootedBoard, cpus: int) -> bytes:
             f"of {cpus} CPUs this kernel uses {online.strip() or '0'} alone"
         )
     functions = _read(machine, FUNCTIONS)
+    _call(machine, Op(nr.MOUNT, (*_SECURITYFS, 0, 0)))  # if the kernel has it
     _give_back(machine)
     return functions
 
@@ -157,17 +159,17 @@ def _prefetched(
 def _read(machine: LinuxMachine, path: bytes) -> bytes:
     """Read a whole file of the kernel. A missing one gives b""."""
     content = b""
-
-    def call(op: Op) -> int:
-        machine.start(AGENT, [op])
-        machine.run(AGENT)
-        return machine.results(AGENT, 1)[0]
-
-    fd = call(Op(nr.OPENAT, (nr.AT_FDCWD, path, 0, 0)))
-    while (size := call(Op(nr.READ, (fd, Out(_READ_SIZE), _READ_SIZE)))) > 0:
+    fd = _call(machine, Op(nr.OPENAT, (nr.AT_FDCWD, path, 0, 0)))
+    while (size := _call(machine, Op(nr.READ, (fd, Out(_READ_SIZE), _READ_SIZE)))) > 0:
         content += machine.data(AGENT, 0, size)
-    call(Op(nr.CLOSE, (fd,)))
+    _call(machine, Op(nr.CLOSE, (fd,)))
     return content
+
+
+def _call(machine: LinuxMachine, op: Op) -> int:
+    machine.start(AGENT, [op])
+    machine.run(AGENT)
+    return machine.results(AGENT, 1)[0]
 
 
 def _give_back(machine: LinuxMachine) -> None:

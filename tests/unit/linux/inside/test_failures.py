@@ -46,6 +46,7 @@ def one():
     made._refused = None
     made._advise = lambda point, _way: f"no symbol {point}" * ("reed" in point)
     made._of_files = Mock(places={}, rows=list)
+    made._lockdown = Mock(places=[], reason=lambda call: call.locked)
     made._kernel = Mock(folder="/kernels/old")
     made.__dict__["_config"] = (
         "CONFIG_KPROBES=y\nCONFIG_DYNAMIC_FTRACE=y\nCONFIG_BPF_EVENTS=y\n"
@@ -166,6 +167,15 @@ def test_a_helper_that_is_not_there(told):
     log = "0: (85) call unknown#181", "invalid func unknown#181"
     (reason,) = told(call("bpf", "B", log=log))
     assert reason.endswith("unknown#181: a helper that this kernel does not have")
+
+
+def test_lockdown_is_the_reason_and_not_what_the_verifier_says(told):
+    said = "program of this type cannot use helper bpf_probe_read_kernel#113"
+    load = call("bpf", "load", log=(said,))._replace(locked="it is locked down")
+    assert told(load) == ["bpf(load) = EINVAL: it is locked down"]
+    write = call("write", Written("kprobe_events", "p vfs_reed"))
+    (reason,) = told(write._replace(locked="it is locked down"))[:1]
+    assert reason.endswith("= EINVAL: it is locked down")
 
 
 def test_what_libraries_try_may_be_no_reason(told):
