@@ -357,9 +357,14 @@ def _boot(
         folder = store.folder(other)
         if image.read_meta(folder).origin != meta.origin:  # not this kernel any more
             store.remove_folder(folder)
+    saved = SavedKernel(store.folder(name))
     # without fuse or overlay there is no --inside
     with contextlib.suppress(UnfitError, OSError):
-        mounted.make(SavedKernel(store.folder(name)))
+        mounted.make(saved)
+    if not chosen.parts(name)[1]:  # the functions are those without parameters
+        progress.say("indexing its functions")
+        _ = saved.functions  # are compared when one is missing elsewhere
+    saved.close()
     seconds = time.monotonic() - begin
     progress.end(f"{name}: Linux {meta.release}, made in {seconds:.1f} s")
     base = chosen.parts(name)[0]

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from kpfs.linux.running.saved_kernel import FUNCTIONS
 from tests import harness
 
 pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
@@ -247,4 +248,5 @@ def test_made_twice_it_is_the_same(kpfs, tmp_path, monkeypatch):
         assert kpfs("kernel", "make", KERNEL, timeout=300).returncode == 0
         shown = kpfs("kernel", "show", KERNEL).stdout
         digests.add(re.findall(r"digest +(\S+)", shown)[0])
+        assert (tmp_path / "kpfs/kernels" / KERNEL / FUNCTIONS).exists()
     assert len(digests) == 1
