@@ -246,8 +246,13 @@ def make_missing(names: Sequence[str], cache: str = "") -> None:
         needed = dict.fromkeys(meant(name) for name in names if name not in there)
         if missing := [name for name in needed if name not in there]:
             words = [*missing, f"--cache={cache}"]
-            with raised():
-                status = _make_each(missing, parser.parse_args(words), sys.stderr)
+            try:
+                with raised():
+                    status = _make_each(missing, parser.parse_args(words), sys.stderr)
+            except SetupError as error:  # it is of the only one that is made
+                if len(names) == 1:
+                    raise
+                raise SetupError(f"{missing[0]}: {error}") from None
             if status:
                 raise SetupError("not all of these kernels could be made")
 

@@ -74,6 +74,7 @@ def test_explained(kpfs):
         ("kernel make {}+kptr_restrict=1", "kptr_restrict is a sysctl, which is set"),
         ("kernel make {}+a=1 --cpus 2", "--cpus is for a name without parameters"),
         ("kernel make {}+nosuch=1", "nosuch is neither a boot parameter nor a sysctl"),
+        ("matrix --make --kernels {},{}+nosuch=1 true", "{}+nosuch=1: nosuch is neith"),
         ("kernel rm {}+kptr_restrict=1", "no kernel {}+kptr_restrict=1"),
     ],
 )
