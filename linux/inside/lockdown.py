@@ -9,6 +9,7 @@ Kernel: kernel_lockdown(7), lockdown_is_locked_down()
 from __future__ import annotations
 
 import errno
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kpfs.base.units import WORD
@@ -37,8 +38,12 @@ class Lockdown:
 
     def _level(self) -> int:
         """Return how far the kernel is locked down, 0 if it is not."""
-        at = self._symbols.address("kernel_locked_down")
+        at = self._level_at
         return int.from_bytes(self._memory.read(at, 4), "little") if at else 0
+
+    @cached_property
+    def _level_at(self) -> int:  # a symbol takes a millisecond to find
+        return self._symbols.address("kernel_locked_down")
 
     def _words(self, number: int) -> str:
         at = self._symbols.address("lockdown_reasons")
