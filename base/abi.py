@@ -773,6 +773,8 @@ HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
 CONSOLE_SIZE = 0x1_0000
 NR_CALLS = 48
+NR_HIDDEN = 96
+NR_SEEN = 8
 NR_LOSSES = 64
 NR_LOST = 256
 NR_PENDING = 128
@@ -791,6 +793,7 @@ STOP_FAULT = 9
 STOP_ERROR = 10
 STOP_LOST = 11
 STOP_HOOK = 13
+STOP_HIDE = 14
 LOSS_NONE = 0
 LOSS_ALWAYS = 1
 LOSS_GUARD = 2
@@ -842,21 +845,22 @@ class Holder:  # struct holder
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 100552, ()
+    SIZE, __slots__ = 103208, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 152, 160, 168, 176, 184, 192
     break_at, calls, call_zeros, counts, tracks = 200, 208, 592, 976, 984
     call_agent, turn_ticks, slow_at, now, settled = 992, 1000, 1008, 1016, 1024
     deadline, stop, stop_at, who, error, vector = 1032, 1040, 1048, 1056, 1064, 1072
     unknown, current, turn_end, due, host_turn = 1080, 1088, 1096, 1104, 1112
     begin, fault_block, faults, watched, hooked = 1120, 1128, 1136, 1144, 1656
-    nr_hooked, on_block, asked_at, flushed_at, coverage = 3704, 3712, 3720, 3728, 3736
-    stops, entered, per_cpu, losses, lost, nr_lost = 3744, 3752, 3760, 3792, 8400, 22736
-    lost_more, lost_told, pending, next_pending = 22744, 22752, 22760, 29928
-    returns, nr_returns, new_return, holders = 29936, 30960, 30968, 30976
-    devices, console_size, debug_size, debug_limit = 32000, 32128, 32136, 32144
-    debug, syscalls, exceptions, interrupts, halts = 32152, 32160, 32168, 32176, 32184
-    flushes, strays, stray_at, turns, reset = 32192, 32200, 32208, 32216, 32224
-    cpus, console = 32232, 35016
+    nr_hooked, on_block, asked_at, flushed_at, coverage = 4728, 4736, 4744, 4752, 4760
+    stops, entered, hidden, hidden_values, hides = 4768, 4776, 4784, 5552, 6320
+    seen, region, regs_size, agent_stack, per_cpu = 6328, 6392, 6400, 6408, 6416
+    losses, lost, nr_lost, lost_more, lost_told = 6448, 11056, 25392, 25400, 25408
+    pending, next_pending, returns, nr_returns = 25416, 32584, 32592, 33616
+    new_return, holders, devices, console_size = 33624, 33632, 34656, 34784
+    debug_size, debug_limit, debug, syscalls = 34792, 34800, 34808, 34816
+    exceptions, interrupts, halts, flushes, strays = 34824, 34832, 34840, 34848, 34856
+    stray_at, turns, reset, cpus, console = 34864, 34872, 34880, 34888, 37672
 
 
 # linux/board/x86/arch.h

@@ -35,7 +35,9 @@ typedef uint64_t u64;
 #define NR_DEVICES 16 /* and of that for what all processors share */
 #define CONSOLE_SIZE 0x10000
 #define NR_CALLS 48
-#define NR_HOOKED 256
+#define NR_HOOKED 384
+#define NR_HIDDEN 96
+#define NR_SEEN 8 /* words with a bit for each slot of the agent's tasks */
 #define NR_LOSSES 64
 #define NR_LOST 256
 #define NR_PENDING 128 /* functions that have begun */
@@ -67,6 +69,7 @@ typedef uint64_t u64;
 #define STOP_DEBUG 12 /* for a debugger, before any instruction: see emulator/stops.h */
 
 #define STOP_HOOK 13 /* internal: hook the block at new_return */
+#define STOP_HIDE 14 /* internal: return from the function that begins */
 
 /* When a function loses something: see lost.c. place is what each of them says. */
 #define LOSS_NONE 0
@@ -198,6 +201,15 @@ struct board {
 	u64 coverage;   /* struct coverage *, if something is covered: emulator/coverage.h */
 	u64 stops;      /* struct stops *, if a debugger has any */
 	u64 entered;    /* the block in which a debugger has stopped, which goes on with its rest */
+
+	/* functions that do nothing for kpfs's own tasks: see own.c */
+	u64 hidden[NR_HIDDEN];
+	u64 hidden_values[NR_HIDDEN]; /* what they return then; NEVER: nothing */
+	u64 hides;                    /* the one of them that is about to return, plus 1 */
+	u64 seen[NR_SEEN];            /* the tasks whose requests are those of programs */
+	u64 region;                   /* the memory that host and agent share, here */
+	u64 regs_size;                /* of struct pt_regs, at the end of a task's stack */
+	u64 agent_stack;              /* the agent's stack pointer, at its last pause */
 
 	/* what the kernel loses: see lost.c */
 	u64 per_cpu[MAX_CPUS]; /* offsets of the kernel's per-CPU data */

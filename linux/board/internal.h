@@ -28,6 +28,8 @@ u64 result(const struct board *b);               /* of the function that has ret
 u64 stack_pointer(const struct board *b);
 struct back returns_to(struct board *b);               /* the function that begins here */
 struct back probed_returns(struct board *b, u64 regs); /* the one that a struct pt_regs is of */
+u64 program_stack(struct board *b); /* the stack pointer with which the task has entered; or 0 */
+void return_now(struct board *b, u64 value); /* from the function that begins here */
 bool takes_interrupts(const struct board *b);
 bool is_woken(const struct board *b); /* by interrupts, when it has halted now */
 int next_interrupt(struct board *b);  /* take it; -1 if there is none */
@@ -62,6 +64,11 @@ bool map_hole(struct board *b, u64 begin, u64 end);
 bool hook_stores(struct board *b);
 bool hook_all(struct board *b);
 bool hook_block(struct board *b, u64 addr);
+
+/* own.c */
+bool hook_hidden(struct board *b);
+bool hide(struct board *b, u64 addr);
+void hide_now(struct board *b);
 
 /* lost.c */
 bool hook_losses(struct board *b);

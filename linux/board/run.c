@@ -165,6 +165,7 @@ static u64 at_pause(struct board *b)
 	b->who = argument(b, 0);
 	if (b->who != AGENT_SLOT && b->who != PAUSE_YIELD)
 		return STOP_PAUSE;
+	b->agent_stack = stack_pointer(b);
 	if (!others_can_run(b))
 		return rested(b);
 	c->state = CPU_RESTS;
@@ -245,6 +246,7 @@ static u64 step(struct board *b)
 	case STOP_HALTED: return halt(b);
 	case STOP_NEXT:   return next(b);
 	case STOP_IRQ:    return GO_ON;
+	case STOP_HIDE:   hide_now(b); return GO_ON;
 	case STOP_HOOK:
 		if (hook_return(b))
 			board_flush(b);

@@ -16,7 +16,7 @@ void watch(struct board *b)
 			mark(b, addr);
 		is_new |= hook_block(b, addr);
 	}
-	is_new |= hook_losses(b);
+	is_new |= hook_losses(b) | hook_hidden(b);
 	if (is_new) /* all code has to be translated anew for it */
 		uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
@@ -40,7 +40,7 @@ void watch_block(struct board *b, u64 addr)
 		b->asked_at = 0;
 		return;
 	}
-	if (look_for_losses(b, addr))
+	if (hide(b, addr) || look_for_losses(b, addr))
 		return;
 	for (int i = 0; i < NR_CALLS; i++) {
 		if (b->calls[i] == addr && asks(b, i)) {

@@ -21,6 +21,7 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.programs import NOT_EXECUTABLE, NOT_FOUND
 from kpfs.base.signals import ENDING, SIGNALLED
 from kpfs.base.units import NSEC
+from kpfs.linux.board.own import show
 from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
@@ -260,6 +261,7 @@ class InsideCommand:
         self._path = self._paths.pop(0)
         path = os.fsencode(self._path) + b"\0"
         op = Op(nr.EXECVE, (path, *self._vectors))
+        show(command.board, command.slot, seen=True)
         command.start([op], lambda: self._refused(command), self._in_slot)
 
     def _refused(self, command: Worker) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.board.board import Board
+from kpfs.linux.board.own import show
 from kpfs.linux.inside import runnable
 from kpfs.linux.running.machine import (
     AGENT,
@@ -164,6 +165,7 @@ class Loop:
     def take_slot(self, name: str) -> int:
         slot = self._free.pop()
         self.machine.clear(slot, name.encode(), _KEEP, _KEEP)
+        show(self.machine.board, slot, seen=False)
         return slot
 
     def adopt(self, slot: int, pid: int) -> Worker:

@@ -34,6 +34,7 @@ from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
 from kpfs.linux.running.losses import Losses
 from kpfs.linux.running.machine import STOP, LinuxMachine, Op, Result
+from kpfs.linux.running.own import hide_own_tasks
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
@@ -125,6 +126,8 @@ def start(
     kernel.loop.on_turn = lambda: None
     kernel.oopses = Oopses(kernel, facts["taints"])
     kernel.losses = Losses(kernel)
+    kernel.losses.enter(board)
+    hide_own_tasks(kernel, stand_for_processes=False)
     return kernel
 
 

@@ -77,11 +77,20 @@ class LinuxKernel(KernelOnBoard):
 
     @cached_property
     def losses(self) -> Losses:
-        """The losses of the kernel since this was first used.  Context: lock held."""
+        """The losses of the kernel since this was first used.  Context: lock held.
+
+        From then on no probe is hit by kpfs's own tasks.
+        """
         from kpfs.linux.running.losses import Losses
+        from kpfs.linux.running.own import hide_own_tasks
+
+        def enter(board: Board) -> None:
+            hide_own_tasks(self, stand_for_processes=True)
+            found.enter(board)
 
         found = Losses(self)
-        self.follow_boards(found.enter)
+        enter(self.machine.board)
+        self.follow_boards(enter)
         return found
 
     def _start_machine(self) -> None:

@@ -49,7 +49,6 @@ class Losses:
     def __init__(self, kernel: KernelOnBoard) -> None:
         self._kernel = kernel
         self._found = list(find(kernel.symbols, kernel.structures))
-        self.enter(kernel.machine.board)
 
     def enter(self, board: Board) -> None:
         """Begin to look at a board that takes over."""

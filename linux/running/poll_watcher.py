@@ -32,11 +32,10 @@ from kpfs.base.ktypes import Caller
 from kpfs.linux.running.files import MountedFile, OpenFiles
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.machine import ArgumentOffset, MachineDiedError, Op, Out
-from kpfs.linux.running.tasks import AgentTask
+from kpfs.linux.running.tasks import NO_PROCESS, AgentTask
 
 Wake = Callable[[], None]
 NAME = "kpfs-poll"
-NO_PROCESS = -1  # no process of the host: no caller has this number
 EVENTS = nr.POLLIN | nr.POLLPRI | nr.POLLOUT | nr.EPOLLET
 CHANGES = nr.POLLPRI | nr.POLLERR  # Kernel: proc_sys_poll(), mounts_poll()
 # struct epoll_event, which x86-64 packs and others do not: the descriptor is in both

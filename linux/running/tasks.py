@@ -14,6 +14,7 @@ from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.log import Log
+from kpfs.linux.board.own import show
 from kpfs.linux.running.machine import (
     AGENT,
     ArgumentOffset,
@@ -26,6 +27,7 @@ from kpfs.linux.running.machine import (
 
 log = Log(__name__)
 
+NO_PROCESS = -1  # a caller that is kpfs itself: no process has this number
 WARP_NS = 60_000_000  # ns of the guest's time that pass at once when somebody waits
 SHARE_NS = 20_000_000  # ns of the guest's time for tasks that a request has woken
 _EINTR_SIGNAL = 10  # SIGUSR1, which the agent's tasks take and forget
@@ -206,6 +208,7 @@ class Tasks:
         if not self._free:
             raise KernelError(errno.EAGAIN, f"more than {abi.NR_SLOTS} tasks")
         slot = self._free.pop()  # as the parent may wait, and others fork meanwhile
+        show(self._machine.board, slot, seen=caller.pid != NO_PROCESS)
         try:
             # the user that made the mount is root in it
             uid = abi.KEEP_ID if caller.uid == self.owner else caller.uid

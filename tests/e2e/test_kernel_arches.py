@@ -186,15 +186,14 @@ def test_code_that_is_written_anew(kpfs, tmp_path, row, name, lines):
 
 
 @each_kernel
-def test_the_agent_rests_where_few_probe(kpfs, tmp_path, row):
-    """In rt_sigtimedwait(2), which ends by the time; the two sleeps are CMD's."""
+def test_the_agents_rests_are_not_seen(kpfs, tmp_path, row):
+    """The agent rests in rt_sigtimedwait(2); the two sleeps are CMD's."""
     root = harness.arm64_root() if row is ARM64 else harness.riscv64_root()
     (tmp_path / "script").write_text(RESTS)
     words = "--quiet-guest", "--inside", "--kernel", row.kernel, "--root", root
     done = kpfs("run", *words, "--", "/bin/sh", "script", cwd=tmp_path)
-    rests = [line for line in done.stdout.splitlines() if "=" in line]
-    assert set(rests) == {f"NR 137 = -{errno.EAGAIN}"}
-    assert done.stdout.count("NR 1") == len(rests) + 2
+    assert "=" not in done.stdout
+    assert done.stdout.count("NR 1") == 2
 
 
 @pytest.mark.long

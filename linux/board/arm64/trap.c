@@ -21,6 +21,9 @@
 #define SP 31 /* behind the general registers */
 #define PT_REGS_LINK 240
 #define PT_REGS_SP 248
+#define PT_REGS_PSTATE 264
+#define PSTATE_MODE 0xf
+#define STACK_SIZE 16384
 
 const u32 pause_size = 4;
 const u32 nr_modes = 12;
@@ -59,6 +62,22 @@ struct back returns_to(struct board *b)
 struct back probed_returns(struct board *b, u64 regs)
 {
 	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
+}
+
+u64 program_stack(struct board *b)
+{
+	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
+
+	if (!b->regs_size || read_word(b, regs + PT_REGS_PSTATE) & PSTATE_MODE)
+		return 0;
+	return read_word(b, regs + PT_REGS_SP);
+}
+
+void return_now(struct board *b, u64 value)
+{
+	*pc(b) = general(b)[30];
+	if (value != NEVER)
+		general(b)[0] = value;
 }
 
 bool takes_interrupts(const struct board *b)

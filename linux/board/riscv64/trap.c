@@ -9,6 +9,8 @@
 #define INSN_SIZE 4
 #define PT_REGS_LINK 8
 #define PT_REGS_SP 16
+#define PT_REGS_STATUS 256
+#define STACK_SIZE 16384
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
 const u32 pause_size = INSN_SIZE;
@@ -48,6 +50,22 @@ struct back returns_to(struct board *b)
 struct back probed_returns(struct board *b, u64 regs)
 {
 	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
+}
+
+u64 program_stack(struct board *b)
+{
+	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
+
+	if (!b->regs_size || read_word(b, regs + PT_REGS_STATUS) & MSTATUS_SPP)
+		return 0;
+	return read_word(b, regs + PT_REGS_SP);
+}
+
+void return_now(struct board *b, u64 value)
+{
+	*pc(b) = state(b)->x[RA];
+	if (value != NEVER)
+		state(b)->x[A0] = value;
 }
 
 static bool in_user(const struct board *b)

@@ -27,7 +27,10 @@
 #define TWO_BYTES 0x0f /* the opcode goes on */
 #define RDPMC 0x33 /* behind it */
 #define IOPL_SHIFT 12
+#define PT_REGS_CS 136
 #define PT_REGS_SP 152
+#define PT_REGS_SIZE 168
+#define STACK_SIZE 16384
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
 const u32 pause_size = 2;
@@ -74,6 +77,30 @@ struct back returns_to(struct board *b)
 struct back probed_returns(struct board *b, u64 regs)
 {
 	return pushed_at(b, read_word(b, regs + PT_REGS_SP));
+}
+
+/* Newer kernels leave room at the end of a stack. */
+u64 program_stack(struct board *b)
+{
+	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1;
+
+	for (u64 room = 0; room <= 16; room += 16) {
+		u64 regs = top - room - PT_REGS_SIZE;
+
+		if ((u16)read_word(b, regs + PT_REGS_CS) == USER_CS)
+			return read_word(b, regs + PT_REGS_SP);
+	}
+	return 0;
+}
+
+void return_now(struct board *b, u64 value)
+{
+	struct back back = returns_to(b);
+
+	state(b)->regs[RSP] = back.sp;
+	*pc(b) = back.at;
+	if (value != NEVER)
+		state(b)->regs[RAX] = value;
 }
 
 /* An interrupt must wait for the instruction behind sti, too: "sti; hlt" is atomic. */

@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.linux.board.own import show
 from kpfs.linux.inside import lines, mounted, tree
 from kpfs.linux.running.machine import STOP, Op, Out
 from kpfs.linux.store import store
@@ -34,6 +35,7 @@ class Guest:
         self.guest = mounted.start(folder, quiet=True)
         self.machine = self.guest.loop.machine
         self.task = self.guest.worker
+        show(self.machine.board, self.task.slot, seen=True)
 
     def open(self, path, flags=os.O_RDONLY, task=None):
         op = Op(nr.OPEN, (f"{tree.NEW}{path}\0".encode(), flags), STOP)

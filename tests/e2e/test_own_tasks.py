@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Probes and tracers of Linux kernels do not see what kpfs's own tasks do there.
+
+Tests kpfs.linux.running.own and kpfs.linux.board.own.
+"""
+
+import pytest
+
+from tests import harness
+
+KERNEL = harness.KERNEL
+DO = "sleep 0.05; mkdir /tmp/kpfs-seen; rmdir /tmp/kpfs-seen"
+OWN = "init", "kpfs"  # begin the names of kpfs's tasks
+SHOWN = "echo 0 >tracing_on; grep -v '^#' trace"
+
+
+def probes(*definitions):
+    lines = "".join(f"echo '{line}' >>kprobe_events\n" for line in definitions)
+    return f"{lines} echo 1 >events/kprobes/enable; {DO}; {SHOWN}"
+
+
+def tracer(name):
+    functions = "do_futex vfs_mkdir do_nanosleep ksys_write"
+    begin = f"echo {functions} >set_ftrace_filter; echo {name} >current_tracer"
+    return f"{begin}; {DO}; {SHOWN}"
+
+
+SCRIPTS = {
+    "entry": probes("p:m vfs_mkdir", "p:f do_futex", "p:w ksys_write"),
+    "return": probes("r1:m vfs_mkdir", "r9:f do_futex", "r9:w ksys_write"),
+    "function": tracer("function"),
+    "syscalls": f"echo syscalls: >set_event; {DO}; {SHOWN}",
+}
+KERNELS = [
+    pytest.param(KERNEL, marks=pytest.mark.kernel),
+    pytest.param(harness.TWO_CPUS, marks=pytest.mark.two_cpus),
+    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
+    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+]
+
+
+def traced(kpfs, kernel, *words):
+    """Return the task and the rest of each record."""
+    done = kpfs("run", "--kernel", kernel, *words)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(None, 4) for line in done.stdout.splitlines()]
+    return [(row[0], row[-1]) for row in rows], done.stderr
+
+
+def of_own(records):
+    return [record for record in records if record[0].startswith(OWN)]
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_behind(kpfs, kernel, kind):
+    """No wait of a task for its program's next call is seen, and each call once."""
+    if kernel == harness.RISCV64 and kind in ("entry", "return"):
+        pytest.skip("it takes no probes at entries")
+    script = f"cd /sys/kernel/tracing; {SCRIPTS[kind]}"
+    records, _ = traced(kpfs, kernel, "--", "sh", "-c", script)
+    assert not of_own(records)
+    assert not [text for _, text in records if "futex" in text]
+    made = [text for task, text in records if task.startswith("mkdir")]
+    wanted = {"syscalls": "sys_mkdir("}.get(kind, "vfs_mkdir")
+    if kernel in (KERNEL, harness.TWO_CPUS):
+        assert len([text for text in made if wanted in text]) == 1
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_inside(kpfs, kind):
+    script = f"cd /sys/kernel/tracing; {SCRIPTS[kind]}"
+    records, _ = traced(kpfs, KERNEL, "--inside", "--", "sh", "-c", script)
+    assert not of_own(records)
+    assert any("mkdir" in text for _, text in records)
+
+
+@pytest.mark.kernel
+def test_a_sleep_is_one_hit(kpfs):
+    """Breakpoints, calls of ftrace and return probes are hit once each."""
+    script = """
+    cd /sys/kernel/tracing
+    echo 'p:entry do_nanosleep' >kprobe_events
+    echo 'p:behind do_nanosleep+5' >>kprobe_events
+    echo 'r1:return do_nanosleep' >>kprobe_events
+    echo 1 >events/kprobes/enable
+    sleep 1
+    cat kprobe_profile
+    """
+    for words in ((), ("--inside",)):
+        done = kpfs("run", "--kernel", KERNEL, *words, "--", "sh", "-c", script)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        assert sorted(rows) == [
+            ["behind", "1", "0"],
+            ["entry", "1", "0"],
+            ["return", "1", "0"],
+        ]
+        assert done.stderr == ""
+
+
+@pytest.mark.kernel
+def test_programs_are_seen(kpfs):
+    """Calls of programs that a shell has started are seen."""
+    script = """
+    cd /sys/kernel/tracing
+    echo 'p:e do_sys_openat2 name=+0(%si):ustring' >kprobe_events
+    echo 1 >events/kprobes/enable
+    cat /etc/hostname >/dev/null
+    grep -c hostname trace
+    """
+    done = kpfs("run", "--kernel", KERNEL, "--inside", "--", "sh", "-c", script)
+    assert done.stdout == "1\n"
