@@ -326,16 +326,16 @@ MAX_RUN_STEP = 256
 
 
 class BlockCounter:  # struct block_counter
-    SIZE, __slots__ = 152, ()
+    SIZE, __slots__ = 160, ()
     LAYOUT = """
-        left P end Q look Q at_look P argument P leave P own i set_dr P read_msr P
-        hooks_need_no_pc Q may_use_port P length Q engine P emu_stop P run_end Q
-        run_ticks Q run_since Q run_step Q early Q
+        left P end Q look Q at_look P argument P leave P at_block P own i set_dr P
+        read_msr P hooks_need_no_pc Q may_use_port P length Q engine P emu_stop P
+        run_end Q run_ticks Q run_since Q run_step Q early Q
     """
-    left, end, look, at_look, argument, leave, own = 0, 8, 16, 24, 32, 40, 48
-    set_dr, read_msr, hooks_need_no_pc, may_use_port, length = 56, 64, 72, 80, 88
-    engine, emu_stop, run_end, run_ticks, run_since = 96, 104, 112, 120, 128
-    run_step, early = 136, 144
+    left, end, look, at_look, argument, leave, at_block = 0, 8, 16, 24, 32, 40, 48
+    own, set_dr, read_msr, hooks_need_no_pc, may_use_port = 56, 64, 72, 80, 88
+    length, engine, emu_stop, run_end, run_ticks = 96, 104, 112, 120, 128
+    run_since, run_step, early = 136, 144, 152
 
 
 # emulator/coverage.h
@@ -845,22 +845,23 @@ class Holder:  # struct holder
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 103208, ()
-    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 152, 160, 168, 176, 184, 192
-    break_at, calls, call_zeros, counts, tracks = 200, 208, 592, 976, 984
-    call_agent, turn_ticks, slow_at, now, settled = 992, 1000, 1008, 1016, 1024
-    deadline, stop, stop_at, who, error, vector = 1032, 1040, 1048, 1056, 1064, 1072
-    unknown, current, turn_end, due, host_turn = 1080, 1088, 1096, 1104, 1112
-    begin, fault_block, faults, watched, hooked = 1120, 1128, 1136, 1144, 1656
-    nr_hooked, on_block, asked_at, flushed_at, coverage = 4728, 4736, 4744, 4752, 4760
-    stops, entered, hidden, hidden_values, hides = 4768, 4776, 4784, 5552, 6320
-    seen, region, regs_size, agent_stack, per_cpu = 6328, 6392, 6400, 6408, 6416
-    losses, lost, nr_lost, lost_more, lost_told = 6448, 11056, 25392, 25400, 25408
-    pending, next_pending, returns, nr_returns = 25416, 32584, 32592, 33616
-    new_return, holders, devices, console_size = 33624, 33632, 34656, 34784
-    debug_size, debug_limit, debug, syscalls = 34792, 34800, 34808, 34816
-    exceptions, interrupts, halts, flushes, strays = 34824, 34832, 34840, 34848, 34856
-    stray_at, turns, reset, cpus, console = 34864, 34872, 34880, 34888, 37672
+    SIZE, __slots__ = 106808, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 160, 168, 176, 184, 192, 200
+    break_at, calls, call_zeros, counts, tracks = 208, 216, 600, 984, 992
+    call_agent, turn_ticks, slow_at, now, settled = 1000, 1008, 1016, 1024, 1032
+    deadline, stop, stop_at, who, error, vector = 1040, 1048, 1056, 1064, 1072, 1080
+    unknown, current, turn_end, due, host_turn = 1088, 1096, 1104, 1112, 1120
+    begin, fault_block, faults, watched, hooked = 1128, 1136, 1144, 1152, 5248
+    nr_hooked, on_block, asked_at, flushed_at, coverage = 8320, 8328, 8336, 8344, 8352
+    stops, entered, hidden, hidden_values, hides = 8360, 8368, 8376, 9144, 9912
+    seen, region, regs_size, agent_stack, per_cpu = 9920, 9984, 9992, 10000, 10008
+    losses, lost, nr_lost, lost_more, lost_told = 10040, 14648, 28984, 28992, 29000
+    pending, next_pending, nr_pending, returns = 29008, 36176, 36184, 36192
+    nr_returns, new_return, holders, devices = 37216, 37224, 37232, 38256
+    console_size, debug_size, debug_limit, debug = 38384, 38392, 38400, 38408
+    syscalls, exceptions, interrupts, halts, flushes = 38416, 38424, 38432, 38440, 38448
+    strays, stray_at, turns, reset, cpus = 38456, 38464, 38472, 38480, 38488
+    console = 41272
 
 
 # linux/board/x86/arch.h

@@ -205,24 +205,44 @@ typedef void trace(int32_t size, uint32_t kind, void *engine, uint64_t address);
 
 static trace *original_trace;
 
+/* Whether a call of helper_uc_tracecode() is for the hooks of a block, and they are to be called. */
+static bool is_block(uint32_t kind, const void *engine)
+{
+	return kind == HOOKS_OF_BLOCKS && !AT(bool, engine, ENGINE_STOPS);
+}
+
 /*
- * libunicorn calls the hooks of a block or an instruction by this function. Behind one that wants
+ * libunicorn calls the hooks of a block or an instruction by this function, and looks through the
+ * list of all that there are. An engine whose hooks of blocks have one function need not. Behind one that wants
  * the engine to stop here it leaves the code as the function for blocks does, which finds the
  * instruction by the return address.
  */
 API void helper_uc_tracecode(int32_t size, uint32_t kind, void *engine, uint64_t address)
 {
-	const struct engine *e;
+	const struct engine *e = find_engine(engine);
 	check *leave;
 
-	original_trace(size, kind, engine, address);
-	e = find_engine(engine);
+	if (e && e->counter->at_block && is_block(kind, engine)) {
+		e->counter->at_block(engine, address, size, e->counter->argument);
+	} else {
+		original_trace(size, kind, engine, address);
+		e = find_engine(engine);
+	}
 	if (!e || !e->counter->leave)
 		return;
 	leave = e->counter->leave;
 	e->counter->leave = 0;
 	pc_is_not_right(engine);
 	leave(engine, 0);
+}
+
+/* Have the hooks of an engine's blocks called one by one: others than its own are added. */
+API void blocks_share(const void *engine)
+{
+	const struct engine *e = find_engine(engine);
+
+	if (e)
+		e->counter->at_block = 0;
 }
 
 const struct block_counter *blocks_counter(const void *state)

@@ -11,6 +11,8 @@ struct block_counter {
 	void (*at_look)(void *); /* may set look anew, and stop the engine before the block */
 	void *argument;          /* of at_look */
 	void (*leave)(void *engine, uint32_t delayed); /* set by a hook: see stops.c */
+	/* the one function for hooks of blocks, called in place of libunicorn's list of them */
+	void (*at_block)(void *engine, uint64_t address, uint32_t size, void *argument);
 	int32_t own; /* left, until blocks.c finds a better place */
 
 	/* called before a debug register of x86-64 is written, if it is set */

@@ -83,7 +83,7 @@ class BlockCoverage:
         self._library, self._engine = library, ctypes.c_void_p(engine)
         self._flush = flush
         self._hook = ctypes.cast(blocks.coverage_block, ctypes.c_void_p)
-        self._stands = blocks.coverage_stands
+        self._stands, self._share = blocks.coverage_stands, blocks.blocks_share
         self._last = _Coverage()
         self._pointer = ctypes.byref(self._last)
         self._hooked: dict[tuple[int, int], _TextRecord] = {}
@@ -118,6 +118,7 @@ class BlockCoverage:
         self._stands(self._pointer, ctypes.c_uint64(address))
 
     def _add_hook(self, row: _TextRecord) -> None:
+        self._share(self._engine)
         handle = ctypes.c_void_p()
         first, last = row.first, row.first + row.size - 1
         error = self._library.uc_hook_add(

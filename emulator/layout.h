@@ -12,8 +12,11 @@
 /* An engine (struct uc_struct). */
 #define ENGINE_PROCESSOR 0x1b8  /* a pointer */
 #define ENGINE_TRANSLATOR 0x300 /* too */
+#define ENGINE_STOPS 0x56d      /* a bool: somebody has asked it to stop */
 #define ENGINE_INVALID 0x590    /* an error */
 #define ENGINE_QUIET 0x7f2 /* a bool: blocks do not look for a reason to stop behind each access */
+
+#define HOOKS_OF_BLOCKS 3 /* the number of their list, without more bits */
 
 /* A processor (CPUState). The C library's jmp_buf, which comes before, is larger on aarch64. */
 #define PROCESSOR_STATE 0x128      /* a pointer */

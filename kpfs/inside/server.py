@@ -20,7 +20,7 @@ from kpfs.config import KernelChoice
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.inside.machine import CommandSession, refuse, start
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.inside import read_ahead, translate_ahead
+from kpfs.linux.inside import failures, read_ahead, translate_ahead
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.read_ahead import ReadAhead
@@ -98,6 +98,8 @@ class ForkServer:
             found = poll.poll(0 if busy else patience)
             if not found and not rehearsed:
                 rehearse(self._kernel.loop, self._kernel.worker)
+                failures.prepare(self._kernel)
+                self._kernel.losses.told()  # looks up where the kernel counts some
                 rehearsed = True
             elif not found and queue is not None:
                 queue.step()

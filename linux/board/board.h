@@ -43,7 +43,7 @@ typedef uint64_t u64;
 #define NR_PENDING 128 /* functions that have begun */
 #define NR_RETURNS 128 /* places that they return to */
 #define NR_HOLDERS 64
-#define NR_WATCHED 64 /* words of 64 addresses each */
+#define NR_WATCHED 512 /* words of 8 addresses each */
 #define NS_PER_BLOCK 20
 #define NS_PER_LOOK 20 /* at the clock */
 #define LOCKED_OUT 500000000ull /* blocks, about 10 s, for which a due interrupt may wait */
@@ -192,7 +192,7 @@ struct board {
 	u64 fault_block; /* the last block before an exception, and exceptions since it */
 	u64 faults;
 
-	u64 watched[NR_WATCHED]; /* a Bloom filter of calls */
+	u64 watched[NR_WATCHED]; /* a byte for some addresses each: WATCH_*, what may be there */
 	u64 hooked[NR_HOOKED];   /* blocks that call on_block() though libunicorn counts */
 	u64 nr_hooked;
 	u64 on_block;   /* the function */
@@ -220,6 +220,7 @@ struct board {
 	u64 lost_told; /* the number of those in lost that the host knows */
 	struct pending pending[NR_PENDING];
 	u64 next_pending;
+	u64 nr_pending; /* those that have not returned */
 	u64 returns[NR_RETURNS];
 	u64 nr_returns;
 	u64 new_return; /* one of these, whose block is not hooked yet; 0 */

@@ -73,11 +73,11 @@ void hide_now(struct board *b);
 /* lost.c */
 bool hook_losses(struct board *b);
 bool hook_return(struct board *b);
-bool look_for_losses(struct board *b, u64 addr);
+bool look_for_losses(struct board *b, u64 addr, u8 what);
 
 /* watch.c */
 void watch(struct board *b);
-void watch_block(struct board *b, u64 addr);
+void watch_block(struct board *b, u64 addr, u8 what);
 
 /* cpu.c */
 bool interrupt_due(const struct board *b, const struct cpu *c);
@@ -92,10 +92,16 @@ void begin_turn(struct board *b);
 void call_agent(struct board *b);
 bool add_cpus(struct board *b);
 
-/* Have on_block() look closer at a block. */
-static inline void mark(struct board *b, u64 addr)
+/* What a block may be that on_block() looks closer at. */
+#define WATCH_CALL 1
+#define WATCH_HIDDEN 2
+#define WATCH_LOSS 4
+#define WATCH_RETURN 8
+
+/* Return what is known of the addresses that share a byte with one. */
+static inline u8 *watched(struct board *b, u64 addr)
 {
-	b->watched[addr >> 10 & (NR_WATCHED - 1)] |= 1ull << (addr >> 4 & 63);
+	return (u8 *)b->watched + (addr >> 4 & (NR_WATCHED * 8 - 1));
 }
 
 /* Return the number of blocks that have begun. */

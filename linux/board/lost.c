@@ -25,11 +25,11 @@ bool hook_losses(struct board *b)
 	for (int i = 0; i < NR_LOSSES; i++) {
 		if (!b->losses[i].kind)
 			continue;
-		mark(b, b->losses[i].addr);
+		*watched(b, b->losses[i].addr) |= WATCH_LOSS;
 		flush |= hook_block(b, b->losses[i].addr);
 	}
 	for (u64 i = 0; i < b->nr_returns; i++)
-		mark(b, b->returns[i]);
+		*watched(b, b->returns[i]) |= WATCH_RETURN;
 	return flush;
 }
 
@@ -53,18 +53,22 @@ static bool sees_return(struct board *b, u64 addr)
 		return false;
 	b->returns[b->nr_returns++] = addr;
 	b->new_return = addr;
-	mark(b, addr);
+	*watched(b, addr) |= WATCH_RETURN;
 	return true;
 }
 
 /* Look again when a function returns. The oldest of too many is forgotten: its task is gone. */
 static void await(struct board *b, struct back back, struct pending what)
 {
+	struct pending *place = &b->pending[b->next_pending % NR_PENDING];
+
 	if (!sees_return(b, back.at))
 		return;
 	what.at = back.at;
 	what.sp = back.sp;
-	b->pending[b->next_pending++ % NR_PENDING] = what;
+	b->next_pending++;
+	b->nr_pending += !place->at;
+	*place = what;
 }
 
 /* Return the row of what an object has lost at a function, NULL if there is no room for it. */
@@ -186,23 +190,27 @@ static void returned(struct board *b, const struct pending *what)
 
 static void look_at_returns(struct board *b, u64 addr)
 {
-	for (int i = 0; i < NR_PENDING; i++) {
-		struct pending what = b->pending[i];
+	u64 left = b->nr_pending, at = b->next_pending;
 
+	while (left) {
+		struct pending what = b->pending[--at % NR_PENDING];
+
+		left -= !!what.at;
 		if (what.at != addr || what.sp != stack_pointer(b))
 			continue;
-		b->pending[i].at = 0;
+		b->pending[at % NR_PENDING].at = 0;
+		b->nr_pending--;
 		returned(b, &what);
 	}
 }
 
-/* Called at a block that may be one of these. True: the board stops there. */
-bool look_for_losses(struct board *b, u64 addr)
+/* Called at a block that may be one of these. True: the board stops there. what: WATCH_* */
+bool look_for_losses(struct board *b, u64 addr, u8 what)
 {
-	for (u64 i = 0; i < b->nr_returns; i++)
+	for (u64 i = 0; what & WATCH_RETURN && i < b->nr_returns; i++)
 		if (b->returns[i] == addr)
 			look_at_returns(b, addr);
-	for (int i = 0; i < NR_LOSSES; i++)
+	for (int i = 0; what & WATCH_LOSS && i < NR_LOSSES && b->losses[i].addr; i++)
 		if (b->losses[i].kind && b->losses[i].addr == addr)
 			begins(b, i);
 	if (b->nr_lost == b->lost_told && !b->new_return)

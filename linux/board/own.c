@@ -17,10 +17,8 @@ bool hook_hidden(struct board *b)
 {
 	bool flush = false;
 
-	for (int i = 0; i < NR_HIDDEN; i++) {
-		if (!b->hidden[i])
-			continue;
-		mark(b, b->hidden[i]);
+	for (int i = 0; i < NR_HIDDEN && b->hidden[i]; i++) {
+		*watched(b, b->hidden[i]) |= WATCH_HIDDEN;
 		flush |= hook_block(b, b->hidden[i]);
 	}
 	return flush;
@@ -53,7 +51,7 @@ static bool is_own(struct board *b)
 /* Called at a block where a function may begin. True: it is to return, see hide_now(). */
 bool hide(struct board *b, u64 addr)
 {
-	for (int i = 0; i < NR_HIDDEN; i++) {
+	for (int i = 0; i < NR_HIDDEN && b->hidden[i]; i++) {
 		if (b->hidden[i] == addr && is_own(b)) {
 			b->hides = i + 1;
 			board_stop(b, STOP_HIDE, addr);

@@ -77,7 +77,7 @@ static void at_look(void *data)
 		look(b, HERE);
 }
 
-static void on_block(uc_engine u, u64 addr, u32 size, void *data)
+static void on_block(void *u, u64 addr, u32 size, void *data)
 {
 	struct board *b = data;
 
@@ -91,8 +91,8 @@ static void on_block(uc_engine u, u64 addr, u32 size, void *data)
 		board_stop(b, STOP_BREAK, addr);
 	else if (begun(b) >= b->counter.look && look(b, addr))
 		;
-	else if (b->watched[addr >> 10 & (NR_WATCHED - 1)] >> (addr >> 4 & 63) & 1)
-		watch_block(b, addr);
+	else if (*watched(b, addr))
+		watch_block(b, addr, *watched(b, addr));
 	settle(b);
 	if (b->counts) /* libunicorn counts this block only now */
 		blocks_take_back(&b->counter);
@@ -325,6 +325,7 @@ __attribute__((visibility("default"))) bool board_init(struct board *b, const st
 	b->on_block = (uintptr_t)on_block;
 	b->counter.at_look = at_look;
 	b->counter.argument = b;
+	b->counter.at_block = on_block;
 	b->entered = NEVER;
 	/* a hook over RAM itself would make every access slow */
 	if ((!b->counts && !hook_all(b)) ||

@@ -13,7 +13,7 @@ void watch(struct board *b)
 		u64 addr = b->calls[i];
 
 		if (addr)
-			mark(b, addr);
+			*watched(b, addr) |= WATCH_CALL;
 		is_new |= hook_block(b, addr);
 	}
 	is_new |= hook_losses(b) | hook_hidden(b);
@@ -31,8 +31,8 @@ static bool asks(struct board *b, int call)
 	return at == NEVER || !read_word(b, argument(b, 0) + at);
 }
 
-/* Called at a block where a watched function may begin. */
-void watch_block(struct board *b, u64 addr)
+/* Called at a block where a watched function may begin. what: WATCH_* */
+void watch_block(struct board *b, u64 addr, u8 what)
 {
 	if (!addr) /* stands for none in the table */
 		return;
@@ -40,9 +40,9 @@ void watch_block(struct board *b, u64 addr)
 		b->asked_at = 0;
 		return;
 	}
-	if (hide(b, addr) || look_for_losses(b, addr))
+	if ((what & WATCH_HIDDEN && hide(b, addr)) || look_for_losses(b, addr, what))
 		return;
-	for (int i = 0; i < NR_CALLS; i++) {
+	for (int i = 0; what & WATCH_CALL && i < NR_CALLS; i++) {
 		if (b->calls[i] == addr && asks(b, i)) {
 			b->asked_at = addr;
 			board_stop(b, STOP_CALL, addr);

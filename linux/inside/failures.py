@@ -101,7 +101,16 @@ _CHARGED = Enumerator("bpf_cmd", _MAP_CREATE), Enumerator("bpf_cmd", _PROG_LOAD)
 _SEARCH_COMMANDS = {Enumerator("bpf_cmd", number) for number in _SEARCHES}
 
 
+_CALLED = "__sys_bpf", "__do_sys_bpf", "__do_sys_perf_event_open"
 _Told = Callable[[int, int, int], FailedCall]  # takes a call's first arguments
+
+
+def prepare(kernel: KernelOnBoard) -> None:
+    """Look up what Failures of this kernel will, before there is a command."""
+    Refused(kernel)
+    Lockdown(kernel)
+    for name in _CALLED:
+        kernel.symbols.lookup_name(name)
 
 
 class Failures:
@@ -113,12 +122,8 @@ class Failures:
         self._of_files, self._lockdown = Refused(kernel), Lockdown(kernel)
         self._memory, self._symbols = kernel.memory, kernel.symbols
         self._begins: dict[int, _Told] = {}
-        begins: dict[str, _Told] = {
-            "__sys_bpf": self._bpf,
-            "__do_sys_bpf": self._bpf,
-            "__do_sys_perf_event_open": self._perf_event_open,
-        }
-        for name, told in begins.items():
+        for name in _CALLED:
+            told = self._bpf if name.endswith("bpf") else self._perf_event_open
             for symbol in self._symbols.lookup_name(name):
                 self._begins[symbol.addr] = told
         self._returns: set[int] = set()

@@ -59,6 +59,7 @@ class CoreSymbols(SymbolLookup):
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # looking for a name takes milliseconds
         self._looked_up = lru_cache(_KEPT)(lambda name: tuple(self._named(name)))
+        self._addresses = lru_cache(_KEPT)(self._address)
         self._ahead = dict[str, list[Symbol]]()
 
     def look_ahead(self, names: Iterable[str]) -> None:
@@ -78,6 +79,9 @@ class CoreSymbols(SymbolLookup):
         return self._looked_up(name) if ahead is None else ahead
 
     def address(self, name: str) -> int:  # does not search behind the first
+        return self._addresses(name)
+
+    def _address(self, name: str) -> int:
         found = next(self._named(name), None)
         return found.addr if found else 0
 
