@@ -133,7 +133,9 @@ WHERE = [
 
 def told(kpfs, run, lines):
     done = run(kpfs, asked(lines))
-    assert not done.stderr
+    # a state of some files is that the ring has been full
+    said = [line for line in done.stderr.splitlines() if "kpfs: lost: " not in line]
+    assert not said
     assert done.returncode == 0
     return done.stdout.splitlines()
 

@@ -49,8 +49,9 @@ def test_init_that_polls_for_ever(impatient, off, what):
     before = [t.pid for t in tasks_of(box.kernel.guest)]
     loops = module("loops", f"INIT({off}(); for (;;) {what} return 0;) EXIT()\n")
     assert code(box.insmod, loops) == "EFAULT"
-    (said,) = locked_up(box)
-    assert f":{os.getpid()}]" in said
+    said = locked_up(box)  # a second time if the host is busy meanwhile
+    assert said
+    assert all(f":{os.getpid()}]" in each for each in said)
     after = [t.pid for t in tasks_of(box.kernel.guest)]
     assert set(before) <= set(after)
 
