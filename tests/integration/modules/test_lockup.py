@@ -13,6 +13,8 @@ from tests.there import code
 
 LIMIT = 0.4  # s of processor time; a quarter of it must do to kill a task
 
+pytestmark = pytest.mark.alone  # the watchdog goes by the clock
+
 
 @pytest.fixture
 def impatient(box):
