@@ -11,6 +11,9 @@ extern const u32 pause_size; /* bytes of the instruction that the agent pauses a
 extern const u32 nr_modes;   /* for each of which libunicorn translates addresses */
 extern const u32 page_size;  /* libunicorn's */
 
+#define STACK_BITS 14 /* kernel stacks are 16 KiB, and aligned */
+#define STACK_SIZE (1ull << STACK_BITS)
+
 /* Where a function returns to, and the stack pointer there. */
 struct back {
 	u64 at;

@@ -14,7 +14,6 @@
  */
 #include "internal.h"
 
-#define STACK_BITS 14 /* kernel stacks are 16 KiB, and aligned */
 #define SPARE 32      /* hooks that are left for others */
 
 /* Hook the functions. True: as hook_block(). */

@@ -21,9 +21,9 @@
 #define SP 31 /* behind the general registers */
 #define PT_REGS_LINK 240
 #define PT_REGS_SP 248
-#define PT_REGS_PSTATE 264
-#define PSTATE_MODE 0xf
-#define STACK_SIZE 16384
+#define PT_REGS_STATUS 264
+#define STATUS_OF_KERNEL 0xf /* the mode */
+#include "../link_register.h"
 
 const u32 pause_size = 4;
 const u32 nr_modes = 12;
@@ -59,20 +59,6 @@ struct back returns_to(struct board *b)
 	return (struct back){ general(b)[30], stack_pointer(b) };
 }
 
-struct back probed_returns(struct board *b, u64 regs)
-{
-	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
-}
-
-u64 program_stack(struct board *b)
-{
-	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
-
-	if (!b->regs_size || read_word(b, regs + PT_REGS_PSTATE) & PSTATE_MODE)
-		return 0;
-	return read_word(b, regs + PT_REGS_SP);
-}
-
 void return_now(struct board *b, u64 value)
 {
 	*pc(b) = general(b)[30];
@@ -83,20 +69,6 @@ void return_now(struct board *b, u64 value)
 bool takes_interrupts(const struct board *b)
 {
 	return !(FIELD(u32, b->state + ARM64_STATE_DAIF) & PSTATE_I);
-}
-
-/* WFI ends at an interrupt even if that is masked. */
-bool is_woken(const struct board *b)
-{
-	(void)b;
-	return true;
-}
-
-/* libunicorn gives them to its translator itself. */
-u32 swap_flags(struct board *b, u32 flags)
-{
-	(void)b;
-	return flags;
 }
 
 static void enter(struct board *b)

@@ -10,7 +10,8 @@
 #define PT_REGS_LINK 8
 #define PT_REGS_SP 16
 #define PT_REGS_STATUS 256
-#define STACK_SIZE 16384
+#define STATUS_OF_KERNEL MSTATUS_SPP
+#include "../link_register.h"
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
 const u32 pause_size = INSN_SIZE;
@@ -47,20 +48,6 @@ struct back returns_to(struct board *b)
 	return (struct back){ state(b)->x[RA], stack_pointer(b) };
 }
 
-struct back probed_returns(struct board *b, u64 regs)
-{
-	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
-}
-
-u64 program_stack(struct board *b)
-{
-	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
-
-	if (!b->regs_size || read_word(b, regs + PT_REGS_STATUS) & MSTATUS_SPP)
-		return 0;
-	return read_word(b, regs + PT_REGS_SP);
-}
-
 void return_now(struct board *b, u64 value)
 {
 	*pc(b) = state(b)->x[RA];
@@ -76,20 +63,6 @@ static bool in_user(const struct board *b)
 bool takes_interrupts(const struct board *b)
 {
 	return in_user(b) || state(b)->mstatus & MSTATUS_SIE;
-}
-
-/* WFI ends at an interrupt even if that is masked. */
-bool is_woken(const struct board *b)
-{
-	(void)b;
-	return true;
-}
-
-/* libunicorn gives them to its translator itself. */
-u32 swap_flags(struct board *b, u32 flags)
-{
-	(void)b;
-	return flags;
 }
 
 static void enter(struct board *b, u64 cause, u64 at, u64 value)

@@ -30,7 +30,6 @@
 #define PT_REGS_CS 136
 #define PT_REGS_SP 152
 #define PT_REGS_SIZE 168
-#define STACK_SIZE 16384
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
 const u32 pause_size = 2;

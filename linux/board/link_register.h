@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/*
+ * What architectures have in common whose calls leave the return address in a register. Before this
+ * they say where a struct pt_regs has that one, the stack pointer, and the status, and which bits
+ * of the status tell that the kernel itself was interrupted.
+ */
+#include "internal.h"
+
+struct back probed_returns(struct board *b, u64 regs)
+{
+	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
+}
+
+u64 program_stack(struct board *b)
+{
+	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
+
+	if (!b->regs_size || read_word(b, regs + PT_REGS_STATUS) & STATUS_OF_KERNEL)
+		return 0;
+	return read_word(b, regs + PT_REGS_SP);
+}
+
+/* WFI ends at an interrupt even if that is masked. */
+bool is_woken(const struct board *b)
+{
+	(void)b;
+	return true;
+}
+
+/* libunicorn gives them to its translator itself. */
+u32 swap_flags(struct board *b, u32 flags)
+{
+	(void)b;
+	return flags;
+}
