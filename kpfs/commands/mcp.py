@@ -46,7 +46,7 @@ class Limits(NamedTuple):
     seconds: float
     output: int  # bytes of each of its two streams
     kernels: int  # that one call names
-    allowed: frozenset[str]  # names without parameters; empty: all that were made
+    allowed: frozenset[str]  # with any parameters; empty: all that were made
     inside: bool  # no program becomes a process of the host
 
 
@@ -73,11 +73,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Serve until standard input ends.  Raises SetupError."""
-    from kpfs.linux.running.chosen import chosen
+    from kpfs.linux.running.chosen import chosen, folder
 
     allowed = chosen(arguments.kernels) if arguments.kernels else []
     for name in allowed:
-        store.folder(name)
+        folder(name)
     if sys.stdin.isatty():
         raise SetupError(
             "mcp: a program speaks to it, no terminal: name it as the command of a "
@@ -204,7 +204,7 @@ class Tools:
         if len(kernels) > limits.kernels:
             raise _refusal(f"{len(kernels)} kernels: {limits.kernels} at most")
         for name in kernels:
-            if limits.allowed and parts(name)[0] not in limits.allowed:
+            if limits.allowed and not {name, parts(name)[0]} & limits.allowed:
                 raise _refusal(f"{name} is not one of {', '.join(limits.allowed)}")
             if not name or "," in name or name.startswith("-"):
                 raise _refusal(f"{name!r} is no name of a kernel: see kernel_list")

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import time
 
 import pytest
 
+from kpfs.commands.mcp import Limits, Tools
 from tests import harness
 
 PATIENCE = 60  # s
@@ -143,6 +145,16 @@ def test_limits():
         conversation,
         *("--kernels", harness.KERNEL, "--output", "1000", "--timeout", "2"),
     )
+
+
+@with_sdk
+@pytest.mark.parametrize("name", ["a+x=1", "b", "b+y=2"])
+@pytest.mark.parametrize("other", ["a", "a+x=2", "c", "c+x=1"])
+def test_allowed_kernels_may_have_parameters(name, other):
+    tools = Tools(Limits(1, 1, 1, frozenset(("a+x=1", "b")), inside=True))
+    assert tools._names([name]) == name
+    with pytest.raises(Exception, match=f"^{re.escape(other)} is not one of"):
+        tools._names([other])
 
 
 @with_sdk
