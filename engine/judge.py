@@ -41,6 +41,15 @@ class Tables(Protocol):
     def read(self, addr: int, size: int) -> bytes: ...
 
 
+def place_of(symbols: Symbols, addr: int) -> str:
+    """Return an address as SYMBOL+OFFSET, without an offset of 0."""
+    symbol = symbols.symbol_at(addr)
+    if symbol is None:
+        return f"{addr:#x}"
+    offset = addr - symbol.addr
+    return f"{symbol.name}+{offset:#x}" if offset else symbol.name
+
+
 def symbol_range(tables: Tables, first: str, last: str) -> tuple[int, int]:
     """Return the addresses of a pair of marker symbols; (0, 0) if there are none."""
     start = tables.kallsyms.lookup_name(first)

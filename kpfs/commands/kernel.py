@@ -637,16 +637,14 @@ def _since(names: Sequence[str], table: Sequence[Sequence[str]]) -> Iterator[str
 
     It is "" if all have it, or some of those of one version: it is no question of that.
     """
-    import re
-
     from kpfs.linux.running import features
     from kpfs.linux.running.chosen import folder
     from kpfs.linux.store import image
 
     versions = defaultdict[tuple[int, ...], list[int]](list)
     for at, name in enumerate(names):
-        numbers = re.findall(r"\d+", image.read_meta(folder(name)).release)
-        versions[tuple(map(int, numbers[:2]))].append(at)
+        release = image.read_meta(folder(name)).release
+        versions[tuple(image.version(release)[:2])].append(at)
     order = [ats for _, ats in sorted(versions.items())]
     for row in table:
         there = [[features.is_there(row[2 + at]) for at in ats] for ats in order]

@@ -13,7 +13,7 @@ from kpfs.base.errors import KernelError, MemoryFault, SetupError
 from kpfs.base.ktypes import FUNCTION_TYPES, MASK64, KAddr, Symbol
 from kpfs.base.shown import shown
 from kpfs.base.typed import Protocol
-from kpfs.engine.judge import Judge
+from kpfs.engine.judge import Judge, place_of
 from kpfs.engine.kprobe import NO_ADDR
 from kpfs.engine.kstrtox import kstrtouint, kstrtoul
 from kpfs.engine.register import kprobe_addr
@@ -91,10 +91,7 @@ class Explainer:
 
     def name(self, addr: int) -> str:
         """Return symbol+offset of an address."""
-        sym = self.st.machine.kallsyms.symbol_at(addr)
-        if sym is None:
-            return f"{addr:#x}"
-        return f"{sym.name}+{addr - sym.addr:#x}" if addr > sym.addr else sym.name
+        return place_of(self.st.machine.kallsyms, addr)
 
     def check(self, points: Sequence[str]) -> None:
         """Raise SetupError for a point that is none, or not in the function it names.

@@ -362,8 +362,7 @@ class Failures:
                 folder = store.folder(kernel)
                 if is_on(image.read_config(folder), name):
                     release = image.read_meta(folder).release
-                    numbers = [int(each) for each in re.findall(r"\d+", release)[:3]]
-                    found.append((numbers, kernel))
+                    found.append((image.version(release), kernel))
         return f"; {min(found)[1]} has" if found else ""
 
     def _name_of(self, enum: str, value: int) -> str:

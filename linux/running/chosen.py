@@ -149,16 +149,10 @@ def set_sysctls(
     sysctls: Sequence[Sequence[str]], attempt: Callable[[list[Op]], list[int]]
 ) -> None:
     """Set sysctls by a task's calls.  Raises UnfitError for one that is refused."""
-    from kpfs.linux.running.machine import FINALLY, Op, Result
+    from kpfs.linux.running.machine import writing
 
     for name, value in sysctls:
-        data = f"{value}\n".encode()
-        path = path_of(name).encode() + b"\0"
-        results = attempt([
-            Op(nr.OPENAT, (nr.AT_FDCWD, path, os.O_WRONLY, 0)),
-            Op(nr.WRITE, (Result(0), data, len(data))),
-            Op(nr.CLOSE, (Result(0),), FINALLY),
-        ])  # fmt: skip
+        results = attempt(writing(path_of(name), value))
         if refused := [result for result in results[:2] if result < 0]:
             raise UnfitError(
                 f"{path_of(name)} does not take {value!r}: {os.strerror(-refused[0])}"

@@ -23,7 +23,7 @@ from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.package import config, options
 from kpfs.linux.running.chosen import folder, kernel
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.machine import FINALLY, Op, Result, SlotOffset
+from kpfs.linux.running.machine import Op, SlotOffset, writing
 from kpfs.linux.store import image
 from kpfs.linux.store.kept import KeptFile
 
@@ -221,14 +221,8 @@ class _Asked:
 
     def _write(self, path: str, words: str) -> int:
         """Append words to a file; return what write(2) returns, or another error."""
-        data, name = f"{words}\n".encode(), path.encode() + b"\0"
-        flags = os.O_WRONLY | os.O_APPEND
-        tasks = self._linux.tasks
-        opened, written, _ = tasks.attempt(tasks.agent, [
-            Op(nr.OPENAT, (nr.AT_FDCWD, name, flags, 0)),
-            Op(nr.WRITE, (Result(0), data, len(data))),
-            Op(nr.CLOSE, (Result(0),), FINALLY),
-        ])  # fmt: skip
+        tasks, calls = self._linux.tasks, writing(path, words, os.O_APPEND)
+        opened, written, _ = tasks.attempt(tasks.agent, calls)
         return min(opened, written)
 
     def _text(self, path: str) -> str:
@@ -285,7 +279,7 @@ class _Asked:
 
     def _version(self) -> int:
         """Return LINUX_VERSION_CODE, which old kernels check."""
-        numbers = [int(text) for text in re.findall(r"\d+", self._linux.meta.release)]
+        numbers = image.version(self._linux.meta.release)
         major, minor, patch = [*numbers, 0, 0][:3]
         return major << 16 | minor << 8 | min(patch, 255)
 

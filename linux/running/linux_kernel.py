@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -287,7 +286,7 @@ class LinuxKernel(KernelOnBoard):
 
 def check_callers(release: str) -> None:
     """Raise UnfitError if a kernel is too old for tasks that stand for callers."""
-    if [int(number) for number in re.findall(r"\d+", release)[:2]] < FIRST:
+    if image.version(release) < FIRST:
         raise UnfitError(
             f"{release}: kernels before 5.6 run commands by --inside only; they lack "
             "pidfd_getfd(2), and clone3(2) for a chosen pid"

@@ -99,6 +99,16 @@ class Op(NamedTuple):
     native: bool = False  # number and arguments are the kernel's own
 
 
+def writing(path: str, text: str, flags: int = 0) -> list[Op]:
+    """Return the calls by which a line is written to a file: open, write and close."""
+    name, data = path.encode() + b"\0", f"{text}\n".encode()
+    return [
+        Op(nr.OPENAT, (nr.AT_FDCWD, name, os.O_WRONLY | flags, 0)),
+        Op(nr.WRITE, (Result(0), data, len(data))),
+        Op(nr.CLOSE, (Result(0),), FINALLY),
+    ]
+
+
 _LOOKS = frozenset(
     (nr.READ, nr.CLOSE, nr.LSEEK, nr.POLL, nr.STATX, nr.GETDENTS64, nr.READLINKAT)
 )

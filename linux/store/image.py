@@ -12,6 +12,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -61,6 +62,11 @@ class Meta(NamedTuple):
     digest: str = ""  # digest of all this and of RAM
     origin: str = ""  # the file that it was made of, which the digest is not of
     arch: str = X86_64.name  # likewise, as the rest depends on it
+
+
+def version(release: str) -> list[int]:
+    """Return the first numbers of a release, at most three."""
+    return [int(number) for number in re.findall(r"\d+", release)[:3]]
 
 
 def symbol_table(text: bytes, names: Iterable[str]) -> dict[str, int]:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.base.typed import TYPE_CHECKING, cast
+from kpfs.engine.judge import place_of
 from kpfs.engine.kprobe import Kprobe, OptimizedKprobe, kprobe_ftrace, kprobe_optimized
 from kpfs.engine.register import ListEntry, show_entries
 from kpfs.fs.machine import ProbeRow, is_function
@@ -109,14 +110,8 @@ class GuestMachineInfo:
     def lost(self) -> list[str]:
         from kpfs.backends.guest.losses import told
 
-        return told(self.kernel.parts_built(), self._place)
-
-    def _place(self, addr: int) -> str:
-        """Return an address as SYMBOL+OFFSET, without an offset of 0."""
-        symbol = self.kernel.guest.kallsyms.symbol_at(addr)
-        if symbol is None:
-            return f"{addr:#x}"
-        return symbol.name + (f"+{addr - symbol.addr:#x}" if addr > symbol.addr else "")
+        names = partial(place_of, self.kernel.guest.kallsyms)
+        return told(self.kernel.parts_built(), names)
 
     def coverage(self) -> str:
         return self._coverage.report().tracefile() if self._coverage else ""
