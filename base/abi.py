@@ -326,16 +326,16 @@ MAX_RUN_STEP = 256
 
 
 class BlockCounter:  # struct block_counter
-    SIZE, __slots__ = 160, ()
+    SIZE, __slots__ = 176, ()
     LAYOUT = """
-        left P end Q look Q at_look P argument P leave P at_block P own i set_dr P
-        read_msr P hooks_need_no_pc Q may_use_port P length Q engine P emu_stop P
-        run_end Q run_ticks Q run_since Q run_step Q early Q
+        left P end Q look Q at_look P argument P leave P at_block P at_code P
+        code_shared Q own i set_dr P read_msr P hooks_need_no_pc Q may_use_port P length
+        Q engine P emu_stop P run_end Q run_ticks Q run_since Q run_step Q early Q
     """
     left, end, look, at_look, argument, leave, at_block = 0, 8, 16, 24, 32, 40, 48
-    own, set_dr, read_msr, hooks_need_no_pc, may_use_port = 56, 64, 72, 80, 88
-    length, engine, emu_stop, run_end, run_ticks = 96, 104, 112, 120, 128
-    run_since, run_step, early = 136, 144, 152
+    at_code, code_shared, own, set_dr, read_msr = 56, 64, 72, 80, 88
+    hooks_need_no_pc, may_use_port, length, engine, emu_stop = 96, 104, 112, 120, 128
+    run_end, run_ticks, run_since, run_step, early = 136, 144, 152, 160, 168
 
 
 # emulator/coverage.h
@@ -845,23 +845,143 @@ class Holder:  # struct holder
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 106808, ()
-    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 160, 168, 176, 184, 192, 200
-    break_at, calls, call_zeros, counts, tracks = 208, 216, 600, 984, 992
-    call_agent, turn_ticks, slow_at, now, settled = 1000, 1008, 1016, 1024, 1032
-    deadline, stop, stop_at, who, error, vector = 1040, 1048, 1056, 1064, 1072, 1080
-    unknown, current, turn_end, due, host_turn = 1088, 1096, 1104, 1112, 1120
-    begin, fault_block, faults, watched, hooked = 1128, 1136, 1144, 1152, 5248
-    nr_hooked, on_block, asked_at, flushed_at, coverage = 8320, 8328, 8336, 8344, 8352
-    stops, entered, hidden, hidden_values, hides = 8360, 8368, 8376, 9144, 9912
-    seen, region, regs_size, agent_stack, per_cpu = 9920, 9984, 9992, 10000, 10008
-    losses, lost, nr_lost, lost_more, lost_told = 10040, 14648, 28984, 28992, 29000
-    pending, next_pending, nr_pending, returns = 29008, 36176, 36184, 36192
-    nr_returns, new_return, holders, devices = 37216, 37224, 37232, 38256
-    console_size, debug_size, debug_limit, debug = 38384, 38392, 38400, 38408
-    syscalls, exceptions, interrupts, halts, flushes = 38416, 38424, 38432, 38440, 38448
-    strays, stray_at, turns, reset, cpus = 38456, 38464, 38472, 38480, 38488
-    console = 41272
+    SIZE, __slots__ = 106832, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 176, 184, 192, 200, 208, 216
+    break_at, calls, call_zeros, counts, tracks = 224, 232, 616, 1000, 1008
+    call_agent, turn_ticks, slow_at, now, settled = 1016, 1024, 1032, 1040, 1048
+    deadline, stop, stop_at, who, error, vector = 1056, 1064, 1072, 1080, 1088, 1096
+    unknown, current, turn_end, due, host_turn = 1104, 1112, 1120, 1128, 1136
+    begin, fault_block, faults, watched, hooked = 1144, 1152, 1160, 1168, 5264
+    nr_hooked, on_block, asked_at, flushed_at, coverage = 8336, 8344, 8352, 8360, 8368
+    stops, texts, entered, hidden, hidden_values = 8376, 8384, 8392, 8400, 9168
+    hides, seen, region, regs_size, agent_stack = 9936, 9944, 10008, 10016, 10024
+    per_cpu, losses, lost, nr_lost, lost_more = 10032, 10064, 14672, 29008, 29016
+    lost_told, pending, next_pending, nr_pending = 29024, 29032, 36200, 36208
+    returns, nr_returns, new_return, holders = 36216, 37240, 37248, 37256
+    devices, console_size, debug_size, debug_limit = 38280, 38408, 38416, 38424
+    debug, syscalls, exceptions, interrupts, halts = 38432, 38440, 38448, 38456, 38464
+    flushes, strays, stray_at, turns, reset = 38472, 38480, 38488, 38496, 38504
+    cpus, console = 38512, 41296
+
+
+# linux/board/text.h
+NR_TEXTS = 256
+NR_FUNCTIONS = 2048
+NR_FINDINGS = 256
+FINDING_STACK = 48
+INSN_READS = 1
+INSN_WRITES = 2
+INSN_LOCKED = 4
+INSN_CALLS = 8
+INSN_ON_STACK = 0x10
+INSN_STRING = 0x20
+INSN_BEHIND = 0x40
+INSN_TAIL = 0x80
+INSN_INDIRECT = 0x100
+INSN_PER_CPU = 0x200
+INSN_BITS = 0x400
+INSN_SEEN = 0x800
+INSN_COMPARES = 0x1000
+INSN_LEAVES = 0x2000
+INSN_NO_TRACK = 0x4000
+INSN_HOOKED = 331
+LOOK_HOLD = 1
+LOOK_FAULT = 2
+LOOK_MEMORY = 4
+LOOK_LOCKS = 8
+LOOK_IBT = 16
+FN_OTHER = 0
+FN_ALLOC = 1
+FN_FREE = 2
+FN_COPY = 3
+FN_STRING = 4
+FN_LOCK = 5
+FN_UNLOCK = 6
+FN_SLEEPS = 7
+FN_FORGET = 8
+FN_CACHE = 9
+FN_UNCACHE = 10
+FN_SIZE = 11
+HOW_AT_ENTRY = 1
+HOW_ORDER = 2
+HOW_STRING = 4
+HOW_ARRAY = 8
+HOW_CACHE = 0x10
+HOW_ENLARGE = 0x20
+HOW_REDIRECT = 0x40
+HOW_PAGES = 0x80
+HOW_AGAIN = 0x100
+HOW_READS = 0x200
+HOW_JOINS = 0x400
+HOW_FORMATS = 0x800
+HOW_MUTEX = 0x1000
+HOW_RWSEM = 0x2000
+HOW_SPIN = 0x4000
+HOW_RWLOCK = 0x8000
+HOW_SHARED = 0x1_0000
+HOW_TRIES = 0x2_0000
+HOW_IRQ = 0x4_0000
+HOW_BH = 0x8_0000
+FOUND_OUT_OF_BOUNDS = 1
+FOUND_USE_AFTER_FREE = 2
+FOUND_DOUBLE_FREE = 3
+FOUND_INVALID_FREE = 4
+FOUND_STACK = 5
+FOUND_LEAK = 6
+FOUND_UNINITIALIZED = 7
+FOUND_GLOBAL = 8
+FOUND_LOCK_ORDER = 9
+FOUND_SLEEP = 10
+FOUND_IBT = 11
+FOUND_RACE = 12
+FOUND_CHANGED = 13
+FOUND_TEAR = 14
+FOUND_FAULT = 15
+NO_ARGUMENT = 255
+
+
+class Insn:  # struct insn
+    SIZE, __slots__ = 16, ()
+    LAYOUT = """
+        flags H size B bytes B base B index B scale B reg B disp i function H pad H
+    """
+    flags, size, bytes, base, index, scale, reg, disp = 0, 2, 3, 4, 5, 6, 7, 8
+    function = 12
+
+
+class Text:  # struct text
+    SIZE, __slots__ = 32, ()
+    LAYOUT = "first Q size Q insns Q owner Q"
+    first, size, insns, owner = 0, 8, 16, 24
+
+
+class Function:  # struct function
+    SIZE, __slots__ = 40, ()
+    LAYOUT = """
+        address Q kind I how I to B source B size B fails B fails_as B pad 3B error q
+        calls Q
+    """
+    address, kind, how, to, source, size, fails, fails_as = 0, 8, 12, 16, 17, 18, 19, 20
+    error, calls = 24, 32
+
+
+class Finding:  # struct finding
+    SIZE, __slots__ = 480, ()
+    LAYOUT = """
+        kind Q at Q other Q count Q cpu Q task Q block Q now Q a Q b Q c Q object Q
+        stack 48Q
+    """
+    kind, at, other, count, cpu, task, block, now, a = 0, 8, 16, 24, 32, 40, 48, 56, 64
+    b, c, object, stack = 72, 80, 88, 96
+
+
+class Texts:  # struct texts
+    SIZE, __slots__ = 217648, ()
+    on, current, canary, count_of_preempt, direct, nr_texts = 0, 8, 16, 24, 32, 40
+    nr_functions, nr_findings, findings_lost, instructions, last = 48, 56, 64, 72, 80
+    memo_at, memo_block, memo_cpu, memo_stop, act, act_ip = 88, 96, 104, 112, 120, 128
+    act_value, act_sp, kmalloc, shadow, locks, left = 136, 144, 152, 160, 168, 176
+    behind, texts, functions, findings = 560, 4656, 12848, 94768
 
 
 # linux/board/x86/arch.h

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _TYPES: dict[str, Any] = {
     "b": ctypes.c_char,
     "B": ctypes.c_uint8,
+    "h": ctypes.c_int16,
+    "H": ctypes.c_uint16,
     "i": ctypes.c_int32,
     "I": ctypes.c_uint32,
     "q": ctypes.c_int64,

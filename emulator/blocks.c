@@ -211,6 +211,27 @@ static bool is_block(uint32_t kind, const void *engine)
 	return kind == HOOKS_OF_BLOCKS && !AT(bool, engine, ENGINE_STOPS);
 }
 
+/* Return whether an instruction has to call its hooks. */
+static bool at_code(const struct block_counter *c, uint64_t address, uint32_t size)
+{
+	return c->at_code(c->argument, address, size) || c->code_shared;
+}
+
+/* Take a call out of translated code, whose instruction needs it no more. end: of the call. */
+static void forget_call(uint8_t *end)
+{
+#ifdef __x86_64__
+	static const uint8_t nops[] = { 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00 };
+
+	if (end[-6] == 0xff && end[-5] == 0x15) /* call *offset(%rip) */
+		__builtin_memcpy(end - 6, nops, 6);
+	else if (end[-5] == 0xe8) /* call */
+		__builtin_memcpy(end - 5, nops + 1, 5);
+#else
+	(void)end;
+#endif
+}
+
 /*
  * libunicorn calls the hooks of a block or an instruction by this function, and looks through the
  * list of all that there are. An engine whose hooks of blocks have one function need not. Behind one that wants
@@ -224,6 +245,13 @@ API void helper_uc_tracecode(int32_t size, uint32_t kind, void *engine, uint64_t
 
 	if (e && e->counter->at_block && is_block(kind, engine)) {
 		e->counter->at_block(engine, address, size, e->counter->argument);
+	} else if (e && kind == HOOKS_OF_CODE && e->counter->at_code) {
+		if (AT(bool, engine, ENGINE_STOPS))
+			return;
+		if (!at_code(e->counter, address, size))
+			forget_call(__builtin_return_address(0));
+		if (e->counter->code_shared && !e->counter->leave)
+			original_trace(size, kind, engine, address);
 	} else {
 		original_trace(size, kind, engine, address);
 		e = find_engine(engine);
@@ -243,6 +271,15 @@ API void blocks_share(const void *engine)
 
 	if (e)
 		e->counter->at_block = 0;
+}
+
+/* Have the hooks of an engine's instructions called behind at_code: others than its own are added. */
+API void blocks_share_code(const void *engine)
+{
+	const struct engine *e = find_engine(engine);
+
+	if (e)
+		e->counter->code_shared = 1;
 }
 
 const struct block_counter *blocks_counter(const void *state)

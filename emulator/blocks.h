@@ -13,7 +13,13 @@ struct block_counter {
 	void (*leave)(void *engine, uint32_t delayed); /* set by a hook: see stops.c */
 	/* the one function for hooks of blocks, called in place of libunicorn's list of them */
 	void (*at_block)(void *engine, uint64_t address, uint32_t size, void *argument);
-	int32_t own; /* left, until blocks.c finds a better place */
+	/*
+	 * called for instructions that have hooks, before these; false: this one needs no hook, and is
+	 * not called again until it is translated anew
+	 */
+	bool (*at_code)(void *argument, uint64_t address, uint32_t size);
+	uint64_t code_shared; /* at_code is not all: the hooks themselves are called, too */
+	int32_t own;          /* left, until blocks.c finds a better place */
 
 	/* called before a debug register of x86-64 is written, if it is set */
 	void (*set_dr)(void *argument, int32_t number, uint64_t value);

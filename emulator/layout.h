@@ -16,7 +16,9 @@
 #define ENGINE_INVALID 0x590    /* an error */
 #define ENGINE_QUIET 0x7f2 /* a bool: blocks do not look for a reason to stop behind each access */
 
-#define HOOKS_OF_BLOCKS 3 /* the number of their list, without more bits */
+/* numbers of lists of hooks, without more bits */
+#define HOOKS_OF_CODE 2
+#define HOOKS_OF_BLOCKS 3
 
 /* A processor (CPUState). The C library's jmp_buf, which comes before, is larger on aarch64. */
 #define PROCESSOR_STATE 0x128      /* a pointer */

@@ -116,6 +116,7 @@ class Stops:
         self._trail = False
         self._places: dict[int, _Place] = {}  # with those that are removed
         # libunicorn calls an only hook in a way that cannot be left: so there are two
+        hooks.blocks_share_code(self._engine)
         self._second = _Place(self.address, 0)
         self._hook(_HOOK_CODE, "stops_at_place", self._second, _NOWHERE, _NOWHERE)
         self._watches: dict[int, tuple[_Watch, ctypes.c_void_p]] = {}

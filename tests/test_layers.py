@@ -59,20 +59,23 @@ MAY_NOT_IMPORT = {
     "kpfs.guest.loader.**": _below("kpfs.guest", "running machine"),
     "kpfs.guest.running.**": _below("kpfs.guest", "machine"),
     "kpfs.linux.arch.**": _below(
-        "kpfs.linux", "package distribution memory board store running make inside"
+        "kpfs.linux",
+        "package distribution memory board store running make inside search",
     ),
     "kpfs.linux.package.**": _below(
-        "kpfs.linux", "distribution memory board store running make inside"
+        "kpfs.linux", "distribution memory board store running make inside search"
     ),
     "kpfs.linux.distribution.**": _below(
-        "kpfs.linux", "memory board store running make inside"
+        "kpfs.linux", "memory board store running make inside search"
     ),
-    "kpfs.linux.board.**": _below("kpfs.linux", "memory store running make inside"),
-    "kpfs.linux.memory.**": _below("kpfs.linux", "store running make inside"),
+    "kpfs.linux.board.**": _below(
+        "kpfs.linux", "memory store running make inside search"
+    ),
+    "kpfs.linux.memory.**": _below("kpfs.linux", "store running make inside search"),
     "kpfs.linux.store.**": _below("kpfs.linux", "memory running make inside"),
     "kpfs.linux.running.**": _below("kpfs.linux", "make inside"),
     "kpfs.linux.make.**": _below("kpfs.linux", "inside"),
-    "kpfs.linux.inside.**": _below("kpfs.linux", "make"),
+    "kpfs.linux.inside.**": _below("kpfs.linux", "make search"),
     "kpfs.backends.guest.root.**": _below("kpfs", "host fs mirror"),
     "kpfs.fs.*": (*_below("kpfs", "host mirror backends fs.fuse"), *COMMANDS),
     "kpfs.backends.guest.files.**": _below("kpfs", "host mirror"),

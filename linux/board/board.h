@@ -70,6 +70,7 @@ typedef uint64_t u64;
 
 #define STOP_HOOK 13 /* internal: hook the block at new_return */
 #define STOP_HIDE 14 /* internal: return from the function that begins */
+#define STOP_ACT 15 /* internal: leave a call out, or make another one: see text.c */
 
 /* When a function loses something: see lost.c. place is what each of them says. */
 #define LOSS_NONE 0
@@ -200,6 +201,7 @@ struct board {
 	u64 flushed_at; /* code was dropped, and the next block begins first; 0 */
 	u64 coverage;   /* struct coverage *, if something is covered: emulator/coverage.h */
 	u64 stops;      /* struct stops *, if a debugger has any */
+	u64 texts;      /* struct texts *, if instructions are looked at: text.h */
 	u64 entered;    /* the block in which a debugger has stopped, which goes on with its rest */
 
 	/* functions that do nothing for kpfs's own tasks: see own.c */

@@ -181,6 +181,25 @@ class Board(EngineRegisters):
             self.words[first + number], self.words[zeros + number] = address, zero
         self._board.board_watch(self._pointer)
 
+    # ---- text whose instructions are looked at: see text.h
+    def look(self, texts: int) -> None:
+        """Have texts looked at. texts: address of struct texts."""
+        if not hasattr(self._board, "board_look"):
+            raise EmulatorError("this architecture's instructions are not looked at")
+        if not self._board.board_look(self._pointer, ctypes.c_void_p(texts)):
+            raise EmulatorError("libunicorn refuses the hooks of the board")
+
+    def make_rows(self, number: int, start: int, size: int) -> None:
+        """Decode instructions of a text, by its index in struct texts."""
+        words = (ctypes.c_uint64(word) for word in (number, start, size))
+        self._board.board_make_rows(self._pointer, *words)
+
+    def hook_code(self, first: int, last: int) -> None:
+        """Hook the instructions of [first, last]. All code has to be dropped then."""
+        words = ctypes.c_uint64(first), ctypes.c_uint64(last)
+        if not self._board.board_hook_code(self._pointer, *words):
+            raise EmulatorError("libunicorn refuses a hook")
+
     def listen(self, size: int) -> None:
         """Keep up to that many bytes of what the agent writes to its port."""
         self._debug = (ctypes.c_char * size)()
@@ -293,7 +312,9 @@ def _load_board(arch: LinuxArch) -> ctypes.CDLL:
         raise EmulatorError(f"{path}: {error}") from error
     for function in ("run", "translate", "translated", "list"):
         getattr(board, f"board_{function}").restype = ctypes.c_uint64
-    board.board_init.restype = ctypes.c_bool
+    for function in ("init", "look", "hook_code"):
+        if hasattr(board, f"board_{function}"):
+            getattr(board, f"board_{function}").restype = ctypes.c_bool
     return board
 
 

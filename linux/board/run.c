@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The main loop of the board: turns of libunicorn, and the work between them. */
 #include "internal.h"
+#include "text.h"
 
 #define GO_ON NEVER /* the host has nothing to do */
 
@@ -203,6 +204,13 @@ static void go_on_in_block(struct board *b)
 		b->entered = NEVER;
 }
 
+/* The instruction that a looker wanted left is left. */
+static void left_at_last(struct board *b)
+{
+	if (b->texts)
+		((struct texts *)(uintptr_t)b->texts)->memo_stop = 0;
+}
+
 /* Run libunicorn up to the next stop. */
 static u64 run_once(struct board *b)
 {
@@ -241,12 +249,15 @@ static u64 step(struct board *b)
 	    takes_interrupts(b) && !interrupt(b))
 		return STOP_FAULT;
 	why = run_once(b);
+	if (why == STOP_NEXT || why == STOP_ACT)
+		left_at_last(b);
 	switch (why) {
 	case STOP_PAUSE:  return at_pause(b);
 	case STOP_HALTED: return halt(b);
 	case STOP_NEXT:   return next(b);
 	case STOP_IRQ:    return GO_ON;
 	case STOP_HIDE:   hide_now(b); return GO_ON;
+	case STOP_ACT:    ((struct texts *)(uintptr_t)b->texts)->act(b); return GO_ON;
 	case STOP_HOOK:
 		if (hook_return(b))
 			board_flush(b);

@@ -83,6 +83,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "super_block": ("s_magic",),
     "tracing_log_err": ("list", "info.ts", "info.errs", "info.type", "loc"),
     "seq_file": ("private",),
+    "pcpu_hot": ("current_task", "preempt_count"),
+    "kmem_cache": ("object_size", "size", "flags"),
 }
 MAX_LISTED = 1 << 16  # in one list: a damaged one may have no end
 # places in module.mem, which is there since 6.4; flags of events

@@ -55,6 +55,7 @@ DATA = (
     "linux/image/**",
     "mirror/image/**",
     "linux/package/*.tsv",
+    "linux/search/*.tsv",
     "manual/*.tsv",
     "manual/completion.*sh",
     "page/*.css",

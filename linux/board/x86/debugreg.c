@@ -24,6 +24,13 @@ static struct {
 	void (*leave)(void *engine, uint32_t delayed);
 } api;
 
+/* Have the block left before the instruction whose hook is called, and the board stop there. */
+void stop_before(struct board *b, u64 why, u64 addr)
+{
+	board_stop(b, why, addr);
+	b->counter.leave = api.leave;
+}
+
 /* Return how dr7 has a watchpoint of data, 0 if it does not. */
 static u64 how(u64 dr7, int number)
 {
@@ -66,8 +73,7 @@ static void on_instruction(uc_engine u, u64 addr, u32 size, void *data)
 	(void)u, (void)size;
 	if (!own(this_cpu(b))->touched)
 		return;
-	board_stop(b, STOP_IRQ, addr);
-	b->counter.leave = api.leave;
+	stop_before(b, STOP_IRQ, addr);
 }
 
 /* Where libunicorn has only one hook of instructions, the instruction cannot be left. */
@@ -83,6 +89,7 @@ static void add_hooks(struct board *b)
 	uc_engine u = engine(b);
 
 	b->counter.hooks_need_no_pc = 1;
+	b->counter.code_shared = 1;
 	uc.hook_add(u, &hooks[0], accesses, on_access, b, 1, 0);
 	uc.hook_add(u, &hooks[1], UC_HOOK_CODE, on_instruction, b, 1, 0);
 	uc.hook_add(u, &hooks[2], UC_HOOK_CODE, on_nothing, b, NEVER, NEVER);

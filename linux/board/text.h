@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/*
+ * What looks at the instructions of some text: of modules, of BPF programs, of chosen functions of
+ * the kernel.
+ *
+ * Each instruction that accesses memory or calls has a row, which says how. Before it begins the
+ * *lookers* are called with it, one after the other. A looker may have the instruction left: to let
+ * other processors run first, to leave a call out, or to call another function.
+ */
+#include "board.h"
+
+#define NR_TEXTS 256
+#define NR_FUNCTIONS 2048
+#define NR_FINDINGS 256
+#define FINDING_STACK 48 /* words of a stack that may be return addresses */
+#define NR_LEFT 4        /* instructions that a processor has left, one in an interrupt of another */
+#define NR_BEHIND 64     /* calls whose returns are awaited */
+
+/* flags of a row */
+#define INSN_READS 1
+#define INSN_WRITES 2
+#define INSN_LOCKED 4       /* by a prefix, or as xchg is */
+#define INSN_CALLS 8        /* or jumps to a function of the table */
+#define INSN_ON_STACK 0x10  /* at a constant distance from the stack pointer */
+#define INSN_STRING 0x20    /* the operands are at rsi (reads) and rdi (writes) */
+#define INSN_BEHIND 0x40    /* stands behind a call */
+#define INSN_TAIL 0x80      /* a jump that is a call */
+#define INSN_INDIRECT 0x100 /* it calls or jumps to where a register or memory says */
+#define INSN_PER_CPU 0x200  /* its operand is relative to gs */
+#define INSN_BITS 0x400     /* of an array of bits, numbered by a register: reg */
+#define INSN_SEEN 0x800     /* it was about to begin */
+#define INSN_COMPARES 0x1000 /* it uses what it reads at once */
+#define INSN_LEAVES 0x2000  /* returns */
+#define INSN_NO_TRACK 0x4000 /* an indirect jump that may land anywhere */
+#define INSN_HOOKED                                                                          \
+	(INSN_READS | INSN_WRITES | INSN_CALLS | INSN_BEHIND | INSN_INDIRECT)
+
+#define REG_NONE 255
+#define REG_IP 16
+
+/* lookers, in their order: bits of texts.on */
+#define LOOK_HOLD 1
+#define LOOK_FAULT 2
+#define LOOK_MEMORY 4
+#define LOOK_LOCKS 8
+#define LOOK_IBT 16
+
+/* kinds of functions */
+#define FN_OTHER 0
+#define FN_ALLOC 1
+#define FN_FREE 2
+#define FN_COPY 3
+#define FN_STRING 4
+#define FN_LOCK 5
+#define FN_UNLOCK 6
+#define FN_SLEEPS 7
+#define FN_FORGET 8
+#define FN_CACHE 9   /* makes a cache of objects */
+#define FN_UNCACHE 10 /* destroys one */
+#define FN_SIZE 11   /* asks how large an object is */
+
+/* how: more of a function of its kind */
+#define HOW_AT_ENTRY 1 /* it is looked at where it begins, whoever calls it */
+#define HOW_ORDER 2    /* FN_ALLOC: the size is 4096 << the argument, or 4096 */
+#define HOW_STRING 4   /* that of a string, with its end */
+#define HOW_ARRAY 8    /* times another argument */
+#define HOW_CACHE 0x10 /* of the objects of a cache */
+#define HOW_ENLARGE 0x20  /* the argument may be larger */
+#define HOW_REDIRECT 0x40 /* another function has to be called for that: texts.kmalloc */
+#define HOW_PAGES 0x80    /* whole pages */
+#define HOW_AGAIN 0x100   /* it gives an object another size */
+#define HOW_READS 0x200   /* FN_COPY, FN_STRING: it writes nothing */
+#define HOW_JOINS 0x400   /* it writes behind a string */
+#define HOW_FORMATS 0x800 /* it returns how much it has written */
+#define HOW_MUTEX 0x1000  /* FN_LOCK: what it takes */
+#define HOW_RWSEM 0x2000
+#define HOW_SPIN 0x4000
+#define HOW_RWLOCK 0x8000
+#define HOW_SHARED 0x10000
+#define HOW_TRIES 0x20000 /* and returns whether it has */
+#define HOW_IRQ 0x40000   /* without interrupts */
+#define HOW_BH 0x80000    /* without soft interrupts */
+
+/* kinds of findings */
+#define FOUND_OUT_OF_BOUNDS 1
+#define FOUND_USE_AFTER_FREE 2
+#define FOUND_DOUBLE_FREE 3
+#define FOUND_INVALID_FREE 4
+#define FOUND_STACK 5
+#define FOUND_LEAK 6
+#define FOUND_UNINITIALIZED 7
+#define FOUND_GLOBAL 8
+#define FOUND_LOCK_ORDER 9
+#define FOUND_SLEEP 10
+#define FOUND_IBT 11
+#define FOUND_RACE 12
+#define FOUND_CHANGED 13
+#define FOUND_TEAR 14
+#define FOUND_FAULT 15
+
+#ifndef __ASSEMBLER__
+
+/* An instruction; one row for each byte of text, of which those at first bytes are used. */
+struct insn {
+	u16 flags;
+	u8 size;  /* 0: not decoded */
+	u8 bytes; /* that it accesses */
+	u8 base;  /* registers; REG_NONE, REG_IP */
+	u8 index;
+	u8 scale;
+	u8 reg; /* of INSN_BITS: the number of the bit is in it; of others: what is moved */
+	int32_t disp;
+	u16 function; /* that it calls: its index in functions; 0: none of these */
+	u16 pad;
+};
+
+struct text {
+	u64 first;
+	u64 size; /* 0: it is gone */
+	u64 insns;
+	u64 owner; /* the host's name for it */
+};
+
+/* A function of the kernel that lookers know. Arguments are numbers from 0; NO_ARGUMENT: none. */
+#define NO_ARGUMENT 255
+struct function {
+	u64 address;
+	u32 kind;    /* FN_* */
+	u32 how;     /* HOW_* */
+	u8 to;       /* argument: what it writes, frees, locks */
+	u8 source;   /* what it reads */
+	u8 size;     /* how many bytes */
+	u8 fails;    /* it may fail, and returns error then */
+	u8 fails_as; /* or this argument, unless that is NO_ARGUMENT */
+	u8 pad[3];
+	int64_t error;
+	u64 calls; /* those that text has made */
+};
+
+struct finding {
+	u64 kind;
+	u64 at;    /* the instruction */
+	u64 other; /* another one, as of the other side of a race */
+	u64 count; /* how often it was found */
+	u64 cpu;
+	u64 task;
+	u64 block;
+	u64 now;
+	u64 a, b, c;              /* of the kind */
+	u64 object;               /* index in objects, plus 1; 0: none */
+	u64 stack[FINDING_STACK]; /* the words above the stack pointer */
+};
+
+/* An instruction that a processor has left and is to come back to. */
+struct left {
+	u64 at;
+	u64 sp;
+	u64 looker; /* that has left it, plus 1; 0: none */
+};
+
+struct behind {
+	u64 at; /* where the call returns to; 0: this one is free */
+	u64 sp; /* as it will be there */
+	u64 looker;
+	u64 function;
+	u64 data[4];
+};
+
+struct texts {
+	u64 on;               /* LOOK_* */
+	u64 current;          /* the offset, in a processor's data, of the task that runs */
+	u64 canary;           /* of the stack's canary there */
+	u64 count_of_preempt; /* and of the depth of sections without preemption; NEVER */
+	u64 direct;           /* address of the kernel's mapping of all memory; 0: not known */
+	u64 nr_texts;
+	u64 nr_functions;
+	u64 nr_findings;
+	u64 findings_lost;
+	u64 instructions; /* that were looked at */
+	u64 last;         /* index of the text that was found last */
+
+	/* the instruction that was looked at last, for a debugger stops there, too */
+	u64 memo_at;
+	u64 memo_block;
+	u64 memo_cpu;
+	u64 memo_stop; /* STOP_*; 0: it was not left */
+
+	/* what to do where the board has stopped with STOP_ACT */
+	void (*act)(struct board *);
+	u64 act_ip;
+	u64 act_value;
+	u64 act_sp; /* the stack pointer */
+
+	u64 kmalloc; /* address of the function for HOW_REDIRECT */
+	u64 shadow;  /* struct shadow * */
+	u64 locks;   /* struct locks * */
+	struct left left[MAX_CPUS][NR_LEFT];
+	struct behind behind[NR_BEHIND];
+	struct text texts[NR_TEXTS];
+	struct function functions[NR_FUNCTIONS];
+	struct finding findings[NR_FINDINGS];
+};
+
+/* What a looker sees. */
+struct look {
+	const struct insn *insn;
+	u64 at;   /* the instruction */
+	u64 addr; /* of its operand in memory; of a string's, what it writes, or else reads */
+	u64 bytes;
+	u64 phys;                /* offset in RAM of addr, or NEVER */
+	struct function *callee; /* NULL: none of the table */
+	u64 back;                /* where the call returns to */
+	u64 sp;                  /* and the stack pointer there */
+	int looker;              /* its number */
+	bool again;              /* it has left this instruction, which is about to begin */
+};
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What lookers need of an x86-64 processor: operands, arguments, calls. */
+#include "looks.h"
+
+#define KERNEL_TEXT 0xffffffff80000000ull
+
+static const u8 arguments[] = { RDI, RSI, RDX, RCX, R8, R9 };
+
+u64 call_argument(const struct board *b, int number)
+{
+	return number < (int)sizeof(arguments) ? state(b)->regs[arguments[number]] : 0;
+}
+
+void set_argument(struct board *b, int number, u64 value)
+{
+	state(b)->regs[arguments[number]] = value;
+}
+
+u64 register_value(const struct board *b, int number)
+{
+	return state(b)->regs[number];
+}
+
+u64 per_cpu_base(const struct board *b)
+{
+	return state(b)->segs[GS].base;
+}
+
+bool is_text_address(u64 word)
+{
+	return word >= KERNEL_TEXT && word < (u64)-4096;
+}
+
+bool in_interrupt_gate(const struct board *b)
+{
+	return !(state(b)->flags & FLAGS_IF);
+}
+
+/* Return the address of an instruction's operand in memory. */
+static u64 operand(const struct board *b, const struct insn *i, u64 at)
+{
+	const struct x86_state *s = state(b);
+	u64 addr = (int64_t)i->disp;
+
+	if (i->flags & INSN_STRING)
+		return s->regs[i->flags & INSN_WRITES ? RDI : RSI];
+	if (i->base == REG_IP)
+		addr += at + i->size;
+	else if (i->base != REG_NONE)
+		addr += s->regs[i->base];
+	if (i->index != REG_NONE)
+		addr += s->regs[i->index] * i->scale;
+	if (i->flags & INSN_BITS) {
+		int64_t bit = s->regs[i->reg];
+
+		/* bits are numbered from the operand on, in both directions */
+		if (i->bytes == 4)
+			bit = (int32_t)bit;
+		else if (i->bytes == 2)
+			bit = (int16_t)bit;
+		addr += (bit >> (i->bytes == 8 ? 6 : i->bytes == 4 ? 5 : 4)) * i->bytes;
+	}
+	if (i->flags & INSN_PER_CPU)
+		addr += s->segs[GS].base;
+	return addr;
+}
+
+/* Fill in what the instruction that is about to begin accesses, and where its call returns to. */
+void look_up(struct board *b, struct look *l)
+{
+	const struct insn *i = l->insn;
+
+	if (i->flags & (INSN_READS | INSN_WRITES)) {
+		l->addr = operand(b, i, l->at);
+		l->bytes = i->bytes;
+	}
+	if (!(i->flags & INSN_CALLS))
+		return;
+	l->sp = state(b)->regs[RSP];
+	l->back = l->at + i->size;
+	if (i->flags & INSN_TAIL) {
+		l->back = read_word(b, l->sp);
+		l->sp += 8;
+	}
+}
+
+/* Return where an indirect call or jump leads. */
+u64 branch_target(struct board *b, const struct look *l)
+{
+	if (l->insn->reg < 16)
+		return state(b)->regs[l->insn->reg];
+	return read_word(b, l->addr);
+}
+
+/* Go on elsewhere. Context: between two runs. */
+void set_call(struct board *b, u64 ip, u64 sp, u64 result)
+{
+	struct x86_state *s = state(b);
+
+	s->ip = ip;
+	s->regs[RSP] = sp;
+	if (result != NEVER)
+		s->regs[RAX] = result;
+}

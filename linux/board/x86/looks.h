@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/* Between text.c and the lookers that it calls. */
+#include "../text.h"
+#include "x86.h"
+
+/* True: the instruction is left, by text_hold(), text_skip() or text_redirect(). */
+typedef bool looker(struct board *b, struct look *l);
+/* Called where a call has returned for which text_behind() was called. */
+typedef void behind_looker(struct board *b, const struct behind *call);
+
+/* ---- looks.c, decode.c */
+/* Fill the row of an instruction; its size stays 0 if it is none. size: bytes of text from there. */
+void board_decode(const u8 *code, u64 size, struct insn *insn);
+void look_up(struct board *b, struct look *l); /* the operand, and where a call returns to */
+u64 branch_target(struct board *b, const struct look *l);
+u64 call_argument(const struct board *b, int number); /* of the call that is about to be made */
+void set_argument(struct board *b, int number, u64 value);
+u64 register_value(const struct board *b, int number);
+u64 per_cpu_base(const struct board *b);
+bool is_text_address(u64 word); /* of the kernel's or a module's, perhaps */
+bool in_interrupt_gate(const struct board *b);
+void set_call(struct board *b, u64 ip, u64 sp, u64 result); /* NEVER: the result is open */
+
+/* ---- lookers */
+looker look_hold, look_fault, look_at_memory, look_at_locks, look_at_branch;
+behind_looker behind_memory, behind_locks;
+void enter_memory(struct board *b, struct look *l); /* a function of the table begins */
+
+/* ---- text.c */
+void text_hold(struct board *b, struct look *l);
+void text_skip(struct board *b, struct look *l, u64 value);
+void text_redirect(struct board *b, struct look *l, u64 function);
+struct behind *text_behind(struct board *b, struct look *l);
+bool in_texts(struct board *b, u64 addr);
+u64 running_task(struct board *b);
+struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other);
+void keep_stack(struct board *b, u64 sp, u64 *to, int room);
+
+static inline struct texts *texts(const struct board *b)
+{
+	return (struct texts *)(uintptr_t)b->texts;
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Look at the instructions of some text: see text.h.
+ *
+ * A hook of libunicorn is bounded to the text. It is called for each instruction, through a function
+ * of emulator/blocks.c, which takes the call out of the translated code again where this one says
+ * that there is nothing to look at. So only what accesses memory or calls costs something.
+ *
+ * A looker that wants an instruction left has the board stop before it. The processor comes back to
+ * it later, perhaps after interrupts whose handlers are such text, too: so it is known by processor,
+ * address and stack pointer which looker has left it, and that one goes on. A debugger may stop at
+ * the same instruction, and then its hooks are called once more in the same block: the lookers are
+ * not, but whatever they wanted is asked for again.
+ */
+#include "looks.h"
+
+#define API __attribute__((visibility("default")))
+
+static looker *const lookers[] = { NULL, NULL, look_at_memory, look_at_locks, look_at_branch };
+static behind_looker *const behind_lookers[] = { NULL, NULL, behind_memory, behind_locks, NULL };
+
+static struct text *find_text(struct texts *t, u64 addr)
+{
+	struct text *text = &t->texts[t->last];
+
+	if (addr - text->first < text->size)
+		return text;
+	for (u64 i = 0; i < t->nr_texts; i++) {
+		text = &t->texts[i];
+		if (addr - text->first < text->size) {
+			t->last = i;
+			return text;
+		}
+	}
+	return NULL;
+}
+
+/* Return whether an address is in text that is looked at. */
+bool in_texts(struct board *b, u64 addr)
+{
+	return find_text(texts(b), addr) != NULL;
+}
+
+static struct insn *rows(const struct text *text)
+{
+	return (struct insn *)(uintptr_t)text->insns;
+}
+
+/* Return the index of the function that begins at an address, or 0. They are sorted from 1 on. */
+static u64 find_function(const struct texts *t, u64 addr)
+{
+	u64 low = 1, high = t->nr_functions;
+
+	while (low < high) {
+		u64 middle = (low + high) / 2;
+
+		if (t->functions[middle].address < addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < t->nr_functions && t->functions[low].address == addr ? low : 0;
+}
+
+/* Make the row of the instruction at an address. */
+static struct insn *make_row(struct board *b, struct text *text, u64 addr)
+{
+	struct texts *t = texts(b);
+	struct insn *i = &rows(text)[addr - text->first];
+	u64 at = board_walk(b, addr), left = text->first + text->size - addr;
+	u16 kept = i->flags & (INSN_BEHIND | INSN_SEEN);
+	u8 code[16];
+
+	if (left > sizeof(code))
+		left = sizeof(code);
+	for (u64 k = 0; k < left; k++) {
+		if (!((addr + k) & 4095))
+			at = board_walk(b, addr + k) - k;
+		if (at + k >= b->ram_size)
+			return i;
+		code[k] = ((u8 *)(uintptr_t)b->ram)[at + k];
+	}
+	board_decode(code, left, i);
+	i->flags |= kept;
+	if (i->flags & (INSN_CALLS | INSN_TAIL) && !(i->flags & INSN_INDIRECT)) {
+		i->function = find_function(t, addr + i->size + i->disp);
+		if (i->flags & INSN_TAIL)
+			i->flags = i->function ? i->flags | INSN_CALLS : i->flags & ~INSN_TAIL;
+	}
+	if (i->flags & INSN_CALLS && !(i->flags & INSN_TAIL) &&
+	    i->size < text->first + text->size - addr)
+		i[i->size].flags |= INSN_BEHIND;
+	return i;
+}
+
+/* Make the rows of [first, first + size) in a text, which is one function after the other. */
+API void board_make_rows(struct board *b, u64 number, u64 first, u64 size)
+{
+	struct text *text = &texts(b)->texts[number];
+
+	for (u64 addr = first; addr < first + size;) {
+		const struct insn *i = make_row(b, text, addr);
+
+		addr += i->size ? i->size : 1;
+	}
+}
+
+/* ---- what lookers ask for */
+static void leave(struct board *b, u64 why, u64 at)
+{
+	texts(b)->memo_stop = why;
+	stop_before(b, why, at);
+}
+
+static void remember(struct board *b, const struct look *l)
+{
+	struct left *places = texts(b)->left[b->current], *to = &places[0];
+
+	for (int i = 0; i < NR_LEFT; i++) {
+		if (places[i].looker && places[i].at == l->at && places[i].sp == stack_pointer(b)) {
+			to = &places[i];
+			break;
+		}
+		if (!places[i].looker)
+			to = &places[i];
+	}
+	*to = (struct left){ l->at, stack_pointer(b), l->looker + 1 };
+}
+
+/* Have other processors run, as long as this one cannot, and come back. */
+void text_hold(struct board *b, struct look *l)
+{
+	remember(b, l);
+	leave(b, STOP_NEXT, l->at);
+}
+
+static void act(struct board *b, struct look *l, u64 value, u64 ip, u64 sp)
+{
+	struct texts *t = texts(b);
+
+	t->act_value = value;
+	t->act_ip = ip;
+	t->act_sp = sp;
+	leave(b, STOP_ACT, l->at);
+}
+
+/* Leave the call out; it returns a value. */
+void text_skip(struct board *b, struct look *l, u64 value)
+{
+	act(b, l, value, l->back, l->sp);
+}
+
+/* Call another function in place of this one, with the registers as they are now. */
+void text_redirect(struct board *b, struct look *l, u64 function)
+{
+	u64 sp = l->sp - 8;
+
+	push_word(b, sp, l->back);
+	act(b, l, NEVER, function, sp);
+}
+
+/* Have the looker's function for that called when this call has returned. */
+struct behind *text_behind(struct board *b, struct look *l)
+{
+	struct behind *all = texts(b)->behind, *to = &all[0];
+
+	for (int i = 0; i < NR_BEHIND; i++) {
+		if (!all[i].at || (all[i].sp == l->sp && all[i].at == l->back)) {
+			to = &all[i];
+			break;
+		}
+	}
+	*to = (struct behind){ .at = l->back,
+			       .sp = l->sp,
+			       .looker = l->looker,
+			       .function = l->callee - texts(b)->functions };
+	return to;
+}
+
+/* Called between two runs, where the board has stopped with STOP_ACT. */
+static void act_now(struct board *b)
+{
+	const struct texts *t = texts(b);
+
+	set_call(b, t->act_ip, t->act_sp, t->act_value);
+}
+
+u64 running_task(struct board *b)
+{
+	return read_word(b, per_cpu_base(b) + texts(b)->current);
+}
+
+/* Keep a finding, or count it if it is known. Return it; NULL: there are too many. */
+struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other)
+{
+	struct texts *t = texts(b);
+	struct finding *f;
+	u64 sp = stack_pointer(b);
+
+	for (u64 i = 0; i < t->nr_findings; i++) {
+		f = &t->findings[i];
+		if (f->kind == kind && f->at == at && f->other == other) {
+			f->count++;
+			return NULL;
+		}
+	}
+	if (t->nr_findings == NR_FINDINGS) {
+		t->findings_lost++;
+		return NULL;
+	}
+	f = &t->findings[t->nr_findings++];
+	*f = (struct finding){ .kind = kind,
+			       .at = at,
+			       .other = other,
+			       .count = 1,
+			       .cpu = b->current,
+			       .task = running_task(b),
+			       .block = begun(b),
+			       .now = settle(b) };
+	keep_stack(b, sp, f->stack, FINDING_STACK);
+	return f;
+}
+
+/* Keep the words of a stack that may be return addresses. */
+void keep_stack(struct board *b, u64 sp, u64 *to, int room)
+{
+	u64 end = (sp | (STACK_SIZE - 1)) + 1;
+	int count = 0;
+
+	for (sp &= ~7ull; sp < end && count < room; sp += 8) {
+		u64 word = read_word(b, sp);
+
+		if (is_text_address(word))
+			to[count++] = word;
+	}
+	while (count < room)
+		to[count++] = 0;
+}
+
+/* ---- the hook */
+/* Return whether this instruction of this block was looked at: a debugger has stopped there. */
+static bool looked_at(struct board *b, u64 addr)
+{
+	struct texts *t = texts(b);
+
+	if (t->memo_at == addr && t->memo_block == begun(b) && t->memo_cpu == b->current) {
+		if (t->memo_stop)
+			leave(b, t->memo_stop, addr);
+		return true;
+	}
+	t->memo_at = addr;
+	t->memo_block = begun(b);
+	t->memo_cpu = b->current;
+	t->memo_stop = 0;
+	return false;
+}
+
+static void look_behind(struct board *b, u64 addr)
+{
+	struct behind *all = texts(b)->behind;
+	u64 sp = stack_pointer(b);
+
+	for (int i = 0; i < NR_BEHIND; i++) {
+		struct behind call = all[i];
+
+		if (call.at != addr || call.sp != sp)
+			continue;
+		all[i].at = 0;
+		behind_lookers[call.looker](b, &call);
+	}
+}
+
+/* Return the number of the looker that has left this instruction, or -1. */
+static int who_left(struct board *b, u64 addr)
+{
+	struct left *places = texts(b)->left[b->current];
+
+	for (int i = 0; i < NR_LEFT; i++) {
+		if (places[i].looker && places[i].at == addr && places[i].sp == stack_pointer(b)) {
+			int looker = places[i].looker - 1;
+
+			places[i].looker = 0;
+			return looker;
+		}
+	}
+	return -1;
+}
+
+/* Called where a function begins that is looked at whoever calls it. */
+static void look_at_entry(struct board *b, u64 addr)
+{
+	struct texts *t = texts(b);
+	struct look l = { .at = addr, .phys = NEVER };
+	u64 number = find_function(t, addr);
+
+	if (!number || !(t->functions[number].how & HOW_AT_ENTRY) || looked_at(b, addr))
+		return;
+	l.callee = &t->functions[number];
+	l.back = read_word(b, stack_pointer(b));
+	l.sp = stack_pointer(b) + 8;
+	if (t->on & LOOK_MEMORY)
+		enter_memory(b, &l);
+}
+
+/* Called by libunicorn for each instruction of a text. False: it need not be for this one. */
+static bool on_code(void *board, u64 addr, u32 size)
+{
+	struct board *b = board;
+	struct texts *t = texts(b);
+	struct text *text;
+	struct insn *i;
+	struct look l;
+	int first;
+
+	text = find_text(t, addr);
+	if (!text) {
+		if (t->on)
+			look_at_entry(b, addr);
+		return true;
+	}
+	i = &rows(text)[addr - text->first];
+	if (i->size != size)
+		i = make_row(b, text, addr);
+	if (!(i->flags & INSN_HOOKED))
+		return false;
+	if (!t->on || looked_at(b, addr))
+		return true;
+	t->instructions++;
+	i->flags |= INSN_SEEN;
+	if (i->flags & INSN_BEHIND)
+		look_behind(b, addr);
+	if (!(i->flags & (INSN_HOOKED & ~INSN_BEHIND)))
+		return true;
+	l = (struct look){ .insn = i, .at = addr, .phys = NEVER };
+	look_up(b, &l);
+	if (l.bytes)
+		l.phys = board_walk(b, l.addr);
+	if (i->function)
+		l.callee = &t->functions[i->function];
+	first = who_left(b, addr);
+	if (first < 0 && l.callee)
+		l.callee->calls++;
+	for (int n = first < 0 ? 0 : first; n < (int)(sizeof(lookers) / sizeof(*lookers)); n++) {
+		if (!(t->on >> n & 1) || !lookers[n])
+			continue;
+		l.looker = n;
+		l.again = n == first;
+		if (lookers[n](b, &l))
+			return true;
+	}
+	return true;
+}
+
+static void on_nothing(uc_engine u, u64 addr, u32 size, void *data)
+{
+	(void)u, (void)addr, (void)size, (void)data;
+}
+
+static bool add_hook(struct board *b, u64 first, u64 last)
+{
+	size_t hook;
+
+	return !uc.hook_add(engine(b), &hook, UC_HOOK_CODE, (void *)on_nothing, b, first, last);
+}
+
+/* Begin to look. t: its memory, which the host has made and keeps. */
+API bool board_look(struct board *b, struct texts *t)
+{
+	t->act = act_now;
+	b->texts = (uintptr_t)t;
+	if (b->counter.at_code)
+		return true;
+	b->counter.at_code = on_code;
+	/* an only hook would be called by another way */
+	return add_hook(b, NEVER, NEVER) && add_hook(b, NEVER, NEVER);
+}
+
+/* Hook [first, last]: a text, or where a function begins. All code has to be dropped for it. */
+API bool board_hook_code(struct board *b, u64 first, u64 last)
+{
+	return add_hook(b, first, last);
+}

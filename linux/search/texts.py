@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Follow the text whose instructions are looked at: modules and BPF programs.
+
+The board stops where the kernel is about to run a module's init function, where it
+frees that function's text, and where it frees the module; and where it makes the symbol
+of a BPF program. ``board/text.h`` tells what happens to the text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.base import abi
+from kpfs.base.ktypes import FUNCTION_TYPES
+from kpfs.base.structures import fields
+from kpfs.linux.board.board import address_of
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.memory.btf import read_btf
+from kpfs.linux.search.functions import KnownFunction, known_functions
+from kpfs.linux.store.kept import KeptFile
+
+if TYPE_CHECKING:
+    from kpfs.linux.memory.modules import LoadedModule
+    from kpfs.linux.running.kernel_on_board import KernelOnBoard
+    from kpfs.linux.running.saved_kernel import SavedKernel
+
+_BEGINS, _INIT_ENDS, _ENDS = "do_init_module", "trim_init_extable", "free_module"
+_BPF_BEGINS, _BPF_ENDS = "bpf_ksym_add", "bpf_ksym_del"
+_BPF_NAME_MAX = 128
+_KEPT = "looked"  # the name in a kernel's folder of what is kept of its types
+_CANARY = 0x28  # its place in a processor's data, before Linux 6.15
+
+
+class FunctionRow(ctypes.Structure):
+    """struct function."""
+
+    _fields_ = fields(abi.Function)
+
+
+class FindingRow(ctypes.Structure):
+    """struct finding."""
+
+    _fields_ = fields(abi.Finding)
+
+
+class _TextRow(ctypes.Structure):
+    """struct text."""
+
+    _fields_ = fields(abi.Text)
+
+
+class LookedText(NamedTuple):
+    """Text that is or was looked at."""
+
+    name: str  # the module or BPF program
+    start: int
+    end: int
+    owner: int  # address of its struct module or bpf_ksym
+    module: LoadedModule | None
+
+    def symbol(self, address: int) -> tuple[str, int]:
+        """Return the name of the function around an address, and the offset in it."""
+        symbol = self.module.symbol_at(address) if self.module else None
+        if symbol is None:
+            return self.name, address - self.start
+        return symbol.name, address - symbol.addr
+
+
+class Texts:
+    """The texts of one kernel.  Context: the kernel stands still."""
+
+    def __init__(self, kernel: KernelOnBoard, of: Sequence[str] = ()) -> None:
+        """of: names of kernel functions that are looked at, too.
+
+        Raises UnfitError if this kernel does not tell of its modules, EmulatorError.
+        """
+        self._kernel, self._board = kernel, kernel.machine.board
+        self.on_text: Callable[[LookedText], object] = lambda _text: None
+        self.on_end: Callable[[LookedText], object] = lambda _text: None
+        self.all: list[LookedText] = []  # with those that are gone, the last one last
+        self._numbers: dict[int, LookedText] = {}  # those that are there, by index
+        self._hooked: set[tuple[int, int]] = set()
+        self._rows: list[mmap.mmap] = []  # which the board reads
+        symbols = kernel.symbols
+        names = _BEGINS, _INIT_ENDS, _ENDS, _BPF_BEGINS, _BPF_ENDS
+        self._places = {symbols.address(name): name for name in names}
+        self._places.pop(0, None)
+        if not {_BEGINS, _ENDS} <= set(self._places.values()):
+            raise UnfitError("this kernel does not tell of its modules")
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._memory = mmap.mmap(-1, abi.Texts.SIZE, flags=flags)
+        self.words = memoryview(self._memory).cast("Q")
+        self.functions = known_functions(kernel.saved, *_types(kernel.saved))
+        self._fill()
+        self._board.look(address_of(self._memory))
+        self._begin(of)
+
+    @property
+    def address(self) -> int:
+        return address_of(self._memory)
+
+    def set(self, **values: int) -> None:
+        """Set words of struct texts."""
+        for name, value in values.items():
+            self.words[getattr(abi.Texts, name) >> 3] = value
+
+    def get(self, field: int) -> int:
+        return int(self.words[field >> 3])
+
+    def _fill(self) -> None:
+        """Say where the kernel keeps what lookers ask for, and its functions."""
+        kernel, symbols = self._kernel, self._kernel.symbols
+        hot, layout = symbols.address("pcpu_hot"), kernel.structures["pcpu_hot"]
+        if layout.has("current_task"):
+            current = hot + layout.at["current_task"]
+            preempt = hot + layout.at["preempt_count"]
+        else:
+            current = symbols.address("current_task")
+            preempt = symbols.address("__preempt_count")
+        base = symbols.address("page_offset_base")
+        self.set(
+            current=current,
+            count_of_preempt=preempt,
+            canary=symbols.address("__stack_chk_guard") or _CANARY,
+            direct=kernel.memory.word(base) if base else 0,
+            kmalloc=symbols.address("__kmalloc_noprof") or symbols.address("__kmalloc"),
+            nr_functions=len(self.functions) + 1,
+        )
+        for number, function in enumerate(self.functions, 1):
+            self.set_function(number, function)
+
+    def set_function(self, number: int, known: KnownFunction) -> None:
+        row = self.function_row(number)
+        row.address, row.kind, row.how = known.address, known.kind, known.how
+        row.to, row.source, row.size = known.to, known.source, known.size
+        row.fails, row.fails_as, row.error = known.fails, known.fails_as, known.error
+
+    def function_row(self, number: int) -> FunctionRow:
+        at = abi.Texts.functions + number * abi.Function.SIZE
+        return FunctionRow.from_buffer(self._memory, at)
+
+    def function_name(self, number: int) -> str:
+        return self.functions[number - 1].name if number else ""
+
+    def findings(self) -> Iterator[FindingRow]:
+        """Yield what the lookers have found."""
+        for number in range(self.get(abi.Texts.nr_findings)):
+            at = abi.Texts.findings + number * abi.Finding.SIZE
+            yield FindingRow.from_buffer_copy(self._memory, at)
+
+    # ---- texts
+    def _begin(self, of: Sequence[str]) -> None:
+        for row in self.functions:
+            if row.how & abi.HOW_AT_ENTRY:
+                self._hook(row.address, row.address)
+        for name in of:
+            for symbol in self._kernel.symbols.lookup_name(name):
+                self._add(name, symbol.addr, symbol.addr + symbol.size, symbol.addr)
+        for module in self._kernel.modules():
+            self._add_module(module)
+        self._board.flush()
+        calls = [(at, abi.NEVER) for at in self._places]
+        self._kernel.machine.stops.set(self._stopped, calls)
+
+    def _hook(self, first: int, last: int) -> None:
+        if (first, last) not in self._hooked:  # a hook stays when its text is gone
+            self._hooked.add((first, last))
+            self._board.hook_code(first, last)
+
+    def _stopped(self, at: int) -> None:
+        kernel, board = self._kernel, self._board
+        what = self._places[at]
+        address = board.read_reg(board.arch.arguments[0])
+        if what == _BEGINS:
+            for module in kernel.modules():
+                if module.address == address:
+                    self._add_module(module)
+            board.flush()
+        elif what == _BPF_BEGINS:
+            start, end = kernel.memory.word(address), kernel.memory.word(address + 8)
+            name = kernel.memory.string(address + 16, _BPF_NAME_MAX)
+            self._add(name, start, end, address)
+            board.flush()
+        else:
+            self._end(address, of_init=what == _INIT_ENDS)
+
+    def _add_module(self, module: LoadedModule) -> None:
+        for start, end in (module.text, module.init_text):
+            if start < end:
+                self._add(module.name, start, end, module.address, module)
+
+    def _add(
+        self,
+        name: str,
+        start: int,
+        end: int,
+        owner: int,
+        module: LoadedModule | None = None,
+    ) -> None:
+        number = next(n for n in range(abi.NR_TEXTS + 1) if n not in self._numbers)
+        if number == abi.NR_TEXTS:
+            raise UnfitError(f"{abi.NR_TEXTS} texts are looked at, and no more can be")
+        text = LookedText(name, start, end, owner, module)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        rows = mmap.mmap(-1, (end - start) * abi.Insn.SIZE, flags=flags)
+        self._rows.append(rows)
+        at = abi.Texts.texts + number * abi.Text.SIZE
+        row = _TextRow.from_buffer(self._memory, at)
+        row.first, row.size, row.insns = start, end - start, address_of(rows)
+        row.owner = owner
+        self._numbers[number] = text
+        self.all.append(text)
+        self.set(nr_texts=max(self._numbers) + 1)
+        for begin, size in _functions_in(text):
+            self._board.make_rows(number, begin, size)
+        self._hook(start, end - 1)
+        self.on_text(text)
+
+    def _end(self, owner: int, *, of_init: bool) -> None:
+        for number, text in list(self._numbers.items()):
+            if text.owner != owner:
+                continue
+            if of_init and text.module and text.start != text.module.init_text[0]:
+                continue
+            at = abi.Texts.texts + number * abi.Text.SIZE
+            _TextRow.from_buffer(self._memory, at).size = 0
+            del self._numbers[number]
+            self.on_end(text)
+
+    # ---- names
+    def text_at(self, address: int) -> LookedText | None:
+        """Return the last text that was at an address."""
+        found = (
+            text for text in reversed(self.all) if text.start <= address < text.end
+        )
+        return next(found, None)
+
+    def place(self, address: int) -> str:
+        """Return FUNCTION+OFFSET [MODULE] for an address, "" if it is in no text."""
+        text = self.text_at(address)
+        if text is not None:
+            name, offset = text.symbol(address)
+            return f"{name}+{offset:#x} [{text.name}]"
+        symbol = self._kernel.symbols.symbol_at(address)
+        if symbol is None or symbol.type not in FUNCTION_TYPES:
+            return ""
+        return f"{symbol.name}+{address - symbol.addr:#x}"
+
+
+def _functions_in(text: LookedText) -> Iterator[tuple[int, int]]:
+    """Yield start and size of each function of a text, as far as they are known."""
+    starts = {text.start}
+    if text.module is not None:
+        starts |= {
+            row.addr
+            for row in text.module.rows
+            if row.type in FUNCTION_TYPES and text.start <= row.addr < text.end
+        }
+    ordered = [*sorted(starts), text.end]
+    for start, end in pairwise(ordered):
+        yield start, end - start
+
+
+def _types(saved: SavedKernel) -> tuple[list[str]]:
+    """Return what the kernel's types tell: the functions that may fail."""
+
+    def make() -> Sequence[bytes]:
+        btf = read_btf(saved.memory, saved.symbols)
+        names = [] if btf is None else btf.prototypes()
+        failing = [name for name, words in names if _may_fail(words)]
+        return [json.dumps(failing).encode()]
+
+    kept = KeptFile(saved.folder, _KEPT, saved.meta).get(make)
+    return (json.loads(bytes(kept[0])),)
+
+
+def _may_fail(words: str) -> bool:
+    """Return True for the prototype of a function that returns an int or a pointer."""
+    result = words.split(" (")[0]
+    return result == "int" or result.endswith("*")
