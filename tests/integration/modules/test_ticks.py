@@ -39,6 +39,26 @@ def test_a_busy_loop_gets_ticks(box, body):
     assert box.log()[-1] == "3 jiffies"
 
 
+LATE = r"""
+#include <linux/jiffies.h>
+#include <linux/timer.h>
+static void run(struct timer_list *timer) { pr_info("it ran\n"); }
+static DEFINE_TIMER(late, run);
+static int by; module_param(by, int, 0);
+INIT(mod_timer(&late, jiffies + 1);
+  *(volatile unsigned long *)&jiffies += 1 + by; /* as another CPU does it */
+  return 0;)
+"""
+
+
+@pytest.mark.parametrize("by", range(4))
+def test_a_timer_runs_whose_time_has_passed_unseen(box, by):
+    """Its CPU goes to sleep so many jiffies after it, without having run it."""
+    box.insmod(module("late", LATE), f"by={by}")
+    box.settle()
+    assert box.log()[-1] == "it ran"
+
+
 JUMP = """
 #include <linux/delay.h>
 #include <linux/kthread.h>

@@ -168,16 +168,21 @@ void run_local_timers(void)
 		raise_softirq_irqoff(TIMER_SOFTIRQ);
 }
 
-/* Return the jiffies of this CPU's first timer, or jiffies - 1 if it has none. */
+/*
+ * Return the jiffies at which this CPU's first timer runs, or jiffies - 1 if it has none. One whose
+ * time is over, as another CPU has counted jiffies meanwhile, runs now.
+ */
 unsigned long get_next_timer_interrupt(void)
 {
 	struct timer_base *base = this_cpu_ptr(&timer_bases);
+	unsigned long now = jiffies, next;
 	struct timer_list *t;
 
 	t = list_first_entry_or_null(&base->pending, struct timer_list, entry);
 	if (!t)
-		return jiffies - 1;
-	return time_before(t->expires, base->clk) ? base->clk : t->expires;
+		return now - 1;
+	next = time_before(t->expires, base->clk) ? base->clk : t->expires;
+	return time_before(next, now) ? now : next;
 }
 
 struct process_timer {
