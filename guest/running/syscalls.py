@@ -127,12 +127,20 @@ class Syscalls:
         self._next_reap = 0
         self._files: HostOpHandler = lambda _op: -errno.EIO
         self.refusal: KernelError | None = None  # by the last call's host op
+        self._ran: Callable[[], None] = lambda: None
         self._unpinned = os.sched_getaffinity(0)
         sched.attach(self._serve, self._on_exit)
 
     def attach_files(self, serve: HostOpHandler) -> None:
         """Let serve() answer for the mount's files in calls without a host_op."""
         self._files = serve
+
+    def tell(self, ran: Callable[[], None]) -> None:
+        """Have ran() called behind each request, however it has ended.
+
+        What somebody waits for may have happened in it, whatever it was made for.
+        """
+        self._ran = ran
 
     @property
     def busy(self) -> bool:
@@ -359,6 +367,12 @@ class Syscalls:
 
     def _perform(self, task: HostTask, sleeps: bool = False) -> int:
         """Run a task's request until it is done, the task is gone, or BLOCKED."""
+        try:
+            return self._run_request(task, sleeps)
+        finally:
+            self._ran()
+
+    def _run_request(self, task: HostTask, sleeps: bool) -> int:
         sched = self._sched
         number = self._own_cpu(task)
         wakeups = self._wakeups + number * _WAKEUPS_SIZE

@@ -107,10 +107,7 @@ class GuestMirror:
         """
         if plan.nr in MOVES:
             self.kernel.syscalls.moves += 1
-        try:
-            ret = self.guest.call(task, plan, wait)
-        finally:
-            self.kernel.background.guest_ran()
+        ret = self.guest.call(task, plan, wait)
         if ret == BLOCKED:
             log.warning("mirrored call %d of %d sleeps", plan.nr, task.pid)
         return ret

@@ -177,4 +177,3 @@ class GuestTask:
         with self._session.call(), root.lock:
             root.guest.syscalls.exit(self.host_task(), status)
             self._session.ended.add(self._caller.pid)
-            root.background.guest_ran()

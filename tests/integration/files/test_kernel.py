@@ -199,19 +199,29 @@ def test_large_writes_and_reads_pass(vfs):
     assert len(read(vfs, "/kallsyms", 131072)) > 4096
 
 
-def test_a_waiter_is_woken_by_a_system_call(kernel):
-    """The worker looks by itself now and then; the call must wake it before."""
-    background = kernel.background
-    begun = kernel.syscalls.stats()["syscalls"]
+RUNS = {
+    "system call": lambda kernel, task: kernel.syscalls.call(task, "getppid"),
+    "several": lambda kernel, task: kernel.syscalls.call_all(task, [("getppid", ())]),
+    "function": lambda kernel, _: kernel.guest.call(
+        kernel.guest.needed("get_next_timer_interrupt")
+    ),
+    "end": lambda kernel, task: kernel.guest.syscalls.exit(task),
+}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_a_waiter_is_woken_by_whatever_runs_the_guest(kernel, run):
+    """The worker looks by itself now and then; what has run must wake it before."""
+    background, sched = kernel.background, kernel.guest.sched
+    task = kernel.syscalls.task(ME)
     with kernel.lock:
-        waiter = background.prepare_to_wait(
-            lambda: kernel.syscalls.stats()["syscalls"] > begun
-        )
+        begun = sched.turns
+        waiter = background.prepare_to_wait(lambda: sched.turns > begun)
     thread = threading.Thread(target=background.wait, args=(waiter,))
     thread.start()
     with kernel.lock:
         assert not waiter.awake
-        kernel.syscalls.call(kernel.syscalls.task(ME), "getppid")
+        run(kernel, task)
         assert waiter.awake
     thread.join(TIMEOUT)
     assert not thread.is_alive()

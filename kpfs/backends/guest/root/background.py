@@ -44,11 +44,13 @@ class Background:
         self._wake_ticker = threading.Event()
         self._stopped = self._retired = False
         self.follower = LogFollower(guest.log, console)
+        guest.syscalls.tell(self.guest_ran)
 
     def guest_ran(self) -> None:
         """Wake threads that wait for something to run in the guest.
 
-        Whoever has let the guest run calls this, with the lock held.
+        Each request to the guest ends with this; whoever has let it run otherwise calls
+        it, with the lock held.
         """
         if self._retired:  # while a request was in work
             return

@@ -12,7 +12,7 @@ from functools import partial
 from kpfs.backends.guest.root.background import Background
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
-from kpfs.base.lock import FairLock
+from kpfs.base.lock import FairLock, Waiter
 from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
@@ -106,10 +106,9 @@ class HostCalls:
             ret = self._guest.syscalls.call(
                 task, name, *args, host_op=host_op or self._files
             )
-        finally:  # waiting calls learn of its death, too
+        finally:
             self._nr_calls += 1
             self._busy += time.perf_counter_ns() - begin
-            self._background.guest_ran()
         return ret if ret >= 0 else self._result(ret, name)
 
     def leave_out(self) -> None:
@@ -138,7 +137,6 @@ class HostCalls:
                 finally:
                     self._nr_calls += begun
                     self._busy += time.perf_counter_ns() - begin
-                    self._background.guest_ran()
                 done += begun
                 self._result(ret, calls[done - 1][0])
 
@@ -149,19 +147,14 @@ class HostCalls:
         caller waits on.  Raises what the call fails with.
         Context: the lock is not held, or the call does not sleep.
         """
-        syscalls, signals = self._guest.syscalls, True
+        syscalls, background, signals = self._guest.syscalls, self._background, True
         with self._locked():
             self.check()
             ret = syscalls.call(task, name, *args, host_op=self._files, sleeps=True)
-            self._background.guest_ran()
-        while ret == BLOCKED:
-            with self._locked():
-                self.check()
-                waiter = self._background.prepare_to_wait(
-                    partial(syscalls.has_ended, task), signals=signals
-                )
+            waiter = self._wait_for(task, ret, signals=True)
+        while waiter is not None:
             try:
-                self._background.wait(waiter)
+                background.wait(waiter)
             except KernelError as exc:
                 if exc.errno != errno.EINTR:
                     raise
@@ -170,9 +163,20 @@ class HostCalls:
                 self.check()
                 if not signals:
                     syscalls.interrupt(task)
-                    self._background.guest_ran()
                 ret = syscalls.collect(task)
+                waiter = self._wait_for(task, ret, signals=signals)
         return self._result(ret, name)
+
+    def _wait_for(self, task: HostTask, ret: int, *, signals: bool) -> Waiter | None:
+        """Prepare to wait for the end of a call; None: it has ended.
+
+        Context: the lock has been held since the task was looked at, or it could end in
+        between, and nobody would be woken.
+        """
+        if ret != BLOCKED:
+            return None
+        ended = partial(self._guest.syscalls.has_ended, task)
+        return self._background.prepare_to_wait(ended, signals=signals)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
