@@ -27,6 +27,7 @@ from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.memory.stack import functions
 from kpfs.linux.store import store
 
+TOLD = UnfitError, EmulatorError, CallError, KernelError, SetupError  # for users
 _DEEPEST = 12  # functions of a stack that are told
 LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
     *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
@@ -81,6 +82,8 @@ class CommandSession:
             ended = Outcome(TROUBLE, why, [why])
         except UnfitError as error:  # a sysctl does not take its value
             ended = Outcome(TROUBLE, str(error))
+        except Exception as error:
+            ended = Outcome(TROUBLE, _fault(error))
         try:
             self.on_end()
         except OSError as error:
@@ -182,8 +185,10 @@ def run_for(
         if coverage is not None:
             session.on_end = _cover(kernel, coverage)
         session.run(request, [0, 1, 2])
-    except (UnfitError, EmulatorError, CallError, KernelError, SetupError) as error:
+    except TOLD as error:
         refuse(client, str(error))
+    except Exception as error:
+        refuse(client, _fault(error))
 
 
 def _let_gdb_in(kernel: PreparedKernel, choice: GdbChoice) -> None:
@@ -204,6 +209,15 @@ def _cover(kernel: PreparedKernel, choice: CoverageChoice) -> Callable[[], None]
 
     recorded = inside_coverage()(kernel, of_kernel=choice.of == OF_KERNEL)
     return lambda: write_whole(choice.file, os.fsencode(recorded.report().tracefile()))
+
+
+def _fault(error: Exception) -> str:
+    """Return a line for what kpfs itself has done wrong: nobody would look in a log."""
+    import traceback
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    file = f"{os.path.basename(place.filename)}:{place.lineno}"
+    return f"a fault of kpfs: {type(error).__name__} in {file}: {error}"
 
 
 def refuse(client: socket.socket, why: str) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands that are programs of a distribution's kernel: ``kpfs run --inside``.
 
-Tests kpfs.inside.client, kpfs.inside.machine, kpfs.linux.inside.waiting,
+Tests kpfs.inside.client, kpfs.linux.inside.waiting,
 kpfs.inside.server, kpfs.inside.start, kpfs.inside.warm, kpfs.linux.inside.command,
 kpfs.linux.inside.read_ahead, kpfs.linux.inside.loop,
 kpfs.linux.inside.request, kpfs.linux.inside.stdio, kpfs.linux.inside.tree.
