@@ -25,11 +25,13 @@ from kpfs.explain.successors import (
 from kpfs.explain.verdicts import Verdict
 from kpfs.linux.memory.functions import FunctionIndex
 from kpfs.linux.memory.kprobes import function_ranges
+from kpfs.linux.memory.lockdown import LOCKED
 from kpfs.linux.package import options
 from kpfs.linux.package.config import is_on
 from kpfs.linux.running.saved_kernel import SavedKernel
 
-LACKING = "the kernel lacks"  # begins why a way is closed in all of it
+LACKING = "the kernel lacks"
+WHOLE = LACKING, LOCKED  # begin why a way is closed in all of a kernel
 # by architecture: code of a return, behind which x86 has a trap
 _RETURN = {
     "x86": b"\xc3\xcc",

@@ -74,6 +74,7 @@ class Explainer:
     """The words for verdicts on the probe points of one kernel."""
 
     advice: Advisor | None = None  # None: it is no kernel of which more is known
+    locked = ""  # why the kernel has no event of any probe
 
     def __init__(
         self,
@@ -139,6 +140,8 @@ class Explainer:
         addr = KAddr(0)
         try:
             addr = self._address(point)
+            if self.locked:  # as it asks that before it looks at the place
+                raise KernelError(errno.EPERM, self.locked)
             verdict = judge(self.st, self.arch, addr)
         except KernelError as refused:
             verdict = Verdict(refused.errno, refused.why)

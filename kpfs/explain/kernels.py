@@ -16,6 +16,7 @@ from kpfs.explain.linux import UnprobedTables
 from kpfs.explain.verdicts import errno_name, judging_state
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory.functions import FunctionIndex
+from kpfs.linux.memory.lockdown import KPROBES, LockdownState
 from kpfs.linux.running import loading
 from kpfs.linux.running.chosen import folder
 from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -96,6 +97,8 @@ def _explainer(saved: SavedKernel, tables: UnprobedTables, others: Others) -> Ex
     state.module_states.update(tables.module_states)
     explainer = Explainer(state, tables.judge, cache(tables.takes_shared_names))
     explainer.advice = Advice(saved, tables, others)
+    lockdown = LockdownState(saved.memory, saved.symbols)
+    explainer.locked = lockdown.refusal_of(KPROBES)
     return explainer
 
 

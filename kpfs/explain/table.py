@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kpfs.explain.advice import LACKING
+from kpfs.explain.advice import WHOLE
 from kpfs.explain.explainer import modules_of
 from kpfs.explain.kernels import Kernels, linux_explainer
 from kpfs.host import jobs
@@ -66,11 +66,14 @@ def table(columns: dict[str, Fates]) -> str:
     ]
     lines += [""] * bool(notes)
     lines += [f"[{number}] {note}" for note, number in notes.items()]
-    closed = dict[str, list[str]]()
+    closed = dict[tuple[str, str], list[str]]()
     for kernels, fates in merged.values():
         for each in _closed_in(fates):
             closed.setdefault(each, []).extend(kernels)
-    lines += [f"no {each}: {', '.join(kernels)}" for each, kernels in closed.items()]
+    ways = dict[str, list[str]]()
+    for (way, why), kernels in closed.items():
+        ways.setdefault(f"where {why}: {', '.join(kernels)}", []).append(way)
+    lines += [f"no {', '.join(each)} {where}" for where, each in ways.items()]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -87,6 +90,7 @@ def _cell(fate: dict[str, Any], notes: dict[str, int]) -> str:
 def _notes(fate: dict[str, Any]) -> list[str]:
     """Return what a user should know of a point, but not what is so in most places."""
     why = [fate["why"]] if fate["errno"] and not fate["hints"] else []
+    why = [each for each in why if not each.startswith(WHOLE)]
     by = [
         f"{count} by their addresses: {words}"
         for words, count in Counter(fate["by"].values()).items()
@@ -95,13 +99,13 @@ def _notes(fate: dict[str, Any]) -> list[str]:
         f"not by {way}: {told}"
         for way, told in fate["ways"].items()
         if told and not fate["errno"] and way not in USUALLY_CLOSED
-        if not told.startswith(LACKING)
+        if not told.startswith(WHOLE)
     ]
     return [*why, *by, *closed, *fate["hints"]]
 
 
-def _closed_in(fates: Fates) -> list[str]:
+def _closed_in(fates: Fates) -> Iterable[tuple[str, str]]:
     """Return the ways that a whole kernel lacks, with why."""
     ways = [fate["ways"].items() for fate in fates]
-    closed = [pair for each in ways for pair in each if pair[1].startswith(LACKING)]
-    return [f"{way} where {why}" for way, why in dict(closed).items()]
+    closed = [pair for each in ways for pair in each if pair[1].startswith(WHOLE)]
+    return dict(closed).items()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels that are locked down: they come up, and what they refuse is told as such.
 
-Tests kpfs.linux.inside.lockdown, and kpfs.linux.make.boot of such kernels.
+Tests kpfs.linux.inside.lockdown and kpfs.linux.memory.lockdown, and
+kpfs.linux.make.boot of such kernels.
 """
 
 import json
@@ -95,3 +96,22 @@ def test_behind_the_files(kpfs):
     done = kpfs("run", "--kernel", CONFIDENTIALITY, "--", "sh", "-c", script)
     assert "lockdown=confidentiality" in done.stdout, done.stderr
     assert "xfs" in done.stdout
+
+
+@pytest.mark.parametrize("kernel", LEVELS)
+def test_explain_says_it(kpfs, kernel):
+    """As the kernel does; it looks for the name first."""
+    level = LEVELS[kernel]
+    done = kpfs("explain", "--json", "--kernels", kernel, "vfs_read", "nosuch")
+    known, missing = json.loads(done.stdout)[kernel]
+    assert missing["errno"] == "ENOENT"
+    if level == "integrity":
+        assert (known["errno"], known["tag"]) == ("", "FTRACE")
+        return
+    assert (known["errno"], known["why"]) == ("EPERM", locked(level, "use of kprobes"))
+    assert known["ways"]["kretprobe"] == known["why"]
+    command = sys.executable, "-I", "-S", "-c", ASKS
+    done = kpfs("matrix", "--json", "--kernels", kernel, "--", *command)
+    assert known["why"] in done.stdout
+    table = kpfs("explain", "--kernels", f"{harness.KERNEL},{kernel}", "vfs_read")
+    assert f"no kprobe_events, kretprobe where {known['why']}: {kernel}" in table.stdout

@@ -4,6 +4,7 @@
 import json
 import socket
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,8 +27,8 @@ def test_the_client_is_told_of_what_ended_the_session(error, why):
     loop = SimpleNamespace(watch=fail, machine=SimpleNamespace(dead=""))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        kernel = SimpleNamespace(loop=loop)
-        CommandSession(kernel, theirs).run(SimpleNamespace(), [0, 1, 2])
+        kernel = Mock(loop=loop)
+        CommandSession(kernel, theirs).run(Mock(), [0, 1, 2])
         begun, ended = [json.loads(line) for line in ours.recv(4096).splitlines()]
     assert list(begun) == ["begun"]
     assert ended["status"] == TROUBLE
