@@ -27,10 +27,10 @@ class Written(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A file that was to be opened."""
+    """A file that was to be opened, or a folder that was to be made or removed."""
 
     file: str  # likewise
-    access: str
+    access: str  # "" of a folder
 
 
 Word = str | Enumerator | SymbolName | Written | Opened

@@ -101,6 +101,7 @@ _CHARGED = Enumerator("bpf_cmd", _MAP_CREATE), Enumerator("bpf_cmd", _PROG_LOAD)
 _SEARCH_COMMANDS = {Enumerator("bpf_cmd", number) for number in _SEARCHES}
 
 
+_OF_FILES = "write", "open", "mkdir", "rmdir", "ioctl"
 _CALLED = "__sys_bpf", "__do_sys_bpf", "__do_sys_perf_event_open"
 _Told = Callable[[int, int, int], FailedCall]  # takes a call's first arguments
 
@@ -240,7 +241,7 @@ class Failures:
             own = call.locked or self._own_words(call)
             said = _verdict(call.log) if call.log and not call.locked else ""
             text = ": ".join(filter(None, [self._text(call), said, own]))
-            if call.name in ("write", "open") and (own or not self._is_trial(call)):
+            if call.name in _OF_FILES and (own or not self._is_trial(call)):
                 refusals.append(text)
             elif call.log:
                 verdicts.append(text)
@@ -265,7 +266,8 @@ class Failures:
         """
         command, *others = call.words
         if isinstance(command, Opened):
-            return command.access == READS
+            is_there = call.name == "mkdir" and call.error == errno.EEXIST  # mkdir -p
+            return command.access == READS or is_there
         if not isinstance(command, Enumerator) or command.enum != "bpf_cmd":
             return False
         if command.value in (_MAP_CREATE, _PROG_LOAD):
@@ -290,7 +292,7 @@ class Failures:
             return repr(word.name)
         if isinstance(word, Written):
             return f"{word.file}, {word.text!r}"
-        return ", ".join(word) if isinstance(word, Opened) else word
+        return ", ".join(filter(None, word)) if isinstance(word, Opened) else word
 
     def _of_tracefs(self, log: str) -> Iterator[str]:
         """Yield the last error that tracefs has logged, if that is of no write."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Notes what a command has written to files of the kernel's own that refused it.
 
-Also which of them could not be opened.  The board stops behind the calls by which a
-write or an open returns, if that is an error.  The rest is read from the task's memory:
+Also which of them could not be opened, which folders not be made or removed, and what
+perf's events refused.  The board stops behind the calls by which a write or an open
+returns, if that is an error.  The rest is read from the task's memory:
 what its program had in its registers, and where the file is.  So a write that succeeds
 costs nothing.
 """
@@ -26,8 +27,9 @@ from kpfs.linux.memory.stack import STACK_SIZE
 if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
-# Where a write or an open returns to: the functions that call it, and its name. A dot
+# Where a write or an open returns to: the functions that call it, and its names. A dot
 # stands for what begins the names of functions of system calls.
+_MKDIR, _RMDIR = "do_mkdirat filename_mkdirat", "do_rmdir filename_rmdir"
 _RETURNS = {
     "write": ("ksys_write ksys_pwrite64 .pwrite64", "vfs_write"),
     "writev": ("do_writev", "vfs_writev"),
@@ -35,6 +37,26 @@ _RETURNS = {
     "open": (".open", "do_sys_openat2"),
     "creat": (".creat", "do_sys_openat2"),
     "openat2": (".openat2 __do_sys_openat2", "do_sys_openat2"),
+    "mkdir": (".mkdir", _MKDIR),
+    "mkdirat": (".mkdirat", _MKDIR),
+    "rmdir": (".rmdir", _RMDIR),
+    "unlinkat": (".unlinkat", _RMDIR),  # with AT_REMOVEDIR
+    "ioctl": ("perf_ioctl", "_perf_ioctl"),
+}
+_OF_CWD = "open", "creat", "mkdir", "rmdir"  # calls without a folder's descriptor
+# of perf's events: include/uapi/linux/perf_event.h
+_SET_FILTER = 0x40082406
+_IOCTLS = {
+    0x2400: "ENABLE",
+    0x2401: "DISABLE",
+    0x2402: "REFRESH",
+    0x2403: "RESET",
+    0x2405: "SET_OUTPUT",
+    0x40042408: "SET_BPF",
+    _SET_FILTER: "SET_FILTER",
+    0x40082404: "PERIOD",
+    0x40042409: "PAUSE_OUTPUT",
+    0xC008240A: "QUERY_BPF",
 }
 # errors that tell of no refusal: a pipe is full or closed, a signal has come
 _NO_REFUSALS = {errno.EAGAIN, errno.EINTR, errno.EPIPE, *range(512, 517)}
@@ -44,6 +66,7 @@ _MEMORY = "/dev/mem", "/dev/port", "/proc/kcore"
 _ROOTS = "/sys/", "/proc/sys/", *_MEMORY  # begin the paths of the kernel's own files
 # and of those that programs miss if they cannot read them
 _MISSED = TRACEFS, "/sys/kernel/debug/", "/sys/kernel/security/", *_MEMORY
+_WITHOUT_AT = {"mkdirat": "mkdir", "unlinkat": "rmdir"}
 READS, _ACCESS = "O_RDONLY", ("O_RDONLY", "O_WRONLY", "O_RDWR")
 _MAX_PATH = 128
 _MAX_WRITTEN = 80  # bytes that are told
@@ -62,10 +85,11 @@ class Refused:
         self._memory, self._symbols = kernel.memory, kernel.symbols
         arch = kernel.arch
         self.places: dict[int, str] = {}  # by address: the name of the call
-        for call, (callers, callee) in _RETURNS.items():
+        for call, (callers, callees) in _RETURNS.items():
             names = callers.replace(".", arch.syscall_prefix)
-            for at in self._returns_to(names, callee):
-                self.places[at] = call
+            for callee in callees.split():
+                for at in self._returns_to(names, callee):
+                    self.places[at] = call
         self._logged = 0  # time of the last row of error_log that was seen
 
     def _returns_to(self, callers: str, callee: str) -> list[int]:
@@ -91,14 +115,29 @@ class Refused:
             return None
         stack = board.read_reg(board.arch.stack_pointer)
         name = self.places[at]
-        call = self._write if name.startswith("write") else self._open
-        asked = call(name, self._arguments(stack - 1), stack - 1)
+        asked = self._asked(name, self._arguments(stack - 1), stack - 1)
         if asked is None:
             return None
         log: tuple[str, ...] = ()
         with contextlib.suppress(MemoryFault):  # that log may not have been set up
             log = self._log_of(asked)
         return asked._replace(error=error, log=log)
+
+    def _asked(self, name: str, given: list[int], stack: int) -> FailedCall | None:
+        if name.startswith("write"):
+            return self._write(name, given, stack)
+        if name == "ioctl":
+            return self._ioctl(given)
+        if name in _OF_CWD:
+            given = [nr.AT_FDCWD & _INT, *given]
+        path = self._path(given, stack)
+        if path is None:
+            return None
+        if name in ("mkdir", "mkdirat", "rmdir", "unlinkat"):
+            if not path.startswith(_ROOTS):
+                return None
+            return FailedCall(_WITHOUT_AT.get(name, name), (Opened(_shown(path), ""),))
+        return self._open(name, given, path)
 
     def _arguments(self, stack: int) -> list[int]:
         """Return the first arguments that a program has made a call with."""
@@ -124,20 +163,28 @@ class Refused:
         text = self._memory.read(at, min(size, _MAX_WRITTEN)).decode("latin-1").strip()
         return FailedCall("write", (Written(_shown(path), text),))
 
-    def _open(self, name: str, given: list[int], stack: int) -> FailedCall | None:
-        if name in ("open", "creat"):
-            given = [nr.AT_FDCWD & _INT, *given]
+    def _path(self, given: list[int], stack: int) -> str | None:
         folder, path = given[0] & _INT, self._memory.string(given[1], _MAX_PATH)
         if path.startswith("/") and not path.startswith(_ROOTS):
             return None  # as of most that are only looked for
+        return self._absolute(path, folder, stack)
+
+    def _open(self, name: str, given: list[int], path: str) -> FailedCall | None:
         flags = os.O_WRONLY
         if name != "creat":
             flags = self._memory.word(given[2]) if name == "openat2" else given[2]
-        path = self._absolute(path, folder, stack)
         access = _ACCESS[min(flags & os.O_ACCMODE, 2)]
         if not path.startswith(_MISSED if access == READS else _ROOTS):
             return None
         return FailedCall("open", (Opened(_shown(path), access),))
+
+    def _ioctl(self, given: list[int]) -> FailedCall:
+        _, command, at = given[:3]
+        name = _IOCTLS.get(command & _INT, "")
+        words = [f"PERF_EVENT_IOC_{name}" if name else f"{command & _INT:#x}"]
+        if command & _INT == _SET_FILTER:
+            words.append(repr(self._memory.string(at, _MAX_WRITTEN)))
+        return FailedCall("ioctl", tuple(words))
 
     def _absolute(self, path: str, folder: int, stack: int) -> str:
         if not path.startswith("/"):

@@ -100,7 +100,7 @@ def test_behind_the_files(kpfs):
 
 @pytest.mark.parametrize("kernel", LEVELS)
 def test_explain_says_it(kpfs, kernel):
-    """As the kernel does; it looks for the name first."""
+    """The kernel looks for the name first."""
     level = LEVELS[kernel]
     done = kpfs("explain", "--json", "--kernels", kernel, "vfs_read", "nosuch")
     known, missing = json.loads(done.stdout)[kernel]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Refused writes to files of the kernel's own, and files that could not be opened.
+"""Refused writes to files of the kernel's own, and what could not be opened or made.
 
 Tests kpfs.linux.inside.refused and kpfs.linux.memory.opened_paths.
 """
@@ -124,6 +124,49 @@ def test_files_that_cannot_be_opened(kpfs):
         "perhaps: open(nosuch, O_RDONLY) = ENOENT",
     ]
     assert not [reason for reason in told if "write(" in reason]
+
+
+FOLDERS = """
+import ctypes, os, struct, sys
+def attempt(call, *args):
+    try:
+        call(*args)
+    except OSError:
+        pass
+os.chdir("/sys/kernel/tracing")
+os.mkdir("instances/ours")
+at = os.open("instances", os.O_PATH)
+attempt(lambda: os.mkdir("ours", dir_fd=at))
+attempt(os.mkdir, "events/nosuch")
+attempt(os.rmdir, "options")
+used = os.open("instances/ours/trace_pipe", os.O_RDONLY)
+attempt(lambda: os.rmdir("ours", dir_fd=at))
+attempt(os.mkdir, "/tmp")
+attempt(os.unlink, "instances/nosuch")
+libc = ctypes.CDLL(None)
+number = int(open("events/sched/sched_switch/id").read())
+attr = struct.pack("<IIQ112x", 2, 128, number)
+event = libc.syscall(298, attr, -1, 0, -1, 0)
+assert event >= 0
+assert libc.ioctl(event, 0x40082406, b"nosuch == 1") < 0
+assert libc.ioctl(event, 0x40042408, 1) < 0
+assert libc.ioctl(event, 0x24ff, 0) < 0
+assert libc.ioctl(0, 0x5401, attr) < 0
+sys.exit(1)
+"""
+
+
+def test_folders_and_events_of_perf(kpfs):
+    told = python(kpfs, FOLDERS)
+    assert told == [
+        "ioctl(0x24ff) = ENOTTY",
+        "ioctl(PERF_EVENT_IOC_SET_BPF) = EINVAL",
+        "ioctl(PERF_EVENT_IOC_SET_FILTER, 'nosuch == 1') = EINVAL",
+        "rmdir(instances/ours) = EBUSY",
+        "rmdir(options) = EPERM",
+        "mkdir(events/nosuch) = EPERM",
+        "perhaps: mkdir(instances/ours) = EEXIST",
+    ]
 
 
 BURST = """

@@ -53,7 +53,7 @@ INIT(mod_timer(&late, jiffies + 1);
 
 @pytest.mark.parametrize("by", range(4))
 def test_a_timer_runs_whose_time_has_passed_unseen(box, by):
-    """Its CPU goes to sleep so many jiffies after it, without having run it."""
+    """The CPU goes to sleep so many jiffies after it, without having run it."""
     box.insmod(module("late", LATE), f"by={by}")
     box.settle()
     assert box.log()[-1] == "it ran"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a client is told where nothing else tells it."""
+"""Faults of kpfs that a client is told of."""
 
 import json
 import socket
