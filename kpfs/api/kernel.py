@@ -191,6 +191,15 @@ class Kernel(FileAccess):
         """Return the kernel's log as dmesg prints it.  No code of the kernel runs."""
         return self._session.dmesg()
 
+    def lost(self) -> list[str]:
+        """Return a line for each thing that was lost, with its cause.
+
+        Missed returns, skipped hits, overwritten records and the like.  A Linux kernel
+        begins to count, and to hide from probes what kpfs itself does in it, when this
+        is first called.
+        """
+        return self._session.lost()
+
     def disassemble(self, symbol: str) -> str:
         """Return a function's text as it stands, with what probes have put there.
 

@@ -388,6 +388,9 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
             )
             why.text = _printable("\n".join([row.last_line, *row.why()]))
         ElementTree.SubElement(case, "system-out").text = _printable(row.output)
+        if row.lost:
+            lost = "\n".join(f"lost: {line}" for line in row.lost)
+            ElementTree.SubElement(case, "system-err").text = _printable(lost)
     _write(path, ElementTree.tostring(suite, "utf-8", xml_declaration=True))
 
 

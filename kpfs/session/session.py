@@ -64,6 +64,9 @@ class Session(Protocol):
     def dmesg(self) -> str:
         """Return the kernel's log as dmesg prints it.  No code of the kernel runs."""
 
+    def lost(self) -> list[str]:
+        """Return what the kernel has lost, a line for each cause."""
+
     # ---- snapshots; the session is quiet
     def snapshot(self) -> Snapshot:
         """Return the state of the kernel.  ValueError: a task waits."""

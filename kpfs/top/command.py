@@ -45,8 +45,9 @@ def main(arguments: Namespace) -> int:
     with held():
         costs = measure(sorts_of(rate.probe for rate in rates)) if guest_kernel else {}
         words = in_json(rates, costs) if arguments.json else in_words(rates, costs)
-        lines = [] if arguments.json else [f"lost: {line}" for line in lost(tree)]
-        print(words, *lines, sep="\n", flush=True)
+        print(words, flush=True)
+        for line in lost(tree):  # not among the probes that a program reads
+            print(f"lost: {line}", file=sys.stderr if arguments.json else sys.stdout)
     if signalled:
         raise signalled
     return 0

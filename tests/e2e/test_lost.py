@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+import kpfs
 from tests import harness
 
 KERNEL = harness.KERNEL
@@ -197,12 +198,14 @@ def test_the_maxactive_that_is_told_suffices(kpfs):
 
 
 @pytest.mark.kernel
-def test_a_row_of_matrix(kpfs):
-    words = "matrix", "--kernels", KERNEL
+def test_a_row_of_matrix(kpfs, tmp_path):
+    report = tmp_path / "report.xml"
+    words = "matrix", "--kernels", KERNEL, "--junit", report
     command = "--", "sh", "-c", script("ring")
     done = kpfs(*words, *command)
     told = rf"^ +lost: {CAUSES['ring'][1]}"
     assert re.search(told, done.stdout, re.M), done.stdout
+    assert re.search(rf"<system-err>lost: {CAUSES['ring'][1]}", report.read_text())
     assert not lost(done.stderr)
     (row,) = json.loads(kpfs(*words, "--json", *command).stdout)
     (line,) = row["lost"]
@@ -241,3 +244,34 @@ def test_nothing_is_said_when_nothing_is_lost(kpfs, kernel):
     """
     done = kpfs("run", *options, "--", "sh", "-c", traced)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param("", marks=pytest.mark.guest),
+        pytest.param(KERNEL, marks=pytest.mark.kernel),
+    ],
+)
+def test_in_python(kernel):
+    with kpfs.Kernel(kernel=kernel) as k:
+        assert k.lost() == []
+        k.write("tracing/kprobe_events", "p:lost vfs_read")
+        k.write("tracing/events/kprobes/lost/enable", "1")
+        k.write("kprobes/enabled", "0")
+        assert k.lost() == ["all hits of 1 probe: kprobes/enabled is 0"]
+        k.write("kprobes/enabled", "1")
+        assert k.lost() == []
+
+
+@pytest.mark.fuse
+@pytest.mark.guest
+def test_top_for_programs(kpfs):
+    script = """
+    echo p:a vfs_open >/sys/kernel/tracing/kprobe_events
+    echo 0 >/sys/kernel/debug/kprobes/enabled
+    kpfs top --json --interval 0.1
+    """
+    done = kpfs("run", "--", "sh", "-c", script)
+    assert json.loads(done.stdout)
+    assert "lost: all hits of 1 probe: kprobes/enabled is 0\n" in done.stderr

@@ -11,6 +11,7 @@ from functools import partial
 from kpfs.backends.guest.access import GuestAccess
 from kpfs.base.errors import KernelError
 from kpfs.base.typed import TYPE_CHECKING, cast
+from kpfs.engine.judge import place_of
 from kpfs.guest.images import KERNEL_IMAGE
 from kpfs.session.session import Image, keep
 
@@ -46,6 +47,13 @@ class GuestSession(GuestAccess):
     def dmesg(self) -> str:
         self.check()
         return "".join(map(_line, self.root.guest.log.records()))
+
+    def lost(self) -> list[str]:
+        from kpfs.backends.guest.losses import told
+
+        with self.call(), self.root.lock:
+            names = partial(place_of, self.root.guest.kallsyms)
+            return told(self.root.parts_built(), names)
 
     def snapshot(self) -> Snapshot:
         from kpfs.backends.guest.snapshot import GuestSnapshot

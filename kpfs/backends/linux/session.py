@@ -62,6 +62,9 @@ class LinuxSession(LinuxAccess):
         records = self.do("", self.kernel.dmesg)
         return "".join(f"{record.shown()}\n" for record in records)
 
+    def lost(self) -> list[str]:
+        return self.do("", self.kernel.losses.told)
+
     def snapshot(self) -> Snapshot:
         return self.do("", lambda: LinuxSnapshot(self))
 
