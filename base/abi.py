@@ -884,6 +884,7 @@ INSN_SEEN = 0x800
 INSN_COMPARES = 0x1000
 INSN_LEAVES = 0x2000
 INSN_NO_TRACK = 0x4000
+INSN_REPEATS = 0x8000
 INSN_HOOKED = 331
 LOOK_HOLD = 1
 LOOK_FAULT = 2
@@ -902,7 +903,8 @@ FN_FORGET = 8
 FN_CACHE = 9
 FN_UNCACHE = 10
 FN_SIZE = 11
-HOW_AT_ENTRY = 1
+FN_FREE_LATER = 12
+HOW_PAGE = 1
 HOW_ORDER = 2
 HOW_STRING = 4
 HOW_ARRAY = 8
@@ -958,30 +960,58 @@ class Text:  # struct text
 class Function:  # struct function
     SIZE, __slots__ = 40, ()
     LAYOUT = """
-        address Q kind I how I to B source B size B fails B fails_as B pad 3B error q
-        calls Q
+        address Q kind I how I to B source B size B fails B fails_as B entry_kind B pad
+        2B error q calls Q
     """
     address, kind, how, to, source, size, fails, fails_as = 0, 8, 12, 16, 17, 18, 19, 20
-    error, calls = 24, 32
+    entry_kind, error, calls = 21, 24, 32
 
 
 class Finding:  # struct finding
-    SIZE, __slots__ = 480, ()
+    SIZE, __slots__ = 504, ()
     LAYOUT = """
-        kind Q at Q other Q count Q cpu Q task Q block Q now Q a Q b Q c Q object Q
-        stack 48Q
+        kind Q at Q other Q count Q cpu Q task Q pid Q comm 2Q block Q now Q a Q b Q c Q
+        object Q stack 48Q
     """
-    kind, at, other, count, cpu, task, block, now, a = 0, 8, 16, 24, 32, 40, 48, 56, 64
-    b, c, object, stack = 72, 80, 88, 96
+    kind, at, other, count, cpu, task, pid, comm = 0, 8, 16, 24, 32, 40, 48, 56
+    block, now, a, b, c, object, stack = 72, 80, 88, 96, 104, 112, 120
 
 
 class Texts:  # struct texts
-    SIZE, __slots__ = 217648, ()
-    on, current, canary, count_of_preempt, direct, nr_texts = 0, 8, 16, 24, 32, 40
-    nr_functions, nr_findings, findings_lost, instructions, last = 48, 56, 64, 72, 80
-    memo_at, memo_block, memo_cpu, memo_stop, act, act_ip = 88, 96, 104, 112, 120, 128
-    act_value, act_sp, kmalloc, shadow, locks, left = 136, 144, 152, 160, 168, 176
-    behind, texts, functions, findings = 560, 4656, 12848, 94768
+    SIZE, __slots__ = 224320, ()
+    on, current, pid, comm, canary, count_of_preempt, direct = 0, 8, 16, 24, 32, 40, 48
+    nr_texts, nr_functions, nr_findings, findings_lost = 56, 64, 72, 80
+    instructions, last, memo_at, memo_block, memo_cpu = 88, 96, 104, 112, 120
+    memo_stop, act, act_ip, act_value, act_sp, kmalloc = 128, 136, 144, 152, 160, 168
+    shadow, locks, left, behind, texts, functions = 176, 184, 192, 576, 5184, 13376
+    findings = 95296
+
+
+# linux/board/shadow.h
+OBJECT_STACK = 16
+RED_ZONE = 32
+OBJECT_GONE = 0
+OBJECT_LIVE = 1
+OBJECT_FREED = 2
+
+
+class Object:  # struct object
+    SIZE, __slots__ = 400, ()
+    LAYOUT = """
+        addr Q size Q begin Q end Q state Q function Q frees Q cache Q at Q owner Q pid
+        Q comm 2Q freed_at Q freed_pid Q freed_comm 2Q next Q stack 16Q freed_stack 16Q
+    """
+    addr, size, begin, end, state, function, frees, cache = 0, 8, 16, 24, 32, 40, 48, 56
+    at, owner, pid, comm, freed_at, freed_pid = 64, 72, 80, 88, 104, 112
+    freed_comm, next, stack, freed_stack = 120, 136, 144, 272
+
+
+class Shadow:  # struct shadow
+    SIZE, __slots__ = 26216128, ()
+    bytes, no_merge, typesafe, object_size, pages, page_size = 0, 8, 16, 24, 32, 40
+    free_object, nr_objects, untracked, oldest, newest, kept = 48, 56, 64, 72, 80, 88
+    keep, canary_reg, canary_at, destroyed, destroyed_sp = 96, 104, 136, 168, 176
+    nr_caches, caches, objects = 184, 192, 1728
 
 
 # linux/board/x86/arch.h

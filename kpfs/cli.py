@@ -66,7 +66,7 @@ BELONGS = (  # options, the places that have them, what is said in the others
         {RunMode.GUEST},
         "is for the guest kernel; --kernel names a Linux kernel",
     ),
-    ("rw root memory timeout", {RunMode.INSIDE}, "is for --inside"),
+    ("rw root memory timeout check", {RunMode.INSIDE}, "is for --inside"),
     (
         "no-mirror mirror host-uname",
         {RunMode.GUEST, RunMode.BEHIND},
@@ -560,9 +560,29 @@ def _run_arguments(parser: ArgumentParser) -> None:
         metavar="MIB",
         help="with --inside: refuse a kernel that was made with less",
     )
+    parser.add_argument(
+        "--check",
+        type=_checks,
+        default=(),
+        metavar="KINDS",
+        help="with --inside: report errors of modules, of these kinds, separated by"
+        f" commas: {', '.join(config.CHECKS)}",
+    )
     timeout_argument(parser, "with --inside: ")
     add_command(parser)
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
+
+
+def _checks(text: str) -> tuple[str, ...]:
+    """Parse the kinds of --check."""
+    import argparse
+
+    kinds = tuple(dict.fromkeys(text.split(",")))
+    for kind in kinds:
+        if kind not in config.CHECKS:
+            known = ", ".join(config.CHECKS)
+            raise argparse.ArgumentTypeError(f"no kind {kind!r}; there are {known}")
+    return kinds
 
 
 def _doctor_arguments(parser: ArgumentParser) -> None:
@@ -745,7 +765,8 @@ def run_inside(arguments: Namespace) -> int:
     with told_to_user(file):
         coverage = CoverageChoice(of, create(file)) if of else None
     words = arguments.argv, arguments.rw, arguments.memory
-    return run_command(choice, *words, gdb, coverage, arguments.timeout)
+    checks = arguments.check
+    return run_command(choice, *words, gdb, coverage, arguments.timeout, checks)
 
 
 def trace(arguments: Namespace) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Builds modules of Linux kernels of other architectures, without their headers.
+"""Builds modules of Linux kernels without their headers.
 
 A module that calls nothing needs to know where struct module has its name and its two
 functions, as BTF tells, and what a module of the kernel's package says of itself.
@@ -14,18 +14,29 @@ import pytest
 
 from kpfs.base import elf
 from kpfs.linux.memory.btf import read_btf
-from kpfs.linux.running.linux_kernel import LinuxKernel
+from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
 from kpfs.linux.store.modules import ModuleArchive
 
-COMPILERS = {"arm64": "aarch64-linux-gnu-gcc", "riscv64": "riscv64-linux-gnu-gcc"}
+COMPILERS = {
+    "x86": "gcc",
+    "arm64": "aarch64-linux-gnu-gcc",
+    "riscv64": "riscv64-linux-gnu-gcc",
+}
 OPTIONS = {
-    "arm64": ("-mgeneral-regs-only", "-mno-outline-atomics"),
-    "riscv64": ("-mcmodel=medany", "-march=rv64imac", "-mabi=lp64"),
+    "x86": (
+        *("-mcmodel=kernel", "-mno-red-zone", "-mno-sse", "-fcf-protection=none"),
+        *("-fstack-protector-strong", "-fno-optimize-sibling-calls"),
+    ),
+    "arm64": (
+        *("-mgeneral-regs-only", "-mno-outline-atomics", "-fno-stack-protector"),
+    ),
+    "riscv64": (
+        *("-mcmodel=medany", "-march=rv64imac", "-mabi=lp64", "-fno-stack-protector"),
+    ),
 }
 WORDS = (
-    "-g -O2 -ffreestanding -fno-pic -fno-pie -fno-stack-protector "
-    "-fno-asynchronous-unwind-tables"
+    "-g -O2 -ffreestanding -fno-pic -fno-pie -fno-asynchronous-unwind-tables"
 ).split()
 # struct module as far as it matters; sections that the loader insists on
 FRAME = """\
@@ -38,7 +49,7 @@ __attribute__((section(".gnu.linkonce.this_module"), used)) static struct {{
 	.name = "{module}", .init = begin, .exit = finish
 }};
 asm(".pushsection .modinfo,\\"a\\"; .asciz \\"license=GPL\\", \\"name={module}\\", "
-    "\\"vermagic={vermagic}\\"; .section __versions,\\"a\\"; .incbin \\"versions\\";"
+    "\\"vermagic={vermagic}\\"; {versions}"
     ".section .plt,\\"ax\\"; .byte 0; .section .init.plt,\\"a\\"; .byte 0;"
     ".section .text.ftrace_trampoline,\\"ax\\"; .byte 0;"
     ".section .init.text.ftrace_trampoline,\\"ax\\"; .byte 0;"
@@ -46,34 +57,45 @@ asm(".pushsection .modinfo,\\"a\\"; .asciz \\"license=GPL\\", \\"name={module}\\
 """
 
 
-def build(folder: Path, kernel: LinuxKernel, source: Path) -> Path:
-    """Build a module with the functions begin() and finish()."""
+def build(
+    folder: Path, kernel: SavedKernel, source: Path, *options: str, name: str = ""
+) -> Path:
+    """Build a module with the functions begin() and finish().
+
+    It may call functions of the kernel, as no versions of these are checked.
+    options: of the compiler.  name: of the module, "": that of the source.
+    """
+    name = name or source.stem
     arch = kernel.arch.name
     compiler = COMPILERS[arch]
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is missing (Debian: gcc-{compiler[:-4]})")
-    btf = read_btf(kernel.saved_memory, kernel.symbols)
+    btf = read_btf(kernel.memory, kernel.symbols)
     assert btf is not None
     module = btf.layouts({"module": ("name", "init", "exit")})["module"]
     with ModuleArchive(os.path.join(kernel.folder, image.MODULES)) as archive:
         shipped = elf.ElfFile(archive.read("dummy"), kernel.arch.elf_machine)
-    info, versions = (shipped.section(name) for name in (".modinfo", "__versions"))
+    info = shipped.section(".modinfo")
     assert info is not None
-    assert versions is not None
-    (folder / "versions").write_bytes(shipped.contents(versions))
+    versions = ""
+    for section in ("__versions", "__version_ext_crcs", "__version_ext_names"):
+        if (found := shipped.section(section)) is not None:
+            (folder / section).write_bytes(shipped.contents(found))
+            versions += f'.section {section},\\"a\\"; .incbin \\"{section}\\"; '
     words = shipped.contents(info).split(b"\0")
     vermagic = next(
         word[9:].decode() for word in words if word.startswith(b"vermagic=")
     )
     frame = FRAME.format(
         source=source,
-        module=source.stem,
+        module=name,
+        versions=versions,
         vermagic=vermagic,
         size=module.size,
         **module.at,
     )
     (folder / "frame.c").write_text(frame)
-    made = folder / f"{source.stem}.ko"
-    command = [compiler, *WORDS, *OPTIONS[arch], "-c", "frame.c", "-o", str(made)]
-    subprocess.run(command, check=True, cwd=folder)
+    made = folder / f"{name}.ko"
+    command = [compiler, *WORDS, *OPTIONS[arch], *options, "-c", "frame.c"]
+    subprocess.run([*command, "-o", str(made)], check=True, cwd=folder)
     return made

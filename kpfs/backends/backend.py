@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kpfs.base.loading import load
-from kpfs.base.typed import TYPE_CHECKING, Protocol, cast
+from kpfs.base.typed import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from typing import Any
@@ -64,6 +64,12 @@ def inside_debugged() -> Callable[..., Debugged]:
 def inside_coverage() -> Callable[..., Collector]:
     """Return what records coverage of a Linux kernel that has a command inside."""
     made: Callable[..., Collector] = load("kpfs.backends.linux.coverage").LinuxCoverage
+    return made
+
+
+def inside_checks() -> Callable[..., Any]:
+    """Return what looks for errors of the modules of a kernel with a command inside."""
+    made: Callable[..., Any] = load("kpfs.backends.linux.checks").ModuleChecks
     return made
 
 

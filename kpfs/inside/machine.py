@@ -9,7 +9,7 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from kpfs.linux.memory.stack import functions
 from kpfs.linux.store import store
 
 TOLD = UnfitError, EmulatorError, CallError, KernelError, SetupError  # for users
+FOUND = 1  # the status of a run whose modules have errors
 _DEEPEST = 12  # functions of a stack that are told
 LEFT_TO_CLIENT = (  # signals that it passes on, or obeys itself
     *(signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP),
@@ -55,7 +56,14 @@ def start(choice: KernelChoice, waiting: int) -> PreparedKernel:
 class CommandSession:
     """The run of one command, for a client at the other end of a socket."""
 
-    def __init__(self, kernel: PreparedKernel, client: socket.socket) -> None:
+    def __init__(
+        self,
+        kernel: PreparedKernel,
+        client: socket.socket,
+        found: Callable[[], list[str]] = list,
+    ) -> None:
+        """found: called when the command has ended; returns errors of modules."""
+        self._found = found
         self._loop = kernel.loop
         self._kernel = kernel
         self._client = client
@@ -88,6 +96,8 @@ class CommandSession:
             self.on_end()
         except OSError as error:
             ended = Outcome(TROUBLE, f"--coverage: {error.strerror}")
+        if found := self._found():
+            ended = ended._replace(status=FOUND, reasons=[*ended.reasons, *found])
         told = ended._asdict() | {"left": rest is not None}
         if rest is None:
             self._tell(**told)
@@ -171,17 +181,19 @@ def run_for(
     request: RunRequest,
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
+    checks: Sequence[str] = (),
 ) -> None:
     """Be the process of a command, with the command's standard streams."""
     for number in LEFT_TO_CLIENT:
         signal.signal(number, signal.SIG_IGN)
     try:
         kernel = start(choice, client.fileno())
-        if gdb is not None or coverage is not None:
+        if gdb is not None or coverage is not None or checks:
             kernel.leave_out_modules()
         if gdb is not None:
             _let_gdb_in(kernel, gdb)
-        session = CommandSession(kernel, client)
+        found = _check(kernel, checks) if checks else list
+        session = CommandSession(kernel, client, found)
         if coverage is not None:
             session.on_end = _cover(kernel, coverage)
         session.run(request, [0, 1, 2])
@@ -218,6 +230,14 @@ def _fault(error: Exception) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
     file = f"{os.path.basename(place.filename)}:{place.lineno}"
     return f"a fault of kpfs: {type(error).__name__} in {file}: {error}"
+
+
+def _check(kernel: PreparedKernel, kinds: Sequence[str]) -> Callable[[], list[str]]:
+    """Look for errors of modules; return what tells the findings.  UnfitError."""
+    from kpfs.backends.backend import inside_checks
+
+    made: Callable[[], list[str]] = inside_checks()(kernel, kinds).report
+    return made
 
 
 def refuse(client: socket.socket, why: str) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
@@ -36,14 +37,17 @@ def run(
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
     timeout: float = 0.0,
+    checks: Sequence[str] = (),
 ) -> int:
     """Run a command inside a kernel, and return its status.
 
     memory: MiB that the kernel must have. gdb: who may attach. timeout: s that the
-    command has, 0: as many as it wants.  Raises SetupError.
+    command has, 0: as many as it wants. checks: what errors of modules are looked for,
+    of config.CHECKS.  Raises SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable, timeout)
-    return run_request(choice, request, memory, gdb, coverage).status
+    watched = gdb, coverage, checks
+    return run_request(choice, request, memory, *watched).status
 
 
 def run_request(
@@ -52,6 +56,7 @@ def run_request(
     memory: int = 0,
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
+    checks: Sequence[str] = (),
     *,
     tells: bool = True,
 ) -> Ended:
@@ -68,7 +73,7 @@ def run_request(
         kernel = chosen.kernel(choice.kernel)
         choice = choice._replace(kernel=kernel.image)
         request = request._replace(sysctls=kernel.sysctls)
-    is_plain = gdb is None and coverage is None
+    is_plain = gdb is None and coverage is None and not checks
     connection = warm.connect(choice) if is_plain else None
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
@@ -77,7 +82,7 @@ def run_request(
             return Ended(client.run(), client.reasons, client.lost)
         warm.forget(choice)
     try:
-        return _run_cold(choice, request, gdb, coverage, tells=tells)
+        return _run_cold(choice, request, gdb, coverage, checks, tells=tells)
     finally:
         if gdb is not None:
             from kpfs.gdb.sockets import forget_dead
@@ -111,6 +116,7 @@ def _run_cold(
     request: RunRequest,
     gdb: GdbChoice | None,
     coverage: CoverageChoice | None,
+    checks: Sequence[str],
     *,
     tells: bool,
 ) -> Ended:
@@ -125,7 +131,7 @@ def _run_cold(
         try:
             process.die_with_parent(parent)
             ours.close()
-            run_for(theirs, choice, request, gdb, coverage)
+            run_for(theirs, choice, request, gdb, coverage, checks)
         finally:
             os._exit(1)
     theirs.close()

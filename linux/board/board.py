@@ -200,6 +200,16 @@ class Board(EngineRegisters):
         if not self._board.board_hook_code(self._pointer, *words):
             raise EmulatorError("libunicorn refuses a hook")
 
+    def mark_gap(self, start: int, size: int) -> None:
+        """Report accesses of looked-at text to a gap between variables: shadow.c."""
+        words = ctypes.c_uint64(start), ctypes.c_uint64(size)
+        self._board.board_mark_gap(self._pointer, *words)
+
+    def unmark(self, start: int, size: int) -> None:
+        """Report accesses to this memory no longer."""
+        words = ctypes.c_uint64(start), ctypes.c_uint64(size)
+        self._board.board_unmark(self._pointer, *words)
+
     def listen(self, size: int) -> None:
         """Keep up to that many bytes of what the agent writes to its port."""
         self._debug = (ctypes.c_char * size)()

@@ -33,6 +33,7 @@
 #define INSN_COMPARES 0x1000 /* it uses what it reads at once */
 #define INSN_LEAVES 0x2000  /* returns */
 #define INSN_NO_TRACK 0x4000 /* an indirect jump that may land anywhere */
+#define INSN_REPEATS 0x8000 /* a string instruction, as often as rcx says */
 #define INSN_HOOKED                                                                          \
 	(INSN_READS | INSN_WRITES | INSN_CALLS | INSN_BEHIND | INSN_INDIRECT)
 
@@ -58,10 +59,11 @@
 #define FN_FORGET 8
 #define FN_CACHE 9   /* makes a cache of objects */
 #define FN_UNCACHE 10 /* destroys one */
-#define FN_SIZE 11   /* asks how large an object is */
+#define FN_SIZE 11         /* asks how large an object is */
+#define FN_FREE_LATER 12   /* frees what may still be read */
 
 /* how: more of a function of its kind */
-#define HOW_AT_ENTRY 1 /* it is looked at where it begins, whoever calls it */
+#define HOW_PAGE 1     /* FN_FORGET: its argument is a struct page */
 #define HOW_ORDER 2    /* FN_ALLOC: the size is 4096 << the argument, or 4096 */
 #define HOW_STRING 4   /* that of a string, with its end */
 #define HOW_ARRAY 8    /* times another argument */
@@ -126,14 +128,15 @@ struct text {
 #define NO_ARGUMENT 255
 struct function {
 	u64 address;
-	u32 kind;    /* FN_* */
-	u32 how;     /* HOW_* */
-	u8 to;       /* argument: what it writes, frees, locks */
-	u8 source;   /* what it reads */
-	u8 size;     /* how many bytes */
-	u8 fails;    /* it may fail, and returns error then */
-	u8 fails_as; /* or this argument, unless that is NO_ARGUMENT */
-	u8 pad[3];
+	u32 kind;      /* FN_* */
+	u32 how;       /* HOW_* */
+	u8 to;         /* argument: what it writes, frees, locks */
+	u8 source;     /* what it reads */
+	u8 size;       /* how many bytes */
+	u8 fails;      /* it may fail, and returns error then */
+	u8 fails_as;   /* or this argument, unless that is NO_ARGUMENT */
+	u8 entry_kind; /* FN_*: what it does, whoever calls it; 0: that is not looked at */
+	u8 pad[2];
 	int64_t error;
 	u64 calls; /* those that text has made */
 };
@@ -145,6 +148,8 @@ struct finding {
 	u64 count; /* how often it was found */
 	u64 cpu;
 	u64 task;
+	u64 pid; /* of that task, and its name */
+	u64 comm[2];
 	u64 block;
 	u64 now;
 	u64 a, b, c;              /* of the kind */
@@ -164,12 +169,15 @@ struct behind {
 	u64 sp; /* as it will be there */
 	u64 looker;
 	u64 function;
+	u64 from; /* the call */
 	u64 data[4];
 };
 
 struct texts {
-	u64 on;               /* LOOK_* */
-	u64 current;          /* the offset, in a processor's data, of the task that runs */
+	u64 on;      /* LOOK_* */
+	u64 current; /* the offset, in a processor's data, of the task that runs */
+	u64 pid;     /* the offsets of number and name in a task */
+	u64 comm;
 	u64 canary;           /* of the stack's canary there */
 	u64 count_of_preempt; /* and of the depth of sections without preemption; NEVER */
 	u64 direct;           /* address of the kernel's mapping of all memory; 0: not known */

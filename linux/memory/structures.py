@@ -84,12 +84,14 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "tracing_log_err": ("list", "info.ts", "info.errs", "info.type", "loc"),
     "seq_file": ("private",),
     "pcpu_hot": ("current_task", "preempt_count"),
+    "page": (),
     "kmem_cache": ("object_size", "size", "flags"),
 }
 MAX_LISTED = 1 << 16  # in one list: a damaged one may have no end
 # places in module.mem, which is there since 6.4; flags of events
 VALUES = (
     *("MOD_TEXT", "MOD_INIT_TEXT", "MOD_MEM_NUM_TYPES"),
+    *("_SLAB_NOLEAKTRACE", "_SLAB_TYPESAFE_BY_RCU"),
     *("TRACE_EVENT_FL_TRACEPOINT", "TRACE_EVENT_FL_CUSTOM", "FTRACE_OPS_FL_SAVE_REGS"),
 )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kpfs.base import abi
 from kpfs.linux.running.saved_kernel import SavedKernel
@@ -17,17 +17,19 @@ _KINDS = {
     "copy": abi.FN_COPY, "string": abi.FN_STRING, "lock": abi.FN_LOCK,
     "unlock": abi.FN_UNLOCK, "sleeps": abi.FN_SLEEPS, "forget": abi.FN_FORGET,
     "cache": abi.FN_CACHE, "uncache": abi.FN_UNCACHE, "size": abi.FN_SIZE,
+    "free_later": abi.FN_FREE_LATER,
 }  # fmt: skip
 _HOW = {
     "order": abi.HOW_ORDER, "string": abi.HOW_STRING, "array": abi.HOW_ARRAY,
     "cache": abi.HOW_CACHE, "enlarge": abi.HOW_ENLARGE, "redirect": abi.HOW_REDIRECT,
-    "pages": abi.HOW_PAGES, "again": abi.HOW_AGAIN, "reads": abi.HOW_READS,
+    "pages": abi.HOW_PAGES, "page": abi.HOW_PAGE, "again": abi.HOW_AGAIN,
+    "reads": abi.HOW_READS,
     "joins": abi.HOW_JOINS, "formats": abi.HOW_FORMATS,
     "mutex": abi.HOW_MUTEX, "rwsem": abi.HOW_RWSEM, "spin": abi.HOW_SPIN,
     "rwlock": abi.HOW_RWLOCK, "shared": abi.HOW_SHARED, "tries": abi.HOW_TRIES,
-    "irq": abi.HOW_IRQ, "bh": abi.HOW_BH, "at_entry": abi.HOW_AT_ENTRY,
+    "irq": abi.HOW_IRQ, "bh": abi.HOW_BH,
 }  # fmt: skip
-_TYPES = "tTwW"
+_AT_ENTRY = "at_entry"
 
 
 class KnownFunction(NamedTuple):
@@ -43,6 +45,7 @@ class KnownFunction(NamedTuple):
     fails: bool = False
     fails_as: int = abi.NO_ARGUMENT  # the argument that it returns then
     error: int = 0
+    entry_kind: int = 0  # abi.FN_*: what it does, whoever calls it
 
 
 class TableRow(NamedTuple):
@@ -68,7 +71,7 @@ def known_functions(
     """Return those of the table that a kernel has, sorted by their addresses.
 
     returning: its functions that return an integer or a pointer.  Of several rows for
-    one function the later ones are for where it begins, whoever calls it: HOW_AT_ENTRY.
+    one function the later ones are for where it begins, whoever calls it.
     """
     listed = list(rows())
     found: dict[int, KnownFunction] = {}
@@ -81,26 +84,31 @@ def known_functions(
                     continue
                 function = _function(row, each, address)
                 first = found.get(address)
-                if first is None:
-                    found[address] = function
-                elif function.how & abi.HOW_AT_ENTRY:
-                    found[address] = first._replace(how=first.how | abi.HOW_AT_ENTRY)
+                found[address] = _merged(first, function) if first else function
     return [found[address] for address in sorted(found)]
 
 
+def _merged(first: KnownFunction, second: KnownFunction) -> KnownFunction:
+    """Return a function that is looked at where it is called and where it begins."""
+    if not second.entry_kind:
+        return first
+    return first._replace(entry_kind=second.entry_kind, to=second.to)
+
+
 def _function(row: TableRow, name: str, address: int) -> KnownFunction:
-    how, places = 0, {}
+    how, places = 0, dict[str, Any]()
     for word in row.how:
         key, equals, value = word.partition("=")
         if equals:
             places[{"from": "source"}.get(key, key)] = int(value)
         else:
-            how |= _HOW[word]
-    fails: dict[str, int] = {}
+            how |= _HOW.get(word, 0)
+    error, fails_as = 0, abi.NO_ARGUMENT
     if row.fails == "size":
-        fails = {"fails_as": places["size"]}
+        fails_as = places["size"]
     elif row.fails.startswith("-"):
-        fails = {"error": -int(getattr(errno, row.fails[1:]))}
-    failing = bool(row.fails)
-    kind = _KINDS[row.what]
-    return KnownFunction(name, address, kind, how, fails=failing, **places, **fails)
+        error = -int(getattr(errno, row.fails[1:]))
+    known = KnownFunction(name, address, _KINDS[row.what], how)._replace(**places)
+    if _AT_ENTRY in row.how:
+        return known._replace(kind=0, entry_kind=known.kind)
+    return known._replace(fails=bool(row.fails), fails_as=fails_as, error=error)

@@ -62,6 +62,7 @@ class LookedText(NamedTuple):
     end: int
     owner: int  # address of its struct module or bpf_ksym
     module: LoadedModule | None
+    number: int  # its place in Texts.all, from 1: what struct text calls it
 
     def symbol(self, address: int) -> tuple[str, int]:
         """Return the name of the function around an address, and the offset in it."""
@@ -69,6 +70,9 @@ class LookedText(NamedTuple):
         if symbol is None:
             return self.name, address - self.start
         return symbol.name, address - symbol.addr
+
+
+Follower = Callable[[LookedText], object]
 
 
 class Texts:
@@ -80,8 +84,7 @@ class Texts:
         Raises UnfitError if this kernel does not tell of its modules, EmulatorError.
         """
         self._kernel, self._board = kernel, kernel.machine.board
-        self.on_text: Callable[[LookedText], object] = lambda _text: None
-        self.on_end: Callable[[LookedText], object] = lambda _text: None
+        self._followers: list[tuple[Follower, Follower]] = []
         self.all: list[LookedText] = []  # with those that are gone, the last one last
         self._numbers: dict[int, LookedText] = {}  # those that are there, by index
         self._hooked: set[tuple[int, int]] = set()
@@ -129,6 +132,8 @@ class Texts:
             canary=symbols.address("__stack_chk_guard") or _CANARY,
             direct=kernel.memory.word(base) if base else 0,
             kmalloc=symbols.address("__kmalloc_noprof") or symbols.address("__kmalloc"),
+            pid=kernel.structures["task_struct"].at.get("pid", 0),
+            comm=kernel.structures["task_struct"].at.get("comm", 0),
             nr_functions=len(self.functions) + 1,
         )
         for number, function in enumerate(self.functions, 1):
@@ -139,6 +144,7 @@ class Texts:
         row.address, row.kind, row.how = known.address, known.kind, known.how
         row.to, row.source, row.size = known.to, known.source, known.size
         row.fails, row.fails_as, row.error = known.fails, known.fails_as, known.error
+        row.entry_kind = known.entry_kind
 
     def function_row(self, number: int) -> FunctionRow:
         at = abi.Texts.functions + number * abi.Function.SIZE
@@ -153,10 +159,14 @@ class Texts:
             at = abi.Texts.findings + number * abi.Finding.SIZE
             yield FindingRow.from_buffer_copy(self._memory, at)
 
+    def follow(self, begins: Follower, ends: Follower) -> None:
+        """Have functions called with each text that comes, and with each that goes."""
+        self._followers.append((begins, ends))
+
     # ---- texts
     def _begin(self, of: Sequence[str]) -> None:
         for row in self.functions:
-            if row.how & abi.HOW_AT_ENTRY:
+            if row.entry_kind:
                 self._hook(row.address, row.address)
         for name in of:
             for symbol in self._kernel.symbols.lookup_name(name):
@@ -205,21 +215,22 @@ class Texts:
         number = next(n for n in range(abi.NR_TEXTS + 1) if n not in self._numbers)
         if number == abi.NR_TEXTS:
             raise UnfitError(f"{abi.NR_TEXTS} texts are looked at, and no more can be")
-        text = LookedText(name, start, end, owner, module)
+        text = LookedText(name, start, end, owner, module, len(self.all) + 1)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         rows = mmap.mmap(-1, (end - start) * abi.Insn.SIZE, flags=flags)
         self._rows.append(rows)
         at = abi.Texts.texts + number * abi.Text.SIZE
         row = _TextRow.from_buffer(self._memory, at)
         row.first, row.size, row.insns = start, end - start, address_of(rows)
-        row.owner = owner
+        row.owner = text.number
         self._numbers[number] = text
         self.all.append(text)
         self.set(nr_texts=max(self._numbers) + 1)
         for begin, size in _functions_in(text):
             self._board.make_rows(number, begin, size)
         self._hook(start, end - 1)
-        self.on_text(text)
+        for begins, _ in self._followers:
+            begins(text)
 
     def _end(self, owner: int, *, of_init: bool) -> None:
         for number, text in list(self._numbers.items()):
@@ -230,7 +241,8 @@ class Texts:
             at = abi.Texts.texts + number * abi.Text.SIZE
             _TextRow.from_buffer(self._memory, at).size = 0
             del self._numbers[number]
-            self.on_end(text)
+            for _, ends in self._followers:
+                ends(text)
 
     # ---- names
     def text_at(self, address: int) -> LookedText | None:

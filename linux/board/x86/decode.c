@@ -445,7 +445,7 @@ __attribute__((visibility("default"))) void board_decode(const u8 *code, u64 siz
 	if (!map && (op == 0xc2 || op == 0xc3))
 		i->flags |= INSN_LEAVES;
 	if (how & STR) {
-		i->flags |= INSN_STRING;
+		i->flags |= INSN_STRING | (r.repeats ? INSN_REPEATS : 0);
 		memory = true;
 	}
 	if (!memory || r.evex || r.other_segment || r.short_address)

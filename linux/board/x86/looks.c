@@ -16,6 +16,21 @@ void set_argument(struct board *b, int number, u64 value)
 	state(b)->regs[arguments[number]] = value;
 }
 
+void set_result(struct board *b, u64 value)
+{
+	state(b)->regs[RAX] = value;
+}
+
+bool is_stack_register(u8 number)
+{
+	return number == RSP || number == RBP;
+}
+
+u64 string_source(const struct board *b)
+{
+	return state(b)->regs[RSI];
+}
+
 u64 register_value(const struct board *b, int number)
 {
 	return state(b)->regs[number];
@@ -70,6 +85,9 @@ void look_up(struct board *b, struct look *l)
 {
 	const struct insn *i = l->insn;
 
+	/* it begins once more when it has done its last element */
+	if (i->flags & INSN_REPEATS && !state(b)->regs[RCX])
+		return;
 	if (i->flags & (INSN_READS | INSN_WRITES)) {
 		l->addr = operand(b, i, l->at);
 		l->bytes = i->bytes;

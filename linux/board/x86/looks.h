@@ -16,6 +16,9 @@ void look_up(struct board *b, struct look *l); /* the operand, and where a call 
 u64 branch_target(struct board *b, const struct look *l);
 u64 call_argument(const struct board *b, int number); /* of the call that is about to be made */
 void set_argument(struct board *b, int number, u64 value);
+void set_result(struct board *b, u64 value);
+bool is_stack_register(u8 number);
+u64 string_source(const struct board *b); /* of an instruction that copies strings */
 u64 register_value(const struct board *b, int number);
 u64 per_cpu_base(const struct board *b);
 bool is_text_address(u64 word); /* of the kernel's or a module's, perhaps */
@@ -31,9 +34,12 @@ void enter_memory(struct board *b, struct look *l); /* a function of the table b
 void text_hold(struct board *b, struct look *l);
 void text_skip(struct board *b, struct look *l, u64 value);
 void text_redirect(struct board *b, struct look *l, u64 function);
+void text_call(struct board *b, struct look *l, u64 function);
 struct behind *text_behind(struct board *b, struct look *l);
+u64 physical(struct board *b, u64 addr);
+u64 text_owner(struct board *b, u64 addr);
 bool in_texts(struct board *b, u64 addr);
-u64 running_task(struct board *b);
+u64 keep_task(struct board *b, u64 *pid, u64 comm[2]);
 struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other);
 void keep_stack(struct board *b, u64 sp, u64 *to, int room);
 

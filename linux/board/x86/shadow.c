@@ -1,15 +1,694 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Find memory errors of checked text, on a kernel that was built without any help for that.
+ *
+ * Each 8 bytes of RAM have a byte, as KASAN has them, which says what checked text may access. The
+ * objects are those that this text allocates. A call of kmalloc() gets more than it asks for, and
+ * the object begins and ends within that, so that there is a red zone on both sides. Whoever frees it
+ * gives its address to kfree() or its like, which are looked at where they begin: an object of ours is
+ * *kept*, which means that the call is left out, until others have taken its place. So nobody else
+ * gets memory that a stray pointer leads to. When too much is kept, the call frees the oldest one.
+ *
+ * Only what checked text accesses, and what it has the kernel's functions of memory and strings
+ * access, is looked at. Nothing is said of memory that others have allocated.
+ */
+#include "../shadow.h"
 #include "looks.h"
-bool look_at_memory(struct board *b, struct look *l)
+
+#define PAGE 4096ull
+#define MAX_BUCKET 8192ull /* the largest of kmalloc's caches */
+#define KERNEL_HALF 0xffff800000000000ull
+#define ERRORS ((u64)-4096) /* addresses from here on are error numbers */
+#define ZERO_SIZE 16        /* the address of an object of no bytes */
+#define MAX_STRING 65536
+#define MAX_CHECKED (1ull << 24)
+#define NEAR_CANARY 40 /* bytes of code between the load of a canary and its store */
+
+static struct shadow *shadow(const struct board *b)
 {
-	(void)b, (void)l;
+	return (struct shadow *)(uintptr_t)texts(b)->shadow;
+}
+
+/* ---- the bytes */
+/* Return the byte of an address, NULL if there is no memory. */
+static u8 *byte_of(struct board *b, u64 addr)
+{
+	u64 at = physical(b, addr);
+
+	return at < b->ram_size ? (u8 *)(uintptr_t)shadow(b)->bytes + (at >> 3) : NULL;
+}
+
+static u8 *byte_in_ram(struct board *b, u64 addr)
+{
+	u64 at = physical(b, addr);
+
+	return at < b->ram_size ? (u8 *)(uintptr_t)b->ram + at : NULL;
+}
+
+/* Set the bytes of [addr, addr + size); addr is a multiple of 8. */
+static void mark(struct board *b, u64 addr, u64 size, u8 value)
+{
+	while (size) {
+		u64 count = PAGE - addr % PAGE;
+		u8 *bytes = byte_of(b, addr);
+
+		if (count > size)
+			count = size;
+		if (bytes)
+			__builtin_memset(bytes, value, (count + 7) / 8);
+		addr += count;
+		size -= count;
+	}
+}
+
+/* An object may be accessed, and what belongs to it on both sides may not. */
+static void mark_object(struct board *b, const struct object *o)
+{
+	u64 whole = o->size & ~7ull, end = o->addr + whole;
+	u8 *last;
+
+	mark(b, o->begin, o->addr - o->begin, SHADOW_RED);
+	mark(b, o->addr, whole, 8);
+	if (o->size & 7) {
+		last = byte_of(b, end);
+		if (last)
+			*last = o->size & 7;
+		end += 8;
+	}
+	if (o->end > end)
+		mark(b, end, o->end - end, SHADOW_RED);
+}
+
+static bool is_bad(u8 value, u64 last)
+{
+	return value > 8 || (value && last >= value);
+}
+
+/* Return the first byte of [addr, addr + size) that may not be accessed, or 0. */
+static u64 first_bad(struct board *b, u64 addr, u64 size, u8 *value)
+{
+	u64 end = addr + size;
+	u8 *byte = NULL;
+
+	for (u64 at = addr; at < end; at = (at | 7) + 1, byte++) {
+		u64 last = end - (at & ~7ull) < 8 ? end - 1 - (at & ~7ull) : 7;
+
+		if (at == addr || !(at & (PAGE - 1)))
+			byte = byte_of(b, at);
+		if (!byte)
+			return 0;
+		if (is_bad(*byte, last)) {
+			*value = *byte;
+			return *byte > 8 || (at & 7) >= *byte ? at : (at & ~7ull) + *byte;
+		}
+	}
+	return 0;
+}
+
+/* ---- objects, by a hash of their addresses */
+static struct object *find(struct shadow *s, u64 addr, bool make)
+{
+	u64 hash = (addr >> 3) * 0x9e3779b97f4a7c15ull >> 48;
+
+	for (u64 i = 0; i < NR_OBJECTS; i++) {
+		struct object *o = &s->objects[(hash + i) % NR_OBJECTS];
+
+		if (o->addr == addr)
+			return o;
+		if (o->addr)
+			continue;
+		if (!make)
+			return NULL;
+		if (s->nr_objects >= NR_OBJECTS / 4 * 3) {
+			s->untracked++;
+			return NULL;
+		}
+		s->nr_objects++;
+		o->addr = addr;
+		return o;
+	}
+	return NULL;
+}
+
+static struct object *known(struct shadow *s, u64 addr)
+{
+	struct object *o = find(s, addr, false);
+
+	return o && o->state != OBJECT_GONE ? o : NULL;
+}
+
+/* Return the object that an address is in, or beside. */
+static struct object *around(struct shadow *s, u64 addr)
+{
+	struct object *found = NULL;
+
+	for (u64 i = 0; i < NR_OBJECTS; i++) {
+		struct object *o = &s->objects[i];
+
+		if (o->state == OBJECT_GONE || addr < o->begin || addr >= o->end)
+			continue;
+		if (!found || (addr >= o->addr && addr < o->addr + o->size))
+			found = o;
+	}
+	return found;
+}
+
+/* An object that is kept after it was freed is known no more. */
+static void forget_kept(struct shadow *s, struct object *gone)
+{
+	u64 number = gone - s->objects + 1, before = 0;
+
+	for (u64 n = s->oldest; n; before = n, n = s->objects[n - 1].next) {
+		if (n != number)
+			continue;
+		if (before)
+			s->objects[before - 1].next = gone->next;
+		else
+			s->oldest = gone->next;
+		if (s->newest == number)
+			s->newest = before;
+		s->kept -= gone->end - gone->begin;
+		break;
+	}
+	gone->next = 0;
+}
+
+/* Nothing is known of an object's memory any more. */
+static void forget(struct board *b, struct object *o)
+{
+	mark(b, o->begin, o->end - o->begin, 0);
+	o->state = OBJECT_GONE;
+}
+
+static void report(struct board *b, u64 kind, u64 at, u64 addr, u64 size, u64 how, struct object *o)
+{
+	struct finding *f = text_report(b, kind, at, 0);
+
+	if (!f)
+		return;
+	f->a = addr;
+	f->b = size;
+	f->c = how;
+	f->object = o ? o - shadow(b)->objects + 1 : 0;
+}
+
+/* ---- accesses */
+/* Return whether the canary of the task that runs is at an address of its stack. */
+static bool is_canary(struct board *b, u64 addr)
+{
+	u64 slot = addr & ~7ull;
+
+	return slot >= stack_pointer(b) &&
+	       read_word(b, slot) == read_word(b, per_cpu_base(b) + texts(b)->canary);
+}
+
+static void check(struct board *b, u64 at, u64 addr, u64 size, bool writes)
+{
+	u8 value = 0;
+	u64 bad, kind = FOUND_OUT_OF_BOUNDS;
+	struct object *o = NULL;
+
+	if (addr < KERNEL_HALF || !size)
+		return;
+	if (size > MAX_CHECKED)
+		size = MAX_CHECKED;
+	bad = first_bad(b, addr, size, &value);
+	if (!bad)
+		return;
+	if (value == SHADOW_CANARY) {
+		if (!is_canary(b, bad)) {
+			/* of a call that has not returned, as of a task that has ended */
+			mark(b, bad & ~7ull, 8, 0);
+			return;
+		}
+		kind = FOUND_STACK;
+	} else if (value == SHADOW_FREED) {
+		kind = FOUND_USE_AFTER_FREE;
+	}
+	if (kind != FOUND_STACK)
+		o = around(shadow(b), bad);
+	if (kind == FOUND_OUT_OF_BOUNDS && !o)
+		kind = FOUND_GLOBAL;
+	report(b, kind, at, bad, size, writes, o);
+}
+
+/*
+ * A function with an array loads the canary and stores it below its caller's part of the stack, and
+ * compares it at its end. In between nothing has to do with it.
+ */
+static bool is_about_canary(struct board *b, const struct look *l)
+{
+	struct shadow *s = shadow(b);
+	const struct insn *i = l->insn;
+	u64 cpu = b->current;
+
+	if (i->flags & INSN_PER_CPU) {
+		if (i->flags & INSN_READS && !(i->flags & INSN_COMPARES) &&
+		    l->addr == per_cpu_base(b) + texts(b)->canary) {
+			s->canary_reg[cpu] = i->reg + 1;
+			s->canary_at[cpu] = l->at;
+		}
+		return true;
+	}
+	if (i->index != REG_NONE || !is_stack_register(i->base))
+		return false;
+	if (i->flags & INSN_WRITES && i->bytes == 8 && s->canary_reg[cpu] == i->reg + 1u &&
+	    l->at - s->canary_at[cpu] < NEAR_CANARY) {
+		s->canary_reg[cpu] = 0;
+		mark(b, l->addr, 8, SHADOW_CANARY);
+		return true;
+	}
+	if (i->flags & INSN_READS && i->bytes == 8) {
+		u8 *byte = byte_of(b, l->addr);
+
+		if (byte && *byte == SHADOW_CANARY)
+			*byte = 0;
+	}
+	return i->flags & INSN_ON_STACK;
+}
+
+static void check_operand(struct board *b, const struct look *l)
+{
+	const struct insn *i = l->insn;
+
+	if (is_about_canary(b, l))
+		return;
+	check(b, l->at, l->addr, l->bytes, i->flags & INSN_WRITES);
+	if ((i->flags & (INSN_STRING | INSN_READS | INSN_WRITES)) ==
+	    (INSN_STRING | INSN_READS | INSN_WRITES))
+		check(b, l->at, string_source(b), l->bytes, false);
+}
+
+/* Return the length of a string with its end, of at most that many bytes. */
+static u64 string_size(struct board *b, u64 addr, u64 most)
+{
+	u64 size = 0;
+
+	while (size < most && size < MAX_STRING && read_word(b, addr + size++) & 0xff)
+		;
+	return size;
+}
+
+static u64 optional(const struct board *b, u8 argument, u64 otherwise)
+{
+	return argument == NO_ARGUMENT ? otherwise : call_argument(b, argument);
+}
+
+static void check_string(struct board *b, struct look *l)
+{
+	const struct function *f = l->callee;
+	u64 most = optional(b, f->size, MAX_STRING), source = optional(b, f->source, 0),
+	    to = optional(b, f->to, 0);
+	u64 size = source ? string_size(b, source, most) : 0;
+
+	if (f->how & HOW_FORMATS) {
+		struct behind *call = text_behind(b, l);
+
+		call->data[0] = to;
+		call->data[1] = most;
+		call->data[2] = l->at;
+		return;
+	}
+	if (source)
+		check(b, l->at, source, size, false);
+	if (!to)
+		return;
+	if (f->how & HOW_READS)
+		check(b, l->at, to, string_size(b, to, most), false);
+	else if (f->how & HOW_JOINS)
+		check(b, l->at, to, string_size(b, to, MAX_STRING) - 1 + size, true);
+	else
+		check(b, l->at, to, size, true);
+}
+
+static void check_copy(struct board *b, struct look *l)
+{
+	const struct function *f = l->callee;
+	u64 size = call_argument(b, f->size);
+
+	if (f->to != NO_ARGUMENT)
+		check(b, l->at, call_argument(b, f->to), size, !(f->how & HOW_READS));
+	if (f->source != NO_ARGUMENT)
+		check(b, l->at, call_argument(b, f->source), size, false);
+}
+
+/* ---- allocation */
+/* Return how many bytes before an object are to be free, so that its alignment is kmalloc()'s. */
+static u64 left_zone(u64 size)
+{
+	u64 lowest = size & -size;
+
+	return lowest > RED_ZONE ? lowest : RED_ZONE;
+}
+
+static const struct own_cache *own_cache(const struct shadow *s, u64 addr)
+{
+	for (u64 i = 0; i < s->nr_caches; i++)
+		if (s->caches[i].addr == addr)
+			return &s->caches[i];
+	return NULL;
+}
+
+/* Text is about to allocate: remember what, and ask for more. True: another function is called. */
+static bool allocate(struct board *b, struct look *l)
+{
+	struct shadow *s = shadow(b);
+	const struct function *f = l->callee;
+	u64 size = f->size == NO_ARGUMENT ? 0 : call_argument(b, f->size), left = 0, right = 0;
+	struct behind *call;
+
+	if (f->how & HOW_ORDER)
+		size = PAGE << (f->size == NO_ARGUMENT ? 0 : size);
+	else if (f->how & HOW_STRING)
+		size = string_size(b, call_argument(b, f->source),
+				   f->size == NO_ARGUMENT ? MAX_STRING : size);
+	else if (f->how & HOW_ARRAY)
+		size *= call_argument(b, f->source);
+	else if (f->how & HOW_CACHE)
+		size = (u32)read_word(b, call_argument(b, f->source) + s->object_size);
+	if (f->how & (HOW_ENLARGE | HOW_REDIRECT) && size && size < MAX_BUCKET) {
+		left = left_zone(size);
+		right = RED_ZONE + (-size & 7);
+		if (left + size + right > MAX_BUCKET)
+			left = 0;
+		if (left + size + right > MAX_BUCKET)
+			right = 0;
+	}
+	call = text_behind(b, l);
+	call->data[0] = size;
+	call->data[1] = left;
+	call->data[2] = right;
+	call->data[3] = f->how & HOW_CACHE ? call_argument(b, f->source) : 0;
+	if (!right)
+		return false;
+	if (f->how & HOW_REDIRECT) {
+		set_argument(b, 0, left + size + right); /* __kmalloc(size, flags) */
+		text_redirect(b, l, texts(b)->kmalloc);
+		return true;
+	}
+	set_argument(b, f->size, left + size + right);
 	return false;
 }
+
+/* The call has returned an object. */
+static void allocated(struct board *b, const struct behind *call)
+{
+	struct shadow *s = shadow(b);
+	const struct function *f = &texts(b)->functions[call->function];
+	u64 addr = result(b), size = call->data[0], right = call->data[2];
+	const struct own_cache *cache = own_cache(s, call->data[3]);
+	struct object *o;
+
+	if (!addr || addr >= ERRORS || addr == ZERO_SIZE || addr & 7)
+		return;
+	addr += call->data[1];
+	set_result(b, addr);
+	o = find(s, addr, true);
+	if (!o)
+		return;
+	if (o->state == OBJECT_FREED) /* it was freed behind our back */
+		forget_kept(s, o);
+	o->size = cache ? cache->size : size;
+	o->begin = addr - call->data[1];
+	o->end = addr + o->size + right;
+	if (cache) {
+		o->end = addr + o->size + RED_ZONE;
+		o->begin = addr % PAGE < RED_ZONE ? addr : addr - RED_ZONE;
+	} else if (f->how & HOW_PAGES) {
+		o->end = (o->end + PAGE - 1) & -PAGE;
+	}
+	o->end = (o->end + 7) & ~7ull;
+	o->state = OBJECT_LIVE;
+	o->function = call->function;
+	o->frees = f->how & (HOW_CACHE | HOW_PAGES | HOW_ORDER);
+	o->cache = call->data[3];
+	o->at = call->from;
+	o->owner = text_owner(b, call->from);
+	keep_task(b, &o->pid, o->comm);
+	o->freed_at = 0;
+	keep_stack(b, stack_pointer(b), o->stack, OBJECT_STACK);
+	mark_object(b, o);
+}
+
+/* ---- frees */
+/* Keep an object that was freed. */
+static void keep(struct board *b, struct object *o, u64 at, bool poison)
+{
+	struct shadow *s = shadow(b);
+	u64 number = o - s->objects + 1;
+
+	o->state = OBJECT_FREED;
+	o->freed_at = at;
+	keep_task(b, &o->freed_pid, o->freed_comm);
+	keep_stack(b, stack_pointer(b) + 8, o->freed_stack, OBJECT_STACK);
+	if (poison)
+		mark(b, o->begin, o->end - o->begin, SHADOW_FREED);
+	o->next = 0;
+	if (s->newest)
+		s->objects[s->newest - 1].next = number;
+	else
+		s->oldest = number;
+	s->newest = number;
+	s->kept += o->end - o->begin;
+}
+
+/* Return the object that was freed first by the same means, if too much is kept. */
+static struct object *to_free(struct shadow *s, const struct object *freed)
+{
+	if (s->kept <= s->keep)
+		return NULL;
+	for (u64 n = s->oldest; n; n = s->objects[n - 1].next) {
+		struct object *o = &s->objects[n - 1];
+
+		if (o->frees == freed->frees && o->cache == freed->cache && o != freed &&
+		    (!(o->frees & HOW_PAGES) || o->size == freed->size))
+			return o;
+	}
+	return NULL;
+}
+
+/* A function that frees begins. at: its caller. */
+static void freed(struct board *b, struct look *l)
+{
+	struct shadow *s = shadow(b);
+	const struct function *f = l->callee;
+	u64 addr = call_argument(b, f->to);
+	struct object *o = known(s, addr), *other;
+	const struct own_cache *cache;
+	const u8 *byte;
+
+	if (!addr || addr < KERNEL_HALF)
+		return;
+	if (!o) {
+		byte = in_texts(b, l->back) ? byte_of(b, addr) : NULL;
+		if (byte && *byte && (o = around(s, addr)) && o->state == OBJECT_LIVE) {
+			report(b, FOUND_INVALID_FREE, l->back, addr, 0, 0, o);
+			keep(b, o, l->back, false);
+			text_skip(b, l, 0);
+		}
+		return;
+	}
+	if (o->state == OBJECT_FREED) {
+		report(b, FOUND_DOUBLE_FREE, l->back, addr, 0, 0, o);
+		text_skip(b, l, 0);
+		return;
+	}
+	cache = own_cache(s, o->cache);
+	if (f->how & HOW_CACHE && (!cache || cache->reuses)) {
+		forget(b, o);
+		return;
+	}
+	keep(b, o, l->back, true);
+	other = to_free(s, o);
+	if (!other) {
+		text_skip(b, l, 0);
+		return;
+	}
+	forget_kept(s, other);
+	forget(b, other);
+	set_argument(b, f->to, o->frees & HOW_CACHE ? other->addr : other->begin);
+}
+
+/* It is freed later, by RCU, and may be read till then. */
+static void freed_later(struct board *b, struct look *l)
+{
+	u64 addr = call_argument(b, 1);
+	struct object *o;
+
+	if (addr < PAGE) /* before Linux 6.3: the distance from the object */
+		addr = call_argument(b, 0) - addr;
+	o = known(shadow(b), addr);
+	if (!o || o->state != OBJECT_LIVE || own_cache(shadow(b), o->cache) || o->cache)
+		return;
+	keep(b, o, l->back, false);
+	text_skip(b, l, 0);
+}
+
+/* Let the kernel have an object as it was allocated, with its contents where the kernel looks. */
+static u64 given_back(struct board *b, struct object *o)
+{
+	u64 shift = o->addr - o->begin;
+
+	for (u64 i = 0; shift && i < o->size; i += 8) {
+		u8 *to = byte_in_ram(b, o->begin + i), *from = byte_in_ram(b, o->addr + i);
+		u64 count = o->size - i < 8 ? o->size - i : 8;
+
+		if (to && from)
+			__builtin_memmove(to, from, count);
+	}
+	forget(b, o);
+	return o->cache ? o->addr : o->begin;
+}
+
+/* Another function takes an object over. */
+static void taken_over(struct board *b, struct look *l)
+{
+	struct shadow *s = shadow(b);
+	const struct function *f = l->callee;
+	struct object *o;
+	u64 addr;
+
+	if (f->how & HOW_ARRAY) { /* several */
+		u64 count = call_argument(b, f->size), list = call_argument(b, f->to);
+
+		for (u64 i = 0; i < count && i < MAX_STRING; i++) {
+			o = known(s, read_word(b, list + 8 * i));
+			if (o && o->state == OBJECT_LIVE) {
+				u64 *word = (u64 *)byte_in_ram(b, list + 8 * i);
+
+				if (word)
+					*word = o->cache ? o->addr : o->begin;
+				forget(b, o);
+			}
+		}
+		return;
+	}
+	addr = call_argument(b, f->to);
+	if (f->how & HOW_PAGE)
+		addr = texts(b)->direct + (addr - s->pages) / s->page_size * PAGE;
+	o = known(s, addr);
+	if (!o || o->state != OBJECT_LIVE)
+		return;
+	addr = given_back(b, o);
+	if (!(f->how & HOW_PAGE))
+		set_argument(b, f->to, addr);
+}
+
+/* ---- caches */
+static void make_cache(struct board *b, struct look *l)
+{
+	struct shadow *s = shadow(b);
+	const struct function *f = l->callee;
+	u64 size = (u32)call_argument(b, f->size), flags = call_argument(b, 3);
+	struct behind *call = text_behind(b, l);
+
+	call->data[0] = size;
+	call->data[1] = flags & s->typesafe;
+	set_argument(b, f->size, size + RED_ZONE + (-size & 7));
+	set_argument(b, 3, flags | s->no_merge);
+}
+
+static void cache_made(struct board *b, const struct behind *call)
+{
+	struct shadow *s = shadow(b);
+	struct own_cache made = { result(b), call->data[0], call->data[1] };
+
+	if (made.addr && made.addr < ERRORS && s->nr_caches < NR_CACHES)
+		s->caches[s->nr_caches++] = made;
+}
+
+/* Before a cache is destroyed, free those of its objects that are kept, one after the other. */
+static void destroy_cache(struct board *b, struct look *l)
+{
+	struct shadow *s = shadow(b);
+	u64 cache = call_argument(b, 0);
+
+	if (s->destroyed && s->destroyed_sp == l->sp) {
+		cache = s->destroyed;
+		set_argument(b, 0, cache);
+	}
+	s->destroyed = 0;
+	for (u64 n = s->oldest; n; n = s->objects[n - 1].next) {
+		struct object *o = &s->objects[n - 1];
+
+		if (o->cache != cache)
+			continue;
+		forget_kept(s, o);
+		forget(b, o);
+		s->destroyed = cache;
+		s->destroyed_sp = l->sp;
+		set_argument(b, 1, o->addr);
+		text_call(b, l, s->free_object);
+		return;
+	}
+	for (u64 i = 0; i < s->nr_caches; i++)
+		if (s->caches[i].addr == cache)
+			s->caches[i--] = s->caches[--s->nr_caches];
+}
+
+/* ---- what text.c calls */
+bool look_at_memory(struct board *b, struct look *l)
+{
+	if (l->bytes)
+		check_operand(b, l);
+	if (!l->callee)
+		return false;
+	switch (l->callee->kind) {
+	case FN_ALLOC:  return allocate(b, l);
+	case FN_CACHE:  make_cache(b, l); return false;
+	case FN_COPY:   check_copy(b, l); return false;
+	case FN_STRING: check_string(b, l); return false;
+	}
+	return false;
+}
+
 void behind_memory(struct board *b, const struct behind *call)
 {
-	(void)b, (void)call;
+	const struct function *f = &texts(b)->functions[call->function];
+	u64 written = (u32)result(b) + 1ull;
+
+	if (f->kind == FN_ALLOC)
+		allocated(b, call);
+	else if (f->kind == FN_CACHE)
+		cache_made(b, call);
+	else
+		check(b, call->data[2], call->data[0],
+		      written < call->data[1] ? written : call->data[1], true);
 }
+
 void enter_memory(struct board *b, struct look *l)
 {
-	(void)b, (void)l;
+	const struct function *f = l->callee;
+	struct object *o;
+
+	switch (f->entry_kind) {
+	case FN_FREE:       freed(b, l); break;
+	case FN_FORGET:     taken_over(b, l); break;
+	case FN_FREE_LATER: freed_later(b, l); break;
+	case FN_UNCACHE:    destroy_cache(b, l); break;
+	case FN_SIZE:
+		o = known(shadow(b), call_argument(b, f->to));
+		if (o)
+			text_skip(b, l, o->size);
+		break;
+	}
+}
+
+/* Let checked text not access what is between two variables. */
+__attribute__((visibility("default"))) void board_mark_gap(struct board *b, u64 first, u64 size)
+{
+	u64 begin = (first + 7) & ~7ull;
+	u8 *byte;
+
+	if (first + size < begin)
+		return;
+	if (begin > first && (byte = byte_of(b, first)))
+		*byte = first & 7;
+	mark(b, begin, (first + size - begin) & ~7ull, SHADOW_GLOBAL);
+}
+
+/* The memory of a module is freed. */
+__attribute__((visibility("default"))) void board_unmark(struct board *b, u64 first, u64 size)
+{
+	mark(b, first & ~7ull, ((first + size + 7) & ~7ull) - (first & ~7ull), 0);
 }

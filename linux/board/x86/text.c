@@ -159,6 +159,31 @@ void text_redirect(struct board *b, struct look *l, u64 function)
 	act(b, l, NEVER, function, sp);
 }
 
+/* Have another function called first, where one begins. It returns to there. */
+void text_call(struct board *b, struct look *l, u64 function)
+{
+	u64 sp = l->sp - 16;
+
+	push_word(b, sp, l->at);
+	act(b, l, NEVER, function, sp);
+}
+
+/* Return an address's offset in RAM, or NEVER. */
+u64 physical(struct board *b, u64 addr)
+{
+	u64 at = addr - texts(b)->direct;
+
+	return texts(b)->direct && at < b->ram_size ? at : board_walk(b, addr);
+}
+
+/* Return what the host calls the text at an address, 0 if there is none. */
+u64 text_owner(struct board *b, u64 addr)
+{
+	const struct text *text = find_text(texts(b), addr);
+
+	return text ? text->owner : 0;
+}
+
 /* Have the looker's function for that called when this call has returned. */
 struct behind *text_behind(struct board *b, struct look *l)
 {
@@ -173,7 +198,8 @@ struct behind *text_behind(struct board *b, struct look *l)
 	*to = (struct behind){ .at = l->back,
 			       .sp = l->sp,
 			       .looker = l->looker,
-			       .function = l->callee - texts(b)->functions };
+			       .function = l->callee - texts(b)->functions,
+			       .from = l->at };
 	return to;
 }
 
@@ -185,9 +211,20 @@ static void act_now(struct board *b)
 	set_call(b, t->act_ip, t->act_sp, t->act_value);
 }
 
-u64 running_task(struct board *b)
+static u64 running_task(struct board *b)
 {
 	return read_word(b, per_cpu_base(b) + texts(b)->current);
+}
+
+/* Say which task runs, and return its address. */
+u64 keep_task(struct board *b, u64 *pid, u64 comm[2])
+{
+	u64 task = running_task(b);
+
+	*pid = (u32)read_word(b, task + texts(b)->pid);
+	for (int i = 0; i < 2; i++)
+		comm[i] = read_word(b, task + texts(b)->comm + 8 * i);
+	return task;
 }
 
 /* Keep a finding, or count it if it is known. Return it; NULL: there are too many. */
@@ -214,9 +251,9 @@ struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other)
 			       .other = other,
 			       .count = 1,
 			       .cpu = b->current,
-			       .task = running_task(b),
 			       .block = begun(b),
 			       .now = settle(b) };
+	f->task = keep_task(b, &f->pid, f->comm);
 	keep_stack(b, sp, f->stack, FINDING_STACK);
 	return f;
 }
@@ -293,7 +330,7 @@ static void look_at_entry(struct board *b, u64 addr)
 	struct look l = { .at = addr, .phys = NEVER };
 	u64 number = find_function(t, addr);
 
-	if (!number || !(t->functions[number].how & HOW_AT_ENTRY) || looked_at(b, addr))
+	if (!number || !t->functions[number].entry_kind || looked_at(b, addr))
 		return;
 	l.callee = &t->functions[number];
 	l.back = read_word(b, stack_pointer(b));
@@ -334,7 +371,7 @@ static bool on_code(void *board, u64 addr, u32 size)
 	l = (struct look){ .insn = i, .at = addr, .phys = NEVER };
 	look_up(b, &l);
 	if (l.bytes)
-		l.phys = board_walk(b, l.addr);
+		l.phys = physical(b, l.addr);
 	if (i->function)
 		l.callee = &t->functions[i->function];
 	first = who_left(b, addr);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Coverage of a Linux kernel's modules.
 
-This also tests kpfs.backends.linux.coverage and kpfs.coverage.collector.
+This also tests kpfs.backends.linux.coverage, kpfs.backends.linux.module_files and
+kpfs.coverage.collector.
 """
 
 import os
@@ -144,7 +145,7 @@ def test_lines_are_counted_as_the_module_does(k, tmp_path):
 def test_lines_of_a_module_of_another_architecture(k, tmp_path):
     source = tmp_path / "loops.c"
     source.write_text(LOOPS)
-    path = bare_module.build(tmp_path, k._session.kernel, source)
+    path = bare_module.build(tmp_path, k._session.kernel.saved, source)
     k.cover()
     for _ in range(2):
         k.insmod(path)

@@ -39,7 +39,7 @@ def test_a_module_is_looked_at_as_long_as_it_is_there(inside):
     texts = Texts(kernel)
     came: list[LookedText] = []
     went: list[LookedText] = []
-    texts.on_text, texts.on_end = came.append, went.append
+    texts.follow(came.append, went.append)
     texts.set(on=NOBODY)
     assert run("modprobe dummy && rmmod dummy") == 0
     assert {text.name for text in came} == {"dummy"}

@@ -51,7 +51,8 @@ def test_a_row_tells_arguments_and_failure():
 def test_one_function_is_looked_at_where_it_is_called_and_where_it_begins():
     krealloc = known("krealloc")["krealloc"]
     assert krealloc.kind == abi.FN_ALLOC
-    assert krealloc.how & abi.HOW_AT_ENTRY
+    assert krealloc.entry_kind == abi.FN_FORGET
+    assert (krealloc.source, krealloc.size, krealloc.to) == (0, 1, 0)
 
 
 def test_a_name_with_a_star_is_for_functions_that_may_fail():

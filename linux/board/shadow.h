@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/*
+ * What is known of the memory that checked text has allocated: see x86/shadow.c.
+ */
+#include "board.h"
+
+#define NR_OBJECTS 65536
+#define NR_CACHES 64
+#define OBJECT_STACK 16
+#define RED_ZONE 32
+
+/* states of an object */
+#define OBJECT_GONE 0 /* freed, or nothing is known of it any more */
+#define OBJECT_LIVE 1
+#define OBJECT_FREED 2 /* but kept, so that nobody else has its memory */
+
+/* A byte for 8 bytes of RAM: 1 to 8 of them are an object's, 0: nothing is known of them, or */
+#define SHADOW_GLOBAL 0xf8 /* between variables of a module */
+#define SHADOW_CANARY 0xf9 /* of a stack */
+#define SHADOW_RED 0xfa    /* beside an object */
+#define SHADOW_FREED 0xfd
+
+#ifndef __ASSEMBLER__
+struct object {
+	u64 addr; /* 0: no object yet */
+	u64 size;
+	u64 begin; /* with what is kept free on both sides */
+	u64 end;
+	u64 state;    /* OBJECT_* */
+	u64 function; /* that has made it: its index */
+	u64 frees;    /* which functions free it: HOW_CACHE, HOW_PAGES and HOW_ORDER of its row */
+	u64 cache;
+	u64 at; /* where it was allocated, by what, and by whom */
+	u64 owner;
+	u64 pid;
+	u64 comm[2];
+	u64 freed_at;
+	u64 freed_pid;
+	u64 freed_comm[2];
+	u64 next; /* that was freed after it: its index, plus 1 */
+	u64 stack[OBJECT_STACK];
+	u64 freed_stack[OBJECT_STACK];
+};
+
+/* A cache that checked text has made. */
+struct own_cache {
+	u64 addr;
+	u64 size;   /* of its objects, as they were asked for */
+	u64 reuses; /* objects may be read when they are freed: SLAB_TYPESAFE_BY_RCU */
+};
+
+struct shadow {
+	u64 bytes;    /* address of the bytes for all of RAM */
+	u64 no_merge; /* the flag of a cache that shares nothing; likewise the one for reuses */
+	u64 typesafe;
+	u64 object_size; /* the offset in struct kmem_cache */
+	u64 pages;       /* address of the kernel's array of struct page, and the size of one */
+	u64 page_size;
+	u64 free_object; /* address of kmem_cache_free() */
+	u64 nr_objects;
+	u64 untracked; /* objects for which there was no room */
+	u64 oldest; /* freed objects that are kept: index plus 1 of the first one and the last one */
+	u64 newest;
+	u64 kept;                 /* their bytes */
+	u64 keep;                 /* at most so many */
+	u64 canary_reg[MAX_CPUS]; /* the register that holds the stack's canary, and who has loaded it */
+	u64 canary_at[MAX_CPUS];
+	u64 destroyed; /* the cache that is about to be destroyed, and the stack pointer there */
+	u64 destroyed_sp;
+	u64 nr_caches;
+	struct own_cache caches[NR_CACHES];
+	struct object objects[NR_OBJECTS];
+};
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What modules that have errors on purpose need of the kernel, whose headers are not at hand. */
+#define NULL ((void *)0)
+#define GFP_KERNEL 0xcc0u
+#define HIDE(p) asm volatile("" : "+r"(p)) /* the compiler does not know what it points to */
+#define noinline __attribute__((noinline))
+
+typedef unsigned long size_t;
+
+#ifdef NOPROF /* names since Linux 6.10 */
+#define __kmalloc __kmalloc_noprof
+#define __get_free_pages get_free_pages_noprof
+#define vmalloc vmalloc_noprof
+#define kmem_cache_alloc kmem_cache_alloc_noprof
+#endif
+
+struct kmem_cache;
+void *__kmalloc(size_t size, unsigned int flags);
+void kfree(const void *object);
+unsigned long __get_free_pages(unsigned int flags, unsigned int order);
+void free_pages(unsigned long addr, unsigned int order);
+void *vmalloc(unsigned long size);
+void vfree(const void *addr);
+char *kstrdup(const char *text, unsigned int flags);
+void *memcpy(void *to, const void *from, size_t size);
+void *memset(void *to, int value, size_t size);
+char *strcpy(char *to, const char *from);
+size_t strlen(const char *text);
+void *kmem_cache_alloc(struct kmem_cache *cache, unsigned int flags);
+void kmem_cache_free(struct kmem_cache *cache, void *object);
+void kmem_cache_destroy(struct kmem_cache *cache);
+#ifdef CACHE_ARGS /* since Linux 6.12 */
+struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size, void *args,
+					    unsigned int flags);
+static char no_args[64];
+#define make_cache(name, size) __kmem_cache_create_args(name, size, no_args, 0)
+#else
+struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align,
+				     unsigned int flags, void (*make)(void *));
+#define make_cache(name, size) kmem_cache_create(name, size, 0, 0, NULL)
+#endif

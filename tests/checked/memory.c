@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Errors of memory, one in each function. With MENDED there is none. */
+#include "kernel.h"
+
+#ifdef MENDED
+#define WRONG(wrong, right) (right)
+#define ONLY_WRONG(statement)
+#else
+#define WRONG(wrong, right) (wrong)
+#define ONLY_WRONG(statement) statement
+#endif
+
+static char *allocate(size_t size)
+{
+	char *p = __kmalloc(size, GFP_KERNEL);
+
+	HIDE(p);
+	return p;
+}
+
+static noinline void write_behind(void)
+{
+	volatile char *p = allocate(60);
+
+	p[WRONG(60, 59)] = 1;
+	kfree((void *)p);
+}
+
+static noinline void read_behind(void)
+{
+	volatile char *p = allocate(64);
+
+	p[WRONG(64, 63)];
+	kfree((void *)p);
+}
+
+static noinline void read_before(void)
+{
+	volatile char *p = allocate(96);
+
+	p[WRONG(-1, 0)];
+	kfree((void *)p);
+}
+
+static noinline void write_before(void)
+{
+	volatile long *p = (void *)allocate(256);
+
+	p[WRONG(-1, 0)] = 1;
+	kfree((void *)p);
+}
+
+static noinline void use_after_free(void)
+{
+	volatile long *p = (void *)allocate(48);
+
+	ONLY_WRONG(kfree((void *)p));
+	p[3];
+	WRONG((void)0, kfree((void *)p));
+}
+
+static noinline void double_free(void)
+{
+	char *p = allocate(40);
+
+	kfree(p);
+	HIDE(p);
+	ONLY_WRONG(kfree(p));
+}
+
+static noinline void free_inside(void)
+{
+	char *p = allocate(96);
+
+	kfree(p + WRONG(8, 0));
+}
+
+static noinline void copy_too_much(void)
+{
+	char *p = allocate(33), from[48];
+	size_t size = WRONG(34, 33);
+
+	memset(from, 0, sizeof(from));
+	HIDE(size);
+	memcpy(p, from, size);
+	kfree(p);
+}
+
+static noinline void set_too_much(void)
+{
+	char *p = allocate(50);
+	size_t size = WRONG(51, 50);
+
+	HIDE(size);
+	memset(p, 0, size);
+	kfree(p);
+}
+
+static noinline void string_too_long(void)
+{
+	char *p = allocate(WRONG(5, 6));
+	const char *text = "hello";
+
+	HIDE(text);
+	strcpy(p, text);
+	kfree(p);
+}
+
+static noinline void duplicate_too_short(void)
+{
+	volatile char *p = kstrdup("hello", GFP_KERNEL);
+
+	p[WRONG(6, 5)];
+	kfree((void *)p);
+}
+
+static noinline void page_after_free(void)
+{
+	volatile char *p = (void *)__get_free_pages(GFP_KERNEL, 0);
+
+	ONLY_WRONG(free_pages((unsigned long)p, 0));
+	p[5];
+	WRONG((void)0, free_pages((unsigned long)p, 0));
+}
+
+static noinline void vmalloc_after_free(void)
+{
+	volatile char *p = vmalloc(5000);
+
+	ONLY_WRONG(vfree((void *)p));
+	p[4096];
+	WRONG((void)0, vfree((void *)p));
+}
+
+static noinline void vmalloc_behind(void)
+{
+	volatile char *p = vmalloc(5000);
+
+	p[WRONG(5000, 4999)];
+	vfree((void *)p);
+}
+
+static struct kmem_cache *cache;
+
+static noinline void cache_behind(void)
+{
+	volatile char *p = kmem_cache_alloc(cache, GFP_KERNEL);
+
+	p[WRONG(56, 55)] = 1;
+	kmem_cache_free(cache, (void *)p);
+}
+
+static noinline void cache_before(void)
+{
+	volatile char *first = kmem_cache_alloc(cache, GFP_KERNEL);
+	volatile char *second = kmem_cache_alloc(cache, GFP_KERNEL);
+
+	/* one of them is not the first of its page */
+	((unsigned long)first % 4096 ? first : second)[WRONG(-1, 0)];
+	kmem_cache_free(cache, (void *)first);
+	kmem_cache_free(cache, (void *)second);
+}
+
+static noinline void cache_after_free(void)
+{
+	volatile char *p = kmem_cache_alloc(cache, GFP_KERNEL);
+
+	ONLY_WRONG(kmem_cache_free(cache, (void *)p));
+	p[7];
+	WRONG((void)0, kmem_cache_free(cache, (void *)p));
+}
+
+static noinline void leak(void)
+{
+	char *p = allocate(123);
+
+	WRONG((void)0, kfree(p));
+}
+
+static char names[39];
+static long behind_names = 1;
+
+static noinline void beside_variable(void)
+{
+	volatile char *p = names;
+
+	HIDE(p);
+	p[WRONG(39, 38)] = behind_names;
+}
+
+static noinline void fill(volatile char *p, int count)
+{
+	for (int i = 0; i < count; i++)
+		p[i] = 0;
+}
+
+/* The canary is put back, so that the kernel lives on. */
+static noinline void beyond_array(void)
+{
+	volatile char array[24];
+
+	fill(array, 24);
+	ONLY_WRONG({
+		unsigned long *p = (void *)array;
+
+		HIDE(p);
+		for (int i = 3; i < 8; i++) {
+			unsigned long was;
+
+			asm volatile("mov (%1), %0" : "=r"(was) : "r"(p + i) : "memory");
+			asm volatile("mov %0, (%1)" : : "r"(was), "r"(p + i) : "memory");
+		}
+	});
+}
+
+static int begin(void)
+{
+	cache = make_cache("kpfs_checked", 56);
+	write_behind();
+	read_behind();
+	read_before();
+	write_before();
+	use_after_free();
+	double_free();
+	free_inside();
+	copy_too_much();
+	set_too_much();
+	string_too_long();
+	duplicate_too_short();
+	page_after_free();
+	vmalloc_after_free();
+	vmalloc_behind();
+	cache_behind();
+	cache_before();
+	cache_after_free();
+	leak();
+	beside_variable();
+	beyond_array();
+	return 0;
+}
+
+static void finish(void)
+{
+	kmem_cache_destroy(cache);
+}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs run --check``: errors of modules are found, and correct modules have none.
+
+Also tests kpfs.backends.linux.checks and kpfs.linux.search.objects.
+"""
+
+import re
+import shutil
+
+import pytest
+
+from tests import checked, harness
+
+SBIN = "/usr/sbin:/sbin"
+pytestmark = [
+    pytest.mark.fuse,
+    pytest.mark.kernel,
+    pytest.mark.skipif(
+        not (shutil.which("gcc") and shutil.which("insmod", path=SBIN)),
+        reason="no gcc or kmod (Debian: apt install gcc kmod)",
+    ),
+]
+# function of tests/checked/memory.c -> what is said of it
+MEMORY = {
+    "write_behind": "write of 1 byte out of bounds",
+    "read_behind": "read of 1 byte out of bounds",
+    "read_before": "read of 1 byte out of bounds",
+    "write_before": "write of 8 bytes out of bounds",
+    "use_after_free": "read of 8 bytes after free",
+    "double_free": "double free",
+    "free_inside": "free of what is no object",
+    "copy_too_much": "write of 34 bytes out of bounds",
+    "set_too_much": "write of 51 bytes out of bounds",
+    "string_too_long": "write of 6 bytes out of bounds",
+    "duplicate_too_short": "read of 1 byte out of bounds",
+    "page_after_free": "read of 1 byte after free",
+    "vmalloc_after_free": "read of 1 byte after free",
+    "vmalloc_behind": "read of 1 byte out of bounds",
+    "cache_behind": "write of 1 byte out of bounds",
+    "cache_before": "read of 1 byte out of bounds",
+    "cache_after_free": "read of 1 byte after free",
+    "beside_variable": "write of 1 byte beside a variable",
+    "beyond_array": "read of 8 bytes beyond an array on the stack",
+    "leak": "leak of 123 bytes",
+}
+# modules of the distribution; each command uses some of them
+USES = {
+    "network": """
+        modprobe -a dummy veth bridge tun
+        ip link add d0 type dummy && ip link set d0 up && ip link del d0
+        ip link add v0 type veth peer name v1 && ip link add br0 type bridge
+        ip link set v0 master br0 && ip link set v0 up
+        ip link del br0; ip link del v0
+        modprobe -r dummy veth tun bridge
+    """,
+    "disk": """
+        modprobe zram 2>/dev/null || modprobe loop
+        modprobe ext4 && modprobe -r ext4
+    """,
+}
+
+
+def check(kpfs, kinds, command, **options):
+    words = "run", "--kernel", harness.KERNEL, "--inside", "--check", kinds
+    return kpfs(*words, "--", "sh", "-c", command, **options)
+
+
+def load(path):
+    return f"insmod -f {path} && rmmod {path.stem}"
+
+
+def test_each_error_of_memory_is_found_and_the_mended_module_has_none(kpfs, tmp_path):
+    module = checked.build(tmp_path, harness.KERNEL, "memory")
+    done = check(kpfs, "memory", load(module))
+    assert done.returncode == 1
+    found = re.findall(
+        r"^kpfs: memory: (.*) at (\w+)\+\S+ \[memory\]", done.stderr, re.M
+    )
+    said = {name: what for what, name in reversed(found)}
+    assert said == MEMORY
+    report = done.stderr.split("\nkpfs: ")[0].splitlines()
+    assert re.search(r"write_behind\+\S+ \[memory\] \(\S+/memory.c:\d+\)", report[0])
+    assert re.match(r"    by task \d+ \(insmod\) on CPU 0, in begin\+", report[1])
+    assert report[2] == "    0 behind an object of 60 bytes"
+    assert re.match(r"    allocated by task \d+ \(insmod\) with __kmalloc", report[3])
+    assert "    freed by task " in report[4]
+
+    mended = checked.build(tmp_path, harness.KERNEL, "memory", mended=True)
+    done = check(kpfs, "memory", f"{load(mended)}; exit 3")
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_modules_of_the_distribution_have_no_errors(kpfs, use):
+    done = check(kpfs, "memory", use)
+    assert "kpfs:" not in done.stderr
+
+
+def test_what_cannot_be_checked_is_refused(kpfs):
+    done = check(kpfs, "memory,luck", "true")
+    assert done.returncode == 2
+    assert "no kind 'luck'; there are memory" in done.stderr
+    done = kpfs("run", "--check", "memory", "true")
+    assert (done.returncode, done.stderr) == (2, "kpfs: --check is for --inside\n")
