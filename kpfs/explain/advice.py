@@ -41,7 +41,7 @@ _RETURN = {
 _CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
 # jumps through a pointer, and returns of other forms
 _LEAVES = re.compile(r"jmp (?!0x)|br |(c\.)?jr |jalr |i?ret|sysret")
-_TARGET = re.compile(r" <(\S+?)(?:\+0x[0-9a-f]+)?>$")
+_TARGET = re.compile(r" <(\S+?)(?:\+0x[0-9a-f]+)?(?: \[\w+\])?>$")
 MANY = 50  # names that take longer than a look at all symbols
 # names of system calls' functions, by architecture and age
 CALLS = "__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "sys_"

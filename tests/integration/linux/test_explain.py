@@ -123,6 +123,20 @@ def test_functions_that_never_return(linux, shell):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("kernel_name", [harness.KERNEL])
+def test_functions_of_modules_return(linux, shell):
+    """Names of a module's functions have the module behind them."""
+    with linux.lock:
+        loading.load_named(linux, shell.task, "xfs")
+    explainer = explainer_of(linux)
+    (xfs,) = (m for m in UnprobedTables.of(linux).kallsyms.modules if m.name == "xfs")
+    names = [name for name in xfs.functions() if ".cold" not in name]
+    ways = [explainer.fate(f"xfs:{name}").ways["kretprobe"] for name in names[::10]]
+    never = [why for why in ways if why.endswith("never returns")]
+    assert len(never) <= 1 < len(ways), never  # one may end in BUG()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kernel_name", [harness.KERNEL])
 def test_ftrace_may_be_off(linux, shell):
     """Probes at entries are not hit then; those elsewhere are."""
     hint = "not hit as long as kernel.ftrace_enabled is 0"
