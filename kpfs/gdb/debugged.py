@@ -145,6 +145,9 @@ class Debugged(Protocol):
     def threads(self) -> Sequence[DebugThread]:
         """Return the processors, then the tasks that none of them runs."""
 
+    def processors(self) -> Sequence[DebugThread]:
+        """Return the processors, without their tasks: no list is walked for them."""
+
     def registers(self, thread: DebugThread) -> dict[str, int]:
         """Return the registers that are known, by gdb's names."""
 

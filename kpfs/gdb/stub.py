@@ -27,6 +27,7 @@ from kpfs.base.units import PAGE_SIZE
 from kpfs.emulator.stops import Stop, StopReason, Stops
 from kpfs.gdb.agent import evaluate
 from kpfs.gdb.debugged import (
+    FIRST_TASK,
     Command,
     Debugged,
     DebugThread,
@@ -303,10 +304,14 @@ class Stub:
         return self._threads
 
     def _thread(self, number: int) -> DebugThread | None:
-        """Return a thread; the processor that runs for 0 and -1."""
+        """Return a thread; the processor that runs for 0 and -1.
+
+        That of a processor lacks its task, as each step asks for it.
+        """
         if number <= 0:
             number = self._debugged.current + 1
-        return next((each for each in self._all() if each.number == number), None)
+        is_task = number >= FIRST_TASK
+        return _find(number, self._all() if is_task else self._debugged.processors())
 
     def _select(self, text: bytes) -> bytes:
         number = -1 if text[1:] == b"-1" else _hex(text[1:])
@@ -576,7 +581,7 @@ class Stub:
         if name in self._plain:
             return self._plain[name]()
         if text.startswith(b"ThreadExtraInfo,"):
-            thread = self._thread(_hex(text.partition(b",")[2]))
+            thread = _find(_hex(text.partition(b",")[2]), self._all())
             return thread.name.encode().hex().encode() if thread else _NO_THREAD
         return _UNKNOWN
 
@@ -668,6 +673,10 @@ class Stub:
             places = (f"{section}={at:#x}" for section, at in sections.items())
             lines.append(" ".join((name, place, *places)))
         return "".join(f"{line}\n" for line in lines)
+
+
+def _find(number: int, threads: Sequence[DebugThread]) -> DebugThread | None:
+    return next((each for each in threads if each.number == number), None)
 
 
 def _hex(text: bytes) -> int:

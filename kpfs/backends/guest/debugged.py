@@ -131,6 +131,10 @@ class GuestDebugged:
                 )
         return found
 
+    def processors(self) -> Sequence[DebugThread]:
+        cpus = range(self._guest.nr_cpus)
+        return [DebugThread(cpu + 1, cpu, 0, "", RunState.RUNS) for cpu in cpus]
+
     @contextmanager
     def _loaded(self, cpu: int) -> Iterator[RegisterFile]:
         """Have the engine loaded with the registers of one of the CPUs."""

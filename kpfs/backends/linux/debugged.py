@@ -110,15 +110,12 @@ class BoardDebugged:
         return self._board.get(abi.Board.current)
 
     def threads(self) -> Sequence[DebugThread]:
-        cpus = self._board.get(abi.Board.nr_cpus)
         rows = self._rows()
         running = {row.cpu: row for row in rows if row.cpu >= 0}
         found = []
-        for cpu in range(cpus):
-            off = self._board.get_cpu(cpu, abi.Cpu.state) == abi.CPU_OFF
-            row = running.get(cpu, TaskRow(0, 0, "", cpu))
-            state = RunState.OFF if off else RunState.RUNS
-            found.append(DebugThread(cpu + 1, cpu, row.pid, row.comm, state, row.addr))
+        for each in self.processors():
+            row = running.get(each.cpu, TaskRow(0, 0, "", each.cpu))
+            found.append(each._replace(pid=row.pid, comm=row.comm, task=row.addr))
         for row in rows:
             if row.cpu < 0:
                 number = FIRST_TASK + row.pid
@@ -127,6 +124,14 @@ class BoardDebugged:
                         number, -1, row.pid, row.comm, RunState.SLEEPS, row.addr
                     )
                 )
+        return found
+
+    def processors(self) -> Sequence[DebugThread]:
+        found = []
+        for cpu in range(self._board.get(abi.Board.nr_cpus)):
+            off = self._board.get_cpu(cpu, abi.Cpu.state) == abi.CPU_OFF
+            state = RunState.OFF if off else RunState.RUNS
+            found.append(DebugThread(cpu + 1, cpu, 0, "", state))
         return found
 
     def _tasks(self) -> TaskList:

@@ -108,6 +108,9 @@ class FakeDebugged:
             DebugThread(FIRST_TASK + 5, -1, 5, 'a<"&\1', RunState.SLEEPS, 0x1800),
         ]
 
+    def processors(self):
+        return [each._replace(pid=0, comm="") for each in self.threads()[:2]]
+
     def registers(self, thread):
         return dict(self.known[thread.cpu]) if thread.cpu >= 0 else {"rip": 0x1234}
 
