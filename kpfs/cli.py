@@ -68,6 +68,11 @@ BELONGS = (  # options, the places that have them, what is said in the others
     ),
     ("rw root memory timeout check", {RunMode.INSIDE}, "is for --inside"),
     (
+        "web",
+        {RunMode.GUEST, RunMode.BEHIND},
+        "is not for --inside: only programs inside see that kernel's files",
+    ),
+    (
         "no-mirror mirror host-uname",
         {RunMode.GUEST, RunMode.BEHIND},
         "is not for --inside: CMD is in that kernel",
@@ -121,6 +126,16 @@ The screen needs the package textual (pip install 'kpfs[top]'); --once and --jso
 nothing.
 Keys: d disassembles the function of a probe, e explains it, the space bar disarms all
 probes or arms them again, s sorts by hits, q leaves; the mouse does the same.
+"""
+WEB_HELP = "show a kernel in the browser"
+WEB_DESCRIPTION = """\
+Serve a page that shows a kernel while it runs: its probes, the text that they patch,
+one hit step by step, and the trace.  The kernel is that of the mount at DIR, or, within
+'kpfs run', the one there, or of the only mount there is; for single hits it must have
+been started with --gdb.  The address has a secret in it, and can be reached from this
+host alone.  The page can do what whoever has the kernel's files can, and nothing else;
+while none is open, the kernel pays nothing.  SIGINT and SIGTERM end it.  This needs the
+packages starlette and uvicorn (pip install 'kpfs[web]').
 """
 MCP_HELP = "offer kpfs to programs by the Model Context Protocol"
 MCP_DESCRIPTION = """\
@@ -396,7 +411,8 @@ def _gdb_arguments(parser: ArgumentParser) -> None:
 def _gdb_settings(arguments: Namespace) -> dict[str, Any]:
     """Return the Settings that concern gdb; SetupError."""
     wait = getattr(arguments, "gdb_wait", False)
-    if not (arguments.gdb or arguments.gdb_at or wait):
+    web = getattr(arguments, "web", False)  # it shows single hits
+    if not (arguments.gdb or arguments.gdb_at or wait or web):
         return {}
     from kpfs.base import places
 
@@ -517,6 +533,8 @@ def _run_arguments(parser: ArgumentParser) -> None:
     _background_argument(parser)
     _gdb_arguments(parser)
     flag(parser, "--gdb-wait", "likewise; CMD's calls wait until gdb goes on")
+    flag(parser, "--web", "serve a page that shows the kernel: see 'kpfs web'")
+    flag(parser, "--open", "with --web: open the page in your browser")
     flag(parser, "--no-mirror", "do not make CMD's system calls in the kernel too")
     parser.add_argument(
         "--mirror",
@@ -711,7 +729,14 @@ def run(arguments: Namespace) -> int:
         coverage=_coverage(arguments),
         **_gdb_settings(arguments),
     )
-    return run_command(settings, arguments.argv, _coverage_files(arguments))
+    watchers = _coverage_files(arguments)
+    if arguments.open and not arguments.web:
+        raise SetupError("--open is for --web")
+    if arguments.web:
+        from kpfs.web.command import WebPage
+
+        watchers.append(WebPage(opens=arguments.open))
+    return run_command(settings, arguments.argv, watchers)
 
 
 def _coverage(arguments: Namespace) -> str:
@@ -841,6 +866,12 @@ COMMANDS = {
     ),
     "top": Subcommand(
         TOP_HELP, TOP_DESCRIPTION, _top_arguments, _later("kpfs.top.command.main")
+    ),
+    "web": Subcommand(
+        WEB_HELP,
+        WEB_DESCRIPTION,
+        _later("kpfs.web.command.add_arguments"),
+        _later("kpfs.web.command.main"),
     ),
     "dump": Subcommand(
         DUMP_HELP, DUMP_DESCRIPTION, _dump_arguments, _later("kpfs.dump.command.main")

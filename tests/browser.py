@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -18,6 +19,7 @@ OPTIONS = (
     *("--disable-dev-shm-usage", "--remote-debugging-pipe"),
 )
 PATIENCE = 60  # s
+KEYS = {"Tab": 9, "Enter": 13, "Home": 36, "End": 35, "ArrowRight": 39}
 
 
 def missing():
@@ -28,8 +30,8 @@ def missing():
 class Page:
     """A page in a browser."""
 
-    def __init__(self, call, session):
-        self._call, self._session = call, session
+    def __init__(self, call, session, told):
+        self._call, self._session, self._told = call, session, told
 
     def do(self, method, **parameters):
         return self._call(method, parameters, self._session)
@@ -37,7 +39,32 @@ class Page:
     def value(self, expression):
         """Return what an expression gives, whether the page's scripts are on or not."""
         options = {"expression": expression, "returnByValue": True}
-        return self.do("Runtime.evaluate", **options)["result"]["value"]
+        options |= {"awaitPromise": True}
+        return self.do("Runtime.evaluate", **options)["result"].get("value")
+
+    @property
+    def complaints(self):
+        """Complaints of its scripts, and of the browser about them, so far."""
+        return [
+            each["params"]
+            for each in self._told
+            if each["method"] == "Runtime.exceptionThrown"
+            or (
+                each["method"] == "Log.entryAdded"
+                and each["params"]["entry"]["source"] != "network"
+            )
+        ]
+
+    def type(self, text):
+        """Type a text, and names of keys in brackets: ``vfs_read[Enter]``."""
+        for word in re.findall(r"\[\w+\]|[^\[]+", text):
+            if not word.startswith("["):
+                self.do("Input.insertText", text=word)
+                continue
+            key = {"key": word[1:-1], "windowsVirtualKeyCode": KEYS[word[1:-1]]}
+            more = {"text": "\r"} if word == "[Enter]" else {}
+            self.do("Input.dispatchKeyEvent", type="keyDown", **key, **more)
+            self.do("Input.dispatchKeyEvent", type="keyUp", **key)
 
     def click(self, selector):
         """Click in the middle of the first element that matches."""
@@ -53,7 +80,10 @@ class Page:
 
 @contextlib.contextmanager
 def opened(path, profile, *, width=1200, dark=False, scripts=True):
-    """Open a file in a browser, and yield its page.  profile: a new folder."""
+    """Open a file or an address in a browser, and yield its page.
+
+    profile: a new folder.
+    """
     browser = next(filter(None, map(shutil.which, NAMES)))
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
@@ -76,30 +106,39 @@ def opened(path, profile, *, width=1200, dark=False, scripts=True):
 
     heard = messages()
 
+    told = []
+
+    def heard_until(wanted):
+        for each in heard:
+            if wanted(each):
+                return each
+            if "method" in each:
+                told.append(each)
+        raise EOFError("the browser has ended")
+
     def call(method, parameters, session=None):
         number = next(numbers)
         message = {"id": number, "method": method, "params": parameters}
         message |= {"sessionId": session} if session else {}
         os.write(ours_out, json.dumps(message).encode() + b"\0")
-        answer = next(each for each in heard if each.get("id") == number)
+        answer = heard_until(lambda each: each.get("id") == number)
         assert "error" not in answer, answer
         return answer["result"]
-
-    def until(event):
-        next(each for each in heard if each.get("method") == event)
 
     try:
         target = call("Target.createTarget", {"url": "about:blank"})["targetId"]
         how = {"targetId": target, "flatten": True}
-        page = Page(call, call("Target.attachToTarget", how)["sessionId"])
-        page.do("Page.enable")
+        page = Page(call, call("Target.attachToTarget", how)["sessionId"], told)
+        for part in ("Page", "Runtime", "Log"):
+            page.do(f"{part}.enable")
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         page.do("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         page.do("Emulation.setEmulatedMedia", features=[scheme])
         page.do("Emulation.setScriptExecutionDisabled", value=not scripts)
-        page.do("Page.navigate", url=f"file://{path}")
-        until("Page.loadEventFired")
+        address = path if "://" in str(path) else f"file://{path}"
+        page.do("Page.navigate", url=address)
+        heard_until(lambda each: each.get("method") == "Page.loadEventFired")
         yield page
         call("Browser.close", {})
         process.wait(PATIENCE)

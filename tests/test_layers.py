@@ -106,7 +106,9 @@ KEEPERS = {
     "drgn": ("kpfs.api.drgn_program",),
     "pytest": ("kpfs.api.pytest_plugin",),
     "rich": ("kpfs.top.screen",),
+    "starlette": ("kpfs.web.server",),
     "textual": ("kpfs.top.screen",),
+    "uvicorn": ("kpfs.web.server",),
     "zstandard": ("kpfs.linux.package.compression",),
 }
 # modules that load a library with ctypes; others use the C library of the process

@@ -70,6 +70,16 @@ class Fate(NamedTuple):
         return lines + [f"  {hint}" for hint in self.hints]
 
 
+class JudgedInstruction(NamedTuple):
+    """An instruction, and the fate of a probe at it."""
+
+    address: int
+    code: bytes
+    words: str
+    tag: str  # or the errno's name
+    why: str
+
+
 class Explainer:
     """The words for verdicts on the probe points of one kernel."""
 
@@ -237,20 +247,29 @@ class Explainer:
     def _lacking(self, fault: MemoryFault) -> str:
         return f"the image lacks the bytes of {self.name(fault.addr)}"
 
+    def instructions(self, addr: int) -> tuple[Symbol, list[JudgedInstruction]]:
+        """Return the function around an address, with the fate of each instruction.
+
+        Raises KernelError, MemoryFault.
+        """
+        sym = self.st.machine.kallsyms.symbol_at(addr)
+        if sym is None:
+            raise KernelError(errno.ENOENT, f"no function at {addr:#x}")
+        check_text(self.st, addr)
+        return sym, [
+            JudgedInstruction(at, code, words, *self._in_short(at, sym.addr))
+            for at, code, words in self.arch.listing(sym.addr, sym.size, self.name)
+        ]
+
     def _function(self, point: str, addr: int, coloured: bool) -> tuple[int, str]:
         try:
-            sym = self.st.machine.kallsyms.symbol_at(addr)
-            if sym is None:
-                raise KernelError(errno.ENOENT, f"no function at {addr:#x}")
-            check_text(self.st, addr)
-            listing = self.arch.listing(sym.addr, sym.size, self.name)
+            sym, found = self.instructions(addr)
         except KernelError as refused:
             return refused.errno, f"{point}: {_refusal(refused)}"
         except MemoryFault as fault:
             return errno.EFAULT, f"{point}: {self._lacking(fault)}"
         lines = [shown(f"{sym.name}: {sym.size} bytes at {sym.addr:#x}")]
-        for at, code, words in listing:
-            tag, why = self._in_short(at, sym.addr)
+        for at, code, words, tag, why in found:
             head = f"{tag:<9}"
             if coloured:
                 head = f"\033[{COLOURS.get(tag, RED)}m{head}\033[0m"

@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import io
 import json
 import os
 import tempfile
 import textwrap
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +28,7 @@ from kpfs.manual import calls, differs
 from kpfs.record.writers import Recording, write_chrome
 from kpfs.top.samples import HISTORY, Rate, Sampler, TopProbe
 from kpfs.top.screen import Screen
-from tests import harness
+from tests import browser, harness
 from tests.docs import transcript
 
 DOCS = harness.ROOT / "docs"
@@ -360,6 +363,46 @@ def pictures() -> dict[str, Callable[[], str]]:
     }
 
 
+def web_picture() -> bytes:
+    """Return what a browser shows of ``kpfs web``, as a PNG.  It needs a mount."""
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as end:
+        run = harness.Kpfs(Path(scratch))
+        end.callback(run.finish)
+        m = run.mount("--gdb")
+        for line in "p:copied vfs_read+7 count=%dx", "p:opened vfs_read", "r vfs_read":
+            fd = os.open(m / EVENTS, os.O_WRONLY | os.O_APPEND)
+            os.write(fd, f"{line}\n".encode())
+            os.close(fd)
+        (m / "tracing/events/kprobes/enable").write_text("1")
+        server = end.enter_context(run.started("web", str(m)))
+        end.callback(server.terminate)
+        address = server.stdout.readline().decode().strip()
+        look = browser.opened(address, f"{scratch}/profile", width=1400)
+        page = end.enter_context(look)
+
+        def until(expression: str) -> None:
+            harness.until(lambda: page.value(expression), expression)
+
+        until("document.querySelectorAll('#probes tr').length == 3")
+        page.value("[...document.querySelectorAll('#probes button.link')][2].click()")
+        until("document.querySelector('#text tr[data-to]')?.dataset.to")
+        page.click("#probes tr:last-child td:last-child button")
+        (m / "version").read_text()
+        until("!document.getElementById('hit').hidden")
+        until("document.querySelector('#states .lit').id")
+        for _ in range(3):
+            page.click("#phase-on")
+        size = {"width": 1440, "height": 1360, "deviceScaleFactor": 1, "mobile": False}
+        page.do("Emulation.setDeviceMetricsOverride", **size)
+        page.do("Emulation.setScrollbarsHidden", hidden=True)
+        page.value("scrollTo(0, 0)")
+        time.sleep(1)  # until it is painted, which nothing tells
+        png = page.do("Page.captureScreenshot", format="png")["data"]
+        return base64.b64decode(png)
+
+
 if __name__ == "__main__":
+    if not browser.missing():
+        (DOCS / "web.png").write_bytes(web_picture())
     for name, draw in pictures().items():
         (DOCS / name).write_text(draw())

@@ -59,6 +59,7 @@ DATA = (
     "manual/*.tsv",
     "manual/completion.*sh",
     "page/*.css",
+    "web/page/*",
 )
 NEW_VENV = ("-m", "venv", "--without-pip")
 PIP = ("-m", "pip", "--disable-pip-version-check")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs web`` and ``kpfs run --web``: a page in the browser that shows a kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import fork
+from kpfs.commands.arguments import flag
+from kpfs.commands.mount_choice import find_tree
+from kpfs.host import process
+
+if TYPE_CHECKING:
+    import socket
+    from argparse import ArgumentParser, Namespace
+
+PACKAGES = ("starlette", "uvicorn")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    flag(parser, "--open", "open the page in your browser")
+    parser.add_argument("dir", metavar="DIR", nargs="?", default="")
+
+
+def main(arguments: Namespace) -> int:
+    """Serve the page of a mount until SIGINT or SIGTERM comes.  Raises SetupError."""
+    tree = find_tree(arguments.dir, "web")
+    listener, address = _listening("web")
+    print(address, flush=True)
+    if arguments.open:
+        open_in_browser(address)
+    _serve(listener, address, tree)
+    return 0
+
+
+def open_in_browser(address: str) -> None:
+    """Open the page, in a process that does not keep anybody waiting."""
+    if not os.fork():
+        os.setsid()
+        webbrowser.open(address)
+        os._exit(0)
+
+
+def _listening(command: str) -> tuple[socket.socket, str]:
+    """Return a socket for the page, and its address.  Raises SetupError."""
+    try:
+        from kpfs.web.server import listening
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package not in PACKAGES:
+            raise
+        raise SetupError(
+            f"{command}: the package {package} is missing", "pip install 'kpfs[web]'"
+        ) from None
+    with told_to_user():
+        return listening()
+
+
+def _serve(listener: socket.socket, address: str, tree: Path) -> None:
+    from kpfs.web.kernel import WatchedKernel
+    from kpfs.web.server import serve
+
+    with told_to_user():
+        kernel = WatchedKernel(tree)
+    serve(listener, address, kernel)
+
+
+class WebPage:
+    """The page of a command's kernel; implements kpfs.commands.run.Watcher."""
+
+    def __init__(self, *, opens: bool) -> None:
+        """Listen, before anything is started: a browser waits.  Raises SetupError."""
+        self._listener, self._address = _listening("run --web")
+        self._pid = 0
+        if opens:
+            open_in_browser(self._address)
+
+    def begin(self, tree: str) -> None:
+        """Serve in a process of our own, which sees the kernel's files as we do."""
+        parent = os.getpid()
+        self._pid = fork()
+        if not self._pid:
+            try:
+                process.die_with_parent(parent)
+                signal.pthread_sigmask(signal.SIG_SETMASK, ())
+                signal.set_wakeup_fd(-1)
+                listens = self._listener.fileno()  # others wait for the end of the rest
+                os.closerange(3, listens)
+                os.closerange(listens + 1, os.sysconf("SC_OPEN_MAX"))
+                _serve(self._listener, self._address, Path(tree))
+            finally:
+                os._exit(0)
+        self._listener.close()
+        print(f"kpfs: {self._address}", file=sys.stderr, flush=True)
+
+    def end(self, tree: str) -> None:
+        os.kill(self._pid, signal.SIGTERM)
+        os.waitpid(self._pid, 0)
