@@ -845,23 +845,23 @@ class Holder:  # struct holder
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 106832, ()
+    SIZE, __slots__ = 106904, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 176, 184, 192, 200, 208, 216
     break_at, calls, call_zeros, counts, tracks = 224, 232, 616, 1000, 1008
     call_agent, turn_ticks, slow_at, now, settled = 1016, 1024, 1032, 1040, 1048
     deadline, stop, stop_at, who, error, vector = 1056, 1064, 1072, 1080, 1088, 1096
     unknown, current, turn_end, due, host_turn = 1104, 1112, 1120, 1128, 1136
-    begin, fault_block, faults, watched, hooked = 1144, 1152, 1160, 1168, 5264
-    nr_hooked, on_block, asked_at, flushed_at, coverage = 8336, 8344, 8352, 8360, 8368
-    stops, texts, entered, hidden, hidden_values = 8376, 8384, 8392, 8400, 9168
-    hides, seen, region, regs_size, agent_stack = 9936, 9944, 10008, 10016, 10024
-    per_cpu, losses, lost, nr_lost, lost_more = 10032, 10064, 14672, 29008, 29016
-    lost_told, pending, next_pending, nr_pending = 29024, 29032, 36200, 36208
-    returns, nr_returns, new_return, holders = 36216, 37240, 37248, 37256
-    devices, console_size, debug_size, debug_limit = 38280, 38408, 38416, 38424
-    debug, syscalls, exceptions, interrupts, halts = 38432, 38440, 38448, 38456, 38464
-    flushes, strays, stray_at, turns, reset = 38472, 38480, 38488, 38496, 38504
-    cpus, console = 38512, 41296
+    begin, fault_block, faults, holds, held, deaf = 1144, 1152, 1160, 1168, 1176, 1208
+    watched, hooked, nr_hooked, on_block, asked_at = 1240, 5336, 8408, 8416, 8424
+    flushed_at, coverage, stops, texts, entered = 8432, 8440, 8448, 8456, 8464
+    hidden, hidden_values, hides, seen, region = 8472, 9240, 10008, 10016, 10080
+    regs_size, agent_stack, per_cpu, losses, lost = 10088, 10096, 10104, 10136, 14744
+    nr_lost, lost_more, lost_told, pending = 29080, 29088, 29096, 29104
+    next_pending, nr_pending, returns, nr_returns = 36272, 36280, 36288, 37312
+    new_return, holders, devices, console_size = 37320, 37328, 38352, 38480
+    debug_size, debug_limit, debug, syscalls = 38488, 38496, 38504, 38512
+    exceptions, interrupts, halts, flushes, strays = 38520, 38528, 38536, 38544, 38552
+    stray_at, turns, reset, cpus, console = 38560, 38568, 38576, 38584, 41368
 
 
 # linux/board/text.h
@@ -1057,6 +1057,41 @@ class Arm64Devices:  # struct arm64_devices
 class Riscv64Cpu:  # struct riscv64_cpu
     SIZE, __slots__ = 32, ()
     raised, enabled, fp_status, context = 0, 8, 16, 24
+
+
+# linux/board/hold.h
+NR_ORDERS = 4096
+NR_FAULTS = 4
+NR_PLACES = 4096
+PARTY_STACK = 24
+MOST_HELD = 24
+
+
+class Order:  # struct order
+    SIZE, __slots__ = 40, ()
+    STRUCT = Struct("<5Q")
+    number, ns, at, until, timer = 0, 8, 16, 24, 32
+
+
+class Party:  # struct party
+    SIZE, __slots__ = 216, ()
+    STRUCT = Struct("<27Q")
+    pid, comm, stack = 0, 8, 24
+
+
+class Hold:  # struct hold
+    SIZE, __slots__ = 296, ()
+    STRUCT = Struct("<10Q216s")
+    at, sp, addr, phys, bytes, flags, value, until = 0, 8, 16, 24, 32, 40, 48, 56
+    raced, shared, party = 64, 72, 80
+
+
+class Holds:  # struct holds
+    SIZE, __slots__ = 312608, ()
+    STRUCT = Struct("<16Q1184s163840s4096Q110592s4096s")
+    each_ns, nr_orders, next_order, nr_faults, faults, pid_at = 0, 8, 16, 24, 32, 64
+    comm_at, accesses, calls, held, torn, timers, digest = 72, 80, 88, 96, 104, 112, 120
+    hold, orders, seen, parties, places = 128, 1312, 165152, 197920, 308512
 
 
 # linux/agent/region.h

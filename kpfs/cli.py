@@ -66,7 +66,7 @@ BELONGS = (  # options, the places that have them, what is said in the others
         {RunMode.GUEST},
         "is for the guest kernel; --kernel names a Linux kernel",
     ),
-    ("rw root memory timeout check", {RunMode.INSIDE}, "is for --inside"),
+    ("rw root memory timeout check seed", {RunMode.INSIDE}, "is for --inside"),
     (
         "web",
         {RunMode.GUEST, RunMode.BEHIND},
@@ -109,6 +109,7 @@ no root: CMD sees itself as root of a user namespace. Nothing is left afterwards
 process that CMD leaves behind the files answer ENOTCONN.
 """
 MATRIX_HELP = "run a command inside several kernels"
+SEARCH_HELP = "find races, deadlocks and faults on error paths in a command's modules"
 KERNEL_HELP = "make, list and remove Linux kernels"
 DOCTOR_HELP = "say what works on this host, and how to mend what does not"
 DOCTOR_DESCRIPTION = """\
@@ -587,6 +588,12 @@ def _run_arguments(parser: ArgumentParser) -> None:
         f" commas: {', '.join(config.CHECKS)}",
     )
     timeout_argument(parser, "with --inside: ")
+    parser.add_argument(
+        "--seed",
+        default="",
+        metavar="SEED",
+        help="with --inside: make a run of 'kpfs search' again, by its name or file",
+    )
     add_command(parser)
     parser.usage = "kpfs run [OPTION...] [--] [CMD [ARG...]]"
 
@@ -786,12 +793,17 @@ def run_inside(arguments: Namespace) -> int:
     )
     served = tuple(_gdb_settings(arguments).values())
     gdb = GdbChoice(*served) if served else None
+    seed = None
+    if arguments.seed:
+        from kpfs.linux.search.seed import find
+
+        seed = find(arguments.seed)
     of, file = _coverage(arguments), arguments.coverage
     with told_to_user(file):
         coverage = CoverageChoice(of, create(file)) if of else None
     words = arguments.argv, arguments.rw, arguments.memory
-    checks = arguments.check
-    return run_command(choice, *words, gdb, coverage, arguments.timeout, checks)
+    more = arguments.timeout, arguments.check, seed
+    return run_command(choice, *words, gdb, coverage, *more)
 
 
 def trace(arguments: Namespace) -> int:
@@ -839,6 +851,12 @@ COMMANDS = {
         MATRIX_HELP,
         _later("kpfs.commands.matrix.add_arguments"),
         _later("kpfs.commands.matrix.main"),
+    ),
+    "search": Subcommand(
+        SEARCH_HELP,
+        SEARCH_HELP,
+        _later("kpfs.commands.search.add_arguments"),
+        _later("kpfs.commands.search.main"),
     ),
     "kernel": Subcommand(
         KERNEL_HELP,

@@ -73,3 +73,14 @@ def number(
         raise argparse.ArgumentTypeError(f"{text!r} is not a number {span}")
 
     return parse
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Parse I/N: the I-th of N parts."""
+    import argparse
+    import re
+
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
+    return int(found[1]), int(found[2])

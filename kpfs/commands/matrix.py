@@ -10,7 +10,6 @@ import re
 import signal
 import sys
 import tempfile
-from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
@@ -24,6 +23,7 @@ from kpfs.commands.arguments import (
     flag,
     number,
     several,
+    shard,
     timeout_argument,
 )
 from kpfs.commands.likeness import alike, differences
@@ -106,7 +106,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="how many at the same time (default: one for each processor)",
     )
     parser.add_argument(
-        "--shard", type=_shard, metavar="I/N", help="only the I-th of N parts of them"
+        "--shard", type=shard, metavar="I/N", help="only the I-th of N parts of them"
     )
     several(parser, "--rw", metavar="DIR", help="as of 'kpfs run'")
     several(
@@ -148,13 +148,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_command(parser)
     parser.description = DESCRIPTION
     parser.usage = "kpfs matrix --kernels NAME,... [OPTION...] [--] CMD [ARG...]"
-
-
-def _shard(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
-    return int(found[1]), int(found[2])
 
 
 def _roots(words: Sequence[str], names: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL, CoverageChoice, GdbChoice, KernelChoice
@@ -26,6 +26,10 @@ from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.memory.stack import functions
 from kpfs.linux.store import store
+
+if TYPE_CHECKING:
+    from kpfs.linux.search.replay import Replay
+    from kpfs.linux.search.seed import Seed
 
 TOLD = UnfitError, EmulatorError, CallError, KernelError, SetupError  # for users
 FOUND = 1  # the status of a run whose modules have errors
@@ -71,6 +75,7 @@ class CommandSession:
         self._command: InsideCommand | None = None
         # called when the command has ended; OSError
         self.on_end: Callable[[], None] = lambda: None
+        self.replay: Replay | None = None
 
     def run(self, request: RunRequest, stdio: list[int]) -> None:
         """Run the command and tell the client how it has ended. Raises nothing.
@@ -92,6 +97,8 @@ class CommandSession:
             ended = Outcome(TROUBLE, str(error))
         except Exception as error:
             ended = Outcome(TROUBLE, _fault(error))
+        if self.replay is not None:
+            ended = ended._replace(reasons=[*ended.reasons, *self.replay.told()])
         try:
             self.on_end()
         except OSError as error:
@@ -119,19 +126,25 @@ class CommandSession:
         return f"; it was in {', '.join(found)}"
 
     def _begin(self, request: RunRequest, stdio: list[int]) -> InsideCommand:
-        kernel = self._kernel
         self._loop.watch(self._client.fileno(), select.POLLIN, self._listen)
-        failures = None
+        if self.replay is not None:  # a run of a search has nobody else that watches
+            command = self.replay.begin(request, stdio)
+        else:
+            command = self._watched(request, stdio)
+        self._command = command
+        command.on_stop = self._stopped
+        self._tell(running=True)
+        return command
+
+    def _watched(self, request: RunRequest, stdio: list[int]) -> InsideCommand:
+        """Begin a command whose failures are explained."""
+        kernel, failures = self._kernel, None
         # after a session at a terminal, what was refused long ago would only disturb
         if request.explained or request.terminal is None:
             from kpfs.linux.inside.failures import Failures
 
             failures = Failures(kernel, kernel.worker, partial(_advice, kernel))
-        command = InsideCommand(kernel, request, stdio, failures)
-        self._command = command
-        command.on_stop = self._stopped
-        self._tell(running=True)
-        return command
+        return InsideCommand(kernel, request, stdio, failures)
 
     def _tell(self, **message: object) -> bool:
         """Send a message. Return True if the client can still read it."""
@@ -182,6 +195,7 @@ def run_for(
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
     checks: Sequence[str] = (),
+    seed: Seed | None = None,
 ) -> None:
     """Be the process of a command, with the command's standard streams."""
     for number in LEFT_TO_CLIENT:
@@ -196,6 +210,10 @@ def run_for(
         session = CommandSession(kernel, client, found)
         if coverage is not None:
             session.on_end = _cover(kernel, coverage)
+        if seed is not None:
+            from kpfs.linux.search.replay import Replay
+
+            session.replay = Replay(kernel, seed)
         session.run(request, [0, 1, 2])
     except TOLD as error:
         refuse(client, str(error))

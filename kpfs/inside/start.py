@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base.errors import SetupError
 from kpfs.base.programs import shell
@@ -19,6 +19,9 @@ from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
 from kpfs.linux.inside.request import PATIENCE, RunRequest
 from kpfs.linux.store.store import JOIN
+
+if TYPE_CHECKING:
+    from kpfs.linux.search.seed import Seed
 
 
 class Ended(NamedTuple):
@@ -38,16 +41,37 @@ def run(
     coverage: CoverageChoice | None = None,
     timeout: float = 0.0,
     checks: Sequence[str] = (),
+    seed: Seed | None = None,
 ) -> int:
     """Run a command inside a kernel, and return its status.
 
     memory: MiB that the kernel must have. gdb: who may attach. timeout: s that the
     command has, 0: as many as it wants. checks: what errors of modules are looked for,
-    of config.CHECKS.  Raises SetupError.
+    of config.CHECKS. seed: of the run of a search that is to be seen again.  Raises
+    SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable, timeout)
+    if seed is not None:
+        return _replay(choice, request, seed, gdb)
     watched = gdb, coverage, checks
     return run_request(choice, request, memory, *watched).status
+
+
+def _replay(
+    choice: KernelChoice, request: RunRequest, seed: Seed, gdb: GdbChoice | None
+) -> int:
+    """Make the run of a seed again, and return its status.  Raises SetupError."""
+    from kpfs.linux.running import chosen
+    from kpfs.linux.search import seed as seeds
+    from kpfs.linux.store import image
+
+    digest = image.read_meta(chosen.folder(choice.kernel)).digest
+    request = seeds.replayed(request, seed)
+    now = seeds.without_run(choice.kernel, digest, request)
+    if changes := seeds.changes(seed, now):
+        raise SetupError(f"the seed would show another run: {'; '.join(changes)}")
+    choice = choice._replace(quiet=True)
+    return run_request(choice, request, gdb=gdb, seed=seed).status
 
 
 def run_request(
@@ -57,6 +81,7 @@ def run_request(
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
     checks: Sequence[str] = (),
+    seed: Seed | None = None,
     *,
     tells: bool = True,
 ) -> Ended:
@@ -72,8 +97,8 @@ def run_request(
         chosen.folder(choice.kernel)  # says how to make it
         kernel = chosen.kernel(choice.kernel)
         choice = choice._replace(kernel=kernel.image)
-        request = request._replace(sysctls=kernel.sysctls)
-    is_plain = gdb is None and coverage is None and not checks
+        request = request._replace(sysctls=(*kernel.sysctls, *request.sysctls))
+    is_plain = gdb is None and coverage is None and not checks and seed is None
     connection = warm.connect(choice) if is_plain else None
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
@@ -82,7 +107,7 @@ def run_request(
             return Ended(client.run(), client.reasons, client.lost)
         warm.forget(choice)
     try:
-        return _run_cold(choice, request, gdb, coverage, checks, tells=tells)
+        return _run_cold(choice, request, gdb, coverage, checks, seed, tells=tells)
     finally:
         if gdb is not None:
             from kpfs.gdb.sockets import forget_dead
@@ -117,6 +142,7 @@ def _run_cold(
     gdb: GdbChoice | None,
     coverage: CoverageChoice | None,
     checks: Sequence[str],
+    seed: Seed | None,
     *,
     tells: bool,
 ) -> Ended:
@@ -131,7 +157,7 @@ def _run_cold(
         try:
             process.die_with_parent(parent)
             ours.close()
-            run_for(theirs, choice, request, gdb, coverage, checks)
+            run_for(theirs, choice, request, gdb, coverage, checks, seed)
         finally:
             os._exit(1)
     theirs.close()

@@ -60,6 +60,7 @@ class LinuxArch(ABC):
     engine_page: ClassVar[int] = 4096  # bytes of a page, for libunicorn
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
+    fourth_argument: ClassVar[int]  # likewise
     result: ClassVar[int]  # register with what a function returns
     stack_pointer: ClassVar[int]
     counter: ClassVar[int]  # register with the address of the next instruction

@@ -153,6 +153,7 @@ class LinuxArm64(LinuxArch):
     engine_page = 1024
     load_here = b"\x00\x00\x00\x58"  # ldr x0, .
     arguments = tuple(GENERAL[name] for name in ("x0", "x1", "x2"))
+    fourth_argument = GENERAL["x3"]
     result, stack_pointer = GENERAL["x0"], GENERAL["sp"]
     counter = PC
     syscall_arguments = 0, 8, 16, 24  # pt_regs.regs

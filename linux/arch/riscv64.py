@@ -67,6 +67,7 @@ class LinuxRiscv64(LinuxArch):
     exported_as = "riscv64"
     load_here = struct.pack("<II", 0x517, 0x5_3503)  # auipc a0, 0; ld a0, 0(a0)
     arguments = A0, A1, A2
+    fourth_argument = X["x13"]
     result, stack_pointer = A0, X["x2"]
     counter = PC
     syscall_arguments = 35 * 8, 11 * 8, 12 * 8, 13 * 8  # pt_regs.orig_a0, a1 to a3

@@ -68,6 +68,7 @@ class LinuxX86(LinuxArch):
     functions = ("uc_hook_del",)
     load_here = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
     arguments = tuple(GENERAL[name] for name in ("rdi", "rsi", "rdx"))
+    fourth_argument = GENERAL["rcx"]
     result, stack_pointer = GENERAL["rax"], GENERAL["rsp"]
     counter = GENERAL["rip"]
     syscall_arguments = 8 * 14, 8 * 13, 8 * 12, 8 * 7  # pt_regs.di, si, dx, r10

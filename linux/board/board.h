@@ -193,6 +193,11 @@ struct board {
 	u64 fault_block; /* the last block before an exception, and exceptions since it */
 	u64 faults;
 
+	/* processors that wait before an access, as is done to runs of a search: hold.h */
+	u64 holds;          /* struct holds *, 0: none waits */
+	u64 held[MAX_CPUS]; /* until when each of them waits */
+	u64 deaf[MAX_CPUS]; /* it takes no interrupts meanwhile */
+
 	u64 watched[NR_WATCHED]; /* a byte for some addresses each: WATCH_*, what may be there */
 	u64 hooked[NR_HOOKED];   /* blocks that call on_block() though libunicorn counts */
 	u64 nr_hooked;

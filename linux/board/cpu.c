@@ -71,15 +71,34 @@ void turn_off(struct board *b)
 	board_stop(b, STOP_NEXT, *pc(b));
 }
 
+/* Return whether a processor waits before an access: see hold.h. */
+static bool waits(const struct board *b, u64 number)
+{
+	return b->held[number] > b->now && b->cpus[number].state == CPU_RUNS;
+}
+
+static bool any_waits(const struct board *b)
+{
+	for (u64 i = 0; i < b->nr_cpus; i++)
+		if (waits(b, i))
+			return true;
+	return false;
+}
+
 static bool can_run(const struct board *b, const struct cpu *c)
 {
+	u64 number = c - b->cpus;
+
+	if (waits(b, number))
+		return !b->deaf[number] && interrupt_due(b, c);
 	return c->state == CPU_RUNS || (c->state != CPU_OFF && interrupt_due(b, c));
 }
 
+/* Return whether others can run, or will when they have waited. */
 bool others_can_run(const struct board *b)
 {
 	for (u64 i = 0; i < b->nr_cpus; i++)
-		if (i != b->current && can_run(b, &b->cpus[i]))
+		if (i != b->current && (can_run(b, &b->cpus[i]) || waits(b, i)))
 			return true;
 	return false;
 }
@@ -98,6 +117,8 @@ void begin_turn(struct board *b)
 			wants = b->now + CPU_TURN;
 		else if (c->state == CPU_HALTED || c->state == CPU_RESTS)
 			wants = c->timer;
+		else if (c->state == CPU_RUNS)
+			wants = c->timer < b->held[i] && !b->deaf[i] ? c->timer : b->held[i];
 		if (c->state == CPU_RESTS && c->since + PATIENCE < wants)
 			wants = c->since + PATIENCE;
 		if (wants < b->turn_end)
@@ -112,14 +133,14 @@ void begin_turn(struct board *b)
  */
 static bool may_run(const struct board *b, const struct cpu *c, bool nobody)
 {
-	if (c->state == CPU_RESTS && (nobody || b->now >= c->since + PATIENCE))
+	if (c->state == CPU_RESTS && ((nobody && !any_waits(b)) || b->now >= c->since + PATIENCE))
 		return true;
 	return can_run(b, c);
 }
 
 /*
- * Switch to the next processor that can run; the current one comes last. If all have halted,
- * time passes to the first timer. False: none will ever run again.
+ * Switch to the next processor that can run; the current one comes last. If all have halted or
+ * wait, time passes to the first timer, or to the end of the first wait. False: none will ever run again.
  */
 bool next_cpu(struct board *b)
 {
@@ -135,9 +156,14 @@ bool next_cpu(struct board *b)
 			}
 		}
 	}
-	for (u64 i = 0; i < b->nr_cpus; i++)
-		if (b->cpus[i].state == CPU_HALTED && b->cpus[i].timer < first)
-			first = b->cpus[i].timer;
+	for (u64 i = 0; i < b->nr_cpus; i++) {
+		const struct cpu *c = &b->cpus[i];
+
+		if (waits(b, i) && b->held[i] < first)
+			first = b->held[i];
+		if ((c->state == CPU_HALTED || (waits(b, i) && !b->deaf[i])) && c->timer < first)
+			first = c->timer;
+	}
 	if (first == NEVER)
 		return false;
 	b->now = first;

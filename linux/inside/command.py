@@ -79,12 +79,15 @@ class InsideCommand:
         self._worker, files = kernel.worker, kernel.served.host
         self._request = request
         self._stdio = stdio
-        self._outputs: list[Output] = []
+        self.outputs: list[Output] = []
         self._terminal: Worker | None = None  # holds the pty's master
         self._overlays = {tree.ALL: files}  # what lies below each of them
         self._forget_until: dict[str, int] = {}  # overlay: the kernel's time
         self._next_look = 0.0
         self._until = time.monotonic() + (request.timeout or math.inf)
+        self._limit = math.inf  # ns of the kernel's clock at which the command is ended
+        self._begun_at = 0
+        self.ended_at = 0, 0  # blocks and ns of the kernel's clock
         self._kernel = kernel
         self._late = Outcome(0)  # with what is told of a command whose time is over
         self.ended: Outcome | None = None
@@ -159,8 +162,8 @@ class InsideCommand:
 
     def _open_stdio(self) -> list[int]:
         """Return the command's descriptors 0 to 2; start to serve their other ends."""
-        stdio = self._stdio
-        tty = [os.isatty(fd) for fd in stdio]
+        stdio, apart = self._stdio, self._request.apart
+        tty = [os.isatty(fd) and not apart for fd in stdio]
         ends: list[int] = []
         if self._request.terminal:
             master, self._slave = open_terminal(self._worker, self._request.terminal)
@@ -171,11 +174,13 @@ class InsideCommand:
             key = st.st_dev, st.st_ino
             if tty[number]:
                 ends.append(self._slave)
-            elif number and key in same:
+            elif number and key in same and not apart:
                 ends.append(same[key])
             elif number:
                 ends.append(self._pipe_out(fd))
                 same[key] = ends[-1]
+            elif apart:  # the moment at which a pipe of this host ends is not ours
+                ends += self._worker.call(Op(nr.OPEN, (b"/dev/null\0", os.O_RDONLY)))
             else:
                 ends.append(self._pipe_in(fd))
         return ends
@@ -187,7 +192,7 @@ class InsideCommand:
 
     def _pipe_out(self, fd: int) -> int:
         ours, theirs = self._half_pipe("kpfs-stdout", 0)
-        self._outputs.append(Output(self._loop, ours[0], ours[1], fd))
+        self.outputs.append(Output(self._loop, ours[0], ours[1], fd))
         return theirs
 
     def _half_pipe(self, name: str, end: int) -> tuple[tuple[Worker, int], int]:
@@ -207,7 +212,7 @@ class InsideCommand:
         self._terminal = self._worker.fork("kpfs-tty")
         self._terminal.call(Op(nr.CLOSE, (self._slave,)))
         self._worker.call(Op(nr.CLOSE, (master,)))
-        self._outputs.append(Output(self._loop, reader, master, fd))
+        self.outputs.append(Output(self._loop, reader, master, fd))
         if has_input:
             writer = self._terminal.fork("kpfs-tty")
             Input(self._loop, writer, master, fd)
@@ -329,7 +334,7 @@ class InsideCommand:
         self._next_look = now + _LOOK
         self._check_workers()
         if now > self._until and self._status < 0:
-            self._time_out()
+            self._time_out(self._request.timeout)
         if machine.quiet or self._forgetter.busy:
             return
         ops: list[Op] = []
@@ -343,12 +348,28 @@ class InsideCommand:
         if ops:
             self._forgetter.start(ops, lambda: None)
 
-    def _time_out(self) -> None:
+    def _is_over(self) -> bool:
+        """Return True if the command has ended, or its time by the kernel's clock."""
+        now = self._loop.machine.now()
+        if self.ended is None and self._status < 0 and now > self._limit:
+            self._time_out((self._limit - self._begun_at) / NSEC)
+        return self.ended is not None or self._status >= 0
+
+    def limit_to(self, ns: int) -> None:
+        """Have the command end in so many ns of the kernel's clock."""
+        self._begun_at = self._loop.machine.now()
+        self._limit = self._begun_at + ns
+
+    @property
+    def timed_out(self) -> bool:
+        return self._late.status != 0
+
+    def _time_out(self, seconds: float) -> None:
         """End the command, and note what all programs do that there are."""
         self._status, self._until, self._told_to_end = TIMED_OUT, math.inf, True
         ours = [self._loop.agent.pid, *(w.pid for w in self._loop.workers.values())]
         ours.remove(self._command.pid)
-        why = f"CMD still runs after {self._request.timeout:g} s"
+        why = f"CMD still runs after {seconds:g} s"
         told = stacks(self._kernel, ours)
         if self._request.explained:
             self._late = Outcome(TIMED_OUT, "", [why, *told])
@@ -380,7 +401,8 @@ class InsideCommand:
         see is_written.
         """
         loop = self._loop
-        loop.run(lambda: self.ended is not None or self._status >= 0)
+        loop.run(self._is_over)
+        self.ended_at = loop.machine.board.blocks, loop.machine.now()
         loop.forget(self._command)
         for _ in range(2):  # a process of kpfs never ends as it should
             self._check_workers()
@@ -390,7 +412,7 @@ class InsideCommand:
             worker = self._loop.agent if self._late.status else self._worker
             log = kernel_log(worker) if self._status else ""
             why, reasons = diagnose(worker.board, log), list[str]()
-            lost = next((out.lost for out in self._outputs if out.lost), "")
+            lost = next((out.lost for out in self.outputs if out.lost), "")
             if lost:  # a pipe took it, so the command does not know
                 why = f"not all that CMD wrote could be written: {lost}"
                 if self._status in (0, SIGNALLED + signal.SIGPIPE):
@@ -411,13 +433,13 @@ class InsideCommand:
     def _drain(self) -> None:
         """Write out what the command left in its pipes, not what its children may."""
         self._loop.settle_all()
-        for output in self._outputs:
+        for output in self.outputs:
             output.finish()
         self._loop.run(lambda: self.is_written or self._stands_still())
 
     def _stands_still(self) -> bool:
         """Return True if the command was told to end, and nobody reads its output."""
-        left, now = [output.left for output in self._outputs], time.monotonic()
+        left, now = [output.left for output in self.outputs], time.monotonic()
         if left != self._left:
             self._left, self._moved = left, now
         return self._told_to_end and now - self._moved >= _STILL
@@ -425,7 +447,7 @@ class InsideCommand:
     @property
     def is_written(self) -> bool:
         """Return True if all of its output is written, or can never be."""
-        return not any(output.left for output in self._outputs)
+        return not any(output.left for output in self.outputs)
 
     def write_rest(self) -> None:
         """Write the rest of the output, however late it is read. MachineDiedError.
@@ -433,7 +455,7 @@ class InsideCommand:
         Whoever reads what is written already sees its end.
         """
         null = os.open(os.devnull, os.O_RDWR)
-        written = [output.fd for output in self._outputs if not output.left]
+        written = [output.fd for output in self.outputs if not output.left]
         for fd in (*self._stdio, *written):
             os.dup2(null, fd)
         self._loop.run(lambda: self.is_written)

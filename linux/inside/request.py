@@ -35,6 +35,7 @@ class RunRequest(NamedTuple):
     explained: bool = False  # tell why it fails
     sysctls: tuple[tuple[str, str], ...] = ()  # names and values, set before it begins
     timeout: float = 0.0  # s after which it is ended; 0: it has what time it wants
+    apart: bool = False  # its streams are pipes of their own, whatever they are here
 
     def packed(self) -> dict[str, Any]:
         """Return the request as JSON text."""

@@ -87,6 +87,7 @@ class Output:
         self._pending = b""
         self._left = 0  # bytes to read, after finish()
         self.ended = False
+        self.copy = -1  # a file that gets all of it, too
         self.lost = ""  # why some of it could not be written
         self._next()
 
@@ -123,6 +124,8 @@ class Output:
         else:
             self._pending = bytes(self._worker.memory[:count])
             self._left -= count
+            if self.copy >= 0:
+                os.write(self.copy, self._pending)
             self._flush()
 
     def _flush(self) -> None:

@@ -244,6 +244,14 @@ class Texts:
             for _, ends in self._followers:
                 ends(text)
 
+    def flags_at(self, address: int) -> int:
+        """Return INSN_* of the instruction at an address of a text."""
+        for text, rows in zip(self.all, self._rows, strict=True):
+            if text.start <= address < text.end:
+                at = (address - text.start) * abi.Insn.SIZE
+                return int.from_bytes(rows[at : at + 2], "little")
+        return 0
+
     # ---- names
     def text_at(self, address: int) -> LookedText | None:
         """Return the last text that was at an address."""

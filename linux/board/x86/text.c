@@ -16,7 +16,8 @@
 
 #define API __attribute__((visibility("default")))
 
-static looker *const lookers[] = { NULL, NULL, look_at_memory, look_at_locks, look_at_branch };
+static looker *const lookers[] = { look_hold, look_fault, look_at_memory, look_at_locks,
+				   look_at_branch };
 static behind_looker *const behind_lookers[] = { NULL, NULL, behind_memory, behind_locks, NULL };
 
 static struct text *find_text(struct texts *t, u64 addr)

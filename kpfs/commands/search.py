@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs search``: finds what is wrong with the modules that a command uses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from kpfs.base.aside import check_room, replacing
+from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.signals import SignalledError, raised
+from kpfs.commands import kernel as kernel_command
+from kpfs.commands.arguments import add_command, flag, number, several, shard
+from kpfs.commands.search_page import Shown, search_page
+from kpfs.host import progress
+from kpfs.inside.start import real_root
+from kpfs.linux.search.plan import KINDS
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from kpfs.linux.search.plan import RunPlan
+    from kpfs.search.hunt import SearchFinding, Tried
+
+FOUND = 1
+_ROOM = 300_000  # bytes that a report may take
+_DEFAULT_SECONDS = 60.0
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SHOWN = 3  # findings of one title that are told in full
+DESCRIPTION = """\
+Run CMD inside a Linux kernel again and again, each time with other waits of processors
+before accesses of the modules and BPF programs that it loads, or with a call of theirs
+that fails, and print what goes wrong, each with the command that shows it again.
+Nothing is built anew.  The status is 1 if anything was found.
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--kernel", required=True, metavar="NAME", help="see 'kpfs kernel list'"
+    )
+    flag(parser, "--make", "make the kernel first if it is not there")
+    several(
+        parser,
+        "--of",
+        metavar="NAME",
+        help="search only this module, BPF program or function of the kernel",
+    )
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=_seconds,
+        default=_DEFAULT_SECONDS,
+        metavar="S",
+        help="how long, in seconds or with a unit as in 10m (default 60)",
+    )
+    parser.add_argument(
+        "--runs", type=number(1), default=0, metavar="N", help="end after so many runs"
+    )
+    parser.add_argument(
+        "--kinds",
+        type=_kinds,
+        default=frozenset(KINDS),
+        metavar="KIND,...",
+        help=f"look only for some of {', '.join(KINDS)}",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=number(1),
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="how many runs at the same time (default: one for each processor)",
+    )
+    parser.add_argument(
+        "--shard",
+        type=shard,
+        default=(1, 1),
+        metavar="I/N",
+        help="only the I-th of N parts",
+    )
+    parser.add_argument(
+        "--root", default="", metavar="DIR", help="as of 'kpfs run --inside'"
+    )
+    flag(parser, "--json", "print the findings as JSON")
+    parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
+    parser.add_argument(
+        "--html",
+        default="",
+        metavar="FILE",
+        help="a page for people, which is one file",
+    )
+    add_command(parser)
+    parser.description = DESCRIPTION
+    parser.usage = "kpfs search --kernel NAME [OPTION...] [--] CMD [ARG...]"
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not seconds:
+        raise ArgumentTypeError(f"{text!r} is no time such as 30, 30s, 10m or 2h")
+    return seconds
+
+
+def _kinds(text: str) -> frozenset[str]:
+    kinds = frozenset(text.split(","))
+    if wrong := sorted(kinds - {*KINDS}):
+        raise ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(KINDS)}")
+    return kinds
+
+
+def main(arguments: Namespace) -> int:
+    """``kpfs search``.  Raises SetupError."""
+    if not arguments.argv:
+        raise SetupError("which command? (see 'kpfs search --help')")
+    for path in {arguments.junit, arguments.html} - {""}:
+        with told_to_user(path):
+            check_room(path, _ROOM)
+    if arguments.make:
+        kernel_command.make_missing([arguments.kernel])
+    from kpfs.search.hunt import SearchLimits
+    from kpfs.search.search import Search, SearchTask, check
+
+    task = SearchTask(
+        arguments.kernel,
+        tuple(arguments.argv),
+        real_root(arguments.root),
+        tuple(arguments.of),
+    )
+    check(task, arguments.kinds)
+    limits = SearchLimits(
+        arguments.kinds,
+        arguments.seconds,
+        arguments.runs,
+        arguments.jobs,
+        arguments.shard,
+    )
+    teller = _Teller(task.kernel, task.argv, quiet=arguments.json)
+    search = Search(task, limits, teller.tell, teller.progress)
+    signalled: SignalledError | None = None
+    try:
+        with raised():
+            tried = search.run()
+    except SignalledError as error:
+        signalled = error
+        if (done := search.tried()) is None:
+            raise
+        tried = done
+    teller.erase()
+    _report(arguments, tried, teller.shown)
+    if signalled:
+        sys.stdout.flush()
+        print(f"kpfs: {signalled}: the search was not over", file=sys.stderr)
+        raise signalled
+    return FOUND if tried.found else 0
+
+
+class _Teller:
+    """Prints findings as they come."""
+
+    def __init__(self, kernel: str, argv: Sequence[str], *, quiet: bool) -> None:
+        self._kernel, self._argv, self._quiet = kernel, argv, quiet
+        self._bar = sys.stderr.isatty()
+        self._said = dict[str, int]()
+        self.shown: dict[tuple[str, ...], Shown] = {}
+
+    def tell(self, finding: SearchFinding, seed: str, runs: int) -> None:
+        words = ["kpfs", "run", "--kernel", self._kernel, "--inside", "--seed", seed]
+        replay = shlex.join([*words, "--", *self._argv])
+        lines, how = list(finding.lines), _how(finding.plan)
+        shown = Shown(finding.kind, finding.title, lines, seed, how, replay)
+        self.shown[finding.key] = shown
+        if self._quiet:
+            return
+        self.erase()
+        said = self._said[finding.title] = self._said.get(finding.title, 0) + 1
+        print(f"{finding.title}")
+        if said <= _SHOWN:
+            for line in lines:
+                print(f"    {line}")
+        print(f"    seed {seed}: {how}, after {runs} runs")
+        print(f"    {replay}", flush=True)
+
+    def progress(self, runs: int, share: float) -> None:
+        if self._bar:
+            have = int(1000 * share)
+            progress.draw(f"kpfs: {runs} runs", progress.bar(have, 1000))
+
+    def erase(self) -> None:
+        if self._bar:
+            progress.draw("")
+
+
+def _how(plan: RunPlan) -> str:
+    """Return what a plan does to a run."""
+    if plan.faults:
+        numbers = " and ".join(map(str, plan.faults))
+        return f"the call of number {numbers} fails"
+    if plan.each_ns:
+        return "each access waits"
+    count = len(plan.orders)
+    waits = f"{count} waits" if count > 1 else "one wait"
+    return waits if count else "nothing is done to it"
+
+
+# ---- reports
+def _report(
+    arguments: Namespace, tried: Tried, shown: dict[tuple[str, ...], Shown]
+) -> None:
+    """Print the summary, and write what was asked for.  Raises SetupError."""
+    rows = [
+        shown[key]._replace(times=times)
+        for key, times in tried.times.items()
+        if key in shown
+    ]
+    if arguments.json:
+        findings = [row._asdict() for row in rows]
+        row = {"findings": findings, "summary": _summary_row(tried)}
+        print(json.dumps(row, indent=1))
+    else:
+        for line in summary(tried, arguments.kinds):
+            print(line)
+    if arguments.junit:
+        _write(arguments.junit, _junit(arguments, tried, rows))
+    if arguments.html:
+        lines = summary(tried, arguments.kinds)
+        _write(arguments.html, search_page(arguments.argv, rows, lines))
+
+
+def _summary_row(tried: Tried) -> dict[str, Any]:
+    base = tried.base
+    return {
+        "runs": tried.runs,
+        "seconds": round(tried.seconds, 2),
+        "accesses": base.accesses,
+        "calls": base.calls,
+        "whole": tried.whole,
+    }
+
+
+def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
+    """Return what was tried and what was not, a line each."""
+    base, runs = tried.base, sum(tried.runs.values())
+    ways = ", ".join(f"{number} {way}" for way, number in tried.runs.items())
+    lines = [f"{runs} runs ({ways}) in {tried.seconds:.1f} s"]
+    lines.append(
+        f"one run takes {base.ns / 1e6:.0f} ms of the kernel's time, with "
+        f"{base.accesses} accesses and {base.calls} calls that can fail"
+    )
+    for kind in KINDS:
+        if kind in kinds:
+            number = sum(finding.kind == kind for finding in tried.found)
+            lines.append(f"{kind}: {number or 'nothing'} found")
+        else:
+            lines.append(f"{kind}: not looked for")
+    if tried.unknown:
+        lines.append(
+            f"{tried.unknown} pairs of accesses that race lie in code without debug "
+            "information (build it with -g), so READ_ONCE() cannot be seen there"
+        )
+    if not tried.whole:
+        lines.append(
+            "the time was over before all had been tried that is not by chance"
+        )
+    return lines
+
+
+def _write(path: str, report: bytes) -> None:
+    """Write a report, whole or not at all.  Raises SetupError."""
+    with told_to_user(path), replacing(path) as file:
+        file.write(report)
+
+
+def _junit(arguments: Namespace, tried: Tried, rows: Sequence[Shown]) -> bytes:
+    """Return a report in the format that CI systems read: a case for each kind."""
+    kinds = [kind for kind in KINDS if kind in arguments.kinds]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=shlex.join(arguments.argv),
+        tests=str(len(kinds)),
+        failures=str(len({row.kind for row in rows})),
+        time=f"{tried.seconds:.2f}",
+    )
+    for kind in kinds:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=arguments.kernel, name=kind
+        )
+        for row in rows:
+            if row.kind == kind:
+                failure = ElementTree.SubElement(case, "failure", message=row.title)
+                failure.text = "\n".join([*row.lines, row.replay])
+    report: bytes = ElementTree.tostring(suite, "utf-8", xml_declaration=True)
+    return report

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The order of a search: which runs are made, and what they have found.
+
+First a run without any change, twice, as nothing can be said of a command that does not
+do the same again. Then one in which each access waits; runs that hold one side of each
+pair that has raced, until the other has passed; runs in each of which a call fails; and
+then schedules by chance, until the time is over. A finding is made as small as it can
+be: waits are left out one by one, as long as the rest still shows it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from random import Random
+from typing import NamedTuple
+
+from kpfs.base.errors import SetupError
+from kpfs.linux.search.plan import (
+    CHECKS,
+    FAULT,
+    RACE,
+    SCHEDULE,
+    Order,
+    RunPlan,
+)
+from kpfs.linux.search.reports import CheckReport
+from kpfs.linux.search.searched import RunOutcome
+from kpfs.search.lines import ModuleLines, is_program
+from kpfs.search.runs import EndedRun, Runs
+
+# ns. A task that comes for the first time may have to wait for pages of its program,
+# and what reads them for the next tick of the processor that waits: 4 ms.
+_LONG_NS = 8_000_000
+_EACH_NS, _ALL_NS = 100_000, 400_000_000  # at least for each access; for all of them
+_SHORTEST_NS, _DOUBLED = 16_000, 9  # a wait by chance is up to so often twice as long
+_SHARE, _TIMERS = 4, 8  # one access waits in so many, and one timer comes
+_MOST_ORDERS = 512  # waits in one run
+_AGAIN = 3  # times that a place is tried which two tasks reach
+_TRIES = 60  # runs to make a finding smaller
+_MOST_FAULTS = 400
+_CHANGING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+")
+
+
+class SearchFinding(NamedTuple):
+    """Something wrong, and the smallest plan that is known to show it."""
+
+    kind: str
+    title: str
+    lines: Sequence[str]
+    key: tuple[str, ...]  # the same for all that are one finding
+    plan: RunPlan
+    outcome: RunOutcome
+
+
+class SearchLimits(NamedTuple):
+    """How much is searched."""
+
+    kinds: frozenset[str]
+    seconds: float
+    runs: int = 0  # 0: as many as the time allows
+    jobs: int = 1
+    shard: tuple[int, int] = (1, 1)
+
+
+class Tried(NamedTuple):
+    """The record of a search."""
+
+    base: RunOutcome
+    runs: dict[str, int]  # by the way in which they were chosen
+    found: list[SearchFinding]
+    times: dict[tuple[str, ...], int]  # how often each was found
+    seconds: float
+    whole: bool  # nothing that is not by chance is left to do
+    unknown: int  # pairs that race in code without debug information
+
+
+class Hunt:
+    """One search.  Its methods raise InRun in the processes of runs."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        limits: SearchLimits,
+        tell: Callable[[SearchFinding, int], None],
+        progress: Callable[[int, float], None] = lambda _runs, _share: None,
+    ) -> None:
+        """tell: called with each new finding and the number of runs so far."""
+        self._runs, self._limits, self._tell = runs, limits, tell
+        self._progress = progress
+        self._checks = tuple(each for each in CHECKS if each in limits.kinds)
+        self._began = time.monotonic()
+        self._others: list[EndedRun] = []  # ended while another one was waited for
+        self.made: dict[str, int] = {}
+        self.found: dict[tuple[str, ...], SearchFinding] = {}
+        self.times: dict[tuple[str, ...], int] = {}
+        self.base = RunOutcome(-1, "", [], "", "", 0, 0)
+        self.whole = False
+        self.unknown: set[tuple[str, ...]] = set()  # races between lines not known
+        self._known: dict[tuple[str, ...], ModuleLines] = {}
+
+    # ---- runs
+    def _plan(
+        self,
+        way: str,
+        each_ns: int = 0,
+        orders: tuple[Order, ...] = (),
+        faults: tuple[int, ...] = (),
+    ) -> RunPlan:
+        return RunPlan(way, self._checks, each_ns, orders, faults)
+
+    def _left(self) -> float:
+        return self._limits.seconds - (time.monotonic() - self._began)
+
+    @property
+    def count(self) -> int:
+        return sum(self.made.values())
+
+    def _may_start(self) -> bool:
+        most = self._limits.runs
+        return self._left() > 0 and (not most or self.count < most)
+
+    def _start(self, plan: RunPlan) -> None:
+        self.made[plan.way] = self.made.get(plan.way, 0) + 1
+        self._runs.start(plan)
+
+    def _one(self, plan: RunPlan) -> RunOutcome:
+        """Make one run, and return its outcome; others may end meanwhile."""
+        self._start(plan)
+        while True:
+            done = self._runs.wait(None)
+            if done is not None and done.plan is plan:
+                return done.outcome
+            if done is not None:
+                self._others.append(done)
+
+    def _each(self, plans: Iterable[RunPlan]) -> Iterator[EndedRun]:
+        """Make runs, several at once, and yield them as they end."""
+        waiting = iter(plans)
+        while True:
+            while self._others:
+                yield self._others.pop(0)
+            while self._runs.running < self._limits.jobs and self._may_start():
+                plan = next(waiting, None)
+                if plan is None:
+                    break
+                self._start(plan)
+            if not self._runs.running:
+                return
+            done = self._runs.wait(max(self._left(), 0.0))
+            self._show()
+            if done is not None:
+                yield done
+            elif self._left() <= 0:
+                self._runs.stop()
+
+    def _show(self) -> None:
+        spent = time.monotonic() - self._began
+        shares = [spent / self._limits.seconds]
+        if self._limits.runs:
+            shares.append(self.count / self._limits.runs)
+        self._progress(self.count, min(max(shares), 1.0))
+
+    # ---- the order
+    def begin(self) -> RunOutcome:
+        """Make the run without any change, and return its outcome."""
+        self.base = self._one(self._plan("base"))
+        return self.base
+
+    def run(self) -> None:
+        """Search.  Raises SetupError for a command with which it cannot be done."""
+        base = self.base
+        self._check_base(base)
+        self._judge(self._plan("base"), base)
+        kinds = self._limits.kinds
+        if {RACE, SCHEDULE} & kinds:
+            self._races()
+        if FAULT in kinds:
+            self._faults()
+        self.whole = self._may_start()
+        if SCHEDULE in kinds and base.accesses:
+            for done in self._each(self._by_chance(base.accesses)):
+                self._judge(done.plan, done.outcome)
+
+    def tried(self) -> Tried:
+        seconds = time.monotonic() - self._began
+        found = list(self.found.values())
+        return Tried(
+            self.base,
+            self.made,
+            found,
+            self.times,
+            seconds,
+            self.whole,
+            len(self.unknown),
+        )
+
+    def _check_base(self, base: RunOutcome) -> None:
+        if base.status:
+            last = base.output.strip().splitlines()[-1:] or [""]
+            why = base.why.splitlines()[0] if base.why else f"status {base.status}"
+            said = f": {last[0]}" if last[0] else ""
+            raise SetupError(
+                f"CMD fails by itself ({why}){said}; a search wants a command that "
+                "ends with status 0"
+            )
+        again = self._one(self._plan("base"))
+        if again.digest != base.digest:
+            raise SetupError(
+                f"CMD does not do the same twice: {_difference(base, again)}"
+            )
+
+    def _races(self) -> None:
+        share = _ALL_NS // max(self.base.accesses, 1)
+        plan = self._plan("race", each_ns=max(min(share, _LONG_NS), _EACH_NS))
+        outcome = self._one(plan)
+        pairs = [(pair.at, pair.other) for pair in outcome.pairs]
+        for done in self._each(self._directed(pairs)):
+            self._judge(done.plan, done.outcome)
+        self._judge(plan, outcome)  # most of it is known now, by a smaller plan
+
+    def _directed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[RunPlan]:
+        """Yield plans that hold one side of a pair until the other one has passed."""
+        sides = dict.fromkeys(
+            side for one, other in pairs for side in ((one, other), (other, one))
+        )
+        for number in range(1, _AGAIN + 1):
+            for at, until in sides:
+                if self._is_ours(number):
+                    order = Order(number, _LONG_NS, at, until)
+                    yield self._plan("pair", orders=(order,))
+
+    def _faults(self) -> None:
+        numbers = range(1, min(self.base.calls, _MOST_FAULTS) + 1)
+        plans = [self._plan("fault", faults=(n,)) for n in numbers if self._is_ours(n)]
+        for done in self._each(plans):
+            self._judge(done.plan, done.outcome)
+
+    def _is_ours(self, number: int) -> bool:
+        part, parts = self._limits.shard
+        return number % parts == part - 1
+
+    def _by_chance(self, accesses: int) -> Iterator[RunPlan]:
+        """Yield plans by three ways in turn, without an end."""
+        ways = self._walk, self._point, self._timer
+        for number in count():
+            if self._is_ours(number):
+                yield ways[number % len(ways)](Random(number), accesses)
+
+    def _walk(self, chance: Random, accesses: int, way: str = "walk") -> RunPlan:
+        whole = 2 * accesses + 16  # a run with waits may have more of them
+        share = min(1 / _SHARE, _MOST_ORDERS / whole)
+        timers = way == "timer"
+        orders = []
+        for number in range(1, whole + 1):
+            if chance.random() < share:
+                ns = int(_SHORTEST_NS * 2 ** (chance.random() * _DOUBLED))
+                timer = timers and not chance.randrange(_TIMERS // _SHARE)
+                orders.append(Order(number, ns, timer=timer))
+        return self._plan(way, orders=tuple(orders[:_MOST_ORDERS]))
+
+    def _timer(self, chance: Random, accesses: int) -> RunPlan:
+        return self._walk(chance, accesses, "timer")
+
+    def _point(self, chance: Random, accesses: int) -> RunPlan:
+        order = Order(chance.randrange(accesses) + 1, _LONG_NS)
+        return self._plan("point", orders=(order,))
+
+    # ---- findings
+    def _judge(self, plan: RunPlan, outcome: RunOutcome) -> None:
+        """Note what a run has found, make what is new small, and tell of it."""
+        for finding in self._found_by(plan, outcome):
+            key = finding.key
+            self.times[key] = self.times.get(key, 0) + 1
+            if key not in self.found:
+                self.found[key] = finding  # also if a signal comes meanwhile
+                self.found[key] = small = self._smaller(finding)
+                self._tell(small, self.count)
+
+    def _found_by(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
+        for report in outcome.reports:
+            if report.kind in self._limits.kinds and self._is_told(report, outcome):
+                yield self._of_report(report, plan, outcome)
+        kind = FAULT if plan.faults else SCHEDULE
+        if kind not in self._limits.kinds and plan.way != "base":
+            return
+        known = {*map(_steady, self.base.complaints)}
+        for line in outcome.complaints:
+            if _steady(line) not in known:
+                title = f"the kernel complains: {line}"
+                key = kind, "log", _steady(line)
+                yield SearchFinding(kind, title, (), key, plan, outcome)
+                return
+        if outcome.status < 0:
+            title, *lines = outcome.why.splitlines() or ["it has no end"]
+            yield SearchFinding(
+                kind, title, lines, (kind, _steady(title)), plan, outcome
+            )
+        elif outcome.status != self.base.status and kind == SCHEDULE:
+            last = outcome.output.strip().splitlines()[-1:] or [""]
+            title = f"wrong result: status {outcome.status}"
+            title += f", {last[0]}" if last[0] else ""
+            key = kind, "status", str(outcome.status)
+            yield SearchFinding(kind, title, (), key, plan, outcome)
+
+    def _is_told(self, report: CheckReport, outcome: RunOutcome) -> bool:
+        """Return False for a race that is none by the words of both lines."""
+        if report.kind != RACE:
+            return True
+        lines = self._lines(outcome)
+        written = [place for place in report.places if not is_program(place)]
+        if not all(map(lines.is_known, written)):
+            self.unknown.add(tuple(report.key))
+            return False
+        return not all(map(lines.may_race, report.places))
+
+    def _of_report(
+        self, report: CheckReport, plan: RunPlan, outcome: RunOutcome
+    ) -> SearchFinding:
+        shown = self._lines(outcome).shown
+        title, lines = shown(report.title), tuple(map(shown, report.lines))
+        return SearchFinding(
+            report.kind, title, lines, tuple(report.key), plan, outcome
+        )
+
+    def _lines(self, outcome: RunOutcome) -> ModuleLines:
+        """Return the lines of the modules that a run has loaded."""
+        files = tuple(path for path in outcome.reads if path.endswith(".ko"))
+        return self._known.setdefault(files, ModuleLines(files))
+
+    def _shows(self, key: tuple[str, ...], plan: RunPlan) -> SearchFinding | None:
+        outcome = self._one(plan)
+        found = self._found_by(plan, outcome)
+        return next((each for each in found if each.key == key), None)
+
+    def _smaller(self, finding: SearchFinding) -> SearchFinding:
+        """Return a finding with as few waits as it can be shown by."""
+        plan = finding.plan
+        if plan.each_ns:
+            numbers = range(1, min(finding.outcome.accesses, _MOST_ORDERS) + 1)
+            each = tuple(Order(number, plan.each_ns) for number in numbers)
+            plan = plan._replace(each_ns=0, orders=each)
+            if self._left() <= 0 or (alike := self._shows(finding.key, plan)) is None:
+                return finding
+            finding = alike
+        orders = [
+            o for o in plan.orders if o.at or o.number <= finding.outcome.accesses
+        ]
+        tries = _TRIES
+        step = max(len(orders) // 2, 1)
+        while len(orders) > 1 and tries and self._left() > 0:
+            for first in range(0, len(orders), step):
+                rest = orders[:first] + orders[first + step :]
+                tries -= 1
+                shown = (
+                    self._shows(finding.key, plan._replace(orders=tuple(rest)))
+                    if rest
+                    else None
+                )
+                if shown is not None:
+                    finding, orders = shown, rest
+                    break
+                if not tries:
+                    break
+            else:
+                if step == 1:
+                    break
+                step = max(step // 2, 1)
+            step = min(step, max(len(orders) // 2, 1))
+        return finding
+
+
+def _steady(line: str) -> str:
+    """Return a line without what changes from run to run."""
+    return _CHANGING.sub("N", line)
+
+
+def _difference(one: RunOutcome, other: RunOutcome) -> str:
+    if one.status != other.status:
+        return f"status {one.status}, then {other.status}"
+    if one.output != other.output:
+        pairs = zip(one.output.splitlines(), other.output.splitlines(), strict=False)
+        lines = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+        return f"it printed {lines[0]!r}, then {lines[1]!r}"
+    return f"{one.blocks} blocks of code, then {other.blocks}"

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Search one command in one kernel, and see a run of such a search again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.base.errors import KernelError, SetupError
+from kpfs.config import KernelChoice
+from kpfs.emulator.libunicorn import EmulatorError
+from kpfs.inside import warm
+from kpfs.inside.client import request_of
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.inside import mounted
+from kpfs.linux.inside.loop import CallError
+from kpfs.linux.inside.request import RunRequest
+from kpfs.linux.running import chosen
+from kpfs.linux.search import seed as seeds
+from kpfs.linux.search.plan import RACE, SCHEDULE
+from kpfs.linux.search.searched import NEVER_BEGAN, Begin, SearchedCommand
+from kpfs.linux.search.seed import Seed
+from kpfs.linux.store import image, store
+from kpfs.search.hunt import Hunt, SearchFinding, SearchLimits, Tried
+from kpfs.search.runs import InRun, Runs
+
+if TYPE_CHECKING:
+    from kpfs.linux.inside.mounted import PreparedKernel
+
+
+class SearchTask(NamedTuple):
+    """A command that is searched."""
+
+    kernel: str
+    argv: tuple[str, ...]
+    root: str = "/"
+    of: tuple[str, ...] = ()
+
+
+def seed_of(task: SearchTask, request: RunRequest) -> Seed:
+    """Return a seed without a run, of everything that is known before one."""
+    meta = image.read_meta(chosen.folder(task.kernel))
+    return seeds.without_run(task.kernel, meta.digest, request)._replace(of=task.of)
+
+
+def check(task: SearchTask, kinds: frozenset[str]) -> None:
+    """Raise SetupError for a kernel in which such a search would be in vain."""
+    meta = image.read_meta(chosen.folder(task.kernel))
+    if len(meta.processors) == 1 and kinds <= {RACE, SCHEDULE}:
+        base, words = chosen.parts(task.kernel)
+        other = "+".join((base, *words, f"{chosen.CPUS}=2"))
+        raise SetupError(
+            f"{task.kernel} has one processor, and nothing races there: say "
+            f"--kernel {other} (--make makes it)"
+        )
+
+
+class _SearchedError(BaseException):
+    """The search is over."""
+
+
+class Search:
+    """A search of one command.  Context: one thread of a process that may fork."""
+
+    def __init__(
+        self,
+        task: SearchTask,
+        limits: SearchLimits,
+        tell: Callable[[SearchFinding, str, int], None],
+        progress: Callable[[int, float], None] = lambda _runs, _share: None,
+    ) -> None:
+        """tell: called with a finding, the name of its seed, and the runs so far."""
+        self._task, self._limits = task, limits
+        self._told, self._progress = tell, progress
+        request = seeds.searched(request_of(list(task.argv), []))
+        sysctls = chosen.kernel(task.kernel).sysctls
+        self._request = request._replace(sysctls=(*sysctls, *request.sysctls))
+        self._seed = seed_of(task, self._request)
+        self._hunt: Hunt | None = None
+        self.seeds: dict[tuple[str, ...], str] = {}  # names, by the keys of findings
+
+    def run(self) -> Tried:
+        """Search.  Raises SetupError; SignalledError, and then tried() has the rest."""
+        choice = KernelChoice(chosen.kernel(self._task.kernel).image, quiet=True)
+        warm.check_host(choice)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            with _told():
+                kernel = mounted.start(
+                    store.folder(choice.kernel), quiet=True, root=self._task.root
+                )
+            return self._search(kernel, null)
+        finally:
+            os.close(null)
+
+    def _search(self, kernel: PreparedKernel, null: int) -> Tried:
+        command = self._command = SearchedCommand(kernel, self._begun, of=self._task.of)
+        runs = self._runs = Runs(command)
+        self._hunt = Hunt(runs, self._limits, self._tell, self._progress)
+        outcome = None
+        try:
+            with _told():
+                command.begin(self._request, [null] * 3)
+                outcome = command.end()
+        except _SearchedError:
+            return self._hunt.tried()
+        finally:
+            if not runs.in_run:
+                runs.stop()
+        if runs.in_run:
+            runs.tell(outcome)
+            os._exit(0)
+        if outcome.status < 0:
+            raise SetupError(outcome.why.splitlines()[0])
+        raise SetupError(NEVER_BEGAN.format(status=outcome.status))
+
+    def _begun(self) -> None:
+        """Search from where the command stands; return in the process of a run."""
+        assert self._hunt is not None
+        command = self._command
+        try:
+            marked = self._hunt.begin().marked
+            if marked and command.begun is not Begin.MARK:
+                command.go_on_to(Begin.MARK)
+                return
+            self._hunt.run()
+        except InRun:
+            return
+        raise _SearchedError
+
+    def tried(self) -> Tried | None:
+        """Return what was done so far; None: nothing was."""
+        self._runs.stop()
+        return self._hunt.tried() if self._hunt and self._hunt.count else None
+
+    def _tell(self, finding: SearchFinding, runs: int) -> None:
+        assert self._command.begun is not None
+        seed = self._seed._replace(
+            plan=finding.plan,
+            digest=finding.outcome.digest,
+            begins=self._command.begun,
+            files=seeds.digests_of_files(finding.outcome.reads),
+            told=finding.title,
+        )
+        with told_of_seeds():
+            self.seeds[finding.key] = name = seeds.keep(seed)
+        self._told(finding, name, runs)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Make errors of a kernel lines for the user."""
+    try:
+        yield
+    except (UnfitError, EmulatorError, CallError, KernelError) as error:
+        raise SetupError(str(error)) from None
+
+
+@contextlib.contextmanager
+def told_of_seeds() -> Iterator[None]:
+    """Make an error of a seed's file one line."""
+    try:
+        yield
+    except OSError as error:
+        raise SetupError(f"a seed cannot be kept: {error.strerror}") from None

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+/*
+ * What is done to one run of a command: accesses at which a processor waits while others run, and
+ * calls that fail. The host writes the orders, before the run; see plan.py.
+ */
+#include "text.h"
+
+#define NR_ORDERS 4096
+#define NR_FAULTS 4
+#define NR_PLACES 4096 /* a power of two */
+#define PARTY_STACK 24 /* words that may be return addresses */
+#define MOST_HELD 24   /* times that a place is held if each access is to be */
+
+#ifndef __ASSEMBLER__
+/* An access before which the processor waits. */
+struct order {
+	u64 number; /* of the accesses, from 1 on */
+	u64 ns;
+	u64 at;    /* address of the instruction; 0: each access of the text counts */
+	u64 until; /* the wait ends when another task begins the instruction there; 0 */
+	u64 timer; /* the processor's next timer is due at once */
+};
+
+/* A task that takes part in a finding. */
+struct party {
+	u64 pid;
+	u64 comm[2];
+	u64 stack[PARTY_STACK];
+};
+
+/* A processor that waits, before an access. */
+struct hold {
+	u64 at; /* the instruction; 0: it does not wait */
+	u64 sp;
+	u64 addr; /* of what it accesses */
+	u64 phys; /* offset in RAM of what it accesses; NEVER: nothing */
+	u64 bytes;
+	u64 flags;  /* INSN_* */
+	u64 value;  /* what was there */
+	u64 until;  /* see struct order */
+	u64 raced;  /* the other side is known */
+	u64 shared; /* the processor itself has run text meanwhile: an interrupt, or another task */
+	struct party party;
+};
+
+struct holds {
+	u64 each_ns; /* each access waits for so long; 0: none does by itself */
+	u64 nr_orders;
+	u64 next_order; /* of those for each access, which are sorted by their numbers */
+	u64 nr_faults;
+	u64 faults[NR_FAULTS]; /* numbers of calls of functions that may fail, from 1 on */
+
+	u64 pid_at; /* offsets in a task */
+	u64 comm_at;
+
+	u64 accesses; /* and calls, before which a processor could wait */
+	u64 calls;    /* of functions that may fail */
+	u64 held;
+	u64 torn;
+	u64 timers;
+	u64 digest; /* of all that was done */
+	struct hold hold[MAX_CPUS];
+	struct order orders[NR_ORDERS];
+	u64 seen[NR_ORDERS];                   /* how often the place of an order was reached */
+	struct party parties[NR_FINDINGS * 2]; /* of each finding: it, and who waits */
+	u8 places[NR_PLACES]; /* how often a place was held, by a hash of its address */
+};
+#endif

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Python's side of what is done to a run: see hold.c."""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.base import abi
+from kpfs.linux.board.board import Board, address_of
+
+if TYPE_CHECKING:
+    from kpfs.linux.memory.btf import StructLayout
+    from kpfs.linux.search.plan import Order, RunPlan
+
+
+_H = abi.Holds
+
+
+class Party(NamedTuple):
+    """A task that takes part in a finding."""
+
+    pid: int
+    name: str
+    stack: list[int]  # words that may be return addresses, the innermost first
+
+
+class HoldCounts(NamedTuple):
+    """Counts of a run: what was done to it, and what there was to do."""
+
+    accesses: int  # before which it could wait
+    calls: int  # that could fail
+    held: int
+    torn: int
+    timers: int
+    digest: int
+
+
+class Holds:
+    """The waits and failed calls of the runs on one board."""
+
+    def __init__(self, board: Board) -> None:
+        # private: a run and a debugger's way back are forks, each with its own
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._memory = mmap.mmap(-1, _H.SIZE, flags=flags)
+        self._words = memoryview(self._memory).cast("Q")
+        board.set(holds=address_of(self._memory))
+
+    def apply(self, plan: RunPlan) -> None:
+        """Do to this run what a plan says."""
+        orders = sorted(plan.orders, key=_for_all_first)[: abi.NR_ORDERS]
+        faults = plan.faults[: abi.NR_FAULTS]
+        self._put(_H.each_ns, plan.each_ns)
+        self._put(_H.nr_faults, len(faults))
+        self._put(_H.faults, *faults)
+        self._put(_H.nr_orders, len(orders))
+        for number, order in enumerate(orders):
+            self._put(_H.orders + number * abi.Order.SIZE, *order)
+
+    def know(self, task: StructLayout) -> None:
+        """Say where a task has its pid and name."""
+        if task.has("pid") and task.has("comm"):
+            self._put(_H.pid_at, task.at["pid"])
+            self._put(_H.comm_at, task.at["comm"])
+
+    def parties(self, number: int) -> tuple[Party, Party]:
+        """Return both tasks of a finding, by its number."""
+        first, second = (
+            self._party(_H.parties + (2 * number + side) * abi.Party.SIZE)
+            for side in range(2)
+        )
+        return first, second
+
+    def _party(self, at: int) -> Party:
+        name = self._memory[at + abi.Party.comm :][:16].partition(b"\0")[0]
+        begin = (at + abi.Party.stack) >> 3
+        stack = self._words[begin : begin + abi.PARTY_STACK]
+        pid = self._words[at + abi.Party.pid >> 3]
+        return Party(pid, name.decode("latin-1"), [word for word in stack if word])
+
+    def _put(self, at: int, *values: int) -> None:
+        for number, value in enumerate(values):
+            self._words[(at >> 3) + number] = value
+
+    def done(self) -> HoldCounts:
+        """Return what was done so far."""
+        places = (getattr(_H, name) >> 3 for name in HoldCounts._fields)
+        return HoldCounts(*(self._words[place] for place in places))
+
+
+def _for_all_first(order: Order) -> tuple[bool, int]:
+    return order.at != 0, order.number

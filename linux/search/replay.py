@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run of a search that is seen again, in a kernel that was started for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kpfs.linux.search.searched import NEVER_BEGAN, SearchedCommand
+
+if TYPE_CHECKING:
+    from kpfs.linux.inside.command import InsideCommand
+    from kpfs.linux.inside.mounted import PreparedKernel
+    from kpfs.linux.inside.request import RunRequest
+    from kpfs.linux.search.seed import Seed
+
+
+class Replay:
+    """The run of a seed."""
+
+    def __init__(self, kernel: PreparedKernel, seed: Seed) -> None:
+        self._seed = seed
+        self._command = SearchedCommand(kernel, self._apply, seed.begins, seed.of)
+
+    def _apply(self) -> None:
+        self._command.apply(self._seed.plan)
+
+    def begin(self, request: RunRequest, stdio: Sequence[int]) -> InsideCommand:
+        """Begin the command of the seed."""
+        return self._command.begin(request, stdio)
+
+    def told(self) -> list[str]:
+        """Return what is to be said of a run that has ended."""
+        outcome = self._command.outcome()
+        if self._command.begun is None:
+            return [NEVER_BEGAN.format(status=outcome.status)]
+        lines = [line for each in outcome.reports for line in (each.title, *each.lines)]
+        if outcome.digest != self._seed.digest:
+            lines.append(
+                f"this is another run than the seed's: its digest is {outcome.digest}, "
+                f"and not {self._seed.digest}"
+            )
+        return lines

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reports of what the checks of a run have found, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpfs.base import abi
+from kpfs.linux.search.plan import RACE
+
+if TYPE_CHECKING:
+    from kpfs.linux.search.hold import Holds, Party
+    from kpfs.linux.search.texts import FindingRow, Texts
+
+    _Both = tuple[Party, Party]
+
+_ENTRIES = "do_syscall_64", "el0_svc", "do_trap_ecall_u", "ret_from_fork"
+_DEEPEST = 8  # functions of a stack that are told
+
+
+class CheckReport(NamedTuple):
+    """Something wrong that a check has seen in a run."""
+
+    kind: str  # one of plan.KINDS
+    title: str
+    lines: Sequence[str]
+    key: Sequence[str]  # the same for all reports of one fault
+    places: Sequence[str] = ()  # FUNCTION+OFFSET [MODULE] of what it is about
+
+
+class RacePair(NamedTuple):
+    """Two accesses that race, by their addresses."""
+
+    at: int
+    other: int
+
+
+def pairs(texts: Texts) -> Iterator[RacePair]:
+    """Yield the pairs that have raced, told or not."""
+    for row in texts.findings():
+        if row.kind == abi.FOUND_RACE:
+            yield RacePair(row.at, row.other)
+        elif row.kind == abi.FOUND_CHANGED:
+            yield RacePair(row.at, 0)
+
+
+def of(texts: Texts, holds: Holds) -> Iterator[CheckReport]:
+    """Yield a report for each finding that is told."""
+    for number, row in enumerate(texts.findings()):
+        if make := _MAKERS.get(row.kind):
+            yield make(texts, row, holds.parties(number))
+
+
+def _told(texts: Texts, cpu: int, place: str, party: Party) -> str:
+    """Return a line on one side of a race: its processor, task and stack."""
+    names = [place]
+    for word in party.stack:
+        name = texts.place(word)
+        if name and name not in names:
+            names.append(name)
+        if name.startswith(_ENTRIES):  # what lies behind is left from earlier calls
+            break
+    return f"CPU {cpu}, {party.name}/{party.pid}: {' < '.join(names[:_DEEPEST])}"
+
+
+def _verb(flags: int) -> str:
+    both = abi.INSN_READS | abi.INSN_WRITES
+    if flags & both == both:
+        return "changes"
+    return "writes" if flags & abi.INSN_WRITES else "reads"
+
+
+def _race(texts: Texts, row: FindingRow, parties: _Both) -> CheckReport:
+    one, other = texts.place(row.at), texts.place(row.other)
+    verbs = _verb(texts.flags_at(row.at)), _verb(row.b)
+    title = f"data race: {one} {verbs[0]} what {other} {verbs[1]}"
+    lines = [
+        _told(texts, row.cpu, one, parties[0]),
+        _told(texts, row.c, other, parties[1]),
+    ]
+    key = (RACE, *sorted((one, other)))
+    return CheckReport(RACE, title, lines, key, (one, other))
+
+
+def _changed(texts: Texts, row: FindingRow, parties: _Both) -> CheckReport:
+    place = texts.place(row.at)
+    title = f"data race: code elsewhere changes what {place} {_verb(row.c)}"
+    lines = [
+        f"it was {row.a:#x}, and is {row.b:#x} when {place} goes on",
+        _told(texts, row.cpu, place, parties[0]),
+    ]
+    return CheckReport(RACE, title, lines, (RACE, place, "elsewhere"), (place,))
+
+
+_MAKERS: dict[int, Callable[[Texts, FindingRow, _Both], CheckReport]] = {
+    abi.FOUND_RACE: _race,
+    abi.FOUND_CHANGED: _changed,
+}

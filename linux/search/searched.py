@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A command inside a kernel whose runs all begin at the same place.
+
+Runs begin where the command loads its first module or BPF program, or where it says so
+(MARK, written to /dev/kmsg). Up to there nothing is done to it, so each run of the same
+command comes to that place with the same memory, as long as its files are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kpfs.base import abi
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.linux.inside.command import InsideCommand
+from kpfs.linux.inside.loop import CallError
+from kpfs.linux.inside.request import RunRequest
+from kpfs.linux.search import reports
+from kpfs.linux.search.hold import Holds
+from kpfs.linux.search.plan import IBT, LOCK, MEMORY
+from kpfs.linux.search.reports import CheckReport, RacePair
+from kpfs.linux.search.texts import Texts
+
+if TYPE_CHECKING:
+    from kpfs.linux.inside.mounted import PreparedKernel
+    from kpfs.linux.memory.dmesg import LogLine
+    from kpfs.linux.search.plan import RunPlan
+
+MARK = "kpfs:mark"
+HANG_NS = 30_000_000_000  # by the kernel's clock, from where runs begin
+NEVER_BEGAN = (
+    "CMD ends, with status {status}, before it loads a module or a BPF program, or "
+    "says where runs begin (echo kpfs:mark >/dev/kmsg)"
+)
+_COMPLAINT = re.compile(
+    r"\bBUG\b|\bOops\b|WARNING:|general protection fault|refcount_t: "
+    r"|NULL pointer|list_(add|del) corruption|stack-protector|blocked for more than"
+    r"|detected stall|Kernel panic|usercopy: |scheduling while atomic|double free"
+    r"|soft lockup"
+)
+
+
+_ALWAYS = abi.LOOK_HOLD | abi.LOOK_FAULT
+_LOOKERS = {MEMORY: abi.LOOK_MEMORY, LOCK: abi.LOOK_LOCKS, IBT: abi.LOOK_IBT}
+
+
+class Begin(Enum):
+    """The place where runs begin, by the kernel's function that is called there."""
+
+    LOAD = "do_init_module"
+    PROGRAM = "bpf_ksym_add"
+    MARK = "devkmsg_emit"
+
+
+class RunOutcome(NamedTuple):
+    """The outcome of one run."""
+
+    status: int  # that the command has ended with; -1: it has not
+    why: str  # why it has not
+    complaints: list[str]  # lines of the kernel's log that tell of a fault
+    output: str
+    digest: str  # sums up output, log, blocks, time, and what was done to the run
+    blocks: int
+    ns: int
+    marked: bool = False  # the command has said where runs begin
+    reads: Sequence[str] = ()  # paths of this host's files
+    accesses: int = 0  # number of those before which the run could wait
+    calls: int = 0  # that the text has made, and that could fail
+    reports: Sequence[CheckReport] = ()
+    pairs: Sequence[RacePair] = ()
+
+    @classmethod
+    def unpacked(cls, row: dict[str, Any]) -> RunOutcome:
+        """Return the outcome whose _asdict() JSON had."""
+        row["reports"] = [CheckReport(*report) for report in row["reports"]]
+        row["pairs"] = [RacePair(*pair) for pair in row["pairs"]]
+        return cls(**row)
+
+
+class SearchedCommand:
+    """One command in one kernel, whose clock does not follow the host's."""
+
+    def __init__(
+        self,
+        kernel: PreparedKernel,
+        on_begin: Callable[[], None],
+        begins: Begin | None = None,
+        of: Sequence[str] = (),
+    ) -> None:
+        """on_begin: called where runs begin.
+
+        begins: the only place that counts; None: whichever comes first.
+        of: names of the modules and functions whose text is searched; empty: whatever
+        the command loads.
+        """
+        self.kernel, self._begins = kernel, begins
+        kernel.leave_out_modules()
+        self.begun: Begin | None = None
+        self._since = 0, 0  # blocks and ns where runs begin
+        self._marked = False
+        self._on_begin = on_begin
+        self._holds = Holds(kernel.machine.board)
+        self._holds.know(kernel.structures["task_struct"])
+        self._reads = kernel.served.host.reads = kernel.served.host.reads or []
+        self._places = {address: each for each in Begin for address in self._at(each)}
+        self._texts = Texts(kernel, of)
+        calls = [(address, abi.NEVER) for address in self._places]
+        kernel.machine.stops.set(self._stopped, calls)
+
+    def _at(self, begin: Begin) -> list[int]:
+        symbols = self.kernel.symbols
+        names = begin.value, f"{begin.value}.constprop.0"
+        return [address for name in names if (address := symbols.address(name))]
+
+    def begin(self, request: RunRequest, stdio: Sequence[int]) -> InsideCommand:
+        """Begin the command.  Raises CallError, UnfitError."""
+        self.command = InsideCommand(self.kernel, request, stdio)
+        for output in self.command.outputs:
+            output.copy = os.memfd_create("kpfs-output", os.MFD_CLOEXEC)
+        return self.command
+
+    def fork_output(self) -> None:
+        """Keep what the command writes apart from what it writes in another fork."""
+        for output in self.command.outputs:
+            before, output.copy = output.copy, os.memfd_create("kpfs-output")
+            os.write(output.copy, _whole(before))
+            os.close(before)
+
+    def apply(self, plan: RunPlan) -> None:
+        """Do to this run what a plan says.  Context: where runs begin."""
+        self._holds.apply(plan)
+        self._texts.set(on=_ALWAYS | sum(_LOOKERS[check] for check in plan.checks))
+
+    def go_on_to(self, begin: Begin) -> None:
+        """Let runs begin at a later place than the one that was reached."""
+        self.begun, self._begins = None, begin
+
+    def _stopped(self, address: int) -> None:
+        place = self._places[address]
+        if place is Begin.MARK:
+            if not self._is_mark():
+                return
+            self._marked = True
+        if self.begun is None and self._begins in (place, None):
+            self.begun = place
+            machine = self.kernel.machine
+            self._since = machine.board.blocks, machine.now()
+            self.command.limit_to(HANG_NS)
+            self._on_begin()
+
+    def _is_mark(self) -> bool:
+        kernel = self.kernel
+        board = kernel.machine.board
+        at = board.read_reg(board.arch.fourth_argument)
+        try:
+            return kernel.memory.string(at, 64).strip() == MARK
+        except MemoryFault:
+            return False
+
+    # ---- the end
+    def end(self) -> RunOutcome:
+        """Run the command to its end, and return its outcome."""
+        try:
+            self.command.run()
+        except (KernelError, CallError) as error:
+            return self.outcome(str(error))
+        return self.outcome()
+
+    def outcome(self, why: str = "") -> RunOutcome:
+        """Return the outcome of a command that has run.  why: why it could not end."""
+        command, machine = self.command, self.kernel.machine
+        status, (blocks, now) = -1, command.ended_at
+        if command.ended is None:
+            blocks, now, why = machine.board.blocks, machine.now(), why or machine.dead
+        else:
+            status, why = command.ended.status, command.ended.why
+            status = -1 if command.timed_out else status
+        output = b"".join(_whole(output.copy) for output in command.outputs)
+        log = [line for line in self.kernel.dmesg() if line.ns <= now]
+        # the host's clock decides when the end of what has none is noticed
+        exact = (blocks, now) if status >= 0 else ()
+        done = self._holds.done()
+        facts = status, exact, done.digest, [*map(_shown, log)]
+        digest = hashlib.sha256(repr(facts).encode() + output)
+        return RunOutcome(
+            status=status,
+            why=why,
+            complaints=[row.text for row in log if _COMPLAINT.search(row.text)],
+            output=output.decode("utf-8", "replace"),
+            digest=digest.hexdigest()[:16],
+            blocks=blocks - self._since[0],
+            ns=now - self._since[1],
+            marked=self._marked,
+            reads=sorted({row.path for row in self._reads}),
+            accesses=done.accesses,
+            calls=done.calls,
+            reports=list(reports.of(self._texts, self._holds)),
+            pairs=list(reports.pairs(self._texts)),
+        )
+
+
+def _shown(line: LogLine) -> str:
+    return line.shown()
+
+
+def _whole(fd: int) -> bytes:
+    """Return what a file has, wherever its offset is."""
+    return os.pread(fd, os.fstat(fd).st_size, 0)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``kpfs search``, and ``kpfs run --seed``.
+
+Tests kpfs.commands.search, kpfs.commands.search_page, kpfs.search.search,
+kpfs.search.runs, kpfs.search.lines, kpfs.linux.search.hold, kpfs.linux.search.searched,
+kpfs.linux.search.reports and kpfs.linux.search.replay.
+"""
+
+import json
+import shlex
+import subprocess
+from xml.etree import ElementTree
+
+import pytest
+
+from tests import harness
+
+pytestmark = [pytest.mark.kernel, pytest.mark.parameters]
+
+KERNEL = harness.WITH_PARAMETERS
+SOURCE = harness.ROOT / "tests/programs/counted.c"
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """A program whose two threads count in a map."""
+    program = tmp_path_factory.mktemp("counted") / "counted"
+    command = ["gcc", "-O1", "-pthread", "-o", program, SOURCE]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.fixture(autouse=True)
+def data(monkeypatch, tmp_path):
+    """A place for seeds of this test, with the kernels of all tests."""
+    (tmp_path / "data/kpfs").mkdir(parents=True)
+    kernels = harness.kernels() / "kpfs" / "kernels"
+    (tmp_path / "data/kpfs/kernels").symlink_to(kernels)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def search(kpfs, *words, **options):
+    return kpfs("search", "--kernel", KERNEL, "--jobs", "2", *words, **options)
+
+
+def test_a_lost_update_is_found_and_seen_again(kpfs, counted, tmp_path):
+    report, page = tmp_path / "report.xml", tmp_path / "page.html"
+    options = ["--json", "--junit", report, "--html", page, "--runs", "14"]
+    done = search(kpfs, *options, "--", counted, "lost", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    found = {each["kind"]: each for each in json.loads(done.stdout)["findings"]}
+    assert set(found) == {"race", "schedule"}
+    assert found["schedule"]["title"] == "wrong result: status 3, 1 of 2"
+    assert "writes what" in found["race"]["title"]
+    assert "counted/" in "".join(found["race"]["lines"])
+    suite = ElementTree.parse(report).getroot()
+    assert suite.get("failures") == "2"
+    assert "wrong result: status 3" in page.read_text()
+    # again, in another process, and without a search
+    words = shlex.split(found["schedule"]["replay"])
+    again = kpfs(*words[1:], cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (3, "1 of 2\n")
+    assert "another run" not in again.stderr
+    # somewhere else it would be another run
+    other = kpfs(*words[1:-1], "atomic", cwd=tmp_path)
+    assert other.returncode == 2
+    assert other.stderr == (
+        f"kpfs: the seed would show another run: its command is {counted} lost\n"
+    )
+
+
+def test_a_seed_says_which_file_has_changed(kpfs, counted, tmp_path):
+    program = tmp_path / "counted"
+    program.write_bytes(counted.read_bytes())
+    program.chmod(0o755)
+    options = ["--json", "--runs", "8", "--kinds", "schedule"]
+    done = search(kpfs, *options, "--", program, "lost")
+    (found,) = json.loads(done.stdout)["findings"]
+    program.write_bytes(counted.read_bytes() + b"\n")
+    again = kpfs(*shlex.split(found["replay"])[1:])
+    assert again.returncode == 2
+    assert again.stderr.endswith(f"another run: {program} has changed\n")
+
+
+def test_a_correct_program_is_not_reported(kpfs, counted):
+    done = search(kpfs, "--runs", "20", "--", counted, "atomic")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "race: nothing found" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 0", "CMD ends, with status 0, before it loads a module or a BPF"),
+        ("echo kpfs:mark >/dev/kmsg; echo no; exit 5", "by itself (status 5): no;"),
+    ],
+)
+def test_commands_that_cannot_be_searched(kpfs, script, why):
+    done = search(kpfs, "--", "sh", "-c", script)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert why in done.stderr
+
+
+def test_a_kernel_with_one_processor(kpfs):
+    words = "--kinds", "race,schedule", "--", "true"
+    done = kpfs("search", "--kernel", harness.KERNEL, *words)
+    assert done.returncode == 2
+    assert f"say --kernel {harness.KERNEL}+cpus=2" in done.stderr

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The order of a search, over runs that are a table."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kpfs.base.errors import SetupError
+from kpfs.linux.search.plan import KINDS, Order, RunPlan
+from kpfs.linux.search.reports import CheckReport, RacePair
+from kpfs.linux.search.searched import RunOutcome
+from kpfs.search.hunt import Hunt, SearchFinding, SearchLimits
+from kpfs.search.runs import EndedRun
+
+BASE = RunOutcome(0, "", [], "", "base", 100, 1000, accesses=8, calls=3)
+WRONG = BASE._replace(status=3, output="lost: 1 of 2\n", digest="wrong")
+
+
+class FakeRuns:
+    """Runs whose outcome a function of the plan tells."""
+
+    def __init__(self, outcome: Callable[[RunPlan], RunOutcome]) -> None:
+        self.outcome = outcome
+        self.plans: list[RunPlan] = []
+        self._waiting: list[RunPlan] = []
+
+    @property
+    def running(self) -> int:
+        return len(self._waiting)
+
+    def start(self, plan: RunPlan) -> None:
+        self.plans.append(plan)
+        self._waiting.append(plan)
+
+    def wait(self, _seconds: float | None) -> EndedRun | None:
+        plan = self._waiting.pop(0)
+        return EndedRun(plan, self.outcome(plan), 0.01)
+
+    def stop(self) -> None:
+        self._waiting.clear()
+
+
+def hunted(
+    outcome: Callable[[RunPlan], RunOutcome], *kinds: str, runs: int = 60, jobs: int = 2
+) -> tuple[Hunt, FakeRuns, list[SearchFinding]]:
+    """Search with so many runs at most; return what was found, too."""
+    fake, found = FakeRuns(outcome), list[SearchFinding]()
+    limits = SearchLimits(frozenset(kinds or KINDS), 60.0, runs, jobs)
+    hunt = Hunt(fake, limits, lambda finding, _runs: found.append(finding))  # type: ignore[arg-type]
+    hunt.begin()
+    hunt.run()
+    return hunt, fake, found
+
+
+def test_a_command_that_fails_by_itself_is_refused():
+    with pytest.raises(SetupError, match=r"fails by itself \(status 3\): lost: 1 of 2"):
+        hunted(lambda _plan: WRONG)
+
+
+def test_a_command_that_does_not_do_the_same_twice_is_refused():
+    digests = iter("abcdef")
+    with pytest.raises(SetupError, match="the same twice: 100 blocks of code"):
+        hunted(lambda _plan: BASE._replace(digest=next(digests)))
+
+
+def test_nothing_is_found_where_nothing_is_wrong():
+    hunt, fake, found = hunted(lambda _plan: BASE)
+    assert not found
+    assert len(fake.plans) == 60
+    assert hunt.tried().whole
+    assert {plan.way for plan in fake.plans} == {
+        *("base", "race", "fault", "walk", "point", "timer")
+    }
+    assert sorted(plan.faults for plan in fake.plans if plan.faults) == [
+        *((1,), (2,), (3,))
+    ]
+
+
+def test_both_sides_of_a_pair_that_races_wait_for_each_other():
+    raced = BASE._replace(pairs=[RacePair(0x10, 0x20)])
+    _, fake, _ = hunted(lambda plan: raced if plan.each_ns else BASE, "race")
+    pairs = [plan.orders[0] for plan in fake.plans if plan.way == "pair"]
+    assert {(o.number, o.at, o.until) for o in pairs} == {
+        *((1, 0x10, 0x20), (2, 0x10, 0x20), (3, 0x10, 0x20)),
+        *((1, 0x20, 0x10), (2, 0x20, 0x10), (3, 0x20, 0x10)),
+    }
+
+
+def test_a_finding_is_shown_by_as_few_waits_as_possible():
+    def outcome(plan: RunPlan) -> RunOutcome:
+        numbers = {order.number for order in plan.orders}
+        return WRONG if {3, 5} <= numbers else BASE
+
+    hunt, _, found = hunted(outcome, "schedule", runs=200)
+    assert [each.key for each in found] == [("schedule", "status", "3")]
+    assert [order.number for order in found[0].plan.orders] == [3, 5]
+    assert found[0].title == "wrong result: status 3, lost: 1 of 2"
+    assert hunt.times[found[0].key] > 1
+
+
+def test_a_run_in_which_each_access_waits_becomes_single_waits():
+    def outcome(plan: RunPlan) -> RunOutcome:
+        numbers = {order.number for order in plan.orders}
+        return WRONG if plan.each_ns or 4 in numbers else BASE
+
+    _, _, found = hunted(outcome, "race", "schedule")
+    assert [order.number for order in found[0].plan.orders] == [4]
+    assert not found[0].plan.each_ns
+
+
+def test_a_call_that_fails_may_change_the_status_but_not_harm_the_kernel():
+    oops = "BUG: kernel NULL pointer dereference, address: 0000000000000010"
+
+    def outcome(plan: RunPlan) -> RunOutcome:
+        if plan.faults == (2,):
+            return WRONG._replace(complaints=[oops])
+        return WRONG if plan.faults else BASE
+
+    _, _, found = hunted(outcome, "fault")
+    assert [each.title for each in found] == [f"the kernel complains: {oops}"]
+    assert found[0].plan.faults == (2,)
+
+
+def test_a_hang_is_found_once_whatever_its_numbers():
+    def outcome(plan: RunPlan) -> RunOutcome:
+        why = f"CMD still runs after 30 s\n  test (pid {len(plan.orders)}) in x"
+        return BASE._replace(status=-1, why=why) if plan.orders else BASE
+
+    hunt, _, found = hunted(outcome, "schedule")
+    assert len(found) == 1
+    assert found[0].lines == ["  test (pid 1) in x"]
+    assert hunt.times[found[0].key] > 5
+
+
+def test_reports_of_kinds_that_are_not_looked_for_are_left_out():
+    report = CheckReport("memory", "use after free", ["who"], ("memory", "x"))
+    reported = BASE._replace(reports=[report])
+    _, _, found = hunted(lambda _plan: reported, "schedule")
+    assert not found
+    _, _, found = hunted(lambda _plan: reported, "memory")
+    assert [each.title for each in found] == ["use after free"]
+
+
+def test_a_race_in_code_without_lines_is_counted_but_not_told():
+    place = "io+0x9 [m]"
+    report = CheckReport("race", "data race", [], ("race", place), (place, place))
+    raced = BASE._replace(reports=[report])
+    hunt, _, found = hunted(lambda _plan: raced, "race")
+    assert not found
+    assert hunt.tried().unknown == 1
+
+
+def test_shards_divide_what_is_tried():
+    whole = list[tuple[int, ...]]()
+    for part in (1, 2):
+        fake = FakeRuns(lambda _plan: BASE)
+        limits = SearchLimits(frozenset({"fault"}), 60.0, 0, 1, (part, 2))
+        hunt = Hunt(fake, limits, lambda _finding, _runs: None)  # type: ignore[arg-type]
+        hunt.begin()
+        hunt.run()
+        whole += [plan.faults for plan in fake.plans if plan.faults]
+    assert sorted(whole) == [(1,), (2,), (3,)]
+
+
+def test_a_plan_survives_json():
+    import json
+
+    plan = RunPlan("walk", ("memory",), 5, (Order(1, 2, 3, 4, True),), (7,))
+    assert RunPlan.unpacked(json.loads(json.dumps(plan.packed()))) == plan
