@@ -12,7 +12,7 @@ Nothing is loaded before it is used: the command kpfs imports this package too.
 
 TYPE_CHECKING = False  # that of typing, whose import takes time
 if TYPE_CHECKING:
-    from kpfs.api.commands import Finished, Mount, mount, run, run_inside
+    from kpfs.api.commands import Finished, Found, Mount, mount, run, run_inside, search
     from kpfs.api.kernel import Explanation, Kernel
     from kpfs.base.errors import SetupError
     from kpfs.session.files import Task
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Explanation",
     "Finished",
+    "Found",
     "Kernel",
     "Mount",
     "Probe",
@@ -34,9 +35,12 @@ __all__ = [
     "mount",
     "run",
     "run_inside",
+    "search",
 ]
 _HOMES = {
-    "api.commands": ("Finished", "Mount", "mount", "run", "run_inside"),
+    "api.commands": (
+        *("Finished", "Found", "Mount", "mount", "run", "run_inside", "search"),
+    ),
     "api.kernel": ("Explanation", "Kernel"),
     "base.errors": ("SetupError",),
     "session.files": ("Task",),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -188,6 +189,51 @@ def run_inside(
     options += ["--quiet-guest"] * quiet
     words = ["run", *options, "--", *command]
     return _communicate(words, input, timeout, cwd, env)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that a search has found."""
+
+    kind: str  # race, schedule, fault, memory, lock or ibt
+    title: str
+    lines: Sequence[str]
+    seed: str  # for run_inside() and ``kpfs run --seed``
+    how: str  # what was done to the run that shows it
+    replay: str  # the command that makes this run again
+    times: int
+
+    def __str__(self) -> str:
+        return "\n    ".join([self.title, *self.lines, self.replay])
+
+
+def search(
+    argv: Sequence[str] | str,
+    *,
+    kernel: str,
+    seconds: float = 60.0,
+    runs: int = 0,
+    kinds: Sequence[str] = (),
+    of: Sequence[str] = (),
+    jobs: int = 0,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> list[Found]:
+    """Search a command for what is wrong with the modules that it loads.
+
+    The arguments are those of ``kpfs search``; argv is as of run().  SetupError: the
+    command cannot be searched.
+    """
+    command = ["sh", "-c", argv] if isinstance(argv, str) else list(argv)
+    options = ["--kernel", kernel, "--json", "--for", f"{seconds:g}"]
+    options += ["--runs", str(runs)] * bool(runs) + ["--jobs", str(jobs)] * bool(jobs)
+    options += ["--kinds", ",".join(kinds)] if kinds else []
+    for name in of:
+        options += ["--of", name]
+    done = _communicate(["search", *options, "--", *command], "", None, cwd, env)
+    if done.returncode not in (0, 1):
+        raise SetupError(done.stderr.strip().removeprefix("kpfs: "))
+    return [Found(**row) for row in json.loads(done.stdout)["findings"]]
 
 
 def _communicate(

@@ -7,9 +7,11 @@ kpfs before a test asks for it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,12 @@ KERNELS = (
     "kernels(NAME, ...): run the test once inside each of these kernels, which the "
     "fixture kpfs_inside runs commands in; those that were not made are skipped"
 )
+SEARCH = (
+    "kpfs_search(seconds=20, kernel='', runs=0, kinds=()): run the test again and "
+    "again inside a Linux kernel, as 'kpfs search' does, and fail with what was found; "
+    "kernel: without it, the first one that was made with two processors"
+)
+_SEARCHED = "KPFS_SEARCHED"  # environment variable of the test's own runs
 TAIL = 20  # lines of a trace
 NEWEST = 50  # lines of a log
 
@@ -52,6 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", KERNELS)
+    config.addinivalue_line("markers", SEARCH)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -185,6 +194,51 @@ def kpfs_inside(
 
 
 # ---- reports
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Search a test that has the marker kpfs_search, in place of calling it once."""
+    marker = pyfuncitem.get_closest_marker("kpfs_search")
+    if marker is None or os.environ.get(_SEARCHED):
+        return None
+    from kpfs import SetupError, search
+
+    options = {"seconds": 20.0, **marker.kwargs}
+    options["kernel"] = options.get("kernel") or _first_with_two_cpus()
+    # pytest itself, without what would differ from run to run
+    words = "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly"
+    config = pyfuncitem.config
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *words,
+        "--rootdir",
+        str(config.rootpath),
+    ]
+    node = f"{pyfuncitem.path}::{pyfuncitem.nodeid.partition('::')[2]}"
+    env = {**os.environ, _SEARCHED: "1", "PYTHONHASHSEED": "0"}
+    try:
+        found = search([*command, node], cwd=config.rootpath, env=env, **options)
+        told = "\n".join(map(str, found))
+    except SetupError as error:
+        told = str(error)
+    if told:
+        pytest.fail(told, pytrace=False)
+    return True
+
+
+def _first_with_two_cpus() -> str:
+    """Return the name of a kernel that was made with several processors, or skip."""
+    from kpfs.linux.errors import UnfitError
+    from kpfs.linux.store import image, store
+
+    for name in store.names():
+        with suppress(UnfitError):
+            if len(image.read_meta(store.folder(name)).processors) > 1:
+                return name
+    pytest.skip("no kernel with two processors: kpfs kernel make 6.12+cpus=2")
+
+
 def _shown(dmesg: str, read: Callable[[str], str]) -> dict[str, str]:
     """Return the state of a kernel.  read: reads one of its files; OSError."""
 

@@ -26,8 +26,8 @@ from kpfs.linux.search.plan import KINDS
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from kpfs.hunt.hunt import SearchFinding, Tried
     from kpfs.linux.search.plan import RunPlan
-    from kpfs.search.hunt import SearchFinding, Tried
 
 FOUND = 1
 _ROOM = 300_000  # bytes that a report may take
@@ -125,8 +125,8 @@ def main(arguments: Namespace) -> int:
             check_room(path, _ROOM)
     if arguments.make:
         kernel_command.make_missing([arguments.kernel])
-    from kpfs.search.hunt import SearchLimits
-    from kpfs.search.search import Search, SearchTask, check
+    from kpfs.hunt.hunt import SearchLimits
+    from kpfs.hunt.search import Search, SearchTask, check
 
     task = SearchTask(
         arguments.kernel,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``kpfs search``, and ``kpfs run --seed``.
 
-Tests kpfs.commands.search, kpfs.commands.search_page, kpfs.search.search,
-kpfs.search.runs, kpfs.search.lines, kpfs.linux.search.hold, kpfs.linux.search.searched,
+Tests kpfs.commands.search, kpfs.commands.search_page, kpfs.hunt.search,
+kpfs.hunt.runs, kpfs.hunt.lines, kpfs.linux.search.hold, kpfs.linux.search.searched,
 kpfs.linux.search.reports and kpfs.linux.search.replay.
 """
 

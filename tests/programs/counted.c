@@ -50,18 +50,13 @@ static int load(int map, int atomic)
 {
 	struct bpf_insn insns[] = {
 		INSN(0x62, 10, 0, -4, 0), /* *(u32 *)(r10 - 4) = 0, the key */
-		INSN(0xbf, 2, 10, 0, 0),
-		INSN(0x07, 2, 0, 0, -4),
-		INSN(0x18, 1, 1, 0, map),
-		INSN(0, 0, 0, 0, 0),
+		INSN(0xbf, 2, 10, 0, 0),  INSN(0x07, 2, 0, 0, -4),
+		INSN(0x18, 1, 1, 0, map), INSN(0, 0, 0, 0, 0),
 		INSN(0x85, 0, 0, 0, 1), /* r0 = bpf_map_lookup_elem(r1, r2) */
-		INSN(0x15, 0, 0, 4, 0),
-		INSN(0xb7, 1, 0, 0, 1),
+		INSN(0x15, 0, 0, 4, 0),   INSN(0xb7, 1, 0, 0, 1),
 		INSN(0x79, 2, 0, 0, 0), /* r2 = *r0; r1 += r2; *r0 = r1 */
-		INSN(0x0f, 1, 2, 0, 0),
-		INSN(0x7b, 0, 1, 0, 0),
-		INSN(0xb7, 0, 0, 0, 0),
-		INSN(0x95, 0, 0, 0, 0),
+		INSN(0x0f, 1, 2, 0, 0),   INSN(0x7b, 0, 1, 0, 0),
+		INSN(0xb7, 0, 0, 0, 0),   INSN(0x95, 0, 0, 0, 0),
 	};
 	static const struct bpf_insn instead[] = {
 		INSN(0xdb, 0, 1, 0, 0), /* lock *r0 += r1 */

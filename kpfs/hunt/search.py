@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import KernelChoice
 from kpfs.emulator.libunicorn import EmulatorError
+from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits, Tried
+from kpfs.hunt.runs import InRun, Runs
 from kpfs.inside import warm
 from kpfs.inside.client import request_of
 from kpfs.linux.errors import UnfitError
@@ -23,8 +25,6 @@ from kpfs.linux.search.plan import RACE, SCHEDULE
 from kpfs.linux.search.searched import NEVER_BEGAN, Begin, SearchedCommand
 from kpfs.linux.search.seed import Seed
 from kpfs.linux.store import image, store
-from kpfs.search.hunt import Hunt, SearchFinding, SearchLimits, Tried
-from kpfs.search.runs import InRun, Runs
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.mounted import PreparedKernel

@@ -18,6 +18,8 @@ from random import Random
 from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
+from kpfs.hunt.lines import ModuleLines, is_program
+from kpfs.hunt.runs import EndedRun, Runs
 from kpfs.linux.search.plan import (
     CHECKS,
     FAULT,
@@ -28,8 +30,6 @@ from kpfs.linux.search.plan import (
 )
 from kpfs.linux.search.reports import CheckReport
 from kpfs.linux.search.searched import RunOutcome
-from kpfs.search.lines import ModuleLines, is_program
-from kpfs.search.runs import EndedRun, Runs
 
 # ns. A task that comes for the first time may have to wait for pages of its program,
 # and what reads them for the next tick of the processor that waits: 4 ms.

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from kpfs.base.errors import SetupError
+from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits
+from kpfs.hunt.runs import EndedRun
 from kpfs.linux.search.plan import KINDS, Order, RunPlan
 from kpfs.linux.search.reports import CheckReport, RacePair
 from kpfs.linux.search.searched import RunOutcome
-from kpfs.search.hunt import Hunt, SearchFinding, SearchLimits
-from kpfs.search.runs import EndedRun
 
 BASE = RunOutcome(0, "", [], "", "base", 100, 1000, accesses=8, calls=3)
 WRONG = BASE._replace(status=3, output="lost: 1 of 2\n", digest="wrong")
