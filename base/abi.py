@@ -1087,11 +1087,11 @@ class Hold:  # struct hold
 
 
 class Holds:  # struct holds
-    SIZE, __slots__ = 312608, ()
-    STRUCT = Struct("<16Q1184s163840s4096Q110592s4096s")
-    each_ns, nr_orders, next_order, nr_faults, faults, pid_at = 0, 8, 16, 24, 32, 64
-    comm_at, accesses, calls, held, torn, timers, digest = 72, 80, 88, 96, 104, 112, 120
-    hold, orders, seen, parties, places = 128, 1312, 165152, 197920, 308512
+    SIZE, __slots__ = 257296, ()
+    STRUCT = Struct("<14Q1184s163840s4096Q55296s4096s")
+    each_ns, nr_orders, next_order, nr_faults, faults, accesses = 0, 8, 16, 24, 32, 64
+    calls, held, torn, timers, digest, hold, orders = 72, 80, 88, 96, 104, 112, 1296
+    seen, parties, places = 165136, 197904, 253200
 
 
 # linux/agent/region.h

@@ -20,6 +20,7 @@ from kpfs.commands import kernel as kernel_command
 from kpfs.commands.arguments import add_command, flag, number, several, shard
 from kpfs.commands.search_page import Shown, search_page
 from kpfs.host import progress
+from kpfs.inside.machine import FOUND
 from kpfs.inside.start import real_root
 from kpfs.linux.search.plan import KINDS
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from kpfs.hunt.hunt import SearchFinding, Tried
     from kpfs.linux.search.plan import RunPlan
 
-FOUND = 1
 _ROOM = 300_000  # bytes that a report may take
 _DEFAULT_SECONDS = 60.0
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}

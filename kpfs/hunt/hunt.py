@@ -166,6 +166,7 @@ class Hunt:
     # ---- the order
     def begin(self) -> RunOutcome:
         """Make the run without any change, and return its outcome."""
+        self._began = time.monotonic()
         self.base = self._one(self._plan("base"))
         return self.base
 

@@ -15,6 +15,7 @@ from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits, Tried
 from kpfs.hunt.runs import InRun, Runs
 from kpfs.inside import warm
 from kpfs.inside.client import request_of
+from kpfs.inside.machine import check as check_modules
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.loop import CallError
@@ -96,7 +97,9 @@ class Search:
             os.close(null)
 
     def _search(self, kernel: PreparedKernel, null: int) -> Tried:
-        command = self._command = SearchedCommand(kernel, self._begun, of=self._task.of)
+        command = self._command = SearchedCommand(
+            kernel, self._begun, check_modules, of=self._task.of
+        )
         runs = self._runs = Runs(command)
         self._hunt = Hunt(runs, self._limits, self._tell, self._progress)
         outcome = None

@@ -51,9 +51,6 @@ struct holds {
 	u64 nr_faults;
 	u64 faults[NR_FAULTS]; /* numbers of calls of functions that may fail, from 1 on */
 
-	u64 pid_at; /* offsets in a task */
-	u64 comm_at;
-
 	u64 accesses; /* and calls, before which a processor could wait */
 	u64 calls;    /* of functions that may fail */
 	u64 held;
@@ -62,8 +59,8 @@ struct holds {
 	u64 digest; /* of all that was done */
 	struct hold hold[MAX_CPUS];
 	struct order orders[NR_ORDERS];
-	u64 seen[NR_ORDERS];                   /* how often the place of an order was reached */
-	struct party parties[NR_FINDINGS * 2]; /* of each finding: it, and who waits */
+	u64 seen[NR_ORDERS];               /* how often the place of an order was reached */
+	struct party parties[NR_FINDINGS]; /* of each finding: who waits */
 	u8 places[NR_PLACES]; /* how often a place was held, by a hash of its address */
 };
 #endif

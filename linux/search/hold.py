@@ -10,7 +10,6 @@ from kpfs.base import abi
 from kpfs.linux.board.board import Board, address_of
 
 if TYPE_CHECKING:
-    from kpfs.linux.memory.btf import StructLayout
     from kpfs.linux.search.plan import Order, RunPlan
 
 
@@ -57,21 +56,9 @@ class Holds:
         for number, order in enumerate(orders):
             self._put(_H.orders + number * abi.Order.SIZE, *order)
 
-    def know(self, task: StructLayout) -> None:
-        """Say where a task has its pid and name."""
-        if task.has("pid") and task.has("comm"):
-            self._put(_H.pid_at, task.at["pid"])
-            self._put(_H.comm_at, task.at["comm"])
-
-    def parties(self, number: int) -> tuple[Party, Party]:
-        """Return both tasks of a finding, by its number."""
-        first, second = (
-            self._party(_H.parties + (2 * number + side) * abi.Party.SIZE)
-            for side in range(2)
-        )
-        return first, second
-
-    def _party(self, at: int) -> Party:
+    def waiting(self, number: int) -> Party:
+        """Return the task that waited when a finding was made, by its number."""
+        at = _H.parties + number * abi.Party.SIZE
         name = self._memory[at + abi.Party.comm :][:16].partition(b"\0")[0]
         begin = (at + abi.Party.stack) >> 3
         stack = self._words[begin : begin + abi.PARTY_STACK]

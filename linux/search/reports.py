@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
-from kpfs.linux.search.plan import RACE
+from kpfs.linux.search.hold import Party
+from kpfs.linux.search.plan import CHECKS, RACE
 
 if TYPE_CHECKING:
-    from kpfs.linux.search.hold import Holds, Party
+    from kpfs.linux.search.hold import Holds
     from kpfs.linux.search.texts import FindingRow, Texts
-
-    _Both = tuple[Party, Party]
 
 _ENTRIES = "do_syscall_64", "el0_svc", "do_trap_ecall_u", "ret_from_fork"
 _DEEPEST = 8  # functions of a stack that are told
@@ -49,7 +48,22 @@ def of(texts: Texts, holds: Holds) -> Iterator[CheckReport]:
     """Yield a report for each finding that is told."""
     for number, row in enumerate(texts.findings()):
         if make := _MAKERS.get(row.kind):
-            yield make(texts, row, holds.parties(number))
+            yield make(texts, row, _near(row), holds.waiting(number))
+
+
+def of_checks(told: Sequence[str]) -> Iterator[CheckReport]:
+    """Yield a report for each text of a check of modules: it begins with its kind."""
+    for text in told:
+        title, *lines = text.split("\n")
+        kind = title.partition(":")[0]
+        if kind in CHECKS:
+            yield CheckReport(kind, title, [line.strip() for line in lines], (title,))
+
+
+def _near(row: FindingRow) -> Party:
+    """Return the task that a finding was made in."""
+    name = bytes(row.comm).partition(b"\0")[0]
+    return Party(row.pid, name.decode("latin-1"), [word for word in row.stack if word])
 
 
 def _told(texts: Texts, cpu: int, place: str, party: Party) -> str:
@@ -71,29 +85,29 @@ def _verb(flags: int) -> str:
     return "writes" if flags & abi.INSN_WRITES else "reads"
 
 
-def _race(texts: Texts, row: FindingRow, parties: _Both) -> CheckReport:
+def _race(texts: Texts, row: FindingRow, near: Party, far: Party) -> CheckReport:
     one, other = texts.place(row.at), texts.place(row.other)
     verbs = _verb(texts.flags_at(row.at)), _verb(row.b)
     title = f"data race: {one} {verbs[0]} what {other} {verbs[1]}"
     lines = [
-        _told(texts, row.cpu, one, parties[0]),
-        _told(texts, row.c, other, parties[1]),
+        _told(texts, row.cpu, one, near),
+        _told(texts, row.c, other, far),
     ]
     key = (RACE, *sorted((one, other)))
     return CheckReport(RACE, title, lines, key, (one, other))
 
 
-def _changed(texts: Texts, row: FindingRow, parties: _Both) -> CheckReport:
+def _changed(texts: Texts, row: FindingRow, near: Party, _far: Party) -> CheckReport:
     place = texts.place(row.at)
     title = f"data race: code elsewhere changes what {place} {_verb(row.c)}"
     lines = [
         f"it was {row.a:#x}, and is {row.b:#x} when {place} goes on",
-        _told(texts, row.cpu, place, parties[0]),
+        _told(texts, row.cpu, place, near),
     ]
     return CheckReport(RACE, title, lines, (RACE, place, "elsewhere"), (place,))
 
 
-_MAKERS: dict[int, Callable[[Texts, FindingRow, _Both], CheckReport]] = {
+_MAKERS: dict[int, Callable[[Texts, FindingRow, Party, Party], CheckReport]] = {
     abi.FOUND_RACE: _race,
     abi.FOUND_CHANGED: _changed,
 }

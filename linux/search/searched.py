@@ -22,7 +22,7 @@ from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.search import reports
 from kpfs.linux.search.hold import Holds
-from kpfs.linux.search.plan import IBT, LOCK, MEMORY
+from kpfs.linux.search.plan import CHECKS, IBT, LOCK, MEMORY
 from kpfs.linux.search.reports import CheckReport, RacePair
 from kpfs.linux.search.texts import Texts
 
@@ -82,6 +82,10 @@ class RunOutcome(NamedTuple):
         return cls(**row)
 
 
+# Makes the checks of a kernel's modules, of some kinds; returns what tells the findings
+Look = Callable[["PreparedKernel", Sequence[str], Texts], Callable[[], list[str]]]
+
+
 class SearchedCommand:
     """One command in one kernel, whose clock does not follow the host's."""
 
@@ -89,10 +93,11 @@ class SearchedCommand:
         self,
         kernel: PreparedKernel,
         on_begin: Callable[[], None],
+        look: Look,
         begins: Begin | None = None,
         of: Sequence[str] = (),
     ) -> None:
-        """on_begin: called where runs begin.
+        """on_begin: called where runs begin.  look: makes the checks of modules.
 
         begins: the only place that counts; None: whichever comes first.
         of: names of the modules and functions whose text is searched; empty: whatever
@@ -105,10 +110,10 @@ class SearchedCommand:
         self._marked = False
         self._on_begin = on_begin
         self._holds = Holds(kernel.machine.board)
-        self._holds.know(kernel.structures["task_struct"])
         self._reads = kernel.served.host.reads = kernel.served.host.reads or []
         self._places = {address: each for each in Begin for address in self._at(each)}
         self._texts = Texts(kernel, of)
+        self._told = look(kernel, CHECKS, self._texts)
         calls = [(address, abi.NEVER) for address in self._places]
         kernel.machine.stops.set(self._stopped, calls)
 
@@ -199,7 +204,10 @@ class SearchedCommand:
             reads=sorted({row.path for row in self._reads}),
             accesses=done.accesses,
             calls=done.calls,
-            reports=list(reports.of(self._texts, self._holds)),
+            reports=[
+                *reports.of(self._texts, self._holds),
+                *reports.of_checks(self._told()),
+            ],
             pairs=list(reports.pairs(self._texts)),
         )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _LOOKERS = {"memory": abi.LOOK_MEMORY, "lock": abi.LOOK_LOCKS, "ibt": abi.LOOK_IBT}
+_OF_SEARCHES = abi.FOUND_RACE, abi.FOUND_CHANGED, abi.FOUND_FAULT
 _DEEPEST = 8  # functions of a stack that are told
 _CALL, _CALL_SIZE = 0xE8, 5
 _MAX_CALL = 7  # bytes of an indirect call
@@ -34,19 +35,26 @@ _OUTERMOST = ("do_syscall_64+", "ret_from_fork+", "kthread+", "asm_")
 class ModuleChecks:
     """The checks of one run.  Context: the kernel stands still."""
 
-    def __init__(self, kernel: KernelOnBoard, kinds: Sequence[str]) -> None:
-        """kinds: of config.CHECKS.  Raises UnfitError, EmulatorError."""
+    def __init__(
+        self, kernel: KernelOnBoard, kinds: Sequence[str], texts: Texts | None = None
+    ) -> None:
+        """kinds: of config.CHECKS.  Raises UnfitError, EmulatorError.
+
+        texts: those that are looked at already, by lookers that others switch on.
+        """
         if not kernel.structures["task_struct"].has("comm"):
             raise UnfitError("--check: this kernel does not tell of its types (BTF)")
         self._kernel = kernel
         self._files = ModuleFiles(kernel)
         self._files.follow()
         self._images: dict[int, CoverableImage] = {}  # by the numbers of texts
-        self._texts = texts = Texts(kernel)
+        is_ours = texts is None
+        self._texts = texts = texts or Texts(kernel)
         texts.follow(self._begins, self._ends)
         self._objects = Objects(kernel, texts) if "memory" in kinds else None
         self._gone: set[int] = set()  # the numbers of texts that are no more
-        texts.set(on=sum(_LOOKERS[kind] for kind in kinds))
+        if is_ours:
+            texts.set(on=sum(_LOOKERS[kind] for kind in kinds))
 
     def _begins(self, text: LookedText) -> None:
         if text.module is None:
@@ -63,7 +71,8 @@ class ModuleChecks:
     # ---- the report
     def report(self) -> list[str]:
         """Return a text for each finding, the first one first."""
-        told = [self._told(row) for row in self._texts.findings()]
+        rows = self._texts.findings()
+        told = [self._told(row) for row in rows if row.kind not in _OF_SEARCHES]
         if lost := self._texts.get(abi.Texts.findings_lost):
             told.append(f"{lost} more findings: only {abi.NR_FINDINGS} are kept")
         return [*told, *self._leaks()]

@@ -64,23 +64,8 @@ static bool conflict(u64 one, u64 other)
 
 static void note_party(struct board *b, struct party *p)
 {
-	const struct holds *s = holds(b);
-	u64 task = running_task(b);
-
-	p->pid = (u32)read_word(b, task + s->pid_at);
-	p->comm[0] = read_word(b, task + s->comm_at);
-	p->comm[1] = read_word(b, task + s->comm_at + 8);
+	keep_task(b, &p->pid, p->comm);
 	keep_stack(b, stack_pointer(b), p->stack, PARTY_STACK);
-}
-
-/* Note both sides of a finding. h: the other one; NULL: there is none. */
-static void note_parties(struct board *b, const struct finding *f, const struct hold *h)
-{
-	struct party *parties = &holds(b)->parties[2 * (f - texts(b)->findings)];
-
-	note_party(b, &parties[0]);
-	if (h)
-		parties[1] = h->party;
 }
 
 /* Compare an access with those before which others wait. */
@@ -108,7 +93,7 @@ static void compare(struct board *b, const struct look *l)
 		f->a = l->addr;
 		f->b = h->flags;
 		f->c = i;
-		note_parties(b, f, h);
+		holds(b)->parties[f - texts(b)->findings] = h->party;
 	}
 }
 
@@ -131,7 +116,6 @@ static void end(struct board *b, struct hold *h)
 		f->a = h->value;
 		f->b = value;
 		f->c = h->flags;
-		note_parties(b, f, NULL);
 	}
 	if ((h->flags & ACCESSES) != ACCESSES || h->shared)
 		return;
@@ -259,7 +243,6 @@ bool look_fault(struct board *b, struct look *l)
 	f = text_report(b, FOUND_FAULT, l->at, s->calls);
 	if (f) {
 		f->a = l->callee->address;
-		note_parties(b, f, NULL);
 	}
 	text_skip(b, l,
 		  l->callee->fails_as == NO_ARGUMENT ? (u64)l->callee->error :
