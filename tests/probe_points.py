@@ -13,6 +13,7 @@ from kpfs.explain.verdicts import errno_name, judge, judging_state
 BATCH = 50
 EVENTS = "/sys/kernel/tracing/kprobe_events"
 ENABLE = "/sys/kernel/tracing/events/kprobes/enable"
+ENABLE_ONE = "/sys/kernel/tracing/events/kprobes/e{}/enable"
 LINE = re.compile(r"([0-9a-f]+)  k  \S+ +(?:\S+ +)?((?:\[\w+\])*)\n")
 
 
@@ -52,23 +53,39 @@ def expected(st, arch, addr):
 
 
 def asked(shell, addrs):
-    """Probe all of these addresses; return the kernel's errno or tag by address."""
-    found = {}
+    """Probe all of these addresses; return the kernel's errno or tag by address.
+
+    One at an ftrace site is listed as such at once; the others are enabled for it.
+    """
+    found, made = {}, {}
     for number, addr in enumerate(addrs):
-        made = shell.write(EVENTS, f"p:kprobes/e{number} {addr:#x}", os.O_APPEND)
-        found[addr] = errno_name(-made) if made else "?"
-    if "?" in found.values():
-        shell.echo(ENABLE, "1")
-        listed = shell.read("/sys/kernel/debug/kprobes/list")
-        tags = {int(at, 16): tag for at, tag in LINE.findall(listed)}
-        for addr in found:
-            if found[addr] == "?":
-                # a probe on a landing pad is moved behind it
-                tag = tags.get(addr, tags.get(addr + 4, "[not listed]"))
-                found[addr] = tag.strip("[]") or "none"
-        shell.echo(ENABLE, "0")
+        done = shell.write(EVENTS, f"p:kprobes/e{number} {addr:#x}", os.O_APPEND)
+        if done:
+            found[addr] = errno_name(-done)
+        else:
+            made[addr] = number
+    if made:
+        tags = listed(shell)
+        others = [addr for addr in made if "FTRACE" not in tags(addr)]
+        for value in "1", "0":
+            for addr in others:
+                shell.echo(ENABLE_ONE.format(made[addr]), value)
+            if value == "1":
+                tags = listed(shell)
+                found |= {addr: tags(addr) for addr in made}
         shell.echo(EVENTS, "")
     return found
+
+
+def listed(shell):
+    """Return a function that tells the tag of a probe, also behind a landing pad."""
+    rows = LINE.findall(shell.read("/sys/kernel/debug/kprobes/list"))
+    tags = {int(at, 16): tag.replace("[DISABLED]", "") for at, tag in rows}
+
+    def tag(addr):
+        return tags.get(addr, tags.get(addr + 4, "[not listed]")).strip("[]") or "none"
+
+    return tag
 
 
 def entries(symbols, image):
