@@ -66,7 +66,10 @@ def test_text_shows_the_bytes_of_probes(m):
     lines = text.read_text().splitlines()
     assert re.search(r" e8 .* call .* # call, was: nop dword", lines[1])
     assert re.search(r" cc .* int3 .* # breakpoint, was: push", lines[2])
-    assert lines[3:] == before.splitlines()[3:]
+    count = len(before.splitlines())
+    assert lines[3:count] == before.splitlines()[3:]
+    assert lines[count : count + 2] == ["", "slot of vfs_read+0x5:"]
+    assert re.search(r" push r", lines[count + 2])
     assert "vfs_read" in os.listdir(m / "machine" / "text")
     for name in ("none", "jiffies"):
         assert not (m / "machine" / "text" / name).exists()
@@ -87,7 +90,7 @@ def test_modules_have_text_too(m):
     lines = (text / "xfs_file_open").read_text().splitlines()
     assert re.search(r" e8 .* call .* # call, was: nop dword", lines[1])
     assert re.search(r" cc .* int3 .* # breakpoint, was: mov", lines[2])
-    assert lines[3:] == before.splitlines()[3:]
+    assert lines[3 : len(before.splitlines())] == before.splitlines()[3:]
     (m / "tracing" / "events" / "kprobes" / "enable").write_text("0")
     assert (text / "xfs_file_open").read_text() == before
     (m / "tracing" / "kprobe_events").write_text("")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
+from kpfs.base.units import PAGE_SIZE
 from kpfs.fs.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 BUFFER_SIZE = 4096
+_MOST = 0x100  # bytes of a slot or a detour buffer
+_LEAVES = re.compile(r" (jmp|int3|brk|ebreak|c\.ebreak)\b")  # their last instructions
 # Calls that end the task, or let another run in its memory, which all tasks share.
 REFUSED = frozenset(
     (
@@ -92,9 +97,41 @@ class LinuxMachineInfo:
             symbols = self._symbols()
         before = before or kernel.saved_memory.read(start, size)
         compared = TEXT_TOOLS[kernel.arch.name]().compared
-        rows = compared(live, before, start, symbols.name_of)
+
+        def listed(code: bytes, was: bytes, at: int) -> Iterable[str]:
+            return compared(code, was, at, symbols.name_of)
+
+        rows = [*listed(live, before, start)]
+        with suppress(KernelError):  # it does not say what probes it has
+            for probe in self.probes() if live != before else ():
+                at = probe.address - start
+                if 0 <= at < size and live[at : at + 4] != before[at : at + 4]:
+                    rows += self._out_of_line(probe, name, at, listed)
         head = f"{name} [{module}]:" if module else f"{name}:"
         return "\n".join((head, *rows, ""))
+
+    def _out_of_line(
+        self,
+        probe: ProbeRow,
+        name: str,
+        offset: int,
+        listed: Callable[[bytes, bytes, int], Iterable[str]],
+    ) -> Iterator[str]:
+        """List the slot and the detour buffer of a probe in a function of that name."""
+        places = {
+            "slot": (probe.slot, ""),
+            "detour buffer": (probe.detour, f"<{name}+"),
+        }
+        for title, (at, target) in places.items():
+            if not at:
+                continue
+            yield from ("", f"{title} of {name}+{offset:#x}:")
+            with looking():
+                code = self.kernel.memory.read(at, min(_MOST, -at % PAGE_SIZE or _MOST))
+            for row in listed(code, code, at):
+                yield row
+                if _LEAVES.search(row) and target in row:
+                    break
 
     def _unpatched(self, start: int, live: bytes) -> bytes:
         """Return a module's text, which the image lacks, without probes and calls."""
