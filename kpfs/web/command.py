@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
+import socket
 import sys
-import webbrowser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +19,9 @@ from kpfs.commands.mount_choice import find_tree
 from kpfs.host import process
 
 if TYPE_CHECKING:
-    import socket
     from argparse import ArgumentParser, Namespace
 
+LOOPBACK = "127.0.0.1"
 PACKAGES = ("starlette", "uvicorn")
 
 
@@ -41,6 +43,8 @@ def main(arguments: Namespace) -> int:
 
 def open_in_browser(address: str) -> None:
     """Open the page, in a process that does not keep anybody waiting."""
+    import webbrowser
+
     if not os.fork():
         os.setsid()
         webbrowser.open(address)
@@ -49,17 +53,14 @@ def open_in_browser(address: str) -> None:
 
 def _listening(command: str) -> tuple[socket.socket, str]:
     """Return a socket for the page, and its address.  Raises SetupError."""
-    try:
-        from kpfs.web.server import listening
-    except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        if package not in PACKAGES:
-            raise
-        raise SetupError(
-            f"{command}: the package {package} is missing", "pip install 'kpfs[web]'"
-        ) from None
+    for package in PACKAGES:  # they are loaded while the kernel starts
+        if find_spec(package) is None:
+            why = f"{command}: the package {package} is missing"
+            raise SetupError(why, "pip install 'kpfs[web]'")
     with told_to_user():
-        return listening()
+        listener = socket.create_server((LOOPBACK, 0))
+    port, secret = listener.getsockname()[1], secrets.token_urlsafe(24)
+    return listener, f"http://{LOOPBACK}:{port}/{secret}/"
 
 
 def _serve(listener: socket.socket, address: str, tree: Path) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kpfs.base.errors import SetupError
-from kpfs.engine.arch.arches import TEXT_TOOLS
 from kpfs.gdb.command import find
 from kpfs.gdb.description import TARGETS
 from kpfs.gdb.packets import PacketReader, encode
@@ -209,6 +208,8 @@ class HitRecorder:
         self, parts: list[list[_Moment]], probe: _Probe, code: Mapping[int, bytes]
     ) -> dict[str, Any]:
         """Return the record as the page reads it: a step has what it changes."""
+        from kpfs.engine.arch.arches import TEXT_TOOLS
+
         words = dict[int, tuple[str, str]]()
         compared = TEXT_TOOLS[probe.arch]().compared
         for pc, raw in code.items():

@@ -14,16 +14,15 @@ from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kpfs.base.errors import KernelError, MemoryFault, SetupError
-from kpfs.explain.command import guest_explainer
-from kpfs.explain.explainer import Explainer, JudgedInstruction
-from kpfs.explain.kernels import linux_explainer, made_of_release
 from kpfs.record.writers import Recording, write_chrome
-from kpfs.top.costs import cost_of, measure, sorts_of
 from kpfs.top.samples import Sampler, is_guest_kernel, lost, read
 from kpfs.web.trace import ALL, TraceTail
+
+if TYPE_CHECKING:
+    from kpfs.explain.explainer import Explainer
 
 SWITCHES = {
     "enabled": "kprobes/enabled",
@@ -67,6 +66,8 @@ class WatchedKernel:
         for line in (self.tree / EVENTS).read_text().splitlines():
             head, _, rest = line.partition(" ")
             events[head.partition(":")[2]] = rest.partition(" ")[2]
+        from kpfs.top.costs import cost_of, measure, sorts_of
+
         rates = self._sampler.add(read(self.tree))
         if self._is_guest:  # in a kernel of their own
             sorts = sorts_of(rate.probe for rate in rates)
@@ -137,7 +138,7 @@ class WatchedKernel:
     def _listing(self, explainer: Explainer, function: str) -> list[dict[str, Any]]:
         """Return a function's instructions as they were built; [] if it is none."""
         if function not in self._listings:
-            rows = list[JudgedInstruction]()
+            rows = list[Any]()
             with contextlib.suppress(KernelError, MemoryFault):
                 for place in explainer.places(function)[:1]:
                     _, rows = explainer.instructions(place)
@@ -148,7 +149,10 @@ class WatchedKernel:
         return self._listings[function]
 
     def _explained(self) -> Explainer:
-        if self._explainer is None:
+        if self._explainer is None:  # what it needs takes long to load
+            from kpfs.explain.command import guest_explainer
+            from kpfs.explain.kernels import linux_explainer, made_of_release
+
             if self._is_guest:
                 context = guest_explainer()
             else:

@@ -38,7 +38,6 @@ from kpfs.web.hit import HitRecorder
 from kpfs.web.kernel import RefusedError, WatchedKernel
 from kpfs.web.trace import TraceTail, rows
 
-LOOPBACK = "127.0.0.1"
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page")
 FILES = {"": "index.html", "page.css": STYLE} | {
     name: name for name in os.listdir(PAGE) if name != "index.html"
@@ -58,13 +57,6 @@ _HEADERS = {
     b"cross-origin-resource-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
-
-
-def listening() -> tuple[socket.socket, str]:
-    """Return a socket on the loopback, and the address to open."""
-    listener = socket.create_server((LOOPBACK, 0))
-    port, secret = listener.getsockname()[1], secrets.token_urlsafe(24)
-    return listener, f"http://{LOOPBACK}:{port}/{secret}/"
 
 
 def serve(listener: socket.socket, address: str, kernel: WatchedKernel) -> None:
