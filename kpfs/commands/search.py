@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _ROOM = 300_000  # bytes that a report may take
 _DEFAULT_SECONDS = 60.0
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MISSED = 8  # functions that are named
 _SHOWN = 3  # findings of one title that are told in full
 DESCRIPTION = """\
 Run CMD inside a Linux kernel again and again, each time with other waits of processors
@@ -254,6 +255,15 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
         f"one run takes {base.ns / 1e6:.0f} ms of the kernel's time, with "
         f"{base.accesses} accesses and {base.calls} calls that can fail"
     )
+    if tried.missed:
+        shown = ", ".join(tried.missed[:_MISSED])
+        more = f" and {len(tried.missed) - _MISSED} more" * (
+            len(tried.missed) > _MISSED
+        )
+        lines.append(
+            f"{len(tried.missed)} of {tried.functions} functions were never reached: "
+            f"{shown}{more}"
+        )
     for kind in KINDS:
         if kind in kinds:
             number = sum(finding.kind == kind for finding in tried.found)

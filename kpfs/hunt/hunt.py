@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from random import Random
@@ -75,6 +76,8 @@ class Tried(NamedTuple):
     seconds: float
     whole: bool  # nothing that is not by chance is left to do
     unknown: int  # pairs that race in code without debug information
+    missed: Sequence[str]  # functions of the text that no run has reached
+    functions: int  # number of all of them
 
 
 class Hunt:
@@ -99,6 +102,8 @@ class Hunt:
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
         self.whole = False
         self.unknown: set[tuple[str, ...]] = set()  # races between lines not known
+        self._reached: set[int] = set()
+        self._functions: dict[tuple[int, int], str] = {}
         self._known: dict[tuple[str, ...], ModuleLines] = {}
 
     # ---- runs
@@ -186,17 +191,27 @@ class Hunt:
                 self._judge(done.plan, done.outcome)
 
     def tried(self) -> Tried:
-        seconds = time.monotonic() - self._began
-        found = list(self.found.values())
+        """Return what was done so far."""
         return Tried(
-            self.base,
-            self.made,
-            found,
-            self.times,
-            seconds,
-            self.whole,
-            len(self.unknown),
+            base=self.base,
+            runs=self.made,
+            found=list(self.found.values()),
+            times=self.times,
+            seconds=time.monotonic() - self._began,
+            whole=self.whole,
+            unknown=len(self.unknown),
+            missed=self._missed(),
+            functions=len(self._functions),
         )
+
+    def _missed(self) -> list[str]:
+        """Return the functions that no run has reached."""
+        reached = sorted(self._reached)
+        return [
+            name
+            for (begin, end), name in self._functions.items()
+            if bisect_left(reached, begin) == bisect_left(reached, end)
+        ]
 
     def _check_base(self, base: RunOutcome) -> None:
         if base.status:
@@ -244,8 +259,8 @@ class Hunt:
         return number % parts == part - 1
 
     def _by_chance(self, accesses: int) -> Iterator[RunPlan]:
-        """Yield plans by three ways in turn, without an end."""
-        ways = self._walk, self._point, self._timer
+        """Yield plans by four ways in turn, without an end."""
+        ways = self._walk, self._places, self._point, self._timer
         for number in count():
             if self._is_ours(number):
                 yield ways[number % len(ways)](Random(number), accesses)
@@ -262,6 +277,16 @@ class Hunt:
                 orders.append(Order(number, ns, timer=timer))
         return self._plan(way, orders=tuple(orders[:_MOST_ORDERS]))
 
+    def _places(self, chance: Random, accesses: int) -> RunPlan:
+        """Return a plan in which some instructions wait whenever they are reached."""
+        places = sorted(self._reached)
+        some = chance.sample(places, min(chance.randrange(1, 5), len(places)))
+        share = _ALL_NS // max(accesses, 1)
+        ns = max(min(share, _LONG_NS), _EACH_NS) << chance.randrange(2)
+        times = range(1, _AGAIN + 1)
+        orders = tuple(Order(number, ns, at) for at in some for number in times)
+        return self._plan("place", orders=orders)
+
     def _timer(self, chance: Random, accesses: int) -> RunPlan:
         return self._walk(chance, accesses, "timer")
 
@@ -272,6 +297,8 @@ class Hunt:
     # ---- findings
     def _judge(self, plan: RunPlan, outcome: RunOutcome) -> None:
         """Note what a run has found, make what is new small, and tell of it."""
+        self._reached.update(outcome.reached)
+        self._functions.update({(b, e): name for b, e, name in outcome.functions})
         for finding in self._found_by(plan, outcome):
             key = finding.key
             self.times[key] = self.times.get(key, 0) + 1
@@ -320,7 +347,8 @@ class Hunt:
     def _of_report(
         self, report: CheckReport, plan: RunPlan, outcome: RunOutcome
     ) -> SearchFinding:
-        shown = self._lines(outcome).shown
+        # others have their lines already
+        shown = self._lines(outcome).shown if report.places else str
         title, lines = shown(report.title), tuple(map(shown, report.lines))
         return SearchFinding(
             report.kind, title, lines, tuple(report.key), plan, outcome

@@ -145,7 +145,7 @@ class Search:
             digest=finding.outcome.digest,
             begins=self._command.begun,
             files=seeds.digests_of_files(finding.outcome.reads),
-            told=finding.title,
+            told="\n".join((finding.title, *finding.lines)),
         )
         with told_of_seeds():
             self.seeds[finding.key] = name = seeds.keep(seed)

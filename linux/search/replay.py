@@ -35,10 +35,9 @@ class Replay:
         outcome = self._command.outcome()
         if self._command.begun is None:
             return [NEVER_BEGAN.format(status=outcome.status)]
-        lines = [line for each in outcome.reports for line in (each.title, *each.lines)]
-        if outcome.digest != self._seed.digest:
-            lines.append(
-                f"this is another run than the seed's: its digest is {outcome.digest}, "
-                f"and not {self._seed.digest}"
-            )
-        return lines
+        if outcome.digest == self._seed.digest:
+            return self._seed.told.splitlines()
+        return [
+            f"this is another run than the seed's: its digest is {outcome.digest}, and "
+            f"not {self._seed.digest}"
+        ]

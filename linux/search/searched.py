@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpfs.base import abi
@@ -45,6 +46,8 @@ _COMPLAINT = re.compile(
 )
 
 
+_TELLS_FUNCTIONS = "base", "race"  # ways of runs
+_MOST_REACHED = 20_000  # instructions that a run tells of
 _ALWAYS = abi.LOOK_HOLD | abi.LOOK_FAULT
 _LOOKERS = {MEMORY: abi.LOOK_MEMORY, LOCK: abi.LOOK_LOCKS, IBT: abi.LOOK_IBT}
 
@@ -71,6 +74,8 @@ class RunOutcome(NamedTuple):
     reads: Sequence[str] = ()  # paths of this host's files
     accesses: int = 0  # number of those before which the run could wait
     calls: int = 0  # that the text has made, and that could fail
+    reached: Sequence[int] = ()  # addresses of instructions that access or call
+    functions: Sequence[tuple[int, int, str]] = ()  # begin, end and name of each
     reports: Sequence[CheckReport] = ()
     pairs: Sequence[RacePair] = ()
 
@@ -108,7 +113,7 @@ class SearchedCommand:
         self.begun: Begin | None = None
         self._since = 0, 0  # blocks and ns where runs begin
         self._marked = False
-        self._on_begin = on_begin
+        self._on_begin, self._way = on_begin, ""
         self._holds = Holds(kernel.machine.board)
         self._reads = kernel.served.host.reads = kernel.served.host.reads or []
         self._places = {address: each for each in Begin for address in self._at(each)}
@@ -138,6 +143,7 @@ class SearchedCommand:
 
     def apply(self, plan: RunPlan) -> None:
         """Do to this run what a plan says.  Context: where runs begin."""
+        self._way = plan.way
         self._holds.apply(plan)
         self._texts.set(on=_ALWAYS | sum(_LOOKERS[check] for check in plan.checks))
 
@@ -157,6 +163,12 @@ class SearchedCommand:
             self._since = machine.board.blocks, machine.now()
             self.command.limit_to(HANG_NS)
             self._on_begin()
+
+    def _functions(self) -> list[tuple[int, int, str]]:
+        """Return the functions of the text; [] in runs for which others have them."""
+        if self._way not in _TELLS_FUNCTIONS:
+            return []
+        return list(islice(self._texts.functions_of_texts(), _MOST_REACHED))
 
     def _is_mark(self) -> bool:
         kernel = self.kernel
@@ -204,6 +216,8 @@ class SearchedCommand:
             reads=sorted({row.path for row in self._reads}),
             accesses=done.accesses,
             calls=done.calls,
+            reached=list(islice(self._texts.seen(), _MOST_REACHED)),
+            functions=self._functions(),
             reports=[
                 *reports.of(self._texts, self._holds),
                 *reports.of_checks(self._told()),

@@ -33,6 +33,10 @@ _BEGINS, _INIT_ENDS, _ENDS = "do_init_module", "trim_init_extable", "free_module
 _BPF_BEGINS, _BPF_ENDS = "bpf_ksym_add", "bpf_ksym_del"
 _BPF_NAME_MAX = 128
 _KEPT = "looked"  # the name in a kernel's folder of what is kept of its types
+# for each value of the lower and the upper byte of a row's flags, whether it is one to
+# look at, and whether it has INSN_SEEN
+_LOOKED = bytes(bool(byte & abi.INSN_HOOKED & 0xFF) for byte in range(256))
+_SEEN = bytes(bool(byte & abi.INSN_SEEN >> 8) for byte in range(256))
 _CANARY = 0x28  # its place in a processor's data, before Linux 6.15
 
 
@@ -243,6 +247,23 @@ class Texts:
             del self._numbers[number]
             for _, ends in self._followers:
                 ends(text)
+
+    def seen(self) -> Iterator[int]:
+        """Yield the addresses of instructions that were about to begin."""
+        for text, rows in zip(self.all, self._rows, strict=True):
+            high = rows[1 :: abi.Insn.SIZE]  # bytes with the upper flags
+            yield from (
+                text.start + at for at, byte in enumerate(high.translate(_SEEN)) if byte
+            )
+
+    def functions_of_texts(self) -> Iterator[tuple[int, int, str]]:
+        """Yield begin, end and name of the functions with instructions to look at."""
+        for text, rows in zip(self.all, self._rows, strict=True):
+            looked = rows[:: abi.Insn.SIZE].translate(_LOOKED)
+            for begin, size in _functions_in(text):
+                at = begin - text.start
+                if any(looked[at : at + size]):
+                    yield begin, begin + size, f"{text.symbol(begin)[0]} [{text.name}]"
 
     def flags_at(self, address: int) -> int:
         """Return INSN_* of the instruction at an address of a text."""

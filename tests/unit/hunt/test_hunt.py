@@ -69,7 +69,7 @@ def test_nothing_is_found_where_nothing_is_wrong():
     assert len(fake.plans) == 60
     assert hunt.tried().whole
     assert {plan.way for plan in fake.plans} == {
-        *("base", "race", "fault", "walk", "point", "timer")
+        *("base", "race", "fault", "walk", "place", "point", "timer")
     }
     assert sorted(plan.faults for plan in fake.plans if plan.faults) == [
         *((1,), (2,), (3,))
@@ -167,3 +167,17 @@ def test_a_plan_survives_json():
 
     plan = RunPlan("walk", ("memory",), 5, (Order(1, 2, 3, 4, True),), (7,))
     assert RunPlan.unpacked(json.loads(json.dumps(plan.packed()))) == plan
+
+
+def test_functions_that_no_run_has_reached_are_named():
+    functions = [(0, 10, "a [m]"), (10, 20, "b [m]"), (20, 30, "c [m]")]
+
+    def outcome(plan: RunPlan) -> RunOutcome:
+        return BASE._replace(
+            reached=[15] if plan.faults else [29],
+            functions=functions if plan.way == "base" else (),
+        )
+
+    hunt, _, _ = hunted(outcome)
+    assert hunt.tried().missed == ["a [m]"]
+    assert hunt.tried().functions == 3
