@@ -308,6 +308,12 @@ class Hunt:
                 self._tell(small, self.count)
 
     def _found_by(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
+        """Yield what a run has found, with the calls that have failed in it."""
+        failed = [*map(self._lines(outcome).shown, outcome.failed)]
+        for finding in self._wrong(plan, outcome):
+            yield finding._replace(lines=[*failed, *finding.lines])
+
+    def _wrong(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
         for report in outcome.reports:
             if report.kind in self._limits.kinds and self._is_told(report, outcome):
                 yield self._of_report(report, plan, outcome)

@@ -51,8 +51,11 @@ class ModuleLines:
         self._paths = [path for path in paths if path.endswith(".ko")]
         self._images: dict[str, tuple[str, FileImage, dict[str, int]]] | None = None
 
-    def at(self, place: str) -> SourceLine | None:
-        """Return the line of a place; None: it is not known."""
+    def at(self, place: str, *, own: bool = False) -> SourceLine | None:
+        """Return the line of a place; None: it is not known.
+
+        own: where it is an inline function of a header, the line before that.
+        """
         found = _PLACE.fullmatch(place)
         known = found and self._modules().get(found["module"])
         if not found or not known or found["function"] not in known[2]:
@@ -63,6 +66,11 @@ class ModuleLines:
         number = bisect_right(spans, address, key=lambda span: span.start) - 1
         if number < 0 or address >= spans[number].end:
             return None
+        before = number
+        while own and before and spans[before].file.endswith(".h"):
+            before -= 1
+        if spans[before].start >= functions[found["function"]]:
+            number = before
         span = spans[number]
         return SourceLine(_source(folder, span.file), span.line)
 
@@ -70,7 +78,7 @@ class ModuleLines:
         """Return text with the lines of all places in it."""
 
         def replace(found: re.Match[str]) -> str:
-            line = self.at(found[0])
+            line = self.at(found[0], own=True)
             return f"{found[0]} ({line})" if line else found[0]
 
         return _PLACE.sub(replace, text)

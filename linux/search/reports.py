@@ -44,6 +44,14 @@ def pairs(texts: Texts) -> Iterator[RacePair]:
             yield RacePair(row.at, 0)
 
 
+def failed(texts: Texts) -> Iterator[str]:
+    """Yield which calls have failed because a plan says so, and from where."""
+    for row in texts.findings():
+        if row.kind == abi.FOUND_FAULT:
+            name = texts.place(row.a).partition("+")[0]
+            yield f"{name}() fails, called at {texts.place(row.at)}"
+
+
 def of(texts: Texts, holds: Holds) -> Iterator[CheckReport]:
     """Yield a report for each finding that is told."""
     for number, row in enumerate(texts.findings()):

@@ -76,6 +76,7 @@ class RunOutcome(NamedTuple):
     calls: int = 0  # that the text has made, and that could fail
     reached: Sequence[int] = ()  # addresses of instructions that access or call
     functions: Sequence[tuple[int, int, str]] = ()  # begin, end and name of each
+    failed: Sequence[str] = ()  # calls, as the plan says
     reports: Sequence[CheckReport] = ()
     pairs: Sequence[RacePair] = ()
 
@@ -218,6 +219,7 @@ class SearchedCommand:
             calls=done.calls,
             reached=list(islice(self._texts.seen(), _MOST_REACHED)),
             functions=self._functions(),
+            failed=list(reports.failed(self._texts)),
             reports=[
                 *reports.of(self._texts, self._holds),
                 *reports.of_checks(self._told()),

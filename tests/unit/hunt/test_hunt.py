@@ -113,12 +113,13 @@ def test_a_call_that_fails_may_change_the_status_but_not_harm_the_kernel():
 
     def outcome(plan: RunPlan) -> RunOutcome:
         if plan.faults == (2,):
-            return WRONG._replace(complaints=[oops])
+            return WRONG._replace(complaints=[oops], failed=["kmalloc() fails"])
         return WRONG if plan.faults else BASE
 
     _, _, found = hunted(outcome, "fault")
     assert [each.title for each in found] == [f"the kernel complains: {oops}"]
     assert found[0].plan.faults == (2,)
+    assert found[0].lines == ["kmalloc() fails"]
 
 
 def test_a_hang_is_found_once_whatever_its_numbers():
