@@ -904,6 +904,7 @@ FN_CACHE = 9
 FN_UNCACHE = 10
 FN_SIZE = 11
 FN_FREE_LATER = 12
+FN_BRANCH = 13
 HOW_PAGE = 1
 HOW_ORDER = 2
 HOW_STRING = 4
@@ -924,6 +925,7 @@ HOW_SHARED = 0x1_0000
 HOW_TRIES = 0x2_0000
 HOW_IRQ = 0x4_0000
 HOW_BH = 0x8_0000
+HOW_FAILS = 0x10_0000
 FOUND_OUT_OF_BOUNDS = 1
 FOUND_USE_AFTER_FREE = 2
 FOUND_DOUBLE_FREE = 3
@@ -939,6 +941,7 @@ FOUND_RACE = 12
 FOUND_CHANGED = 13
 FOUND_TEAR = 14
 FOUND_FAULT = 15
+FOUND_LOCK_IN_IRQ = 16
 NO_ARGUMENT = 255
 
 
@@ -960,11 +963,11 @@ class Text:  # struct text
 class Function:  # struct function
     SIZE, __slots__ = 40, ()
     LAYOUT = """
-        address Q kind I how I to B source B size B fails B fails_as B entry_kind B pad
-        2B error q calls Q
+        address Q kind I how I to B source B size B fails B fails_as B entry_kind B
+        flags B pad 1B error q calls Q
     """
     address, kind, how, to, source, size, fails, fails_as = 0, 8, 12, 16, 17, 18, 19, 20
-    entry_kind, error, calls = 21, 24, 32
+    entry_kind, flags, error, calls = 21, 22, 24, 32
 
 
 class Finding:  # struct finding
@@ -978,13 +981,34 @@ class Finding:  # struct finding
 
 
 class Texts:  # struct texts
-    SIZE, __slots__ = 224320, ()
+    SIZE, __slots__ = 224336, ()
     on, current, pid, comm, canary, count_of_preempt, direct = 0, 8, 16, 24, 32, 40, 48
-    nr_texts, nr_functions, nr_findings, findings_lost = 56, 64, 72, 80
-    instructions, last, memo_at, memo_block, memo_cpu = 88, 96, 104, 112, 120
-    memo_stop, act, act_ip, act_value, act_sp, kmalloc = 128, 136, 144, 152, 160, 168
-    shadow, locks, left, behind, texts, functions = 176, 184, 192, 576, 5184, 13376
-    findings = 95296
+    kernel, kernel_size, nr_texts, nr_functions, nr_findings = 56, 64, 72, 80, 88
+    findings_lost, instructions, last, memo_at, memo_block = 96, 104, 112, 120, 128
+    memo_cpu, memo_stop, act, act_ip, act_value, act_sp = 136, 144, 152, 160, 168, 176
+    kmalloc, shadow, locks, left, behind, texts = 184, 192, 200, 208, 592, 5200
+    functions, findings = 13392, 95312
+
+
+# linux/board/locks.h
+TAKEN_IN_IRQ = 1
+TAKEN_IN_BH = 2
+TAKEN_WITH_IRQ = 4
+TAKEN_WITH_BH = 8
+
+
+class LockOrder:  # struct lock_order
+    SIZE, __slots__ = 240, ()
+    LAYOUT = """
+        held Q wanted Q gone Q held_at Q wanted_at Q pid Q comm 2Q outer 6Q stack 16Q
+    """
+    held, wanted, gone, held_at, wanted_at, pid, comm = 0, 8, 16, 24, 32, 40, 48
+    outer, stack = 64, 112
+
+
+class Locks:  # struct locks
+    SIZE, __slots__ = 307216, ()
+    nr_orders, nr_used, taken, orders, used = 0, 8, 16, 4112, 249872
 
 
 # linux/board/shadow.h

@@ -149,7 +149,7 @@ class CoverageChoice(NamedTuple):
     file: int  # a descriptor
 
 
-CHECKS = ("memory",)  # what is looked for in a checked run
+CHECKS = ("memory", "lock", "ibt")  # what is looked for in a checked run
 
 
 class KernelChoice(NamedTuple):

@@ -25,7 +25,7 @@ COMPILERS = {
 }
 OPTIONS = {
     "x86": (
-        *("-mcmodel=kernel", "-mno-red-zone", "-mno-sse", "-fcf-protection=none"),
+        *("-mcmodel=kernel", "-mno-red-zone", "-mno-sse", "-fcf-protection=branch"),
         *("-fstack-protector-strong", "-fno-optimize-sibling-calls"),
     ),
     "arm64": (

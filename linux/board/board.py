@@ -210,6 +210,11 @@ class Board(EngineRegisters):
         words = ctypes.c_uint64(start), ctypes.c_uint64(size)
         self._board.board_unmark(self._pointer, *words)
 
+    def forget_locks(self, start: int, size: int) -> None:
+        """Forget the orders of locks that lie there: locks.c."""
+        words = ctypes.c_uint64(start), ctypes.c_uint64(size)
+        self._board.board_forget_locks(self._pointer, *words)
+
     def listen(self, size: int) -> None:
         """Keep up to that many bytes of what the agent writes to its port."""
         self._debug = (ctypes.c_char * size)()

@@ -61,6 +61,7 @@
 #define FN_UNCACHE 10 /* destroys one */
 #define FN_SIZE 11         /* asks how large an object is */
 #define FN_FREE_LATER 12   /* frees what may still be read */
+#define FN_BRANCH 13     /* goes on where a register says: to */
 
 /* how: more of a function of its kind */
 #define HOW_PAGE 1     /* FN_FORGET: its argument is a struct page */
@@ -83,6 +84,7 @@
 #define HOW_TRIES 0x20000 /* and returns whether it has */
 #define HOW_IRQ 0x40000   /* without interrupts */
 #define HOW_BH 0x80000    /* without soft interrupts */
+#define HOW_FAILS 0x100000 /* and returns an error if it has not */
 
 /* kinds of findings */
 #define FOUND_OUT_OF_BOUNDS 1
@@ -100,6 +102,7 @@
 #define FOUND_CHANGED 13
 #define FOUND_TEAR 14
 #define FOUND_FAULT 15
+#define FOUND_LOCK_IN_IRQ 16
 
 #ifndef __ASSEMBLER__
 
@@ -136,7 +139,8 @@ struct function {
 	u8 fails;      /* it may fail, and returns error then */
 	u8 fails_as;   /* or this argument, unless that is NO_ARGUMENT */
 	u8 entry_kind; /* FN_*: what it does, whoever calls it; 0: that is not looked at */
-	u8 pad[2];
+	u8 flags;      /* argument: those of an allocation */
+	u8 pad[1];
 	int64_t error;
 	u64 calls; /* those that text has made */
 };
@@ -181,6 +185,8 @@ struct texts {
 	u64 canary;           /* of the stack's canary there */
 	u64 count_of_preempt; /* and of the depth of sections without preemption; NEVER */
 	u64 direct;           /* address of the kernel's mapping of all memory; 0: not known */
+	u64 kernel;           /* the kernel's text and its size, if its branches are looked at */
+	u64 kernel_size;
 	u64 nr_texts;
 	u64 nr_functions;
 	u64 nr_findings;

@@ -72,6 +72,11 @@ class LoadedModule:
         """A value that changes when the module is loaded anew or begins to run."""
         return self._view.addr, self.state, self.name, self.init_text, len(self.rows)
 
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Return [start, end) of each of its memories; (0, 0) stands for none."""
+        return self._parts
+
     def is_text(self, addr: int) -> bool:
         """Kernel: within_module_text()"""
         return any(start <= addr < end for start, end in (self.text, self.init_text))

@@ -17,7 +17,7 @@ _KINDS = {
     "copy": abi.FN_COPY, "string": abi.FN_STRING, "lock": abi.FN_LOCK,
     "unlock": abi.FN_UNLOCK, "sleeps": abi.FN_SLEEPS, "forget": abi.FN_FORGET,
     "cache": abi.FN_CACHE, "uncache": abi.FN_UNCACHE, "size": abi.FN_SIZE,
-    "free_later": abi.FN_FREE_LATER,
+    "free_later": abi.FN_FREE_LATER, "branch": abi.FN_BRANCH,
 }  # fmt: skip
 _HOW = {
     "order": abi.HOW_ORDER, "string": abi.HOW_STRING, "array": abi.HOW_ARRAY,
@@ -27,6 +27,7 @@ _HOW = {
     "joins": abi.HOW_JOINS, "formats": abi.HOW_FORMATS,
     "mutex": abi.HOW_MUTEX, "rwsem": abi.HOW_RWSEM, "spin": abi.HOW_SPIN,
     "rwlock": abi.HOW_RWLOCK, "shared": abi.HOW_SHARED, "tries": abi.HOW_TRIES,
+    "fails": abi.HOW_FAILS,
     "irq": abi.HOW_IRQ, "bh": abi.HOW_BH,
 }  # fmt: skip
 _AT_ENTRY = "at_entry"
@@ -42,6 +43,7 @@ class KnownFunction(NamedTuple):
     to: int = abi.NO_ARGUMENT
     source: int = abi.NO_ARGUMENT
     size: int = abi.NO_ARGUMENT
+    flags: int = abi.NO_ARGUMENT  # those of an allocation
     fails: bool = False
     fails_as: int = abi.NO_ARGUMENT  # the argument that it returns then
     error: int = 0
@@ -77,8 +79,7 @@ def known_functions(
     found: dict[int, KnownFunction] = {}
     for row in listed:
         for name in row.names:
-            names = [each for each in returning if each.startswith(name[:-1])]
-            for each in names if name.endswith("*") else [name]:
+            for each in _meant(name, returning):
                 address = saved.symbols.address(each)
                 if not address:
                     continue
@@ -86,6 +87,13 @@ def known_functions(
                 first = found.get(address)
                 found[address] = _merged(first, function) if first else function
     return [found[address] for address in sorted(found)]
+
+
+def _meant(name: str, returning: Sequence[str]) -> Sequence[str]:
+    """Return the functions that a name of the table stands for."""
+    if not name.endswith("*"):
+        return [name]
+    return [each for each in returning if each.startswith(name[:-1])]
 
 
 def _merged(first: KnownFunction, second: KnownFunction) -> KnownFunction:

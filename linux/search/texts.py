@@ -37,6 +37,8 @@ _KEPT = "looked"  # the name in a kernel's folder of what is kept of its types
 # look at, and whether it has INSN_SEEN
 _LOOKED = bytes(bool(byte & abi.INSN_HOOKED & 0xFF) for byte in range(256))
 _SEEN = bytes(bool(byte & abi.INSN_SEEN >> 8) for byte in range(256))
+_ENDBR = bytes.fromhex("f30f1efa")  # endbr64
+_CALLED_BY_ADDRESS = "kfree"  # modules may do so: it keeps its endbr64
 _CANARY = 0x28  # its place in a processor's data, before Linux 6.15
 
 
@@ -143,12 +145,25 @@ class Texts:
         for number, function in enumerate(self.functions, 1):
             self.set_function(number, function)
 
+    def look_at_kernel(self) -> None:
+        """Look at indirect branches of the kernel's own text, too.  UnfitError."""
+        symbols = self._kernel.symbols
+        start, end = symbols.address("_stext"), symbols.address("_etext")
+        known = symbols.address(_CALLED_BY_ADDRESS)
+        if self._kernel.memory.read(known, len(_ENDBR)) != _ENDBR:
+            raise UnfitError(
+                "--check ibt: this kernel is built without CONFIG_X86_KERNEL_IBT"
+            )
+        self.set(kernel=start, kernel_size=end - start)
+        self._hook(start, end - 1)
+        self._board.flush()
+
     def set_function(self, number: int, known: KnownFunction) -> None:
         row = self.function_row(number)
         row.address, row.kind, row.how = known.address, known.kind, known.how
         row.to, row.source, row.size = known.to, known.source, known.size
         row.fails, row.fails_as, row.error = known.fails, known.fails_as, known.error
-        row.entry_kind = known.entry_kind
+        row.entry_kind, row.flags = known.entry_kind, known.flags
 
     def function_row(self, number: int) -> FunctionRow:
         at = abi.Texts.functions + number * abi.Function.SIZE

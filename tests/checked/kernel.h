@@ -5,6 +5,14 @@
 #define HIDE(p) asm volatile("" : "+r"(p)) /* the compiler does not know what it points to */
 #define noinline __attribute__((noinline))
 
+#ifdef MENDED
+#define WRONG(wrong, right) (right)
+#define ONLY_WRONG(statement)
+#else
+#define WRONG(wrong, right) (wrong)
+#define ONLY_WRONG(statement) statement
+#endif
+
 typedef unsigned long size_t;
 
 #ifdef NOPROF /* names since Linux 6.10 */

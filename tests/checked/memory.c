@@ -2,14 +2,6 @@
 /* Errors of memory, one in each function. With MENDED there is none. */
 #include "kernel.h"
 
-#ifdef MENDED
-#define WRONG(wrong, right) (right)
-#define ONLY_WRONG(statement)
-#else
-#define WRONG(wrong, right) (wrong)
-#define ONLY_WRONG(statement) statement
-#endif
-
 static char *allocate(size_t size)
 {
 	char *p = __kmalloc(size, GFP_KERNEL);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``kpfs run --check``: errors of modules are found, and correct modules have none.
 
-Also tests kpfs.backends.linux.checks and kpfs.linux.search.objects.
+Also tests kpfs.backends.linux.checks, kpfs.linux.search.objects and
+kpfs.linux.search.locks.
 """
 
 import re
@@ -42,6 +43,12 @@ MEMORY = {
     "beside_variable": "write of 1 byte beside a variable",
     "beyond_array": "read of 8 bytes beyond an array on the stack",
     "leak": "leak of 123 bytes",
+}
+LOCKS = {
+    "two_locks": "2 locks are taken in a circle",
+    "three_locks": "3 locks are taken in a circle",
+    "sleep_under_spinlock": "__kmalloc may sleep",
+    "mutex_without_interrupts": "mutex_lock may sleep",
 }
 # modules of the distribution; each command uses some of them
 USES = {
@@ -90,9 +97,43 @@ def test_each_error_of_memory_is_found_and_the_mended_module_has_none(kpfs, tmp_
     assert (done.returncode, done.stderr) == (3, "")
 
 
+def test_each_error_of_locks_is_found_and_the_mended_module_has_none(kpfs, tmp_path):
+    module = checked.build(tmp_path, harness.KERNEL, "locks")
+    done = check(kpfs, "lock", load(module))
+    assert done.returncode == 1
+    found = re.findall(r"^kpfs: lock: (.*?) at (\w+)\+\S+ \[", done.stderr, re.M)
+    assert {name: what for what, name in found} == LOCKS
+    circle = re.findall(r"has lock (\S+), taken .* takes (\S+) at", done.stderr)
+    (first, second), (third, fourth) = circle[:2]
+    assert (second, fourth) == (third, first)
+
+    mended = checked.build(tmp_path, harness.KERNEL, "locks", mended=True)
+    done = check(kpfs, "lock", load(mended))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_kernel_without_landing_places_is_not_checked_for_them(kpfs):
+    done = check(kpfs, "ibt", "true")
+    why = "--check ibt: this kernel is built without CONFIG_X86_KERNEL_IBT"
+    assert (done.returncode, done.stderr) == (2, f"kpfs: {why}\n")
+
+
+@pytest.mark.two_cpus
+def test_a_branch_that_does_not_land_is_found(kpfs, tmp_path):
+    words = "run", "--kernel", harness.TWO_CPUS, "--inside", "--check", "ibt", "--"
+    module = checked.build(tmp_path, harness.TWO_CPUS, "branches")
+    done = kpfs(*words, "sh", "-c", load(module))
+    assert done.returncode == 1
+    told = r"^kpfs: ibt: a branch at call_by_address\+.* leads to target"
+    assert len(re.findall(told, done.stderr, re.M)) == done.stderr.count("kpfs:") == 1
+    mended = checked.build(tmp_path, harness.TWO_CPUS, "branches", mended=True)
+    done = kpfs(*words, "sh", "-c", load(mended))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_modules_of_the_distribution_have_no_errors(kpfs, use):
-    done = check(kpfs, "memory", use)
+    done = check(kpfs, "memory,lock", use)
     assert "kpfs:" not in done.stderr
 
 
@@ -102,3 +143,26 @@ def test_what_cannot_be_checked_is_refused(kpfs):
     assert "no kind 'luck'; there are memory" in done.stderr
     done = kpfs("run", "--check", "memory", "true")
     assert (done.returncode, done.stderr) == (2, "kpfs: --check is for --inside\n")
+
+
+LONG_USE = """
+    set -e
+    modprobe -a dummy veth bridge tun vfat zram nf_tables 9p btrfs ext4 xfs overlay
+    modprobe loop
+    dd if=/dev/zero of=/tmp/disk bs=1M count=16 status=none
+    mkfs.ext4 -q /tmp/disk && mkdir -p /tmp/there && mount -o loop /tmp/disk /tmp/there
+    for i in 1 2 3 4 5 6 7 8 9; do echo $i > /tmp/there/file$i; done
+    sync; rm /tmp/there/file1; umount /tmp/there
+    ip link add br0 type bridge; ip link add v0 type veth peer name v1
+    ip link set v0 master br0; ip link set br0 up; ip link del br0; ip link del v0
+    for m in zram nf_tables 9p btrfs xfs vfat tun veth bridge dummy; do rmmod $m; done
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("mkfs.ext4", path=SBIN), reason="no mkfs.ext4")
+@pytest.mark.two_cpus
+def test_many_modules_of_the_distribution_have_no_errors(kpfs):
+    words = "run", "--kernel", harness.TWO_CPUS, "--inside", "--check", "memory,lock"
+    done = kpfs(*words, "--", "sh", "-c", LONG_USE)
+    assert "kpfs:" not in done.stderr

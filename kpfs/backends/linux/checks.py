@@ -14,6 +14,7 @@ from kpfs.backends.linux.module_files import ModuleFiles
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.search.locks import Locks, OrderRow
 from kpfs.linux.search.objects import ObjectRow, Objects
 from kpfs.linux.search.texts import FindingRow, LookedText, Texts
 
@@ -29,6 +30,8 @@ _MAX_CALL = 7  # bytes of an indirect call
 _INDIRECT = 0xFF
 _INDENT = "\n    "
 _HEADER = ".h"
+_HARD_IRQ = 0xFF0000  # in the count of preemption
+_INTERRUPTS = ("an interrupt", "a soft interrupt")
 _OUTERMOST = ("do_syscall_64+", "ret_from_fork+", "kthread+", "asm_")
 
 
@@ -52,6 +55,9 @@ class ModuleChecks:
         self._texts = texts = texts or Texts(kernel)
         texts.follow(self._begins, self._ends)
         self._objects = Objects(kernel, texts) if "memory" in kinds else None
+        self._locks = Locks(kernel.machine.board, texts) if "lock" in kinds else None
+        if "ibt" in kinds:
+            texts.look_at_kernel()
         self._gone: set[int] = set()  # the numbers of texts that are no more
         if is_ours:
             texts.set(on=sum(_LOOKERS[kind] for kind in kinds))
@@ -67,6 +73,9 @@ class ModuleChecks:
         self._gone.add(text.number)
         if self._objects is not None:
             self._objects.end_module(text.number)
+        if self._locks is not None and text.module is not None:
+            if text.start == text.module.text[0]:
+                self._locks.end_module(text.module)
 
     # ---- the report
     def report(self) -> list[str]:
@@ -84,13 +93,15 @@ class ModuleChecks:
         lines.append(f"by {task} on CPU {row.cpu}{times}{self._stack(row.stack)}")
         if self._objects is not None and row.object:
             lines += self._of_object(self._objects.row(row.object - 1), row)
+        if self._locks is not None and row.kind == abi.FOUND_LOCK_ORDER:
+            lines += self._of_circle(self._locks.circle(row))
         return _INDENT.join(lines)
 
     def _headline(self, row: FindingRow) -> str:
         place = self.place(row.at)
         size = f"{row.b} byte{'s' * (row.b != 1)}"
         access = f"{'write' if row.c else 'read'} of {size}"
-        return {
+        told = {
             abi.FOUND_OUT_OF_BOUNDS: f"memory: {access} out of bounds at {place}",
             abi.FOUND_USE_AFTER_FREE: f"memory: {access} after free at {place}",
             abi.FOUND_DOUBLE_FREE: f"memory: double free at {self.call(row.at)}",
@@ -101,7 +112,37 @@ class ModuleChecks:
                 f"memory: {access} beyond an array on the stack at {place}"
             ),
             abi.FOUND_GLOBAL: f"memory: {access} beside a variable at {place}",
-        }.get(row.kind, f"finding {row.kind} at {place}")
+        }
+        if row.kind in told:
+            return told[row.kind]
+        if row.kind == abi.FOUND_LOCK_ORDER:
+            return f"lock: {row.a} locks are taken in a circle at {place}"
+        if row.kind == abi.FOUND_LOCK_IN_IRQ:
+            what, other = _INTERRUPTS[row.a], self.place(row.other)
+            return (
+                f"lock: taken in {what} at {place}, and while one may come at {other}"
+            )
+        if row.kind == abi.FOUND_SLEEP:
+            name = self._texts.function_name(row.a)
+            return f"lock: {name} may sleep at {place}, {self._why_atomic(row)}"
+        target = self.place(row.a)
+        return f"ibt: a branch at {place} leads to {target}, which is no endbr64"
+
+    def _why_atomic(self, row: FindingRow) -> str:
+        if row.c:
+            return f"under the spinlock taken at {self.place(row.c)}"
+        if row.b & _HARD_IRQ:
+            return "in an interrupt"
+        return "with preemption off" if row.b else "with interrupts off"
+
+    def _of_circle(self, orders: Sequence[OrderRow]) -> Iterator[str]:
+        for order in orders:
+            task, stack = _task(order.pid, order.comm), self._stack(order.stack)
+            held, wanted = self.place(order.held_at), self.place(order.wanted_at)
+            yield (
+                f"{task} has lock {order.held:#x}, taken at {held},"
+                f" and takes {order.wanted:#x} at {wanted}{stack}"
+            )
 
     def _of_object(self, found: ObjectRow, row: FindingRow) -> Iterator[str]:
         distance = row.a - found.addr

@@ -28,6 +28,7 @@ void set_call(struct board *b, u64 ip, u64 sp, u64 result); /* NEVER: the result
 /* ---- lookers */
 looker look_hold, look_fault, look_at_memory, look_at_locks, look_at_branch;
 behind_looker behind_memory, behind_locks;
+void forget_locks(struct board *b, u64 first, u64 size);
 void enter_memory(struct board *b, struct look *l); /* a function of the table begins */
 
 /* ---- text.c */
@@ -39,6 +40,7 @@ struct behind *text_behind(struct board *b, struct look *l);
 u64 physical(struct board *b, u64 addr);
 u64 text_owner(struct board *b, u64 addr);
 bool in_texts(struct board *b, u64 addr);
+u64 running_task(struct board *b);
 u64 keep_task(struct board *b, u64 *pid, u64 comm[2]);
 struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other);
 void keep_stack(struct board *b, u64 sp, u64 *to, int room);

@@ -518,7 +518,7 @@ static void freed_later(struct board *b, struct look *l)
 	if (addr < PAGE) /* before Linux 6.3: the distance from the object */
 		addr = call_argument(b, 0) - addr;
 	o = known(shadow(b), addr);
-	if (!o || o->state != OBJECT_LIVE || own_cache(shadow(b), o->cache) || o->cache)
+	if (!o || o->state != OBJECT_LIVE || (o->cache && !own_cache(shadow(b), o->cache)))
 		return;
 	keep(b, o, l->back, false);
 	text_skip(b, l, 0);
@@ -608,6 +608,8 @@ static void destroy_cache(struct board *b, struct look *l)
 		set_argument(b, 0, cache);
 	}
 	s->destroyed = 0;
+	if (!cache) /* which may be destroyed, too */
+		return;
 	for (u64 n = s->oldest; n; n = s->objects[n - 1].next) {
 		struct object *o = &s->objects[n - 1];
 

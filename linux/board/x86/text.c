@@ -63,13 +63,10 @@ static u64 find_function(const struct texts *t, u64 addr)
 	return low < t->nr_functions && t->functions[low].address == addr ? low : 0;
 }
 
-/* Make the row of the instruction at an address. */
-static struct insn *make_row(struct board *b, struct text *text, u64 addr)
+/* Decode the instruction at an address. left: bytes of text from there. */
+static void decode_at(struct board *b, u64 addr, u64 left, struct insn *i)
 {
-	struct texts *t = texts(b);
-	struct insn *i = &rows(text)[addr - text->first];
-	u64 at = board_walk(b, addr), left = text->first + text->size - addr;
-	u16 kept = i->flags & (INSN_BEHIND | INSN_SEEN);
+	u64 at = board_walk(b, addr);
 	u8 code[16];
 
 	if (left > sizeof(code))
@@ -78,18 +75,27 @@ static struct insn *make_row(struct board *b, struct text *text, u64 addr)
 		if (!((addr + k) & 4095))
 			at = board_walk(b, addr + k) - k;
 		if (at + k >= b->ram_size)
-			return i;
+			return;
 		code[k] = ((u8 *)(uintptr_t)b->ram)[at + k];
 	}
 	board_decode(code, left, i);
-	i->flags |= kept;
 	if (i->flags & (INSN_CALLS | INSN_TAIL) && !(i->flags & INSN_INDIRECT)) {
-		i->function = find_function(t, addr + i->size + i->disp);
+		i->function = find_function(texts(b), addr + i->size + i->disp);
 		if (i->flags & INSN_TAIL)
 			i->flags = i->function ? i->flags | INSN_CALLS : i->flags & ~INSN_TAIL;
 	}
-	if (i->flags & INSN_CALLS && !(i->flags & INSN_TAIL) &&
-	    i->size < text->first + text->size - addr)
+}
+
+/* Make the row of the instruction at an address. */
+static struct insn *make_row(struct board *b, struct text *text, u64 addr)
+{
+	struct insn *i = &rows(text)[addr - text->first];
+	u64 left = text->first + text->size - addr;
+	u16 kept = i->flags & (INSN_BEHIND | INSN_SEEN);
+
+	decode_at(b, addr, left, i);
+	i->flags |= kept;
+	if (i->flags & INSN_CALLS && !(i->flags & INSN_TAIL) && i->size < left)
 		i[i->size].flags |= INSN_BEHIND;
 	return i;
 }
@@ -212,7 +218,7 @@ static void act_now(struct board *b)
 	set_call(b, t->act_ip, t->act_sp, t->act_value);
 }
 
-static u64 running_task(struct board *b)
+u64 running_task(struct board *b)
 {
 	return read_word(b, per_cpu_base(b) + texts(b)->current);
 }
@@ -336,8 +342,38 @@ static void look_at_entry(struct board *b, u64 addr)
 	l.callee = &t->functions[number];
 	l.back = read_word(b, stack_pointer(b));
 	l.sp = stack_pointer(b) + 8;
+	if (t->on & LOOK_LOCKS && l.callee->entry_kind == FN_FREE)
+		forget_locks(b, call_argument(b, l.callee->to), 0);
 	if (t->on & LOOK_MEMORY)
 		enter_memory(b, &l);
+}
+
+/* An instruction that is in no text: return whether it has to be looked at each time. */
+static bool is_elsewhere(struct board *b, u64 addr)
+{
+	struct texts *t = texts(b);
+	u64 number = find_function(t, addr);
+	struct insn i = { 0 };
+	struct look l = { .insn = &i, .at = addr, .phys = NEVER };
+
+	if (number && t->functions[number].entry_kind) {
+		if (t->on)
+			look_at_entry(b, addr);
+		return true;
+	}
+	if (addr - t->kernel >= t->kernel_size)
+		return true;
+	decode_at(b, addr, 16, &i);
+	if (!(i.flags & INSN_INDIRECT) &&
+	    (!i.function || t->functions[i.function].kind != FN_BRANCH))
+		return false;
+	if (!(t->on & LOOK_IBT) || looked_at(b, addr))
+		return true;
+	look_up(b, &l);
+	if (i.function)
+		l.callee = &t->functions[i.function];
+	look_at_branch(b, &l);
+	return true;
 }
 
 /* Called by libunicorn for each instruction of a text. False: it need not be for this one. */
@@ -351,11 +387,8 @@ static bool on_code(void *board, u64 addr, u32 size)
 	int first;
 
 	text = find_text(t, addr);
-	if (!text) {
-		if (t->on)
-			look_at_entry(b, addr);
-		return true;
-	}
+	if (!text)
+		return is_elsewhere(b, addr);
 	i = &rows(text)[addr - text->first];
 	if (i->size != size)
 		i = make_row(b, text, addr);
