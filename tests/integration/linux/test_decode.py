@@ -110,7 +110,7 @@ ROWS = (
     ("f00fb10f", 4, 4, READS | WRITES | abi.INSN_LOCKED | abi.INSN_COMPARES),
     ("8707", 2, 4, READS | WRITES | abi.INSN_LOCKED),
     ("f0480fab07", 5, 8, abi.INSN_BITS | abi.INSN_LOCKED | abi.INSN_COMPARES | 3),
-    ("f348a5", 3, 8, READS | WRITES | abi.INSN_STRING),
+    ("f348a5", 3, 8, READS | WRITES | abi.INSN_STRING | abi.INSN_REPEATS),
     ("65488b042528000000", 9, 8, READS | abi.INSN_PER_CPU),
     ("64488b042528000000", 9, 0, 0),
     ("4889442408", 5, 8, WRITES | abi.INSN_ON_STACK),
