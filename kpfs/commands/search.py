@@ -243,6 +243,7 @@ def _summary_row(tried: Tried) -> dict[str, Any]:
         "accesses": base.accesses,
         "calls": base.calls,
         "whole": tried.whole,
+        "left_out": dict(tried.left_out),
     }
 
 
@@ -265,7 +266,9 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
             f"{shown}{more}"
         )
     for kind in KINDS:
-        if kind in kinds:
+        if why := tried.left_out.get(kind):
+            lines.append(f"{kind}: not looked for: {why}")
+        elif kind in kinds:
             number = sum(finding.kind == kind for finding in tried.found)
             lines.append(f"{kind}: {number or 'nothing'} found")
         else:
@@ -296,12 +299,15 @@ def _junit(arguments: Namespace, tried: Tried, rows: Sequence[Shown]) -> bytes:
         name=shlex.join(arguments.argv),
         tests=str(len(kinds)),
         failures=str(len({row.kind for row in rows})),
+        skipped=str(len(tried.left_out)),
         time=f"{tried.seconds:.2f}",
     )
     for kind in kinds:
         case = ElementTree.SubElement(
             suite, "testcase", classname=arguments.kernel, name=kind
         )
+        if why := tried.left_out.get(kind):
+            ElementTree.SubElement(case, "skipped", message=why)
         for row in rows:
             if row.kind == kind:
                 failure = ElementTree.SubElement(case, "failure", message=row.title)

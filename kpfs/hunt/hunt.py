@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from random import Random
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
@@ -78,6 +79,7 @@ class Tried(NamedTuple):
     unknown: int  # pairs that race in code without debug information
     missed: Sequence[str]  # functions of the text that no run has reached
     functions: int  # number of all of them
+    left_out: Mapping[str, str]  # why, by the kinds that were not looked for
 
 
 class Hunt:
@@ -89,11 +91,17 @@ class Hunt:
         limits: SearchLimits,
         tell: Callable[[SearchFinding, int], None],
         progress: Callable[[int, float], None] = lambda _runs, _share: None,
+        left_out: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """tell: called with each new finding and the number of runs so far."""
+        """tell: called with each new finding and the number of runs so far.
+
+        left_out: why this kernel is unfit for some kinds.
+        """
         self._runs, self._limits, self._tell = runs, limits, tell
-        self._progress = progress
-        self._checks = tuple(each for each in CHECKS if each in limits.kinds)
+        self._progress, self._unfit = progress, left_out
+        self._checks = tuple(
+            each for each in CHECKS if each in limits.kinds and each not in left_out
+        )
         self._began = time.monotonic()
         self._others: list[EndedRun] = []  # ended while another one was waited for
         self.made: dict[str, int] = {}
@@ -202,7 +210,22 @@ class Hunt:
             unknown=len(self.unknown),
             missed=self._missed(),
             functions=len(self._functions),
+            left_out=self._left_out(),
         )
+
+    def _left_out(self) -> dict[str, str]:
+        """Return why a kind was not looked for, of those that were asked for."""
+        reasons = dict(self._unfit)
+        by_way = {FAULT: self.made.get("fault"), RACE: self.made.get("race")}
+        for kind in [kind for kind, made in by_way.items() if not made]:
+            reasons[kind] = "the search ended before"
+        if not self.base.calls:
+            reasons[FAULT] = "no call can fail"
+        if not self.base.accesses:
+            reasons[RACE] = reasons[SCHEDULE] = "nothing is accessed"
+        found = {each.kind for each in self.found.values()}
+        kinds = self._limits.kinds - found
+        return {kind: why for kind, why in reasons.items() if kind in kinds}
 
     def _missed(self) -> list[str]:
         """Return the functions that no run has reached."""

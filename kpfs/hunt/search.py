@@ -22,7 +22,7 @@ from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.running import chosen
 from kpfs.linux.search import seed as seeds
-from kpfs.linux.search.plan import RACE, SCHEDULE
+from kpfs.linux.search.plan import CHECKS, RACE, SCHEDULE
 from kpfs.linux.search.searched import NEVER_BEGAN, Begin, SearchedCommand
 from kpfs.linux.search.seed import Seed
 from kpfs.linux.store import image, store
@@ -97,11 +97,16 @@ class Search:
             os.close(null)
 
     def _search(self, kernel: PreparedKernel, null: int) -> Tried:
+        kinds = self._limits.kinds
+        checks = [each for each in CHECKS if each in kinds]
         command = self._command = SearchedCommand(
-            kernel, self._begun, check_modules, of=self._task.of
+            kernel, self._begun, check_modules, of=self._task.of, checks=checks
         )
+        if kinds <= command.left_out.keys():
+            raise SetupError("; ".join(command.left_out.values()))
         runs = self._runs = Runs(command)
-        self._hunt = Hunt(runs, self._limits, self._tell, self._progress)
+        parts = self._tell, self._progress, command.left_out
+        self._hunt = Hunt(runs, self._limits, *parts)
         outcome = None
         try:
             with _told():

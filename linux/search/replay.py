@@ -20,7 +20,7 @@ class Replay:
 
     def __init__(self, kernel: PreparedKernel, seed: Seed, look: Look) -> None:
         self._seed = seed
-        parts = self._apply, look, seed.begins, seed.of
+        parts = self._apply, look, seed.begins, seed.of, seed.plan.checks
         self._command = SearchedCommand(kernel, *parts)
 
     def _apply(self) -> None:

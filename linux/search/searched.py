@@ -25,7 +25,7 @@ from kpfs.linux.search import reports
 from kpfs.linux.search.hold import Holds
 from kpfs.linux.search.plan import CHECKS, IBT, LOCK, MEMORY
 from kpfs.linux.search.reports import CheckReport, RacePair
-from kpfs.linux.search.texts import Texts
+from kpfs.linux.search.texts import NO_LANDINGS, Texts
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.mounted import PreparedKernel
@@ -102,9 +102,11 @@ class SearchedCommand:
         look: Look,
         begins: Begin | None = None,
         of: Sequence[str] = (),
+        checks: Sequence[str] = CHECKS,
     ) -> None:
         """on_begin: called where runs begin.  look: makes the checks of modules.
 
+        checks: those that runs may have. A kernel may be unfit for some: left_out.
         begins: the only place that counts; None: whichever comes first.
         of: names of the modules and functions whose text is searched; empty: whatever
         the command loads.
@@ -119,7 +121,11 @@ class SearchedCommand:
         self._reads = kernel.served.host.reads = kernel.served.host.reads or []
         self._places = {address: each for each in Begin for address in self._at(each)}
         self._texts = Texts(kernel, of)
-        self._told = look(kernel, CHECKS, self._texts)
+        self.left_out: dict[str, str] = {}  # why, by the kinds of checks
+        if IBT in checks and not self._texts.has_landings:
+            self.left_out[IBT] = NO_LANDINGS
+        fit = [each for each in checks if each not in self.left_out]
+        self._told = look(kernel, fit, self._texts)
         calls = [(address, abi.NEVER) for address in self._places]
         kernel.machine.stops.set(self._stopped, calls)
 

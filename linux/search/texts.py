@@ -38,6 +38,7 @@ _KEPT = "looked"  # the name in a kernel's folder of what is kept of its types
 _LOOKED = bytes(bool(byte & abi.INSN_HOOKED & 0xFF) for byte in range(256))
 _SEEN = bytes(bool(byte & abi.INSN_SEEN >> 8) for byte in range(256))
 _ENDBR = bytes.fromhex("f30f1efa")  # endbr64
+NO_LANDINGS = "this kernel is built without CONFIG_X86_KERNEL_IBT"
 _CALLED_BY_ADDRESS = "kfree"  # modules may do so: it keeps its endbr64
 _CANARY = 0x28  # its place in a processor's data, before Linux 6.15
 
@@ -145,15 +146,18 @@ class Texts:
         for number, function in enumerate(self.functions, 1):
             self.set_function(number, function)
 
+    @property
+    def has_landings(self) -> bool:
+        """Return True if this kernel's indirect branches land on endbr64."""
+        known = self._kernel.symbols.address(_CALLED_BY_ADDRESS)
+        return self._kernel.memory.read(known, len(_ENDBR)) == _ENDBR
+
     def look_at_kernel(self) -> None:
         """Look at indirect branches of the kernel's own text, too.  UnfitError."""
         symbols = self._kernel.symbols
         start, end = symbols.address("_stext"), symbols.address("_etext")
-        known = symbols.address(_CALLED_BY_ADDRESS)
-        if self._kernel.memory.read(known, len(_ENDBR)) != _ENDBR:
-            raise UnfitError(
-                "--check ibt: this kernel is built without CONFIG_X86_KERNEL_IBT"
-            )
+        if not self.has_landings:
+            raise UnfitError(f"--check ibt: {NO_LANDINGS}")
         self.set(kernel=start, kernel_size=end - start)
         self._hook(start, end - 1)
         self._board.flush()

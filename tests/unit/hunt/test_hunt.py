@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kpfs.base.errors import SetupError
+from kpfs.commands.search import summary
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits
 from kpfs.hunt.runs import EndedRun
 from kpfs.linux.search.plan import KINDS, Order, RunPlan
@@ -182,3 +183,22 @@ def test_functions_that_no_run_has_reached_are_named():
     hunt, _, _ = hunted(outcome)
     assert hunt.tried().missed == ["a [m]"]
     assert hunt.tried().functions == 3
+
+
+def test_kinds_that_were_not_looked_for_are_named():
+    hunt, _, _ = hunted(lambda _plan: BASE._replace(calls=0))
+    assert hunt.tried().left_out == {"fault": "no call can fail"}
+    hunt, _, _ = hunted(lambda _plan: BASE, runs=2)
+    assert hunt.tried().left_out == {"fault": "the search ended before"}
+    unfit = {"ibt": "this kernel has none"}
+    limits = SearchLimits(frozenset(KINDS), 60.0, 60)
+    fake = FakeRuns(lambda _plan: BASE)
+    hunt = Hunt(fake, limits, lambda _finding, _runs: None, left_out=unfit)  # type: ignore[arg-type]
+    hunt.begin()
+    hunt.run()
+    assert {plan.checks for plan in fake.plans} == {("memory", "lock")}
+    tried = hunt.tried()
+    assert tried.left_out == unfit
+    assert "ibt: not looked for: this kernel has none" in summary(
+        tried, frozenset(KINDS)
+    )
