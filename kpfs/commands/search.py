@@ -52,7 +52,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser,
         "--of",
         metavar="NAME",
-        help="search only this module, BPF program or function of the kernel",
+        help="search only this module, BPF program or function of the kernel "
+        "(may be given again)",
     )
     parser.add_argument(
         "--for",
@@ -201,9 +202,10 @@ class _Teller:
 
 def _how(plan: RunPlan) -> str:
     """Return what a plan does to a run."""
+    if len(plan.faults) > 1:
+        return f"the calls of numbers {' and '.join(map(str, plan.faults))} fail"
     if plan.faults:
-        numbers = " and ".join(map(str, plan.faults))
-        return f"the call of number {numbers} fails"
+        return f"the call of number {plan.faults[0]} fails"
     if plan.each_ns:
         return "each access waits"
     count = len(plan.orders)

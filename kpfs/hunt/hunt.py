@@ -43,6 +43,7 @@ _MOST_ORDERS = 512  # waits in one run
 _AGAIN = 3  # times that a place is tried which two tasks reach
 _TRIES = 60  # runs to make a finding smaller
 _MOST_FAULTS = 400
+_TWO_FAULTS = 0.3  # share of the time left, for runs in which two calls fail
 _CHANGING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+")
 
 
@@ -108,7 +109,7 @@ class Hunt:
         self.found: dict[tuple[str, ...], SearchFinding] = {}
         self.times: dict[tuple[str, ...], int] = {}
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
-        self.whole = False
+        self.whole, self._two_left = False, False
         self.unknown: set[tuple[str, ...]] = set()  # races between lines not known
         self._reached: set[int] = set()
         self._functions: dict[tuple[int, int], str] = {}
@@ -193,7 +194,7 @@ class Hunt:
             self._races()
         if FAULT in kinds:
             self._faults()
-        self.whole = self._may_start()
+        self.whole = self._may_start() and not self._two_left
         if SCHEDULE in kinds and base.accesses:
             for done in self._each(self._by_chance(base.accesses)):
                 self._judge(done.plan, done.outcome)
@@ -245,6 +246,11 @@ class Hunt:
                 f"CMD fails by itself ({why}){said}; a search wants a command that "
                 "ends with status 0"
             )
+        if base.missing:
+            raise SetupError(
+                f"--of {base.missing[0]}: CMD loads no module or BPF program of that "
+                "name, and the kernel has no such function"
+            )
         again = self._one(self._plan("base"))
         if again.digest != base.digest:
             raise SetupError(
@@ -274,8 +280,27 @@ class Hunt:
     def _faults(self) -> None:
         numbers = range(1, min(self.base.calls, _MOST_FAULTS) + 1)
         plans = [self._plan("fault", faults=(n,)) for n in numbers if self._is_ours(n)]
+        later: dict[int, int] = {}  # calls of a run, by that which fails
         for done in self._each(plans):
             self._judge(done.plan, done.outcome)
+            if done.outcome.status >= 0 and not done.outcome.complaints:
+                later[done.plan.faults[0]] = done.outcome.calls
+        for done in self._each(self._two_faults(later)):
+            self._judge(done.plan, done.outcome)
+
+    def _two_faults(self, later: dict[int, int]) -> Iterator[RunPlan]:
+        """Yield plans in which one more call fails behind the first, for some time.
+
+        later: the number of calls made in a run, by that of the one which fails.
+        """
+        more = SCHEDULE in self._limits.kinds  # there is something to do afterwards
+        until = self._left() * (1 - _TWO_FAULTS) if more else 0.0
+        for first, calls in sorted(later.items()):
+            for second in range(first + 1, min(calls, _MOST_FAULTS) + 1):
+                self._two_left = self._left() < until
+                if self._two_left:
+                    return
+                yield self._plan("two faults", faults=(first, second))
 
     def _is_ours(self, number: int) -> bool:
         part, parts = self._limits.shard

@@ -76,6 +76,7 @@ class RunOutcome(NamedTuple):
     calls: int = 0  # that the text has made, and that could fail
     reached: Sequence[int] = ()  # addresses of instructions that access or call
     functions: Sequence[tuple[int, int, str]] = ()  # begin, end and name of each
+    missing: Sequence[str] = ()  # names of text that nothing had
     failed: Sequence[str] = ()  # calls, as the plan says
     reports: Sequence[CheckReport] = ()
     pairs: Sequence[RacePair] = ()
@@ -108,8 +109,8 @@ class SearchedCommand:
 
         checks: those that runs may have. A kernel may be unfit for some: left_out.
         begins: the only place that counts; None: whichever comes first.
-        of: names of the modules and functions whose text is searched; empty: whatever
-        the command loads.
+        of: names of the modules, BPF programs and functions of the kernel whose text is
+        searched; empty: whatever the command loads.
         """
         self.kernel, self._begins = kernel, begins
         kernel.leave_out_modules()
@@ -225,6 +226,7 @@ class SearchedCommand:
             calls=done.calls,
             reached=list(islice(self._texts.seen(), _MOST_REACHED)),
             functions=self._functions(),
+            missing=self._texts.missing,
             failed=list(reports.failed(self._texts)),
             reports=[
                 *reports.of(self._texts, self._holds),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _BEGINS, _INIT_ENDS, _ENDS = "do_init_module", "trim_init_extable", "free_module"
 _BPF_BEGINS, _BPF_ENDS = "bpf_ksym_add", "bpf_ksym_del"
 _BPF_NAME_MAX = 128
+_BPF_NAME = len("bpf_prog_0123456789abcdef_")  # where the program's own name begins
 _KEPT = "looked"  # the name in a kernel's folder of what is kept of its types
 # for each value of the lower and the upper byte of a row's flags, whether it is one to
 # look at, and whether it has INSN_SEEN
@@ -86,12 +87,13 @@ class Texts:
     """The texts of one kernel.  Context: the kernel stands still."""
 
     def __init__(self, kernel: KernelOnBoard, of: Sequence[str] = ()) -> None:
-        """of: names of kernel functions that are looked at, too.
+        """of: names of all that is looked at; empty: each module and BPF program.
 
         Raises UnfitError if this kernel does not tell of its modules, EmulatorError.
         """
         self._kernel, self._board = kernel, kernel.machine.board
         self._followers: list[tuple[Follower, Follower]] = []
+        self._of, self._met = of, set[str]()  # names, and those that have come
         self.all: list[LookedText] = []  # with those that are gone, the last one last
         self._numbers: dict[int, LookedText] = {}  # those that are there, by index
         self._hooked: set[tuple[int, int]] = set()
@@ -108,7 +110,7 @@ class Texts:
         self.functions = known_functions(kernel.saved, *_types(kernel.saved))
         self._fill()
         self._board.look(address_of(self._memory))
-        self._begin(of)
+        self._begin()
 
     @property
     def address(self) -> int:
@@ -187,12 +189,23 @@ class Texts:
         self._followers.append((begins, ends))
 
     # ---- texts
-    def _begin(self, of: Sequence[str]) -> None:
+    @property
+    def missing(self) -> list[str]:
+        """Return the names asked for that nothing had so far."""
+        return [name for name in self._of if name not in self._met]
+
+    def _is_asked_for(self, *names: str) -> bool:
+        asked = {*self._of} & {*names}
+        self._met |= asked
+        return bool(asked) or not self._of
+
+    def _begin(self) -> None:
         for row in self.functions:
             if row.entry_kind:
                 self._hook(row.address, row.address)
-        for name in of:
+        for name in self._of:
             for symbol in self._kernel.symbols.lookup_name(name):
+                self._met.add(name)
                 self._add(name, symbol.addr, symbol.addr + symbol.size, symbol.addr)
         for module in self._kernel.modules():
             self._add_module(module)
@@ -217,12 +230,15 @@ class Texts:
         elif what == _BPF_BEGINS:
             start, end = kernel.memory.word(address), kernel.memory.word(address + 8)
             name = kernel.memory.string(address + 16, _BPF_NAME_MAX)
-            self._add(name, start, end, address)
-            board.flush()
+            if self._is_asked_for(name, name[_BPF_NAME:]):
+                self._add(name, start, end, address)
+                board.flush()
         else:
             self._end(address, of_init=what == _INIT_ENDS)
 
     def _add_module(self, module: LoadedModule) -> None:
+        if not self._is_asked_for(module.name):
+            return
         for start, end in (module.text, module.init_text):
             if start < end:
                 self._add(module.name, start, end, module.address, module)

@@ -103,6 +103,18 @@ def test_commands_that_cannot_be_searched(kpfs, script, why):
     assert why in done.stderr
 
 
+def test_only_the_text_of_a_name_is_searched(kpfs, counted):
+    options = "--kinds", "race", "--runs", "4", "--json"
+    done = search(
+        kpfs, *options, "--of", "array_map_lookup_elem", "--", counted, "lost"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    done = search(kpfs, "--of", "none", "--", counted, "lost")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("kpfs: --of none: CMD loads no module")
+
+
 def test_a_kernel_with_one_processor(kpfs):
     words = "--kinds", "race,schedule", "--", "true"
     done = kpfs("search", "--kernel", harness.KERNEL, *words)

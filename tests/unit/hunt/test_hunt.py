@@ -64,16 +64,21 @@ def test_a_command_that_does_not_do_the_same_twice_is_refused():
         hunted(lambda _plan: BASE._replace(digest=next(digests)))
 
 
+def test_a_name_of_text_that_is_not_loaded_is_refused():
+    with pytest.raises(SetupError, match="--of none: CMD loads no module or BPF"):
+        hunted(lambda _plan: BASE._replace(missing=["none"]))
+
+
 def test_nothing_is_found_where_nothing_is_wrong():
     hunt, fake, found = hunted(lambda _plan: BASE)
     assert not found
     assert len(fake.plans) == 60
     assert hunt.tried().whole
     assert {plan.way for plan in fake.plans} == {
-        *("base", "race", "fault", "walk", "place", "point", "timer")
+        *("base", "race", "fault", "two faults", "walk", "place", "point", "timer")
     }
     assert sorted(plan.faults for plan in fake.plans if plan.faults) == [
-        *((1,), (2,), (3,))
+        *((1,), (1, 2), (1, 3), (2,), (2, 3), (3,))
     ]
 
 
@@ -123,6 +128,20 @@ def test_a_call_that_fails_may_change_the_status_but_not_harm_the_kernel():
     assert found[0].lines == ["kmalloc() fails"]
 
 
+def test_two_calls_fail_where_the_command_goes_on_after_the_first():
+    def outcome(plan: RunPlan) -> RunOutcome:
+        if plan.faults in [(1,), (1, 3)]:
+            bad = plan.faults == (1, 3)
+            return BASE._replace(complaints=["BUG: two"] if bad else [])
+        return WRONG if plan.faults else BASE
+
+    hunt, fake, found = hunted(outcome, "fault")
+    plans = [plan.faults for plan in fake.plans if len(plan.faults) == 2]
+    assert plans == [(1, 2), (1, 3), (2, 3)]
+    assert [each.plan.faults for each in found] == [(1, 3)]
+    assert hunt.tried().whole
+
+
 def test_a_hang_is_found_once_whatever_its_numbers():
     def outcome(plan: RunPlan) -> RunOutcome:
         why = f"CMD still runs after 30 s\n  test (pid {len(plan.orders)}) in x"
@@ -161,7 +180,7 @@ def test_shards_divide_what_is_tried():
         hunt.begin()
         hunt.run()
         whole += [plan.faults for plan in fake.plans if plan.faults]
-    assert sorted(whole) == [(1,), (2,), (3,)]
+    assert sorted(whole) == [(1,), (1, 2), (1, 3), (2,), (2, 3), (3,)]
 
 
 def test_a_plan_survives_json():
