@@ -78,8 +78,16 @@ def test_a_changed_source_is_noticed(tmp_path, changed):
     script = tmp_path / "scripts" / "build-guest"
     script.write_bytes((ROOT / "scripts" / "build-guest").read_bytes())
     script.chmod(0o755)
-    with (tmp_path / "guest" / "image" / "DIGEST").open("wb") as out:
-        subprocess.run([script, "--digest"], stdout=out, check=True)
+    noted = tmp_path / "guest" / "image" / "DIGEST"
+    command = [script, "--digest"]
+    digest = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    noted.write_text(f"{digest}old aarch64\n", encoding="ascii")
+    done = subprocess.run(
+        [script, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "aarch64 hosts" in done.stderr
+    noted.write_text(f"{digest}{digest.strip()} aarch64\n", encoding="ascii")
     assert subprocess.run([script, "--check"], check=False).returncode == 0
     (tmp_path / changed).write_text("\n", encoding="ascii")
     done = subprocess.run(
