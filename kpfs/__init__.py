@@ -12,7 +12,16 @@ Nothing is loaded before it is used: the command kpfs imports this package too.
 
 TYPE_CHECKING = False  # that of typing, whose import takes time
 if TYPE_CHECKING:
-    from kpfs.api.commands import Finished, Found, Mount, mount, run, run_inside, search
+    from kpfs.api.commands import (
+        Finished,
+        Found,
+        Mount,
+        mark,
+        mount,
+        run,
+        run_inside,
+        search,
+    )
     from kpfs.api.kernel import Explanation, Kernel
     from kpfs.base.errors import SetupError
     from kpfs.session.files import Task
@@ -32,6 +41,7 @@ __all__ = [
     "SetupError",
     "Snapshot",
     "Task",
+    "mark",
     "mount",
     "run",
     "run_inside",
@@ -39,7 +49,7 @@ __all__ = [
 ]
 _HOMES = {
     "api.commands": (
-        *("Finished", "Found", "Mount", "mount", "run", "run_inside", "search"),
+        *("Finished", "Found", "Mount", "mark", "mount", "run", "run_inside", "search"),
     ),
     "api.kernel": ("Explanation", "Kernel"),
     "base.errors": ("SetupError",),

@@ -32,6 +32,7 @@ from kpfs.linux.search.plan import (
 )
 from kpfs.linux.search.reports import CheckReport
 from kpfs.linux.search.searched import RunOutcome
+from kpfs.linux.search.seed import changed_since
 
 # ns. A task that comes for the first time may have to wait for pages of its program,
 # and what reads them for the next tick of the processor that waits: 4 ms.
@@ -103,7 +104,7 @@ class Hunt:
         self._checks = tuple(
             each for each in CHECKS if each in limits.kinds and each not in left_out
         )
-        self._began = time.monotonic()
+        self._began, self._began_at = time.monotonic(), time.time()
         self._others: list[EndedRun] = []  # ended while another one was waited for
         self.made: dict[str, int] = {}
         self.found: dict[tuple[str, ...], SearchFinding] = {}
@@ -253,8 +254,10 @@ class Hunt:
             )
         again = self._one(self._plan("base"))
         if again.digest != base.digest:
+            changed = changed_since({*base.reads, *again.reads}, self._began_at)
+            why = f"{changed[0]} changes meanwhile" if changed else ""
             raise SetupError(
-                f"CMD does not do the same twice: {_difference(base, again)}"
+                f"CMD does not do the same twice: {why or _difference(base, again)}"
             )
 
     def _races(self) -> None:

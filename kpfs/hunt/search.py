@@ -86,6 +86,8 @@ class Search:
         """Search.  Raises SetupError; SignalledError, and then tried() has the rest."""
         choice = KernelChoice(chosen.kernel(self._task.kernel).image, quiet=True)
         warm.check_host(choice)
+        with told_of_seeds():
+            seeds.check_room()
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             with _told():

@@ -12,11 +12,12 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from kpfs.base import places
+from kpfs.base import aside, places
 from kpfs.base.aside import replacing
 from kpfs.base.errors import SetupError
 from kpfs.linux.inside.request import RunRequest
@@ -24,6 +25,7 @@ from kpfs.linux.search.plan import RunPlan
 from kpfs.linux.search.searched import Begin
 
 _KPFS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_ROOM = 64 << 10  # bytes that a seed may take
 _SHORTEST = 4  # digits of a name
 _DIGITS = 16  # length of digests of files and variables
 _LARGE = 64 << 20  # bytes; a larger file is known by size and time of change
@@ -138,6 +140,17 @@ def sources() -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
+def changed_since(paths: Iterable[str], moment: float) -> list[str]:
+    """Return those files that somebody has changed since then: seconds of the epoch."""
+    changed = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            st = os.stat(path)
+            if stat.S_ISREG(st.st_mode) and st.st_mtime > moment:
+                changed.append(path)
+    return changed
+
+
 def digests_of_files(paths: Iterable[str]) -> dict[str, str]:
     """Return digests of the files that there are."""
     found = {}
@@ -195,6 +208,12 @@ def changes(seed: Seed, now: Seed) -> list[str]:
 def _folder() -> str:
     above = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return os.path.join(above, "kpfs", "seeds")
+
+
+def check_room() -> None:
+    """Raise OSError if no seed could be kept now."""
+    places.make(_folder(), 0o700)
+    aside.check_room(os.path.join(_folder(), "new"), _ROOM)
 
 
 def keep(seed: Seed) -> str:

@@ -302,7 +302,8 @@ class Texts:
 
     def flags_at(self, address: int) -> int:
         """Return INSN_* of the instruction at an address of a text."""
-        for text, rows in zip(self.all, self._rows, strict=True):
+        # the last one there: others before it may be gone
+        for text, rows in zip(self.all[::-1], self._rows[::-1], strict=True):
             if text.start <= address < text.end:
                 at = (address - text.start) * abi.Insn.SIZE
                 return int.from_bytes(rows[at : at + 2], "little")

@@ -7,8 +7,15 @@ kpfs.linux.search.reports and kpfs.linux.search.replay.
 """
 
 import json
+import os
+import re
 import shlex
+import signal
 import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from xml.etree import ElementTree
 
 import pytest
@@ -113,6 +120,51 @@ def test_only_the_text_of_a_name_is_searched(kpfs, counted):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("kpfs: --of none: CMD loads no module")
+
+
+def test_a_file_that_changes_meanwhile_is_named(kpfs, tmp_path):
+    file, over = tmp_path / "file", threading.Event()
+    file.write_text("0")
+
+    def change():
+        for number in count():
+            (tmp_path / "new").write_text(f"{number}\n")
+            (tmp_path / "new").rename(file)
+            if over.wait(0.01):
+                return
+
+    script = f"echo kpfs:mark >/dev/kmsg; cat {file}"
+    with ThreadPoolExecutor() as pool:
+        pool.submit(change)
+        done = search(kpfs, "--", "sh", "-c", script)
+        over.set()
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"kpfs: CMD does not do the same twice: {file} changes meanwhile\n"
+    )
+
+
+def test_an_interrupted_search_keeps_what_it_has_found(kpfs, counted):
+    words = "search", "--kernel", KERNEL, "--kinds", "schedule", "--", counted, "lost"
+    with kpfs.started(*words, text=True, stderr=subprocess.PIPE) as process:
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        told, said = process.stdout.read(), process.stderr.read()
+    assert process.returncode == -signal.SIGINT
+    assert first == "wrong result: status 3, 1 of 2\n"
+    assert "schedule: 1 found" in told
+    assert said.endswith("the search was not over\n")
+    (name,) = re.findall(r"seed (\w+):", told)
+    seeds = os.path.join(os.environ["XDG_DATA_HOME"], "kpfs/seeds")
+    assert os.listdir(seeds) == [f"{name}.json"]
+
+
+def test_python_says_where_runs_begin(kpfs):
+    path = str(harness.ROOT)
+    script = f"import sys; sys.path.insert(0, {path!r}); import kpfs; kpfs.mark()"
+    words = "--runs", "4", "--kinds", "schedule", "--", sys.executable, "-c", script
+    done = search(kpfs, *words)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_kernel_with_one_processor(kpfs):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Seeds: kept, found, and compared with what there is now."""
 
+import os
+
 import pytest
 
 from kpfs.base.errors import SetupError
@@ -75,3 +77,19 @@ def test_what_has_changed_is_named(tmp_path):
         f"{file} has changed",
         f"{gone} is missing",
     ]
+
+
+def test_files_that_changed_since_a_moment(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for path in (old, new):
+        path.write_text("")
+    os.utime(old, (50, 50))
+    os.utime(new, (150, 150))
+    paths = [str(old), str(new), str(tmp_path / "none"), "/dev/null"]
+    assert seeds.changed_since(paths, 100) == [str(new)]
+
+
+def test_no_room_for_a_seed_is_said_before_a_search(monkeypatch):
+    monkeypatch.setattr(seeds, "_ROOM", 1 << 50)
+    with pytest.raises(OSError, match=r"No space left|File too large"):
+        seeds.check_room()
