@@ -22,7 +22,7 @@ from kpfs.commands.search_page import Shown, search_page
 from kpfs.host import progress
 from kpfs.inside.machine import FOUND
 from kpfs.inside.start import real_root
-from kpfs.linux.search.plan import KINDS
+from kpfs.linux.search.plan import FAULT, KINDS
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -272,7 +272,11 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
             lines.append(f"{kind}: not looked for: {why}")
         elif kind in kinds:
             number = sum(finding.kind == kind for finding in tried.found)
-            lines.append(f"{kind}: {number or 'nothing'} found")
+            done = tried.runs.get("fault", 0)
+            some = f", in {done} of {base.calls} calls" * (done < base.calls)
+            lines.append(
+                f"{kind}: {number or 'nothing'} found{some if kind == FAULT else ''}"
+            )
         else:
             lines.append(f"{kind}: not looked for")
     if tried.unknown:

@@ -44,6 +44,25 @@ _CALLED_BY_ADDRESS = "kfree"  # modules may do so: it keeps its endbr64
 _CANARY = 0x28  # its place in a processor's data, before Linux 6.15
 
 
+class InsnRow(ctypes.Structure):
+    """struct insn."""
+
+    _fields_ = fields(abi.Insn)
+
+
+_NO_REGISTER = 255
+# two zero bytes, which are no compiler's: they fill text behind its last function
+_FILLING = bytes(
+    InsnRow(
+        flags=abi.INSN_READS | abi.INSN_WRITES | abi.INSN_COMPARES,
+        size=2,
+        bytes=1,
+        index=_NO_REGISTER,
+        scale=1,
+    )
+)
+
+
 class FunctionRow(ctypes.Structure):
     """struct function."""
 
@@ -294,10 +313,9 @@ class Texts:
     def functions_of_texts(self) -> Iterator[tuple[int, int, str]]:
         """Yield begin, end and name of the functions with instructions to look at."""
         for text, rows in zip(self.all, self._rows, strict=True):
-            looked = rows[:: abi.Insn.SIZE].translate(_LOOKED)
             for begin, size in _functions_in(text):
-                at = begin - text.start
-                if any(looked[at : at + size]):
+                at = (begin - text.start) * abi.Insn.SIZE
+                if has_instructions(rows[at : at + size * abi.Insn.SIZE]):
                     yield begin, begin + size, f"{text.symbol(begin)[0]} [{text.name}]"
 
     def flags_at(self, address: int) -> int:
@@ -327,6 +345,15 @@ class Texts:
         if symbol is None or symbol.type not in FUNCTION_TYPES:
             return ""
         return f"{symbol.name}+{address - symbol.addr:#x}"
+
+
+def has_instructions(rows: bytes) -> bool:
+    """Return True if some rows of a function are of instructions to look at."""
+    looked = rows[:: abi.Insn.SIZE].translate(_LOOKED)
+    return any(
+        byte and rows[at * abi.Insn.SIZE :][: abi.Insn.SIZE] != _FILLING
+        for at, byte in enumerate(looked)
+    )
 
 
 def _functions_in(text: LookedText) -> Iterator[tuple[int, int]]:

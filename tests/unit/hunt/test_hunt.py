@@ -221,3 +221,12 @@ def test_kinds_that_were_not_looked_for_are_named():
     assert "ibt: not looked for: this kernel has none" in summary(
         tried, frozenset(KINDS)
     )
+
+
+def test_the_summary_tells_how_many_calls_have_failed():
+    hunt, _, _ = hunted(lambda _plan: BASE, "fault", runs=4, jobs=1)
+    assert "fault: nothing found, in 2 of 3 calls" in summary(
+        hunt.tried(), frozenset({"fault"})
+    )
+    hunt, _, _ = hunted(lambda _plan: BASE, "fault", jobs=1)
+    assert "fault: nothing found" in summary(hunt.tried(), frozenset({"fault"}))

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Rows of instructions that the board has made.  Tests kpfs.linux.search.texts."""
+
+import ctypes
+import os
+import platform
+
+import pytest
+
+from kpfs.linux.board.board import IMAGE_DIR
+from kpfs.linux.search.texts import InsnRow, has_instructions
+
+
+@pytest.mark.parametrize(
+    ("code", "has"),
+    [
+        ("48c7c700000000 e900000000 0000 0000", False),  # mov, jmp, and what fills
+        ("48c7c700000000 0000 488b07 0000", True),  # a load
+    ],
+)
+def test_what_fills_text_is_no_instruction(code, has):
+    board = os.path.join(IMAGE_DIR, "x86", f"board-{platform.machine()}.so")
+    decode, text = ctypes.CDLL(board).board_decode, bytes.fromhex(code)
+    rows, at = (InsnRow * len(text))(), 0
+    while at < len(text):
+        decode(text[at:], ctypes.c_uint64(len(text) - at), ctypes.byref(rows[at]))
+        at += rows[at].size
+    assert has_instructions(bytes(rows)) is has
