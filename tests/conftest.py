@@ -97,7 +97,7 @@ def _is_quick(path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """End a test that hangs."""
+    """End a test that hangs; fail one that changes the umask of those behind it."""
 
     def hangs(_number, _frame):
         raise TimeoutError(f"{item.nodeid} took more than {PATIENCE} s")
@@ -108,9 +108,15 @@ def pytest_runtest_call(item):
         signal.setitimer(signal.ITIMER_REAL, PATIENCE, 1)
         # C that never comes back to Python takes the process with it
         faulthandler.dump_traceback_later(2 * PATIENCE, exit=True)
+    umask = os.umask(0o022)
+    os.umask(umask)
     try:
-        return (yield)
+        done = yield
+        left = os.umask(umask)
+        assert left == umask, f"{item.nodeid} leaves a umask of {left:o}"
+        return done
     finally:
+        os.umask(umask)
         faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)

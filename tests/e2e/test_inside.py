@@ -225,7 +225,8 @@ def test_arguments_and_environment_may_be_long(kpfs, tmp_path):
     script.write_text("echo $# ${20000} ${#LONG}\n")
     script.chmod(0o755)
     words = map(str, range(20000))
-    done = kpfs(*INSIDE, script, *words, env={"LONG": "x" * 120_000})
+    environment = {**os.environ, "LONG": "x" * 120_000}
+    done = kpfs(*INSIDE, script, *words, env=environment)
     assert (done.stdout, done.stderr) == ("20000 19999 120000\n", "")
 
 

@@ -39,8 +39,8 @@ def test_offsets_and_format_of_a_structure_agree(structure):
         values = code.unpack(bytes(n >> shift & 0xFF for n in places))
         return [v[0] if isinstance(v, bytes) else v & 0xFF for v in values]
 
-    pairs = zip(first_bytes(0), first_bytes(8), strict=True)
-    begins = {low | high << 8 for low, high in pairs}
+    digits = zip(first_bytes(0), first_bytes(8), first_bytes(16), strict=True)
+    begins = {low | middle << 8 | high << 16 for low, middle, high in digits}
     assert offsets[0] + code.size <= structure.SIZE
     assert {at for at in offsets if at < offsets[0] + code.size} <= begins
 

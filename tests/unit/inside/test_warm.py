@@ -128,8 +128,7 @@ def test_one_that_has_begun_may_take_long():
     assert (done.stdout, done.stderr) == ("3\n", "")
 
 
-def test_a_client_that_waits_no_more_has_nothing_run(monkeypatch):
-    monkeypatch.setattr(os, "umask", lambda mask: 0)  # the tests keep theirs
+def test_a_client_that_waits_no_more_has_nothing_run():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.shutdown(socket.SHUT_RD)
