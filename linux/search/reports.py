@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _ENTRIES = "do_syscall_64", "el0_svc", "do_trap_ecall_u", "ret_from_fork"
 _DEEPEST = 8  # functions of a stack that are told
+_ORDER = re.compile(r"taken at (\S+).* and takes \S+ at (\S+)")
 
 
 class CheckReport(NamedTuple):
@@ -65,7 +67,10 @@ def of_checks(told: Sequence[str]) -> Iterator[CheckReport]:
         title, *lines = text.split("\n")
         kind = title.partition(":")[0]
         if kind in CHECKS:
-            yield CheckReport(kind, title, [line.strip() for line in lines], (title,))
+            # a circle of locks is found wherever it is closed
+            orders = sorted(set(_ORDER.findall(text)))
+            key = (kind, *sum(orders, ())) if orders else (title,)
+            yield CheckReport(kind, title, [line.strip() for line in lines], key)
 
 
 def _near(row: FindingRow) -> Party:

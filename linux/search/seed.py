@@ -36,6 +36,11 @@ _PASSING = frozenset(
     "JOURNAL_STREAM PYTEST_CURRENT_TEST PYTEST_XDIST_WORKER "
     "PYTEST_XDIST_TESTRUNUID STY TMUX TMUX_PANE".split()
 )
+# begin those of CI systems, which differ from job to job
+_OF_JOBS = (
+    *("GITHUB_", "RUNNER_", "ACTIONS_", "CI_", "GITLAB_", "BUILDKITE_", "JENKINS_"),
+    *("CIRCLE_", "DRONE_", "TRAVIS_", "BITBUCKET_"),
+)
 
 
 _HOSTNAME, _FILES = "kpfs", (1024, 4096)  # RLIMIT_NOFILE
@@ -83,9 +88,10 @@ class Seed(NamedTuple):
 # ---- what a run depends on
 def searched(request: RunRequest) -> RunRequest:
     """Return a request for a run that depends on nothing but its words and files."""
-    variables = request.environment
+    kept = {*request.environment} - _PASSING
+    kept = {name for name in kept if not name.startswith(_OF_JOBS)}
     return request._replace(
-        environment={name: variables[name] for name in sorted({*variables} - _PASSING)},
+        environment={name: request.environment[name] for name in sorted(kept)},
         hostname=_HOSTNAME,
         apart=True,
         terminal=None,

@@ -3,7 +3,7 @@
 
 Tests kpfs.commands.search, kpfs.commands.search_page, kpfs.hunt.search,
 kpfs.hunt.runs, kpfs.hunt.lines, kpfs.linux.search.hold, kpfs.linux.search.searched,
-kpfs.linux.search.reports and kpfs.linux.search.replay.
+and kpfs.linux.search.replay.
 """
 
 import json

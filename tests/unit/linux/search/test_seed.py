@@ -58,6 +58,12 @@ def test_variables_of_a_shell_do_not_count():
     assert seeds.changes(found(), now) == []
 
 
+def test_variables_of_a_shell_and_of_a_job_are_left_out():
+    variables = {"SHLVL": "2", "GITHUB_RUN_ID": "7", "CI_JOB_ID": "8", "CI": "true"}
+    request = seeds.searched(REQUEST._replace(environment=variables))
+    assert request.environment == {"CI": "true"}
+
+
 def test_what_has_changed_is_named(tmp_path):
     file = tmp_path / "file"
     file.write_text("1")
