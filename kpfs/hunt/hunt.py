@@ -42,7 +42,8 @@ _SHORTEST_NS, _DOUBLED = 16_000, 9  # a wait by chance is up to so often twice a
 _SHARE, _TIMERS = 4, 8  # one access waits in so many, and one timer comes
 _MOST_ORDERS = 512  # waits in one run
 _AGAIN = 3  # times that a place is tried which two tasks reach
-_TRIES = 60  # runs to make a finding smaller
+_TRIES = 60  # runs to make a finding smaller, and
+SHRINK = 0.25  # share of all the time, for all findings together
 _MOST_FAULTS = 400
 _TWO_FAULTS = 0.3  # share of the time left, for runs in which two calls fail
 _CHANGING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+")
@@ -105,6 +106,7 @@ class Hunt:
             each for each in CHECKS if each in limits.kinds and each not in left_out
         )
         self._began, self._began_at = time.monotonic(), time.time()
+        self._shrunk = 0.0  # s that went into making findings smaller
         self._others: list[EndedRun] = []  # ended while another one was waited for
         self.made: dict[str, int] = {}
         self.found: dict[tuple[str, ...], SearchFinding] = {}
@@ -417,9 +419,14 @@ class Hunt:
         return self._known.setdefault(files, ModuleLines(files))
 
     def _shows(self, key: tuple[str, ...], plan: RunPlan) -> SearchFinding | None:
+        began = time.monotonic()
         outcome = self._one(plan)
+        self._shrunk += time.monotonic() - began
         found = self._found_by(plan, outcome)
         return next((each for each in found if each.key == key), None)
+
+    def _may_shrink(self) -> bool:
+        return self._left() > 0 and self._shrunk < SHRINK * self._limits.seconds
 
     def _smaller(self, finding: SearchFinding) -> SearchFinding:
         """Return a finding with as few waits as it can be shown by."""
@@ -428,7 +435,10 @@ class Hunt:
             numbers = range(1, min(finding.outcome.accesses, _MOST_ORDERS) + 1)
             each = tuple(Order(number, plan.each_ns) for number in numbers)
             plan = plan._replace(each_ns=0, orders=each)
-            if self._left() <= 0 or (alike := self._shows(finding.key, plan)) is None:
+            if (
+                not self._may_shrink()
+                or (alike := self._shows(finding.key, plan)) is None
+            ):
                 return finding
             finding = alike
         orders = [
@@ -436,7 +446,7 @@ class Hunt:
         ]
         tries = _TRIES
         step = max(len(orders) // 2, 1)
-        while len(orders) > 1 and tries and self._left() > 0:
+        while len(orders) > 1 and tries and self._may_shrink():
             for first in range(0, len(orders), step):
                 rest = orders[:first] + orders[first + step :]
                 tries -= 1

@@ -7,6 +7,7 @@ import pytest
 
 from kpfs.base.errors import SetupError
 from kpfs.commands.search import summary
+from kpfs.hunt import hunt as hunt_module
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits
 from kpfs.hunt.runs import EndedRun
 from kpfs.linux.search.plan import KINDS, Order, RunPlan
@@ -102,6 +103,17 @@ def test_a_finding_is_shown_by_as_few_waits_as_possible():
     assert [order.number for order in found[0].plan.orders] == [3, 5]
     assert found[0].title == "wrong result: status 3, lost: 1 of 2"
     assert hunt.times[found[0].key] > 1
+
+
+def test_making_findings_smaller_takes_a_share_of_the_time(monkeypatch):
+    monkeypatch.setattr(hunt_module, "SHRINK", 0.0)
+
+    def outcome(plan: RunPlan) -> RunOutcome:
+        return WRONG if {3, 5} <= {order.number for order in plan.orders} else BASE
+
+    _, fake, found = hunted(outcome, "schedule", runs=200)
+    assert [len(each.plan.orders) > 2 for each in found] == [True]
+    assert len(fake.plans) == 200
 
 
 def test_a_run_in_which_each_access_waits_becomes_single_waits():
