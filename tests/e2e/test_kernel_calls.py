@@ -110,6 +110,7 @@ for cpu in (0, 1):
         text = file.read()
     print(*(text.count(word) for word in ("sys_getppid(", "from 0", "from 1")))
 """
-    done = kpfs("run", *place, "--", sys.executable, "-Sc", program)
+    python = sys.executable, "-W", "ignore::DeprecationWarning"  # it forks in a thread
+    done = kpfs("run", *place, "--", *python, "-Sc", program)
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["24 12 0", "24 0 12"]
