@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree
 
-from kpfs.base.aside import append_whole, check_room, replacing
+from kpfs.base.aside import append_whole, check_room
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SIGNALLED, SignalledError, held, raised
 from kpfs.commands import kernel as kernel_command
@@ -27,6 +27,7 @@ from kpfs.commands.arguments import (
     timeout_argument,
 )
 from kpfs.commands.likeness import alike, differences
+from kpfs.commands.reports import for_xml, write_report
 from kpfs.config import KernelChoice
 from kpfs.host import jobs
 from kpfs.inside.client import request_of
@@ -351,13 +352,7 @@ def _write_page(arguments: Namespace, rows: Sequence[Row], *, whole: bool) -> No
         except SetupError as error:  # one was removed meanwhile: the rows are there
             told = f"What the kernels can do is not here: {error}."
     each = {name: [*map(Feature._make, table)] for name, table in found.items()}
-    _write(arguments.html, matrix_page(arguments.argv, rows, each, told))
-
-
-def _write(path: str, report: bytes) -> None:
-    """Write a report, whole or not at all.  Raises SetupError."""
-    with told_to_user(path), replacing(path) as file:
-        file.write(report)
+    write_report(arguments.html, matrix_page(arguments.argv, rows, each, told))
 
 
 def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
@@ -379,14 +374,9 @@ def _write_junit(path: str, argv: Sequence[str], rows: Sequence[Row]) -> None:
             why = ElementTree.SubElement(
                 case, "failure", message=f"status {row.status}"
             )
-            why.text = _printable("\n".join([row.last_line, *row.why()]))
-        ElementTree.SubElement(case, "system-out").text = _printable(row.output)
+            why.text = for_xml("\n".join([row.last_line, *row.why()]))
+        ElementTree.SubElement(case, "system-out").text = for_xml(row.output)
         if row.lost:
             lost = "\n".join(f"lost: {line}" for line in row.lost)
-            ElementTree.SubElement(case, "system-err").text = _printable(lost)
-    _write(path, ElementTree.tostring(suite, "utf-8", xml_declaration=True))
-
-
-def _printable(text: str) -> str:
-    """Replace what XML does not allow."""
-    return re.sub(r"[^\t\n\r -\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]", "?", text)
+            ElementTree.SubElement(case, "system-err").text = for_xml(lost)
+    write_report(path, ElementTree.tostring(suite, "utf-8", xml_declaration=True))

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from kpfs.base.aside import check_room, replacing
+from kpfs.base.aside import check_room
 from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import SignalledError, raised
 from kpfs.commands import kernel as kernel_command
 from kpfs.commands.arguments import add_command, flag, number, several, shard
+from kpfs.commands.reports import for_xml, write_report
 from kpfs.commands.search_page import Shown, search_page
 from kpfs.host import progress
 from kpfs.inside.machine import FOUND
@@ -231,10 +232,10 @@ def _report(
         for line in summary(tried, arguments.kinds):
             print(line)
     if arguments.junit:
-        _write(arguments.junit, _junit(arguments, tried, rows))
+        write_report(arguments.junit, _junit(arguments, tried, rows))
     if arguments.html:
         lines = summary(tried, arguments.kinds)
-        _write(arguments.html, search_page(arguments.argv, rows, lines))
+        write_report(arguments.html, search_page(arguments.argv, rows, lines))
 
 
 def _summary_row(tried: Tried) -> dict[str, Any]:
@@ -291,18 +292,12 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
     return lines
 
 
-def _write(path: str, report: bytes) -> None:
-    """Write a report, whole or not at all.  Raises SetupError."""
-    with told_to_user(path), replacing(path) as file:
-        file.write(report)
-
-
 def _junit(arguments: Namespace, tried: Tried, rows: Sequence[Shown]) -> bytes:
     """Return a report in the format that CI systems read: a case for each kind."""
     kinds = [kind for kind in KINDS if kind in arguments.kinds]
     suite = ElementTree.Element(
         "testsuite",
-        name=shlex.join(arguments.argv),
+        name=for_xml(shlex.join(arguments.argv)),
         tests=str(len(kinds)),
         failures=str(len({row.kind for row in rows})),
         skipped=str(len(tried.left_out)),
@@ -313,10 +308,12 @@ def _junit(arguments: Namespace, tried: Tried, rows: Sequence[Shown]) -> bytes:
             suite, "testcase", classname=arguments.kernel, name=kind
         )
         if why := tried.left_out.get(kind):
-            ElementTree.SubElement(case, "skipped", message=why)
+            ElementTree.SubElement(case, "skipped", message=for_xml(why))
         for row in rows:
             if row.kind == kind:
-                failure = ElementTree.SubElement(case, "failure", message=row.title)
-                failure.text = "\n".join([*row.lines, row.replay])
+                failure = ElementTree.SubElement(
+                    case, "failure", message=for_xml(row.title)
+                )
+                failure.text = for_xml("\n".join([*row.lines, row.replay]))
     report: bytes = ElementTree.tostring(suite, "utf-8", xml_declaration=True)
     return report
