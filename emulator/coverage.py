@@ -10,10 +10,9 @@ same place takes its hook over.
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Callable, Iterator
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base.structures import fields
 from kpfs.base.units import WORD
 from kpfs.emulator.libunicorn import EmulatorError, load
@@ -43,8 +42,7 @@ class CoveredText:
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
         # private: what a forked process repeats is not to count
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._changes = mmap.mmap(-1, (end - start + 1) * WORD, flags=flags)
+        self._changes = mapping.make((end - start + 1) * WORD)
 
     def changes_at(self) -> int:
         """Return the address of the changes in this process."""

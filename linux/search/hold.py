@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.linux.board.board import Board, address_of
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ class Holds:
 
     def __init__(self, board: Board) -> None:
         # private: a run and a debugger's way back are forks, each with its own
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._memory = mmap.mmap(-1, _H.SIZE, flags=flags)
+        self._memory = mapping.make(_H.SIZE)
         self._words = memoryview(self._memory).cast("Q")
         board.set(holds=address_of(self._memory))
 

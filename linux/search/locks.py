@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 from typing import TYPE_CHECKING
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base.structures import fields
 from kpfs.linux.board.board import address_of
 
@@ -30,8 +29,7 @@ class Locks:
 
     def __init__(self, board: Board, texts: Texts) -> None:
         self._board = board
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._memory = mmap.mmap(-1, abi.Locks.SIZE, flags=flags)
+        self._memory = mapping.make(abi.Locks.SIZE)
         texts.set(locks=address_of(self._memory))
 
     def circle(self, row: FindingRow) -> list[OrderRow]:

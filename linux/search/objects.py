@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base.structures import fields
 from kpfs.linux.board.board import address_of
 from kpfs.linux.search.texts import Texts
@@ -32,10 +31,8 @@ class Objects:
 
     def __init__(self, kernel: KernelOnBoard, texts: Texts) -> None:
         self._texts = texts
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        size = len(kernel.machine.board.ram) >> _SHIFT
-        self._bytes = mmap.mmap(-1, size, flags=flags)
-        self._memory = mmap.mmap(-1, abi.Shadow.SIZE, flags=flags)
+        self._bytes = mapping.make(len(kernel.machine.board.ram) >> _SHIFT)
+        self._memory = mapping.make(abi.Shadow.SIZE)
         words = memoryview(self._memory).cast("Q")
         bits = kernel.structures.values
         caches = kernel.structures["kmem_cache"].at

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import json
-import mmap
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpfs.base import abi
+from kpfs.base import abi, mapping
 from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.base.structures import fields
 from kpfs.linux.board.board import address_of
@@ -25,6 +24,8 @@ from kpfs.linux.search.functions import KnownFunction, known_functions
 from kpfs.linux.store.kept import KeptFile
 
 if TYPE_CHECKING:
+    import mmap
+
     from kpfs.linux.memory.modules import LoadedModule
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
     from kpfs.linux.running.saved_kernel import SavedKernel
@@ -123,8 +124,7 @@ class Texts:
         self._places.pop(0, None)
         if not {_BEGINS, _ENDS} <= set(self._places.values()):
             raise UnfitError("this kernel does not tell of its modules")
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._memory = mmap.mmap(-1, abi.Texts.SIZE, flags=flags)
+        self._memory = mapping.make(abi.Texts.SIZE)
         self.words = memoryview(self._memory).cast("Q")
         self.functions = known_functions(kernel.saved, *_types(kernel.saved))
         self._fill()
@@ -274,8 +274,7 @@ class Texts:
         if number == abi.NR_TEXTS:
             raise UnfitError(f"{abi.NR_TEXTS} texts are looked at, and no more can be")
         text = LookedText(name, start, end, owner, module, len(self.all) + 1)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        rows = mmap.mmap(-1, (end - start) * abi.Insn.SIZE, flags=flags)
+        rows = mapping.make((end - start) * abi.Insn.SIZE)
         self._rows.append(rows)
         at = abi.Texts.texts + number * abi.Text.SIZE
         row = _TextRow.from_buffer(self._memory, at)
