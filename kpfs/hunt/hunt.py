@@ -450,11 +450,7 @@ class Hunt:
             for first in range(0, len(orders), step):
                 rest = orders[:first] + orders[first + step :]
                 tries -= 1
-                shown = (
-                    self._shows(finding.key, plan._replace(orders=tuple(rest)))
-                    if rest
-                    else None
-                )
+                shown = self._shows(finding.key, plan._replace(orders=tuple(rest)))
                 if shown is not None:
                     finding, orders = shown, rest
                     break

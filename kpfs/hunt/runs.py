@@ -15,7 +15,7 @@ import select
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kpfs.base.signals import fork
 from kpfs.host import process
@@ -23,9 +23,6 @@ from kpfs.linux.inside import translate_ahead
 from kpfs.linux.inside.translate_ahead import TranslateAhead
 from kpfs.linux.search.plan import RunPlan
 from kpfs.linux.search.searched import RunOutcome, SearchedCommand
-
-if TYPE_CHECKING:
-    pass
 
 LESSON = 1000  # blocks that a run has translated from which on they are translated here
 MAX_SECONDS = 60.0  # this host's time for one run

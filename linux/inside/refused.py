@@ -66,7 +66,13 @@ _MEMORY = "/dev/mem", "/dev/port", "/proc/kcore"
 _ROOTS = "/sys/", "/proc/sys/", *_MEMORY  # begin the paths of the kernel's own files
 # and of those that programs miss if they cannot read them
 _MISSED = TRACEFS, "/sys/kernel/debug/", "/sys/kernel/security/", *_MEMORY
-_WITHOUT_AT = {"mkdirat": "mkdir", "unlinkat": "rmdir"}
+# what the calls do that make or remove folders
+_OF_FOLDERS = {
+    "mkdir": "mkdir",
+    "mkdirat": "mkdir",
+    "rmdir": "rmdir",
+    "unlinkat": "rmdir",
+}
 READS, _ACCESS = "O_RDONLY", ("O_RDONLY", "O_WRONLY", "O_RDWR")
 _MAX_PATH = 128
 _MAX_WRITTEN = 80  # bytes that are told
@@ -133,10 +139,10 @@ class Refused:
         path = self._path(given, stack)
         if path is None:
             return None
-        if name in ("mkdir", "mkdirat", "rmdir", "unlinkat"):
+        if name in _OF_FOLDERS:
             if not path.startswith(_ROOTS):
                 return None
-            return FailedCall(_WITHOUT_AT.get(name, name), (Opened(_shown(path), ""),))
+            return FailedCall(_OF_FOLDERS[name], (Opened(_shown(path), ""),))
         return self._open(name, given, path)
 
     def _arguments(self, stack: int) -> list[int]:

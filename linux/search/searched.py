@@ -23,7 +23,7 @@ from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.search import reports
 from kpfs.linux.search.hold import Holds
-from kpfs.linux.search.plan import CHECKS, IBT, LOCK, MEMORY
+from kpfs.linux.search.plan import CHECKS, IBT, LOOKERS
 from kpfs.linux.search.reports import CheckReport, RacePair
 from kpfs.linux.search.texts import NO_LANDINGS, Texts
 
@@ -49,7 +49,6 @@ _COMPLAINT = re.compile(
 _TELLS_FUNCTIONS = "base", "race"  # ways of runs
 _MOST_REACHED = 20_000  # instructions that a run tells of
 _ALWAYS = abi.LOOK_HOLD | abi.LOOK_FAULT
-_LOOKERS = {MEMORY: abi.LOOK_MEMORY, LOCK: abi.LOOK_LOCKS, IBT: abi.LOOK_IBT}
 
 
 class Begin(Enum):
@@ -153,7 +152,7 @@ class SearchedCommand:
         """Do to this run what a plan says.  Context: where runs begin."""
         self._way = plan.way
         self._holds.apply(plan)
-        self._texts.set(on=_ALWAYS | sum(_LOOKERS[check] for check in plan.checks))
+        self._texts.set(on=_ALWAYS | sum(LOOKERS[check] for check in plan.checks))
 
     def go_on_to(self, begin: Begin) -> None:
         """Let runs begin at a later place than the one that was reached."""

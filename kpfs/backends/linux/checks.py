@@ -16,13 +16,13 @@ from kpfs.base.errors import MemoryFault
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.search.locks import Locks, OrderRow
 from kpfs.linux.search.objects import ObjectRow, Objects
+from kpfs.linux.search.plan import LOOKERS
 from kpfs.linux.search.texts import FindingRow, LookedText, Texts
 
 if TYPE_CHECKING:
     from kpfs.coverage.collector import CoverableImage
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
-_LOOKERS = {"memory": abi.LOOK_MEMORY, "lock": abi.LOOK_LOCKS, "ibt": abi.LOOK_IBT}
 _OF_SEARCHES = abi.FOUND_RACE, abi.FOUND_CHANGED, abi.FOUND_FAULT
 _DEEPEST = 8  # functions of a stack that are told
 _CALL, _CALL_SIZE = 0xE8, 5
@@ -60,7 +60,7 @@ class ModuleChecks:
             texts.look_at_kernel()
         self._gone: set[int] = set()  # the numbers of texts that are no more
         if is_ours:
-            texts.set(on=sum(_LOOKERS[kind] for kind in kinds))
+            texts.set(on=sum(LOOKERS[kind] for kind in kinds))
 
     def _begins(self, text: LookedText) -> None:
         if text.module is None:
