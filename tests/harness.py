@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,18 @@ def kernels() -> Path:
     """Return the XDG_DATA_HOME of tests that run a Linux kernel."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache, "kpfs-tests")
+
+
+def own_kernels(data: Path, names: Mapping[str, str]) -> Path:
+    """Return a folder of kernels below XDG_DATA_HOME, with made ones by other names.
+
+    A test may make and remove kernels there, and other tests keep theirs.
+    """
+    folder = data / "kpfs" / "kernels"
+    folder.mkdir(parents=True)
+    for name, made in names.items():
+        (folder / name).symlink_to(kernels() / "kpfs" / "kernels" / made)
+    return folder
 
 
 @contextlib.contextmanager

@@ -360,8 +360,13 @@ def _boot(
         )
     for other in chosen.made_with(name):
         folder = store.folder(other)
-        if image.read_meta(folder).origin != meta.origin:  # not this kernel any more
+        made = image.read_meta(folder)
+        if made.origin != meta.origin:  # not this kernel any more
             store.remove_folder(folder)
+            progress.end(
+                f"{other}: removed, as it was of Linux {made.release}; "
+                f"'kpfs kernel make {other}' makes it anew"
+            )
     saved = SavedKernel(store.folder(name))
     # without fuse or overlay there is no --inside
     with contextlib.suppress(UnfitError, OSError):

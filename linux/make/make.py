@@ -85,8 +85,8 @@ def make(
             progress=progress,
         )
         with closing(booted.board):
-            functions = _functions(booted, cpus)
             _check_known(booted, known)
+            functions = _functions(booted, cpus)
             meta = image.save(booted, kernel.release, append, folder, files.origin)
         with open(os.path.join(folder, image.CONFIG), "w", encoding="utf-8") as file:
             file.write(files.config)

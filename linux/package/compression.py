@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Undoes the compressions of kernels, modules and packages, without programs of hosts.
 
-LZ4 is undone in Python: the package of that name has no wheel for musl, and does not
-know the form that kernels have (``lz4 -l``).  A kernel of 50 MB takes a second by this.
+LZ4 is undone by emulator/lz4.c, the others by Python's modules and a package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from kpfs.linux.errors import UnfitError
+
+if TYPE_CHECKING:
+    import ctypes
 
 MAX_UNPACKED = 1 << 30  # bytes, of which no kernel's package has half
 MAX_DICTIONARY = 512 << 20  # bytes of memory for xz; kernels need 130 MB at most
@@ -18,6 +21,7 @@ XZ, ZSTD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
 _ZSTD_FRAMES = 1 << 12
 _ZSTD_PIECE = 4 << 10  # bytes to feed at once: they become 128 MiB at most
 _LZ4_ROOM = 8 << 20  # bytes in a block
+_LZ4_WRONG = {-1: "is damaged", -2: "ends too early"}
 _LZ4_BLOCK = _LZ4_ROOM + _LZ4_ROOM // 255 + 16  # Kernel: lz4_compressbound()
 
 
@@ -110,6 +114,9 @@ def _zstd(data: bytes, room: int) -> bytes:
 
 def _lz4(data: bytes, room: int) -> bytes:
     """Kernel: unlz4()"""
+    import ctypes
+
+    unpacked = ctypes.create_string_buffer(_LZ4_ROOM)
     found, at = bytearray(), 4
     # a kernel's size stands behind its blocks
     while at + 4 < len(data) and len(found) < room:
@@ -118,53 +125,28 @@ def _lz4(data: bytes, room: int) -> bytes:
         block = data[at : at + size]
         if size > _LZ4_BLOCK or len(block) < size:
             raise ValueError("it ends too early")
-        try:
-            found += _lz4_block(block)
-        except IndexError:
-            raise ValueError("an LZ4 block ends too early") from None
+        count = _unpack_lz4()(block, size, unpacked, _LZ4_ROOM)
+        if count < 0:
+            raise ValueError(f"an LZ4 block {_LZ4_WRONG[count]}")
+        found += memoryview(unpacked)[:count]
         at += size
     return bytes(found[:room])
 
 
-def _lz4_block(block: bytes) -> bytearray:
-    """Undo one block: literals and copies of earlier bytes in turn.
+@cache
+def _unpack_lz4() -> Callable[[bytes, int, ctypes.Array[ctypes.c_char], int], int]:
+    """Return the function of emulator/lz4.c."""
+    import ctypes
 
-    Each may be a million sequences, so nothing here is a call.
-    """
-    found, at, end = bytearray(), 0, len(block)
-    while at < end:
-        token = block[at]
-        at += 1
-        count = token >> 4
-        if count == 15:
-            more = 255
-            while more == 255:
-                more = block[at]
-                count += more
-                at += 1
-        found += block[at : at + count]
-        at += count
-        if at >= end:
-            break
-        distance = block[at] | block[at + 1] << 8
-        at += 2
-        count = (token & 15) + 4
-        if count == 19:
-            more = 255
-            while more == 255:
-                more = block[at]
-                count += more
-                at += 1
-        start = len(found) - distance
-        if not 0 <= start < len(found):
-            raise ValueError("an LZ4 block refers to nothing")
-        if len(found) + count > _LZ4_ROOM:
-            raise ValueError("an LZ4 block holds too much")
-        if distance >= count:
-            found += found[start : start + count]
-        else:  # it copies what it writes
-            found += (found[start:] * (count // distance + 1))[:count]
-    return found
+    from kpfs.emulator import libunicorn
+
+    _, library = libunicorn.load()
+    if library is None:
+        raise UnfitError("there is no library of kpfs for this host's processor")
+    found = library.unpack_lz4
+    found.argtypes = ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
+    found.restype = ctypes.c_int64
+    return cast("Callable[..., int]", found)
 
 
 class _Method(NamedTuple):

@@ -5,6 +5,7 @@ Tests kpfs.backends.linux.boot, kpfs.commands.kernel, kpfs.linux.running.files,
 kpfs.linux.make.x86, kpfs.backends.linux.mirror.
 """
 
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import time
 import pytest
 
 from kpfs.linux.running.saved_kernel import FUNCTIONS
+from kpfs.linux.store.image import META
 from tests import harness
 
 pytestmark = [pytest.mark.fuse, pytest.mark.kernel]
@@ -203,14 +205,21 @@ def test_exported_and_imported(kpfs, tmp_path, monkeypatch):
         assert kpfs("kernel", "list").stdout.startswith("mine") == bool(left)
 
 
-def test_what_is_there_already_is_not_made_again(kpfs):
-    kpfs("kernel", "make", KERNEL)  # the archive may have a newer one by now
+@pytest.fixture
+def own_kernel(tmp_path, monkeypatch):
+    """The kernel, to be made anew: the archive may have a newer one by now."""
+    harness.own_kernels(tmp_path / "own", {KERNEL: KERNEL})
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
+
+
+def test_what_is_there_already_is_not_made_again(kpfs, own_kernel):
+    kpfs("kernel", "make", KERNEL)
     done = kpfs("kernel", "make", KERNEL)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"is there already; 'kpfs kernel rm {KERNEL}'" in done.stdout
 
 
-def test_a_cache_spares_the_boot(kpfs, tmp_path, monkeypatch):
+def test_a_cache_spares_the_boot(kpfs, own_kernel, tmp_path, monkeypatch):
     """One job of a CI keeps a kernel, which another one's matrix uses."""
     cache = f"--cache={tmp_path / 'cache'}"
     assert kpfs("kernel", "make", KERNEL, cache).returncode == 0
@@ -242,11 +251,23 @@ def test_files_that_are_no_kernel_are_refused(kpfs, tmp_path):
 @pytest.mark.slow
 def test_made_twice_it_is_the_same(kpfs, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    digests = set()
-    for _ in range(2):
+    digests, kernels = set(), tmp_path / "kpfs/kernels"
+    older = kernels / f"{KERNEL}+a=1"
+    for already in ("", older.name):
+        if already:
+            meta = json.loads((kernels / KERNEL / META).read_text())
+            text = json.dumps({**meta, "append": "a=1", "origin": "older.deb"})
         kpfs("kernel", "rm", KERNEL)
-        assert kpfs("kernel", "make", KERNEL, timeout=300).returncode == 0
+        if already:
+            older.mkdir()
+            (older / META).write_text(text)
+        done = kpfs("kernel", "make", KERNEL, timeout=300)
+        assert done.returncode == 0
+        assert (f"{already}: removed, as it was of Linux" in done.stdout) == bool(
+            already
+        )
         shown = kpfs("kernel", "show", KERNEL).stdout
         digests.add(re.findall(r"digest +(\S+)", shown)[0])
-        assert (tmp_path / "kpfs/kernels" / KERNEL / FUNCTIONS).exists()
+        assert (kernels / KERNEL / FUNCTIONS).exists()
     assert len(digests) == 1
+    assert not older.exists()

@@ -24,10 +24,7 @@ OTHER = "other"
 @pytest.fixture(autouse=True)
 def data(monkeypatch, tmp_path):
     """The kernel by two names."""
-    kernels = tmp_path / "data" / "kpfs" / "kernels"
-    kernels.mkdir(parents=True)
-    for name in (KERNEL, OTHER):
-        (kernels / name).symlink_to(harness.kernels() / "kpfs" / "kernels" / KERNEL)
+    kernels = harness.own_kernels(tmp_path / "data", {KERNEL: KERNEL, OTHER: KERNEL})
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("KPFS_WARM", "0")
     return kernels

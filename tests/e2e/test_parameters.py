@@ -4,8 +4,6 @@
 Tests kpfs.linux.running.chosen over kernels that run.
 """
 
-import os
-
 import pytest
 
 import kpfs as api
@@ -85,12 +83,8 @@ def test_what_is_wrong_is_told_in_one_line(kpfs, words, why):
 
 
 def test_an_image_with_parameters_goes_with_its_kernel(kpfs, monkeypatch, tmp_path):
-    shared = harness.kernels() / "kpfs" / "kernels"
+    harness.own_kernels(tmp_path, {KERNEL: KERNEL, BOOTED: BOOTED, "other": KERNEL})
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    os.makedirs(store.place())
-    for name in (KERNEL, BOOTED, "other"):
-        source = KERNEL if name == "other" else name
-        os.symlink(shared / source, os.path.join(store.place(), name))
     assert chosen.made_with(KERNEL) == [BOOTED]
     assert BOOTED in kpfs("kernel", "list").stdout
     assert kpfs("kernel", "rm", KERNEL).returncode == 0

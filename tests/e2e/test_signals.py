@@ -96,13 +96,10 @@ def sleeps(pid):
 @pytest.mark.kernel
 @pytest.mark.parametrize("number", ENDING)
 def test_a_matrix_keeps_the_rows_that_are_done(kpfs, tmp_path, monkeypatch, number):
-    kernels, folder = tmp_path / "data/kpfs/kernels", tmp_path / "rw"
-    kernels.mkdir(parents=True)
+    folder = tmp_path / "rw"
     folder.mkdir()
     names = ["first", "second", "third"]
-    for name in names:
-        made = harness.kernels() / "kpfs/kernels" / harness.KERNEL
-        (kernels / name).symlink_to(made)
+    harness.own_kernels(tmp_path / "data", dict.fromkeys(names, harness.KERNEL))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     script = "echo here; mkdir one || { mkdir two; sleep 999; }"
     report = tmp_path / "report.xml"
