@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kpfs.engine.arch.x86.insn import Disassembler, decode, disassemble
+from kpfs.engine.arch.x86.insn import (
+    MAX_INSN_SIZE,
+    Disassembler,
+    decode,
+    disassemble,
+)
 
 NOTES = {0xCC: "breakpoint", 0xE8: "call", 0xE9: "jump"}
 
@@ -22,18 +27,18 @@ def compared_listing(
     """
     dis, at = Disassembler(), 0
     while at < len(live):
-        end = _whole(saved, start, at, at + 1)
+        row = dis.line(saved[at : at + MAX_INSN_SIZE], start + at, name)
+        end = at + len(row.raw)
         if live[at:end] != saved[at:end]:
-            patch = decode(live, start + at, at)
-            end = _whole(saved, start, at, at + (patch.length if patch else 1))
+            patch = dis.line(live[at : at + MAX_INSN_SIZE], start + at)
+            end = _whole(saved, start, at, at + len(patch.raw))
             was = "; ".join(
-                row.text for row in disassemble(saved[at:end], start + at, dis)
+                each.text for each in disassemble(saved[at:end], start + at, dis)
             )
-            code = patch.raw if patch else live[at:end]
-            row = disassemble(code, start + at, dis)[0]._replace(raw=live[at:end])
+            row = patch._replace(raw=live[at:end])
             yield row.shown(f"{NOTES.get(live[at], 'patched')}, was: {was}")
         else:
-            yield disassemble(live[at:end], start + at, dis, name)[0].shown()
+            yield row.shown()
         at = end
 
 

@@ -11,12 +11,14 @@ capstone, imported when the first listing is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from kpfs.base.typed import Any, NamedTuple
 
 MAX_INSN_SIZE = 15
 BYTES_WIDTH = 3 * 11  # width of a line's bytes, for most instructions
 INT3_INSN_OPCODE = 0xCC
+_MOST_KNOWN = 4096  # lines that are kept
 
 LEGACY_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
 # ud2 followed by a word: "the hypervisor is to emulate the next instruction"
@@ -283,12 +285,40 @@ class Disassembler:
 
         self._cs: Any = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
 
+    def __eq__(self, other: object) -> bool:
+        """Return True for another one: what one has found holds for all."""
+        return isinstance(other, Disassembler)
+
+    def __hash__(self) -> int:
+        return hash(Disassembler)
+
     def text(self, raw: bytes, addr: int) -> str | None:
         """Mnemonic and operands of exactly these bytes, None if capstone has none."""
         for _addr, size, mnemonic, operands in self._cs.disasm_lite(raw, addr, 1):
             if size == len(raw):
                 return f"{mnemonic} {operands}".rstrip()
         return None
+
+    def line(
+        self, code: bytes, addr: int, name: Callable[[int], str] | None = None
+    ) -> Line:
+        """Return the line of the first instruction; see disassemble()."""
+        line, target = self._line(code[:MAX_INSN_SIZE], addr)
+        if target is None or name is None:
+            return line
+        return line._replace(text=f"{line.text} <{name(target)}>")
+
+    # whoever watches text has the same listed again and again
+    @lru_cache(_MOST_KNOWN)  # noqa: B019 (it is one for all, and bounded)
+    def _line(self, code: bytes, addr: int) -> tuple[Line, int | None]:
+        """Return a line, and the target of a direct branch."""
+        insn = decode(code, addr)
+        raw = insn.raw if insn else code[:1]
+        text = self.text(raw, addr) if insn else None
+        if text is None:
+            text = ".byte " + ", ".join(f"{byte:#04x}" for byte in raw)
+        target = insn.target if insn and is_direct_branch(insn) else None
+        return Line(addr, raw, text), target
 
 
 def disassemble(
@@ -306,15 +336,9 @@ def disassemble(
     lines = []
     pos = 0
     while pos < len(code):
-        insn = decode(code, addr + pos, pos)
-        raw = insn.raw if insn else code[pos : pos + 1]
-        text = dis.text(raw, addr + pos) if insn else None
-        if text is None:
-            text = ".byte " + ", ".join(f"{byte:#04x}" for byte in raw)
-        if insn and name and is_direct_branch(insn):
-            text += f" <{name(insn.target)}>"
-        lines.append(Line(addr + pos, raw, text))
-        pos += len(raw)
+        line = dis.line(code[pos : pos + MAX_INSN_SIZE], addr + pos, name)
+        lines.append(line)
+        pos += len(line.raw)
     return lines
 
 

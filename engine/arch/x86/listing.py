@@ -67,8 +67,7 @@ class Listing:
             if p is None or p.ainsn is None or raw not in (
                 INT3_INSN_OPCODE, JMP32_OPCODE, CALL_OPCODE,
             ) or raw == p.opcode[0]:  # fmt: skip
-                insn = decode(self.code(addr, end), addr)
-                addr += insn.length if insn else 1
+                addr += len(self.dis.line(self.code(addr, end), addr).raw)
                 continue
             yield from self.plain(plain, addr)
             size, line = self.patch(p, addr, raw)
