@@ -73,11 +73,14 @@ class State(NamedTuple):
 
 
 def states() -> Iterator[State]:
-    """A probe inside a function, from its definition to its end, on a live machine."""
+    """A probe inside a function, from its definition to its end, on a live machine.
+
+    The last state is that of a probe at the function's entry.
+    """
     with kpfs.Kernel(cpus=1) as k:
 
-        def now(action: str) -> State:
-            listed = k.read("kprobes/list").split("+0x5", 1)
+        def now(action: str, offset: str = "+0x5") -> State:
+            listed = k.read("kprobes/list").split(offset, 1)
             tags = listed[1].split() if len(listed) > 1 else ["no probe"]
             lines = k.disassemble("vfs_read").splitlines()[1:4]
             return State(action, " ".join(tags) or "no tag", tuple(lines))
@@ -95,6 +98,11 @@ def states() -> Iterator[State]:
         k.clock.advance(0.5)
         k.write(ALL, "0")
         yield now("echo 0 > /sys/kernel/debug/kprobes/enabled")
+        k.write(ALL, "1")
+        k.write(SWITCH, "0")
+        k.write(EVENTS, "p:i vfs_read")
+        k.write(SWITCH, "1")
+        yield now("a probe at the entry", "+0x0")
 
 
 class Drawing:
@@ -124,11 +132,12 @@ class Drawing:
         height: float,
         fill: str,
         rounded: int = 3,
+        more: str = "",
     ) -> None:
         self.height = max(self.height, y + height)
         self.parts.append(
             f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' "
-            f"rx='{rounded}' fill='{fill}'/>"
+            f"rx='{rounded}' fill='{fill}'{more}/>"
         )
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float) -> None:
@@ -172,18 +181,22 @@ def text_picture(seen: Sequence[State]) -> str:
 
 
 def states_picture(seen: Sequence[State]) -> str:
-    """The states of the optimiser, each with the bytes that stood there."""
-    _, registered, waiting, jump, stopped, disarmed = seen
+    """The states of a probe, each with the bytes that stood there.
+
+    The page of kpfs web lights one of the boxes, by its id.
+    """
+    _, registered, waiting, jump, stopped, disarmed, call = seen
     drawing = Drawing(860, PAPER)
     boxes = (
-        (20, 30, "registered, not armed", registered),
-        (320, 30, "breakpoint, to be a jump", waiting),
-        (590, 190, "jump to the detour buffer", jump),
-        (320, 190, "breakpoint, no optimiser", stopped),
-        (20, 190, "disarmed by the switch", disarmed),
+        (20, 30, "disabled", "registered, not armed", registered),
+        (320, 30, "queued", "breakpoint, to be a jump", waiting),
+        (590, 30, "ftrace", "ftrace's call, at the entry", call),
+        (590, 190, "jump", "jump to the detour buffer", jump),
+        (320, 190, "breakpoint", "breakpoint, not optimised", stopped),
+        (20, 190, "disarmed", "disarmed by the switch", disarmed),
     )
-    for x, y, title, state in boxes:
-        drawing.box(x, y, 250, 78, "#eef4ff")
+    for x, y, name, title, state in boxes:
+        drawing.box(x, y, 250, 78, "#eef4ff", more=f" id='state-{name}'")
         drawing.text(x + 10, y + 20, title, more="font-weight='bold'")
         drawing.text(x + 10, y + 42, _patched(state), more="font-size='11'")
         drawing.text(x + 10, y + 62, state.tags, PALE, "font-size='11'")
@@ -204,7 +217,8 @@ def states_picture(seen: Sequence[State]) -> str:
 
 def _patched(state: State) -> str:
     """The bytes and words of the probed instruction."""
-    line = next(line for line in state.lines if line.split()[0].endswith("5"))
+    at = "0" if state.tags == "[FTRACE]" else "5"
+    line = next(line for line in state.lines if line.split()[0].endswith(at))
     return " ".join(line.split("#")[0].split()[1:])[:34]
 
 
@@ -352,7 +366,7 @@ def pictures() -> dict[str, Callable[[], str]]:
     """Return path below docs/ -> function that makes its text."""
     seen = list(states())
     return {
-        "explanation/text.svg": lambda: text_picture(seen),
+        "explanation/text.svg": lambda: text_picture(seen[:-1]),
         "explanation/states.svg": lambda: states_picture(seen),
         "session.svg": session_picture,
         "trace.svg": trace_picture,

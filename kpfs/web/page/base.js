@@ -13,6 +13,11 @@ export function make(tag, of = {}, ...children) {
 	return node;
 }
 
+// Have main.js ask the server for what is chosen now.
+export function follow() {
+	dispatchEvent(new Event("chosen"));
+}
+
 export function say(words = "") {
 	$("said").textContent = words;
 }

@@ -16,22 +16,19 @@ const SAID = {
 	trampoline: ["trampoline", "The function's return address was replaced: it returns to the trampoline, which finds the real one."],
 	done: ["go on", "The hit is over: the function, or its caller, goes on as if nothing had been there."],
 };
-const STATES = { disabled: "registered, not armed", disarmed: "disarmed by the switch", breakpoint: "breakpoint",
-	jump: "jump to the detour buffer", ftrace: "call by ftrace", gone: "gone with its module" };
 const FLAGS = { CF: 0, PF: 2, AF: 4, ZF: 6, SF: 7, TF: 8, IF: 9, DF: 10, OF: 11 };
 const AROUND = 9;
 let moments = [], starts = [], watched = "", latest = { probes: [] };
 
-for (const [kind, words] of Object.entries(STATES)) $("states").append(make("li", { id: `state-${kind}` }, words));
+$("states").innerHTML = await (await fetch("states.svg")).text();
 
 export function showStates(state) {
 	latest = state;
 	const found = state.probes.find((each) => `${each.type}${each.place}` === watched);
-	for (const kind of Object.keys(STATES)) {
-		const node = $(`state-${kind}`), lit = found?.kind === kind;
-		if (node.className !== (lit ? "lit" : "")) node.className = lit ? "lit" : "";
-		node.ariaCurrent = lit ? "true" : null;
-	}
+	const waits = found?.kind === "jump" && document.querySelector(`#text tr[data-at="${found.address}"][data-to="int3"]`);
+	const kind = waits ? "queued" : found?.kind;
+	for (const node of document.querySelectorAll("#states [id]")) node.classList.toggle("lit", node.id === `state-${kind}`);
+	$("states").ariaLabel = `states of a probe${found ? `, now: ${kind}` : ""}`;
 }
 
 export async function record(probe) {

@@ -12,12 +12,12 @@ for (const [name, words] of Object.entries(SWITCHES))
 		onclick: (e) => ask("switch", { name, on: e.target.ariaPressed !== "true" }) }, words));
 $("switches").append(
 	make("button", { id: "live", "aria-pressed": "true", title: "reads the kernel's files all the time; probes see that",
-		onclick: (e) => { e.target.ariaPressed = `${e.target.ariaPressed !== "true"}`; follow(); } }, "live"),
+		onclick: (e) => { e.target.ariaPressed = `${e.target.ariaPressed !== "true"}`; connect(); } }, "live"),
 	make("button", { id: "reboot", title: "starts a fresh kernel in its place", onclick: () => ask("switch", { name: "reboot", on: true }) }, "Reboot"));
 
 let stream = null;
 // Follow the kernel: what is chosen decides what the server reads.
-export function follow() {
+function connect() {
 	stream?.close();
 	stream = null;
 	if ($("live").ariaPressed !== "true") return show({ gone: "paused" });
@@ -46,4 +46,5 @@ function show(found) {
 	return null;
 }
 
-follow();
+addEventListener("chosen", connect);
+connect();

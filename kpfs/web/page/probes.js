@@ -67,7 +67,7 @@ let timer = 0;
 $("point").oninput = () => { clearTimeout(timer); timer = setTimeout(judge, 120); };
 
 // Say what becomes of a probe at the point in the form.
-export async function judge() {
+async function judge() {
 	const point = $("point").value.trim();
 	if (!point) return;
 	const [name] = point.split("+");

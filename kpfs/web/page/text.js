@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A function's instructions as they were built and as they stand, and what is out of line.
-import { $, ask, make } from "./base.js";
-import { follow } from "./main.js";
-import * as probes from "./probes.js";
+import { $, ask, follow, make } from "./base.js";
 
 let name = "", built = [], last = "";
 const LINE = /^ {2}([0-9a-f]+) {2}((?:[0-9a-f]{2} )+) *(.*?)(?: +# (.*))?$/;
@@ -32,7 +30,7 @@ export function show(listing) {
 		if (m) covered = at + m[2].trim().split(" ").length;
 		const words = m ? m[3] : at < covered ? "" : "…";
 		const kind = ["FTRACE", "OPTIMIZED", "none"].includes(insn.tag) ? insn.tag : insn.tag && "refused";
-		const fill = () => { $("point").value = `${name}+0x${offset.toString(16)}`; probes.judge(); };
+		const fill = () => { $("point").value = `${name}+0x${offset.toString(16)}`; $("point").oninput(); };
 		const pick = make("button", { class: `link ${kind}`, title: `${insn.tag} ${insn.why}`, onclick: fill }, `+${offset.toString(16)}`);
 		const row = make("tr", { class: m?.[4] ? "patched" : words ? "" : "patched over" }, make("td", {}, pick),
 			make("td", {}, make("code", { class: "dim" }, (insn.code.match(/../g) ?? []).join(" ")), make("code", {}, insn.words)),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The end of the trace, and the same as a timeline.
-import { $, ask, make } from "./base.js";
-import { follow } from "./main.js";
+import { $, ask, follow, make } from "./base.js";
 
 const KEPT = 2000, SHOWN = 300, PIXELS = 1000;
 let records = [];
