@@ -1099,7 +1099,7 @@ class Order:  # struct order
 
 class Party:  # struct party
     SIZE, __slots__ = 216, ()
-    STRUCT = Struct("<27Q")
+    LAYOUT = "pid Q comm 2Q stack 24Q"
     pid, comm, stack = 0, 8, 24
 
 

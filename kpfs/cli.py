@@ -18,6 +18,7 @@ from enum import Enum
 from kpfs import config
 from kpfs.base import limits
 from kpfs.base.errors import EXIT_TROUBLE, SetupError, of_file, told_to_user
+from kpfs.base.kinds import CHECKS
 from kpfs.base.loading import load
 from kpfs.base.shown import guard_streams
 from kpfs.base.signals import SignalledError, end_by
@@ -585,7 +586,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
         default=(),
         metavar="KINDS",
         help="with --inside: report errors of modules, of these kinds, separated by"
-        f" commas: {', '.join(config.CHECKS)}",
+        f" commas: {', '.join(CHECKS)}",
     )
     timeout_argument(parser, "with --inside: ")
     parser.add_argument(
@@ -604,8 +605,8 @@ def _checks(text: str) -> tuple[str, ...]:
 
     kinds = tuple(dict.fromkeys(text.split(",")))
     for kind in kinds:
-        if kind not in config.CHECKS:
-            known = ", ".join(config.CHECKS)
+        if kind not in CHECKS:
+            known = ", ".join(CHECKS)
             raise argparse.ArgumentTypeError(f"no kind {kind!r}; there are {known}")
     return kinds
 

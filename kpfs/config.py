@@ -149,9 +149,6 @@ class CoverageChoice(NamedTuple):
     file: int  # a descriptor
 
 
-CHECKS = ("memory", "lock", "ibt")  # what is looked for in a checked run
-
-
 class KernelChoice(NamedTuple):
     """Two kernels that were chosen alike can take each other's place."""
 

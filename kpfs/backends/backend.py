@@ -67,12 +67,6 @@ def inside_coverage() -> Callable[..., Collector]:
     return made
 
 
-def inside_checks() -> Callable[..., Any]:
-    """Return what looks for errors of the modules of a kernel with a command inside."""
-    made: Callable[..., Any] = load("kpfs.backends.linux.checks").ModuleChecks
-    return made
-
-
 def maker(settings: Settings) -> MakeBackend:
     """Return what makes a kernel of the kind that the settings name."""
     kind = "linux" if settings.kernel else "guest"

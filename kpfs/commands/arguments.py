@@ -7,6 +7,7 @@ Nothing is imported before a parser is made: each start of kpfs loads this modul
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
@@ -35,6 +36,29 @@ def flag(parser: ArgumentParser, name: str, help: str) -> None:
 def several(parser: ArgumentParser, *names: str, metavar: str, help: str) -> None:
     """Add an option that may be given several times."""
     parser.add_argument(*names, action="append", default=[], metavar=metavar, help=help)
+
+
+def jobs_argument(parser: ArgumentParser) -> None:
+    """Add --jobs."""
+    parser.add_argument(
+        "--jobs",
+        type=number(1),
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="how many at the same time (default: one for each processor)",
+    )
+
+
+def report_arguments(parser: ArgumentParser) -> None:
+    """Add --json, and the files of reports."""
+    flag(parser, "--json", "print the result as JSON")
+    parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
+    parser.add_argument(
+        "--html",
+        default="",
+        metavar="FILE",
+        help="a page for people, which is one file",
+    )
 
 
 def timeout_argument(parser: ArgumentParser, where: str = "") -> None:

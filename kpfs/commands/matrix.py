@@ -21,7 +21,8 @@ from kpfs.commands import kernel as kernel_command
 from kpfs.commands.arguments import (
     add_command,
     flag,
-    number,
+    jobs_argument,
+    report_arguments,
     several,
     shard,
     timeout_argument,
@@ -99,13 +100,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     flag(parser, "--make", "make those that are not there first")
     kernel_command.cache_argument(parser)
-    parser.add_argument(
-        "--jobs",
-        type=number(1),
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="how many at the same time (default: one for each processor)",
-    )
+    jobs_argument(parser)
     parser.add_argument(
         "--shard", type=shard, metavar="I/N", help="only the I-th of N parts of them"
     )
@@ -125,14 +120,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     timeout_argument(parser)
     flag(parser, "--exact", "does nothing any more, and will go")
-    flag(parser, "--json", "print rows as JSON")
-    parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
-    parser.add_argument(
-        "--html",
-        default="",
-        metavar="FILE",
-        help="a page for people, which is one file",
-    )
+    report_arguments(parser)
     parser.add_argument(
         "--summary",
         default="",

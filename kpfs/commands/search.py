@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import sys
@@ -15,15 +14,23 @@ from xml.etree import ElementTree
 
 from kpfs.base.aside import check_room
 from kpfs.base.errors import SetupError, told_to_user
+from kpfs.base.kinds import FAULT, KINDS
 from kpfs.base.signals import SignalledError, raised
 from kpfs.commands import kernel as kernel_command
-from kpfs.commands.arguments import add_command, flag, number, several, shard
+from kpfs.commands.arguments import (
+    add_command,
+    flag,
+    jobs_argument,
+    number,
+    report_arguments,
+    several,
+    shard,
+)
 from kpfs.commands.reports import for_xml, write_report
 from kpfs.commands.search_page import Shown, search_page
 from kpfs.host import progress
 from kpfs.inside.machine import FOUND
 from kpfs.inside.start import real_root
-from kpfs.linux.search.plan import FAULT, KINDS
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -74,13 +81,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="KIND,...",
         help=f"look only for some of {', '.join(KINDS)}",
     )
-    parser.add_argument(
-        "--jobs",
-        type=number(1),
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="how many runs at the same time (default: one for each processor)",
-    )
+    jobs_argument(parser)
     parser.add_argument(
         "--shard",
         type=shard,
@@ -91,14 +92,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--root", default="", metavar="DIR", help="as of 'kpfs run --inside'"
     )
-    flag(parser, "--json", "print the findings as JSON")
-    parser.add_argument("--junit", default="", metavar="FILE", help="a report for CI")
-    parser.add_argument(
-        "--html",
-        default="",
-        metavar="FILE",
-        help="a page for people, which is one file",
-    )
+    report_arguments(parser)
     add_command(parser)
     parser.description = DESCRIPTION
     parser.usage = "kpfs search --kernel NAME [OPTION...] [--] CMD [ARG...]"

@@ -10,6 +10,7 @@ be: waits are left out one by one, as long as the rest still shows it.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from bisect import bisect_left
@@ -20,16 +21,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
-from kpfs.hunt.lines import ModuleLines, is_program
+from kpfs.base.kinds import CHECKS, FAULT, RACE, SCHEDULE
+from kpfs.coverage.module_lines import ModuleLines, is_program
 from kpfs.hunt.runs import EndedRun, Runs
-from kpfs.linux.search.plan import (
-    CHECKS,
-    FAULT,
-    RACE,
-    SCHEDULE,
-    Order,
-    RunPlan,
-)
+from kpfs.linux.search.plan import Order, RunPlan
 from kpfs.linux.search.reports import CheckReport
 from kpfs.linux.search.searched import RunOutcome
 from kpfs.linux.search.seed import changed_since
@@ -92,6 +87,7 @@ class Hunt:
         self,
         runs: Runs,
         limits: SearchLimits,
+        lines: ModuleLines,
         tell: Callable[[SearchFinding, int], None],
         progress: Callable[[int, float], None] = lambda _runs, _share: None,
         left_out: Mapping[str, str] = MappingProxyType({}),
@@ -101,6 +97,7 @@ class Hunt:
         left_out: why this kernel is unfit for some kinds.
         """
         self._runs, self._limits, self._tell = runs, limits, tell
+        self._lines = lines
         self._progress, self._unfit = progress, left_out
         self._checks = tuple(
             each for each in CHECKS if each in limits.kinds and each not in left_out
@@ -116,7 +113,6 @@ class Hunt:
         self.unknown: set[tuple[str, ...]] = set()  # races between lines not known
         self._reached: set[int] = set()
         self._functions: dict[tuple[int, int], str] = {}
-        self._known: dict[tuple[str, ...], ModuleLines] = {}
 
     # ---- runs
     def _plan(
@@ -350,6 +346,9 @@ class Hunt:
     # ---- findings
     def _judge(self, plan: RunPlan, outcome: RunOutcome) -> None:
         """Note what a run has found, make what is new small, and tell of it."""
+        self._lines.folders.update(
+            os.path.dirname(path) for path in outcome.reads if path.endswith(".ko")
+        )
         self._reached.update(outcome.reached)
         self._functions.update({(b, e): name for b, e, name in outcome.functions})
         for finding in self._found_by(plan, outcome):
@@ -362,13 +361,13 @@ class Hunt:
 
     def _found_by(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
         """Yield what a run has found, with the calls that have failed in it."""
-        failed = [*map(self._lines(outcome).shown, outcome.failed)]
+        failed = [*map(self._lines.shown, outcome.failed)]
         for finding in self._wrong(plan, outcome):
             yield finding._replace(lines=[*failed, *finding.lines])
 
     def _wrong(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
         for report in outcome.reports:
-            if report.kind in self._limits.kinds and self._is_told(report, outcome):
+            if report.kind in self._limits.kinds and self._is_told(report):
                 yield self._of_report(report, plan, outcome)
         kind = FAULT if plan.faults else SCHEDULE
         if kind not in self._limits.kinds and plan.way != "base":
@@ -392,31 +391,23 @@ class Hunt:
             key = kind, "status", str(outcome.status)
             yield SearchFinding(kind, title, (), key, plan, outcome)
 
-    def _is_told(self, report: CheckReport, outcome: RunOutcome) -> bool:
+    def _is_told(self, report: CheckReport) -> bool:
         """Return False for a race that is none by the words of both lines."""
         if report.kind != RACE:
             return True
-        lines = self._lines(outcome)
-        written = [place for place in report.places if not is_program(place)]
-        if not all(map(lines.is_known, written)):
+        written = [place for place in report.races if not is_program(place)]
+        if not all(map(self._lines.is_known, written)):
             self.unknown.add(tuple(report.key))
             return False
-        return not all(map(lines.may_race, report.places))
+        return not all(map(self._lines.may_race, report.races))
 
     def _of_report(
         self, report: CheckReport, plan: RunPlan, outcome: RunOutcome
     ) -> SearchFinding:
-        # others have their lines already
-        shown = self._lines(outcome).shown if report.places else str
-        title, lines = shown(report.title), tuple(map(shown, report.lines))
+        title, *lines = map(self._lines.shown, (report.title, *report.lines))
         return SearchFinding(
             report.kind, title, lines, tuple(report.key), plan, outcome
         )
-
-    def _lines(self, outcome: RunOutcome) -> ModuleLines:
-        """Return the lines of the modules that a run has loaded."""
-        files = tuple(path for path in outcome.reads if path.endswith(".ko"))
-        return self._known.setdefault(files, ModuleLines(files))
 
     def _shows(self, key: tuple[str, ...], plan: RunPlan) -> SearchFinding | None:
         began = time.monotonic()

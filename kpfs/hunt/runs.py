@@ -26,7 +26,7 @@ from kpfs.linux.search.searched import RunOutcome, SearchedCommand
 
 LESSON = 1000  # blocks that a run has translated from which on they are translated here
 MAX_SECONDS = 60.0  # this host's time for one run
-_FDS = 2
+_FDS = 2  # descriptors of an outcome, at most
 
 
 class InRun(BaseException):
@@ -80,6 +80,7 @@ class Runs:
         for run in self._running:
             run.channel.close()
         self._channel, self._translated = theirs, self._board.translated
+        self._files = set(self._searched.files.by_name)
         self._searched.fork_output()
         self._searched.apply(plan)
         self.in_run, self._running = True, []
@@ -88,8 +89,12 @@ class Runs:
     def tell(self, outcome: RunOutcome) -> None:
         """Tell the process that has started this run of its outcome."""
         fd = os.memfd_create("kpfs-outcome", os.MFD_CLOEXEC)
+        files = self._searched.files.by_name
+        new = [file.data for name, file in files.items() if name not in self._files]
         with os.fdopen(fd, "wb", closefd=False) as file:
-            file.write(json.dumps(outcome._asdict()).encode())
+            row = {"outcome": outcome._asdict(), "files": [*map(len, new)]}
+            file.write(json.dumps(row).encode() + b"\n")
+            file.writelines(new)
         fds = [fd]
         if self._board.translated - self._translated > LESSON:
             lesson = translate_ahead.lesson(self._board, self._translated)
@@ -128,7 +133,10 @@ class Runs:
             return EndedRun(run.plan, RunOutcome(-1, why, [], "", "", 0, 0), seconds)
         with os.fdopen(fds[0], "rb") as file:
             file.seek(0)
-            outcome = RunOutcome.unpacked(json.load(file))
+            row = json.loads(file.readline())
+            for size in row["files"]:  # modules that were not loaded before
+                self._searched.files.keep(file.read(size))
+        outcome = RunOutcome.unpacked(row["outcome"])
         for fd in fds[1:]:
             self._ahead.add(fd)
         return EndedRun(run.plan, outcome, seconds)

@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base.errors import KernelError, SetupError
+from kpfs.base.kinds import CHECKS, RACE, SCHEDULE
 from kpfs.config import KernelChoice
+from kpfs.coverage.module_lines import ModuleLines
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits, Tried
 from kpfs.hunt.runs import InRun, Runs
 from kpfs.inside import warm
 from kpfs.inside.client import request_of
-from kpfs.inside.machine import check as check_modules
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.running import chosen
 from kpfs.linux.search import seed as seeds
-from kpfs.linux.search.plan import CHECKS, RACE, SCHEDULE
 from kpfs.linux.search.searched import NEVER_BEGAN, Begin, SearchedCommand
 from kpfs.linux.search.seed import Seed
 from kpfs.linux.store import image, store
@@ -102,13 +102,14 @@ class Search:
         kinds = self._limits.kinds
         checks = [each for each in CHECKS if each in kinds]
         command = self._command = SearchedCommand(
-            kernel, self._begun, check_modules, of=self._task.of, checks=checks
+            kernel, self._begun, of=self._task.of, checks=checks
         )
         if kinds <= command.left_out.keys():
             raise SetupError("; ".join(command.left_out.values()))
         runs = self._runs = Runs(command)
+        lines = ModuleLines(command.files.by_name)
         parts = self._tell, self._progress, command.left_out
-        self._hunt = Hunt(runs, self._limits, *parts)
+        self._hunt = Hunt(runs, self._limits, lines, *parts)
         outcome = None
         try:
             with _told():

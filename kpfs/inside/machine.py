@@ -30,7 +30,6 @@ from kpfs.linux.store import store
 if TYPE_CHECKING:
     from kpfs.linux.search.replay import Replay
     from kpfs.linux.search.seed import Seed
-    from kpfs.linux.search.texts import Texts
 
 TOLD = UnfitError, EmulatorError, CallError, KernelError, SetupError  # for users
 FOUND = 1  # the status of a run whose modules have errors
@@ -207,14 +206,14 @@ def run_for(
             kernel.leave_out_modules()
         if gdb is not None:
             _let_gdb_in(kernel, gdb)
-        found = check(kernel, checks) if checks else list
+        found = _check(kernel, checks) if checks else list
         session = CommandSession(kernel, client, found)
         if coverage is not None:
             session.on_end = _cover(kernel, coverage)
         if seed is not None:
             from kpfs.linux.search.replay import Replay
 
-            session.replay = Replay(kernel, seed, check)
+            session.replay = Replay(kernel, seed)
         session.run(request, [0, 1, 2])
     except TOLD as error:
         refuse(client, str(error))
@@ -251,17 +250,20 @@ def _fault(error: Exception) -> str:
     return f"a fault of kpfs: {type(error).__name__} in {file}: {error}"
 
 
-def check(
-    kernel: PreparedKernel, kinds: Sequence[str], texts: Texts | None = None
-) -> Callable[[], list[str]]:
-    """Look for errors of modules; return what tells the findings.  UnfitError.
+def _check(kernel: PreparedKernel, kinds: Sequence[str]) -> Callable[[], list[str]]:
+    """Look for errors of modules; return what tells the findings.  UnfitError."""
+    from kpfs.coverage.module_lines import ModuleLines
+    from kpfs.linux.search.checks import ModuleChecks
 
-    texts: those that are looked at already, by lookers that the caller switches on.
-    """
-    from kpfs.backends.backend import inside_checks
+    checks = ModuleChecks(kernel, kinds)
+    lines = ModuleLines(checks.files.by_name)
 
-    made: Callable[[], list[str]] = inside_checks()(kernel, kinds, texts).report
-    return made
+    def told() -> list[str]:
+        found = [lines.shown(report.text) for report in checks.reports()]
+        more = f"{checks.lost} more findings are not told"
+        return [*found, more] if checks.lost else found
+
+    return told
 
 
 def refuse(client: socket.socket, why: str) -> None:

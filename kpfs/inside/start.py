@@ -47,7 +47,7 @@ def run(
 
     memory: MiB that the kernel must have. gdb: who may attach. timeout: s that the
     command has, 0: as many as it wants. checks: what errors of modules are looked for,
-    of config.CHECKS. seed: of the run of a search that is to be seen again.  Raises
+    of kinds.CHECKS. seed: of the run of a search that is to be seen again.  Raises
     SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable, timeout)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi, mapping
+from kpfs.base.structures import fields
 from kpfs.linux.board.board import Board, address_of
 
 if TYPE_CHECKING:
@@ -15,12 +17,10 @@ if TYPE_CHECKING:
 _H = abi.Holds
 
 
-class Party(NamedTuple):
-    """A task that takes part in a finding."""
+class PartyRow(ctypes.Structure):
+    """struct party."""
 
-    pid: int
-    name: str
-    stack: list[int]  # words that may be return addresses, the innermost first
+    _fields_ = fields(abi.Party)
 
 
 class HoldCounts(NamedTuple):
@@ -54,14 +54,10 @@ class Holds:
         for number, order in enumerate(orders):
             self._put(_H.orders + number * abi.Order.SIZE, *order)
 
-    def waiting(self, number: int) -> Party:
+    def waiting(self, number: int) -> PartyRow:
         """Return the task that waited when a finding was made, by its number."""
         at = _H.parties + number * abi.Party.SIZE
-        name = self._memory[at + abi.Party.comm :][:16].partition(b"\0")[0]
-        begin = (at + abi.Party.stack) >> 3
-        stack = self._words[begin : begin + abi.PARTY_STACK]
-        pid = self._words[at + abi.Party.pid >> 3]
-        return Party(pid, name.decode("latin-1"), [word for word in stack if word])
+        return PartyRow.from_buffer_copy(self._memory, at)
 
     def _put(self, at: int, *values: int) -> None:
         for number, value in enumerate(values):

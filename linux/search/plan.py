@@ -11,13 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.kinds import IBT, LOCK, MEMORY
 
-RACE, FAULT, MEMORY = "race", "fault", "memory"
-SCHEDULE, LOCK, IBT = "schedule", "lock", "ibt"
-KINDS = RACE, FAULT, MEMORY, SCHEDULE, LOCK, IBT
-# that any run may watch, whatever else is done to it, each with its looker
 LOOKERS = {MEMORY: abi.LOOK_MEMORY, LOCK: abi.LOOK_LOCKS, IBT: abi.LOOK_IBT}
-CHECKS = tuple(LOOKERS)
 
 
 class Order(NamedTuple):

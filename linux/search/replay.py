@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kpfs.linux.search.searched import NEVER_BEGAN, Look, SearchedCommand
+from kpfs.linux.search.searched import NEVER_BEGAN, SearchedCommand
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.command import InsideCommand
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Replay:
     """The run of a seed."""
 
-    def __init__(self, kernel: PreparedKernel, seed: Seed, look: Look) -> None:
+    def __init__(self, kernel: PreparedKernel, seed: Seed) -> None:
         self._seed = seed
-        parts = self._apply, look, seed.begins, seed.of, seed.plan.checks
+        parts = self._apply, seed.begins, seed.of, seed.plan.checks
         self._command = SearchedCommand(kernel, *parts)
 
     def _apply(self) -> None:

@@ -1,33 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reports of what the checks of a run have found, in words."""
+"""Reports of what the checks of a run have found, in words.
+
+A place is FUNCTION+OFFSET [MODULE]. Lines of sources are added later, by the files of
+the modules.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
-from kpfs.linux.search.hold import Party
-from kpfs.linux.search.plan import CHECKS, RACE
+from kpfs.base.errors import MemoryFault
+from kpfs.base.kinds import IBT, LOCK, MEMORY, RACE
 
 if TYPE_CHECKING:
+    from kpfs.linux.running.kernel_on_board import KernelOnBoard
     from kpfs.linux.search.hold import Holds
+    from kpfs.linux.search.locks import Locks
+    from kpfs.linux.search.objects import ObjectRow, Objects
     from kpfs.linux.search.texts import FindingRow, Texts
 
-_ENTRIES = "do_syscall_64", "el0_svc", "do_trap_ecall_u", "ret_from_fork"
 _DEEPEST = 8  # functions of a stack that are told
-_ORDER = re.compile(r"taken at (\S+).* and takes \S+ at (\S+)")
+_CALL, _CALL_SIZE = 0xE8, 5
+_MAX_CALL = 7  # bytes of an indirect call
+_INDIRECT = 0xFF
+_HARD_IRQ = 0xFF0000  # in the count of preemption
+_INTERRUPTS = ("an interrupt", "a soft interrupt")
+_OUTERMOST = ("do_syscall_64+", "ret_from_fork+", "kthread+", "asm_")
 
 
 class CheckReport(NamedTuple):
     """Something wrong that a check has seen in a run."""
 
-    kind: str  # one of plan.KINDS
+    kind: str  # one of KINDS
     title: str
     lines: Sequence[str]
     key: Sequence[str]  # the same for all reports of one fault
-    places: Sequence[str] = ()  # FUNCTION+OFFSET [MODULE] of what it is about
+    races: Sequence[str] = ()  # places of the two accesses that race
+
+    @property
+    def text(self) -> str:
+        return "\n    ".join((self.title, *self.lines))
 
 
 class RacePair(NamedTuple):
@@ -54,41 +68,199 @@ def failed(texts: Texts) -> Iterator[str]:
             yield f"{name}() fails, called at {texts.place(row.at)}"
 
 
-def of(texts: Texts, holds: Holds) -> Iterator[CheckReport]:
-    """Yield a report for each finding that is told."""
-    for number, row in enumerate(texts.findings()):
-        if make := _MAKERS.get(row.kind):
-            yield make(texts, row, _near(row), holds.waiting(number))
+class Reports:
+    """The reports of one run."""
+
+    def __init__(
+        self,
+        kernel: KernelOnBoard,
+        texts: Texts,
+        objects: Objects | None = None,
+        locks: Locks | None = None,
+        holds: Holds | None = None,
+    ) -> None:
+        """objects, locks, holds: None if the run has none of them."""
+        self._kernel, self._texts = kernel, texts
+        self._objects, self._locks, self._holds = objects, locks, holds
+        self._makers: dict[int, Callable[[int, FindingRow], CheckReport]] = {
+            abi.FOUND_RACE: self._race,
+            abi.FOUND_CHANGED: self._changed,
+            abi.FOUND_LOCK_ORDER: self._circle,
+            abi.FOUND_LOCK_IN_IRQ: self._lock_in_irq,
+            abi.FOUND_SLEEP: self._sleep,
+            abi.FOUND_IBT: self._branch,
+            **dict.fromkeys(_MEMORY, self._memory),
+        }
+
+    def of_findings(self) -> Iterator[CheckReport]:
+        """Yield a report for each finding that is told."""
+        for number, row in enumerate(self._texts.findings()):
+            if make := self._makers.get(row.kind):
+                yield make(number, row)
+
+    # ---- races
+    def _race(self, number: int, row: FindingRow) -> CheckReport:
+        assert self._holds is not None
+        one, other = self._place(row.at), self._place(row.other)
+        verbs = _verb(self._texts.flags_at(row.at)), _verb(row.b)
+        title = f"data race: {one} {verbs[0]} what {other} {verbs[1]}"
+        far = self._holds.waiting(number)
+        lines = (
+            self._side(row.cpu, one, _task(row.pid, row.comm), row.stack),
+            self._side(row.c, other, _task(far.pid, far.comm), far.stack),
+        )
+        return CheckReport(
+            RACE, title, lines, (RACE, *sorted((one, other))), (one, other)
+        )
+
+    def _changed(self, _number: int, row: FindingRow) -> CheckReport:
+        place = self._place(row.at)
+        title = f"data race: code elsewhere changes what {place} {_verb(row.c)}"
+        lines = (
+            f"it was {row.a:#x}, and is {row.b:#x} when {place} goes on",
+            self._side(row.cpu, place, _task(row.pid, row.comm), row.stack),
+        )
+        return CheckReport(RACE, title, lines, (RACE, place, "elsewhere"), (place,))
+
+    def _side(self, cpu: int, place: str, task: str, stack: Iterable[int]) -> str:
+        return f"{task} on CPU {cpu}, in {self._calls(stack, place)}"
+
+    # ---- memory
+    def _memory(self, _number: int, row: FindingRow) -> CheckReport:
+        size = f"{row.b} byte{'s' * (row.b != 1)}"
+        access = f"{'write' if row.c else 'read'} of {size}"
+        is_free = row.kind in (abi.FOUND_DOUBLE_FREE, abi.FOUND_INVALID_FREE)
+        place = self._call(row.at) if is_free else self._place(row.at)
+        title = f"memory: {_MEMORY[row.kind].format(access)} at {place}"
+        lines = [self._where(row)]
+        if self._objects is not None and row.object:
+            lines += self._of_object(self._objects.row(row.object - 1), row)
+        return CheckReport(MEMORY, title, lines, (title,))
+
+    def _of_object(self, found: ObjectRow, row: FindingRow) -> Iterator[str]:
+        distance = row.a - found.addr
+        if distance < 0:
+            where = f"{-distance} before"
+        elif distance >= found.size:
+            where = f"{distance - found.size} behind"
+        else:
+            where = f"byte {distance} of"
+        yield f"{where} an object of {found.size} bytes"
+        yield f"allocated by {self._maker(found)}"
+        if found.freed_at:
+            task = _task(found.freed_pid, found.freed_comm)
+            stack = self._in(found.freed_stack)
+            yield f"freed by {task} at {self._call(found.freed_at)}{stack}"
+
+    def _maker(self, found: ObjectRow) -> str:
+        name = self._texts.function_name(found.function)
+        task, stack = _task(found.pid, found.comm), self._in(found.stack)
+        return f"{task} with {name} at {self._place(found.at)}{stack}"
+
+    def leaks(self, gone: Iterable[int]) -> Iterator[CheckReport]:
+        """Yield a report for each place whose objects nobody has freed.
+
+        gone: the numbers of texts that are no more.
+        """
+        if self._objects is None:
+            return
+        by_place: dict[int, list[ObjectRow]] = {}
+        for number in gone:
+            for found in self._objects.of_owner(number):
+                by_place.setdefault(found.at, []).append(found)
+        for rows in by_place.values():
+            first, more = rows[0], len(rows) - 1
+            place = self._place(first.at)
+            others = f", and {more} more of the same place" if more else ""
+            title = f"memory: leak of {first.size} bytes at {place}{others}"
+            lines = (f"allocated by {self._maker(first)}",)
+            yield CheckReport(MEMORY, title, lines, (MEMORY, "leak", place))
+
+    # ---- locks
+    def _circle(self, _number: int, row: FindingRow) -> CheckReport:
+        assert self._locks is not None
+        lines, ways = [self._where(row)], set[tuple[str, str]]()
+        for order in self._locks.circle(row):
+            task, stack = _task(order.pid, order.comm), self._in(order.stack)
+            held, wanted = self._place(order.held_at), self._place(order.wanted_at)
+            ways.add((held, wanted))
+            lines.append(
+                f"{task} has lock {order.held:#x}, taken at {held},"
+                f" and takes {order.wanted:#x} at {wanted}{stack}"
+            )
+        title = f"lock: {row.a} locks are taken in a circle at {self._place(row.at)}"
+        # the same circle is found wherever it is closed
+        return CheckReport(LOCK, title, lines, (LOCK, *sum(sorted(ways), ())))
+
+    def _lock_in_irq(self, _number: int, row: FindingRow) -> CheckReport:
+        what, place = _INTERRUPTS[row.a], self._place(row.at)
+        other = self._place(row.other)
+        title = f"lock: taken in {what} at {place}, and while one may come at {other}"
+        return CheckReport(LOCK, title, [self._where(row)], (LOCK, place, other))
+
+    def _sleep(self, _number: int, row: FindingRow) -> CheckReport:
+        name, place = self._texts.function_name(row.a), self._place(row.at)
+        title = f"lock: {name} may sleep at {place}, {self._why_atomic(row)}"
+        return CheckReport(LOCK, title, [self._where(row)], (LOCK, "sleep", place))
+
+    def _why_atomic(self, row: FindingRow) -> str:
+        if row.c:
+            return f"under the spinlock taken at {self._place(row.c)}"
+        if row.b & _HARD_IRQ:
+            return "in an interrupt"
+        return "with preemption off" if row.b else "with interrupts off"
+
+    # ---- branches
+    def _branch(self, _number: int, row: FindingRow) -> CheckReport:
+        place, target = self._place(row.at), self._place(row.a)
+        title = f"ibt: a branch at {place} leads to {target}, which is no endbr64"
+        return CheckReport(IBT, title, [self._where(row)], (title,))
+
+    # ---- places, tasks, stacks
+    def _place(self, address: int) -> str:
+        return self._texts.place(address) or f"{address:#x}"
+
+    def _call(self, back: int) -> str:
+        """Return the place of the call that returns to an address."""
+        return self._place(back - 1)
+
+    def _where(self, row: FindingRow) -> str:
+        times = f", {row.count} times" if row.count > 1 else ""
+        task = _task(row.pid, row.comm)
+        return f"by {task} on CPU {row.cpu}{times}{self._in(row.stack)}"
+
+    def _in(self, stack: Iterable[int]) -> str:
+        calls = self._calls(stack)
+        return f", in {calls}" if calls else ""
+
+    def _calls(self, words: Iterable[int], *innermost: str) -> str:
+        """Return the functions that a stack's words return to, innermost first."""
+        names = [
+            self._texts.place(word)
+            for word in words
+            if word and self._is_behind_call(word)
+        ]
+        found = list(dict.fromkeys((*innermost, *filter(None, names))))[:_DEEPEST]
+        for number, name in enumerate(found):
+            if name.startswith(_OUTERMOST):  # what follows is left of earlier calls
+                found = found[: number + 1]
+                break
+        return " < ".join(found)
+
+    def _is_behind_call(self, address: int) -> bool:
+        try:
+            code = self._kernel.memory.read(address - _MAX_CALL, _MAX_CALL)
+        except MemoryFault:
+            return self._texts.text_at(address) is not None  # it is gone
+        return code[-_CALL_SIZE] == _CALL or any(
+            code[at] == _INDIRECT and code[at + 1] >> 3 & 7 == 2
+            for at in range(_MAX_CALL - 1)
+        )
 
 
-def of_checks(told: Sequence[str]) -> Iterator[CheckReport]:
-    """Yield a report for each text of a check of modules: it begins with its kind."""
-    for text in told:
-        title, *lines = text.split("\n")
-        kind = title.partition(":")[0]
-        if kind in CHECKS:
-            # a circle of locks is found wherever it is closed
-            orders = sorted(set(_ORDER.findall(text)))
-            key = (kind, *sum(orders, ())) if orders else (title,)
-            yield CheckReport(kind, title, [line.strip() for line in lines], key)
-
-
-def _near(row: FindingRow) -> Party:
-    """Return the task that a finding was made in."""
-    name = bytes(row.comm).partition(b"\0")[0]
-    return Party(row.pid, name.decode("latin-1"), [word for word in row.stack if word])
-
-
-def _told(texts: Texts, cpu: int, place: str, party: Party) -> str:
-    """Return a line on one side of a race: its processor, task and stack."""
-    names = [place]
-    for word in party.stack:
-        name = texts.place(word)
-        if name and name not in names:
-            names.append(name)
-        if name.startswith(_ENTRIES):  # what lies behind is left from earlier calls
-            break
-    return f"CPU {cpu}, {party.name}/{party.pid}: {' < '.join(names[:_DEEPEST])}"
+def _task(pid: int, comm: Iterable[int]) -> str:
+    name = bytes(comm).split(b"\0")[0].decode("latin-1")
+    return f"task {pid} ({name})"
 
 
 def _verb(flags: int) -> str:
@@ -98,29 +270,12 @@ def _verb(flags: int) -> str:
     return "writes" if flags & abi.INSN_WRITES else "reads"
 
 
-def _race(texts: Texts, row: FindingRow, near: Party, far: Party) -> CheckReport:
-    one, other = texts.place(row.at), texts.place(row.other)
-    verbs = _verb(texts.flags_at(row.at)), _verb(row.b)
-    title = f"data race: {one} {verbs[0]} what {other} {verbs[1]}"
-    lines = [
-        _told(texts, row.cpu, one, near),
-        _told(texts, row.c, other, far),
-    ]
-    key = (RACE, *sorted((one, other)))
-    return CheckReport(RACE, title, lines, key, (one, other))
-
-
-def _changed(texts: Texts, row: FindingRow, near: Party, _far: Party) -> CheckReport:
-    place = texts.place(row.at)
-    title = f"data race: code elsewhere changes what {place} {_verb(row.c)}"
-    lines = [
-        f"it was {row.a:#x}, and is {row.b:#x} when {place} goes on",
-        _told(texts, row.cpu, place, near),
-    ]
-    return CheckReport(RACE, title, lines, (RACE, place, "elsewhere"), (place,))
-
-
-_MAKERS: dict[int, Callable[[Texts, FindingRow, Party, Party], CheckReport]] = {
-    abi.FOUND_RACE: _race,
-    abi.FOUND_CHANGED: _changed,
+# what is told of a finding; {} is its access
+_MEMORY = {
+    abi.FOUND_OUT_OF_BOUNDS: "{} out of bounds",
+    abi.FOUND_USE_AFTER_FREE: "{} after free",
+    abi.FOUND_DOUBLE_FREE: "double free",
+    abi.FOUND_INVALID_FREE: "free of what is no object",
+    abi.FOUND_STACK: "{} beyond an array on the stack",
+    abi.FOUND_GLOBAL: "{} beside a variable",
 }

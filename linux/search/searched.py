@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.kinds import CHECKS, IBT
 from kpfs.linux.inside.command import InsideCommand
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.search import reports
+from kpfs.linux.search.checks import ModuleChecks
 from kpfs.linux.search.hold import Holds
-from kpfs.linux.search.plan import CHECKS, IBT, LOOKERS
+from kpfs.linux.search.plan import LOOKERS
 from kpfs.linux.search.reports import CheckReport, RacePair
 from kpfs.linux.search.texts import NO_LANDINGS, Texts
 
@@ -88,10 +90,6 @@ class RunOutcome(NamedTuple):
         return cls(**row)
 
 
-# Makes the checks of a kernel's modules, of some kinds; returns what tells the findings
-Look = Callable[["PreparedKernel", Sequence[str], Texts], Callable[[], list[str]]]
-
-
 class SearchedCommand:
     """One command in one kernel, whose clock does not follow the host's."""
 
@@ -99,12 +97,11 @@ class SearchedCommand:
         self,
         kernel: PreparedKernel,
         on_begin: Callable[[], None],
-        look: Look,
         begins: Begin | None = None,
         of: Sequence[str] = (),
         checks: Sequence[str] = CHECKS,
     ) -> None:
-        """on_begin: called where runs begin.  look: makes the checks of modules.
+        """on_begin: called where runs begin.
 
         checks: those that runs may have. A kernel may be unfit for some: left_out.
         begins: the only place that counts; None: whichever comes first.
@@ -125,7 +122,8 @@ class SearchedCommand:
         if IBT in checks and not self._texts.has_landings:
             self.left_out[IBT] = NO_LANDINGS
         fit = [each for each in checks if each not in self.left_out]
-        self._told = look(kernel, fit, self._texts)
+        self._checks = ModuleChecks(kernel, fit, self._texts, self._holds)
+        self.files = self._checks.files
         calls = [(address, abi.NEVER) for address in self._places]
         kernel.machine.stops.set(self._stopped, calls)
 
@@ -227,10 +225,7 @@ class SearchedCommand:
             functions=self._functions(),
             missing=self._texts.missing,
             failed=list(reports.failed(self._texts)),
-            reports=[
-                *reports.of(self._texts, self._holds),
-                *reports.of_checks(self._told()),
-            ],
+            reports=list(self._checks.reports()),
             pairs=list(reports.pairs(self._texts)),
         )
 

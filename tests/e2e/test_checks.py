@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``kpfs run --check``: errors of modules are found, and correct modules have none.
 
-Also tests kpfs.backends.linux.checks, kpfs.linux.search.objects and
+Also tests kpfs.linux.search.checks, kpfs.linux.search.objects and
 kpfs.linux.search.locks.
 """
 

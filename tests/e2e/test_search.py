@@ -2,8 +2,8 @@
 """``kpfs search``, and ``kpfs run --seed``.
 
 Tests kpfs.commands.search, kpfs.commands.search_page, kpfs.hunt.search,
-kpfs.hunt.runs, kpfs.hunt.lines, kpfs.linux.search.hold, kpfs.linux.search.searched,
-and kpfs.linux.search.replay.
+kpfs.hunt.runs, kpfs.coverage.module_lines, kpfs.linux.search.hold,
+kpfs.linux.search.searched, and kpfs.linux.search.replay.
 """
 
 import json
@@ -60,7 +60,7 @@ def test_a_lost_update_is_found_and_seen_again(kpfs, counted, tmp_path):
     assert set(found) == {"race", "schedule"}
     assert found["schedule"]["title"] == "wrong result: status 3, 1 of 2"
     assert "writes what" in found["race"]["title"]
-    assert "counted/" in "".join(found["race"]["lines"])
+    assert "(counted) on CPU" in "".join(found["race"]["lines"])
     suite = ElementTree.parse(report).getroot()
     assert suite.get("failures") == "2"
     assert "wrong result: status 3" in page.read_text()

@@ -7,17 +7,20 @@ run it and frees its text, and where it frees the module.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from errno import EOPNOTSUPP
 from typing import TYPE_CHECKING
 
-from kpfs.backends.linux.module_files import ModuleFiles, SymbolImage
-from kpfs.base import abi
+from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import FUNCTION_TYPES
-from kpfs.coverage.collector import VMLINUX, Collector
+from kpfs.coverage.collector import VMLINUX, Collector, CoverableImage, FileImage
+from kpfs.coverage.report import FunctionRange
 from kpfs.emulator.coverage import BlockCoverage
+from kpfs.linux.running.module_files import ModuleFiles
 
 if TYPE_CHECKING:
+    from kpfs.guest.loader.line_table import LineSpan
     from kpfs.linux.board.board import Board
     from kpfs.linux.memory.modules import LoadedModule
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
@@ -25,6 +28,21 @@ if TYPE_CHECKING:
 # each has the module as its first argument
 _BEGINS, _INIT_ENDS, _ENDS = "do_init_module", "trim_init_extable", "free_module"
 _STOPS = _BEGINS, _INIT_ENDS, _ENDS
+
+
+class SymbolImage:
+    """A module or kernel that is known by its symbols alone."""
+
+    def __init__(self, name: str, rows: Sequence[tuple[int, str]], end: int) -> None:
+        """rows: address and name of each function.  end: of all of them."""
+        self.name = name
+        self.spans: list[LineSpan] = []
+        rows = sorted(dict(reversed(rows)).items())  # the first name of an address
+        ends = [*(start for start, _ in rows[1:]), end]
+        self.functions = [
+            FunctionRange(start, max(stop, start), symbol)
+            for (start, symbol), stop in zip(rows, ends, strict=False)
+        ]
 
 
 class LinuxCoverage(Collector):
@@ -85,8 +103,19 @@ class LinuxCoverage(Collector):
                 self._parts.pop(address, None)
 
     def _cover_module(self, module: LoadedModule) -> None:
-        image = self._files.image(module)
+        image = self._image(module)
         for start, end in (module.text, module.init_text):
             if start < end:
                 self.cover(image, start, end)
         self._parts[module.address] = module.text[0], module.init_text[0]
+
+    def _image(self, module: LoadedModule) -> CoverableImage:
+        """Return functions and lines of a module, as far as they are known."""
+        file = self._files.by_name.get(module.name)
+        if file is not None:
+            places = self._files.sections(module, elf.STT_FUNC)
+            return FileImage(module.name, lambda: file, places)
+        rows = [
+            (row.addr, row.name) for row in module.rows if row.type in FUNCTION_TYPES
+        ]
+        return SymbolImage(module.name, rows, module.text[1])

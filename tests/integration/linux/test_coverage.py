@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Coverage of a Linux kernel's modules.
 
-This also tests kpfs.backends.linux.coverage, kpfs.backends.linux.module_files and
+This also tests kpfs.backends.linux.coverage, kpfs.linux.running.module_files and
 kpfs.coverage.collector.
 """
 

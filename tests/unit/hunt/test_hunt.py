@@ -6,15 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from kpfs.base.errors import SetupError
+from kpfs.base.kinds import KINDS
 from kpfs.commands.search import summary
+from kpfs.coverage.module_lines import ModuleLines
 from kpfs.hunt import hunt as hunt_module
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits
 from kpfs.hunt.runs import EndedRun
-from kpfs.linux.search.plan import KINDS, Order, RunPlan
+from kpfs.linux.search.plan import Order, RunPlan
 from kpfs.linux.search.reports import CheckReport, RacePair
 from kpfs.linux.search.searched import RunOutcome
 
 BASE = RunOutcome(0, "", [], "", "base", 100, 1000, accesses=8, calls=3)
+NO_LINES = ModuleLines({})
 WRONG = BASE._replace(status=3, output="lost: 1 of 2\n", digest="wrong")
 
 
@@ -48,7 +51,7 @@ def hunted(
     """Search with so many runs at most; return what was found, too."""
     fake, found = FakeRuns(outcome), list[SearchFinding]()
     limits = SearchLimits(frozenset(kinds or KINDS), 60.0, runs, jobs)
-    hunt = Hunt(fake, limits, lambda finding, _runs: found.append(finding))  # type: ignore[arg-type]
+    hunt = Hunt(fake, limits, NO_LINES, lambda finding, _runs: found.append(finding))  # type: ignore[arg-type]
     hunt.begin()
     hunt.run()
     return hunt, fake, found
@@ -188,7 +191,7 @@ def test_shards_divide_what_is_tried():
     for part in (1, 2):
         fake = FakeRuns(lambda _plan: BASE)
         limits = SearchLimits(frozenset({"fault"}), 60.0, 0, 1, (part, 2))
-        hunt = Hunt(fake, limits, lambda _finding, _runs: None)  # type: ignore[arg-type]
+        hunt = Hunt(fake, limits, NO_LINES, lambda _finding, _runs: None)  # type: ignore[arg-type]
         hunt.begin()
         hunt.run()
         whole += [plan.faults for plan in fake.plans if plan.faults]
@@ -224,7 +227,7 @@ def test_kinds_that_were_not_looked_for_are_named():
     unfit = {"ibt": "this kernel has none"}
     limits = SearchLimits(frozenset(KINDS), 60.0, 60)
     fake = FakeRuns(lambda _plan: BASE)
-    hunt = Hunt(fake, limits, lambda _finding, _runs: None, left_out=unfit)  # type: ignore[arg-type]
+    hunt = Hunt(fake, limits, NO_LINES, lambda _finding, _runs: None, left_out=unfit)  # type: ignore[arg-type]
     hunt.begin()
     hunt.run()
     assert {plan.checks for plan in fake.plans} == {("memory", "lock")}

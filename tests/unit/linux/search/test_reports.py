@@ -1,33 +1,51 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reports of the checks of modules, which a search groups by what they are about."""
 
-from kpfs.linux.search.reports import of_checks
+from types import SimpleNamespace
 
-FORTH = "task 1 (a) has lock 0x10, taken at fwd+0x10 [m], and takes 0x20 at fwd+0x20"
-BACK = "task 2 (b) has lock 0x20, taken at back+0x10 [m], and takes 0x10 at back+0x20"
-
-
-def circle(place, *orders):
-    return "\n    ".join([f"lock: 2 locks are taken in a circle at {place}", *orders])
+from kpfs.base import abi
+from kpfs.linux.search.reports import Reports
 
 
-def keys(*told):
-    return [tuple(report.key) for report in of_checks(told)]
+class Circles:
+    """Orders of locks: the places where each is taken."""
+
+    def __init__(self, *orders):
+        self.orders = orders
+
+    def circle(self, _row):
+        return [
+            SimpleNamespace(pid=1, comm=b"a\0", stack=[], held=0x10, wanted=0x20,
+                            held_at=held, wanted_at=wanted)
+            for held, wanted in self.orders
+        ]  # fmt: skip
+
+
+def report(kind, locks=None, **values):
+    words = {"pid": 1, "comm": b"test\0", "cpu": 0, "count": 1, "stack": [], "a": 2}
+    row = SimpleNamespace(kind=kind, other=0, object=0, **words, **values)
+    texts = SimpleNamespace(
+        findings=lambda: [row],
+        place=lambda at: f"f+{at:#x} [m]",
+        function_name=lambda _number: "msleep",
+    )
+    (made,) = Reports(None, texts, locks=locks).of_findings()  # type: ignore[arg-type]
+    return made
 
 
 def test_a_circle_of_locks_is_one_wherever_it_is_closed():
-    one, other, third = keys(
-        circle("fwd+0x20", FORTH, BACK),
-        circle("back+0x20", BACK, FORTH),
-        circle("back+0x20", BACK, FORTH.replace("fwd", "more")),
+    one, other, third = (
+        report(abi.FOUND_LOCK_ORDER, Circles(*orders), at=orders[0][1])
+        for orders in [((1, 2), (3, 4)), ((3, 4), (1, 2)), ((3, 4), (1, 5))]
     )
-    assert one == other != third
+    assert one.key == other.key != third.key
+    assert one.title == "lock: 2 locks are taken in a circle at f+0x2 [m]"
 
 
-def test_other_reports_are_known_by_their_first_lines():
-    one, other = keys("memory: double free at x+0x1\n    by 1", "memory: leak at y+0x2")
-    assert (one, other) == (
-        ("memory: double free at x+0x1",),
-        ("memory: leak at y+0x2",),
-    )
-    assert keys("4 more findings: only 256 are kept") == []
+def test_other_reports_are_known_by_kind_and_place():
+    made = report(abi.FOUND_DOUBLE_FREE, at=0x11, b=0, c=0)
+    assert made.key == ("memory: double free at f+0x10 [m]",)
+    assert made.text == f"{made.title}\n    by task 1 (test) on CPU 0"
+    made = report(abi.FOUND_SLEEP, at=0x20, b=1, c=0)
+    assert made.title == "lock: msleep may sleep at f+0x20 [m], with preemption off"
+    assert made.key == ("lock", "sleep", "f+0x20 [m]")

@@ -6,40 +6,21 @@ They have the lines of functions, and the places and sizes of variables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.ktypes import FUNCTION_TYPES
-from kpfs.coverage.collector import CoverableImage, FileImage
-from kpfs.coverage.report import FunctionRange
 from kpfs.linux.memory.structures import View
 
 if TYPE_CHECKING:
-    from kpfs.guest.loader.line_table import LineSpan
     from kpfs.linux.memory.modules import LoadedModule
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _LOADS = "load_module"  # has a struct load_info as its first argument
 _KEPT_FILES = 64
-
-
-class SymbolImage:
-    """A module or kernel that is known by its symbols alone."""
-
-    def __init__(self, name: str, rows: Sequence[tuple[int, str]], end: int) -> None:
-        """rows: address and name of each function.  end: of all of them."""
-        self.name = name
-        self.spans: list[LineSpan] = []
-        rows = sorted(dict(reversed(rows)).items())  # the first name of an address
-        ends = [*(start for start, _ in rows[1:]), end]
-        self.functions = [
-            FunctionRange(start, max(stop, start), symbol)
-            for (start, symbol), stop in zip(rows, ends, strict=False)
-        ]
+_MOST_ALIGNED = 64  # bytes that are left free at most
 
 
 class ModuleFiles:
@@ -47,7 +28,7 @@ class ModuleFiles:
 
     def __init__(self, kernel: KernelOnBoard) -> None:
         self._kernel = kernel
-        self._files: dict[str, elf.ElfFile] = {}  # by the names of modules
+        self.by_name: dict[str, elf.ElfFile] = {}  # by the names of modules
         self._loads = kernel.symbols.address(_LOADS)
 
     def follow(self) -> None:
@@ -61,9 +42,10 @@ class ModuleFiles:
         address = kernel.machine.board.read_reg(kernel.arch.arguments[0])
         with suppress(MemoryFault):
             info = View(kernel.memory, layout, address)
-            self._keep(kernel.memory.read(info.word("hdr"), info.word("len")))
+            self.keep(kernel.memory.read(info.word("hdr"), info.word("len")))
 
-    def _keep(self, data: bytes) -> None:
+    def keep(self, data: bytes) -> None:
+        """Keep a file, if it is that of a module."""
         try:
             file = elf.ElfFile(data, self._kernel.arch.elf_machine)
             section = file.section(".modinfo")
@@ -72,25 +54,20 @@ class ModuleFiles:
             return
         names = [word[5:] for word in words if word.startswith(b"name=")]
         if names:
-            self._files[names[0].decode("latin-1")] = file
-            for name in list(self._files)[:-_KEPT_FILES]:
-                del self._files[name]
+            name = names[0].decode("latin-1")
+            self.by_name.pop(name, None)
+            self.by_name[name] = file
+            for name in list(self.by_name)[:-_KEPT_FILES]:
+                del self.by_name[name]
 
-    def image(self, module: LoadedModule) -> CoverableImage:
-        """Return functions and lines of a loaded module, as far as they are known."""
-        rows = [
-            (row.addr, row.name) for row in module.rows if row.type in FUNCTION_TYPES
-        ]
-        file = self._files.get(module.name)
+    def sections(self, module: LoadedModule, kind: int) -> dict[int, int]:
+        """Return where sections of a module's file lie, by symbols of one kind.
+
+        Empty: the file is not known.
+        """
+        file = self.by_name.get(module.name)
         if file is None:
-            return SymbolImage(module.name, rows, module.text[1])
-        places = self._sections(file, module, elf.STT_FUNC)
-        return FileImage(module.name, lambda: file, places)
-
-    def _sections(
-        self, file: elf.ElfFile, module: LoadedModule, kind: int
-    ) -> dict[int, int]:
-        """Return where sections of a module's file lie, by symbols of one kind."""
+            return {}
         named = {row.name: row.addr for row in module.rows}
         counts: dict[str, int] = {}
         for row in module.rows:
@@ -106,10 +83,10 @@ class ModuleFiles:
 
         It is what the compiler leaves free there so that the second one is aligned.
         """
-        file = self._files.get(module.name)
+        file = self.by_name.get(module.name)
         if file is None:
             return []
-        places = self._sections(file, module, elf.STT_OBJECT)
+        places = self.sections(module, elf.STT_OBJECT)
         sections = {
             number
             for number, section in enumerate(file.sections)
@@ -126,6 +103,3 @@ class ModuleFiles:
                 if 0 < start - end < _MOST_ALIGNED:
                     found.append((places[number] + end, start - end))
         return found
-
-
-_MOST_ALIGNED = 64  # bytes that are left free at most

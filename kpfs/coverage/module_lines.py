@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The lines that instructions of modules were made of, by the files of the modules.
 
-A place is FUNCTION+OFFSET [MODULE]. Runs know no more of it, as the kernel does not.
+A place is FUNCTION+OFFSET [MODULE]: the kernel knows no more of it.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
 from kpfs.base import elf
-from kpfs.base.errors import KernelError
+from kpfs.base.elf import ElfFile
 from kpfs.coverage.collector import FileImage
 
 _PLACE = re.compile(r"(?P<function>\S+)\+(?P<offset>0x[0-9a-f]+) \[(?P<module>\S+)\]")
 _APART = 1 << 32  # between the sections of a module, which are placed by themselves
+_AMBIGUOUS = 1 << 62
 # words of a line, or of the name of a header, that say that an access may race
 _MARKED = re.compile(
     r"READ_ONCE|WRITE_ONCE|data_race|atomic|refcount|kref_|rcu|smp_(load|store)|xchg"
@@ -40,16 +41,24 @@ class SourceLine(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.number}"
+        return f"{self.file}:{self.number}"
+
+
+class _Known(NamedTuple):
+    """A module as if each section lay at its number << 32."""
+
+    file: ElfFile
+    image: FileImage
+    functions: dict[str, int]
 
 
 class ModuleLines:
     """The lines of some modules."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        """paths: of files, of which those of modules count."""
-        self._paths = [path for path in paths if path.endswith(".ko")]
-        self._images: dict[str, tuple[str, FileImage, dict[str, int]]] | None = None
+    def __init__(self, files: Mapping[str, ElfFile]) -> None:
+        """files: by the names of modules; it may change."""
+        self._files, self._all = files, dict[str, _Known]()
+        self.folders: set[str] = set()  # where sources are that are nowhere else
 
     def at(self, place: str, *, own: bool = False) -> SourceLine | None:
         """Return the line of a place; None: it is not known.
@@ -57,22 +66,21 @@ class ModuleLines:
         own: where it is an inline function of a header, the line before that.
         """
         found = _PLACE.fullmatch(place)
-        known = found and self._modules().get(found["module"])
-        if not found or not known or found["function"] not in known[2]:
+        known = found and self._known(found["module"])
+        if not found or not known or found["function"] not in known.functions:
             return None
-        folder, image, functions = known
-        address = functions[found["function"]] + int(found["offset"], 16)
-        spans = image.spans
+        begin = known.functions[found["function"]]
+        address = begin + int(found["offset"], 16)
+        spans = known.image.spans
         number = bisect_right(spans, address, key=lambda span: span.start) - 1
         if number < 0 or address >= spans[number].end:
             return None
         before = number
         while own and before and spans[before].file.endswith(".h"):
             before -= 1
-        if spans[before].start >= functions[found["function"]]:
+        if spans[before].start >= begin:
             number = before
-        span = spans[number]
-        return SourceLine(_source(folder, span.file), span.line)
+        return SourceLine(spans[number].file, spans[number].line)
 
     def shown(self, text: str) -> str:
         """Return text with the lines of all places in it."""
@@ -91,39 +99,31 @@ class ModuleLines:
         line = self.at(place)
         if line is None:
             return False
-        text = _text(line.file, line.number)
+        text = _text(self._source(line.file), line.number)
         return bool(_MARKED.search(text) or _MARKED_FILE.search(line.file))
 
-    def _modules(self) -> dict[str, tuple[str, FileImage, dict[str, int]]]:
-        if self._images is None:
-            self._images = {}
-            for path in self._paths:
-                self._add(path)
-        return self._images
+    def _source(self, file: str) -> str:
+        """Return where a source file is, if it is there."""
+        name = os.path.basename(file)
+        paths = file, *(os.path.join(folder, name) for folder in sorted(self.folders))
+        return next(filter(os.path.isfile, paths), file)
 
-    def _add(self, path: str) -> None:
-        assert self._images is not None
-        try:
-            with open(path, "rb") as opened:
-                file = elf.ElfFile(opened.read())
-            info = file.section(".modinfo")
-            words = file.contents(info).split(b"\0") if info else []
-        except (OSError, KernelError):
-            return
-        name = next((w[5:].decode("latin-1") for w in words if w[:5] == b"name="), "")
-        symbols = [sym for sym in file.symbols() if sym.kind == elf.STT_FUNC]
-        places = {sym.shndx: sym.shndx * _APART for sym in symbols if sym.shndx}
-        functions = {
-            sym.name: places[sym.shndx] + sym.value for sym in symbols if sym.shndx
-        }
-        image = FileImage(name, lambda: file, places)
-        self._images[name] = os.path.dirname(path), image, functions
+    def _known(self, module: str) -> _Known | None:
+        file, known = self._files.get(module), self._all.get(module)
+        if file is not None and (known is None or known.file is not file):
+            known = self._all[module] = _read(file)
+        return known
 
 
-def _source(folder: str, file: str) -> str:
-    """Return where a source file is, if it is there."""
-    below = os.path.join(folder, os.path.basename(file))
-    return next((path for path in (file, below) if os.path.isfile(path)), file)
+def _read(file: ElfFile) -> _Known:
+    symbols = [sym for sym in file.symbols() if sym.kind == elf.STT_FUNC and sym.shndx]
+    places = {sym.shndx: sym.shndx * _APART for sym in symbols}
+    functions: dict[str, int] = {}
+    for sym in symbols:
+        address = places[sym.shndx] + sym.value
+        if functions.setdefault(sym.name, address) != address:
+            functions[sym.name] = _AMBIGUOUS  # has no lines
+    return _Known(file, FileImage("", lambda: file, places), functions)
 
 
 @cache

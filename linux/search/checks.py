@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Look for errors of a Linux kernel's modules while a command runs inside.
+
+The board looks (``linux/board/text.h``), and ``reports.py`` says what it has found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kpfs.base import abi
+from kpfs.base.kinds import IBT, LOCK, MEMORY
+from kpfs.linux.errors import UnfitError
+from kpfs.linux.running.module_files import ModuleFiles
+from kpfs.linux.search.locks import Locks
+from kpfs.linux.search.objects import Objects
+from kpfs.linux.search.plan import LOOKERS
+from kpfs.linux.search.reports import CheckReport, Reports
+from kpfs.linux.search.texts import LookedText, Texts
+
+if TYPE_CHECKING:
+    from kpfs.linux.running.kernel_on_board import KernelOnBoard
+    from kpfs.linux.search.hold import Holds
+
+
+class ModuleChecks:
+    """The checks of one run.  Context: the kernel stands still."""
+
+    def __init__(
+        self,
+        kernel: KernelOnBoard,
+        kinds: Sequence[str],
+        texts: Texts | None = None,
+        holds: Holds | None = None,
+    ) -> None:
+        """kinds: of kinds.CHECKS.  Raises UnfitError, EmulatorError.
+
+        texts: those that are looked at already, by lookers that others switch on.
+        holds: what is done to the run of a search.
+        """
+        if not kernel.structures["task_struct"].has("comm"):
+            raise UnfitError("--check: this kernel does not tell of its types (BTF)")
+        self.files = ModuleFiles(kernel)
+        self.files.follow()
+        is_ours = texts is None
+        self._texts = texts = texts or Texts(kernel)
+        texts.follow(self._begins, self._ends)
+        self._objects = Objects(kernel, texts) if MEMORY in kinds else None
+        self._locks = Locks(kernel.machine.board, texts) if LOCK in kinds else None
+        if IBT in kinds:
+            texts.look_at_kernel()
+        self._gone: set[int] = set()  # the numbers of texts that are no more
+        self._reports = Reports(kernel, texts, self._objects, self._locks, holds)
+        if is_ours:
+            texts.set(on=sum(LOOKERS[kind] for kind in kinds))
+
+    def _begins(self, text: LookedText) -> None:
+        module = text.module
+        if module is None or self._objects is None:
+            return
+        if text.start == module.text[0]:
+            self._objects.begin_module(text.number, self.files.gaps(module))
+
+    def _ends(self, text: LookedText) -> None:
+        self._gone.add(text.number)
+        if self._objects is not None:
+            self._objects.end_module(text.number)
+        if self._locks is not None and text.module is not None:
+            if text.start == text.module.text[0]:
+                self._locks.end_module(text.module)
+
+    def reports(self) -> Iterator[CheckReport]:
+        """Yield a report for each finding, the first one first."""
+        yield from self._reports.of_findings()
+        yield from self._reports.leaks(sorted(self._gone))
+
+    @property
+    def lost(self) -> int:
+        """Return the number of findings that were too many to be kept."""
+        return self._texts.get(abi.Texts.findings_lost)
