@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
-from kpfs.base.typed import NamedTuple
+from kpfs.base.typed import Any, NamedTuple
 
 ET_REL = 1
 PT_LOAD = 1
@@ -44,14 +45,14 @@ R_X86_64_32 = 10
 R_X86_64_32S = 11
 R_X86_64_PC64 = 24
 
-EM_X86_64, EM_AARCH64, EM_RISCV = 62, 183, 243
+EM_S390, EM_X86_64, EM_AARCH64, EM_RISCV = 22, 62, 183, 243
 ANY_MACHINE = 0
 MACHINES = {
     EM_X86_64: "x86-64", EM_AARCH64: "arm64", 3: "i386", 8: "mips", 15: "parisc",
-    20: "ppc", 21: "ppc64", 22: "s390", 40: "arm", 43: "sparc64", 50: "ia64",
+    20: "ppc", 21: "ppc64", EM_S390: "s390x", 40: "arm", 43: "sparc64", 50: "ia64",
     EM_RISCV: "riscv64", 258: "loongarch",
 }  # fmt: skip
-_B, _H, _I, _Q = (struct.Struct(f"<{form}") for form in "BHIQ")
+_B, _H, _I, _Q = "BHIQ"
 _SET, _ADD, _SUB = "set", "add", "sub"
 # relocations of words by machine and kind
 _WORDS = {
@@ -63,12 +64,14 @@ _WORDS = {
         **{37 + n: (form, _SUB) for n, form in enumerate((_B, _H, _I, _Q))},
     },
 }
+_ORDER = 5  # EI_DATA
 _NAME_MAX = 4096  # bytes of a section's name
-EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-PHDR = struct.Struct("<IIQQQQQQ")
-SHDR = struct.Struct("<IIQQQQIIQQ")
-SYM = struct.Struct("<IBBHQQ")
-RELA = struct.Struct("<QQq")
+EHDR_FORM, PHDR_FORM = "16sHHI3QI6H", "2I6Q"
+SHDR_FORM, SYM_FORM, RELA_FORM = "2I4Q2I2Q", "IBBHQQ", "QQq"
+EHDR, PHDR = LITTLE_64.struct(EHDR_FORM), LITTLE_64.struct(PHDR_FORM)
+SHDR, SYM = LITTLE_64.struct(SHDR_FORM), LITTLE_64.struct(SYM_FORM)
+RELA = LITTLE_64.struct(RELA_FORM)
+ORDERS = {1: LITTLE_64, 2: BIG_64}  # by EI_DATA
 
 
 class Segment(NamedTuple):
@@ -120,27 +123,32 @@ class ElfFile:
         self._machine = machine
         try:
             self._read_headers()
-        except (struct.error, IndexError, ValueError, OverflowError) as exc:
+        except (
+            *(struct.error, IndexError, KeyError, ValueError, OverflowError),
+        ) as exc:
             raise KernelError(errno.ENOEXEC, f"damaged ELF file: {exc}") from exc
 
     def _read_headers(self) -> None:
         data = self.data
-        head = EHDR.unpack_from(data, 0)
+        model = self.model = ORDERS[data[_ORDER]]
+        head = model.struct(EHDR_FORM).unpack_from(data, 0)
         ident, self.type, machine = head[0], head[1], head[2]
         self.machine: int = machine
         meant = self._machine in (machine, ANY_MACHINE)
-        if ident[:6] != b"\x7fELF\x02\x01" or not meant:
+        if ident[:5] != b"\x7fELF\x02" or not meant:
             name = MACHINES.get(self._machine, "any machine")
             raise KernelError(errno.ENOEXEC, f"not an ELF64 file of {name}")
         self.entry: int = head[4]
         phoff, shoff = head[5], head[6]
         phnum, shnum, shstrndx = head[10], head[12], head[13]
+        segment = model.struct(PHDR_FORM).unpack_from
         self.segments = [
             Segment(p[1], p[2], p[3], p[4], p[5], p[6])
-            for p in (PHDR.unpack_from(data, phoff + i * 56) for i in range(phnum))
+            for p in (segment(data, phoff + i * 56) for i in range(phnum))
             if p[0] == PT_LOAD
         ]
-        rows = [SHDR.unpack_from(data, shoff + i * SHDR.size) for i in range(shnum)]
+        section = model.struct(SHDR_FORM)
+        rows = [section.unpack_from(data, shoff + i * 64) for i in range(shnum)]
         names = rows[shstrndx][4] if rows else 0
         self.sections = [Section(self._cstring(names + r[0]), *r[1:]) for r in rows]
 
@@ -164,13 +172,17 @@ class ElfFile:
     def _symbol_table(self) -> Section | None:
         return next((s for s in self.sections if s.type == SHT_SYMTAB), None)
 
+    def rows(self, section: Section, form: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a table, unpacked."""
+        return self.model.struct(form).iter_unpack(self.contents(section))
+
     def addresses(self) -> dict[str, int]:
         """Return values of the global symbols by name, more quickly than symbols()."""
         table = self._symbol_table()
         if table is None:
             return {}
         names = self.contents(self.sections[table.link]).decode("latin-1")
-        end, rows = names.index, SYM.iter_unpack(self.contents(table))
+        end, rows = names.index, self.rows(table, SYM_FORM)
         return {
             names[name : end("\0", name)]: value
             for name, info, _other, shndx, value, _size in rows
@@ -183,7 +195,7 @@ class ElfFile:
         if table is None:
             return []
         names = self.contents(self.sections[table.link]).decode("latin-1")
-        end, rows = names.index, SYM.iter_unpack(self.contents(table))
+        end, rows = names.index, self.rows(table, SYM_FORM)
         return [
             ElfSymbol(names[at : end("\0", at)], value, size, info >> 4, info & 15, n)
             for at, info, _other, n, value, size in rows
@@ -245,7 +257,7 @@ def _apply(
     values: Sequence[int | None],
 ) -> None:
     base = places[section.info]
-    for offset, info, addend in RELA.iter_unpack(elf.contents(section)):
+    for offset, info, addend in elf.rows(section, RELA_FORM):
         kind, index = info & 0xFFFF_FFFF, info >> 32
         value = values[index]
         if value is None:
@@ -254,7 +266,7 @@ def _apply(
             if elf.machine == EM_X86_64:
                 _relocate_one(image, offset, kind, value + addend, base + offset)
             else:
-                _relocate_word(elf.machine, image, offset, kind, value + addend)
+                _relocate_word(elf, image, offset, kind, value + addend)
         except struct.error:
             why = f"relocation {kind} against {symbols[index].name} does not fit"
             raise KernelError(errno.ENOEXEC, why) from None
@@ -264,26 +276,27 @@ def _relocate_one(
     image: bytearray, offset: int, kind: int, value: int, place: int
 ) -> None:
     if kind == R_X86_64_64:
-        struct.pack_into("<Q", image, offset, value & MASK64)
+        LITTLE_64.struct("Q").pack_into(image, offset, value & MASK64)
     elif kind in (R_X86_64_PC32, R_X86_64_PLT32):
-        struct.pack_into("<i", image, offset, _signed(value - place))
+        LITTLE_64.struct("i").pack_into(image, offset, _signed(value - place))
     elif kind == R_X86_64_32:
-        struct.pack_into("<I", image, offset, value & MASK64)
+        LITTLE_64.struct("I").pack_into(image, offset, value & MASK64)
     elif kind == R_X86_64_32S:
-        struct.pack_into("<i", image, offset, _signed(value))
+        LITTLE_64.struct("i").pack_into(image, offset, _signed(value))
     elif kind == R_X86_64_PC64:
-        struct.pack_into("<q", image, offset, _signed(value - place))
+        LITTLE_64.struct("q").pack_into(image, offset, _signed(value - place))
     elif kind != R_X86_64_NONE:
         raise KernelError(errno.ENOEXEC, f"unknown relocation {kind}")
 
 
 def _relocate_word(
-    machine: int, image: bytearray, offset: int, kind: int, value: int
+    elf: ElfFile, image: bytearray, offset: int, kind: int, value: int
 ) -> None:
     """Relocate a word of line numbers, of arm64 or riscv64."""
-    if kind not in _WORDS.get(machine, {}):
+    if kind not in _WORDS.get(elf.machine, {}):
         raise KernelError(errno.ENOEXEC, f"unknown relocation {kind}")
-    form, what = _WORDS[machine][kind]
+    letter, what = _WORDS[elf.machine][kind]
+    form = elf.model.struct(letter)
     (old,) = form.unpack_from(image, offset)
     new = {_SET: value, _ADD: old + value, _SUB: old - value}[what]
     form.pack_into(image, offset, new & (1 << 8 * form.size) - 1)

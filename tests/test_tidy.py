@@ -285,3 +285,14 @@ def test_comments_behind_code_name_what_they_are_of():
 def test_docstrings_begin_with_a_verb_or_a_noun():
     pattern = rf'^ *"""(?:{"|".join(PHRASES)})\b.*'
     assert wrong(lambda *_: False, pattern, PATHS) == []
+
+
+# ---- byte order
+def test_linux_kernels_may_have_either_byte_order():
+    """Code in linux/ packs and unpacks by a DataModel, mostly the kernel's."""
+    order = re.compile(r"""["'](?:[<>=@!][0-9a-zA-Z?]+["']|little["'])""")
+    assert [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in (ROOT / "linux").rglob("*.py")
+        for found in order.finditer(TEXT.sub("", text_of(path)))
+    ] == []

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kpfs.base.data_model import BIG_64, LITTLE_64, DataModel
 from kpfs.base.units import PAGE_SIZE
 from kpfs.session.records import FieldFormat, Record, decode, field_format
 
-_PAGE = struct.Struct("<QQ")  # its time, and how many bytes follow
+_PAGE = "qL"  # its time, and how many bytes follow
 _SIZE_MASK = (1 << 20) - 1  # the size in it; above are flags of what was missed
-HEAD = struct.Struct("<HBBi")  # kernel: struct trace_entry
+HEAD = "HBBi"  # kernel: struct trace_entry
 _PADDING, _TIME_EXTEND, _TIME_STAMP = 29, 30, 31
 _DELTA_BITS = 27
 _ID = re.compile(r"^ID: (\d+)$", re.MULTILINE)
@@ -55,29 +55,44 @@ def parse_cmdlines(text: str) -> dict[int, str]:
     return {int(pid): comm for pid, _, comm in rows}
 
 
-def entries(pages: bytes) -> Iterator[tuple[int, bytes]]:
+def model_of(*rings: bytes) -> DataModel:
+    """Return the data model of the kernel that has filled pages of rings.
+
+    Their first ones say how many bytes follow, in 64 bits whose high half is 0.
+    """
+    size = next((pages[8:12] for pages in rings if pages), b"1")
+    return LITTLE_64 if any(size) else BIG_64
+
+
+def entries(pages: bytes, model: DataModel) -> Iterator[tuple[int, bytes]]:
     """Yield the entries of a CPU's pages: (time, record), in order."""
     for start in range(0, len(pages), PAGE_SIZE):
-        yield from page_entries(pages[start : start + PAGE_SIZE])
+        yield from page_entries(pages[start : start + PAGE_SIZE], model)
 
 
-def page_entries(page: bytes, begin: int = 0) -> Iterator[tuple[int, bytes]]:
+def page_entries(
+    page: bytes, model: DataModel, begin: int = 0
+) -> Iterator[tuple[int, bytes]]:
     """Yield the entries of one page.  begin: bytes of its records that are left out."""
-    ts, size = _PAGE.unpack_from(page)
-    at = _PAGE.size
+    number, head = model.struct("I").unpack_from, model.struct(_PAGE)
+    ts, size = head.unpack_from(page)
+    at = head.size
     end = at + (size & _SIZE_MASK)
     while at < end:
-        wanted = at >= _PAGE.size + begin
-        (word,) = struct.unpack_from("<I", page, at)
-        kind, delta = word & 31, word >> 5
+        wanted = at >= head.size + begin
+        (word,) = number(page, at)
+        if model.order == "little":
+            kind, delta = word & 31, word >> 5
+        else:  # the first bits of a structure are the high ones
+            kind, delta = word >> _DELTA_BITS, word & (1 << _DELTA_BITS) - 1
         at += 4
         if kind == _PADDING:
             if not delta:
                 break  # the rest of the page
-            at += struct.unpack_from("<I", page, at)[0]
+            at += number(page, at)[0]
             continue
         if kind in (_TIME_EXTEND, _TIME_STAMP):
-            (high,) = struct.unpack_from("<I", page, at)
+            (high,) = number(page, at)
             whole = (high << _DELTA_BITS) + delta
             ts = ts + whole if kind == _TIME_EXTEND else whole
             at += 4
@@ -85,7 +100,7 @@ def page_entries(page: bytes, begin: int = 0) -> Iterator[tuple[int, bytes]]:
         ts += delta
         length = 4 * kind
         if not kind:
-            (length,) = struct.unpack_from("<I", page, at)
+            (length,) = number(page, at)
             length -= 4
             at += 4
         if wanted:
@@ -97,14 +112,15 @@ def records(
     found: Iterable[tuple[int, int, bytes]],
     formats: Mapping[int, Format],
     comms: Mapping[int, str],
+    model: DataModel,
 ) -> list[Record]:
     """Return the records of entries, oldest first, without the text that trace has.
 
     found: time, CPU and record of each.  formats: by the events' numbers.  comms: the
-    tasks' names.
+    tasks' names.  model: the kernel's.
     """
     ordered = sorted(found, key=lambda entry: entry[:2])
-    return [record(ts, cpu, data, formats, comms) for ts, cpu, data in ordered]
+    return [record(ts, cpu, data, formats, comms, model) for ts, cpu, data in ordered]
 
 
 def record(
@@ -113,12 +129,13 @@ def record(
     data: bytes,
     formats: Mapping[int, Format],
     comms: Mapping[int, str],
+    model: DataModel,
     text: str = "",
 ) -> Record:
     """Make a Record of one record as it lies in the ring."""
     from kpfs.engine.trace.text.lines import lat_fmt
 
-    number, flags, preempt_count, pid = HEAD.unpack_from(data)
+    number, flags, preempt_count, pid = model.struct(HEAD).unpack_from(data)
     made = formats.get(number) or Format("", str(number), number)
     return Record(
         timestamp=ts,
@@ -128,6 +145,6 @@ def record(
         flags=lat_fmt(flags, preempt_count),
         group=made.group,
         event=made.name,
-        fields=decode(made.fields, data, binary=made.name == "raw_data"),
+        fields=decode(made.fields, data, model, binary=made.name == "raw_data"),
         text=text,
     )

@@ -7,10 +7,10 @@ jump_entry, static_call_site, exception_table_entry; all since 5.10.
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from struct import Struct
 
 from kpfs.base.ktypes import BlacklistEntry, KAddr
 from kpfs.engine.arch.arches import JUDGES
@@ -26,14 +26,14 @@ from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
 
 NOT_UNIQUE = b"The symbol is not unique"
-_RELATIVE = struct.Struct("<i")  # relative to its own address
-_JUMP_ENTRY = struct.Struct("<iiq")
+# rows of tables, which begin with a place that is relative to their own address
+_JUMP_ENTRY = "iil"
 _INIT = 2  # flag of a jump label's key: it is in init text
-_STATIC_CALL_SITE = struct.Struct("<ii")
-_EXCEPTION = struct.Struct("<iii")
+_STATIC_CALL_SITE = "ii"
+_EXCEPTION = "iii"
 _SAMPLE = 8192  # bytes of a table by which its layout is found
 # struct bug_entry: with the file, with the format's text besides (7.x), without either
-_BUGS = struct.Struct("<iiHH"), struct.Struct("<iiiHH"), struct.Struct("<ihxx")
+_BUGS = "iiHH", "iiiHH", "ihxx"
 _STATES = {
     modules.LIVE: ModuleState.LIVE,
     modules.COMING: ModuleState.COMING,
@@ -88,13 +88,15 @@ class UnprobedTables(KernelTables):
                 probes = Kprobes(self._live, saved.symbols, saved.structures)
                 yield start, probes.unprobed(start, live, saved.arch.breakpoint_size)
 
-    def _bug_entry(self) -> struct.Struct:
+    def _bug_entry(self) -> str:
         """Return the rows' layout by which most of them lead into text."""
         start, raw = self._section("bug_table")
         raw = raw[:_SAMPLE]
 
-        def share(row: struct.Struct) -> float:
-            in_text = [self.is_text(target) for target in _targets(start, raw, row)]
+        def share(row: str) -> float:
+            in_text = [
+                self.is_text(target) for target in self._targets(start, raw, row)
+            ]
             return sum(in_text) / max(len(in_text), 1)
 
         return max(_BUGS, key=share)
@@ -112,7 +114,8 @@ class UnprobedTables(KernelTables):
             )
             bugs += self._module_table(each, "bug_table", "bugs", bug)
             start, count = each.table("jump_entries", "num_jump_entries")
-            raw = self._live.read(start, count * _JUMP_ENTRY.size)
+            size = self._live.model.struct(_JUMP_ENTRY).size
+            raw = self._live.read(start, count * size)
             labels += self._labels(start, raw)
         self._exceptions, self._static_calls = sorted(exceptions), sorted(calls)
         self._jump_labels, self._bugs = sorted(labels), frozenset(bugs)
@@ -156,20 +159,27 @@ class UnprobedTables(KernelTables):
         end = address(f"__stop_{name}") or address(f"__stop___{name}")
         return start, self.read(start, end - start)
 
-    def _table(self, name: str, row: struct.Struct) -> Iterator[int]:
+    def _table(self, name: str, row: str) -> Iterator[int]:
         """Yield the addresses at the begin of a kernel table's rows."""
-        return _targets(*self._section(name), row)
+        return self._targets(*self._section(name), row)
 
     def _module_table(
-        self, module: LoadedModule, field: str, count: str, row: struct.Struct
+        self, module: LoadedModule, field: str, count: str, row: str
     ) -> Iterator[int]:
         start, number = module.table(field, f"num_{count}")
-        return _targets(start, self._live.read(start, number * row.size), row)
+        size = self._live.model.struct(row).size
+        return self._targets(start, self._live.read(start, number * size), row)
 
     def _labels(self, start: int, raw: bytes) -> Iterator[int]:
-        for number, (code, _, key) in enumerate(_JUMP_ENTRY.iter_unpack(raw)):
+        entry = self._live.model.struct(_JUMP_ENTRY)
+        for number, (code, _, key) in enumerate(entry.iter_unpack(raw)):
             if not key & _INIT:
-                yield start + number * _JUMP_ENTRY.size + code
+                yield start + number * entry.size + code
+
+    def _targets(self, start: int, raw: bytes, row: str) -> Iterator[int]:
+        packed = self._live.model.struct(row)
+        for number, (place, *_) in enumerate(packed.iter_unpack(_whole(raw, packed))):
+            yield start + number * packed.size + place
 
     # ---- other questions of the checks
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
@@ -182,6 +192,5 @@ class UnprobedTables(KernelTables):
         return addr in self._bugs
 
 
-def _targets(start: int, raw: bytes, row: struct.Struct) -> Iterator[int]:
-    for at in range(0, len(raw) - row.size + 1, row.size):
-        yield start + at + _RELATIVE.unpack_from(raw, at)[0]
+def _whole(raw: bytes, row: Struct) -> bytes:
+    return raw[: len(raw) // row.size * row.size]

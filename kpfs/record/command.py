@@ -209,13 +209,14 @@ def _collect(tree: Path, pid: int) -> Recording:
         number = int(path.name.removeprefix("cpu"))
         recording.cpus[number] = _drained(path / "trace_pipe_raw")
     recording.cpus = dict(sorted(recording.cpus.items()))
+    recording.model = raw.model_of(*recording.cpus.values())
     found = [
         (ts, cpu, data)
         for cpu, pages in recording.cpus.items()
-        for ts, data in raw.entries(pages)
+        for ts, data in raw.entries(pages, recording.model)
     ]
     comms = raw.parse_cmdlines(os.fsdecode(recording.files["saved_cmdlines"]))
-    made = raw.records(found, formats, comms)
+    made = raw.records(found, formats, comms, recording.model)
     recording.records = [record for record in made if record.pid != pid]
     return recording
 

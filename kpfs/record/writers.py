@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO
 
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.shown import shown
 from kpfs.base.units import PAGE_SIZE
 from kpfs.record.spans import Span, spans
@@ -17,7 +18,7 @@ from kpfs.session.records import Record, Value
 MAX_SAFE = 1 << 53  # integers up to there are the same in every reader of JSON
 _MAGIC = b"\x17\x08\x44tracing"
 _VERSION = b"6"
-_LITTLE_ENDIAN, _LONG_SIZE = 0, 8
+_ORDERS = "little", "big"
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Recording:
     # texts of formats, by the event's group
     formats: dict[str, list[str]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)  # others, by their names
+    model: DataModel = LITTLE_64  # the kernel's
 
 
 def write_text(recording: Recording, to: BinaryIO) -> None:
@@ -98,39 +100,40 @@ def _json(value: object) -> bytes:
 
 def write_trace_dat(recording: Recording, to: BinaryIO) -> None:
     """Write a file of trace-cmd, in version 6 of its format: see trace-cmd.dat(5)."""
-    files, sized = recording.files, _sized
+    files, model, sized = recording.files, recording.model, partial(_sized, recording)
     to.write(_MAGIC + _VERSION + b"\0")
-    to.write(struct.pack("<BBI", _LITTLE_ENDIAN, _LONG_SIZE, PAGE_SIZE))
+    order = _ORDERS.index(model.order)
+    to.write(model.struct("BBI").pack(order, model.long, PAGE_SIZE))
     for name in ("header_page", "header_event"):
-        to.write(name.encode() + b"\0" + sized("<Q", files[name]))
+        to.write(name.encode() + b"\0" + sized("Q", files[name]))
     own = recording.formats.get("ftrace", [])
-    to.write(_formats(own))
+    to.write(_formats(recording, own))
     others = {g: texts for g, texts in recording.formats.items() if g != "ftrace"}
-    to.write(struct.pack("<I", len(others)))
+    to.write(model.struct("I").pack(len(others)))
     for group, texts in others.items():
-        to.write(group.encode() + b"\0" + _formats(texts))
-    to.write(sized("<I", files["kallsyms"]))
-    to.write(sized("<I", files["printk_formats"]))
-    to.write(sized("<Q", files["saved_cmdlines"]))
-    to.write(struct.pack("<I", len(recording.cpus)))
-    to.write(b"options  \0" + struct.pack("<H", 0))
+        to.write(group.encode() + b"\0" + _formats(recording, texts))
+    to.write(sized("I", files["kallsyms"]))
+    to.write(sized("I", files["printk_formats"]))
+    to.write(sized("Q", files["saved_cmdlines"]))
+    to.write(model.struct("I").pack(len(recording.cpus)))
+    to.write(b"options  \0" + model.struct("H").pack(0))
     to.write(b"flyrecord\0")
     at = _aligned(to.tell() + 16 * len(recording.cpus))
     for pages in recording.cpus.values():
-        to.write(struct.pack("<QQ", at, len(pages)))
+        to.write(model.struct("QQ").pack(at, len(pages)))
         at = _aligned(at + len(pages))
     for pages in recording.cpus.values():
         to.write(bytes(-to.tell() % PAGE_SIZE))
         to.write(pages)
 
 
-def _sized(form: str, data: bytes) -> bytes:
-    return struct.pack(form, len(data)) + data
+def _sized(recording: Recording, form: str, data: bytes) -> bytes:
+    return recording.model.struct(form).pack(len(data)) + data
 
 
-def _formats(texts: Iterable[str]) -> bytes:
-    whole = [_sized("<Q", text.encode()) for text in texts]
-    return struct.pack("<I", len(whole)) + b"".join(whole)
+def _formats(recording: Recording, texts: Iterable[str]) -> bytes:
+    whole = [_sized(recording, "Q", text.encode()) for text in texts]
+    return recording.model.struct("I").pack(len(whole)) + b"".join(whole)
 
 
 def _aligned(at: int) -> int:

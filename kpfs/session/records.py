@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.units import NSEC
 
 _ARRAY = re.compile(r"(?P<of>.*?)\s*\[(?P<count>\d*)\]$")
@@ -91,7 +91,11 @@ def field_format(
 
 
 def decode(
-    fields: Iterable[FieldFormat], data: bytes, *, binary: bool = False
+    fields: Iterable[FieldFormat],
+    data: bytes,
+    model: DataModel = LITTLE_64,
+    *,
+    binary: bool = False,
 ) -> dict[str, Value]:
     """Return the values of a record's fields: integers, strings and arrays.
 
@@ -101,30 +105,30 @@ def decode(
     values: dict[str, Value] = {}
     for field in fields:
         if field.size:
-            values[field.name] = _value(field, data)
+            values[field.name] = _value(field, data, model)
         else:
             rest = data[field.offset :]
             values[field.name] = rest if binary else _text(rest)
     return values
 
 
-def _value(field: FieldFormat, data: bytes) -> Value:
+def _value(field: FieldFormat, data: bytes, model: DataModel) -> Value:
     kind = field.type
     raw = data[field.offset : field.offset + field.size]
     if kind.startswith(("__data_loc", "__rel_loc")):
-        words = struct.unpack(f"<{len(raw) // 4}I", raw)
+        words = model.struct(f"{len(raw) // 4}I").unpack(raw)
         base = field.offset + field.size if kind.startswith("__rel_loc") else 0
         texts: list[Scalar] = [_dynamic(base + word, data) for word in words]
         return texts if kind.count("[") > 1 else texts[0]
     array = _ARRAY.match(kind)
     if array is None:
-        return int.from_bytes(raw, "little", signed=field.signed)
+        return model.number(raw, signed=field.signed)
     if array["of"].endswith("char"):
         return _text(raw)
     size = field.size // int(array["count"])
     letter = _LETTER[size] if field.signed else _LETTER[size].upper()
     count = len(raw) // size  # a record may end before its array does
-    return list(struct.unpack_from(f"<{count}{letter}", raw))
+    return list(model.struct(f"{count}{letter}").unpack_from(raw))
 
 
 def _dynamic(word: int, data: bytes) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.typed import Protocol
 from kpfs.emulator.registers import RegisterFile
 
@@ -53,6 +54,7 @@ class LinuxArch(ABC):
     """An architecture."""
 
     name: ClassVar[str]  # names its folders, and stands in images
+    model: ClassVar[DataModel] = LITTLE_64
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
     cpu_model: ClassVar[int]  # libunicorn's number for this architecture
     exported_as: ClassVar[str]  # in names of functions that libunicorn exports

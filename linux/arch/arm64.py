@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import struct
 from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_64
 from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
     Args,
@@ -63,14 +63,14 @@ _VMPIDR_EL2 = (3, 4, 0, 0, 5)
 _DAIF = 0x3C0  # in PSTATE
 _SVC, _SVC_NUMBER, _SVC_SYNDROME, _SVC_EXCEPTION = 0xD400_0001, 0x5EED, 0x5600_0000, 2
 _NO_EXCEPTION, _EL1 = -1, 1
-_SYSTEM = struct.Struct("<5I4xQ")  # uc_arm64_cp_reg: CRn, CRm, op0, op1, op2, value
-_VECTOR = struct.Struct("<2Q")
+_SYSTEM = LITTLE_64.struct("5I4xQ")  # uc_arm64_cp_reg: CRn, CRm, op0, op1, op2, value
+_VECTOR = LITTLE_64.struct("2Q")
 _U32 = 0xFFFF_FFFF
 # flags of open that are elsewhere: O_DIRECT and O_LARGEFILE two bits above, O_DIRECTORY
 # and O_NOFOLLOW two bits below their places
 _UP, _DOWN = 0o140000, 0o600000
 _TABLE = 2  # in an entry of a page table
-_STUB = struct.Struct("<II")  # adr x9, to itself; b to the gate
+_STUB = LITTLE_64.struct("II")  # adr x9, to itself; b to the gate
 _ADR_X9, _B, _B_MASK, _INSN = 0x1000_0009, 5 << 26, (1 << 26) - 1, 4
 # what a sleeping task has left.  Kernel: struct cpu_context
 _SWITCH_FRAME = *(f"x{n}" for n in range(19, 30)), "sp", "pc"
@@ -131,7 +131,7 @@ def _keeps_calls(engine: Engine, at: int, exception: int) -> bool:
     if kind.value != _NO_EXCEPTION:
         return False
     with contextlib.suppress(libunicorn.EmulatorError):  # nobody takes it
-        engine.execute((_SVC | _SVC_NUMBER << 5).to_bytes(_INSN, "little"))
+        engine.execute(LITTLE_64.raw(_SVC | _SVC_NUMBER << 5, _INSN))
     taken, kind.value = kind.value, _NO_EXCEPTION
     return (
         taken == _SVC_EXCEPTION

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.arch.arch import Args
 
 ABSENT = 0xFFF  # a number that no table has: ENOSYS
@@ -118,5 +119,5 @@ def _poll(fds: object, count: int, milliseconds: int) -> Args:
     if milliseconds < 0:
         return fds, count, 0, 0, 8
     seconds, rest = divmod(milliseconds, _TIMESPEC_MS)
-    time = seconds.to_bytes(8, "little") + (rest * _NS).to_bytes(8, "little")
+    time = LITTLE_64.struct("2q").pack(seconds, rest * _NS)
     return fds, count, time, 0, 8

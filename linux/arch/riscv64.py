@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_64
 from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
     Engine,
@@ -39,11 +39,11 @@ STATE = {
 }
 _USER, _KERNEL = 0, 1  # values of priv
 # csrw sscratch, t0; csrw scounteren, t1; csrw stvec, t2
-_CHECK = struct.pack("<3I", 0x1402_9073, 0x1063_1073, 0x1053_9073)
+_CHECK = LITTLE_64.struct("3I").pack(0x1402_9073, 0x1063_1073, 0x1053_9073)
 _CHECKED = {"x5": "sscratch", "x6": "scounteren", "x7": "stvec"}
 _FRAME_MASK = (1 << 44) - 1
 _MAPS = 0xE  # bits of an entry that tables do not have
-_STUB = struct.Struct("<II")  # auipc t1, 0; jal zero, to the gate
+_STUB = LITTLE_64.struct("II")  # auipc t1, 0; jal zero, to the gate
 _AUIPC_T1, _JAL, _INSN = 0x317, 0x6F, 4
 # what debuggers call them, by libunicorn's state
 _DEBUGGED = {
@@ -65,7 +65,9 @@ class LinuxRiscv64(LinuxArch):
     engine = 8, 8
     cpu_model = 1  # UC_CPU_RISCV64_BASE64
     exported_as = "riscv64"
-    load_here = struct.pack("<II", 0x517, 0x5_3503)  # auipc a0, 0; ld a0, 0(a0)
+    load_here = LITTLE_64.struct("II").pack(
+        0x517, 0x5_3503
+    )  # auipc a0, 0; ld a0, 0(a0)
     arguments = A0, A1, A2
     fourth_argument = X["x13"]
     result, stack_pointer = A0, X["x2"]

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_64
 from kpfs.emulator import libunicorn, x86_registers
 from kpfs.emulator.x86_registers import (
     CONTROL,
@@ -29,18 +29,18 @@ from kpfs.linux.arch.arch import (
 
 FPU = {"fpcw": 246, "mxcsr": 249}
 TABLES = {"gdtr": 243, "idtr": 242, "ldtr": 244, "tr": 245}
-_STATE = struct.Struct("<16Q")  # the begin of struct x86_state
+_STATE = LITTLE_64.struct("16Q")  # the begin of struct x86_state
 _IDT_BASE, _CR2 = abi.X86State.idt + abi.Segment.base, abi.X86State.cr + 2 * 8
 _CPUID = b"\x0f\xa2"
 _FEATURES = 1  # the leaf of CPUID that also has the processor's number
-_U64 = struct.Struct("<Q")
-_MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
+_U64 = LITTLE_64.struct("Q")
+_MMR = LITTLE_64.struct("H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
 _WIDTHS = 16, 64, 32, 32  # bits of a descriptor table's selector, base, limit, flags
 _USER = 3  # privilege level in a selector
 _USER_DATA = 0x2B  # selector of a program's stack
 _FRED_ROOM = 16  # bytes that kernels with FRED leave at the end of a stack
 _LARGE = 0x80  # in an entry of a page table
-_STUB = struct.Struct("<3siBi4x")  # lea -7(%rip), %rax; jmp to the gate
+_STUB = LITTLE_64.struct("3siBi4x")  # lea -7(%rip), %rax; jmp to the gate
 _LEA_RAX, _LEA_SIZE, _JMP, _JMP_END = b"\x48\x8d\x05", 7, 0xE9, 12
 # the first bytes of instructions of AVX, FMA, BMI and AVX-512
 _VEX = 0xC4, 0xC5, 0x62

@@ -10,7 +10,6 @@ import os
 import resource
 import signal
 import socket
-import struct
 import termios
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.ktypes import MASK64
 from kpfs.base.programs import NOT_EXECUTABLE, NOT_FOUND
 from kpfs.base.signals import ENDING, SIGNALLED
 from kpfs.base.units import NSEC
@@ -45,8 +45,6 @@ _STILL = 0.5  # s in which nobody reads what a command has written
 _LOOK = 0.5  # s between two looks for changes of the host's directories
 _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
-_TIMESPEC = struct.Struct("<qq")
-_POINTER = struct.Struct("<Q")
 _ROOM = abi.DATA_SIZE - 8192  # bytes of a slot for one piece, beside a path
 _MFD_CLOEXEC = 1
 # begin the reasons that are told of each command, and how many are
@@ -154,7 +152,7 @@ class InsideCommand:
         command = self._command = worker.fork("kpfs-command")
         worker.attempt(Op(nr.SETPGID, (command.pid, command.pid)))
         if self._terminal:
-            group = struct.pack("<i", command.pid)
+            group = worker.model.struct("i").pack(command.pid)
             worker.call(Op(nr.IOCTL, (self._slave, termios.TIOCSPGRP, group)))
         worker.call(*[Op(nr.CLOSE, (fd,)) for fd in set(ends)])
         self._become(command, ends)
@@ -236,7 +234,8 @@ class InsideCommand:
         self._argv = argv
         strings = _strings(argv, self._request.environment)
         self._in_slot, base = strings.data, self._loop.machine.address(command.slot, 0)
-        size = len(strings.data) + _POINTER.size * (len(strings.places) + 2)
+        model = self._worker.model
+        size = len(strings.data) + model.long * (len(strings.places) + 2)
         is_long, fd = size > _ROOM, -1
         if is_long:
             made = Op(nr.MEMFD_CREATE, (b"arguments\0", _MFD_CLOEXEC))
@@ -246,7 +245,7 @@ class InsideCommand:
             (base,) = command.call(Op(nr.MMAP, (0, size, *how, fd, 0)))
         argc = len(argv)
         vectors = b"".join(
-            struct.pack(f"<{len(part)}QQ", *(base + place for place in part), 0)
+            model.struct(f"{len(part) + 1}L").pack(*(base + at for at in part), 0)
             for part in (strings.places[:argc], strings.places[argc:])
         )
         if is_long:
@@ -255,7 +254,7 @@ class InsideCommand:
         else:
             self._in_slot += vectors
         at = base + len(strings.data)
-        self._vectors = at, at + _POINTER.size * (argc + 1)
+        self._vectors = at, at + model.long * (argc + 1)
 
     def _try(self, command: Worker) -> None:
         """Call execve() with the next candidate path, or report that none is left."""
@@ -301,7 +300,7 @@ class InsideCommand:
     def _changed(self) -> None:
         (pid,) = self._worker.results(1)
         at = self._status_at
-        status = int.from_bytes(self._worker.memory[at : at + 4], "little", signed=True)
+        (status,) = self._worker.model.struct("i").unpack_from(self._worker.memory, at)
         if pid != self._command.pid:
             self._wait()
         elif os.WIFSTOPPED(status):
@@ -492,7 +491,7 @@ def set_clock(agent: Worker) -> None:
     It takes no time before 1970 and its own uptime, as that of a host that has lost the
     time has it. The kernel keeps its own then.
     """
-    now = _TIMESPEC.pack(*divmod(time.time_ns(), NSEC))
+    now = agent.model.struct("2q").pack(*divmod(time.time_ns(), NSEC))
     agent.attempt(Op(nr.CLOCK_SETTIME, (time.CLOCK_REALTIME, now)))
 
 
@@ -507,8 +506,8 @@ def set_up(worker: Worker, ends: Sequence[int], files: tuple[int, int]) -> None:
     ends: its standard descriptors to be; files: its RLIMIT_NOFILE.
     """
     groups = [0 if gid == os.getgid() else gid for gid in os.getgroups()]
-    packed = struct.pack(f"<{len(groups)}I", *groups)
-    limits = struct.pack("<QQ", *(limit & (1 << 64) - 1 for limit in files))
+    packed = worker.model.struct(f"{len(groups)}I").pack(*groups)
+    limits = worker.model.struct("2Q").pack(*(limit & MASK64 for limit in files))
     worker.call(*(Op(nr.DUP2, (fd, number)) for number, fd in enumerate(ends)))
     worker.close_from(_FIRST_FREE)
     worker.call(

@@ -226,7 +226,7 @@ class Failures:
         return FailedCall("perf_event_open", (kind, what), ())
 
     def _u32(self, at: int) -> int:
-        return int.from_bytes(self._memory.read(at, 4), "little")
+        return self._memory.number(at, 4)
 
     # ---- at the end
     def told(self, worker: Worker, log: str) -> list[str]:

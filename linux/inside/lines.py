@@ -154,7 +154,7 @@ class KnownLines:
             return
         size = self._memory.word(seq + _SIZE)
         if size < ROOM and not self._memory.word(seq + _COUNT):
-            self._memory.write(seq + _COUNT, size.to_bytes(8, "little"))
+            self._memory.write_number(seq + _COUNT, size)
         elif not self._armed:
             self._arm(armed=True)
 
@@ -182,8 +182,8 @@ class KnownLines:
         if not lines:
             return
         self._memory.write(buffer + count, lines)
-        self._memory.write(seq + _COUNT, (count + len(lines)).to_bytes(8, "little"))
-        self._memory.write(seq + _INDEX, index.to_bytes(8, "little"))
+        self._memory.write_number(seq + _COUNT, count + len(lines))
+        self._memory.write_number(seq + _INDEX, index)
         # next() returns NULL: no more lines for now
         board.arch.return_now(board, memory, 0)
         board.set(asked_at=0)
@@ -214,15 +214,16 @@ class _KnownText:
 
     def is_meant(self, seq: int) -> bool:
         """Return True if a struct seq_file belongs to this text. Raises MemoryFault."""
+        word = self._memory.model.struct("L").pack
         raw = self._memory.read(seq + _OP_FROM, _OP_TO - _OP_FROM)
-        at = raw.find(self.place.op.to_bytes(8, "little"))
+        at = raw.find(word(self.place.op))
         if at < 0 or at % 8:
             return False
         if not self.place.file_ops:
             return True
         file = self._memory.word(seq + _OP_FROM + at + _FILE_BEHIND_OP)
         raw = self._memory.read(file, _FILE_SIZE)
-        return any(ops.to_bytes(8, "little") in raw for ops in self.place.file_ops)
+        return any(word(ops) in raw for ops in self.place.file_ops)
 
     def after(self, number: int, lines: bytes, room: int) -> tuple[bytes, int] | None:
         """Return the whole lines that follow, and the number of the line behind them.

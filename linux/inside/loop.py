@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import errno
 import select
-import struct
 from collections.abc import Callable, Sequence
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import DataModel
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.own import show
 from kpfs.linux.inside import runnable
@@ -42,7 +42,6 @@ _ALL_FDS, _FEW_FDS = 0xFFFFFFFF, 64
 _MEM_FD = 1000  # the agent's own: MEM_FD of agent.c
 
 _PIECE = 1 << 17  # bytes of one write
-_MOMENT = struct.pack("<qq", 0, 1)  # a struct timespec of 1 ns
 Then = Callable[[], object]
 
 
@@ -61,6 +60,10 @@ class Worker:
     @property
     def board(self) -> Board:
         return self._loop.machine.board
+
+    @property
+    def model(self) -> DataModel:
+        return self.board.arch.model
 
     @property
     def busy(self) -> bool:
@@ -313,8 +316,8 @@ class Loop:
         take instances, for the agent.
         """
         if self._can_rest and AGENT not in self._then:
-            no_signal = bytes(8)
-            op = Op(nr.RT_SIGTIMEDWAIT, (no_signal, 0, _MOMENT, len(no_signal)))
+            no_signal, moment = bytes(8), self.agent.model.struct("2q").pack(0, 1)
+            op = Op(nr.RT_SIGTIMEDWAIT, (no_signal, 0, moment, len(no_signal)))
             self.agent.start([op], lambda: None)
 
     def follow_host(self) -> None:

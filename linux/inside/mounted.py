@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import struct
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from time import monotonic
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from kpfs.linux.memory.modules import LoadedModule
 
 FILE = "mounted"  # its name in the folder of a kernel
-_IFREQ = struct.Struct("<16sh22x")
+_IFREQ = "16sh22x"
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 _RANDOMIZE = b"/proc/sys/kernel/randomize_va_space\0"
 MAX_SECONDS = 120  # longest start: a kernel may never come up
@@ -177,7 +176,8 @@ def make(saved: SavedKernel, go_on: Callable[[], None] = lambda: None) -> KeptPa
 
 def _build(kernel: PreparedKernel) -> tree.MountedTree:
     """Set up the loopback interface and the places of programs; mount the files."""
-    agent, up = kernel.loop.agent, _IFREQ.pack(b"lo", _IFF_UP)
+    agent = kernel.loop.agent
+    up = agent.model.struct(_IFREQ).pack(b"lo", _IFF_UP)
     (fd,) = agent.attempt(Op(nr.SOCKET, (socket.AF_INET, socket.SOCK_DGRAM, 0)))
     if fd >= 0:
         agent.call(Op(nr.IOCTL, (fd, _SIOCSIFFLAGS, up)), Op(nr.CLOSE, (fd,)))

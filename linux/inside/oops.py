@@ -49,8 +49,8 @@ class Oopses:
         self._waits: dict[int, tuple[int, float]] = {}
 
     def _mask(self) -> int:
-        ram, at = self._kernel.machine.board.ram, self._taints
-        return int.from_bytes(ram[at : at + _SIZE], "little") if at >= 0 else 0
+        board, at = self._kernel.machine.board, self._taints
+        return board.arch.model.number(board.ram[at : at + _SIZE]) if at >= 0 else 0
 
     def happened(self) -> bool:
         """Return True if there was an oops since the kernel was started."""

@@ -151,7 +151,7 @@ class Refused:
         end = (stack | STACK_SIZE - 1) + 1
         raw = self._memory.read(arch.program_registers(end, size, self._memory), size)
         return [
-            int.from_bytes(raw[offset : offset + WORD], "little")
+            arch.model.number(raw[offset : offset + WORD])
             for offset in arch.syscall_arguments
         ]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import resource
 import socket
-import struct
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.inside.command import set_clock, set_hostname, set_up
@@ -19,7 +18,7 @@ from kpfs.linux.inside.tree import NEW
 from kpfs.linux.running.machine import Op, SlotOffset
 
 _PROGRAM = b"/bin/true\0"
-_VECTORS = struct.Struct("<16sQQQ")  # the program's name, argv and its end, envp's end
+_VECTORS = "16s3L"  # the program's name, argv and its end, envp's end
 
 
 def rehearse(loop: Loop, worker: Worker) -> None:
@@ -33,7 +32,7 @@ def rehearse(loop: Loop, worker: Worker) -> None:
     worker.attempt(Op(nr.SETPGID, (command.pid, command.pid)))
     worker.attempt(*[Op(nr.CLOSE, (fd,)) for fd in ends])
     base = machine.address(command.slot, 0)
-    memory = _VECTORS.pack(_PROGRAM, base, 0, 0)
+    memory = worker.model.struct(_VECTORS).pack(_PROGRAM, base, 0, 0)
     command.attempt(Op(nr.CHROOT, (NEW.encode() + b"\0",)), Op(nr.CHDIR, (b"/\0",)))
     set_up(command, [ends[1]] * 3, resource.getrlimit(resource.RLIMIT_NOFILE))
     execve = Op(nr.EXECVE, (_PROGRAM, SlotOffset(16), SlotOffset(24)))

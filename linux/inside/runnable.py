@@ -36,5 +36,5 @@ def find(kernel: KernelOnBoard) -> list[int]:
 
 def others(board: Board, counts: Sequence[int]) -> bool:
     """Return True if a task besides the agent can run. The agent always can."""
-    ram = board.ram
-    return sum(int.from_bytes(ram[at : at + SIZE], "little") for at in counts) > 1
+    ram, number = board.ram, board.arch.model.number
+    return sum(number(ram[at : at + SIZE]) for at in counts) > 1

@@ -10,7 +10,6 @@ import errno
 import os
 import select
 import stat
-import struct
 import termios
 
 from kpfs.base import syscall_numbers as nr
@@ -20,8 +19,7 @@ from kpfs.linux.running.machine import Op, Out, SlotOffset
 
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that never block after poll() reported room
-_PIPE = struct.Struct("<2i")
-_INT = struct.Struct("<i")
+_PIPE, _INT = "2i", "i"
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
 
@@ -99,10 +97,11 @@ class Output:
         if self._worker.busy or self.ended:
             return
         self._loop.unwatch(self.fd)  # or _flush() would have the worker read
-        op = Op(nr.IOCTL, (self._source, termios.FIONREAD, Out(_INT.size)))
+        number = self._worker.model.struct(_INT)
+        op = Op(nr.IOCTL, (self._source, termios.FIONREAD, Out(number.size)))
         reply = self._worker.request(op)
         if reply.results[0] == 0:
-            (self._left,) = _INT.unpack(reply.out(0, _INT.size))
+            (self._left,) = number.unpack(reply.out(0, number.size))
         self._flush()
 
     @property
@@ -153,8 +152,9 @@ class Output:
 
 def open_pipe(worker: Worker) -> tuple[int, int]:
     """Open a pipe in a worker; return its read end and its write end."""
-    reply = worker.request(Op(nr.PIPE2, (Out(_PIPE.size), os.O_CLOEXEC)))
-    ends: tuple[int, int] = _PIPE.unpack(reply.out(0, _PIPE.size))
+    pair = worker.model.struct(_PIPE)
+    reply = worker.request(Op(nr.PIPE2, (Out(pair.size), os.O_CLOEXEC)))
+    ends: tuple[int, int] = pair.unpack(reply.out(0, pair.size))
     return ends
 
 

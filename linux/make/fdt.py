@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kpfs.base.data_model import BIG_64
+
 _MAGIC, _VERSION, _COMPATIBLE = 0xD00DFEED, 17, 16
 _BEGIN, _END_NODE, _PROP, _END = 1, 2, 3, 9
-_HEAD = struct.Struct(">10I")
+_HEAD = BIG_64.struct("10I")
 _RESERVED = bytes(16)  # an empty list of reserved memory
 Value = int | str | bytes | Sequence[int] | Sequence[str]
 
@@ -33,7 +34,7 @@ def _bytes(value: Value) -> bytes:
     words: Sequence[int | str]
     words = (value,) if isinstance(value, int | str) else value
     return b"".join(
-        struct.pack(">I", one) if isinstance(one, int) else one.encode() + b"\0"
+        BIG_64.struct("I").pack(one) if isinstance(one, int) else one.encode() + b"\0"
         for one in words
     )
 
@@ -54,13 +55,15 @@ def device_tree(root: FdtNode) -> bytes:
         return names[name]
 
     def node(one: FdtNode) -> bytes:
-        out = struct.pack(">I", _BEGIN) + _padded(one.name.encode() + b"\0")
+        out = BIG_64.struct("I").pack(_BEGIN) + _padded(one.name.encode() + b"\0")
         for name, value in one.properties.items():
             data = _bytes(value)
-            out += struct.pack(">3I", _PROP, len(data), place(name)) + _padded(data)
-        return out + b"".join(map(node, one.below)) + struct.pack(">I", _END_NODE)
+            out += BIG_64.struct("3I").pack(_PROP, len(data), place(name)) + _padded(
+                data
+            )
+        return out + b"".join(map(node, one.below)) + BIG_64.struct("I").pack(_END_NODE)
 
-    structure = node(root) + struct.pack(">I", _END)
+    structure = node(root) + BIG_64.struct("I").pack(_END)
     reserved_at = _HEAD.size
     structure_at = reserved_at + len(_RESERVED)
     strings_at = structure_at + len(structure)

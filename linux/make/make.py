@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +37,7 @@ HANDED_ON = b"/proc/1/cmdline\0", b"/proc/1/environ\0"
 _SECURITYFS = b"securityfs\0", b"/sys/kernel/security\0", b"securityfs\0"
 ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
-_SYSINFO = struct.Struct("<14Q")
+_SYSINFO = "14L"
 _PREFETCHED = 8  # modules that are unpacked before they are packed
 _FREE_SHARE = 7 / 8  # part of the free memory that is zeroed
 
@@ -175,9 +174,10 @@ def _call(machine: LinuxMachine, op: Op) -> int:
 def _give_back(machine: LinuxMachine) -> None:
     """Have the kernel zero its free memory, so that the image is small."""
     board = machine.board
-    machine.start(AGENT, [Op(nr.SYSINFO, (Out(_SYSINFO.size),))])
+    sysinfo = board.arch.model.struct(_SYSINFO)
+    machine.start(AGENT, [Op(nr.SYSINFO, (Out(sysinfo.size),))])
     machine.run(AGENT)
-    free = _SYSINFO.unpack(machine.data(AGENT, 0, _SYSINFO.size))[5]
+    free = sysinfo.unpack(machine.data(AGENT, 0, sysinfo.size))[5]
     machine.start(AGENT, [Op(abi.AGENT_GIVE_BACK, (int(free * _FREE_SHARE) & -4096,))])
     machine.run(AGENT)
     # machines begin with an empty slot

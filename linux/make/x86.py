@@ -7,9 +7,9 @@ Kernel: Documentation/arch/x86/boot.rst (64-bit boot protocol), the ACPI specifi
 from __future__ import annotations
 
 import mmap
-import struct
 
 from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.elf import ElfFile
 from kpfs.base.errors import KernelError
 from kpfs.base.units import LARGE_PAGE
@@ -59,10 +59,10 @@ def place(
     header = BOOT_PARAMS + _SETUP_HEADER
     ram[header : header + len(kernel.header)] = kernel.header
     ram[BOOT_PARAMS + _LOADER_TYPE] = 0xFF
-    struct.pack_into("<II", ram, BOOT_PARAMS + _RAMDISK, at, len(initrd))
-    struct.pack_into("<I", ram, BOOT_PARAMS + _CMDLINE_AT, _CMDLINE)
+    LITTLE_64.struct("II").pack_into(ram, BOOT_PARAMS + _RAMDISK, at, len(initrd))
+    LITTLE_64.struct("I").pack_into(ram, BOOT_PARAMS + _CMDLINE_AT, _CMDLINE)
     _place_memory_map(ram)
-    struct.pack_into("<Q", ram, BOOT_PARAMS + _RSDP, _place_acpi(ram, cpus))
+    LITTLE_64.struct("Q").pack_into(ram, BOOT_PARAMS + _RSDP, _place_acpi(ram, cpus))
     return entry
 
 
@@ -84,11 +84,11 @@ def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes) -> int:
 
 def _place_page_tables(ram: mmap.mmap) -> None:
     """Map the first GiB at its own addresses, and make flat segments."""
-    struct.pack_into("<Q", ram, PML4, _PDPT | _PRESENT_WRITABLE)
-    struct.pack_into("<Q", ram, _PDPT, _PD | _PRESENT_WRITABLE)
+    LITTLE_64.struct("Q").pack_into(ram, PML4, _PDPT | _PRESENT_WRITABLE)
+    LITTLE_64.struct("Q").pack_into(ram, _PDPT, _PD | _PRESENT_WRITABLE)
     entries = [number * LARGE_PAGE | _LARGE for number in range(512)]
-    struct.pack_into("<512Q", ram, _PD, *entries)
-    struct.pack_into("<4Q", ram, GDT, *_GDT_ENTRIES)
+    LITTLE_64.struct("512Q").pack_into(ram, _PD, *entries)
+    LITTLE_64.struct("4Q").pack_into(ram, GDT, *_GDT_ENTRIES)
 
 
 def _place_memory_map(ram: mmap.mmap) -> None:
@@ -100,7 +100,9 @@ def _place_memory_map(ram: mmap.mmap) -> None:
     )
     ram[BOOT_PARAMS + _E820_COUNT] = len(ranges)
     for number, entry in enumerate(ranges):
-        struct.pack_into("<QQI", ram, BOOT_PARAMS + _E820 + 20 * number, *entry)
+        LITTLE_64.struct("QQI").pack_into(
+            ram, BOOT_PARAMS + _E820 + 20 * number, *entry
+        )
 
 
 def _checksum(table: bytearray, at: int, size: int) -> None:
@@ -111,7 +113,7 @@ def _table(signature: bytes, revision: int, body: bytes) -> bytes:
     """Return a table of ACPI."""
     names = b"KPFS  ", b"BOARD   ", 1, b"KPFS", 1  # names of the maker, with versions
     size = 36 + len(body)
-    head = struct.pack("<4sIBB6s8sI4sI", signature, size, revision, 0, *names)
+    head = LITTLE_64.struct("4sIBB6s8sI4sI").pack(signature, size, revision, 0, *names)
     table = bytearray(head + body)
     _checksum(table, 9, len(table))
     return bytes(table)
@@ -124,18 +126,24 @@ def _place_acpi(ram: mmap.mmap, cpus: int) -> int:
     """
     rsdp, xsdt, dsdt, fadt, madt = (_ACPI + offset for offset in range(0, 0xA00, 0x200))
     body = bytearray(276 - 36)
-    struct.pack_into("<I", body, 40 - 36, dsdt)
-    struct.pack_into("<I", body, 112 - 36, _HARDWARE_REDUCED)
-    struct.pack_into("<Q", body, 140 - 36, dsdt)
-    processors = b"".join(struct.pack("<BBBBI", 0, 8, n, n, 1) for n in range(cpus))
+    LITTLE_64.struct("I").pack_into(body, 40 - 36, dsdt)
+    LITTLE_64.struct("I").pack_into(body, 112 - 36, _HARDWARE_REDUCED)
+    LITTLE_64.struct("Q").pack_into(body, 140 - 36, dsdt)
+    processors = b"".join(
+        LITTLE_64.struct("BBBBI").pack(0, 8, n, n, 1) for n in range(cpus)
+    )
     tables = {
         dsdt: _table(b"DSDT", 2, b""),
         fadt: _table(b"FACP", 6, bytes(body)),
-        madt: _table(b"APIC", 4, struct.pack("<II", abi.APIC_BASE, 0) + processors),
-        xsdt: _table(b"XSDT", 1, struct.pack("<QQ", fadt, madt)),
+        madt: _table(
+            b"APIC", 4, LITTLE_64.struct("II").pack(abi.APIC_BASE, 0) + processors
+        ),
+        xsdt: _table(b"XSDT", 1, LITTLE_64.struct("QQ").pack(fadt, madt)),
     }
     root = bytearray(
-        struct.pack("<8sB6sBIIQB3x", b"RSD PTR ", 0, b"KPFS  ", 2, 0, 36, xsdt, 0)
+        LITTLE_64.struct("8sB6sBIIQB3x").pack(
+            b"RSD PTR ", 0, b"KPFS  ", 2, 0, 36, xsdt, 0
+        )
     )
     _checksum(root, 8, 20)
     _checksum(root, 32, 36)

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
 MAGIC = 0xEB9F
-_HEADER = struct.Struct("<HBBIIIII")  # ..., size of it, types, their size, strings, ...
+_HEADER = "HBBIIIII"  # ..., size of it, types, their size, strings, ...
 _HEAD_WORDS = 3  # words of a type: name, info, size or type
 _STRUCT, _UNION, _ARRAY, _ENUM, _TAG = 4, 5, 3, 6, 17
 _POINTER, _FUNC, _PROTOTYPE = 2, 12, 13
@@ -47,16 +47,17 @@ NOWHERE = StructLayout(0, {}, {})  # a structure that this kernel lacks
 class Btf:
     """All types of a kernel."""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, model: DataModel = LITTLE_64) -> None:
         """Raises ValueError if the types are damaged or of another format."""
-        if len(raw) < _HEADER.size:
+        header = model.struct(_HEADER)
+        if len(raw) < header.size:
             raise ValueError("no BTF")
-        head = _HEADER.unpack_from(raw)
+        head = header.unpack_from(raw)
         magic, _, _, size, types, types_size, names, names_size = head
         if magic != MAGIC:
             raise ValueError("no BTF")
         words = raw[size + types : size + types + types_size // 4 * 4]
-        self._words = array("I", words)
+        self._words = model.array("I", words)
         self._names = raw[size + names : size + names + names_size]
         self._starts = array("I", (0,))  # offsets of types by number; 0 is void
         self._starts.extend(self._walk())
@@ -235,6 +236,6 @@ def read_btf(memory: KernelMemory, symbols: CoreSymbols) -> Btf | None:
     if not start < end:
         return None
     try:
-        return Btf(memory.read(start, end - start))
+        return Btf(memory.read(start, end - start), memory.model)
     except (MemoryFault, ValueError):
         return None

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-import struct
+from kpfs.base.data_model import LITTLE_64
 
-_ENTRY = struct.Struct("<IIQQ")  # length, place of the CIE, begin and size of the text
+_ENTRY = LITTLE_64.struct(
+    "IIQQ"
+)  # length, place of the CIE, begin and size of the text
 
 
 def head(code: bytes, register: int, *, step: int = 1, signal: bytes = b"") -> bytes:
@@ -16,7 +18,7 @@ def head(code: bytes, register: int, *, step: int = 1, signal: bytes = b"") -> b
     """
     body = b"\xff\xff\xff\xff\1" + signal + bytes((0, step, 0x78, register)) + code
     body += bytes(-(len(body) + 4) % 8)
-    return len(body).to_bytes(4, "little") + body
+    return LITTLE_64.raw(len(body), 4) + body
 
 
 def entry(place: int, start: int, end: int, code: bytes) -> bytes:

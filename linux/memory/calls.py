@@ -42,8 +42,7 @@ def call_numbers(
         if name != prefix + ABSENT
     }
     numbers: dict[str, int] = {}
-    for number in range(len(words) // WORD):
-        address = int.from_bytes(words[WORD * number : WORD * (number + 1)], "little")
+    for number, (address,) in enumerate(memory.model.struct("L").iter_unpack(words)):
         name = names.get(address, "")
         if name:
             numbers.setdefault(NAMES.get(name, name), number)

@@ -75,8 +75,7 @@ class _Ring:
 
     def _mask(self, base: int, name: str) -> int:
         """Return the mask of as many bits as a field says."""
-        raw = self.memory.read(base + self.of[name], 4)
-        bits = int.from_bytes(raw, "little")
+        bits = self.memory.number(base + self.of[name], 4)
         return (1 << min(bits, 63)) - 1
 
     def records(self) -> list[LogLine]:
@@ -108,7 +107,7 @@ class _Ring:
         raw = memory.read(info, of["printk_info"])
 
         def number_at(at: int, size: int) -> int:
-            return int.from_bytes(raw[at : at + size], "little")
+            return memory.model.number(raw[at : at + size])
 
         length_at, text = of["printk_info.text_len"], b""
         if not begin & _NO_DATA:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -24,6 +23,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kpfs.base import elf
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
 
 MAX_PROLOGUE = 32  # instructions
@@ -148,7 +148,7 @@ def _placed(begin: int, rows: Iterable[Row]) -> Iterator[bytes]:
     for number, code in rows:
         step, at = number - at, number
         if step >= _ADVANCE:
-            yield bytes((_ADVANCE4,)) + step.to_bytes(4, "little")
+            yield bytes((_ADVANCE4,)) + LITTLE_64.raw(step, 4)
         elif step:
             yield bytes((_ADVANCE | step,))
         yield code
@@ -175,7 +175,7 @@ class _Arm64(_Code):
     frame, back, stack, counter = _X29, _X30, _SP, _PC
 
     def functions(self, text: bytes, starts: Sequence[int]) -> Iterator[_Function]:
-        words = array("I", text[: len(text) & -_WORD])
+        words = LITTLE_64.array("I", text[: len(text) & -_WORD])
         ends = [*starts[1:], len(words)]
         stores, loads = _numbers(_STORE, text), _numbers(_LOAD, text)
         last = -1
@@ -375,7 +375,7 @@ def _instructions(text: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield what is behind an instruction, and the instruction."""
     while at + 2 <= end:
         size = 4 if text[at] & 3 == _LONG_IF else 2
-        word = int.from_bytes(text[at : at + size], "little")
+        word = LITTLE_64.number(text[at : at + size])
         at += size
         yield at, word
 

@@ -6,7 +6,6 @@ Kernel: struct ftrace_page, dyn_ftrace; both have had this form since 5.10.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -15,8 +14,8 @@ from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader
 from kpfs.linux.memory.symbols import CoreSymbols
 
-_PAGE = struct.Struct("<QQii")  # next, records, their number, order
-_RECORD = struct.Struct("<QQ")  # address, flags
+_PAGE = "LLii"  # next, records, their number, order
+_RECORD = "LL"  # address, flags
 
 
 MAX_OPS = 1 << 12
@@ -56,10 +55,11 @@ class Trampolines(Reader):
 def ftrace_sites(memory: KernelMemory, symbols: CoreSymbols) -> Iterator[int]:
     """Return the addresses of all sites, also of modules; raises MemoryFault."""
     memory = OneLook(memory)
+    head, record = memory.model.struct(_PAGE), memory.model.struct(_RECORD)
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:
-        page, records, count, _ = _PAGE.unpack(memory.read(page, _PAGE.size))
-        for site, _ in _RECORD.iter_unpack(memory.read(records, count * _RECORD.size)):
+        page, records, count, _ = head.unpack(memory.read(page, head.size))
+        for site, _ in record.iter_unpack(memory.read(records, count * record.size)):
             yield site
 
 

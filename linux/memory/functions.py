@@ -9,13 +9,13 @@ A function that the compiler has split (NAME.part.0, NAME.cold) is its own here.
 from __future__ import annotations
 
 import re
-import struct
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.linux.memory.btf import read_btf
@@ -25,7 +25,7 @@ from kpfs.linux.memory.symbols import CoreSymbols
 _CHUNK = 1 << 20  # bytes of text that are read at a time
 _OVERLAP = 8  # bytes of the longest sequence that makes a call, and more
 _LANDING_PAD = 4  # bytes that a call may pass by
-_REL32 = struct.Struct("<i")
+_REL32 = LITTLE_64.struct("i")
 _PREFIXES = "__pfx_", "__cfi_"  # no functions: padding before them
 _MARKS = "_text", "_stext"  # likewise: where text begins
 _SUFFIX = re.compile(r"\.(?:isra|constprop|part|cold|llvm)\b.*")
@@ -49,7 +49,7 @@ def _arm64_calls(code: bytes) -> Iterator[_Call]:
     for found in re.finditer(rb"(?s)(?=(...)([\x14-\x17\x94-\x97]))", code):
         at = found.start()
         if at % 4 == 0:
-            word = int.from_bytes(found[1] + bytes([found[2][0] & 3]), "little")
+            word = LITTLE_64.number(found[1] + bytes([found[2][0] & 3]))
             yield _Call(at, (word - (word >> 25 << 26)) * 4, 4 * (found[2][0] >> 7))
 
 
@@ -57,7 +57,7 @@ def _riscv64_calls(code: bytes) -> Iterator[_Call]:
     """Yield pairs of auipc and jalr by ra (a call) or t1 (a tail call)."""
     pairs = rb"(?s)(?=(\x97[\x00-\xff]..\xe7\x80..|\x17[\x00-\xff]..\x67\x00..))"
     for found in re.finditer(pairs, code):
-        high, low = struct.unpack("<II", found[1])
+        high, low = LITTLE_64.struct("II").unpack(found[1])
         if high >> 7 & 31 == low >> 15 & 31:
             far = _signed(high >> 12, 20) * 4096 + _signed(low >> 20, 12)
             yield _Call(found.start(), far, 8 * (high >> 7 & 1))

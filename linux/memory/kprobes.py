@@ -6,12 +6,12 @@ Kernel: kprobe_table, show_kprobe_addr(), struct optimized_kprobe, trace_kprobe.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.units import WORD
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import MAX_LISTED, Reader, View
@@ -22,7 +22,6 @@ MAX_PROBES = 1 << 16
 FLAG_GONE, FLAG_DISABLED, FLAG_FTRACE = 1, 2, 8
 JUMP_SIZE = 5
 _NODE_SIZE = 16  # bytes of a struct list_head
-_RANGE = struct.Struct("<QQ")  # start, end
 
 
 class ProbeState(NamedTuple):
@@ -46,8 +45,9 @@ def function_ranges(
     struct ei_entry, which begin alike: since 5.10.  Context: lock held.
     """
     memory, at = OneLook(memory), symbols.address(head)
+    pair = memory.model.struct("LL")
     for node in memory.nodes(at, MAX_LISTED) if at else ():
-        start, end = _RANGE.unpack(memory.read(node + _NODE_SIZE, _RANGE.size))
+        start, end = pair.unpack(memory.read(node + _NODE_SIZE, pair.size))
         yield start, end
 
 
@@ -124,9 +124,9 @@ class Kprobes(Reader):
         found = self._symbols.lookup_name("__per_cpu_offset")
         if not found:
             return [0]
-        count = self._memory.read(self._symbols.address("nr_cpu_ids"), 4)
+        count = self._memory.number(self._symbols.address("nr_cpu_ids"), 4)
         most = found[0].size // WORD
-        cpus = range(min(int.from_bytes(count, "little"), most))
+        cpus = range(min(count, most))
         return [self._memory.word(found[0].addr + WORD * cpu) for cpu in cpus]
 
     def statuses(self, entry: View) -> list[int]:
@@ -137,7 +137,7 @@ class Kprobes(Reader):
         if at is None or not current or not block:
             return [0 for _ in self.cpu_offsets]
         return [
-            int.from_bytes(self._memory.read(block + at + offset, 4), "little")
+            self._memory.number(block + at + offset, 4)
             if self._memory.word(current + offset) == entry.addr
             else 0
             for offset in self.cpu_offsets
@@ -155,11 +155,11 @@ class Kprobes(Reader):
                 continue
             code = self._memory.read(addr, JUMP_SIZE)
             size = breakpoint_size
-            first = entry.number("opcode", size).to_bytes(size, "little")
+            first = self._memory.model.raw(entry.number("opcode", size), size)
             optimized = self.optimized(entry)
             if optimized is not None:
                 distance = optimized.word("optinsn.insn") - addr - JUMP_SIZE
-                jump = b"\xe9" + (distance & 0xFFFFFFFF).to_bytes(4, "little")
+                jump = b"\xe9" + LITTLE_64.raw(distance, 4)  # x86-64 alone
                 if code == jump:
                     at = optimized.layout.at["optinsn.copied_insn"]
                     first += optimized.raw[at : at + JUMP_SIZE - 1]

@@ -28,7 +28,7 @@ class LockdownState:
     def level(self) -> int:
         """How far the kernel is locked down, 0 if it is not."""
         at = self._level_at
-        return int.from_bytes(self._memory.read(at, 4), "little") if at else 0
+        return self._memory.number(at, 4) if at else 0
 
     @cached_property
     def _level_at(self) -> int:  # a symbol takes a millisecond to find

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.arch.arch import PAGE_SHIFTS, LinuxArch
@@ -47,6 +48,8 @@ class KernelMemory(ABC):
     Sizes come from the kernel, too, which may have mapped a page a million times.
     """
 
+    model: DataModel = LITTLE_64
+
     def read(self, addr: int, size: int) -> bytes:
         if not 0 <= size <= MAX_READ:
             raise MemoryFault(addr)
@@ -64,8 +67,12 @@ class KernelMemory(ABC):
         return b"".join(found)
 
     def word(self, addr: int) -> int:
-        """Return the 64 bits at an address."""
-        return int.from_bytes(self.read(addr, 8), "little")
+        """Return the long at an address."""
+        return self.number(addr, self.model.long)
+
+    def number(self, addr: int, size: int) -> int:
+        """Return the unsigned number of so many bytes at an address."""
+        return self.model.number(self.read(addr, size))
 
     def string(self, addr: int, size: int = PAGE_SIZE) -> str:
         """Return the text at an address up to its NUL, of at most size bytes."""
@@ -99,7 +106,7 @@ class OneLook(KernelMemory):
 
     def __init__(self, memory: KernelMemory, size: int = MAX_BYTES) -> None:
         """size: bytes that a look may read."""
-        self._memory = memory
+        self._memory, self.model = memory, memory.model
         self._pieces, self._bytes = MAX_PIECES, size
 
     def _piece(self, addr: int, size: int) -> bytes:
@@ -114,7 +121,7 @@ class LiveMemory(KernelMemory):
     """The memory of a stopped machine, alive or dead. Context: its lock is held."""
 
     def __init__(self, board: Board) -> None:
-        self._board = board
+        self._board, self.model = board, board.arch.model
 
     def write(self, addr: int, data: bytes) -> None:
         """Change all of these bytes or none; raises MemoryFault.
@@ -135,7 +142,11 @@ class LiveMemory(KernelMemory):
         return self.word(addr)
 
     def write_u64(self, addr: int, value: int) -> None:
-        self.write(addr, value.to_bytes(8, "little"))
+        self.write_number(addr, value)
+
+    def write_number(self, addr: int, value: int, size: int = 8) -> None:
+        """Write a number of so many bytes; raises MemoryFault."""
+        self.write(addr, self.model.raw(value, size))
 
     def _place(self, addr: int) -> tuple[mmap.mmap | None, int]:
         """Return the mapping that has an address, and the offset in it.
@@ -161,13 +172,13 @@ class SavedMemory(KernelMemory):
     def __init__(self, ram: int, arch: LinuxArch, table: int) -> None:
         """ram: descriptor of the image's RAM; table: see LinuxArch.page_table()."""
         self._ram = ram
-        self._arch, self._table = arch, table
+        self._arch, self._table, self.model = arch, table, arch.model
 
     def _piece(self, addr: int, size: int) -> bytes:
         arch, table = self._arch, self._table
         for shift in PAGE_SHIFTS:
             raw = os.pread(self._ram, 8, table + 8 * (addr >> shift & 511))
-            entry, below = int.from_bytes(raw, "little"), (1 << shift) - 1
+            entry, below = self.model.number(raw), (1 << shift) - 1
             if not entry & arch.present:
                 return b""
             is_last = shift == PAGE_SHIFTS[-1]

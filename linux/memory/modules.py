@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from kpfs.base.elf import SYM
+from kpfs.base.elf import SYM_FORM
 from kpfs.base.ktypes import FUNCTION_TYPES, KAddr, Symbol
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader, Structures, View
@@ -55,11 +55,12 @@ class LoadedModule:
     def _memories(self, structures: Structures) -> list[tuple[int, int]]:
         """Return [start, end) of each kind of memory; (0, 0): it has or needs none."""
         raw, at, found = self._view.raw, self._view.layout.at, []
+        number = self._view.model.number
         size, kinds = structures["module_memory"].size, "MOD_MEM_NUM_TYPES"
         for place in range(0, structures.values[kinds] * size, size):
             base, length = at["mem.base"] + place, at["mem.size"] + place
-            start = int.from_bytes(raw[base : base + 8], "little")
-            length = int.from_bytes(raw[length : length + 4], "little")
+            start = number(raw[base : base + 8])
+            length = number(raw[length : length + 4])
             found.append((start, start + length) if length else (0, 0))
         return found
 
@@ -126,9 +127,10 @@ def _symbols(
 ) -> list[Symbol]:
     kept = View(memory, structures["mod_kallsyms"], view.word("kallsyms"))
     count = kept.number("num_symtab", 4)
-    table = memory.read(kept.word("symtab"), count * SYM.size)
+    row = memory.model.struct(SYM_FORM)
+    table = memory.read(kept.word("symtab"), count * row.size)
     types = memory.read(kept.word("typetab"), count)
-    entries = list(SYM.iter_unpack(table))
+    entries = list(row.iter_unpack(table))
     last = max((entry[0] for entry in entries), default=0)
     strings = kept.word("strtab")
     texts = memory.read(strings, last)

@@ -15,8 +15,6 @@ Document: Documentation/arch/x86/orc-unwinder.rst, DWARF 5 section 6.4.
 
 from __future__ import annotations
 
-import struct
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,11 +23,12 @@ from itertools import chain
 from operator import add, sub
 from typing import NamedTuple
 
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.memory.btf import StructLayout
 from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
 from kpfs.linux.memory.memory import KernelMemory
 
-_ROW = struct.Struct("<hhH")  # offsets of stack and frame pointer; how they count
+_ROW = LITTLE_64.struct("hhH")  # offsets of stack and frame pointer; how they count
 _LAYOUT = {"sp_offset": 0, "bp_offset": 2, "sp_reg": 4, "bp_reg": 4, "type": 5}
 PLACE_SIZE = 4
 MAX_ROWS = 1 << 21
@@ -109,7 +108,7 @@ def debug_frame(
     known = all(layout.at.get(name) == at for name, at in _LAYOUT.items())
     if not known or layout.size != _ROW.size or not 0 < count <= MAX_ROWS:
         return b""
-    offsets = array("i", memory.read(places, PLACE_SIZE * count))
+    offsets = memory.model.array("i", memory.read(places, PLACE_SIZE * count))
     ends = places + PLACE_SIZE * count
     starts = list(map(add, offsets, range(places, ends, PLACE_SIZE)))
     raw = memory.read(rows, _ROW.size * count)
@@ -258,7 +257,7 @@ class _Steps(dict[int, bytes]):
         elif step < 1 << 8:
             found = bytes((_ADVANCE1, step))
         else:
-            found = bytes((_ADVANCE4,)) + step.to_bytes(4, "little")
+            found = bytes((_ADVANCE4,)) + LITTLE_64.raw(step, 4)
         self[step] = found
         return found
 

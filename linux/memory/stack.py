@@ -51,8 +51,8 @@ def _stack(memory: KernelMemory, at: int) -> list[int]:
         raw = memory.read(at, -at % STACK_SIZE)
     except MemoryFault:  # it is another stack, or none
         raw = b""
-    words = range(0, len(raw) - WORD + 1, WORD)
-    return [int.from_bytes(raw[start : start + WORD], "little") for start in words]
+    words = memory.model.struct("L").iter_unpack(raw[: len(raw) & -WORD])
+    return [word for (word,) in words]
 
 
 def _named(words: Iterable[int], symbols: CoreSymbols) -> list[str]:

@@ -144,19 +144,17 @@ class View:
     def __init__(self, memory: KernelMemory, layout: StructLayout, addr: int) -> None:
         """Raises MemoryFault."""
         self.addr = addr
-        self.layout = layout
+        self.layout, self.model = layout, memory.model
         self.raw = memory.read(addr, layout.size)
 
     def number(self, field: str, size: int) -> int:
         """Return an unsigned field, 0 if this kernel's structure lacks it."""
         at = self.layout.at.get(field)
-        return (
-            int.from_bytes(self.raw[at : at + size], "little") if at is not None else 0
-        )
+        return 0 if at is None else self.model.number(self.raw[at : at + size])
 
     def word(self, field: str) -> int:
-        """Return a field of 64 bits."""
-        return self.number(field, 8)
+        """Return a field that is a long."""
+        return self.number(field, self.model.long)
 
     def bit(self, field: str) -> int:
         """Return a field of less than 8 bits."""

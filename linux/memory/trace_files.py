@@ -38,7 +38,7 @@ class TraceFile(Reader):
     def _file(self, pid: int, fd: int) -> int:
         memory, fields = self._memory, self._structures["task_struct"].at
         for task in TaskList(memory, self._symbols, self._structures).leaders():
-            if int.from_bytes(memory.read(task + fields["pid"], 4), "little") == pid:
+            if memory.number(task + fields["pid"], 4) == pid:
                 return OpenedPaths(memory, self._symbols, self._structures).file(
                     task, fd
                 )

@@ -28,7 +28,6 @@ from kpfs.linux.memory.symbols import CoreSymbols
 PAGE = 4096
 MAX_TEXT = 64 << 20  # bytes of a module
 _EXEC, _PROGBITS, _SYMTAB, _STRTAB, _NOBITS = 2, 1, 2, 3, 8
-_IDENT = b"\x7fELF\2\1\1".ljust(16, b"\0")
 _ALLOC, _WRITE, _CODE = elf.SHF_ALLOC, elf.SHF_WRITE, elf.SHF_EXECINSTR
 # name, flags, the symbols where it begins and ends
 _PARTS = (
@@ -145,8 +144,11 @@ class SymbolFile:
     def _file(self, *, has_memory: bool) -> bytes:
         headers, at = self._headers(has_memory=has_memory)
         count = len(headers) // elf.SHDR.size
-        head = elf.EHDR.pack(
-            *(_IDENT, _EXEC, self._machine, 1, 0, 0, at, 0),
+        model = self._memory.model
+        order = next(n for n, each in elf.ORDERS.items() if each == model)
+        ident = bytes((*b"\x7fELF\2", order, 1))
+        head = model.struct(elf.EHDR_FORM).pack(
+            *(ident, _EXEC, self._machine, 1, 0, 0, at, 0),
             *(elf.EHDR.size, 0, 0, elf.SHDR.size, count, count - 1),
         )
         parts = [self._bytes(part) for part in self._parts] if has_memory else []
@@ -163,15 +165,14 @@ class SymbolFile:
         """Return the headers of all sections, and where they are in the file."""
         names, at = self._names, PAGE
         rows = [bytes(elf.SHDR.size)]
+        pack = self._memory.model.struct(elf.SHDR_FORM).pack
 
         def row(name: str, kind: int, size: int, flags: int = 0, addr: int = 0,
                 link: int = 0, info: int = 0, entry: int = 0) -> None:  # fmt: skip
             nonlocal at
             place = names.index(f"\0{name}\0".encode()) + 1
             rows.append(
-                elf.SHDR.pack(
-                    *(place, kind, flags, addr, at, size, link, info, 1, entry)
-                )
+                pack(*(place, kind, flags, addr, at, size, link, info, 1, entry))
             )
             at += 0 if kind == _NOBITS else size
 
@@ -203,11 +204,12 @@ class SymbolFile:
         """Return the symbol table, in which local ones are first, and its strings."""
         rows = list(self._rows())
         places, infos = self._places({addr for addr, _, _ in rows}), _Infos()
+        pack = self._memory.model.struct(elf.SYM_FORM).pack
         table, strings, at = [bytes(elf.SYM.size)], [b""], 1
         local = [row for row in rows if not infos[row[1]] >> 4]
         for addr, kind, name in (*local, *(row for row in rows if infos[row[1]] >> 4)):
             number, size = places.get(addr, (elf.SHN_ABS, 0))
-            table.append(elf.SYM.pack(at, infos[kind], 0, number, addr, size))
+            table.append(pack(at, infos[kind], 0, number, addr, size))
             text = name.encode("latin-1")
             strings.append(text)
             at += len(text) + 1

@@ -7,9 +7,9 @@ Kernel: Documentation/arch/x86/boot.rst
 from __future__ import annotations
 
 import re
-import struct
 from typing import NamedTuple
 
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.errors import UnfitError
@@ -41,12 +41,12 @@ def parse(data: bytes) -> BzImage:
     if len(data) < _END:
         raise UnfitError("the kernel's file is cut short")
     setup = ((data[_SETUP_SECTS] or 4) + 1) * SECTOR
-    version = struct.unpack_from("<H", data, _VERSION)[0] + SECTOR
+    version = LITTLE_64.struct("H").unpack_from(data, _VERSION)[0] + SECTOR
     text = data[version : version + 200].split(b"\0")[0].decode("latin-1")
     release = text.split(" ")[0]
     if not is_release(release):
         raise UnfitError("what the kernel's file says of its release is damaged")
-    offset, size = struct.unpack_from("<II", data, _PAYLOAD)
+    offset, size = LITTLE_64.struct("II").unpack_from(data, _PAYLOAD)
     payload = data[setup + offset : setup + offset + size]
     vmlinux = decompress(payload, "the kernel's file", MAX_VMLINUX)
     if vmlinux[:4] != b"\x7fELF":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.errors import UnfitError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _lz4(data: bytes, room: int) -> bytes:
     found, at = bytearray(), 4
     # a kernel's size stands behind its blocks
     while at + 4 < len(data) and len(found) < room:
-        size = int.from_bytes(data[at : at + 4], "little")
+        size = LITTLE_64.number(data[at : at + 4])
         at += 4
         block = data[at : at + size]
         if size > _LZ4_BLOCK or len(block) < size:

@@ -8,18 +8,18 @@ Documentation/arch/riscv/boot-image-header.rst, libstub/zboot-header.S
 from __future__ import annotations
 
 import re
-import struct
 from typing import NamedTuple
 
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.arch.arches import ARM64, RISCV64
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import MAX_VMLINUX, is_release
 from kpfs.linux.package.compression import decompress
 
-_OFFSETS = struct.Struct("<8xQQ")  # text_offset, image_size
+_OFFSETS = LITTLE_64.struct("8xQQ")  # text_offset, image_size
 _MAGIC_AT, _MAGICS = 56, {b"ARMd": ARM64, b"RSC\x05": RISCV64}
-_ZBOOT_AT, _ZBOOT, _PAYLOAD = 4, b"zimg", struct.Struct("<8xII")
+_ZBOOT_AT, _ZBOOT, _PAYLOAD = 4, b"zimg", LITTLE_64.struct("8xII")
 _GZIP = b"\x1f\x8b"
 _RELEASE = re.compile(rb"Linux version (\S+)")
 

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import resource
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -96,8 +95,9 @@ _ATTACH_TYPES = {
 }
 _SLEEPABLE = 1 << 4
 _NO_PREALLOC = 1
-_RETURN_0 = struct.pack("<BxhiBxhi", 0xB7, 0, 0, 0x95, 0, 0)
-_LOG = _ATTR_SIZE + len(_RETURN_0) + 8  # where the verifier's log is
+_RETURN_0 = "BxhiBxhi", 0xB7, 0, 0, 0x95, 0, 0
+_CODE_SIZE = 16
+_LOG = _ATTR_SIZE + _CODE_SIZE + 8  # where the verifier's log is
 # key, value, entries and flags of maps, one of which suits each type
 _MAPS = (
     (4, 4, 1, 0), (4, 8, 1, 0), (0, 4, 1, 0), (0, 0, 4096, 0), (8, 8, 1, _NO_PREALLOC),
@@ -162,9 +162,12 @@ class _Asked:
         self._btf = read_btf(linux.memory, linux.symbols)
         self._built_with = image.read_config(linux.folder)
 
+    def _pack(self, form: str, *values: int | bytes) -> bytes:
+        return self._linux.arch.model.struct(form).pack(*values)
+
     def all(self) -> Iterator[Feature]:
         # kernels before 5.11 count programs and maps as the agent's locked memory
-        none = struct.pack("<qq", resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        none = self._pack("qq", resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         limit = Op(nr.PRLIMIT64, (0, resource.RLIMIT_MEMLOCK, none, 0))
         self._linux.tasks.attempt(self._linux.tasks.agent, [limit])
         yield Feature("kernel", "release", self._linux.meta.release)
@@ -252,16 +255,16 @@ class _Asked:
 
     def _program(self, kind: int, attach: int, flags: int) -> bytes:
         """Return what bpf(2) loads a program with: attributes, code, licence, log."""
-        code, gpl = _ATTR_SIZE, _ATTR_SIZE + len(_RETURN_0)
+        code, gpl = _ATTR_SIZE, _ATTR_SIZE + _CODE_SIZE
         slot = self._linux.tasks.agent.slot
         at = [self._linux.machine.address(slot, offset) for offset in (code, gpl, _LOG)]
-        attr = struct.pack(
-            "<IIQQIIQII16sIIII",
-            *(kind, len(_RETURN_0) // 8, at[0], at[1], 1, _LOG_SIZE, at[2]),
+        attr = self._pack(
+            "IIQQIIQII16sIIII",
+            *(kind, _CODE_SIZE // 8, at[0], at[1], 1, _LOG_SIZE, at[2]),
             *(self._version(), flags, b"kpfs", 0, attach, 0, 0),
         )
-        attr = struct.pack(f"<{_ATTR_SIZE}s", attr)
-        return attr + _RETURN_0 + b"GPL".ljust(8, b"\0") + bytes(_LOG_SIZE)
+        attr = attr.ljust(_ATTR_SIZE, b"\0") + self._pack(*_RETURN_0)
+        return attr + b"GPL".ljust(8, b"\0") + bytes(_LOG_SIZE)
 
     def _attach(self, attach: int) -> str:
         """Attach a program to a list of functions; return YES or the refusal."""
@@ -269,8 +272,8 @@ class _Asked:
         if program < 0:
             return _refused(program)
         names = self._linux.machine.address(self._linux.tasks.agent.slot, _ATTR_SIZE)
-        attr = struct.pack("<IIIIIIQQQ", program, 0, attach, 0, 0, 1, names, 0, 0)
-        memory = struct.pack(f"<{_ATTR_SIZE}sQ", attr, names + 8) + b"vfs_read\0"
+        attr = self._pack("IIIIIIQQQ", program, 0, attach, 0, 0, 1, names, 0, 0)
+        memory = self._pack(f"{_ATTR_SIZE}sQ", attr, names + 8) + b"vfs_read\0"
         link = self._bpf(_LINK_CREATE, memory)
         for opened in (program, link):
             if opened >= 0:
@@ -289,7 +292,7 @@ class _Asked:
                 continue
             results = []
             for key, size, entries, flags in _MAPS:
-                attr = struct.pack("<IIIII", value, key, size, entries, flags)
+                attr = self._pack("IIIII", value, key, size, entries, flags)
                 results.append(self._bpf(_MAP_CREATE, attr.ljust(_ATTR_SIZE, b"\0")))
                 if results[-1] >= 0:
                     self._close(results[-1])

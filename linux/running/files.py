@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import struct
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
@@ -23,7 +22,7 @@ NOT_ASKED = re.compile(
 )
 OUT_OF_THE_WAY = 500  # hardly any process has this descriptor
 PIPE_SIZE = 65536  # bytes that a pipe takes
-_FDS = struct.Struct("<2i")
+_FDS = "2i"
 
 
 class MountedFile:
@@ -184,8 +183,9 @@ class OpenFiles:
 
     def _pipe(self, task: AgentTask) -> tuple[int, int]:
         """Make a pipe for a moment; return a task's descriptors of its ends."""
-        made = self.kernel.tasks.call(task, Op(nr.PIPE2, (Out(_FDS.size), 0)))
-        ends: tuple[int, int] = _FDS.unpack(made.out(0, _FDS.size))
+        pair = self.kernel.arch.model.struct(_FDS)
+        made = self.kernel.tasks.call(task, Op(nr.PIPE2, (Out(pair.size), 0)))
+        ends: tuple[int, int] = pair.unpack(made.out(0, pair.size))
         return ends
 
     def close(self, opened: MountedFile) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
 from kpfs.base.errors import MemoryFault
@@ -11,7 +10,7 @@ from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
-_HEAD = struct.Struct("<2Q")  # next, prev
+_HEAD = "2L"  # next, prev
 
 
 class Heads:
@@ -25,17 +24,17 @@ class Heads:
         names: Iterable[str],
     ) -> None:
         """saved: the memory of the image."""
-        self._ram = board.ram
+        self._ram, pair = board.ram, saved.model.struct(_HEAD)
         self._heads: list[tuple[int, bytes]] = []
         self._known = True
         for name in names:
             try:
                 address = symbols.address(name)
-                head = saved.read(address, _HEAD.size)
+                head = saved.read(address, pair.size)
             except MemoryFault:  # an older kernel has none of that name
                 self._known = False
                 return
-            first, last = _HEAD.unpack(head)
+            first, last = pair.unpack(head)
             self._known &= first == last  # else the head alone would not show a change
             self._heads.append((board.translate(address), head))
 
@@ -43,8 +42,8 @@ class Heads:
         """Return True if no list has changed, False if that is unknown."""
         if not self._known:
             return False
-        ram, size = self._ram, _HEAD.size
+        ram = self._ram
         for at, head in self._heads:  # asked at each call, too often for a generator
-            if ram[at : at + size] != head:
+            if ram[at : at + len(head)] != head:
                 return False
         return True

@@ -186,7 +186,7 @@ class Losses:
         """
         kernel, unhit = self._kernel, set[int]()
         at = kernel.symbols.address("ftrace_enabled")
-        if not int.from_bytes(kernel.memory.read(at, 4), "little"):
+        if not kernel.memory.number(at, 4):
             for entry in self._probes().entries():
                 flags = entry.number("flags", 4)
                 if flags & FLAG_FTRACE and not flags & (FLAG_GONE | FLAG_DISABLED):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
 from time import monotonic_ns, thread_time
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
 from kpfs.base.units import MAX_ERRNO
@@ -39,11 +40,9 @@ MIN_SECONDS = 40.0  # s in one go, where it is slower than SLOWNESS
 SLOWNESS = 3.0  # s for one of the kernel's time
 MAX_PAUSES = 10 * abi.NR_SLOTS  # in one go: a task that has done its work sleeps then
 STEP_NS = 300_000_000  # longest pause of the host that is lived through tick by tick
-_SLOT_HEAD = struct.Struct("<QQQ")
-_SLOT_START = struct.Struct("<QQQ16sQQ")
+_SLOT_HEAD, _SLOT_START, _RET = "3Q", "3Q16s2Q", "q"
+_OP = "Q6Qq6sBB"
 _NAME_MAX = 15
-_OP = struct.Struct("<Q6Qq6sBB")
-_RET = struct.Struct("<q")
 _I = abi.AgentSlot
 # words of the region, and of struct board
 _NEWS, _OTHERS = abi.AgentControl.news >> 3, abi.AgentControl.others >> 3
@@ -133,9 +132,14 @@ class Batch:
     """Operations as they lie in a slot, and their data."""
 
     def __init__(
-        self, ops: Sequence[Op], memory: bytes = b"", native: Native | None = None
+        self,
+        ops: Sequence[Op],
+        memory: bytes = b"",
+        native: Native | None = None,
+        model: DataModel = LITTLE_64,
     ) -> None:
-        """native: see LinuxArch.native."""
+        """native, model: see LinuxArch."""
+        pack = model.struct(_OP).pack
         self.data = bytearray(memory)
         self.size = len(memory)  # with the room that no data are written to
         self.places: list[ArgumentOffset] = []  # the arguments that are there, in order
@@ -150,7 +154,7 @@ class Batch:
                     values[i] = argument & MASK64  # the kind is ARG_VALUE, 0
                 else:
                     values[i], kinds[i] = self._place(argument)
-            packed.append(_OP.pack(number, *values, 0, bytes(kinds), op.flags, 0))
+            packed.append(pack(number, *values, 0, bytes(kinds), op.flags, 0))
         self.count = len(packed)
         self.ops = b"".join(packed)
 
@@ -207,6 +211,8 @@ class LinuxMachine:
 
         on_turn: called at the end of each turn, when a request has taken long.
         """
+        self._model = board.arch.model
+        self._slot_head = self._model.struct(_SLOT_HEAD)
         self._use(board)
         self.quiet = quiet
         self._native = board.arch.native if board.arch.translates else None
@@ -246,7 +252,7 @@ class LinuxMachine:
     def clear(self, slot: int, name: bytes, uid: int, gid: int) -> None:
         """Prepare a slot for a task that will be forked onto it."""
         base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
-        head = _SLOT_START.pack(0, 0, 0, name[:_NAME_MAX], uid, gid)
+        head = self._model.struct(_SLOT_START).pack(0, 0, 0, name[:_NAME_MAX], uid, gid)
         self.region[base : base + len(head)] = head
         self._seqs[slot] = 0
 
@@ -254,7 +260,7 @@ class LinuxMachine:
         """Take the slots as they lie in the region, with what is asked there."""
         for slot in range(abi.NR_SLOTS):
             base = abi.SLOTS_AT + slot * abi.SLOT_SIZE
-            seq, done, _ = _SLOT_HEAD.unpack_from(self.region, base)
+            seq, done, _ = self._slot_head.unpack_from(self.region, base)
             self._seqs[slot] = seq
             if done != seq:
                 self._busy.add(slot)
@@ -278,7 +284,7 @@ class LinuxMachine:
 
     def batch(self, ops: Sequence[Op], memory: bytes = b"") -> Batch:
         """Return operations as the kernel's architecture has them."""
-        return Batch(ops, memory, self._native)
+        return Batch(ops, memory, self._native, self._model)
 
     def begin(self, slot: int, ops: bytes, count: int) -> None:
         """Begin a request of a task with a Batch, whose data are in place."""
@@ -287,7 +293,7 @@ class LinuxMachine:
         at = base + _I.ops
         region[at : at + len(ops)] = ops
         seq = self._seqs[slot] = self._seqs[slot] + 1 & MASK64
-        _SLOT_HEAD.pack_into(region, base, seq, seq - 1 & MASK64, count)
+        self._slot_head.pack_into(region, base, seq, seq - 1 & MASK64, count)
         if slot == AGENT or slot != self._current:
             self.give_way()
         if slot and slot != self._current:
@@ -301,10 +307,15 @@ class LinuxMachine:
         return self._current
 
     def _control(self, at: int) -> int:
-        return self._words[at >> 3]
+        return self._swapped(self._words[at >> 3])
 
     def _set_control(self, at: int, value: int) -> None:
-        self._words[at >> 3] = value
+        self._words[at >> 3] = self._swapped(value)
+
+    def _swapped(self, word: int) -> int:
+        """Return a word of the region, which has the kernel's byte order."""
+        is_host = self._model.order == sys.byteorder
+        return word if is_host else LITTLE_64.number(self._model.raw(word, 8))
 
     def give_way(self) -> None:
         """Make the task at its pause sleep when the machine goes on."""
@@ -348,8 +359,9 @@ class LinuxMachine:
     def values(self, slot: int, count: int) -> list[int]:
         """Return results() as they are, as of calls that return addresses."""
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + _I.ops + abi.AgentOp.ret
+        unpack = self._model.struct(_RET).unpack_from
         return [
-            _RET.unpack_from(self.region, at + number * abi.AgentOp.SIZE)[0]
+            unpack(self.region, at + number * abi.AgentOp.SIZE)[0]
             for number in range(count)
         ]
 
@@ -544,6 +556,11 @@ class Reply:
         self._machine = machine
         self._slot = slot
         self._places = places
+
+    @property
+    def model(self) -> DataModel:
+        """The data model of what the kernel has written."""
+        return self._machine.board.arch.model
 
     def out(self, number: int, size: int) -> bytes:
         """Return size bytes of the number-th argument that lies in memory.

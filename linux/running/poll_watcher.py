@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 from collections.abc import Callable
 
 from kpfs.base import syscall_numbers as nr
@@ -40,7 +39,7 @@ EVENTS = nr.POLLIN | nr.POLLPRI | nr.POLLOUT | nr.EPOLLET
 CHANGES = nr.POLLPRI | nr.POLLERR  # Kernel: proc_sys_poll(), mounts_poll()
 # struct epoll_event, which x86-64 packs and others do not: the descriptor is in both
 # halves of the data, so that one of them stands in the third word
-EVENT = struct.Struct("<4I")
+EVENT = "4I"
 DESCRIPTOR = 2
 
 
@@ -52,6 +51,7 @@ class PollWatcher:
         self._files = files
         self._wakes: dict[MountedFile, Wake] = {}
         self._changes: dict[MountedFile, int] = {}
+        self._event = kernel.arch.model.struct(EVENT)
         self._task: AgentTask | None = None
         self._begin_anew()
 
@@ -70,7 +70,7 @@ class PollWatcher:
             return opened.can_wait
         task = self._idle_task()
         fd = self._files.descriptor_of(task, opened)
-        event = EVENT.pack(EVENTS, fd, fd, 0)
+        event = self._event.pack(EVENTS, fd, fd, 0)
         add = Op(nr.EPOLL_CTL, (self._epoll, nr.EPOLL_CTL_ADD, fd, event))
         result = self._made(task, add)
         if result == -errno.EPERM:
@@ -164,12 +164,12 @@ class PollWatcher:
         self._places = None
         machine = self._kernel.machine
         if machine.results(task.slot, 1)[0] == 1:
-            self._tell(task, machine.data(task.slot, places[0], EVENT.size))
+            self._tell(task, machine.data(task.slot, places[0], self._event.size))
         else:
             self._wake_all()
 
     def _next_event(self, milliseconds: int) -> Op:
-        room = Out(EVENT.size)
+        room = Out(self._event.size)
         return Op(nr.EPOLL_PWAIT, (self._epoll, room, 1, milliseconds, 0, 8))
 
     # ---- what it tells
@@ -179,13 +179,13 @@ class PollWatcher:
             reply = self._kernel.tasks.ask(task, [self._next_event(0)])
             if reply.results[0] != 1:
                 return
-            self._tell(task, reply.out(0, EVENT.size), but)
+            self._tell(task, reply.out(0, self._event.size), but)
 
     def _tell(
         self, task: AgentTask, event: bytes, but: MountedFile | None = None
     ) -> None:
         """Wake the poller of a file; a file that has none is watched no longer."""
-        words = EVENT.unpack(event)
+        words = self._event.unpack(event)
         fd = words[DESCRIPTOR]
         opened = self._watched.get(fd)
         if opened is None:
@@ -202,7 +202,7 @@ class PollWatcher:
 
     def _unwatch(self, task: AgentTask, fd: int) -> None:
         if self._watched.pop(fd, None) is not None and self._is_there():
-            no_event = bytes(EVENT.size)
+            no_event = bytes(self._event.size)
             out = Op(nr.EPOLL_CTL, (self._epoll, nr.EPOLL_CTL_DEL, fd, no_event))
             self._made(task, out)
 

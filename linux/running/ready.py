@@ -143,7 +143,7 @@ def _nodes(memory: KernelMemory, each: KernelList, place: Symbol) -> Iterator[by
 
 
 def _word(memory: KernelMemory, addr: int) -> int:
-    return int.from_bytes(_around(memory, addr, 8), "little")
+    return memory.model.number(_around(memory, addr, 8))
 
 
 def _around(memory: KernelMemory, addr: int, size: int) -> bytes:

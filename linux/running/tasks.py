@@ -195,7 +195,9 @@ class Tasks:
         there = frozenset(range(self._nr_cpus))
         pinned = frozenset[int]() if cpus == self._unpinned else there & cpus
         if pinned != task.cpus:
-            mask = sum(1 << number for number in pinned or there).to_bytes(8, "little")
+            mask = task.machine.board.arch.model.raw(
+                sum(1 << number for number in pinned or there), 8
+            )
             self.ask(task, [Op(nr.SCHED_SETAFFINITY, (0, len(mask), mask))])
             task.cpus = pinned
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi, mapping
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.base.structures import fields
 from kpfs.linux.board.board import address_of
@@ -323,7 +324,7 @@ class Texts:
         for text, rows in zip(self.all[::-1], self._rows[::-1], strict=True):
             if text.start <= address < text.end:
                 at = (address - text.start) * abi.Insn.SIZE
-                return int.from_bytes(rows[at : at + 2], "little")
+                return LITTLE_64.number(rows[at : at + 2])
         return 0
 
     # ---- names

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import IO
 
 from kpfs.base.aside import replacing
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED, too_large
@@ -37,9 +37,9 @@ SIZES = {
     image.RAM: MAX_RAM,
 }
 MAX_PIECES = 1 << 20
-_HEAD = struct.Struct("<12sIQ32s")
-_FILE = struct.Struct("<B")
-_SIZES = struct.Struct("<QQ")
+_HEAD = LITTLE_64.struct("12sIQ32s")
+_FILE = LITTLE_64.struct("B")
+_SIZES = LITTLE_64.struct("QQ")
 _CHUNK = 1 << 20
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kpfs.base import abi, mapping
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.arch.arch import LinuxArch, fits
 from kpfs.linux.arch.arches import ARCHES, X86_64
@@ -131,7 +132,7 @@ def _write_sparse(ram: mmap.mmap, path: str, digest: hashlib._Hash) -> None:
         for at in range(0, len(ram), PAGE_SIZE):
             page = ram[at : at + PAGE_SIZE]
             if page != zero:
-                digest.update(at.to_bytes(8, "little"))
+                digest.update(LITTLE_64.raw(at, 8))
                 digest.update(page)
                 file.seek(at)
                 file.write(page)

@@ -13,18 +13,18 @@ import fcntl
 import hashlib
 import mmap
 import os
-import struct
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
 
 from kpfs.base import abi, elf
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.store.image import Meta
 
 _LINUX = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_HEAD = struct.Struct("<32s32s")  # key, SHA-256 of what follows
+_HEAD = LITTLE_64.struct("32s32s")  # key, SHA-256 of what follows
 _LOADED = time.time()  # when this process began to load the sources
-_SIZE = struct.Struct("<Q")  # size of a piece, which is before it
+_SIZE = LITTLE_64.struct("Q")  # size of a piece, which is before it
 Piece = bytes | memoryview
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.backends.raw import HEAD, Format, record
+from kpfs.base.data_model import LITTLE_64
 from kpfs.engine.trace.text.blocks import Sources, blocks
 from kpfs.engine.trace.text.trace_iter import ALL, TraceIterator
 from kpfs.session.records import Record, field_format
@@ -40,13 +41,13 @@ def records(tr: TraceArray) -> Iterator[Record]:
         for i in range(block.count):
             place, line = block.at(i), block.lines(i, i + 1)
             cpu, data = cpus[place.source], place.records.data(place.number)
-            kind, _, _, pid = HEAD.unpack_from(data)
+            kind, _, _, pid = LITTLE_64.struct(HEAD).unpack_from(data)
             if kind not in formats:  # the event was removed
                 formats[kind] = Format("", "", kind)
             if pid not in comms:
                 comms[pid] = tr.find_cmdline(pid)
             text = _behind_time(line, cpu)
-            yield record(place.time, cpu, data, formats, comms, text)
+            yield record(place.time, cpu, data, formats, comms, LITTLE_64, text)
 
 
 def _behind_time(line: str, cpu: int) -> str:

@@ -85,8 +85,7 @@ class LinuxProbe(Probe):
         return call
 
     def _put(self, offset: int, value: int, size: int = WORD) -> None:
-        data = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        self._session.kernel.memory.write(self._at + offset, data)
+        self._session.kernel.memory.write_number(self._at + offset, value, size)
 
     def _call(self, function: str, argument: int) -> int:
         session = self._session
@@ -121,8 +120,7 @@ class LinuxProbe(Probe):
             memory = self._session.kernel.memory
             missed = memory.word(self._at + self._kp.at["nmissed"])
             if self._returns:
-                raw = memory.read(self._at + self._layout.at["nmissed"], _INT)
-                missed += int.from_bytes(raw, "little")
+                missed += memory.number(self._at + self._layout.at["nmissed"], _INT)
             return missed
 
         return self._session.do(self.place, action)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections.abc import Callable
 
 from kpfs.backends import raw
@@ -17,7 +16,6 @@ from kpfs.linux.running.tasks import AgentTask
 from kpfs.session.records import Record
 
 TRACING = "/sys/kernel/tracing"
-_TIME = struct.Struct("<Q")  # kernel: struct buffer_data_page begins with it
 
 
 def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
@@ -26,15 +24,17 @@ def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
     ENOENT: there is no such instance.  EOPNOTSUPP: the kernel has no BTF.
     Context: the kernel's lock is held.
     """
+    model = kernel.arch.model
     with looking():
         rings = Rings(kernel.memory, kernel.symbols, kernel.structures)
         found = [
             (ts, cpu, data)
             for cpu, pages in rings.pages(instance).items()
             for page in pages
-            for ts, data in raw.page_entries(page.data, page.read)
+            for ts, data in raw.page_entries(page.data, model, page.read)
         ]
-        numbers = frozenset(raw.HEAD.unpack_from(data)[0] for _, _, data in found)
+        head = model.struct(raw.HEAD)
+        numbers = frozenset(head.unpack_from(data)[0] for _, _, data in found)
         events = rings.events(numbers)
     formats = {}
     for number, (group, name) in events.items():
@@ -46,7 +46,7 @@ def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:
     if not found:
         return []
     comms = kernel.tasks.read_file(f"{TRACING}/saved_cmdlines").decode("latin-1")
-    return raw.records(found, formats, raw.parse_cmdlines(comms))
+    return raw.records(found, formats, raw.parse_cmdlines(comms), model)
 
 
 def more_of(kernel: LinuxKernel, task: AgentTask, fd: int) -> Callable[[bytes], bool]:
@@ -64,7 +64,9 @@ def more_of(kernel: LinuxKernel, task: AgentTask, fd: int) -> Callable[[bytes], 
         return lambda _: True
 
     def has_more(piece: bytes) -> bool:
-        reached = _TIME.unpack_from(piece)[0] if is_raw else file.reached(iterator)
+        reached = (
+            kernel.arch.model.number(piece[:8]) if is_raw else file.reached(iterator)
+        )
         return bool(0 < reached <= newest)
 
     return has_more

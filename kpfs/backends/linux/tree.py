@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import DataModel
 from kpfs.base.errors import KernelError
 from kpfs.base.fuse_wire import SetattrRequest
 from kpfs.base.units import NSEC
@@ -99,7 +100,7 @@ def read_directory(call: Callable[[Op], Reply], path: bytes) -> list[tuple[str, 
     with opened(call, path, os.O_RDONLY | nr.O_DIRECTORY) as fd:
         listing = Op(nr.GETDENTS64, (fd, Out(DIRENTS_SIZE), DIRENTS_SIZE))
         while size := (reply := call(listing)).results[0]:
-            found += syscalls.read_dirents(reply.out(0, size))
+            found += syscalls.read_dirents(reply.out(0, size), reply.model)
             if len(found) > MAX_ENTRIES:
                 raise KernelError(errno.EFBIG, "a directory without an end")
     return found
@@ -280,7 +281,7 @@ class LinuxTree:
         place = guest_path(path)
         op = Op(nr.STATX, (nr.AT_FDCWD, place, *how, Out(syscalls.STATX_SIZE)))
         reply = self.kernel.tasks.call(self._watcher(pid), op)
-        found = syscalls.read_statx(reply.out(1, syscalls.STATX_SIZE))
+        found = syscalls.read_statx(reply.out(1, syscalls.STATX_SIZE), reply.model)
         mode = found.mode
         if stat.S_ISCHR(mode):  # nobody may open a device of the host
             mode = stat.S_IFREG | stat.S_IMODE(mode)
@@ -314,7 +315,7 @@ class LinuxTree:
         path = entry.path
         only_size = asked == SetattrRequest(fh=asked.fh, size=asked.size)
         own = only_size and self.own.find(path) is not None
-        ops = [] if own else _changes(guest_path(path), asked)
+        ops = [] if own else _changes(guest_path(path), asked, self.kernel.arch.model)
         with self.kernel.lock:
             if ops:
                 self.kernel.tasks.call(self.task(caller), *ops)
@@ -495,9 +496,10 @@ class LinuxTree:
             self.files.check(file)
             waits = wake is not None and self._poll_watcher.watch(file)
             task, fd = self._descriptor(caller, file)
-            asked = syscalls.POLLFD.pack(fd, events, 0)
+            row = self.kernel.arch.model.struct(syscalls.POLLFD)
+            asked = row.pack(fd, events, 0)
             reply = self.kernel.tasks.call(task, Op(nr.POLL, (asked, 1, 0)))
-            found = int(syscalls.POLLFD.unpack(reply.out(0, syscalls.POLLFD.size))[2])
+            found = int(row.unpack(reply.out(0, row.size))[2])
             found |= self._poll_watcher.take_changes(file) & (events | nr.POLLERR)
             if wake is not None and waits:
                 self._poll_watcher.expect(file, wake)
@@ -518,7 +520,7 @@ def _own_attributes(node: Node) -> Attributes:
     )
 
 
-def _changes(place: bytes, asked: SetattrRequest) -> list[Op]:
+def _changes(place: bytes, asked: SetattrRequest, model: DataModel) -> list[Op]:
     """Return the calls that change a path's attributes."""
     _, mode, uid, gid, size, atime, mtime = asked
     at = nr.AT_FDCWD
@@ -534,6 +536,6 @@ def _changes(place: bytes, asked: SetattrRequest) -> list[Op]:
         times = [
             (0, nr.UTIME_OMIT) if t is None else divmod(t, NSEC) for t in (atime, mtime)
         ]
-        packed = syscalls.TIMESPECS.pack(*times[0], *times[1])
+        packed = model.struct(syscalls.TIMESPECS).pack(*times[0], *times[1])
         ops.append(Op(nr.UTIMENSAT, (at, place, packed, 0)))
     return ops

@@ -13,6 +13,7 @@ import threading
 import pytest
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
 from kpfs.linux.running import syscalls
@@ -134,7 +135,9 @@ def test_a_reader_is_woken_by_another_task(linux, process):
 def test_poll_ends_when_there_is_something(linux, process):
     reader, writer = process(), process()
     fd = reader.open(f"{TRACING}/trace_pipe", os.O_NONBLOCK)
-    poll = Op(nr.POLL, (syscalls.POLLFD.pack(fd, nr.POLLIN, 0), 1, -1))
+    poll = Op(
+        nr.POLL, (LITTLE_64.struct(syscalls.POLLFD).pack(fd, nr.POLLIN, 0), 1, -1)
+    )
     with linux.lock:
         linux.tasks.begin(reader.task, [poll])
     assert reader.task.waits

@@ -9,6 +9,7 @@ from typing import Any
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import FairLock
+from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.running.machine import STOP, Op, Out, Result
 from kpfs.linux.running.tasks import AgentTask
 
@@ -16,6 +17,8 @@ HOST_MACHINE = "x86_64"  # whose numbers of system calls those are
 
 
 class HostReply:
+    model = X86_64.model
+
     def __init__(self):
         self.results = []
         self.places = []  # buffers of the arguments that lie in memory
@@ -33,7 +36,7 @@ class HostKernel:
 
     def __init__(self, top):
         self.top_folder, self.top = top, os.fsencode(top)
-        self.lock = FairLock()
+        self.lock, self.arch = FairLock(), X86_64
         self._last = HostReply()
         self._begun: dict[AgentTask, list[Op]] = {}
         self.machine = SimpleNamespace(

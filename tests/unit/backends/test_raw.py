@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from kpfs.backends.raw import entries, parse_cmdlines, parse_format, records
+from kpfs.backends.raw import entries, model_of, parse_cmdlines, parse_format, records
+from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.units import PAGE_SIZE
 
 FORMAT = """\
@@ -43,20 +44,29 @@ def test_times():
     pages = page(100, entry(2, b"abcd"), extend, entry(1, b"efgh"))
     pages += page(1 << 40, stamp, large, struct.pack("<I", 29))
     far = 102 + (1 << 27) + 5 + 1
-    assert list(entries(pages)) == [(102, b"abcd"), (far, b"efgh"), (10, b"data")]
+    assert list(entries(pages, LITTLE_64)) == [
+        (102, b"abcd"),
+        (far, b"efgh"),
+        (10, b"data"),
+    ]
+
+
+def test_the_kernel_s_byte_order():
+    for model in (LITTLE_64, BIG_64):
+        assert model_of(b"", model.struct("QQ").pack(1 << 40, 20)) == model
 
 
 def test_flags_of_what_was_missed_are_no_size():
     raw = bytearray(page(1, entry(0, b"abcd")))
     raw[11] |= 0xC0
-    assert [data for _, data in entries(bytes(raw))] == [b"abcd"]
+    assert [data for _, data in entries(bytes(raw), LITTLE_64)] == [b"abcd"]
 
 
 def test_records_of_several_cpus():
     made = parse_format("kprobes", FORMAT)
     assert (made.group, made.name, made.number) == ("kprobes", "e", 1500)
     entries = [(12, 1, record(8, 3)), (10, 0, record(7, -1)), (19, 0, record(0, 2))]
-    found = records(entries, {1500: made}, parse_cmdlines("7 seven\n"))
+    found = records(entries, {1500: made}, parse_cmdlines("7 seven\n"), LITTLE_64)
     assert [(r.timestamp, r.cpu, r.comm, r["n"]) for r in found] == [
         (10, 0, "seven", -1),
         (12, 1, "<...>", 3),
@@ -64,7 +74,7 @@ def test_records_of_several_cpus():
     ]
     assert found[0].fields == {"__probe_ip": 0xFFFF, "n": -1, "comm": "sh"}
     assert found[0].flags == "....."
-    assert records(entries, {}, {})[0].event == "1500"
+    assert records(entries, {}, {}, LITTLE_64)[0].event == "1500"
 
 
 def test_what_is_no_format():

@@ -285,6 +285,7 @@ def make(one):
     board = one._board = Mock()
     one._memory, one._stops = Mock(), Mock()
     one._memory.read.return_value = bytes(16)
+    one._memory.number.return_value = 0
     one._begins, one._returns = {begin: one._bpf}, set()
     board.arch.stack_pointer, board.arch.arguments = "rsp", ["rdi", "rsi", "rdx"]
     board.arch.result = "rax"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.base import abi
+from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.inside import runnable
 from kpfs.linux.inside.loop import QUIET_BLOCKS, Loop
 from tests.there import stand_in
@@ -17,6 +18,8 @@ DUE = 7_000_000
 
 class Board:
     """A board of two processors with so many runnable tasks."""
+
+    arch = X86_64
 
     def __init__(self, *running):
         self.ram = struct.pack("<2I", *running)

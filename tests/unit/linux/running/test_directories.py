@@ -4,6 +4,7 @@ import os
 import pytest
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import KAddr
 from kpfs.linux.running.directories import HEADS, Directories
@@ -20,6 +21,8 @@ def opened(flags):
 
 class Guest:
     """A board, saved memory and symbols; each list is empty."""
+
+    model = LITTLE_64
 
     def __init__(self, missing=""):
         self.missing = missing

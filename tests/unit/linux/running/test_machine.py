@@ -10,6 +10,7 @@ import pytest
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import KernelError
 from kpfs.linux.running import machine as machine_room
 from kpfs.linux.running.machine import (
@@ -80,7 +81,7 @@ class FakeBoard:
         self.counter = SimpleNamespace(hooks_need_no_pc=False)
         self.late = 0
         self.words = {abi.Board.host_turn: 100}
-        self.arch = SimpleNamespace(arguments=(0,), translates=False)
+        self.arch = SimpleNamespace(arguments=(0,), translates=False, model=LITTLE_64)
 
     def run(self):
         why, self.words[abi.Board.who], self.blocks = next(self.script)

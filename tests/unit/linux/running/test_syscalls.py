@@ -4,6 +4,7 @@
 import os
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.running import syscalls
 
 
@@ -13,7 +14,11 @@ def test_dirents():
         size = (19 + len(name) + 8) & -8
         head = (7).to_bytes(8, "little") + bytes(8) + size.to_bytes(2, "little")
         raw += (head + bytes([kind]) + name).ljust(size, b"\0")
-    assert list(syscalls.read_dirents(raw)) == [(".", 0o040000), ("file", 0o100000)]
+    found = list(syscalls.read_dirents(raw, LITTLE_64))
+    assert found == [
+        (".", 0o040000),
+        ("file", 0o100000),
+    ]
 
 
 def test_statx(tmp_path):
@@ -25,7 +30,7 @@ def test_statx(tmp_path):
     buffer = ctypes.create_string_buffer(syscalls.STATX_SIZE)
     call = ctypes.CDLL(None).syscall
     assert call(nr.STATX, nr.AT_FDCWD, bytes(path), 0, nr.STATX_BASIC, buffer) == 0
-    found, expected = syscalls.read_statx(buffer.raw), path.stat()
+    found, expected = syscalls.read_statx(buffer.raw, LITTLE_64), path.stat()
     assert (found.mode, found.size, found.nlink, found.ino) == (
         expected.st_mode,
         5,
