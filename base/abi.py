@@ -325,17 +325,25 @@ class KpCmdline:  # struct kp_cmdline
 MAX_RUN_STEP = 256
 
 
+class BranchSite:  # struct branch_site
+    SIZE, __slots__ = 24, ()
+    STRUCT = Struct("<3Q")
+    caller, age, from_ = 0, 8, 16
+
+
 class BlockCounter:  # struct block_counter
-    SIZE, __slots__ = 176, ()
+    SIZE, __slots__ = 200, ()
     LAYOUT = """
         left P end Q look Q at_look P argument P leave P at_block P at_code P
-        code_shared Q own i set_dr P read_msr P hooks_need_no_pc Q may_use_port P length
-        Q engine P emu_stop P run_end Q run_ticks Q run_since Q run_step Q early Q
+        code_shared Q own i set_dr P read_msr P hooks_need_no_pc Q branches P branch_of
+        P at_branch P may_use_port P length Q engine P emu_stop P run_end Q run_ticks Q
+        run_since Q run_step Q early Q
     """
     left, end, look, at_look, argument, leave, at_block = 0, 8, 16, 24, 32, 40, 48
     at_code, code_shared, own, set_dr, read_msr = 56, 64, 72, 80, 88
-    hooks_need_no_pc, may_use_port, length, engine, emu_stop = 96, 104, 112, 120, 128
-    run_end, run_ticks, run_since, run_step, early = 136, 144, 152, 160, 168
+    hooks_need_no_pc, branches, branch_of, at_branch = 96, 104, 112, 120
+    may_use_port, length, engine, emu_stop, run_end = 128, 136, 144, 152, 160
+    run_ticks, run_since, run_step, early = 168, 176, 184, 192
 
 
 # emulator/coverage.h
@@ -845,23 +853,23 @@ class Holder:  # struct holder
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 106904, ()
-    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 176, 184, 192, 200, 208, 216
-    break_at, calls, call_zeros, counts, tracks = 224, 232, 616, 1000, 1008
-    call_agent, turn_ticks, slow_at, now, settled = 1016, 1024, 1032, 1040, 1048
-    deadline, stop, stop_at, who, error, vector = 1056, 1064, 1072, 1080, 1088, 1096
-    unknown, current, turn_end, due, host_turn = 1104, 1112, 1120, 1128, 1136
-    begin, fault_block, faults, holds, held, deaf = 1144, 1152, 1160, 1168, 1176, 1208
-    watched, hooked, nr_hooked, on_block, asked_at = 1240, 5336, 8408, 8416, 8424
-    flushed_at, coverage, stops, texts, entered = 8432, 8440, 8448, 8456, 8464
-    hidden, hidden_values, hides, seen, region = 8472, 9240, 10008, 10016, 10080
-    regs_size, agent_stack, per_cpu, losses, lost = 10088, 10096, 10104, 10136, 14744
-    nr_lost, lost_more, lost_told, pending = 29080, 29088, 29096, 29104
-    next_pending, nr_pending, returns, nr_returns = 36272, 36280, 36288, 37312
-    new_return, holders, devices, console_size = 37320, 37328, 38352, 38480
-    debug_size, debug_limit, debug, syscalls = 38488, 38496, 38504, 38512
-    exceptions, interrupts, halts, flushes, strays = 38520, 38528, 38536, 38544, 38552
-    stray_at, turns, reset, cpus, console = 38560, 38568, 38576, 38584, 41368
+    SIZE, __slots__ = 106928, ()
+    counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 200, 208, 216, 224, 232, 240
+    break_at, calls, call_zeros, counts, tracks = 248, 256, 640, 1024, 1032
+    call_agent, turn_ticks, slow_at, now, settled = 1040, 1048, 1056, 1064, 1072
+    deadline, stop, stop_at, who, error, vector = 1080, 1088, 1096, 1104, 1112, 1120
+    unknown, current, turn_end, due, host_turn = 1128, 1136, 1144, 1152, 1160
+    begin, fault_block, faults, holds, held, deaf = 1168, 1176, 1184, 1192, 1200, 1232
+    watched, hooked, nr_hooked, on_block, asked_at = 1264, 5360, 8432, 8440, 8448
+    flushed_at, coverage, stops, texts, entered = 8456, 8464, 8472, 8480, 8488
+    hidden, hidden_values, hides, seen, region = 8496, 9264, 10032, 10040, 10104
+    regs_size, agent_stack, per_cpu, losses, lost = 10112, 10120, 10128, 10160, 14768
+    nr_lost, lost_more, lost_told, pending = 29104, 29112, 29120, 29128
+    next_pending, nr_pending, returns, nr_returns = 36296, 36304, 36312, 37336
+    new_return, holders, devices, console_size = 37344, 37352, 38376, 38504
+    debug_size, debug_limit, debug, syscalls = 38512, 38520, 38528, 38536
+    exceptions, interrupts, halts, flushes, strays = 38544, 38552, 38560, 38568, 38576
+    stray_at, turns, reset, cpus, console = 38584, 38592, 38600, 38608, 41392
 
 
 # linux/board/text.h
@@ -885,7 +893,7 @@ INSN_COMPARES = 0x1000
 INSN_LEAVES = 0x2000
 INSN_NO_TRACK = 0x4000
 INSN_REPEATS = 0x8000
-INSN_HOOKED = 331
+INSN_HOOKED = 75
 LOOK_HOLD = 1
 LOOK_FAULT = 2
 LOOK_MEMORY = 4
@@ -904,7 +912,6 @@ FN_CACHE = 9
 FN_UNCACHE = 10
 FN_SIZE = 11
 FN_FREE_LATER = 12
-FN_BRANCH = 13
 HOW_PAGE = 1
 HOW_ORDER = 2
 HOW_STRING = 4
@@ -981,13 +988,13 @@ class Finding:  # struct finding
 
 
 class Texts:  # struct texts
-    SIZE, __slots__ = 224336, ()
+    SIZE, __slots__ = 617560, ()
     on, current, pid, comm, canary, count_of_preempt, direct = 0, 8, 16, 24, 32, 40, 48
-    kernel, kernel_size, nr_texts, nr_functions, nr_findings = 56, 64, 72, 80, 88
-    findings_lost, instructions, last, memo_at, memo_block = 96, 104, 112, 120, 128
-    memo_cpu, memo_stop, act, act_ip, act_value, act_sp = 136, 144, 152, 160, 168, 176
-    kmalloc, shadow, locks, left, behind, texts = 184, 192, 200, 208, 592, 5200
-    functions, findings = 13392, 95312
+    kernel, kernel_size, kernel_at, nr_texts, nr_functions = 56, 64, 72, 80, 88
+    nr_findings, findings_lost, instructions, last, memo_at = 96, 104, 112, 120, 128
+    memo_block, memo_cpu, memo_stop, act, act_ip = 136, 144, 152, 160, 168
+    act_value, act_sp, kmalloc, shadow, locks, left = 176, 184, 192, 200, 208, 216
+    behind, texts, functions, findings, branches = 600, 5208, 13400, 95320, 224344
 
 
 # linux/board/locks.h

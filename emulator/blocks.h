@@ -4,6 +4,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Where code calls for the next block: see branches.c. */
+struct branch_site {
+	uint64_t caller;
+	uint64_t age;  /* of the blocks */
+	uint64_t from; /* address of the branch; 0: it is not to be told of */
+};
+
+#define BRANCH_SITE_BITS 14
+
 struct block_counter {
 	int32_t *left;           /* each block takes one; below 0 it is time to look */
 	uint64_t end;            /* blocks that have begun when nothing is left */
@@ -25,6 +34,12 @@ struct block_counter {
 	void (*set_dr)(void *argument, int32_t number, uint64_t value);
 	bool (*read_msr)(void *argument); /* called by rdmsr; true: it has set the registers */
 	uint64_t hooks_need_no_pc;        /* those of accesses: see restore.c */
+
+	/* see branches.c */
+	struct branch_site *branches; /* NULL: nothing is told of branches */
+	/* returns the address of the branch at a block's end whose targets are to be told of, or 0 */
+	uint64_t (*branch_of)(void *argument, uint64_t pc, uint64_t size);
+	void (*at_branch)(void *argument, uint64_t from); /* it has set the PC */
 
 	/* see rights.c */
 	bool (*may_use_port)(void *argument, uint32_t port, uint32_t size); /* if it is set */

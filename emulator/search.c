@@ -15,7 +15,7 @@
  *
  * A larger table has fewer misses, and is slower: it needs more of the processor's cache.
  */
-#include "engines.h"
+#include "branches.h"
 #include "originals.h"
 
 #define ROW_BITS 14
@@ -268,6 +268,8 @@ API void *helper_lookup_tb_ptr_x86_64(void *state)
 	struct engine *e = with_table(state);
 	const struct row *row;
 
+	if (e && e->counter->branches)
+		branches_look(e, CALLER);
 	if (e && !X86(state)->segs[1].base) {
 		row = find(&of_x86_64, e, state, X86(state)->ip,
 			   (X86(state)->flags & X86_IN_FLAGS) | X86(state)->hflags);

@@ -200,6 +200,13 @@ class Board(EngineRegisters):
         if not self._board.board_hook_code(self._pointer, *words):
             raise EmulatorError("libunicorn refuses a hook")
 
+    def look_at_branches(self, first: int, size: int) -> None:
+        """Look at indirect branches: branch.c.  first, size: the kernel's text."""
+        if not libunicorn.finds(self.address):
+            raise EmulatorError("this libunicorn does not tell of indirect branches")
+        words = ctypes.c_uint64(first), ctypes.c_uint64(size)
+        self._board.board_look_at_branches(self._pointer, *words)
+
     def mark_gap(self, start: int, size: int) -> None:
         """Report accesses of looked-at text to a gap between variables: shadow.c."""
         words = ctypes.c_uint64(start), ctypes.c_uint64(size)

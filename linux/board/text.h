@@ -35,7 +35,7 @@
 #define INSN_NO_TRACK 0x4000 /* an indirect jump that may land anywhere */
 #define INSN_REPEATS 0x8000 /* a string instruction, as often as rcx says */
 #define INSN_HOOKED                                                                          \
-	(INSN_READS | INSN_WRITES | INSN_CALLS | INSN_BEHIND | INSN_INDIRECT)
+	(INSN_READS | INSN_WRITES | INSN_CALLS | INSN_BEHIND)
 
 #define REG_NONE 255
 #define REG_IP 16
@@ -45,7 +45,7 @@
 #define LOOK_FAULT 2
 #define LOOK_MEMORY 4
 #define LOOK_LOCKS 8
-#define LOOK_IBT 16
+#define LOOK_IBT 16 /* by branch.c, for all text */
 
 /* kinds of functions */
 #define FN_OTHER 0
@@ -61,7 +61,6 @@
 #define FN_UNCACHE 10 /* destroys one */
 #define FN_SIZE 11         /* asks how large an object is */
 #define FN_FREE_LATER 12   /* frees what may still be read */
-#define FN_BRANCH 13     /* goes on where a register says: to */
 
 /* how: more of a function of its kind */
 #define HOW_PAGE 1     /* FN_FORGET: its argument is a struct page */
@@ -185,8 +184,9 @@ struct texts {
 	u64 canary;           /* of the stack's canary there */
 	u64 count_of_preempt; /* and of the depth of sections without preemption; NEVER */
 	u64 direct;           /* address of the kernel's mapping of all memory; 0: not known */
-	u64 kernel;           /* the kernel's text and its size, if its branches are looked at */
-	u64 kernel_size;
+	u64 kernel;           /* the kernel's text, its size, and where it lies in RAM: */
+	u64 kernel_size;      /* set if branches are looked at */
+	u64 kernel_at;
 	u64 nr_texts;
 	u64 nr_functions;
 	u64 nr_findings;
@@ -214,6 +214,7 @@ struct texts {
 	struct text texts[NR_TEXTS];
 	struct function functions[NR_FUNCTIONS];
 	struct finding findings[NR_FINDINGS];
+	struct branch_site branches[1 << BRANCH_SITE_BITS];
 };
 
 /* What a looker sees. */

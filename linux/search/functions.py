@@ -17,7 +17,7 @@ _KINDS = {
     "copy": abi.FN_COPY, "string": abi.FN_STRING, "lock": abi.FN_LOCK,
     "unlock": abi.FN_UNLOCK, "sleeps": abi.FN_SLEEPS, "forget": abi.FN_FORGET,
     "cache": abi.FN_CACHE, "uncache": abi.FN_UNCACHE, "size": abi.FN_SIZE,
-    "free_later": abi.FN_FREE_LATER, "branch": abi.FN_BRANCH,
+    "free_later": abi.FN_FREE_LATER,
 }  # fmt: skip
 _HOW = {
     "order": abi.HOW_ORDER, "string": abi.HOW_STRING, "array": abi.HOW_ARRAY,

@@ -180,9 +180,7 @@ class Texts:
         start, end = symbols.address("_stext"), symbols.address("_etext")
         if not self.has_landings:
             raise UnfitError(f"--check ibt: {NO_LANDINGS}")
-        self.set(kernel=start, kernel_size=end - start)
-        self._hook(start, end - 1)
-        self._board.flush()
+        self._board.look_at_branches(start, end - start)
 
     def set_function(self, number: int, known: KnownFunction) -> None:
         row = self.function_row(number)

@@ -3,29 +3,60 @@
  * Indirect calls and jumps that do not land on endbr64. Processors with indirect branch tracking raise
  * an exception there, and libunicorn's have none.
  *
- * The kernel reaches a module by such calls, too. So all of its text is looked at while this is on. Most
- * of its instructions are looked at once, and are then as fast as without.
+ * The kernel reaches a module by such calls, too, so all code is looked at: by emulator/branches.c.
  */
 #include "looks.h"
 
 #define ENDBR64 0xfa1e0ff3u
 
-static void check_target(struct board *b, u64 at, u64 target)
+static u32 first_word(struct board *b, u64 addr)
 {
+	const struct texts *t = texts(b);
+	u64 at = addr - t->kernel;
+
+	at = at < t->kernel_size ? t->kernel_at + at : board_walk(b, addr);
+	return at < b->ram_size ? *(u32 *)(uintptr_t)(b->ram + at) : 0;
+}
+
+static void at_branch(void *board, u64 from)
+{
+	struct board *b = board;
+	u64 target = state(b)->ip;
 	struct finding *f;
 
-	if (!is_text_address(target) || (u32)read_word(b, target) == ENDBR64)
+	if (!(texts(b)->on & LOOK_IBT) || !is_text_address(target) ||
+	    first_word(b, target) == ENDBR64)
 		return;
-	f = text_report(b, FOUND_IBT, at, target);
+	f = text_report(b, FOUND_IBT, from, target);
 	if (f)
 		f->a = target;
 }
 
-bool look_at_branch(struct board *b, struct look *l)
+/* Return the address of a block's last instruction, if it is an indirect branch that is tracked. */
+static u64 branch_of(void *board, u64 pc, u64 size)
 {
-	if (l->insn->flags & INSN_INDIRECT && !(l->insn->flags & INSN_NO_TRACK))
-		check_target(b, l->at, branch_target(b, l));
-	else if (l->callee && l->callee->kind == FN_BRANCH)
-		check_target(b, l->at, register_value(b, l->callee->to));
-	return false;
+	struct insn i = { 0 };
+	u64 last = 0;
+
+	for (u64 addr = pc; addr < pc + size && is_text_address(addr); addr += i.size) {
+		decode_at(board, addr, 16, &i);
+		if (!i.size)
+			return 0;
+		last = addr;
+	}
+	return i.flags & INSN_INDIRECT && !(i.flags & INSN_NO_TRACK) ? last : 0;
+}
+
+/* Look at branches. [first, first + size): the kernel's text. */
+__attribute__((visibility("default"))) void board_look_at_branches(struct board *b, u64 first,
+								   u64 size)
+{
+	struct texts *t = texts(b);
+
+	t->kernel = first;
+	t->kernel_size = size;
+	t->kernel_at = board_walk(b, first);
+	b->counter.branch_of = branch_of;
+	b->counter.at_branch = at_branch;
+	b->counter.branches = t->branches;
 }

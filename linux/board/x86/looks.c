@@ -31,11 +31,6 @@ u64 string_source(const struct board *b)
 	return state(b)->regs[RSI];
 }
 
-u64 register_value(const struct board *b, int number)
-{
-	return state(b)->regs[number];
-}
-
 u64 per_cpu_base(const struct board *b)
 {
 	return state(b)->segs[GS].base;
@@ -100,14 +95,6 @@ void look_up(struct board *b, struct look *l)
 		l->back = read_word(b, l->sp);
 		l->sp += 8;
 	}
-}
-
-/* Return where an indirect call or jump leads. */
-u64 branch_target(struct board *b, const struct look *l)
-{
-	if (l->insn->reg < 16)
-		return state(b)->regs[l->insn->reg];
-	return read_word(b, l->addr);
 }
 
 /* Go on elsewhere. Context: between two runs. */

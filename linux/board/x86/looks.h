@@ -12,26 +12,25 @@ typedef void behind_looker(struct board *b, const struct behind *call);
 /* ---- looks.c, decode.c */
 /* Fill the row of an instruction; its size stays 0 if it is none. size: bytes of text from there. */
 void board_decode(const u8 *code, u64 size, struct insn *insn);
-void look_up(struct board *b, struct look *l); /* the operand, and where a call returns to */
-u64 branch_target(struct board *b, const struct look *l);
+void look_up(struct board *b, struct look *l);        /* the operand, and where a call returns to */
 u64 call_argument(const struct board *b, int number); /* of the call that is about to be made */
 void set_argument(struct board *b, int number, u64 value);
 void set_result(struct board *b, u64 value);
 bool is_stack_register(u8 number);
 u64 string_source(const struct board *b); /* of an instruction that copies strings */
-u64 register_value(const struct board *b, int number);
 u64 per_cpu_base(const struct board *b);
 bool is_text_address(u64 word); /* of the kernel's or a module's, perhaps */
 bool in_interrupt_gate(const struct board *b);
 void set_call(struct board *b, u64 ip, u64 sp, u64 result); /* NEVER: the result is open */
 
 /* ---- lookers */
-looker look_hold, look_fault, look_at_memory, look_at_locks, look_at_branch;
+looker look_hold, look_fault, look_at_memory, look_at_locks;
 behind_looker behind_memory, behind_locks;
 void forget_locks(struct board *b, u64 first, u64 size);
 void enter_memory(struct board *b, struct look *l); /* a function of the table begins */
 
 /* ---- text.c */
+void decode_at(struct board *b, u64 addr, u64 left, struct insn *i);
 void text_hold(struct board *b, struct look *l);
 void text_skip(struct board *b, struct look *l, u64 value);
 void text_redirect(struct board *b, struct look *l, u64 function);

@@ -16,9 +16,8 @@
 
 #define API __attribute__((visibility("default")))
 
-static looker *const lookers[] = { look_hold, look_fault, look_at_memory, look_at_locks,
-				   look_at_branch };
-static behind_looker *const behind_lookers[] = { NULL, NULL, behind_memory, behind_locks, NULL };
+static looker *const lookers[] = { look_hold, look_fault, look_at_memory, look_at_locks };
+static behind_looker *const behind_lookers[] = { NULL, NULL, behind_memory, behind_locks };
 
 static struct text *find_text(struct texts *t, u64 addr)
 {
@@ -64,7 +63,7 @@ static u64 find_function(const struct texts *t, u64 addr)
 }
 
 /* Decode the instruction at an address. left: bytes of text from there. */
-static void decode_at(struct board *b, u64 addr, u64 left, struct insn *i)
+void decode_at(struct board *b, u64 addr, u64 left, struct insn *i)
 {
 	u64 at = board_walk(b, addr);
 	u8 code[16];
@@ -348,34 +347,6 @@ static void look_at_entry(struct board *b, u64 addr)
 		enter_memory(b, &l);
 }
 
-/* An instruction that is in no text: return whether it has to be looked at each time. */
-static bool is_elsewhere(struct board *b, u64 addr)
-{
-	struct texts *t = texts(b);
-	u64 number = find_function(t, addr);
-	struct insn i = { 0 };
-	struct look l = { .insn = &i, .at = addr, .phys = NEVER };
-
-	if (number && t->functions[number].entry_kind) {
-		if (t->on)
-			look_at_entry(b, addr);
-		return true;
-	}
-	if (addr - t->kernel >= t->kernel_size)
-		return true;
-	decode_at(b, addr, 16, &i);
-	if (!(i.flags & INSN_INDIRECT) &&
-	    (!i.function || t->functions[i.function].kind != FN_BRANCH))
-		return false;
-	if (!(t->on & LOOK_IBT) || looked_at(b, addr))
-		return true;
-	look_up(b, &l);
-	if (i.function)
-		l.callee = &t->functions[i.function];
-	look_at_branch(b, &l);
-	return true;
-}
-
 /* Called by libunicorn for each instruction of a text. False: it need not be for this one. */
 static bool on_code(void *board, u64 addr, u32 size)
 {
@@ -387,8 +358,11 @@ static bool on_code(void *board, u64 addr, u32 size)
 	int first;
 
 	text = find_text(t, addr);
-	if (!text)
-		return is_elsewhere(b, addr);
+	if (!text) {
+		if (t->on)
+			look_at_entry(b, addr);
+		return true;
+	}
 	i = &rows(text)[addr - text->first];
 	if (i->size != size)
 		i = make_row(b, text, addr);
