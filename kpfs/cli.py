@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from kpfs.commands.run import Watcher
     from kpfs.config import Settings
+    from kpfs.web.command import WebPage
 
 VERSION = "0.2.0"
 RELEASED = "2026-11-22"
@@ -68,11 +69,6 @@ BELONGS = (  # options, the places that have them, what is said in the others
         "is for the guest kernel; --kernel names a Linux kernel",
     ),
     ("rw root memory timeout check seed", {RunMode.INSIDE}, "is for --inside"),
-    (
-        "web",
-        {RunMode.GUEST, RunMode.BEHIND},
-        "is not for --inside: only programs inside see that kernel's files",
-    ),
     (
         "no-mirror mirror host-uname",
         {RunMode.GUEST, RunMode.BEHIND},
@@ -738,13 +734,20 @@ def run(arguments: Namespace) -> int:
         **_gdb_settings(arguments),
     )
     watchers = _coverage_files(arguments)
-    if arguments.open and not arguments.web:
-        raise SetupError("--open is for --web")
-    if arguments.web:
-        from kpfs.web.command import WebPage
-
-        watchers.append(WebPage(opens=arguments.open))
+    if page := _web_page(arguments):
+        watchers.append(page)
     return run_command(settings, arguments.argv, watchers)
+
+
+def _web_page(arguments: Namespace) -> WebPage | None:
+    """Return the page of --web, which listens; SetupError."""
+    if not arguments.web:
+        if arguments.open:
+            raise SetupError("--open is for --web")
+        return None
+    from kpfs.web.command import WebPage
+
+    return WebPage(opens=arguments.open)
 
 
 def _coverage(arguments: Namespace) -> str:
@@ -804,7 +807,8 @@ def run_inside(arguments: Namespace) -> int:
         coverage = CoverageChoice(of, create(file)) if of else None
     words = arguments.argv, arguments.rw, arguments.memory
     more = arguments.timeout, arguments.check, seed
-    return run_command(choice, *words, gdb, coverage, *more)
+    page = _web_page(arguments)
+    return run_command(choice, *words, gdb, coverage, *more, watcher=page)
 
 
 def trace(arguments: Namespace) -> int:

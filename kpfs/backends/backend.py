@@ -67,6 +67,12 @@ def inside_coverage() -> Callable[..., Collector]:
     return made
 
 
+def inside_files() -> Callable[..., Any]:
+    """Return what serves the files of a kernel with a command inside to a process."""
+    made: Callable[..., Any] = load("kpfs.backends.linux.inside_files").InsideFiles
+    return made
+
+
 def maker(settings: Settings) -> MakeBackend:
     """Return what makes a kernel of the kind that the settings name."""
     kind = "linux" if settings.kernel else "guest"

@@ -196,16 +196,24 @@ def run_for(
     coverage: CoverageChoice | None = None,
     checks: Sequence[str] = (),
     seed: Seed | None = None,
+    files: socket.socket | None = None,
 ) -> None:
-    """Be the process of a command, with the command's standard streams."""
+    """Be the process of a command, with the command's standard streams.
+
+    files: where another process asks for the kernel's files.
+    """
     for number in LEFT_TO_CLIENT:
         signal.signal(number, signal.SIG_IGN)
     try:
         kernel = start(choice, client.fileno())
-        if gdb is not None or coverage is not None or checks:
+        if gdb is not None or coverage is not None or checks or files is not None:
             kernel.leave_out_modules()
         if gdb is not None:
             _let_gdb_in(kernel, gdb)
+        if files is not None:
+            from kpfs.backends.backend import inside_files
+
+            inside_files()(kernel, files)
         found = _check(kernel, checks) if checks else list
         session = CommandSession(kernel, client, found)
         if coverage is not None:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import SetupError
 from kpfs.base.programs import shell
@@ -21,7 +21,18 @@ from kpfs.linux.inside.request import PATIENCE, RunRequest
 from kpfs.linux.store.store import JOIN
 
 if TYPE_CHECKING:
+    from kpfs.inside.files import InsideFile
     from kpfs.linux.search.seed import Seed
+
+
+class FilesWatcher(Protocol):
+    """Something that looks at the files of a command's kernel while it runs."""
+
+    def begin(self, tree: InsideFile) -> None:
+        """Begin to look, in another process."""
+
+    def end(self) -> None:
+        """Stop that process: the command has ended."""
 
 
 class Ended(NamedTuple):
@@ -42,19 +53,20 @@ def run(
     timeout: float = 0.0,
     checks: Sequence[str] = (),
     seed: Seed | None = None,
+    watcher: FilesWatcher | None = None,
 ) -> int:
     """Run a command inside a kernel, and return its status.
 
     memory: MiB that the kernel must have. gdb: who may attach. timeout: s that the
     command has, 0: as many as it wants. checks: what errors of modules are looked for,
-    of kinds.CHECKS. seed: of the run of a search that is to be seen again.  Raises
-    SetupError.
+    of kinds.CHECKS. seed: of the run of a search that is to be seen again. watcher: of
+    the kernel's files.  Raises SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable, timeout)
     if seed is not None:
         return _replay(choice, request, seed, gdb)
     watched = gdb, coverage, checks
-    return run_request(choice, request, memory, *watched).status
+    return run_request(choice, request, memory, *watched, watcher=watcher).status
 
 
 def _replay(
@@ -84,6 +96,7 @@ def run_request(
     seed: Seed | None = None,
     *,
     tells: bool = True,
+    watcher: FilesWatcher | None = None,
 ) -> Ended:
     """Run what a request describes; arguments are those of run().
 
@@ -98,7 +111,7 @@ def run_request(
         kernel = chosen.kernel(choice.kernel)
         choice = choice._replace(kernel=kernel.image)
         request = request._replace(sysctls=(*kernel.sysctls, *request.sysctls))
-    is_plain = gdb is None and coverage is None and not checks and seed is None
+    is_plain = not (gdb or coverage or checks or seed or watcher)
     connection = warm.connect(choice) if is_plain else None
     if connection is not None:
         with connection, contextlib.suppress(LostError, ConnectionError, TimeoutError):
@@ -107,7 +120,8 @@ def run_request(
             return Ended(client.run(), client.reasons, client.lost)
         warm.forget(choice)
     try:
-        return _run_cold(choice, request, gdb, coverage, checks, seed, tells=tells)
+        watched = gdb, coverage, checks, seed, watcher
+        return _run_cold(choice, request, *watched, tells=tells)
     finally:
         if gdb is not None:
             from kpfs.gdb.sockets import forget_dead
@@ -143,6 +157,7 @@ def _run_cold(
     coverage: CoverageChoice | None,
     checks: Sequence[str],
     seed: Seed | None,
+    watcher: FilesWatcher | None,
     *,
     tells: bool,
 ) -> Ended:
@@ -151,16 +166,26 @@ def _run_cold(
 
     warm.check_host(choice)
     ours, theirs = socket.socketpair()
+    files = socket.socketpair() if watcher is not None else None
     parent = os.getpid()
     pid = fork()
     if pid == 0:
         try:
             process.die_with_parent(parent)
             ours.close()
-            run_for(theirs, choice, request, gdb, coverage, checks, seed)
+            if files is not None:
+                files[0].close()
+            served = files[1] if files is not None else None
+            run_for(theirs, choice, request, gdb, coverage, checks, seed, served)
         finally:
             os._exit(1)
     theirs.close()
+    if files is not None and watcher is not None:
+        from kpfs.inside.files import InsideChannel, InsideFile
+
+        files[1].close()
+        watcher.begin(InsideFile(InsideChannel(files[0], pid)))
+        files[0].close()
     client = Client(ours, tells=tells)
     try:
         return Ended(client.run(), client.reasons, client.lost)
@@ -168,6 +193,8 @@ def _run_cold(
         raise SetupError("the process that runs the kernel died") from None
     finally:
         ours.close()
+        if watcher is not None:
+            watcher.end()
         if client.is_written:
             os.kill(pid, signal.SIGKILL)  # it has nothing to save
             os.waitpid(pid, 0)

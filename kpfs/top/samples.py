@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
+
+from kpfs.session.paths import ReadablePath
 
 COLUMNS = (
     "place", "type", "kind", "state", "hits/s", "missed/s", "hits", "missed", "cost",
@@ -53,13 +54,13 @@ class Rate(NamedTuple):
 Key = tuple[str, str, str]
 
 
-def is_guest_kernel(tree: Path) -> bool:
+def is_guest_kernel(tree: ReadablePath) -> bool:
     """Return True if the kernel of a mount is the guest kernel."""
     release = (tree / "sys/kernel/osrelease").read_text()
     return release.rstrip("\n").endswith("-kpfs")
 
 
-def read(tree: Path) -> list[TopProbe]:
+def read(tree: ReadablePath) -> list[TopProbe]:
     """Return all probes of a mount in the order of kprobes/list."""
     armed = (tree / "kprobes/enabled").read_text().strip() == "1"
     kinds = _kinds((tree / "kprobes/list").read_text(), armed)
@@ -72,7 +73,7 @@ def read(tree: Path) -> list[TopProbe]:
     return _from_table(table, kinds)
 
 
-def lost(tree: Path) -> list[str]:
+def lost(tree: ReadablePath) -> list[str]:
     """Return what the kernel of a mount has lost, each with its cause."""
     try:
         return (tree / "machine/lost").read_text().splitlines()

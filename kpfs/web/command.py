@@ -7,9 +7,9 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpfs.base.errors import SetupError, told_to_user
@@ -17,9 +17,13 @@ from kpfs.base.signals import fork
 from kpfs.commands.arguments import flag
 from kpfs.commands.mount_choice import find_tree
 from kpfs.host import process
+from kpfs.session.paths import MountedPath
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+
+    from kpfs.inside.files import InsideFile
+    from kpfs.session.paths import KernelPath
 
 LOOPBACK = "127.0.0.1"
 PACKAGES = ("starlette", "uvicorn")
@@ -37,18 +41,14 @@ def main(arguments: Namespace) -> int:
     print(address, flush=True)
     if arguments.open:
         open_in_browser(address)
-    _serve(listener, address, tree)
+    _serve(listener, address, MountedPath(tree))
     return 0
 
 
 def open_in_browser(address: str) -> None:
     """Open the page, in a process that does not keep anybody waiting."""
-    import webbrowser
-
-    if not os.fork():
-        os.setsid()
-        webbrowser.open(address)
-        os._exit(0)
+    words = [sys.executable, "-m", "webbrowser", address]
+    subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
 def _listening(command: str) -> tuple[socket.socket, str]:
@@ -63,17 +63,15 @@ def _listening(command: str) -> tuple[socket.socket, str]:
     return listener, f"http://{LOOPBACK}:{port}/{secret}/"
 
 
-def _serve(listener: socket.socket, address: str, tree: Path) -> None:
+def _serve(listener: socket.socket, address: str, tree: KernelPath) -> None:
     from kpfs.web.kernel import WatchedKernel
     from kpfs.web.server import serve
 
-    with told_to_user():
-        kernel = WatchedKernel(tree)
-    serve(listener, address, kernel)
+    serve(listener, address, WatchedKernel(tree))
 
 
 class WebPage:
-    """The page of a command's kernel; implements kpfs.commands.run.Watcher."""
+    """The page of a command's kernel: a Watcher of kpfs run, a FilesWatcher inside."""
 
     def __init__(self, *, opens: bool) -> None:
         """Listen, before anything is started: a browser waits.  Raises SetupError."""
@@ -82,24 +80,27 @@ class WebPage:
         if opens:
             open_in_browser(self._address)
 
-    def begin(self, tree: str) -> None:
+    def begin(self, tree: str | InsideFile) -> None:
         """Serve in a process of our own, which sees the kernel's files as we do."""
-        parent = os.getpid()
+        parent, kept = os.getpid(), [self._listener.fileno()]
+        if not isinstance(tree, str):
+            kept.append(tree.fileno())
         self._pid = fork()
         if not self._pid:
             try:
                 process.die_with_parent(parent)
                 signal.pthread_sigmask(signal.SIG_SETMASK, ())
                 signal.set_wakeup_fd(-1)
-                listens = self._listener.fileno()  # others wait for the end of the rest
-                os.closerange(3, listens)
-                os.closerange(listens + 1, os.sysconf("SC_OPEN_MAX"))
-                _serve(self._listener, self._address, Path(tree))
+                ends = [*sorted(kept), os.sysconf("SC_OPEN_MAX")]
+                for fd, end in zip([2, *ends], ends, strict=False):
+                    os.closerange(fd + 1, end)  # others wait for the end of the rest
+                files = MountedPath(tree) if isinstance(tree, str) else tree
+                _serve(self._listener, self._address, files)
             finally:
                 os._exit(0)
         self._listener.close()
         print(f"kpfs: {self._address}", file=sys.stderr, flush=True)
 
-    def end(self, tree: str) -> None:
+    def end(self, _tree: str = "") -> None:
         os.kill(self._pid, signal.SIGTERM)
         os.waitpid(self._pid, 0)

@@ -14,13 +14,13 @@ import time
 from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from kpfs.base.errors import SetupError
 from kpfs.gdb.command import find
 from kpfs.gdb.description import TARGETS
 from kpfs.gdb.packets import PacketReader, encode
+from kpfs.session.paths import KernelPath
 from kpfs.top.samples import read
 from kpfs.web.kernel import RefusedError
 
@@ -114,7 +114,7 @@ class _Client:
 class HitRecorder:
     """Records hits in the kernel of one mount, one at a time."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: KernelPath) -> None:
         self._tree = tree
         self._symbols: list[tuple[int, str]] = []
         self.is_busy = False
@@ -130,7 +130,7 @@ class HitRecorder:
             raise RefusedError("another hit is being recorded")
         self.is_busy = self._wanted = True
         try:
-            target = find(str(self._tree))
+            target = find(self._tree.debugged)
             probe = _Probe(self._tree, address, kind, target.arch)
             self._read_symbols()
             client = _Client(target.path, target.arch)
@@ -147,9 +147,9 @@ class HitRecorder:
     def _read_symbols(self) -> None:
         """Read the functions' addresses, once."""
         if not self._symbols:
-            with open(self._tree / "kallsyms") as file:
-                rows = (line.split()[:3] for line in file if "__builtin" not in line)
-                named = {int(at, 16): name for at, kind, name in rows if kind in "tTwW"}
+            lines = (self._tree / "kallsyms").read_text().splitlines()
+            rows = (line.split()[:3] for line in lines if "__builtin" not in line)
+            named = {int(at, 16): name for at, kind, name in rows if kind in "tTwW"}
             self._symbols = sorted(named.items())
 
     def _name(self, address: int) -> str:
@@ -244,8 +244,10 @@ class HitRecorder:
 class _Probe:
     """The probe whose hit is recorded, and where its code out of line stands."""
 
-    def __init__(self, tree: Path, address: int, kind: str, arch: str) -> None:
-        rows = [line.split() for line in (tree / "machine/probes").open()][1:]
+    def __init__(self, tree: KernelPath, address: int, kind: str, arch: str) -> None:
+        rows = [
+            line.split() for line in (tree / "machine/probes").read_text().splitlines()
+        ][1:]
         own = [row for row in rows if int(row[0], 16) == address]
         wanted = f"{address:x}", kind
         found = [each for each in read(tree) if (each.address, each.type) == wanted]
@@ -261,10 +263,11 @@ class _Probe:
         self.trampoline = 0
         self._was = self._displaced(tree, found[0].place)
 
-    def _displaced(self, tree: Path, place: str) -> list[str]:
+    def _displaced(self, tree: KernelPath, place: str) -> list[str]:
         """Return the instructions that the probe's patch has replaced."""
         with suppress(OSError):
-            for line in (tree / "machine/text" / place.partition("+")[0]).open():
+            text = tree / "machine/text" / place.partition("+")[0]
+            for line in text.read_text().splitlines():
                 if line.split(maxsplit=1)[:1] == [f"{self.address:x}"]:
                     return line.rpartition("was: ")[2].strip().split("; ")
         return []

@@ -11,14 +11,15 @@ import json
 import os
 import re
 from contextlib import ExitStack
+from functools import cached_property
 from io import BytesIO
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kpfs.base.errors import KernelError, MemoryFault, SetupError
 from kpfs.record.writers import Recording, write_chrome
-from kpfs.top.samples import Sampler, is_guest_kernel, lost, read
+from kpfs.session.paths import KernelPath
+from kpfs.top.samples import Sampler, lost, read
 from kpfs.web.trace import ALL, TraceTail
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ SWITCHES = {
     "tracing": "tracing/tracing_on",
     "reboot": "machine/reboot",
 }
+OF_GUEST = "-kpfs"  # a release of the guest kernel
 EVENTS = "tracing/kprobe_events"
 _NAME = re.compile(r"[\w.$:-]+")  # a function, an event or its group
 _OFFERED = 40  # functions for what was typed
@@ -45,10 +47,8 @@ class WatchedKernel:
     Raises OSError if the mount does not answer, RefusedError.
     """
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: KernelPath) -> None:
         self.tree = tree
-        self.release = (tree / "sys/kernel/osrelease").read_text().strip()
-        self._is_guest = is_guest_kernel(tree)
         self._sampler, self._costs = Sampler(), dict[Any, float]()
         self._names: list[str] = []
         self._judging = Lock()
@@ -58,6 +58,10 @@ class WatchedKernel:
 
     def close(self) -> None:
         self._open.close()
+
+    @cached_property
+    def _release(self) -> str:  # the kernel may be still starting while a page is open
+        return (self.tree / "sys/kernel/osrelease").read_text().strip()
 
     # ---- to look at
     def state(self) -> dict[str, Any]:
@@ -69,7 +73,7 @@ class WatchedKernel:
         from kpfs.top.costs import cost_of, measure, sorts_of
 
         rates = self._sampler.add(read(self.tree))
-        if self._is_guest:  # in a kernel of their own
+        if self._release.endswith(OF_GUEST):  # in a kernel of their own
             sorts = sorts_of(rate.probe for rate in rates)
             self._costs |= measure(sorts - self._costs.keys())
         probes = []
@@ -84,18 +88,18 @@ class WatchedKernel:
             for name, path in SWITCHES.items()
             if name != "reboot"
         }
-        said = {"release": self.release, "probes": probes, "lost": lost(self.tree)}
-        return said | {"switches": switches, "gdb": self.has_gdb}
+        said = {"release": self._release, "probes": probes, "lost": lost(self.tree)}
+        may = {"reboots": self.tree.can_reboot, "gdb": self.has_gdb}
+        return said | may | {"switches": switches}
 
     @property
     def has_gdb(self) -> bool:
         """True if single hits can be followed: the kernel listens for gdb."""
         from kpfs.gdb.command import find
 
-        try:
-            return bool(find(str(self.tree)))
-        except SetupError:
-            return False
+        with contextlib.suppress(SetupError):
+            return bool(find(self.tree.debugged))
+        return False
 
     def text(self, function: str) -> str:
         """Return a function's listing as it stands; "" if there is none."""
@@ -105,7 +109,8 @@ class WatchedKernel:
 
     def functions(self, typed: str) -> list[str]:
         """Return names of functions that begin with, or have, what was typed."""
-        self._names = self._names or sorted(os.listdir(self.tree / "machine/text"))
+        functions = self.tree / "machine/text"
+        self._names = self._names or sorted(each.name for each in functions.iterdir())
         begin = [name for name in self._names if name.startswith(typed)]
         others = (name for name in self._names if typed in name and name not in begin)
         return [*begin[:_OFFERED], *others][:_OFFERED]
@@ -153,10 +158,10 @@ class WatchedKernel:
             from kpfs.explain.command import guest_explainer
             from kpfs.explain.kernels import linux_explainer, made_of_release
 
-            if self._is_guest:
+            if self._release.endswith(OF_GUEST):
                 context = guest_explainer()
             else:
-                context = linux_explainer(made_of_release(self.release))
+                context = linux_explainer(made_of_release(self._release))
             self._explainer = self._open.enter_context(context)
         return self._explainer
 
@@ -180,15 +185,11 @@ class WatchedKernel:
     def _write(self, path: str, text: str) -> None:
         """Write to a file; RefusedError, with what the kernel says of it."""
         try:
-            fd = os.open(self.tree / path, os.O_WRONLY | os.O_APPEND)
-            try:
-                os.write(fd, text.encode())
-            finally:
-                os.close(fd)
+            (self.tree / path).append(text)
         except OSError as error:
             said = f"{path}: {os.strerror(error.errno or 0)}"
             if path == EVENTS:
-                log = (self.tree / "tracing/error_log").read_text(errors="replace")
+                log = (self.tree / "tracing/error_log").read_text()
                 told = re.findall(r"^\[[^\]]*\] (.*(?:\n  .*)*)", log, re.MULTILINE)
                 said = "\n".join([said, *told[-1:]])
             raise RefusedError(said) from None

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -125,7 +126,7 @@ def application(kernel: WatchedKernel) -> Starlette:
     }
     return Starlette(
         routes=[
-            *(Route(f"/{path}", _file(name)) for path, name in FILES.items()),
+            *(Route(f"/{path}", partial(_file, name)) for path, name in FILES.items()),
             *(
                 Route(f"/{path}", _post(do, pages), methods=["POST"])
                 for path, do in posts.items()
@@ -135,11 +136,8 @@ def application(kernel: WatchedKernel) -> Starlette:
     )
 
 
-def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
-    async def respond(_request: Request) -> Response:
-        return FileResponse(os.path.join(PAGE, name))
-
-    return respond
+def _file(name: str, _request: Request) -> Response:
+    return FileResponse(os.path.join(PAGE, name))
 
 
 def _post(

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
-from io import FileIO
-from pathlib import Path
 from typing import Any
 
 from kpfs.base.units import NSEC
 from kpfs.record.spans import spans
+from kpfs.session.paths import KernelPath, KernelReader
 from kpfs.session.records import Record, Value
 
 ALL = 1 << 30  # records
@@ -32,9 +30,9 @@ class TraceTail:
     the first event is enabled.
     """
 
-    def __init__(self, tree: Path) -> None:
-        self._path, self._stats = tree / "tracing/trace", tree / "tracing/per_cpu"
-        self._file: FileIO | None = None
+    def __init__(self, tree: KernelPath) -> None:
+        self._tree, self._path = tree, tree / "tracing/trace"
+        self._file: KernelReader | None = None
         self._counts, self._rest, self._last = "", "", ""
         self._own = set[int]()
 
@@ -48,12 +46,14 @@ class TraceTail:
 
         Those of this process's own threads are left out.
         """
-        counts = "".join(map(_counts, sorted(self._stats.glob("*/stats"))))
+        processors = (self._tree / "tracing/per_cpu").iterdir()
+        counts = "".join((each / "stats").read_text() for each in processors)
+        counts = re.sub(r"ts: .*", "", counts)  # all but the times
         if counts == self._counts or not re.search("[1-9]", counts):
             self.close()
             return [], 0
         self._counts, again = counts, self._file is None
-        self._file = self._file or FileIO(self._path)
+        self._file = self._file or self._path.reader()
         data = b""
         while len(data) < MOST and (piece := self._file.read(READ)):
             data += piece
@@ -65,17 +65,12 @@ class TraceTail:
         whole, _, self._rest = text.rpartition("\n")
         lines, found = whole.split("\n"), list[Record]()
         self._last = f"{lines[-1]}\n" if whole else self._last
-        self._own |= set(map(int, os.listdir("/proc/self/task")))
+        self._own |= self._tree.own_tasks()
         while lines and len(found) < most:
             record = parsed(lines.pop())
             if record is not None and record.pid not in self._own:
                 found.append(record)
         return found[::-1], len(lines)
-
-
-def _counts(stats: Path) -> str:
-    """Return how much was written to a CPU's ring: all but the times."""
-    return re.sub(r"ts: .*", "", stats.read_text())
 
 
 def parsed(line: str) -> Record | None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs web and kpfs run --web, as a browser shows them.
 
-Tests kpfs.web.command, kpfs.web.server, kpfs.web.kernel and kpfs.web.hit.
+Tests kpfs.web.command, kpfs.web.server, kpfs.web.kernel, kpfs.web.hit,
+kpfs.inside.files and kpfs.backends.linux.inside_files.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import signal
 import threading
 import time
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -347,15 +349,61 @@ def test_the_page_of_a_command_says_that_it_has_ended(kpfs, tmp_path, monkeypatc
         until(page, ALIVE, "kpfs web has ended".__eq__)
 
 
+def looked_at(address, query):
+    """Yield what a page sees live, as long as the server lives."""
+    host, _, secret = address.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", f"/{secret}live?{query}")
+        for line in connection.getresponse():
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+
+
+@pytest.mark.kernel
+def test_a_kernel_with_a_command_inside_has_a_page(kpfs):
+    script = "while :; do cat /proc/version >/dev/null || exit; done"
+    words = "--kernel", harness.KERNEL, "--inside", "--web", "--", "sh", "-c", script
+    with kpfs.started("run", *words, stderr=-1) as run:
+        address = run.stderr.readline().decode().split()[1]
+
+        def post(path, **body):
+            status, said = ask(address, path, "POST", json.dumps(body))
+            assert status == 200, said
+            return json.loads(said)
+
+        post("define", line="p:mine vfs_read")
+        post("enable", event="kprobes/mine", on=True)
+        seen: dict[str, Any] = {}
+        for found in looked_at(address, "function=vfs_read&trace=records"):
+            seen |= found
+            if "ftrace" in str(seen.get("state")) and seen.get("trace"):
+                break
+        assert "# call, was: nop" in seen["text"]
+        records = seen["trace"]["lines"]
+        assert {comm for _, _, _, comm, *_ in records} <= {"sh", "cat"}
+        (probe,) = seen["state"]["probes"]
+        assert (probe["place"], probe["owner"]) == ("vfs_read+0x0", "kprobes/mine")
+        assert (seen["state"]["gdb"], seen["state"]["reboots"]) == (True, False)
+        post("switch", name="tracing", on=False)  # so that a hit is short
+        hit = post("hit", address=probe["address"], type=probe["type"])
+        assert [hit["steps"][i]["phase"] for i in (0, 1, -1)] == [
+            *("call", "handler", "done"),
+        ]
+        _, said = ask(address, "define", "POST", '{"line": "p:e nowhere"}')
+        assert b"Invalid probed address or symbol" in said
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(30) == 128 + signal.SIGTERM
+        with pytest.raises(ConnectionRefusedError):
+            ask(address)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["web", "."], "no files of kpfs"),
         (["run", "--open", "--", "true"], "--open is for --web"),
-        (
-            ["run", "--kernel", harness.KERNEL, "--inside", "--web", "true"],
-            "not for --inside",
-        ),
+        (["run", "--kernel", "x", "--inside", "--open", "true"], "--open is for --web"),
     ],
 )
 def test_wrong_use(kpfs, words, said):

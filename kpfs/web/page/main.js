@@ -20,7 +20,7 @@ let stream = null;
 function connect() {
 	stream?.close();
 	stream = null;
-	if ($("live").ariaPressed !== "true") return show({ gone: "paused" });
+	if ($("live").ariaPressed !== "true") { show({ gone: "paused" }); return; }
 	const query = { function: text.chosen(), trace: trace.wanted() };
 	stream = new EventSource(`live?${new URLSearchParams(query)}`);
 	stream.onmessage = (e) => show(JSON.parse(e.data));
@@ -36,6 +36,7 @@ function show(found) {
 	if (found.state) {
 		const state = found.state;
 		$("release").textContent = state.release;
+		$("reboot").hidden = !state.reboots;
 		for (const name of Object.keys(SWITCHES)) $(`switch-${name}`).ariaPressed = `${state.switches[name]}`;
 		probes.show(state);
 		hit.showStates(state);
@@ -43,7 +44,6 @@ function show(found) {
 	if (found.text !== undefined) text.show(found.text);
 	if (found.trace) trace.show(found.trace);
 	if (found.calls) trace.showCalls(found.calls);
-	return null;
 }
 
 addEventListener("chosen", connect);

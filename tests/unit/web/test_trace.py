@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kpfs.web.trace."""
+"""kpfs.web.trace, and kpfs.session.paths below it."""
 
 import os
 
 import pytest
 
+from kpfs.session.paths import MountedPath
 from kpfs.web.trace import TraceTail, parsed, rows
 
 ENTRY = "    a-b 1-7     [001] d..1.   2.000001: e: (vfs_read+0x0/0xf0) count=0x1"
@@ -54,7 +55,7 @@ def line(pid):
 
 
 def test_the_file_is_closed_while_nothing_comes(tree):
-    tail = TraceTail(tree)
+    tail = TraceTail(MountedPath(tree))
     write(tree, 0, "# nothing\n")
     assert read(tail) == ([], 0)
     assert tail._file is None  # the first event may be enabled
@@ -69,7 +70,7 @@ def test_the_file_is_closed_while_nothing_comes(tree):
 
 
 def test_what_comes_while_it_is_open_may_be_cut_anywhere(tree):
-    tail = TraceTail(tree)
+    tail = TraceTail(MountedPath(tree))
     first, second = line(5), line(6)
     write(tree, 1, first + second[:7])
     assert read(tail) == ([5], 0)
