@@ -13,7 +13,6 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import MemoryFault
@@ -25,24 +24,22 @@ from kpfs.linux.memory.symbols import CoreSymbols
 _CHUNK = 1 << 20  # bytes of text that are read at a time
 _OVERLAP = 8  # bytes of the longest sequence that makes a call, and more
 _LANDING_PAD = 4  # bytes that a call may pass by
-_REL32 = LITTLE_64.struct("i")
+_REL32 = LITTLE_64.struct("i").unpack
 _PREFIXES = "__pfx_", "__cfi_"  # no functions: padding before them
 _MARKS = "_text", "_stext"  # likewise: where text begins
 _SUFFIX = re.compile(r"\.(?:isra|constprop|part|cold|llvm)\b.*")
 
 
-class _Call(NamedTuple):
-    """An instruction that calls a function, or jumps to it."""
-
-    at: int
-    distance: int  # to the function from there
-    size: int  # bytes from there to where the function returns to; 0: it is a jump
+# An instruction that calls a function, or jumps to it: where it is, the distance to the
+# function from there, bytes from there to where the function returns to (0: it jumps).
+_Call = tuple[int, int, int]
 
 
 def _x86_calls(code: bytes) -> Iterator[_Call]:
-    for found in re.finditer(rb"(?s)[\xe8\xe9](?=(....))", code):
-        is_jump = found[0] == b"\xe9"
-        yield _Call(found.start(), 5 + _REL32.unpack(found[1])[0], 5 * (not is_jump))
+    for found in re.finditer(rb"(?s)\xe8(?=(....))|\xe9(?=(....))", code):
+        is_call = found.lastindex == 1
+        (far,) = _REL32(found[1] if is_call else found[2])
+        yield found.start(), 5 + far, 5 * is_call
 
 
 def _arm64_calls(code: bytes) -> Iterator[_Call]:
@@ -50,7 +47,7 @@ def _arm64_calls(code: bytes) -> Iterator[_Call]:
         at = found.start()
         if at % 4 == 0:
             word = LITTLE_64.number(found[1] + bytes([found[2][0] & 3]))
-            yield _Call(at, (word - (word >> 25 << 26)) * 4, 4 * (found[2][0] >> 7))
+            yield at, (word - (word >> 25 << 26)) * 4, 4 * (found[2][0] >> 7)
 
 
 def _riscv64_calls(code: bytes) -> Iterator[_Call]:
@@ -60,7 +57,7 @@ def _riscv64_calls(code: bytes) -> Iterator[_Call]:
         high, low = LITTLE_64.struct("II").unpack(found[1])
         if high >> 7 & 31 == low >> 15 & 31:
             far = _signed(high >> 12, 20) * 4096 + _signed(low >> 20, 12)
-            yield _Call(found.start(), far, 8 * (high >> 7 & 1))
+            yield found.start(), far, 8 * (high >> 7 & 1)
 
 
 def _signed(value: int, bits: int) -> int:
@@ -151,14 +148,18 @@ def index_pieces(
     # names of one function share its first one's calls
     numbers = {addr: number for number, addr in reversed([*enumerate(addresses)])}
     firsts = [numbers[addr] for addr in addresses]
-    called: list[set[int]] = [set() for _ in rows]
-    callers: list[set[int]] = [set() for _ in rows]
+    pairs, count = set[int](), len(rows)
     for at, target in _calls(memory, start, end, _CALLS[arch]):
         callee = numbers.get(target, numbers.get(target - _LANDING_PAD))
-        caller = firsts[bisect_right(addresses, at) - 1]
-        if callee is not None and caller != callee:
-            called[caller].add(callee)
-            callers[callee].add(caller)
+        if callee is not None:
+            pairs.add(firsts[bisect_right(addresses, at) - 1] * count + callee)
+    called: list[list[int]] = [[] for _ in rows]
+    callers: list[list[int]] = [[] for _ in rows]
+    for pair in sorted(pairs):
+        caller, callee = divmod(pair, count)
+        if caller != callee:
+            called[caller].append(callee)
+            callers[callee].append(caller)
     btf = read_btf(memory, symbols)
     prototypes = dict(btf.prototypes()) if btf else {}
     texts, kinds = {"": 0}, array("I")
@@ -172,12 +173,12 @@ def index_pieces(
 
 
 def _table(
-    sets: Sequence[set[int]], places: Iterable[int]
+    lists: Sequence[list[int]], places: Iterable[int]
 ) -> tuple[array[int], array[int]]:
-    """Return the sets at places, one behind the other, after where each begins."""
+    """Return the lists at places, one behind the other, after where each begins."""
     begins, numbers = array("I", (0,)), array("I")
     for place in places:
-        numbers.extend(sorted(sets[place]))
+        numbers.extend(lists[place])
         begins.append(len(numbers))
     return begins, numbers
 
@@ -194,8 +195,8 @@ def _calls(
             code = memory.read(begin, min(_CHUNK + _OVERLAP, end - begin))
         except MemoryFault:
             continue
-        for call in calls(code):
-            yield begin + call.at, begin + call.at + call.distance
+        for at, distance, _ in calls(code):
+            yield begin + at, begin + at + distance
 
 
 def returns_to(
@@ -209,6 +210,7 @@ def returns_to(
     targets = {*starts, *(start + _LANDING_PAD for start in starts)}
     for name in callers.split():
         for caller in symbols.lookup_name(name):
-            for call in _CALLS[arch](memory.read(caller.addr, caller.size)):
-                if call.size and caller.addr + call.at + call.distance in targets:
-                    yield caller.addr + call.at + call.size
+            code = memory.read(caller.addr, caller.size)
+            for at, distance, size in _CALLS[arch](code):
+                if size and caller.addr + at + distance in targets:
+                    yield caller.addr + at + size
