@@ -14,6 +14,7 @@ from bench import (
     against,
     commands,
     engine,
+    growth,
     linux,
     mirror,
     mount,
@@ -35,6 +36,7 @@ GROUPS = {
     **mirror.GROUPS,
     **commands.GROUPS,
     **watch.GROUPS,
+    **growth.GROUPS,
 }
 RAW = "raw"  # a group of kernels alone
 # groups for --quick, each measured once, in half a minute

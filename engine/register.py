@@ -407,24 +407,30 @@ def _kill_kprobe(st: State, p: Kprobe) -> None:
     st.arch.arch_remove_kprobe(p)
 
 
-def kprobes_module_callback(st: State, state: ModuleState, module: str) -> None:
+def kprobes_module_callback(st: State, state: ModuleState, module: str) -> bool:
     """Adapt to a module that has been loaded, has run its init, or is going away.
+
+    Return True if the text of some probes is gone.
 
     To be called before its init runs; after init, before the init text is freed; after
     its exit, before its text is freed.
 
     Kernel: kprobes_module_callback()
     """
-    machine = st.machine
+    text = st.machine.text
     st.module_states[module] = state
+    gone: list[Kprobe] = []
     if state is not ModuleState.COMING:
-        for p in list(st.table_entries()):
-            addr = p.addr
-            if machine.text.module_of(addr) == module and (
-                state is ModuleState.GOING or machine.text.in_init_text(addr)
-            ):
-                _kill_kprobe(st, p)
+        gone += (
+            p
+            for p in st.table_entries()
+            if text.module_of(p.addr) == module
+            and (state is ModuleState.GOING or text.in_init_text(p.addr))
+        )
+        for p in gone:
+            _kill_kprobe(st, p)
     st.load_blacklist(without=module if state is ModuleState.GOING else None)
+    return bool(gone)
 
 
 # ---- what kprobes/list shows

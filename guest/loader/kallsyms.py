@@ -150,9 +150,6 @@ class Kallsyms(machine.Kallsyms):
         self._modules: dict[str, SymbolTable] = {}
         self._freed: dict[str, SymbolTable] = {}
         self._runtime = SymbolTable(())
-        # all by name, as they were when generation was this
-        self._by_name: dict[str, list[Symbol]] = {}
-        self._named_at = -1
 
     @cached_property
     def kernel(self) -> SymbolTable:
@@ -202,18 +199,11 @@ class Kallsyms(machine.Kallsyms):
             module, _, rest = name.partition(":")
             table = self._modules.get(module)
             return table.by_name.get(rest, []) if table else []
-        if self._named_at != self.generation:
-            self._collect_names()
-        return self._by_name.get(name, [])
-
-    def _collect_names(self) -> None:
-        names = self.kernel.by_name.copy()
+        found = self.kernel.by_name.get(name, [])
         for table in self._modules.values():
-            for name, symbols in table.by_name.items():
-                names[name] = [*names.get(name, ()), *symbols]
-        for name, symbols in self._runtime.by_name.items():
-            names.setdefault(name, symbols)
-        self._by_name, self._named_at = names, self.generation
+            if more := table.by_name.get(name):
+                found = [*found, *more]
+        return found or self._runtime.by_name.get(name, [])
 
     def symbol_at(self, addr: int) -> Symbol | None:
         """Return the symbol that covers addr. Kernel: kallsyms_lookup()."""

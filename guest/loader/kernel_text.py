@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from kpfs.base.elf import ElfFile
 from kpfs.base.ktypes import BlacklistEntry, KAddr
@@ -13,6 +13,7 @@ from kpfs.guest.loader.modules import Module, Modules
 from kpfs.guest.loader.sections import SectionTables
 
 _NOTHING = SectionTables()
+_SECTIONS = "kprobes", "noinstr"  # NAME.text of a module that no probe may be in
 
 
 class KernelText:
@@ -55,11 +56,13 @@ class KernelText:
         return module.tables if module else _NOTHING
 
     def is_text(self, addr: int) -> bool:
-        return addr in self._text or any(m.layout.is_text(addr) for m in self._modules)
+        module = self._modules.at(addr)
+        return addr in self._text or bool(module and module.layout.is_text(addr))
 
     def in_init_text(self, addr: int) -> bool:
         """Return True for a module's init text; the kernel's own is freed by now."""
-        return any(m.layout.in_init(addr) for m in self._modules)
+        module = self._modules.at(addr)
+        return bool(module and module.layout.in_init(addr))
 
     def module_of(self, addr: int) -> str:
         module = None if addr in self._text else self._modules.at(addr)
@@ -73,7 +76,8 @@ class KernelText:
         symbol_at = self._kallsyms.symbol_at
         result = [*self.kernel.blacklist(symbol_at, self._address_of)]
         for module in self._modules.by_age():
-            result += module.tables.blacklist(symbol_at, _text_ends(module).get)
+            address_of = partial(_text_end, module)
+            result += module.tables.blacklist(symbol_at, address_of)
         return result
 
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
@@ -97,12 +101,10 @@ class KernelText:
         return addr in self._tables(addr).bugs
 
 
-def _text_ends(module: Module) -> dict[str, int]:
-    """Return begin and end of a module's blacklisted sections, by symbol."""
-    ends: dict[str, int] = {}
-    for name in ("kprobes", "noinstr"):
-        place, raw = module.section(f".{name}.text")
-        if raw:
-            ends[f"__{name}_text_start"] = place
-            ends[f"__{name}_text_end"] = place + len(raw)
-    return ends
+def _text_end(module: Module, symbol: str) -> int | None:
+    """Return begin or end of one of a module's blacklisted sections, by its symbol."""
+    name, _, end = symbol.removeprefix("__").partition("_text_")
+    place, raw = module.section(f".{name}.text") if name in _SECTIONS else (0, b"")
+    if not raw:
+        return None
+    return place + len(raw) if end == "end" else place

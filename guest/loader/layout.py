@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kpfs.base import elf
 from kpfs.base.ktypes import MASK64, Symbol
+from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_RO, KERNEL_TEXT, PAGE_MASK, Memory
 from kpfs.guest.loader.kallsyms import with_sizes
 
@@ -26,6 +27,10 @@ class ModulePages:
 
     def __init__(self) -> None:
         self.base = self.size = self.text_size = 0
+
+    def pages(self) -> range:
+        """Return the numbers of the pages."""
+        return range(self.base // PAGE_SIZE, (self.base + self.size) // PAGE_SIZE)
 
 
 class ModulePlaces:

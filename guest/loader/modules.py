@@ -17,7 +17,7 @@ from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KERN_ERR, KERN_WARNING, Symbol
 from kpfs.base.typed import NamedTuple, Protocol
-from kpfs.base.units import MODULE_MAX
+from kpfs.base.units import MODULE_MAX, PAGE_SIZE
 from kpfs.guest.emu.cpu import Cpu
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.loader.kallsyms import TEXT, Kallsyms
@@ -151,6 +151,7 @@ class Modules:
         self.vermagic = vermagic
         self._list: dict[str, Module] = {}  # oldest first
         self._by_addr: dict[int, Module] = {}
+        self._by_page: dict[int, Module] = {}
         self._notify: Notifier = lambda _state, _name: None
         # files that tasks are about to load, by pid: what init_module() is given
         self.pending: dict[int, bytes] = {}
@@ -178,7 +179,7 @@ class Modules:
 
     def at(self, addr: int) -> Module | None:
         """Return the module that addr lies in."""
-        return next((m for m in self._list.values() if m.layout.holds(addr)), None)
+        return self._by_page.get(addr // PAGE_SIZE)
 
     def by_age(self) -> Iterable[Module]:
         """Return the modules oldest first."""
@@ -322,6 +323,8 @@ class Modules:
         self._write(mod)
         self._list[name] = mod
         self._by_addr[mod.addr] = mod
+        for part in (mod.layout.core, mod.layout.init):
+            self._by_page.update(dict.fromkeys(part.pages(), mod))
         self._kallsyms.set_module(name, mod.symbols)
         if self.text_follower is not None:
             self.text_follower.placed(mod)
@@ -536,6 +539,10 @@ class Modules:
         self._give_back([mod.layout.core, mod.layout.init], mod)
 
     def _give_back(self, parts: list[ModulePages], last: Module | None = None) -> None:
+        for part in parts:
+            for page in part.pages():
+                del self._by_page[page]
+
         def free() -> None:
             for part in parts:
                 if part.size:

@@ -33,6 +33,7 @@ class SectionTables:
         self.bugs: set[int] = set()
         self.reserved: list[int] = []  # 5-byte sites that are patched at run time
         self.nokprobe: list[int] = []  # functions, in the section's order
+        self._blacklist: list[BlacklistEntry] | None = None  # None: not asked for yet
 
     def add(self, image: ElfFile, base: Callable[[str], int | None]) -> None:
         """Take in the tables of an image; base gives a section's address."""
@@ -60,6 +61,7 @@ class SectionTables:
         for rows in (self.ftrace_sites, self.exceptions, self.reserved, self.nokprobe):
             rows[:] = [addr for addr in rows if not start <= addr < end]
         self.bugs = {addr for addr in self.bugs if not start <= addr < end}
+        self._blacklist = None
 
     # ---- questions
     def ftrace_location(self, start: int, end: int) -> KAddr | None:
@@ -84,6 +86,8 @@ class SectionTables:
         address_of: Callable[[str], int | None],
     ) -> Sequence[BlacklistEntry]:
         """Kernel: populate_kprobe_blacklist()."""
+        if self._blacklist is not None:
+            return self._blacklist
         result: list[BlacklistEntry] = []
         for addr in self.nokprobe:
             self._add_ksym(result, addr, symbol_at)
@@ -92,6 +96,7 @@ class SectionTables:
             at = start if start is not None and end is not None else 0
             while at and end and at < end:
                 at += self._add_ksym(result, at, symbol_at) or 1
+        self._blacklist = result
         return result
 
     @staticmethod

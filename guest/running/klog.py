@@ -64,6 +64,7 @@ class KernelLog:
         self._at = memory.translate(addr, _LOG.size)
         buf, size = _LOG.unpack_from(self._ram, self._at)[:2]
         self.size: int = size  # kernel: log_buf_len
+        self._seen = 0, 0  # of the last answer's first record: number, index
         self._buf = memory.translate(buf, size)
         self._levels_at = (
             memory.translate(console_printk, _LEVELS.size) if console_printk else 0
@@ -107,6 +108,9 @@ class KernelLog:
     def records(self, since: int = 0) -> list[LogRecord]:
         """Return the records with a sequence number of since or above, oldest first."""
         first_seq, index, next_seq, _ = self._state()
+        seq, at = self._seen
+        if first_seq <= seq <= since and self._header(at)[1] == seq:
+            first_seq, index = seq, at  # the walk goes on from there
         result = []
         for seq in range(first_seq, next_seq):
             ts, _seq, length, text_len, facility, level = self._header(index)
@@ -114,6 +118,8 @@ class KernelLog:
                 index = 0
                 ts, _seq, length, text_len, facility, level = self._header(0)
             if seq >= since:
+                if not result:
+                    self._seen = seq, index
                 start = self._buf + index + _RECORD.size
                 text_len = min(text_len, _TEXT_MAX)
                 text = self._named(self._ram[start : start + text_len])

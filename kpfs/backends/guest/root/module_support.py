@@ -105,7 +105,7 @@ class ModuleSupport:
         from kpfs.engine.register import kprobes_module_callback
         from kpfs.engine.state import ModuleState
 
-        kprobes_module_callback(st, ModuleState[state], module)
+        gone = kprobes_module_callback(st, ModuleState[state], module)
         if state == "COMING" and kprobe_events is not None:
             kprobe_events.module_coming(module)
         if trace is not None and state in ("COMING", "GOING"):
@@ -115,7 +115,7 @@ class ModuleSupport:
                 else:
                     trace.module_going(module)
                     trace.tracing_reset_all()
-        if "api" in self.__dict__:
+        if gone and "api" in self.__dict__:
             self.api.sync_flags()
 
     def _ftrace_in_use(self) -> bool:

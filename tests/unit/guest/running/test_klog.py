@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.running.klog: the printk ring, wrapping and dropping the oldest."""
 
+import random
+
 import pytest
 
 from kpfs.base import abi
@@ -12,7 +14,7 @@ class LogAt(KernelLog):
     """A log whose time is set by hand."""
 
     def __init__(self, memory, addr):
-        self.time = 0
+        self.time, self.memory, self.addr = 0, memory, addr
         super().__init__(memory, addr, lambda: self.time)
 
 
@@ -51,6 +53,24 @@ def test_the_newest_survive_any_number_of_wraps(log, sizes):
         assert kept, "the newest is always there"
         assert kept == expected[-len(kept) :]
     assert sum(24 + len(r.text) for r in log.records()) <= 256
+
+
+def test_looks_from_anywhere_and_back_in_time(log):
+    """A look goes on where the last one began, unless that is another record now."""
+    rng = random.Random(1)
+    written, saved = 0, None
+    for _ in range(500):
+        for _ in range(rng.randrange(1, 6)):
+            append(log, 6, "x" * rng.randrange(40), rng.randrange(1000))
+            written += 1
+        since = max(written - rng.randrange(8), 0)
+        fresh = KernelLog(log.memory, log.addr, lambda: 0).records(since)
+        assert log.records(since) == fresh
+        if saved and rng.random() < 0.3:  # as a snapshot is gone back to
+            written = saved[0]
+            log.memory.write(log.addr, saved[1])
+        elif rng.random() < 0.3:
+            saved = written, log.memory.read(log.addr, 4096)
 
 
 @pytest.mark.parametrize("word", range(2, 6))
