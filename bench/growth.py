@@ -16,13 +16,13 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from bench import engine, mount
 from bench.command import KPFS, ROOT, Command
-from bench.row import Row, seconds
+from bench.row import Clock, Row, seconds
 from kpfs.api.kernel import Kernel
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.kprobe import Kprobe
@@ -78,6 +78,11 @@ class Curves:
     def add(self, name: str, size: int, taken: float) -> None:
         self._points[name].append((size, max(taken, 1e-6)))
 
+    def take(self, size: int, clock: Clock, /, **works: Callable[[], object]) -> None:
+        """Do works one after the other."""
+        for name, work in works.items():
+            self.add(name, size, seconds(work, clock))
+
     def rows(self) -> Iterator[Row]:
         for name, points in self._points.items():
             (small, before), (large, after) = points[-2:]
@@ -93,14 +98,15 @@ def probes(curves: Curves) -> None:
     for count in PROBES:
         chosen = [found[i % len(found)] for i in range(count)]
         made = [Kprobe(addr=KAddr(a), pre_handler=engine.nothing) for a in chosen]
-        for name, work in {
-            "register": partial(engine.register_all, bench.state, made),
-            "list": partial(bench.show, "/kprobes/list"),
-            "disarm": partial(bench.store, "/kprobes/enabled", "0"),
-            "arm": partial(bench.store, "/kprobes/enabled", "1"),
-            "unregister": partial(unregister_kprobes, bench.state, made),
-        }.items():
-            curves.add(name, count, seconds(work, time.thread_time))
+        curves.take(
+            count,
+            time.thread_time,
+            register=partial(engine.register_all, bench.state, made),
+            list=partial(bench.show, "/kprobes/list"),
+            disarm=partial(bench.store, "/kprobes/enabled", "0"),
+            arm=partial(bench.store, "/kprobes/enabled", "1"),
+            unregister=partial(unregister_kprobes, bench.state, made),
+        )
         bench.settle()
 
 
@@ -115,15 +121,16 @@ def events(curves: Curves) -> None:
             bench.store(file, text)
 
     for count in EVENTS:
-        for name, work in {
-            "events": partial(write, lines[:count]),
-            "events_shown": partial(bench.show, file),
-            "profile": partial(bench.show, "/tracing/kprobe_profile"),
-            "events_on": partial(bench.store, "/tracing/events/kprobes/enable", "1"),
-            "events_off": partial(bench.store, "/tracing/events/kprobes/enable", "0"),
-            "events_deleted": partial(write, ["-:kprobes/\n"]),
-        }.items():
-            curves.add(name, count, seconds(work, time.thread_time))
+        curves.take(
+            count,
+            time.thread_time,
+            events=partial(write, lines[:count]),
+            events_shown=partial(bench.show, file),
+            profile=partial(bench.show, "/tracing/kprobe_profile"),
+            events_on=partial(bench.store, "/tracing/events/kprobes/enable", "1"),
+            events_off=partial(bench.store, "/tracing/events/kprobes/enable", "0"),
+            events_deleted=partial(write, ["-:kprobes/\n"]),
+        )
         bench.settle()
 
 
@@ -154,22 +161,18 @@ def ring(curves: Curves) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
         at = kpfs.mount("--quiet-guest")
-        daemon, tracing = mount.daemon_of(at), at / "tracing"
+        used, tracing = partial(mount.cpu_seconds, mount.daemon_of(at)), at / "tracing"
         (tracing / "kprobe_events").write_text("p:e __x64_sys_getppid\n")
         mount.write(tracing / "events/kprobes/enable", b"1")
-
-        def take(name: str, size: int, work: partial[object]) -> None:
-            before = mount.cpu_seconds(daemon)
-            work()
-            curves.add(name, size, mount.cpu_seconds(daemon) - before)
 
         for size in FULL:
             (tracing / "buffer_size_kb").write_text(f"{size << 10}")
             mount.write(at / "machine/syscall", b"getppid\n" * (30_000 * size))
-            take("trace_read", size, partial(mount.read, tracing / "trace"))
+            curves.take(size, used, trace_read=partial(mount.read, tracing / "trace"))
         for size in RING:
             text = f"{size << 10}".encode()
-            take("ring", size, partial(mount.write, tracing / "buffer_size_kb", text))
+            work = partial(mount.write, tracing / "buffer_size_kb", text)
+            curves.take(size, used, ring=work)
         kpfs.finish()
 
 
@@ -192,12 +195,13 @@ def modules(curves: Curves) -> None:
                     for name in names:
                         kernel.rmmod(name)
 
-                for name, work in {
-                    "insmod": partial(load, names),
-                    "modules": partial(kernel.read, "modules"),
-                    "rmmod": partial(unload, names),
-                }.items():
-                    curves.add(name, count, seconds(work, time.thread_time))
+                curves.take(
+                    count,
+                    time.thread_time,
+                    insmod=partial(load, names),
+                    modules=partial(kernel.read, "modules"),
+                    rmmod=partial(unload, names),
+                )
 
 
 def kernels(curves: Curves) -> None:

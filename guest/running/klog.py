@@ -64,7 +64,7 @@ class KernelLog:
         self._at = memory.translate(addr, _LOG.size)
         buf, size = _LOG.unpack_from(self._ram, self._at)[:2]
         self.size: int = size  # kernel: log_buf_len
-        self._seen = 0, 0  # of the last answer's first record: number, index
+        self._seen = 0, 0  # number and index of the last answer's first record
         self._buf = memory.translate(buf, size)
         self._levels_at = (
             memory.translate(console_printk, _LEVELS.size) if console_printk else 0
@@ -111,7 +111,7 @@ class KernelLog:
         seq, at = self._seen
         if first_seq <= seq <= since and self._header(at)[1] == seq:
             first_seq, index = seq, at  # the walk goes on from there
-        result = []
+        result: list[LogRecord] = []
         for seq in range(first_seq, next_seq):
             ts, _seq, length, text_len, facility, level = self._header(index)
             if not length:
