@@ -70,7 +70,7 @@ print(time.perf_counter() - begin)
 
 
 class Curves:
-    """What each operation has taken, by the size of the work."""
+    """The times of each operation, by the size of the work."""
 
     def __init__(self) -> None:
         self._points: dict[str, list[tuple[int, float]]] = defaultdict(list)
