@@ -912,6 +912,7 @@ FN_CACHE = 9
 FN_UNCACHE = 10
 FN_SIZE = 11
 FN_FREE_LATER = 12
+FN_USES = 13
 HOW_PAGE = 1
 HOW_ORDER = 2
 HOW_STRING = 4
@@ -933,6 +934,8 @@ HOW_TRIES = 0x2_0000
 HOW_IRQ = 0x4_0000
 HOW_BH = 0x8_0000
 HOW_FAILS = 0x10_0000
+HOW_RAW = 0x20_0000
+HOW_TO_USER = 0x40_0000
 FOUND_OUT_OF_BOUNDS = 1
 FOUND_USE_AFTER_FREE = 2
 FOUND_DOUBLE_FREE = 3
@@ -955,10 +958,10 @@ NO_ARGUMENT = 255
 class Insn:  # struct insn
     SIZE, __slots__ = 16, ()
     LAYOUT = """
-        flags H size B bytes B base B index B scale B reg B disp i function H pad H
+        flags H size B bytes B base B index B scale B reg B disp i function H more H
     """
     flags, size, bytes, base, index, scale, reg, disp = 0, 2, 3, 4, 5, 6, 7, 8
-    function = 12
+    function, more = 12, 14
 
 
 class Text:  # struct text
@@ -971,10 +974,10 @@ class Function:  # struct function
     SIZE, __slots__ = 40, ()
     LAYOUT = """
         address Q kind I how I to B source B size B fails B fails_as B entry_kind B
-        flags B pad 1B error q calls Q
+        flags B bytes B error q calls Q
     """
     address, kind, how, to, source, size, fails, fails_as = 0, 8, 12, 16, 17, 18, 19, 20
-    entry_kind, flags, error, calls = 21, 22, 24, 32
+    entry_kind, flags, bytes, error, calls = 21, 22, 23, 24, 32
 
 
 class Finding:  # struct finding
@@ -988,13 +991,13 @@ class Finding:  # struct finding
 
 
 class Texts:  # struct texts
-    SIZE, __slots__ = 617560, ()
+    SIZE, __slots__ = 618072, ()
     on, current, pid, comm, canary, count_of_preempt, direct = 0, 8, 16, 24, 32, 40, 48
     kernel, kernel_size, kernel_at, nr_texts, nr_functions = 56, 64, 72, 80, 88
     nr_findings, findings_lost, instructions, last, memo_at = 96, 104, 112, 120, 128
     memo_block, memo_cpu, memo_stop, act, act_ip = 136, 144, 152, 160, 168
     act_value, act_sp, kmalloc, shadow, locks, left = 176, 184, 192, 200, 208, 216
-    behind, texts, functions, findings, branches = 600, 5208, 13400, 95320, 224344
+    behind, texts, functions, findings, branches = 600, 5720, 13912, 95832, 224856
 
 
 # linux/board/locks.h
@@ -1027,22 +1030,30 @@ OBJECT_FREED = 2
 
 
 class Object:  # struct object
-    SIZE, __slots__ = 400, ()
+    SIZE, __slots__ = 408, ()
     LAYOUT = """
-        addr Q size Q begin Q end Q state Q function Q frees Q cache Q at Q owner Q pid
-        Q comm 2Q freed_at Q freed_pid Q freed_comm 2Q next Q stack 16Q freed_stack 16Q
+        addr Q size Q given Q begin Q end Q state Q function Q frees Q cache Q at Q
+        owner Q pid Q comm 2Q freed_at Q freed_pid Q freed_comm 2Q next Q stack 16Q
+        freed_stack 16Q
     """
-    addr, size, begin, end, state, function, frees, cache = 0, 8, 16, 24, 32, 40, 48, 56
-    at, owner, pid, comm, freed_at, freed_pid = 64, 72, 80, 88, 104, 112
-    freed_comm, next, stack, freed_stack = 120, 136, 144, 272
+    addr, size, given, begin, end, state, function, frees = 0, 8, 16, 24, 32, 40, 48, 56
+    cache, at, owner, pid, comm, freed_at, freed_pid = 64, 72, 80, 88, 96, 112, 120
+    freed_comm, next, stack, freed_stack = 128, 144, 152, 280
+
+
+class Variable:  # struct variable
+    SIZE, __slots__ = 16, ()
+    STRUCT = Struct("<2Q")
+    first, end = 0, 8
 
 
 class Shadow:  # struct shadow
-    SIZE, __slots__ = 26216128, ()
-    bytes, no_merge, typesafe, object_size, pages, page_size = 0, 8, 16, 24, 32, 40
-    free_object, nr_objects, untracked, oldest, newest, kept = 48, 56, 64, 72, 80, 88
-    keep, canary_reg, canary_at, destroyed, destroyed_sp = 96, 104, 136, 168, 176
-    nr_caches, caches, objects = 184, 192, 1728
+    SIZE, __slots__ = 26740912, ()
+    bytes, no_merge, typesafe, object_size, ctor, align = 0, 8, 16, 24, 32, 40
+    usersize, fills, variables, nr_variables, pages, page_size = 48, 56, 64, 72, 80, 88
+    free_object, nr_objects, untracked, oldest, newest = 96, 104, 112, 120, 128
+    kept, keep, destroyed, destroyed_sp, nr_caches = 136, 144, 152, 160, 168
+    caches, objects = 176, 2224
 
 
 # linux/board/x86/arch.h

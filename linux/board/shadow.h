@@ -9,6 +9,7 @@
 #define NR_CACHES 64
 #define OBJECT_STACK 16
 #define RED_ZONE 32
+#define NEVER_WRITTEN 0x9b5cd7e3b16ac5f1ull /* fills what nobody has written to */
 
 /* states of an object */
 #define OBJECT_GONE 0 /* freed, or nothing is known of it any more */
@@ -25,11 +26,12 @@
 struct object {
 	u64 addr; /* 0: no object yet */
 	u64 size;
+	u64 given; /* address that the kernel knows it by */
 	u64 begin; /* with what is kept free on both sides */
 	u64 end;
 	u64 state;    /* OBJECT_* */
 	u64 function; /* that has made it: its index */
-	u64 frees;    /* which functions free it: HOW_CACHE, HOW_PAGES and HOW_ORDER of its row */
+	u64 frees;    /* what it is, as to who may free it: HOW_CACHE, HOW_PAGES and HOW_ORDER */
 	u64 cache;
 	u64 at; /* where it was allocated, by what, and by whom */
 	u64 owner;
@@ -48,6 +50,13 @@ struct own_cache {
 	u64 addr;
 	u64 size;   /* of its objects, as they were asked for */
 	u64 reuses; /* objects may be read when they are freed: SLAB_TYPESAFE_BY_RCU */
+	u64 left;   /* bytes before each object that are its own */
+};
+
+/* A variable of a module. */
+struct variable {
+	u64 first;
+	u64 end;
 };
 
 struct shadow {
@@ -55,17 +64,21 @@ struct shadow {
 	u64 no_merge; /* the flag of a cache that shares nothing; likewise the one for reuses */
 	u64 typesafe;
 	u64 object_size; /* the offset in struct kmem_cache */
-	u64 pages;       /* address of the kernel's array of struct page, and the size of one */
+	u64 ctor;        /* offsets in struct kmem_cache_args */
+	u64 align;
+	u64 usersize;
+	u64 fills;     /* memory that is not cleared gets NEVER_WRITTEN */
+	u64 variables; /* address of struct variable, sorted, and how many */
+	u64 nr_variables;
+	u64 pages; /* address of the kernel's array of struct page, and the size of one */
 	u64 page_size;
 	u64 free_object; /* address of kmem_cache_free() */
 	u64 nr_objects;
 	u64 untracked; /* objects for which there was no room */
 	u64 oldest; /* freed objects that are kept: index plus 1 of the first one and the last one */
 	u64 newest;
-	u64 kept;                 /* their bytes */
-	u64 keep;                 /* at most so many */
-	u64 canary_reg[MAX_CPUS]; /* the register that holds the stack's canary, and who has loaded it */
-	u64 canary_at[MAX_CPUS];
+	u64 kept;      /* their bytes */
+	u64 keep;      /* at most so many */
 	u64 destroyed; /* the cache that is about to be destroyed, and the stack pointer there */
 	u64 destroyed_sp;
 	u64 nr_caches;

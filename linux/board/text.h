@@ -37,6 +37,12 @@
 #define INSN_HOOKED                                                                          \
 	(INSN_READS | INSN_WRITES | INSN_CALLS | INSN_BEHIND)
 
+/* more of a row */
+#define MORE_CANARY 1 /* it loads, stores or compares the canary of its function's stack */
+#define MORE_DECIDES 2 /* something depends on what it reads, which is not only copied */
+#define MORE_LOADS 4   /* reads into a register, and does nothing else */
+#define MORE_TESTS 8   /* compares registers: reg and scale */
+
 #define REG_NONE 255
 #define REG_IP 16
 
@@ -61,6 +67,7 @@
 #define FN_UNCACHE 10 /* destroys one */
 #define FN_SIZE 11         /* asks how large an object is */
 #define FN_FREE_LATER 12   /* frees what may still be read */
+#define FN_USES 13         /* uses what to and source point to */
 
 /* how: more of a function of its kind */
 #define HOW_PAGE 1     /* FN_FORGET: its argument is a struct page */
@@ -84,6 +91,8 @@
 #define HOW_IRQ 0x40000   /* without interrupts */
 #define HOW_BH 0x80000    /* without soft interrupts */
 #define HOW_FAILS 0x100000 /* and returns an error if it has not */
+#define HOW_RAW 0x200000 /* FN_ALLOC: what it returns is not filled, unless flags have __GFP_ZERO */
+#define HOW_TO_USER 0x400000 /* FN_COPY: a program can read it then */
 
 /* kinds of findings */
 #define FOUND_OUT_OF_BOUNDS 1
@@ -116,7 +125,7 @@ struct insn {
 	u8 reg; /* of INSN_BITS: the number of the bit is in it; of others: what is moved */
 	int32_t disp;
 	u16 function; /* that it calls: its index in functions; 0: none of these */
-	u16 pad;
+	u16 more;     /* MORE_* */
 };
 
 struct text {
@@ -139,7 +148,7 @@ struct function {
 	u8 fails_as;   /* or this argument, unless that is NO_ARGUMENT */
 	u8 entry_kind; /* FN_*: what it does, whoever calls it; 0: that is not looked at */
 	u8 flags;      /* argument: those of an allocation */
-	u8 pad[1];
+	u8 bytes;      /* that it uses of to and source at least */
 	int64_t error;
 	u64 calls; /* those that text has made */
 };
@@ -173,7 +182,7 @@ struct behind {
 	u64 looker;
 	u64 function;
 	u64 from; /* the call */
-	u64 data[4];
+	u64 data[5];
 };
 
 struct texts {

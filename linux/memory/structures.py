@@ -86,6 +86,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "pcpu_hot": ("current_task", "preempt_count"),
     "page": (),
     "kmem_cache": ("object_size", "size", "flags"),
+    "kmem_cache_args": ("ctor", "align", "usersize"),
 }
 MAX_LISTED = 1 << 16  # in one list: a damaged one may have no end
 # places in module.mem, which is there since 6.4; flags of events

@@ -7,7 +7,6 @@ They have the lines of functions, and the places and sizes of variables.
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi, elf
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 _LOADS = "load_module"  # has a struct load_info as its first argument
 _KEPT_FILES = 64
-_MOST_ALIGNED = 64  # bytes that are left free at most
+_VARIABLES = (".data", ".bss", ".data..read_mostly")
 
 
 class ModuleFiles:
@@ -78,28 +77,20 @@ class ModuleFiles:
                 places.setdefault(sym.shndx, named[sym.name] - sym.value)
         return places
 
-    def gaps(self, module: LoadedModule) -> list[tuple[int, int]]:
-        """Return address and size of what lies between two variables of a module.
-
-        It is what the compiler leaves free there so that the second one is aligned.
-        """
+    def variables(self, module: LoadedModule) -> list[tuple[int, int]]:
+        """Return begin and end of a module's variables, as far as they are known."""
         file = self.by_name.get(module.name)
         if file is None:
             return []
         places = self.sections(module, elf.STT_OBJECT)
-        sections = {
-            number
-            for number, section in enumerate(file.sections)
-            if section.name in (".data", ".bss")
+        wanted = {
+            number: place
+            for number, place in places.items()
+            if file.sections[number].name in _VARIABLES
         }
-        found = []
-        for number in sections & places.keys():
-            variables = sorted(
-                (sym.value, sym.value + sym.size)
-                for sym in file.symbols()
-                if sym.kind == elf.STT_OBJECT and sym.shndx == number and sym.size
-            )
-            for (_, end), (start, _) in pairwise(variables):
-                if 0 < start - end < _MOST_ALIGNED:
-                    found.append((places[number] + end, start - end))
-        return found
+        found: dict[int, int] = {}  # ends
+        for sym in file.symbols():
+            if sym.kind == elf.STT_OBJECT and sym.size and sym.shndx in wanted:
+                begin = wanted[sym.shndx] + sym.value
+                found[begin] = max(found.get(begin, 0), begin + sym.size)
+        return sorted(found.items())

@@ -44,7 +44,7 @@ class ModuleChecks:
         self.files = ModuleFiles(kernel)
         self.files.follow()
         is_ours = texts is None
-        self._texts = texts = texts or Texts(kernel)
+        self._texts = texts = texts or Texts(kernel, hooks={*kinds} != {IBT})
         texts.follow(self._begins, self._ends)
         self._objects = Objects(kernel, texts) if MEMORY in kinds else None
         self._locks = Locks(kernel.machine.board, texts) if LOCK in kinds else None
@@ -60,7 +60,7 @@ class ModuleChecks:
         if module is None or self._objects is None:
             return
         if text.start == module.text[0]:
-            self._objects.begin_module(text.number, self.files.gaps(module))
+            self._objects.begin_module(text.number, self.files.variables(module))
 
     def _ends(self, text: LookedText) -> None:
         self._gone.add(text.number)

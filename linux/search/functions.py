@@ -17,7 +17,7 @@ _KINDS = {
     "copy": abi.FN_COPY, "string": abi.FN_STRING, "lock": abi.FN_LOCK,
     "unlock": abi.FN_UNLOCK, "sleeps": abi.FN_SLEEPS, "forget": abi.FN_FORGET,
     "cache": abi.FN_CACHE, "uncache": abi.FN_UNCACHE, "size": abi.FN_SIZE,
-    "free_later": abi.FN_FREE_LATER,
+    "free_later": abi.FN_FREE_LATER, "uses": abi.FN_USES,
 }  # fmt: skip
 _HOW = {
     "order": abi.HOW_ORDER, "string": abi.HOW_STRING, "array": abi.HOW_ARRAY,
@@ -27,7 +27,7 @@ _HOW = {
     "joins": abi.HOW_JOINS, "formats": abi.HOW_FORMATS,
     "mutex": abi.HOW_MUTEX, "rwsem": abi.HOW_RWSEM, "spin": abi.HOW_SPIN,
     "rwlock": abi.HOW_RWLOCK, "shared": abi.HOW_SHARED, "tries": abi.HOW_TRIES,
-    "fails": abi.HOW_FAILS,
+    "fails": abi.HOW_FAILS, "raw": abi.HOW_RAW, "to_user": abi.HOW_TO_USER,
     "irq": abi.HOW_IRQ, "bh": abi.HOW_BH,
 }  # fmt: skip
 _AT_ENTRY = "at_entry"
@@ -44,6 +44,7 @@ class KnownFunction(NamedTuple):
     source: int = abi.NO_ARGUMENT
     size: int = abi.NO_ARGUMENT
     flags: int = abi.NO_ARGUMENT  # those of an allocation
+    bytes: int = 0  # that it uses of to and source at least
     fails: bool = False
     fails_as: int = abi.NO_ARGUMENT  # the argument that it returns then
     error: int = 0

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Iterator
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi, mapping
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 KEPT_BYTES = 8 << 20  # what freed objects may have
 _NO_LEAK_TRACE, _TYPESAFE = 0x800000, 0x80000  # flags of caches before Linux 6.9
 _SHIFT = 3  # 8 bytes of RAM have one byte
+_ENABLED = 0xFFFFFFFF
+_MOST_ALIGNED = 64  # bytes that a compiler leaves free between variables
+Range = tuple[int, int]
 
 
 class ObjectRow(ctypes.Structure):
@@ -37,11 +42,16 @@ class Objects:
         bits = kernel.structures.values
         caches = kernel.structures["kmem_cache"].at
         symbols = kernel.symbols
+        clears = symbols.address("init_on_alloc")
+        args = kernel.structures["kmem_cache_args"].at
         values = {
             "bytes": address_of(self._bytes),
             "no_merge": _flag(bits.get("_SLAB_NOLEAKTRACE"), _NO_LEAK_TRACE),
             "typesafe": _flag(bits.get("_SLAB_TYPESAFE_BY_RCU"), _TYPESAFE),
             "object_size": caches.get("object_size", 0),
+            **{name: args.get(name, 0) for name in ("ctor", "align", "usersize")},
+            # the first word of a static key
+            "fills": not (clears and kernel.memory.word(clears) & _ENABLED),
             "free_object": symbols.address("kmem_cache_free"),
             "pages": kernel.memory.word(symbols.address("vmemmap_base")),
             "page_size": kernel.structures["page"].size or 64,
@@ -49,20 +59,41 @@ class Objects:
         }
         for name, value in values.items():
             words[getattr(abi.Shadow, name) >> 3] = value
+        self._words = words
         texts.set(shadow=address_of(self._memory))
         self._board = kernel.machine.board
-        self._gaps: dict[int, list[tuple[int, int]]] = {}  # by the numbers of texts
+        self._gaps: dict[int, list[Range]] = {}  # by the numbers of texts
+        self._variables: dict[int, list[Range]] = {}
+        self._table = mapping.make(abi.Variable.SIZE)
 
-    def begin_module(self, number: int, gaps: list[tuple[int, int]]) -> None:
-        """Have nothing access what lies between variables: address and size of each."""
-        self._gaps[number] = gaps
+    def begin_module(self, number: int, variables: list[Range]) -> None:
+        """Have nothing access what lies between variables: begin and end of each."""
+        self._variables[number] = variables
+        self._gaps[number] = gaps = [
+            (end, begin - end)
+            for (_, end), (begin, _) in pairwise(variables)
+            if 0 < begin - end < _MOST_ALIGNED
+        ]
         for start, size in gaps:
             self._board.mark_gap(start, size)
+        self._tell_variables()
+
+    def _tell_variables(self) -> None:
+        """Have the board know the variables of all modules."""
+        rows = sorted(chain.from_iterable(self._variables.values()))
+        table = mapping.make((len(rows) or 1) * abi.Variable.SIZE)
+        words = memoryview(table).cast("Q")
+        words[: 2 * len(rows)] = array("Q", chain.from_iterable(rows))
+        self._words[abi.Shadow.variables >> 3] = address_of(table)
+        self._words[abi.Shadow.nr_variables >> 3] = len(rows)
+        self._table = table
 
     def end_module(self, number: int) -> None:
         """Forget what lies between the variables of a module that is freed."""
         for start, size in self._gaps.pop(number, ()):
             self._board.unmark(start, size)
+        if self._variables.pop(number, None):
+            self._tell_variables()
 
     def row(self, number: int) -> ObjectRow:
         """Return an object by its index."""

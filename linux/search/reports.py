@@ -131,7 +131,8 @@ class Reports:
         access = f"{'write' if row.c else 'read'} of {size}"
         is_free = row.kind in (abi.FOUND_DOUBLE_FREE, abi.FOUND_INVALID_FREE)
         place = self._call(row.at) if is_free else self._place(row.at)
-        title = f"memory: {_MEMORY[row.kind].format(access)} at {place}"
+        what = _OF_ANOTHER_KIND if is_free and row.c else _MEMORY[row.kind]
+        title = f"memory: {what.format(access)} at {place}"
         lines = [self._where(row)]
         if self._objects is not None and row.object:
             lines += self._of_object(self._objects.row(row.object - 1), row)
@@ -270,6 +271,7 @@ def _verb(flags: int) -> str:
     return "writes" if flags & abi.INSN_WRITES else "reads"
 
 
+_OF_ANOTHER_KIND = "free of an object of another kind"
 # what is told of a finding; {} is its access
 _MEMORY = {
     abi.FOUND_OUT_OF_BOUNDS: "{} out of bounds",
@@ -278,4 +280,5 @@ _MEMORY = {
     abi.FOUND_INVALID_FREE: "free of what is no object",
     abi.FOUND_STACK: "{} beyond an array on the stack",
     abi.FOUND_GLOBAL: "{} beside a variable",
+    abi.FOUND_UNINITIALIZED: "{} that nobody has written",
 }

@@ -35,7 +35,7 @@ _BEGINS, _INIT_ENDS, _ENDS = "do_init_module", "trim_init_extable", "free_module
 _BPF_BEGINS, _BPF_ENDS = "bpf_ksym_add", "bpf_ksym_del"
 _BPF_NAME_MAX = 128
 _BPF_NAME = len("bpf_prog_0123456789abcdef_")  # where the program's own name begins
-_KEPT = "looked"  # the name in a kernel's folder of what is kept of its types
+_KEPT = "looked"  # the file of a kernel's folder that lists known functions
 # for each value of the lower and the upper byte of a row's flags, whether it is one to
 # look at, and whether it has INSN_SEEN
 _LOOKED = bytes(bool(byte & abi.INSN_HOOKED & 0xFF) for byte in range(256))
@@ -107,13 +107,17 @@ Follower = Callable[[LookedText], object]
 class Texts:
     """The texts of one kernel.  Context: the kernel stands still."""
 
-    def __init__(self, kernel: KernelOnBoard, of: Sequence[str] = ()) -> None:
+    def __init__(
+        self, kernel: KernelOnBoard, of: Sequence[str] = (), *, hooks: bool = True
+    ) -> None:
         """of: names of all that is looked at; empty: each module and BPF program.
 
+        hooks: look at each instruction; False: texts are followed for their names.
         Raises UnfitError if this kernel does not tell of its modules, EmulatorError.
         """
         self._kernel, self._board = kernel, kernel.machine.board
         self._followers: list[tuple[Follower, Follower]] = []
+        self._hooks = hooks
         self._of, self._met = of, set[str]()  # names, and those that have come
         self.all: list[LookedText] = []  # with those that are gone, the last one last
         self._numbers: dict[int, LookedText] = {}  # those that are there, by index
@@ -127,7 +131,7 @@ class Texts:
             raise UnfitError("this kernel does not tell of its modules")
         self._memory = mapping.make(abi.Texts.SIZE)
         self.words = memoryview(self._memory).cast("Q")
-        self.functions = known_functions(kernel.saved, *_types(kernel.saved))
+        self.functions = _known_functions(kernel.saved)
         self._fill()
         self._board.look(address_of(self._memory))
         self._begin()
@@ -188,6 +192,7 @@ class Texts:
         row.to, row.source, row.size = known.to, known.source, known.size
         row.fails, row.fails_as, row.error = known.fails, known.fails_as, known.error
         row.entry_kind, row.flags = known.entry_kind, known.flags
+        row.bytes = known.bytes
 
     def function_row(self, number: int) -> FunctionRow:
         at = abi.Texts.functions + number * abi.Function.SIZE
@@ -232,7 +237,9 @@ class Texts:
         self._kernel.machine.stops.set(self._stopped, calls)
 
     def _hook(self, first: int, last: int) -> None:
-        if (first, last) not in self._hooked:  # a hook stays when its text is gone
+        if (
+            self._hooks and (first, last) not in self._hooked
+        ):  # a hook stays when its text is gone
             self._hooked.add((first, last))
             self._board.hook_code(first, last)
 
@@ -282,8 +289,9 @@ class Texts:
         self._numbers[number] = text
         self.all.append(text)
         self.set(nr_texts=max(self._numbers) + 1)
-        for begin, size in _functions_in(text):
-            self._board.make_rows(number, begin, size)
+        if self._hooks:
+            for begin, size in _functions_in(text):
+                self._board.make_rows(number, begin, size)
         self._hook(start, end - 1)
         for begins, _ in self._followers:
             begins(text)
@@ -368,17 +376,17 @@ def _functions_in(text: LookedText) -> Iterator[tuple[int, int]]:
         yield start, end - start
 
 
-def _types(saved: SavedKernel) -> tuple[list[str]]:
-    """Return what the kernel's types tell: the functions that may fail."""
+def _known_functions(saved: SavedKernel) -> list[KnownFunction]:
+    """Return the functions that lookers know, which take half a second to find."""
 
     def make() -> Sequence[bytes]:
         btf = read_btf(saved.memory, saved.symbols)
         names = [] if btf is None else btf.prototypes()
         failing = [name for name, words in names if _may_fail(words)]
-        return [json.dumps(failing).encode()]
+        return [json.dumps(known_functions(saved, failing)).encode()]
 
     kept = KeptFile(saved.folder, _KEPT, saved.meta).get(make)
-    return (json.loads(bytes(kept[0])),)
+    return [KnownFunction(*row) for row in json.loads(bytes(kept[0]))]
 
 
 def _may_fail(words: str) -> bool:

@@ -111,11 +111,11 @@ def _paths() -> list[str]:
 
 
 def sources() -> list[str]:
-    """Return all modules of kpfs.linux, so that no list has to be kept by hand."""
+    """Return all modules and tables of kpfs.linux: no list has to be kept by hand."""
     rooms = [entry.path for entry in os.scandir(_LINUX) if entry.is_dir()]
     return sorted(
         entry.path
         for room in (_LINUX, *rooms)
         for entry in os.scandir(room)
-        if entry.name.endswith(".py")
+        if entry.name.endswith((".py", ".tsv"))
     )

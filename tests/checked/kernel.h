@@ -2,6 +2,7 @@
 /* What modules that have errors on purpose need of the kernel, whose headers are not at hand. */
 #define NULL ((void *)0)
 #define GFP_KERNEL 0xcc0u
+#define GFP_ZERO 0x100u
 #define HIDE(p) asm volatile("" : "+r"(p)) /* the compiler does not know what it points to */
 #define noinline __attribute__((noinline))
 
@@ -25,6 +26,9 @@ typedef unsigned long size_t;
 struct kmem_cache;
 void *__kmalloc(size_t size, unsigned int flags);
 void kfree(const void *object);
+unsigned long _copy_to_user(void *to, const void *from, unsigned long size);
+unsigned long _raw_spin_lock_irqsave(unsigned int *lock);
+void _raw_spin_unlock_irqrestore(unsigned int *lock, unsigned long flags);
 unsigned long __get_free_pages(unsigned int flags, unsigned int order);
 void free_pages(unsigned long addr, unsigned int order);
 void *vmalloc(unsigned long size);

@@ -8,9 +8,6 @@ void __mutex_init(struct mutex *lock, const char *name, void *key);
 void mutex_lock(struct mutex *lock);
 int mutex_trylock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
-void _raw_spin_lock(unsigned int *lock);
-unsigned long _raw_spin_lock_irqsave(unsigned int *lock);
-void _raw_spin_unlock_irqrestore(unsigned int *lock, unsigned long flags);
 void msleep(unsigned int ms);
 
 static struct mutex m[8], outer;

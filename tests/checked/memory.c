@@ -144,13 +144,10 @@ static noinline void cache_behind(void)
 
 static noinline void cache_before(void)
 {
-	volatile char *first = kmem_cache_alloc(cache, GFP_KERNEL);
-	volatile char *second = kmem_cache_alloc(cache, GFP_KERNEL);
+	volatile char *p = kmem_cache_alloc(cache, GFP_KERNEL);
 
-	/* one of them is not the first of its page */
-	((unsigned long)first % 4096 ? first : second)[WRONG(-1, 0)];
-	kmem_cache_free(cache, (void *)first);
-	kmem_cache_free(cache, (void *)second);
+	p[WRONG(-1, 0)];
+	kmem_cache_free(cache, (void *)p);
 }
 
 static noinline void cache_after_free(void)
@@ -178,6 +175,100 @@ static noinline void beside_variable(void)
 
 	HIDE(p);
 	p[WRONG(39, 38)] = behind_names;
+}
+
+static noinline void before_large(void)
+{
+	volatile char *p = allocate(8192);
+
+	p[WRONG(-1, 0)] = 1;
+	p[8191] = 1;
+	kfree((void *)p);
+}
+
+static noinline void behind_large(void)
+{
+	volatile char *p = allocate(16384);
+
+	p[WRONG(16384, 16383)] = 1;
+	kfree((void *)p);
+}
+
+static noinline void set_beyond_variable(void)
+{
+	size_t size = WRONG(40, 39);
+	char *p = names;
+
+	HIDE(size);
+	HIDE(p);
+	memset(p, 0, size);
+}
+
+static noinline void free_variable(void)
+{
+	char *p = names;
+
+	HIDE(p);
+	ONLY_WRONG(kfree(p));
+}
+
+static noinline void free_other_kind(void)
+{
+	char *p = allocate(72);
+
+	WRONG(vfree, kfree)(p);
+}
+
+static noinline void lock_after_free(void)
+{
+	unsigned int *lock = __kmalloc(64, GFP_KERNEL | GFP_ZERO);
+
+	ONLY_WRONG(kfree(lock));
+	_raw_spin_unlock_irqrestore(lock, _raw_spin_lock_irqsave(lock));
+	WRONG((void)0, kfree(lock));
+}
+
+struct parts {
+	long first;
+	int second; /* and 4 bytes that nobody writes to */
+};
+
+static int decided;
+
+static noinline void never_written(void)
+{
+	volatile long *p = (void *)allocate(64);
+	struct parts *parts = (void *)allocate(sizeof(*parts)), copy;
+
+	p[0] = 1;
+	if (p[WRONG(1, 0)] == 5)
+		decided++;
+	p[1] = p[2]; /* no error: it is copied */
+	parts->first = parts->second = 1;
+	copy = *parts;
+	HIDE(parts);
+	*parts = copy;
+	kfree((void *)p);
+	kfree(parts);
+}
+
+static noinline void never_written_in_cache(void)
+{
+	volatile unsigned char *p = kmem_cache_alloc(cache, GFP_KERNEL | WRONG(0, GFP_ZERO));
+
+	if (p[9])
+		decided++;
+	kmem_cache_free(cache, (void *)p);
+}
+
+static noinline void never_written_to_user(void)
+{
+	char *p = allocate(24);
+
+	memset(p, 0, WRONG(16, 24));
+	HIDE(p);
+	_copy_to_user((void *)4096, p, 24);
+	kfree(p);
 }
 
 static noinline void fill(volatile char *p, int count)
@@ -228,6 +319,15 @@ static int begin(void)
 	leak();
 	beside_variable();
 	beyond_array();
+	before_large();
+	behind_large();
+	set_beyond_variable();
+	free_variable();
+	free_other_kind();
+	lock_after_free();
+	never_written();
+	never_written_in_cache();
+	never_written_to_user();
 	return 0;
 }
 

@@ -42,6 +42,15 @@ MEMORY = {
     "cache_after_free": "read of 1 byte after free",
     "beside_variable": "write of 1 byte beside a variable",
     "beyond_array": "read of 8 bytes beyond an array on the stack",
+    "before_large": "write of 1 byte out of bounds",
+    "behind_large": "write of 1 byte out of bounds",
+    "set_beyond_variable": "write of 40 bytes beside a variable",
+    "free_variable": "free of what is no object",
+    "free_other_kind": "free of an object of another kind",
+    "lock_after_free": "read of 4 bytes after free",
+    "never_written": "read of 8 bytes that nobody has written",
+    "never_written_in_cache": "read of 1 byte that nobody has written",
+    "never_written_to_user": "read of 24 bytes that nobody has written",
     "leak": "leak of 123 bytes",
 }
 LOCKS = {

@@ -361,6 +361,54 @@ static u16 three_bytes(const struct reader *r, int map, u8 op)
 	return op <= 0x0b || (op >= 0x1c && op <= 0x1e) ? M | RD | FULL : M;
 }
 
+/* Return whether an instruction compares, and does nothing else. */
+static bool compares(int map, u8 op, u8 modrm)
+{
+	int reg = modrm >> 3 & 7;
+
+	if (map == 1)
+		return op == 0xa3 || (op == 0xba && reg == 4);
+	if (map)
+		return false;
+	switch (op) {
+	case 0x38 ... 0x3b:
+	case 0x84:
+	case 0x85:          return true;
+	case 0x80:
+	case 0x81:
+	case 0x83:          return reg == 7;
+	case 0xf6:
+	case 0xf7:          return reg < 2;
+	}
+	return false;
+}
+
+/* Say what becomes of what an instruction reads. */
+static void tell_more(const struct reader *r, int map, u8 op, u8 modrm, bool memory, struct insn *i)
+{
+	bool accumulator = !map && (op == 0x3c || op == 0x3d || op == 0xa8 || op == 0xa9);
+
+	if (r->vex)
+		return;
+	if (memory) {
+		bool loads =
+			map ? map == 1 && (op == 0xb6 || op == 0xb7 || op == 0xbe || op == 0xbf) :
+			      op == 0x63 || op == 0x8b || (op == 0x8a && r->rex);
+
+		i->more = loads ? MORE_LOADS : compares(map, op, modrm) ? MORE_DECIDES : 0;
+	} else if (accumulator) {
+		i->more = MORE_TESTS;
+		i->reg = i->scale = RAX;
+	} else if (compares(map, op, modrm)) {
+		bool one = !map && (op == 0x80 || op == 0x81 || op == 0x83 || op >= 0xf6);
+
+		i->more = MORE_TESTS;
+		i->scale = (modrm & 7) | (r->rex & 1) << 3;
+		if (one || (map == 1 && op == 0xba))
+			i->reg = i->scale;
+	}
+}
+
 static int operand_size(const struct reader *r, int map, u8 op, u16 how)
 {
 	if (how & BYTE)
@@ -447,6 +495,8 @@ __attribute__((visibility("default"))) void board_decode(const u8 *code, u64 siz
 	if (how & STR) {
 		i->flags |= INSN_STRING | (r.repeats ? INSN_REPEATS : 0);
 		memory = true;
+	} else {
+		tell_more(&r, map, op, modrm, memory, i);
 	}
 	if (!memory || r.evex || r.other_segment || r.short_address)
 		return;

@@ -275,13 +275,18 @@ static void sleeps(struct board *b, const struct look *l)
 	f->c = spinning ? spinning->at : 0;
 }
 
+/* Some kernels have the release of a spinlock in line: return whether this may be one. */
+bool may_unlock(const struct insn *i)
+{
+	return i->bytes == 1 && i->flags & INSN_WRITES && !(i->flags & INSN_ON_STACK);
+}
+
 bool look_at_locks(struct board *b, struct look *l)
 {
 	const struct function *f = l->callee;
 	struct behind *call;
 
-	/* some kernels have the release of a spinlock in line */
-	if (l->bytes == 1 && l->insn->flags & INSN_WRITES)
+	if (l->bytes && may_unlock(l->insn))
 		released(b, l->addr);
 	if (!f)
 		return false;

@@ -31,6 +31,17 @@ u64 string_source(const struct board *b)
 	return state(b)->regs[RSI];
 }
 
+u64 register_value(const struct board *b, int number)
+{
+	return state(b)->regs[number];
+}
+
+bool is_constant(const struct insn *i)
+{
+	return (i->base == REG_NONE || i->base == REG_IP) && i->index == REG_NONE &&
+	       !(i->flags & (INSN_STRING | INSN_PER_CPU | INSN_BITS));
+}
+
 u64 per_cpu_base(const struct board *b)
 {
 	return state(b)->segs[GS].base;

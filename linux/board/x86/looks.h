@@ -18,6 +18,8 @@ void set_argument(struct board *b, int number, u64 value);
 void set_result(struct board *b, u64 value);
 bool is_stack_register(u8 number);
 u64 string_source(const struct board *b); /* of an instruction that copies strings */
+u64 register_value(const struct board *b, int number);
+bool is_constant(const struct insn *i); /* its operand is always at the same address */
 u64 per_cpu_base(const struct board *b);
 bool is_text_address(u64 word); /* of the kernel's or a module's, perhaps */
 bool in_interrupt_gate(const struct board *b);
@@ -27,6 +29,9 @@ void set_call(struct board *b, u64 ip, u64 sp, u64 result); /* NEVER: the result
 looker look_hold, look_fault, look_at_memory, look_at_locks;
 behind_looker behind_memory, behind_locks;
 void forget_locks(struct board *b, u64 first, u64 size);
+bool may_unlock(const struct insn *i);
+void check_access(struct board *b, const struct look *l);
+bool may_be_wrong(const struct insn *i);
 void enter_memory(struct board *b, struct look *l); /* a function of the table begins */
 
 /* ---- text.c */

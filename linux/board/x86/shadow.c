@@ -16,13 +16,14 @@
 #include "looks.h"
 
 #define PAGE 4096ull
-#define MAX_BUCKET 8192ull /* the largest of kmalloc's caches */
+#define MAX_ENLARGED (256ull << 10) /* larger ones are left as they are */
+#define LEFT_IN_CACHE 64           /* bytes before an object of a cache */
+#define GFP_ZERO 0x100
 #define KERNEL_HALF 0xffff800000000000ull
 #define ERRORS ((u64)-4096) /* addresses from here on are error numbers */
 #define ZERO_SIZE 16        /* the address of an object of no bytes */
 #define MAX_STRING 65536
 #define MAX_CHECKED (1ull << 24)
-#define NEAR_CANARY 40 /* bytes of code between the load of a canary and its store */
 
 static struct shadow *shadow(const struct board *b)
 {
@@ -103,6 +104,54 @@ static u64 first_bad(struct board *b, u64 addr, u64 size, u8 *value)
 		}
 	}
 	return 0;
+}
+
+/* Return whether none of [addr, addr + size) is bad, as hardly any is. value: of the first byte. */
+static bool is_fine(struct board *b, u64 addr, u64 size, u8 *value)
+{
+	u64 at = physical(b, addr), in = (addr & 7) + size;
+	const u8 *bytes = (u8 *)(uintptr_t)shadow(b)->bytes + (at >> 3);
+
+	*value = 0;
+	if (at >= b->ram_size)
+		return (addr & (PAGE - 1)) + size <= PAGE;
+	if (in > 64 || (addr & (PAGE - 1)) + size > PAGE)
+		return false;
+	*value = *bytes;
+	for (; in > 8; in -= 8, bytes++)
+		if (*bytes & ~8)
+			return false;
+	return !*bytes || (*bytes <= 8 && in <= *bytes);
+}
+
+/* ---- what nobody has written to */
+static bool is_never_written(struct board *b, u64 addr)
+{
+	const u8 *byte = byte_of(b, addr);
+	u64 at = physical(b, addr & ~3ull);
+
+	return byte && *byte && *byte <= 8 && at < b->ram_size &&
+	       *(u32 *)(uintptr_t)(b->ram + at) == (u32)(NEVER_WRITTEN >> (addr & 4) * 8);
+}
+
+/* Return the first byte of [addr, addr + size) that nobody has written to, or 0. */
+static u64 first_never_written(struct board *b, u64 addr, u64 size)
+{
+	for (u64 at = addr; at < addr + size; at = (at | 3) + 1)
+		if (is_never_written(b, at))
+			return at;
+	return 0;
+}
+
+static void fill(struct board *b, u64 addr, u64 size)
+{
+	for (u64 at = addr; at < addr + size; at += 8) {
+		u64 to = physical(b, at), count = addr + size - at < 8 ? addr + size - at : 8,
+		    word = NEVER_WRITTEN;
+
+		if (to < b->ram_size)
+			__builtin_memcpy((u8 *)(uintptr_t)b->ram + to, &word, count);
+	}
 }
 
 /* ---- objects, by a hash of their addresses */
@@ -193,13 +242,29 @@ static void report(struct board *b, u64 kind, u64 at, u64 addr, u64 size, u64 ho
 }
 
 /* ---- accesses */
+static u64 the_canary(struct board *b)
+{
+	return read_word(b, per_cpu_base(b) + texts(b)->canary);
+}
+
+/* Report that something depends on bytes that nobody has written to. */
+static void check_written(struct board *b, u64 at, u64 addr, u64 size)
+{
+	u64 first;
+
+	if (!shadow(b)->fills)
+		return;
+	first = first_never_written(b, addr, size);
+	if (first)
+		report(b, FOUND_UNINITIALIZED, at, first, size, false, around(shadow(b), first));
+}
+
 /* Return whether the canary of the task that runs is at an address of its stack. */
 static bool is_canary(struct board *b, u64 addr)
 {
 	u64 slot = addr & ~7ull;
 
-	return slot >= stack_pointer(b) &&
-	       read_word(b, slot) == read_word(b, per_cpu_base(b) + texts(b)->canary);
+	return slot >= stack_pointer(b) && read_word(b, slot) == the_canary(b);
 }
 
 static void check(struct board *b, u64 at, u64 addr, u64 size, bool writes)
@@ -208,7 +273,7 @@ static void check(struct board *b, u64 at, u64 addr, u64 size, bool writes)
 	u64 bad, kind = FOUND_OUT_OF_BOUNDS;
 	struct object *o = NULL;
 
-	if (addr < KERNEL_HALF || !size)
+	if (addr < KERNEL_HALF || !size || is_fine(b, addr, size, &value))
 		return;
 	if (size > MAX_CHECKED)
 		size = MAX_CHECKED;
@@ -238,44 +303,48 @@ static void check(struct board *b, u64 at, u64 addr, u64 size, bool writes)
  */
 static bool is_about_canary(struct board *b, const struct look *l)
 {
-	struct shadow *s = shadow(b);
 	const struct insn *i = l->insn;
-	u64 cpu = b->current;
+	u8 *byte;
 
-	if (i->flags & INSN_PER_CPU) {
-		if (i->flags & INSN_READS && !(i->flags & INSN_COMPARES) &&
-		    l->addr == per_cpu_base(b) + texts(b)->canary) {
-			s->canary_reg[cpu] = i->reg + 1;
-			s->canary_at[cpu] = l->at;
-		}
+	if (i->flags & INSN_PER_CPU)
 		return true;
-	}
-	if (i->index != REG_NONE || !is_stack_register(i->base))
-		return false;
-	if (i->flags & INSN_WRITES && i->bytes == 8 && s->canary_reg[cpu] == i->reg + 1u &&
-	    l->at - s->canary_at[cpu] < NEAR_CANARY) {
-		s->canary_reg[cpu] = 0;
+	if (!(i->more & MORE_CANARY))
+		return i->flags & INSN_ON_STACK;
+	if (i->flags & INSN_WRITES) {
+		if (register_value(b, i->reg) != the_canary(b))
+			return false;
 		mark(b, l->addr, 8, SHADOW_CANARY);
 		return true;
 	}
-	if (i->flags & INSN_READS && i->bytes == 8) {
-		u8 *byte = byte_of(b, l->addr);
-
-		if (byte && *byte == SHADOW_CANARY)
-			*byte = 0;
-	}
+	byte = byte_of(b, l->addr);
+	if (byte && *byte == SHADOW_CANARY)
+		*byte = 0;
 	return i->flags & INSN_ON_STACK;
 }
 
-static void check_operand(struct board *b, const struct look *l)
+/* Return whether an access may be one of those that are reported. */
+bool may_be_wrong(const struct insn *i)
+{
+	return i->flags & (INSN_READS | INSN_WRITES) && !(i->flags & INSN_PER_CPU) &&
+	       (i->more & MORE_CANARY || !(i->flags & INSN_ON_STACK));
+}
+
+void check_access(struct board *b, const struct look *l)
 {
 	const struct insn *i = l->insn;
+	const u64 copies = INSN_STRING | INSN_READS | INSN_WRITES;
+	u8 value;
 
-	if (is_about_canary(b, l))
+	if (!l->bytes || l->addr < KERNEL_HALF)
 		return;
-	check(b, l->at, l->addr, l->bytes, i->flags & INSN_WRITES);
-	if ((i->flags & (INSN_STRING | INSN_READS | INSN_WRITES)) ==
-	    (INSN_STRING | INSN_READS | INSN_WRITES))
+	if (i->flags & (INSN_ON_STACK | INSN_PER_CPU) || i->more & MORE_CANARY)
+		if (is_about_canary(b, l))
+			return;
+	if (!is_fine(b, l->addr, l->bytes, &value))
+		check(b, l->at, l->addr, l->bytes, i->flags & INSN_WRITES);
+	else if (value && i->more & MORE_DECIDES && !(i->flags & INSN_WRITES))
+		check_written(b, l->at, l->addr, l->bytes);
+	if ((i->flags & copies) == copies)
 		check(b, l->at, string_source(b), l->bytes, false);
 }
 
@@ -294,6 +363,34 @@ static u64 optional(const struct board *b, u8 argument, u64 otherwise)
 	return argument == NO_ARGUMENT ? otherwise : call_argument(b, argument);
 }
 
+/* Report an operand that begins in one variable of a module and ends behind it. */
+static void check_variable(struct board *b, u64 at, u64 addr, u64 size, bool writes)
+{
+	struct shadow *s = shadow(b);
+	const struct variable *all = (const struct variable *)(uintptr_t)s->variables;
+	u64 low = 0, high = s->nr_variables;
+
+	if (!is_text_address(addr) || size > MAX_CHECKED)
+		return;
+	while (low < high) {
+		u64 middle = (low + high) / 2;
+
+		if (all[middle].end <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < s->nr_variables && addr >= all[low].first && addr + size > all[low].end)
+		report(b, FOUND_GLOBAL, at, all[low].end, size, writes, NULL);
+}
+
+/* Check what a function of the kernel accesses for checked text. */
+static void check_operand(struct board *b, u64 at, u64 addr, u64 size, bool writes)
+{
+	check(b, at, addr, size, writes);
+	check_variable(b, at, addr, size, writes);
+}
+
 static void check_string(struct board *b, struct look *l)
 {
 	const struct function *f = l->callee;
@@ -310,26 +407,38 @@ static void check_string(struct board *b, struct look *l)
 		return;
 	}
 	if (source)
-		check(b, l->at, source, size, false);
+		check_operand(b, l->at, source, size, false);
 	if (!to)
 		return;
 	if (f->how & HOW_READS)
-		check(b, l->at, to, string_size(b, to, most), false);
+		check_operand(b, l->at, to, string_size(b, to, most), false);
 	else if (f->how & HOW_JOINS)
-		check(b, l->at, to, string_size(b, to, MAX_STRING) - 1 + size, true);
+		check_operand(b, l->at, to, string_size(b, to, MAX_STRING) - 1 + size, true);
 	else
-		check(b, l->at, to, size, true);
+		check_operand(b, l->at, to, size, true);
 }
 
 static void check_copy(struct board *b, struct look *l)
 {
 	const struct function *f = l->callee;
-	u64 size = call_argument(b, f->size);
+	u64 size = call_argument(b, f->size), source = optional(b, f->source, 0);
 
 	if (f->to != NO_ARGUMENT)
-		check(b, l->at, call_argument(b, f->to), size, !(f->how & HOW_READS));
-	if (f->source != NO_ARGUMENT)
-		check(b, l->at, call_argument(b, f->source), size, false);
+		check_operand(b, l->at, call_argument(b, f->to), size, !(f->how & HOW_READS));
+	if (!source)
+		return;
+	check_operand(b, l->at, source, size, false);
+	if (f->how & HOW_TO_USER && source >= KERNEL_HALF && size <= MAX_CHECKED)
+		check_written(b, l->at, source, size);
+}
+
+/* Check objects of the kernel's own types, such as locks and nodes of lists. */
+static void check_uses(struct board *b, const struct look *l)
+{
+	const struct function *f = l->callee;
+
+	check(b, l->at, optional(b, f->to, 0), f->bytes, false);
+	check(b, l->at, optional(b, f->source, 0), f->bytes, false);
 }
 
 /* ---- allocation */
@@ -355,6 +464,7 @@ static bool allocate(struct board *b, struct look *l)
 	struct shadow *s = shadow(b);
 	const struct function *f = l->callee;
 	u64 size = f->size == NO_ARGUMENT ? 0 : call_argument(b, f->size), left = 0, right = 0;
+	bool clears = optional(b, f->flags, 0) & GFP_ZERO;
 	struct behind *call;
 
 	if (f->how & HOW_ORDER)
@@ -366,19 +476,17 @@ static bool allocate(struct board *b, struct look *l)
 		size *= call_argument(b, f->source);
 	else if (f->how & HOW_CACHE)
 		size = (u32)read_word(b, call_argument(b, f->source) + s->object_size);
-	if (f->how & (HOW_ENLARGE | HOW_REDIRECT) && size && size < MAX_BUCKET) {
+	if (f->how & (HOW_ENLARGE | HOW_REDIRECT) && size &&
+	    left_zone(size) + size <= MAX_ENLARGED && s->nr_objects < NR_OBJECTS / 4 * 3) {
 		left = left_zone(size);
 		right = RED_ZONE + (-size & 7);
-		if (left + size + right > MAX_BUCKET)
-			left = 0;
-		if (left + size + right > MAX_BUCKET)
-			right = 0;
 	}
 	call = text_behind(b, l);
 	call->data[0] = size;
 	call->data[1] = left;
 	call->data[2] = right;
 	call->data[3] = f->how & HOW_CACHE ? call_argument(b, f->source) : 0;
+	call->data[4] = f->how & HOW_RAW && !clears;
 	if (!right)
 		return false;
 	if (f->how & HOW_REDIRECT) {
@@ -395,25 +503,29 @@ static void allocated(struct board *b, const struct behind *call)
 {
 	struct shadow *s = shadow(b);
 	const struct function *f = &texts(b)->functions[call->function];
-	u64 addr = result(b), size = call->data[0], right = call->data[2];
+	u64 addr = result(b), size = call->data[0], left = call->data[1], right = call->data[2];
 	const struct own_cache *cache = own_cache(s, call->data[3]);
 	struct object *o;
 
 	if (!addr || addr >= ERRORS || addr == ZERO_SIZE || addr & 7)
 		return;
-	addr += call->data[1];
-	set_result(b, addr);
-	o = find(s, addr, true);
-	if (!o)
+	if (cache)
+		left = cache->left;
+	o = find(s, addr + left, true);
+	if (!o) /* it is not moved then, so that it can be freed */
 		return;
 	if (o->state == OBJECT_FREED) /* it was freed behind our back */
 		forget_kept(s, o);
+	o->given = addr;
+	addr += left;
+	set_result(b, addr);
 	o->size = cache ? cache->size : size;
-	o->begin = addr - call->data[1];
+	o->begin = o->given;
 	o->end = addr + o->size + right;
 	if (cache) {
 		o->end = addr + o->size + RED_ZONE;
-		o->begin = addr % PAGE < RED_ZONE ? addr : addr - RED_ZONE;
+		if (!left && addr % PAGE >= RED_ZONE)
+			o->begin = addr - RED_ZONE;
 	} else if (f->how & HOW_PAGES) {
 		o->end = (o->end + PAGE - 1) & -PAGE;
 	}
@@ -421,6 +533,8 @@ static void allocated(struct board *b, const struct behind *call)
 	o->state = OBJECT_LIVE;
 	o->function = call->function;
 	o->frees = f->how & (HOW_CACHE | HOW_PAGES | HOW_ORDER);
+	if (!o->frees && addr - texts(b)->direct >= b->ram_size)
+		o->frees = HOW_PAGES; /* kvmalloc() and its like */
 	o->cache = call->data[3];
 	o->at = call->from;
 	o->owner = text_owner(b, call->from);
@@ -428,6 +542,9 @@ static void allocated(struct board *b, const struct behind *call)
 	o->freed_at = 0;
 	keep_stack(b, stack_pointer(b), o->stack, OBJECT_STACK);
 	mark_object(b, o);
+	/* objects of other caches may be made before they are allocated */
+	if (s->fills && call->data[4] && (!o->cache || left))
+		fill(b, addr, o->size);
 }
 
 /* ---- frees */
@@ -467,6 +584,18 @@ static struct object *to_free(struct shadow *s, const struct object *freed)
 	return NULL;
 }
 
+/* Return whether an object is of another kind than what a function frees. */
+static bool is_freed_wrongly(const struct function *f, const struct object *o)
+{
+	const u64 kinds = HOW_CACHE | HOW_PAGES | HOW_ORDER;
+
+	if (f->how & HOW_CACHE)
+		return !(o->frees & HOW_CACHE);
+	if (o->frees & HOW_CACHE) /* kfree() may free these */
+		return f->how & HOW_PAGES;
+	return (f->how & kinds) != o->frees;
+}
+
 /* A function that frees begins. at: its caller. */
 static void freed(struct board *b, struct look *l)
 {
@@ -481,15 +610,26 @@ static void freed(struct board *b, struct look *l)
 		return;
 	if (!o) {
 		byte = in_texts(b, l->back) ? byte_of(b, addr) : NULL;
-		if (byte && *byte && (o = around(s, addr)) && o->state == OBJECT_LIVE) {
+		if (!byte)
+			return;
+		if (*byte && (o = around(s, addr)) && o->state == OBJECT_LIVE) {
 			report(b, FOUND_INVALID_FREE, l->back, addr, 0, 0, o);
 			keep(b, o, l->back, false);
+			text_skip(b, l, 0);
+		} else if (is_text_address(addr) || (addr ^ l->sp) < STACK_SIZE) {
+			report(b, FOUND_INVALID_FREE, l->back, addr, 0, 0, NULL);
 			text_skip(b, l, 0);
 		}
 		return;
 	}
 	if (o->state == OBJECT_FREED) {
 		report(b, FOUND_DOUBLE_FREE, l->back, addr, 0, 0, o);
+		text_skip(b, l, 0);
+		return;
+	}
+	if (is_freed_wrongly(f, o)) {
+		report(b, FOUND_INVALID_FREE, l->back, addr, 0, 1, o);
+		keep(b, o, l->back, false);
 		text_skip(b, l, 0);
 		return;
 	}
@@ -506,7 +646,7 @@ static void freed(struct board *b, struct look *l)
 	}
 	forget_kept(s, other);
 	forget(b, other);
-	set_argument(b, f->to, o->frees & HOW_CACHE ? other->addr : other->begin);
+	set_argument(b, f->to, other->given);
 }
 
 /* It is freed later, by RCU, and may be read till then. */
@@ -527,17 +667,17 @@ static void freed_later(struct board *b, struct look *l)
 /* Let the kernel have an object as it was allocated, with its contents where the kernel looks. */
 static u64 given_back(struct board *b, struct object *o)
 {
-	u64 shift = o->addr - o->begin;
+	u64 shift = o->addr - o->given;
 
 	for (u64 i = 0; shift && i < o->size; i += 8) {
-		u8 *to = byte_in_ram(b, o->begin + i), *from = byte_in_ram(b, o->addr + i);
+		u8 *to = byte_in_ram(b, o->given + i), *from = byte_in_ram(b, o->addr + i);
 		u64 count = o->size - i < 8 ? o->size - i : 8;
 
 		if (to && from)
 			__builtin_memmove(to, from, count);
 	}
 	forget(b, o);
-	return o->cache ? o->addr : o->begin;
+	return o->given;
 }
 
 /* Another function takes an object over. */
@@ -557,7 +697,7 @@ static void taken_over(struct board *b, struct look *l)
 				u64 *word = (u64 *)byte_in_ram(b, list + 8 * i);
 
 				if (word)
-					*word = o->cache ? o->addr : o->begin;
+					*word = o->given;
 				forget(b, o);
 			}
 		}
@@ -575,23 +715,40 @@ static void taken_over(struct board *b, struct look *l)
 }
 
 /* ---- caches */
+/* Return whether objects of a cache that is about to be made may begin where we want them to. */
+static bool can_be_moved(struct board *b, const struct look *l)
+{
+	const struct function *f = l->callee;
+	u64 args = call_argument(b, f->source);
+
+	if (f->source == NO_ARGUMENT) /* with a part that programs may copy */
+		return false;
+	if (!(f->how & HOW_AGAIN))
+		return !args && call_argument(b, 2) <= LEFT_IN_CACHE;
+	return !read_word(b, args + shadow(b)->ctor) &&
+	       (u32)read_word(b, args + shadow(b)->align) <= LEFT_IN_CACHE &&
+	       !(u32)read_word(b, args + shadow(b)->usersize);
+}
+
 static void make_cache(struct board *b, struct look *l)
 {
 	struct shadow *s = shadow(b);
 	const struct function *f = l->callee;
-	u64 size = (u32)call_argument(b, f->size), flags = call_argument(b, 3);
+	u64 size = (u32)call_argument(b, f->size), flags = call_argument(b, 3), left;
 	struct behind *call = text_behind(b, l);
 
+	left = flags & s->typesafe || !can_be_moved(b, l) ? 0 : LEFT_IN_CACHE;
 	call->data[0] = size;
 	call->data[1] = flags & s->typesafe;
-	set_argument(b, f->size, size + RED_ZONE + (-size & 7));
+	call->data[2] = left;
+	set_argument(b, f->size, left + size + RED_ZONE + (-size & 7));
 	set_argument(b, 3, flags | s->no_merge);
 }
 
 static void cache_made(struct board *b, const struct behind *call)
 {
 	struct shadow *s = shadow(b);
-	struct own_cache made = { result(b), call->data[0], call->data[1] };
+	struct own_cache made = { result(b), call->data[0], call->data[1], call->data[2] };
 
 	if (made.addr && made.addr < ERRORS && s->nr_caches < NR_CACHES)
 		s->caches[s->nr_caches++] = made;
@@ -619,7 +776,7 @@ static void destroy_cache(struct board *b, struct look *l)
 		forget(b, o);
 		s->destroyed = cache;
 		s->destroyed_sp = l->sp;
-		set_argument(b, 1, o->addr);
+		set_argument(b, 1, o->given);
 		text_call(b, l, s->free_object);
 		return;
 	}
@@ -631,10 +788,11 @@ static void destroy_cache(struct board *b, struct look *l)
 /* ---- what text.c calls */
 bool look_at_memory(struct board *b, struct look *l)
 {
-	if (l->bytes)
-		check_operand(b, l);
+	check_access(b, l);
 	if (!l->callee)
 		return false;
+	if (l->callee->bytes)
+		check_uses(b, l);
 	switch (l->callee->kind) {
 	case FN_ALLOC:  return allocate(b, l);
 	case FN_CACHE:  make_cache(b, l); return false;

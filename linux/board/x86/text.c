@@ -90,23 +90,88 @@ static struct insn *make_row(struct board *b, struct text *text, u64 addr)
 {
 	struct insn *i = &rows(text)[addr - text->first];
 	u64 left = text->first + text->size - addr;
-	u16 kept = i->flags & (INSN_BEHIND | INSN_SEEN);
+	u16 kept = i->flags & (INSN_BEHIND | INSN_SEEN), more = i->more;
 
 	decode_at(b, addr, left, i);
 	i->flags |= kept;
-	if (i->flags & INSN_CALLS && !(i->flags & INSN_TAIL) && i->size < left)
+	i->more |= more;
+	if (i->function && !(i->flags & INSN_TAIL) && i->size < left)
 		i[i->size].flags |= INSN_BEHIND;
 	return i;
+}
+
+#define NR_BEFORE 4    /* instructions that are looked back at */
+#define NEAR_CANARY 40 /* bytes of code between the load of a canary and its store */
+
+struct before {
+	struct insn *insns[NR_BEFORE]; /* the last one first */
+	u64 canary;                    /* address of the last load of the canary */
+};
+
+static bool reads_canary(const struct texts *t, const struct insn *i, u64 addr)
+{
+	u64 operand = (int64_t)i->disp + (i->base == REG_IP ? addr + i->size : 0);
+
+	return i->flags & INSN_PER_CPU && i->flags & INSN_READS && operand == t->canary;
+}
+
+static bool is_slot(const struct insn *i)
+{
+	return i->bytes == 8 && i->index == REG_NONE && is_stack_register(i->base);
+}
+
+/* Something depends on a register: the load that has filled it, if it is near, decides. */
+static void depends(struct before *before, u8 reg)
+{
+	for (int k = 0; k < NR_BEFORE && before->insns[k]; k++) {
+		struct insn *i = before->insns[k];
+		bool stores = (i->flags & (INSN_READS | INSN_WRITES)) == INSN_WRITES;
+
+		if (i->more & MORE_LOADS && i->reg == reg) {
+			i->more |= MORE_DECIDES;
+			return;
+		}
+		if (!(i->more & MORE_LOADS) && (!stores || i->flags & INSN_STRING))
+			return;
+	}
+}
+
+/* Say of an instruction, and of those before it, what can be told of several together. */
+static void look_back(const struct texts *t, struct before *before, struct insn *i, u64 addr)
+{
+	if (reads_canary(t, i, addr)) {
+		i->more |= MORE_CANARY;
+		if (!(i->flags & INSN_COMPARES))
+			before->canary = addr;
+		for (int k = 0; k < NR_BEFORE && before->insns[k]; k++)
+			if (i->flags & INSN_COMPARES && is_slot(before->insns[k]))
+				before->insns[k]->more |= MORE_CANARY;
+	} else if (is_slot(i) && i->flags & INSN_WRITES && addr - before->canary < NEAR_CANARY) {
+		i->more |= MORE_CANARY;
+	}
+	if (i->more & MORE_TESTS) {
+		depends(before, i->reg);
+		depends(before, i->scale);
+	}
+	if (i->flags & (INSN_READS | INSN_WRITES)) {
+		depends(before, i->base);
+		depends(before, i->index);
+	}
+	for (int k = NR_BEFORE - 1; k; k--)
+		before->insns[k] = before->insns[k - 1];
+	before->insns[0] = i;
 }
 
 /* Make the rows of [first, first + size) in a text, which is one function after the other. */
 API void board_make_rows(struct board *b, u64 number, u64 first, u64 size)
 {
 	struct text *text = &texts(b)->texts[number];
+	struct before before = { .canary = first - NEAR_CANARY };
 
 	for (u64 addr = first; addr < first + size;) {
-		const struct insn *i = make_row(b, text, addr);
+		struct insn *i = make_row(b, text, addr);
 
+		look_back(texts(b), &before, i, addr);
 		addr += i->size ? i->size : 1;
 	}
 }
@@ -347,6 +412,28 @@ static void look_at_entry(struct board *b, u64 addr)
 		enter_memory(b, &l);
 }
 
+/*
+ * An instruction that calls nothing, where only checks are on: it need not be left, and may be
+ * looked at twice. Return whether it has to be looked at each time.
+ */
+static bool look_at_access(struct board *b, struct insn *i, u64 addr)
+{
+	u64 on = texts(b)->on;
+	struct look l = { .insn = i, .at = addr, .phys = NEVER };
+	bool unlocks = on & LOOK_LOCKS && may_unlock(i), again = unlocks;
+
+	if (on & LOOK_MEMORY && may_be_wrong(i)) {
+		look_up(b, &l);
+		check_access(b, &l);
+		again |= !is_constant(i);
+	}
+	if (unlocks) {
+		look_up(b, &l);
+		look_at_locks(b, &l);
+	}
+	return again;
+}
+
 /* Called by libunicorn for each instruction of a text. False: it need not be for this one. */
 static bool on_code(void *board, u64 addr, u32 size)
 {
@@ -368,10 +455,15 @@ static bool on_code(void *board, u64 addr, u32 size)
 		i = make_row(b, text, addr);
 	if (!(i->flags & INSN_HOOKED))
 		return false;
-	if (!t->on || looked_at(b, addr))
+	if (!t->on)
 		return true;
 	t->instructions++;
-	i->flags |= INSN_SEEN;
+	if (!(i->flags & INSN_SEEN))
+		i->flags |= INSN_SEEN;
+	if (!(t->on & (LOOK_HOLD | LOOK_FAULT)) && !i->function && !(i->flags & INSN_BEHIND))
+		return look_at_access(b, i, addr);
+	if (looked_at(b, addr))
+		return true;
 	if (i->flags & INSN_BEHIND)
 		look_behind(b, addr);
 	if (!(i->flags & (INSN_HOOKED & ~INSN_BEHIND)))
