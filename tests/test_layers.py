@@ -103,6 +103,7 @@ KEEPERS = {
         "kpfs.engine.arch.arm64.insn",
         "kpfs.engine.arch.riscv64.insn",
     ),
+    "distributed": ("kpfs.hunt.cluster",),
     "drgn": ("kpfs.api.drgn_program",),
     "pytest": ("kpfs.api.pytest_plugin",),
     "rich": ("kpfs.top.screen",),

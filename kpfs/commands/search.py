@@ -90,6 +90,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="only the I-th of N parts",
     )
     parser.add_argument(
+        "--scheduler",
+        default="",
+        metavar="ADDRESS",
+        help="have workers of this scheduler of Dask make runs, too",
+    )
+    parser.add_argument(
         "--root", default="", metavar="DIR", help="as of 'kpfs run --inside'"
     )
     report_arguments(parser)
@@ -123,7 +129,8 @@ def main(arguments: Namespace) -> int:
     if arguments.make:
         kernel_command.make_missing([arguments.kernel])
     from kpfs.hunt.hunt import SearchLimits
-    from kpfs.hunt.search import Search, SearchTask, check
+    from kpfs.hunt.search import Search, check
+    from kpfs.hunt.task import SearchTask
 
     task = SearchTask(
         arguments.kernel,
@@ -140,7 +147,12 @@ def main(arguments: Namespace) -> int:
         arguments.shard,
     )
     teller = _Teller(task.kernel, task.argv, quiet=arguments.json)
-    search = Search(task, limits, teller.tell, teller.progress)
+    cluster = None
+    if arguments.scheduler:
+        from kpfs.hunt.cluster import Cluster
+
+        cluster = Cluster(arguments.scheduler)
+    search = Search(task, limits, teller.tell, teller.progress, cluster)
     signalled: SignalledError | None = None
     try:
         with raised():

@@ -155,7 +155,7 @@ class Hunt:
         while True:
             while self._others:
                 yield self._others.pop(0)
-            while self._runs.running < self._limits.jobs and self._may_start():
+            while self._runs.has_room and self._may_start():
                 plan = next(waiting, None)
                 if plan is None:
                     break

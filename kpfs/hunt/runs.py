@@ -48,13 +48,15 @@ class EndedRun(NamedTuple):
     plan: RunPlan
     outcome: RunOutcome
     seconds: float  # processor time
+    told: bytes = b""  # by the run: its outcome, and modules that it has loaded
 
 
 class Runs:
     """The runs of a command that stands where they begin.  Context: one thread."""
 
-    def __init__(self, searched: SearchedCommand) -> None:
-        self._searched = searched
+    def __init__(self, searched: SearchedCommand, jobs: int = 1) -> None:
+        """jobs: how many may run at once."""
+        self._searched, self._jobs = searched, jobs
         self._board = searched.kernel.machine.board
         self._ahead = TranslateAhead(self._board)
         self._running: list[Run] = []
@@ -63,6 +65,22 @@ class Runs:
     @property
     def running(self) -> int:
         return len(self._running)
+
+    @property
+    def has_room(self) -> bool:
+        return self.running < self._jobs
+
+    @property
+    def channels(self) -> list[int]:
+        """The descriptors at which runs tell that they have ended."""
+        return [run.channel.fileno() for run in self._running]
+
+    def one(self, plan: RunPlan) -> EndedRun:
+        """Make one run, if no other one is under way; see start()."""
+        self.start(plan)
+        while (done := self.wait(None)) is None:
+            pass
+        return done
 
     def start(self, plan: RunPlan) -> None:
         """Start a run.  Raises InRun in its process, which is to go on from there."""
@@ -108,16 +126,28 @@ class Runs:
         by_fd = {run.channel.fileno(): run for run in self._running}
         for fd in by_fd:
             poll.register(fd, select.POLLIN)
-        soonest = min((run.until for run in self._running), default=0.0)
-        left = max(soonest - time.monotonic(), 0)
-        left = left if seconds is None else min(seconds, left)
-        for fd, _ in poll.poll(left * 1000):
+        for fd, _ in poll.poll(self.left(seconds) * 1000):
             return self._end(by_fd[fd])
         for run in self._running:
             if time.monotonic() > run.until:
                 os.kill(run.pid, signal.SIGKILL)
                 return self._end(run)
         return None
+
+    def left(self, seconds: float | None) -> float:
+        """Return for how long to wait: so long, or until a run takes too long."""
+        now = time.monotonic()
+        left = min((run.until - now for run in self._running), default=MAX_SECONDS)
+        return max(left if seconds is None else min(seconds, left), 0.0)
+
+    def take(self, told: bytes) -> RunOutcome:
+        """Return the outcome that a run has told, and keep its modules."""
+        line, _, rest = told.partition(b"\n")
+        row, at = json.loads(line), 0
+        for size in row["files"]:  # modules that were not loaded before
+            self._searched.files.keep(rest[at : at + size])
+            at += size
+        return RunOutcome.unpacked(row["outcome"])
 
     def _end(self, run: Run) -> EndedRun:
         fds: list[int] = []
@@ -130,16 +160,15 @@ class Runs:
         if not fds:
             late = time.monotonic() > run.until
             why = f"it took longer than {MAX_SECONDS:g} s" if late else "it was killed"
-            return EndedRun(run.plan, RunOutcome(-1, why, [], "", "", 0, 0), seconds)
+            outcome = RunOutcome(-1, why, [], "", "", 0, 0)
+            told = json.dumps({"outcome": outcome._asdict(), "files": []}).encode()
+            return EndedRun(run.plan, outcome, seconds, told)
         with os.fdopen(fds[0], "rb") as file:
             file.seek(0)
-            row = json.loads(file.readline())
-            for size in row["files"]:  # modules that were not loaded before
-                self._searched.files.keep(file.read(size))
-        outcome = RunOutcome.unpacked(row["outcome"])
+            told = file.read()
         for fd in fds[1:]:
             self._ahead.add(fd)
-        return EndedRun(run.plan, outcome, seconds)
+        return EndedRun(run.plan, self.take(told), seconds, told)
 
     def stop(self) -> None:
         """End all runs that are under way."""

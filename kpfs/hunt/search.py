@@ -6,21 +6,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kpfs.base.errors import KernelError, SetupError
+from kpfs.base.errors import SetupError
 from kpfs.base.kinds import CHECKS, RACE, SCHEDULE
 from kpfs.config import KernelChoice
 from kpfs.coverage.module_lines import ModuleLines
-from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits, Tried
-from kpfs.hunt.runs import InRun, Runs
+from kpfs.hunt.runs import EndedRun, InRun, Runs
+from kpfs.hunt.task import SearchTask, seed_of, told_of_kernel
 from kpfs.inside import warm
 from kpfs.inside.client import request_of
-from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
-from kpfs.linux.inside.loop import CallError
-from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.running import chosen
 from kpfs.linux.search import seed as seeds
 from kpfs.linux.search.searched import NEVER_BEGAN, Begin, SearchedCommand
@@ -28,22 +25,11 @@ from kpfs.linux.search.seed import Seed
 from kpfs.linux.store import image, store
 
 if TYPE_CHECKING:
+    from kpfs.hunt.cluster import Cluster
+    from kpfs.hunt.standing import SearchJob
     from kpfs.linux.inside.mounted import PreparedKernel
-
-
-class SearchTask(NamedTuple):
-    """A command that is searched."""
-
-    kernel: str
-    argv: tuple[str, ...]
-    root: str = "/"
-    of: tuple[str, ...] = ()
-
-
-def seed_of(task: SearchTask, request: RunRequest) -> Seed:
-    """Return a seed without a run, of everything that is known before one."""
-    meta = image.read_meta(chosen.folder(task.kernel))
-    return seeds.without_run(task.kernel, meta.digest, request)._replace(of=task.of)
+    from kpfs.linux.search.plan import RunPlan
+    from kpfs.linux.search.searched import RunOutcome
 
 
 def check(task: SearchTask, kinds: frozenset[str]) -> None:
@@ -71,8 +57,13 @@ class Search:
         limits: SearchLimits,
         tell: Callable[[SearchFinding, str, int], None],
         progress: Callable[[int, float], None] = lambda _runs, _share: None,
+        cluster: Cluster | None = None,
     ) -> None:
-        """tell: called with a finding, the name of its seed, and the runs so far."""
+        """tell: called with a finding, the name of its seed, and the runs so far.
+
+        cluster: where runs are made, too.
+        """
+        self._cluster = cluster
         self._task, self._limits = task, limits
         self._told, self._progress = tell, progress
         request = seeds.searched(request_of(list(task.argv), []))
@@ -90,7 +81,7 @@ class Search:
             seeds.check_room()
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            with _told():
+            with told_of_kernel():
                 kernel = mounted.start(
                     store.folder(choice.kernel), quiet=True, root=self._task.root
                 )
@@ -106,13 +97,13 @@ class Search:
         )
         if kinds <= command.left_out.keys():
             raise SetupError("; ".join(command.left_out.values()))
-        runs = self._runs = Runs(command)
+        runs = self._runs = self._new_runs(command)
         lines = ModuleLines(command.files.by_name)
         parts = self._tell, self._progress, command.left_out
         self._hunt = Hunt(runs, self._limits, lines, *parts)
         outcome = None
         try:
-            with _told():
+            with told_of_kernel():
                 command.begin(self._request, [null] * 3)
                 outcome = command.end()
         except _SearchedError:
@@ -126,6 +117,21 @@ class Search:
         if outcome.status < 0:
             raise SetupError(outcome.why.splitlines()[0])
         raise SetupError(NEVER_BEGAN.format(status=outcome.status))
+
+    def _new_runs(self, command: SearchedCommand) -> Runs:
+        jobs = self._limits.jobs
+        if self._cluster is None:
+            return Runs(command, jobs)
+        from kpfs.hunt.cluster import ClusterRuns
+
+        return ClusterRuns(command, jobs, self._cluster, self._job)
+
+    def _job(self, base: EndedRun) -> SearchJob:
+        """Return what another machine needs to make runs."""
+        from kpfs.hunt.standing import SearchJob
+
+        seed = self._seed_of_run(base.plan, base.outcome)
+        return SearchJob(self._task, self._request, seed)
 
     def _begun(self) -> None:
         """Search from where the command stands; return in the process of a run."""
@@ -146,27 +152,21 @@ class Search:
         self._runs.stop()
         return self._hunt.tried() if self._hunt and self._hunt.count else None
 
-    def _tell(self, finding: SearchFinding, runs: int) -> None:
+    def _seed_of_run(self, plan: RunPlan, outcome: RunOutcome) -> Seed:
         assert self._command.begun is not None
-        seed = self._seed._replace(
-            plan=finding.plan,
-            digest=finding.outcome.digest,
+        return self._seed._replace(
+            plan=plan,
+            digest=outcome.digest,
             begins=self._command.begun,
-            files=seeds.digests_of_files(finding.outcome.reads),
-            told="\n".join((finding.title, *finding.lines)),
+            files=seeds.digests_of_files(outcome.reads),
         )
+
+    def _tell(self, finding: SearchFinding, runs: int) -> None:
+        told = "\n".join((finding.title, *finding.lines))
+        seed = self._seed_of_run(finding.plan, finding.outcome)._replace(told=told)
         with told_of_seeds():
             self.seeds[finding.key] = name = seeds.keep(seed)
         self._told(finding, name, runs)
-
-
-@contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Make errors of a kernel lines for the user."""
-    try:
-        yield
-    except (UnfitError, EmulatorError, CallError, KernelError) as error:
-        raise SetupError(str(error)) from None
 
 
 @contextlib.contextmanager

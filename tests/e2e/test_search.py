@@ -2,10 +2,13 @@
 """``kpfs search``, and ``kpfs run --seed``.
 
 Tests kpfs.commands.search, kpfs.commands.search_page, kpfs.hunt.search,
-kpfs.hunt.runs, kpfs.coverage.module_lines, kpfs.linux.search.hold,
+kpfs.hunt.runs, kpfs.hunt.task, kpfs.hunt.cluster, kpfs.hunt.standing,
+kpfs.coverage.module_lines, kpfs.linux.search.hold,
 kpfs.linux.search.searched, and kpfs.linux.search.replay.
 """
 
+import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -16,6 +19,8 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -88,6 +93,59 @@ def test_a_seed_says_which_file_has_changed(kpfs, counted, tmp_path):
     again = kpfs(*shlex.split(found.replay)[1:])
     assert again.returncode == 2
     assert again.stderr.endswith(f"another run: {program} has changed\n")
+
+
+@contextlib.contextmanager
+def cluster(folder):
+    """Yield the address of a scheduler, and its two workers."""
+    python, at = [sys.executable, "-m"], ["--no-dashboard", "--host", "127.0.0.1"]
+    options: dict[str, Any] = {"cwd": harness.ROOT, "stderr": subprocess.DEVNULL}
+    file = folder / "scheduler.json"
+    words = ["--port", "0", "--no-show", "--scheduler-file", file]
+    module = "distributed.cli.dask_scheduler"
+    with contextlib.ExitStack() as end:
+
+        def started(*command):
+            process = end.enter_context(subprocess.Popen(command, **options))
+            end.callback(process.kill)
+            return process
+
+        started(*python, module, *at, *words)
+        module = "distributed.cli.dask_worker"
+        words = ["--no-nanny", "--nthreads", "1", "--local-directory", folder]
+        words += ["--scheduler-file", file]
+        workers = [started(*python, module, *at, *words) for _ in range(2)]
+        harness.until(file.exists, "no scheduler")
+        address = json.loads(file.read_text())["address"]
+        from distributed import Client
+
+        with Client(address) as client:
+            client.wait_for_workers(2)
+        yield address, workers
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("distributed"),
+    reason="missing: the packages of kpfs[cluster]",
+)
+def test_a_cluster_makes_runs_and_one_of_its_workers_dies(kpfs, counted, tmp_path):
+    words = "search", "--kernel", KERNEL, "--runs", "40", "--kinds", "schedule"
+    with cluster(tmp_path) as (address, workers):
+        command = [*words, "--json", "--scheduler", address, "--", counted, "lost"]
+        with kpfs.started(*command, stderr=-1, cwd=tmp_path) as process:
+            pid = workers[0].pid
+
+            def works():
+                threads = Path(f"/proc/{pid}/task").glob("*/children")
+                return any(path.read_text() for path in threads)
+
+            harness.until(works, "no worker makes runs")
+            workers[0].kill()
+            out, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (1, b"")
+    (found,) = json.loads(out)["findings"]
+    assert found["title"] == "wrong result: status 3, 1 of 2"
+    assert sum(json.loads(out)["summary"]["runs"].values()) >= 40
 
 
 def test_a_correct_program_is_not_reported(kpfs, counted):

@@ -33,6 +33,10 @@ class FakeRuns:
     def running(self) -> int:
         return len(self._waiting)
 
+    @property
+    def has_room(self) -> bool:
+        return not self._waiting
+
     def start(self, plan: RunPlan) -> None:
         self.plans.append(plan)
         self._waiting.append(plan)
