@@ -7,13 +7,14 @@ kernel stands still while it is stepped, and goes on before anybody looks at the
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import struct
 import time
 from bisect import bisect_right
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from kpfs.base.errors import SetupError
@@ -33,7 +34,11 @@ SLOT, DETOUR, TRAMPOLINE = 0x30, 0x400, 0x60
 STACK_POINTERS = {"x86": "rsp", "arm64": "sp", "riscv64": "x2"}
 RETURN_REGISTERS = {"arm64": "x30", "riscv64": "x1"}  # x86 has it on the stack
 FIRST = {"breakpoint": "trap", "jump": "jump", "ftrace": "call"}  # phase by kind
+# functions of arm64 and riscv64 through which an exception comes and goes
+ENTRIES = "vectors", "ret_to_kernel", "handle_exception", "ret_from_exception"
 PUSHES = ("push", "call", "enter")
+# an instruction that makes the stack grow, on x86-64, arm64 and riscv64
+LOWERS = re.compile(r"(?:^sub (?:rsp|sp, sp), #?|addi\w* sp,.* ?-|\[sp, #-)(\w+)")
 _UNNAMED = 0x8000  # bytes behind a symbol that are hardly its function's any more
 
 
@@ -133,11 +138,8 @@ class HitRecorder:
             target = find(self._tree.debugged)
             probe = _Probe(self._tree, address, kind, target.arch)
             self._read_symbols()
-            client = _Client(target.path, target.arch)
-            try:
+            with closing(_Client(target.path, target.arch)) as client:
                 return self._recorded(client, probe)
-            finally:
-                client.close()
         except SetupError as error:
             raise RefusedError(str(error).removeprefix("gdb: ")) from None
         finally:
@@ -171,6 +173,7 @@ class HitRecorder:
             while self._run_to(client, probe.trampoline).sp - first.sp not in (0, 8):
                 pass  # another task's call returns
             client.ask(b"z0,%x,1" % probe.trampoline)
+            probe.lowers = 0
             parts.append(self._steps(client, probe, first.sp))
         client.close()
         return self._described(parts, probe, client.code)
@@ -201,7 +204,10 @@ class HitRecorder:
 
     def _is_ours(self, pc: int, probe: _Probe) -> bool:
         """Return True in what is there for probes: slots and trampolines lack names."""
-        return bool(probe.where(pc)) or self._name(pc).startswith("0x")
+        name = self._name(pc).partition("+")[0]
+        if probe.lowers and name != self._name(probe.address).partition("+")[0]:
+            return True  # a frame of the handlers may be smaller than the function's
+        return bool(probe.where(pc)) or name.startswith("0x") or name in ENTRIES
 
     # ---- describing
     def _described(
@@ -262,6 +268,8 @@ class _Probe:
         )
         self.trampoline = 0
         self._was = self._displaced(tree, found[0].place)
+        lowers = filter(None, map(LOWERS.search, self._was))
+        self.lowers = sum(int(each[1], 0) for each in lowers)  # bytes, in its function
 
     def _displaced(self, tree: KernelPath, place: str) -> list[str]:
         """Return the instructions that the probe's patch has replaced."""
@@ -274,7 +282,8 @@ class _Probe:
 
     def floor(self, sp: int) -> int:
         """Return where the stack will be, at least, behind the probed instruction."""
-        return sp - 8 * sum(word.startswith(PUSHES) for word in self._was)
+        pushes = sum(word.startswith(PUSHES) for word in self._was)
+        return sp - 8 * pushes - self.lowers
 
     def where(self, pc: int) -> str:
         """Return what a place is: probe, slot, detour or trampoline; else ""."""

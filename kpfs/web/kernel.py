@@ -10,13 +10,13 @@ import contextlib
 import json
 import os
 import re
-from contextlib import ExitStack
 from functools import cached_property
 from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kpfs.base.errors import KernelError, MemoryFault, SetupError
+from kpfs.gdb.command import find
 from kpfs.record.writers import Recording, write_chrome
 from kpfs.session.paths import KernelPath
 from kpfs.top.samples import Sampler, lost, read
@@ -52,7 +52,7 @@ class WatchedKernel:
         self._sampler, self._costs = Sampler(), dict[Any, float]()
         self._names: list[str] = []
         self._judging = Lock()
-        self._open = ExitStack()  # guarded by _judging, and the explainer as well
+        self._open = contextlib.ExitStack()  # guarded by _judging, like the explainer
         self._explainer: Explainer | None = None
         self._listings: dict[str, list[dict[str, Any]]] = {}
 
@@ -83,11 +83,10 @@ class WatchedKernel:
             row["args"] = events.get(probe.owner)
             row["cost"] = cost_of(probe, self._costs)
             probes.append(row)
-        switches = {
-            name: (self.tree / path).read_text().strip() == "1"
-            for name, path in SWITCHES.items()
-            if name != "reboot"
-        }
+        switches = {}
+        for name in SWITCHES.keys() - {"reboot"}:
+            with contextlib.suppress(FileNotFoundError):  # only x86-64 has jumps
+                switches[name] = (self.tree / SWITCHES[name]).read_text() == "1\n"
         said = {"release": self._release, "probes": probes, "lost": lost(self.tree)}
         may = {"reboots": self.tree.can_reboot, "gdb": self.has_gdb}
         return said | may | {"switches": switches}
@@ -95,8 +94,6 @@ class WatchedKernel:
     @property
     def has_gdb(self) -> bool:
         """True if single hits can be followed: the kernel listens for gdb."""
-        from kpfs.gdb.command import find
-
         with contextlib.suppress(SetupError):
             return bool(find(self.tree.debugged))
         return False

@@ -54,8 +54,8 @@ def served(kpfs, *words):
 
 
 @pytest.fixture
-def m(kpfs):
-    return kpfs.mount("--gdb")
+def m(kpfs, request):
+    return kpfs.mount("--gdb", *getattr(request, "param", ()))
 
 
 @pytest.fixture
@@ -325,6 +325,39 @@ def test_two_pages_see_a_linux_kernel_die_and_come_back(kpfs, tmp_path, monkeypa
             until(page, KINDS, [].__eq__)
         harness.kill(harness.daemon_of(m), signal.SIGKILL)
         until(one, ALIVE, lambda said: said != "live")
+
+
+@pytest.mark.parametrize(
+    ("m", "place"),
+    [
+        pytest.param(
+            *(("--kernel", harness.ARM64), "vfs_read+16"),
+            marks=pytest.mark.arm64_kernel,
+        ),
+        pytest.param(
+            *(("--kernel", harness.RISCV64), "vfs_read+8"),  # which lowers sp
+            marks=[pytest.mark.riscv64_kernel, pytest.mark.long],
+        ),
+    ],
+    indirect=["m"],
+)
+@pytest.mark.usefixtures("busy")
+def test_a_hit_on_another_architecture(kpfs, m, place):
+    define(m, f"p {place}")
+    with served(kpfs, m) as (address, _):
+        seen: dict[str, Any] = {}
+        for found in looked_at(address, "function=vfs_read"):
+            seen |= found
+            if "state" in seen:
+                break
+        assert set(seen["state"]["switches"]) == {"enabled", "tracing"}
+        assert "# breakpoint, was: " in seen["text"]
+        (probe,) = seen["state"]["probes"]
+        asked = json.dumps({"address": probe["address"], "type": "k"})
+        status, said = ask(address, "hit", "POST", asked)
+        assert status == 200, said
+        phases = [step["phase"] for step in json.loads(said)["steps"]]
+        assert [*dict.fromkeys(phases)] == ["trap", "handler", "step", "fixup", "done"]
 
 
 @with_browser

@@ -37,7 +37,8 @@ function show(found) {
 		const state = found.state;
 		$("release").textContent = state.release;
 		$("reboot").hidden = !state.reboots;
-		for (const name of Object.keys(SWITCHES)) $(`switch-${name}`).ariaPressed = `${state.switches[name]}`;
+		for (const name of Object.keys(SWITCHES))
+			Object.assign($(`switch-${name}`), { hidden: !(name in state.switches), ariaPressed: `${state.switches[name]}` });
 		probes.show(state);
 		hit.showStates(state);
 	}
