@@ -24,6 +24,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import find, settings
+from hypothesis import strategies as st
 
 import kpfs as api
 from tests import harness
@@ -152,6 +154,19 @@ def test_a_correct_program_is_not_reported(kpfs, counted):
     done = search(kpfs, "--runs", "16", "--", counted, "atomic")
     assert (done.returncode, done.stderr) == (0, "")
     assert "race: nothing found" in done.stdout
+
+
+@pytest.mark.slow
+def test_hypothesis_chooses_an_input_and_the_search_a_schedule(kpfs, counted):
+    def goes_wrong(number):
+        words = [str(counted), str(number)]
+        return bool(api.search(words, kernel=KERNEL, runs=8, kinds=["schedule"]))
+
+    assert not goes_wrong(7)  # a search alone
+    alone = kpfs("run", "--kernel", KERNEL, "--inside", "--", counted, "255")
+    assert alone.returncode == 0  # an input alone
+    how = settings(max_examples=10, derandomize=True, database=None)
+    assert find(st.integers(0, 255), goes_wrong, settings=how) == 201
 
 
 @pytest.mark.parametrize(

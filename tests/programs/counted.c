@@ -4,15 +4,19 @@
  *
  * counted lost: it loads, adds and stores, so one of them may be lost; the status is 3 then.
  * counted atomic: it adds by one instruction that no other processor can come between.
+ * counted N: the way that is taken for a number above 200 forgets to do so.
  */
 #define _GNU_SOURCE
 #include <linux/bpf.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define FORGOTTEN 200
 
 #define INSN(CODE, DST, SRC, OFF, IMM) \
 	{ .code = CODE, .dst_reg = DST, .src_reg = SRC, .off = OFF, .imm = IMM }
@@ -87,7 +91,11 @@ int main(int argc, char **argv)
 	unsigned long value = 0;
 	pthread_t threads[2];
 	union bpf_attr attr;
-	int map, key = 0;
+	const char *how = argc > 1 ? argv[1] : "lost";
+	int map, key = 0, atomic = !strcmp(how, "atomic");
+
+	if (*how >= '0' && *how <= '9')
+		atomic = atoi(how) <= FORGOTTEN;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.map_type = BPF_MAP_TYPE_ARRAY;
@@ -95,7 +103,7 @@ int main(int argc, char **argv)
 	attr.value_size = 8;
 	attr.max_entries = 1;
 	map = bpf(BPF_MAP_CREATE, &attr);
-	if (map < 0 || load(map, argc > 1 && !strcmp(argv[1], "atomic")) < 0)
+	if (map < 0 || load(map, atomic) < 0)
 		return 9;
 	for (long i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, run, (void *)i);
