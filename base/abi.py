@@ -1107,12 +1107,14 @@ NR_FAULTS = 4
 NR_PLACES = 4096
 PARTY_STACK = 24
 MOST_HELD = 24
+NR_LEVELS = 3
+NR_TOUCHES = 4096
 
 
 class Order:  # struct order
-    SIZE, __slots__ = 40, ()
-    STRUCT = Struct("<5Q")
-    number, ns, at, until, timer = 0, 8, 16, 24, 32
+    SIZE, __slots__ = 48, ()
+    STRUCT = Struct("<6Q")
+    number, ns, at, until, timer, then = 0, 8, 16, 24, 32, 40
 
 
 class Party:  # struct party
@@ -1122,18 +1124,25 @@ class Party:  # struct party
 
 
 class Hold:  # struct hold
-    SIZE, __slots__ = 296, ()
-    STRUCT = Struct("<10Q216s")
-    at, sp, addr, phys, bytes, flags, value, until = 0, 8, 16, 24, 32, 40, 48, 56
-    raced, shared, party = 64, 72, 80
+    SIZE, __slots__ = 312, ()
+    STRUCT = Struct("<12Q216s")
+    at, sp, addr, phys, bytes, flags, value, end = 0, 8, 16, 24, 32, 40, 48, 56
+    until, then, raced, shared, party = 64, 72, 80, 88, 96
+
+
+class Touch:  # struct touch
+    SIZE, __slots__ = 32, ()
+    STRUCT = Struct("<4Q")
+    at, word, context, flags = 0, 8, 16, 24
 
 
 class Holds:  # struct holds
-    SIZE, __slots__ = 257296, ()
-    STRUCT = Struct("<14Q1184s163840s4096Q55296s4096s")
+    SIZE, __slots__ = 423800, ()
+    STRUCT = Struct("<14Q3744s12Q196608s4096Q55296s4096sQ131072s")
     each_ns, nr_orders, next_order, nr_faults, faults, accesses = 0, 8, 16, 24, 32, 64
-    calls, held, torn, timers, digest, hold, orders = 72, 80, 88, 96, 104, 112, 1296
-    seen, parties, places = 165136, 197904, 253200
+    calls, held, torn, timers, digest, hold, passes = 72, 80, 88, 96, 104, 112, 3856
+    orders, seen, parties, places, touching = 3952, 200560, 233328, 288624, 292720
+    touches = 292728
 
 
 # linux/agent/region.h

@@ -15,7 +15,7 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, islice, permutations
 from random import Random
 from types import MappingProxyType
 from typing import NamedTuple
@@ -36,8 +36,10 @@ _EACH_NS, _ALL_NS = 100_000, 400_000_000  # at least for each access; for all of
 _SHORTEST_NS, _DOUBLED = 16_000, 9  # a wait by chance is up to so often twice as long
 _SHARE, _TIMERS = 4, 8  # one access waits in so many, and one timer comes
 _MOST_ORDERS = 512  # waits in one run
+_MOST_FUNCTIONS = 12  # pairs of functions of which both wait
 _AGAIN = 3  # times that a place is tried which two tasks reach
 _TRIES = 60  # runs to make a finding smaller, and
+SMALLER = "smaller"
 SHRINK = 0.25  # share of all the time, for all findings together
 _MOST_FAULTS = 400
 _TWO_FAULTS = 0.3  # share of the time left, for runs in which two calls fail
@@ -108,6 +110,9 @@ class Hunt:
         self.made: dict[str, int] = {}
         self.found: dict[tuple[str, ...], SearchFinding] = {}
         self.times: dict[tuple[str, ...], int] = {}
+        self._sides: dict[tuple[int, int], None] = {}  # of pairs that have raced
+        self._made_pairs = set[tuple[tuple[int, int], int, int]]()
+        self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
         self.whole, self._two_left = False, False
         self.unknown: set[tuple[str, ...]] = set()  # races between lines not known
@@ -129,19 +134,24 @@ class Hunt:
 
     @property
     def count(self) -> int:
-        return sum(self.made.values())
+        """Return the number of runs, without those that make findings smaller."""
+        return sum(self.made.values()) - self.made.get(SMALLER, 0)
 
     def _may_start(self) -> bool:
         most = self._limits.runs
         return self._left() > 0 and (not most or self.count < most)
 
-    def _start(self, plan: RunPlan) -> None:
-        self.made[plan.way] = self.made.get(plan.way, 0) + 1
+    def _start(self, plan: RunPlan, way: str = "") -> None:
+        way = way or plan.way
+        self.made[way] = self.made.get(way, 0) + 1
         self._runs.start(plan)
 
-    def _one(self, plan: RunPlan) -> RunOutcome:
-        """Make one run, and return its outcome; others may end meanwhile."""
-        self._start(plan)
+    def _one(self, plan: RunPlan, way: str = "") -> RunOutcome:
+        """Make one run, and return its outcome; others may end meanwhile.
+
+        way: in which it is counted, "": the plan's.
+        """
+        self._start(plan, way)
         while True:
             done = self._runs.wait(None)
             if done is not None and done.plan is plan:
@@ -262,21 +272,76 @@ class Hunt:
         share = _ALL_NS // max(self.base.accesses, 1)
         plan = self._plan("race", each_ns=max(min(share, _LONG_NS), _EACH_NS))
         outcome = self._one(plan)
-        pairs = [(pair.at, pair.other) for pair in outcome.pairs]
-        for done in self._each(self._directed(pairs)):
-            self._judge(done.plan, done.outcome)
+        for finding in self._wrong(plan, outcome):
+            self._after.setdefault(finding.key, self.count)
+        shared = sorted({*self.base.shared, *outcome.shared})
+        self._note_pairs(outcome)
+        self._note_reached(outcome)
+        plans = self._directed(shared)
+        for _ in range(_AGAIN):  # the last runs may know more pairs
+            for done in self._each(plans):
+                self._note_pairs(done.outcome)
+                self._judge(done.plan, done.outcome)
+            plans = self._all_pairs()
         self._judge(plan, outcome)  # most of it is known now, by a smaller plan
 
-    def _directed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[RunPlan]:
-        """Yield plans that hold one side of a pair until the other one has passed."""
-        sides = dict.fromkeys(
-            side for one, other in pairs for side in ((one, other), (other, one))
-        )
+    def _note_pairs(self, outcome: RunOutcome) -> None:
+        for one, other in outcome.pairs:
+            if other:
+                self._sides |= {(one, other): None, (other, one): None}
+
+    def _directed(self, shared: Sequence[int]) -> Iterator[RunPlan]:
+        """Yield plans that hold one access until another one, or for long.
+
+        First one side of each pair waits until the other has passed, which then waits
+        in its turn, or does not. Then two functions wait at each access, one of them
+        for longer, and single accesses: where several tasks use the same bytes.
+        """
+        yield from self._pairs(1, _LONG_NS)
+        inside = self._by_function(shared)
+        for slow, fast in islice(permutations(inside, 2), _MOST_FUNCTIONS):
+            if self._is_ours(slow + fast):
+                parts = (inside[slow], _LONG_NS), (inside[fast], _LONG_NS // 4)
+                orders = (
+                    Order(number, ns, at)
+                    for number in range(1, _AGAIN + 1)
+                    for places, ns in parts
+                    for at in places
+                )
+                some = tuple(islice(orders, _MOST_ORDERS))
+                yield self._plan("function", orders=some)
+                yield from self._pairs(1, _LONG_NS)
+        numbers = range(1, _AGAIN + 1)
+        for at in shared:
+            if self._is_ours(at):
+                orders = tuple(Order(number, _LONG_NS, at) for number in numbers)
+                yield self._plan("place", orders=orders)
+                yield from self._pairs(1, _LONG_NS)
+        yield from self._all_pairs()
+
+    def _all_pairs(self) -> Iterator[RunPlan]:
         for number in range(1, _AGAIN + 1):
-            for at, until in sides:
-                if self._is_ours(number):
-                    order = Order(number, _LONG_NS, at, until)
-                    yield self._plan("pair", orders=(order,))
+            for then in (_LONG_NS, 0):
+                yield from self._pairs(number, then)
+
+    def _by_function(self, shared: Sequence[int]) -> dict[int, list[int]]:
+        """Return instructions by the functions that have any of those in `shared`."""
+        found = dict[int, list[int]]()
+        for begin, end in self._functions:
+            if any(begin <= at < end for at in shared):
+                found[begin] = [at for at in sorted(self._reached) if begin <= at < end]
+        return found
+
+    def _pairs(self, number: int, then: int) -> Iterator[RunPlan]:
+        """Yield plans for pairs, those that become known meanwhile, too."""
+        while left := [
+            side for side in self._sides if (side, number, then) not in self._made_pairs
+        ]:
+            side = left[0]
+            self._made_pairs.add((side, number, then))
+            if self._is_ours(sum(side)):
+                order = Order(number, _LONG_NS, *side, then=then)
+                yield self._plan("pair", orders=(order,))
 
     def _faults(self) -> None:
         numbers = range(1, min(self.base.calls, _MOST_FAULTS) + 1)
@@ -349,15 +414,22 @@ class Hunt:
         self._lines.folders.update(
             os.path.dirname(path) for path in outcome.reads if path.endswith(".ko")
         )
-        self._reached.update(outcome.reached)
-        self._functions.update({(b, e): name for b, e, name in outcome.functions})
-        for finding in self._found_by(plan, outcome):
+        self._note_reached(outcome)
+        small: SearchFinding | None = None
+        for finding in list(self._found_by(plan, outcome)):
             key = finding.key
             self.times[key] = self.times.get(key, 0) + 1
             if key not in self.found:
                 self.found[key] = finding  # also if a signal comes meanwhile
-                self.found[key] = small = self._smaller(finding)
-                self._tell(small, self.count)
+                after = self._after.setdefault(key, self.count)
+                alike = small and self._in(key, small.plan, small.outcome)
+                small = alike or self._smaller(finding)
+                self.found[key] = small
+                self._tell(small, after)
+
+    def _note_reached(self, outcome: RunOutcome) -> None:
+        self._reached.update(outcome.reached)
+        self._functions.update({(b, e): name for b, e, name in outcome.functions})
 
     def _found_by(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
         """Yield what a run has found, with the calls that have failed in it."""
@@ -411,8 +483,14 @@ class Hunt:
 
     def _shows(self, key: tuple[str, ...], plan: RunPlan) -> SearchFinding | None:
         began = time.monotonic()
-        outcome = self._one(plan)
+        outcome = self._one(plan, SMALLER)
         self._shrunk += time.monotonic() - began
+        return self._in(key, plan, outcome)
+
+    def _in(
+        self, key: tuple[str, ...], plan: RunPlan, outcome: RunOutcome
+    ) -> SearchFinding | None:
+        """Return the finding of a run that has this key."""
         found = self._found_by(plan, outcome)
         return next((each for each in found if each.key == key), None)
 

@@ -11,6 +11,8 @@
 #define NR_PLACES 4096 /* a power of two */
 #define PARTY_STACK 24 /* words that may be return addresses */
 #define MOST_HELD 24   /* times that a place is held if each access is to be */
+#define NR_LEVELS 3    /* of a processor: a task, a soft interrupt in it, an interrupt in both */
+#define NR_TOUCHES 4096 /* a power of two */
 
 #ifndef __ASSEMBLER__
 /* An access before which the processor waits. */
@@ -20,6 +22,7 @@ struct order {
 	u64 at;    /* address of the instruction; 0: each access of the text counts */
 	u64 until; /* the wait ends when another task begins the instruction there; 0 */
 	u64 timer; /* the processor's next timer is due at once */
+	u64 then;  /* ns that the other task waits before its next access, behind until */
 };
 
 /* A task that takes part in a finding. */
@@ -38,10 +41,20 @@ struct hold {
 	u64 bytes;
 	u64 flags;  /* INSN_* */
 	u64 value;  /* what was there */
+	u64 end;    /* of the wait, as settle() has it */
 	u64 until;  /* see struct order */
+	u64 then;
 	u64 raced;  /* the other side is known */
 	u64 shared; /* the processor itself has run text meanwhile: an interrupt, or another task */
 	struct party party;
+};
+
+/* Somebody has accessed 8 bytes. */
+struct touch {
+	u64 at;      /* the instruction; 0: this one is free */
+	u64 word;    /* offset in RAM / 8 */
+	u64 context; /* see running_context() */
+	u64 flags;   /* INSN_* */
 };
 
 struct holds {
@@ -57,10 +70,13 @@ struct holds {
 	u64 torn;
 	u64 timers;
 	u64 digest; /* of all that was done */
-	struct hold hold[MAX_CPUS];
+	struct hold hold[MAX_CPUS * NR_LEVELS]; /* by processor and level */
+	u64 passes[MAX_CPUS * NR_LEVELS]; /* the hold, plus 1, that it is about to end; see until */
 	struct order orders[NR_ORDERS];
 	u64 seen[NR_ORDERS];               /* how often the place of an order was reached */
 	struct party parties[NR_FINDINGS]; /* of each finding: who waits */
 	u8 places[NR_PLACES]; /* how often a place was held, by a hash of its address */
+	u64 touching;         /* note touches */
+	struct touch touches[NR_TOUCHES]; /* by a hash; those that find no room are left out */
 };
 #endif

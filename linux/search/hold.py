@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 
 
 _H = abi.Holds
+_TOUCH_WORDS = abi.Touch.SIZE >> 3
 
 
 class PartyRow(ctypes.Structure):
     """struct party."""
 
     _fields_ = fields(abi.Party)
+
+
+class _Touch(NamedTuple):
+    """struct touch."""
+
+    at: int
+    word: int
+    context: int
+    flags: int
 
 
 class HoldCounts(NamedTuple):
@@ -63,10 +73,38 @@ class Holds:
         for number, value in enumerate(values):
             self._words[(at >> 3) + number] = value
 
+    def note_touches(self) -> None:
+        """Note who accesses what from now on, for shared()."""
+        self._put(_H.touching, 1)
+
+    def shared(self) -> list[int]:
+        """Return instructions whose bytes others access, too, if one of them writes."""
+        begin = _H.touches >> 3
+        words = self._words[begin : begin + abi.NR_TOUCHES * _TOUCH_WORDS].tolist()
+        by_word: dict[int, list[_Touch]] = {}
+        for at in range(0, len(words), _TOUCH_WORDS):
+            if words[at]:
+                touch = _Touch(*words[at : at + _TOUCH_WORDS])
+                by_word.setdefault(touch.word, []).append(touch)
+        found = {
+            one.at
+            for touches in by_word.values()
+            for one in touches
+            for other in touches
+            if one.context != other.context and _conflict(one.flags, other.flags)
+        }
+        return sorted(found)
+
     def done(self) -> HoldCounts:
         """Return what was done so far."""
         places = (getattr(_H, name) >> 3 for name in HoldCounts._fields)
         return HoldCounts(*(self._words[place] for place in places))
+
+
+def _conflict(one: int, other: int) -> bool:
+    """Return True if two accesses of the same bytes go against each other."""
+    locked = one & other & abi.INSN_LOCKED
+    return bool((one | other) & abi.INSN_WRITES) and not locked
 
 
 def _for_all_first(order: Order) -> tuple[bool, int]:

@@ -28,6 +28,7 @@ class Order(NamedTuple):
     at: int = 0
     until: int = 0  # address of an access by another task that ends the wait; 0: none
     timer: bool = False  # the processor's next timer is due at once
+    then: int = 0  # ns that the other task waits before its next access, after until
 
 
 class RunPlan(NamedTuple):

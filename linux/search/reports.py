@@ -102,7 +102,7 @@ class Reports:
     def _race(self, number: int, row: FindingRow) -> CheckReport:
         assert self._holds is not None
         one, other = self._place(row.at), self._place(row.other)
-        verbs = _verb(self._texts.flags_at(row.at)), _verb(row.b)
+        verbs = _verb(row.a), _verb(row.b)
         title = f"data race: {one} {verbs[0]} what {other} {verbs[1]}"
         far = self._holds.waiting(number)
         lines = (

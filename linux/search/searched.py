@@ -48,7 +48,7 @@ _COMPLAINT = re.compile(
 )
 
 
-_TELLS_FUNCTIONS = "base", "race"  # ways of runs
+_TELLS_ALL = "base", "race"  # ways of runs
 _MOST_REACHED = 20_000  # instructions that a run tells of
 _ALWAYS = abi.LOOK_HOLD | abi.LOOK_FAULT
 
@@ -76,6 +76,7 @@ class RunOutcome(NamedTuple):
     accesses: int = 0  # number of those before which the run could wait
     calls: int = 0  # that the text has made, and that could fail
     reached: Sequence[int] = ()  # addresses of instructions that access or call
+    shared: Sequence[int] = ()  # those that access what others write, or the reverse
     functions: Sequence[tuple[int, int, str]] = ()  # begin, end and name of each
     missing: Sequence[str] = ()  # names of text that nothing had
     failed: Sequence[str] = ()  # calls, as the plan says
@@ -150,6 +151,8 @@ class SearchedCommand:
         """Do to this run what a plan says.  Context: where runs begin."""
         self._way = plan.way
         self._holds.apply(plan)
+        if plan.way in _TELLS_ALL:
+            self._holds.note_touches()
         self._texts.set(on=_ALWAYS | sum(LOOKERS[check] for check in plan.checks))
 
     def go_on_to(self, begin: Begin) -> None:
@@ -171,7 +174,7 @@ class SearchedCommand:
 
     def _functions(self) -> list[tuple[int, int, str]]:
         """Return the functions of the text; [] in runs for which others have them."""
-        if self._way not in _TELLS_FUNCTIONS:
+        if self._way not in _TELLS_ALL:
             return []
         return list(islice(self._texts.functions_of_texts(), _MOST_REACHED))
 
@@ -222,6 +225,7 @@ class SearchedCommand:
             accesses=done.accesses,
             calls=done.calls,
             reached=list(islice(self._texts.seen(), _MOST_REACHED)),
+            shared=self._holds.shared(),
             functions=self._functions(),
             missing=self._texts.missing,
             failed=list(reports.failed(self._texts)),

@@ -324,15 +324,6 @@ class Texts:
                 if has_instructions(rows[at : at + size * abi.Insn.SIZE]):
                     yield begin, begin + size, f"{text.symbol(begin)[0]} [{text.name}]"
 
-    def flags_at(self, address: int) -> int:
-        """Return INSN_* of the instruction at an address of a text."""
-        # the last one there: others before it may be gone
-        for text, rows in zip(self.all[::-1], self._rows[::-1], strict=True):
-            if text.start <= address < text.end:
-                at = (address - text.start) * abi.Insn.SIZE
-                return LITTLE_64.number(rows[at : at + 2])
-        return 0
-
     # ---- names
     def text_at(self, address: int) -> LookedText | None:
         """Return the last text that was at an address."""

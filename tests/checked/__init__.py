@@ -3,11 +3,13 @@
 
 from pathlib import Path
 
+from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import store
 from tests import bare_module
 
 SOURCES = Path(__file__).parent
+_CALLS = {"unlocked_ioctl": "IOCTL", "open": "OPEN", "release": "RELEASE"}
 
 
 def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path:
@@ -24,6 +26,12 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
             ),
         }
         words = [option for option, wanted in options.items() if wanted]
+        btf = read_btf(saved.memory, symbols)
+        assert btf is not None
+        files = btf.layouts({"file_operations": _CALLS, "file": ("private_data",)})
+        calls = files["file_operations"].at
+        words += [f"-D{name}_AT={calls[member]}" for member, name in _CALLS.items()]
+        words.append(f"-DPRIVATE_AT={files['file'].at['private_data']}")
         file = f"{name}_mended" if mended else name
         source = SOURCES / f"{name}.c"
         include = f"-I{SOURCES}"

@@ -28,7 +28,7 @@ from hypothesis import find, settings
 from hypothesis import strategies as st
 
 import kpfs as api
-from tests import harness
+from tests import checked, harness
 
 pytestmark = [pytest.mark.kernel, pytest.mark.parameters]
 
@@ -82,6 +82,28 @@ def test_a_lost_update_is_found_and_seen_again(kpfs, counted, tmp_path):
     assert other.stderr == (
         f"kpfs: the seed would show another run: its command is {counted} lost\n"
     )
+
+
+def races(tmp_path, *, mended):
+    """Return a command that uses tests/checked/races.c in one of its ways."""
+    program = tmp_path / "races"
+    source = harness.ROOT / "tests/programs/races.c"
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", program, source], check=True)
+    module = checked.build(tmp_path, KERNEL, "races", mended=mended)
+    return f"insmod -f {module} && {program} %s && rmmod {module.stem}"
+
+
+def test_a_timer_that_uses_freed_memory_is_found_within_20_runs(kpfs, tmp_path):
+    command = races(tmp_path, mended=False) % "late"
+    done = search(kpfs, "--runs", "20", "--json", "--", "sh", "-c", command)
+    found = [each["title"] for each in json.loads(done.stdout)["findings"]]
+    assert any("after free at session_tick" in title for title in found)
+
+
+def test_a_module_without_races_is_not_reported(kpfs, tmp_path):
+    command = races(tmp_path, mended=True) % "all"
+    done = search(kpfs, "--runs", "12", "--", "sh", "-c", command)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_seed_says_which_file_has_changed(kpfs, counted, tmp_path):

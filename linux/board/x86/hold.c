@@ -42,11 +42,47 @@ static u64 read_ram(struct board *b, u64 phys, u64 bytes)
 	return value;
 }
 
-/* Return whether an access is one that others can see. */
-static bool is_shared(const struct look *l)
+/* An access that others can see. */
+struct access {
+	u64 addr;
+	u64 phys; /* offset in RAM; NEVER: there is none */
+	u64 bytes;
+	u64 flags; /* INSN_* */
+};
+
+/* Return what the kernel accesses for a call of a function that copies. */
+static struct access copied(struct board *b, const struct look *l)
 {
-	return l->insn->flags & ACCESSES && l->bytes && l->phys != NEVER &&
-	       !(l->insn->flags & (INSN_ON_STACK | INSN_PER_CPU));
+	const struct function *f = l->callee;
+	bool writes = f->to != NO_ARGUMENT && !(f->how & HOW_READS);
+	u64 addr = call_argument(b, writes ? f->to : f->source);
+	u64 bytes = call_argument(b, f->size), page = 4096 - (addr & 4095);
+
+	if (f->kind != FN_COPY || f->size == NO_ARGUMENT || !bytes)
+		return (struct access){ .phys = NEVER };
+	return (struct access){ .addr = addr,
+				.phys = physical(b, addr),
+				.bytes = bytes < page ? bytes : page,
+				.flags = writes ? INSN_WRITES : INSN_READS };
+}
+
+static struct access access_of(struct board *b, const struct look *l)
+{
+	u64 flags = l->insn->flags;
+
+	if (l->callee && flags & INSN_CALLS)
+		return copied(b, l);
+	if (!(flags & ACCESSES) || !l->bytes || flags & (INSN_ON_STACK | INSN_PER_CPU))
+		return (struct access){ .phys = NEVER, .flags = flags };
+	return (struct access){ l->addr, l->phys, l->bytes, flags };
+}
+
+/* Return the index of this processor's level: of a task, or of an interrupt in it. */
+static u64 slot(struct board *b)
+{
+	u64 who = running_context(b);
+
+	return b->current * NR_LEVELS + (who > 2 * MAX_CPUS ? 0 : who > MAX_CPUS ? 1 : 2);
 }
 
 /* Return whether two accesses of the same bytes go against each other. */
@@ -68,32 +104,48 @@ static void note_party(struct board *b, struct party *p)
 	keep_stack(b, stack_pointer(b), p->stack, PARTY_STACK);
 }
 
-/* Compare an access with those before which others wait. */
-static void compare(struct board *b, const struct look *l)
+/* Let a wait end, which is over as soon as nothing above it in the processor waits. */
+static void release(struct board *b, u64 cpu, struct hold *h)
 {
+	if (b->held[cpu] == h->end)
+		b->held[cpu] = 0;
+	h->end = 0;
+}
+
+static void raced(struct board *b, const struct look *l, const struct access *a, u64 cpu,
+		  struct hold *h)
+{
+	struct finding *f;
+
+	h->raced = 1;
+	f = text_report(b, FOUND_RACE, l->at, h->at);
+	if (!f)
+		return;
+	f->a = a->flags;
+	f->b = h->flags;
+	f->c = cpu;
+	holds(b)->parties[f - texts(b)->findings] = h->party;
+}
+
+/* Compare an access with those before which others wait. */
+static void compare(struct board *b, const struct look *l, const struct access *a)
+{
+	struct holds *s = holds(b);
 	u64 sp = stack_pointer(b);
 
-	for (u64 i = 0; i < b->nr_cpus; i++) {
-		struct hold *h = &holds(b)->hold[i];
-		struct finding *f;
+	for (u64 i = 0; i < b->nr_cpus * NR_LEVELS; i++) {
+		u64 cpu = i / NR_LEVELS;
+		struct hold *h = &s->hold[i];
 
 		if (!h->at || (h->at == l->at && h->sp == sp))
 			continue;
-		if (i == b->current)
+		if (cpu == b->current)
 			h->shared = 1;
 		if (h->until && h->until == l->at)
-			b->held[i] = 0;
-		if (!is_shared(l) || h->phys == NEVER || l->phys + l->bytes <= h->phys ||
-		    h->phys + h->bytes <= l->phys || !conflict(h->flags, l->insn->flags))
-			continue;
-		h->raced = 1;
-		f = text_report(b, FOUND_RACE, l->at, h->at);
-		if (!f)
-			continue;
-		f->a = l->addr;
-		f->b = h->flags;
-		f->c = i;
-		holds(b)->parties[f - texts(b)->findings] = h->party;
+			s->passes[slot(b)] = i + 1;
+		if (a->phys != NEVER && h->phys != NEVER && a->phys + a->bytes > h->phys &&
+		    h->phys + h->bytes > a->phys && conflict(h->flags, a->flags))
+			raced(b, l, a, cpu, h);
 	}
 }
 
@@ -104,8 +156,8 @@ static void end(struct board *b, struct hold *h)
 	u64 value, at = h->at;
 	struct finding *f;
 
+	release(b, b->current, h);
 	h->at = 0;
-	b->held[b->current] = 0;
 	if (h->phys == NEVER || h->bytes > 8)
 		return;
 	value = read_ram(b, h->phys, h->bytes);
@@ -124,29 +176,54 @@ static void end(struct board *b, struct hold *h)
 	note(holds(b), at ^ 1);
 }
 
+static void go_on_waiting(struct board *b, struct look *l, const struct hold *h)
+{
+	b->held[b->current] = h->end;
+	b->deaf[b->current] = !takes_interrupts(b);
+	text_hold(b, l);
+}
+
 /* Have the processor wait before this instruction. */
-static void wait(struct board *b, struct look *l, u64 ns, u64 until)
+static void wait(struct board *b, struct look *l, const struct access *a, struct order o)
 {
 	struct holds *s = holds(b);
-	struct hold *h = &s->hold[b->current];
+	struct hold *h = &s->hold[slot(b)];
 
 	*h = (struct hold){ .at = l->at,
 			    .sp = stack_pointer(b),
-			    .phys = NEVER,
-			    .until = until,
-			    .flags = l->insn->flags };
-	if (is_shared(l)) {
-		h->addr = l->addr;
-		h->phys = l->phys;
-		h->bytes = l->bytes;
+			    .end = settle(b) + o.ns,
+			    .addr = a->addr,
+			    .phys = a->phys,
+			    .bytes = a->bytes,
+			    .until = o.until,
+			    .then = o.then,
+			    .flags = a->flags };
+	if (a->phys != NEVER)
 		h->value = read_ram(b, h->phys, h->bytes);
-	}
 	note_party(b, &h->party);
-	b->held[b->current] = settle(b) + ns;
-	b->deaf[b->current] = !takes_interrupts(b);
 	s->held++;
-	note(s, l->at ^ b->current << 56 ^ ns << 20);
-	text_hold(b, l);
+	note(s, l->at ^ b->current << 56 ^ o.ns << 20);
+	go_on_waiting(b, l, h);
+}
+
+/* Note who accesses what, for the host to see what several do. */
+static void touch(struct board *b, const struct look *l, const struct access *a)
+{
+	struct holds *s = holds(b);
+	u64 who = running_context(b);
+
+	for (u64 word = a->phys >> 3; word <= (a->phys + a->bytes - 1) >> 3; word++) {
+		u64 hash = (l->at ^ word << 20 ^ who << 7) * 0x9e3779b97f4a7c15ull >> 40;
+
+		for (int n = 0; n < 8; n++) {
+			struct touch *t = &s->touches[(hash + n) & (NR_TOUCHES - 1)];
+
+			if (!t->at)
+				*t = (struct touch){ l->at, word, who, a->flags };
+			if (t->at == l->at && t->word == word && t->context == who)
+				break;
+		}
+	}
 }
 
 /* Let the time come at which the processor's next timer is due. */
@@ -177,53 +254,78 @@ static const struct order *find_order(struct holds *s, const struct look *l)
 }
 
 /* Return whether this access is one of those that wait if each one does. */
-static bool is_new(struct holds *s, const struct look *l)
+static bool is_new(struct holds *s, const struct look *l, const struct access *a)
 {
 	u8 *often = &s->places[(l->at * 0x9e3779b97f4a7c15ull >> 40) & (NR_PLACES - 1)];
 
-	if (!s->each_ns || !is_shared(l) || *often >= MOST_HELD)
+	if (!s->each_ns || a->phys == NEVER || *often >= MOST_HELD)
 		return false;
 	++*often;
 	return true;
+}
+
+/* The one before was what another task waits for: let that go on. Return ns to wait in turn. */
+static u64 passed(struct board *b)
+{
+	u64 *number = &holds(b)->passes[slot(b)];
+	struct hold *h = &holds(b)->hold[*number - 1];
+
+	if (!*number)
+		return 0;
+	release(b, (*number - 1) / NR_LEVELS, h);
+	*number = 0;
+	return h->then;
+}
+
+/* Return what is to be done before an access that comes for the first time. */
+static struct order ordered(struct board *b, const struct look *l, const struct access *a)
+{
+	struct holds *s = holds(b);
+	struct order o = { .ns = passed(b) };
+	const struct order *order;
+
+	compare(b, l, a);
+	order = find_order(s, l);
+	if (order)
+		return *order;
+	/* not the same on all: else tasks that do the same would go on in step */
+	if (!o.ns && is_new(s, l, a))
+		o.ns = s->each_ns / (1 + b->current);
+	return o;
 }
 
 bool look_hold(struct board *b, struct look *l)
 {
 	struct holds *s = holds(b);
 	struct hold *h;
-	const struct order *order;
+	struct access a;
+	struct order o;
 
-	if (!s || !l->insn->flags || !(l->insn->flags & (ACCESSES | INSN_CALLS)) ||
-	    l->insn->flags & INSN_ON_STACK)
+	if (!s || !(l->insn->flags & (ACCESSES | INSN_CALLS)) || l->insn->flags & INSN_ON_STACK)
 		return false;
-	h = &s->hold[b->current];
+	a = access_of(b, l);
+	h = &s->hold[slot(b)];
 	if (l->again && h->at == l->at && h->sp == stack_pointer(b)) {
-		if (b->held[b->current] > settle(b)) {
+		if (h->end > settle(b)) {
 			/* it was there for an interrupt */
-			b->deaf[b->current] = !takes_interrupts(b);
-			text_hold(b, l);
+			go_on_waiting(b, l, h);
 			return true;
 		}
 		end(b, h);
-		compare(b, l);
+		compare(b, l, &a);
 		return false;
 	}
 	s->accesses++;
-	compare(b, l);
-	order = find_order(s, l);
-	if (h->at && b->held[b->current] + STALE > settle(b))
-		return false; /* an interrupt, or another task, while the one before waits
-                   */
-	if (order) {
-		if (order->timer)
-			let_timer_come(b);
-		wait(b, l, order->ns, order->until);
-		return true;
-	}
-	if (!is_new(s, l))
-		return false;
-	wait(b, l, s->each_ns, 0);
-	return true;
+	if (s->touching && a.phys != NEVER)
+		touch(b, l, &a);
+	o = ordered(b, l, &a);
+	if (h->at && h->end + STALE > settle(b))
+		return false; /* another task, while the one before waits */
+	if (o.timer)
+		let_timer_come(b);
+	if (o.ns)
+		wait(b, l, &a, o);
+	return o.ns;
 }
 
 bool look_fault(struct board *b, struct look *l)

@@ -12,8 +12,6 @@
 #include "../locks.h"
 #include "looks.h"
 
-#define HARD_IRQ 0xff0000u /* in the count of preemption: interrupts and NMIs */
-#define IN_SOFT_IRQ 0x100u
 #define NO_SOFT_IRQ 0xff00u
 #define NEED_RESCHED 0x80000000u
 #define MUTEX_FLAGS 7ull
@@ -23,25 +21,6 @@
 static struct locks *locks(const struct board *b)
 {
 	return (struct locks *)(uintptr_t)texts(b)->locks;
-}
-
-static u32 preempt_count(struct board *b)
-{
-	return texts(b)->count_of_preempt == NEVER ?
-		       0 :
-		       (u32)read_word(b, per_cpu_base(b) + texts(b)->count_of_preempt);
-}
-
-/* Return what holds locks here: the task, or the interrupt that has interrupted it. */
-static u64 context(struct board *b)
-{
-	u32 count = preempt_count(b);
-
-	if (count & HARD_IRQ)
-		return b->current + 1;
-	if (count & IN_SOFT_IRQ)
-		return MAX_CPUS + b->current + 1;
-	return running_task(b);
 }
 
 static bool is_held(struct board *b, const struct taken *t)
@@ -219,7 +198,7 @@ static void used(struct board *b, const struct function *f, u64 lock, u64 at)
 static void taken(struct board *b, const struct function *f, u64 lock, u64 at, bool tried)
 {
 	struct locks *s = locks(b);
-	u64 who = context(b), outer[NR_OUTER] = { 0 };
+	u64 who = running_context(b), outer[NR_OUTER] = { 0 };
 	struct taken *unused = NULL, *t;
 	int count = 0;
 
@@ -257,7 +236,7 @@ static void released(struct board *b, u64 lock)
 /* A call that may sleep: report it if preemption or interrupts are off. */
 static void sleeps(struct board *b, const struct look *l)
 {
-	u64 who = context(b);
+	u64 who = running_context(b);
 	u32 count = preempt_count(b) & ~NEED_RESCHED;
 	const struct taken *spinning = NULL, *t;
 	struct finding *f;

@@ -36,6 +36,8 @@ void enter_memory(struct board *b, struct look *l); /* a function of the table b
 
 /* ---- text.c */
 void decode_at(struct board *b, u64 addr, u64 left, struct insn *i);
+#define HARD_IRQ 0xff0000u /* in the count of preemption: interrupts and NMIs */
+#define IN_SOFT_IRQ 0x100u
 void text_hold(struct board *b, struct look *l);
 void text_skip(struct board *b, struct look *l, u64 value);
 void text_redirect(struct board *b, struct look *l, u64 function);
@@ -45,6 +47,8 @@ u64 physical(struct board *b, u64 addr);
 u64 text_owner(struct board *b, u64 addr);
 bool in_texts(struct board *b, u64 addr);
 u64 running_task(struct board *b);
+u32 preempt_count(struct board *b);
+u64 running_context(struct board *b);
 u64 keep_task(struct board *b, u64 *pid, u64 comm[2]);
 struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other);
 void keep_stack(struct board *b, u64 sp, u64 *to, int room);

@@ -287,6 +287,25 @@ u64 running_task(struct board *b)
 	return read_word(b, per_cpu_base(b) + texts(b)->current);
 }
 
+u32 preempt_count(struct board *b)
+{
+	return texts(b)->count_of_preempt == NEVER ?
+		       0 :
+		       (u32)read_word(b, per_cpu_base(b) + texts(b)->count_of_preempt);
+}
+
+/* Return what holds locks here: the task, or the interrupt that has interrupted it. */
+u64 running_context(struct board *b)
+{
+	u32 count = preempt_count(b);
+
+	if (count & HARD_IRQ)
+		return b->current + 1;
+	if (count & IN_SOFT_IRQ)
+		return MAX_CPUS + b->current + 1;
+	return running_task(b);
+}
+
 /* Say which task runs, and return its address. */
 u64 keep_task(struct board *b, u64 *pid, u64 comm[2])
 {

@@ -94,10 +94,32 @@ def test_both_sides_of_a_pair_that_races_wait_for_each_other():
     raced = BASE._replace(pairs=[RacePair(0x10, 0x20)])
     _, fake, _ = hunted(lambda plan: raced if plan.each_ns else BASE, "race")
     pairs = [plan.orders[0] for plan in fake.plans if plan.way == "pair"]
-    assert {(o.number, o.at, o.until) for o in pairs} == {
-        *((1, 0x10, 0x20), (2, 0x10, 0x20), (3, 0x10, 0x20)),
-        *((1, 0x20, 0x10), (2, 0x20, 0x10), (3, 0x20, 0x10)),
+    assert {(o.number, o.at, o.until, bool(o.then)) for o in pairs} == {
+        (number, *side, then)
+        for number in (1, 2, 3)
+        for side in ((0x10, 0x20), (0x20, 0x10))
+        for then in (True, False)
     }
+
+
+def test_two_functions_wait_that_use_the_same_bytes():
+    functions = [(0, 10, "a [m]"), (10, 20, "b [m]"), (20, 30, "c [m]")]
+    known = BASE._replace(functions=functions, reached=[1, 2, 11, 21], shared=[2, 11])
+    _, fake, _ = hunted(lambda _plan: known, "schedule")
+    plans = [plan for plan in fake.plans if plan.way == "function"]
+    places = [{order.at for order in plan.orders} for plan in plans]
+    assert places == [{1, 2, 11}, {1, 2, 11}]
+    slow = [max(plan.orders, key=lambda order: order.ns).at for plan in plans]
+    assert slow == [1, 11]
+
+
+def test_pairs_that_other_runs_have_shown_are_tried_as_well():
+    raced = BASE._replace(pairs=[RacePair(0x10, 0x20)])
+    known = BASE._replace(shared=[2])
+    _, fake, _ = hunted(
+        lambda plan: raced if plan.way == "place" else known, "race", jobs=2
+    )
+    assert sum(plan.way == "pair" for plan in fake.plans) == 12
 
 
 def test_a_finding_is_shown_by_as_few_waits_as_possible():
