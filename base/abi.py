@@ -1109,6 +1109,8 @@ PARTY_STACK = 24
 MOST_HELD = 24
 NR_LEVELS = 3
 NR_TOUCHES = 4096
+NR_TRAILS = 64
+NR_STEPS = 12
 
 
 class Order:  # struct order
@@ -1130,6 +1132,12 @@ class Hold:  # struct hold
     until, then, raced, shared, party = 64, 72, 80, 88, 96
 
 
+class Trail:  # struct trail
+    SIZE, __slots__ = 120, ()
+    LAYOUT = "at Q stack Q count Q steps 12Q"
+    at, stack, count, steps = 0, 8, 16, 24
+
+
 class Touch:  # struct touch
     SIZE, __slots__ = 32, ()
     STRUCT = Struct("<4Q")
@@ -1137,12 +1145,12 @@ class Touch:  # struct touch
 
 
 class Holds:  # struct holds
-    SIZE, __slots__ = 423800, ()
-    STRUCT = Struct("<14Q3744s12Q196608s4096Q55296s4096sQ131072s")
+    SIZE, __slots__ = 431488, ()
+    STRUCT = Struct("<14Q3744s12Q196608s4096Q55296s4096sQ7680sQ131072s")
     each_ns, nr_orders, next_order, nr_faults, faults, accesses = 0, 8, 16, 24, 32, 64
     calls, held, torn, timers, digest, hold, passes = 72, 80, 88, 96, 104, 112, 3856
-    orders, seen, parties, places, touching = 3952, 200560, 233328, 288624, 292720
-    touches = 292728
+    orders, seen, parties, places, nr_trails = 3952, 200560, 233328, 288624, 292720
+    trails, touching, touches = 292728, 300408, 300416
 
 
 # linux/agent/region.h

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kpfs.base.typed import NamedTuple, Protocol, cast
@@ -45,6 +45,15 @@ def _x86() -> MakeArch:
 
 # Machine.arch -> what imports its maker
 ARCHES: dict[str, Callable[[], MakeArch]] = {"x86": _x86}
+
+
+def is_unused(
+    code: bytes, at: int, looked_at: Sequence[int], trails: Sequence[Sequence[int]]
+) -> bool:
+    """Return True if no task uses a load's value: see x86/unused.py."""
+    from kpfs.engine.arch.x86 import unused
+
+    return unused.is_unused(code, at, looked_at, trails)
 
 
 class FrameMemory(Protocol):

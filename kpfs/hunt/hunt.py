@@ -23,9 +23,10 @@ from typing import NamedTuple
 from kpfs.base.errors import SetupError
 from kpfs.base.kinds import CHECKS, FAULT, RACE, SCHEDULE
 from kpfs.coverage.module_lines import ModuleLines, is_program
+from kpfs.engine.arch.arches import is_unused
 from kpfs.hunt.runs import EndedRun, Runs
 from kpfs.linux.search.plan import Order, RunPlan
-from kpfs.linux.search.reports import CheckReport
+from kpfs.linux.search.reports import CheckReport, RacingLoad
 from kpfs.linux.search.searched import RunOutcome
 from kpfs.linux.search.seed import changed_since
 
@@ -99,7 +100,7 @@ class Hunt:
         left_out: why this kernel is unfit for some kinds.
         """
         self._runs, self._limits, self._tell = runs, limits, tell
-        self._lines = lines
+        self._lines, self._unused = lines, dict[str, bool]()
         self._progress, self._unfit = progress, left_out
         self._checks = tuple(
             each for each in CHECKS if each in limits.kinds and each not in left_out
@@ -110,7 +111,7 @@ class Hunt:
         self.made: dict[str, int] = {}
         self.found: dict[tuple[str, ...], SearchFinding] = {}
         self.times: dict[tuple[str, ...], int] = {}
-        self._sides: dict[tuple[int, int], None] = {}  # of pairs that have raced
+        self._sides: dict[tuple[int, int], None] = {}  # pairs that have raced
         self._made_pairs = set[tuple[tuple[int, int], int, int]]()
         self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
@@ -302,14 +303,14 @@ class Hunt:
         for slow, fast in islice(permutations(inside, 2), _MOST_FUNCTIONS):
             if self._is_ours(slow + fast):
                 parts = (inside[slow], _LONG_NS), (inside[fast], _LONG_NS // 4)
-                orders = (
+                each = (
                     Order(number, ns, at)
                     for number in range(1, _AGAIN + 1)
                     for places, ns in parts
                     for at in places
                 )
-                some = tuple(islice(orders, _MOST_ORDERS))
-                yield self._plan("function", orders=some)
+                orders = tuple(islice(each, _MOST_ORDERS))
+                yield self._plan("function", orders=orders)
                 yield from self._pairs(1, _LONG_NS)
         numbers = range(1, _AGAIN + 1)
         for at in shared:
@@ -471,7 +472,16 @@ class Hunt:
         if not all(map(self._lines.is_known, written)):
             self.unknown.add(tuple(report.key))
             return False
+        if any(map(self._is_unused, report.loads)):
+            return False
         return not all(map(self._lines.may_race, report.races))
+
+    def _is_unused(self, load: RacingLoad) -> bool:
+        key = repr(load)
+        if key not in self._unused:
+            code = bytes.fromhex(load.code)
+            self._unused[key] = is_unused(code, *load[1:])
+        return self._unused[key]
 
     def _of_report(
         self, report: CheckReport, plan: RunPlan, outcome: RunOutcome

@@ -13,6 +13,8 @@
 #define MOST_HELD 24   /* times that a place is held if each access is to be */
 #define NR_LEVELS 3    /* of a processor: a task, a soft interrupt in it, an interrupt in both */
 #define NR_TOUCHES 4096 /* a power of two */
+#define NR_TRAILS 64
+#define NR_STEPS 12
 
 #ifndef __ASSEMBLER__
 /* An access before which the processor waits. */
@@ -39,14 +41,22 @@ struct hold {
 	u64 addr; /* of what it accesses */
 	u64 phys; /* offset in RAM of what it accesses; NEVER: nothing */
 	u64 bytes;
-	u64 flags;  /* INSN_* */
-	u64 value;  /* what was there */
-	u64 end;    /* of the wait, as settle() has it */
-	u64 until;  /* see struct order */
+	u64 flags; /* INSN_* */
+	u64 value; /* what was there */
+	u64 end;   /* of the wait, as settle() has it */
+	u64 until; /* see struct order */
 	u64 then;
 	u64 raced;  /* the other side is known */
 	u64 shared; /* the processor itself has run text meanwhile: an interrupt, or another task */
 	struct party party;
+};
+
+/* The way that a task has gone behind a load that races: whether anybody uses the value. */
+struct trail {
+	u64 at;    /* the load */
+	u64 stack; /* of the task */
+	u64 count;
+	u64 steps[NR_STEPS]; /* the instructions behind it that lookers have seen */
 };
 
 /* Somebody has accessed 8 bytes. */
@@ -69,14 +79,16 @@ struct holds {
 	u64 held;
 	u64 torn;
 	u64 timers;
-	u64 digest; /* of all that was done */
+	u64 digest;                             /* of all that was done */
 	struct hold hold[MAX_CPUS * NR_LEVELS]; /* by processor and level */
 	u64 passes[MAX_CPUS * NR_LEVELS]; /* the hold, plus 1, that it is about to end; see until */
 	struct order orders[NR_ORDERS];
 	u64 seen[NR_ORDERS];               /* how often the place of an order was reached */
 	struct party parties[NR_FINDINGS]; /* of each finding: who waits */
 	u8 places[NR_PLACES]; /* how often a place was held, by a hash of its address */
-	u64 touching;         /* note touches */
+	u64 nr_trails;
+	struct trail trails[NR_TRAILS];
+	u64 touching;                     /* note touches */
 	struct touch touches[NR_TOUCHES]; /* by a hash; those that find no room are left out */
 };
 #endif

@@ -33,6 +33,12 @@ class _Touch(NamedTuple):
     flags: int
 
 
+class TrailRow(ctypes.Structure):
+    """struct trail."""
+
+    _fields_ = fields(abi.Trail)
+
+
 class HoldCounts(NamedTuple):
     """Counts of a run: what was done to it, and what there was to do."""
 
@@ -94,6 +100,16 @@ class Holds:
             if one.context != other.context and _conflict(one.flags, other.flags)
         }
         return sorted(found)
+
+    def trails(self, at: int) -> list[list[int]]:
+        """Return instructions that were come to behind a load that has raced."""
+        found = []
+        for number in range(self._words[_H.nr_trails >> 3]):
+            begin = _H.trails + number * abi.Trail.SIZE
+            row = TrailRow.from_buffer_copy(self._memory, begin)
+            if row.at == at:
+                found.append(list(row.steps[: row.count]))
+        return found
 
     def done(self) -> HoldCounts:
         """Return what was done so far."""

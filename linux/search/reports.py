@@ -38,10 +38,20 @@ class CheckReport(NamedTuple):
     lines: Sequence[str]
     key: Sequence[str]  # the same for all reports of one fault
     races: Sequence[str] = ()  # places of the two accesses that race
+    loads: Sequence[RacingLoad] = ()
 
     @property
     def text(self) -> str:
         return "\n    ".join((self.title, *self.lines))
+
+
+class RacingLoad(NamedTuple):
+    """A load that races, and what its tasks have done behind it."""
+
+    code: str  # its function, in hexadecimal digits
+    at: int  # offset in the code
+    looked_at: Sequence[int]  # offsets of the instructions that lookers see
+    trails: Sequence[Sequence[int]]  # offsets of those that came next, by task
 
 
 class RacePair(NamedTuple):
@@ -109,9 +119,18 @@ class Reports:
             self._side(row.cpu, one, _task(row.pid, row.comm), row.stack),
             self._side(row.c, other, _task(far.pid, far.comm), far.stack),
         )
-        return CheckReport(
-            RACE, title, lines, (RACE, *sorted((one, other))), (one, other)
-        )
+        loads = [*self._loads(row.at), *self._loads(row.other)]
+        key = RACE, *sorted((one, other))
+        return CheckReport(RACE, title, lines, key, (one, other), loads)
+
+    def _loads(self, address: int) -> Iterator[RacingLoad]:
+        assert self._holds is not None
+        trails = self._holds.trails(address)
+        function = self._texts.function_at(address) if trails else None
+        if function is not None:
+            begin, code, looked_at = function
+            steps = [[step - begin for step in trail] for trail in trails]
+            yield RacingLoad(code.hex(), address - begin, looked_at, steps)
 
     def _changed(self, _number: int, row: FindingRow) -> CheckReport:
         place = self._place(row.at)

@@ -26,7 +26,7 @@ from kpfs.linux.search import reports
 from kpfs.linux.search.checks import ModuleChecks
 from kpfs.linux.search.hold import Holds
 from kpfs.linux.search.plan import LOOKERS
-from kpfs.linux.search.reports import CheckReport, RacePair
+from kpfs.linux.search.reports import CheckReport, RacePair, RacingLoad
 from kpfs.linux.search.texts import NO_LANDINGS, Texts
 
 if TYPE_CHECKING:
@@ -86,7 +86,11 @@ class RunOutcome(NamedTuple):
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> RunOutcome:
         """Return the outcome whose _asdict() JSON had."""
-        row["reports"] = [CheckReport(*report) for report in row["reports"]]
+        reports = [CheckReport(*report) for report in row["reports"]]
+        row["reports"] = [
+            report._replace(loads=[RacingLoad(*load) for load in report.loads])
+            for report in reports
+        ]
         row["pairs"] = [RacePair(*pair) for pair in row["pairs"]]
         return cls(**row)
 

@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi, mapping
-from kpfs.base.data_model import LITTLE_64
 from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.base.structures import fields
 from kpfs.linux.board.board import address_of
@@ -39,6 +38,7 @@ _KEPT = "looked"  # the file of a kernel's folder that lists known functions
 # for each value of the lower and the upper byte of a row's flags, whether it is one to
 # look at, and whether it has INSN_SEEN
 _LOOKED = bytes(bool(byte & abi.INSN_HOOKED & 0xFF) for byte in range(256))
+_LOOKED_AT = abi.INSN_HOOKED & ~abi.INSN_BEHIND
 _SEEN = bytes(bool(byte & abi.INSN_SEEN >> 8) for byte in range(256))
 _ENDBR = bytes.fromhex("f30f1efa")  # endbr64
 NO_LANDINGS = "this kernel is built without CONFIG_X86_KERNEL_IBT"
@@ -101,6 +101,14 @@ class LookedText(NamedTuple):
         return symbol.name, address - symbol.addr
 
 
+class FunctionCode(NamedTuple):
+    """The code of a function of a text."""
+
+    begin: int
+    code: bytes
+    looked_at: list[int]  # offsets of the instructions that lookers see
+
+
 Follower = Callable[[LookedText], object]
 
 
@@ -123,6 +131,7 @@ class Texts:
         self._numbers: dict[int, LookedText] = {}  # those that are there, by index
         self._hooked: set[tuple[int, int]] = set()
         self._rows: list[mmap.mmap] = []  # which the board reads
+        self._code: list[bytes] = []  # what each text began with
         symbols = kernel.symbols
         names = _BEGINS, _INIT_ENDS, _ENDS, _BPF_BEGINS, _BPF_ENDS
         self._places = {symbols.address(name): name for name in names}
@@ -282,6 +291,7 @@ class Texts:
         text = LookedText(name, start, end, owner, module, len(self.all) + 1)
         rows = mapping.make((end - start) * abi.Insn.SIZE)
         self._rows.append(rows)
+        self._code.append(self._kernel.memory.read(start, end - start))
         at = abi.Texts.texts + number * abi.Text.SIZE
         row = _TextRow.from_buffer(self._memory, at)
         row.first, row.size, row.insns = start, end - start, address_of(rows)
@@ -323,6 +333,25 @@ class Texts:
                 at = (begin - text.start) * abi.Insn.SIZE
                 if has_instructions(rows[at : at + size * abi.Insn.SIZE]):
                     yield begin, begin + size, f"{text.symbol(begin)[0]} [{text.name}]"
+
+    def function_at(self, address: int) -> FunctionCode | None:
+        """Return the function around an address in a text."""
+        text = self.text_at(address)
+        if text is None:
+            return None
+        number = text.number - 1
+        for begin, size in _functions_in(text):
+            if begin <= address < begin + size:
+                at = begin - text.start
+                rows = self._rows[number][at * abi.Insn.SIZE :][: size * abi.Insn.SIZE]
+                looked = rows[:: abi.Insn.SIZE], rows[1 :: abi.Insn.SIZE]
+                marks = [
+                    place
+                    for place, (low, high) in enumerate(zip(*looked, strict=True))
+                    if (low | high << 8) & _LOOKED_AT
+                ]
+                return FunctionCode(begin, self._code[number][at : at + size], marks)
+        return None
 
     # ---- names
     def text_at(self, address: int) -> LookedText | None:

@@ -156,6 +156,7 @@ static void count_tick(void)
 	value = ticks_count;
 	HIDE(value);
 	ticks_count = value + 1;
+	__atomic_add_fetch(&ticks_wanted, 1, __ATOMIC_SEQ_CST);
 	if (WRONG(0, 1))
 		_raw_spin_unlock_irqrestore(&irq_spin, flags);
 }
@@ -164,7 +165,6 @@ static void tick(struct timer *t)
 {
 	(void)t;
 	count_tick();
-	__atomic_add_fetch(&ticks_wanted, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&is_ticking, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -172,10 +172,8 @@ static noinline void ticks(void)
 {
 	if (!__atomic_exchange_n(&is_ticking, 1, __ATOMIC_SEQ_CST))
 		mod_timer(&ticker, *(volatile unsigned long *)&jiffies + 1);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 4; i++)
 		count_tick();
-		__atomic_add_fetch(&ticks_wanted, 1, __ATOMIC_SEQ_CST);
-	}
 }
 
 static noinline long missing_ticks(void)
@@ -252,26 +250,20 @@ static noinline void sleeps(void)
 	_raw_spin_unlock_irqrestore(&irq_spin, flags);
 }
 
-/* No error: the compiler loads before the branch what only one side of it uses. */
+/* The compiler loads before a branch what only one side of it uses, which races if that runs. */
 static unsigned long hoisted;
 
-static noinline unsigned long load_first(unsigned long arg)
+static noinline unsigned long hoist(unsigned long arg)
 {
 	unsigned long value;
 
 	asm volatile("movq %1, %0" : "=r"(value) : "m"(hoisted));
-	asm volatile("testq %1, %1\n\tjne 1f\n\tmovl $7, %k0\n1:" : "+r"(value) : "r"(arg) : "cc");
-	return value;
-}
-
-static noinline unsigned long hoist(unsigned long arg)
-{
-	if (!arg)
-		return load_first(0);
+	if (arg == WRONG(1, 2))
+		return value & 1;
 	mutex_lock(&m);
 	hoisted += 2;
 	mutex_unlock(&m);
-	return 7;
+	return 0;
 }
 
 /* A timer is still there when what it uses is freed. */
@@ -360,7 +352,7 @@ static long call(void *file, unsigned int cmd, unsigned long arg)
 	case 107: two_locks(arg); return 0;
 	case 108: three_locks(arg); return 0;
 	case 109: sleeps(); return 0;
-	case 110: return hoist(arg) != 7;
+	case 110: return hoist(arg);
 	case 111: return begin_session(file);
 	case 200: return lost_count;
 	case 201: return torn_count;

@@ -342,6 +342,15 @@ def disassemble(
     return lines
 
 
+def detailed() -> Any:
+    """Return capstone's disassembler; its instructions tell of their registers."""
+    import capstone
+
+    made = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    made.detail = True
+    return made
+
+
 def is_direct_branch(insn: Insn) -> bool:
     """call, jmp, jcc, loop or jrcxz with the target in the instruction."""
     if insn.vex:

@@ -112,12 +112,50 @@ static void release(struct board *b, u64 cpu, struct hold *h)
 	h->end = 0;
 }
 
+static u64 stack_at(u64 sp)
+{
+	return sp & ~(u64)(STACK_SIZE - 1);
+}
+
+/* Begin to follow a task behind a load that races. */
+static void follow(struct board *b, u64 at, u64 sp, u64 flags)
+{
+	struct holds *s = holds(b);
+	struct trail *t = &s->trails[s->nr_trails];
+
+	if (flags & (INSN_WRITES | INSN_COMPARES | INSN_CALLS | INSN_INDIRECT) ||
+	    !(flags & INSN_READS) || s->nr_trails == NR_TRAILS)
+		return;
+	for (u64 i = 0; i < s->nr_trails; i++)
+		if (s->trails[i].at == at && s->trails[i].stack == stack_at(sp) &&
+		    !s->trails[i].count)
+			return;
+	*t = (struct trail){ .at = at, .stack = stack_at(sp) };
+	s->nr_trails++;
+}
+
+/* Note that a task has come to an instruction. */
+static void step(struct board *b, u64 at)
+{
+	struct holds *s = holds(b);
+	u64 stack = stack_at(stack_pointer(b));
+
+	for (u64 i = 0; i < s->nr_trails; i++) {
+		struct trail *t = &s->trails[i];
+
+		if (t->stack == stack && t->count < NR_STEPS)
+			t->steps[t->count++] = at;
+	}
+}
+
 static void raced(struct board *b, const struct look *l, const struct access *a, u64 cpu,
 		  struct hold *h)
 {
 	struct finding *f;
 
 	h->raced = 1;
+	follow(b, l->at, stack_pointer(b), a->flags);
+	follow(b, h->at, h->sp, h->flags);
 	f = text_report(b, FOUND_RACE, l->at, h->at);
 	if (!f)
 		return;
@@ -301,6 +339,8 @@ bool look_hold(struct board *b, struct look *l)
 	struct access a;
 	struct order o;
 
+	if (s && !l->again)
+		step(b, l->at);
 	if (!s || !(l->insn->flags & (ACCESSES | INSN_CALLS)) || l->insn->flags & INSN_ON_STACK)
 		return false;
 	a = access_of(b, l);
