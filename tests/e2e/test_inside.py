@@ -235,7 +235,7 @@ def test_a_return_that_sleeps_has_all_its_instances(kpfs):
     script = """
         cd /sys/kernel/tracing
         echo 'r:n do_nanosleep' >kprobe_events; echo 1 >events/kprobes/n/enable
-        for i in $(seq 15); do sleep 0.5 & done; wait
+        for i in $(seq 15); do sleep 2 & done; wait
         cat kprobe_profile"""
     assert sh(kpfs, script).stdout.split() == ["n", "10", "5"]
 

@@ -351,8 +351,9 @@ def reader(source, fd, way):
     source.drain(fd)
     way.wait(SHORT)  # it may have been told before the reader had the record
     yield way.wait(SHORT)
-    later(source.write)
+    writer = later(source.write)
     yield way.wait(LONG)
+    writer.join()
 
 
 STATES = {state.__name__: state for state in (empty, one, full, dies, reader)}
