@@ -400,6 +400,17 @@ class Riscv64State:  # struct riscv64_state
     scounteren, sscratch, engine = 952, 968, 1528
 
 
+# emulator/layout_s390x.h
+class S390xState:  # struct s390x_state
+    SIZE, __slots__ = 1216, ()
+    r, v, a, others1, others2, fpc, cc_op = 0, 128, 640, 704, 752, 756, 760
+    others3, others4, mask, addr, others5, executed = 764, 776, 784, 792, 800, 824
+    others6, prefix, pgm_code, pgm_length, svc_number = 832, 840, 848, 852, 856
+    svc_length, per_address, per_code, cr, others7 = 860, 864, 872, 880, 1008
+    board, others8, breaking_event, others9, others10 = 1032, 1040, 1056, 1064, 1184
+    number, id, others11, engine = 1188, 1192, 1200, 1208
+
+
 # emulator/stops.h
 STOPPED_AT_PLACE = 1
 STOPPED_BY_STEP = 2
@@ -776,6 +787,8 @@ class SyscallEvent:  # struct syscall_event
 
 # linux/board/board.h
 NEVER = 0xFFFF_FFFF_FFFF_FFFF
+SPACE_PROGRAM = 1
+SPACE_AGENT = 2
 FAILED = 0xFFFF_FFFF_FFFF_FFFD
 HOLE_BASE = 0x8000_0000
 MAX_CPUS = 4
@@ -1099,6 +1112,18 @@ class Arm64Devices:  # struct arm64_devices
 class Riscv64Cpu:  # struct riscv64_cpu
     SIZE, __slots__ = 32, ()
     raised, enabled, fp_status, context = 0, 8, 16, 24
+
+
+# linux/board/s390x/arch.h
+class S390xCpu:  # struct s390x_cpu
+    SIZE, __slots__ = 80, ()
+    comparator, timer_end, emergency, call, service, enabled = 0, 8, 16, 24, 32, 40
+    prefix, step, step_from, step_block = 48, 56, 64, 72
+
+
+class S390xDevices:  # struct s390x_devices
+    SIZE, __slots__ = 24, ()
+    space, primary, running = 0, 8, 16
 
 
 # linux/board/hold.h

@@ -200,6 +200,7 @@ static inline void patch(const struct engine *e, uint8_t *end)
 COUNT(x86_64)
 COUNT(aarch64)
 COUNT(riscv64)
+COUNT(s390x)
 
 typedef void trace(int32_t size, uint32_t kind, void *engine, uint64_t address);
 
@@ -353,6 +354,7 @@ ORIGINALS(ORIGINAL("helper_uc_tracecode", original_trace),
 	  ORIGINAL("helper_check_exit_request_x86_64", original_x86_64),
 	  ORIGINAL("helper_check_exit_request_aarch64", original_aarch64),
 	  ORIGINAL("helper_check_exit_request_riscv64", original_riscv64),
+	  ORIGINAL("helper_check_exit_request_s390x", original_s390x),
 	  ORIGINAL("helper_set_dr_x86_64", original_set_dr),
 	  ORIGINAL("helper_rdmsr_x86_64", original_read_msr));
 

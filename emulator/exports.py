@@ -8,12 +8,19 @@ _OF_ALL = (  # in the order of struct uc_api in linux/board/uc.h
     *("tlb_set_page", "tcg_nb_tbs", "tcg_tb_foreach"),
 )
 _OF_ARCH = {  # in the order of the structures of each board
-    "x86_64": ("helper_check_exit_request",),
+    "x86_64": ("helper_check_exit_request_x86_64",),
     "aarch64": (
-        *("arm_cpu_do_interrupt", "get_arm_cp_reginfo"),
-        "arm_cpu_get_phys_page_attrs_debug",
+        *("arm_cpu_do_interrupt_aarch64", "get_arm_cp_reginfo_aarch64"),
+        "arm_cpu_get_phys_page_attrs_debug_aarch64",
     ),
-    "riscv64": ("riscv_get_csr_ops", "riscv_set_csr_ops"),
+    "riscv64": ("riscv_get_csr_ops_riscv64", "riscv_set_csr_ops_riscv64"),
+    "s390x": (
+        *("get_psw_mask", "s390_get_feat_block", "cpu_ldq_data_ra_s390x"),
+        *("cpu_stq_data_ra_s390x", "tcg_s390_program_interrupt_s390x"),
+        *("trigger_pgm_exception", "cpu_loop_exit_s390x"),
+        *("cpu_loop_exit_restore_s390x", "helper_uc_s390x_exit_s390x"),
+        *("tlb_flush_by_mmuidx_s390x", "mmu_translate", "mmu_translate_real"),
+    ),
 }
 
 
@@ -24,4 +31,4 @@ def of_all(arch: str) -> list[str]:
 
 def of_arch(arch: str) -> list[str]:
     """Return the names of what only its own board calls."""
-    return [f"{name}_{arch}" for name in _OF_ARCH[arch]]
+    return [*_OF_ARCH[arch]]

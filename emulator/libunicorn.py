@@ -27,7 +27,7 @@ from kpfs.base.typed import NamedTuple
 
 _IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 VERSION = 0x020104FF  # the one whose inside is known here
-_ARCHES = "x86_64", "aarch64", "riscv64"  # as libunicorn's functions name them
+_ARCHES = "x86_64", "aarch64", "riscv64", "s390x"  # as libunicorn's functions name them
 EXIT_CHECK = "helper_check_exit_request_"  # and the architecture: see blocks.c
 _MANY = 1 << 20  # blocks, more than execute() takes
 CODE_SIZE = 1 << 30  # bytes for translated code that libunicorn maps for an engine
@@ -137,6 +137,40 @@ def _bind(library: ctypes.PyDLL, blocks: ctypes.PyDLL) -> bool:
         except AttributeError:
             found_all = False
     return found_all
+
+
+class Replacement(ctypes.Structure):
+    """struct replacement of a board."""
+
+    name: bytes
+    function: int
+    original: int
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("original", ctypes.c_void_p),
+    ]
+
+
+def replace(rows: Sequence[Replacement]) -> str:
+    """Have libunicorn call functions of a board in place of its own: replaced.c.
+
+    Return the name of one of which libunicorn would still call its own, or "".
+    """
+    library, blocks = load()
+    places = {} if blocks is None else dict(originals(blocks))
+    for row in rows:
+        name = row.name.decode()
+        if blocks is None or name not in places:
+            return name
+        own = address(library, name)
+        blocks.replaced_in.restype = ctypes.c_bool
+        if not blocks.replaced_in(ctypes.c_void_p(library._handle), own):
+            return name
+        if row.original:
+            ctypes.c_void_p.from_address(row.original).value = own.value
+        places[name].value = row.function
+    return ""
 
 
 def _load_alone(path: str) -> ctypes.PyDLL:

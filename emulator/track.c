@@ -54,9 +54,11 @@ struct functions {
 	void (*map)(void *processor, uint64_t addr, uint64_t place, int rights, int mode,
 		    uint64_t size);
 	void *(*probe)(void *state, uint64_t addr, int size, int kind, int mode, uintptr_t from);
+	uint64_t before; /* bytes before a store that it changes, too */
 };
 
-static struct functions of[3]; /* x86_64, aarch64, riscv64 */
+/* x86_64, aarch64, riscv64, s390x: there a block does not contain the illegal instruction at its end */
+static struct functions of[4] = { [3] = { .before = 1 } };
 
 static inline uint16_t *page_at(const struct engine *e, uint64_t at)
 {
@@ -114,6 +116,8 @@ static void drop_changed(const struct functions *f, const struct engine *e, void
 
 	if (end > last)
 		end = last;
+	if (at & (page_size(e) - 1))
+		at -= f->before;
 	while (at < end) {
 		uint64_t next = (at | (PIECE - 1)) + 1;
 
@@ -199,6 +203,7 @@ static void new_block(const struct functions *f, void *processor, uint64_t addr,
 TRACK(x86_64, 0)
 TRACK(aarch64, 1)
 TRACK(riscv64, 2)
+TRACK(s390x, 3)
 
 /*
  * Have an engine notice all stores to what lies below a place in RAM. pages: a zero for each page;
@@ -253,4 +258,4 @@ API bool track_works(const void *engine, int number, uint64_t addr, const void *
 		ORIGINAL("tlb_set_page_" #arch, of[number].map),                         \
 		ORIGINAL("probe_access_" #arch, of[number].probe)
 
-ORIGINALS(TRACKING(x86_64, 0), TRACKING(aarch64, 1), TRACKING(riscv64, 2));
+ORIGINALS(TRACKING(x86_64, 0), TRACKING(aarch64, 1), TRACKING(riscv64, 2), TRACKING(s390x, 3));

@@ -30,6 +30,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "arm64_two_cpus": harness.missing_arm64_two_cpus,
     "riscv64_kernel": harness.missing_riscv64,
     "riscv64_two_cpus": harness.missing_riscv64_two_cpus,
+    "s390x_kernel": harness.missing_s390x,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 
@@ -151,7 +152,7 @@ def no_unannounced_log(request, caplog):
 @pytest.fixture(autouse=True)
 def made_kernels(request):
     """Have tests of a Linux kernel find the made ones; no guest is kept ready."""
-    kernels = "kernel", "two_cpus", "arm64_kernel", "riscv64_kernel"
+    kernels = "kernel", "two_cpus", "arm64_kernel", "riscv64_kernel", "s390x_kernel"
     if any(map(request.node.get_closest_marker, kernels)):
         monkeypatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))

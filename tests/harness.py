@@ -41,6 +41,7 @@ ARM64 = "6.12-cloud-arm64"
 ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 RISCV64 = "6.12-riscv64"
 RISCV64_TWO_CPUS = "6.12-riscv64-2"
+S390X = "6.12-s390x"
 
 
 def missing_fuse() -> str:
@@ -132,6 +133,12 @@ def missing_riscv64_two_cpus() -> str:
     return missing_fuse() or _missing_image(RISCV64_TWO_CPUS, *source, "--cpus", "2")
 
 
+@functools.cache
+def missing_s390x() -> str:
+    """Make a Linux kernel for s390x; return why there is none, or ""."""
+    return missing_fuse() or _missing_image(S390X)
+
+
 ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcre2-8-0"
 
 
@@ -143,6 +150,11 @@ def arm64_root() -> Path:
 def riscv64_root() -> Path:
     """Return a folder with busybox of riscv64, downloaded when it is first needed."""
     return _made_root("riscv64", "sid", ("busybox-static",))
+
+
+def s390x_root() -> Path:
+    """Return a folder with busybox of s390x, downloaded when it is first needed."""
+    return _made_root("s390x", "bookworm", ("busybox-static",))
 
 
 @functools.cache

@@ -102,6 +102,7 @@ KEEPERS = {
         "kpfs.engine.arch.x86.insn",
         "kpfs.engine.arch.arm64.insn",
         "kpfs.engine.arch.riscv64.insn",
+        "kpfs.engine.arch.s390x.insn",
     ),
     "distributed": ("kpfs.hunt.cluster",),
     "drgn": ("kpfs.api.drgn_program",),
@@ -337,7 +338,7 @@ def exported_names():
     strings = file.section(".dynstr")
     assert strings
     names = set(file.contents(strings).decode("latin-1").split("\0"))
-    inner = re.compile("(.*)_(x86_64|aarch64|riscv64)")
+    inner = re.compile("(.*)_(x86_64|aarch64|riscv64|s390x)")
     bare = {found[1] for found in map(inner.fullmatch, names) if found}
     return {
         name

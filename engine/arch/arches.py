@@ -108,11 +108,20 @@ def _riscv64_text() -> TextTools:
     return TextTools(Riscv64Judge, compared_listing, FramePtRegs)
 
 
+def _s390x_text() -> TextTools:
+    from kpfs.engine.arch.s390x.checks.verdicts import S390xJudge
+    from kpfs.engine.arch.s390x.insn import compared_listing
+    from kpfs.engine.arch.s390x.regs import FramePtRegs
+
+    return TextTools(S390xJudge, compared_listing, FramePtRegs)
+
+
 # Machine.arch -> what imports its tools
 TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
     "x86": _x86_text,
     "arm64": _arm64_text,
     "riscv64": _riscv64_text,
+    "s390x": _s390x_text,
 }
 
 

@@ -21,8 +21,10 @@ _ARCHITECTURES = {
     "x86": drgn.Architecture.X86_64,
     "arm64": drgn.Architecture.AARCH64,
     "riscv64": drgn.Architecture.RISCV64,
+    "s390x": drgn.Architecture.S390X,
 }
-_FLAGS = drgn.PlatformFlags.IS_64_BIT | drgn.PlatformFlags.IS_LITTLE_ENDIAN
+_ORDERS = {"s390x": drgn.PlatformFlags(0)}
+_LITTLE = drgn.PlatformFlags.IS_LITTLE_ENDIAN
 # struct pt_regs of x86-64, by gdb's names
 _PT_REGS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx",
@@ -42,7 +44,9 @@ def make(session: Session, vmlinux: str = "") -> Program:
     raises for a wrong file.
     """
     debugged = session.debugged()
-    program = drgn.Program(drgn.Platform(_ARCHITECTURES[debugged.arch], _FLAGS))
+    order = _ORDERS.get(debugged.arch, _LITTLE)
+    flags = drgn.PlatformFlags.IS_64_BIT | order
+    program = drgn.Program(drgn.Platform(_ARCHITECTURES[debugged.arch], flags))
     info = session.vmcoreinfo()
     if info:
         program.set_linux_kernel_custom(info, True)

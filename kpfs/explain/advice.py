@@ -37,6 +37,7 @@ _RETURN = {
     "x86": b"\xc3\xcc",
     "arm64": b"\xc0\x03\x5f\xd6",
     "riscv64": b"\x82\x80",
+    "s390x": b"\x07\xfe",
 }
 _CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
 # jumps through a pointer, and returns of other forms

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Literal
 
 MAX_STEPS = 10_000  # steps of one evaluation
 MAX_STACK = 256
@@ -70,6 +71,7 @@ def evaluate(
     code: bytes,
     register: Callable[[int], int],
     read: Callable[[int, int], bytes],
+    order: Literal["little", "big"] = "little",
 ) -> int:
     """Return the value of an expression, as an unsigned word.
 
@@ -91,7 +93,7 @@ def evaluate(
             at += _CONSTANTS[opcode]
         elif opcode in _REFERENCES:
             raw = read(stack.pop(), _REFERENCES[opcode])
-            stack.append(int.from_bytes(raw, "little"))
+            stack.append(int.from_bytes(raw, order))
         elif opcode == _REG:
             stack.append(register(_operand(code, at, 2)) & _MASK)
             at += 2

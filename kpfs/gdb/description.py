@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 _OWN = "org.kpfs.control"
 _FLAGS = """<flags id="i386_eflags" size="4">{}</flags>""".format(
@@ -52,6 +52,7 @@ class Target(NamedTuple):
     counter: str  # the name of the register with the next instruction's address
     breakpoint: re.Pattern[bytes]  # instructions that gdb would take for its own
     features: tuple[TargetFeature, ...]
+    order: Literal["little", "big"] = "little"
 
     @property
     def registers(self) -> Iterator[Register]:
@@ -137,7 +138,35 @@ _RISCV64 = Target(
         ),
     ),
 )
-TARGETS = {"x86": _X86, "arm64": _ARM64, "riscv64": _RISCV64}
+_S390X = Target(
+    "s390:64-bit",
+    "pswa",
+    re.compile(rb"\x00\x01"),
+    (
+        TargetFeature(
+            "org.gnu.gdb.s390.core",
+            (
+                Register("pswm"),
+                Register("pswa", 64, "code_ptr"),
+                *_words(" ".join(f"r{n}" for n in range(16))),
+            ),
+        ),
+        # gdb insists on these, which are not known
+        TargetFeature(
+            "org.gnu.gdb.s390.acr", _short(" ".join(f"acr{n}" for n in range(16)))
+        ),
+        TargetFeature(
+            "org.gnu.gdb.s390.fpr",
+            (
+                Register("fpc", 32, "int32"),
+                *(Register(f"f{n}", 64, "ieee_double") for n in range(16)),
+            ),
+        ),
+        TargetFeature(_OWN, _words(" ".join(f"cr{n}" for n in range(16)) + " prefix")),
+    ),
+    "big",
+)
+TARGETS = {"x86": _X86, "arm64": _ARM64, "riscv64": _RISCV64, "s390x": _S390X}
 
 
 @cache
@@ -159,10 +188,10 @@ def _feature(feature: TargetFeature) -> str:
     return f'<feature name="{feature.name}">{feature.types}{rows}</feature>'
 
 
-def pack(register: Register, values: Mapping[str, int]) -> str:
+def pack(register: Register, values: Mapping[str, int], target: Target) -> str:
     """Return a register's value as packets have it; x for each digit if unknown."""
     value = values.get(register.name)
     if value is None:
         return "xx" * register.size
     mask = (1 << register.bits) - 1
-    return (value & mask).to_bytes(register.size, "little").hex()
+    return (value & mask).to_bytes(register.size, target.order).hex()

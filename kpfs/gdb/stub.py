@@ -335,11 +335,13 @@ class Stub:
 
     def _read_registers(self, _text: bytes) -> bytes:
         values = self._values(self._chosen())
-        return "".join(pack(each, values) for each in self._registers).encode()
+        return "".join(
+            pack(each, values, self._target) for each in self._registers
+        ).encode()
 
     def _read_register(self, text: bytes) -> bytes:
         register = self._registers[_hex(text)]
-        return pack(register, self._values(self._chosen())).encode()
+        return pack(register, self._values(self._chosen()), self._target).encode()
 
     def _write_registers(self, text: bytes) -> bytes:
         data, at = _bytes(text), 0
@@ -350,12 +352,15 @@ class Stub:
         if len(data) != sum(register.size for register in self._registers):
             return _BAD
         for register in self._registers:
-            value = int.from_bytes(data[at : at + register.size], "little")
+            value = self._number(data[at : at + register.size])
             at += register.size
             if register.name in values and values[register.name] != value:
                 self._debugged.set_register(thread, register.name, value)
         self._known.pop(thread.number, None)
         return _OK
+
+    def _number(self, raw: bytes) -> int:
+        return int.from_bytes(raw, self._target.order)
 
     def _write_register(self, text: bytes) -> bytes:
         number, _, digits = text.partition(b"=")
@@ -365,7 +370,7 @@ class Stub:
         if self.is_past:
             return _REFUSED
         thread = self._chosen()
-        value = int.from_bytes(data, "little")
+        value = self._number(data)
         self._debugged.set_register(thread, register.name, value)
         self._known.pop(thread.number, None)
         return _OK
@@ -462,7 +467,10 @@ class Stub:
             return debugged.register(registers[number].name)
 
         try:
-            return any(evaluate(code, register, debugged.read) for code in conditions)
+            return any(
+                evaluate(code, register, debugged.read, self._target.order)
+                for code in conditions
+            )
         except (MemoryFault, ValueError, LookupError, ZeroDivisionError):
             return True
 

@@ -14,7 +14,11 @@ from kpfs.host import mounts
 
 MTAB = "/etc/mtab"  # without it fusermount does not unmount
 USUAL = "6.12"  # a kernel for those who have none yet
-_FOREIGN = "-arm64", "-riscv64"  # ends of names whose kernels run no program of a host
+_FOREIGN = (
+    "-arm64",
+    "-riscv64",
+    "-s390x",
+)  # ends of names whose kernels run no program of a host
 
 
 def inside() -> str:

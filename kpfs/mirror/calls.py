@@ -273,7 +273,7 @@ def plan_call(host: Host, note: Notification, plan: Plan | None = None) -> Plan 
     """
     plan = plan or Plan()
     row, reads, others = _ROWS[note.nr]
-    iov = _iov(host, note) if note.nr in _VECTORED else []
+    iov = _iov(host, note) if note.nr in VECTORED else []
     count = sum(size for _, size in iov) & (1 << 64) - 1
     host.fill(plan, row, note, reads=reads, count=count)
     if plan.left_to_mount:
@@ -428,6 +428,6 @@ def _row(
 
 
 READ_VECTORS = frozenset((nr.READV, nr.PREADV, nr.PREADV2))
-_VECTORED = READ_VECTORS | {nr.WRITEV, nr.PWRITEV, nr.PWRITEV2}
+VECTORED = READ_VECTORS | {nr.WRITEV, nr.PWRITEV, nr.PWRITEV2}
 _POSITIONS = frozenset((abi.PLAN_SEEK_FD, abi.PLAN_READ_FD, abi.PLAN_READV_FD))
 _ROWS = {number: _row(number, call) for number, call in CALLS.items()}

@@ -76,6 +76,19 @@ class Registers(Protocol):
     pc: int
     pstate: int
 
+    # s390x
+    pswm: int
+    pswa: int
+    r0: int
+    r1: int
+    r2: int
+    r3: int
+    r4: int
+    r5: int
+    r6: int
+    r7: int
+    orig_gpr2: int
+
     # riscv64
     epc: int
     ra: int

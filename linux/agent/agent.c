@@ -56,6 +56,12 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 #include "arm64.h"
 #elif defined(__riscv)
 #include "riscv64.h"
+#elif defined(__s390x__)
+#include "s390x.h"
+#endif
+
+#ifndef MMAP
+#define MMAP(...) call(SYS_mmap, __VA_ARGS__)
 #endif
 
 struct sigaction {
@@ -91,8 +97,11 @@ static volatile struct agent_control *control(void)
 
 static void map(u64 size)
 {
-	long at = call(SYS_mmap, REGION_BASE, size, PROT_RW, MAP_SHARED | MAP_FIXED, MEM_FD,
-		       REGION_PHYS);
+#ifdef SHARE
+	long at = SHARE(size);
+#else
+	long at = MMAP(REGION_BASE, size, PROT_RW, MAP_SHARED | MAP_FIXED, MEM_FD, REGION_PHYS);
+#endif
 
 	if (at < 0)
 		die("/dev/mem cannot be mapped");
@@ -202,8 +211,7 @@ static long fork(long me, long slot, u32 tid)
 /* Fill free memory with zeroes. */
 static long give_back(u64 size)
 {
-	volatile u8 *at =
-		(void *)call(SYS_mmap, 0, size, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	volatile u8 *at = (void *)MMAP(0, size, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if ((u64)at > -PAGE)
 		return (long)at;
@@ -368,8 +376,6 @@ static void seed(void)
 
 __attribute__((used)) static void run(void)
 {
-	long fd;
-
 	PORTS(1);
 	mount("proc", "/proc");
 	mount("sysfs", "/sys");
@@ -380,11 +386,14 @@ __attribute__((used)) static void run(void)
 	raise_pid_max();
 	seed();
 	send_symbols();
-	fd = OPEN("/dev/mem", O_RDWR | O_SYNC);
+#ifndef SHARE
+	long fd = OPEN("/dev/mem", O_RDWR | O_SYNC);
+
 	if (fd < 0)
 		die("no /dev/mem");
 	DUP2(fd, MEM_FD);
 	CALL(SYS_close, fd, 0, 0);
+#endif
 	map(REGION_SIZE);
 	take_signals();
 	CHMOD("/init", 0); /* so that no task runs the agent again by /proc/self/exe */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* What architectures with the generic table of system calls have in common. */
+/* What architectures with the generic table of system calls have in common, and others use. */
 
+#ifndef SYS_mmap
 enum {
 	SYS_dup3 = 24,
 	SYS_ioctl = 29,
@@ -33,6 +34,7 @@ enum {
 #define MKDIR(path, mode) CALL(SYS_mkdirat, AT_FDCWD, path, mode)
 #define CHMOD(path, mode) CALL(SYS_fchmodat, AT_FDCWD, path, mode)
 #define DUP2(from, to) CALL(SYS_dup3, from, to, 0)
+#endif
 #define PORTS(use) ((void)(use)) /* there are none */
 
 static void say(const char *text)

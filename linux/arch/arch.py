@@ -84,7 +84,7 @@ class LinuxArch(ABC):
     breakpoint_size: ClassVar[int]
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table
-    present: ClassVar[int]
+    present: ClassVar[int] = 1
     page_address: ClassVar[int] = 0
 
     def cpu_field(self, name: str) -> int:
@@ -173,17 +173,42 @@ class LinuxArch(ABC):
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         """Return those that a sleeping task has left; raises MemoryFault, KeyError."""
 
+    def prepare(self, engine: Engine) -> None:
+        """Put a new processor into a mode in which code can be tried."""
+        return
+
+    def in_kernel(self, engine: Engine) -> bool:
+        """Return True if the kernel runs, no program."""
+        return bool(engine.read_reg(self.counter) >> 63)
+
     @abstractmethod
     def page_table(self, saved: SavedRegisters) -> int:
-        """Return the physical address of the kernel's page table."""
+        """Return the physical address of the kernel's page table; see translate()."""
+
+    def translate(
+        self, read: Callable[[int], int], table: int, addr: int
+    ) -> int | None:
+        """Return the physical address of a virtual one, or None.
+
+        read: returns the word at a physical address.
+        """
+        for shift in PAGE_SHIFTS:
+            entry, below = read(table + 8 * (addr >> shift & 511)), (1 << shift) - 1
+            if not entry & self.present:
+                return None
+            is_last = shift == PAGE_SHIFTS[-1]
+            if is_last or (shift < PAGE_SHIFTS[0] and self.maps(entry)):
+                return self.address_in(entry) & ~below | addr & below
+            table = self.address_in(entry)
+        return None
 
     def address_in(self, entry: int) -> int:
         """Return the physical address of the table or the memory of an entry."""
         return entry & self.page_address
 
-    @abstractmethod
     def maps(self, entry: int) -> bool:
         """Return True if an entry above the last level maps memory itself."""
+        raise NotImplementedError
 
 
 def fits(number: object, bits: int) -> bool:

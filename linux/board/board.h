@@ -27,6 +27,8 @@ typedef uint64_t u64;
 
 #define NEVER (~0ull)
 #define HERE (NEVER - 1) /* the block that is about to begin */
+#define SPACE_PROGRAM 1 /* whose addresses are meant; 0: the kernel's */
+#define SPACE_AGENT 2
 #define FAILED (NEVER - 2) /* in call_zeros: only if a function that has returned has failed */
 #define HOLE_BASE 0x80000000ull /* from here up to 4 GiB only devices answer */
 #define HOLE_END 0x100000000ull

@@ -12,6 +12,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+from enum import IntEnum
 
 from kpfs.base import abi, mapping, pagemap
 from kpfs.base.units import PAGE_SIZE
@@ -32,6 +33,14 @@ _API = (
 )  # fmt: skip
 _UNKNOWN = "this libunicorn is not known here: 2.1.4 is wanted"
 TURN_TICKS = 2_000_000_000  # about 1 s; a whole turn of usual code takes 0.05 s
+
+
+class Space(IntEnum):
+    """Whose addresses are meant, where kernel and programs have some in common."""
+
+    KERNEL = 0
+    PROGRAM = 1  # the one that runs, or has called the kernel
+    AGENT = 2
 
 
 class Board(EngineRegisters):
@@ -78,6 +87,8 @@ class Board(EngineRegisters):
             self._map(0, self.ram),
             self._map(abi.REGION_PHYS, self.region),
         ]
+        self._replace()
+        arch.prepare(self)
         trial = self.execute, arch.load_here
         self.counts = libunicorn.count(
             self.address, ctypes.addressof(self.counter), *trial
@@ -112,6 +123,19 @@ class Board(EngineRegisters):
         if not self._board.board_init(self._pointer, api):
             raise EmulatorError("libunicorn refuses the hooks of the board")
         self._run = self._board.board_run
+
+    def _replace(self) -> None:
+        """Put the board's functions in the place of libunicorn's: replaced.c."""
+        if not hasattr(self._board, "board_replacements"):
+            return
+        count, listed = ctypes.c_uint64(), self._board.board_replacements
+        listed.restype = ctypes.POINTER(libunicorn.Replacement)
+        rows = listed(ctypes.byref(count))[: count.value]
+        if missed := libunicorn.replace(rows):
+            raise EmulatorError(
+                f"libunicorn's {missed} cannot be replaced: it is not the one of the "
+                "package unicorn 2.1.4, or another program part has loaded it before"
+            )
 
     def _map(self, address: int, memory: mmap.mmap) -> MemoryRegion:
         mapped = MemoryRegion(address, address_of(memory), len(memory))
@@ -302,10 +326,10 @@ class Board(EngineRegisters):
         words = ctypes.c_void_p(at), ctypes.c_uint64(count)
         self._board.board_translate_ahead(self._pointer, *words)
 
-    def translate(self, address: int) -> int:
+    def translate(self, address: int, space: Space = Space.KERNEL) -> int:
         """Return the offset in RAM of a virtual address, or abi.NEVER."""
-        word = ctypes.c_uint64(address)
-        return int(self._board.board_translate(self._pointer, word))
+        words = ctypes.c_uint64(address), ctypes.c_int(space)
+        return int(self._board.board_translate(self._pointer, *words))
 
     def close(self) -> None:
         """Free the engine and its memory. The board cannot be used afterwards."""

@@ -10,6 +10,7 @@
 extern const u32 pause_size; /* bytes of the instruction that the agent pauses at */
 extern const u32 nr_modes;   /* for each of which libunicorn translates addresses */
 extern const u32 page_size;  /* libunicorn's */
+extern const bool is_big_endian;
 
 #define STACK_BITS 14 /* kernel stacks are 16 KiB, and aligned */
 #define STACK_SIZE (1ull << STACK_BITS)
@@ -22,6 +23,7 @@ struct back {
 
 /* paging.c */
 u64 board_walk(const struct board *b, u64 addr);
+u64 board_walk_in(const struct board *b, u64 addr, int space);
 
 /* trap.c: the registers, and how the running processor takes interrupts */
 u64 *pc(struct board *b);
@@ -31,6 +33,7 @@ u64 result(const struct board *b);               /* of the function that has ret
 u64 stack_pointer(const struct board *b);
 struct back returns_to(struct board *b);               /* the function that begins here */
 struct back probed_returns(struct board *b, u64 regs); /* the one that a struct pt_regs is of */
+bool in_program(const struct board *b); /* which has addresses of the kernel's, too */
 u64 program_stack(struct board *b); /* the stack pointer with which the task has entered; or 0 */
 void return_now(struct board *b, u64 value); /* from the function that begins here */
 bool takes_interrupts(const struct board *b);
@@ -59,6 +62,7 @@ bool faults_again(struct board *b);
 
 /* memory.c */
 u64 read_word(struct board *b, u64 addr);
+u32 read_int(struct board *b, u64 addr);
 void hear(struct board *b, u64 addr, u64 size);
 void drop_code(struct board *b, u64 at, u64 size);
 bool map_hole(struct board *b, u64 begin, u64 end);

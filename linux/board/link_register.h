@@ -7,6 +7,14 @@
  */
 #include "internal.h"
 
+const bool is_big_endian = false;
+
+bool in_program(const struct board *b)
+{
+	(void)b;
+	return false;
+}
+
 struct back probed_returns(struct board *b, u64 regs)
 {
 	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
@@ -33,4 +41,11 @@ u32 swap_flags(struct board *b, u32 flags)
 {
 	(void)b;
 	return flags;
+}
+
+/* All addresses are in one space. */
+u64 board_walk_in(const struct board *b, u64 addr, int space)
+{
+	(void)space;
+	return board_walk(b, addr);
 }

@@ -109,7 +109,7 @@ static void meet_guard(struct board *b, u64 loss, u64 object, u64 guard)
 	struct holder *holder = &b->holders[(guard >> 3) % NR_HOLDERS];
 	struct lost *row;
 
-	if (!(u32)read_word(b, guard)) {
+	if (!read_int(b, guard)) {
 		*holder = (struct holder){ guard, stack(b) };
 		return;
 	}
@@ -161,7 +161,7 @@ static bool has_lost(struct board *b, const struct pending *what)
 	case LOSS_ZERO:   return !result(b);
 	case LOSS_FAILED: return (int32_t)result(b) < 0;
 	}
-	return (u32)read_word(b, what->object + l->place) != (u32)what->before;
+	return read_word(b, what->object + l->place) != what->before;
 }
 
 /* A return is missed: note when the probed function returns. */

@@ -25,14 +25,22 @@ u64 read_word(struct board *b, u64 addr)
 		at = word(b, low + 8);
 		value |= at ? *at << (64 - shift) : 0;
 	}
-	return value;
+	return is_big_endian ? __builtin_bswap64(value) : value;
+}
+
+u32 read_int(struct board *b, u64 addr)
+{
+	u64 word = read_word(b, addr);
+
+	return is_big_endian ? word >> 32 : word;
 }
 
 /* Take what the agent says, before it shares memory with the host. */
 void hear(struct board *b, u64 addr, u64 size)
 {
 	for (; size && b->debug_size < b->debug_limit; addr++, size--)
-		((u8 *)(uintptr_t)b->debug)[b->debug_size++] = read_word(b, addr);
+		((u8 *)(uintptr_t)b->debug)[b->debug_size++] =
+			is_big_endian ? read_word(b, addr) >> 56 : read_word(b, addr);
 }
 
 static u64 hole_read(uc_engine u, u64 offset, unsigned int size, void *data)

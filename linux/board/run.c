@@ -313,9 +313,9 @@ __attribute__((visibility("default"))) void board_select(struct board *b, u64 nu
 	select_cpu(b, number);
 }
 
-__attribute__((visibility("default"))) u64 board_translate(struct board *b, u64 addr)
+__attribute__((visibility("default"))) u64 board_translate(struct board *b, u64 addr, int space)
 {
-	return board_walk(b, addr);
+	return board_walk_in(b, addr, space);
 }
 
 /* Take over a new list of functions to watch. */

@@ -34,7 +34,7 @@ static bool asks(struct board *b, int call)
 /* Called at a block where a watched function may begin. what: WATCH_* */
 void watch_block(struct board *b, u64 addr, u8 what)
 {
-	if (!addr) /* stands for none in the table */
+	if (!addr || in_program(b)) /* 0 stands for none in the table */
 		return;
 	if (b->asked_at == addr) {
 		b->asked_at = 0;

@@ -29,7 +29,12 @@ from kpfs.linux.package.packages import DAMAGED
 
 _REPO = "{http://linux.duke.edu/metadata/repo}"
 _COMMON = "{http://linux.duke.edu/metadata/common}"
-_NAMES = {"amd64": "x86_64", "arm64": "aarch64", "riscv64": "riscv64"}
+_NAMES = {
+    "amd64": "x86_64",
+    "arm64": "aarch64",
+    "riscv64": "riscv64",
+    "s390x": "s390x",
+}
 
 
 class Rpm(NamedTuple):

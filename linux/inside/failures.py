@@ -122,6 +122,7 @@ class Failures:
         self._logged, self._advise, self._kernel = kernel_log(worker), advise, kernel
         self._of_files, self._lockdown = Refused(kernel), Lockdown(kernel)
         self._memory, self._symbols = kernel.memory, kernel.symbols
+        self._program = kernel.memory.of_program
         self._begins: dict[int, _Told] = {}
         for name in _CALLED:
             told = self._bpf if name.endswith("bpf") else self._perf_event_open
@@ -185,7 +186,7 @@ class Failures:
 
     # ---- what a call was asked for
     def _bpf(self, command: int, attr: int, _size: int) -> FailedCall:
-        read = self._memory.read
+        read = self._program.read
         words: list[Word] = [Enumerator("bpf_cmd", command)]
         log: tuple[str, ...] = ()
         if command in (_MAP_CREATE, _PROG_LOAD):
@@ -196,19 +197,19 @@ class Failures:
             words += [repr(name)] * bool(name)
         elif command == _LINK_CREATE:
             words.append(Enumerator("bpf_attach_type", self._u32(attr + 8)))
-        elif command == _RAW_TRACEPOINT_OPEN and (place := self._memory.word(attr)):
-            words.append(repr(self._memory.string(place, 128)))
+        elif command == _RAW_TRACEPOINT_OPEN and (place := self._program.word(attr)):
+            words.append(repr(self._program.string(place, 128)))
         if command == _PROG_LOAD and self._u32(attr + _LOG_LEVEL):
             log = self._verifier_log(attr)
         return FailedCall("bpf", tuple(words), log)
 
     def _verifier_log(self, attr: int) -> tuple[str, ...]:
         size = min(self._u32(attr + _LOG_SIZE), _MAX_LOG)
-        place = self._memory.word(attr + _LOG_BUF)
+        place = self._program.word(attr + _LOG_BUF)
         text = b""
         while place and len(text) < size and b"\0" not in text:
             part = -(place + len(text)) % 4096 or 4096
-            text += self._memory.read(place + len(text), min(part, size - len(text)))
+            text += self._program.read(place + len(text), min(part, size - len(text)))
         # since 7.3 a report of many lines follows the verifier's words
         words = text.split(b"\0")[0].partition(b"\nVerification failed: ")[0]
         lines = words.decode("utf-8", "replace").splitlines()
@@ -216,17 +217,17 @@ class Failures:
 
     def _perf_event_open(self, attr: int, _pid: int, _cpu: int) -> FailedCall:
         kind = Enumerator("perf_type_id", self._u32(attr))
-        place = self._memory.word(attr + _CONFIG1)
+        place = self._program.word(attr + _CONFIG1)
         what: str | SymbolName
         try:
-            name = self._memory.string(place, 128)
+            name = self._program.string(place, 128)
             what = repr(name) if "/" in name else SymbolName(name)  # a program's file
         except MemoryFault:
-            what = f"config {self._memory.word(attr + 8):#x}"
+            what = f"config {self._program.word(attr + 8):#x}"
         return FailedCall("perf_event_open", (kind, what), ())
 
     def _u32(self, at: int) -> int:
-        return self._memory.number(at, 4)
+        return self._program.number(at, 4)
 
     # ---- at the end
     def told(self, worker: Worker, log: str) -> list[str]:

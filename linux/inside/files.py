@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kpfs.base import fuse_wire as wire
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
+from kpfs.linux.inside import fuse_order
 
 N = TypeVar("N")  # a node of the tree, for which the protocol has a number
 Answers = Mapping[int, Callable[[N, bytes], bytes]]
@@ -53,6 +55,7 @@ class FuseFiles(ABC, Generic[N]):
     """Answers FUSE requests. Context: one thread."""
 
     wanted = WANTED  # flags of FUSE
+    model: DataModel = LITTLE_64  # the kernel's, which FileServer sets
 
     def __init__(self, nodes: dict[int, N], answers: Answers[N]) -> None:
         """answers: of further requests, by opcode.
@@ -104,6 +107,8 @@ class FuseFiles(ABC, Generic[N]):
         """
         if len(request) < wire.HEADER.size:
             return 0
+        if self.model != LITTLE_64:
+            request = fuse_order.request(request, self.model)
         _, opcode, unique, number, *_ = wire.HEADER.unpack_from(request)
         body = request[wire.HEADER.size :]
         head = wire.ANSWER.size
@@ -116,6 +121,8 @@ class FuseFiles(ABC, Generic[N]):
                 data = self._answer(opcode, number, body)
                 if data is None:
                     return 0
+                if self.model != LITTLE_64:
+                    data = fuse_order.reply(opcode, data, self.model)
                 size = len(data)
                 reply.put(head, data)
             error = 0
@@ -125,7 +132,8 @@ class FuseFiles(ABC, Generic[N]):
             size, error = 0, -errno.ESTALE
         except (ValueError, TypeError, OverflowError, struct.error):
             size, error = 0, -errno.EINVAL
-        reply.put(0, wire.ANSWER.pack(head + size, error, unique))
+        answer = wire.ANSWER.pack(head + size, error, unique)
+        reply.put(0, fuse_order.head(answer, self.model))
         return head + size
 
     def _answer(self, opcode: int, number: int, body: bytes) -> bytes | None:

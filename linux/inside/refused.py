@@ -89,6 +89,7 @@ class Refused:
     def __init__(self, kernel: KernelOnBoard) -> None:
         self._kernel, self._board = kernel, kernel.machine.board
         self._memory, self._symbols = kernel.memory, kernel.symbols
+        self._program = kernel.memory.of_program
         arch = kernel.arch
         self.places: dict[int, str] = {}  # by address: the name of the call
         for call, (callers, callees) in _RETURNS.items():
@@ -165,12 +166,12 @@ class Refused:
         if not path:
             return None
         if name == "writev":
-            at, size = self._memory.word(at), self._memory.word(at + 8)
-        text = self._memory.read(at, min(size, _MAX_WRITTEN)).decode("latin-1").strip()
+            at, size = self._program.word(at), self._program.word(at + 8)
+        text = self._program.read(at, min(size, _MAX_WRITTEN)).decode("latin-1").strip()
         return FailedCall("write", (Written(_shown(path), text),))
 
     def _path(self, given: list[int], stack: int) -> str | None:
-        folder, path = given[0] & _INT, self._memory.string(given[1], _MAX_PATH)
+        folder, path = given[0] & _INT, self._program.string(given[1], _MAX_PATH)
         if path.startswith("/") and not path.startswith(_ROOTS):
             return None  # as of most that are only looked for
         return self._absolute(path, folder, stack)
@@ -178,7 +179,7 @@ class Refused:
     def _open(self, name: str, given: list[int], path: str) -> FailedCall | None:
         flags = os.O_WRONLY
         if name != "creat":
-            flags = self._memory.word(given[2]) if name == "openat2" else given[2]
+            flags = self._program.word(given[2]) if name == "openat2" else given[2]
         access = _ACCESS[min(flags & os.O_ACCMODE, 2)]
         if not path.startswith(_MISSED if access == READS else _ROOTS):
             return None
@@ -189,7 +190,7 @@ class Refused:
         name = _IOCTLS.get(command & _INT, "")
         words = [f"PERF_EVENT_IOC_{name}" if name else f"{command & _INT:#x}"]
         if command & _INT == _SET_FILTER:
-            words.append(repr(self._memory.string(at, _MAX_WRITTEN)))
+            words.append(repr(self._program.string(at, _MAX_WRITTEN)))
         return FailedCall("ioctl", tuple(words))
 
     def _absolute(self, path: str, folder: int, stack: int) -> str:

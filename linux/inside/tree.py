@@ -22,7 +22,9 @@ from kpfs.base import abi
 from kpfs.base import fuse_wire as wire
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.units import PAGE_SIZE
+from kpfs.linux.board.board import Space
 from kpfs.linux.errors import UnfitError
+from kpfs.linux.inside import fuse_order
 from kpfs.linux.inside.files import MAX_IO, FuseFiles
 from kpfs.linux.inside.hostfiles import HIDDEN, HostFiles
 from kpfs.linux.inside.loop import CallError, Loop, Worker
@@ -79,7 +81,7 @@ class SharedBuffer:
         if not 0 <= size <= BUFFER - at:
             raise OSError(errno.EFAULT, f"{size} bytes")
         while size:
-            start = self._board.translate(self.address + at)
+            start = self._board.translate(self.address + at, Space.AGENT)
             if start >= len(self._ram):
                 raise OSError(errno.EFAULT, "it is not mapped")
             length = min(size, PAGE_SIZE - start % PAGE_SIZE)
@@ -149,6 +151,7 @@ class FileServer:
             "allow_other,default_permissions"
         )
         mount(worker, "kpfs", path, "fuse", nr.MS_NODEV | flags, options)
+        files.model = worker.model
         server = cls(worker, files, Ends(device, allocate(worker, BUFFER)))
         server._next(0)
         return server
@@ -159,6 +162,7 @@ class FileServer:
     ) -> FileServer:
         """Return a server that goes on from what packed() told."""
         worker = loop.adopt(facts["slot"], facts["pid"])
+        files.model = worker.model
         server = cls(worker, files, Ends(facts["device"], facts["buffer"]))
         server._asked = facts["asked"]
         loop.expect(worker.slot, server._serve)
@@ -200,8 +204,9 @@ class FileServer:
         """
         stale, self._files.stale = self._files.stale, set()
         for node in sorted(stale):
-            whole = wire.INVAL_INODE.pack(node, 0, 0)
-            self._messages.append(wire.notification(wire.NOTIFY_INVAL_INODE, whole))
+            whole = self._worker.model.struct("Qqq").pack(node, 0, 0)
+            message = wire.notification(wire.NOTIFY_INVAL_INODE, whole)
+            self._messages.append(fuse_order.head(message, self._worker.model))
         self._messages.append(b"".join(self._buffer.views(0, reply)))
         if len(self._messages) > MAX_MESSAGES:
             raise OSError(errno.ENOBUFS, "it takes no messages")

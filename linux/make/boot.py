@@ -14,7 +14,7 @@ from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make import arm64, cpio, riscv64, x86
+from kpfs.linux.make import arm64, cpio, riscv64, s390x, x86
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.package.kernel_file import KernelFile
 from kpfs.linux.store.image import BootedBoard
@@ -27,7 +27,9 @@ _PANIC = b"Kernel panic - not syncing: "
 _FORMAT, _LINE = b"%", 200  # what the kernel's text of it goes on with; bytes of a line
 _SINGLE, _LOCKDOWN = " nosmp", " lockdown="
 # by architecture: what a kernel finds at its start
-FIRMWARE: dict[str, Any] = {"x86": x86, "arm64": arm64, "riscv64": riscv64}
+FIRMWARE: dict[str, Any] = {
+    "x86": x86, "arm64": arm64, "riscv64": riscv64, "s390x": s390x,
+}  # fmt: skip
 _DIRECTORIES = ("bin", "dev", "proc", "root", "sys", "tmp")
 
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kpfs.base.data_model import LITTLE_64
+from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
 from kpfs.linux.memory.btf import read_btf
@@ -25,6 +25,7 @@ _CHUNK = 1 << 20  # bytes of text that are read at a time
 _OVERLAP = 8  # bytes of the longest sequence that makes a call, and more
 _LANDING_PAD = 4  # bytes that a call may pass by
 _REL32 = LITTLE_64.struct("i").unpack
+_REL32_BIG = BIG_64.struct("i").unpack
 _PREFIXES = "__pfx_", "__cfi_"  # no functions: padding before them
 _MARKS = "_text", "_stext"  # likewise: where text begins
 _SUFFIX = re.compile(r"\.(?:isra|constprop|part|cold|llvm)\b.*")
@@ -60,6 +61,14 @@ def _riscv64_calls(code: bytes) -> Iterator[_Call]:
             yield found.start(), far, 8 * (high >> 7 & 1)
 
 
+def _s390x_calls(code: bytes) -> Iterator[_Call]:
+    """Yield brasl by r14 (a call) and jg (a tail call)."""
+    for found in re.finditer(rb"(?s)\xc0[\xe5\xf4](?=(....))", code):
+        if found.start() % 2 == 0:
+            is_call = found[0][1] == 0xE5
+            yield found.start(), 2 * _REL32_BIG(found[1])[0], 6 * is_call
+
+
 def _signed(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
 
@@ -69,6 +78,7 @@ _CALLS: dict[str, Callable[[bytes], Iterator[_Call]]] = {
     "x86": _x86_calls,
     "arm64": _arm64_calls,
     "riscv64": _riscv64_calls,
+    "s390x": _s390x_calls,
 }
 
 

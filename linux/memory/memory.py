@@ -15,8 +15,8 @@ from kpfs.base import abi
 from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.units import PAGE_SIZE
-from kpfs.linux.arch.arch import PAGE_SHIFTS, LinuxArch
-from kpfs.linux.board.board import Board
+from kpfs.linux.arch.arch import LinuxArch
+from kpfs.linux.board.board import Board, Space
 
 MAX_READ = 64 << 20  # bytes at once; BTF has 5 to 10 MB
 # the most that one look into structures reads
@@ -120,8 +120,14 @@ class OneLook(KernelMemory):
 class LiveMemory(KernelMemory):
     """The memory of a stopped machine, alive or dead. Context: its lock is held."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, space: Space = Space.KERNEL) -> None:
+        self._space = space
         self._board, self.model = board, board.arch.model
+
+    @property
+    def of_program(self) -> LiveMemory:
+        """The memory of the program that runs, or has called the kernel."""
+        return LiveMemory(self._board, Space.PROGRAM)
 
     def write(self, addr: int, data: bytes) -> None:
         """Change all of these bytes or none; raises MemoryFault.
@@ -154,7 +160,7 @@ class LiveMemory(KernelMemory):
         The mapping is the RAM, or what the agent shares with the host.
         """
         board = self._board
-        at = board.translate(addr)
+        at = board.translate(addr, self._space)
         if at < len(board.ram):
             return board.ram, at
         if abi.REGION_PHYS <= at < abi.REGION_PHYS + len(board.region):
@@ -175,15 +181,8 @@ class SavedMemory(KernelMemory):
         self._arch, self._table, self.model = arch, table, arch.model
 
     def _piece(self, addr: int, size: int) -> bytes:
-        arch, table = self._arch, self._table
-        for shift in PAGE_SHIFTS:
-            raw = os.pread(self._ram, 8, table + 8 * (addr >> shift & 511))
-            entry, below = self.model.number(raw), (1 << shift) - 1
-            if not entry & arch.present:
-                return b""
-            is_last = shift == PAGE_SHIFTS[-1]
-            if is_last or (shift < PAGE_SHIFTS[0] and arch.maps(entry)):
-                at = arch.address_in(entry) & ~below | addr & below
-                return os.pread(self._ram, size, at)
-            table = arch.address_in(entry)
-        return b""
+        at = self._arch.translate(self._word_at, self._table, addr)
+        return b"" if at is None else os.pread(self._ram, size, at)
+
+    def _word_at(self, at: int) -> int:
+        return self.model.number(os.pread(self._ram, 8, at))

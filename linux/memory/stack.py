@@ -18,7 +18,7 @@ from kpfs.linux.memory.symbols import CoreSymbols
 STACK_SIZE = 1 << 14  # bytes, and so aligned
 _CODE = "tTwW"  # kinds of symbols
 # registers by the names of all architectures
-_COUNTERS, _POINTERS = ("rip", "pc"), ("rsp", "sp", "x2")
+_COUNTERS, _POINTERS = ("rip", "pc", "pswa"), ("rsp", "sp", "x2", "r15")
 
 
 def functions(board: Board, symbols: CoreSymbols, most: int) -> list[str]:
@@ -64,7 +64,7 @@ def _named(words: Iterable[int], symbols: CoreSymbols) -> list[str]:
 
 
 def _name(symbols: CoreSymbols, word: int) -> str:
-    symbol = symbols.symbol_at(word) if word >> 63 else None
+    symbol = symbols.symbol_at(word) if word else None
     if symbol is None or symbol.type not in _CODE or word == symbol.addr:
         return ""  # nothing returns to where a function begins
     return f"{symbol.name}+{word - symbol.addr:#x}"

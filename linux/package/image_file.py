@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Takes an Image apart, the file of a kernel for arm64 or riscv64.
+"""Takes an Image apart, the file of a kernel for arm64, riscv64 or s390x.
 
 Kernel: Documentation/arch/arm64/booting.rst,
 Documentation/arch/riscv/boot-image-header.rst, libstub/zboot-header.S
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kpfs.base.data_model import LITTLE_64
+from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.linux.arch.arch import LinuxArch
-from kpfs.linux.arch.arches import ARM64, RISCV64
+from kpfs.linux.arch.arches import ARM64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import MAX_VMLINUX, is_release
 from kpfs.linux.package.compression import decompress
@@ -21,6 +21,8 @@ _OFFSETS = LITTLE_64.struct("8xQQ")  # text_offset, image_size
 _MAGIC_AT, _MAGICS = 56, {b"ARMd": ARM64, b"RSC\x05": RISCV64}
 _ZBOOT_AT, _ZBOOT, _PAYLOAD = 4, b"zimg", LITTLE_64.struct("8xII")
 _GZIP = b"\x1f\x8b"
+# s390x: where its raw image says what it is, and where its release stands
+_S390_AT, _S390, _S390_RELEASE_AT = 0x10008, b"S390EP", 0x10428
 _RELEASE = re.compile(rb"Linux version (\S+)")
 
 
@@ -44,13 +46,20 @@ def unpacked(data: bytes) -> bytes:
 
 def arch_of(data: bytes) -> LinuxArch | None:
     """Return the architecture of an unpacked Image; None if it is none."""
+    if data[_S390_AT : _S390_AT + len(_S390)] == _S390:
+        return S390X
     return _MAGICS.get(data[_MAGIC_AT : _MAGIC_AT + 4])
 
 
 def parse(data: bytes, arch: LinuxArch) -> KernelImage:
     """Return the parts of an unpacked Image.  Raises UnfitError if it is damaged."""
-    text_offset, size = _OFFSETS.unpack_from(data)
-    found = _RELEASE.search(data)
+    if arch is S390X:
+        place = BIG_64.number(data[_S390_RELEASE_AT : _S390_RELEASE_AT + 8])
+        text_offset, size = 0, len(data)
+        found = re.compile(rb"([^\s\0]+)").match(data, place)
+    else:
+        text_offset, size = _OFFSETS.unpack_from(data)
+        found = _RELEASE.search(data)
     release = found[1].decode("latin-1") if found else ""
     if not is_release(release) or size < len(data) >> 1:
         raise UnfitError("the kernel's file is damaged")

@@ -436,7 +436,7 @@ class LinuxMachine:
 
     def in_kernel(self) -> bool:
         """Return True if the kernel's code is being executed, by its address."""
-        return bool(self.board.read_reg(self.board.arch.counter) >> 63)
+        return self.board.arch.in_kernel(self.board)
 
     def most_seconds(self, ns: int) -> float:
         """Return the processor time that a kernel may take for that much of its own."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Kernels for other architectures: what all of them do alike, and what each has.
 
-Tests kpfs.linux.arch.arm64, kpfs.linux.arch.riscv64, kpfs.linux.make.arm64,
-kpfs.linux.make.riscv64.
+Tests kpfs.linux.arch.arm64, kpfs.linux.arch.riscv64, kpfs.linux.arch.s390x,
+kpfs.linux.make.arm64, kpfs.linux.make.riscv64, kpfs.linux.make.s390x.
 """
 
 import errno
@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import shutil
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 
@@ -30,14 +30,22 @@ class Row(NamedTuple):
     breakpoint: str
     name: str  # the name of its programs
     elf_machine: int
+    inside: int = 8  # the begin of an instruction in a function
+    order: Literal["little", "big"] = "little"
 
 
 ARM64 = Row(harness.ARM64, "aarch64", "__arm64_sys_", "brk #4", "arm64", 183)
 RISCV64 = Row(harness.RISCV64, "riscv64", "__riscv_sys_", "(c.)?ebreak", "riscv64", 243)
+S390X = Row(
+    *(harness.S390X, "s390x", "__s390x_sys_", r"\.insn 0x0002\w*", "s390x", 22),
+    inside=6,
+    order="big",
+)
 ROWS = [
     pytest.param(ARM64, marks=pytest.mark.arm64_kernel),
     pytest.param(RISCV64, marks=pytest.mark.riscv64_kernel),
 ]
+ALL = [*ROWS, pytest.param(S390X, marks=pytest.mark.s390x_kernel)]
 CHANGES = """
 set -e
 uname -m
@@ -102,7 +110,8 @@ touch lost
 uname -m >kept/file
 exit 3
 """
-each_kernel = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+each_kernel = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
+some_kernels = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
 @each_kernel
@@ -123,23 +132,23 @@ def test_calls_are_made_by_their_meaning(kpfs, tmp_path, row):
 @each_kernel
 def test_a_mount_and_what_machine_has(kpfs, row):
     m, place = kpfs.mount("--kernel", row.kernel), f"{row.prefix}getppid"
-    (m / "tracing" / "kprobe_events").write_text(f"p:e {place}+8\n")
+    (m / "tracing" / "kprobe_events").write_text(f"p:e {place}+{row.inside}\n")
     (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1\n")
     (m / "machine" / "syscall").write_text("getppid\n")
     (found,) = (m / "machine" / "probes").read_text().splitlines()[1:]
-    assert f"{place}+0x8" in found
+    assert f"{place}+{row.inside:#x}" in found
     assert "kprobes/e" in found
     profile = (m / "tracing" / "kprobe_profile").read_text().split()
     assert profile == ["e", "1", "0"]
     top = kpfs("top", "--json", "--interval", "0.1", m)
     (shown,) = json.loads(top.stdout)
-    assert (shown["place"], shown["owner"]) == (f"{place}+0x8", "kprobes/e")
+    assert (shown["place"], shown["owner"]) == (f"{place}+{row.inside:#x}", "kprobes/e")
     assert shown["hits"] >= 1
     text = (m / "machine" / "text" / place).read_text()
     wanted = f"{row.breakpoint} +# breakpoint, was: "
     assert len(re.findall(wanted, text)) == 1
     with (m / "machine" / "vmlinux").open("rb") as file:
-        assert int.from_bytes(file.read(20)[18:], "little") == row.elf_machine
+        assert int.from_bytes(file.read(20)[18:], row.order) == row.elf_machine
     (m / "machine" / "reboot").write_text("1\n")
     assert (m / "tracing" / "kprobe_events").read_text() == ""
 
@@ -166,7 +175,7 @@ def test_two_processors(kpfs, kernel, root):
     assert done.stdout.split() == ["[000]", "[001]", *("0", "0-1") * 2]
 
 
-@each_kernel
+@some_kernels
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
@@ -185,7 +194,7 @@ def test_code_that_is_written_anew(kpfs, tmp_path, row, name, lines):
     assert done.stdout.splitlines() == lines
 
 
-@each_kernel
+@some_kernels
 def test_the_agents_rests_are_not_seen(kpfs, tmp_path, row):
     """The agent rests in rt_sigtimedwait(2); the two sleeps are CMD's."""
     root = harness.arm64_root() if row is ARM64 else harness.riscv64_root()
@@ -352,7 +361,7 @@ def test_a_command_inside_has_the_files_of_a_root(kpfs, tmp_path):
     assert not (tmp_path / "lost").exists()
 
 
-@each_kernel
+@some_kernels
 def test_programs_of_the_wrong_architecture(kpfs, tmp_path, row):
     assert f"\narch       {row.name}\n" in kpfs("kernel", "show", row.kernel).stdout
     script = tmp_path / "script"
@@ -405,3 +414,54 @@ def test_why_a_probe_is_refused(kpfs):
     assert done.returncode == 1
     with library.Kernel(kernel=ARM64.kernel, quiet=True) as kernel:
         assert kernel.explain("vfs_read+4").errno == errno.EINVAL
+
+
+@pytest.mark.s390x_kernel
+def test_a_big_endian_kernel():
+    """Handlers, single steps, records, modules and determinism of s390x."""
+    with library.Kernel(kernel=S390X.kernel, quiet=True) as kernel:
+        seen, place, before = [], f"{S390X.prefix}getppid", kernel.snapshot()
+
+        def skip(regs):
+            seen.append(regs.r2 != 0)
+            regs.r2, regs.pswa = 77, regs.r14
+            return 1
+
+        probe = kernel.kprobe(place, skip)
+        assert kernel.task(4242).syscall("getppid") == 77
+        probe.unregister()
+        back = kernel.kretprobe(place, lambda regs: seen.append(regs.r2))
+        stepped = kernel.kprobe(place, lambda regs: seen.append(regs.pswa), offset=6)
+        parent = kernel.task(4242).syscall("getppid")
+        # the breakpoint is behind it
+        assert seen == [True, kernel.symbol(place) + 6 + 2, parent]
+        for each in (back, stepped):
+            each.unregister()
+        assert "no instruction begins" in kernel.explain(f"{place}+2").why
+        assert kernel.explain(f"{place}+6").accepted
+        runs = []
+        for _ in range(2):
+            kernel.restore(before)
+            event = "p:e do_sys_openat2 file=+0($arg2):ustring how=$arg3 n=%r2:s32"
+            kernel.write("tracing/kprobe_events", event)
+            kernel.write("tracing/events/kprobes/e/enable", "1")
+            kernel.read("/proc/version")
+            kernel.write("tracing/events/kprobes/e/enable", "0")
+            runs.append(list(kernel.trace()))
+            assert "/proc/version" in [row.fields["file"] for row in runs[-1]]
+            assert {row.fields["n"] for row in runs[-1]} == {-100}
+        assert runs[0] == runs[1]
+
+
+@pytest.mark.s390x_kernel
+def test_a_big_endian_program(kpfs, tmp_path):
+    """FUSE speaks the kernel's byte order: what a program changes comes back."""
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "script").write_text(INSIDE)
+    words = "--inside", "--kernel", S390X.kernel, "--root", harness.s390x_root()
+    script = "--rw", tmp_path / "kept", "--", "/bin/sh", "script", "an argument"
+    done = kpfs("run", *words, *script, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.splitlines() == ["s390x", "1", "an argument", str(tmp_path)]
+    assert (tmp_path / "kept" / "file").read_text() == "s390x\n"
+    assert not (tmp_path / "lost").exists()

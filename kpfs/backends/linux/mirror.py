@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import struct
 from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.answered import LinuxAnsweredCalls
 from kpfs.backends.linux.task_book import MAX_FD, HostFile, LinuxTaskBook
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import KernelError
 from kpfs.base.syscall_numbers import AT_FDCWD
 from kpfs.base.units import UTS_LENGTH
@@ -42,8 +42,15 @@ NO_PROGRAMS = (
     "programs, and execve(2) fails there after the look-up"
 )
 UTS_NAMES = (0, 2, 3, 4)  # fields of uname(2): sysname, release, version, machine
-_IOV = struct.Struct("<2Q")
-_PAIR = struct.Struct("<2i")
+_IOV, _PAIR = "2L", "2i"
+# numbers in what arguments of the host's calls point to: the argument, their form, and
+# how many there are, or less the argument that says it
+_STRUCTURES = {
+    nr.OPENAT2: ((2, "3Q", 1),),
+    nr.UTIMENSAT: ((2, "4q", 1),),
+    nr.POLL: ((0, "ihh", -1),),
+    nr.PPOLL: ((0, "ihh", -1),),
+}
 # the argument of a call that limits how much it writes to its memory
 _SIZES = {
     nr.READ: 2,
@@ -180,7 +187,7 @@ class LinuxMirror:
         key = kernel.structures["tracepoint"].at.get("key")
         if not at or key is None:
             return False
-        return bool(kernel.memory.word(at + key) & 0xFFFFFFFF)  # static_key.enabled
+        return bool(kernel.memory.number(at + key, 4))  # static_key.enabled
 
     def arguments(self, number: int, plan: Plan) -> list[Argument]:
         """Return the plan's arguments; what the call writes stays within the slot."""
@@ -202,17 +209,24 @@ class LinuxMirror:
             return b""
         memory = plan.memory
         base = self.kernel.machine.address(task.slot, 0)
+        model = self.kernel.arch.model
         if plan.nr == nr.OPENAT2 and plan.pointers >> _HOW & 1:
             at = plan.args[_HOW]  # the flags are the first word of struct open_how
-            flags = int.from_bytes(memory[at : at + 8], "little")
-            flags = self.kernel.arch.open_flags(flags)
-            memory[at : at + 8] = flags.to_bytes(8, "little")
+            flags = self.kernel.arch.open_flags(LITTLE_64.number(memory[at : at + 8]))
+            memory[at : at + 8] = LITTLE_64.raw(flags, 8)
+        for index, form, count in _STRUCTURES.get(plan.nr, ()):
+            if model != LITTLE_64 and plan.pointers >> index & 1:
+                form *= count if count > 0 else plan.args[-count]
+                values = LITTLE_64.struct(form).unpack_from(memory, plan.args[index])
+                model.struct(form).pack_into(memory, plan.args[index], *values)
         for at in plan.relocations:
-            word = int.from_bytes(memory[at : at + 8], "little") + base
-            memory[at : at + 8] = word.to_bytes(8, "little")
-            if plan.nr in mirror_calls.READ_VECTORS:  # the room is behind the address
-                size = int.from_bytes(memory[at + 8 : at + 16], "little")
-                memory[at + 8 : at + 16] = min(size, OUT_MAX).to_bytes(8, "little")
+            word = LITTLE_64.number(memory[at : at + 8]) + base
+            memory[at : at + 8] = model.raw(word, 8)
+            if plan.nr in mirror_calls.VECTORED:  # the room is behind the address
+                size = LITTLE_64.number(memory[at + 8 : at + 16])
+                if plan.nr in mirror_calls.READ_VECTORS:
+                    size = min(size, OUT_MAX)
+                memory[at + 8 : at + 16] = model.raw(size, 8)
         return bytes(memory[: abi.DATA_SIZE])
 
     def place_new(self, task: AgentTask, made: int, plan: Plan) -> list[int]:
@@ -233,7 +247,8 @@ class LinuxMirror:
         They are moved out of the way first: one may have the number of the other.
         """
         memory = self.kernel.machine.memory(task.slot)
-        made = _PAIR.unpack_from(memory, abi.USER_BUFFER)
+        pair = self.kernel.arch.model.struct(_PAIR)
+        made = pair.unpack_from(memory, abi.USER_BUFFER)
         wanted = plan.new_fds
         if len(wanted) != len(made):
             return
@@ -328,10 +343,11 @@ class LinuxMirror:
             return Op(nr.WRITE, (fd, data, len(data)))
         if call.name == "pwrite64":
             return Op(nr.PWRITE64, (fd, data, len(data), call.pos))
-        head = _IOV.size * len(call.sizes)
+        row = self.kernel.arch.model.struct(_IOV)
+        head = row.size * len(call.sizes)
         at, words = self.kernel.machine.address(task.slot, head), b""
         for size in call.sizes:
-            words += _IOV.pack(at, size)
+            words += row.pack(at, size)
             at += size
         return Op(nr.WRITEV, (fd, words + data, len(call.sizes)))
 

@@ -35,6 +35,7 @@
 const u32 pause_size = 2;
 const u32 nr_modes = 3;
 const u32 page_size = 4096;
+const bool is_big_endian = false;
 
 u64 *pc(struct board *b)
 {
@@ -79,6 +80,12 @@ struct back probed_returns(struct board *b, u64 regs)
 }
 
 /* Newer kernels leave room at the end of a stack. */
+bool in_program(const struct board *b)
+{
+	(void)b;
+	return false;
+}
+
 u64 program_stack(struct board *b)
 {
 	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1;

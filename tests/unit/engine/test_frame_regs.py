@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Registers that a kernel has saved.
 
-Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs.
+Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs,
+kpfs.engine.arch.s390x.regs.
 """
 
 from kpfs.engine.arch.arches import TEXT_TOOLS
@@ -42,3 +43,10 @@ def test_registers_of_riscv64():
     assert (regs.epc, regs.ra, regs.a0, regs.t6) == (100, 101, 110, 131)
     assert (regs.status, regs.orig_a0) == (132, 135)
     assert [regs[i] for i in range(36)] == list(range(100, 136))
+
+
+def test_registers_of_s390x():
+    regs = TEXT_TOOLS["s390x"]().frame(Memory(), AT)
+    assert (regs.pswa, regs.r0, regs.r2, regs.r15, regs.orig_gpr2) == (
+        *(102, 103, 105, 118, 119),
+    )

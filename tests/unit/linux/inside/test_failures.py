@@ -198,7 +198,7 @@ def test_a_program_that_is_loaded_again_for_the_log_is_told_once(told):
 def test_the_report_behind_the_verifiers_words(one):
     words = b"1: (61) r0 = 0\nR1 invalid mem access\n"
     text = words + b"\nVerification failed: A\n\nAt:\n it\n\0"
-    one._memory = Mock()
+    one._memory = one._program = Mock()
     one._memory.read.side_effect = lambda at, size: (bytes(0x1000) + text)[at:][:size]
     one._memory.word.return_value, one._u32 = 0x1000, lambda _: len(text)
     assert one._verifier_log(0) == ("1: (61) r0 = 0", "R1 invalid mem access")
@@ -283,7 +283,8 @@ def make(one):
     """Return a function that has a bpf(2) begin and end."""
     begin, end, registers = 0x10, 0x20, {"rsp": 0x4000, "rsi": 0x1000}
     board = one._board = Mock()
-    one._memory, one._stops = Mock(), Mock()
+    one._memory = one._program = Mock()
+    one._stops = Mock()
     one._memory.read.return_value = bytes(16)
     one._memory.number.return_value = 0
     one._begins, one._returns = {begin: one._bpf}, set()

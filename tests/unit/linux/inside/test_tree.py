@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.inside.tree import BUFFER, Ends, FileServer, SharedBuffer
 from kpfs.linux.running.machine import MachineDiedError
 from tests.there import stand_in
@@ -20,13 +21,14 @@ class Worker:
     """A worker whose memory lies in RAM from page 1 on, as far as it is mapped."""
 
     slot, pid = 3, 4
+    model = LITTLE_64
 
     def __init__(self, mapped=BUFFER, result=0):
         self.mapped, self.result = mapped, result
         self.board = SimpleNamespace(ram=mmap.mmap(-1, RAM), translate=self.translate)
         self.asked: list[int] = []
 
-    def translate(self, address):
+    def translate(self, address, _space):
         at = address - ADDRESS
         return at + mmap.PAGESIZE if at < self.mapped else abi.NEVER
 
@@ -57,7 +59,7 @@ def test_nobody_looks_beyond_a_buffer(at, size):
 @pytest.mark.parametrize("place", [abi.NEVER, abi.REGION_PHYS, RAM, abi.APIC_BASE])
 def test_memory_that_is_not_ram_is_no_buffer(place):
     worker = Worker()
-    worker.board.translate = lambda _address: place
+    worker.board.translate = lambda *_: place
     with pytest.raises(OSError, match="not mapped") as raised:
         SharedBuffer(stand_in(worker), ADDRESS).views(0, 100)
     assert raised.value.errno == errno.EFAULT

@@ -52,8 +52,13 @@ def riscv64(at, target, tail=False):
     return struct.pack("<II", pair[0] & 0xFFFFFFFF, (pair[1] | 0x67) & 0xFFFFFFFF)
 
 
+def s390x(at, target, tail=False):
+    return bytes((0xC0, 0xF4 if tail else 0xE5)) + struct.pack(">i", (target - at) // 2)
+
+
 @pytest.mark.parametrize(
-    ("arch", "call"), [("x86", x86), ("arm64", arm64), ("riscv64", riscv64)]
+    ("arch", "call"),
+    [("x86", x86), ("arm64", arm64), ("riscv64", riscv64), ("s390x", s390x)],
 )
 def test_calls_of_each_architecture(tmp_path, arch, call):
     """A call into the middle of a function, or its own begin, is none."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of kernels for arm64 and riscv64 that are made up here.
+"""Files of kernels for arm64, riscv64 and s390x that are made up here.
 
 Tests kpfs.linux.package.kernel_file.
 """
@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from kpfs.linux.arch.arches import ARM64, RISCV64
+from kpfs.linux.arch.arches import ARM64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package import kernel_file
 from kpfs.linux.package.image_file import KernelImage
@@ -51,9 +51,24 @@ def test_the_architecture_is_that_of_its_magic():
         (image(size=8), "damaged"),
         (gzip.compress(image(), mtime=0)[:-20], "damaged"),
         (zboot(b"what"), "damaged"),
-        (bytes(4096), r"no kernel for x86-64 \(bzImage\), arm64 or riscv64 \(Image\)"),
+        (
+            bytes(4096),
+            r"no kernel for x86-64 \(bzImage\), arm64, riscv64 or s390x",
+        ),
     ],
 )
 def test_what_is_none(data, why):
     with pytest.raises(UnfitError, match=why):
         kernel_file.parse(data)
+
+
+def test_a_raw_image_of_s390x():
+    data = bytearray(0x30000)
+    data[0x10008:0x1000E] = b"S390EP"
+    data[0x10428:0x10430] = (0x20000).to_bytes(8, "big")
+    data[0x20000:0x20010] = b"6.12.1-s390x (x)"
+    found = kernel_file.parse(bytes(data))
+    assert (found.arch, found.release) == (S390X, "6.12.1-s390x")
+    data[0x20000] = 0
+    with pytest.raises(UnfitError, match="damaged"):
+        kernel_file.parse(bytes(data))

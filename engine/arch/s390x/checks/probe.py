@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Judge by bytes and tables alone whether code of s390x can be probed at an address.
+
+A probe's instruction is stepped elsewhere by PER, whatever it is, and what it has done
+to its own address is put right then.  Some are refused, with EINVAL.
+
+Kernel: arch/s390/kernel/kprobes.c, arch/s390/lib/probes.c
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kpfs.base.data_model import BIG_64
+from kpfs.base.errors import KernelError
+from kpfs.engine.arch.s390x.insn import UNIT, size_of
+from kpfs.engine.judge import Tables
+from kpfs.engine.step import Pattern, refuse
+
+# by the first two bytes
+_REFUSED = (
+    Pattern(0xFF00, 0x0000, "no instruction"),
+    Pattern(0xFF00, 0x0B00, "bsm"),
+    Pattern(0xFF00, 0x0C00, "bassm"),
+    Pattern(0xFF00, 0x4400, "ex"),
+    Pattern(0xFF00, 0x8300, "diag"),
+    Pattern(0xFF00, 0xAC00, "stnsm"),
+    Pattern(0xFF00, 0xAD00, "stosm"),
+    Pattern(0xFF0F, 0xC600, "exrl"),
+    Pattern(0xFFFF, 0x0101, "pr"),
+    Pattern(0xFFFF, 0xB218, "pc"),
+    Pattern(0xFFFF, 0xB228, "pt"),
+    Pattern(0xFFFF, 0xB240, "bakr"),
+    Pattern(0xFFFF, 0xB258, "bsg"),
+    Pattern(0xFFFF, 0xB25A, "bsa"),
+    Pattern(0xFFFF, 0xB2F8, "tend"),
+    Pattern(0xFFFF, 0xB98D, "epsw"),
+    Pattern(0xFFFF, 0xE560, "tbegin"),
+    Pattern(0xFFFF, 0xE561, "tbeginc"),
+)
+
+
+def prepare_kprobe(tables: Tables, addr: int) -> None:
+    """Raise what the kernel's function raises for the instruction at an address.
+
+    Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
+    """
+    if not begins_at(tables, addr):
+        raise KernelError(errno.EINVAL, "no instruction begins there")
+    refuse(_REFUSED, BIG_64.number(tables.read(addr, UNIT)))
+
+
+def begins_at(tables: Tables, addr: int) -> bool:
+    """Return True if an instruction begins there, counted from its function's begin."""
+    symbol = tables.kallsyms.symbol_at(addr)
+    if addr % UNIT or symbol is None:
+        return False
+    code, at = tables.read(symbol.addr, addr - symbol.addr), 0
+    while at < len(code):
+        at += size_of(code[at:])
+    return at == len(code)
+
+
+def insn_at(tables: Tables, addr: int) -> bytes:
+    """Return an instruction; MemoryFault where it is unknown."""
+    return tables.read(addr, size_of(tables.read(addr, UNIT)))

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""s390x: its registers, by their places in libunicorn's state."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from kpfs.base import abi
+from kpfs.base.data_model import BIG_64
+from kpfs.base.elf import EM_S390
+from kpfs.emulator import libunicorn
+from kpfs.linux.arch.arch import (
+    Engine,
+    FieldAddress,
+    LinuxArch,
+    ReadWord,
+    SavedRegisters,
+    fits,
+)
+from kpfs.linux.arch.s390x_calls import s390x_call
+
+R = {f"r{n}": 1 + n for n in range(16)}  # UC_S390X_REG_*
+PC, MASK = 65, 66
+MASK_64 = 0x1_8000_0000  # in the PSW: addresses have 64 bits
+_PROGRAM = 1 << 48
+_S = abi.S390xState
+# what an image keeps: all of the state that an uc_context has, but for the board's word
+STATE = {f"at_{at:03x}": at for at in range(0, _S.number & -8, 8) if at != _S.board}
+_CC, _MOST_CC = f"at_{_S.cc_op:03x}", 64  # in its low half; libunicorn knows no more
+_CR13 = f"at_{_S.cr + 13 * 8:03x}"
+_STUB = BIG_64.struct("HiHi4x")  # larl %r1, to itself; jg to the gate
+_LARL_R1, _JG, _JG_AT = 0xC010, 0xC0F4, 6
+# bits of addresses in tables, and of entries
+_INVALID, _PAGE_INVALID, _LARGE = 0x20, 0x400, 0x400
+_SEGMENT, _STEP, _LARGEST = 20, 11, 31
+_FRAME = 24  # in a frame, where r0 would be: r6 and those behind it are saved at 72
+_OWN = (
+    *("comparator", "timer_end", "emergency", "call", "service", "enabled", "prefix"),
+    *("step", "step_from", "step_block"),
+)
+_DEVICES = "space", "primary"
+# what debuggers show, by their names
+_DEBUGGED = {
+    "pswm": _S.mask,
+    "pswa": _S.addr,
+    **{f"r{n}": _S.r + 8 * n for n in range(16)},
+    **{f"cr{n}": _S.cr + 8 * n for n in range(16)},
+    "prefix": _S.prefix,
+}
+
+
+class LinuxS390x(LinuxArch):
+    name = "s390x"
+    model = BIG_64
+    engine = 9, 1 << 30
+    cpu_model = 36  # UC_CPU_S390X_QEMU, nearly a z13
+    exported_as = "s390x"
+    # larl %r1, to itself; lg %r2, 0(%r1)
+    load_here = b"\xc0\x10\x00\x00\x00\x00\xe3\x20\x10\x00\x00\x04"
+    arguments = R["r2"], R["r3"], R["r4"]
+    fourth_argument = R["r5"]
+    result, stack_pointer = R["r2"], R["r15"]
+    counter = PC
+    syscall_arguments = 152, 48, 56, 64  # pt_regs.orig_gpr2, gprs[3] to [5]
+    stub_size, stub_register = _STUB.size, R["r1"]
+    gate = b"\x07\xfe"  # br %r14
+    cpu_fields: ClassVar = {
+        name: abi.Cpu.own + getattr(abi.S390xCpu, name) for name in _OWN
+    }
+    board_fields: ClassVar = {
+        name: abi.Board.devices + getattr(abi.S390xDevices, name) for name in _DEVICES
+    }
+    kept = "now", "deadline", "current", *_DEVICES
+    kept_of_cpu = ("state", "since", "timer", *_OWN)
+    kept_arrays: ClassVar = {}
+    translates = True
+    native = staticmethod(s390x_call)
+    syscall_prefix = "__s390x_sys_"
+    elf_machine = EM_S390
+    shown = tuple(_DEBUGGED)
+    breakpoint_size, ftrace_nop = 2, b"\xc0\x04\x00\x00\x00\x00"
+
+    def prepare(self, engine: Engine) -> None:
+        engine.write_reg(MASK, MASK_64)
+
+    def stub(self, at: int, gate: int) -> bytes:
+        return _STUB.pack(_LARL_R1, 0, _JG, (gate - at - _JG_AT) // 2)
+
+    def return_address(self, engine: Engine, memory: ReadWord) -> int:
+        return engine.read_reg(R["r14"])
+
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        engine.write_reg(R["r2"], value)
+        engine.write_reg(PC, engine.read_reg(R["r14"]))
+
+    @staticmethod
+    def limits(config: str) -> str:
+        if not config or "CONFIG_HAVE_EBPF_JIT=y\n" in config:
+            return ""
+        return (
+            "was built without a compiler for BPF, so programs are interpreted, and "
+            "fentry and fexit are refused (kernels for z196 and later have it)"
+        )
+
+    def find_state(self, engine: Engine) -> int:
+        address = libunicorn.state_of(engine.address)
+        values = {name: 0x5EED_0000_1234_0000 + 4 * reg for name, reg in R.items()}
+        for name, value in values.items():
+            engine.write_reg(R[name], value)
+        known = {name: _word(address + _DEBUGGED[name]) for name in R} == values
+        known = known and _word(address + _S.engine) == engine.address
+        for name in R:
+            engine.write_reg(R[name], 0)
+        return address if known and _word(address + _S.mask) == MASK_64 else 0
+
+    def features(self, engine: Engine) -> Mapping[int, int]:
+        return {}
+
+    def save(self, engine: Engine) -> SavedRegisters:
+        address = libunicorn.state_of(engine.address)
+        values = {name: _word(address + at) for name, at in STATE.items()}
+        return SavedRegisters(values, {}, 0)
+
+    def load(self, engine: Engine, saved: SavedRegisters) -> None:
+        address = libunicorn.state_of(engine.address)
+        for name, at in STATE.items():
+            _place(address + at).value = saved.values[name]
+
+    def is_sound(self, saved: SavedRegisters) -> bool:
+        values = saved.values
+        return (
+            values.keys() == STATE.keys()
+            and all(fits(number, 64) for number in values.values())
+            and values[_CC] & 0xFFFF_FFFF < _MOST_CC
+            and not saved.tables
+            and saved.mode == 0
+        )
+
+    def debugged(self, engine: Engine, name: str) -> int:
+        return _word(libunicorn.state_of(engine.address) + _DEBUGGED[name])
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        _place(libunicorn.state_of(engine.address) + _DEBUGGED[name]).value = value
+
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        frame = memory.word(field("thread.ksp"))
+        saved = {f"r{n}": memory.word(frame + _FRAME + 8 * n) for n in range(6, 16)}
+        return saved | {"r15": frame, "pswa": saved["r14"]}
+
+    def in_kernel(self, engine: Engine) -> bool:
+        return not engine.read_reg(MASK) & _PROGRAM
+
+    def page_table(self, saved: SavedRegisters) -> int:
+        return saved.values[_CR13]
+
+    def translate(
+        self, read: Callable[[int], int], table: int, addr: int
+    ) -> int | None:
+        shift = _SEGMENT + _STEP * (table >> 2 & 3)
+        if shift < _LARGEST + _STEP and addr >> shift + _STEP:
+            return None
+        while shift >= _SEGMENT:
+            entry = read((table & -4096) + 8 * (addr >> shift & 0x7FF))
+            if entry & _INVALID:
+                return None
+            below = (1 << shift) - 1
+            if shift <= _LARGEST and entry & _LARGE:
+                return entry & ~below | addr & below
+            table, shift = entry, shift - _STEP
+        entry = read((table & -2048) + 8 * (addr >> 12 & 0xFF))
+        return None if entry & _PAGE_INVALID else entry & -4096 | addr & 4095
+
+
+def _place(address: int) -> ctypes.c_uint64:
+    return ctypes.c_uint64.from_address(address)
+
+
+def _word(address: int) -> int:
+    return _place(address).value

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+#include "../../../emulator/layout_s390x.h"
+#include "../internal.h"
+#include "arch.h"
+
+#define PSW_PER 0x4000000000000000ull
+#define PSW_DAT 0x0400000000000000ull
+#define PSW_EXTERNAL 0x0100000000000000ull
+#define PSW_WAIT 0x0002000000000000ull
+#define PSW_PROGRAM 0x0001000000000000ull
+#define PSW_SPACE 0x0000c00000000000ull
+#define PSW_64 0x0000000180000000ull
+
+/* The spaces of addresses, as libunicorn numbers its translations. */
+enum { PRIMARY, SECONDARY, HOME, REAL };
+#define CR_OF(space) ((space) == PRIMARY ? 1 : (space) == SECONDARY ? 7 : 13)
+
+/* External interrupts: their codes, and bits of CR0 that enable them. */
+#define COMPARATOR 0x1004
+#define TIMER 0x1005
+#define EMERGENCY 0x1201
+#define CALL 0x1202
+#define SERVICE 0x2401
+#define CR0_COMPARATOR 0x800ull
+#define CR0_TIMER 0x400ull
+#define CR0_EMERGENCY 0x4000ull
+#define CR0_CALL 0x2000ull
+#define CR0_SERVICE 0x200ull
+#define CR0_RESET 0xe0ull
+#define CR14_RESET 0xc2000000ull
+#define CR0_LOW_PROTECTION 0x10000000ull
+
+/* Program interruptions. */
+#define PGM_OPERATION 1
+#define PGM_PRIVILEGED 2
+#define PGM_PROTECTION 4
+#define PGM_ADDRESSING 5
+#define PGM_SPECIFICATION 6
+#define PGM_PER 0x80
+
+/* A PSW with PER: its instruction is about to run, or has run. */
+enum { STEP_NONE, STEP_ARMED, STEP_DONE };
+
+/* numbers of diag for the agent */
+#define AGENT_SAYS 0xe90   /* address and size of what it says */
+#define AGENT_SHARES 0xe91 /* its addresses of the region are those of its space alone */
+
+#define LOWCORE_SIZE 0x2000ull
+#define RESTART_NEW 0x1a0
+
+_Static_assert(sizeof(struct s390x_cpu) <= NR_OWN * 8, "NR_OWN");
+_Static_assert(sizeof(struct s390x_devices) <= NR_DEVICES * 8, "NR_DEVICES");
+
+typedef struct s390x_state state_t;
+
+/* Functions of libunicorn that its interface lacks but its library exports. */
+struct s390x_api {
+	u64 (*psw_mask)(void *state);
+	void (*facilities)(uc_engine, int type, u8 *bits);
+	u64 (*load)(void *state, u64 addr, uintptr_t from);
+	void (*store)(void *state, u64 addr, u64 value, uintptr_t from);
+	void (*raise)(void *state, u32 code, uintptr_t from); /* does not return */
+	void (*set_exception)(void *state, u32 code);
+	void (*leave)(void *processor);                      /* too */
+	void (*leave_from)(void *processor, uintptr_t from); /* too */
+	void (*exit)(void *state);                           /* too */
+	void (*flush)(void *processor, u16 spaces);
+	int (*translate)(void *state, u64 addr, int access, u64 space, u64 *at, int *rights,
+			 u64 *why);
+	int (*translate_real)(void *state, u64 addr, int access, u64 *at, int *rights, u64 *why);
+};
+
+extern struct s390x_api s390x_api;
+
+/* A function that takes the place of libunicorn's: emulator/replaced.c. */
+struct replacement {
+	const char *name;
+	void *function;
+	void **original; /* where the address of libunicorn's goes, or NULL */
+};
+
+#define CALLER (uintptr_t)__builtin_return_address(0)
+
+static inline state_t *state(const struct board *b)
+{
+	return (state_t *)(uintptr_t)b->state;
+}
+
+static inline struct board *board_of(const state_t *s)
+{
+	return (struct board *)(uintptr_t)s->board;
+}
+
+static inline struct s390x_cpu *own(const struct cpu *c)
+{
+	return (struct s390x_cpu *)(uintptr_t)c->own;
+}
+
+static inline struct s390x_devices *devices(const struct board *b)
+{
+	return (struct s390x_devices *)(uintptr_t)b->devices;
+}
+
+static inline u64 get64(u64 host)
+{
+	return __builtin_bswap64(*(u64 *)(uintptr_t)host);
+}
+
+static inline u16 get16(u64 host)
+{
+	return __builtin_bswap16(*(u16 *)(uintptr_t)host);
+}
+
+static inline void put64(u64 host, u64 value)
+{
+	*(u64 *)(uintptr_t)host = __builtin_bswap64(value);
+}
+
+static inline void put32(u64 host, u32 value)
+{
+	*(u32 *)(uintptr_t)host = __builtin_bswap32(value);
+}
+
+static inline void put16(u64 host, u16 value)
+{
+	*(u16 *)(uintptr_t)host = __builtin_bswap16(value);
+}
+
+/* Return the host's address of the running processor's lowcore. */
+static inline u64 lowcore(const struct board *b)
+{
+	return b->ram + state(b)->prefix;
+}
+
+/* clock.c */
+u64 clock_of(const struct board *b);
+void set_timer(struct board *b);
+u32 external(const struct board *b, const struct cpu *c);
+u64 read_clock(state_t *s);
+u32 set_clock(state_t *s, u64 value);
+void set_comparator(state_t *s, u64 value);
+u64 read_comparator(state_t *s);
+void set_processor_timer(state_t *s, u64 value);
+u64 read_processor_timer(state_t *s);
+
+/* paging.c */
+u64 absolute(const struct board *b, u64 real);
+u64 walk(const struct board *b, u64 addr, int space);
+void enter_space(struct board *b);
+void load_control(state_t *s, u32 first, u64 at, u32 last);
+void invalidate_table(state_t *s, u64 r1, u64 r2, u32 m4);
+bool fill(void *processor, u64 addr, int size, int access, int space, bool probe, uintptr_t from);
+extern void (*original_idte)(state_t *s, u64 r1, u64 r2, u32 m4);
+extern bool (*original_fill)(void *processor, u64 addr, int size, int access, int space, bool probe,
+			     uintptr_t from);
+
+/* service.c */
+void store_facilities(state_t *s);
+u32 store_facilities_extended(state_t *s, u64 addr);
+u32 store_system(state_t *s, u64 at, u64 r0, u64 r1);
+u32 call_service(state_t *s, u64 at, u64 command);
+void diagnose(state_t *s, u32 r1, u32 r3, u32 number);
+
+/* cpu.c */
+u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3);
+
+/* trap.c */
+void set_psw(struct board *b, u64 mask, u64 addr);
+void load_psw(state_t *s, u64 mask, u64 addr);
+bool hook_traps(struct board *b);

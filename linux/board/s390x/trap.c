@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Interruptions: a new PSW is loaded from the lowcore, and the old one stored there. libunicorn only
+ * reports those of programs, and knows no others.
+ *
+ * The kernel steps over probed instructions by PER. libunicorn's own raises it with the condition
+ * code of before the instruction, and adds the instruction's size to the address of a taken branch.
+ * So the bit is kept out of libunicorn's PSW, the instruction runs in a block of its own, and PER is
+ * an interruption that is due before the next block.
+ */
+#include "s390x.h"
+
+#define EXCEPTION_CALL 2 /* libunicorn's numbers */
+#define EXCEPTION_PROGRAM 3
+#define NEXT_BLOCK 24 /* in a processor: how the next block is to be translated */
+#define ONE_INSTRUCTION 1
+#define PT_REGS_MASK 8
+#define PT_REGS_ADDRESS 16
+#define PT_REGS_LINK 136
+#define PT_REGS_SP 144
+#define CR9_FETCH 0x40000000ull
+#define PER_FETCH 0x4000
+#define DIAG_2_3 0x8323u /* the agent's */
+
+/* places in the lowcore */
+#define EXTERNAL_PARAMETER 0x80
+#define EXTERNAL_CPU 0x84
+#define EXTERNAL_CODE 0x86
+#define CALL_LENGTH 0x88
+#define PROGRAM_LENGTH 0x8c
+#define PER_CODE 0x96
+#define PER_ADDRESS 0x98
+#define BREAKING_EVENT 0x110
+#define EXTERNAL_OLD 0x130
+#define CALL_OLD 0x140
+#define PROGRAM_OLD 0x150
+#define TO_NEW 0x80 /* from an old PSW to the new one */
+
+enum { ARGUMENT = 2, LINK = 14, STACK };
+
+/* bits of the program interruptions whose old PSW is behind the instruction, below 0x40 */
+#define COMPLETED 0x00000100a82cfffeull
+
+const u32 pause_size = 2;
+const bool is_big_endian = true;
+
+u64 *pc(struct board *b)
+{
+	return &state(b)->addr;
+}
+
+u64 linear_pc(const struct board *b)
+{
+	return state(b)->addr;
+}
+
+u64 argument(const struct board *b, int number)
+{
+	return state(b)->r[ARGUMENT + number];
+}
+
+u64 result(const struct board *b)
+{
+	return argument(b, 0);
+}
+
+u64 stack_pointer(const struct board *b)
+{
+	return state(b)->r[STACK];
+}
+
+struct back returns_to(struct board *b)
+{
+	return (struct back){ state(b)->r[LINK], stack_pointer(b) };
+}
+
+struct back probed_returns(struct board *b, u64 regs)
+{
+	return (struct back){ read_word(b, regs + PT_REGS_LINK), read_word(b, regs + PT_REGS_SP) };
+}
+
+u64 program_stack(struct board *b)
+{
+	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
+
+	if (!b->regs_size || !(read_word(b, regs + PT_REGS_MASK) & PSW_PROGRAM))
+		return 0;
+	return read_word(b, regs + PT_REGS_SP);
+}
+
+void return_now(struct board *b, u64 value)
+{
+	state(b)->addr = state(b)->r[LINK];
+	if (value != NEVER)
+		state(b)->r[ARGUMENT] = value;
+}
+
+bool in_program(const struct board *b)
+{
+	return state(b)->mask & PSW_PROGRAM;
+}
+
+u32 swap_flags(struct board *b, u32 flags)
+{
+	(void)b;
+	return flags;
+}
+
+bool is_woken(const struct board *b)
+{
+	return state(b)->mask & PSW_EXTERNAL;
+}
+
+/* ---- the PSW */
+void set_psw(struct board *b, u64 mask, u64 addr)
+{
+	struct s390x_cpu *o = own(this_cpu(b));
+	state_t *s = state(b);
+
+	o->step = mask & PSW_PER ? STEP_ARMED : STEP_NONE;
+	o->step_from = addr;
+	o->step_block = begun(b) + 1;
+	s->mask = mask & ~PSW_PER;
+	s->addr = addr;
+	s->cc_op = mask >> 44 & 3;
+	enter_space(b);
+	set_due(b);
+}
+
+static void run_one_instruction(struct board *b)
+{
+	AT(u32, processor(b), NEXT_BLOCK) = ONE_INSTRUCTION;
+}
+
+void load_psw(state_t *s, u64 mask, u64 addr)
+{
+	struct board *b = board_of(s);
+
+	set_psw(b, mask, addr);
+	if (mask & PSW_WAIT)
+		s390x_api.exit(s);
+	if (own(this_cpu(b))->step)
+		run_one_instruction(b);
+	s390x_api.leave(processor(b));
+}
+
+/* Store the PSW, with another address, and load the new one. */
+static void interrupt(struct board *b, u64 old, u64 addr)
+{
+	u64 at = lowcore(b) + old;
+
+	put64(at, s390x_api.psw_mask(state(b)) | (own(this_cpu(b))->step ? PSW_PER : 0));
+	put64(at + 8, addr);
+	set_psw(b, get64(at + TO_NEW), get64(at + TO_NEW + 8));
+}
+
+static void interrupt_program(struct board *b, u32 code, u32 length, u64 addr)
+{
+	u64 low = lowcore(b);
+
+	b->exceptions++;
+	put16(low + PROGRAM_LENGTH, length);
+	put16(low + PROGRAM_LENGTH + 2, code);
+	put64(low + BREAKING_EVENT, state(b)->breaking_event);
+	interrupt(b, PROGRAM_OLD, addr);
+}
+
+/* ---- single steps */
+static bool is_watched(const struct board *b, u64 addr)
+{
+	const u64 *cr = state(b)->cr;
+
+	if (!(cr[9] & CR9_FETCH))
+		return false;
+	return cr[10] <= cr[11] ? addr >= cr[10] && addr <= cr[11] :
+				  addr >= cr[10] || addr <= cr[11];
+}
+
+static void interrupt_step(struct board *b, u64 from, u32 length)
+{
+	put16(lowcore(b) + PER_CODE, PER_FETCH);
+	put64(lowcore(b) + PER_ADDRESS, from);
+	interrupt_program(b, PGM_PER, length, state(b)->addr);
+}
+
+/* Return whether the instruction that is stepped over has run. */
+static bool has_stepped(const struct board *b)
+{
+	struct s390x_cpu *o = own(this_cpu((struct board *)b));
+
+	if (o->step == STEP_ARMED &&
+	    (devices(b)->running ? begun(b) > o->step_block : state(b)->addr != o->step_from))
+		o->step = STEP_DONE;
+	return o->step == STEP_DONE;
+}
+
+bool takes_interrupts(const struct board *b)
+{
+	if (state(b)->executed) /* EXECUTE is half done */
+		return false;
+	return has_stepped(b) ||
+	       (state(b)->mask & PSW_EXTERNAL && external(b, this_cpu((struct board *)b)));
+}
+
+int next_interrupt(struct board *b)
+{
+	u32 code;
+
+	if (has_stepped(b))
+		return PGM_PER;
+	code = external(b, this_cpu(b));
+	return code ? (int)code : -1;
+}
+
+bool deliver_interrupt(struct board *b, int code)
+{
+	struct s390x_cpu *o = own(this_cpu(b));
+	u64 low = lowcore(b), from = 0;
+
+	if (code == PGM_PER) {
+		if (is_watched(b, o->step_from))
+			interrupt_step(b, o->step_from, 2);
+		else
+			set_psw(b, s390x_api.psw_mask(state(b)) | PSW_PER, state(b)->addr);
+		return true;
+	}
+	if (code == EMERGENCY) {
+		from = __builtin_ctzll(o->emergency);
+		o->emergency &= o->emergency - 1;
+	} else if (code == CALL) {
+		from = o->call - 1;
+		o->call = 0;
+	} else if (code == SERVICE) {
+		put32(low + EXTERNAL_PARAMETER, o->service);
+		o->service = 0;
+	}
+	put16(low + EXTERNAL_CPU, from);
+	put16(low + EXTERNAL_CODE, code);
+	interrupt(b, EXTERNAL_OLD, state(b)->addr);
+	return !(state(b)->mask & PSW_WAIT);
+}
+
+void before_run(struct board *b)
+{
+	struct s390x_cpu *o = own(this_cpu(b));
+
+	if (o->step == STEP_ARMED) {
+		o->step_block = begun(b) + 1;
+		run_one_instruction(b);
+	}
+	devices(b)->running = true;
+}
+
+void after_run(struct board *b)
+{
+	devices(b)->running = false;
+}
+
+/* ---- what libunicorn reports */
+static u32 instruction(const struct board *b, u64 addr)
+{
+	u64 at = walk(b, addr, PRIMARY), behind = walk(b, addr + 2, PRIMARY);
+
+	if (at > b->ram_size - 2 || behind > b->ram_size - 2)
+		return 0;
+	return get16(b->ram + at) << 16 | get16(b->ram + behind);
+}
+
+/* The agent has something to say, before the host sees its memory. */
+static bool hears(struct board *b)
+{
+	state_t *s = state(b);
+	u32 insn = b->debug_limit && in_program(b) ? instruction(b, s->addr) : 0;
+
+	if (insn == (DIAG_2_3 << 16 | AGENT_SAYS))
+		hear(b, s->r[2], s->r[3]);
+	else if (insn == (DIAG_2_3 << 16 | AGENT_SHARES))
+		devices(b)->space = s->cr[1];
+	else
+		return false;
+	s->addr += 4;
+	return true;
+}
+
+static void call(struct board *b)
+{
+	const state_t *s = state(b);
+	u64 from = s->addr;
+	bool steps = own(this_cpu(b))->step && is_watched(b, from);
+
+	b->syscalls++;
+	put16(lowcore(b) + CALL_LENGTH, s->svc_length);
+	put16(lowcore(b) + CALL_LENGTH + 2, s->svc_number);
+	interrupt(b, CALL_OLD, from + s->svc_length);
+	if (steps)
+		interrupt_step(b, from, s->svc_length);
+}
+
+static void on_exception(uc_engine u, u32 cause, void *data)
+{
+	struct board *b = data;
+	state_t *s = state(b);
+	u32 code = s->pgm_code, length = s->pgm_length;
+	bool completed = code < 64 ? COMPLETED >> code & 1 : code == 64;
+
+	if (cause == EXCEPTION_CALL) {
+		call(b);
+	} else if (cause != EXCEPTION_PROGRAM || faults_again(b)) {
+		b->vector = cause == EXCEPTION_PROGRAM ? code : cause;
+		board_stop(b, STOP_FAULT, s->addr);
+		return;
+	} else if (code != PGM_PRIVILEGED || !hears(b)) {
+		left_block(b, s->addr + 1);
+		interrupt_program(b, code, length, s->addr + (completed ? length : 0));
+	}
+	if (s->mask & PSW_WAIT)
+		uc.emu_stop(u);
+	else if (own(this_cpu(b))->step)
+		run_one_instruction(b);
+}
+
+bool hook_traps(struct board *b)
+{
+	size_t hook;
+
+	return !uc.hook_add(engine(b), &hook, UC_HOOK_INTR, on_exception, b, 1, 0);
+}
