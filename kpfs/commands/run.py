@@ -119,6 +119,9 @@ GREETING = (
 class Watcher(Protocol):
     """Something that follows a command by the files of its kernel."""
 
+    def prepare(self, tree: str) -> None:
+        """Do what need not wait for the kernel, whose files are not there yet."""
+
     def begin(self, tree: str) -> None:
         """Do what comes before the command; SetupError: it is not to run."""
 
@@ -134,8 +137,10 @@ class CoverageFile:
         with told_to_user(path):
             self._path, self._fd = path, create(path)
 
-    def begin(self, tree: str) -> None:
+    def prepare(self, tree: str) -> None:
         pass
+
+    begin = prepare
 
     def end(self, tree: str) -> None:
         with open(f"{tree}/machine/coverage", "rb") as file:
@@ -169,6 +174,8 @@ def run(
         calls = _filter(daemon, settings)  # while the daemon starts
         try:
             with ended_by_signals(daemon.stop):
+                for watcher in watchers:
+                    watcher.prepare(TREE)
                 daemon.wait_ready()
                 _bind(settings)
                 for watcher in watchers:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class FilesWatcher(Protocol):
     """Something that looks at the files of a command's kernel while it runs."""
 
-    def begin(self, tree: InsideFile) -> None:
+    def prepare(self, tree: InsideFile) -> None:
         """Begin to look, in another process."""
 
     def end(self) -> None:
@@ -184,7 +184,7 @@ def _run_cold(
         from kpfs.inside.files import InsideChannel, InsideFile
 
         files[1].close()
-        watcher.begin(InsideFile(InsideChannel(files[0], pid)))
+        watcher.prepare(InsideFile(InsideChannel(files[0], pid)))
         files[0].close()
     client = Client(ours, tells=tells)
     try:

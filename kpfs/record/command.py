@@ -132,6 +132,9 @@ class Recorder:
         self._others = others if events else DEFAULT_EVENTS
         self.recording: Recording | None = None  # when the command has ended
 
+    def prepare(self, tree: str) -> None:
+        pass
+
     def begin(self, tree: str) -> None:
         """Switch the events on; SetupError: one is refused."""
         tracing = Path(tree, "tracing")

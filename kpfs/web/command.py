@@ -80,7 +80,10 @@ class WebPage:
         if opens:
             open_in_browser(self._address)
 
-    def begin(self, tree: str | InsideFile) -> None:
+    def begin(self, _tree: str) -> None:
+        pass  # it serves already
+
+    def prepare(self, tree: str | InsideFile) -> None:
         """Serve in a process of our own, which sees the kernel's files as we do."""
         parent, kept = os.getpid(), [self._listener.fileno()]
         if not isinstance(tree, str):

@@ -238,6 +238,28 @@ def test_a_hit_of_each_kind_is_gone_through_step_by_step(page, m):
     assert "sp+0" in page.value("document.getElementById('stack').innerText")
 
 
+@pytest.mark.slow
+@with_browser
+def test_a_page_keeps_up_with_many_probes_and_hits(page, m):
+    functions = (m / "tracing/available_filter_functions").read_text().splitlines()
+    fd = os.open(m / "tracing/kprobe_events", os.O_WRONLY | os.O_APPEND)
+    for number, function in enumerate(functions):
+        with contextlib.suppress(OSError):  # some may not be probed
+            os.write(fd, f"p:e{number} {function.split()[0]}\n".encode())
+    os.close(fd)
+    defined = (m / "tracing/kprobe_events").read_text().count("\n")
+    (m / "tracing/events/kprobes/enable").write_text("1")
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        (m / "version").read_text()
+    until(page, "document.querySelectorAll('#probes tr').length", defined.__eq__)
+    hits = "[...document.querySelectorAll('#probes td:nth-child(5)')]"
+    until(page, f"{hits}.reduce((n, e) => n + Number(e.innerText), 0) > 50000", bool)
+    until(page, "document.getElementById('left-out').innerText", bool)
+    assert defined > 1000
+    assert page.value(ALIVE).startswith("live")
+
+
 @with_browser
 def test_nobody_hits_the_probe_and_one_gives_up(page, m):
     define(m, "p vfs_mkdir")
