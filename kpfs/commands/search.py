@@ -291,6 +291,8 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
             f"{tried.unknown} pairs of accesses that race lie in code without debug "
             "information (build it with -g), so READ_ONCE() cannot be seen there"
         )
+    if tried.lost:
+        lines.append(f"{tried.lost} more findings of one run are not told")
     if not tried.whole:
         lines.append(
             "the time was over before all had been tried that is not by chance"

@@ -41,6 +41,7 @@ _MOST_FUNCTIONS = 12  # pairs of functions of which both wait
 _AGAIN = 3  # times that a place is tried which two tasks reach
 _TRIES = 60  # runs to make a finding smaller, and
 SMALLER = "smaller"
+_BY_CHANCE = "walk", "point", "timer"  # ways of runs
 SHRINK = 0.25  # share of all the time, for all findings together
 _MOST_FAULTS = 400
 _TWO_FAULTS = 0.3  # share of the time left, for runs in which two calls fail
@@ -81,6 +82,7 @@ class Tried(NamedTuple):
     missed: Sequence[str]  # functions of the text that no run has reached
     functions: int  # number of all of them
     left_out: Mapping[str, str]  # why, by the kinds that were not looked for
+    lost: int = 0  # findings of one run that were too many to be kept, at most
 
 
 class Hunt:
@@ -113,6 +115,7 @@ class Hunt:
         self.times: dict[tuple[str, ...], int] = {}
         self._sides: dict[tuple[int, int], None] = {}  # pairs that have raced
         self._made_pairs = set[tuple[tuple[int, int], int, int]]()
+        self._lost = 0
         self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
         self.whole, self._two_left = False, False
@@ -222,14 +225,16 @@ class Hunt:
             missed=self._missed(),
             functions=len(self._functions),
             left_out=self._left_out(),
+            lost=self._lost,
         )
 
     def _left_out(self) -> dict[str, str]:
         """Return why a kind was not looked for, of those that were asked for."""
         reasons = dict(self._unfit)
-        by_way = {FAULT: self.made.get("fault"), RACE: self.made.get("race")}
-        for kind in [kind for kind, made in by_way.items() if not made]:
-            reasons[kind] = "the search ended before"
+        ways = {FAULT: ["fault"], RACE: ["race"], SCHEDULE: _BY_CHANCE}
+        for kind, some in ways.items():
+            if not self.made.keys() & {*some}:
+                reasons[kind] = "the search ended before"
         if not self.base.calls:
             reasons[FAULT] = "no call can fail"
         if not self.base.accesses:
@@ -429,6 +434,7 @@ class Hunt:
                 self._tell(small, after)
 
     def _note_reached(self, outcome: RunOutcome) -> None:
+        self._lost = max(self._lost, outcome.lost)
         self._reached.update(outcome.reached)
         self._functions.update({(b, e): name for b, e, name in outcome.functions})
 

@@ -82,6 +82,7 @@ class RunOutcome(NamedTuple):
     failed: Sequence[str] = ()  # calls, as the plan says
     reports: Sequence[CheckReport] = ()
     pairs: Sequence[RacePair] = ()
+    lost: int = 0  # findings that were too many to be kept
 
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> RunOutcome:
@@ -197,7 +198,7 @@ class SearchedCommand:
         try:
             self.command.run()
         except (KernelError, CallError) as error:
-            return self.outcome(str(error))
+            return self.outcome(self.kernel.machine.dead or str(error))
         return self.outcome()
 
     def outcome(self, why: str = "") -> RunOutcome:
@@ -235,6 +236,7 @@ class SearchedCommand:
             failed=list(reports.failed(self._texts)),
             reports=list(self._checks.reports()),
             pairs=list(reports.pairs(self._texts)),
+            lost=self._checks.lost,
         )
 
 

@@ -249,7 +249,8 @@ def test_kinds_that_were_not_looked_for_are_named():
     hunt, _, _ = hunted(lambda _plan: BASE._replace(calls=0))
     assert hunt.tried().left_out == {"fault": "no call can fail"}
     hunt, _, _ = hunted(lambda _plan: BASE, runs=2)
-    assert hunt.tried().left_out == {"fault": "the search ended before"}
+    before = "the search ended before"
+    assert hunt.tried().left_out == {"fault": before, "schedule": before}
     unfit = {"ibt": "this kernel has none"}
     limits = SearchLimits(frozenset(KINDS), 60.0, 60)
     fake = FakeRuns(lambda _plan: BASE)
@@ -262,6 +263,12 @@ def test_kinds_that_were_not_looked_for_are_named():
     assert "ibt: not looked for: this kernel has none" in summary(
         tried, frozenset(KINDS)
     )
+
+
+def test_the_summary_tells_of_findings_that_were_too_many():
+    hunt, _, _ = hunted(lambda _plan: BASE._replace(lost=7), "lock")
+    lines = summary(hunt.tried(), frozenset({"lock"}))
+    assert "7 more findings of one run are not told" in lines
 
 
 def test_the_summary_tells_how_many_calls_have_failed():

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Searches of modules whose errors are known, and of the same ones mended.
+
+Each error of ``tests/checked/races.c`` is to be found within 20 runs, and nothing where
+it is mended. Then each finding is seen again, in new processes, half of them while
+others need the processors: a replay that is another run is a finding here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests import checked, harness
+from tests.campaign.hunt import Hunt, Part
+from tests.harness import WrongError
+
+RUNS = "20"
+KINDS = "race,memory,schedule,lock"
+PATIENCE = 600  # s for one search, on a machine that others use too
+BUSY = [sys.executable, "-c", "while True: pass"]
+# error -> what the titles of its findings have
+EXPECTED = {
+    "lost": ("data race: lost+", "wrong result"),
+    "torn": ("data race: torn+", "wrong result"),
+    "check": ("data race: check+", "memory: leak", "wrong result"),
+    "publish": ("data race: publish+", "wrong result"),
+    "elsewhere": ("data race: elsewhere+", "wrong result"),
+    "ticks": ("data race: tick", "wrong result"),
+    "timer": ("lock: taken in a soft interrupt at take_in_timer+",),
+    "two": ("lock: 2 locks are taken in a circle", "CMD still runs"),
+    "three": ("lock: 3 locks are taken in a circle", "CMD still runs"),
+    "sleep": ("lock: mutex_lock may sleep at sleeps+",),
+    "hoist": ("data race: hoist+",),
+    "late": ("memory: read of 8 bytes after free at session_tick+",),
+}
+
+
+class Searches:
+    """Searches in a folder that has program, modules and seeds."""
+
+    def __init__(self, folder: Path, kernel: str) -> None:
+        self.folder, self.kernel = folder, kernel
+        (folder / "data/kpfs").mkdir(parents=True)
+        kernels = harness.kernels() / "kpfs" / "kernels"
+        (folder / "data/kpfs/kernels").symlink_to(kernels)
+        os.environ["XDG_DATA_HOME"] = str(folder / "data")
+        source = harness.ROOT / "tests/programs/races.c"
+        command = ["gcc", "-O1", "-pthread", "-o", str(folder / "races"), str(source)]
+        subprocess.run(command, check=True)
+
+    def search(self, error: str, *, mended: bool) -> list[dict[str, str]]:
+        """Return the findings of a search."""
+        module = checked.build(self.folder, self.kernel, "races", mended=mended)
+        command = f"./races {error}; status=$?; rmmod {module.stem}; exit $status"
+        command = f"insmod -f {module}; {command}"
+        words = "search", "--kernel", self.kernel, "--runs", RUNS, "--kinds", KINDS
+        done = self._kpfs(*words, "--json", "--", "sh", "-c", command)
+        if done.returncode not in (0, 1):
+            raise WrongError(f"{error}: {done.stderr}")
+        found: list[dict[str, str]] = json.loads(done.stdout)["findings"]
+        return found
+
+    def replay(self, finding: dict[str, str]) -> None:
+        """See a finding again.  WrongError: it is another run."""
+        done = self._kpfs(*shlex.split(finding["replay"])[1:])
+        if "another run" in done.stderr or "would show" in done.stderr:
+            raise WrongError(f"{finding['title']}: {done.stderr}")
+
+    def _kpfs(self, *words: str) -> subprocess.CompletedProcess[str]:
+        kpfs = harness.Kpfs(self.folder)
+        return kpfs(*words, cwd=self.folder, timeout=PATIENCE)
+
+
+@contextmanager
+def busy(number: int) -> Iterator[None]:
+    """Have others need the processors."""
+    with ExitStack() as stack:
+        for _ in range(number):
+            process = stack.enter_context(subprocess.Popen(BUSY))
+            stack.callback(process.kill)
+        yield
+
+
+def run(hunt: Hunt) -> None:
+    searches = Searches(hunt.scratch, hunt.kernel or harness.WITH_PARAMETERS)
+    known: list[dict[str, str]] = []
+    for error, expected in EXPECTED.items():
+        titles = []
+        for each in searches.search(error, mended=False):
+            titles.append(each["title"])
+            known.append(each)
+        for words in expected:
+            if not any(words in title for title in titles):
+                hunt.finding(f"{error}: no {words!r} in {RUNS} runs, but {titles}")
+        for each in searches.search(error, mended=True):
+            hunt.finding(f"{error}, mended: {each['title']}")
+        hunt.tally.update(["searches"] * 2)
+        if not hunt.more():
+            return
+    while hunt.more():
+        with busy(hunt.done % 2 * (os.cpu_count() or 1)):
+            try:
+                searches.replay(known[hunt.done % len(known)])
+            except WrongError as error:
+                hunt.finding(str(error))
+        hunt.did(1)
+
+
+PART = Part("replays", 200, 1.5, run, kernels=True)
