@@ -187,7 +187,7 @@ def test_hypothesis_chooses_an_input_and_the_search_a_schedule(kpfs, counted):
     assert not goes_wrong(7)  # a search alone
     alone = kpfs("run", "--kernel", KERNEL, "--inside", "--", counted, "255")
     assert alone.returncode == 0  # an input alone
-    how = settings(max_examples=10, derandomize=True, database=None)
+    how = settings(max_examples=10, derandomize=True, database=None, deadline=None)
     assert find(st.integers(0, 255), goes_wrong, settings=how) == 201
 
 
