@@ -949,6 +949,7 @@ HOW_BH = 0x8_0000
 HOW_FAILS = 0x10_0000
 HOW_RAW = 0x20_0000
 HOW_TO_USER = 0x40_0000
+HOW_CLEARS = 0x80_0000
 FOUND_OUT_OF_BOUNDS = 1
 FOUND_USE_AFTER_FREE = 2
 FOUND_DOUBLE_FREE = 3
@@ -1061,12 +1062,12 @@ class Variable:  # struct variable
 
 
 class Shadow:  # struct shadow
-    SIZE, __slots__ = 26740912, ()
+    SIZE, __slots__ = 26740920, ()
     bytes, no_merge, typesafe, object_size, ctor, align = 0, 8, 16, 24, 32, 40
-    usersize, fills, variables, nr_variables, pages, page_size = 48, 56, 64, 72, 80, 88
-    free_object, nr_objects, untracked, oldest, newest = 96, 104, 112, 120, 128
-    kept, keep, destroyed, destroyed_sp, nr_caches = 136, 144, 152, 160, 168
-    caches, objects = 176, 2224
+    usersize, fills, never, variables, nr_variables, pages = 48, 56, 64, 72, 80, 88
+    page_size, free_object, nr_objects, untracked, oldest = 96, 104, 112, 120, 128
+    newest, kept, keep, destroyed, destroyed_sp = 136, 144, 152, 160, 168
+    nr_caches, caches, objects = 176, 184, 2232
 
 
 # linux/board/x86/arch.h

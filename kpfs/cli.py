@@ -68,7 +68,7 @@ BELONGS = (  # options, the places that have them, what is said in the others
         {RunMode.GUEST},
         "is for the guest kernel; --kernel names a Linux kernel",
     ),
-    ("rw root memory timeout check seed", {RunMode.INSIDE}, "is for --inside"),
+    ("rw root memory timeout check of seed", {RunMode.INSIDE}, "is for --inside"),
     (
         "no-mirror mirror host-uname",
         {RunMode.GUEST, RunMode.BEHIND},
@@ -584,6 +584,13 @@ def _run_arguments(parser: ArgumentParser) -> None:
         help="with --inside: report errors of modules, of these kinds, separated by"
         f" commas: {', '.join(CHECKS)}",
     )
+    several(
+        parser,
+        "--of",
+        metavar="NAME",
+        help="with --check: look only at this module, BPF program or function of the "
+        "kernel (may be given again)",
+    )
     timeout_argument(parser, "with --inside: ")
     parser.add_argument(
         "--seed",
@@ -786,7 +793,7 @@ def run_inside(arguments: Namespace) -> int:
     if arguments.cpus or arguments.make:
         _check_kernel(arguments)
     from kpfs.base.aside import create
-    from kpfs.config import CoverageChoice, GdbChoice, KernelChoice
+    from kpfs.config import CheckChoice, CoverageChoice, GdbChoice, KernelChoice
     from kpfs.inside.start import real_root
     from kpfs.inside.start import run as run_command
 
@@ -806,7 +813,11 @@ def run_inside(arguments: Namespace) -> int:
     with told_to_user(file):
         coverage = CoverageChoice(of, create(file)) if of else None
     words = arguments.argv, arguments.rw, arguments.memory
-    more = arguments.timeout, arguments.check, seed
+    kinds, names = arguments.check, arguments.of
+    if names and not kinds:
+        raise SetupError("--of is for --check")
+    checks = CheckChoice(kinds, names) if kinds else None
+    more = arguments.timeout, checks, seed
     page = _web_page(arguments)
     return run_command(choice, *words, gdb, coverage, *more, watcher=page)
 

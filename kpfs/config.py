@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kpfs.base.typed import NamedTuple
 
@@ -147,6 +147,13 @@ class CoverageChoice(NamedTuple):
 
     of: str  # one of COVERAGES
     file: int  # a descriptor
+
+
+class CheckChoice(NamedTuple):
+    """The choice of what errors are looked for, and in which text."""
+
+    kinds: Sequence[str]  # some of kinds.CHECKS
+    of: Sequence[str] = ()  # names of text; empty: all modules and BPF programs
 
 
 class KernelChoice(NamedTuple):

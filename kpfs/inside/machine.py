@@ -9,12 +9,12 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kpfs.base.errors import KernelError, SetupError
-from kpfs.config import OF_KERNEL, CoverageChoice, GdbChoice, KernelChoice
+from kpfs.config import OF_KERNEL, CheckChoice, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.host import process
 from kpfs.linux.board.stops import is_locked_up
@@ -194,7 +194,7 @@ def run_for(
     request: RunRequest,
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
-    checks: Sequence[str] = (),
+    checks: CheckChoice | None = None,
     seed: Seed | None = None,
     files: socket.socket | None = None,
 ) -> None:
@@ -258,18 +258,23 @@ def _fault(error: Exception) -> str:
     return f"a fault of kpfs: {type(error).__name__} in {file}: {error}"
 
 
-def _check(kernel: PreparedKernel, kinds: Sequence[str]) -> Callable[[], list[str]]:
+def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], list[str]]:
     """Look for errors of modules; return what tells the findings.  UnfitError."""
     from kpfs.coverage.module_lines import ModuleLines
     from kpfs.linux.search.checks import ModuleChecks
 
-    checks = ModuleChecks(kernel, kinds)
+    checks = ModuleChecks(kernel, choice.kinds, of=choice.of)
     lines = ModuleLines(checks.files.by_name)
 
     def told() -> list[str]:
         found = [lines.shown(report.text) for report in checks.reports()]
-        more = f"{checks.lost} more findings are not told"
-        return [*found, more] if checks.lost else found
+        more = [f"{checks.lost} more findings are not told"] if checks.lost else []
+        missing = [
+            f"--of {name}: CMD loads no module or BPF program of that name, and the "
+            "kernel has no such function"
+            for name in checks.missing
+        ]
+        return [*found, *more, *missing]
 
     return told
 

@@ -7,13 +7,12 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpfs.base.errors import SetupError
 from kpfs.base.programs import shell
 from kpfs.base.signals import fork
-from kpfs.config import CoverageChoice, GdbChoice, KernelChoice
+from kpfs.config import CheckChoice, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.host import process
 from kpfs.inside import warm
 from kpfs.inside.client import Client, LostError, request_of
@@ -51,16 +50,16 @@ def run(
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
     timeout: float = 0.0,
-    checks: Sequence[str] = (),
+    checks: CheckChoice | None = None,
     seed: Seed | None = None,
     watcher: FilesWatcher | None = None,
 ) -> int:
     """Run a command inside a kernel, and return its status.
 
     memory: MiB that the kernel must have. gdb: who may attach. timeout: s that the
-    command has, 0: as many as it wants. checks: what errors of modules are looked for,
-    of kinds.CHECKS. seed: of the run of a search that is to be seen again. watcher: of
-    the kernel's files.  Raises SetupError.
+    command has, 0: as many as it wants. checks: what errors are looked for. seed: of
+    the run of a search that is to be seen again. watcher: of the kernel's files.
+    Raises SetupError.
     """
     request = request_of(argv or [shell(choice.root)], writable, timeout)
     if seed is not None:
@@ -92,7 +91,7 @@ def run_request(
     memory: int = 0,
     gdb: GdbChoice | None = None,
     coverage: CoverageChoice | None = None,
-    checks: Sequence[str] = (),
+    checks: CheckChoice | None = None,
     seed: Seed | None = None,
     *,
     tells: bool = True,
@@ -155,7 +154,7 @@ def _run_cold(
     request: RunRequest,
     gdb: GdbChoice | None,
     coverage: CoverageChoice | None,
-    checks: Sequence[str],
+    checks: CheckChoice | None,
     seed: Seed | None,
     watcher: FilesWatcher | None,
     *,

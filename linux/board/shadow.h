@@ -9,7 +9,8 @@
 #define NR_CACHES 64
 #define OBJECT_STACK 16
 #define RED_ZONE 32
-#define NEVER_WRITTEN 0x9b5cd7e3b16ac5f1ull /* fills what nobody has written to */
+/* Fills what nobody has written to. Flags in it that are cleared change it. */
+#define NEVER_WRITTEN 0xbff7fdeffdefbff7ull
 
 /* states of an object */
 #define OBJECT_GONE 0 /* freed, or nothing is known of it any more */
@@ -68,6 +69,7 @@ struct shadow {
 	u64 align;
 	u64 usersize;
 	u64 fills;     /* memory that is not cleared gets NEVER_WRITTEN */
+	u64 never;     /* address of a byte for 8 bytes of RAM: those no checked text has written */
 	u64 variables; /* address of struct variable, sorted, and how many */
 	u64 nr_variables;
 	u64 pages; /* address of the kernel's array of struct page, and the size of one */

@@ -93,6 +93,7 @@
 #define HOW_FAILS 0x100000 /* and returns an error if it has not */
 #define HOW_RAW 0x200000 /* FN_ALLOC: what it returns is not filled, unless flags have __GFP_ZERO */
 #define HOW_TO_USER 0x400000 /* FN_COPY: a program can read it then */
+#define HOW_CLEARS 0x800000 /* it clears what it should have written, if it fails */
 
 /* kinds of findings */
 #define FOUND_OUT_OF_BOUNDS 1

@@ -33,8 +33,11 @@ class ModuleChecks:
         kinds: Sequence[str],
         texts: Texts | None = None,
         holds: Holds | None = None,
+        of: Sequence[str] = (),
     ) -> None:
         """kinds: of kinds.CHECKS.  Raises UnfitError, EmulatorError.
+
+        of: names of the text that is looked at; empty: all modules and BPF programs.
 
         texts: those that are looked at already, by lookers that others switch on.
         holds: what is done to the run of a search.
@@ -44,7 +47,7 @@ class ModuleChecks:
         self.files = ModuleFiles(kernel)
         self.files.follow()
         is_ours = texts is None
-        self._texts = texts = texts or Texts(kernel, hooks={*kinds} != {IBT})
+        self._texts = texts = texts or Texts(kernel, of, hooks={*kinds} != {IBT})
         texts.follow(self._begins, self._ends)
         self._objects = Objects(kernel, texts) if MEMORY in kinds else None
         self._locks = Locks(kernel.machine.board, texts) if LOCK in kinds else None
@@ -63,17 +66,26 @@ class ModuleChecks:
             self._objects.begin_module(text.number, self.files.variables(module))
 
     def _ends(self, text: LookedText) -> None:
-        self._gone.add(text.number)
         if self._objects is not None:
             self._objects.end_module(text.number)
-        if self._locks is not None and text.module is not None:
-            if text.start == text.module.text[0]:
+        if text.module is None:
+            self._gone.add(text.number)
+        elif text.start == text.module.text[0]:
+            # what its init function has allocated is the module's, too
+            texts = self._texts.all
+            self._gone |= {each.number for each in texts if each.owner == text.owner}
+            if self._locks is not None:
                 self._locks.end_module(text.module)
 
     def reports(self) -> Iterator[CheckReport]:
         """Yield a report for each finding, the first one first."""
         yield from self._reports.of_findings()
         yield from self._reports.leaks(sorted(self._gone))
+
+    @property
+    def missing(self) -> list[str]:
+        """Return the names of text that nothing had."""
+        return self._texts.missing
 
     @property
     def lost(self) -> int:

@@ -27,7 +27,8 @@ _HOW = {
     "joins": abi.HOW_JOINS, "formats": abi.HOW_FORMATS,
     "mutex": abi.HOW_MUTEX, "rwsem": abi.HOW_RWSEM, "spin": abi.HOW_SPIN,
     "rwlock": abi.HOW_RWLOCK, "shared": abi.HOW_SHARED, "tries": abi.HOW_TRIES,
-    "fails": abi.HOW_FAILS, "raw": abi.HOW_RAW, "to_user": abi.HOW_TO_USER,
+    "fails": abi.HOW_FAILS, "raw": abi.HOW_RAW, "clears": abi.HOW_CLEARS,
+    "to_user": abi.HOW_TO_USER,
     "irq": abi.HOW_IRQ, "bh": abi.HOW_BH,
 }  # fmt: skip
 _AT_ENTRY = "at_entry"

@@ -37,6 +37,7 @@ class Objects:
     def __init__(self, kernel: KernelOnBoard, texts: Texts) -> None:
         self._texts = texts
         self._bytes = mapping.make(len(kernel.machine.board.ram) >> _SHIFT)
+        self._never = mapping.make(len(self._bytes))
         self._memory = mapping.make(abi.Shadow.SIZE)
         words = memoryview(self._memory).cast("Q")
         bits = kernel.structures.values
@@ -46,6 +47,7 @@ class Objects:
         args = kernel.structures["kmem_cache_args"].at
         values = {
             "bytes": address_of(self._bytes),
+            "never": address_of(self._never),
             "no_merge": _flag(bits.get("_SLAB_NOLEAKTRACE"), _NO_LEAK_TRACE),
             "typesafe": _flag(bits.get("_SLAB_TYPESAFE_BY_RCU"), _TYPESAFE),
             "object_size": caches.get("object_size", 0),

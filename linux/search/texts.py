@@ -246,9 +246,8 @@ class Texts:
         self._kernel.machine.stops.set(self._stopped, calls)
 
     def _hook(self, first: int, last: int) -> None:
-        if (
-            self._hooks and (first, last) not in self._hooked
-        ):  # a hook stays when its text is gone
+        # a hook stays when its text is gone
+        if self._hooks and (first, last) not in self._hooked:
             self._hooked.add((first, last))
             self._board.hook_code(first, last)
 

@@ -20,6 +20,7 @@ typedef unsigned long size_t;
 #define __kmalloc __kmalloc_noprof
 #define __get_free_pages get_free_pages_noprof
 #define vmalloc vmalloc_noprof
+#define kmemdup kmemdup_noprof
 #define kmem_cache_alloc kmem_cache_alloc_noprof
 #endif
 
@@ -33,6 +34,7 @@ unsigned long __get_free_pages(unsigned int flags, unsigned int order);
 void free_pages(unsigned long addr, unsigned int order);
 void *vmalloc(unsigned long size);
 void vfree(const void *addr);
+void *kmemdup(const void *from, size_t size, unsigned int flags);
 char *kstrdup(const char *text, unsigned int flags);
 void *memcpy(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);

@@ -204,6 +204,16 @@ static noinline void set_beyond_variable(void)
 	memset(p, 0, size);
 }
 
+/* The error is the kernel's, which reads behind p: it is found where kmemdup() is looked at. */
+static noinline void duplicate_too_much(void)
+{
+	char *p = allocate(33);
+
+	memset(p, 0, 33);
+	kfree(kmemdup(p, WRONG(34, 33), GFP_KERNEL));
+	kfree(p);
+}
+
 static noinline void free_variable(void)
 {
 	char *p = names;
@@ -233,12 +243,17 @@ struct parts {
 	int second; /* and 4 bytes that nobody writes to */
 };
 
+struct flags { /* whose bits may happen to be as they were */
+	unsigned int one : 4;
+};
+
 static int decided;
 
 static noinline void never_written(void)
 {
 	volatile long *p = (void *)allocate(64);
 	struct parts *parts = (void *)allocate(sizeof(*parts)), copy;
+	volatile struct flags *flags = (void *)allocate(sizeof(*flags));
 
 	p[0] = 1;
 	if (p[WRONG(1, 0)] == 5)
@@ -246,6 +261,10 @@ static noinline void never_written(void)
 	p[1] = p[2]; /* no error: it is copied */
 	parts->first = parts->second = 1;
 	copy = *parts;
+	flags->one = 7;
+	if (flags->one == 7) /* no error, though it may be stored over the same bits */
+		decided++;
+	kfree((void *)flags);
 	HIDE(parts);
 	*parts = copy;
 	kfree((void *)p);
@@ -322,6 +341,7 @@ static int begin(void)
 	before_large();
 	behind_large();
 	set_beyond_variable();
+	duplicate_too_much();
 	free_variable();
 	free_other_kind();
 	lock_after_free();

@@ -178,3 +178,14 @@ def test_many_modules_of_the_distribution_have_no_errors(kpfs):
     done = kpfs(*words, "--", "sh", "-c", LONG_USE)
     assert "kpfs:" not in done.stderr
     assert {"bridge", "nf_tables", "xfs", "file9"} <= set(done.stdout.split())
+
+
+def test_chosen_functions_of_the_kernel_are_checked(kpfs, tmp_path):
+    module = checked.build(tmp_path, harness.KERNEL, "memory")
+    of = "--of", "memory", "--of", "kmemdup", "--of", "kmemdup_nowhere"
+    words = "run", "--kernel", harness.KERNEL, "--inside", "--check", "memory", *of
+    done = kpfs(*words, "--", "sh", "-c", load(module))
+    assert done.returncode == 1
+    assert "memory: read of 34 bytes out of bounds at kmemdup+" in done.stderr
+    assert "duplicate_too_much" in done.stderr
+    assert "--of kmemdup_nowhere: CMD loads no module or BPF program" in done.stderr

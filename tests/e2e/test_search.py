@@ -107,6 +107,17 @@ def test_a_module_without_races_is_not_reported(kpfs, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_helper_of_a_program_fails(kpfs, counted):
+    words = "--kinds", "fault", "--runs", "4", "--json", "--", counted
+    done = search(kpfs, *words, "stored")
+    assert done.returncode == 1, done.stderr
+    (found,) = json.loads(done.stdout)["findings"]
+    assert found["title"] == "CMD still runs after 30 s"
+    assert re.search(r"htab_map_update_elem\(\) fails, called at ", str(found["lines"]))
+    done = search(kpfs, *words, "told")
+    assert done.returncode == 0, done.stdout
+
+
 def test_a_seed_says_which_file_has_changed(kpfs, counted, tmp_path):
     program = tmp_path / "counted"
     program.write_bytes(counted.read_bytes())

@@ -5,6 +5,8 @@
  * counted lost: it loads, adds and stores, so one of them may be lost; the status is 3 then.
  * counted atomic: it adds by one instruction that no other processor can come between.
  * counted N: the way that is taken for a number above 200 forgets to do so.
+ * counted stored: one thread has a program store a number in a map, and waits until it is there.
+ * counted told: likewise, but the program returns the error, and then nobody waits.
  */
 #define _GNU_SOURCE
 #include <linux/bpf.h>
@@ -23,6 +25,7 @@
 
 static int program;
 static volatile int go;
+static int returned;
 
 static int bpf(int command, union bpf_attr *attr)
 {
@@ -47,10 +50,30 @@ static void *run(void *cpu)
 	attr.test.repeat = 1;
 	if (bpf(BPF_PROG_TEST_RUN, &attr))
 		perror("BPF_PROG_TEST_RUN");
+	returned = attr.test.retval;
 	return NULL;
 }
 
-static int load(int map, int atomic)
+static int load(const struct bpf_insn *insns, int count)
+{
+	static char log[4096];
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
+	attr.insns = (long)insns;
+	attr.insn_cnt = count;
+	attr.license = (long)"GPL";
+	attr.log_buf = (long)log;
+	attr.log_size = sizeof(log);
+	attr.log_level = 1;
+	program = bpf(BPF_PROG_LOAD, &attr);
+	if (program < 0)
+		puts(log);
+	return program;
+}
+
+static int load_adding(int map, int atomic)
 {
 	struct bpf_insn insns[] = {
 		INSN(0x62, 10, 0, -4, 0), /* *(u32 *)(r10 - 4) = 0, the key */
@@ -67,23 +90,54 @@ static int load(int map, int atomic)
 		INSN(0xbf, 2, 1, 0, 0),
 		INSN(0xbf, 2, 1, 0, 0),
 	};
-	static char log[4096];
-	union bpf_attr attr;
 
 	if (atomic)
 		memcpy(&insns[8], instead, sizeof(instead));
+	return load(insns, sizeof(insns) / sizeof(*insns));
+}
+
+static int load_storing(int map, int tells)
+{
+	struct bpf_insn insns[] = {
+		INSN(0x62, 10, 0, -4, 0), /* the key, and the value: 2 */
+		INSN(0x7a, 10, 0, -16, 2), INSN(0xbf, 2, 10, 0, 0),
+		INSN(0x07, 2, 0, 0, -4),   INSN(0xbf, 3, 10, 0, 0),
+		INSN(0x07, 3, 0, 0, -16),  INSN(0xb7, 4, 0, 0, 0),
+		INSN(0x18, 1, 1, 0, map),  INSN(0, 0, 0, 0, 0),
+		INSN(0x85, 0, 0, 0, 2), /* bpf_map_update_elem() */
+		INSN(0xb7, 0, 0, 0, 0),    INSN(0x95, 0, 0, 0, 0),
+	};
+
+	if (tells)
+		insns[10] = insns[11];
+	return load(insns, sizeof(insns) / sizeof(*insns) - tells);
+}
+
+static int store(int tells)
+{
+	unsigned long value = 0;
+	union bpf_attr attr;
+	int key = 0;
+
 	memset(&attr, 0, sizeof(attr));
-	attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
-	attr.insns = (long)insns;
-	attr.insn_cnt = sizeof(insns) / sizeof(*insns);
-	attr.license = (long)"GPL";
-	attr.log_buf = (long)log;
-	attr.log_size = sizeof(log);
-	attr.log_level = 1;
-	program = bpf(BPF_PROG_LOAD, &attr);
-	if (program < 0)
-		puts(log);
-	return program;
+	attr.map_type = BPF_MAP_TYPE_HASH;
+	attr.key_size = 4;
+	attr.value_size = 8;
+	attr.max_entries = 1;
+	int map = bpf(BPF_MAP_CREATE, &attr);
+	if (map < 0 || load_storing(map, tells) < 0)
+		return 9;
+	go = 1;
+	run(NULL);
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = map;
+	attr.key = (long)&key;
+	attr.value = (long)&value;
+	while (!returned && value != 2) {
+		bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+		sleep(1);
+	}
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -97,13 +151,15 @@ int main(int argc, char **argv)
 	if (*how >= '0' && *how <= '9')
 		atomic = atoi(how) <= FORGOTTEN;
 
+	if (!strcmp(how, "stored") || !strcmp(how, "told"))
+		return store(!strcmp(how, "told"));
 	memset(&attr, 0, sizeof(attr));
 	attr.map_type = BPF_MAP_TYPE_ARRAY;
 	attr.key_size = 4;
 	attr.value_size = 8;
 	attr.max_entries = 1;
 	map = bpf(BPF_MAP_CREATE, &attr);
-	if (map < 0 || load(map, atomic) < 0)
+	if (map < 0 || load_adding(map, atomic) < 0)
 		return 9;
 	for (long i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, run, (void *)i);

@@ -16,6 +16,7 @@
 #include "../hold.h"
 #include "looks.h"
 
+#define MAX_CLEARED 4096 /* bytes that a failing function would have written */
 #define ACCESSES (INSN_READS | INSN_WRITES)
 #define MODULES 0xffffffffc0000000ull /* the modules' text and data are above */
 #define STALE                                                                  \
@@ -368,6 +369,19 @@ bool look_hold(struct board *b, struct look *l)
 	return o.ns;
 }
 
+/* Clear what a function that fails should have written. */
+static void clear_result(struct board *b, const struct function *f)
+{
+	u64 to = call_argument(b, f->to), size = (u32)call_argument(b, f->size);
+
+	for (u64 i = 0; i < size && i < MAX_CLEARED; i++) {
+		u64 at = physical(b, to + i);
+
+		if (at < b->ram_size)
+			((u8 *)(uintptr_t)b->ram)[at] = 0;
+	}
+}
+
 bool look_fault(struct board *b, struct look *l)
 {
 	struct holds *s = holds(b);
@@ -386,6 +400,8 @@ bool look_fault(struct board *b, struct look *l)
 	if (f) {
 		f->a = l->callee->address;
 	}
+	if (l->callee->how & HOW_CLEARS)
+		clear_result(b, l->callee);
 	text_skip(b, l,
 		  l->callee->fails_as == NO_ARGUMENT ? (u64)l->callee->error :
 						       argument(b, l->callee->fails_as));

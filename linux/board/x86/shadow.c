@@ -124,13 +124,36 @@ static bool is_fine(struct board *b, u64 addr, u64 size, u8 *value)
 	return !*bytes || (*bytes <= 8 && in <= *bytes);
 }
 
-/* ---- what nobody has written to */
+/*
+ * ---- what nobody has written to
+ * It has the pattern, whoever may have written; and as a store of a few bits may leave that as it is,
+ * the stores of checked text are kept, too.
+ */
+static u8 *never_of(struct board *b, u64 addr)
+{
+	u64 at = physical(b, addr);
+
+	return at < b->ram_size ? (u8 *)(uintptr_t)shadow(b)->never + (at >> 3) : NULL;
+}
+
+static void keep_store(struct board *b, u64 addr, u64 size)
+{
+	for (u64 at = addr & ~7ull; at < addr + size; at += 8) {
+		u64 first = at < addr ? addr - at : 0, end = addr + size - at;
+		u8 *never = never_of(b, at);
+
+		if (never)
+			*never &= ~((0xffu << first) & (end < 8 ? (1u << end) - 1 : 0xffu));
+	}
+}
+
 static bool is_never_written(struct board *b, u64 addr)
 {
-	const u8 *byte = byte_of(b, addr);
+	const u8 *byte = byte_of(b, addr), *never = never_of(b, addr);
 	u64 at = physical(b, addr & ~3ull);
 
 	return byte && *byte && *byte <= 8 && at < b->ram_size &&
+	       (*never >> (addr & 4) & 15) == 15 &&
 	       *(u32 *)(uintptr_t)(b->ram + at) == (u32)(NEVER_WRITTEN >> (addr & 4) * 8);
 }
 
@@ -149,8 +172,10 @@ static void fill(struct board *b, u64 addr, u64 size)
 		u64 to = physical(b, at), count = addr + size - at < 8 ? addr + size - at : 8,
 		    word = NEVER_WRITTEN;
 
-		if (to < b->ram_size)
-			__builtin_memcpy((u8 *)(uintptr_t)b->ram + to, &word, count);
+		if (to >= b->ram_size)
+			continue;
+		__builtin_memcpy((u8 *)(uintptr_t)b->ram + to, &word, count);
+		*never_of(b, at) = 0xff;
 	}
 }
 
@@ -342,7 +367,9 @@ void check_access(struct board *b, const struct look *l)
 			return;
 	if (!is_fine(b, l->addr, l->bytes, &value))
 		check(b, l->at, l->addr, l->bytes, i->flags & INSN_WRITES);
-	else if (value && i->more & MORE_DECIDES && !(i->flags & INSN_WRITES))
+	else if (value && i->flags & INSN_WRITES && shadow(b)->fills)
+		keep_store(b, l->addr, l->bytes);
+	else if (value && i->more & MORE_DECIDES)
 		check_written(b, l->at, l->addr, l->bytes);
 	if ((i->flags & copies) == copies)
 		check(b, l->at, string_source(b), l->bytes, false);
