@@ -135,11 +135,12 @@ class Debian:
     def available(self) -> Iterator[Offer]:
         """Return the newest of each series and flavour, of every architecture.
 
-        Raises UnfitError if no suite of an architecture can be read.
+        Raises UnfitError behind them if no suite of an architecture can be read.
         """
         for architecture in PACKAGED:
             best: dict[str, Offer] = {}
-            for offer in self._offers(_SHORT, architecture):
+            offers = [*self._offers(_SHORT, architecture)]
+            for offer in offers or self._offers(_LONG, architecture):
                 found = _PACKAGE.fullmatch(f"linux-image-{offer.release}")
                 assert found
                 series = ".".join(found["version"].split(".")[:2]).partition("+")[0]
@@ -148,9 +149,11 @@ class Debian:
                 name = "-".join(filter(None, parts))
                 row = offer._replace(name=name)
                 best[name] = newest([row, best.get(name, row)], name, "")
-            if not best and architecture in self._wrong:
-                raise self._wrong[architecture]
+            if best:  # else what cannot be read does matter
+                self._wrong.pop(architecture, None)
             yield from best.values()
+        for error in self._wrong.values():
+            raise error
 
     def _offers(self, suites: tuple[str, ...], architecture: str) -> Iterator[Offer]:
         """Return all kernels of some suites; those that are signed come first."""

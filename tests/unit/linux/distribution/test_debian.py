@@ -114,6 +114,20 @@ def test_the_index_of_another_architecture(archive, access):
 
 
 @pytest.mark.usefixtures("kernels")
+def test_an_architecture_that_cannot_be_read_hides_no_other(archive, access):
+    place = "/debian/dists/sid"
+    for architecture, name in (("riscv64", "7.2.1-riscv64"), ("s390x", "7.2.2-s390x")):
+        row = stanza(f"linux-image-{name}", "7.2-1")
+        put(archive, place, row, architecture=architecture)
+    archive.files[f"{place}/main/binary-riscv64/Packages.xz"] = b"damaged"
+    told = distributions.available("debian", access)
+    names = []
+    with pytest.raises(UnfitError, match=r"binary-riscv64/Packages\.xz: not the file"):
+        names += (offer.name for offer in told)
+    assert "7.2-s390x" in names
+
+
+@pytest.mark.usefixtures("kernels")
 def test_what_is_there(access):
     rows = [
         (offer.name, offer.release)
