@@ -47,7 +47,7 @@ MAX_OPEN = 256  # descriptors that are kept open
 # a root lacks them or has links there, as debootstrap makes them without privileges.
 HIDDEN = frozenset((b"/proc", b"/sys", b"/dev"))
 MAX_NODES = 1 << 19  # inodes that a kernel may know at once
-SOME = 1000  # directories that are looked at in one go
+SOME = 1000  # directories and files that are looked at in one go
 _MOUNTINFO = "/proc/self/mountinfo"
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = _PLACE | os.O_DIRECTORY
@@ -77,8 +77,8 @@ class HostNode:
     """A file, found by its path, or by its descriptor once it was unlinked."""
 
     __slots__ = (
-        *("fd", "identity", "listing", "lookups", "number", "path", "stamp"),
-        "writable",
+        *("fd", "identity", "listing", "lookups", "number", "path", "seen", "stamp"),
+        *("watched", "writable"),
     )
 
     def __init__(self, number: int, path: bytes, identity: Identity) -> None:
@@ -86,6 +86,8 @@ class HostNode:
         self.path = path  # b"": unlinked
         self.identity = identity
         self.stamp = _NEW  # stamp of what the kernel knows
+        self.seen = _NEW  # stamp at the last look
+        self.watched = False  # it is looked at
         self.lookups = 0
         self.fd = -1
         self.writable = False  # fd is
@@ -114,7 +116,8 @@ class HostFiles(FuseFiles[HostNode]):
         self._next = wire.ROOT + 1
         self._open: OrderedDict[int, HostNode] = OrderedDict()
         self._outdated = False  # see outdated()
-        self._folders: deque[HostNode] = deque()  # known, the next one to look at first
+        # to be looked at, the next one first
+        self._watched: deque[HostNode] = deque()
         answers: Answers[HostNode] = {
             Opcode.SETATTR: taking(SetattrRequest.parse, self._setattr),
             Opcode.READLINK: taking(wire.nothing, self._readlink),
@@ -270,7 +273,12 @@ class HostFiles(FuseFiles[HostNode]):
     def _add(self, node: HostNode) -> None:
         self._nodes[node.number] = self._by_path[node.path] = node
         if stat.S_ISDIR(node.identity.kind) and not self._is_hidden(node):
-            self._folders.append(node)
+            self._watch(node)
+
+    def _watch(self, node: HostNode) -> None:
+        if not node.watched:
+            self._watched.append(node)
+        node.watched = True
 
     def _follow(self, node: HostNode, st: os.stat_result) -> bool:
         """Let a node stand for what has its path now. Return False if it cannot.
@@ -283,39 +291,52 @@ class HostFiles(FuseFiles[HostNode]):
         if identity.kind != node.identity.kind:
             return False
         self._close(node)
-        self.stale.add(node.number)
+        if node.stamp == _NEW:  # nobody can tell what the kernel knows
+            self.stale.add(node.number)
         node.identity, node.listing = identity, []
         return True
 
     def _note(self, node: HostNode, stamp: Stamp) -> None:
-        """Note a file's stamp, or _OTHER if it is no more.
+        """Note the stamp that the kernel is told, or _OTHER if the file is no more.
 
         The kernel itself forgets what it has read when size or mtime has changed.
+        What a message has it forget, it also does not learn by the same answer.
         """
-        if stamp != node.stamp and node.stamp != _NEW:
-            if stamp == _OTHER or stat.S_ISDIR(node.identity.kind):
-                self._outdated = True
-            elif stamp[:2] == node.stamp[:2]:
-                self.stale.add(node.number)
+        self._see(node, stamp)
+        if stamp == _OTHER or stat.S_ISDIR(node.identity.kind):
+            return
+        if stamp != node.stamp and stamp[:2] == node.stamp[:2]:
+            self.stale.add(node.number)
         node.stamp = stamp
 
-    def outdated(self) -> bool:
-        """Return True if names may have come or gone since the last time.
+    def _see(self, node: HostNode, stamp: Stamp) -> None:
+        """Note a file's stamp, and whether the overlay has to forget its names.
 
-        Looks at some of the directories that the kernel knows. Nothing of them is told
-        but this.
+        With a name it keeps the file's size, by which the kernel reads modules.
         """
-        for _ in range(min(len(self._folders), SOME)):
-            node = self._folders.popleft()
+        if stamp != node.seen and node.seen != _NEW:
+            has_other_names = stamp == _OTHER or stat.S_ISDIR(node.identity.kind)
+            if has_other_names or (node.watched and stamp.size != node.seen.size):
+                self._outdated = True
+        node.seen = stamp
+
+    def outdated(self) -> bool:
+        """Return True if names or sizes may have changed since the last time.
+
+        Looks at some of the directories that the kernel knows, and of the files that
+        it has read. Nothing of them is told but this.
+        """
+        for _ in range(min(len(self._watched), SOME)):
+            node = self._watched.popleft()
             if self._nodes.get(node.number) is not node:
                 continue
-            self._folders.append(node)
+            self._watched.append(node)
             stamp = _OTHER
             with contextlib.suppress(OSError):
                 st = os.lstat(os.fsencode(self.root) + node.path)
                 if _identity(st) == node.identity:
                     stamp = _stamp(st)
-            self._note(node, stamp)
+            self._see(node, stamp)
         outdated, self._outdated = self._outdated, False
         return outdated
 
@@ -413,16 +434,22 @@ class HostFiles(FuseFiles[HostNode]):
         views = reply.views(wire.ANSWER.size, asked.size)
         count = os.preadv(self._file(node), views, asked.offset)
         if node.path:
+            if not node.watched and not self._is_writable(node.path):
+                self._watch(node)  # it lies below the overlay
             self._note_read(os.fsdecode(node.path), asked.offset, count)
         return count
 
     # ---- changes
     def _may_change(self, path: bytes) -> None:
         """Raise EROFS if a path lies below no writable folder."""
-        for folder in self._writable:
-            if path == folder or path.startswith(folder + b"/"):
-                return
-        raise OSError(errno.EROFS, "read-only")
+        if not self._is_writable(path):
+            raise OSError(errno.EROFS, "read-only")
+
+    def _is_writable(self, path: bytes) -> bool:
+        return any(
+            path == folder or path.startswith(folder + b"/")
+            for folder in self._writable
+        )
 
     def _changed(self, path: bytes) -> int:
         """Return a descriptor of the directory in which a name is to be changed."""

@@ -28,6 +28,8 @@ from kpfs.inside import warm as guests
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import read_agent
 from kpfs.linux.inside.request import GREETING
+from kpfs.linux.store import image
+from kpfs.linux.store.modules import ModuleArchive
 from tests import harness
 from tests.docs.transcript import BLOCK, FILE_NAME
 from tests.programs import instructions, static_program
@@ -564,6 +566,44 @@ def test_a_file_that_is_replaced_between_commands(kpfs, warm, tmp_path):
         assert (done.stdout, done.stderr) == (f"{number * '1'}\n", "")
         (tmp_path / "script").unlink()
         assert inside(kpfs, "test", "-e", "script", cwd=tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("way", ["rewritten", "replaced"])
+def test_a_module_of_another_size(kpfs, warm, tmp_path, way):
+    """The kernel reads as many bytes of a module as the overlay has kept of its size.
+
+    Between commands, and while one runs.
+    """
+    archive = harness.kernels() / "kpfs/kernels" / KERNEL / image.MODULES
+    with ModuleArchive(str(archive)) as modules:
+        sizes = [modules.read("loop"), modules.read("crc7")]
+    assert len(sizes[0]) > len(sizes[1])
+    file = tmp_path / "m.ko"
+
+    def change(data):
+        if way == "replaced":
+            file.unlink(missing_ok=True)
+        file.write_bytes(data)
+
+    for data in (*sizes, sizes[0]):
+        change(data)
+        done = inside(kpfs, "insmod", "m.ko", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    script = """
+    insmod m.ko; echo; read line
+    insmod m.ko; grep -c -e ^loop -e ^crc7 /proc/modules"""
+    pipe, command = subprocess.PIPE, kpfs.command(*INSIDE, "sh", "-c", script)
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True, cwd=tmp_path
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()
+        change(sizes[1])
+        time.sleep(4)  # s for which an old name may be kept, and more
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "2\n"
 
 
 SAME = """import os, sys

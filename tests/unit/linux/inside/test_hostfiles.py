@@ -209,6 +209,15 @@ def test_what_the_kernel_would_take_for_the_same(tmp_path, change, opcode):
     assert client.read(node) == (0, b"OLD")
 
 
+def grow(file):
+    file.write_text("longer")
+
+
+def replace_by_larger(file):
+    file.with_name("new").write_text("longer")
+    file.with_name("new").rename(file)
+
+
 def test_a_directory_in_the_place_of_a_file(tmp_path):
     (tmp_path / "file").write_text("old")
     client = host()
@@ -248,6 +257,38 @@ def test_a_known_file_that_is_gone(tmp_path):
     (tmp_path / "file").unlink()
     client.ask(Opcode.LOOKUP, wire.ROOT, NAME + b"\0")
     assert (files.outdated(), files.outdated()) == (True, False)
+
+
+@pytest.mark.parametrize("change", [grow, replace_by_larger])
+@pytest.mark.parametrize("asked", [True, False])
+def test_another_size_of_a_file_that_was_read(tmp_path, change, asked):
+    """Whether the kernel asks meanwhile or not; a message would hide the new size."""
+    file = tmp_path / "file"
+    file.write_text("old")
+    files = HostFiles(("/writable",), root=str(tmp_path))
+    client = Client(files)
+    node = client.node("file")
+    assert client.read(node) == (0, b"old")
+    assert not files.outdated()
+    change(file)
+    if asked:
+        client.ask(Opcode.LOOKUP, wire.ROOT, NAME + b"\0")
+    assert (files.outdated(), files.outdated()) == (True, False)
+    client.ask(Opcode.LOOKUP, wire.ROOT, NAME + b"\0")
+    assert files.stale - {wire.ROOT} == set()
+    assert client.read(node) == (0, b"longer")
+
+
+def test_files_that_the_command_itself_changes_are_not_looked_at(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("old")
+    client = host(str(tmp_path))
+    node = client.node(file)
+    client.read(node)
+    assert not client.files.outdated()
+    grow(file)
+    client.ask(Opcode.GETATTR, node, bytes(16))
+    assert not client.files.outdated()
 
 
 def test_only_regular_files_are_opened(tmp_path):
