@@ -121,7 +121,7 @@ def test_an_architecture_that_cannot_be_read_hides_no_other(archive, access):
         put(archive, place, row, architecture=architecture)
     archive.files[f"{place}/main/binary-riscv64/Packages.xz"] = b"damaged"
     told = distributions.available("debian", access)
-    names = []
+    names: list[str] = []
     with pytest.raises(UnfitError, match=r"binary-riscv64/Packages\.xz: not the file"):
         names += (offer.name for offer in told)
     assert "7.2-s390x" in names
