@@ -262,7 +262,7 @@ def test_a_known_file_that_is_gone(tmp_path):
 @pytest.mark.parametrize("change", [grow, replace_by_larger])
 @pytest.mark.parametrize("asked", [True, False])
 def test_another_size_of_a_file_that_was_read(tmp_path, change, asked):
-    """Whether the kernel asks meanwhile or not; a message would hide the new size."""
+    """A message would hide the new size, whether the kernel asks meanwhile or not."""
     file = tmp_path / "file"
     file.write_text("old")
     files = HostFiles(("/writable",), root=str(tmp_path))
