@@ -230,17 +230,17 @@ def _report(
         for key, times in tried.times.items()
         if key in shown
     ]
+    lines = summary(tried, arguments.kinds) + _of_one_processor(arguments.kernel)
     if arguments.json:
         findings = [row._asdict() for row in rows]
         row = {"findings": findings, "summary": _summary_row(tried)}
         print(json.dumps(row, indent=1))
     else:
-        for line in summary(tried, arguments.kinds):
+        for line in lines:
             print(line)
     if arguments.junit:
         write_report(arguments.junit, _junit(arguments, tried, rows))
     if arguments.html:
-        lines = summary(tried, arguments.kinds)
         write_report(arguments.html, search_page(arguments.argv, rows, lines))
 
 
@@ -256,6 +256,19 @@ def _summary_row(tried: Tried) -> dict[str, Any]:
     }
 
 
+def _of_one_processor(name: str) -> list[str]:
+    """Return a line about what a kernel cannot show that has one processor."""
+    from kpfs.linux.running import chosen
+    from kpfs.linux.store import image
+
+    if len(image.read_meta(chosen.folder(name)).processors) > 1:
+        return []
+    return [
+        f"{name} has one processor: what two do at once was not tried "
+        f"(--kernel {name}+cpus=2)"
+    ]
+
+
 def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
     """Return what was tried and what was not, a line each."""
     base, runs = tried.base, sum(tried.runs.values())
@@ -265,6 +278,8 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
         f"one run takes {base.ns / 1e6:.0f} ms of the kernel's time, with "
         f"{base.accesses} accesses and {base.calls} calls that can fail"
     )
+    for line in base.complaints[:_SHOWN]:
+        lines.append(f"the kernel complains in the unchanged run, too: {line}")
     if tried.missed:
         shown = ", ".join(tried.missed[:_MISSED])
         more = f" and {len(tried.missed) - _MISSED} more" * (
@@ -294,9 +309,7 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
     if tried.lost:
         lines.append(f"{tried.lost} more findings of one run are not told")
     if not tried.whole:
-        lines.append(
-            "the time was over before all had been tried that is not by chance"
-        )
+        lines.append("it was over before all had been tried that is not by chance")
     return lines
 
 

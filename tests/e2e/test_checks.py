@@ -154,32 +154,6 @@ def test_what_cannot_be_checked_is_refused(kpfs):
     assert (done.returncode, done.stderr) == (2, "kpfs: --check is for --inside\n")
 
 
-LONG_USE = """
-    for m in dummy veth bridge tun vfat zram nf_tables 9p xfs loop; do
-        modprobe $m 2>/dev/null && echo $m
-    done
-    dd if=/dev/zero of=/tmp/disk bs=1M count=16 status=none
-    mkfs.ext4 -q /tmp/disk && mkdir -p /tmp/there && mount -o loop /tmp/disk /tmp/there
-    for i in 1 2 3 4 5 6 7 8 9; do echo $i > /tmp/there/file$i; done
-    sync; ls /tmp/there; rm /tmp/there/file1; umount /tmp/there
-    ip link add br0 type bridge; ip link add v0 type veth peer name v1
-    ip link set v0 master br0; ip link set br0 up; ip link del br0; ip link del v0
-    for m in zram nf_tables 9p xfs vfat tun veth bridge dummy; do
-        rmmod $m 2>/dev/null
-    done
-"""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not shutil.which("mkfs.ext4", path=SBIN), reason="no mkfs.ext4")
-@pytest.mark.two_cpus
-def test_many_modules_of_the_distribution_have_no_errors(kpfs):
-    words = "run", "--kernel", harness.TWO_CPUS, "--inside", "--check", "memory,lock"
-    done = kpfs(*words, "--", "sh", "-c", LONG_USE)
-    assert "kpfs:" not in done.stderr
-    assert {"bridge", "nf_tables", "xfs", "file9"} <= set(done.stdout.split())
-
-
 def test_chosen_functions_of_the_kernel_are_checked(kpfs, tmp_path):
     module = checked.build(tmp_path, harness.KERNEL, "memory")
     of = "--of", "memory", "--of", "kmemdup", "--of", "kmemdup_nowhere"

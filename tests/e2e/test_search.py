@@ -184,6 +184,13 @@ def test_a_cluster_makes_runs_and_one_of_its_workers_dies(kpfs, counted, tmp_pat
     assert sum(json.loads(out)["summary"]["runs"].values()) >= 40
 
 
+def test_one_processor_does_nothing_at_once(kpfs, counted):
+    words = "search", "--kernel", harness.KERNEL, "--runs", "2", "--", counted, "lost"
+    told = kpfs(*words).stdout.splitlines()[-1]
+    alone = f"{harness.KERNEL} has one processor: what two do at once was not tried "
+    assert told == f"{alone}(--kernel {harness.KERNEL}+cpus=2)"
+
+
 def test_a_correct_program_is_not_reported(kpfs, counted):
     done = search(kpfs, "--runs", "16", "--", counted, "atomic")
     assert (done.returncode, done.stderr) == (0, "")

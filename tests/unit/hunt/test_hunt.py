@@ -271,6 +271,12 @@ def test_the_summary_tells_of_findings_that_were_too_many():
     assert "7 more findings of one run are not told" in lines
 
 
+def test_the_summary_tells_what_the_kernel_says_of_the_unchanged_run():
+    hunt, _, _ = hunted(lambda _plan: BASE._replace(complaints=["WARNING: at x"]))
+    lines = summary(hunt.tried(), frozenset(KINDS))
+    assert "the kernel complains in the unchanged run, too: WARNING: at x" in lines
+
+
 def test_the_summary_tells_how_many_calls_have_failed():
     hunt, _, _ = hunted(lambda _plan: BASE, "fault", runs=4, jobs=1)
     assert "fault: nothing found, in 2 of 3 calls" in summary(
