@@ -181,8 +181,9 @@ class _Teller:
         self.shown: dict[tuple[str, ...], Shown] = {}
 
     def tell(self, finding: SearchFinding, seed: str, runs: int) -> None:
+        """seed: its name; "": it could not be kept."""
         words = ["kpfs", "run", "--kernel", self._kernel, "--inside", "--seed", seed]
-        replay = shlex.join([*words, "--", *self._argv])
+        replay = shlex.join([*words, "--", *self._argv]) if seed else ""
         lines, how = list(finding.lines), _how(finding.plan)
         shown = Shown(finding.kind, finding.title, lines, seed, how, replay)
         self.shown[finding.key] = shown
@@ -194,8 +195,8 @@ class _Teller:
         if said <= _SHOWN:
             for line in lines:
                 print(f"    {line}")
-        print(f"    seed {seed}: {how}, after {runs} runs")
-        print(f"    {replay}", flush=True)
+        print(f"    {f'seed {seed}: ' * bool(seed)}{how}, after {runs} runs")
+        print(f"    {replay}\n" * bool(seed), end="", flush=True)
 
     def progress(self, runs: int, share: float) -> None:
         if self._bar:
@@ -308,6 +309,10 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
         )
     if tried.lost:
         lines.append(f"{tried.lost} more findings of one run are not told")
+    lines += [
+        f"{path} has changed meanwhile: later runs, and seeds, are of the new one"
+        for path in tried.changed[:_SHOWN]
+    ]
     if not tried.whole:
         lines.append("it was over before all had been tried that is not by chance")
     return lines

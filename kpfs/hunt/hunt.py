@@ -83,6 +83,7 @@ class Tried(NamedTuple):
     functions: int  # number of all of them
     left_out: Mapping[str, str]  # why, by the kinds that were not looked for
     lost: int = 0  # findings of one run that were too many to be kept, at most
+    changed: Sequence[str] = ()  # files of the command that others have changed
 
 
 class Hunt:
@@ -226,6 +227,7 @@ class Hunt:
             functions=len(self._functions),
             left_out=self._left_out(),
             lost=self._lost,
+            changed=changed_since(self.base.reads, self._began_at),
         )
 
     def _left_out(self) -> dict[str, str]:

@@ -164,9 +164,12 @@ class Search:
     def _tell(self, finding: SearchFinding, runs: int) -> None:
         told = "\n".join((finding.title, *finding.lines))
         seed = self._seed_of_run(finding.plan, finding.outcome)._replace(told=told)
-        with told_of_seeds():
-            self.seeds[finding.key] = name = seeds.keep(seed)
-        self._told(finding, name, runs)
+        name = ""
+        try:
+            with told_of_seeds():
+                self.seeds[finding.key] = name = seeds.keep(seed)
+        finally:  # what was found is told in any case
+            self._told(finding, name, runs)
 
 
 @contextlib.contextmanager

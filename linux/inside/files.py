@@ -64,6 +64,7 @@ class FuseFiles(ABC, Generic[N]):
         """
         self._nodes = nodes
         self.reads: list[ReadRange] | None = None  # noted if it is a list
+        self.paths: set[str] | None = None  # of what is read, likewise, without a limit
         # nodes whose contents the kernel must forget before it gets the present reply
         self.stale: set[int] = set()
         self._answers: Answers[N] = {
@@ -76,6 +77,8 @@ class FuseFiles(ABC, Generic[N]):
         }
 
     def _note_read(self, path: str, offset: int, size: int) -> None:
+        if self.paths is not None:
+            self.paths.add(path)
         if self.reads is not None and len(self.reads) < MAX_READS:
             self.reads.append(ReadRange(path, offset, size))
 

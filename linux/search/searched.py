@@ -121,7 +121,7 @@ class SearchedCommand:
         self._marked = False
         self._on_begin, self._way = on_begin, ""
         self._holds = Holds(kernel.machine.board)
-        self._reads = kernel.served.host.reads = kernel.served.host.reads or []
+        self._paths = kernel.served.host.paths = set[str]()
         self._places = {address: each for each in Begin for address in self._at(each)}
         self._texts = Texts(kernel, of)
         self.left_out: dict[str, str] = {}  # why, by the kinds of checks
@@ -226,7 +226,7 @@ class SearchedCommand:
             blocks=blocks - self._since[0],
             ns=now - self._since[1],
             marked=self._marked,
-            reads=sorted({row.path for row in self._reads}),
+            reads=sorted(self._paths),
             accesses=done.accesses,
             calls=done.calls,
             reached=list(islice(self._texts.seen(), _MOST_REACHED)),

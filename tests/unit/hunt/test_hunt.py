@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The order of a search, over runs that are a table."""
 
+import errno
+import os
 from collections.abc import Callable
 
 import pytest
 
 from kpfs.base.errors import SetupError
-from kpfs.base.kinds import KINDS
-from kpfs.commands.search import summary
+from kpfs.base.kinds import KINDS, RACE
+from kpfs.commands.search import _Teller, summary
 from kpfs.coverage.module_lines import ModuleLines
 from kpfs.hunt import hunt as hunt_module
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits
 from kpfs.hunt.runs import EndedRun
+from kpfs.hunt.search import Search
 from kpfs.linux.search.plan import Order, RunPlan
 from kpfs.linux.search.reports import CheckReport, RacePair
-from kpfs.linux.search.searched import RunOutcome
+from kpfs.linux.search.searched import Begin, RunOutcome
+from kpfs.linux.search.seed import Seed
 
 BASE = RunOutcome(0, "", [], "", "base", 100, 1000, accesses=8, calls=3)
 NO_LINES = ModuleLines({})
@@ -275,6 +279,34 @@ def test_the_summary_tells_what_the_kernel_says_of_the_unchanged_run():
     hunt, _, _ = hunted(lambda _plan: BASE._replace(complaints=["WARNING: at x"]))
     lines = summary(hunt.tried(), frozenset(KINDS))
     assert "the kernel complains in the unchanged run, too: WARNING: at x" in lines
+
+
+def test_the_summary_tells_of_files_that_have_changed(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    hunt, _, _ = hunted(lambda _plan: BASE._replace(reads=[str(file)]))
+    os.utime(file, (0, 0))
+    assert not hunt.tried().changed
+    file.write_text("new")
+    (line,) = [s for s in summary(hunt.tried(), frozenset(KINDS)) if "changed" in s]
+    assert line.startswith(f"{file} has changed meanwhile")
+
+
+def test_a_finding_whose_seed_cannot_be_kept_is_told(monkeypatch, capsys):
+    def full(_seed):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("kpfs.linux.search.seed.keep", full)
+    plan = RunPlan("base", (), 0)
+    finding = SearchFinding(RACE, "data race: here", ("a line",), ("x",), plan, BASE)
+    seed = Seed(plan, "", Begin.MARK, "6.12", "", "", ("true",), "/", {}, {})
+    search = object.__new__(Search)
+    search.seeds, search._told = {}, _Teller("6.12", ["true"], quiet=False).tell
+    monkeypatch.setattr(search, "_seed_of_run", lambda *_: seed)
+    with pytest.raises(SetupError, match="a seed cannot be kept: No space left"):
+        search._tell(finding, 5)
+    told = ["data race: here", "    a line", "    nothing is done to it, after 5 runs"]
+    assert capsys.readouterr().out.splitlines() == told
 
 
 def test_the_summary_tells_how_many_calls_have_failed():
