@@ -64,7 +64,7 @@ class Row {
 }
 
 let timer = 0;
-$("point").oninput = () => { clearTimeout(timer); timer = setTimeout(judge, 120); };
+($("point").oninput = () => { clearTimeout(timer); timer = setTimeout(judge, 120); })(); // it may be typed already
 
 // Say what becomes of a probe at the point in the form.
 async function judge() {
