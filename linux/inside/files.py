@@ -64,7 +64,7 @@ class FuseFiles(ABC, Generic[N]):
         """
         self._nodes = nodes
         self.reads: list[ReadRange] | None = None  # noted if it is a list
-        self.paths: set[str] | None = None  # of what is read, likewise, without a limit
+        self.paths: set[str] | None = None  # files that were read, likewise
         # nodes whose contents the kernel must forget before it gets the present reply
         self.stale: set[int] = set()
         self._answers: Answers[N] = {
