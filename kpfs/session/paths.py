@@ -65,9 +65,13 @@ class MountedPath(PosixPath):
         return str(self)
 
     def read_text(
-        self, encoding: str | None = None, errors: str | None = "replace"
+        self,
+        encoding: str | None = None,
+        errors: str | None = "replace",
+        newline: str | None = None,
     ) -> str:
-        return super().read_text(encoding, errors)
+        with self.open(encoding=encoding, errors=errors, newline=newline) as file:
+            return file.read()
 
     def append(self, text: str) -> None:
         fd = os.open(self, os.O_WRONLY | os.O_APPEND)
