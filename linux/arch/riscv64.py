@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
 from kpfs.base.data_model import LITTLE_64
-from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
     Engine,
     FieldAddress,
-    LinuxArch,
     ReadWord,
     SavedRegisters,
     fits,
 )
 from kpfs.linux.arch.generic_calls import generic_call
+from kpfs.linux.arch.state import StateArch, address_of, word
 
 X = {f"x{n}": 1 + n for n in range(32)}  # UC_RISCV_REG_*
 PC = 190
@@ -60,8 +57,9 @@ _SAVED = 8, 9, *range(18, 28)
 _OWN = "raised", "enabled"
 
 
-class LinuxRiscv64(LinuxArch):
+class LinuxRiscv64(StateArch):
     name = "riscv64"
+    state = STATE
     engine = 8, 8
     cpu_model = 1  # UC_CPU_RISCV64_BASE64
     exported_as = "riscv64"
@@ -114,27 +112,14 @@ class LinuxRiscv64(LinuxArch):
         for name, value in values.items():
             engine.write_reg(X[name], value)
         engine.execute(_CHECK)
-        address = _address(engine)
-        known = {name: _word(address + STATE[name]) for name in values} == values
+        address = address_of(engine)
+        known = {name: word(address + STATE[name]).value for name in values} == values
         for name, register in _CHECKED.items():
-            known = known and _word(address + STATE[register]) == values[name]
-            ctypes.c_uint64.from_address(address + STATE[register]).value = 0
+            known = known and word(address + STATE[register]).value == values[name]
+            word(address + STATE[register]).value = 0
         for name in values:
             engine.write_reg(X[name], 0)
         return address if known else 0
-
-    def features(self, engine: Engine) -> Mapping[int, int]:
-        return {}
-
-    def save(self, engine: Engine) -> SavedRegisters:
-        address = _address(engine)
-        values = {name: _word(address + at) for name, at in STATE.items()}
-        return SavedRegisters(values, {}, 0)
-
-    def load(self, engine: Engine, saved: SavedRegisters) -> None:
-        address = _address(engine)
-        for name, at in STATE.items():
-            ctypes.c_uint64.from_address(address + at).value = saved.values[name]
 
     def is_sound(self, saved: SavedRegisters) -> bool:
         values = saved.values
@@ -149,14 +134,13 @@ class LinuxRiscv64(LinuxArch):
     def debugged(self, engine: Engine, name: str) -> int:
         if name == "x0":
             return 0
-        value = _word(_address(engine) + STATE[_DEBUGGED[name]])
+        value = word(address_of(engine) + STATE[_DEBUGGED[name]]).value
         return value & _SSTATUS if name == "sstatus" else value
 
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
         if name in _READ_ONLY:
             raise KeyError(name)
-        at = _address(engine) + STATE[_DEBUGGED[name]]
-        ctypes.c_uint64.from_address(at).value = value
+        word(address_of(engine) + STATE[_DEBUGGED[name]]).value = value
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         ra, saved = memory.word(field("thread.ra")), field("thread.s")
@@ -171,14 +155,6 @@ class LinuxRiscv64(LinuxArch):
 
     def maps(self, entry: int) -> bool:
         return bool(entry & _MAPS)
-
-
-def _address(engine: Engine) -> int:
-    return libunicorn.state_of(engine.address)
-
-
-def _word(address: int) -> int:
-    return ctypes.c_uint64.from_address(address).value
 
 
 def _jump(distance: int) -> int:

@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 from kpfs.base import abi
 from kpfs.base.data_model import BIG_64
 from kpfs.base.elf import EM_S390
-from kpfs.emulator import libunicorn
 from kpfs.linux.arch.arch import (
     Engine,
     FieldAddress,
-    LinuxArch,
     ReadWord,
     SavedRegisters,
     fits,
 )
 from kpfs.linux.arch.s390x_calls import s390x_call
+from kpfs.linux.arch.state import StateArch, address_of, word
 
 R = {f"r{n}": 1 + n for n in range(16)}  # UC_S390X_REG_*
 PC, MASK = 65, 66
@@ -51,8 +49,9 @@ _DEBUGGED = {
 }
 
 
-class LinuxS390x(LinuxArch):
+class LinuxS390x(StateArch):
     name = "s390x"
+    state = STATE
     model = BIG_64
     engine = 9, 1 << 30
     cpu_model = 36  # UC_CPU_S390X_QEMU, nearly a z13
@@ -105,28 +104,15 @@ class LinuxS390x(LinuxArch):
         )
 
     def find_state(self, engine: Engine) -> int:
-        address = libunicorn.state_of(engine.address)
+        address = address_of(engine)
         values = {name: 0x5EED_0000_1234_0000 + 4 * reg for name, reg in R.items()}
         for name, value in values.items():
             engine.write_reg(R[name], value)
-        known = {name: _word(address + _DEBUGGED[name]) for name in R} == values
-        known = known and _word(address + _S.engine) == engine.address
+        known = {name: word(address + _DEBUGGED[name]).value for name in R} == values
+        known = known and word(address + _S.engine).value == engine.address
         for name in R:
             engine.write_reg(R[name], 0)
-        return address if known and _word(address + _S.mask) == MASK_64 else 0
-
-    def features(self, engine: Engine) -> Mapping[int, int]:
-        return {}
-
-    def save(self, engine: Engine) -> SavedRegisters:
-        address = libunicorn.state_of(engine.address)
-        values = {name: _word(address + at) for name, at in STATE.items()}
-        return SavedRegisters(values, {}, 0)
-
-    def load(self, engine: Engine, saved: SavedRegisters) -> None:
-        address = libunicorn.state_of(engine.address)
-        for name, at in STATE.items():
-            _place(address + at).value = saved.values[name]
+        return address if known and word(address + _S.mask).value == MASK_64 else 0
 
     def is_sound(self, saved: SavedRegisters) -> bool:
         values = saved.values
@@ -139,10 +125,10 @@ class LinuxS390x(LinuxArch):
         )
 
     def debugged(self, engine: Engine, name: str) -> int:
-        return _word(libunicorn.state_of(engine.address) + _DEBUGGED[name])
+        return word(address_of(engine) + _DEBUGGED[name]).value
 
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
-        _place(libunicorn.state_of(engine.address) + _DEBUGGED[name]).value = value
+        word(address_of(engine) + _DEBUGGED[name]).value = value
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         frame = memory.word(field("thread.ksp"))
@@ -171,11 +157,3 @@ class LinuxS390x(LinuxArch):
             table, shift = entry, shift - _STEP
         entry = read((table & -2048) + 8 * (addr >> 12 & 0xFF))
         return None if entry & _PAGE_INVALID else entry & -4096 | addr & 4095
-
-
-def _place(address: int) -> ctypes.c_uint64:
-    return ctypes.c_uint64.from_address(address)
-
-
-def _word(address: int) -> int:
-    return _place(address).value

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of s390x without a kernel: registers, clock, calls, interruptions, spaces.
 
-Also tests kpfs.linux.arch.s390x_calls, kpfs.linux.make.s390x.
+Also tests kpfs.linux.arch.s390x_calls, kpfs.linux.arch.state, kpfs.linux.make.s390x.
 """
 
 import ctypes

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Architectures whose registers are read and written in libunicorn's own state."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import ClassVar
+
+from kpfs.emulator import libunicorn
+from kpfs.linux.arch.arch import Engine, LinuxArch, SavedRegisters
+
+
+class StateArch(LinuxArch):
+    """An architecture of which an image keeps words of the state."""
+
+    state: ClassVar[Mapping[str, int]]  # offsets of the words, by name
+
+    def features(self, engine: Engine) -> Mapping[int, int]:
+        return {}
+
+    def save(self, engine: Engine) -> SavedRegisters:
+        address = address_of(engine)
+        values = {name: word(address + at).value for name, at in self.state.items()}
+        return SavedRegisters(values, {}, 0)
+
+    def load(self, engine: Engine, saved: SavedRegisters) -> None:
+        address = address_of(engine)
+        for name, at in self.state.items():
+            word(address + at).value = saved.values[name]
+
+
+def address_of(engine: Engine) -> int:
+    """Return the address of an engine's state in this process."""
+    return libunicorn.state_of(engine.address)
+
+
+def word(address: int) -> ctypes.c_uint64:
+    """Return the word at an address of this process."""
+    return ctypes.c_uint64.from_address(address)
