@@ -7,9 +7,9 @@ The words come from capstone, imported when the first listing is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kpfs.base.ktypes import MASK64
+from kpfs.engine.listing import CapstoneWords
 
 SIZE = 4
 BYTES_WIDTH = 3 * SIZE - 1
@@ -18,25 +18,19 @@ _JUMP, _CALL = 5, 37  # b, bl: what follows is how many instructions away
 _BREAKPOINT, _BREAKPOINT_MASK = 0xD4200000, 0xFFE0001F  # brk
 
 
-class Disassembler:
+class Disassembler(CapstoneWords):
     """Words for instructions; capstone is loaded by the first one made."""
 
     def __init__(self) -> None:
         import capstone
 
-        self._cs: Any = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+        super().__init__(capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM))
 
-    def text(self, raw: bytes, addr: int) -> str:
-        """Return mnemonic and operands, .inst and the number if capstone has none."""
-        for _addr, _size, mnemonic, operands in self._cs.disasm_lite(raw, addr, 1):
-            return f"{mnemonic} {operands}".rstrip()
+    def unknown(self, raw: bytes) -> str:
         return f".inst {int.from_bytes(raw, 'little'):#010x}"
 
-    def named(self, raw: bytes, addr: int, name: Callable[[int], str]) -> str:
-        """Return text(), with the name of the address that a branch goes to."""
-        target = branch_target(int.from_bytes(raw, "little"), addr)
-        text = self.text(raw, addr)
-        return text if target is None else f"{text} <{name(target)}>"
+    def target(self, raw: bytes, addr: int) -> int | None:
+        return branch_target(int.from_bytes(raw, "little"), addr)
 
 
 def branch_target(word: int, addr: int) -> int | None:

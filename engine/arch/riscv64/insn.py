@@ -7,7 +7,8 @@ The words come from capstone, imported when the first listing is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+
+from kpfs.engine.listing import CapstoneWords, instructions
 
 SHORT, LONG = 2, 4  # sizes of instructions
 BYTES_WIDTH = 3 * LONG - 1
@@ -30,26 +31,21 @@ def size_of(raw: bytes) -> int:
     return LONG if raw[0] & 3 == 3 else SHORT
 
 
-class Disassembler:
+class Disassembler(CapstoneWords):
     """Words for instructions; capstone is loaded by the first one made."""
 
     def __init__(self) -> None:
         import capstone
 
         mode = capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC
-        self._cs: Any = capstone.Cs(capstone.CS_ARCH_RISCV, mode)
+        super().__init__(capstone.Cs(capstone.CS_ARCH_RISCV, mode))
 
-    def text(self, raw: bytes, addr: int) -> str:
-        """Return mnemonic and operands, .insn and the number if capstone has none."""
-        for _addr, _size, mnemonic, operands in self._cs.disasm_lite(raw, addr, 1):
-            return f"{mnemonic} {operands}".rstrip()
+    def unknown(self, raw: bytes) -> str:
         return f".insn {int.from_bytes(raw, 'little'):#0{2 + 2 * len(raw)}x}"
 
-    def named(self, raw: bytes, addr: int, name: Callable[[int], str]) -> str:
-        """Return text(), with the name of the address that a jump or branch goes to."""
+    def target(self, raw: bytes, addr: int) -> int | None:
         distance = branch_distance(raw)
-        text = self.text(raw, addr)
-        return text if distance is None else f"{text} <{name(addr + distance)}>"
+        return None if distance is None else addr + distance
 
 
 def _field(word: int, *parts: tuple[int, int, int]) -> int:
@@ -80,15 +76,6 @@ def branch_distance(raw: bytes) -> int | None:
     return None
 
 
-def instructions(code: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield offset and bytes of each instruction of code, which begins with one."""
-    at = 0
-    while at < len(code):
-        raw = code[at : at + size_of(code[at:])]
-        yield at, raw
-        at += len(raw)
-
-
 def compared_listing(
     live: bytes, saved: bytes, start: int, name: Callable[[int], str]
 ) -> Iterator[str]:
@@ -97,7 +84,7 @@ def compared_listing(
     name gives what is written behind the target of a jump or branch.
     """
     dis = Disassembler()
-    for at, raw in instructions(live):
+    for at, raw in instructions(live, size_of):
         addr, was = start + at, saved[at : at + len(raw)]
         line = (
             f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {dis.named(raw, addr, name)}"

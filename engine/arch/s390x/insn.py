@@ -7,10 +7,10 @@ The words come from capstone, imported when the first listing is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kpfs.base.data_model import BIG_64
 from kpfs.base.ktypes import MASK64
+from kpfs.engine.listing import CapstoneWords, instructions
 
 UNIT, LONGEST = 2, 6  # bytes
 BYTES_WIDTH = 3 * LONGEST - 1
@@ -19,39 +19,26 @@ _BREAKPOINT = b"\x00\x02"
 _NEAR, _FAR, _BRANCH, _CALL = 0xA7, 0xC0, 4, 5
 
 
-class Disassembler:
+class Disassembler(CapstoneWords):
     """Words for instructions; capstone is loaded by the first one made."""
 
     def __init__(self) -> None:
         import capstone
 
-        self._cs: Any = capstone.Cs(capstone.CS_ARCH_SYSZ, capstone.CS_MODE_BIG_ENDIAN)
+        super().__init__(
+            capstone.Cs(capstone.CS_ARCH_SYSZ, capstone.CS_MODE_BIG_ENDIAN)
+        )
 
-    def text(self, raw: bytes, addr: int) -> str:
-        """Return mnemonic and operands, .insn and the bytes if capstone has none."""
-        for _addr, _size, mnemonic, operands in self._cs.disasm_lite(raw, addr, 1):
-            return f"{mnemonic} {operands}".rstrip()
+    def unknown(self, raw: bytes) -> str:
         return f".insn 0x{raw.hex()}"
 
-    def named(self, raw: bytes, addr: int, name: Callable[[int], str]) -> str:
-        """Return text(), with the name of the address that a branch goes to."""
-        target = branch_target(raw, addr)
-        text = self.text(raw, addr)
-        return text if target is None else f"{text} <{name(target)}>"
+    def target(self, raw: bytes, addr: int) -> int | None:
+        return branch_target(raw, addr)
 
 
 def size_of(raw: bytes) -> int:
     """Return the size of an instruction by its first byte."""
     return (2, 4, 4, 6)[raw[0] >> 6]
-
-
-def instructions(code: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield places and bytes of instructions; the last one may be cut short."""
-    at = 0
-    while at < len(code):
-        raw = code[at : at + size_of(code[at:])]
-        yield at, raw
-        at += len(raw)
 
 
 def branch_target(raw: bytes, addr: int) -> int | None:
@@ -70,7 +57,7 @@ def compared_listing(
     name gives what is written behind the target of a jump or call.
     """
     dis = Disassembler()
-    for at, was in instructions(saved):
+    for at, was in instructions(saved, size_of):
         raw, addr = live[at : at + len(was)], start + at
         text = dis.named(raw, addr, name)
         line = f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {text}"

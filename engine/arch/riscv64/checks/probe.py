@@ -14,6 +14,7 @@ import errno
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.riscv64.insn import LONG, SHORT, size_of
 from kpfs.engine.judge import Tables
+from kpfs.engine.listing import ends_whole
 from kpfs.engine.step import Pattern, StepMethod, refuse
 
 _REFUSED = (
@@ -59,10 +60,7 @@ def begins_at(tables: Tables, addr: int) -> bool:
     symbol = tables.kallsyms.symbol_at(addr)
     if addr % SHORT or symbol is None:
         return not addr % SHORT
-    code, at = tables.read(symbol.addr, addr - symbol.addr), 0
-    while at < len(code):
-        at += size_of(code[at:])
-    return at == len(code)
+    return ends_whole(tables.read(symbol.addr, addr - symbol.addr), size_of)
 
 
 def insn_at(tables: Tables, addr: int) -> bytes:

@@ -6,14 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kpfs.engine.arch.riscv64.checks.probe import insn_at, prepare_kprobe, way_of
-from kpfs.engine.arch.riscv64.insn import (
-    LONG,
-    SHORT,
-    Disassembler,
-    instructions,
-    size_of,
-)
+from kpfs.engine.arch.riscv64.insn import LONG, SHORT, Disassembler, size_of
 from kpfs.engine.judge import Jump, StepJudge, Tables
+from kpfs.engine.listing import instructions
 
 _DROPS = (
     "; events on it count its hits and record none, as this kernel refuses records "
@@ -49,7 +44,7 @@ class Riscv64Judge(StepJudge):
         start, end = addr - addr % SHORT, addr + size
         code = self._tables.read(start, end + end % SHORT - start)
         rows = []
-        for at, raw in instructions(code):
+        for at, raw in instructions(code, size_of):
             if len(raw) < size_of(raw):
                 raw = insn_at(self._tables, start + at)
             rows.append((start + at, raw, dis.named(raw, start + at, name)))

@@ -15,6 +15,7 @@ from kpfs.base.data_model import BIG_64
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.s390x.insn import UNIT, size_of
 from kpfs.engine.judge import Tables
+from kpfs.engine.listing import ends_whole
 from kpfs.engine.step import Pattern, refuse
 
 # by the first two bytes
@@ -55,10 +56,7 @@ def begins_at(tables: Tables, addr: int) -> bool:
     symbol = tables.kallsyms.symbol_at(addr)
     if addr % UNIT or symbol is None:
         return False
-    code, at = tables.read(symbol.addr, addr - symbol.addr), 0
-    while at < len(code):
-        at += size_of(code[at:])
-    return at == len(code)
+    return ends_whole(tables.read(symbol.addr, addr - symbol.addr), size_of)
 
 
 def insn_at(tables: Tables, addr: int) -> bytes:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kpfs.engine.arch.s390x.checks.probe import insn_at, prepare_kprobe
-from kpfs.engine.arch.s390x.insn import LONGEST, UNIT, Disassembler, instructions
+from kpfs.engine.arch.s390x.insn import LONGEST, UNIT, Disassembler, size_of
 from kpfs.engine.judge import Jump, StepJudge, Tables
+from kpfs.engine.listing import instructions
 from kpfs.engine.step import StepMethod
 
 _NO_JUMPS = (
@@ -37,7 +38,7 @@ class S390xJudge(StepJudge):
         start, end = addr - addr % UNIT, addr + size
         code = self._tables.read(start, end + end % UNIT - start)
         rows = []
-        for at, cut in instructions(code):
+        for at, cut in instructions(code, size_of):
             raw = (
                 insn_at(self._tables, start + at) if at + len(cut) == len(code) else cut
             )
