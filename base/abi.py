@@ -885,7 +885,7 @@ class Board:  # struct board
     stray_at, turns, reset, cpus, console = 38584, 38592, 38600, 38608, 41392
 
 
-# linux/board/text.h
+# linux/board/search/text.h
 NR_TEXTS = 256
 NR_FUNCTIONS = 2048
 NR_FINDINGS = 256
@@ -1014,7 +1014,7 @@ class Texts:  # struct texts
     behind, texts, functions, findings, branches = 600, 5720, 13912, 95832, 224856
 
 
-# linux/board/locks.h
+# linux/board/search/locks.h
 TAKEN_IN_IRQ = 1
 TAKEN_IN_BH = 2
 TAKEN_WITH_IRQ = 4
@@ -1035,7 +1035,7 @@ class Locks:  # struct locks
     nr_orders, nr_used, taken, orders, used = 0, 8, 16, 4112, 249872
 
 
-# linux/board/shadow.h
+# linux/board/search/shadow.h
 OBJECT_STACK = 16
 RED_ZONE = 32
 OBJECT_GONE = 0
@@ -1062,12 +1062,12 @@ class Variable:  # struct variable
 
 
 class Shadow:  # struct shadow
-    SIZE, __slots__ = 26740920, ()
+    SIZE, __slots__ = 26740928, ()
     bytes, no_merge, typesafe, object_size, ctor, align = 0, 8, 16, 24, 32, 40
     usersize, fills, never, variables, nr_variables, pages = 48, 56, 64, 72, 80, 88
     page_size, free_object, nr_objects, untracked, oldest = 96, 104, 112, 120, 128
     newest, kept, keep, destroyed, destroyed_sp = 136, 144, 152, 160, 168
-    nr_caches, caches, objects = 176, 184, 2232
+    destroyed_back, nr_caches, caches, objects = 176, 184, 192, 2240
 
 
 # linux/board/x86/arch.h
@@ -1127,7 +1127,7 @@ class S390xDevices:  # struct s390x_devices
     space, primary, running = 0, 8, 16
 
 
-# linux/board/hold.h
+# linux/board/search/hold.h
 NR_ORDERS = 4096
 NR_FAULTS = 4
 NR_PLACES = 4096

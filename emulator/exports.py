@@ -5,10 +5,10 @@ from __future__ import annotations
 
 _OF_ALL = (  # in the order of struct uc_api in linux/board/uc.h
     *("tb_invalidate_phys_range", "qemu_ram_addr_from_host", "tb_gen_code"),
-    *("tlb_set_page", "tcg_nb_tbs", "tcg_tb_foreach"),
+    *("tlb_set_page", "tcg_nb_tbs", "tcg_tb_foreach", "helper_check_exit_request"),
 )
 _OF_ARCH = {  # in the order of the structures of each board
-    "x86_64": ("helper_check_exit_request_x86_64",),
+    "x86_64": (),
     "aarch64": (
         *("arm_cpu_do_interrupt_aarch64", "get_arm_cp_reginfo_aarch64"),
         "arm_cpu_get_phys_page_attrs_debug_aarch64",

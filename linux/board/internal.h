@@ -57,6 +57,7 @@ bool init_arch(struct board *b, const void *api);
 
 /* stop.c */
 void board_stop(struct board *b, u64 why, u64 at);
+void stop_before(struct board *b, u64 why, u64 at);
 void print(struct board *b, u8 c);
 bool faults_again(struct board *b);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The main loop of the board: turns of libunicorn, and the work between them. */
 #include "internal.h"
-#include "text.h"
+#include "search/text.h"
 
 #define GO_ON NEVER /* the host has nothing to do */
 

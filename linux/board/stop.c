@@ -12,6 +12,13 @@ void board_stop(struct board *b, u64 why, u64 at)
 	uc.emu_stop(engine(b));
 }
 
+/* Have the block left before the instruction whose hook is called, and the board stop there. */
+void stop_before(struct board *b, u64 why, u64 at)
+{
+	board_stop(b, why, at);
+	b->counter.leave = uc.leave;
+}
+
 /*
  * Count exceptions between which no block of code begins. True: there are too many, as of a
  * handler that itself faults.

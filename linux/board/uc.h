@@ -42,6 +42,7 @@ struct uc_api {
 	void (*map_page)(void *processor, u64 addr, u64 at, int access, int mode, u64 size);
 	u64 (*count_blocks)(void *translator);
 	void (*each_block)(void *translator, void *callback, void *data);
+	void (*leave)(void *engine, uint32_t delayed);
 };
 
 extern struct uc_api uc;

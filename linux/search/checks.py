@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Look for errors of a Linux kernel's modules while a command runs inside.
 
-The board looks (``linux/board/text.h``), and ``reports.py`` says what it has found.
+The board looks (``linux/board/search/text.h``), and ``reports.py`` says what is found.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Python's side of board/x86/locks.c: orders in which checked text has taken locks."""
+"""Python's side of board/search/locks.c: orders in which text has taken locks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Python's side of board/x86/shadow.c: the objects that checked text has allocated."""
+"""Python's side of board/search/shadow.c: objects that checked text has allocated."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 The board stops where the kernel is about to run a module's init function, where it
 frees that function's text, and where it frees the module; and where it makes the symbol
-of a BPF program. ``board/text.h`` tells what happens to the text.
+of a BPF program. ``board/search/text.h`` tells what happens to the text.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
  *
  * The kernel reaches a module by such calls, too, so all code is looked at: by emulator/branches.c.
  */
-#include "looks.h"
+#include "../search/looks.h"
+#include "x86.h"
 
 #define ENDBR64 0xfa1e0ff3u
 
@@ -24,7 +25,7 @@ static void at_branch(void *board, u64 from)
 	u64 target = state(b)->ip;
 	struct finding *f;
 
-	if (!(texts(b)->on & LOOK_IBT) || !is_text_address(target) ||
+	if (!(texts(b)->on & LOOK_IBT) || !is_text_address(b, target) ||
 	    first_word(b, target) == ENDBR64)
 		return;
 	f = text_report(b, FOUND_IBT, from, target);
@@ -38,7 +39,7 @@ static u64 branch_of(void *board, u64 pc, u64 size)
 	struct insn i = { 0 };
 	u64 last = 0;
 
-	for (u64 addr = pc; addr < pc + size && is_text_address(addr); addr += i.size) {
+	for (u64 addr = pc; addr < pc + size && is_text_address(board, addr); addr += i.size) {
 		decode_at(board, addr, 16, &i);
 		if (!i.size)
 			return 0;

@@ -19,17 +19,7 @@
 #define HOW_READS 2
 #define HOOKS_STAY 100000000ull /* ns */
 
-static struct {
-	int (*hook_del)(uc_engine, size_t hook);
-	void (*leave)(void *engine, uint32_t delayed);
-} api;
-
-/* Have the block left before the instruction whose hook is called, and the board stop there. */
-void stop_before(struct board *b, u64 why, u64 addr)
-{
-	board_stop(b, why, addr);
-	b->counter.leave = api.leave;
-}
+static int (*hook_del)(uc_engine, size_t hook);
 
 /* Return how dr7 has a watchpoint of data, 0 if it does not. */
 static u64 how(u64 dr7, int number)
@@ -126,7 +116,7 @@ void drop_unused_hooks(struct board *b)
 		if (own(&b->cpus[i])->watches)
 			return;
 	for (int i = 0; i < NR_DEBUG_HOOKS; i++) {
-		api.hook_del(engine(b), d->hooks[i]);
+		hook_del(engine(b), d->hooks[i]);
 		d->hooks[i] = 0;
 	}
 	b->counter.hooks_need_no_pc = 0;
@@ -161,6 +151,6 @@ bool next_debug(struct board *b)
 
 void watch_debug_regs(struct board *b, const void *functions)
 {
-	__builtin_memcpy(&api, functions, sizeof(api));
+	__builtin_memcpy(&hook_del, functions, sizeof(hook_del));
 	b->counter.set_dr = on_set_dr;
 }

@@ -6,7 +6,8 @@
  * they do not know the size of an access, as of some vector instructions, it is none: nothing is
  * said of it.
  */
-#include "looks.h"
+#include "../search/looks.h"
+#include "x86.h"
 
 enum {
 	M = 1,     /* a ModRM byte follows */

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What lookers need of an x86-64 processor: operands, arguments, calls. */
-#include "looks.h"
+#include "../search/looks.h"
+#include "x86.h"
 
 #define KERNEL_TEXT 0xffffffff80000000ull
+#define MODULES 0xffffffffc0000000ull /* their text and data are above */
 
 static const u8 arguments[] = { RDI, RSI, RDX, RCX, R8, R9 };
 
@@ -42,17 +44,49 @@ bool is_constant(const struct insn *i)
 	       !(i->flags & (INSN_STRING | INSN_PER_CPU | INSN_BITS));
 }
 
-u64 per_cpu_base(const struct board *b)
+/* Return a word of the running processor's data. */
+static u64 of_processor(struct board *b, u64 offset)
 {
-	return state(b)->segs[GS].base;
+	return read_word(b, state(b)->segs[GS].base + offset);
 }
 
-bool is_text_address(u64 word)
+bool reads_canary(const struct texts *t, const struct insn *i, u64 addr)
 {
+	u64 operand = (int64_t)i->disp + (i->base == REG_IP ? addr + i->size : 0);
+
+	return i->flags & INSN_PER_CPU && i->flags & INSN_READS && operand == t->canary;
+}
+
+u64 canary(struct board *b)
+{
+	return of_processor(b, texts(b)->canary);
+}
+
+u64 running_task(struct board *b)
+{
+	return of_processor(b, texts(b)->current);
+}
+
+u32 preempt_count(struct board *b)
+{
+	u64 at = texts(b)->count_of_preempt;
+
+	return at == NEVER ? 0 : (u32)of_processor(b, at);
+}
+
+bool is_text_address(const struct board *b, u64 word)
+{
+	(void)b;
 	return word >= KERNEL_TEXT && word < (u64)-4096;
 }
 
-bool in_interrupt_gate(const struct board *b)
+bool is_module_address(const struct board *b, u64 addr)
+{
+	(void)b;
+	return addr >= MODULES;
+}
+
+bool is_without_interrupts(const struct board *b)
 {
 	return !(state(b)->flags & FLAGS_IF);
 }
@@ -117,4 +151,10 @@ void set_call(struct board *b, u64 ip, u64 sp, u64 result)
 	s->regs[RSP] = sp;
 	if (result != NEVER)
 		s->regs[RAX] = result;
+}
+
+u64 enter_call(struct board *b, u64 sp, u64 back)
+{
+	push_word(b, sp - 8, back);
+	return sp - 8;
 }

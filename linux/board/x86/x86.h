@@ -75,7 +75,6 @@ void set_mode(struct board *b, int mode);
 bool hook_traps(struct board *b);
 
 /* debugreg.c */
-void stop_before(struct board *b, u64 why, u64 addr);
 bool next_debug(struct board *b);
 void forget_touched(struct board *b);
 void drop_unused_hooks(struct board *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* The order in which checked text takes locks: see x86/locks.c. */
-#include "board.h"
+/* The order in which checked text takes locks: see locks.c. */
+#include "../board.h"
 
 #define NR_TAKEN 128
 #define NR_ORDERS 1024

@@ -13,12 +13,11 @@
  * that change is taken back: so it is as if it had read before and writes
  * behind.
  */
-#include "../hold.h"
+#include "hold.h"
 #include "looks.h"
 
 #define MAX_CLEARED 4096 /* bytes that a failing function would have written */
 #define ACCESSES (INSN_READS | INSN_WRITES)
-#define MODULES 0xffffffffc0000000ull /* the modules' text and data are above */
 #define STALE                                                                  \
   10000000ull /* ns after its end in which a task may still come back to its   \
                  wait */
@@ -203,7 +202,8 @@ static void end(struct board *b, struct hold *h)
 	if (value == h->value || h->flags & INSN_LOCKED)
 		return;
 	/* many fields of the kernel's own objects change so, with a lock or without, rightly */
-	if (!h->raced && h->addr >= MODULES && (f = text_report(b, FOUND_CHANGED, at, 0))) {
+	if (!h->raced && is_module_address(b, h->addr) &&
+	    (f = text_report(b, FOUND_CHANGED, at, 0))) {
 		f->a = h->value;
 		f->b = value;
 		f->c = h->flags;

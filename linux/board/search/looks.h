@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* Between text.c and the lookers that it calls. */
-#include "../text.h"
-#include "x86.h"
+/* Between text.c, the lookers that it calls, and the architectures. */
+#include "../internal.h"
+#include "text.h"
 
 /* True: the instruction is left, by text_hold(), text_skip() or text_redirect(). */
 typedef bool looker(struct board *b, struct look *l);
 /* Called where a call has returned for which text_behind() was called. */
 typedef void behind_looker(struct board *b, const struct behind *call);
 
-/* ---- looks.c, decode.c */
+/* ---- what an architecture has: decode.c and looks.c in its folder */
 /* Fill the row of an instruction; its size stays 0 if it is none. size: bytes of text from there. */
 void board_decode(const u8 *code, u64 size, struct insn *insn);
 void look_up(struct board *b, struct look *l);        /* the operand, and where a call returns to */
@@ -20,10 +20,17 @@ bool is_stack_register(u8 number);
 u64 string_source(const struct board *b); /* of an instruction that copies strings */
 u64 register_value(const struct board *b, int number);
 bool is_constant(const struct insn *i); /* its operand is always at the same address */
-u64 per_cpu_base(const struct board *b);
-bool is_text_address(u64 word); /* of the kernel's or a module's, perhaps */
-bool in_interrupt_gate(const struct board *b);
+/* Return whether an instruction at an address loads, or compares with, the stack's canary. */
+bool reads_canary(const struct texts *t, const struct insn *i, u64 addr);
+u64 canary(struct board *b); /* of the task that runs */
+u64 running_task(struct board *b);
+u32 preempt_count(struct board *b);
+bool is_text_address(const struct board *b, u64 word); /* of the kernel's or a module's, perhaps */
+bool is_module_address(const struct board *b, u64 addr);
+bool is_without_interrupts(const struct board *b);
 void set_call(struct board *b, u64 ip, u64 sp, u64 result); /* NEVER: the result is open */
+/* Have the function that is about to begin return to an address; return its stack pointer. */
+u64 enter_call(struct board *b, u64 sp, u64 back);
 
 /* ---- lookers */
 looker look_hold, look_fault, look_at_memory, look_at_locks;
@@ -46,8 +53,6 @@ struct behind *text_behind(struct board *b, struct look *l);
 u64 physical(struct board *b, u64 addr);
 u64 text_owner(struct board *b, u64 addr);
 bool in_texts(struct board *b, u64 addr);
-u64 running_task(struct board *b);
-u32 preempt_count(struct board *b);
 u64 running_context(struct board *b);
 u64 keep_task(struct board *b, u64 *pid, u64 comm[2]);
 struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other);

@@ -9,7 +9,7 @@
  * Only checked text is looked at, and the kernel may release a lock for it. So before a lock counts as
  * held it is looked at: a mutex has its owner's address in it.
  */
-#include "../locks.h"
+#include "locks.h"
 #include "looks.h"
 
 #define NO_SOFT_IRQ 0xff00u
@@ -154,7 +154,7 @@ static void used(struct board *b, const struct function *f, u64 lock, u64 at)
 	} pairs[] = { { TAKEN_IN_IRQ, TAKEN_WITH_IRQ }, { TAKEN_IN_BH, TAKEN_WITH_BH } };
 	struct locks *s = locks(b);
 	u32 count = preempt_count(b);
-	bool irq_off = in_interrupt_gate(b) || f->how & HOW_IRQ || count & HARD_IRQ;
+	bool irq_off = is_without_interrupts(b) || f->how & HOW_IRQ || count & HARD_IRQ;
 	u64 ways = 0;
 	struct used *u;
 	u64 n;
@@ -244,7 +244,7 @@ static void sleeps(struct board *b, const struct look *l)
 	for (int i = 0; i < NR_TAKEN; i++)
 		if ((t = held(b, i, who)) && is_spinning(t))
 			spinning = t;
-	if (!count && !in_interrupt_gate(b) && !spinning)
+	if (!count && !is_without_interrupts(b) && !spinning)
 		return;
 	f = text_report(b, FOUND_SLEEP, l->at, 0);
 	if (!f)

@@ -8,7 +8,7 @@
  * *lookers* are called with it, one after the other. A looker may have the instruction left: to let
  * other processors run first, to leave a call out, or to call another function.
  */
-#include "board.h"
+#include "../board.h"
 
 #define NR_TEXTS 256
 #define NR_FUNCTIONS 2048

@@ -12,14 +12,14 @@
  * Only what checked text accesses, and what it has the kernel's functions of memory and strings
  * access, is looked at. Nothing is said of memory that others have allocated.
  */
-#include "../shadow.h"
+#include "shadow.h"
 #include "looks.h"
 
 #define PAGE 4096ull
 #define MAX_ENLARGED (256ull << 10) /* larger ones are left as they are */
 #define LEFT_IN_CACHE 64           /* bytes before an object of a cache */
 #define GFP_ZERO 0x100
-#define KERNEL_HALF 0xffff800000000000ull
+#define KERNEL_HALF 0xffff000000000000ull
 #define ERRORS ((u64)-4096) /* addresses from here on are error numbers */
 #define ZERO_SIZE 16        /* the address of an object of no bytes */
 #define MAX_STRING 65536
@@ -267,11 +267,6 @@ static void report(struct board *b, u64 kind, u64 at, u64 addr, u64 size, u64 ho
 }
 
 /* ---- accesses */
-static u64 the_canary(struct board *b)
-{
-	return read_word(b, per_cpu_base(b) + texts(b)->canary);
-}
-
 /* Report that something depends on bytes that nobody has written to. */
 static void check_written(struct board *b, u64 at, u64 addr, u64 size)
 {
@@ -289,7 +284,7 @@ static bool is_canary(struct board *b, u64 addr)
 {
 	u64 slot = addr & ~7ull;
 
-	return slot >= stack_pointer(b) && read_word(b, slot) == the_canary(b);
+	return slot >= stack_pointer(b) && read_word(b, slot) == canary(b);
 }
 
 static void check(struct board *b, u64 at, u64 addr, u64 size, bool writes)
@@ -336,7 +331,7 @@ static bool is_about_canary(struct board *b, const struct look *l)
 	if (!(i->more & MORE_CANARY))
 		return i->flags & INSN_ON_STACK;
 	if (i->flags & INSN_WRITES) {
-		if (register_value(b, i->reg) != the_canary(b))
+		if (register_value(b, i->reg) != canary(b))
 			return false;
 		mark(b, l->addr, 8, SHADOW_CANARY);
 		return true;
@@ -397,7 +392,7 @@ static void check_variable(struct board *b, u64 at, u64 addr, u64 size, bool wri
 	const struct variable *all = (const struct variable *)(uintptr_t)s->variables;
 	u64 low = 0, high = s->nr_variables;
 
-	if (!is_text_address(addr) || size > MAX_CHECKED)
+	if (!is_text_address(b, addr) || size > MAX_CHECKED)
 		return;
 	while (low < high) {
 		u64 middle = (low + high) / 2;
@@ -643,7 +638,7 @@ static void freed(struct board *b, struct look *l)
 			report(b, FOUND_INVALID_FREE, l->back, addr, 0, 0, o);
 			keep(b, o, l->back, false);
 			text_skip(b, l, 0);
-		} else if (is_text_address(addr) || (addr ^ l->sp) < STACK_SIZE) {
+		} else if (is_text_address(b, addr) || (addr ^ l->sp) < STACK_SIZE) {
 			report(b, FOUND_INVALID_FREE, l->back, addr, 0, 0, NULL);
 			text_skip(b, l, 0);
 		}
@@ -790,6 +785,8 @@ static void destroy_cache(struct board *b, struct look *l)
 	if (s->destroyed && s->destroyed_sp == l->sp) {
 		cache = s->destroyed;
 		set_argument(b, 0, cache);
+		enter_call(b, l->sp, s->destroyed_back);
+		l->back = s->destroyed_back;
 	}
 	s->destroyed = 0;
 	if (!cache) /* which may be destroyed, too */
@@ -803,6 +800,7 @@ static void destroy_cache(struct board *b, struct look *l)
 		forget(b, o);
 		s->destroyed = cache;
 		s->destroyed_sp = l->sp;
+		s->destroyed_back = l->back;
 		set_argument(b, 1, o->given);
 		text_call(b, l, s->free_object);
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 /*
- * What is known of the memory that checked text has allocated: see x86/shadow.c.
+ * What is known of the memory that checked text has allocated: see shadow.c.
  */
-#include "board.h"
+#include "../board.h"
 
 #define NR_OBJECTS 65536
 #define NR_CACHES 64
@@ -83,6 +83,7 @@ struct shadow {
 	u64 keep;      /* at most so many */
 	u64 destroyed; /* the cache that is about to be destroyed, and the stack pointer there */
 	u64 destroyed_sp;
+	u64 destroyed_back; /* and where that call returns to */
 	u64 nr_caches;
 	struct own_cache caches[NR_CACHES];
 	struct object objects[NR_OBJECTS];

@@ -108,13 +108,6 @@ struct before {
 	u64 canary;                    /* address of the last load of the canary */
 };
 
-static bool reads_canary(const struct texts *t, const struct insn *i, u64 addr)
-{
-	u64 operand = (int64_t)i->disp + (i->base == REG_IP ? addr + i->size : 0);
-
-	return i->flags & INSN_PER_CPU && i->flags & INSN_READS && operand == t->canary;
-}
-
 static bool is_slot(const struct insn *i)
 {
 	return i->bytes == 8 && i->index == REG_NONE && is_stack_register(i->base);
@@ -224,19 +217,13 @@ void text_skip(struct board *b, struct look *l, u64 value)
 /* Call another function in place of this one, with the registers as they are now. */
 void text_redirect(struct board *b, struct look *l, u64 function)
 {
-	u64 sp = l->sp - 8;
-
-	push_word(b, sp, l->back);
-	act(b, l, NEVER, function, sp);
+	act(b, l, NEVER, function, enter_call(b, l->sp, l->back));
 }
 
 /* Have another function called first, where one begins. It returns to there. */
 void text_call(struct board *b, struct look *l, u64 function)
 {
-	u64 sp = l->sp - 16;
-
-	push_word(b, sp, l->at);
-	act(b, l, NEVER, function, sp);
+	act(b, l, NEVER, function, enter_call(b, stack_pointer(b), l->at));
 }
 
 /* Return an address's offset in RAM, or NEVER. */
@@ -280,18 +267,6 @@ static void act_now(struct board *b)
 	const struct texts *t = texts(b);
 
 	set_call(b, t->act_ip, t->act_sp, t->act_value);
-}
-
-u64 running_task(struct board *b)
-{
-	return read_word(b, per_cpu_base(b) + texts(b)->current);
-}
-
-u32 preempt_count(struct board *b)
-{
-	return texts(b)->count_of_preempt == NEVER ?
-		       0 :
-		       (u32)read_word(b, per_cpu_base(b) + texts(b)->count_of_preempt);
 }
 
 /* Return what holds locks here: the task, or the interrupt that has interrupted it. */
@@ -357,7 +332,7 @@ void keep_stack(struct board *b, u64 sp, u64 *to, int room)
 	for (sp &= ~7ull; sp < end && count < room; sp += 8) {
 		u64 word = read_word(b, sp);
 
-		if (is_text_address(word))
+		if (is_text_address(b, word))
 			to[count++] = word;
 	}
 	while (count < room)
@@ -419,12 +394,14 @@ static void look_at_entry(struct board *b, u64 addr)
 	struct texts *t = texts(b);
 	struct look l = { .at = addr, .phys = NEVER };
 	u64 number = find_function(t, addr);
+	struct back back;
 
 	if (!number || !t->functions[number].entry_kind || looked_at(b, addr))
 		return;
 	l.callee = &t->functions[number];
-	l.back = read_word(b, stack_pointer(b));
-	l.sp = stack_pointer(b) + 8;
+	back = returns_to(b);
+	l.back = back.at;
+	l.sp = back.sp;
 	if (t->on & LOOK_LOCKS && l.callee->entry_kind == FN_FREE)
 		forget_locks(b, call_argument(b, l.callee->to), 0);
 	if (t->on & LOOK_MEMORY)
