@@ -98,7 +98,7 @@ def free_aggr_kprobe(st: State, ap: Kprobe) -> None:
     st.arch.arch_remove_kprobe(ap)
     if at := ap.guest_at:
         free = st.guest_kprobes
-        st.machine.sched.call_after_quiescence(lambda: free.append(at))
+        st.machine.quiescence.call_after(lambda: free.append(at))
 
 
 def aggr_kprobe_disabled(ap: Kprobe) -> bool:

@@ -289,10 +289,10 @@ class Clock(Protocol):
         """Run func once in control context, delay after now."""
 
 
-class Sched(Protocol):
+class Quiescence(Protocol):
     """The whereabouts of tasks.  Context: control."""
 
-    def call_after_quiescence(self, func: Callable[[], None]) -> None:
+    def call_after(self, func: Callable[[], None]) -> None:
         """Run func in control context once no task can still be inside unlinked text.
 
         Kernel: call_rcu_tasks().
@@ -333,7 +333,7 @@ class Machine(Memory, RunningCpu, Protocol):
     @property
     def clock(self) -> Clock: ...
     @property
-    def sched(self) -> Sched: ...
+    def quiescence(self) -> Quiescence: ...
     @property
     def log(self) -> KernelLog: ...
 

@@ -111,7 +111,7 @@ def kprobe_optimizer(st: State) -> None:
         if any(st.opt_queues.values()):
             kick_kprobe_optimizer(st)
 
-    st.machine.sched.call_after_quiescence(after_quiescence)
+    st.machine.quiescence.call_after(after_quiescence)
 
 
 def do_unoptimize_kprobes(st: State) -> Sequence[OptimizedKprobe]:

@@ -29,7 +29,7 @@ class KprobeInsnCache:
         has_regs: see kpfs.engine.machine.Area.alloc_text().
         """
         self._area = machine.area
-        self._sched = machine.sched
+        self._quiescence = machine.quiescence
         self._drop = machine.text_writer.drop
         self.insn_size = insn_size
         self.sym = sym
@@ -61,7 +61,7 @@ class KprobeInsnCache:
         """Give a slot back; dirty: a CPU may be inside.  Kernel: __free_insn_slot()"""
         self._used.remove(slot)
         if dirty:
-            self._sched.call_after_quiescence(lambda: self._freed.append(slot))
+            self._quiescence.call_after(lambda: self._freed.append(slot))
         else:
             self._freed.append(slot)
 

@@ -37,8 +37,12 @@ from kpfs.guest.loader.modules import CTL_MODULE, Modules
 from kpfs.guest.loader.percpu import ModulePerCpu
 from kpfs.guest.running.clock import Clock
 from kpfs.guest.running.control import Control
+from kpfs.guest.running.cpu_states import CpuStates
+from kpfs.guest.running.host_tasks import HostTasks
 from kpfs.guest.running.jump_labels import JumpLabels
 from kpfs.guest.running.klog import KernelLog
+from kpfs.guest.running.quiescence import Quiescence
+from kpfs.guest.running.requests import Requests
 from kpfs.guest.running.sched import Sched
 from kpfs.guest.running.syscalls import Syscalls
 from kpfs.guest.running.tasks import TaskTable, read_info
@@ -151,9 +155,11 @@ class Guest:
             console_printk=self.address_of("console_printk") or 0,
         )
         self.control = Control(mem, self.info, self.nr_cpus)
+        self.cpu_states = CpuStates(mem)
         self.sched = Sched(
             self.cpus,
             mem,
+            self.cpu_states,
             self.traps,
             self.clock,
             timer_entry=self.needed("asm_sysvec_apic_timer_interrupt"),
@@ -161,17 +167,32 @@ class Guest:
             panic_reason=self.log.panic_reason,
             printk=self.log.printk,
             in_module=self._in_module,
-            tasks=self.task_table,
         )
-        self.syscalls = Syscalls(
+        self.quiescence = Quiescence(
+            self.cpu_states, self.task_table, lambda: self.sched.turns
+        )
+        self.requests = Requests(
             mem,
             self.sched,
+            self.cpu_states,
+            self.quiescence,
             self.clock,
             self.task_table,
             wakeups=self._shared + 0x100,
             resched_entry=self.needed("asm_sysvec_reschedule_ipi"),
+        )
+        self.syscalls = Syscalls(
+            mem,
+            self.requests,
             numbers=self._syscall_numbers,
             address_of=self.address_of,
+        )
+        self.host_tasks = HostTasks(
+            mem,
+            self.requests,
+            self.syscalls,
+            nr_cpus=self.nr_cpus,
+            run_until_idle=self.sched.run_until_idle,
             forks_seen=self.forks_seen,
         )
         vermagic = mem.read_cstring(self.needed("vermagic"), 256).decode("latin-1")
@@ -183,7 +204,7 @@ class Guest:
             self._module_percpu(),
             say=self.log.printk,
             current_pid=lambda: self.current().pid,
-            later=self.sched.call_after_quiescence,
+            later=self.quiescence.call_after,
             vermagic=vermagic,
             can_unload=self.configuration.module_unload,
         )
@@ -278,7 +299,7 @@ class Guest:
         abi.KpfsBootParams.STRUCT.pack_into(mem.ram, self._shared + 0x40, *words)
         info = self.info
         self.sched.start_cpu(0, info.percpu_base, self._image.entry, shared + 0x40)
-        self.sched.run(lambda: self.sched.is_idle(0))
+        self.sched.run(lambda: self.cpu_states.idle[0])
         for number in range(1, self.nr_cpus):
             pcpu = info.percpu_base + number * info.percpu_size
             entry = self.needed("secondary_startup_64")
@@ -299,7 +320,7 @@ class Guest:
     def close(self) -> None:
         """Free the emulator and the memory; the guest is gone."""
         self.sched.dead = "the guest is gone"
-        self.syscalls.close()
+        self.host_tasks.close()
         self.cpus.close()
         self.memory.close()
 
@@ -400,7 +421,7 @@ class Guest:
 
     # ---- running and time
     def call(self, func: int, *args: int, task: TaskInfo | None = None) -> int:
-        host = None if task is None else self.syscalls.find(task.pid)
+        host = None if task is None else self.requests.find(task.pid)
         return self.syscalls.call_function(host, func, *args) & MASK64
 
     def next_deadline(self) -> KTime | None:
@@ -409,9 +430,9 @@ class Guest:
         None means never.  The caller waits so long on the host's clock, on a quiet
         machine too.
         """
-        if not self.sched.all_idle() or self.sched.quiescence_wanted():
+        if not self.cpu_states.all_idle() or self.quiescence:
             return self.clock.now()
-        deadline, timer = self.sched.next_deadline(), self.clock.next_timer()
+        deadline, timer = self.cpu_states.next_deadline(), self.clock.next_timer()
         if deadline is None or (timer is not None and timer < deadline):
             deadline = timer
         if deadline is None:
@@ -431,7 +452,7 @@ class Guest:
         self.clock.run_timers()
         self.sched.expire()
         self.sched.run_until_idle(BACKGROUND_TURNS)
-        self.sched.note_quiescence()
+        self.quiescence.check()
 
     # ---- what else the files show
     def vmlinux(self, debug_info: bool) -> bytes:

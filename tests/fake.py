@@ -288,13 +288,13 @@ class FakeClock:
         self.time = end
 
 
-class FakeSched:
+class FakeQuiescence:
     """A scheduler for which the test says where tasks are."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
 
-    def call_after_quiescence(self, func: Callable[[], None]) -> None:
+    def call_after(self, func: Callable[[], None]) -> None:
         self.waiting.append(func)
 
     def quiesce(self) -> None:
@@ -334,7 +334,7 @@ class FakeMachine(Memory):
         self.traps = FakeTraps()
         self.backtrace = FakeBacktrace()
         self.clock = FakeClock()
-        self.sched = FakeSched()
+        self.quiescence = FakeQuiescence()
         self.log = FakeLog()
         self.running_cpu = 0
         self.task = TaskInfo(KAddr(DATA_BASE - PAGE), 1, "init", 0)
@@ -449,13 +449,13 @@ class FakeMachine(Memory):
 
     def settle(self) -> None:
         """Let time and quiescent states pass until nothing is left to do."""
-        clock, sched = self.clock, self.sched
+        clock, quiescence = self.clock, self.quiescence
         for _ in range(100):
-            if not clock.timers and not sched.waiting:
+            if not clock.timers and not quiescence.waiting:
                 return
             if clock.timers:
                 clock.advance(clock.timers[0][0] - clock.time)
-            sched.quiesce()
+            quiescence.quiesce()
         raise AssertionError("delayed work never ends")
 
 

@@ -128,14 +128,14 @@ class Box(box.Box):
     # ---- the guest
     def syscall(self, name: str, *args: int | str, pid: int = 777_000) -> int:
         """Have a process make a system call."""
-        task = self.kernel.guest.syscalls.host_task(pid, 0, "caller", 1)
+        task = self.kernel.guest.host_tasks.of_process(pid, 0, "caller", 1)
         return self.kernel.guest.syscalls.call(task, name, *args)
 
     def call_in(self, pid: int, symbol: str, *args: int) -> int:
         """Have a process call a function of a module, which may kill it."""
-        syscalls = self.kernel.guest.syscalls
-        task = syscalls.host_task(pid, 0, "caller", 1)
-        return syscalls.call_function(task, self.address(symbol), *args)
+        guest = self.kernel.guest
+        task = guest.host_tasks.of_process(pid, 0, "caller", 1)
+        return guest.syscalls.call_function(task, self.address(symbol), *args)
 
     def call_int(self, function: str, *args: int) -> int:
         """Run a function that returns an int: the upper half of rax is nobody's."""

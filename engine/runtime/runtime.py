@@ -38,7 +38,7 @@ class Runtime:
         self.heap = Heap(machine)
         self._dying: list[tuple[KpRethook, KAddr, int]] = []
         # for what has been unlinked, but may be in use.  Kernel: call_rcu_tasks()
-        self.after_quiescence = machine.sched.call_after_quiescence
+        self.after_quiescence = machine.quiescence.call_after
         # free records of each kind
         self._pools: dict[type[RuntimeRecord], list[RuntimeRecord]] = {}
 

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Sequence
 
 from kpfs.base import abi, host_process
 from kpfs.base.errors import KernelError
+from kpfs.base.ktypes import MASK64
 from kpfs.base.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from kpfs.guest.running.tasks import TaskTable
 
 INIT_PID = 1
+NO_WORDS = (0, 0, 0, 0, 0, 0, 0)
+
+Arg = int | bytes | str
 
 
 class HostTask:
@@ -57,6 +63,39 @@ class HostTask:
     def buffer(self) -> int:
         """Return the address of the task's user buffer, of USER_BUFFER_SIZE bytes."""
         return self.user + abi.USER_BUFFER
+
+    def close(self) -> None:
+        """Close the file of /proc that tells when the process is gone."""
+        if self.comm_fd >= 0:
+            os.close(self.comm_fd)
+            self.comm_fd = -1
+
+    def place(self, args: Sequence[Arg]) -> list[int]:
+        """Return the seven argument words, with strings copied to user memory."""
+        words = [
+            arg & MASK64 if isinstance(arg, int) else self.place_bytes(as_bytes(arg))
+            for arg in args
+        ]
+        words += NO_WORDS[len(words) :]
+        return words
+
+    def place_bytes(self, data: bytes) -> int:
+        """Copy an argument to user memory; return its address there."""
+        size = (len(data) + 7) & ~7
+        if self.used + size > abi.USER_BUFFER:
+            if len(data) <= abi.USER_BUFFER:
+                raise KernelError(errno.E2BIG, "the arguments do not fit")
+            self._memory.write(self.buffer, data[: abi.USER_BUFFER_SIZE])
+            return self.buffer
+        addr = self.user + self.used
+        self._memory.write(addr, data)
+        self.used += size
+        return addr
+
+
+def as_bytes(arg: bytes | str) -> bytes:
+    """Return a string as the guest has it."""
+    return (os.fsencode(arg) if isinstance(arg, str) else bytes(arg)) + b"\0"
 
 
 def process_lives(task: HostTask) -> bool:

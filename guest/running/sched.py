@@ -15,15 +15,8 @@ request into a task of its own and runs all CPUs, the busy one's too, until that
 is done. Whoever runs the guest thus runs everybody's tasks. A request that is short
 never comes to the point where its thread steps aside, so it costs nothing more.
 
-A task may be busy for as long as it likes, then. But nothing else gets a CPU on which
-preemption or interrupts are off: it is *held*. At each yield the scheduler looks, and
-adds up the CPU time for which each CPU is held without a break. At the limit the task
-that holds it is killed as by an oops, at a place where it has no lock of the kernel if
-it soon comes to one; at twice the limit the guest is dead. The code of a module that
-makes no hypercall loses its turn after a number of blocks of code. The kernel's own
-code does not, as it need not expect an interrupt everywhere: it comes to a hypercall or
-to its end. Else it holds everything. A watchdog that counts CPU time stops the emulator
-then (guest/emu/watchdog.py); it also ends loops where libunicorn counts no blocks.
+A task may be busy for as long as it likes, then, unless it holds its CPU against all
+others: lockups.py ends that.
 
 Invariants: A turn ends at a hypercall or after a number of blocks, unless the watchdog
 had to end it, so the same operations in the same order run the same instructions. Time
@@ -41,21 +34,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
-from time import process_time, sleep, thread_time
+from time import sleep, thread_time
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.log import Log
-from kpfs.base.typed import NamedTuple
-from kpfs.base.x86 import X86_EFLAGS_FIXED, X86_EFLAGS_IF
+from kpfs.base.x86 import X86_EFLAGS_FIXED
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
 from kpfs.guest.emu.idle_turn import IdleTurn, TurnWords
-from kpfs.guest.emu.memory import AREA_END, Memory
+from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
-from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE
 from kpfs.guest.running.clock import Clock
-from kpfs.guest.running.tasks import TaskTable
+from kpfs.guest.running.cpu_states import CpuStates
+from kpfs.guest.running.lockups import Lockups
 
 log = Log(__name__)
 
@@ -63,56 +55,11 @@ CREDIT = 256  # polls by the guest after which its turn ends
 ASIDE_TURNS = 32  # turns of a run before its thread lets others have the lock
 LONG_TURN = 16  # turns that one counts for which ended by its blocks
 PASS_TURNS = 64  # turns of a CPU without a yield, before the next one runs
-HELD_TURNS = 8  # in a row, after which a CPU counts as held
-LOCKUP_TURNS = 1_000_000  # for which a CPU is held that count as a lock-up
-DEATH = 2.0  # limits after which the guest is dead
-HURRY = 2.0  # limits of CPU time from one stop by the watchdog to the next
 KERN_EMERG = 0
-# Instructions between looks at where a task that is to be killed has come. At last they
-# are so few that the loop of a module is seen in its text even if it does nothing but
-# call functions.
-REACH = (50,) * 200 + (4,) * 1000
-_CURRENT_AT, _PREEMPT_AT = abi.KpfsPcpu.current_task, abi.KpfsPcpu.preempt_count
-_API_FLAGS_AT = abi.KpfsPcpu.api + 8 * abi.API_FLAGS
 _ENDS = abi.HC_IDLE, abi.HC_YIELD, abi.HC_PANIC, abi.HC_API, abi.HC_HOST_OP
 REFUSED = abi.IDLE_TURN_REFUSED
 _STUCK = -1  # reason of a turn's end: the watchdog stopped it
-NO_DEADLINE = 0xFFFF_FFFF_FFFF_FFFF
 _I32 = struct.Struct("<i")
-_U64 = struct.Struct("<Q")
-
-
-class Holding:
-    """The time for which a task has held a CPU without a break.
-
-    ``spent``, ``due`` and ``grace`` count in limits of the watchdog.
-    """
-
-    def __init__(self, task: int = 0) -> None:
-        """task: its address."""
-        self.task = task
-        self.turns = 0
-        self.seconds = 0.0
-        self.spent = 0.0
-        self.due = 1.0  # when the task is killed
-        self.grace = GRACE  # until it is killed once more, if that did not help
-
-    def was_killed(self) -> None:
-        self.due = self.spent + self.grace
-        self.grace = SHORT_GRACE
-
-
-class Waiting(NamedTuple):
-    """Functions that wait for the same tasks to pass a quiescent state."""
-
-    turns: int  # had been run when they began to wait
-    holdouts: dict[int, int]  # how many states the tasks had passed, by their addresses
-    functions: list[Callable[[], None]]
-
-
-def _is_added(address: int) -> bool:
-    """Return True for the area of modules and of code that is made for probes."""
-    return abi.MODULE_BASE <= address < AREA_END
 
 
 class Sched:
@@ -122,6 +69,7 @@ class Sched:
         self,
         cpu: Cpu,
         memory: Memory,
+        cpus: CpuStates,
         traps: Traps,
         clock: Clock,
         *,
@@ -130,21 +78,28 @@ class Sched:
         panic_reason: Callable[[], str],
         printk: Callable[[int, str], None],
         in_module: Callable[[int], bool],
-        tasks: TaskTable,
     ) -> None:
         """timer_entry: guest code of the timer interrupt.
 
         serve_control serves a CPU that stands at HC_API: see guest/running/control.py.
         panic_reason finds in the guest's log why it is dead, printk adds to it.
         in_module tells whether an address is in a module's text.
-        tasks: asked for those that may stand within text.
         """
         self._cpu = cpu
         self._ram, self._ram_at = memory.ram, memory.host_address()
-        self._translate = memory.translate
         self._traps = traps
         self._clock = clock
-        self.nr_cpus = 0
+        # shared lists: what each CPU does
+        self._cpus, self._idle, self._pending = cpus, cpus.idle, cpus.pending
+        self.lockups = Lockups(
+            cpu,
+            memory,
+            cpus,
+            traps,
+            serve_control=serve_control,
+            panic_reason=panic_reason,
+            in_module=in_module,
+        )
         # stack pointers of the tasks that stand at HC_HOST_OP, by pid
         self.standing: dict[int, int] = {}
         self._serve_host_op: Callable[[int, int], None] = self._no_host_op
@@ -152,28 +107,18 @@ class Sched:
         self.timer_entry = timer_entry
         self._serve_control = serve_control
         self._panic_reason = panic_reason
-        self._in_module = in_module
         self._printk = printk
         self._watchdog = cpu.watchdog
         self.turns = 0
         # lets threads that wait run the guest, and sleeps so many seconds
         self.step_aside: Callable[[float], None] = sleep
         self._between_turns: Callable[[], None] | None = None
-        self._holding: list[Holding] = []
-        self.some_held = False  # some CPU may be
-        # limits for which the watchdog had to wait, and the process_time() until which
-        # more is added to them
-        self._stuck, self._hurry_until = 0.0, 0.0
         # where a nested request is done: stack pointer by pid
         self._awaited: dict[int, int] = {}
         self._parked: dict[int, int] = {}  # CPUs whose task, a pid, stands there
         self._pass_at = 0  # the turn after which the next CPU runs in any case
         self.dead = ""  # why the kernel is dead
         self._on_death: Callable[[], None] = lambda: None
-        self._pcpu: list[int] = []  # offset in RAM of each struct kpfs_pcpu
-        self._resched_at: list[int] = []  # offset of its need_resched
-        self._idle: list[bool] = []
-        self._pending: list[list[int]] = []  # entries of interrupts to be delivered
         self._idle_turns: list[IdleTurn | None] = []
         self._words = TurnWords([])
         # the last turn has left all CPUs idle, and what watch() watches as it was
@@ -182,8 +127,6 @@ class Sched:
         self._next = 0
         self._reason = 0
         self._host_op = 0  # the pid that came to HC_HOST_OP last
-        self._tasks = tasks
-        self._quiescent: list[Waiting] = []
         hypercalls = cpu.hypercalls
         for reason in _ENDS:
             cpu.ends(reason)
@@ -221,43 +164,17 @@ class Sched:
         cpu.write_reg(REG_IP, entry)
         cpu.write_reg(REG_DI, argument)
         cpu.write_reg(REG_FLAGS, X86_EFLAGS_FIXED)
-        self._pcpu.append(self._translate(pcpu, abi.KpfsPcpu.SIZE))
-        self._resched_at.append(self._pcpu[-1] + abi.KpfsPcpu.need_resched)
-        self._idle.append(False)
-        self._pending.append([])
-        self._holding.append(Holding())
+        self._cpus.add(pcpu)
+        self.lockups.add_cpu()
         self._idle_turns.append(None)
-        self.nr_cpus = len(self._pcpu)
 
     def _no_host_op(self, pid: int, _sp: int) -> None:
         raise EmulatorError(f"no handler serves the files of the mount (pid {pid})")
 
     # ---- turns
-    def interrupt(self, number: int, entry: int) -> None:
-        """Deliver an interrupt as soon as that CPU allows it."""
-        if entry not in self._pending[number]:
-            self._pending[number].append(entry)
-
     def runnable(self, number: int) -> bool:
-        """Return True if the CPU has anything to do."""
-        if self._parked and number in self._parked:
-            return False
-        if not self._idle[number] or self._pending[number]:
-            return True
-        return bool(_I32.unpack_from(self._ram, self._resched_at[number])[0])
-
-    def is_idle(self, number: int) -> bool:
-        """Return True if the CPU waits for an interrupt."""
-        return self._idle[number]
-
-    def all_idle(self) -> bool:
-        if False in self._idle or any(self._pending):
-            return False
-        ram = self._ram
-        for at in self._resched_at:
-            if _I32.unpack_from(ram, at)[0]:
-                return False
-        return True
+        """Return True if the CPU has anything to do, and nobody waits for its task."""
+        return number not in self._parked and self._cpus.runnable(number)
 
     def begin(
         self, number: int, entry: int, wakeups: int, task: int, request: int
@@ -272,7 +189,7 @@ class Sched:
         if (
             not self._idle[number]
             or self._pending[number]
-            or self.some_held
+            or self.lockups.some
             or self._parked
             or self._between_turns is not None
         ):
@@ -282,7 +199,7 @@ class Sched:
             cpu.switch(number)
         turn = self._idle_turns[number]
         if turn is None:
-            credit = self._ram_at + self._pcpu[number] + abi.KpfsPcpu.credit
+            credit = self._ram_at + self._cpus.pcpu[number] + abi.KpfsPcpu.credit
             turn = cpu.idle_turn(
                 entry=entry,
                 wakeups=wakeups,
@@ -305,11 +222,11 @@ class Sched:
         elif state != abi.IDLE_TURN_HOST_OP:
             self.turns += 1
             self._idle[number] = True
-            self._next = (number + 1) % self.nr_cpus
+            self._next = (number + 1) % len(self._idle)
             self.still = (
                 state == abi.IDLE_TURN_STILL
                 and timers == self._clock.timers
-                and self._is_only(number)
+                and self._cpus.is_only(number)
             )
         return state
 
@@ -327,7 +244,7 @@ class Sched:
             self._serve_host_op(cpu.value, cpu.read_reg(REG_SP))
             if (
                 self.turns != turns  # something else has run meanwhile,
-                or not self._is_only(number)  # or is to run now
+                or not self._cpus.is_only(number)  # or is to run now
                 or cpu.active != number
                 or turns >= aside_at
                 or not cpu.may_begin()
@@ -336,24 +253,15 @@ class Sched:
             state = turn.go_on(request)
         return state
 
-    def _is_only(self, number: int) -> bool:
-        """Return True if no other CPU has anything to do, and none an interrupt."""
-        idle = self._idle
-        for other, at in enumerate(self._resched_at):
-            if other != number and (
-                not idle[other] or _I32.unpack_from(self._ram, at)[0]
-            ):
-                return False
-        return not any(self._pending)
-
     def watch(self, *offsets: int) -> None:
         """Have 64-bit words of the RAM count for ``still``, beside those of the CPUs.
 
         Context: all CPUs have been started, no request has been made.
         """
-        deadlines = [at + abi.KpfsPcpu.next_deadline for at in self._pcpu]
+        deadlines = [at + abi.KpfsPcpu.next_deadline for at in self._cpus.pcpu]
         halves = [at + half for at in (*offsets, *deadlines) for half in (0, 4)]
-        self._words = TurnWords([self._ram_at + at for at in halves + self._resched_at])
+        watched = halves + self._cpus.resched_at
+        self._words = TurnWords([self._ram_at + at for at in watched])
 
     def note_words(self) -> None:
         """Note that nothing is left to be done of what has made a run not ``still``."""
@@ -375,9 +283,9 @@ class Sched:
         # not always after as many polls: they are not always at the same place, then,
         # in a loop that holds the CPU for a part of it only
         credit = CREDIT
-        if self.some_held:
-            credit -= self._holding[number].turns & 7
-        _I32.pack_into(ram, self._pcpu[number] + abi.KpfsPcpu.credit, credit)
+        if self.lockups.some:
+            credit -= self.lockups.turns(number) & 7
+        _I32.pack_into(ram, self._cpus.pcpu[number] + abi.KpfsPcpu.credit, credit)
         if not self._clock.quiet:
             self._clock.now()
         self._run_turn(number, cpu.run)
@@ -456,7 +364,7 @@ class Sched:
             number = self._choose() if begun is None else self._cpu.active
             if number < 0:
                 return False
-            began = thread_time() if self.some_held else 0.0
+            began = thread_time() if self.lockups.some else 0.0
             if begun is None:
                 self.turn(number)
             else:
@@ -472,7 +380,7 @@ class Sched:
             elif began or not self._idle[number]:
                 self._after_turn(number, began)
             else:
-                self._next = (number + 1) % self.nr_cpus
+                self._next = (number + 1) % len(self._idle)
             if done():
                 return True
             if gives_up is not None and self.turns >= aside_at:
@@ -498,167 +406,36 @@ class Sched:
         """
         if self._reason == abi.HC_API:
             self._serve_control(number)
-            if self.turns < self._pass_at and not self._holding[number].turns:
+            if self.turns < self._pass_at and not self.lockups.turns(number):
                 return
-        self._next = (number + 1) % self.nr_cpus
+        self._next = (number + 1) % len(self._idle)
         self._pass_at = self.turns + PASS_TURNS
         if self._idle[number]:
-            self._let_go(number)
+            self.lockups.let_go(number)
             return
         self._clock.step()
         self.expire()
-        if self._reason == _STUCK:
-            self._charge(number, self._watchdog.spent)
-        elif self._is_held(number):
-            self._charge(number, thread_time() - began if began else 0.0)
-        else:
-            self._let_go(number)
-
-    def _choose(self) -> int:
-        """Return the next CPU that has work; -1 if none has."""
-        for _ in range(self.nr_cpus):
-            number = self._next
-            if self.runnable(number):
-                return number
-            self._next = (number + 1) % self.nr_cpus
-        return -1
-
-    # ---- CPUs that are held
-    def _is_held(self, number: int) -> bool:
-        """Return True if nothing else can run on the loaded CPU where it stands.
-
-        Without preemption that is so as long as a task does not schedule.
-        """
-        at, ram = self._pcpu[number], self._ram
-        if _I32.unpack_from(ram, at + _PREEMPT_AT)[0]:
-            return True
-        if _I32.unpack_from(ram, at + abi.KpfsPcpu.need_resched)[0]:
-            return True
-        if self._reason == abi.HC_API:  # which is made with interrupts off
-            flags: int = _U64.unpack_from(ram, at + _API_FLAGS_AT)[0]
-        else:
-            flags = self._cpu.read_reg(REG_FLAGS)
-        return not flags & X86_EFLAGS_IF
-
-    def _let_go(self, number: int) -> None:
-        """Note that a CPU is not held."""
-        if self.some_held:
-            self._holding[number] = Holding()
-            self.some_held = any(each.turns for each in self._holding)
-
-    def is_held(self, number: int) -> bool:
-        """Return True if a CPU has been held for HELD_TURNS turns."""
-        return self._holding[number].turns >= HELD_TURNS
-
-    def current(self, number: int) -> int:
-        """Return the address of the task that a CPU is running."""
-        address: int = _U64.unpack_from(self._ram, self._pcpu[number] + _CURRENT_AT)[0]
-        return address
-
-    def _charge(self, number: int, seconds: float) -> None:
-        """Count a turn in which a CPU was held; kill its task if that is due.
-
-        A task that the watchdog has stopped is killed at once. If the next ones do not
-        come back either, the guest is dead soon.
-        """
-        holding, limit = self._holding[number], self._watchdog.limit
-        if (task := self.current(number)) != holding.task:
-            holding = self._holding[number] = Holding(task)
-        holding.turns += 1
-        self.some_held = True
-        holding.seconds += seconds
-        holding.spent = max(holding.seconds / limit, holding.turns / LOCKUP_TURNS)
-        stuck = self._reason == _STUCK
+        lockups, stuck = self.lockups, self._reason == _STUCK
+        if not stuck and not lockups.held_by(number, self._reason):
+            lockups.let_go(number)
+            return
         if stuck:
-            now = process_time()
-            if now > self._hurry_until:
-                self._stuck = 0.0
-            self._hurry_until = now + HURRY * limit
-            self._stuck += seconds / limit
-        if max(holding.spent, self._stuck if stuck else 0.0) >= DEATH:
-            ip, rounded = self._cpu.read_reg(REG_IP), round(holding.seconds)
-            raise self._died(
-                f"soft lockup: CPU {number} stuck for {rounded}s at {ip:#x}"
-            )
-        if stuck or holding.spent >= holding.due:
-            self._kill(number)
-
-    def _kill(self, number: int) -> None:
-        """Kill the task that holds the loaded CPU.
-
-        Kernel code that a module has not called waits for a lock, perhaps that of a
-        task which holds another CPU and will be killed; else it waits in vain.
-        """
-        at, holding = self._pcpu[number] + _CURRENT_AT, self._holding[number]
+            seconds = self._watchdog.spent
+        else:
+            seconds = thread_time() - began if began else 0.0
         try:
-            self._cpu.check_mode()
-            if not self._reach_module(at, self.current(number)):
-                return
-            if not self._of_module(at):
-                if not any(other.turns for other in self._holding if other != holding):
-                    ip = self._cpu.read_reg(REG_IP)
-                    raise GuestPanicError(
-                        f"soft lockup: CPU {number} waits in vain at {ip:#x}"
-                    )
-                holding.was_killed()  # not yet, but soon
-                return
-            holding.was_killed()
-            self._traps.lockup(round(holding.seconds))
+            lockups.charge(number, seconds, stuck=stuck)
         except (GuestPanicError, EmulatorError) as exc:
             raise self._died(exc) from exc
 
-    def _reach_module(self, at: int, task: int) -> bool:
-        """Run a task that is to be killed on to where it holds no kernel lock.
-
-        That is in the text of a module, or where it can be preempted. If it does not
-        come there soon, it is killed where it is. Return False if it has lost its CPU.
-        """
-        cpu, ram = self._cpu, self._ram
-        for instructions in REACH:
-            if self._may_end(at):
-                return True
-            cpu.run(instructions)
-            self._reason = cpu.ended
-            if self._reason == abi.HC_API:
-                self._serve_control(cpu.active)
-            elif self._reason == abi.HC_IDLE:
-                self._idle[cpu.active] = True
-                return False
-            elif self._reason == abi.HC_PANIC:
-                raise GuestPanicError(self._panic_reason())
-            elif self._reason:
-                return self._reason == abi.HC_YIELD
-            if _U64.unpack_from(ram, at)[0] != task:
-                return False
-        return True
-
-    def _may_end(self, at: int) -> bool:
-        """Return True if the task holds no lock of the kernel where it stands."""
-        cpu = self._cpu
-        ip = cpu.read_reg(REG_IP)
-        if not ip or self._in_module(ip):
-            return True
-        count = _I32.unpack_from(self._ram, at - _CURRENT_AT + _PREEMPT_AT)[0]
-        return not count and bool(cpu.read_reg(REG_FLAGS) & X86_EFLAGS_IF)
-
-    def _of_module(self, at: int) -> bool:
-        """Return True if the running task appears to execute for a module.
-
-        Other code that was added to the kernel counts, too. If there is none, the
-        kernel itself waits, with preemption off, for something that will not come: a
-        lock that a killed task has left locked. Killing the waiting task does not help.
-        """
-        cpu = self._cpu
-        if self._may_end(at) or _is_added(cpu.read_reg(REG_IP)):
-            return True
-        sp = cpu.read_reg(REG_SP) & ~7
-        size = abi.STACK_STRIDE - (sp - abi.STACK_BASE) % abi.STACK_STRIDE
-        try:
-            start = self._translate(sp, size)
-        except MemoryFault:  # no stack of the kernel's: a module made it
-            return True
-        words = memoryview(self._ram)[start : start + size].cast("Q")
-        return any(map(_is_added, words))
+    def _choose(self) -> int:
+        """Return the next CPU that has work; -1 if none has."""
+        for _ in range(len(self._idle)):
+            number = self._next
+            if self.runnable(number):
+                return number
+            self._next = (number + 1) % len(self._idle)
+        return -1
 
     def prefer(self, number: int) -> None:
         """Give this CPU the next turn."""
@@ -689,69 +466,6 @@ class Sched:
             del self._parked[number]
 
     # ---- time
-    def next_deadline(self) -> int | None:
-        """Return when a CPU first wants its timer interrupt; None: no CPU does."""
-        ram, first = self._ram, NO_DEADLINE
-        for at in self._pcpu:
-            deadline: int = _U64.unpack_from(ram, at + abi.KpfsPcpu.next_deadline)[0]
-            if deadline < first:
-                first = deadline
-        return None if first == NO_DEADLINE else first
-
     def expire(self) -> None:
         """Make the timer interrupt pending on the CPUs whose deadline has come."""
-        now = self._clock.now()
-        for number, at in enumerate(self._pcpu):
-            if _U64.unpack_from(self._ram, at + abi.KpfsPcpu.next_deadline)[0] <= now:
-                self.interrupt(number, self.timer_entry)
-
-    # ---- quiescent states
-    def call_after_quiescence(self, func: Callable[[], None]) -> None:
-        """Run func at a check after each task has passed a quiescent state.
-
-        Then each has gone to sleep or called the scheduler by itself, or has begun
-        since, so none stands where it was stopped or preempted within text.
-        Kernel: call_rcu_tasks().
-        """
-        waiting = self._quiescent
-        if not waiting or waiting[-1].turns != self.turns:
-            waiting.append(Waiting(self.turns, self._holdouts(), []))
-        waiting[-1].functions.append(func)
-
-    def _holdouts(self) -> dict[int, int]:
-        """Return the tasks that may stand anywhere, and their quiescent states so far.
-
-        The idle task is one while it is interrupted.
-        """
-        if self.all_idle():
-            return {}
-        counts = self._tasks.quiescent_states
-        cpus = range(self.nr_cpus)
-        running = {self.current(number) for number in cpus if not self._idle[number]}
-        return {task: counts(task) for task in {*self._tasks.runnable(), *running}}
-
-    def quiescence_wanted(self) -> bool:
-        return bool(self._quiescent)
-
-    def note_quiescence(self) -> None:
-        """Run the functions that wait for no task any more."""
-        if not self._quiescent:
-            return
-        cpus, tasks = range(self.nr_cpus), self._tasks
-        idle = {self.current(number) for number in cpus if self._idle[number]}
-        functions: list[Callable[[], None]] = []
-        waiting, self._quiescent = self._quiescent, []
-        for each in waiting:
-            for task, count in [*each.holdouts.items()]:
-                if (
-                    task in idle
-                    or not tasks.is_runnable(task)
-                    or tasks.quiescent_states(task) != count
-                ):
-                    del each.holdouts[task]
-            if each.holdouts:
-                self._quiescent.append(each)
-            else:
-                functions += each.functions
-        for func in functions:
-            func()
+        self._cpus.expire(self._clock.now(), self.timer_entry)

@@ -10,7 +10,7 @@ import struct
 
 from kpfs.base.errors import KernelError
 from kpfs.guest.machine import Guest
-from kpfs.guest.running.syscalls import BLOCKED
+from kpfs.guest.running.requests import BLOCKED
 from tests.guest import tasks_of
 from tests.harness import WrongError
 
@@ -86,7 +86,7 @@ class Fuzzer:
         name = rng.choice(self.names)
         if name in RARE and rng.random() < 0.9:
             name = "getpid"
-        task = guest.syscalls.host_task(
+        task = guest.host_tasks.of_process(
             rng.choice(TASKS), rng.choice((0, 0, 1000)), "fuzz", 1
         )
         arguments = [self.argument(task) for _ in range(rng.randrange(7))]
@@ -121,7 +121,7 @@ class Fuzzer:
         pids = [task.pid for task in tasks_of(guest)]
         if len(pids) != len(set(pids)) or 1 not in pids:
             raise WrongError(f"tasks {pids}")
-        if guest.syscalls.call(guest.syscalls.init(), "getpid") != 1:
+        if guest.syscalls.call(guest.requests.init(), "getpid") != 1:
             raise WrongError("init")
 
     def run(self, calls: int, look_every: int = LOOK_EVERY) -> None:

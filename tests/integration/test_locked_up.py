@@ -95,7 +95,7 @@ class OfGuest:
         self._asks = self._task(1234)
 
     def _task(self, pid):
-        return self.guest.syscalls.host_task(pid, 0, comm="t", parent=1)
+        return self.guest.host_tasks.of_process(pid, 0, comm="t", parent=1)
 
     def execute(self, code):
         area = self.guest.area.alloc_text(len(code))

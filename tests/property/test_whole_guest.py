@@ -39,7 +39,7 @@ class Probed:
         self.event.flags, self.event.size = EVENT_RECORD, 16
         self.return_event = self.runtime.make(KpEvent)
         self.return_event.flags, self.return_event.size = EVENT_RECORD, 24
-        self.task = self.guest.syscalls.host_task(4242, 0, "cat")
+        self.task = self.guest.host_tasks.of_process(4242, 0, "cat")
         self.python_hits = 0
         self.probes, self.return_probes = [], []
 
@@ -109,9 +109,9 @@ class Probed:
             call(task, "openat", -100, b"/nonexistent\0", 0, 0),
             call(task, "openat", -100, 0x10, 0, 0),  # a fault while copying
         ]
-        other = self.guest.syscalls.host_task(5000 + number, 0, "other")
+        other = self.guest.host_tasks.of_process(5000 + number, 0, "other")
         results.append(call(other, "getppid"))
-        self.guest.syscalls.exit(other)
+        self.guest.host_tasks.exit(other)
         self.pause()
         return results
 

@@ -92,9 +92,9 @@ class Booted:
             raise KernelError(errno.EBUSY, str(error)) from error
 
         def put_back() -> None:
-            kernel.guest.syscalls.close()
+            kernel.guest.host_tasks.close()
             snapshot.restore()
-            kernel.guest.syscalls.end_all()
+            kernel.guest.host_tasks.end_all()
             vfs.release_all()
 
         def restore() -> None:
@@ -108,7 +108,7 @@ class Booted:
         return restore
 
     def _check_rest(self) -> None:
-        if self.kernel.guest.syscalls.busy:
+        if self.kernel.guest.requests.busy:
             raise KernelError(errno.EBUSY, "a system call is under way in it")
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kpfs.guest.machine import Guest
-    from kpfs.guest.running.syscalls import HostTask
+    from kpfs.guest.running.hosttask import HostTask
 
 _PLACE = struct.Struct("<2i")
 PLACES_MAX = 64  # that one look finds

@@ -17,7 +17,7 @@ from kpfs.base.ktypes import Caller
 from kpfs.base.log import Log
 from kpfs.base.units import PATH_MAX
 from kpfs.fs.traits import Reviving
-from kpfs.guest.running.syscalls import BLOCKED
+from kpfs.guest.running.requests import BLOCKED
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.plan import Plan
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kpfs.fs.node import Dir
     from kpfs.fs.tree import WriteCall
     from kpfs.guest.machine import Guest
-    from kpfs.guest.running.syscalls import HostTask
+    from kpfs.guest.running.hosttask import HostTask
     from kpfs.mirror.host import Host
     from kpfs.mirror.kernel import Commit, Replayed
     from kpfs.mirror.seccomp import Notification

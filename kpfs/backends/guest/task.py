@@ -43,8 +43,8 @@ class GuestTask:
         if caller.pid in session.ended:
             raise KernelError(errno.ESRCH, f"task {caller.pid} has exited")
         session.root.syscalls.check()
-        syscalls = session.root.guest.syscalls
-        return syscalls.host_task(caller.pid, caller.uid, self._comm, INIT_PID)
+        tasks = session.root.guest.host_tasks
+        return tasks.of_process(caller.pid, caller.uid, self._comm, INIT_PID)
 
     def _do(self, path: str, action: Callable[[], T]) -> T:
         with self._session.call(path):
@@ -175,5 +175,5 @@ class GuestTask:
     def end(self, status: int) -> None:
         root = self._session.root
         with self._session.call(), root.lock:
-            root.guest.syscalls.exit(self.host_task(), status)
+            root.guest.host_tasks.exit(self.host_task(), status)
             self._session.ended.add(self._caller.pid)

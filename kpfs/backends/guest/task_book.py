@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.guest.running.hosttask import INIT_PID
-from kpfs.guest.running.syscalls import BUSY_PAUSE
+from kpfs.guest.running.requests import BUSY_PAUSE
 from kpfs.mirror.host import same_open_file, same_table
 from kpfs.mirror.plan import MAX_FD
 from kpfs.mirror.process_table import ProcessTable
 
 if TYPE_CHECKING:
     from kpfs.backends.guest.root.guest_kernel import GuestKernel
-    from kpfs.guest.running.syscalls import HostTask
+    from kpfs.guest.running.hosttask import HostTask
     from kpfs.mirror.host import Descriptor, Host
 
 _FD = abi.MirrorFd.STRUCT
@@ -91,7 +91,7 @@ class GuestTaskBook(ProcessTable["HostTask"]):
         if creator not in self.known and self.has_begun(creator):
             self.make(creator)
         uid, shared = self.host.uid(pid), same_table(pid, creator)
-        self.kernel.guest.syscalls.host_task(
+        self.kernel.guest.host_tasks.of_process(
             pid, uid, parent=creator, flags=CLONE_FILES if shared else 0
         )
         task = self.known[pid] = self.kernel.syscalls.task_of(pid, uid)
@@ -184,7 +184,7 @@ class GuestTaskBook(ProcessTable["HostTask"]):
     def end(self, pid: int) -> None:
         task = self.known.pop(pid, None)
         if task is not None and not task.gone and not task.blocked:
-            self.kernel.guest.syscalls.exit(task)
+            self.kernel.guest.host_tasks.exit(task)
         self.kernel.syscalls.moves += 1
         self.forget(pid)
 

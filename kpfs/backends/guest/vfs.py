@@ -48,7 +48,7 @@ from kpfs.fs.node import Dir, File, Handle, OpenHandle, walk
 from kpfs.fs.traits import AfterExits, Posthumous, Reviving, Vital
 from kpfs.fs.tree import WriteCall
 from kpfs.guest.running.hostop import HostOp, HostOpHandler
-from kpfs.guest.running.syscalls import HostTask
+from kpfs.guest.running.hosttask import HostTask
 
 LLONG_MAX = (1 << 63) - 1
 O_DIRECT = 0o40000

@@ -20,8 +20,8 @@ class Guest:
         self.kernel = kernel
         self.ts = kernel.trace
         self.ops = kernel.kprobe_events
-        self.task = kernel.guest.syscalls.host_task(1234, 0)
-        kernel.guest.syscalls.set_comm(self.task, "hitn")
+        self.task = kernel.guest.host_tasks.of_process(1234, 0)
+        kernel.guest.host_tasks.set_comm(self.task, "hitn")
 
     def values(self, args, kind="p", place=FUNC):
         """Return the arguments that one hit of a probe prints."""

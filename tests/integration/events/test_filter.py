@@ -28,8 +28,9 @@ class Guest:
         self.kernel = kernel
         self.ts = kernel.trace
         self.syscalls = kernel.guest.syscalls
-        self.task = self.syscalls.host_task(1234, 0)
-        self.syscalls.set_comm(self.task, "hitn")
+        tasks = kernel.guest.host_tasks
+        self.task = tasks.of_process(1234, 0)
+        tasks.set_comm(self.task, "hitn")
         command = FILTERED.format("__x64_sys_getppid").encode()
         self.ts.dyn_events.run_commands(command, kernel.kprobe_events)
         self.event = self.ts.events.find("kprobes", "e")

@@ -78,7 +78,7 @@ def test_position_of_each_kind(box):
 
 def test_flags_that_fcntl_has_set_are_those_of_the_guests_file(box):
     opened = box.vfs.open(box.caller, TEXT, os.O_RDWR)
-    task = box.kernel.guest.syscalls.find(box.caller.pid)
+    task = box.kernel.guest.requests.find(box.caller.pid)
     for flags in (os.O_RDWR | os.O_NONBLOCK | os.O_APPEND, os.O_RDWR):
         box.vfs.set_flags(opened, flags)
         get = "fcntl", opened.fds[task.table], fcntl.F_GETFL, 0
@@ -107,9 +107,10 @@ def test_a_module_is_in_use_while_its_file_is_open(box):
 def test_a_child_does_not_keep_it_open(box):
     """The guest may fork it before it learns of the parent's close."""
     opened = box.vfs.open(box.caller, TEXT, os.O_RDONLY)
-    syscalls = box.kernel.guest.syscalls
-    task = syscalls.find(box.caller.pid)
-    child = syscalls.host_task(777_001, 0, "child", task.pid)
+    guest = box.kernel.guest
+    syscalls = guest.syscalls
+    task = guest.requests.find(box.caller.pid)
+    child = guest.host_tasks.of_process(777_001, 0, "child", task.pid)
     assert syscalls.call(child, "lseek", opened.fds[task.table], 0, 1) == -errno.EBADF
     box.vfs.release(opened)
     box.rmmod("debugfs_calls")

@@ -32,7 +32,7 @@ class Session:
 
     def work(self, pid):
         """A process opens, writes and reads a file, and a while passes."""
-        task = self.guest.syscalls.host_task(pid, 0, comm=f"work{pid}", parent=1)
+        task = self.guest.host_tasks.of_process(pid, 0, comm=f"work{pid}", parent=1)
         call = self.guest.syscalls.call
         fd = call(task, "openat", AT_FDCWD, f"/tmp/{pid}", O_RDWR_CREAT, 0o644)
         call(task, "write", fd, "some text", 9)

@@ -205,7 +205,7 @@ RUNS = {
     "function": lambda kernel, _: kernel.guest.call(
         kernel.guest.needed("get_next_timer_interrupt")
     ),
-    "end": lambda kernel, task: kernel.guest.syscalls.exit(task),
+    "end": lambda kernel, task: kernel.guest.host_tasks.exit(task),
 }
 
 

@@ -98,7 +98,7 @@ def test_reboot_without_a_task(mounted):
     """Pid 1 sleeps, and so nobody can be forked; the write needs none of them."""
     guest = mounted.kernel.guest
     with mounted.kernel.lock:
-        init = guest.syscalls.init()
+        init = guest.requests.init()
         init.blocked = True
         struct.pack_into("<Q", guest.memory.ram, init.req_at, abi.REQ_SYSCALL)
     assert code(mounted.read, "/kprobes/list") == "EBUSY"

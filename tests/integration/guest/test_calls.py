@@ -30,7 +30,7 @@ class Caller:
 
     def __init__(self, guest):
         self.guest = guest
-        self.task = guest.syscalls.host_task(1234, 0, comm="caller", parent=1)
+        self.task = guest.host_tasks.of_process(1234, 0, comm="caller", parent=1)
 
     def __getattr__(self, name):
         return lambda *words: self.guest.syscalls.call(self.task, name, *words)
@@ -156,7 +156,7 @@ def test_a_named_child_serves_the_host(guest, call):
     args = abi.KpfsCloneArgs.STRUCT.pack(*[0] * 4, 17, *[0] * 6, buffer, 0, 0)
     pid = call.clone3(args, len(args))
     assert guest.task_table.find(pid)
-    task = guest.syscalls.find(pid)
+    task = guest.requests.find(pid)
     assert guest.syscalls.call(task, "getpid") == pid
     assert task.comm == "name"
 

@@ -13,7 +13,7 @@ import pytest
 from kpfs.base import abi
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.guest.machine import Guest
-from kpfs.guest.running.syscalls import BLOCKED
+from kpfs.guest.running.requests import BLOCKED
 from tests.guest import tasks_of
 from tests.integration.conftest import boot, text
 
@@ -26,7 +26,7 @@ REG_AX, REG_IP = 10, 16
 
 @pytest.fixture
 def task(guest):
-    return guest.syscalls.host_task(60, 0, comm="a", parent=1)
+    return guest.host_tasks.of_process(60, 0, comm="a", parent=1)
 
 
 # ---- boot
@@ -69,8 +69,8 @@ def test_boot_says_so_in_the_log(shared_guest):
 
 def test_two_guests_live_in_one_process(guest):
     other = boot(quiet=True)
-    ours = guest.syscalls.host_task(100, 0, comm="a", parent=1)
-    theirs = other.syscalls.host_task(100, 0, comm="b", parent=1)
+    ours = guest.host_tasks.of_process(100, 0, comm="a", parent=1)
+    theirs = other.host_tasks.of_process(100, 0, comm="b", parent=1)
     assert guest.syscalls.call(ours, "getppid") == 1
     other.close()
     assert theirs.comm == "b"
@@ -168,12 +168,12 @@ def test_engine_memory(guest):
 
 
 def test_guest_cannot_write_text_or_run_data(guest):
-    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
+    task = guest.host_tasks.of_process(60, 0, comm="a", parent=1)
     store = text(guest, "c60700c3")  # movb $0,(%rdi); ret
     target = guest.kallsyms.lookup_name("vfs_read")[0].addr
     for bad in (target, store):
         assert guest.syscalls.call_function(task, store, bad) == -errno.EFAULT
-        task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
+        task = guest.host_tasks.of_process(60, 0, comm="a", parent=1)
     data = guest.area.alloc_data(10)
     guest.write(data, b"\xc3")
     assert guest.syscalls.call_function(task, data) == -errno.EFAULT
@@ -221,7 +221,7 @@ def test_fault_handler_comes_before_the_fixups(guest):
     guest.traps.on_fault(handler)
     assert guest.call(load, 0x123) == 77
     copy = guest.kallsyms.lookup_name("copy_user_generic")[0].addr
-    buffer = guest.syscalls.host_task(1, 0).buffer
+    buffer = guest.host_tasks.of_process(1, 0).buffer
     assert guest.call(copy, buffer, 0x5000, 16) == 16
     assert seen[0] == (14, load, 0x123)
     assert (seen[1][0], seen[1][2]) == (14, 0x5000)
@@ -272,7 +272,7 @@ def test_a_call_that_sleeps_for_ever_is_given_up(guest, task):
     assert call(task, "read", reader, task.buffer, 10) == BLOCKED
     with pytest.raises(KernelError, match="EBUSY"):
         call(task, "getppid")
-    again = guest.syscalls.host_task(60, 0, comm="a", parent=1)
+    again = guest.host_tasks.of_process(60, 0, comm="a", parent=1)
     assert again is not task
     assert again.pid == 60
     assert call(again, "getppid") == 1
@@ -290,7 +290,7 @@ def test_functions_are_run_later(guest):
 
 def test_functions_wait_for_a_quiescent_state(guest):
     ran = []
-    guest.sched.call_after_quiescence(lambda: ran.append(1))
+    guest.quiescence.call_after(lambda: ran.append(1))
     assert ran == []
     assert guest.next_deadline() == guest.clock.now()
     guest.tick()
@@ -303,7 +303,7 @@ def test_no_quiescent_state_within_a_call(guest):
     code = text(guest, "ccc3")
 
     def handler(ip):
-        guest.sched.call_after_quiescence(lambda: ran.append(guest.next_deadline()))
+        guest.quiescence.call_after(lambda: ran.append(guest.next_deadline()))
         return ip
 
     guest.traps.on_breakpoint(handler)
@@ -323,7 +323,7 @@ def test_the_same_operations_give_the_same_run():
         guest.traps.on_breakpoint(on_breakpoint)
         site = text(guest, "ccc3")
         for pid in (50, 60, 70):
-            task = guest.syscalls.host_task(pid, 0, comm="a", parent=1)
+            task = guest.host_tasks.of_process(pid, 0, comm="a", parent=1)
             guest.syscalls.call(task, "openat", AT_FDCWD, "/tmp/x", O_RDWR_CREAT, 0o644)
             guest.syscalls.call_function(task, site, pid)
             guest.syscalls.call(task, "nanosleep", struct.pack("<2Q", 1, pid), 0)
@@ -339,7 +339,7 @@ def test_the_same_operations_give_the_same_run():
 def test_live_time_passes(shared_guest):
     guest = boot()
     first = guest.clock.now()
-    task = guest.syscalls.host_task(60, 0, comm="a", parent=1)
+    task = guest.host_tasks.of_process(60, 0, comm="a", parent=1)
     assert (
         guest.syscalls.call(task, "nanosleep", struct.pack("<2Q", 0, 2_000_000), 0) == 0
     )

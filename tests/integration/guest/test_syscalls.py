@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kpfs.guest.running.syscalls: calls, host operations, tasks of host processes.
 
-This also tests kpfs.guest.running.hostop, kpfs.guest.running.hosttask and
-kpfs.guest.emu.idle_turn.
+This also tests what it stands on and who calls it: kpfs.guest.running.requests,
+kpfs.guest.running.wakeups, kpfs.guest.running.host_tasks, kpfs.guest.running.hosttask,
+kpfs.guest.running.hostop and kpfs.guest.emu.idle_turn.
 """
 
 import errno
@@ -17,7 +18,7 @@ import pytest
 from kpfs.base import abi
 from kpfs.base.errors import KernelError
 from kpfs.guest.running.clock import QUIET_STEP
-from kpfs.guest.running.syscalls import BLOCKED
+from kpfs.guest.running.requests import BLOCKED
 from tests.guest import tasks_of
 from tests.integration.conftest import text
 from tests.there import there
@@ -31,7 +32,7 @@ NAP = struct.pack("<2Q", 0, 1000)
 
 @pytest.fixture
 def task(guest):
-    return guest.syscalls.host_task(1234, 1000, comm="cat", parent=1)
+    return guest.host_tasks.of_process(1234, 1000, comm="cat", parent=1)
 
 
 class HostCall:
@@ -49,7 +50,7 @@ class HostCall:
         self.guest.write(self.data, op)
         self.guest.write(page, contents)
         if handler is not None:
-            self.guest.syscalls._host_ops[self.task.pid] = handler
+            self.guest.requests.host_ops[self.task.pid] = handler
         return self.guest.syscalls.call_function(self.task, self.func, self.data)
 
     def op(self):
@@ -98,15 +99,15 @@ def test_turn_that_a_request_begins(guest, task, host_call, in_c, monkeypatch):
     assert host_call(lambda _op: 42) == 42
     # calls in the middle of the operation
     assert host_call(lambda _op: guest.syscalls.call(task, "getppid")) == 1
-    sched.interrupt(1 - sched._cpu.active, sched.timer_entry)
+    guest.cpu_states.interrupt(1 - sched._cpu.active, sched.timer_entry)
     assert host_call(lambda _op: 43) == 43  # behind which the other CPU is next
     # it does not end where the CPU idles
     assert guest.syscalls.call(task, "nanosleep", NAP, 0) == 0
-    sched.interrupt(sched._cpu.active, sched.timer_entry)
+    guest.cpu_states.interrupt(sched._cpu.active, sched.timer_entry)
     assert guest.syscalls.call(task, "getppid") == 1
     after = guest.clock.now(), sched.turns
     assert [b - a for a, b in zip(before, after, strict=True)] == [63_600, 13]
-    assert (sched._next, sched.all_idle()) == (0, True)
+    assert (sched._next, guest.cpu_states.all_idle()) == (0, True)
     done, begun = abi.IDLE_TURN_DONE, abi.IDLE_TURN_BEGUN
     op, refused = abi.IDLE_TURN_HOST_OP, abi.IDLE_TURN_REFUSED
     in_order = [done, done, op, op, begun, refused]
@@ -127,7 +128,7 @@ def test_a_turn_that_leaves_nothing_to_be_done(guest, task, host_call):
     assert not is_still()
     sched.note_words()
     assert is_still()
-    deadline = sched._pcpu[1] + abi.KpfsPcpu.next_deadline
+    deadline = guest.cpu_states.pcpu[1] + abi.KpfsPcpu.next_deadline
     guest.memory.ram[deadline : deadline + 8] = (1 << 62).to_bytes(8, "little")
     sched.note_words()
     assert not is_still()  # the guest has no timer, and says so
@@ -138,14 +139,14 @@ def test_a_turn_that_leaves_nothing_to_be_done(guest, task, host_call):
     assert host_call(lambda _op: guest.clock.call_later(0, int) or 1) == 1
     assert not sched.still
     add = text(guest, ADD_ARGS)
-    sched.interrupt(1, sched.timer_entry)  # another CPU does not idle
+    guest.cpu_states.interrupt(1, sched.timer_entry)  # another CPU does not idle
     assert guest.call(add, 1, 2) == 3
     assert not sched.still
 
 
 def test_strings_go_to_user_memory(guest, task):
     first_byte = text(guest, "480fb607c3")  # movzbq (%rdi),%rax
-    request = guest.syscalls._request
+    request = guest.syscalls.request
     assert request(task, abi.REQ_CALL, 0, (first_byte, "A string")) == ord("A")
     assert request(task, abi.REQ_CALL, 0, (first_byte, b"\xff")) == 0xFF
     big = b"B" * 100_000
@@ -170,7 +171,7 @@ TOO_LONG = ((1 << 63) // 10**9 - 2, (1 << 63) // 10**9 + 1, 1 << 62, (1 << 63) -
 def test_a_sleep_without_end_does_not_wrap_into_the_past(guest, task, seconds):
     """Other timers expire in spite of its own, which ends with time itself."""
     endless = struct.pack("<2Q", seconds, 999_999_999)
-    other = guest.syscalls.host_task(1235, 1000, comm="cat", parent=1)
+    other = guest.host_tasks.of_process(1235, 1000, comm="cat", parent=1)
     assert guest.syscalls.call(task, "nanosleep", endless, 0) == BLOCKED
     for _ in range(3):  # to the end of the sleep, if that is anywhere
         guest.tick()
@@ -179,7 +180,7 @@ def test_a_sleep_without_end_does_not_wrap_into_the_past(guest, task, seconds):
         guest.syscalls.call(other, "nanosleep", struct.pack("<2Q", 5, 0), 0)
         assert guest.stats()["turns"] - turns < 100
         if other.blocked:
-            other = guest.syscalls.host_task(1235, 1000, comm="cat", parent=1)
+            other = guest.host_tasks.of_process(1235, 1000, comm="cat", parent=1)
 
 
 # ---- host operations
@@ -220,7 +221,7 @@ def test_a_refusal_is_the_calls_errno(guest, host_call):
         raise KernelError(errno.EILSEQ, "not there")
 
     assert host_call(refuse) == -errno.EILSEQ
-    assert guest.syscalls.refusal.why == "not there"
+    assert guest.requests.refusal.why == "not there"
 
 
 def test_a_bug_comes_out_once_the_call_is_over(guest, task, host_call):
@@ -270,12 +271,12 @@ def test_a_process_is_forked_in_the_middle_of_a_host_operation(guest, host_call)
     forked = []
 
     def handler(op):
-        forked.append(guest.syscalls.host_task(77, 5, comm="new", parent=1).pid)
+        forked.append(guest.host_tasks.of_process(77, 5, comm="new", parent=1).pid)
         return 0
 
     assert host_call(handler) == 0
     assert forked == [77]
-    task = guest.syscalls.host_task(77, 5, comm="new")
+    task = guest.host_tasks.of_process(77, 5, comm="new")
     assert guest.syscalls.call(task, "getppid") == 1234  # the one that stood there
 
 
@@ -290,7 +291,7 @@ def wake_sleepers(guest):
 
 def test_a_call_that_sleeps_too_long_is_abandoned(guest, task):
     assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
-    again = guest.syscalls.host_task(1234, 1000, comm="cat", parent=1)
+    again = guest.host_tasks.of_process(1234, 1000, comm="cat", parent=1)
     assert again is not task
     assert task.gone
     assert guest.syscalls.call(again, "getppid") == 1
@@ -299,7 +300,7 @@ def test_a_call_that_sleeps_too_long_is_abandoned(guest, task):
 def test_a_call_that_has_ended_meanwhile_is_not(guest, task):
     assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
     wake_sleepers(guest)
-    assert guest.syscalls.host_task(1234, 1000, comm="cat", parent=1) is task
+    assert guest.host_tasks.of_process(1234, 1000, comm="cat", parent=1) is task
     assert guest.syscalls.call(task, "getppid") == 1
 
 
@@ -327,7 +328,7 @@ def test_calls_after_one_that_sleeps_too_long_are_not_made(guest, task):
     calls = [("getppid", ()), ("nanosleep", (HOURS, 0)), ("setuid", (7,))]
     assert guest.syscalls.call_some(task, calls, no_file) == (2, BLOCKED)
     wake_sleepers(guest)
-    assert guest.syscalls.host_task(1234, 1000, comm="cat", parent=1) is task
+    assert guest.host_tasks.of_process(1234, 1000, comm="cat", parent=1) is task
     assert guest.syscalls.call(task, "getuid") == 1000
 
 
@@ -342,7 +343,7 @@ def test_a_child_of_a_process_that_left_a_call(guest, task, ended):
     assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
     if ended:
         wake_sleepers(guest)
-    child = guest.syscalls.host_task(1235, 1000, comm="cat", parent=1234)
+    child = guest.host_tasks.of_process(1235, 1000, comm="cat", parent=1234)
     parent = 1234 if ended else 1
     assert guest.syscalls.call(child, "getppid") == parent
 
@@ -350,7 +351,7 @@ def test_a_child_of_a_process_that_left_a_call(guest, task, ended):
 def test_a_signal_ends_a_process_between_two_calls(guest, task):
     """The killed process does not keep its CPU busy."""
     turns = guest.stats()["turns"]
-    assert guest.syscalls.call(guest.syscalls.init(), "kill", 1234, 9) == 0
+    assert guest.syscalls.call(guest.requests.init(), "kill", 1234, 9) == 0
     assert task.gone
     assert guest.stats()["turns"] - turns < 10
 
@@ -358,21 +359,21 @@ def test_a_signal_ends_a_process_between_two_calls(guest, task):
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_vanished_process_that_sleeps_is_reaped(guest, ended):
     with subprocess.Popen(["sleep", "60"]) as process:
-        task = guest.syscalls.host_task(process.pid, 0)
+        task = guest.host_tasks.of_process(process.pid, 0)
         assert guest.syscalls.call(task, "nanosleep", HOURS, 0) == BLOCKED
         process.kill()
     if ended:
         wake_sleepers(guest)
-    assert guest.syscalls.reap() == 1
+    assert guest.host_tasks.reap() == 1
     assert task.gone
-    assert guest.syscalls.reap() == 0
+    assert guest.host_tasks.reap() == 0
 
 
 # ---- tasks
 def test_tasks_carry_pid_uid_and_comm(guest, task):
     seen = [(t.pid, t.comm, t.uid) for t in tasks_of(guest) if t.pid in (1, 1234)]
     assert seen == [(1, "init", 0), (1234, "cat", 1000)]
-    again = guest.syscalls.host_task(1234, 7, comm="a-name-that-is-too-long")
+    again = guest.host_tasks.of_process(1234, 7, comm="a-name-that-is-too-long")
     assert again is task
     assert (1234, "a-name-that-is-", 7) in [
         (t.pid, t.comm, t.uid) for t in tasks_of(guest)
@@ -380,34 +381,34 @@ def test_tasks_carry_pid_uid_and_comm(guest, task):
 
 
 def test_parent_is_the_known_one(guest, task):
-    child = guest.syscalls.host_task(1300, 1000, comm="sh", parent=1234)
-    orphan = guest.syscalls.host_task(1301, 1000, comm="sh", parent=999)
+    child = guest.host_tasks.of_process(1300, 1000, comm="sh", parent=1234)
+    orphan = guest.host_tasks.of_process(1301, 1000, comm="sh", parent=999)
     assert guest.syscalls.call(child, "getppid") == 1234
     assert guest.syscalls.call(orphan, "getppid") == 1
 
 
 def test_process_one_and_unknown_processes_are_init(guest):
-    assert guest.syscalls.host_task(1, 0).pid == 1
-    assert guest.syscalls.host_task(0, 0).pid == 1
+    assert guest.host_tasks.of_process(1, 0).pid == 1
+    assert guest.host_tasks.of_process(0, 0).pid == 1
 
 
 def test_a_pid_that_the_guest_uses_itself_gets_another(guest):
     taken = next(t.pid for t in tasks_of(guest) if t.comm == "kthreadd")
-    task = guest.syscalls.host_task(taken, 3, comm="host", parent=1)
+    task = guest.host_tasks.of_process(taken, 3, comm="host", parent=1)
     assert task.pid != taken
-    assert guest.syscalls.host_task(taken, 3) is task
+    assert guest.host_tasks.of_process(taken, 3) is task
     assert guest.syscalls.call(task, "getppid") == 1
-    guest.syscalls.exit(task)
-    assert guest.syscalls.host_task(taken, 3, comm="host", parent=1) is not task
+    guest.host_tasks.exit(task)
+    assert guest.host_tasks.of_process(taken, 3, comm="host", parent=1) is not task
 
 
 def test_exit_and_return(guest, task):
     before = len(tasks_of(guest))
-    guest.syscalls.exit(task)
+    guest.host_tasks.exit(task)
     assert len(tasks_of(guest)) == before - 1
     with pytest.raises(KernelError, match="ESRCH"):
         guest.syscalls.call(task, "getppid")
-    again = guest.syscalls.host_task(1234, 0, comm="cat", parent=1)
+    again = guest.host_tasks.of_process(1234, 0, comm="cat", parent=1)
     assert guest.syscalls.call(again, "getppid") == 1
 
 
@@ -418,26 +419,26 @@ def test_a_real_process_comes_and_goes(guest):
     )
     assert there(child.stdout).readline() == b"ready\n"
     try:
-        parent = guest.syscalls.host_task(os.getpid(), 0)
-        task = guest.syscalls.host_task(child.pid, 0)
+        parent = guest.host_tasks.of_process(os.getpid(), 0)
+        task = guest.host_tasks.of_process(child.pid, 0)
         with open(f"/proc/{child.pid}/comm", encoding="ascii") as comm:
             assert task.comm == comm.read().strip()
         assert guest.syscalls.call(task, "getppid") == parent.pid
-        assert guest.syscalls.reap() == 0
+        assert guest.host_tasks.reap() == 0
     finally:
         child.communicate(b"\n")
-    assert guest.syscalls.reap() == 1
+    assert guest.host_tasks.reap() == 1
     assert child.pid not in [t.pid for t in tasks_of(guest)]
 
 
 def test_comm_is_refreshed(guest):
-    task = guest.syscalls.host_task(os.getpid(), 0)
+    task = guest.host_tasks.of_process(os.getpid(), 0)
     before = task.comm
     with open("/proc/self/comm", "r+", encoding="ascii") as comm:
         try:
             comm.write("renamed")
             comm.flush()
-            guest.syscalls.host_task(os.getpid(), 0)
+            guest.host_tasks.of_process(os.getpid(), 0)
             assert guest.task_table.read(task.addr).comm == "renamed"
         finally:
             comm.seek(0)
@@ -446,10 +447,10 @@ def test_comm_is_refreshed(guest):
 
 def test_many_processes_come_and_go(guest):
     for pid in range(100, 700):
-        task = guest.syscalls.host_task(pid, 0, comm="x", parent=1)
+        task = guest.host_tasks.of_process(pid, 0, comm="x", parent=1)
         assert guest.syscalls.call(task, "getppid") == 1
         if pid % 3:
-            guest.syscalls.exit(task)
+            guest.host_tasks.exit(task)
     assert len(tasks_of(guest)) > 200
 
 
@@ -459,7 +460,7 @@ def test_an_oops_kills_the_task_and_the_kernel_lives_on(guest, task):
     oops = b"\n".join(r.text for r in guest.log.records(start))
     assert b"NULL pointer dereference" in oops
     assert b"Comm: cat" in oops
-    again = guest.syscalls.host_task(1234, 0, comm="cat", parent=1)
+    again = guest.host_tasks.of_process(1234, 0, comm="cat", parent=1)
     assert again is not task
     assert guest.syscalls.call(again, "getppid") == 1
 

@@ -19,7 +19,7 @@ def task(guest):
     _ = guest.backtrace  # its import, where it is compiled first, takes half of LIMIT
     dog = guest.cpus.watchdog
     dog.limit, dog.rewind_at = LIMIT, 0
-    return guest.syscalls.host_task(1234, 1000, comm="looper", parent=1)
+    return guest.host_tasks.of_process(1234, 1000, comm="looper", parent=1)
 
 
 def text(guest, code):
@@ -63,9 +63,9 @@ def test_a_loop_without_a_poll(guest, task, code):
 def test_others_live_on(guest, task):
     loop = text(guest, bytes.fromhex(FOREVER))
     for pid in (1234, 1235, 1236):
-        other = guest.syscalls.host_task(pid, 0, comm="looper", parent=1)
+        other = guest.host_tasks.of_process(pid, 0, comm="looper", parent=1)
         assert guest.syscalls.call_function(other, loop) == -errno.EFAULT
-    last = guest.syscalls.host_task(1237, 0, comm="cat", parent=1)
+    last = guest.host_tasks.of_process(1237, 0, comm="cat", parent=1)
     assert guest.syscalls.call(last, "getppid") == 1
     assert guest.call(guest.kallsyms.lookup_name("__x64_sys_getuid")[0].addr, 0) == 0
 
@@ -73,14 +73,14 @@ def test_others_live_on(guest, task):
 def test_init_lives_on_too(guest, task):
     loop = text(guest, bytes.fromhex(FOREVER))
     assert guest.syscalls.call_function(None, loop) == -errno.EFAULT
-    assert guest.syscalls.call(guest.syscalls.init(), "getpid") == 1
+    assert guest.syscalls.call(guest.requests.init(), "getpid") == 1
 
 
 def test_a_loop_that_polls(guest, task):
     loop = polled_loop(guest, held=True)
     assert guest.syscalls.call_function(task, loop) == -errno.EFAULT
     assert any("soft lockup" in line for line in log_of(guest))
-    other = guest.syscalls.host_task(1235, 0, comm="cat", parent=1)
+    other = guest.host_tasks.of_process(1235, 0, comm="cat", parent=1)
     assert guest.syscalls.call(other, "getppid") == 1
 
 

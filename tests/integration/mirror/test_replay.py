@@ -406,7 +406,7 @@ class TestReplay:
         assert mirrored(39, pid=child.pid) == child.pid
         vector = (ctypes.c_uint64 * 3)(string(b"sh"), string(b"-c"), 0)
         at = ctypes.addressof(vector)
-        task = kernel.guest.syscalls.find(child.pid)
+        task = kernel.guest.requests.find(child.pid)
         # read from this process: its memory stands in for the child's
         host = mirrored.replayer.host
         note = Notification(1, ME(), nr.EXECVE, (0, at, at, 0, 0, 0))

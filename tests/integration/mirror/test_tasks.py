@@ -215,11 +215,12 @@ class TestCatchingUp:
 
     @pytest.mark.parametrize("is_known", [False, True])
     def test_a_pid_that_a_task_of_the_guest_has(self, lazy, kernel, pipe, is_known):
-        pid, syscalls = lazy.child(pass_fds=pipe), kernel.guest.syscalls
+        pid, guest = lazy.child(pass_fds=pipe), kernel.guest
         with kernel.lock:
-            assert syscalls._clone(syscalls.init(), pid, 0, "own", 0) == pid
+            init = guest.requests.init()
+            assert guest.host_tasks._clone(init, pid, 0, "own", 0) == pid
             if is_known:
-                syscalls.find(pid)
+                guest.requests.find(pid)
         lazy.follow(pid)
         task = lazy.tasks.known[pid]
         assert task.pid != pid
@@ -439,9 +440,9 @@ def test_a_file_of_the_mount_that_was_opened_unseen(lazy, tmp_path, monkeypatch)
 
 def test_two_threads_that_want_a_task_for_one_new_process(kernel, monkeypatch):
     """The first has to step aside while it forks; the second waits for that task."""
-    syscalls, made = kernel.guest.syscalls, []
+    tasks, made = kernel.guest.host_tasks, []
     begun: list[bool] = []
-    clone = syscalls._clone
+    clone = tasks._clone
 
     def long_clone(*args):
         while len(begun) < 2:
@@ -451,9 +452,9 @@ def test_two_threads_that_want_a_task_for_one_new_process(kernel, monkeypatch):
     def want():
         with kernel.lock:
             begun.append(True)
-            made.append(syscalls.host_task(777_000, 0, "new", 1))
+            made.append(tasks.of_process(777_000, 0, "new", 1))
 
-    monkeypatch.setattr(syscalls, "_clone", long_clone)
+    monkeypatch.setattr(tasks, "_clone", long_clone)
     threads = [threading.Thread(target=want) for _ in range(2)]
     for thread in threads:
         thread.start()

@@ -104,7 +104,7 @@ def test_sample(box, sample):
     box.insmod(sample, "ksym=watched_value")
     assert box.log() == ["HW Breakpoint for watched_value write installed"]
     refused(box, errno.EAGAIN, "owner", by="rmmod")
-    box.kernel.guest.syscalls.host_task(777_123, 0, "child", 1)
+    box.kernel.guest.host_tasks.of_process(777_123, 0, "child", 1)
     log = box.log()
     assert log[0] == "watched_value value is changed"
     assert log[-1] == "Dump stack from sample_hbp_handler"
@@ -113,7 +113,7 @@ def test_sample(box, sample):
     assert "kernel_clone" in names
     box.rmmod("data_breakpoint")
     assert box.log() == ["HW Breakpoint for watched_value write uninstalled"]
-    box.kernel.guest.syscalls.host_task(777_124, 0, "child", 1)
+    box.kernel.guest.host_tasks.of_process(777_124, 0, "child", 1)
     assert box.log() == []
     box.rmmod("owner")
     assert not box.kernel.guest.cpus._memory_hooks

@@ -167,7 +167,7 @@ def test_each_shipped_module(box, name):
     fd = box.syscall("openat", -100, "/proc/version", 0, 0)
     assert fd == (-errno.EIO if name == "fault_injection" else 0)
     if fd == 0:
-        buffer = box.kernel.guest.syscalls.host_task(777_000, 0, "caller", 1).buffer
+        buffer = box.kernel.guest.host_tasks.of_process(777_000, 0, "caller", 1).buffer
         assert box.syscall("read", fd, buffer, 5) == 5
         assert box.syscall("close", fd) == 0
     box.rmmod(name)

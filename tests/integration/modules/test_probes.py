@@ -280,7 +280,7 @@ def test_instances_of_a_task_that_exits(box):
     box.insmod(module("exits", body))
     guest = box.kernel.guest
     for pid in range(777_100, 777_110):
-        guest.syscalls.exit(guest.syscalls.host_task(pid, 0, "mortal", 1))
+        guest.host_tasks.exit(guest.host_tasks.of_process(pid, 0, "mortal", 1))
     raw = guest.read(box.address("rp") + 124, 4)
     assert int.from_bytes(raw, "little") == 0  # nmissed
     box.rmmod("exits")

@@ -23,7 +23,7 @@ def test_its_example(box):
     assert box.list() == ["k vfs_write+0x0 [FTRACE]"]
     box.log()
     fd = box.syscall("openat", -100, "/a", 0o101, 0o644)
-    buffer = box.kernel.guest.syscalls.host_task(777_000, 0, "caller", 1).buffer
+    buffer = box.kernel.guest.host_tasks.of_process(777_000, 0, "caller", 1).buffer
     assert box.syscall("write", fd, buffer, 1) == 1
     assert [re.sub(r"\(f+.*\)", "(x)", line) for line in box.log()] == [
         "caller[777000]: vfs_write(x)"

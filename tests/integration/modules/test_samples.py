@@ -65,7 +65,7 @@ def test_sample(box, name, tmp_path):
     box.log()
     box.insmod(made)
     if "example" in name:
-        box.kernel.guest.syscalls.host_task(777_123, 0, "child", 1)
+        box.kernel.guest.host_tasks.of_process(777_123, 0, "child", 1)
     box.rmmod(made.stem.replace("-", "_"))
     log = box.log()
     assert len(log) == len(SEEN[name])

@@ -180,7 +180,7 @@ def test_the_optimizer_goes_on_while_init_sleeps(request, machine):
 def test_not_for_the_guest_itself(box):
     """Nobody could wait for a write that guest code makes in its own name."""
     guest = box.kernel.guest
-    task = guest.syscalls.host_task(777_000, 0, "caller", 1)
+    task = guest.host_tasks.of_process(777_000, 0, "caller", 1)
     fd = guest.syscalls.call(task, "openat", -100, b"/machine/rmmod", 1, 0)
     assert fd >= 0
     assert guest.syscalls.call(task, "write", fd, b"slow", 4) == -errno.EINVAL

@@ -30,6 +30,6 @@ def test_a_dead_task_gives_its_instances_back_and_changes_nothing_else(kernel):
 
     before = state()
     for pid in range(777_100, 777_110):
-        guest.syscalls.exit(guest.syscalls.host_task(pid, 0, "mortal", 1))
+        guest.host_tasks.exit(guest.host_tasks.of_process(pid, 0, "mortal", 1))
         assert state() == before
         assert arch.runtime.inuse(record) == 0

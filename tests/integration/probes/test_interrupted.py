@@ -50,7 +50,7 @@ class Interrupted:
         )
         self.addr = insns[0].addr
         self.boundaries = [i.addr - self.addr for i in insns]
-        self.task = self.guest.syscalls.host_task(60, 0, comm="a", parent=1)
+        self.task = self.guest.host_tasks.of_process(60, 0, comm="a", parent=1)
         self.hits = 0
         self.interrupt_at = 0
         self.state = ""
@@ -68,7 +68,7 @@ class Interrupted:
             self.cpu._fail(TornError(hex(addr)))
         elif addr == self.interrupt_at and not self.state:
             self.state = "interrupted"
-            self.sched.interrupt(self.cpu.active, self.entry)
+            self.guest.cpu_states.interrupt(self.cpu.active, self.entry)
             self.cpu.stop()
 
     def _at_entry(self, _uc, _addr, _size, _data):
@@ -99,7 +99,7 @@ class Interrupted:
             self.kernel.state, Kprobe(addr=KAddr(self.addr), pre_handler=handler)
         )
         kprobe_optimizer(self.kernel.state)
-        self.sched.note_quiescence()
+        self.guest.quiescence.check()
 
     def settle(self):
         for _ in range(20):
@@ -150,9 +150,10 @@ def test_without_the_wait_it_would_run_torn_bytes(offsets):
         k.interrupt_at = k.addr + offset
 
         def during(k=k):
-            all_idle, k.sched.all_idle = k.sched.all_idle, lambda: True
+            cpus = k.guest.cpu_states
+            all_idle, cpus.all_idle = cpus.all_idle, lambda: True
             k.probe()
-            k.sched.all_idle = all_idle
+            cpus.all_idle = all_idle
             assert k.first_byte() == JUMP
 
         k.during = during

@@ -99,11 +99,11 @@ def test_029_tag_first_text_later(s):
     assert s.add("e", "vfs_read", 5) == {"e": "D"}
     assert (s.on("e"), s.byte("e")) == ({"e": "O"}, BREAKPOINT)
     s.machine.clock.advance(OPTIMIZE_DELAY - 1)
-    s.machine.sched.quiesce()
+    s.machine.quiescence.quiesce()
     assert s.byte("e") == BREAKPOINT
     s.machine.clock.advance(1)
     assert s.byte("e") == BREAKPOINT  # a task may be inside the bytes
-    s.machine.sched.quiesce()
+    s.machine.quiescence.quiesce()
     assert (s.lst(), s.byte("e")) == ({"e": "O"}, JUMP)
     assert (s.off("e"), s.byte("e")) == ({"e": "DO"}, JUMP)
     s.machine.clock.advance(OPTIMIZE_DELAY)
@@ -176,11 +176,11 @@ def test_queued_during_a_wait_needs_a_wait_of_its_own(s):
     s.on("a")
     s.machine.clock.advance(OPTIMIZE_DELAY)
     s.on("b")  # armed after the wait began: a task may still stand in its bytes
-    s.machine.sched.quiesce()
+    s.machine.quiescence.quiesce()
     assert (s.byte("a"), s.byte("b")) == (JUMP, BREAKPOINT)
     s.machine.clock.advance(OPTIMIZE_DELAY)
     assert s.byte("b") == BREAKPOINT
-    s.machine.sched.quiesce()
+    s.machine.quiescence.quiesce()
     assert s.byte("b") == JUMP
 
 
@@ -190,7 +190,7 @@ def test_requeued_during_a_wait_needs_a_wait_of_its_own(s):
     s.machine.clock.advance(OPTIMIZE_DELAY)
     s.off("a")
     s.on("a")
-    s.machine.sched.quiesce()
+    s.machine.quiescence.quiesce()
     assert (s.lst(), s.byte("a")) == ({"a": "O"}, BREAKPOINT)
     s.sleep()
     assert s.byte("a") == JUMP
@@ -325,7 +325,7 @@ def test_removing_hurries_nobody_past_the_quiescent_state(s):
     s.on("b")
     s.remove("a")
     assert s.byte("b") == BREAKPOINT
-    s.machine.sched.quiesce()
+    s.machine.quiescence.quiesce()
     assert s.byte("b") == JUMP
 
 

@@ -30,7 +30,7 @@ def test_dirty_slot_waits_for_quiescence():
     cache.free_insn_slot(slot)
     assert cache.nr_used == 0
     assert cache.get_insn_slot() != slot
-    machine.sched.quiesce()
+    machine.quiescence.quiesce()
     assert cache.get_insn_slot() == slot
 
 
@@ -39,11 +39,11 @@ def test_each_dirty_slot_waits_for_itself():
     cache = KprobeInsnCache(machine, CHUNK_SIZE, "kprobe_insn_page")
     a, b = cache.get_insn_slot(), cache.get_insn_slot()
     cache.free_insn_slot(a)
-    machine.sched.quiesce()
+    machine.quiescence.quiesce()
     cache.free_insn_slot(b)
     assert cache.get_insn_slot() == a
     assert cache.get_insn_slot() not in (a, b)
-    machine.sched.quiesce()
+    machine.quiescence.quiesce()
     assert cache.get_insn_slot() == b
 
 

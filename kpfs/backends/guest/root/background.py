@@ -44,7 +44,7 @@ class Background:
         self._wake_ticker = threading.Event()
         self._stopped = self._retired = False
         self.follower = LogFollower(guest.log, console)
-        guest.syscalls.tell(self.guest_ran)
+        guest.requests.tell(self.guest_ran)
 
     def guest_ran(self) -> None:
         """Wake threads that wait for something to run in the guest.
@@ -139,7 +139,7 @@ class Background:
             if seconds is None or seconds > 0:
                 wake.wait(seconds)
             else:  # it is busy: others need time to ask for it, or run it already
-                time.sleep(TICK if self._guest.syscalls.busy else PAUSE)
+                time.sleep(TICK if self._guest.requests.busy else PAUSE)
 
     def _run_due(self) -> float | None:
         """Run what is due; return the seconds until more is due, None for never."""

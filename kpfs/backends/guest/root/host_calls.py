@@ -18,7 +18,8 @@ from kpfs.guest.loader.modules import Parameter
 from kpfs.guest.machine import Guest
 from kpfs.guest.running.hostop import HostOp, HostOpHandler
 from kpfs.guest.running.hosttask import HostTask
-from kpfs.guest.running.syscalls import BLOCKED, CALLS_AT_ONCE
+from kpfs.guest.running.requests import BLOCKED
+from kpfs.guest.running.syscalls import CALLS_AT_ONCE
 
 
 def _no_files(_request: HostOp) -> int:
@@ -44,7 +45,7 @@ class HostCalls:
     def attach_files(self, serve: HostOpHandler) -> None:
         """Have the mount's files served to calls that nobody made through it."""
         self._files = serve
-        self._guest.syscalls.attach_files(serve)
+        self._guest.requests.attach_files(serve)
 
     def task(self, caller: Caller) -> HostTask:
         """Return the caller's task in the guest; fork one there if it is new."""
@@ -55,16 +56,16 @@ class HostCalls:
         guest = self._guest
         if self.closed or guest.sched.dead:
             self.check()
-        return guest.syscalls.host_task(pid, uid)
+        return guest.host_tasks.of_process(pid, uid)
 
     def all_tasks(self) -> list[HostTask]:
         """Return all tasks that calls were made for."""
-        return self._guest.syscalls.tasks()
+        return self._guest.requests.all_tasks()
 
     def reap(self) -> None:
         """Let the tasks of processes that have ended exit."""
         self.check()
-        self._guest.syscalls.reap()
+        self._guest.host_tasks.reap()
 
     @property
     def lives(self) -> bool:
@@ -196,7 +197,7 @@ class HostCalls:
         if ret == BLOCKED:
             raise KernelError(errno.EINTR, f"{name}() sleeps")
         if ret < 0:
-            refusal = self._guest.syscalls.refusal
+            refusal = self._guest.requests.refusal
             why = refusal.why if refusal and refusal.errno == -ret else "failed"
             raise KernelError(-ret, f"{name}(): {why}")
         return ret

@@ -40,7 +40,7 @@ class BareMachine(machine.Memory):
         self.cpu_ = Cpu(self.memory, self.nr_cpus)
         # one object for all parts, as there is so little of each
         self.kallsyms = self.text = self.area = self.traps = self
-        self.clock = self.sched = self.log = self.runtime_image = self
+        self.clock = self.quiescence = self.log = self.runtime_image = self
         self.text_writer = self.cpu_
         text = bytearray(END_STUB.ljust(FUNC_SIZE, b"\xcc"))
         self.syms = []
@@ -270,7 +270,7 @@ class BareMachine(machine.Memory):
     def call_later(self, delay: int, func: Callable[[], None]) -> None:
         self.later.append(func)
 
-    def call_after_quiescence(self, func: Callable[[], None]) -> None:
+    def call_after(self, func: Callable[[], None]) -> None:
         self.later.append(func)
 
     def run_later(self) -> None:

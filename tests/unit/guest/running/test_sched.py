@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""sched and traps on hand-assembled code: turns, interrupts, dead ends."""
+"""Hand-assembled code in turns: interrupts, dead ends, CPUs that are held.
+
+This tests kpfs.guest.running.sched, kpfs.guest.running.cpu_states,
+kpfs.guest.running.quiescence, kpfs.guest.running.lockups and kpfs.guest.emu.traps.
+"""
 
 import struct
 
@@ -10,6 +14,8 @@ from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, RUN_BLOCKS
 from kpfs.guest.emu.memory import KERNEL_DATA
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.running.clock import Clock
+from kpfs.guest.running.cpu_states import CpuStates
+from kpfs.guest.running.quiescence import Quiescence
 from kpfs.guest.running.sched import ASIDE_TURNS, CREDIT, LONG_TURN, Sched
 from tests.guest import set_gs_base
 from tests.there import stand_in
@@ -51,9 +57,11 @@ class Machine:
         self.tasks = Tasks()
         self.traps = Traps(self.cpu, self.memory, lambda name: self.entries.get(name))
         self.clock = Clock(self.memory, self.memory.alloc_low(4096), quiet=True)
+        self.cpu_states = CpuStates(self.memory)
         self.sched = Sched(
             self.cpu,
             self.memory,
+            self.cpu_states,
             self.traps,
             self.clock,
             timer_entry=self.bare.text + 0x800,
@@ -61,7 +69,9 @@ class Machine:
             panic_reason=lambda: "kernel panic",
             printk=lambda _level, text: self.said.append(text),
             in_module=lambda _ip: False,
-            tasks=stand_in(self.tasks),
+        )
+        self.quiescence = Quiescence(
+            self.cpu_states, stand_in(self.tasks), lambda: self.sched.turns
         )
         self.pcpus = []
 
@@ -99,10 +109,10 @@ def test_cpus_take_turns_until_all_idle(machine):
     machine.cpu.hypercalls[0x20] = lambda value: order.append(machine.cpu.active)
     report = "e720"
     sched = machine.start((report + YIELD) * 2 + IDLE, report + YIELD + report + IDLE)
-    assert not sched.all_idle()
+    assert not machine.cpu_states.all_idle()
     assert sched.run_until_idle()
     assert order == [0, 1, 0, 1]
-    assert sched.all_idle()
+    assert machine.cpu_states.all_idle()
     assert sched.turns == 5
     assert not sched.run(lambda: False)
     assert sched.turns == 5
@@ -133,8 +143,8 @@ def test_need_resched_wakes_an_idle_cpu(machine):
 def test_interrupts_wait_for_their_flag(machine):
     handler = machine.put(0x800, "48ffc348cf")  # inc %rbx; iretq
     sched = machine.start(YIELD + "fb" + IDLE + AGAIN)
-    sched.interrupt(0, handler)
-    sched.interrupt(0, handler)  # the same one again is no second one
+    machine.cpu_states.interrupt(0, handler)
+    machine.cpu_states.interrupt(0, handler)  # the same one again is no second one
     sched.turn(0)
     assert machine.cpu.read_reg(BX) == 0
     sched.run_until_idle()
@@ -145,7 +155,7 @@ def test_interrupts_wait_for_their_flag(machine):
 def test_an_idle_cpu_must_take_interrupts(machine):
     sched = machine.start(IDLE)
     sched.run_until_idle()
-    sched.interrupt(0, machine.bare.text)
+    machine.cpu_states.interrupt(0, machine.bare.text)
     with pytest.raises(GuestPanicError):
         sched.turn(0)
 
@@ -154,12 +164,12 @@ def test_deadlines(machine):
     machine.put(0x800, "48ffc348cf")
     sched = machine.start("fb" + IDLE + AGAIN, "fb" + IDLE + AGAIN)
     sched.run_until_idle()
-    assert sched.next_deadline() is None
+    assert machine.cpu_states.next_deadline() is None
     machine.memory.write_u64(machine.pcpus[1] + abi.KpfsPcpu.next_deadline, 500)
-    assert sched.next_deadline() == 500
+    assert machine.cpu_states.next_deadline() == 500
     machine.clock.advance(499)
     sched.expire()
-    assert sched.all_idle()
+    assert machine.cpu_states.all_idle()
     machine.clock.advance(500)
     sched.expire()
     sched.run_until_idle()
@@ -170,14 +180,14 @@ def test_deadlines(machine):
 def test_quiescence_needs_every_cpu_idle(machine):
     sched = machine.start(YIELD + IDLE, IDLE)
     ran = []
-    sched.call_after_quiescence(lambda: ran.append(1))
+    machine.quiescence.call_after(lambda: ran.append(1))
     sched.turn(0)
     sched.turn(1)
-    sched.note_quiescence()
+    machine.quiescence.check()
     assert ran == []
     sched.turn(0)
-    sched.note_quiescence()
-    sched.note_quiescence()
+    machine.quiescence.check()
+    machine.quiescence.check()
     assert ran == [1]
 
 
@@ -188,24 +198,24 @@ def test_quiescence_needs_each_task_once(machine):
     machine.memory.write_u64(current, 1)
     states.update({1: 7, 2: 0, 3: 9})
     ran = []
-    sched.call_after_quiescence(lambda: ran.append("first"))
+    machine.quiescence.call_after(lambda: ran.append("first"))
     states[1] += 1
     sched.turn(0)
     states[4] = 0  # it has begun since
-    sched.call_after_quiescence(lambda: ran.append("second"))
+    machine.quiescence.call_after(lambda: ran.append("second"))
     del states[2]  # it sleeps now
-    sched.note_quiescence()
+    machine.quiescence.check()
     assert ran == []
     states[3] += 1
-    sched.note_quiescence()
+    machine.quiescence.check()
     assert ran == ["first"]
     states[4] += 1
-    sched.note_quiescence()
-    assert sched.quiescence_wanted()
+    machine.quiescence.check()
+    assert machine.quiescence
     states[1] += 1
-    sched.note_quiescence()
+    machine.quiescence.check()
     assert ran == ["first", "second"]
-    assert not sched.quiescence_wanted()
+    assert not machine.quiescence
 
 
 def test_a_panic_is_for_ever(machine):
@@ -223,17 +233,17 @@ def test_a_halt_is_the_end(machine):
 
 
 def test_a_lockup_is_told_to_the_guest(machine, monkeypatch):
-    monkeypatch.setattr("kpfs.guest.running.sched.LOCKUP_TURNS", 50)
+    monkeypatch.setattr("kpfs.guest.running.lockups.LOCKUP_TURNS", 50)
     machine.entries["asm_exc_nmi"] = machine.put(0x800, IDLE)
     sched = machine.start(YIELD + AGAIN)
     sched.run_until_idle()
-    assert sched.is_idle(0)
+    assert machine.cpu_states.idle[0]
     assert 50 <= sched.turns <= 50 + 1
 
 
 @pytest.mark.parametrize("loop", [API, YIELD])
 def test_a_lockup_that_goes_on_is_the_end(machine, monkeypatch, loop):
-    monkeypatch.setattr("kpfs.guest.running.sched.LOCKUP_TURNS", 50)
+    monkeypatch.setattr("kpfs.guest.running.lockups.LOCKUP_TURNS", 50)
     monkeypatch.setattr("kpfs.guest.running.sched.PASS_TURNS", 1)
     told: list[int] = []
     machine.cpu.hypercalls[0x20] = told.append
@@ -351,6 +361,6 @@ def test_task_to_kill_is_seen_in_the_module(machine):
     sched = machine.start("90" * 99 + "eb9b")
     pcpu, text = machine.pcpus[0], machine.bare.text
     machine.memory.write(pcpu + abi.KpfsPcpu.preempt_count, struct.pack("<i", 1))
-    sched._in_module = lambda ip: text + 60 <= ip < text + 64
-    sched._reach_module(sched._pcpu[0] + abi.KpfsPcpu.current_task, IDLE_TASKS)
-    assert sched._in_module(machine.cpu.read_reg(REG_IP))
+    sched.lockups._in_module = lambda ip: text + 60 <= ip < text + 64
+    sched.lockups.reach_module(machine.cpu_states.pcpu[0], IDLE_TASKS)
+    assert sched.lockups._in_module(machine.cpu.read_reg(REG_IP))

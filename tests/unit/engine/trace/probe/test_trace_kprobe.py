@@ -208,7 +208,7 @@ def test_many_events_are_made_and_deleted_fast():
     assert trace.show().count("\n") == 2000
     assert trace.write("\n".join(f"-:e{i}" for i in range(2000))) == ""
     assert trace.show() == ""
-    trace.machine.sched.quiesce()
+    trace.machine.quiescence.quiesce()
 
 
 def test_a_deleted_event_is_not_left_to_the_garbage_collector(trace):
