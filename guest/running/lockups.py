@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """CPUs that are held, where nothing else can run, and the end of what holds one.
 
-A task may be busy for as long as it likes, then. But nothing else gets a CPU on which
+A task may be busy for as long as it likes. But nothing else gets a CPU on which
 preemption or interrupts are off: it is *held*. At each yield the scheduler looks, and
 adds up the CPU time for which each CPU is held without a break. At the limit the task
 that holds it is killed as by an oops, at a place where it has no lock of the kernel if
