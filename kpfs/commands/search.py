@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from kpfs.hunt.hunt import SearchFinding, Tried
-    from kpfs.linux.search.plan import RunPlan
 
 _ROOM = 300_000  # bytes that a report may take
 _DEFAULT_SECONDS = 60.0
@@ -184,7 +183,7 @@ class _Teller:
         """seed: its name; "": it could not be kept."""
         words = ["kpfs", "run", "--kernel", self._kernel, "--inside", "--seed", seed]
         replay = shlex.join([*words, "--", *self._argv]) if seed else ""
-        lines, how = list(finding.lines), _how(finding.plan)
+        lines, how = list(finding.lines), finding.plan.how
         shown = Shown(finding.kind, finding.title, lines, seed, how, replay)
         self.shown[finding.key] = shown
         if self._quiet:
@@ -206,19 +205,6 @@ class _Teller:
     def erase(self) -> None:
         if self._bar:
             progress.draw("")
-
-
-def _how(plan: RunPlan) -> str:
-    """Return what a plan does to a run."""
-    if len(plan.faults) > 1:
-        return f"the calls of numbers {' and '.join(map(str, plan.faults))} fail"
-    if plan.faults:
-        return f"the call of number {plan.faults[0]} fails"
-    if plan.each_ns:
-        return "each access waits"
-    count = len(plan.orders)
-    waits = f"{count} waits" if count > 1 else "one wait"
-    return waits if count else "nothing is done to it"
 
 
 # ---- reports

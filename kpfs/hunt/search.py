@@ -72,6 +72,7 @@ class Search:
         self._seed = seed_of(task, self._request)
         self._hunt: Hunt | None = None
         self.seeds: dict[tuple[str, ...], str] = {}  # names, by the keys of findings
+        self._told_of: dict[str, list[str]] = {}  # findings, by whole names of seeds
 
     def run(self) -> Tried:
         """Search.  Raises SetupError; SignalledError, and then tried() has the rest."""
@@ -162,8 +163,10 @@ class Search:
         )
 
     def _tell(self, finding: SearchFinding, runs: int) -> None:
-        told = "\n".join((finding.title, *finding.lines))
-        seed = self._seed_of_run(finding.plan, finding.outcome)._replace(told=told)
+        seed = self._seed_of_run(finding.plan, finding.outcome)
+        told = self._told_of.setdefault(seed.whole_name, [])  # one run may show several
+        told.append("\n    ".join((finding.title, *finding.lines)))
+        seed = seed._replace(told=tuple(told))
         name = ""
         try:
             with told_of_seeds():

@@ -208,8 +208,9 @@ def run_for(
         kernel = start(choice, client.fileno())
         if gdb is not None or coverage is not None or checks or files is not None:
             kernel.leave_out_modules()
+        replay = None if seed is None else _replay(kernel, seed)
         if gdb is not None:
-            _let_gdb_in(kernel, gdb)
+            _let_gdb_in(kernel, gdb, replay)
         if files is not None:
             from kpfs.backends.backend import inside_files
 
@@ -218,10 +219,7 @@ def run_for(
         session = CommandSession(kernel, client, found)
         if coverage is not None:
             session.on_end = _cover(kernel, coverage)
-        if seed is not None:
-            from kpfs.linux.search.replay import Replay
-
-            session.replay = Replay(kernel, seed)
+        session.replay = replay
         session.run(request, [0, 1, 2])
     except TOLD as error:
         refuse(client, str(error))
@@ -229,12 +227,20 @@ def run_for(
         refuse(client, _fault(error))
 
 
-def _let_gdb_in(kernel: PreparedKernel, choice: GdbChoice) -> None:
+def _replay(kernel: PreparedKernel, seed: Seed) -> Replay:
+    from kpfs.linux.search.replay import Replay
+
+    return Replay(kernel, seed)
+
+
+def _let_gdb_in(
+    kernel: PreparedKernel, choice: GdbChoice, replay: Replay | None
+) -> None:
     """Serve gdb from now on, and perhaps wait until it lets the kernel go on."""
     from kpfs.backends.backend import inside_debugged
     from kpfs.gdb.server import start
 
-    debugged = inside_debugged()(kernel)
+    debugged = inside_debugged()(kernel, replay and replay.described)
     server = start(debugged, choice.folder, choice.at)
     server.open(hold=choice.wait)
     debugged.lock.__enter__()  # for good: gdb stops this thread between its turns

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi, mapping
@@ -39,6 +40,19 @@ class TrailRow(ctypes.Structure):
     _fields_ = fields(abi.Trail)
 
 
+class HeldAccess(NamedTuple):
+    """An access before which a processor waits: struct hold."""
+
+    cpu: int
+    at: int  # the instruction
+    addr: int  # where the accessed bytes begin
+    bytes: int  # 0: it accesses nothing that others see
+    flags: int  # abi.INSN_*
+    end: int  # when the wait is over, ns of the kernel's clock
+    until: int  # see Order
+    party: PartyRow
+
+
 class HoldCounts(NamedTuple):
     """Counts of a run: what was done to it, and what there was to do."""
 
@@ -54,6 +68,7 @@ class Holds:
     """The waits and failed calls of the runs on one board."""
 
     def __init__(self, board: Board) -> None:
+        self.orders: list[Order] = []  # as the board has them
         # private: a run and a debugger's way back are forks, each with its own
         self._memory = mapping.make(_H.SIZE)
         self._words = memoryview(self._memory).cast("Q")
@@ -61,7 +76,7 @@ class Holds:
 
     def apply(self, plan: RunPlan) -> None:
         """Do to this run what a plan says."""
-        orders = sorted(plan.orders, key=_for_all_first)[: abi.NR_ORDERS]
+        orders = self.orders = sorted(plan.orders, key=_for_all_first)[: abi.NR_ORDERS]
         faults = plan.faults[: abi.NR_FAULTS]
         self._put(_H.each_ns, plan.each_ns)
         self._put(_H.nr_faults, len(faults))
@@ -74,6 +89,25 @@ class Holds:
         """Return the task that waited when a finding was made, by its number."""
         at = _H.parties + number * abi.Party.SIZE
         return PartyRow.from_buffer_copy(self._memory, at)
+
+    def is_past(self, number: int) -> bool:
+        """Return True if the run has come by the order of this number."""
+        order = self.orders[number]
+        if not order.at:
+            return number < self._words[_H.next_order >> 3]
+        return self._words[(_H.seen >> 3) + number] >= order.number
+
+    def held(self) -> Iterator[HeldAccess]:
+        """Yield the accesses before which processors wait now."""
+        for number in range(abi.MAX_CPUS * abi.NR_LEVELS):
+            begin = _H.hold + number * abi.Hold.SIZE
+            row = abi.Hold.STRUCT.unpack_from(self._memory, begin)
+            at, _, addr, phys, size, flags, _, end, until = row[:9]
+            if at:
+                party = PartyRow.from_buffer_copy(self._memory, begin + abi.Hold.party)
+                size = 0 if phys == abi.NEVER else size
+                cpu = number // abi.NR_LEVELS
+                yield HeldAccess(cpu, at, addr, size, flags, end, until, party)
 
     def _put(self, at: int, *values: int) -> None:
         for number, value in enumerate(values):

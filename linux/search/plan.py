@@ -40,6 +40,19 @@ class RunPlan(NamedTuple):
     orders: tuple[Order, ...] = ()
     faults: tuple[int, ...] = ()  # numbers of calls, of those that can fail
 
+    @property
+    def how(self) -> str:
+        """Words for what is done to a run."""
+        if len(self.faults) > 1:
+            return f"the calls of numbers {' and '.join(map(str, self.faults))} fail"
+        if self.faults:
+            return f"the call of number {self.faults[0]} fails"
+        if self.each_ns:
+            return "each access waits"
+        count = len(self.orders)
+        waits = f"{count} waits" if count > 1 else "one wait"
+        return waits if count else "nothing is done to it"
+
     def packed(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
         return self._asdict()

@@ -30,13 +30,19 @@ class Replay:
         """Begin the command of the seed."""
         return self._command.begin(request, stdio)
 
-    def told(self) -> list[str]:
+    def described(self) -> str:
+        """Return the finding, the plan, and how far the run has come, for people."""
+        lines = [told.splitlines()[0] for told in self._seed.told]
+        lines += self._command.described(self._seed.plan)
+        return "".join(f"{line}\n" for line in lines)
+
+    def told(self) -> Sequence[str]:
         """Return what is to be said of a run that has ended."""
         outcome = self._command.outcome()
         if self._command.begun is None:
             return [NEVER_BEGAN.format(status=outcome.status)]
         if outcome.digest == self._seed.digest:
-            return self._seed.told.splitlines()
+            return self._seed.told
         return [
             f"this is another run than the seed's: its digest is {outcome.digest}, and "
             f"not {self._seed.digest}"

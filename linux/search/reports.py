@@ -112,12 +112,12 @@ class Reports:
     def _race(self, number: int, row: FindingRow) -> CheckReport:
         assert self._holds is not None
         one, other = self._place(row.at), self._place(row.other)
-        verbs = _verb(row.a), _verb(row.b)
+        verbs = verb(row.a), verb(row.b)
         title = f"data race: {one} {verbs[0]} what {other} {verbs[1]}"
         far = self._holds.waiting(number)
         lines = (
-            self._side(row.cpu, one, _task(row.pid, row.comm), row.stack),
-            self._side(row.c, other, _task(far.pid, far.comm), far.stack),
+            self._side(row.cpu, one, task_of(row.pid, row.comm), row.stack),
+            self._side(row.c, other, task_of(far.pid, far.comm), far.stack),
         )
         loads = [*self._loads(row.at), *self._loads(row.other)]
         key = RACE, *sorted((one, other))
@@ -134,10 +134,10 @@ class Reports:
 
     def _changed(self, _number: int, row: FindingRow) -> CheckReport:
         place = self._place(row.at)
-        title = f"data race: code elsewhere changes what {place} {_verb(row.c)}"
+        title = f"data race: code elsewhere changes what {place} {verb(row.c)}"
         lines = (
             f"it was {row.a:#x}, and is {row.b:#x} when {place} goes on",
-            self._side(row.cpu, place, _task(row.pid, row.comm), row.stack),
+            self._side(row.cpu, place, task_of(row.pid, row.comm), row.stack),
         )
         return CheckReport(RACE, title, lines, (RACE, place, "elsewhere"), (place,))
 
@@ -168,13 +168,13 @@ class Reports:
         yield f"{where} an object of {found.size} bytes"
         yield f"allocated by {self._maker(found)}"
         if found.freed_at:
-            task = _task(found.freed_pid, found.freed_comm)
+            task = task_of(found.freed_pid, found.freed_comm)
             stack = self._in(found.freed_stack)
             yield f"freed by {task} at {self._call(found.freed_at)}{stack}"
 
     def _maker(self, found: ObjectRow) -> str:
         name = self._texts.function_name(found.function)
-        task, stack = _task(found.pid, found.comm), self._in(found.stack)
+        task, stack = task_of(found.pid, found.comm), self._in(found.stack)
         return f"{task} with {name} at {self._place(found.at)}{stack}"
 
     def leaks(self, gone: Iterable[int]) -> Iterator[CheckReport]:
@@ -201,7 +201,7 @@ class Reports:
         assert self._locks is not None
         lines, ways = [self._where(row)], set[tuple[str, str]]()
         for order in self._locks.circle(row):
-            task, stack = _task(order.pid, order.comm), self._in(order.stack)
+            task, stack = task_of(order.pid, order.comm), self._in(order.stack)
             held, wanted = self._place(order.held_at), self._place(order.wanted_at)
             ways.add((held, wanted))
             lines.append(
@@ -246,7 +246,7 @@ class Reports:
 
     def _where(self, row: FindingRow) -> str:
         times = f", {row.count} times" if row.count > 1 else ""
-        task = _task(row.pid, row.comm)
+        task = task_of(row.pid, row.comm)
         return f"by {task} on CPU {row.cpu}{times}{self._in(row.stack)}"
 
     def _in(self, stack: Iterable[int]) -> str:
@@ -278,12 +278,14 @@ class Reports:
         )
 
 
-def _task(pid: int, comm: Iterable[int]) -> str:
+def task_of(pid: int, comm: Iterable[int]) -> str:
+    """Return what a task is called."""
     name = bytes(comm).split(b"\0")[0].decode("latin-1")
     return f"task {pid} ({name})"
 
 
-def _verb(flags: int) -> str:
+def verb(flags: int) -> str:
+    """Return what an instruction with these flags does to memory."""
     both = abi.INSN_READS | abi.INSN_WRITES
     if flags & both == both:
         return "changes"

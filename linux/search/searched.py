@@ -22,7 +22,7 @@ from kpfs.base.kinds import CHECKS, IBT
 from kpfs.linux.inside.command import InsideCommand
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.request import RunRequest
-from kpfs.linux.search import reports
+from kpfs.linux.search import described, reports
 from kpfs.linux.search.checks import ModuleChecks
 from kpfs.linux.search.hold import Holds
 from kpfs.linux.search.plan import LOOKERS
@@ -159,6 +159,11 @@ class SearchedCommand:
         if plan.way in _TELLS_ALL:
             self._holds.note_touches()
         self._texts.set(on=_ALWAYS | sum(LOOKERS[check] for check in plan.checks))
+
+    def described(self, plan: RunPlan) -> list[str]:
+        """Return lines about the run of a plan, and how far it has come."""
+        now = None if self.begun is None else self.kernel.machine.now()
+        return list(described.described(plan, self._holds, self._texts, now))
 
     def go_on_to(self, begin: Begin) -> None:
         """Let runs begin at a later place than the one that was reached."""

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -62,7 +62,7 @@ class Seed(NamedTuple):
     environment: Mapping[str, str]  # digests of the values
     files: Mapping[str, str]  # digests of what was read
     of: tuple[str, ...] = ()  # text that is searched
-    told: str = ""  # the finding, for people
+    told: Sequence[str] = ()  # findings, for people
 
     def text(self) -> str:
         """Return the seed as it is kept."""
@@ -71,7 +71,7 @@ class Seed(NamedTuple):
 
     @property
     def whole_name(self) -> str:
-        row = self._replace(told="").text()
+        row = self._replace(told=()).text()
         return "s" + hashlib.sha256(row.encode()).hexdigest()
 
     @classmethod
@@ -80,7 +80,7 @@ class Seed(NamedTuple):
         row: dict[str, Any] = json.loads(text)
         row["plan"] = RunPlan.unpacked(row["plan"])
         row["begins"] = Begin[row["begins"]]
-        for name in ("argv", "of"):
+        for name in ("argv", "of", "told"):
             row[name] = tuple(row[name])
         return cls(**row)
 

@@ -2,8 +2,9 @@
 """Searches of modules whose errors are known, and of the same ones mended.
 
 Each error of ``tests/checked/races.c`` is to be found within 20 runs, and nothing where
-it is mended. Then each finding is seen again, in new processes, half of them while
-others need the processors: a replay that is another run is a finding here.
+it is mended. Then each finding is seen again in new processes: by itself, while others
+need the processors, and under gdb, which stops it and goes back. A replay that is
+another run is a finding here.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from pathlib import Path
 from tests import checked, harness
 from tests.campaign.hunt import Hunt, Part
 from tests.harness import WrongError
+from tests.replayed import under_gdb
 
 RUNS = "20"
-KINDS = "race,memory,schedule,lock"
+KINDS = "race,memory,schedule,lock,ibt"
+OF_CALLS = "fault"  # the kind of errors that only a failed call shows
 PATIENCE = 600  # s for one search, on a machine that others use too
 BUSY = [sys.executable, "-c", "while True: pass"]
 # error -> what the titles of its findings have
@@ -39,7 +42,11 @@ EXPECTED = {
     "sleep": ("lock: mutex_lock may sleep at sleeps+",),
     "hoist": ("data race: hoist+",),
     "late": ("memory: read of 8 bytes after free at session_tick+",),
+    "fails": ("the kernel complains: BUG: kernel NULL pointer",),
+    "lands": ("ibt: a branch at lands+",),
 }
+WAYS = "alone", "busy", "gdb"  # in which findings are seen again
+NO_IBT = "5.10", "6.1"  # kernels that are built without it
 
 
 class Searches:
@@ -60,18 +67,26 @@ class Searches:
         module = checked.build(self.folder, self.kernel, "races", mended=mended)
         command = f"./races {error}; status=$?; rmmod {module.stem}; exit $status"
         command = f"insmod -f {module}; {command}"
-        words = "search", "--kernel", self.kernel, "--runs", RUNS, "--kinds", KINDS
+        kinds = OF_CALLS if error == "fails" else KINDS
+        words = "search", "--kernel", self.kernel, "--runs", RUNS, "--kinds", kinds
         done = self._kpfs(*words, "--json", "--", "sh", "-c", command)
         if done.returncode not in (0, 1):
             raise WrongError(f"{error}: {done.stderr}")
         found: list[dict[str, str]] = json.loads(done.stdout)["findings"]
         return found
 
-    def replay(self, finding: dict[str, str]) -> None:
+    def replay(self, finding: dict[str, str], *, gdb: bool = False) -> None:
         """See a finding again.  WrongError: it is another run."""
-        done = self._kpfs(*shlex.split(finding["replay"])[1:])
-        if "another run" in done.stderr or "would show" in done.stderr:
-            raise WrongError(f"{finding['title']}: {done.stderr}")
+        words = shlex.split(finding["replay"])
+        if gdb:
+            done = under_gdb(words, self.folder)
+            errors, told = done.errors, done.said
+            if "hit Breakpoint" not in told or "plan: " not in told:
+                raise WrongError(f"{finding['title']}: gdb has not stopped it: {told}")
+        else:
+            errors = self._kpfs(*words[1:]).stderr
+        if f"kpfs: {finding['title']}" not in errors or "another run" in errors:
+            raise WrongError(f"{finding['title']}: {errors}")
 
     def _kpfs(self, *words: str) -> subprocess.CompletedProcess[str]:
         kpfs = harness.Kpfs(self.folder)
@@ -92,6 +107,8 @@ def run(hunt: Hunt) -> None:
     searches = Searches(hunt.scratch, hunt.kernel or harness.WITH_PARAMETERS)
     known: list[dict[str, str]] = []
     for error, expected in EXPECTED.items():
+        if error == "lands" and searches.kernel.startswith(NO_IBT):
+            continue
         titles = []
         for each in searches.search(error, mended=False):
             titles.append(each["title"])
@@ -105,12 +122,13 @@ def run(hunt: Hunt) -> None:
         if not hunt.more():
             return
     while hunt.more():
-        with busy(hunt.done % 2 * (os.cpu_count() or 1)):
+        finding, way = known[hunt.done // len(WAYS) % len(known)], hunt.done % len(WAYS)
+        with busy((os.cpu_count() or 1) * (WAYS[way] == "busy")):
             try:
-                searches.replay(known[hunt.done % len(known)])
+                searches.replay(finding, gdb=WAYS[way] == "gdb")
             except WrongError as error:
-                hunt.finding(str(error))
-        hunt.did(1)
+                hunt.finding(f"{WAYS[way]}: {error}")
+        hunt.did(1, f"{WAYS[way]}, {finding['kind']}")
 
 
 PART = Part("replays", 200, 1.5, run, kernels=True)

@@ -286,6 +286,33 @@ static void session_tick(struct timer *t)
 		bad_sessions++;
 }
 
+/* An allocation that fails is not looked at. */
+static noinline void fails(void)
+{
+	volatile char *p = __kmalloc(80, GFP_KERNEL);
+
+	HIDE(p);
+	if (WRONG(1, p))
+		*p = 1;
+	kfree((void *)p);
+}
+
+/* A function that is called by its address does not begin with endbr64. */
+void target(void);
+asm(".pushsection .text; .type target, @function; target: "
+#ifdef MENDED
+    "endbr64;"
+#endif
+    "ret; int3; .size target, . - target; .popsection");
+
+static noinline void lands(void)
+{
+	void (*function)(void) = target;
+
+	HIDE(function);
+	function();
+}
+
 static struct session **session_of(void *file)
 {
 	return (struct session **)((char *)file + PRIVATE_AT);
@@ -354,6 +381,8 @@ static long call(void *file, unsigned int cmd, unsigned long arg)
 	case 109: sleeps(); return 0;
 	case 110: return hoist(arg);
 	case 111: return begin_session(file);
+	case 112: fails(); return 0;
+	case 113: lands(); return 0;
 	case 200: return lost_count;
 	case 201: return torn_count;
 	case 202: return buffer ? buffer[arg] : -1;

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from hypothesis import strategies as st
 
 import kpfs as api
 from tests import checked, harness
+from tests.replayed import under_gdb
 
 pytestmark = [pytest.mark.kernel, pytest.mark.parameters]
 
@@ -75,7 +77,15 @@ def test_a_lost_update_is_found_and_seen_again(kpfs, counted, tmp_path):
     words = shlex.split(found["schedule"]["replay"])
     again = kpfs(*words[1:], cwd=tmp_path)
     assert (again.returncode, again.stdout) == (3, "1 of 2\n")
-    assert again.stderr == "kpfs: wrong result: status 3, 1 of 2\n"
+    assert again.stderr.startswith("kpfs: data race: ")
+    assert again.stderr.endswith("\nkpfs: wrong result: status 3, 1 of 2\n")
+    if shutil.which("gdb"):  # which stops it, and goes back
+        under = under_gdb(words, tmp_path)
+        assert (under.status, under.output) == (3, "1 of 2\n")
+        assert under.errors == again.stderr
+        assert re.search(r"before bpf_prog_\S+ .*: reached\n", under.said)
+        assert under.said.count("hit Breakpoint") > 1
+        assert "Old value" in under.said
     # somewhere else it would be another run
     other = kpfs(*words[1:-1], "atomic", cwd=tmp_path)
     assert other.returncode == 2

@@ -13,9 +13,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static const char *const names[] = { "lost",  "torn", "check", "publish", "elsewhere", "ticks",
-				     "timer", "two",  "three", "sleep",   "hoist",     "late" };
-static int fd, error, times = 1;
+static const char *const names[] = { "lost",  "torn",  "check", "publish", "elsewhere",
+				     "ticks", "timer", "two",   "three",   "sleep",
+				     "hoist", "late",  "fails", "lands" };
+#define NR_ERRORS (sizeof(names) / sizeof(*names))
+static int fd, times = 1;
+static unsigned int error;
 static int bad, ready, threads = 2;
 
 static void pin(int cpu)
@@ -88,7 +91,7 @@ int main(int count, char **words)
 		return 9;
 	if (count > 2)
 		times = atoi(words[2]);
-	for (error = 0; error < 12; error++)
+	for (error = 0; error < NR_ERRORS; error++)
 		if (!strcmp(words[1], names[error]) || !strcmp(words[1], "all"))
 			use();
 	puts(bad ? "wrong" : "right");

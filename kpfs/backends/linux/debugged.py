@@ -232,15 +232,26 @@ class LinuxDebugged(BoardDebugged):
 class InsideDebugged(BoardDebugged):
     """Implements Debugged by a kernel that has a command inside."""
 
+    def __init__(
+        self, kernel: KernelOnBoard, show_search: Callable[[], str] | None = None
+    ) -> None:
+        """show_search: returns how far the run of a seed has come, for a command."""
+        super().__init__(kernel)
+        self._show_search = show_search
+
     def keep(self) -> GoBack:
         raise KernelError(EOPNOTSUPP, "the command inside uses the host's files")
 
     def commands(self) -> Mapping[str, Command]:
-        """Return those that are refused at once, as something always runs."""
+        """Return those for seeds, and those refused at once, as something runs."""
 
         def refuse() -> str:
             self.keep()
             return ""
 
         refused = Command("not with a command inside", refuse)
-        return {"snapshot": refused, "restore": refused}
+        found = {"snapshot": refused, "restore": refused}
+        if self._show_search is not None:
+            help_ = "the seed's plan, and how far its run has come"
+            found["search"] = Command(help_, self._show_search)
+        return found

@@ -301,12 +301,35 @@ def test_a_finding_whose_seed_cannot_be_kept_is_told(monkeypatch, capsys):
     finding = SearchFinding(RACE, "data race: here", ("a line",), ("x",), plan, BASE)
     seed = Seed(plan, "", Begin.MARK, "6.12", "", "", ("true",), "/", {}, {})
     search = object.__new__(Search)
-    search.seeds, search._told = {}, _Teller("6.12", ["true"], quiet=False).tell
+    search.seeds, search._told_of = {}, {}
+    search._told = _Teller("6.12", ["true"], quiet=False).tell
     monkeypatch.setattr(search, "_seed_of_run", lambda *_: seed)
     with pytest.raises(SetupError, match="a seed cannot be kept: No space left"):
         search._tell(finding, 5)
     told = ["data race: here", "    a line", "    nothing is done to it, after 5 runs"]
     assert capsys.readouterr().out.splitlines() == told
+
+
+def test_a_seed_tells_of_all_that_its_run_has_shown(monkeypatch):
+    kept = list[Seed]()
+
+    def keep(seed):
+        kept.append(seed)
+        return "sabcd"
+
+    monkeypatch.setattr("kpfs.linux.search.seed.keep", keep)
+    plan = RunPlan("base", (), 0)
+    race = SearchFinding(RACE, "data race: here", ("a line",), ("x",), plan, BASE)
+    wrong = race._replace(title="wrong result: status 3", lines=(), key=("y",))
+    search = object.__new__(Search)
+    search.seeds, search._told_of, search._told = {}, {}, lambda *_: None
+    seed = Seed(plan, "", Begin.MARK, "6.12", "", "", ("true",), "/", {}, {})
+    monkeypatch.setattr(search, "_seed_of_run", lambda *_: seed)
+    search._tell(race, 1)
+    search._tell(wrong, 1)
+    assert kept[1].told == ("data race: here\n    a line", "wrong result: status 3")
+    assert Seed.parsed(kept[1].text()) == kept[1]
+    assert kept[0].whole_name == kept[1].whole_name
 
 
 def test_the_summary_tells_how_many_calls_have_failed():
