@@ -20,6 +20,10 @@ _TAKEN, _AGAIN = b"+-"
 # what has a meaning, and what is sent instead; the escape itself is the first
 _ESCAPED = [(bytes((byte,)), bytes((_ESCAPE, byte ^ _XOR))) for byte in b"}#$*"]
 _DIGITS = frozenset(b"0123456789abcdefABCDEF")
+MAX_READ = (MAX_SIZE - 16) // 2  # bytes of memory in one reply
+OK, UNKNOWN = b"OK", b""  # replies
+# and errors; gdb shows their numbers
+BAD, FAULT, REFUSED, NO_THREAD = b"E16", b"E0e", b"E01", b"E03"
 
 
 class Mark(Enum):
@@ -106,3 +110,15 @@ def encode(body: bytes) -> bytes:
     for meaning, escaped in _ESCAPED:
         body = body.replace(meaning, escaped)
     return b"$%b#%02x" % (body, checksum(body))
+
+
+def number_of(text: bytes) -> int:
+    """Return a number; ValueError: it is none."""
+    if not text or not _DIGITS.issuperset(text):
+        raise ValueError(text)
+    return int(text, 16)
+
+
+def bytes_of(digits: bytes) -> bytes:
+    """Return the bytes that pairs of digits stand for; ValueError."""
+    return bytes.fromhex(digits.decode("ascii"))

@@ -64,7 +64,7 @@ class Past:
         self.go_on = self._history.go_on
         stub.goes_back = True
         help_ = "how far back one can go"
-        stub.more_commands["history"] = Command(help_, self._describe)
+        stub.monitor.more["history"] = Command(help_, self._describe)
 
     def close(self) -> None:
         self._leave()

@@ -445,7 +445,7 @@ class Server(threading.Thread):
         elif isinstance(found, bytes):
             if stub.is_acknowledging:
                 self._send_raw(b"+")
-            stub.at_rest = self._has_lock
+            stub.monitor.at_rest = self._has_lock
             # gdb sends nothing but Ctrl-C while the kernel runs
             self._answer(self._reply(found) if self._stands else StubReply(b"E01"))
 

@@ -11,56 +11,43 @@ Document: "Debugging with GDB", appendix E.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import re
 import signal
-import stat
-import struct
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.units import PAGE_SIZE
 from kpfs.emulator.stops import Stop, StopReason, Stops
-from kpfs.gdb.agent import evaluate
 from kpfs.gdb.debugged import (
     FIRST_TASK,
-    Command,
     Debugged,
     DebugThread,
-    GoBack,
     RunState,
     read_some,
 )
 from kpfs.gdb.description import TARGETS, pack, target_xml
-from kpfs.gdb.packets import MAX_SIZE
+from kpfs.gdb.files import VMLINUX, Files
+from kpfs.gdb.monitor import Monitor
+from kpfs.gdb.packets import (
+    BAD,
+    FAULT,
+    MAX_READ,
+    MAX_SIZE,
+    NO_THREAD,
+    OK,
+    REFUSED,
+    UNKNOWN,
+    bytes_of,
+    number_of,
+)
+from kpfs.gdb.points import Points, WantedPoints
 
-VMLINUX = b"/machine/vmlinux"  # as gdb is told
-MODULES, _KO = "/modules", ".ko"  # folder of the files of modules, and their ends
-_FD = 3
-# dev ino mode nlink uid gid rdev size blksize blocks atime mtime ctime
-_STAT = struct.Struct(">7I3Q3I")
-MAX_READ = (MAX_SIZE - 16) // 2  # bytes of memory in one reply
-_CONDITION = re.compile(rb"X[0-9a-f]+,([0-9a-f]+)")  # condition of a breakpoint
-MAX_BREAKPOINTS = 4096
-MAX_WATCHED = 1 << 16  # bytes of one watchpoint
 _FEATURES = (
     b"QStartNoAckMode+;qXfer:features:read+;qXfer:threads:read+;"
     b"qXfer:exec-file:read+;swbreak+;vContSupported+;ConditionalBreakpoints+"
 )
-_OK, _UNKNOWN = b"OK", b""
-# errors; gdb shows their numbers
-_BAD, _FAULT, _REFUSED, _NO_THREAD = b"E16", b"E0e", b"E01", b"E03"
 _SIGINT, _SIGTRAP = int(signal.SIGINT), int(signal.SIGTRAP)
-# of watchpoints: whether they are of reads, and of writes; what stop replies call them
-_KINDS = {
-    2: (False, True, b"watch"),
-    3: (True, False, b"rwatch"),
-    4: (True, True, b"awatch"),
-}
 
 
 class Then(Enum):
@@ -83,8 +70,7 @@ class StubReply(NamedTuple):
 class Wanted(NamedTuple):
     """The breakpoints and watchpoints that gdb has set, for a visit of the past."""
 
-    breakpoints: dict[int, list[bytes]]  # conditions by address
-    pieces: dict[int, _Piece]
+    points: WantedPoints
     stepped: tuple[int, range] | None
     says_swbreak: bool
 
@@ -97,23 +83,6 @@ class _RefusedError(Exception):
         self.text = text
 
 
-class _Watchpoint(NamedTuple):
-    """A watchpoint, by virtual addresses."""
-
-    kind: int
-    address: int
-    size: int
-
-
-class _Piece(NamedTuple):
-    """The part of a watchpoint in one page."""
-
-    watch: _Watchpoint
-    address: int
-    size: int
-    physical: int
-
-
 class Stub:
     """One connection of gdb. Context: the kernel is stopped, but for its making."""
 
@@ -121,12 +90,11 @@ class Stub:
         self._debugged = debugged
         self._target = TARGETS[debugged.arch]
         self._registers = list(self._target.registers)
-        self._breakpoints: dict[int, list[bytes]] = {}  # conditions by address
-        self._pieces: dict[int, _Piece] = {}  # watchpoints' pieces, by numbers in stops
-        self._numbers = 0  # number of pieces so far
+        self._points = Points(debugged)
+        self._files = Files(debugged)
+        self.monitor = Monitor(debugged)
         self.goes_back = False  # there is a history
         self.is_past = False  # the kernel is one of the past, which cannot be changed
-        self.more_commands: dict[str, Command] = {}
         self.is_acknowledging = True  # packets are confirmed, until gdb does without
         self._says_swbreak = False
         self._signal, self._reason = _SIGINT, b""
@@ -136,10 +104,6 @@ class Stub:
         self._threads: Sequence[DebugThread] | None = None
         self._known: dict[int, dict[str, int]] = {}  # registers by thread
         self._listed = b""
-        self._opened = b""  # the file that was opened last
-        self._vmlinux = b""  # once it has been opened
-        self._go_back_to_kept: GoBack | None = None  # to the last snapshot
-        self.at_rest = False  # the kernel stands, and nothing is under way in it
         self._commands: dict[bytes, Callable[[bytes], bytes | StubReply]] = {
             b"?": lambda _: self._stop_reply(),
             b"g": self._read_registers,
@@ -151,15 +115,15 @@ class Stub:
             b"M": self._write_memory,
             b"X": self._write_binary,
             b"H": self._select,
-            b"T": lambda text: _OK if self._thread(_hex(text)) else _NO_THREAD,
-            b"Z": self._insert,
-            b"z": self._remove,
+            b"T": lambda text: OK if self._thread(number_of(text)) else NO_THREAD,
+            b"Z": self._points.insert,
+            b"z": self._points.remove,
             b"c": lambda text: self._resume(b"c", text),
             b"C": lambda text: self._resume(b"c", text.partition(b";")[2]),
             b"s": lambda text: self._resume(b"s", text),
             b"S": lambda text: self._resume(b"s", text.partition(b";")[2]),
             b"b": self._go_back,
-            b"D": lambda _: StubReply(_OK, Then.LEAVE),
+            b"D": lambda _: StubReply(OK, Then.LEAVE),
             b"k": lambda _: StubReply(
                 None, Then.LEAVE
             ),  # the kernel is nobody's to kill
@@ -171,7 +135,7 @@ class Stub:
         self._plain: dict[bytes, Callable[[], bytes]] = {
             b"C": lambda: b"QC%x" % (self._debugged.current + 1),
             b"Attached": lambda: b"1",
-            b"Symbol": lambda: _OK,
+            b"Symbol": lambda: OK,
             b"fThreadInfo": self._thread_numbers,
             b"sThreadInfo": lambda: b"l",
         }
@@ -185,15 +149,15 @@ class Stub:
         """Answer a packet, whatever is in it."""
         command = self._commands.get(packet[:1])
         if command is None:
-            return StubReply(_UNKNOWN)
+            return StubReply(UNKNOWN)
         try:
             reply = command(packet[1:])
         except _RefusedError as refusal:
             reply = refusal.text
         except MemoryFault:
-            reply = _FAULT
+            reply = FAULT
         except (ValueError, LookupError, OverflowError):
-            reply = _BAD
+            reply = BAD
         except KernelError as error:
             reply = b"E%02x" % min(error.errno, 0xFF)
         return reply if isinstance(reply, StubReply) else StubReply(reply)
@@ -204,7 +168,7 @@ class Stub:
         Context: the thread that runs the kernel.
         """
         if stop.why is StopReason.PLACE:
-            if self._holds(stop.address):
+            if self._points.holds(stop.address):
                 return False
         elif stop.why is not StopReason.STEP:
             return False
@@ -233,60 +197,39 @@ class Stub:
     def _go_back(self, text: bytes) -> StubReply:
         ways = {b"s": Then.STEP_BACK, b"c": Then.BACK}
         if not self.goes_back or text not in ways:
-            return StubReply(_UNKNOWN)
+            return StubReply(UNKNOWN)
         return StubReply(None, ways[text])
 
     def wanted(self) -> Wanted:
         """Return what is set, and forget the step that has begun."""
         stepped, self._stepped = self._stepped, None
         self.stops.stepping = False
-        return Wanted(
-            dict(self._breakpoints),
-            dict(self._pieces),
-            stepped,
-            self._says_swbreak,
-        )
+        return Wanted(self._points.wanted(), stepped, self._says_swbreak)
 
     def adopt(self, wanted: Wanted) -> None:
         """Set all that another one has set.  Context: nothing is set in the engine."""
-        self._breakpoints, self._pieces = wanted.breakpoints, wanted.pieces
         self._stepped, self._says_swbreak = wanted.stepped, wanted.says_swbreak
-        for address in self._breakpoints:
-            self.stops.insert(address)
-        for number, piece in self._pieces.items():
-            self._watch_piece(number, piece)
+        self._points.adopt(wanted.points)
         self.stops.stepping = self._stepped is not None
 
     def replaced(self) -> None:
         """Set the breakpoints in a machine that has taken over."""
         self._forget()
-        self.stops.clear()  # it may be the same one in another state
-        for address in self._breakpoints:
-            self.stops.insert(address)
-        watches = list(dict.fromkeys(piece.watch for piece in self._pieces.values()))
-        self._pieces = {}
-        for watch in watches:
-            with contextlib.suppress(MemoryFault):  # it is not there any more
-                self._watch(watch)
+        self._points.set_anew()
 
     def release(self) -> None:
         """Take away all that this connection has set in the kernel."""
-        self._breakpoints, self._pieces = {}, {}
-        self.stops.clear()
+        self._points.release()
 
     # ---- stops
     def _why(self, stop: Stop) -> bytes:
-        piece = self._pieces.get(stop.watch)
-        if stop.why is StopReason.ACCESS and piece is not None:
-            at = max(stop.accessed - piece.physical, 0) + piece.address
-            return b"%s:%x;" % (_KINDS[piece.watch.kind][2], at)
         if (
             stop.why is StopReason.PLACE
             and self._says_swbreak
-            and self._holds(stop.address)
+            and self._points.holds(stop.address)
         ):
             return b"swbreak:;"
-        return b""
+        return self._points.accessed(stop)
 
     def _stop_reply(self) -> bytes:
         current = self._debugged.current + 1
@@ -314,17 +257,17 @@ class Stub:
         return _find(number, self._all() if is_task else self._debugged.processors())
 
     def _select(self, text: bytes) -> bytes:
-        number = -1 if text[1:] == b"-1" else _hex(text[1:])
+        number = -1 if text[1:] == b"-1" else number_of(text[1:])
         if text[:1] not in b"gc" or self._thread(number) is None:
-            return _NO_THREAD
+            return NO_THREAD
         if text[:1] == b"g":
             self._selected = number
-        return _OK
+        return OK
 
     def _chosen(self) -> DebugThread:
         thread = self._thread(self._selected)
         if thread is None:
-            raise _RefusedError(_NO_THREAD)
+            raise _RefusedError(NO_THREAD)
         return thread
 
     # ---- registers
@@ -340,45 +283,45 @@ class Stub:
         ).encode()
 
     def _read_register(self, text: bytes) -> bytes:
-        register = self._registers[_hex(text)]
+        register = self._registers[number_of(text)]
         return pack(register, self._values(self._chosen()), self._target).encode()
 
     def _write_registers(self, text: bytes) -> bytes:
-        data, at = _bytes(text), 0
+        data, at = bytes_of(text), 0
         if self.is_past:
-            return _REFUSED
+            return REFUSED
         thread = self._chosen()
         values = self._values(thread)
         if len(data) != sum(register.size for register in self._registers):
-            return _BAD
+            return BAD
         for register in self._registers:
             value = self._number(data[at : at + register.size])
             at += register.size
             if register.name in values and values[register.name] != value:
                 self._debugged.set_register(thread, register.name, value)
         self._known.pop(thread.number, None)
-        return _OK
+        return OK
 
     def _number(self, raw: bytes) -> int:
         return int.from_bytes(raw, self._target.order)
 
     def _write_register(self, text: bytes) -> bytes:
         number, _, digits = text.partition(b"=")
-        register, data = self._registers[_hex(number)], _bytes(digits)
+        register, data = self._registers[number_of(number)], bytes_of(digits)
         if len(data) != register.size:
-            return _BAD
+            return BAD
         if self.is_past:
-            return _REFUSED
+            return REFUSED
         thread = self._chosen()
         value = self._number(data)
         self._debugged.set_register(thread, register.name, value)
         self._known.pop(thread.number, None)
-        return _OK
+        return OK
 
     # ---- memory
     def _memory(self, text: bytes) -> bytes:
         words = text.partition(b",")
-        address, size = _hex(words[0]), min(_hex(words[2]), MAX_READ)
+        address, size = number_of(words[0]), min(number_of(words[2]), MAX_READ)
         data = read_some(self._debugged, address, size)
         if self._target.breakpoint.fullmatch(data):
             # gdb reads so much to learn whether a breakpoint of its own stands on one
@@ -394,7 +337,7 @@ class Stub:
 
     def _write_memory(self, text: bytes) -> bytes:
         place, _, digits = text.partition(b":")
-        return self._write(place, _bytes(digits))
+        return self._write(place, bytes_of(digits))
 
     def _write_binary(self, text: bytes) -> bytes:
         place, _, data = text.partition(b":")
@@ -402,95 +345,15 @@ class Stub:
 
     def _write(self, place: bytes, data: bytes) -> bytes:
         address, _, size = place.partition(b",")
-        if _hex(size) != len(data):
-            return _BAD
-        at = _hex(address)
+        if number_of(size) != len(data):
+            return BAD
+        at = number_of(address)
         if self.is_past:
-            return _REFUSED
+            return REFUSED
         if data:
             self._debugged.write(at, data)
         self._forget()  # memory has the registers of tasks that sleep
-        return _OK
-
-    # ---- breakpoints and watchpoints
-    @staticmethod
-    def _place(text: bytes) -> tuple[int, int, int]:
-        kind, address, size = text.partition(b";")[0].split(b",")
-        found = _hex(kind), _hex(address), _hex(size)
-        if found[1] >> 64:
-            raise ValueError(address)
-        return found
-
-    def _insert(self, text: bytes) -> bytes:
-        kind, address, size = self._place(text)
-        if kind in (0, 1):
-            conditions = [_bytes(code) for code in _CONDITION.findall(text)]
-            if address not in self._breakpoints:
-                if len(self._breakpoints) >= MAX_BREAKPOINTS:
-                    return _REFUSED
-                self.stops.insert(address)
-            self._breakpoints[address] = conditions
-            return _OK
-        if kind not in _KINDS:
-            return _UNKNOWN
-        watch = _Watchpoint(kind, address, size)
-        if not 0 < size <= MAX_WATCHED:
-            return _BAD
-        if all(piece.watch != watch for piece in self._pieces.values()):
-            self._watch(watch)
-        return _OK
-
-    def _watch(self, watch: _Watchpoint) -> None:
-        """Watch the physical addresses of a watchpoint; MemoryFault."""
-        pieces: list[_Piece] = []
-        at = watch.address
-        while at < watch.address + watch.size:
-            size = min(watch.address + watch.size - at, PAGE_SIZE - at % PAGE_SIZE)
-            pieces.append(_Piece(watch, at, size, self._debugged.physical(at)))
-            at += size
-        for piece in pieces:
-            self._numbers += 1
-            self._watch_piece(self._numbers, piece)
-            self._pieces[self._numbers] = piece
-
-    def _holds(self, address: int) -> bool:
-        """Return True if a breakpoint has no condition, or one that is true.
-
-        As gdb has it, a condition that cannot be evaluated is one.
-        """
-        conditions = self._breakpoints.get(address)
-        if not conditions:
-            return True
-        debugged, registers = self._debugged, self._registers
-
-        def register(number: int) -> int:
-            return debugged.register(registers[number].name)
-
-        try:
-            return any(
-                evaluate(code, register, debugged.read, self._target.order)
-                for code in conditions
-            )
-        except (MemoryFault, ValueError, LookupError, ZeroDivisionError):
-            return True
-
-    def _watch_piece(self, number: int, piece: _Piece) -> None:
-        reads, writes, _ = _KINDS[piece.watch.kind]
-        first, last = piece.physical, piece.physical + piece.size - 1
-        self.stops.watch(number, first, last, reads=reads, writes=writes)
-
-    def _remove(self, text: bytes) -> bytes:
-        kind, address, size = self._place(text)
-        if kind in (0, 1):
-            if address in self._breakpoints:
-                del self._breakpoints[address]
-                self.stops.remove(address)
-            return _OK
-        watch = _Watchpoint(kind, address, size)
-        for number in [n for n, each in self._pieces.items() if each.watch == watch]:
-            del self._pieces[number]
-            self.stops.unwatch(number)
-        return _OK if kind in _KINDS else _UNKNOWN
+        return OK
 
     # ---- going on
     def _resume(self, action: bytes, where: bytes = b"", number: int = 0) -> StubReply:
@@ -498,15 +361,15 @@ class Stub:
         thread = self._thread(number)
         if where:
             if thread is None:
-                raise _RefusedError(_NO_THREAD)
-            self._debugged.set_register(thread, self._target.counter, _hex(where))
+                raise _RefusedError(NO_THREAD)
+            self._debugged.set_register(thread, self._target.counter, number_of(where))
         steps = range(0)
         if action != b"c":
             if thread is None or thread.cpu < 0 or thread.state is RunState.OFF:
-                raise _RefusedError(_NO_THREAD)
+                raise _RefusedError(NO_THREAD)
             if action[:1] == b"r":
                 first, _, end = action[1:].partition(b",")
-                steps = range(_hex(first), _hex(end))
+                steps = range(number_of(first), number_of(end))
             self._stepped = thread.cpu, steps
         self._forget()
         self.stops.stepping = action != b"c"
@@ -518,10 +381,10 @@ class Stub:
         if text.startswith(b"Cont;"):
             return self._continue(text[len(b"Cont;") :])
         if text.startswith(b"Kill"):
-            return _REFUSED
+            return REFUSED
         if text.startswith(b"File:"):
-            return self._file(text[len(b"File:") :])
-        return _UNKNOWN
+            return self._files.answer(text[len(b"File:") :])
+        return UNKNOWN
 
     def _continue(self, text: bytes) -> StubReply:
         """Do vCont: the first action that steps decides, as all else goes on anyway."""
@@ -530,50 +393,13 @@ class Stub:
             action, _, number = part.partition(b":")
             if action[:1] not in (b"c", b"C", b"s", b"S", b"r"):
                 raise ValueError(part)
-            thread = -1 if number in (b"", b"-1") else _hex(number)
+            thread = -1 if number in (b"", b"-1") else number_of(number)
             kind = action if action[:1] == b"r" else action[:1].lower()
             actions.append((kind, thread))
         for kind, thread in actions:
             if kind != b"c":
                 return self._resume(kind, number=thread)
         return self._resume(b"c")
-
-    # ---- ELF files of kernel and modules, which gdb reads if it was given none
-    def _file(self, text: bytes) -> bytes:
-        """Do an operation on a file; only one is open at a time, to be read."""
-        operation, _, rest = text.partition(b":")
-        arguments = rest.split(b",")
-        if operation == b"setfs":
-            return b"F0"
-        if operation == b"open":
-            try:
-                self._opened = self._contents(_bytes(arguments[0]))
-            except KeyError:
-                return b"F-1,%x" % errno.ENOENT
-            return b"F%x" % _FD
-        if _hex(arguments[0]) != _FD or not self._opened:
-            return b"F-1,%x" % errno.EBADF
-        if operation == b"pread":
-            size, offset = map(_hex, arguments[1:])
-            piece = self._opened[offset : offset + min(size, MAX_READ)]
-            return b"F%x;" % len(piece) + piece
-        if operation == b"fstat":
-            size = len(self._opened)
-            raw = _STAT.pack(
-                0, 1, stat.S_IFREG | 0o444, 1, 0, 0, 0, size, 0, 0, 0, 0, 0
-            )
-            return b"F%x;" % len(raw) + raw
-        return b"F0" if operation == b"close" else _UNKNOWN
-
-    def _contents(self, path: bytes) -> bytes:
-        """Return the contents of a file; KeyError: there is no such file."""
-        if path == VMLINUX:  # which gdb opens more than once
-            self._vmlinux = self._vmlinux or self._debugged.vmlinux()
-            return self._vmlinux
-        folder, _, name = path.decode(errors="replace").rpartition("/")
-        if folder != MODULES or not name.endswith(_KO):
-            raise KeyError(name)
-        return self._debugged.module_file(name.removesuffix(_KO))
 
     # ---- queries
     def _query(self, text: bytes) -> bytes:
@@ -585,13 +411,17 @@ class Stub:
         if name == b"Xfer":
             return self._transfer(rest)
         if name == b"Rcmd" or text.startswith(b"Rcmd,"):
-            return self._monitor(_bytes(text.partition(b",")[2]))
+            said = self.monitor.answer(
+                bytes_of(text.partition(b",")[2]), is_past=self.is_past
+            )
+            self._forget()
+            return said.encode()[:MAX_READ].hex().encode() or OK
         if name in self._plain:
             return self._plain[name]()
         if text.startswith(b"ThreadExtraInfo,"):
-            thread = _find(_hex(text.partition(b",")[2]), self._all())
-            return thread.name.encode().hex().encode() if thread else _NO_THREAD
-        return _UNKNOWN
+            thread = _find(number_of(text.partition(b",")[2]), self._all())
+            return thread.name.encode().hex().encode() if thread else NO_THREAD
+        return UNKNOWN
 
     def _thread_numbers(self) -> bytes:
         return b"m" + b",".join(b"%x" % each.number for each in self._all())
@@ -599,8 +429,8 @@ class Stub:
     def _transfer(self, text: bytes) -> bytes:
         kind, operation, annex, place = text.split(b":")
         if operation != b"read":
-            return _UNKNOWN
-        offset, size = map(_hex, place.split(b","))
+            return UNKNOWN
+        offset, size = map(number_of, place.split(b","))
         if (kind, annex) == (b"features", b"target.xml"):
             content = target_xml(self._debugged.arch)
         elif (kind, annex) == (b"threads", b""):
@@ -612,7 +442,7 @@ class Stub:
         else:
             return b"E00"
         if offset > len(content):
-            return _BAD
+            return BAD
         piece = content[offset : offset + min(size, MAX_READ)]
         return (b"m" if offset + len(piece) < len(content) else b"l") + piece
 
@@ -630,69 +460,9 @@ class Stub:
     def _set(self, text: bytes) -> bytes:
         if text == b"StartNoAckMode":
             self.is_acknowledging = False
-            return _OK
-        return _UNKNOWN
-
-    # ---- monitor
-    def _monitor(self, line: bytes) -> bytes:
-        commands = {
-            "snapshot": Command(
-                "keep what the kernel is now", self._keep, at_rest=True
-            ),
-            "restore": Command("go back to that", self._restore, at_rest=True),
-            **self._debugged.commands(),
-            "modules": Command("modules, and where their sections lie", self._modules),
-            **self.more_commands,
-        }
-        rows = "".join(f"{name:<10}{each.help}\n" for name, each in commands.items())
-        commands["help"] = Command("this list", lambda: rows)
-        words = line.decode(errors="replace").split() or ["help"]
-        command = commands.get(words[0])
-        if command is None or len(words) > 1:
-            said = f"no such command: {' '.join(words)} (monitor help)\n"
-        elif command.at_rest and self.is_past:
-            said = f"{words[0]}: not in the past\n"
-        elif command.at_rest and not self.at_rest:
-            said = f"{words[0]}: something runs: continue, then stop by Ctrl-C\n"
-        else:
-            try:
-                said = command.call()
-            except KernelError as error:
-                said = f"{words[0]}: {error}\n"
-            self._forget()
-        return said.encode()[:MAX_READ].hex().encode() or _OK
-
-    def _keep(self) -> str:
-        self._go_back_to_kept = None  # it may be large
-        self._go_back_to_kept = self._debugged.keep()
-        return "it is kept\n"
-
-    def _restore(self) -> str:
-        if self._go_back_to_kept is None:
-            return "there is no snapshot\n"
-        self._go_back_to_kept()
-        return "the kernel is what it was then\n"
-
-    def _modules(self) -> str:
-        """Return a line for each module: its name, its file, its sections."""
-        lines = []
-        for name, sections, has_file in self._debugged.modules():
-            place = f"target:{MODULES}/{name}{_KO}" if has_file else "-"
-            places = (f"{section}={at:#x}" for section, at in sections.items())
-            lines.append(" ".join((name, place, *places)))
-        return "".join(f"{line}\n" for line in lines)
+            return OK
+        return UNKNOWN
 
 
 def _find(number: int, threads: Sequence[DebugThread]) -> DebugThread | None:
     return next((each for each in threads if each.number == number), None)
-
-
-def _hex(text: bytes) -> int:
-    """Return a number; ValueError: it is none."""
-    if not text or not all(c in b"0123456789abcdefABCDEF" for c in text):
-        raise ValueError(text)
-    return int(text, 16)
-
-
-def _bytes(digits: bytes) -> bytes:
-    return bytes.fromhex(digits.decode("ascii"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands of gdb over a kernel that is made by hand.
 
-Tests kpfs.gdb.description.
+Tests kpfs.gdb.description, kpfs.gdb.points, kpfs.gdb.files and kpfs.gdb.monitor.
 """
 
 import xml.etree.ElementTree as ET
@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpfs.emulator.stops import Stop, StopReason
-from kpfs.gdb.stub import VMLINUX, Stub, StubReply, Then
+from kpfs.gdb.files import VMLINUX
+from kpfs.gdb.stub import Stub, StubReply, Then
 from tests.there import stand_in
 from tests.unit.gdb.fakes import PHYSICAL_AT, FakeDebugged
 
@@ -268,7 +269,7 @@ def monitor(ask):
 
 def test_a_snapshot_is_gone_back_to(stub, ask, debugged, monitor):
     assert "something runs" in monitor(b"snapshot")
-    stub.at_rest = True
+    stub.monitor.at_rest = True
     assert monitor(b"restore") == "there is no snapshot\n"
     assert monitor(b"snapshot") == "it is kept\n"
     for _ in range(2):
@@ -286,7 +287,7 @@ def test_monitor(stub, monitor):
         "foreign - .text=0x1300",
     ]
     assert "something runs" in monitor(b"begin")
-    stub.at_rest = True
+    stub.monitor.at_rest = True
     assert monitor(b"begin") == "begun\n"
     assert "no such command" in monitor(b"nothing at all")
 
