@@ -27,7 +27,7 @@ from bench.row import Row
 from kpfs.backends.guest.box import Box
 from kpfs.base.x86 import X86_EFLAGS_FIXED
 from kpfs.emulator.libunicorn import check
-from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP
+from kpfs.guest.emu.cpu_registers import REG_DI, REG_FLAGS, REG_IP, REG_SP
 
 MAX_CPUS = 16
 HITS = 25  # on each CPU

@@ -18,7 +18,7 @@ HOOK_CODE = 4  # UC_HOOK_CODE
 
 def set_gs_base(cpu: Cpu, addr: int) -> None:
     """Set the base of the segment GS of the loaded CPU."""
-    cpu._write(GS_BASE, addr)
+    cpu._registers._write(GS_BASE, addr)
 
 
 def hook_code(
@@ -31,7 +31,7 @@ def hook_code(
     address, handle = ctypes.cast(hook, ctypes.c_void_p), ctypes.c_void_p()
     to, begin, end = ctypes.byref(handle), word(first), word(last)
     check(cpu._py.uc_hook_add(cpu._uc, to, HOOK_CODE, address, None, begin, end))
-    cpu._stop_anywhere(True)  # else nothing stops at an instruction
+    cpu.length.stop_anywhere(True)  # else nothing stops at an instruction
     cpu.drop(first, last - first + 1)
     return handle
 
@@ -43,7 +43,7 @@ def run_to(cpu: Cpu, addr: int) -> None:
         cpu.run()
     finally:
         check(cpu._py.uc_hook_del(cpu._uc, handle))
-        cpu._stop_anywhere(False)
+        cpu.length.stop_anywhere(False)
         cpu.drop(addr, 1)
 
 

@@ -14,65 +14,37 @@ Where the emulator differs from a CPU:
   one: clear_exception() after each #PF, #GP, #DE.
 - In an out hook RIP is that of the out and may not be written, and a stop takes effect
   at the end of the block only.
-- We read RFLAGS, never EFLAGS, which fills only half of the word.
 """
 
 from __future__ import annotations
 
 import ctypes
-import errno
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from time import monotonic
 
 from kpfs.base import abi
-from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.ktypes import MASK64
+from kpfs.base.errors import MemoryFault
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.base.units import PAGE_SIZE
-from kpfs.base.x86 import X86_EFLAGS_FIXED, X86_EFLAGS_IF, X86_EFLAGS_TF
-from kpfs.emulator.libunicorn import (
-    BlockCounter,
-    EmulatorError,
-    Stopper,
-    check,
-    count,
-    forget,
-    load,
-    open_engine,
-    pause,
-    resume,
+from kpfs.emulator.libunicorn import EmulatorError, Stopper, check, load, open_engine
+from kpfs.emulator.regwindow import WINDOW_IP
+from kpfs.guest.emu.cpu_registers import (
+    FRAME,
+    REG_IP,
+    REG_SP,
+    CpuRegisters,
+    Gone,
 )
-from kpfs.emulator.registers import EngineRegisters
-from kpfs.emulator.regwindow import (
-    NR_WINDOW,
-    WINDOW_IP,
-    WINDOW_OF_PT_REGS,
-    WINDOW_SP,
-    find_window,
-)
-from kpfs.emulator.x86_registers import MSR
 from kpfs.guest.emu.hypercalls import Hypercalls
 from kpfs.guest.emu.idle_turn import IdleTurn
 from kpfs.guest.emu.memory import Memory
+from kpfs.guest.emu.run_length import RUN_BLOCKS, RunLength
 from kpfs.guest.emu.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from kpfs.emulator.stops import Stops
 
-# UC_X86_REG_* in the order of struct pt_regs; 0: no register, a constant
-_CS, _RIP, _RSP, _RFLAGS = 11, 41, 44, 253
-_PT_REGS = (
-    113, 112, 111, 110, 36, 37, 109, 108, 107, 106, 35, 38, 40, 43, 39,
-    0, _RIP, 0, _RFLAGS, _RSP, 0,
-)  # fmt: skip
-REG_SI, REG_DI = abi.PtRegs.si // 8, abi.PtRegs.di // 8
-REG_ORIG_AX, REG_IP = abi.PtRegs.orig_ax // 8, abi.PtRegs.ip // 8
-REG_CS, REG_FLAGS = abi.PtRegs.cs // 8, abi.PtRegs.flags // 8
-REG_SP, REG_SS = abi.PtRegs.sp // 8, abi.PtRegs.ss // 8
-_CR0, _CR2, _CR3, _CR4 = 50, 52, 53, 54
-_GDTR = 243
-_SEGMENTS = (17, 28, 49)  # ds es ss
 _ARCH_X86, _MODE_64 = 4, 8
 _HOOK_INTR, _HOOK_INSN, _HOOK_INSN_INVALID = 1, 2, 1 << 14
 _HOOK_MEM_READ, _HOOK_MEM_WRITE = 1 << 10, 1 << 11
@@ -83,36 +55,11 @@ _CTL_WRITE = 1 << 30
 _CTL_REMOVE_CACHE = 9 | 2 << 26 | _CTL_WRITE
 _CTL_TB_FLUSH = 10 | _CTL_WRITE
 _CTL_TLB_FLUSH = 11 | _CTL_WRITE
-_LOAD_HERE = b"\x48\x8b\x05\xf9\xff\xff\xff"  # mov -7(%rip), %rax
-_MSR_EFER = 0xC000_0080
-_EFER = 0xD01  # SCE LME LMA NXE
-_EFER_LMA = 0x400
-_CR0_PG = 0x8000_0000
-_CR0_VALUE = 0x8005_0033  # PE MP ET NE WP AM PG
-_CR4_VALUE = 0xB0  # PSE PAE PGE
-
-# Segment descriptors; iretq checks them.
-_GDT = (
-    0, 0, 0x00AF_9B00_0000_FFFF, 0x00CF_9300_0000_FFFF,
-    0, 0x00CF_F300_0000_FFFF, 0x00AF_FB00_0000_FFFF,
-)  # fmt: skip
 # Where the previous exception stands in the saved context of unicorn 2.1.4 (verified
 # at the first fault), and the error code before it.
 _EXCEPTION_OFFSET = 5536
 _ERROR_CODE_BEFORE = 112
 _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
-
-# Blocks of code after which a run ends where it may. If it may not, it looks again
-# after these numbers, and then the last one each time. The block at which it looks
-# counts once more, so they are primes and 1: else it could find itself at the same
-# place of a loop each time. A look takes as long as 120 blocks. It goes on for long, as
-# a module's loop whose functions are probed stands in the module at one look of ten.
-RUN_BLOCKS = 1 << 16
-LOOK_BLOCKS = (4093 + 1,) * 128 + (65_521 + 1,)
-
-# Ticks of the host's clock, some 20 ms, after which it ends for a moment: all threads
-# of this process wait meanwhile.
-RUN_TICKS = 40_000_000
 
 # Translated code that is dropped in pieces fills libunicorn's buffer until all of it
 # is dropped.
@@ -120,16 +67,6 @@ MAX_DROPS = 8192
 
 _U64 = ctypes.c_uint64
 _Hook = Callable[..., object]
-_FRAME = struct.Struct("<5Q")  # ip cs flags sp ss
-_MMR = struct.Struct("<H6xQ2I")  # uc_x86_mmr: selector, base, limit, flags
-_MSR_VALUE = struct.Struct("<I4xQ")  # uc_x86_msr: number, value
-
-
-class _Gone:
-    """Stand-in for the library of a closed engine, which would use freed memory."""
-
-    def __getattr__(self, name: str) -> Callable[..., int]:
-        raise KernelError(errno.ESHUTDOWN, f"{name}(): the guest is gone")
 
 
 class CpuState(NamedTuple):
@@ -166,7 +103,7 @@ class Cpu:
     ) -> None:
         """may_end: tells whether a long run may end at an address."""
         self._memory = memory
-        self._py: ctypes.PyDLL | _Gone = load()[0]
+        self._py: ctypes.PyDLL | Gone = load()[0]
         self._start = self._py.uc_emu_start
         self.breakpoint: Callable[[int], int | None] = self._no_handler
         self.trap: Callable[[int], None] = self._no_handler
@@ -183,16 +120,23 @@ class Cpu:
         self.active = 0  # virtual CPU whose registers are loaded
         engine = open_engine(_ARCH_X86, _MODE_64)
         self._uc = ctypes.c_void_p(engine)
-        stop = ctypes.cast(self._py.uc_emu_stop, ctypes.c_void_p)
         self._stopper = Stopper(engine)
         self.watchdog = Watchdog(self._stopper.function, self._stopper.argument)
         self._keep: list[object] = []
         self._contexts: list[ctypes.c_void_p] = []  # one for each virtual CPU
         self._all_contexts: list[ctypes.c_void_p] = []
-        self._prepare_arguments()
-        self._count_runs(stop)
-        self._window = find_window(engine, self._write_window)
-        self.read_regs = self._make_read_regs()
+        self._drops = 0
+        self._zero = _U64(0)
+        self._memory_hooks: list[ctypes.c_void_p] = []
+        self._hooked: list[tuple[int, int]] = []  # the ranges that they are for
+        self._hooks_deleted = False
+        self.length = RunLength(engine)
+        self._registers = registers = CpuRegisters(engine)
+        self.read_regs, self.write_regs = registers.read_all, registers.write_all
+        self.read_reg, self.write_reg = registers.read, registers.write
+        self.registers = registers.every
+        self.fault_address = registers.fault_address
+        self.set_fault_address = registers.set_fault_address
         self.poke_text = memory.write
         self._exception_offset = 0
         try:
@@ -207,8 +151,9 @@ class Cpu:
         at = ctypes.c_void_p(memory.host_address())
         size = ctypes.c_size_t(memory.all_size)
         check(self._py.uc_mem_map_ptr(self._uc, _U64(0), size, _PROT_ALL, at))
-        self._write_window([0] * NR_WINDOW)
-        self._set_system_registers()
+        gdt = memory.alloc_low(PAGE_SIZE)
+        self.length.count(memory.ram, gdt)
+        self._registers.set_up(memory.ram, gdt, memory.cr3)
         self._add_hooks()
         self._contexts = [self._new_context() for _ in range(nr_cpus)]
         self._scratch = self._new_context()
@@ -222,99 +167,15 @@ class Cpu:
         if self._uc:
             for context in self._all_contexts:
                 self._py.uc_context_free(context)
-            forget(self.engine, ctypes.addressof(self._counter))
-            self._left = self._find_left()
+            self.length.close()
+            self._registers.close()
             self._py.uc_close(self._uc)
             self._uc = ctypes.c_void_p()
-            self._py = _Gone()
+            self._py = Gone()
 
     # ---- set-up
     def _no_handler(self, value: int) -> None:
         raise EmulatorError(f"unexpected trap or hypercall ({value:#x})")
-
-    def _prepare_arguments(self) -> None:
-        self._counter = BlockCounter()
-        self._counter.keep()
-        self._left = self._find_left()
-        self._anywhere = False
-        self._drops = 0
-        self._ip = ctypes.c_uint64()
-        self._ip_ref = ctypes.byref(self._ip)
-        self._word = ctypes.c_uint64()
-        self._word_ref = ctypes.byref(self._word)
-        self._ids = [ctypes.c_int(reg) for reg in _PT_REGS]
-        self._rip_id = ctypes.c_int(_RIP)
-        self._flags_id = ctypes.c_int(_RFLAGS)
-        self._zero = ctypes.c_uint64(0)
-        self._memory_hooks: list[ctypes.c_void_p] = []
-        self._hooked: list[tuple[int, int]] = []  # the ranges that they are for
-        self._hooks_deleted = False
-        self._regs = (ctypes.c_uint64 * 21)()
-        base = ctypes.addressof(self._regs)
-        self._regs[REG_ORIG_AX] = MASK64
-        self._regs[REG_CS], self._regs[REG_SS] = abi.CS, abi.DS
-        self._all = self._batch([i for i, reg in enumerate(_PT_REGS) if reg], base)
-
-    def _batch(
-        self, indices: Sequence[int], base: int
-    ) -> tuple[object, object, ctypes.c_int]:
-        count = len(indices)
-        ids = (ctypes.c_int * count)(*(_PT_REGS[i] for i in indices))
-        refs = (ctypes.c_void_p * count)(*(base + 8 * i for i in indices))
-        return ids, refs, ctypes.c_int(count)
-
-    def _set_system_registers(self) -> None:
-        memory = self._memory
-        gdt = memory.alloc_low(PAGE_SIZE)
-        self._count_blocks(gdt)
-        struct.pack_into(f"<{len(_GDT)}Q", memory.ram, gdt, *_GDT)
-        efer = _MSR_VALUE.pack(_MSR_EFER, _EFER)
-        check(self._py.uc_reg_write(self._uc, MSR, efer))
-        self._write(_CR4, _CR4_VALUE)
-        self._write(_CR3, memory.cr3)
-        self._write(_CR0, _CR0_VALUE)
-        gdtr = _MMR.pack(0, abi.DIRECT_MAP + gdt, 8 * len(_GDT) - 1, 0)
-        check(self._py.uc_reg_write(self._uc, _GDTR, gdtr))
-        for segment in _SEGMENTS:
-            self._write(segment, abi.DS)
-        self._write(_CS, abi.CS)
-        self._write(_RFLAGS, X86_EFLAGS_FIXED)
-
-    def _count_blocks(self, page: int) -> None:
-        """Count the blocks that begin.  page: a physical page for code to try it."""
-        ram, uc = self._memory.ram, self._uc
-
-        def execute(code: bytes) -> None:
-            ram[page : page + len(code)] = code
-            end = _U64(page + len(code))
-            check(self._start(uc, _U64(page), end, self._zero, self._zero))
-            ram[page : page + len(code)] = bytes(len(code))
-
-        at = ctypes.addressof(self._counter)
-        self.counts = count(self.engine, at, execute, _LOAD_HERE)
-        self._left = self._find_left()
-
-    def _find_left(self) -> memoryview:
-        """Return what is left of blocks, in [0]: see struct block_counter."""
-        return memoryview(self._counter.remaining()).cast("B").cast("i")
-
-    def _count_runs(self, stop: ctypes.c_void_p) -> None:
-        """Have runs end by their blocks, and by the time that they take."""
-        counter, ours = self._counter, load()[1]
-        counter.engine, counter.emu_stop = self.engine, stop.value
-        counter.run_ticks, counter.run_step = RUN_TICKS, abi.MAX_RUN_STEP
-        counter.argument = ctypes.addressof(counter)
-        if ours is not None:
-            counter.at_look = ctypes.cast(ours.blocks_end_run, ctypes.c_void_p).value
-
-    def _look_in(self, blocks: int) -> None:
-        """End the run after so many blocks, where they are counted."""
-        counter, left = self._counter, self._left
-        begun = counter.end - left[0]
-        counter.run_end, counter.run_since = begun + blocks, 0
-        first = min(blocks, counter.run_step)
-        counter.look = begun + first
-        counter.end, left[0] = begun + first - 1, first - 1
 
     @property
     def engine(self) -> int:
@@ -322,19 +183,14 @@ class Cpu:
         return self._uc.value or 0
 
     @property
+    def counts(self) -> bool:
+        """Blocks are counted."""
+        return self.length.counts
+
+    @property
     def blocks(self) -> int:
         """The number of blocks that have begun, if ``counts``."""
-        return self._counter.begun
-
-    def _stop_anywhere(self, anywhere: bool) -> None:
-        """Have code translated from now on stop where a hook wants it, or faster."""
-        if not self.counts or anywhere == self._anywhere:
-            return
-        self._anywhere = anywhere
-        if anywhere:
-            pause(self.engine)
-        else:
-            resume(self.engine, ctypes.addressof(self._counter))
+        return self.length.begun
 
     def _new_context(self) -> ctypes.c_void_p:
         context = ctypes.c_void_p()
@@ -369,7 +225,7 @@ class Cpu:
         invalid = make(ctypes.c_bool, word, word)(self._on_invalid)
         memory = make(None, word, ctypes.c_int, word, ctypes.c_int)(self._on_memory)
         self._hook(_HOOK_INTR, intr)
-        self.fast = fast = Hypercalls(out, ctypes.addressof(self._counter))
+        self.fast = fast = Hypercalls(out, ctypes.addressof(self.length.counter))
         self._ended = memoryview(fast).cast("B").cast("Q")[abi.Hypercalls.ended // 8 :]
         self._hook(_HOOK_INSN, fast.hook, argument=ctypes.c_void_p(fast.address))
         self._hook(_HOOK_INSN_INVALID, invalid)
@@ -403,7 +259,7 @@ class Cpu:
         After an INTR hook the emulator looks for the code at RIP anyway, so that it
         may be written in its place, without the library's way out of the run.
         """
-        window = self._window
+        window = self._registers.window
         if window is None:
             return self._make_slow_intr()
 
@@ -425,19 +281,17 @@ class Cpu:
 
     def _make_slow_intr(self) -> Callable[[int, int], None]:
         """Make a trap dispatcher that reads and writes RIP by the library."""
-        reg_read, reg_write = self._py.uc_reg_read, self._py.uc_reg_write
-        uc, rip, ip, ip_ref = self._uc, self._rip_id, self._ip, self._ip_ref
+        registers = self._registers
 
         def intr(_uc: int, vector: int) -> None:
             try:
-                reg_read(uc, rip, ip_ref)
+                registers.load_ip()
                 if vector == abi.TRAP_ENTRY:
-                    self.entered(ip.value)
-                elif vector != 3 or (to := self.breakpoint(ip.value)) is None:
+                    self.entered(registers.ip.value)
+                elif vector != 3 or (to := self.breakpoint(registers.ip.value)) is None:
                     self._trapped(vector)
                 else:
-                    ip.value = to
-                    reg_write(uc, rip, ip_ref)
+                    registers.jump(to)
             except BaseException as exc:
                 self._fail(exc)
 
@@ -505,79 +359,19 @@ class Cpu:
         return at
 
     # ---- registers of the loaded CPU (either context)
-    def _make_read_regs(self) -> Callable[[], tuple[int, ...]]:
-        """Make read_regs(): a closure is fast, and a window would lack the flags."""
-        read_batch, uc = self._py.uc_reg_read_batch, self._uc
-        regs, unpack = self._regs, abi.PtRegs.STRUCT.unpack
-        ids, refs, count = self._all
-
-        def read_regs() -> tuple[int, ...]:
-            """Return all 21 words of struct pt_regs; orig_ax reads -1."""
-            read_batch(uc, ids, refs, count)
-            return unpack(regs)
-
-        return read_regs
-
-    def _write_window(self, values: Sequence[int]) -> None:
-        """Set the words of a register window by the library.  Context: control."""
-        for index, at in enumerate(WINDOW_OF_PT_REGS):
-            if at >= 0:
-                self._write(_PT_REGS[index], values[at])
-
-    def _write(self, reg: int, value: int) -> None:
-        self._word.value = value
-        self._py.uc_reg_write(self._uc, reg, self._word_ref)
-
-    def write_regs(self, values: Sequence[int]) -> None:
-        """Set all words of struct pt_regs but orig_ax, cs and ss."""
-        abi.PtRegs.STRUCT.pack_into(self._regs, 0, *values)
-        self._py.uc_reg_write_batch(self._uc, *self._all)
-        self._regs[REG_ORIG_AX] = MASK64
-        self._regs[REG_CS], self._regs[REG_SS] = abi.CS, abi.DS
-
-    def read_reg(self, index: int) -> int:
-        """Return one word of struct pt_regs."""
-        window, at = self._window, WINDOW_OF_PT_REGS[index]
-        if window is not None and at >= 0:
-            return window[at]
-        if not _PT_REGS[index]:
-            return self._regs[index]
-        self._py.uc_reg_read(self._uc, self._ids[index], self._word_ref)
-        return self._word.value
-
-    def write_reg(self, index: int, value: int) -> None:
-        window, at = self._window, WINDOW_OF_PT_REGS[index]
-        if window is not None and at >= 0 and at != WINDOW_IP:
-            window[at] = value & MASK64
-        elif _PT_REGS[index]:
-            self._word.value = value
-            self._py.uc_reg_write(self._uc, self._ids[index], self._word_ref)
-
-    def registers(self) -> EngineRegisters:
-        """Return all registers, as debuggers need them."""
-        return EngineRegisters(self._py, self._uc)
-
-    def fault_address(self) -> int:
-        """Return CR2."""
-        self._py.uc_reg_read(self._uc, _CR2, self._word_ref)
-        return self._word.value
-
-    def set_fault_address(self, addr: int) -> None:
-        self._write(_CR2, addr)
-
     def idle_turn(self, **values: int) -> IdleTurn | None:
         """Return the turn of the loaded CPU, which idles; None: it has none.
 
         values: those of struct idle_turn that are not about the engine or the stack.
         """
         sp = self.read_reg(REG_SP)
-        top = (sp & ~15) - _FRAME.size
+        top = (sp & ~15) - FRAME.size
         memory = self._memory
         try:
             return IdleTurn(
                 engine=self.engine,
                 hypercalls=self.fast.address,
-                frame=memory.host_address() + memory.translate(top, _FRAME.size),
+                frame=memory.host_address() + memory.translate(top, FRAME.size),
                 sp=sp,
                 top=top,
                 blocks=RUN_BLOCKS,
@@ -588,27 +382,7 @@ class Cpu:
 
     def interrupt(self, entry: int) -> bool:
         """Interrupt the CPU; return False if IF is clear.  Context: control."""
-        memory, window, word = self._memory, self._window, self._word
-        self._py.uc_reg_read(self._uc, self._flags_id, self._word_ref)
-        flags = word.value
-        if not flags & X86_EFLAGS_IF:
-            return False
-        if window is None:
-            ip, sp = self.read_reg(REG_IP), self.read_reg(REG_SP)
-        else:
-            ip, sp = window[WINDOW_IP], window[WINDOW_SP]
-        top = (sp & ~15) - 40
-        at = memory.translate(top, 40)
-        _FRAME.pack_into(memory.ram, at, ip, abi.CS, flags, sp, abi.DS)
-        if window is None:
-            self.write_reg(REG_IP, entry)
-            self.write_reg(REG_SP, top)
-        else:
-            window[WINDOW_IP] = entry  # run() begins there
-            window[WINDOW_SP] = top
-        word.value = flags & ~(X86_EFLAGS_IF | X86_EFLAGS_TF)
-        self._py.uc_reg_write(self._uc, self._flags_id, self._word_ref)
-        return True
+        return self._registers.interrupt(self._memory, entry)
 
     # ---- virtual CPUs (control)
     def save(self, number: int) -> None:
@@ -662,8 +436,7 @@ class Cpu:
     def stop(self) -> None:
         """Leave the run: at once in a trap, at the block's end in a hypercall."""
         self.stopped = True
-        if self._left[0]:
-            self._look_in(1)
+        self.length.end_now()
         self._py.uc_emu_stop(self._uc)
 
     def ends(self, port: int) -> None:
@@ -710,8 +483,10 @@ class Cpu:
             self.stops.on_end()
 
     def _execute(self, limit: object) -> int:
-        """Execute from ``_ip`` on; return libunicorn's error."""
-        err: int = self._start(self._uc, self._ip, self._zero, self._zero, limit)
+        """Execute from ``_registers.ip`` on; return libunicorn's error."""
+        err: int = self._start(
+            self._uc, self._registers.ip, self._zero, self._zero, limit
+        )
         if self.stands is not None:
             self.stands(self.read_reg(REG_IP))
         return err
@@ -720,15 +495,12 @@ class Cpu:
         if monotonic() >= self.watchdog.rewind_at:
             self.watchdog.wind()
         if count:
-            self._stop_anywhere(True)
+            self.length.stop_anywhere(True)
             self.drop_all()
         self.stopped = self.ran_out = False
         self._ended[0] = 0
-        self._look_in(RUN_BLOCKS)
-        if self._window is not None:
-            self._ip.value = self._window[WINDOW_IP]
-        else:
-            self._py.uc_reg_read(self._uc, self._rip_id, self._ip_ref)
+        self.length.look_in(RUN_BLOCKS)
+        self._registers.load_ip()
         limit = ctypes.c_size_t(count) if count else self._zero
         self._run_on(self._execute(limit), limit, count)
 
@@ -760,10 +532,10 @@ class Cpu:
                 if not self._runs_on(looks) and not self.go_on():
                     break
                 looks += 1
-            self._ip.value = self.read_reg(REG_IP)
+            self._registers.load_ip()
             err = self._execute(limit)
         if count:
-            self._stop_anywhere(bool(self._memory_hooks))
+            self.length.stop_anywhere(bool(self._memory_hooks))
         if self._hooks_deleted:
             # the library has kept them to the end of a run, and made code for them
             self._hooks_deleted = False
@@ -783,7 +555,7 @@ class Cpu:
         if monotonic() >= self.watchdog.rewind_at:
             self.watchdog.wind()
         if self.read_reg(REG_IP) == stops.at:
-            self._left[0] += self.counts  # the rest of a block is no other block
+            self.length.left[0] += self.counts  # the rest of a block is no other block
         return True
 
     def debug(self) -> Stops:
@@ -793,46 +565,36 @@ class Cpu:
 
             # a debugger goes back in time: Python has the host's that was read before
             self.fast.ways[abi.HC_CLOCK] = abi.HYPERCALL_SERVE
-            counter = ctypes.addressof(self._counter)
+            counter = ctypes.addressof(self.length.counter)
             self.stops = Stops(
                 self.engine,
                 counter,
                 "x86_64",
                 lambda: self.read_reg(REG_IP),
-                lambda: self.counts and not self._anywhere,
+                lambda: self.counts and not self.length.anywhere,
             )
         return self.stops
 
     def _ended_early(self) -> bool:
         """Return True if the run ended for other threads alone, which may run now."""
-        counter = self._counter
-        if not counter.early:
+        if not self.length.ended_early():
             return False
-        counter.early = 0
         self.check_mode()
         return not self.watchdog.is_due()
 
     def check_mode(self) -> None:
-        """Raise EmulatorError if the CPU has left the mode that the kernel runs in.
-
-        It executes whatever is in memory then. Only modules bring it there.
-        """
-        registers = self.registers()
-        raw = registers.read_raw(MSR, _MSR_VALUE.pack(_MSR_EFER, 0))
-        _, efer = _MSR_VALUE.unpack(raw)
-        if not (registers.read_reg(_CR0) & _CR0_PG and efer & _EFER_LMA):
-            where = f"CPU {self.active} at {self.read_reg(REG_IP):#x}"
-            raise EmulatorError(f"paging or 64-bit mode was left on {where}")
+        """Raise EmulatorError if the CPU has left the mode that the kernel runs in."""
+        self._registers.check_mode(self.active)
 
     def _runs_on(self, looks: int) -> bool:
         """Return True if the run only ended to look whether it has to.
 
         looks: how often it has done so before.
         """
-        if self.blocks < self._counter.run_end or self.watchdog.is_due():
+        if not self.length.is_over() or self.watchdog.is_due():
             return False
         self.ran_out = self.may_end(self.read_reg(REG_IP))
-        self._look_in(LOOK_BLOCKS[min(looks, len(LOOK_BLOCKS) - 1)])
+        self.length.look_again(looks)
         return not self.ran_out
 
     # ---- memory hooks (control)
@@ -851,7 +613,7 @@ class Cpu:
         self._memory_hooks = [
             self._hook(kind, self._memory_hook, *one) for one in self._hooked
         ]
-        self._stop_anywhere(bool(self._memory_hooks))
+        self.length.stop_anywhere(bool(self._memory_hooks))
         self.drop_all()
 
     # ---- translated code (control, or a hook)

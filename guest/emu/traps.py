@@ -23,7 +23,8 @@ from kpfs.base.x86 import (
 )
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.engine.machine import FaultHandler, HypercallHandler
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.cpu_registers import REG_FLAGS, REG_IP, REG_SP
 from kpfs.guest.emu.memory import Memory
 
 X86_TRAP_DB = 1

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kpfs.base.x86 import X86_EFLAGS_TF
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.cpu_registers import REG_FLAGS, REG_IP, REG_SP
 from kpfs.guest.emu.memory import Memory
 
 _TRAP_DB = 1

@@ -23,7 +23,8 @@ from time import process_time
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.x86 import X86_EFLAGS_IF
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.cpu_registers import REG_FLAGS, REG_IP, REG_SP
 from kpfs.guest.emu.memory import AREA_END, Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.emu.watchdog import GRACE, SHORT_GRACE

@@ -41,7 +41,8 @@ from kpfs.base.errors import MemoryFault
 from kpfs.base.log import Log
 from kpfs.base.x86 import X86_EFLAGS_FIXED
 from kpfs.emulator.libunicorn import EmulatorError
-from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.cpu_registers import REG_DI, REG_FLAGS, REG_IP, REG_SP
 from kpfs.guest.emu.idle_turn import IdleTurn, TurnWords
 from kpfs.guest.emu.memory import Memory
 from kpfs.guest.emu.traps import GuestPanicError, Traps

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SI, REG_SP
+from kpfs.guest.emu.cpu_registers import REG_DI, REG_FLAGS, REG_IP, REG_SI, REG_SP
 from kpfs.guest.emu.watch import DataWatch
 from tests.unit.guest.bare import BareCpu
 

@@ -13,6 +13,7 @@ import kpfs
 from kpfs.backends.guest.coverage import GuestCoverage
 from kpfs.engine.arch.x86.insn import decode, decode_all
 from kpfs.guest.emu import cpu
+from kpfs.guest.emu.cpu_registers import REG_IP
 from tests.modbox import Box, module
 
 WORK = r"""
@@ -73,7 +74,7 @@ def stepping(box, seen):
     def run(self, count=0):
         assert not count
         while True:
-            at = self.read_reg(cpu.REG_IP)
+            at = self.read_reg(REG_IP)
             if guest.modules.at(at) is not None:
                 insn = decode(guest.read(at, 15), at)
                 assert insn is not None

@@ -15,7 +15,7 @@ from kpfs.backends.guest.root.guest_kernel import GuestKernel
 from kpfs.backends.guest.vfs import Vfs
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Caller
-from kpfs.guest.emu.cpu import RUN_BLOCKS
+from kpfs.guest.emu.run_length import RUN_BLOCKS
 from tests.harness import TIMEOUT, until
 from tests.modbox import Box, module
 

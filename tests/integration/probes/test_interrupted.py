@@ -12,7 +12,7 @@ from kpfs.engine.arch.x86.core import X86
 from kpfs.engine.kprobe import Kprobe
 from kpfs.engine.optimizer import kprobe_optimizer
 from kpfs.engine.register import register_kprobe
-from kpfs.guest.emu.cpu import REG_IP
+from kpfs.guest.emu.cpu_registers import REG_IP
 from tests.guest import hook_code
 from tests.there import there
 

@@ -3,7 +3,8 @@
 
 import struct
 
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.cpu_registers import REG_FLAGS, REG_IP, REG_SP
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")

@@ -13,7 +13,8 @@ from kpfs.base import abi, elf
 from kpfs.base.ktypes import KAddr, Symbol, TaskInfo
 from kpfs.engine import machine
 from kpfs.engine.machine import RuntimeConfig
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.cpu_registers import REG_FLAGS, REG_IP, REG_SP
 from kpfs.guest.emu.memory import KERNEL_DATA, KERNEL_TEXT, Memory
 from tests.guest import run_to, set_gs_base
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """cpu: traps, hypercalls, registers, contexts, on hand-assembled code.
 
-This also tests kpfs.emulator.libunicorn and kpfs.emulator.regwindow.
+This also tests kpfs.guest.emu.cpu_registers, kpfs.guest.emu.run_length,
+kpfs.emulator.libunicorn and kpfs.emulator.regwindow.
 """
 
 import gc
@@ -10,7 +11,9 @@ import pytest
 
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.guest.emu import cpu as cpu_module
-from kpfs.guest.emu.cpu import MAX_DROPS, REG_FLAGS, REG_IP, REG_ORIG_AX, REG_SP, REG_SS
+from kpfs.guest.emu import cpu_registers
+from kpfs.guest.emu.cpu import MAX_DROPS
+from kpfs.guest.emu.cpu_registers import REG_FLAGS, REG_IP, REG_ORIG_AX, REG_SP, REG_SS
 from kpfs.guest.emu.memory import KERNEL_DATA
 from tests import heap
 from tests.guest import run_to, set_gs_base
@@ -24,9 +27,9 @@ LOAD_NULL = "488b042510000000"  # mov 0x10, %rax
 def bare(request, monkeypatch):
     """Registers seen in their place, or through the library alone."""
     if request.param == "library":
-        monkeypatch.setattr(cpu_module, "find_window", lambda engine, write: None)
+        monkeypatch.setattr(cpu_registers, "find_window", lambda engine, write: None)
     bare = BareCpu(nr_cpus=2)
-    assert (bare.cpu._window is None) == (request.param == "library")
+    assert (bare.cpu._registers.window is None) == (request.param == "library")
     yield bare
     bare.cpu.close()
 

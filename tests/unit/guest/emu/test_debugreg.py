@@ -6,7 +6,8 @@ import struct
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu.cpu import REG_DI, REG_IP, REG_SP, Cpu
+from kpfs.guest.emu.cpu import Cpu
+from kpfs.guest.emu.cpu_registers import REG_DI, REG_IP, REG_SP
 from kpfs.guest.emu.debugreg import DebugRegisters, Watched
 from kpfs.guest.emu.memory import KERNEL_DATA
 from kpfs.guest.emu.traps import Traps

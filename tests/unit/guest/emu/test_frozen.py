@@ -7,7 +7,7 @@ from kpfs.base import pagemap
 from kpfs.base.errors import MemoryFault
 from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.emu import frozen
-from kpfs.guest.emu.cpu import REG_DI, REG_IP
+from kpfs.guest.emu.cpu_registers import REG_DI, REG_IP
 from kpfs.guest.emu.frozen import freeze, thaw
 from tests.unit.guest.bare import BareCpu
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from kpfs.guest.emu import cpu as cpu_module
-from kpfs.guest.emu.cpu import REG_DI, REG_FLAGS, REG_IP, REG_SI, REG_SP
+from kpfs.guest.emu import cpu_registers
+from kpfs.guest.emu.cpu_registers import REG_DI, REG_FLAGS, REG_IP, REG_SI, REG_SP
 from kpfs.guest.emu.watch import DataWatch
 from tests.unit.guest.bare import BareCpu
 
@@ -61,7 +61,7 @@ class Watched(BareCpu):
 @pytest.fixture(params=["window", "library"])
 def watched(request, monkeypatch):
     if request.param == "library":
-        monkeypatch.setattr(cpu_module, "find_window", lambda engine, write: None)
+        monkeypatch.setattr(cpu_registers, "find_window", lambda engine, write: None)
     made = Watched()
     yield made
     made.cpu.close()

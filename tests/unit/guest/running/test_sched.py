@@ -10,8 +10,9 @@ import struct
 import pytest
 
 from kpfs.base import abi
-from kpfs.guest.emu.cpu import REG_FLAGS, REG_IP, REG_SP, RUN_BLOCKS
+from kpfs.guest.emu.cpu_registers import REG_FLAGS, REG_IP, REG_SP
 from kpfs.guest.emu.memory import KERNEL_DATA
+from kpfs.guest.emu.run_length import RUN_BLOCKS
 from kpfs.guest.emu.traps import GuestPanicError, Traps
 from kpfs.guest.running.clock import Clock
 from kpfs.guest.running.cpu_states import CpuStates
