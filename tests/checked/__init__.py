@@ -20,6 +20,7 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
         options = {
             "-DNOPROF": symbols.address("__kmalloc_noprof"),
             "-DCACHE_ARGS": symbols.address("__kmem_cache_create_args"),
+            "-DDEL_TIMER": not symbols.address("timer_delete"),
             "-DMENDED": mended,
             "-mstack-protector-guard-symbol=__ref_stack_chk_guard": symbols.address(
                 "__ref_stack_chk_guard"

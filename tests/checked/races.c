@@ -9,6 +9,10 @@
 #define MINOR 255 /* any */
 #define ENOMEM 12
 
+#ifdef DEL_TIMER /* the name before Linux 6.2 */
+#define timer_delete del_timer
+#endif
+
 struct mutex { long words[16]; };
 struct timer {
 	long words[3];
