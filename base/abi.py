@@ -950,6 +950,7 @@ HOW_FAILS = 0x10_0000
 HOW_RAW = 0x20_0000
 HOW_TO_USER = 0x40_0000
 HOW_CLEARS = 0x80_0000
+HOW_LIST = 0x100_0000
 FOUND_OUT_OF_BOUNDS = 1
 FOUND_USE_AFTER_FREE = 2
 FOUND_DOUBLE_FREE = 3
@@ -1062,12 +1063,12 @@ class Variable:  # struct variable
 
 
 class Shadow:  # struct shadow
-    SIZE, __slots__ = 26740928, ()
+    SIZE, __slots__ = 26741696, ()
     bytes, no_merge, typesafe, object_size, ctor, align = 0, 8, 16, 24, 32, 40
     usersize, fills, never, variables, nr_variables, pages = 48, 56, 64, 72, 80, 88
-    page_size, free_object, nr_objects, untracked, oldest = 96, 104, 112, 120, 128
-    newest, kept, keep, destroyed, destroyed_sp = 136, 144, 152, 160, 168
-    destroyed_back, nr_caches, caches, objects = 176, 184, 192, 2240
+    page_size, refcount, lru, free_object, free_pages = 96, 104, 112, 120, 128
+    nr_objects, untracked, oldest, newest, kept, keep = 136, 144, 152, 160, 168, 176
+    resumed, nr_caches, caches, objects = 184, 952, 960, 3008
 
 
 # linux/board/x86/arch.h

@@ -84,7 +84,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "tracing_log_err": ("list", "info.ts", "info.errs", "info.type", "loc"),
     "seq_file": ("private",),
     "pcpu_hot": ("current_task", "preempt_count"),
-    "page": (),
+    "page": ("_refcount", "lru"),
     "kmem_cache": ("object_size", "size", "flags"),
     "kmem_cache_args": ("ctor", "align", "usersize"),
 }

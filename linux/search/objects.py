@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 KEPT_BYTES = 8 << 20  # what freed objects may have
 _NO_LEAK_TRACE, _TYPESAFE = 0x800000, 0x80000  # flags of caches before Linux 6.9
 _SHIFT = 3  # 8 bytes of RAM have one byte
+_OF_PAGES = {"refcount": "_refcount", "lru": "lru"}
 _ENABLED = 0xFFFFFFFF
 _MOST_ALIGNED = 64  # bytes that a compiler leaves free between variables
 Range = tuple[int, int]
@@ -42,7 +43,7 @@ class Objects:
         words = memoryview(self._memory).cast("Q")
         bits = kernel.structures.values
         caches = kernel.structures["kmem_cache"].at
-        symbols = kernel.symbols
+        pages, symbols = kernel.structures["page"], kernel.symbols
         clears = symbols.address("init_on_alloc")
         args = kernel.structures["kmem_cache_args"].at
         values = {
@@ -54,9 +55,11 @@ class Objects:
             **{name: args.get(name, 0) for name in ("ctor", "align", "usersize")},
             # the first word of a static key
             "fills": not (clears and kernel.memory.word(clears) & _ENABLED),
+            **{name: pages.at.get(f, 0) for name, f in _OF_PAGES.items()},
+            "free_pages": symbols.address("__free_pages"),
             "free_object": symbols.address("kmem_cache_free"),
             "pages": kernel.memory.word(symbols.address("vmemmap_base")),
-            "page_size": kernel.structures["page"].size or 64,
+            "page_size": pages.size or 64,
             "keep": KEPT_BYTES,
         }
         for name, value in values.items():

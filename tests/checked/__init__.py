@@ -10,6 +10,11 @@ from tests import bare_module
 
 SOURCES = Path(__file__).parent
 _CALLS = {"unlocked_ioctl": "IOCTL", "open": "OPEN", "release": "RELEASE"}
+# what a function of modules is called, with the name in the newest kernels first
+_NAMES = {
+    "ALLOC_PAGES": ("alloc_pages_noprof", "alloc_pages", "alloc_pages_current"),
+    "PUT_PAGE": ("__folio_put", "__put_page"),
+}
 
 
 def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path:
@@ -21,12 +26,17 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
             "-DNOPROF": symbols.address("__kmalloc_noprof"),
             "-DCACHE_ARGS": symbols.address("__kmem_cache_create_args"),
             "-DDEL_TIMER": not symbols.address("timer_delete"),
+            "-DINLINE_UNLOCK": not symbols.address("_raw_spin_unlock"),
             "-DMENDED": mended,
             "-mstack-protector-guard-symbol=__ref_stack_chk_guard": symbols.address(
                 "__ref_stack_chk_guard"
             ),
         }
         words = [option for option, wanted in options.items() if wanted]
+        words += [
+            f"-D{name}={next(each for each in names if symbols.address(each))}"
+            for name, names in _NAMES.items()
+        ]
         btf = read_btf(saved.memory, symbols)
         assert btf is not None
         files = btf.layouts({"file_operations": _CALLS, "file": ("private_data",)})

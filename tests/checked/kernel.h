@@ -32,6 +32,17 @@ unsigned long _raw_spin_lock_irqsave(unsigned int *lock);
 void _raw_spin_unlock_irqrestore(unsigned int *lock, unsigned long flags);
 unsigned long __get_free_pages(unsigned int flags, unsigned int order);
 void free_pages(unsigned long addr, unsigned int order);
+struct page {
+	long flags, words[5];
+	int mapcount, refcount, more[2];
+};
+struct page *ALLOC_PAGES(unsigned int flags, unsigned int order);
+void __free_pages(struct page *page, unsigned int order);
+void PUT_PAGE(struct page *page);
+extern struct page *vmemmap_base;
+extern char *page_offset_base;
+#define address_of_page(page) (page_offset_base + ((page) - vmemmap_base) * 4096)
+long strncpy_from_user(char *to, const char *from, long size);
 void *vmalloc(unsigned long size);
 void vfree(const void *addr);
 void *kmemdup(const void *from, size_t size, unsigned int flags);

@@ -115,6 +115,67 @@ static noinline void page_after_free(void)
 	WRONG((void)0, free_pages((unsigned long)p, 0));
 }
 
+static noinline void behind_page(void)
+{
+	struct page *page = ALLOC_PAGES(GFP_KERNEL, 0);
+	volatile char *p = address_of_page(page);
+
+	p[WRONG(4096, 4095)] = 1;
+	__free_pages(page, 0);
+}
+
+static noinline void behind_pages(void)
+{
+	volatile char *p = (void *)__get_free_pages(GFP_KERNEL, 1);
+
+	p[WRONG(8192, 8191)];
+	free_pages((unsigned long)p, 1);
+}
+
+static noinline void string_behind_page(void)
+{
+	struct page *page = ALLOC_PAGES(GFP_KERNEL, 0);
+
+	strncpy_from_user(address_of_page(page) + 4000, NULL, WRONG(97, 96));
+	__free_pages(page, 0);
+}
+
+static noinline void struct_page_after_free(void)
+{
+	struct page *page = ALLOC_PAGES(GFP_KERNEL, 0);
+	volatile char *p = address_of_page(page);
+
+	ONLY_WRONG(__free_pages(page, 0));
+	p[5];
+	WRONG((void)0, __free_pages(page, 0));
+}
+
+static noinline void page_freed_twice(void)
+{
+	struct page *page = ALLOC_PAGES(GFP_KERNEL, 0);
+
+	__free_pages(page, 0);
+	ONLY_WRONG(__free_pages(page, 0));
+}
+
+/* No error: the last reference frees the page, and the kernel must have all of it back. */
+static noinline void put_pages(void)
+{
+	for (int i = 0; i < 100; i++) {
+		struct page *page = ALLOC_PAGES(GFP_KERNEL, 0);
+
+		if (!__atomic_sub_fetch(&page->refcount, 1, __ATOMIC_SEQ_CST))
+			PUT_PAGE(page);
+	}
+}
+
+static noinline void leak_of_page(void)
+{
+	struct page *page = ALLOC_PAGES(GFP_KERNEL, 0);
+
+	WRONG((void)0, __free_pages(page, 0));
+}
+
 static noinline void vmalloc_after_free(void)
 {
 	volatile char *p = vmalloc(5000);
@@ -330,6 +391,13 @@ static int begin(void)
 	string_too_long();
 	duplicate_too_short();
 	page_after_free();
+	behind_page();
+	behind_pages();
+	string_behind_page();
+	struct_page_after_free();
+	page_freed_twice();
+	put_pages();
+	leak_of_page();
 	vmalloc_after_free();
 	vmalloc_behind();
 	cache_behind();

@@ -43,7 +43,14 @@ void __mutex_init(struct mutex *lock, const char *name, void *key);
 void mutex_lock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 void _raw_spin_lock(unsigned int *lock);
+#ifdef INLINE_UNLOCK /* in kernels without preemption */
+static inline void _raw_spin_unlock(unsigned int *lock)
+{
+	asm volatile("movb $0, %0" : "=m"(*(char *)lock) : : "memory");
+}
+#else
 void _raw_spin_unlock(unsigned int *lock);
+#endif
 unsigned long _raw_spin_lock_irqsave(unsigned int *lock);
 void _raw_spin_unlock_irqrestore(unsigned int *lock, unsigned long flags);
 unsigned long _copy_from_user(void *to, const void *from, unsigned long size);

@@ -9,6 +9,10 @@
  * *kept*, which means that the call is left out, until others have taken its place. So nobody else
  * gets memory that a stray pointer leads to. When too much is kept, the call frees the oldest one.
  *
+ * Pages come in twice the number that was asked for, and those behind are *spare*: a red zone. They
+ * are freed together. Whoever counts references frees the first one by itself, so that the spare one is
+ * freed before.
+ *
  * Only what checked text accesses, and what it has the kernel's functions of memory and strings
  * access, is looked at. Nothing is said of memory that others have allocated.
  */
@@ -19,6 +23,7 @@
 #define MAX_ENLARGED (256ull << 10) /* larger ones are left as they are */
 #define LEFT_IN_CACHE 64           /* bytes before an object of a cache */
 #define GFP_ZERO 0x100
+#define GFP_NO_SPARE 0x440008 /* __GFP_COMP, __GFP_ACCOUNT, __GFP_MOVABLE */
 #define KERNEL_HALF 0xffff000000000000ull
 #define ERRORS ((u64)-4096) /* addresses from here on are error numbers */
 #define ZERO_SIZE 16        /* the address of an object of no bytes */
@@ -463,6 +468,100 @@ static void check_uses(struct board *b, const struct look *l)
 	check(b, l->at, optional(b, f->source, 0), f->bytes, false);
 }
 
+/* ---- pages */
+static u64 page_at(const struct board *b, u64 addr)
+{
+	const struct shadow *s = shadow(b);
+
+	return s->pages + (addr - texts(b)->direct) / PAGE * s->page_size;
+}
+
+static u64 address_of_page(const struct board *b, u64 page)
+{
+	const struct shadow *s = shadow(b);
+
+	return texts(b)->direct + (page - s->pages) / s->page_size * PAGE;
+}
+
+/* Return what a function frees or takes over. */
+static u64 address_given(const struct board *b, const struct function *f)
+{
+	u64 given = call_argument(b, f->to);
+
+	return f->how & HOW_PAGE ? address_of_page(b, given) : given;
+}
+
+static u32 *refcount(struct board *b, u64 addr)
+{
+	return (u32 *)byte_in_ram(b, page_at(b, addr) + shadow(b)->refcount);
+}
+
+/* Return how many bytes of pages behind an object are its own. */
+static u64 spare(const struct object *o)
+{
+	return o->frees & HOW_ORDER && o->end >= o->addr + 2 * o->size ? o->size : 0;
+}
+
+static u64 order_of(u64 size)
+{
+	return __builtin_ctzll(size / PAGE);
+}
+
+/* Return whether an allocation of so many bytes of pages may have as many behind it. */
+static bool can_have_spare(const struct shadow *s, const struct function *f, u64 flags, u64 size)
+{
+	return f->size != NO_ARGUMENT && !(flags & GFP_NO_SPARE) && 2 * size <= MAX_ENLARGED &&
+	       s->nr_objects < NR_OBJECTS / 4 * 3;
+}
+
+/* Have another function called first; this one's arguments are as they were when it begins again. */
+static bool call_first(struct board *b, struct look *l, u64 function)
+{
+	for (int i = 0; i < NR_RESUMED; i++) {
+		struct resumed *r = &shadow(b)->resumed[i];
+
+		if (r->sp)
+			continue;
+		r->sp = l->sp;
+		r->back = l->back;
+		for (int k = 0; k < 4; k++)
+			r->args[k] = call_argument(b, k);
+		text_call(b, l, function);
+		return true;
+	}
+	return false;
+}
+
+static bool begins_again(struct board *b, struct look *l)
+{
+	for (int i = 0; i < NR_RESUMED; i++) {
+		struct resumed *r = &shadow(b)->resumed[i];
+
+		if (r->sp != l->sp)
+			continue;
+		r->sp = 0;
+		for (int k = 0; k < 4; k++)
+			set_argument(b, k, r->args[k]);
+		enter_call(b, l->sp, r->back);
+		l->back = r->back;
+		return true;
+	}
+	return false;
+}
+
+/* Free the pages behind an object, before a function that knows nothing of them. */
+static void free_spare(struct board *b, struct look *l, const struct object *o)
+{
+	u64 behind = o->addr + o->size;
+	u32 *count = refcount(b, behind);
+
+	if (!spare(o) || !count || !call_first(b, l, shadow(b)->free_pages))
+		return;
+	*count = 1;
+	set_argument(b, 0, page_at(b, behind));
+	set_argument(b, 1, order_of(o->size));
+}
+
 /* ---- allocation */
 /* Return how many bytes before an object are to be free, so that its alignment is kmalloc()'s. */
 static u64 left_zone(u64 size)
@@ -486,7 +585,7 @@ static bool allocate(struct board *b, struct look *l)
 	struct shadow *s = shadow(b);
 	const struct function *f = l->callee;
 	u64 size = f->size == NO_ARGUMENT ? 0 : call_argument(b, f->size), left = 0, right = 0;
-	bool clears = optional(b, f->flags, 0) & GFP_ZERO;
+	u64 flags = optional(b, f->flags, 0);
 	struct behind *call;
 
 	if (f->how & HOW_ORDER)
@@ -502,13 +601,15 @@ static bool allocate(struct board *b, struct look *l)
 	    left_zone(size) + size <= MAX_ENLARGED && s->nr_objects < NR_OBJECTS / 4 * 3) {
 		left = left_zone(size);
 		right = RED_ZONE + (-size & 7);
+	} else if (f->how & HOW_ORDER && can_have_spare(s, f, flags, size)) {
+		right = size;
 	}
 	call = text_behind(b, l);
 	call->data[0] = size;
 	call->data[1] = left;
 	call->data[2] = right;
 	call->data[3] = f->how & HOW_CACHE ? call_argument(b, f->source) : 0;
-	call->data[4] = f->how & HOW_RAW && !clears;
+	call->data[4] = f->how & HOW_RAW && !(flags & GFP_ZERO);
 	if (!right)
 		return false;
 	if (f->how & HOW_REDIRECT) {
@@ -516,7 +617,7 @@ static bool allocate(struct board *b, struct look *l)
 		text_redirect(b, l, texts(b)->kmalloc);
 		return true;
 	}
-	set_argument(b, f->size, left + size + right);
+	set_argument(b, f->size, f->how & HOW_ORDER ? order_of(2 * size) : left + size + right);
 	return false;
 }
 
@@ -531,6 +632,8 @@ static void allocated(struct board *b, const struct behind *call)
 
 	if (!addr || addr >= ERRORS || addr == ZERO_SIZE || addr & 7)
 		return;
+	if (f->how & HOW_PAGE)
+		addr = address_of_page(b, addr);
 	if (cache)
 		left = cache->left;
 	o = find(s, addr + left, true);
@@ -540,7 +643,8 @@ static void allocated(struct board *b, const struct behind *call)
 		forget_kept(s, o);
 	o->given = addr;
 	addr += left;
-	set_result(b, addr);
+	if (!(f->how & HOW_PAGE))
+		set_result(b, addr);
 	o->size = cache ? cache->size : size;
 	o->begin = o->given;
 	o->end = addr + o->size + right;
@@ -618,12 +722,26 @@ static bool is_freed_wrongly(const struct function *f, const struct object *o)
 	return (f->how & kinds) != o->frees;
 }
 
+/* Return whether pages are free when a function has freed them; have it free what is behind. */
+static bool frees_all(struct board *b, const struct function *f, const struct object *o)
+{
+	u64 order = call_argument(b, f->size);
+	const u32 *count = refcount(b, o->addr);
+
+	if (PAGE << order != o->size) /* they were split */
+		return false;
+	if (count && *count == 1)
+		return true;
+	set_argument(b, f->size, order_of(o->size + spare(o)));
+	return false;
+}
+
 /* A function that frees begins. at: its caller. */
 static void freed(struct board *b, struct look *l)
 {
 	struct shadow *s = shadow(b);
 	const struct function *f = l->callee;
-	u64 addr = call_argument(b, f->to);
+	u64 addr = address_given(b, f);
 	struct object *o = known(s, addr), *other;
 	const struct own_cache *cache;
 	const u8 *byte;
@@ -632,7 +750,7 @@ static void freed(struct board *b, struct look *l)
 		return;
 	if (!o) {
 		byte = in_texts(b, l->back) ? byte_of(b, addr) : NULL;
-		if (!byte)
+		if (!byte || f->how & HOW_PAGE) /* which may be one of several */
 			return;
 		if (*byte && (o = around(s, addr)) && o->state == OBJECT_LIVE) {
 			report(b, FOUND_INVALID_FREE, l->back, addr, 0, 0, o);
@@ -660,6 +778,10 @@ static void freed(struct board *b, struct look *l)
 		forget(b, o);
 		return;
 	}
+	if (f->how & HOW_ORDER && !frees_all(b, f, o)) {
+		forget(b, o);
+		return;
+	}
 	keep(b, o, l->back, true);
 	other = to_free(s, o);
 	if (!other) {
@@ -668,7 +790,9 @@ static void freed(struct board *b, struct look *l)
 	}
 	forget_kept(s, other);
 	forget(b, other);
-	set_argument(b, f->to, other->given);
+	set_argument(b, f->to, f->how & HOW_PAGE ? page_at(b, other->given) : other->given);
+	if (f->how & HOW_ORDER)
+		set_argument(b, f->size, order_of(other->size + spare(other)));
 }
 
 /* It is freed later, by RCU, and may be read till then. */
@@ -702,6 +826,29 @@ static u64 given_back(struct board *b, struct object *o)
 	return o->given;
 }
 
+static void forget_page(struct board *b, u64 page)
+{
+	struct object *o = known(shadow(b), address_of_page(b, page));
+
+	if (o && o->state == OBJECT_LIVE)
+		forget(b, o);
+}
+
+/* Many pages are freed together. */
+static void pages_freed(struct board *b, const struct function *f)
+{
+	u64 list = call_argument(b, f->to), lru = shadow(b)->lru, at;
+	u64 count = f->how & HOW_ARRAY ? read_word(b, list) & 0xff : MAX_STRING;
+
+	if (f->how & HOW_ARRAY) {
+		for (u64 i = 1; i <= count; i++)
+			forget_page(b, read_word(b, list + 8 * i));
+		return;
+	}
+	for (at = read_word(b, list); at && at != list && count--; at = read_word(b, at))
+		forget_page(b, at - lru);
+}
+
 /* Another function takes an object over. */
 static void taken_over(struct board *b, struct look *l)
 {
@@ -710,6 +857,12 @@ static void taken_over(struct board *b, struct look *l)
 	struct object *o;
 	u64 addr;
 
+	if (f->how & HOW_LIST) {
+		pages_freed(b, f);
+		return;
+	}
+	if (f->how & HOW_PAGE && begins_again(b, l))
+		return;
 	if (f->how & HOW_ARRAY) { /* several */
 		u64 count = call_argument(b, f->size), list = call_argument(b, f->to);
 
@@ -725,14 +878,13 @@ static void taken_over(struct board *b, struct look *l)
 		}
 		return;
 	}
-	addr = call_argument(b, f->to);
-	if (f->how & HOW_PAGE)
-		addr = texts(b)->direct + (addr - s->pages) / s->page_size * PAGE;
-	o = known(s, addr);
+	o = known(s, address_given(b, f));
 	if (!o || o->state != OBJECT_LIVE)
 		return;
 	addr = given_back(b, o);
-	if (!(f->how & HOW_PAGE))
+	if (f->how & HOW_PAGE)
+		free_spare(b, l, o);
+	else
 		set_argument(b, f->to, addr);
 }
 
@@ -780,15 +932,10 @@ static void cache_made(struct board *b, const struct behind *call)
 static void destroy_cache(struct board *b, struct look *l)
 {
 	struct shadow *s = shadow(b);
-	u64 cache = call_argument(b, 0);
+	u64 cache;
 
-	if (s->destroyed && s->destroyed_sp == l->sp) {
-		cache = s->destroyed;
-		set_argument(b, 0, cache);
-		enter_call(b, l->sp, s->destroyed_back);
-		l->back = s->destroyed_back;
-	}
-	s->destroyed = 0;
+	begins_again(b, l);
+	cache = call_argument(b, 0);
 	if (!cache) /* which may be destroyed, too */
 		return;
 	for (u64 n = s->oldest; n; n = s->objects[n - 1].next) {
@@ -796,13 +943,11 @@ static void destroy_cache(struct board *b, struct look *l)
 
 		if (o->cache != cache)
 			continue;
+		if (!call_first(b, l, s->free_object))
+			break;
 		forget_kept(s, o);
 		forget(b, o);
-		s->destroyed = cache;
-		s->destroyed_sp = l->sp;
-		s->destroyed_back = l->back;
 		set_argument(b, 1, o->given);
-		text_call(b, l, s->free_object);
 		return;
 	}
 	for (u64 i = 0; i < s->nr_caches; i++)

@@ -9,6 +9,7 @@
 #define NR_CACHES 64
 #define OBJECT_STACK 16
 #define RED_ZONE 32
+#define NR_RESUMED 16
 /* Fills what nobody has written to. Flags in it that are cleared change it. */
 #define NEVER_WRITTEN 0xbff7fdeffdefbff7ull
 
@@ -60,6 +61,13 @@ struct variable {
 	u64 end;
 };
 
+/* A function that is about to begin again, when another one has been called before it. */
+struct resumed {
+	u64 sp;   /* 0: this one is free */
+	u64 back; /* where it returns to */
+	u64 args[4];
+};
+
 struct shadow {
 	u64 bytes;    /* address of the bytes for all of RAM */
 	u64 no_merge; /* the flag of a cache that shares nothing; likewise the one for reuses */
@@ -74,16 +82,17 @@ struct shadow {
 	u64 nr_variables;
 	u64 pages; /* address of the kernel's array of struct page, and the size of one */
 	u64 page_size;
-	u64 free_object; /* address of kmem_cache_free() */
+	u64 refcount; /* offsets in struct page */
+	u64 lru;
+	u64 free_object; /* addresses of kmem_cache_free() and __free_pages() */
+	u64 free_pages;
 	u64 nr_objects;
 	u64 untracked; /* objects for which there was no room */
 	u64 oldest; /* freed objects that are kept: index plus 1 of the first one and the last one */
 	u64 newest;
-	u64 kept;      /* their bytes */
-	u64 keep;      /* at most so many */
-	u64 destroyed; /* the cache that is about to be destroyed, and the stack pointer there */
-	u64 destroyed_sp;
-	u64 destroyed_back; /* and where that call returns to */
+	u64 kept; /* their bytes */
+	u64 keep; /* at most so many */
+	struct resumed resumed[NR_RESUMED];
 	u64 nr_caches;
 	struct own_cache caches[NR_CACHES];
 	struct object objects[NR_OBJECTS];

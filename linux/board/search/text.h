@@ -70,7 +70,7 @@
 #define FN_USES 13         /* uses what to and source point to */
 
 /* how: more of a function of its kind */
-#define HOW_PAGE 1     /* FN_FORGET: its argument is a struct page */
+#define HOW_PAGE 1     /* it returns, frees or takes over a struct page */
 #define HOW_ORDER 2    /* FN_ALLOC: the size is 4096 << the argument, or 4096 */
 #define HOW_STRING 4   /* that of a string, with its end */
 #define HOW_ARRAY 8    /* times another argument */
@@ -94,6 +94,7 @@
 #define HOW_RAW 0x200000 /* FN_ALLOC: what it returns is not filled, unless flags have __GFP_ZERO */
 #define HOW_TO_USER 0x400000 /* FN_COPY: a program can read it then */
 #define HOW_CLEARS 0x800000 /* it clears what it should have written, if it fails */
+#define HOW_LIST 0x1000000 /* FN_FORGET: of pages that are linked by lru; with HOW_ARRAY: a folio_batch */
 
 /* kinds of findings */
 #define FOUND_OUT_OF_BOUNDS 1
