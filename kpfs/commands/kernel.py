@@ -689,14 +689,18 @@ def prune(arguments: Namespace) -> int:
     if arguments.unused is None and arguments.size is None:
         raise SetupError("which ones? Say --unused DAYS or --size MIB")
     left, now = arguments.size, time.time()
+    kept: set[int] = set()  # inodes, as kernels of one package share files
     for name, used in store.by_use():
         folder = store.folder(name)
-        size = store.size(folder) >> 20
+        files = store.usage(folder)
+        size = sum(files[inode] for inode in files.keys() - kept) >> 20
         old = arguments.unused is not None and now - used > arguments.unused * DAY
         if old or (left is not None and size > left):
             store.remove_folder(folder)
             print(f"{name}: {size} MiB")
-        elif left is not None:
+            continue
+        kept |= files.keys()
+        if left is not None:
             left -= size
     return 0
 

@@ -22,7 +22,7 @@ from kpfs.linux.package.packages import KernelFiles
 from kpfs.linux.running import chosen
 from kpfs.linux.running.machine import AGENT, LinuxMachine, Op, Out
 from kpfs.linux.store import image, store
-from kpfs.linux.store.modules import write_archive
+from kpfs.linux.store import modules as kept_modules
 
 DEFAULT_MEMORY = 512 << 20
 MIN_MEMORY = 128 << 20
@@ -65,8 +65,8 @@ def make(
 ) -> image.Meta:
     """Boot a kernel and keep it by a name. Raises UnfitError that says why not.
 
-    known: parameters in append that the kernel must know.  modules: the archive of an
-    image of the same package, which this one shares.
+    known: parameters in append that the kernel must know.  modules: those of an image
+    of the same package, which this one shares.
     """
     if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
         raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
@@ -74,7 +74,10 @@ def make(
         raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
-    with store.new_folder(name) as folder, _packing(files, folder, modules):
+    with (
+        store.new_folder(name) as folder,
+        _packing(files, folder, kernel.release, modules),
+    ):
         booted = boot.boot(
             kernel,
             memory=memory,
@@ -122,21 +125,23 @@ def _functions(booted: image.BootedBoard, cpus: int) -> bytes:
 
 
 @contextmanager
-def _packing(files: KernelFiles, folder: str, shared: str) -> Iterator[None]:
+def _packing(
+    files: KernelFiles, folder: str, release: str, shared: str
+) -> Iterator[None]:
     """Unpack and write the modules meanwhile, which takes longer than the boot.
 
-    shared: an archive that has them, "" if there is none.
+    shared: the path of those of another image, "" if there are none.
     """
     given_up = threading.Event()
     path = os.path.join(folder, image.MODULES)
     if shared:
-        os.link(shared, path)
+        kept_modules.share(shared, path)
         yield
         return
     with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as unpacking:
         rest = _prefetched(iter(files.rest), unpacking)
         modules = chain(sorted(files.modules.items()), rest)
-        packed = beside.submit(write_archive, modules, path, given_up)
+        packed = beside.submit(kept_modules.keep, modules, path, release, given_up)
         try:
             yield
         except BaseException:

@@ -6,11 +6,13 @@
         length of its name, name, its size, number of pieces
         offset and size of a piece, its bytes
 
-Zero pages of the memory are left out.
+Zero pages of the memory are left out. Modules are an archive, however the image has
+them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import zlib
@@ -22,7 +24,7 @@ from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.board.board import MAX_RAM
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED, too_large
-from kpfs.linux.store import image, store
+from kpfs.linux.store import image, modules, store
 
 SUFFIX = ".kpfs"  # suffix of such files; "6.1.kpfs" is imported as 6.1
 MAGIC, VERSION = b"kpfs kernel\n", 1
@@ -54,8 +56,9 @@ def export(name: str, path: str) -> int:
         file.write(bytes(_HEAD.size))
         packer = zlib.compressobj(LEVEL)
         digest, size = hashlib.sha256(), 0
-        for piece in _pack(folder):
-            size += _put(file, digest, packer.compress(piece))
+        with store.scratch() as aside:
+            for piece in _pack(folder, aside):
+                size += _put(file, digest, packer.compress(piece))
         size += _put(file, digest, packer.flush())
         file.seek(0)
         file.write(_HEAD.pack(MAGIC, VERSION, size, digest.digest()))
@@ -67,10 +70,14 @@ def _put(file: IO[bytes], digest: hashlib._Hash, data: bytes) -> int:
     return file.write(data)
 
 
-def _pack(folder: str) -> Iterator[bytes]:
+def _pack(folder: str, aside: str) -> Iterator[bytes]:
+    """Yield the pieces of an export.  aside: an empty folder."""
     for name in SIZES:
+        path = os.path.join(folder, name)
         try:
-            file = open(os.path.join(folder, name), "rb")
+            if name == image.MODULES:
+                path = modules.as_archive(path, os.path.join(aside, name))
+            file = open(path, "rb")
         except FileNotFoundError:  # images of older versions lack some
             continue
         with file:
@@ -108,6 +115,8 @@ def import_file(path: str, name: str) -> image.Meta:
                 raise UnfitError(f"{path}: damaged") from None
             meta = image.read_meta(folder, path)
             _check_files(folder, meta, path)
+            with contextlib.suppress(FileNotFoundError):  # older ones may lack them
+                modules.as_files(os.path.join(folder, image.MODULES), meta.release)
             return meta
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The modules of a kernel as kmod's programs look for them: in /lib/modules/RELEASE.
 
-Packages come without the tables of depmod, as each host runs it for itself.  So the
-archive beside the image is unpacked and depmod is run when somebody first looks there.
+Packages come without the tables of depmod, as each host runs it for itself.  So depmod
+is run when somebody first looks there, and an archive is unpacked before.
 The image does not depend on that, and its digest neither.  Each ``kpfs run`` calls
 install(), so only its first call imports what it needs.
 """
@@ -47,25 +47,46 @@ def install(folder: str, release: str) -> str:
 
 
 def _unpack(folder: str, root: str, release: str) -> None:
-    from kpfs.linux.store.modules import ModuleArchive
+    from kpfs.linux.store.modules import ModuleArchive, share
 
     home = os.path.dirname(root)
     places.make(home)
     with aside.folder(home, f".{TREE}-") as made:
         new = os.path.join(made, TREE)
-        with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
-            archive.unpack(os.path.join(new, "lib/modules", release))
+        if there := _unpacked_elsewhere(folder):
+            share(there, new)
+        else:
+            with ModuleArchive(os.path.join(folder, image.MODULES)) as archive:
+                archive.unpack(os.path.join(new, "lib/modules", release))
         with contextlib.suppress(OSError):  # somebody else was faster
             os.rename(new, root)
 
 
+def _unpacked_elsewhere(folder: str) -> str:
+    """Return the root of another image that has the same archive, or ""."""
+    archive = os.path.join(folder, image.MODULES)
+    for other in os.scandir(os.path.dirname(folder)):
+        root = os.path.join(other.path, TREE)
+        with contextlib.suppress(OSError):
+            same = os.path.samefile(archive, os.path.join(other.path, image.MODULES))
+            if same and os.path.isdir(root) and not os.path.samefile(folder, other):
+                return root
+    return ""
+
+
 def _root(folder: str) -> str:
-    """Return where to unpack: beside the image, or in the user's cache if need be."""
+    """Return kmod's root directory, which may be missing.
+
+    It is in the user's cache if depmod cannot write beside the image.
+    """
+    modules = os.path.join(folder, image.MODULES)
     if not os.access(folder, os.W_OK):
-        made = os.stat(os.path.join(folder, image.MODULES)).st_mtime_ns
+        made = os.stat(modules).st_mtime_ns
         folder = os.path.join(
             places.private_cache(), f"{os.path.basename(folder)}-{made}"
         )
+    elif os.path.isdir(modules):
+        return modules
     return os.path.join(folder, TREE)
 
 

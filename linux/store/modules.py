@@ -1,24 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel's modules, in an archive beside its image; see modinfo(8)."""
+"""A kernel's modules, beside its image; see modinfo(8).
+
+Most distributions pack each module. Such modules are files below a root directory, as
+kmod's programs look for them, and images of one package share them by hard links.
+Modules that are not packed are kept in an archive, which is a third of their size.
+Exports, and images of older versions of kpfs, have archives of all modules.
+"""
 
 from __future__ import annotations
 
 import lzma
 import os
 import re
+import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from threading import Event
+from typing import NamedTuple
 
 from kpfs.base.elf import ANY_MACHINE, ElfFile
 from kpfs.base.errors import KernelError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import MAX_UNPACKED, decompress, too_large
-from kpfs.linux.package.packages import is_module_file
+from kpfs.linux.package.packages import is_module_file, read_regular
 
 _BUILTIN = "modules.builtin"
+_PLACE = "lib/modules"  # below the root directory
 MAX_MODULE = 256 << 20  # bytes of a module's file
 _TIME = (1980, 1, 1, 0, 0, 0)
 _LEVEL = 1  # zlib's; said for each file, as ZipFile ignores its own for a ZipInfo
@@ -70,14 +80,136 @@ def write_archive(
             archive.writestr(entry, data, compresslevel=_LEVEL)
 
 
+def keep(
+    files: Iterable[tuple[str, bytes]], path: str, release: str, given_up: Event
+) -> None:
+    """Keep modules, by paths and contents, at a path where nothing is yet.
+
+    given_up: when it is set, the rest is not wanted.
+    """
+    files = iter(files)
+    first: list[tuple[str, bytes]] = []  # files up to the first module
+    for each in files:
+        first.append(each)
+        if module := _FILE.search(each[0]):
+            if module["packing"]:
+                _write_tree(chain(first, files), place(path, release), given_up)
+                return
+            break
+    write_archive(chain(first, files), path, given_up)
+
+
+def place(path: str, release: str) -> str:
+    """Return where the modules are that are kept as files at a path."""
+    return os.path.join(path, _PLACE, release)
+
+
+def _write_tree(
+    files: Iterable[tuple[str, bytes]], folder: str, given_up: Event
+) -> None:
+    """Write the files below a folder that does not exist; OSError, UnfitError."""
+    for name, data in files:
+        if given_up.is_set():
+            return
+        path = os.path.normpath(os.path.join(folder, name))
+        try:
+            if not path.startswith(f"{folder}/"):
+                raise ValueError
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as file:
+                file.write(data)
+        except (FileExistsError, NotADirectoryError):
+            raise UnfitError(f"the package has two files {name}") from None
+        except ValueError:
+            raise UnfitError(f"the package has a file {name!r}") from None
+
+
+def share(path: str, new: str) -> None:
+    """Give an image the modules of another one, by hard links; OSError.
+
+    Neither writes into a file: depmod puts new ones in their places.
+    """
+    if os.path.isdir(path):
+        shutil.copytree(path, new, copy_function=os.link)
+    else:
+        os.link(path, new)
+
+
+def as_archive(path: str, new: str) -> str:
+    """Return the path of an archive of modules, which is written at new if need be."""
+    if not os.path.isdir(path):
+        return path
+    write_archive(ModuleArchive(path).files(), new, Event())
+    return new
+
+
+def as_files(path: str, release: str) -> None:
+    """Keep the modules of an archive as files if all are packed; OSError.
+
+    A damaged archive stays, for the errors of those that use it.
+    """
+    new = f"{path}.new"
+    try:
+        with ModuleArchive(path) as archive:
+            if not archive.is_packed:
+                return
+            archive.unpack(place(new, release))
+    except UnfitError:
+        shutil.rmtree(new, ignore_errors=True)
+        return
+    os.unlink(path)
+    os.rename(new, path)
+
+
+class _Size(NamedTuple):
+    """The part of ZipInfo that ModuleArchive uses."""
+
+    file_size: int
+
+
+class _Tree:
+    """Files below lib/modules/RELEASE of a root, with the methods of ZipFile."""
+
+    def __init__(self, root: str) -> None:
+        above = os.path.join(root, _PLACE)
+        self._top = os.path.join(above, *os.listdir(above)[:1])
+
+    def namelist(self) -> list[str]:
+        """Return the sorted paths of all modules and lists of them."""
+        return sorted(
+            os.path.join(folder, name)[len(self._top) + 1 :]
+            for folder, _, names in os.walk(self._top)
+            for name in names
+            if is_module_file(name)
+        )
+
+    def getinfo(self, name: str) -> _Size:
+        return _Size(os.stat(os.path.join(self._top, name)).st_size)
+
+    def read(self, name: str) -> bytes:
+        return read_regular(os.path.join(self._top, name))
+
+    def extractall(self, folder: str, names: Iterable[str]) -> None:
+        """Make links to files."""
+        for name in names:
+            path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.symlink(os.path.join(self._top, name), path)
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
 class ModuleArchive:
     """The files below /lib/modules/RELEASE.  Names of modules may have - for _."""
 
     def __init__(self, path: str) -> None:
-        """Open what write_archive() wrote.  Raises UnfitError if it is damaged."""
+        """Open what keep() or write_archive() wrote.  UnfitError: it is damaged."""
         self._path = path
+        self._archive: zipfile.ZipFile | _Tree
         try:
-            self._archive = zipfile.ZipFile(path)
+            is_tree = os.path.isdir(path)
+            self._archive = _Tree(path) if is_tree else zipfile.ZipFile(path)
         except _DAMAGED:
             raise self._damaged() from None
         self._files = {
@@ -97,6 +229,15 @@ class ModuleArchive:
 
     def __contains__(self, name: str) -> bool:
         return module_name(name) in self._files
+
+    @property
+    def is_packed(self) -> bool:
+        """True if the package has packed each of its modules."""
+        return not any(name.endswith(".ko") for name in self._files.values())
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield all paths and contents.  Raises UnfitError."""
+        return ((name, self._file(name)) for name in self._archive.namelist())
 
     def is_builtin(self, name: str) -> bool:
         """Return True if the kernel has a module without loading it."""
@@ -155,15 +296,16 @@ class ModuleArchive:
         A stranger's archive may hold other files, as tables that programs of the host
         would believe.
         """
-        rows = [
-            row
-            for row in self._archive.infolist()
-            if is_module_file(os.path.basename(row.filename))
+        archive = self._archive
+        names = [
+            name
+            for name in archive.namelist()
+            if is_module_file(os.path.basename(name))
         ]
-        if sum(row.file_size for row in rows) > MAX_UNPACKED:
+        if sum(archive.getinfo(name).file_size for name in names) > MAX_UNPACKED:
             raise UnfitError(too_large(self._path))
         os.makedirs(folder)
         try:
-            self._archive.extractall(folder, rows)
+            archive.extractall(folder, names)
         except _DAMAGED:
             raise self._damaged() from None

@@ -139,10 +139,19 @@ def by_use() -> list[tuple[str, float]]:
     return sorted(times, key=lambda row: row[1], reverse=True)
 
 
+def usage(path: str) -> dict[int, int]:
+    """Return the bytes on the disk of each file in a folder, by inode.
+
+    Kernels of one package share some files.
+    """
+    entries = (
+        os.lstat(os.path.join(top, name))
+        for top, folders, files in os.walk(path)
+        for name in (*folders, *files)
+    )
+    return {entry.st_ino: entry.st_blocks * 512 for entry in entries}
+
+
 def size(path: str) -> int:
     """Return the bytes that a folder takes on the disk."""
-    return sum(
-        os.lstat(os.path.join(top, name)).st_blocks * 512
-        for top, _, files in os.walk(path)
-        for name in files
-    )
+    return sum(usage(path).values())

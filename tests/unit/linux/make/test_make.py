@@ -28,6 +28,6 @@ def test_an_image_with_parameters_shares_the_modules(tmp_path):
     archive.write_bytes(b"modules")
     folder.mkdir()
     files = packages.KernelFiles(b"", "", {"a.ko": b""})
-    with make._packing(files, str(folder), str(archive)):
+    with make._packing(files, str(folder), "6.1", str(archive)):
         pass
     assert (folder / image.MODULES).samefile(archive)

@@ -69,7 +69,7 @@ def test_refused_import_leaves_nothing(exported, change, why):
 def test_a_failure_leaves_the_old_file(exported, monkeypatch):
     before = exported.read_bytes()
 
-    def fail(_folder):
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(archive, "_pack", fail)

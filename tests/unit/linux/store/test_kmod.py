@@ -9,7 +9,7 @@ import pytest
 
 from kpfs.base.programs import search_path
 from kpfs.linux.store import kmod
-from kpfs.linux.store.modules import write_archive
+from kpfs.linux.store.modules import keep, write_archive
 from tests.harness import ROOT
 
 RELEASE = "6.1.0-test"
@@ -73,6 +73,35 @@ def test_depmod_runs_once(folder):
     os.utime(table, (0, 0))
     kmod.install(str(folder), RELEASE)
     assert os.stat(table).st_mtime == 0
+
+
+def test_images_of_one_archive_share_what_is_unpacked(folder, bare):
+    name = "kernel/kprobe_example.ko"
+    place = kmod.install(str(folder), RELEASE)
+    for other, makes in (("shared", os.link), ("copied", shutil.copy)):
+        beside = folder.with_name(other)
+        beside.mkdir()
+        makes(folder / "modules", beside / "modules")
+        found = kmod.install(str(beside), RELEASE)
+        shared = os.path.samefile(f"{place}/{name}", f"{found}/{name}")
+        assert shared == (makes == os.link)
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_modules_that_are_files(folder, writable, monkeypatch, tmp_path):
+    """Only depmod's tables are added, or made elsewhere."""
+    os.unlink(folder / "modules")
+    files = [("kernel/a.ko.xz", b"packed"), ("modules.order", b"")]
+    keep(files, str(folder / "modules"), RELEASE, threading.Event())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "access", lambda *_: writable)
+    place = kmod.install(str(folder), RELEASE)
+    with open(f"{place}/kernel/a.ko.xz", "rb") as file:
+        assert file.read() == b"packed"
+    assert place.startswith(str(folder)) == writable
+    assert os.listdir(folder) == ["modules"]
+    there = os.path.exists(folder / "modules/lib/modules" / RELEASE / "modules.dep")
+    assert there <= writable
 
 
 def test_folder_that_cannot_be_written(folder, bare, monkeypatch, tmp_path):

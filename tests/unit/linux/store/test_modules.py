@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The archive of modules that is kept with an image."""
+"""The modules that are kept with an image."""
 
 import lzma
+import os
 import threading
 import zipfile
 import zlib
@@ -52,6 +53,91 @@ def test_it_is_packed_at_the_level_that_takes_least_time(tmp_path):
     (entry,) = zipfile.ZipFile(path).infolist()
     assert entry.compress_size == len(packer.compress(data) + packer.flush())
     assert ModuleArchive(path).read("a") == data
+
+
+PACKED = {
+    "modules.order": b"kernel/a.ko\n",
+    "kernel/a.ko.xz": lzma.compress(b"a"),
+    "kernel/b/c-d.ko.xz": lzma.compress(b"c"),
+}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Path of packed modules."""
+    path = str(tmp_path / "tree")
+    archives.keep(PACKED.items(), path, "6.1", threading.Event())
+    return path
+
+
+def test_packed_modules_are_files(tree):
+    place = archives.place(tree, "6.1")
+    with open(f"{place}/kernel/a.ko.xz", "rb") as file:
+        assert lzma.decompress(file.read()) == b"a"
+    with open(f"{place}/modules.dep", "w") as file:  # as depmod does
+        file.write("of this host")
+    with ModuleArchive(tree) as modules:
+        assert modules.read("c_d") == b"c"
+        assert modules.path("c-d") == "kernel/b/c-d.ko.xz"
+        assert not modules.is_builtin("a")
+        assert dict(modules.files()) == PACKED
+        os.unlink(f"{place}/kernel/a.ko.xz")
+        with pytest.raises(UnfitError, match="damaged"):
+            modules.read("a")
+
+
+def test_other_modules_are_an_archive(tmp_path):
+    path = str(tmp_path / "modules")
+    files = [("modules.order", b""), ("a.ko", b"a"), ("b.ko.xz", lzma.compress(b"b"))]
+    archives.keep(files, path, "6.1", threading.Event())
+    assert os.path.isfile(path)
+    assert list(ModuleArchive(path).files()) == files
+    archives.as_files(path, "6.1")
+    assert os.path.isfile(path)
+
+
+@pytest.mark.parametrize("second", ["a.ko.xz", "./a.ko.xz", "a.ko.xz/b.ko.xz"])
+def test_two_files_of_one_name(tmp_path, second):
+    files = [("a.ko.xz", b"a"), (second, b"b")]
+    with pytest.raises(UnfitError, match="two files"):
+        archives.keep(files, str(tmp_path / "m"), "6.1", threading.Event())
+
+
+@pytest.mark.parametrize("name", ["../mine.ko.xz", "/mine.ko.xz", "mine\0.ko.xz"])
+def test_a_name_that_leads_elsewhere(tmp_path, name):
+    files = [("a.ko.xz", b"a"), (name, b"b")]
+    with pytest.raises(UnfitError, match="has a file"):
+        archives.keep(files, str(tmp_path / "m"), "6.1", threading.Event())
+    assert not list(tmp_path.rglob("mine*"))
+
+
+def test_images_share_modules(tree, tmp_path):
+    for path in (tree, archives.as_archive(tree, str(tmp_path / "packed"))):
+        shared = f"{path}-shared"
+        archives.share(path, shared)
+        with ModuleArchive(path) as old, ModuleArchive(shared) as new:
+            assert dict(new.files()) == dict(old.files()) == PACKED
+    module = "lib/modules/6.1/kernel/a.ko.xz"
+    assert os.path.samefile(f"{tree}/{module}", f"{tree}-shared/{module}")
+
+
+def test_from_files_to_an_archive_and_back(tree, tmp_path):
+    path = archives.as_archive(tree, str(tmp_path / "packed"))
+    assert archives.as_archive(path, "") == path
+    archives.as_files(path, "6.2")
+    with ModuleArchive(path) as modules:
+        assert dict(modules.files()) == PACKED
+    assert os.listdir(f"{path}/lib/modules") == ["6.2"]
+
+
+def test_a_damaged_archive_stays(tree, tmp_path):
+    path = archives.as_archive(tree, str(tmp_path / "packed"))
+    with open(path, "r+b") as file:
+        file.seek(60)
+        file.write(bytes(100))
+    archives.as_files(path, "6.1")
+    assert os.path.isfile(path)
+    assert sorted(os.listdir(tmp_path)) == ["packed", "tree"]
 
 
 def test_names():

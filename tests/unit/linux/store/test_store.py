@@ -139,6 +139,25 @@ def test_those_used_least_lately_go_first(capsys):
         prune()
 
 
+def test_files_that_kernels_share_count_once(capsys):
+    for name, used in (("a", 1_000), ("b", 2_000)):
+        make(name, "x" * (1 << 20))
+        if name == "b":
+            os.link(f"{store.folder('a')}/shared", f"{store.folder('b')}/shared")
+        else:
+            with open(f"{store.folder('a')}/shared", "wb") as file:
+                file.write(os.urandom(2 << 20))
+        path = f"{store.folder(name)}/{image.META}"
+        with open(path, "w"):
+            os.utime(path, (time.time() - used, 0))
+    assert [store.size(store.folder(name)) >> 20 for name in ("a", "b")] == [3, 3]
+    parser = ArgumentParser()
+    kernel_command.add_arguments(parser)
+    for limit, removed in (("4", ""), ("3", "b: 1 MiB\n")):
+        kernel_command.main(parser.parse_args(["prune", "--size", limit]))
+        assert capsys.readouterr().out == removed
+
+
 def test_list_names_broken_kernels():
     make("a", "")
     [(name, wrong)] = store.metas()
