@@ -6,6 +6,7 @@ This also tests kpfs.fs.fuse.loop and kpfs.fs.fuse.libfuse.
 
 import ctypes
 import errno
+import multiprocessing
 import os
 import select
 import signal
@@ -135,7 +136,7 @@ class MountKernel(FakeKernel):
         return result
 
 
-def serve(transport, mountpoint):
+def serve(transport, mountpoint, said):
     """The process behind the mounts of these tests."""
     kernel = stand_in(MountKernel())
     root = build(kernel)
@@ -145,28 +146,43 @@ def serve(transport, mountpoint):
     pipe.mode = holder.mode = late.mode = 0o100644
     tree = GuestTree(kernel, root)
     import_module(f"kpfs.fs.fuse.{transport}").mount(
-        tree, mountpoint, lambda: print("ready", flush=True)
+        tree, mountpoint, lambda: said.send("ready")
     )
-    print("ended", flush=True)
+    said.send("ended")
+
+
+@pytest.fixture(scope="module")
+def forkserver():
+    """Makes processes that need not import what each of them needs."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "kpfs.fs.fuse.server"])
+    return context
 
 
 @pytest.fixture(params=["server", pytest.param("libfuse", marks=pytest.mark.libfuse)])
-def mounted(request, tmp_path):
+def mounted(request, tmp_path, forkserver):
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         pytest.skip("/dev/fuse cannot be opened")
     tmp_path = tmp_path / "\u65e5\u672c"
     tmp_path.mkdir()
-    words = request.param, str(tmp_path)
-    script = f"from {__name__} import serve; serve(*{words!r})"
-    daemon = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
-    )
-    assert there(daemon.stdout).readline() == "ready\n"
+    heard, said = forkserver.Pipe(duplex=False)
+    words = request.param, str(tmp_path), said
+    daemon = forkserver.Process(target=serve, args=words)
+    daemon.start()
+    said.close()
+    assert heard.recv() == "ready"
     yield SimpleNamespace(path=tmp_path, daemon=daemon)
     daemon.terminate()
-    assert daemon.communicate(timeout=TIMEOUT)[0] == "ended\n"
-    assert daemon.returncode == 0
+    assert heard.poll(TIMEOUT)
+    assert heard.recv() == "ended"
+    assert ended(daemon) == 0
     assert not os.path.ismount(tmp_path)
+
+
+def ended(daemon):
+    """Return the status of a process that comes to its end."""
+    daemon.join(TIMEOUT)
+    return daemon.exitcode
 
 
 def test_sendfile_sends_its_callers_back_to_read(mounted):
@@ -480,7 +496,7 @@ def test_ending_with_a_blocked_reader(mounted):
     await_blocked(reader, mounted.path / "pipe")
     mounted.daemon.terminate()
     assert reader.wait(TIMEOUT) != 0
-    assert mounted.daemon.wait(TIMEOUT) == 0
+    assert ended(mounted.daemon) == 0
 
 
 def test_umount_ends_the_daemon(mounted):
@@ -488,4 +504,4 @@ def test_umount_ends_the_daemon(mounted):
     if os.geteuid() != 0:
         pytest.skip("umount(2) is for root")
     assert umount2(os.fsencode(mounted.path), 0) == 0
-    assert mounted.daemon.wait(TIMEOUT) == 0
+    assert ended(mounted.daemon) == 0

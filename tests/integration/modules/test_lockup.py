@@ -11,7 +11,7 @@ from tests.guest import tasks_of
 from tests.modbox import module
 from tests.there import code
 
-LIMIT = 1.0  # s of processor time; a quarter of it must do to kill a task
+LIMIT = 0.5  # s of processor time; a quarter of it must do to kill a task
 
 pytestmark = pytest.mark.alone  # the watchdog goes by the clock
 
