@@ -125,7 +125,7 @@ class MountKernel(FakeKernel):
             sched=SimpleNamespace(still=False, note_words=lambda: None),
             next_deadline=lambda: None,
             log=SimpleNamespace(next_seq=lambda: 0, records=lambda first: []),
-            syscalls=SimpleNamespace(tell=lambda ran: None),
+            requests=SimpleNamespace(tell=lambda ran: None),
         )
         self.work = Background(stand_in(idle), self.lock)
         self.background = stand_in(self.work)

@@ -89,7 +89,7 @@ def test_images_of_one_archive_share_what_is_unpacked(folder, bare):
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_modules_that_are_files(folder, writable, monkeypatch, tmp_path):
-    """Only depmod's tables are added, or made elsewhere."""
+    """Depmod adds its tables, or they are made elsewhere."""
     os.unlink(folder / "modules")
     files = [("kernel/a.ko.xz", b"packed"), ("modules.order", b"")]
     keep(files, str(folder / "modules"), RELEASE, threading.Event())
