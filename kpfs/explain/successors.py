@@ -62,7 +62,8 @@ def find_successor(
         for each in _candidates(name, old, new)
         if each not in old and source_name(each) not in old
     }
-    found = [_compare(name, each, old, new) for each in sorted(candidates)]
+    own = _Traits.of(name, old)
+    found = [_compare(own, each, new) for each in sorted(candidates)]
     best = max(found, key=lambda each: each.share, default=None)
     return best if best is not None and best.share >= LIKELY else None
 
@@ -79,25 +80,45 @@ def _candidates(name: str, old: FunctionIndex, new: FunctionIndex) -> Iterable[s
             yield from new.around(each, NEAR)
 
 
-def _compare(
-    name: str, other: str, old: FunctionIndex, new: FunctionIndex
-) -> Successor:
-    near = {*new.around(other, NEAR)}
+class _Traits(NamedTuple):
+    """Traits by which functions of two kernels are compared."""
+
+    name: str
+    prototype: str
+    callers: set[str]  # their names in the source
+    callees: set[str]
+    near: list[str]
+
+    @classmethod
+    def of(cls, name: str, index: FunctionIndex) -> _Traits:
+        return cls(
+            name,
+            index.prototype(name),
+            {*map(source_name, index.callers(name))},
+            {*map(source_name, index.callees(name))},
+            index.around(name, NEAR),
+        )
+
+
+def _compare(own: _Traits, other: str, new: FunctionIndex) -> Successor:
+    others = _Traits.of(other, new)
+    near = {*own.near}.intersection(others.near)
+    names = SequenceMatcher(None, own.name, source_name(other))
     same = {
-        "prototype": float(old.prototype(name) == new.prototype(other) != ""),
-        "callers": _shared(old.callers(name), new.callers(other)),
-        "callees": _shared(old.callees(name), new.callees(other)),
-        "place": len(near.intersection(old.around(name, NEAR))) / (2 * NEAR),
-        "name": SequenceMatcher(None, name, source_name(other)).ratio(),
+        "prototype": float(own.prototype == others.prototype != ""),
+        "callers": _shared(own.callers, others.callers),
+        "callees": _shared(own.callees, others.callees),
+        "place": len(near) / (2 * NEAR),
+        "name": names.ratio(),
     }
     points = sum(POINTS[what] * share for what, share in same.items())
     reasons = [what for what, share in same.items() if share >= LIKELY]
     return Successor(other, points / sum(POINTS.values()), reasons)
 
 
-def _shared(some: Iterable[str], others: Iterable[str]) -> float:
-    a, b = {*map(source_name, some)}, {*map(source_name, others)}
-    return len(a & b) / max(len(a | b), 1)
+def _shared(some: set[str], others: set[str]) -> float:
+    both = len(some & others)
+    return both / max(len(some) + len(others) - both, 1)
 
 
 def inlined_in(name: str, old: FunctionIndex, new: FunctionIndex) -> list[str]:

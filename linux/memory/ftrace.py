@@ -55,12 +55,11 @@ class Trampolines(Reader):
 def ftrace_sites(memory: KernelMemory, symbols: CoreSymbols) -> Iterator[int]:
     """Return the addresses of all sites, also of modules; raises MemoryFault."""
     memory = OneLook(memory)
-    head, record = memory.model.struct(_PAGE), memory.model.struct(_RECORD)
+    head, size = memory.model.struct(_PAGE), memory.model.struct(_RECORD).size
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:
         page, records, count, _ = head.unpack(memory.read(page, head.size))
-        for site, _ in record.iter_unpack(memory.read(records, count * record.size)):
-            yield site
+        yield from memory.model.array("Q", memory.read(records, count * size))[::2]
 
 
 def without_calls(code: bytes, start: int, sites: Iterator[int], nop: bytes) -> bytes:

@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.errors import MemoryFault
@@ -97,9 +98,13 @@ class FunctionIndex:
         self._callees, self._callers = tables[1:3], tables[3:]  # begins, numbers
         numbers = range(len(names) - 1, -1, -1)  # first of equal names
         self._numbers = dict(zip(reversed(names), numbers, strict=True))
-        self._suffixed = defaultdict[str, list[str]](list)
+
+    @cached_property
+    def _suffixed(self) -> dict[str, list[str]]:
+        found = defaultdict[str, list[str]](list)
         for name in sorted(name for name in self._numbers if "." in name):
-            self._suffixed[name.partition(".")[0]].append(name)
+            found[name.partition(".")[0]].append(name)
+        return found
 
     def __contains__(self, name: str) -> bool:
         return name in self._numbers
@@ -134,13 +139,13 @@ class FunctionIndex:
 
     def made_of(self, name: str) -> list[str]:
         """Return the names of what the compiler has made of a function: NAME.isra.0."""
-        made = self._suffixed[name.partition(".")[0]]
+        made = self._suffixed.get(name.partition(".")[0], ())
         return [each for each in made if each.startswith(f"{name}.")]
 
 
 def source_name(name: str) -> str:
     """Return a function's name without a compiler's suffix."""
-    return _SUFFIX.sub("", name)
+    return _SUFFIX.sub("", name) if "." in name else name
 
 
 def index_pieces(

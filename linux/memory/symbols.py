@@ -11,13 +11,15 @@ import mmap
 import os
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from kpfs.base import mapping
 from kpfs.base.ktypes import KAddr, Symbol
 
 _KEPT = 256  # names that were looked up
+_MARK = 4096  # bytes between lines whose addresses are kept
 _ROW = re.compile(rb"([0-9a-f]+) (\w) (\S+)\n")
 _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
 
@@ -110,7 +112,11 @@ class CoreSymbols(SymbolLookup):
             return None
 
     def _symbol_at(self, addr: int) -> Symbol | None:
-        text, low, high = self._text, 0, len(self._text)
+        text = self._text
+        places, addresses = self._marks
+        mark = bisect_right(addresses, addr)
+        low = places[mark - 1] if mark else 0
+        high = places[mark] if mark < len(places) else len(text)
         while low < high:  # lines from low on may be the last that begins up to addr
             middle = text.rfind(b"\n", 0, (low + high) // 2) + 1
             end = text.find(b"\n", middle) + 1
@@ -124,6 +130,17 @@ class CoreSymbols(SymbolLookup):
         found = self._symbol(self._first_there(at))
         inside = found is not None and addr < found.addr + max(found.size, 1)
         return found if inside else None
+
+    @cached_property
+    def _marks(self) -> tuple[list[int], list[int]]:
+        """The places of some lines, and their addresses: a search begins with them."""
+        text, places, addresses = self._text, list[int](), list[int]()
+        for near in range(0, len(text), _MARK):
+            at = text.rfind(b"\n", 0, near) + 1
+            if not places or at > places[-1]:
+                places.append(at)
+                addresses.append(int(text[at : text.find(b" ", at)], 16))
+        return places, addresses
 
     def _first_there(self, at: int) -> int:
         """Return where the first line with this line's address begins."""
