@@ -65,12 +65,12 @@ def test_by_address(symbols, offset, name):
 
 @pytest.mark.parametrize("longest", [20, 6000])
 def test_by_address_in_a_long_text(tmp_path, longest):
-    """A search begins between lines whose addresses are kept, which may be far apart."""
+    """Lines whose addresses are kept may be far apart."""
     names = [f"f{n}".ljust(longest * (n % 7 == 0), "x") for n in range(600)]
     rows = [f"{BASE + 16 * (n // 2):016x} t {name}\n" for n, name in enumerate(names)]
     (tmp_path / "symbols").write_text("".join(rows))
     found = CoreSymbols(str(tmp_path / "symbols"))
-    for n in range(0, 598, 2):  # of two at one address the first
+    for n in range(0, 598, 2):  # the first of two at one address
         for offset in (0, 15):
             assert there(found.symbol_at(BASE + 8 * n + offset)).name == names[n]
     assert found.symbol_at(BASE - 1) is None
