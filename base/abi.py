@@ -951,6 +951,7 @@ HOW_RAW = 0x20_0000
 HOW_TO_USER = 0x40_0000
 HOW_CLEARS = 0x80_0000
 HOW_LIST = 0x100_0000
+HOW_LOCAL = 8
 FOUND_OUT_OF_BOUNDS = 1
 FOUND_USE_AFTER_FREE = 2
 FOUND_DOUBLE_FREE = 3
@@ -1062,13 +1063,26 @@ class Variable:  # struct variable
     first, end = 0, 8
 
 
+class Local:  # struct local
+    SIZE, __slots__ = 16, ()
+    STRUCT = Struct("<qQ")
+    offset, size = 0, 8
+
+
+class Framed:  # struct framed
+    SIZE, __slots__ = 24, ()
+    STRUCT = Struct("<3Q")
+    entry, first, count = 0, 8, 16
+
+
 class Shadow:  # struct shadow
-    SIZE, __slots__ = 26741696, ()
+    SIZE, __slots__ = 26754008, ()
     bytes, no_merge, typesafe, object_size, ctor, align = 0, 8, 16, 24, 32, 40
     usersize, fills, never, variables, nr_variables, pages = 48, 56, 64, 72, 80, 88
     page_size, refcount, lru, free_object, free_pages = 96, 104, 112, 120, 128
     nr_objects, untracked, oldest, newest, kept, keep = 136, 144, 152, 160, 168, 176
-    resumed, nr_caches, caches, objects = 184, 952, 960, 3008
+    locals, framed, nr_framed, frames, resumed = 184, 192, 200, 208, 12496
+    nr_caches, caches, objects = 13264, 13272, 15320
 
 
 # linux/board/x86/arch.h

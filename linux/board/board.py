@@ -231,6 +231,11 @@ class Board(EngineRegisters):
         words = ctypes.c_uint64(first), ctypes.c_uint64(size)
         self._board.board_look_at_branches(self._pointer, *words)
 
+    def watch_frame(self, start: int, size: int) -> None:
+        """Look where a function begins and ends: frames.c.  Its rows are made."""
+        words = ctypes.c_uint64(start), ctypes.c_uint64(size)
+        self._board.board_watch_frame(self._pointer, *words)
+
     def mark_gap(self, start: int, size: int) -> None:
         """Report accesses of looked-at text to a gap between variables: shadow.c."""
         words = ctypes.c_uint64(start), ctypes.c_uint64(size)

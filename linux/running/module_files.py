@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.linux.memory.stack_variables import Frame
+from kpfs.linux.memory.stack_variables import frames as read_frames
 from kpfs.linux.memory.structures import View
 
 if TYPE_CHECKING:
@@ -25,9 +27,12 @@ _VARIABLES = (".data", ".bss", ".data..read_mostly")
 class ModuleFiles:
     """The files of the modules that were loaded last.  Context: lock held."""
 
-    def __init__(self, kernel: KernelOnBoard) -> None:
+    def __init__(self, kernel: KernelOnBoard, *, frames: bool = False) -> None:
+        """frames: read which variables functions have on the stack, too."""
         self._kernel = kernel
         self.by_name: dict[str, elf.ElfFile] = {}  # by the names of modules
+        self._reads_frames = frames
+        self._frames: dict[str, list[Frame]] = {}
         self._loads = kernel.symbols.address(_LOADS)
 
     def follow(self) -> None:
@@ -56,6 +61,8 @@ class ModuleFiles:
             name = names[0].decode("latin-1")
             self.by_name.pop(name, None)
             self.by_name[name] = file
+            if self._reads_frames:  # here, before runs of a search part
+                self._frames[name] = read_frames(file)
             for name in list(self.by_name)[:-_KEPT_FILES]:
                 del self.by_name[name]
 
@@ -76,6 +83,15 @@ class ModuleFiles:
             if sym.kind == kind and counts.get(sym.name) == 1:
                 places.setdefault(sym.shndx, named[sym.name] - sym.value)
         return places
+
+    def frames(self, module: LoadedModule) -> list[Frame]:
+        """Return functions with variables on the stack, at their addresses."""
+        places = self.sections(module, elf.STT_FUNC)
+        return [
+            row._replace(entry=places[row.section] + row.entry)
+            for row in self._frames.get(module.name, ())
+            if row.section in places
+        ]
 
     def variables(self, module: LoadedModule) -> list[tuple[int, int]]:
         """Return begin and end of a module's variables, as far as they are known."""

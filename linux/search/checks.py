@@ -44,7 +44,7 @@ class ModuleChecks:
         """
         if not kernel.structures["task_struct"].has("comm"):
             raise UnfitError("--check: this kernel does not tell of its types (BTF)")
-        self.files = ModuleFiles(kernel)
+        self.files = ModuleFiles(kernel, frames=MEMORY in kinds)
         self.files.follow()
         is_ours = texts is None
         self._texts = texts = texts or Texts(kernel, of, hooks={*kinds} != {IBT})
@@ -62,12 +62,14 @@ class ModuleChecks:
         module = text.module
         if module is None or self._objects is None:
             return
+        self._objects.frames.begin_text(text, self.files.frames(module))
         if text.start == module.text[0]:
             self._objects.begin_module(text.number, self.files.variables(module))
 
     def _ends(self, text: LookedText) -> None:
         if self._objects is not None:
             self._objects.end_module(text.number)
+            self._objects.frames.end_text(text)
         if text.module is None:
             self._gone.add(text.number)
         elif text.start == text.module.text[0]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kpfs.base import abi, mapping
 from kpfs.base.structures import fields
 from kpfs.linux.board.board import address_of
+from kpfs.linux.search.frames import Frames
 from kpfs.linux.search.texts import Texts
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Objects:
         self._gaps: dict[int, list[Range]] = {}  # by the numbers of texts
         self._variables: dict[int, list[Range]] = {}
         self._table = mapping.make(abi.Variable.SIZE)
+        self.frames = Frames(self._board, words)
 
     def begin_module(self, number: int, variables: list[Range]) -> None:
         """Have nothing access what lies between variables: begin and end of each."""

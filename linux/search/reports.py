@@ -147,14 +147,17 @@ class Reports:
     # ---- memory
     def _memory(self, _number: int, row: FindingRow) -> CheckReport:
         size = f"{row.b} byte{'s' * (row.b != 1)}"
-        access = f"{'write' if row.c else 'read'} of {size}"
+        local, writes = row.c >> abi.HOW_LOCAL, row.c & 1
+        access = f"{'write' if writes else 'read'} of {size}"
         is_free = row.kind in (abi.FOUND_DOUBLE_FREE, abi.FOUND_INVALID_FREE)
         place = self._call(row.at) if is_free else self._place(row.at)
-        what = _OF_ANOTHER_KIND if is_free and row.c else _MEMORY[row.kind]
+        what = _OF_ANOTHER_KIND if is_free and writes else _MEMORY[row.kind]
         title = f"memory: {what.format(access)} at {place}"
         lines = [self._where(row)]
         if self._objects is not None and row.object:
             lines += self._of_object(self._objects.row(row.object - 1), row)
+        if self._objects is not None and local:
+            lines.append(self._objects.frames.describe(local - 1))
         return CheckReport(MEMORY, title, lines, (title,))
 
     def _of_object(self, found: ObjectRow, row: FindingRow) -> Iterator[str]:

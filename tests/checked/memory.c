@@ -376,6 +376,70 @@ static noinline void beyond_array(void)
 	});
 }
 
+struct answer {
+	int kind;
+	char name[12]; /* of which one byte is written */
+	long words[3];
+};
+
+static noinline void use(volatile void *p)
+{
+	HIDE(p);
+}
+
+/* Nothing lies between the two arrays. */
+static noinline void copy_into_neighbour(void)
+{
+	char first[32], second[32], from[64];
+	size_t size = WRONG(40, 32);
+
+	memset(from, 0, sizeof(from));
+	HIDE(size);
+	memcpy(first, from, size);
+	use(first);
+	use(second);
+}
+
+static noinline void fill_some(int *to, int wanted)
+{
+	HIDE(to);
+	if (wanted)
+		*to = 5;
+}
+
+static noinline void never_written_on_stack(void)
+{
+	int value;
+
+	fill_some(&value, WRONG(0, 1));
+	if (value == 3)
+		decided++;
+}
+
+static noinline void stack_to_user(void)
+{
+	struct answer answer;
+
+	WRONG((void)0, memset(&answer, 0, sizeof(answer)));
+	answer.kind = 1;
+	answer.name[0] = 0;
+	answer.words[0] = answer.words[1] = answer.words[2] = 2;
+	HIDE(decided);
+	_copy_to_user((void *)4096, &answer, sizeof(answer));
+}
+
+/* No error: the place on the stack is another function's now, and has been written. */
+static noinline void same_place(int depth)
+{
+	struct answer answer;
+
+	memset(&answer, 0, sizeof(answer));
+	use(&answer);
+	if (depth)
+		same_place(depth - 1);
+	_copy_to_user((void *)4096, &answer, sizeof(answer));
+}
+
 static int begin(void)
 {
 	cache = make_cache("kpfs_checked", 56);
@@ -416,6 +480,10 @@ static int begin(void)
 	never_written();
 	never_written_in_cache();
 	never_written_to_user();
+	copy_into_neighbour();
+	never_written_on_stack();
+	stack_to_user();
+	same_place(3);
 	return 0;
 }
 

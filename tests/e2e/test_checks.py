@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``kpfs run --check``: errors of modules are found, and correct modules have none.
 
-Also tests kpfs.linux.search.checks, kpfs.linux.search.objects and
-kpfs.linux.search.locks.
+Also tests kpfs.linux.search.checks, kpfs.linux.search.objects,
+kpfs.linux.search.frames and kpfs.linux.search.locks.
 """
 
 import re
@@ -57,6 +57,9 @@ MEMORY = {
     "never_written": "read of 8 bytes that nobody has written",
     "never_written_in_cache": "read of 1 byte that nobody has written",
     "never_written_to_user": "read of 24 bytes that nobody has written",
+    "copy_into_neighbour": "write of 40 bytes beyond an array on the stack",
+    "never_written_on_stack": "read of 4 bytes that nobody has written",
+    "stack_to_user": "read of 40 bytes that nobody has written",
     "leak": "leak of 123 bytes",
 }
 LOCKS = {

@@ -32,6 +32,10 @@ void set_call(struct board *b, u64 ip, u64 sp, u64 result); /* NEVER: the result
 /* Have the function that is about to begin return to an address; return its stack pointer. */
 u64 enter_call(struct board *b, u64 sp, u64 back);
 
+/* Where a function begins: the address above its frame, as debug information counts from. */
+u64 frame_top(const struct board *b);
+u64 frame_word(struct board *b, u64 top); /* the same as long as a frame is there */
+
 /* ---- lookers */
 looker look_hold, look_fault, look_at_memory, look_at_locks;
 behind_looker behind_memory, behind_locks;
@@ -40,6 +44,15 @@ bool may_unlock(const struct insn *i);
 void check_access(struct board *b, const struct look *l);
 bool may_be_wrong(const struct insn *i);
 void enter_memory(struct board *b, struct look *l); /* a function of the table begins */
+
+/* ---- shadow.c, frames.c */
+void mark_bytes(struct board *b, u64 addr, u64 size, u8 value);
+void fill_words(struct board *b, u64 addr, u64 size);
+struct shadow *shadow(const struct board *b);
+void frame_begins(struct board *b, u64 addr);
+void frame_ends(struct board *b);
+/* Return the number of the variable on the stack that an address is in, plus 1, and where it ends; 0. */
+u64 local_at(struct board *b, u64 addr, u64 *end);
 
 /* ---- text.c */
 void decode_at(struct board *b, u64 addr, u64 left, struct insn *i);

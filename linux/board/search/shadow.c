@@ -30,7 +30,7 @@
 #define MAX_STRING 65536
 #define MAX_CHECKED (1ull << 24)
 
-static struct shadow *shadow(const struct board *b)
+struct shadow *shadow(const struct board *b)
 {
 	return (struct shadow *)(uintptr_t)texts(b)->shadow;
 }
@@ -171,6 +171,19 @@ static u64 first_never_written(struct board *b, u64 addr, u64 size)
 	return 0;
 }
 
+/* addr and size are multiples of 4. */
+void fill_words(struct board *b, u64 addr, u64 size)
+{
+	for (u64 at = addr; at < addr + size; at += 4) {
+		u32 *word = (u32 *)byte_in_ram(b, at);
+
+		if (!word)
+			continue;
+		*word = (u32)(NEVER_WRITTEN >> (at & 4) * 8);
+		*never_of(b, at) |= 15 << (at & 4);
+	}
+}
+
 static void fill(struct board *b, u64 addr, u64 size)
 {
 	for (u64 at = addr; at < addr + size; at += 8) {
@@ -272,16 +285,28 @@ static void report(struct board *b, u64 kind, u64 at, u64 addr, u64 size, u64 ho
 }
 
 /* ---- accesses */
+static bool is_on_stack(const struct board *b, u64 addr)
+{
+	return (addr ^ stack_pointer(b)) < STACK_SIZE;
+}
+
 /* Report that something depends on bytes that nobody has written to. */
 static void check_written(struct board *b, u64 at, u64 addr, u64 size)
 {
-	u64 first;
+	u64 first, end, local = 0;
 
 	if (!shadow(b)->fills)
 		return;
 	first = first_never_written(b, addr, size);
-	if (first)
-		report(b, FOUND_UNINITIALIZED, at, first, size, false, around(shadow(b), first));
+	if (!first)
+		return;
+	if (is_on_stack(b, first)) {
+		local = local_at(b, first, &end);
+		if (local)
+			report(b, FOUND_UNINITIALIZED, at, first, size, local << HOW_LOCAL, NULL);
+		return;
+	}
+	report(b, FOUND_UNINITIALIZED, at, first, size, false, around(shadow(b), first));
 }
 
 /* Return whether the canary of the task that runs is at an address of its stack. */
@@ -347,11 +372,24 @@ static bool is_about_canary(struct board *b, const struct look *l)
 	return i->flags & INSN_ON_STACK;
 }
 
+/* An access of the stack at a constant distance is in bounds. */
+static void look_at_local(struct board *b, const struct look *l)
+{
+	const u8 *byte = byte_of(b, l->addr);
+
+	if (!byte || !*byte)
+		return;
+	if (l->insn->flags & INSN_WRITES)
+		keep_store(b, l->addr, l->bytes);
+	else
+		check_written(b, l->at, l->addr, l->bytes);
+}
+
 /* Return whether an access may be one of those that are reported. */
 bool may_be_wrong(const struct insn *i)
 {
 	return i->flags & (INSN_READS | INSN_WRITES) && !(i->flags & INSN_PER_CPU) &&
-	       (i->more & MORE_CANARY || !(i->flags & INSN_ON_STACK));
+	       (i->more & (MORE_CANARY | MORE_LOCAL) || !(i->flags & INSN_ON_STACK));
 }
 
 void check_access(struct board *b, const struct look *l)
@@ -363,8 +401,11 @@ void check_access(struct board *b, const struct look *l)
 	if (!l->bytes || l->addr < KERNEL_HALF)
 		return;
 	if (i->flags & (INSN_ON_STACK | INSN_PER_CPU) || i->more & MORE_CANARY)
-		if (is_about_canary(b, l))
+		if (is_about_canary(b, l)) {
+			if (i->more & MORE_LOCAL && shadow(b)->fills)
+				look_at_local(b, l);
 			return;
+		}
 	if (!is_fine(b, l->addr, l->bytes, &value))
 		check(b, l->at, l->addr, l->bytes, i->flags & INSN_WRITES);
 	else if (value && i->flags & INSN_WRITES && shadow(b)->fills)
@@ -411,9 +452,22 @@ static void check_variable(struct board *b, u64 at, u64 addr, u64 size, bool wri
 		report(b, FOUND_GLOBAL, at, all[low].end, size, writes, NULL);
 }
 
+/* Report an operand that begins in one variable of a frame and ends behind it. */
+static void check_local(struct board *b, u64 at, u64 addr, u64 size, bool writes)
+{
+	u64 end, local;
+
+	if (!is_on_stack(b, addr) || size > MAX_CHECKED)
+		return;
+	local = local_at(b, addr, &end);
+	if (local && addr + size > end)
+		report(b, FOUND_STACK, at, end, size, writes | local << HOW_LOCAL, NULL);
+}
+
 /* Check what a function of the kernel accesses for checked text. */
 static void check_operand(struct board *b, u64 at, u64 addr, u64 size, bool writes)
 {
+	check_local(b, at, addr, size, writes);
 	check(b, at, addr, size, writes);
 	check_variable(b, at, addr, size, writes);
 }
@@ -982,8 +1036,8 @@ void behind_memory(struct board *b, const struct behind *call)
 	else if (f->kind == FN_CACHE)
 		cache_made(b, call);
 	else
-		check(b, call->data[2], call->data[0],
-		      written < call->data[1] ? written : call->data[1], true);
+		check_operand(b, call->data[2], call->data[0],
+			      written < call->data[1] ? written : call->data[1], true);
 }
 
 void enter_memory(struct board *b, struct look *l)
@@ -1002,6 +1056,11 @@ void enter_memory(struct board *b, struct look *l)
 			text_skip(b, l, o->size);
 		break;
 	}
+}
+
+void mark_bytes(struct board *b, u64 addr, u64 size, u8 value)
+{
+	mark(b, addr, size, value);
 }
 
 /* Let checked text not access what is between two variables. */

@@ -10,6 +10,7 @@
 #define OBJECT_STACK 16
 #define RED_ZONE 32
 #define NR_RESUMED 16
+#define NR_FRAMES 512
 /* Fills what nobody has written to. Flags in it that are cleared change it. */
 #define NEVER_WRITTEN 0xbff7fdeffdefbff7ull
 
@@ -61,6 +62,26 @@ struct variable {
 	u64 end;
 };
 
+/* A variable on the stack. */
+struct local {
+	int64_t offset; /* from the address above its function's frame */
+	u64 size;
+};
+
+/* A function that has some: the first one's index, and how many. */
+struct framed {
+	u64 entry;
+	u64 first;
+	u64 count;
+};
+
+/* A call of it that has not returned. */
+struct frame {
+	u64 top;  /* 0: this one is free */
+	u64 word; /* frame_word() */
+	u64 entry;
+};
+
 /* A function that is about to begin again, when another one has been called before it. */
 struct resumed {
 	u64 sp;   /* 0: this one is free */
@@ -90,8 +111,12 @@ struct shadow {
 	u64 untracked; /* objects for which there was no room */
 	u64 oldest; /* freed objects that are kept: index plus 1 of the first one and the last one */
 	u64 newest;
-	u64 kept; /* their bytes */
-	u64 keep; /* at most so many */
+	u64 kept;   /* their bytes */
+	u64 keep;   /* at most so many */
+	u64 locals; /* address of struct local */
+	u64 framed; /* of struct framed, sorted, and how many */
+	u64 nr_framed;
+	struct frame frames[NR_FRAMES];
 	struct resumed resumed[NR_RESUMED];
 	u64 nr_caches;
 	struct own_cache caches[NR_CACHES];

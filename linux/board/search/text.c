@@ -169,6 +169,35 @@ API void board_make_rows(struct board *b, u64 number, u64 first, u64 size)
 	}
 }
 
+/* Return whether an instruction of [first, first + size) leaves that function. */
+static bool goes(const struct insn *i, u64 addr, u64 first, u64 size)
+{
+	if (i->more & MORE_JUMPS)
+		return addr + i->size + i->disp - first >= size;
+	return i->flags & INSN_LEAVES || (i->flags & INSN_INDIRECT && !(i->flags & INSN_CALLS));
+}
+
+/* Look where a function with variables on the stack begins and ends. Its rows are made. */
+API void board_watch_frame(struct board *b, u64 first, u64 size)
+{
+	struct text *text = find_text(texts(b), first);
+
+	for (u64 addr = first; text && addr < first + size;) {
+		struct insn *i = &rows(text)[addr - text->first];
+		bool stores = i->flags & INSN_WRITES;
+
+		if (addr == first)
+			i->more |= MORE_BEGINS;
+		else if (goes(i, addr, first, size))
+			i->more |= MORE_ENDS;
+		else if (i->flags & INSN_ON_STACK && (stores || i->more & MORE_DECIDES))
+			i->more |= MORE_LOCAL;
+		if (i->more & (MORE_BEGINS | MORE_ENDS))
+			i->flags |= INSN_BEHIND;
+		addr += i->size ? i->size : 1;
+	}
+}
+
 /* ---- what lookers ask for */
 static void leave(struct board *b, u64 why, u64 at)
 {
@@ -430,6 +459,14 @@ static bool look_at_access(struct board *b, struct insn *i, u64 addr)
 	return again;
 }
 
+static void look_at_frame(struct board *b, const struct insn *i, u64 addr)
+{
+	if (i->more & MORE_BEGINS)
+		frame_begins(b, addr);
+	else
+		frame_ends(b);
+}
+
 /* Called by libunicorn for each instruction of a text. False: it need not be for this one. */
 static bool on_code(void *board, u64 addr, u32 size)
 {
@@ -462,6 +499,8 @@ static bool on_code(void *board, u64 addr, u32 size)
 		return true;
 	if (i->flags & INSN_BEHIND)
 		look_behind(b, addr);
+	if (i->more & (MORE_BEGINS | MORE_ENDS) && t->on & LOOK_MEMORY)
+		look_at_frame(b, i, addr);
 	if (!(i->flags & (INSN_HOOKED & ~INSN_BEHIND)))
 		return true;
 	l = (struct look){ .insn = i, .at = addr, .phys = NEVER };

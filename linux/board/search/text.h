@@ -42,6 +42,10 @@
 #define MORE_DECIDES 2 /* something depends on what it reads, which is not only copied */
 #define MORE_LOADS 4   /* reads into a register, and does nothing else */
 #define MORE_TESTS 8   /* compares registers: reg and scale */
+#define MORE_JUMPS 0x10 /* jumps to where disp says, behind it */
+#define MORE_BEGINS 0x20 /* here begins a function whose variables on the stack are known */
+#define MORE_ENDS 0x40   /* such a function returns, or jumps elsewhere */
+#define MORE_LOCAL 0x80  /* it may access such a variable, at a constant distance */
 
 #define REG_NONE 255
 #define REG_IP 16
@@ -95,6 +99,9 @@
 #define HOW_TO_USER 0x400000 /* FN_COPY: a program can read it then */
 #define HOW_CLEARS 0x800000 /* it clears what it should have written, if it fails */
 #define HOW_LIST 0x1000000 /* FN_FORGET: of pages that are linked by lru; with HOW_ARRAY: a folio_batch */
+
+/* in c of a finding: from this bit on the number of a variable on the stack, plus 1 */
+#define HOW_LOCAL 8
 
 /* kinds of findings */
 #define FOUND_OUT_OF_BOUNDS 1

@@ -488,6 +488,7 @@ __attribute__((visibility("default"))) void board_decode(const u8 *code, u64 siz
 	i->size = r.at - code;
 	if (!map && (op == 0xe8 || op == 0xe9)) {
 		i->flags |= op == 0xe8 ? INSN_CALLS : INSN_TAIL;
+		i->more = op == 0xe9 ? MORE_JUMPS : 0;
 		__builtin_memcpy(&i->disp, r.at - 4, 4);
 		return;
 	}

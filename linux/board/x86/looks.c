@@ -153,6 +153,16 @@ void set_call(struct board *b, u64 ip, u64 sp, u64 result)
 		s->regs[RAX] = result;
 }
 
+u64 frame_top(const struct board *b)
+{
+	return stack_pointer(b) + 8;
+}
+
+u64 frame_word(struct board *b, u64 top)
+{
+	return read_word(b, top - 8); /* where it returns to */
+}
+
 u64 enter_call(struct board *b, u64 sp, u64 back)
 {
 	push_word(b, sp - 8, back);
