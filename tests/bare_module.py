@@ -30,6 +30,7 @@ OPTIONS = {
     ),
     "arm64": (
         *("-mgeneral-regs-only", "-mno-outline-atomics", "-fno-stack-protector"),
+        *("-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"),
     ),
     "riscv64": (
         *("-mcmodel=medany", "-march=rv64imac", "-mabi=lp64", "-fno-stack-protector"),
@@ -58,11 +59,17 @@ asm(".pushsection .modinfo,\\"a\\"; .asciz \\"license=GPL\\", \\"name={module}\\
 
 
 def build(
-    folder: Path, kernel: SavedKernel, source: Path, *options: str, name: str = ""
+    folder: Path,
+    kernel: SavedKernel,
+    source: Path,
+    *options: str,
+    name: str = "",
+    versions: bool = True,
 ) -> Path:
     """Build a module with the functions begin() and finish().
 
-    It may call functions of the kernel, as no versions of these are checked.
+    It may call functions of the kernel if it is loaded by force, or has no versions of
+    any: then no kernel checks them that can load modules by force.
     options: of the compiler.  name: of the module, "": that of the source.
     """
     name = name or source.stem
@@ -77,11 +84,12 @@ def build(
         shipped = elf.ElfFile(archive.read("dummy"), kernel.arch.elf_machine)
     info = shipped.section(".modinfo")
     assert info is not None
-    versions = ""
-    for section in ("__versions", "__version_ext_crcs", "__version_ext_names"):
+    known = ""
+    sections = "__versions", "__version_ext_crcs", "__version_ext_names"
+    for section in sections if versions else ():
         if (found := shipped.section(section)) is not None:
             (folder / section).write_bytes(shipped.contents(found))
-            versions += f'.section {section},\\"a\\"; .incbin \\"{section}\\"; '
+            known += f'.section {section},\\"a\\"; .incbin \\"{section}\\"; '
     words = shipped.contents(info).split(b"\0")
     vermagic = next(
         word[9:].decode() for word in words if word.startswith(b"vermagic=")
@@ -89,7 +97,7 @@ def build(
     frame = FRAME.format(
         source=source,
         module=name,
-        versions=versions,
+        versions=known,
         vermagic=vermagic,
         size=module.size,
         **module.at,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from kpfs.hunt.hunt import SearchFinding, Tried
+    from kpfs.hunt.task import SearchTask
 
 _ROOM = 300_000  # bytes that a report may take
 _DEFAULT_SECONDS = 60.0
@@ -145,7 +146,7 @@ def main(arguments: Namespace) -> int:
         arguments.jobs,
         arguments.shard,
     )
-    teller = _Teller(task.kernel, task.argv, quiet=arguments.json)
+    teller = _Teller(task, quiet=arguments.json)
     cluster = None
     if arguments.scheduler:
         from kpfs.hunt.cluster import Cluster
@@ -173,16 +174,18 @@ def main(arguments: Namespace) -> int:
 class _Teller:
     """Prints findings as they come."""
 
-    def __init__(self, kernel: str, argv: Sequence[str], *, quiet: bool) -> None:
-        self._kernel, self._argv, self._quiet = kernel, argv, quiet
+    def __init__(self, task: SearchTask, *, quiet: bool) -> None:
+        self._task, self._quiet = task, quiet
         self._bar = sys.stderr.isatty()
         self._said = dict[str, int]()
         self.shown: dict[tuple[str, ...], Shown] = {}
 
     def tell(self, finding: SearchFinding, seed: str, runs: int) -> None:
         """seed: its name; "": it could not be kept."""
-        words = ["kpfs", "run", "--kernel", self._kernel, "--inside", "--seed", seed]
-        replay = shlex.join([*words, "--", *self._argv]) if seed else ""
+        task = self._task
+        words = ["kpfs", "run", "--kernel", task.kernel, "--inside", "--seed", seed]
+        words += ["--root", task.root] if task.root != "/" else []
+        replay = shlex.join([*words, "--", *task.argv]) if seed else ""
         lines, how = list(finding.lines), finding.plan.how
         shown = Shown(finding.kind, finding.title, lines, seed, how, replay)
         self.shown[finding.key] = shown

@@ -112,6 +112,7 @@ def _keeps_registers(engine: Engine, at: int) -> bool:
         abi.ARM64_STATE_TTBR0: SYSTEM_REGISTERS["ttbr0_el1"],
         abi.ARM64_STATE_TTBR1: SYSTEM_REGISTERS["ttbr1_el1"],
         abi.ARM64_STATE_MPIDR: _VMPIDR_EL2,
+        abi.ARM64_STATE_SP_EL0: SYSTEM_REGISTERS["sp_el0"],
     }
     for offset, name in kept.items():
         before = read_system(engine, name)

@@ -208,8 +208,6 @@ class Board(EngineRegisters):
     # ---- text whose instructions are looked at: see text.h
     def look(self, texts: int) -> None:
         """Have texts looked at. texts: address of struct texts."""
-        if not hasattr(self._board, "board_look"):
-            raise EmulatorError("this architecture's instructions are not looked at")
         if not self._board.board_look(self._pointer, ctypes.c_void_p(texts)):
             raise EmulatorError("libunicorn refuses the hooks of the board")
 

@@ -73,6 +73,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         *("on_cpu", "cpu", "thread_info.cpu", "stack", "fs"),
         *("state", "__state", "mm", "nvcsw", "nivcsw"),
         *("thread.sp", "thread.cpu_context", "thread.ra", "thread.s"),
+        *("stack_canary", "thread_info.preempt_count"),
     ),
     "signal_struct": ("thread_head",),
     "files_struct": ("fdt",),

@@ -59,7 +59,7 @@ class Objects:
             **{name: pages.at.get(f, 0) for name, f in _OF_PAGES.items()},
             "free_pages": symbols.address("__free_pages"),
             "free_object": symbols.address("kmem_cache_free"),
-            "pages": kernel.memory.word(symbols.address("vmemmap_base")),
+            "pages": texts.arch.pages(kernel),
             "page_size": pages.size or 64,
             "keep": KEPT_BYTES,
         }

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from kpfs.linux.search.texts import FindingRow, Texts
 
 _DEEPEST = 8  # functions of a stack that are told
-_CALL, _CALL_SIZE = 0xE8, 5
-_MAX_CALL = 7  # bytes of an indirect call
-_INDIRECT = 0xFF
 _HARD_IRQ = 0xFF0000  # in the count of preemption
 _INTERRUPTS = ("an interrupt", "a soft interrupt")
-_OUTERMOST = ("do_syscall_64+", "ret_from_fork+", "kthread+", "asm_")
 
 
 class CheckReport(NamedTuple):
@@ -141,8 +137,9 @@ class Reports:
         )
         return CheckReport(RACE, title, lines, (RACE, place, "elsewhere"), (place,))
 
-    def _side(self, cpu: int, place: str, task: str, stack: Iterable[int]) -> str:
-        return f"{task} on CPU {cpu}, in {self._calls(stack, place)}"
+    def _side(self, cpu: int, place: str, task: str, stack: Sequence[int]) -> str:
+        calls = self._calls(self._without_last_call(stack, place), place)
+        return f"{task} on CPU {cpu}, in {calls}"
 
     # ---- memory
     def _memory(self, _number: int, row: FindingRow) -> CheckReport:
@@ -172,12 +169,12 @@ class Reports:
         yield f"allocated by {self._maker(found)}"
         if found.freed_at:
             task = task_of(found.freed_pid, found.freed_comm)
-            stack = self._in(found.freed_stack)
+            stack = self._in(found.freed_stack, found.freed_at)
             yield f"freed by {task} at {self._call(found.freed_at)}{stack}"
 
     def _maker(self, found: ObjectRow) -> str:
         name = self._texts.function_name(found.function)
-        task, stack = task_of(found.pid, found.comm), self._in(found.stack)
+        task, stack = task_of(found.pid, found.comm), self._in(found.stack, found.at)
         return f"{task} with {name} at {self._place(found.at)}{stack}"
 
     def leaks(self, gone: Iterable[int]) -> Iterator[CheckReport]:
@@ -204,7 +201,10 @@ class Reports:
         assert self._locks is not None
         lines, ways = [self._where(row)], set[tuple[str, str]]()
         for order in self._locks.circle(row):
-            task, stack = task_of(order.pid, order.comm), self._in(order.stack)
+            task, stack = (
+                task_of(order.pid, order.comm),
+                self._in(order.stack, order.wanted_at),
+            )
             held, wanted = self._place(order.held_at), self._place(order.wanted_at)
             ways.add((held, wanted))
             lines.append(
@@ -250,11 +250,18 @@ class Reports:
     def _where(self, row: FindingRow) -> str:
         times = f", {row.count} times" if row.count > 1 else ""
         task = task_of(row.pid, row.comm)
-        return f"by {task} on CPU {row.cpu}{times}{self._in(row.stack)}"
+        return f"by {task} on CPU {row.cpu}{times}{self._in(row.stack, row.at)}"
 
-    def _in(self, stack: Iterable[int]) -> str:
-        calls = self._calls(stack)
+    def _in(self, stack: Sequence[int], at: int) -> str:
+        calls = self._calls(self._without_last_call(stack, self._place(at)))
         return f", in {calls}" if calls else ""
+
+    def _without_last_call(self, stack: Sequence[int], place: str) -> Sequence[int]:
+        """Leave out where the function itself has called last, if that is kept."""
+        if not self._texts.arch.has_link or not stack:
+            return stack
+        name, _, _ = self._place(stack[0]).partition("+")
+        return stack[1:] if place.startswith(f"{name}+") else stack
 
     def _calls(self, words: Iterable[int], *innermost: str) -> str:
         """Return the functions that a stack's words return to, innermost first."""
@@ -265,20 +272,21 @@ class Reports:
         ]
         found = list(dict.fromkeys((*innermost, *filter(None, names))))[:_DEEPEST]
         for number, name in enumerate(found):
-            if name.startswith(_OUTERMOST):  # what follows is left of earlier calls
+            if name.startswith(
+                self._texts.arch.outermost
+            ):  # what follows is left of earlier calls
                 found = found[: number + 1]
                 break
         return " < ".join(found)
 
     def _is_behind_call(self, address: int) -> bool:
+        arch = self._texts.arch
+        size = arch.longest_call
         try:
-            code = self._kernel.memory.read(address - _MAX_CALL, _MAX_CALL)
+            code = self._kernel.memory.read(address - size, size)
         except MemoryFault:
             return self._texts.text_at(address) is not None  # it is gone
-        return code[-_CALL_SIZE] == _CALL or any(
-            code[at] == _INDIRECT and code[at + 1] >> 3 & 7 == 2
-            for at in range(_MAX_CALL - 1)
-        )
+        return arch.is_call(code)
 
 
 def task_of(pid: int, comm: Iterable[int]) -> str:

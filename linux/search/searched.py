@@ -27,7 +27,7 @@ from kpfs.linux.search.checks import ModuleChecks
 from kpfs.linux.search.hold import Holds
 from kpfs.linux.search.plan import LOOKERS
 from kpfs.linux.search.reports import CheckReport, RacePair, RacingLoad
-from kpfs.linux.search.texts import NO_LANDINGS, Texts
+from kpfs.linux.search.texts import Texts
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.mounted import PreparedKernel
@@ -125,8 +125,8 @@ class SearchedCommand:
         self._places = {address: each for each in Begin for address in self._at(each)}
         self._texts = Texts(kernel, of)
         self.left_out: dict[str, str] = {}  # why, by the kinds of checks
-        if IBT in checks and not self._texts.has_landings:
-            self.left_out[IBT] = NO_LANDINGS
+        if IBT in checks and (why := self._texts.no_landings):
+            self.left_out[IBT] = why
         fit = [each for each in checks if each not in self.left_out]
         self._checks = ModuleChecks(kernel, fit, self._texts, self._holds)
         self.files = self._checks.files

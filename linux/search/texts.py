@@ -21,6 +21,7 @@ from kpfs.linux.board.board import address_of
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.search.functions import KnownFunction, known_functions
+from kpfs.linux.search.places import ARCHES
 from kpfs.linux.store.kept import KeptFile
 
 if TYPE_CHECKING:
@@ -40,10 +41,7 @@ _KEPT = "looked"  # the file of a kernel's folder that lists known functions
 _LOOKED = bytes(bool(byte & abi.INSN_HOOKED & 0xFF) for byte in range(256))
 _LOOKED_AT = abi.INSN_HOOKED & ~abi.INSN_BEHIND
 _SEEN = bytes(bool(byte & abi.INSN_SEEN >> 8) for byte in range(256))
-_ENDBR = bytes.fromhex("f30f1efa")  # endbr64
-NO_LANDINGS = "this kernel is built without CONFIG_X86_KERNEL_IBT"
-_CALLED_BY_ADDRESS = "kfree"  # modules may do so: it keeps its endbr64
-_CANARY = 0x28  # its place in a processor's data, before Linux 6.15
+_CALLED_BY_ADDRESS = "kfree"  # modules may do so: branches may land there
 
 
 class InsnRow(ctypes.Structure):
@@ -124,6 +122,9 @@ class Texts:
         Raises UnfitError if this kernel does not tell of its modules, EmulatorError.
         """
         self._kernel, self._board = kernel, kernel.machine.board
+        if kernel.arch.name not in ARCHES:
+            raise UnfitError("this architecture's instructions are not looked at")
+        self.arch = ARCHES[kernel.arch.name]
         self._followers: list[tuple[Follower, Follower]] = []
         self._hooks = hooks
         self._of, self._met = of, set[str]()  # names, and those that have come
@@ -160,19 +161,8 @@ class Texts:
     def _fill(self) -> None:
         """Say where the kernel keeps what lookers ask for, and its functions."""
         kernel, symbols = self._kernel, self._kernel.symbols
-        hot, layout = symbols.address("pcpu_hot"), kernel.structures["pcpu_hot"]
-        if layout.has("current_task"):
-            current = hot + layout.at["current_task"]
-            preempt = hot + layout.at["preempt_count"]
-        else:
-            current = symbols.address("current_task")
-            preempt = symbols.address("__preempt_count")
-        base = symbols.address("page_offset_base")
         self.set(
-            current=current,
-            count_of_preempt=preempt,
-            canary=symbols.address("__stack_chk_guard") or _CANARY,
-            direct=kernel.memory.word(base) if base else 0,
+            **self.arch.places(kernel),
             kmalloc=symbols.address("__kmalloc_noprof") or symbols.address("__kmalloc"),
             pid=kernel.structures["task_struct"].at.get("pid", 0),
             comm=kernel.structures["task_struct"].at.get("comm", 0),
@@ -182,17 +172,21 @@ class Texts:
             self.set_function(number, function)
 
     @property
-    def has_landings(self) -> bool:
-        """Return True if this kernel's indirect branches land on endbr64."""
-        known = self._kernel.symbols.address(_CALLED_BY_ADDRESS)
-        return self._kernel.memory.read(known, len(_ENDBR)) == _ENDBR
+    def no_landings(self) -> str:
+        """Return why this kernel's branches cannot be looked at; "" if they can."""
+        known, wanted = (
+            self._kernel.symbols.address(_CALLED_BY_ADDRESS),
+            self.arch.landing,
+        )
+        lands = wanted and self._kernel.memory.read(known, len(wanted)) == wanted
+        return "" if lands else self.arch.no_landing
 
     def look_at_kernel(self) -> None:
         """Look at indirect branches of the kernel's own text, too.  UnfitError."""
         symbols = self._kernel.symbols
         start, end = symbols.address("_stext"), symbols.address("_etext")
-        if not self.has_landings:
-            raise UnfitError(f"--check ibt: {NO_LANDINGS}")
+        if self.no_landings:
+            raise UnfitError(f"--check ibt: {self.no_landings}")
         self._board.look_at_branches(start, end - start)
 
     def set_function(self, number: int, known: KnownFunction) -> None:

@@ -5,10 +5,13 @@ from pathlib import Path
 
 from kpfs.linux.memory.btf import read_btf
 from kpfs.linux.running.saved_kernel import SavedKernel
+from kpfs.linux.search import places
 from kpfs.linux.store import store
 from tests import bare_module
 
 SOURCES = Path(__file__).parent
+_GUARD = "-mstack-protector-guard=sysreg", "-mstack-protector-guard-reg=sp_el0"
+_GUARD_AT = "-mstack-protector-guard-offset"
 _CALLS = {"unlocked_ioctl": "IOCTL", "open": "OPEN", "release": "RELEASE"}
 # what a function of modules is called, with the name in the newest kernels first
 _NAMES = {
@@ -18,7 +21,10 @@ _NAMES = {
 
 
 def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path:
-    """Build the module of a source here for a kernel; return its file."""
+    """Build the module of a source here for a kernel; return its file.
+
+    It is loaded by force, which busybox's insmod, as on arm64, does without being told.
+    """
     saved = SavedKernel(store.folder(kernel))
     try:
         symbols = saved.symbols
@@ -37,6 +43,12 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
             f"-D{name}={next(each for each in names if symbols.address(each))}"
             for name, names in _NAMES.items()
         ]
+        is_arm64 = saved.arch.name == "arm64"
+        if is_arm64:
+            canary = saved.structures["task_struct"].at["stack_canary"]
+            words += ["-fstack-protector-strong", *_GUARD, f"{_GUARD_AT}={canary}"]
+            pages = places.pages_of_section(saved.memory, symbols)
+            words.append(f"-DPAGES_AT={pages:#x}")
         btf = read_btf(saved.memory, symbols)
         assert btf is not None
         files = btf.layouts({"file_operations": _CALLS, "file": ("private_data",)})
@@ -46,6 +58,8 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
         file = f"{name}_mended" if mended else name
         source = SOURCES / f"{name}.c"
         include = f"-I{SOURCES}"
-        return bare_module.build(folder, saved, source, include, *words, name=file)
+        return bare_module.build(
+            folder, saved, source, include, *words, name=file, versions=not is_arm64
+        )
     finally:
         saved.close()

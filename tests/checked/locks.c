@@ -73,9 +73,9 @@ static noinline void mutex_without_interrupts(void)
 {
 	unsigned long flags;
 
-	asm volatile("pushfq; pop %0; cli" : "=r"(flags) : : "memory");
+	without_interrupts(flags);
 	ONLY_WRONG(mutex_lock(&m[0]));
-	asm volatile("push %0; popfq" : : "r"(flags) : "memory");
+	with_interrupts(flags);
 	ONLY_WRONG(mutex_unlock(&m[0]));
 }
 

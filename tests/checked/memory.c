@@ -370,8 +370,8 @@ static noinline void beyond_array(void)
 		for (int i = 3; i < 8; i++) {
 			unsigned long was;
 
-			asm volatile("mov (%1), %0" : "=r"(was) : "r"(p + i) : "memory");
-			asm volatile("mov %0, (%1)" : : "r"(was), "r"(p + i) : "memory");
+			load(was, p[i]);
+			store(was, p[i]);
 		}
 	});
 }

@@ -42,19 +42,6 @@ void misc_deregister(struct miscdevice *dev);
 void __mutex_init(struct mutex *lock, const char *name, void *key);
 void mutex_lock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
-void _raw_spin_lock(unsigned int *lock);
-#ifdef INLINE_UNLOCK /* in kernels without preemption */
-static inline void _raw_spin_unlock(unsigned int *lock)
-{
-	asm volatile("movb $0, %0" : "=m"(*(char *)lock) : : "memory");
-}
-#else
-void _raw_spin_unlock(unsigned int *lock);
-#endif
-unsigned long _raw_spin_lock_irqsave(unsigned int *lock);
-void _raw_spin_unlock_irqrestore(unsigned int *lock, unsigned long flags);
-unsigned long _copy_from_user(void *to, const void *from, unsigned long size);
-unsigned long _copy_to_user(void *to, const void *from, unsigned long size);
 void init_timer_key(struct timer *t, void (*function)(struct timer *), unsigned int flags,
 		    const char *name, void *key);
 int mod_timer(struct timer *t, unsigned long expires);
@@ -83,12 +70,15 @@ static noinline void lost(void)
 	UNLOCK();
 }
 
-/* One instruction is a load and a store, too. */
+/* One instruction is a load and a store, too, if an architecture has such. */
 static unsigned long torn_count;
 
 static noinline void torn(void)
 {
-#ifdef MENDED
+#ifdef __aarch64__
+	WRONG((*(volatile unsigned long *)&torn_count)++,
+	      __atomic_add_fetch(&torn_count, 1, __ATOMIC_SEQ_CST));
+#elif defined(MENDED)
 	asm volatile("lock addq $1, %0" : "+m"(torn_count));
 #else
 	asm volatile("addq $1, %0" : "+m"(torn_count));
@@ -268,7 +258,7 @@ static noinline unsigned long hoist(unsigned long arg)
 {
 	unsigned long value;
 
-	asm volatile("movq %1, %0" : "=r"(value) : "m"(hoisted));
+	load(value, hoisted);
 	if (arg == WRONG(1, 2))
 		return value & 1;
 	mutex_lock(&m);
@@ -311,10 +301,14 @@ static noinline void fails(void)
 /* A function that is called by its address does not begin with endbr64. */
 void target(void);
 asm(".pushsection .text; .type target, @function; target: "
-#ifdef MENDED
+#if defined(MENDED) && defined(__x86_64__)
     "endbr64;"
 #endif
-    "ret; int3; .size target, . - target; .popsection");
+    "ret; "
+#ifdef __x86_64__
+    "int3; "
+#endif
+    ".size target, . - target; .popsection");
 
 static noinline void lands(void)
 {

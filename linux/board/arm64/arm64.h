@@ -5,6 +5,7 @@
 #include "arch.h"
 
 #define PSTATE_I 0x80
+#define SP 31 /* behind the general registers */
 
 /* Exceptions by libunicorn's numbers. */
 #define EXCEPTION_SVC 2

@@ -18,7 +18,6 @@
 #define NOT_SUPPORTED (-1ull)
 #define INVALID (-2ull)
 #define ALREADY_ON (-4ull)
-#define SP 31 /* behind the general registers */
 #define PT_REGS_LINK 240
 #define PT_REGS_SP 248
 #define PT_REGS_STATUS 264

@@ -17,11 +17,16 @@ u64 call_argument(const struct board *b, int number); /* of the call that is abo
 void set_argument(struct board *b, int number, u64 value);
 void set_result(struct board *b, u64 value);
 bool is_stack_register(u8 number);
+extern const bool compares_in_registers; /* instructions have no operand in memory to compare with */
+/* Note what registers hold behind an instruction of a function. known: 0 at its begin. */
+void follow_registers(u64 *known, struct insn *i);
 u64 string_source(const struct board *b); /* of an instruction that copies strings */
 u64 register_value(const struct board *b, int number);
 bool is_constant(const struct insn *i); /* its operand is always at the same address */
 /* Return whether an instruction at an address loads, or compares with, the stack's canary. */
 bool reads_canary(const struct texts *t, const struct insn *i, u64 addr);
+/* Keep words of the stack that may be return addresses. sp: its pointer, or where a call returns. */
+void keep_stack(struct board *b, u64 sp, u64 *to, int room);
 u64 canary(struct board *b); /* of the task that runs */
 u64 running_task(struct board *b);
 u32 preempt_count(struct board *b);
@@ -69,7 +74,6 @@ bool in_texts(struct board *b, u64 addr);
 u64 running_context(struct board *b);
 u64 keep_task(struct board *b, u64 *pid, u64 comm[2]);
 struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other);
-void keep_stack(struct board *b, u64 sp, u64 *to, int room);
 
 static inline struct texts *texts(const struct board *b)
 {

@@ -106,6 +106,7 @@ static struct insn *make_row(struct board *b, struct text *text, u64 addr)
 struct before {
 	struct insn *insns[NR_BEFORE]; /* the last one first */
 	u64 canary;                    /* address of the last load of the canary */
+	u64 known;                     /* of registers: see follow_registers() */
 };
 
 static bool is_slot(const struct insn *i)
@@ -132,14 +133,17 @@ static void depends(struct before *before, u8 reg)
 /* Say of an instruction, and of those before it, what can be told of several together. */
 static void look_back(const struct texts *t, struct before *before, struct insn *i, u64 addr)
 {
+	follow_registers(&before->known, i);
 	if (reads_canary(t, i, addr)) {
 		i->more |= MORE_CANARY;
 		if (!(i->flags & INSN_COMPARES))
 			before->canary = addr;
 		for (int k = 0; k < NR_BEFORE && before->insns[k]; k++)
-			if (i->flags & INSN_COMPARES && is_slot(before->insns[k]))
+			if ((i->flags & INSN_COMPARES || compares_in_registers) &&
+			    is_slot(before->insns[k]))
 				before->insns[k]->more |= MORE_CANARY;
-	} else if (is_slot(i) && i->flags & INSN_WRITES && addr - before->canary < NEAR_CANARY) {
+	} else if (is_slot(i) && (i->flags & INSN_WRITES || compares_in_registers) &&
+		   addr - before->canary < NEAR_CANARY) {
 		i->more |= MORE_CANARY;
 	}
 	if (i->more & MORE_TESTS) {
@@ -350,22 +354,6 @@ struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other)
 	f->task = keep_task(b, &f->pid, f->comm);
 	keep_stack(b, sp, f->stack, FINDING_STACK);
 	return f;
-}
-
-/* Keep the words of a stack that may be return addresses. */
-void keep_stack(struct board *b, u64 sp, u64 *to, int room)
-{
-	u64 end = (sp | (STACK_SIZE - 1)) + 1;
-	int count = 0;
-
-	for (sp &= ~7ull; sp < end && count < room; sp += 8) {
-		u64 word = read_word(b, sp);
-
-		if (is_text_address(b, word))
-			to[count++] = word;
-	}
-	while (count < room)
-		to[count++] = 0;
 }
 
 /* ---- the hook */

@@ -46,9 +46,18 @@
 #define MORE_BEGINS 0x20 /* here begins a function whose variables on the stack are known */
 #define MORE_ENDS 0x40   /* such a function returns, or jumps elsewhere */
 #define MORE_LOCAL 0x80  /* it may access such a variable, at a constant distance */
+#define MORE_SETS 0x100    /* on arm64: a register, reg */
+#define MORE_ADDS 0x200    /* and it is a sum, of base and index */
+#define MORE_TASK 0x400    /* or the task that runs */
+#define MORE_CPU 0x800     /* or where the data of the processor lie */
+#define MORE_OF_TASK 0x1000 /* its operand is the task that runs */
+
+/* bits of scale on arm64: the index has 32 bits */
+#define WORD_INDEX 0x40
+#define SIGNED_INDEX 0x80
 
 #define REG_NONE 255
-#define REG_IP 16
+#define REG_IP 254
 
 /* lookers, in their order: bits of texts.on */
 #define LOOK_HOLD 1

@@ -6,6 +6,8 @@
 #define KERNEL_TEXT 0xffffffff80000000ull
 #define MODULES 0xffffffffc0000000ull /* their text and data are above */
 
+const bool compares_in_registers = false;
+
 static const u8 arguments[] = { RDI, RSI, RDX, RCX, R8, R9 };
 
 u64 call_argument(const struct board *b, int number)
@@ -36,6 +38,11 @@ u64 string_source(const struct board *b)
 u64 register_value(const struct board *b, int number)
 {
 	return state(b)->regs[number];
+}
+
+void follow_registers(u64 *known, struct insn *i)
+{
+	(void)known, (void)i;
 }
 
 bool is_constant(const struct insn *i)
@@ -78,6 +85,22 @@ bool is_text_address(const struct board *b, u64 word)
 {
 	(void)b;
 	return word >= KERNEL_TEXT && word < (u64)-4096;
+}
+
+/* Keep the words of a stack that may be return addresses. */
+void keep_stack(struct board *b, u64 sp, u64 *to, int room)
+{
+	u64 end = (sp | (STACK_SIZE - 1)) + 1;
+	int count = 0;
+
+	for (sp &= ~7ull; sp < end && count < room; sp += 8) {
+		u64 word = read_word(b, sp);
+
+		if (is_text_address(b, word))
+			to[count++] = word;
+	}
+	while (count < room)
+		to[count++] = 0;
 }
 
 bool is_module_address(const struct board *b, u64 addr)

@@ -14,8 +14,8 @@ from kpfs.base.structures import fields
 from kpfs.linux.board.board import IMAGE_DIR
 
 ROOT = os.path.dirname(os.path.dirname(IMAGE_DIR))
-REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
-NONE = 255
+REGISTERS = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
+NONE, IP = 255, 254
 READS, WRITES = abi.INSN_READS, abi.INSN_WRITES
 # capstone is wrong of these, and the x87 is left out
 ODD = ("ud", "cmpxchg", "f", "set", "test", "vmaskmov", "vzeroupper")
@@ -53,7 +53,8 @@ def operand(insn):
 
 
 def register(insn, number):
-    return REGISTERS.index(insn.reg_name(number)) if number else NONE
+    name = insn.reg_name(number) if number else ""
+    return IP if name == "rip" else REGISTERS.index(name) if name else NONE
 
 
 def differs(insn, row):
@@ -85,7 +86,7 @@ def differs(insn, row):
 
 def text_of(path):
     with open(path, "rb") as file:
-        image = elf.ElfFile(file.read())
+        image = elf.ElfFile(file.read(), elf.ANY_MACHINE)
     section = image.section(".text")
     assert section is not None
     return image.contents(section)

@@ -15,6 +15,7 @@ from kpfs.hunt import hunt as hunt_module
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits
 from kpfs.hunt.runs import EndedRun
 from kpfs.hunt.search import Search
+from kpfs.hunt.task import SearchTask
 from kpfs.linux.search.plan import Order, RunPlan
 from kpfs.linux.search.reports import CheckReport, RacePair
 from kpfs.linux.search.searched import Begin, RunOutcome
@@ -302,7 +303,7 @@ def test_a_finding_whose_seed_cannot_be_kept_is_told(monkeypatch, capsys):
     seed = Seed(plan, "", Begin.MARK, "6.12", "", "", ("true",), "/", {}, {})
     search = object.__new__(Search)
     search.seeds, search._told_of = {}, {}
-    search._told = _Teller("6.12", ["true"], quiet=False).tell
+    search._told = _Teller(SearchTask("6.12", ("true",)), quiet=False).tell
     monkeypatch.setattr(search, "_seed_of_run", lambda *_: seed)
     with pytest.raises(SetupError, match="a seed cannot be kept: No space left"):
         search._tell(finding, 5)

@@ -4,6 +4,7 @@
 from types import SimpleNamespace
 
 from kpfs.base import abi
+from kpfs.linux.search.places import ARCHES
 from kpfs.linux.search.reports import Reports
 
 
@@ -28,6 +29,7 @@ def report(kind, locks=None, **values):
         findings=lambda: [row],
         place=lambda at: f"f+{at:#x} [m]",
         function_name=lambda _number: "msleep",
+        arch=ARCHES["x86"],
     )
     (made,) = Reports(None, texts, locks=locks).of_findings()  # type: ignore[arg-type]
     return made
