@@ -7,6 +7,7 @@ kpfs.linux.search.frames and kpfs.linux.search.locks.
 
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -172,3 +173,16 @@ def test_chosen_functions_of_the_kernel_are_checked(kpfs, tmp_path):
     assert "memory: read of 34 bytes out of bounds at kmemdup+" in done.stderr
     assert "duplicate_too_much" in done.stderr
     assert "--of kmemdup_nowhere: CMD loads no module or BPF program" in done.stderr
+
+
+def test_a_bpf_program_that_reads_what_is_freed_is_found(kpfs, tmp_path):
+    program = tmp_path / "reads"
+    source = harness.ROOT / "tests/programs/reads.c"
+    subprocess.run(["gcc", "-O1", "-o", str(program), str(source)], check=True)
+    for mended in (False, True):
+        module = checked.build(tmp_path, harness.KERNEL, "shown", mended=mended)
+        use = f"insmod -f {module} && {program} __virt_addr_valid rmmod {module.stem}"
+        done = check(kpfs, "memory", use)
+        found = re.findall(r"^kpfs: memory: (.*?) at bpf_prog_", done.stderr, re.M)
+        assert found == ([] if mended else ["read of 8 bytes after free"])
+        assert done.returncode == (not mended)
