@@ -11,11 +11,14 @@ import signal
 import time
 from collections.abc import Container
 
+from kpfs.base.units import PAGE_SIZE
+
 _PR_SET_PDEATHSIG = 1
 _M_ARENA_MAX = -8
 # New objects until the collector looks at them.  Thousands of probes are made of many
 # that stay, and next to nothing of what is thrown away needs it.
 GC_THRESHOLD = 20_000
+GROWN = 16 << 20  # bytes that a process may grow by before its heap is looked at
 SLEEP_TIMEOUT = 1.0  # s until a thread that has made a request sleeps
 SLEEP_LOOK = 0.0001  # s
 EPOLL, EPOLL_FLAGS = b"anon_inode:[eventpoll]", os.O_RDWR | os.O_CLOEXEC
@@ -45,6 +48,34 @@ def settle_heap() -> None:
     """Keep the garbage collector from looking at the objects of now: they stay."""
     gc.set_threshold(GC_THRESHOLD)
     gc.freeze()
+
+
+class HeapTrimmer:
+    """Gives back memory that threads have freed, when the process has grown.
+
+    glibc keeps what is freed in the heap of each thread.
+    """
+
+    def __init__(self) -> None:
+        self._before = _resident()
+
+    def look(self) -> None:
+        """Give memory back if there may be much.  Context: no lock is held."""
+        if _resident() <= self._before + GROWN:
+            return
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:  # musl has none
+            trim(ctypes.c_size_t(0))
+        self._before = _resident()
+
+
+def _resident() -> int:
+    """Return how many bytes of this process are in memory; 0 if /proc is missing."""
+    try:
+        with open("/proc/self/statm", "rb", 0) as file:
+            return int(file.read().split()[1]) * PAGE_SIZE
+    except OSError:
+        return 0
 
 
 def rename(name: str) -> None:

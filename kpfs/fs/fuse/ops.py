@@ -32,6 +32,7 @@ from kpfs.fs.fuse.loop import Answer, Request
 from kpfs.fs.fuse.openflags import follow_flags, guest_flags
 from kpfs.fs.seqfile import MAX_WRITE
 from kpfs.fs.tree import EMPTY_WRITE, Attributes, E, F, Tree, Writers
+from kpfs.host.process import HeapTrimmer
 
 log = Log(__name__)
 
@@ -42,6 +43,7 @@ MAX_BACKGROUND = 0xFFFF  # so that a release is never sent after what followed i
 UNKNOWN_INO = 0xFFFFFFFF
 BLOCK_SIZE = 4096
 OPEN_SIZE = 1 << 20  # size of a file that is open
+LONG = 1 << 20  # bytes of text that were read
 FOREVER = 1 << 30  # s that Linux keeps an entry, or attributes
 Notify = Callable[[int, bytes], object]
 Method = Callable[[Request, bytes], "Answer | bytes | None"]
@@ -70,6 +72,8 @@ class Operations(Generic[E, F]):
         self.asked: set[int] = set()  # directories whose attributes Linux keeps
         self.changes = 0  # how often those may have changed
         self.keeping = False  # Linux can keep attributes of files
+        self.read_since = 0  # bytes that were read since the heap was looked at
+        self.heap = HeapTrimmer()
         self.ids = os.getuid(), os.getgid()
         nothing, name, fh = wire.nothing, wire.name, wire.number
         self.methods: dict[int, Method] = {
@@ -365,6 +369,7 @@ class Operations(Generic[E, F]):
         data = splices.read(self.tree, request, file, asked)
         if len(data) > asked.size:
             raise AssertionError(f"{len(data)} bytes for a read of {asked.size}")
+        self.read_since += len(data)
         return data
 
     def write(self, request: Request, asked: wire.WriteRequest) -> bytes:
@@ -412,6 +417,9 @@ class Operations(Generic[E, F]):
         """Give an open file back."""
         self.opened.pop(fh).open_files.discard(fh)
         self.tree.release(self.files.pop(fh))
+        if self.read_since > LONG:  # long texts are made of many objects
+            self.read_since = 0
+            self.heap.look()
 
 
 def text(name: bytes) -> str:

@@ -2,12 +2,14 @@
 """Processes and threads as /proc shows them."""
 
 import os
+import sys
 import threading
 
 import pytest
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.host import process
+from tests import harness
 
 X86_64 = os.uname().machine == "x86_64"
 
@@ -65,3 +67,37 @@ def test_flags_of_a_descriptor():
     os.close(source)
     os.close(target)
     assert process.descriptor_flags(me, target) == -1
+
+
+def test_memory_that_was_freed_is_given_back():
+    """A process of its own, as others' heaps are of any size."""
+    done = harness.run(sys.executable, "-c", GROWS, cwd=harness.ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+GROWS = """
+import threading
+from kpfs.host.process import GROWN, HeapTrimmer, _resident
+
+MUCH = 3 * GROWN
+heap, kept, goes_on = HeapTrimmer(), [], threading.Event()
+
+def grow():
+    blocks = [bytearray(5000) for _ in range(MUCH // 5000)]
+    kept.append(bytearray(5000))  # above them, so that the heap does not end there
+    del blocks
+    goes_on.wait()
+
+threads = [threading.Thread(target=grow, daemon=True) for _ in range(2)]
+for each in threads:
+    each.start()
+while len(kept) < 2:
+    pass
+full = _resident()
+heap.look()
+assert _resident() < full - MUCH, (full, _resident())
+small = _resident()
+heap.look()  # has not grown since
+assert abs(_resident() - small) < GROWN
+goes_on.set()
+"""
