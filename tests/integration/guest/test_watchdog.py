@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = [pytest.mark.guest, pytest.mark.alone]  # it goes by the clock
 
-LIMIT = 1.0  # s of processor time; a quarter of it must do to kill a task
+LIMIT = 0.5  # s of processor time; a quarter of it must do to kill a task
 FOREVER = "ebfe"  # jmp .
 COUNT = "48ff07ebfb"  # 1: incq (%rdi); jmp 1b
 MASKED = "faebfe"  # cli; jmp .

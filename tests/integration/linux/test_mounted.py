@@ -39,6 +39,23 @@ def folder(tmp_path):
     return str(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def made():
+    """The file of the mounts, as soon as a test has made it."""
+    return []
+
+
+@pytest.fixture
+def ready(folder, made):
+    """The folder of a kernel whose mounts are kept."""
+    if not made:
+        mounted.start(folder, quiet=False).loop.machine.close()
+        made.append(kept(folder))
+    with open(os.path.join(folder, mounted.FILE), "wb") as file:
+        file.write(made[0])
+    return folder
+
+
 @pytest.fixture
 def begin():
     made = []
@@ -85,8 +102,8 @@ def test_it_belongs_to_all_that_had_a_part_in_it(folder, begin):
     assert ours <= set(map(os.path.realpath, sources()))
 
 
-def test_it_is_known_whether_anybody_can_run(folder, begin):
-    guest = begin(folder)
+def test_it_is_known_whether_anybody_can_run(ready, begin):
+    guest = begin(ready)
     board = guest.loop.machine.board
     counts = runnable.find(guest)
     assert len(counts) == 1
@@ -97,16 +114,15 @@ def test_it_is_known_whether_anybody_can_run(folder, begin):
 
 
 @pytest.mark.parametrize("at", [0, 40, -1])
-def test_damaged_file_is_made_anew(folder, begin, at):
-    begin(folder)
-    whole = kept(folder)
+def test_damaged_file_is_made_anew(ready, begin, at):
+    whole = kept(ready)
     damaged = bytearray(whole)
     damaged[at] ^= 1
-    with open(os.path.join(folder, mounted.FILE), "wb") as file:
+    with open(os.path.join(ready, mounted.FILE), "wb") as file:
         file.write(damaged)
-    assert mounted.read(folder, image.read_meta(folder)) is None
-    assert opens(begin(folder), "/etc/passwd")
-    assert kept(folder) == whole
+    assert mounted.read(ready, image.read_meta(ready)) is None
+    assert opens(begin(ready), "/etc/passwd")
+    assert kept(ready) == whole
 
 
 def test_a_folder_that_cannot_be_written_does(folder, begin, monkeypatch):
@@ -122,9 +138,9 @@ def test_a_folder_that_cannot_be_written_does(folder, begin, monkeypatch):
     assert [name for name in os.listdir(folder) if name.startswith(".")] == []
 
 
-def test_a_host_that_has_lost_the_time_and_has_any_name(folder, begin, monkeypatch):
+def test_a_host_that_has_lost_the_time_and_has_any_name(ready, begin, monkeypatch):
     """Linux takes no time of day before its own uptime."""
-    guest = begin(folder)
+    guest = begin(ready)
     for now in (0, 1, 4_102_444_800 * 10**9):
         monkeypatch.setattr(time, "time_ns", lambda n=now: n)
         command.set_clock(guest.loop.agent)
@@ -133,8 +149,8 @@ def test_a_host_that_has_lost_the_time_and_has_any_name(folder, begin, monkeypat
     assert opens(guest, "/etc/passwd")
 
 
-def test_a_rehearsal_leaves_nothing(folder, begin, monkeypatch):
-    guest = begin(folder)
+def test_a_rehearsal_leaves_nothing(ready, begin, monkeypatch):
+    guest = begin(ready)
     free = len(guest.loop._free)
     forked = []
     fork = Worker.fork
@@ -156,8 +172,8 @@ def test_a_rehearsal_leaves_nothing(folder, begin, monkeypatch):
     assert guest.worker.call(Op(nr.OPEN, (b"/dev/null\0", 0))) == [3]
 
 
-def test_code_is_translated_ahead(folder, begin):
-    guest = begin(folder)
+def test_code_is_translated_ahead(ready, begin):
+    guest = begin(ready)
     board = guest.loop.machine.board
     rehearse(guest.loop, guest.worker)
     fd = lesson(board, 0)
@@ -188,9 +204,9 @@ def test_code_is_translated_ahead(folder, begin):
     assert opens(guest, "/etc/passwd")
 
 
-def test_a_directory_of_modules_is_listed_ahead(folder, begin):
-    guest = begin(folder)
-    release = image.read_meta(folder).release
+def test_a_directory_of_modules_is_listed_ahead(ready, begin):
+    guest = begin(ready)
+    release = image.read_meta(ready).release
     large = ReadRange(f"lib/modules/{release}/kernel/drivers/net/ethernet", 0, LISTED)
     noted = []
     for _ in range(2):
@@ -203,9 +219,9 @@ def test_a_directory_of_modules_is_listed_ahead(folder, begin):
     assert noted == [[large], []]
 
 
-def test_files_of_a_listed_directory_are_known(folder, begin):
-    guest = begin(folder)
-    release = image.read_meta(folder).release
+def test_files_of_a_listed_directory_are_known(ready, begin):
+    guest = begin(ready)
+    release = image.read_meta(ready).release
     path = f"lib/modules/{release}/kernel/net/netfilter"  # several requests long
     ahead = ReadAhead(guest.loop, guest.worker)
     ahead.add(read_ahead.lesson([ReadRange(path, 0, LISTED)]))
