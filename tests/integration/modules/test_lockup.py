@@ -99,6 +99,7 @@ EXIT()
 
 def test_init_that_talks(box):
     """A long init is left alone; one that holds its CPU is killed."""
+    hurry(box, 0.1)
     box.insmod(module("talks", NOISY), "n=100000")
     assert box.log()[-1] == "line 99999"
     box.rmmod("talks")
