@@ -2,7 +2,9 @@
 """The symbols of a kernel, looked up in the text of /proc/kallsyms in its image.
 
 The text is mapped and never parsed as a whole, so that machines of one image share it.
-Its lines are sorted by address; no module was loaded when it was read.
+Its lines are sorted by address; no module was loaded when it was read. To search it for
+a name takes milliseconds, and a start asks for a hundred names. So the places of all
+lines, sorted by their names, are kept beside it.
 """
 
 from __future__ import annotations
@@ -11,17 +13,24 @@ import mmap
 import os
 import re
 from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
+from itertools import accumulate, takewhile
 
 from kpfs.base import mapping
-from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.base.ktypes import FUNCTION_TYPES, KAddr, Symbol
 
 _KEPT = 256  # names that were looked up
 _MARK = 4096  # bytes between lines whose addresses are kept
 _ROW = re.compile(rb"([0-9a-f]+) (\w) (\S+)\n")
 _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
+
+
+# Returns what a function makes, from an earlier process if that has kept it; None: it
+# could not be kept.
+Keep = Callable[[Callable[[], list[bytes]]], Sequence[bytes | memoryview] | None]
 
 
 class SymbolLookup(ABC):
@@ -55,11 +64,14 @@ class SymbolLookup(ABC):
 class CoreSymbols(SymbolLookup):
     """The symbols of a kernel without modules. Context: any; they never change."""
 
-    def __init__(self, path: str) -> None:
-        """Raises OSError or ValueError if the image has no such text."""
+    def __init__(self, path: str, keep: Keep | None = None) -> None:
+        """keep: see Keep; the text is searched without.
+
+        Raises OSError or ValueError if the image has no such text.
+        """
         with open(path, "rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # looking for a name takes milliseconds
+        self._keep = keep
         self._looked_up = lru_cache(_KEPT)(lambda name: tuple(self._named(name)))
         self._addresses = lru_cache(_KEPT)(self._address)
         self._ahead = dict[str, list[Symbol]]()
@@ -89,6 +101,47 @@ class CoreSymbols(SymbolLookup):
 
     def _named(self, name: str) -> Iterator[Symbol]:
         """Yield the symbols of a name in the order of kallsyms."""
+        places = self._by_name
+        if places is None:
+            yield from self._search(name)
+            return
+        wanted = os.fsencode(name)
+        for at in self._places(places, wanted, wanted.__eq__):
+            row = self._symbol(at)
+            if row is not None:
+                yield row
+
+    def _places(
+        self, places: memoryview, first: bytes, fits: Callable[[bytes], bool]
+    ) -> Iterator[int]:
+        """Yield the places of names that fit, from the first of them on."""
+        begin = bisect_left(places, first, key=self._name_at)
+        return takewhile(
+            lambda at: fits(self._name_at(at)),
+            (places[number] for number in range(begin, len(places))),
+        )
+
+    def _name_at(self, at: int) -> bytes:
+        """Return the last word of the line that begins at a place."""
+        text = self._text
+        end = text.find(b"\n", at)
+        return text[text.rfind(b" ", at, end) + 1 : end]
+
+    @cached_property
+    def _by_name(self) -> memoryview | None:
+        """The places of all lines, sorted by their names; None if none are kept."""
+        found = self._keep and self._keep(self._sort)
+        return memoryview(found[0]).cast("I") if found else None
+
+    def _sort(self) -> list[bytes]:
+        lines = self._text[:].split(b"\n")[:-1]
+        ends = accumulate(len(line) + 1 for line in lines)
+        places = [0, *ends][: len(lines)]
+        names = [line[line.rfind(b" ") + 1 :] for line in lines]
+        order = sorted(range(len(names)), key=names.__getitem__)
+        return [array("I", map(places.__getitem__, order)).tobytes()]
+
+    def _search(self, name: str) -> Iterator[Symbol]:
         text = self._text
         tail = os.fsencode(f" {name}\n")  # it may be a word of a command line
         at = text.find(tail)
@@ -100,10 +153,20 @@ class CoreSymbols(SymbolLookup):
 
     def functions_made_of(self, names: Iterable[str]) -> Sequence[Symbol]:
         """Return functions of these names, also with a compiler's suffix (NAME.*)."""
-        wanted = b"|".join(re.escape(os.fsencode(name)) for name in names)
-        rows = rb"^[0-9a-f]+ [tTwW] (?:" + wanted + rb")(?:\.\S*)?$"
-        lines = re.finditer(rows, self._text, re.M)
-        return [row for line in lines if (row := self._symbol(line.start()))]
+        words = [os.fsencode(name) for name in names]
+        places = self._by_name
+        if places is None:
+            wanted = b"|".join(map(re.escape, words))
+            pattern = rb"^[0-9a-f]+ [tTwW] (?:" + wanted + rb")(?:\.\S*)?$"
+            found = [row.start() for row in re.finditer(pattern, self._text, re.M)]
+        else:
+            found = []
+            for word in words:
+                found += self._places(places, word, word.__eq__)
+                start = word + b"."
+                found += self._places(places, start, partial(_begins, start))
+        rows = filter(None, map(self._symbol, sorted({*found})))
+        return [row for row in rows if row.type in FUNCTION_TYPES]
 
     def symbol_at(self, addr: int) -> Symbol | None:
         try:
@@ -180,3 +243,7 @@ class CoreSymbols(SymbolLookup):
         """Return the names of all functions."""
         for row in _FUNCTION.finditer(self._text):
             yield row[1].decode("latin-1")
+
+
+def _begins(start: bytes, name: bytes) -> bool:
+    return name.startswith(start)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kpfs.linux.memory.vmlinux import Vmlinux
 
 TABLES = "vmlinux"  # the name in the folder of symbols and call frames
+NAMES = "names"  # likewise of the places of symbols by their names
 STRUCTURES = "structures"  # likewise of layouts of structures
 FUNCTIONS = "calls"  # likewise of the index of functions
 
@@ -30,7 +31,8 @@ class SavedKernel:
         self.folder = folder
         self.meta = image.read_meta(folder)
         self.arch = ARCHES[self.meta.arch]
-        self.symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS))
+        names = KeptFile(folder, NAMES, self.meta).get_if_kept
+        self.symbols = CoreSymbols(os.path.join(folder, image.SYMBOLS), names)
         self.file = image.open_ram(folder, self.meta)
         table = self.arch.page_table(self.meta.processors[0].saved())
         self.memory = SavedMemory(self.file.fileno(), self.arch, table)

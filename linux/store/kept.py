@@ -44,6 +44,15 @@ class KeptFile:
             self.keep(found)
         return found
 
+    def get_if_kept(
+        self, make: Callable[[], Sequence[Piece]]
+    ) -> Sequence[Piece] | None:
+        """Return get(), or None if each process would have to make the pieces anew."""
+        found = self.read()
+        if found is None and os.access(self._folder, os.W_OK):
+            return self.get(make)
+        return found
+
     def read(self) -> Sequence[Piece] | None:
         """Return the pieces, None if they are of another image or version of kpfs."""
         try:

@@ -20,10 +20,27 @@ ffffffff81000080 D end
 BASE = 0xFFFFFFFF81000000
 
 
+KEPT = {
+    "searched": None,
+    "sorted": lambda make: make(),
+    "nobody could keep it": lambda make: None,
+}
+
+
+@pytest.fixture(params=KEPT)
+def read(tmp_path, request):
+    """Makes the symbols of a text, which is searched or has an order by names."""
+
+    def make(text):
+        (tmp_path / "symbols").write_text(text)
+        return CoreSymbols(str(tmp_path / "symbols"), KEPT[request.param])
+
+    return make
+
+
 @pytest.fixture
-def symbols(tmp_path):
-    (tmp_path / "symbols").write_text(TEXT)
-    return CoreSymbols(str(tmp_path / "symbols"))
+def symbols(read):
+    return read(TEXT)
 
 
 def test_by_name_in_their_order(symbols):
@@ -33,18 +50,38 @@ def test_by_name_in_their_order(symbols):
     assert not symbols.lookup_name("wic")
     assert not symbols.lookup_name("twice\udcff\u00e9\u4f60")
     assert symbols.address("_text") == BASE
-    assert symbols.address("none") == 0
+    for name in ("none", "", "A", "a", "zzz", "T end", "end\nffffffff81000080"):
+        assert symbols.address(name) == 0
+        assert not symbols.lookup_name(name)
 
 
-def test_functions_with_what_compilers_add(tmp_path):
-    rows = "T read", "t read.part.0", "t reader", "d read", "t bread", "T end"
-    text = "".join(f"{BASE + 16 * n:016x} {row}\n" for n, row in enumerate(rows))
-    (tmp_path / "symbols").write_text(text)
-    found = CoreSymbols(str(tmp_path / "symbols")).functions_made_of(["read", "none"])
-    assert [(row.name, row.addr) for row in found] == [
-        ("read", BASE),
-        ("read.part.0", BASE + 16),
+def test_functions_with_what_compilers_add(read):
+    rows = [
+        *("T read", "t end.cold", "t read.part.0", "t reader", "d read", "t bread"),
+        *("t read$", "d read.data", "t read.cold", "T end"),
     ]
+    text = "".join(f"{BASE + 16 * n:016x} {row}\n" for n, row in enumerate(rows))
+    found = read(text).functions_made_of(["read", "none", "end", "read"])
+    assert [(row.name, (row.addr - BASE) // 16) for row in found] == [
+        ("read", 0),
+        ("end.cold", 1),
+        ("read.part.0", 2),
+        ("read.cold", 8),
+        ("end", 9),
+    ]
+
+
+def test_lines_that_are_none(read):
+    """A name that ends such a line is no symbol."""
+    text = (
+        "a name\n  \nffffffff81000000 T two words name\nffffffff81000010 T name\nx name"
+    )
+    (found,) = read(text).lookup_name("name")
+    assert found.addr == BASE + 16
+
+
+def test_a_text_without_a_line(read):
+    assert not read("ffffffff81000010 T name").lookup_name("name")
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,15 @@ def test_what_cannot_be_kept_is_made(folder, monkeypatch):
     assert kept(folder).read() is None
 
 
+def test_what_cannot_be_kept_need_not_be_made(folder, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert kept(folder).get_if_kept(lambda: [b"made"]) is None
+    monkeypatch.undo()
+    assert kept(folder).get_if_kept(lambda: [b"made"]) == [b"made"]
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert kept(folder).get_if_kept(lambda: [b"again"]) == [b"made"]
+
+
 def test_what_replaced_sources_have_not_made_is_not_kept(folder, monkeypatch):
     monkeypatch.setattr(kept_file, "_LOADED", 1.0)
     assert kept(folder).get(lambda: PIECES) == PIECES
