@@ -227,6 +227,8 @@ static noinline void leak(void)
 	WRONG((void)0, kfree(p));
 }
 
+static int decided;
+
 static char names[39];
 static long behind_names = 1;
 
@@ -236,6 +238,18 @@ static noinline void beside_variable(void)
 
 	HIDE(p);
 	p[WRONG(39, 38)] = behind_names;
+}
+
+static volatile struct bits {
+	signed int first : 29, second : 30, third : 8, fourth : 20, fifth : 19;
+	unsigned int sixth : 30, seventh : 13;
+} __attribute__((packed)) bits = { .sixth = 5 };
+
+/* No error: GCC reads 8 bytes at once, of which 5 are the variable's. */
+static noinline void last_bits(void)
+{
+	if (bits.sixth == 6)
+		decided++;
 }
 
 static noinline void before_large(void)
@@ -307,8 +321,6 @@ struct parts {
 struct flags { /* whose bits may happen to be as they were */
 	unsigned int one : 4;
 };
-
-static int decided;
 
 static noinline void never_written(void)
 {
@@ -470,6 +482,7 @@ static int begin(void)
 	leak();
 	beside_variable();
 	beyond_array();
+	last_bits();
 	before_large();
 	behind_large();
 	set_beyond_variable();
