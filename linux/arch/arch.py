@@ -82,6 +82,7 @@ class LinuxArch(ABC):
     elf_machine: ClassVar[int]
     shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers
     breakpoint_size: ClassVar[int]
+    pauses: ClassVar[Sequence[bytes]]  # instructions that loops have which wait
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table
     present: ClassVar[int] = 1

@@ -86,6 +86,7 @@ class LinuxRiscv64(StateArch):
     elf_machine = 243  # EM_RISCV
     shown = *_DEBUGGED, "x0"
     breakpoint_size, ftrace_nop = 4, b"\x13\x00\x00\x00" * 2
+    pauses = ()
     present = 1
 
     def stub(self, at: int, gate: int) -> bytes:

@@ -80,6 +80,7 @@ class LinuxS390x(StateArch):
     elf_machine = EM_S390
     shown = tuple(_DEBUGGED)
     breakpoint_size, ftrace_nop = 2, b"\xc0\x04\x00\x00\x00\x00"
+    pauses = ()
 
     def prepare(self, engine: Engine) -> None:
         engine.write_reg(MASK, MASK_64)

@@ -84,6 +84,7 @@ class LinuxX86(LinuxArch):
     elf_machine = 62  # EM_X86_64
     shown = x86_registers.SHOWN
     breakpoint_size, ftrace_nop = 1, b"\x0f\x1f\x44\x00\x00"
+    pauses = (b"\xf3\x90",)  # pause
     present, page_address = 1, 0x000F_FFFF_FFFF_F000
 
     def stub(self, at: int, gate: int) -> bytes:

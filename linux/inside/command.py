@@ -363,6 +363,11 @@ class InsideCommand:
     def timed_out(self) -> bool:
         return self._late.status != 0
 
+    @property
+    def why_late(self) -> str:
+        """Words for a command whose time was over, "" if it was not."""
+        return self._late.why
+
     def _time_out(self, seconds: float) -> None:
         """End the command, and note what all programs do that there are."""
         self._status, self._until, self._told_to_end = TIMED_OUT, math.inf, True

@@ -159,6 +159,7 @@ class Loop:
         self._pauses = 0  # since the last look at the host
         self._unrest = Unrest(machine)
         self.on_turn: Then = lambda: None  # called once for each look at the host
+        self.on_busy_turn: Then = lambda: None  # at the end of one of a busy kernel
         # False: the agent yields instead, before each pause
         self._can_rest = len(counts) == 1
         if not self._can_rest:
@@ -285,6 +286,7 @@ class Loop:
         """
         if self.machine.in_kernel():
             self._unrest.end_turn()
+            self.on_busy_turn()
         else:
             self._unrest.end()
         self.follow_host()

@@ -27,6 +27,7 @@ from kpfs.linux.search.checks import ModuleChecks
 from kpfs.linux.search.hold import Holds
 from kpfs.linux.search.plan import LOOKERS
 from kpfs.linux.search.reports import CheckReport, RacePair, RacingLoad
+from kpfs.linux.search.spin import Spinning
 from kpfs.linux.search.texts import Texts
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class SearchedCommand:
         fit = [each for each in checks if each not in self.left_out]
         self._checks = ModuleChecks(kernel, fit, self._texts, self._holds)
         self.files = self._checks.files
+        kernel.loop.on_busy_turn = Spinning(kernel, HANG_NS).end_turn
         calls = [(address, abi.NEVER) for address in self._places]
         kernel.machine.stops.set(self._stopped, calls)
 
@@ -211,7 +213,8 @@ class SearchedCommand:
         command, machine = self.command, self.kernel.machine
         status, (blocks, now) = -1, command.ended_at
         if command.ended is None:
-            blocks, now, why = machine.board.blocks, machine.now(), why or machine.dead
+            blocks, now = machine.board.blocks, machine.now()
+            why = command.why_late or why or machine.dead
         else:
             status, why = command.ended.status, command.ended.why
             status = -1 if command.timed_out else status

@@ -43,6 +43,7 @@ EXPECTED = {
     "hoist": ("data race: hoist+",),
     "late": ("memory: read of 8 bytes after free at session_tick+",),
     "fails": ("the kernel complains: BUG: kernel NULL pointer",),
+    "spins": ("lock: 2 locks are taken in a circle", "CMD still runs after 30 s"),
     "lands": ("ibt: a branch at lands+",),
 }
 WAYS = "alone", "busy", "gdb"  # in which findings are seen again

@@ -241,6 +241,21 @@ static noinline void three_locks(unsigned long arg)
 		pair(WRONG(&c, &a), WRONG(&a, &c));
 }
 
+/* Two tasks spin, each for the lock that the other one has. */
+static unsigned int spin_a, spin_b;
+
+static noinline void spins(unsigned long arg)
+{
+	unsigned int *first = arg ? WRONG(&spin_b, &spin_a) : &spin_a;
+	unsigned int *second = first == &spin_a ? &spin_b : &spin_a;
+
+	_raw_spin_lock(first);
+	__atomic_add_fetch(&x, 1, __ATOMIC_SEQ_CST);
+	_raw_spin_lock(second);
+	_raw_spin_unlock(second);
+	_raw_spin_unlock(first);
+}
+
 /* It may sleep under a spinlock, and does not. */
 static noinline void sleeps(void)
 {
@@ -388,6 +403,7 @@ static long call(void *file, unsigned int cmd, unsigned long arg)
 	case 111: return begin_session(file);
 	case 112: fails(); return 0;
 	case 113: lands(); return 0;
+	case 114: spins(arg); return 0;
 	case 200: return lost_count;
 	case 201: return torn_count;
 	case 202: return buffer ? buffer[arg] : -1;

@@ -15,7 +15,7 @@
 
 static const char *const names[] = { "lost",  "torn",  "check", "publish", "elsewhere",
 				     "ticks", "timer", "two",   "three",   "sleep",
-				     "hoist", "late",  "fails", "lands" };
+				     "hoist", "late",  "fails", "lands",   "spins" };
 #define NR_ERRORS (sizeof(names) / sizeof(*names))
 static int fd, times = 1;
 static unsigned int error;
