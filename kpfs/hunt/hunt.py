@@ -33,6 +33,8 @@ from kpfs.linux.search.seed import changed_since
 # ns. A task that comes for the first time may have to wait for pages of its program,
 # and what reads them for the next tick of the processor that waits: 4 ms.
 _LONG_NS = 8_000_000
+# by which tasks come later to what an interrupt does, as that comes with a tick
+_PHASES = 0, 1_000_000, 2_000_000, 3_000_000
 _EACH_NS, _ALL_NS = 100_000, 400_000_000  # at least for each access; for all of them
 _SHORTEST_NS, _DOUBLED = 16_000, 9  # a wait by chance is up to so often twice as long
 _SHARE, _TIMERS = 4, 8  # one access waits in so many, and one timer comes
@@ -122,6 +124,7 @@ class Hunt:
         self.whole, self._two_left = False, False
         self.unknown: set[tuple[str, ...]] = set()  # races between lines not known
         self._reached: set[int] = set()
+        self._interrupts: set[int] = set()  # instructions that interrupts have reached
         self._functions: dict[tuple[int, int], str] = {}
 
     # ---- runs
@@ -302,10 +305,12 @@ class Hunt:
         """Yield plans that hold one access until another one, or for long.
 
         First one side of each pair waits until the other has passed, which then waits
-        in its turn, or does not. Then two functions wait at each access, one of them
-        for longer, and single accesses: where several tasks use the same bytes.
+        in its turn, or does not. Then interrupts wait, and tasks come later to them.
+        Then two functions wait at each access, one of them for longer, and single
+        accesses: where several tasks use the same bytes.
         """
         yield from self._pairs(1, _LONG_NS)
+        yield from self._phases()
         inside = self._by_function(shared)
         for slow, fast in islice(permutations(inside, 2), _MOST_FUNCTIONS):
             if self._is_ours(slow + fast):
@@ -326,6 +331,31 @@ class Hunt:
                 yield self._plan("place", orders=orders)
                 yield from self._pairs(1, _LONG_NS)
         yield from self._all_pairs()
+
+    def _phases(self) -> Iterator[RunPlan]:
+        """Yield plans in which functions wait once: those of interrupts for long."""
+        firsts = [*self._firsts(self._reached)]
+        held = {*self._firsts(self._interrupts)}
+        if not held:
+            return
+        for number, phase in enumerate(_PHASES):
+            if self._is_ours(number):
+                waits = [(at, _LONG_NS if at in held else phase) for at in firsts]
+                orders = tuple(
+                    Order(time, ns, at)
+                    for time in range(1, _AGAIN + 1)
+                    for at, ns in waits[:_MOST_ORDERS]
+                    if ns
+                )
+                yield self._plan("phase", orders=orders[:_MOST_ORDERS])
+
+    def _firsts(self, places: Iterable[int]) -> Iterator[int]:
+        """Yield the first of the instructions that each function has of these."""
+        ordered = sorted(places)
+        for begin, end in self._functions:
+            number = bisect_left(ordered, begin)
+            if number < len(ordered) and ordered[number] < end:
+                yield ordered[number]
 
     def _all_pairs(self) -> Iterator[RunPlan]:
         for number in range(1, _AGAIN + 1):
@@ -438,6 +468,7 @@ class Hunt:
     def _note_reached(self, outcome: RunOutcome) -> None:
         self._lost = max(self._lost, outcome.lost)
         self._reached.update(outcome.reached)
+        self._interrupts.update(outcome.interrupts)
         self._functions.update({(b, e): name for b, e, name in outcome.functions})
 
     def _found_by(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:

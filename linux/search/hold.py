@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 _H = abi.Holds
+_INTERRUPTS = 2 * abi.MAX_CPUS  # contexts up to here: see running_context()
 _TOUCH_WORDS = abi.Touch.SIZE >> 3
 
 
@@ -117,15 +118,22 @@ class Holds:
         """Note who accesses what from now on, for shared()."""
         self._put(_H.touching, 1)
 
-    def shared(self) -> list[int]:
-        """Return instructions whose bytes others access, too, if one of them writes."""
+    def _touches(self) -> Iterator[_Touch]:
         begin = _H.touches >> 3
         words = self._words[begin : begin + abi.NR_TOUCHES * _TOUCH_WORDS].tolist()
-        by_word: dict[int, list[_Touch]] = {}
         for at in range(0, len(words), _TOUCH_WORDS):
             if words[at]:
-                touch = _Touch(*words[at : at + _TOUCH_WORDS])
-                by_word.setdefault(touch.word, []).append(touch)
+                yield _Touch(*words[at : at + _TOUCH_WORDS])
+
+    def in_interrupts(self) -> list[int]:
+        """Return instructions that access memory in interrupts, soft ones too."""
+        return sorted({t.at for t in self._touches() if t.context <= _INTERRUPTS})
+
+    def shared(self) -> list[int]:
+        """Return instructions whose bytes others access, too, if one of them writes."""
+        by_word: dict[int, list[_Touch]] = {}
+        for touch in self._touches():
+            by_word.setdefault(touch.word, []).append(touch)
         found = {
             one.at
             for touches in by_word.values()

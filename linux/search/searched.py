@@ -78,6 +78,7 @@ class RunOutcome(NamedTuple):
     calls: int = 0  # that the text has made, and that could fail
     reached: Sequence[int] = ()  # addresses of instructions that access or call
     shared: Sequence[int] = ()  # those that access what others write, or the reverse
+    interrupts: Sequence[int] = ()  # those that access memory in interrupts
     functions: Sequence[tuple[int, int, str]] = ()  # begin, end and name of each
     missing: Sequence[str] = ()  # names of text that nothing had
     failed: Sequence[str] = ()  # calls, as the plan says
@@ -239,6 +240,7 @@ class SearchedCommand:
             calls=done.calls,
             reached=list(islice(self._texts.seen(), _MOST_REACHED)),
             shared=self._holds.shared(),
+            interrupts=self._holds.in_interrupts(),
             functions=self._functions(),
             missing=self._texts.missing,
             failed=list(reports.failed(self._texts)),
