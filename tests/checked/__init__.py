@@ -30,6 +30,8 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
         symbols = saved.symbols
         options = {
             "-DNOPROF": symbols.address("__kmalloc_noprof"),
+            "-D__mutex_init=mutex_init_generic": symbols.address("mutex_init_generic"),
+            "-Dinit_timer_key=timer_init_key": symbols.address("timer_init_key"),
             "-DCACHE_ARGS": symbols.address("__kmem_cache_create_args"),
             "-DDEL_TIMER": not symbols.address("timer_delete"),
             "-DINLINE_UNLOCK": not symbols.address("_raw_spin_unlock"),
