@@ -215,11 +215,11 @@ def _report(
     arguments: Namespace, tried: Tried, shown: dict[tuple[str, ...], Shown]
 ) -> None:
     """Print the summary, and write what was asked for.  Raises SetupError."""
-    rows = [
-        shown[key]._replace(times=times)
-        for key, times in tried.times.items()
-        if key in shown
-    ]
+    rows = []
+    for each in tried.found:
+        untold = Shown(each.kind, each.title, [*each.lines], "", each.plan.how, "")
+        told = shown.get(each.key, untold)
+        rows.append(told._replace(times=tried.times[each.key]))
     lines = summary(tried, arguments.kinds) + _of_one_processor(arguments.kernel)
     if arguments.json:
         findings = [row._asdict() for row in rows]
@@ -229,9 +229,10 @@ def _report(
         for line in lines:
             print(line)
     if arguments.junit:
-        write_report(arguments.junit, _junit(arguments, tried, rows))
+        write_report(arguments.junit, _junit(arguments, tried, rows, lines))
     if arguments.html:
-        write_report(arguments.html, search_page(arguments.argv, rows, lines))
+        number = len(rows) + sum(tried.more.values())
+        write_report(arguments.html, search_page(arguments.argv, rows, lines, number))
 
 
 def _summary_row(tried: Tried) -> dict[str, Any]:
@@ -241,9 +242,23 @@ def _summary_row(tried: Tried) -> dict[str, Any]:
         "seconds": round(tried.seconds, 2),
         "accesses": base.accesses,
         "calls": base.calls,
+        "found": {kind: number for kind in KINDS if (number := _number(tried, kind))},
+        "more": [
+            {"kind": kind, "place": place, "number": number}
+            for (kind, place), number in tried.more.items()
+        ],
+        "unknown": tried.unknown,
+        "lost": tried.lost,
+        "changed": [*tried.changed],
         "whole": tried.whole,
         "left_out": dict(tried.left_out),
     }
+
+
+def _number(tried: Tried, kind: str) -> int:
+    """Return the number of findings of a kind, with those that are counted alone."""
+    more = sum(number for (one, _), number in tried.more.items() if one == kind)
+    return more + sum(finding.kind == kind for finding in tried.found)
 
 
 def _of_one_processor(name: str) -> list[str]:
@@ -283,11 +298,12 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
         if why := tried.left_out.get(kind):
             lines.append(f"{kind}: not looked for: {why}")
         elif kind in kinds:
-            number = sum(finding.kind == kind for finding in tried.found)
+            number = _number(tried, kind)
             done = tried.runs.get("fault", 0)
             some = f", in {done} of {base.calls} calls" * (done < base.calls)
             lines.append(
                 f"{kind}: {number or 'nothing'} found{some if kind == FAULT else ''}"
+                f"{_counted_alone(tried, kind)}"
             )
         else:
             lines.append(f"{kind}: not looked for")
@@ -307,8 +323,25 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
     return lines
 
 
-def _junit(arguments: Namespace, tried: Tried, rows: Sequence[Shown]) -> bytes:
-    """Return a report in the format that CI systems read: a case for each kind."""
+def _counted_alone(tried: Tried, kind: str) -> str:
+    """Return words for the findings of a kind that are not told one by one."""
+    more = {place: n for (one, place), n in tried.more.items() if one == kind}
+    if not more:
+        return ""
+    places = sorted(more, key=lambda place: -more[place])
+    named = [f"{more[place]} at {place or 'no place'}" for place in places[:_MISSED]]
+    rest = sum(more[place] for place in places[_MISSED:])
+    named += [f"{rest} at {len(places) - _MISSED} other places"] if rest else []
+    return f", of which these are only counted: {', '.join(named)}"
+
+
+def _junit(
+    arguments: Namespace, tried: Tried, rows: Sequence[Shown], told: Sequence[str]
+) -> bytes:
+    """Return a report in the format that CI systems read: a case for each kind.
+
+    told: what was tried, a line each.
+    """
     kinds = [kind for kind in KINDS if kind in arguments.kinds]
     suite = ElementTree.Element(
         "testsuite",
@@ -330,5 +363,6 @@ def _junit(arguments: Namespace, tried: Tried, rows: Sequence[Shown]) -> bytes:
                     case, "failure", message=for_xml(row.title)
                 )
                 failure.text = for_xml("\n".join([*row.lines, row.replay]))
+    ElementTree.SubElement(suite, "system-out").text = for_xml("\n".join(told))
     report: bytes = ElementTree.tostring(suite, "utf-8", xml_declaration=True)
     return report

@@ -25,11 +25,14 @@ class Shown(NamedTuple):
 
 
 def search_page(
-    argv: Sequence[str], rows: Sequence[Shown], told: Sequence[str]
+    argv: Sequence[str], rows: Sequence[Shown], told: Sequence[str], number: int
 ) -> bytes:
-    """Return the page.  told: what was tried, a line each."""
+    """Return the page.
+
+    told: what was tried, a line each.  number: of all findings, told in rows or not.
+    """
     command = shlex.join(argv)
-    good, found = "bad" if rows else "good", f"{len(rows) or 'nothing'} found"
+    good, found = "bad" if rows else "good", f"{number or 'nothing'} found"
     room = _ALL_ROOM // max(len(rows), 1)
     body = [
         f"<h1><code>{text(command)}</code></h1>",

@@ -47,6 +47,9 @@ _BY_CHANCE = "walk", "point", "timer"  # ways of runs
 SHRINK = 0.25  # share of all the time, for all findings together
 _MOST_FAULTS = 400
 _TWO_FAULTS = 0.3  # share of the time left, for runs in which two calls fail
+# findings that are made smaller, told and kept; the others are counted by their places
+_MOST_OF_PLACE, _MOST_OF_KIND = 20, 100
+_FUNCTION = re.compile(r"(\S+?)\+0x[0-9a-f]+( \[\S+\])?")
 _CHANGING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+")
 
 
@@ -59,6 +62,12 @@ class SearchFinding(NamedTuple):
     key: tuple[str, ...]  # the same for all that are one finding
     plan: RunPlan
     outcome: RunOutcome
+
+    @property
+    def place(self) -> str:
+        """The function that the title names first, "" if it names none."""
+        found = _FUNCTION.search(self.title)
+        return f"{found[1]}{found[2] or ''}" if found else ""
 
 
 class SearchLimits(NamedTuple):
@@ -78,6 +87,7 @@ class Tried(NamedTuple):
     runs: dict[str, int]  # by the way in which they were chosen
     found: list[SearchFinding]
     times: dict[tuple[str, ...], int]  # how often each was found
+    more: Mapping[tuple[str, str], int]  # that are not in found, by kind and place
     seconds: float
     whole: bool  # nothing that is not by chance is left to do
     unknown: int  # pairs that race in code without debug information
@@ -116,6 +126,7 @@ class Hunt:
         self.made: dict[str, int] = {}
         self.found: dict[tuple[str, ...], SearchFinding] = {}
         self.times: dict[tuple[str, ...], int] = {}
+        self.more: dict[tuple[str, str], int] = {}  # counted alone, by kind and place
         self._sides: dict[tuple[int, int], None] = {}  # pairs that have raced
         self._made_pairs = set[tuple[tuple[int, int], int, int]]()
         self._lost = 0
@@ -223,6 +234,7 @@ class Hunt:
             runs=self.made,
             found=list(self.found.values()),
             times=self.times,
+            more=self.more,
             seconds=time.monotonic() - self._began,
             whole=self.whole,
             unknown=len(self.unknown),
@@ -334,28 +346,27 @@ class Hunt:
 
     def _phases(self) -> Iterator[RunPlan]:
         """Yield plans in which functions wait once: those of interrupts for long."""
-        firsts = [*self._firsts(self._reached)]
-        held = {*self._firsts(self._interrupts)}
+        firsts, held = self._firsts(self._reached), self._firsts(self._interrupts)
         if not held:
             return
         for number, phase in enumerate(_PHASES):
             if self._is_ours(number):
-                waits = [(at, _LONG_NS if at in held else phase) for at in firsts]
                 orders = tuple(
                     Order(time, ns, at)
                     for time in range(1, _AGAIN + 1)
-                    for at, ns in waits[:_MOST_ORDERS]
-                    if ns
+                    for begin, at in firsts.items()
+                    if (ns := _LONG_NS if begin in held else phase)
                 )
                 yield self._plan("phase", orders=orders[:_MOST_ORDERS])
 
-    def _firsts(self, places: Iterable[int]) -> Iterator[int]:
-        """Yield the first of the instructions that each function has of these."""
-        ordered = sorted(places)
+    def _firsts(self, places: Iterable[int]) -> dict[int, int]:
+        """Return the first that each function has of these instructions, by begin."""
+        ordered, found = sorted(places), dict[int, int]()
         for begin, end in self._functions:
             number = bisect_left(ordered, begin)
             if number < len(ordered) and ordered[number] < end:
-                yield ordered[number]
+                found[begin] = ordered[number]
+        return found
 
     def _all_pairs(self) -> Iterator[RunPlan]:
         for number in range(1, _AGAIN + 1):
@@ -457,13 +468,25 @@ class Hunt:
         for finding in list(self._found_by(plan, outcome)):
             key = finding.key
             self.times[key] = self.times.get(key, 0) + 1
-            if key not in self.found:
-                self.found[key] = finding  # also if a signal comes meanwhile
-                after = self._after.setdefault(key, self.count)
-                alike = small and self._in(key, small.plan, small.outcome)
-                small = alike or self._smaller(finding)
-                self.found[key] = small
-                self._tell(small, after)
+            if key in self.found:
+                continue
+            if self._is_one_of_many(finding):
+                group = finding.kind, finding.place
+                self.more[group] = self.more.get(group, 0) + (self.times[key] == 1)
+                continue
+            self.found[key] = finding  # also if a signal comes meanwhile
+            after = self._after.setdefault(key, self.count)
+            alike = small and self._in(key, small.plan, small.outcome)
+            small = alike or self._smaller(finding)
+            self._tell(small, after)
+            # of its outcome, which may be large, nobody needs more
+            told = small.outcome._replace(reports=(), pairs=(), reached=(), shared=())
+            self.found[key] = small._replace(outcome=told._replace(functions=()))
+
+    def _is_one_of_many(self, finding: SearchFinding) -> bool:
+        alike = [each for each in self.found.values() if each.kind == finding.kind]
+        here = sum(each.place == finding.place for each in alike)
+        return here >= _MOST_OF_PLACE or len(alike) >= _MOST_OF_KIND
 
     def _note_reached(self, outcome: RunOutcome) -> None:
         self._lost = max(self._lost, outcome.lost)

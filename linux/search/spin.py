@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 _LARGEST = 4096  # bytes of a function that are looked at
-_TURNS = 10  # of 21 ms, after which time is set forward
+_TURNS = 10  # each 21 ms, after which time is set forward
 _SKIPPED_NS = 1_000_000_000
 
 
 class Spinning:
-    """Whether a kernel spins.  Context: it stands still."""
+    """The turns that a kernel has spun.  Context: it stands still."""
 
     def __init__(self, kernel: KernelOnBoard, most_ns: int) -> None:
         """most_ns: how long the kernel may spin by its clock."""

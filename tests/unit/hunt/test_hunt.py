@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from kpfs.base.errors import SetupError
-from kpfs.base.kinds import KINDS, RACE
-from kpfs.commands.search import _Teller, summary
+from kpfs.base.kinds import KINDS, MEMORY, RACE
+from kpfs.commands.search import _summary_row, _Teller, summary
 from kpfs.coverage.module_lines import ModuleLines
 from kpfs.hunt import hunt as hunt_module
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits
@@ -116,6 +116,18 @@ def test_two_functions_wait_that_use_the_same_bytes():
     assert places == [{1, 2, 11}, {1, 2, 11}]
     slow = [max(plan.orders, key=lambda order: order.ns).at for plan in plans]
     assert slow == [1, 11]
+
+
+def test_tasks_come_later_to_what_an_interrupt_does():
+    functions = [(0, 10, "release [m]"), (10, 20, "tick [m]")]
+    known = BASE._replace(functions=functions, reached=[1, 2, 11, 12], interrupts=[12])
+    _, fake, _ = hunted(lambda _plan: known, "schedule")
+    plans = [plan.orders for plan in fake.plans if plan.way == "phase"]
+    waits = [{order.at: order.ns / 1e6 for order in orders} for orders in plans]
+    assert [each.get(1, 0) for each in waits] == [0, 1, 2, 3]
+    assert {each[11] for each in waits} == {8}
+    _, fake, _ = hunted(lambda _plan: known._replace(interrupts=[]), "schedule")
+    assert not [plan for plan in fake.plans if plan.way == "phase"]
 
 
 def test_pairs_that_other_runs_have_shown_are_tried_as_well():
@@ -331,6 +343,45 @@ def test_a_seed_tells_of_all_that_its_run_has_shown(monkeypatch):
     assert kept[1].told == ("data race: here\n    a line", "wrong result: status 3")
     assert Seed.parsed(kept[1].text()) == kept[1]
     assert kept[0].whole_name == kept[1].whole_name
+
+
+def reports_of(number):
+    """Return an outcome with a report for each of so many places in 20 functions."""
+    titles = [
+        f"memory: read of 1 byte out of bounds at f{n % 20}+{n:#x} [m]"
+        for n in range(number)
+    ]
+    return BASE._replace(
+        reports=[CheckReport(MEMORY, title, (), (title,)) for title in titles]
+    )
+
+
+def test_many_findings_of_a_kind_are_counted_by_their_places():
+    many = reports_of(10_000)
+    hunt, _, found = hunted(
+        lambda plan: many if plan.faults else BASE, MEMORY, "fault", runs=12
+    )
+    assert len(found) == 100
+    tried = hunt.tried()
+    assert len(tried.found) + sum(tried.more.values()) == 10_000
+    assert len(tried.more) == 20
+    line = next(line for line in summary(tried, KINDS) if line.startswith(MEMORY))
+    assert line.startswith("memory: 10000 found, of which these are only counted: ")
+    assert line.endswith("at f7 [m], 5940 at 12 other places")
+    assert not any(each.outcome.reports for each in tried.found)
+    row = _summary_row(tried)
+    assert row["found"] == {MEMORY: 10_000}
+    assert sum(each["number"] for each in row["more"]) == 9_900
+
+
+def test_one_place_does_not_hide_the_others():
+    titles = [f"memory: double free at a+{n:#x} [m]" for n in range(300)]
+    titles.append("memory: double free at b+0x1 [m]")
+    all_of = [CheckReport(MEMORY, title, (), (title,)) for title in titles]
+    hunt, _, found = hunted(lambda _plan: BASE._replace(reports=all_of), MEMORY)
+    assert len(found) == 21
+    assert found[-1].place == "b [m]"
+    assert hunt.tried().more == {(MEMORY, "a [m]"): 280}
 
 
 def test_the_summary_tells_how_many_calls_have_failed():
