@@ -18,7 +18,7 @@ from enum import Enum
 from kpfs import config
 from kpfs.base import limits
 from kpfs.base.errors import EXIT_TROUBLE, SetupError, of_file, told_to_user
-from kpfs.base.kinds import CHECKS
+from kpfs.base.kinds import RUN_CHECKS
 from kpfs.base.loading import load
 from kpfs.base.shown import guard_streams
 from kpfs.base.signals import SignalledError, end_by
@@ -582,7 +582,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
         default=(),
         metavar="KINDS",
         help="with --inside: report errors of modules, of these kinds, separated by"
-        f" commas: {', '.join(CHECKS)}",
+        f" commas: {', '.join(RUN_CHECKS)}",
     )
     several(
         parser,
@@ -608,8 +608,8 @@ def _checks(text: str) -> tuple[str, ...]:
 
     kinds = tuple(dict.fromkeys(text.split(",")))
     for kind in kinds:
-        if kind not in CHECKS:
-            known = ", ".join(CHECKS)
+        if kind not in RUN_CHECKS:
+            known = ", ".join(RUN_CHECKS)
             raise argparse.ArgumentTypeError(f"no kind {kind!r}; there are {known}")
     return kinds
 

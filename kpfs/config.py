@@ -152,7 +152,7 @@ class CoverageChoice(NamedTuple):
 class CheckChoice(NamedTuple):
     """The choice of what errors are looked for, and in which text."""
 
-    kinds: Sequence[str]  # some of kinds.CHECKS
+    kinds: Sequence[str]  # some of kinds.RUN_CHECKS
     of: Sequence[str] = ()  # names of text; empty: all modules and BPF programs
 
 

@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 from kpfs.base.errors import SetupError
 from kpfs.base.kinds import CHECKS, FAULT, RACE, SCHEDULE
-from kpfs.coverage.module_lines import ModuleLines, is_program
-from kpfs.engine.arch.arches import is_unused
+from kpfs.coverage.module_lines import ModuleLines
+from kpfs.coverage.told_races import ToldRaces
 from kpfs.hunt.runs import EndedRun, Runs
 from kpfs.linux.search.plan import Order, RunPlan
-from kpfs.linux.search.reports import CheckReport, RacingLoad
+from kpfs.linux.search.reports import CheckReport
 from kpfs.linux.search.searched import RunOutcome
 from kpfs.linux.search.seed import changed_since
 
@@ -115,7 +115,7 @@ class Hunt:
         left_out: why this kernel is unfit for some kinds.
         """
         self._runs, self._limits, self._tell = runs, limits, tell
-        self._lines, self._unused = lines, dict[str, bool]()
+        self._lines, self._races_told = lines, ToldRaces(lines)
         self._progress, self._unfit = progress, left_out
         self._checks = tuple(
             each for each in CHECKS if each in limits.kinds and each not in left_out
@@ -133,7 +133,6 @@ class Hunt:
         self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
         self.whole, self._two_left = False, False
-        self.unknown: set[tuple[str, ...]] = set()  # races between lines not known
         self._reached: set[int] = set()
         self._interrupts: set[int] = set()  # instructions that interrupts have reached
         self._functions: dict[tuple[int, int], str] = {}
@@ -237,7 +236,7 @@ class Hunt:
             more=self.more,
             seconds=time.monotonic() - self._began,
             whole=self.whole,
-            unknown=len(self.unknown),
+            unknown=len(self._races_told.unknown),
             missed=self._missed(),
             functions=len(self._functions),
             left_out=self._left_out(),
@@ -502,7 +501,7 @@ class Hunt:
 
     def _wrong(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
         for report in outcome.reports:
-            if report.kind in self._limits.kinds and self._is_told(report):
+            if report.kind in self._limits.kinds and self._races_told.is_told(report):
                 yield self._of_report(report, plan, outcome)
         kind = FAULT if plan.faults else SCHEDULE
         if kind not in self._limits.kinds and plan.way != "base":
@@ -525,25 +524,6 @@ class Hunt:
             title += f", {last[0]}" if last[0] else ""
             key = kind, "status", str(outcome.status)
             yield SearchFinding(kind, title, (), key, plan, outcome)
-
-    def _is_told(self, report: CheckReport) -> bool:
-        """Return False for a race that is none by the words of both lines."""
-        if report.kind != RACE:
-            return True
-        written = [place for place in report.races if not is_program(place)]
-        if not all(map(self._lines.is_known, written)):
-            self.unknown.add(tuple(report.key))
-            return False
-        if any(map(self._is_unused, report.loads)):
-            return False
-        return not all(map(self._lines.may_race, report.races))
-
-    def _is_unused(self, load: RacingLoad) -> bool:
-        key = repr(load)
-        if key not in self._unused:
-            code = bytes.fromhex(load.code)
-            self._unused[key] = is_unused(code, *load[1:])
-        return self._unused[key]
 
     def _of_report(
         self, report: CheckReport, plan: RunPlan, outcome: RunOutcome

@@ -9,9 +9,9 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpfs.base.errors import KernelError, SetupError
 from kpfs.config import OF_KERNEL, CheckChoice, CoverageChoice, GdbChoice, KernelChoice
@@ -57,6 +57,13 @@ def start(choice: KernelChoice, waiting: int) -> PreparedKernel:
     )
 
 
+class CheckLines(NamedTuple):
+    """Lines about what checks have found."""
+
+    errors: Sequence[str] = ()  # that modules have
+    notes: Sequence[str] = ()  # on what could not be judged
+
+
 class CommandSession:
     """The run of one command, for a client at the other end of a socket."""
 
@@ -64,9 +71,9 @@ class CommandSession:
         self,
         kernel: PreparedKernel,
         client: socket.socket,
-        found: Callable[[], list[str]] = list,
+        found: Callable[[], CheckLines] = CheckLines,
     ) -> None:
-        """found: called when the command has ended; returns errors of modules."""
+        """found: called when the command has ended."""
         self._found = found
         self._loop = kernel.loop
         self._kernel = kernel
@@ -103,8 +110,11 @@ class CommandSession:
             self.on_end()
         except OSError as error:
             ended = Outcome(TROUBLE, f"--coverage: {error.strerror}")
-        if found := self._found():
-            ended = ended._replace(status=FOUND, reasons=[*ended.reasons, *found])
+        found = self._found()
+        ended = ended._replace(
+            status=FOUND if found.errors else ended.status,
+            reasons=[*ended.reasons, *found.errors, *found.notes],
+        )
         told = ended._asdict() | {"left": rest is not None}
         if rest is None:
             self._tell(**told)
@@ -215,7 +225,7 @@ def run_for(
             from kpfs.backends.backend import inside_files
 
             inside_files()(kernel, files)
-        found = _check(kernel, checks) if checks else list
+        found = _check(kernel, checks) if checks else CheckLines
         session = CommandSession(kernel, client, found)
         if coverage is not None:
             session.on_end = _cover(kernel, coverage)
@@ -264,23 +274,36 @@ def _fault(error: Exception) -> str:
     return f"a fault of kpfs: {type(error).__name__} in {file}: {error}"
 
 
-def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], list[str]]:
+def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], CheckLines]:
     """Look for errors of modules; return what tells the findings.  UnfitError."""
     from kpfs.coverage.module_lines import ModuleLines
+    from kpfs.coverage.told_races import ToldRaces
     from kpfs.linux.search.checks import ModuleChecks
 
     checks = ModuleChecks(kernel, choice.kinds, of=choice.of)
     lines = ModuleLines(checks.files.by_name)
 
-    def told() -> list[str]:
-        found = [lines.shown(report.text) for report in checks.reports()]
+    races = ToldRaces(lines)
+
+    def told() -> CheckLines:
+        found = [
+            lines.shown(report.text)
+            for report in checks.reports()
+            if races.is_told(report)
+        ]
+        notes = []
+        if races.unknown:
+            notes.append(
+                f"{len(races.unknown)} pairs of accesses that race lie in code without "
+                "debug information (build it with -g): READ_ONCE() cannot be seen there"
+            )
         more = [f"{checks.lost} more findings are not told"] if checks.lost else []
         missing = [
             f"--of {name}: CMD loads no module or BPF program of that name, and the "
             "kernel has no such function"
             for name in checks.missing
         ]
-        return [*found, *more, *missing]
+        return CheckLines([*found, *more, *missing], notes)
 
     return told
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi
-from kpfs.base.kinds import IBT, LOCK, MEMORY
+from kpfs.base.kinds import IBT, LOCK, MEMORY, RACE
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.running.module_files import ModuleFiles
+from kpfs.linux.search.hold import Holds
 from kpfs.linux.search.locks import Locks
 from kpfs.linux.search.objects import Objects
 from kpfs.linux.search.plan import LOOKERS
@@ -21,7 +22,10 @@ from kpfs.linux.search.texts import LookedText, Texts
 
 if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
-    from kpfs.linux.search.hold import Holds
+
+# Where races are looked for, each instruction that accesses memory waits, up to
+# abi.MOST_HELD times: so long, but the first waits of all not longer than this together
+_LONGEST_NS, _ALL_NS = 8_000_000, 2_000_000_000
 
 
 class ModuleChecks:
@@ -35,7 +39,7 @@ class ModuleChecks:
         holds: Holds | None = None,
         of: Sequence[str] = (),
     ) -> None:
-        """kinds: of kinds.CHECKS.  Raises UnfitError, EmulatorError.
+        """kinds: of kinds.RUN_CHECKS.  Raises UnfitError, EmulatorError.
 
         of: names of the text that is looked at; empty: all modules and BPF programs.
 
@@ -47,6 +51,10 @@ class ModuleChecks:
         self.files = ModuleFiles(kernel, frames=MEMORY in kinds)
         self.files.follow()
         is_ours = texts is None
+        self._races: Holds | None = None
+        if RACE in kinds:
+            self._races = holds = Holds(kernel.machine.board)
+        self._accesses = 0  # instructions of all texts
         self._texts = texts = texts or Texts(kernel, of, hooks={*kinds} != {IBT})
         texts.follow(self._begins, self._ends)
         self._objects = Objects(kernel, texts) if MEMORY in kinds else None
@@ -59,6 +67,10 @@ class ModuleChecks:
             texts.set(on=sum(LOOKERS[kind] for kind in kinds))
 
     def _begins(self, text: LookedText) -> None:
+        if self._races is not None:
+            self._accesses += self._texts.number_of_accesses(text)
+            each_ns = _ALL_NS // max(self._accesses, 1)
+            self._races.hold_each(min(each_ns, _LONGEST_NS))
         module = text.module
         if module is None or self._objects is None:
             return

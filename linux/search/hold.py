@@ -86,6 +86,10 @@ class Holds:
         for number, order in enumerate(orders):
             self._put(_H.orders + number * abi.Order.SIZE, *order)
 
+    def hold_each(self, ns: int) -> None:
+        """Have each access wait for so long from now on."""
+        self._put(_H.each_ns, ns)
+
     def waiting(self, number: int) -> PartyRow:
         """Return the task that waited when a finding was made, by its number."""
         at = _H.parties + number * abi.Party.SIZE

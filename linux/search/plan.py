@@ -11,9 +11,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kpfs.base import abi
-from kpfs.base.kinds import IBT, LOCK, MEMORY
+from kpfs.base.kinds import IBT, LOCK, MEMORY, RACE
 
-LOOKERS = {MEMORY: abi.LOOK_MEMORY, LOCK: abi.LOOK_LOCKS, IBT: abi.LOOK_IBT}
+LOOKERS = {
+    RACE: abi.LOOK_HOLD,
+    MEMORY: abi.LOOK_MEMORY,
+    LOCK: abi.LOOK_LOCKS,
+    IBT: abi.LOOK_IBT,
+}
 
 
 class Order(NamedTuple):

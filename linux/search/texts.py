@@ -311,6 +311,11 @@ class Texts:
             for _, ends in self._followers:
                 ends(text)
 
+    def number_of_accesses(self, text: LookedText) -> int:
+        """Return the number of a text's instructions that lookers see."""
+        low = self._rows[text.number - 1][:: abi.Insn.SIZE]
+        return sum(low.translate(_LOOKED))
+
     def seen(self) -> Iterator[int]:
         """Yield the addresses of instructions that were about to begin."""
         for text, rows in zip(self.all, self._rows, strict=True):

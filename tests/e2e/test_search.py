@@ -3,7 +3,7 @@
 
 Tests kpfs.commands.search, kpfs.commands.search_page, kpfs.hunt.search,
 kpfs.hunt.runs, kpfs.hunt.task, kpfs.hunt.cluster, kpfs.hunt.standing,
-kpfs.coverage.module_lines, kpfs.linux.search.hold,
+kpfs.coverage.module_lines, kpfs.coverage.told_races, kpfs.linux.search.hold,
 kpfs.linux.search.searched, and kpfs.linux.search.replay.
 """
 
@@ -114,6 +114,19 @@ def test_what_a_call_writes_races_with_the_module(kpfs, tmp_path):
 def test_a_module_without_races_is_not_reported(kpfs, tmp_path):
     command = races(tmp_path, mended=True) % "all"
     done = search(kpfs, "--runs", "10", "--", "sh", "-c", command)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_one_run_is_checked_for_races(kpfs, tmp_path):
+    words = "run", "--kernel", KERNEL, "--inside", "--check", "race,memory", "--"
+    command = races(tmp_path, mended=False) % "lost"
+    done = kpfs(*words, "sh", "-c", command)
+    assert (done.returncode, done.stdout) == (1, "right\n")
+    told = r"^kpfs: data race: lost\+\S+ \[races\] \(\S+races.c:\d+\) \w+ what lost\+"
+    assert re.search(told, done.stderr, re.M)
+    assert "\n    task " in done.stderr
+    command = races(tmp_path, mended=True) % "all"
+    done = kpfs(*words, "sh", "-c", command)
     assert (done.returncode, done.stderr) == (0, "")
 
 
