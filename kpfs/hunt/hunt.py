@@ -238,7 +238,7 @@ class Hunt:
             whole=self.whole,
             unknown=len(self._races_told.unknown),
             missed=self._missed(),
-            functions=len(self._functions),
+            functions=len(self._names()),
             left_out=self._left_out(),
             lost=self._lost,
             changed=changed_since(self.base.reads, self._began_at),
@@ -262,11 +262,16 @@ class Hunt:
     def _missed(self) -> list[str]:
         """Return the functions that no run has reached."""
         reached = sorted(self._reached)
-        return [
+        met = {
             name
             for (begin, end), name in self._functions.items()
-            if bisect_left(reached, begin) == bisect_left(reached, end)
-        ]
+            if bisect_left(reached, begin) != bisect_left(reached, end)
+        }
+        # a module that is loaded again has its functions elsewhere
+        return [name for name in self._names() if name not in met]
+
+    def _names(self) -> dict[str, None]:
+        return dict.fromkeys(self._functions.values())
 
     def _check_base(self, base: RunOutcome) -> None:
         if base.status:

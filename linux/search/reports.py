@@ -70,6 +70,7 @@ def failed(texts: Texts) -> Iterator[str]:
     """Yield which calls have failed because a plan says so, and from where."""
     for row in texts.findings():
         if row.kind == abi.FOUND_FAULT:
+            texts.when = row.block
             name = texts.place(row.a).partition("+")[0]
             yield f"{name}() fails, called at {texts.place(row.at)}"
 
@@ -102,7 +103,9 @@ class Reports:
         """Yield a report for each finding that is told."""
         for number, row in enumerate(self._texts.findings()):
             if make := self._makers.get(row.kind):
+                self._texts.when = row.block  # another module may be there later
                 yield make(number, row)
+        self._texts.when = None
 
     # ---- races
     def _race(self, number: int, row: FindingRow) -> CheckReport:
@@ -184,17 +187,19 @@ class Reports:
         """
         if self._objects is None:
             return
-        by_place: dict[int, list[ObjectRow]] = {}
+        by_place: dict[str, list[ObjectRow]] = {}
         for number in gone:
             for found in self._objects.of_owner(number):
-                by_place.setdefault(found.at, []).append(found)
-        for rows in by_place.values():
+                self._texts.when = self._texts.began[number - 1]
+                by_place.setdefault(self._place(found.at), []).append(found)
+        for place, rows in by_place.items():
             first, more = rows[0], len(rows) - 1
-            place = self._place(first.at)
+            self._texts.when = self._texts.began[first.owner - 1]
             others = f", and {more} more of the same place" if more else ""
             title = f"memory: leak of {first.size} bytes at {place}{others}"
             lines = (f"allocated by {self._maker(first)}",)
             yield CheckReport(MEMORY, title, lines, (MEMORY, "leak", place))
+        self._texts.when = None
 
     # ---- locks
     def _circle(self, _number: int, row: FindingRow) -> CheckReport:

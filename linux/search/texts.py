@@ -131,6 +131,9 @@ class Texts:
         self.all: list[LookedText] = []  # with those that are gone, the last one last
         self._numbers: dict[int, LookedText] = {}  # those that are there, by index
         self._hooked: set[tuple[int, int]] = set()
+        self.began: list[int] = []  # the block at which each did
+        # names are those of texts that had begun by this block; None: of all
+        self.when: int | None = None
         self._rows: list[mmap.mmap] = []  # which the board reads
         self._code: list[bytes] = []  # what each text began with
         symbols = kernel.symbols
@@ -284,6 +287,7 @@ class Texts:
         text = LookedText(name, start, end, owner, module, len(self.all) + 1)
         rows = mapping.make((end - start) * abi.Insn.SIZE)
         self._rows.append(rows)
+        self.began.append(self._board.blocks)
         self._code.append(self._kernel.memory.read(start, end - start))
         at = abi.Texts.texts + number * abi.Text.SIZE
         row = _TextRow.from_buffer(self._memory, at)
@@ -353,9 +357,12 @@ class Texts:
 
     # ---- names
     def text_at(self, address: int) -> LookedText | None:
-        """Return the last text that was at an address."""
+        """Return the last text that was at an address, up to `when`."""
         found = (
-            text for text in reversed(self.all) if text.start <= address < text.end
+            text
+            for text in reversed(self.all)
+            if text.start <= address < text.end
+            and (self.when is None or self.began[text.number - 1] <= self.when)
         )
         return next(found, None)
 

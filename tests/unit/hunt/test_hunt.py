@@ -118,6 +118,13 @@ def test_two_functions_wait_that_use_the_same_bytes():
     assert slow == [1, 11]
 
 
+def test_a_function_is_reached_wherever_its_module_was_loaded():
+    functions = [(0, 10, "a [m]"), (10, 20, "b [m]"), (100, 110, "a [m]")]
+    known = BASE._replace(functions=functions, reached=[105])
+    hunt, _, _ = hunted(lambda _plan: known, "schedule")
+    assert (hunt.tried().missed, hunt.tried().functions) == (["b [m]"], 2)
+
+
 def test_tasks_come_later_to_what_an_interrupt_does():
     functions = [(0, 10, "release [m]"), (10, 20, "tick [m]")]
     known = BASE._replace(functions=functions, reached=[1, 2, 11, 12], interrupts=[12])

@@ -23,8 +23,16 @@ class Circles:
 
 
 def report(kind, locks=None, **values):
-    words = {"pid": 1, "comm": b"test\0", "cpu": 0, "count": 1, "stack": [], "a": 2}
-    row = SimpleNamespace(kind=kind, other=0, object=0, **words, **values)
+    words = {
+        "block": 5,
+        "pid": 1,
+        "comm": b"test\0",
+        "cpu": 0,
+        "count": 1,
+        "stack": [],
+        "a": 2,
+    }
+    row = SimpleNamespace(kind=kind, block=5, other=0, object=0, **words, **values)
     texts = SimpleNamespace(
         findings=lambda: [row],
         place=lambda at: f"f+{at:#x} [m]",

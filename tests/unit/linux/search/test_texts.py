@@ -8,7 +8,7 @@ import platform
 import pytest
 
 from kpfs.linux.board.board import IMAGE_DIR
-from kpfs.linux.search.texts import InsnRow, has_instructions
+from kpfs.linux.search.texts import InsnRow, LookedText, Texts, has_instructions
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,19 @@ def test_what_fills_text_is_no_instruction(code, has):
         decode(text[at:], ctypes.c_uint64(len(text) - at), ctypes.byref(rows[at]))
         at += rows[at].size
     assert has_instructions(bytes(rows)) is has
+
+
+def test_an_address_belongs_to_the_text_that_was_there_at_that_time():
+    texts = object.__new__(Texts)
+    texts.all = [
+        LookedText(name, 0x1000, 0x2000, 0, None, number)
+        for number, name in enumerate(("first", "second", "third"), 1)
+    ]
+    texts.began = [100, 200, 300]
+    names = []
+    for texts.when in (150, 200, 299, 300, None):
+        text = texts.text_at(0x1234)
+        names.append(text and text.name)
+    assert names == ["first", "second", "second", "third", "third"]
+    texts.when = 50
+    assert texts.text_at(0x1234) is None
