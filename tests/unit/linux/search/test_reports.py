@@ -24,7 +24,6 @@ class Circles:
 
 def report(kind, locks=None, **values):
     words = {
-        "block": 5,
         "pid": 1,
         "comm": b"test\0",
         "cpu": 0,
