@@ -25,7 +25,7 @@ def test_a_search_that_has_found_control_characters():
     arguments = SimpleNamespace(argv=[RAW], kinds=["schedule"], kernel="6.12")
     tried = SimpleNamespace(left_out={"race": RAW}, seconds=1.0)
     suite = ElementTree.fromstring(
-        search._junit(stand_in(arguments), stand_in(tried), [row])
+        search._junit(stand_in(arguments), stand_in(tried), [row], [RAW])
     )
     (failure,) = suite.iter("failure")
     assert failure.get("message") == f"wrong result: {for_xml(RAW)}"

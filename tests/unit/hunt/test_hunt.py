@@ -372,7 +372,9 @@ def test_many_findings_of_a_kind_are_counted_by_their_places():
     tried = hunt.tried()
     assert len(tried.found) + sum(tried.more.values()) == 10_000
     assert len(tried.more) == 20
-    line = next(line for line in summary(tried, KINDS) if line.startswith(MEMORY))
+    line = next(
+        line for line in summary(tried, frozenset(KINDS)) if line.startswith(MEMORY)
+    )
     assert line.startswith("memory: 10000 found, of which these are only counted: ")
     assert line.endswith("at f7 [m], 5940 at 12 other places")
     assert not any(each.outcome.reports for each in tried.found)

@@ -21,7 +21,7 @@ class Kernel:
         arch = SimpleNamespace(counter=16, pauses=(b"\xf3\x90",))
         self.board = SimpleNamespace(blocks=0, arch=arch, read_reg=lambda _: self.at)
         self.machine = self.symbols = self.memory = self
-        self.spinning = Spinning(self, 30_000_000_000)
+        self.spinning = Spinning(self, 30_000_000_000)  # type: ignore[arg-type]
 
     def is_early(self):
         return self.early
