@@ -412,6 +412,18 @@ class S390xState:  # struct s390x_state
     number, id, others11, engine = 1188, 1192, 1200, 1208
 
 
+# emulator/layout_ppc64.h
+class Ppc64State:  # struct ppc64_state
+    SIZE, __slots__ = 80040, ()
+    gpr, gprh, lr, ctr, crf, cfar, xer, so = 0, 256, 512, 520, 528, 560, 568, 576
+    ov, ca, ov32, ca32, reserve_addr, reserve_value = 584, 592, 600, 608, 616, 624
+    msr, board, tgpr, nip, others1, need_flush = 640, 648, 656, 680, 688, 2836
+    spr, access, floats, others2, msr_mask = 2840, 11032, 76568, 77656, 77680
+    others3, error_code, others4, hflags = 77688, 77728, 77732, 78616
+    hflags_more, code_mode, data_mode, others5 = 78624, 78632, 78636, 78640
+    engine = 80032
+
+
 # emulator/stops.h
 STOPPED_AT_PLACE = 1
 STOPPED_BY_STEP = 2
@@ -1143,6 +1155,32 @@ class S390xDevices:  # struct s390x_devices
     space, primary, running = 0, 8, 16
 
 
+# linux/board/ppc64/arch.h
+RTAS_DISPLAY = 1
+RTAS_GET_TIME = 2
+RTAS_SET_TIME = 3
+RTAS_POWER_OFF = 4
+RTAS_REBOOT = 5
+RTAS_CPU_STATE = 6
+RTAS_START_CPU = 7
+RTAS_STOP_SELF = 8
+RTAS_SET_INTERRUPT = 9
+RTAS_GET_INTERRUPT = 10
+RTAS_INTERRUPT_OFF = 11
+RTAS_INTERRUPT_ON = 12
+
+
+class Ppc64Cpu:  # struct ppc64_cpu
+    SIZE, __slots__ = 568, ()
+    priority, message, taken, prodded, argument, nr_touched = 0, 8, 16, 24, 32, 40
+    user_filled, touched = 48, 56
+
+
+class Ppc64Devices:  # struct ppc64_devices
+    SIZE, __slots__ = 32, ()
+    little_endian, relocated, table, table_size = 0, 8, 16, 24
+
+
 # linux/board/search/hold.h
 NR_ORDERS = 4096
 NR_FAULTS = 4
@@ -1197,6 +1235,7 @@ class Holds:  # struct holds
 
 # linux/agent/region.h
 REGION_BASE = 0x7B70_0000_0000
+REGION_LOW = 0x3B70_0000_0000
 REGION_PHYS = 0x8_0000_0000
 NR_SLOTS = 512
 SLOT_SIZE = 0x2_4000

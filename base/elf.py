@@ -45,11 +45,12 @@ R_X86_64_32 = 10
 R_X86_64_32S = 11
 R_X86_64_PC64 = 24
 
-EM_S390, EM_X86_64, EM_AARCH64, EM_RISCV = 22, 62, 183, 243
+EM_PPC64, EM_S390, EM_X86_64, EM_AARCH64, EM_RISCV = 21, 22, 62, 183, 243
 ANY_MACHINE = 0
 MACHINES = {
     EM_X86_64: "x86-64", EM_AARCH64: "arm64", 3: "i386", 8: "mips", 15: "parisc",
-    20: "ppc", 21: "ppc64", EM_S390: "s390x", 40: "arm", 43: "sparc64", 50: "ia64",
+    20: "ppc", EM_PPC64: "ppc64", EM_S390: "s390x", 40: "arm", 43: "sparc64",
+    50: "ia64",
     EM_RISCV: "riscv64", 258: "loongarch",
 }  # fmt: skip
 _B, _H, _I, _Q = "BHIQ"

@@ -21,6 +21,10 @@ _OF_ARCH = {  # in the order of the structures of each board
         *("cpu_loop_exit_restore_s390x", "helper_uc_s390x_exit_s390x"),
         *("tlb_flush_by_mmuidx_s390x", "mmu_translate", "mmu_translate_real"),
     ),
+    "ppc64": (
+        *("tlb_flush_by_mmuidx_ppc64", "tlb_flush_page_ppc64"),
+        *("tlb_flush_page_by_mmuidx_ppc64", "raise_exception_err_ra_ppc64"),
+    ),
 }
 
 

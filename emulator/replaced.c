@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Functions of libunicorn that boards replace by their own: on s390x, those that are stubs there.
+ * Functions of libunicorn that boards replace by their own: on s390x and ppc64, those that
+ * are stubs there.
  *
  * libunicorn calls the function here of each name, as blocks.c tells, which jumps on to the one in
  * its place: libunicorn's own, until a board puts one there (libunicorn.py, replace()). A jump
@@ -60,6 +61,24 @@ REPLACED(helper_load_psw)
 REPLACED(helper_lctlg)
 REPLACED(helper_idte)
 REPLACED(s390_cpu_tlb_fill)
+
+/* ppc64: clocks */
+REPLACED(helper_load_purr)
+REPLACED(helper_store_purr)
+REPLACED(helper_load_vtb_ppc64)
+REPLACED(helper_store_vtb_ppc64)
+REPLACED(helper_store_tbu40_ppc64)
+REPLACED(helper_load_hdecr_ppc64)
+REPLACED(helper_store_hdecr_ppc64)
+/* addresses */
+REPLACED(helper_store_pidr_ppc64)
+REPLACED(helper_tlbie_ppc64)
+REPLACED(helper_check_tlb_flush_local_ppc64)
+REPLACED(helper_check_tlb_flush_global_ppc64)
+REPLACED(helper_slbia)
+REPLACED(ppc_cpu_tlb_fill_ppc64)
+/* priorities of threads */
+REPLACED(helper_raise_exception_ppc64)
 
 /*
  * Return whether libunicorn calls other libraries' functions where it means its own of an address:

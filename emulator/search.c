@@ -263,6 +263,7 @@ SEARCH(x86_64, 4096)
 SEARCH(aarch64, 1024)
 SEARCH(riscv64, 4096)
 SEARCH(s390x, 4096)
+SEARCH(ppc64, 4096)
 
 API void *helper_lookup_tb_ptr_x86_64(void *state)
 {
@@ -291,4 +292,5 @@ API void *helper_lookup_tb_ptr_x86_64(void *state)
 		FLUSHING(_all_cpus_synced, 2, arch),                               \
 		ORIGINAL("helper_lookup_tb_ptr_" #arch, of_##arch.next)
 
-ORIGINALS(SEARCHING(x86_64), SEARCHING(aarch64), SEARCHING(riscv64), SEARCHING(s390x));
+ORIGINALS(SEARCHING(x86_64), SEARCHING(aarch64), SEARCHING(riscv64), SEARCHING(s390x),
+	  SEARCHING(ppc64));

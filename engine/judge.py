@@ -68,18 +68,23 @@ class Jump(NamedTuple):
     size: int  # bytes of the whole instructions that it covers
     why_not: str = ""  # "": it can
     culprit: int = 0  # address of the instruction to blame; 0: none in particular
+    most: int = 0  # probes that can be jumps at once; 0: any number
 
 
 class Judge(Protocol):
     """Judges probe points; raises MemoryFault where it lacks the bytes to decide."""
 
     kprobes_on_ftrace: bool  # False: probes at ftrace sites are not calls
+    behind_entry: str  # where probes at entries go, if that is elsewhere
 
     def follow(self, release: str, config: str) -> None:
         """Judge as a release, built with config, would; before that as 6.1 does."""
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         """Do what Arch's method of this name does."""
+
+    def kprobe_lookup_name(self, addr: KAddr, offset: int) -> KAddr:
+        """Return where a probe by name counts its offset from, by the symbol's."""
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
         """Do what Arch's method of this name does."""
@@ -119,12 +124,16 @@ class StepJudge:
         self._tables = tables
         self._kprobes_text = kprobes_text(tables)
         self.kprobes_on_ftrace = False
+        self.behind_entry = ""
 
     def follow(self, release: str, config: str) -> None:
         self.kprobes_on_ftrace = "CONFIG_KPROBES_ON_FTRACE=y\n" in config
 
     def arch_adjust_kprobe_addr(self, addr: KAddr, offset: int) -> tuple[KAddr, bool]:
         return KAddr(addr + offset), not offset
+
+    def kprobe_lookup_name(self, addr: KAddr, offset: int) -> KAddr:
+        return addr
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
         """Return True if addr is in the section of __kprobes functions."""

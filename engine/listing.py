@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+FIXED_SIZE = 4  # bytes of an instruction of arm64 and ppc64
+
 
 class CapstoneWords:
     """Words for instructions."""
@@ -32,6 +34,36 @@ class CapstoneWords:
 
     def target(self, raw: bytes, addr: int) -> int | None:
         """Return where an instruction goes that has its target in itself."""
+        raise NotImplementedError
+
+
+class FixedSizeWords(CapstoneWords):
+    """Words for instructions of four bytes."""
+
+    def rows(
+        self, code: bytes, start: int, name: Callable[[int], str]
+    ) -> list[tuple[int, bytes, str]]:
+        """Return address, bytes and words of each instruction.
+
+        start: address of code.  name: as named() has it.
+        """
+        places = range(0, len(code) - FIXED_SIZE + 1, FIXED_SIZE)
+        cut = [(start + at, code[at : at + FIXED_SIZE]) for at in places]
+        return [(addr, raw, self.named(raw, addr, name)) for addr, raw in cut]
+
+    def compared(
+        self, live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+    ) -> Iterator[str]:
+        """Yield a line for each instruction, noting those that were others."""
+        for addr, raw, text in self.rows(live, start, name):
+            was = saved[addr - start :][:FIXED_SIZE]
+            line = f"  {addr:016x}  {raw.hex(' '):<{3 * FIXED_SIZE - 1}} {text}"
+            if raw != was:
+                line = f"{line:<84} # {self.patch(raw)}, was: {self.text(was, addr)}"
+            yield line
+
+    def patch(self, raw: bytes) -> str:
+        """Return what an instruction that was put in place of another is."""
         raise NotImplementedError
 
 

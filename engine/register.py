@@ -65,7 +65,7 @@ def kprobe_addr(
         symbols = st.machine.kallsyms.lookup_name(symbol_name)
         if not symbols:
             raise KernelError(errno.ENOENT, f"no symbol {symbol_name}")
-        base = symbols[0].addr
+        base = st.kprobe_lookup_name(symbols[0].addr, offset)
     else:
         base = addr
     target = KAddr((base + offset) & MASK64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kpfs.base.ktypes import KERN_INFO, MASK64, BlacklistEntry, KAddr
 from kpfs.engine.arch_hooks import Arch
@@ -32,6 +32,10 @@ def hash_ptr(addr: int) -> int:
     return (addr * GOLDEN_RATIO_64 & MASK64) >> (64 - KPROBE_HASH_BITS)
 
 
+def _by_symbol(addr: KAddr, _offset: int) -> KAddr:
+    return addr
+
+
 class State:
     """The kprobes of one kernel.
 
@@ -56,6 +60,8 @@ class State:
         self.arch = arch
         self.optprobes = optprobes
         self.kprobes_on_ftrace = kprobes_on_ftrace
+        # (a function's address, an offset) -> where a probe by name begins to count
+        self.kprobe_lookup_name: Callable[[KAddr, int], KAddr] = _by_symbol
         self.preemption = preemption
         self.ftrace_enabled = 1  # the number that was written
         self.kprobe_table: dict[KAddr, Kprobe] = {}

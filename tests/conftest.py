@@ -31,6 +31,7 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "riscv64_kernel": harness.missing_riscv64,
     "riscv64_two_cpus": harness.missing_riscv64_two_cpus,
     "s390x_kernel": harness.missing_s390x,
+    "ppc64_kernel": harness.missing_ppc64,
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 
@@ -153,7 +154,7 @@ def no_unannounced_log(request, caplog):
 def made_kernels(request):
     """Have tests of a Linux kernel find the made ones; no guest is kept ready."""
     kernels = "kernel", "two_cpus", "arm64_kernel", "riscv64_kernel", "s390x_kernel"
-    if any(map(request.node.get_closest_marker, kernels)):
+    if any(map(request.node.get_closest_marker, (*kernels, "ppc64_kernel"))):
         monkeypatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
         monkeypatch.setenv("KPFS_WARM", "0")

@@ -42,6 +42,7 @@ ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 RISCV64 = "6.12-riscv64"
 RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
+PPC64 = "6.12-ppc64el"
 
 
 def missing_fuse() -> str:
@@ -139,6 +140,12 @@ def missing_s390x() -> str:
     return missing_fuse() or _missing_image(S390X)
 
 
+@functools.cache
+def missing_ppc64() -> str:
+    """Make a Linux kernel for ppc64el; return why there is none, or ""."""
+    return missing_fuse() or _missing_image(PPC64)
+
+
 ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcre2-8-0"
 
 
@@ -155,6 +162,11 @@ def riscv64_root() -> Path:
 def s390x_root() -> Path:
     """Return a folder with busybox of s390x, downloaded when it is first needed."""
     return _made_root("s390x", "bookworm", ("busybox-static",))
+
+
+def ppc64_root() -> Path:
+    """Return a folder with busybox of ppc64el, downloaded when it is first needed."""
+    return _made_root("ppc64el", "bookworm", ("busybox-static",))
 
 
 @functools.cache

@@ -99,8 +99,9 @@ def differences(shell, image, st, addrs, seen):
 
     seen: counts how often each verdict was ours.
     """
-    for start in range(0, len(addrs), BATCH):
-        for addr, real in asked(shell, addrs[start : start + BATCH]).items():
+    size = getattr(image.judge, "most_jumps", 0) or BATCH
+    for start in range(0, len(addrs), size):
+        for addr, real in asked(shell, addrs[start : start + size]).items():
             ours, why = expected(st, image.judge, addr)
             seen[ours] = seen.get(ours, 0) + 1
             if ours != real:

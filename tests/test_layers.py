@@ -103,6 +103,7 @@ KEEPERS = {
         "kpfs.engine.arch.arm64.insn",
         "kpfs.engine.arch.riscv64.insn",
         "kpfs.engine.arch.s390x.insn",
+        "kpfs.engine.arch.ppc64.insn",
     ),
     "distributed": ("kpfs.hunt.cluster",),
     "drgn": ("kpfs.api.drgn_program",),
@@ -338,7 +339,7 @@ def exported_names():
     strings = file.section(".dynstr")
     assert strings
     names = set(file.contents(strings).decode("latin-1").split("\0"))
-    inner = re.compile("(.*)_(x86_64|aarch64|riscv64|s390x)")
+    inner = re.compile("(.*)_(x86_64|aarch64|riscv64|s390x|ppc64)")
     bare = {found[1] for found in map(inner.fullmatch, names) if found}
     return {
         name

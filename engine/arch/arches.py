@@ -116,12 +116,21 @@ def _s390x_text() -> TextTools:
     return TextTools(S390xJudge, compared_listing, FramePtRegs)
 
 
+def _ppc64_text() -> TextTools:
+    from kpfs.engine.arch.ppc64.checks.verdicts import Ppc64Judge
+    from kpfs.engine.arch.ppc64.insn import compared_listing
+    from kpfs.engine.arch.ppc64.regs import FramePtRegs
+
+    return TextTools(Ppc64Judge, compared_listing, FramePtRegs)
+
+
 # Machine.arch -> what imports its tools
 TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
     "x86": _x86_text,
     "arm64": _arm64_text,
     "riscv64": _riscv64_text,
     "s390x": _s390x_text,
+    "ppc64": _ppc64_text,
 }
 
 

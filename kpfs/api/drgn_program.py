@@ -22,6 +22,7 @@ _ARCHITECTURES = {
     "arm64": drgn.Architecture.AARCH64,
     "riscv64": drgn.Architecture.RISCV64,
     "s390x": drgn.Architecture.S390X,
+    "ppc64": drgn.Architecture.PPC64,
 }
 _ORDERS = {"s390x": drgn.PlatformFlags(0)}
 _LITTLE = drgn.PlatformFlags.IS_LITTLE_ENDIAN

@@ -38,6 +38,7 @@ _RETURN = {
     "arm64": b"\xc0\x03\x5f\xd6",
     "riscv64": b"\x82\x80",
     "s390x": b"\x07\xfe",
+    "ppc64": b"\x20\x00\x80\x4e",
 }
 _CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
 # jumps through a pointer, and returns of other forms

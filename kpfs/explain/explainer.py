@@ -207,10 +207,7 @@ class Explainer:
         """
         lines = []
         if addr not in self.places(point)[:1] and parse_point(point)[0] is not None:
-            lines.append(
-                f"  kp.addr becomes {addr:#x}, behind the landing pad: an indirect "
-                "call of it is a fault on a processor with IBT"
-            )
+            lines.append(f"  kp.addr becomes {addr:#x}, {self.arch.behind_entry}")
         if verdict.ftrace:
             lines.append(
                 "  with a post_handler there is no live patch of it beside (ipmodify)"

@@ -61,7 +61,7 @@ class UnprobedTables(KernelTables):
         self.config = config  # the options it was built with, "" if it does not say
         self.kallsyms = AllSymbols(symbols, loaded)
         self._texts = list(self._module_texts(saved))
-        self._read_tables()
+        self._read_tables(saved.structures["dyn_ftrace"].size)
         self._blacklist = [
             BlacklistEntry(KAddr(start), KAddr(end), self.kallsyms.name_of(start))
             for start, end in function_ranges(self._live, symbols, "kprobe_blacklist")
@@ -101,7 +101,8 @@ class UnprobedTables(KernelTables):
 
         return max(_BUGS, key=share)
 
-    def _read_tables(self) -> None:
+    def _read_tables(self, record: int) -> None:
+        """record: bytes of a struct dyn_ftrace."""
         bug = self._bug_entry()
         exceptions = list(self._table("ex_table", _EXCEPTION))
         calls = list(self._table("static_call_sites", _STATIC_CALL_SITE))
@@ -120,7 +121,7 @@ class UnprobedTables(KernelTables):
         self._exceptions, self._static_calls = sorted(exceptions), sorted(calls)
         self._jump_labels, self._bugs = sorted(labels), frozenset(bugs)
         memory = self._live if self.kallsyms.modules else self._saved
-        self._sites = sorted(ftrace_sites(memory, self.kallsyms.kernel))
+        self._sites = sorted(ftrace_sites(memory, self.kallsyms.kernel, record))
 
     def read(self, addr: int, size: int) -> bytes:
         for start, text in self._texts:

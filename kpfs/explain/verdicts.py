@@ -46,7 +46,8 @@ class Verdict(NamedTuple):
             return "accepted, [FTRACE]: the entry nop becomes a call"
         if self.jump.why_not:
             return f"accepted, not optimised: {self.jump.why_not}"
-        return f"accepted, [OPTIMIZED]: a jump replaces {self.jump.size} bytes"
+        most = f", if fewer than {self.jump.most} do" if self.jump.most else ""
+        return f"accepted, [OPTIMIZED]: a jump replaces {self.jump.size} bytes{most}"
 
     @property
     def tag(self) -> str:
@@ -128,4 +129,5 @@ def judging_state(tables: Tables, arch: Judge) -> State:
     """
     state = State(cast(Machine, tables), cast(Arch, _JudgingArch(arch)))
     state.kprobes_on_ftrace = arch.kprobes_on_ftrace
+    state.kprobe_lookup_name = arch.kprobe_lookup_name
     return state

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 # debuggers by architecture, the best first
-_NATIVE = {"x86": "x86_64", "arm64": "aarch64", "riscv64": "riscv64", "s390x": "s390x"}
+_NATIVE = {
+    "x86": "x86_64", "arm64": "aarch64", "riscv64": "riscv64", "s390x": "s390x",
+    "ppc64": "ppc64le",
+}  # fmt: skip
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands.gdb")
 _GDB, _MULTIARCH = "gdb", "gdb-multiarch"
 _SETTINGS = (

@@ -166,7 +166,29 @@ _S390X = Target(
     ),
     "big",
 )
-TARGETS = {"x86": _X86, "arm64": _ARM64, "riscv64": _RISCV64, "s390x": _S390X}
+_PPC64 = Target(
+    "powerpc:common64",
+    "pc",
+    re.compile(rb"\x08\x00\xe0\x7f"),  # trap
+    (
+        TargetFeature(
+            "org.gnu.gdb.power.core",
+            (
+                *_words(" ".join(f"r{n}" for n in range(32))),
+                Register("pc", 64, "code_ptr"),
+                Register("msr"),
+                Register("cr", 32),
+                Register("lr", 64, "code_ptr"),
+                Register("ctr"),
+                Register("xer", 32),
+            ),
+        ),
+        TargetFeature(_OWN, _words("dsisr dar srr0 srr1 pid lpcr")),
+    ),
+)
+TARGETS = {
+    "x86": _X86, "arm64": _ARM64, "riscv64": _RISCV64, "s390x": _S390X, "ppc64": _PPC64,
+}  # fmt: skip
 
 
 @cache

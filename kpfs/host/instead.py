@@ -18,6 +18,7 @@ _FOREIGN = (
     "-arm64",
     "-riscv64",
     "-s390x",
+    "-ppc64el",
 )  # ends of names whose kernels run no program of a host
 
 

@@ -89,6 +89,27 @@ class Registers(Protocol):
     r7: int
     orig_gpr2: int
 
+    # ppc64
+    gpr0: int
+    gpr1: int
+    gpr2: int
+    gpr3: int
+    gpr4: int
+    gpr5: int
+    gpr6: int
+    gpr7: int
+    gpr8: int
+    gpr9: int
+    gpr10: int
+    gpr11: int
+    gpr12: int
+    nip: int
+    msr: int
+    link: int
+    ctr: int
+    ccr: int
+    orig_gpr3: int
+
     # riscv64
     epc: int
     ra: int

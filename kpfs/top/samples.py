@@ -98,6 +98,8 @@ def _from_table(table: str, kinds: dict[tuple[str, str], str]) -> list[TopProbe]
     probes = []
     for line in table.splitlines()[1:]:
         *words, boostable, _slot, _detour, hits, missed = line.split()
+        if not hits.isdigit():
+            continue  # the kernel's own probe, or a module's: nobody counts its hits
         address, type_, place, owner, state = words
         kind = kinds.get((type_, place.partition(":")[0]), "gone")
         said = address, type_, place, owner, kind, state, boostable

@@ -11,6 +11,11 @@
  */
 #include "region.h"
 
+#ifdef __powerpc64__
+#undef REGION_BASE
+#define REGION_BASE REGION_LOW
+#endif
+
 #define NULL ((void *)0)
 #define O_RDWR 2
 #define O_SYNC 04010000
@@ -38,7 +43,6 @@
 #define PAGE 4096ul
 #define MEM_FD 1000 /* above all descriptors that tasks use */
 #define OWN_BUFFER 65536
-#define RNDADDENTROPY 0x40085203
 
 struct clone_args {
 	u64 flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
@@ -58,8 +62,13 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 #include "riscv64.h"
 #elif defined(__s390x__)
 #include "s390x.h"
+#elif defined(__powerpc64__)
+#include "ppc64.h"
 #endif
 
+#ifndef RNDADDENTROPY
+#define RNDADDENTROPY 0x40085203
+#endif
 #ifndef MMAP
 #define MMAP(...) call(SYS_mmap, __VA_ARGS__)
 #endif

@@ -17,6 +17,7 @@ typedef uint64_t u64;
 #endif
 
 #define REGION_BASE 0x7b7000000000ull /* the agent's virtual address of it */
+#define REGION_LOW 0x3b7000000000ull /* the same, where programs have only 64 TiB */
 #define REGION_PHYS 0x800000000ull /* its physical address */
 #define NR_SLOTS 512
 #define AGENT_SLOT 0

@@ -56,7 +56,7 @@ class LinuxArch(ABC):
     name: ClassVar[str]  # names its folders, and stands in images
     model: ClassVar[DataModel] = LITTLE_64
     engine: ClassVar[tuple[int, int]]  # architecture and mode for libunicorn
-    cpu_model: ClassVar[int]  # libunicorn's number for this architecture
+    cpu_model: ClassVar[int | None]  # libunicorn's number, or its own choice
     exported_as: ClassVar[str]  # in names of functions that libunicorn exports
     functions: ClassVar[Sequence[str]] = ()  # called by this board alone
     engine_page: ClassVar[int] = 4096  # bytes of a page, for libunicorn
@@ -66,6 +66,8 @@ class LinuxArch(ABC):
     result: ClassVar[int]  # register with what a function returns
     stack_pointer: ClassVar[int]
     counter: ClassVar[int]  # register with the address of the next instruction
+    # register in which callers by pointer give a function its own address
+    entry_register: ClassVar[int | None] = None
     syscall_arguments: ClassVar[Sequence[int]]  # offsets of a call's in struct pt_regs
     # Host functions have addresses in the kernel's memory: see stub().
     stub_size: ClassVar[int]
@@ -86,6 +88,7 @@ class LinuxArch(ABC):
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
     # bits of an entry of a page table
     present: ClassVar[int] = 1
+    region_base: ClassVar[int] = abi.REGION_BASE  # the agent's address of the region
     page_address: ClassVar[int] = 0
 
     def cpu_field(self, name: str) -> int:
@@ -183,8 +186,11 @@ class LinuxArch(ABC):
         return bool(engine.read_reg(self.counter) >> 63)
 
     @abstractmethod
-    def page_table(self, saved: SavedRegisters) -> int:
-        """Return the physical address of the kernel's page table; see translate()."""
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
+        """Return the physical address of the kernel's page table; see translate().
+
+        words: the board's that an image keeps, by the names in kept.
+        """
 
     def translate(
         self, read: Callable[[int], int], table: int, addr: int

@@ -253,7 +253,7 @@ class LinuxArm64(LinuxArch):
             and saved.mode == 0
         )
 
-    def page_table(self, saved: SavedRegisters) -> int:
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
         return saved.values["ttbr1_el1"] & self.page_address
 
     def maps(self, entry: int) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
@@ -148,7 +149,7 @@ class LinuxRiscv64(StateArch):
         found = {f"x{n}": memory.word(saved + 8 * i) for i, n in enumerate(_SAVED)}
         return found | {"pc": ra, "x1": ra, "x2": memory.word(field("thread.sp"))}
 
-    def page_table(self, saved: SavedRegisters) -> int:
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
         return (saved.values["satp"] & _FRAME_MASK) << 12
 
     def address_in(self, entry: int) -> int:

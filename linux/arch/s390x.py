@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
@@ -139,7 +139,7 @@ class LinuxS390x(StateArch):
     def in_kernel(self, engine: Engine) -> bool:
         return not engine.read_reg(MASK) & _PROGRAM
 
-    def page_table(self, saved: SavedRegisters) -> int:
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
         return saved.values[_CR13]
 
     def translate(

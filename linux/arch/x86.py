@@ -171,7 +171,7 @@ class LinuxX86(LinuxArch):
             and saved.mode in (abi.MODE_KERNEL, abi.MODE_USER)
         )
 
-    def page_table(self, saved: SavedRegisters) -> int:
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
         return saved.values["cr3"] & self.page_address
 
     def maps(self, entry: int) -> bool:

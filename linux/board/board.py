@@ -87,7 +87,12 @@ class Board(EngineRegisters):
             self._map(0, self.ram),
             self._map(abi.REGION_PHYS, self.region),
         ]
-        self._replace()
+        common = *_API, *exports.of_all(arch.exported_as)
+        names = (*common, *arch.functions, *exports.of_arch(arch.exported_as))
+        api = (ctypes.c_void_p * len(names))(
+            *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in names]
+        )
+        self._replace(api)
         arch.prepare(self)
         trial = self.execute, arch.load_here
         self.counts = libunicorn.count(
@@ -115,22 +120,17 @@ class Board(EngineRegisters):
         if cpus > 1:
             for field, value in arch.features(self).items():
                 self.words[field >> 3] = value
-        common = *_API, *exports.of_all(arch.exported_as)
-        names = (*common, *arch.functions, *exports.of_arch(arch.exported_as))
-        api = (ctypes.c_void_p * len(names))(
-            *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in names]
-        )
         if not self._board.board_init(self._pointer, api):
             raise EmulatorError("libunicorn refuses the hooks of the board")
         self._run = self._board.board_run
 
-    def _replace(self) -> None:
+    def _replace(self, api: ctypes.Array[ctypes.c_void_p]) -> None:
         """Put the board's functions in the place of libunicorn's: replaced.c."""
         if not hasattr(self._board, "board_replacements"):
             return
         count, listed = ctypes.c_uint64(), self._board.board_replacements
         listed.restype = ctypes.POINTER(libunicorn.Replacement)
-        rows = listed(ctypes.byref(count))[: count.value]
+        rows = listed(ctypes.byref(count), api)[: count.value]
         if missed := libunicorn.replace(rows):
             raise EmulatorError(
                 f"libunicorn's {missed} cannot be replaced: it is not the one of the "

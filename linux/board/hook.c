@@ -57,10 +57,10 @@ bool hook_block(struct board *b, u64 addr)
 		return true;
 	}
 	b->hooked[b->nr_hooked - 1] = addr;
-	add_hook(b, addr, addr);
+	add_hook(b, addr, addr + local_entry);
 	at = board_walk(b, addr);
 	if (at >= b->ram_size)
 		return true;
-	drop_code(b, at, 1);
+	drop_code(b, at, 1 + local_entry);
 	return false;
 }

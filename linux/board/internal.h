@@ -11,6 +11,8 @@ extern const u32 pause_size; /* bytes of the instruction that the agent pauses a
 extern const u32 nr_modes;   /* for each of which libunicorn translates addresses */
 extern const u32 page_size;  /* libunicorn's */
 extern const bool is_big_endian;
+extern const u64 region_base; /* the agent's address of the region */
+extern const u32 local_entry; /* bytes behind a function's entry at which callers nearby may enter */
 
 #define STACK_BITS 14 /* kernel stacks are 16 KiB, and aligned */
 #define STACK_SIZE (1ull << STACK_BITS)
@@ -66,6 +68,7 @@ u64 read_word(struct board *b, u64 addr);
 u32 read_int(struct board *b, u64 addr);
 void hear(struct board *b, u64 addr, u64 size);
 void drop_code(struct board *b, u64 at, u64 size);
+u64 function_at(struct board *b, u64 addr);
 bool map_hole(struct board *b, u64 begin, u64 end);
 
 /* hook.c */
@@ -110,6 +113,13 @@ bool add_cpus(struct board *b);
 static inline u8 *watched(struct board *b, u64 addr)
 {
 	return (u8 *)b->watched + (addr >> 4 & (NR_WATCHED * 8 - 1));
+}
+
+/* Look closer at blocks at the entries of a function. */
+static inline void watch_function(struct board *b, u64 addr, u8 what)
+{
+	*watched(b, addr) |= what;
+	*watched(b, addr + local_entry) |= what;
 }
 
 /* Return the number of blocks that have begun. */

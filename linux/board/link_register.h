@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What architectures have in common whose calls leave the return address in a register. Before this
- * they say where a struct pt_regs has that one, the stack pointer, and the status, and which bits
- * of the status tell that the kernel itself was interrupted.
+ * they say where a struct pt_regs has that one, the stack pointer, and the status, and how the
+ * status tells that the kernel itself was interrupted.
  */
 #include "internal.h"
 
@@ -24,7 +24,7 @@ u64 program_stack(struct board *b)
 {
 	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1, regs = top - b->regs_size;
 
-	if (!b->regs_size || read_word(b, regs + PT_REGS_STATUS) & STATUS_OF_KERNEL)
+	if (!b->regs_size || FROM_KERNEL(read_word(b, regs + PT_REGS_STATUS)))
 		return 0;
 	return read_word(b, regs + PT_REGS_SP);
 }

@@ -24,7 +24,7 @@ bool hook_losses(struct board *b)
 	for (int i = 0; i < NR_LOSSES; i++) {
 		if (!b->losses[i].kind)
 			continue;
-		*watched(b, b->losses[i].addr) |= WATCH_LOSS;
+		watch_function(b, b->losses[i].addr, WATCH_LOSS);
 		flush |= hook_block(b, b->losses[i].addr);
 	}
 	for (u64 i = 0; i < b->nr_returns; i++)

@@ -2,6 +2,10 @@
 /* Access the kernel's memory by virtual addresses, and addresses where there is none. */
 #include "internal.h"
 
+/* what loads r2 on ppc64, without the numbers */
+#define ADDIS_R12_ADDI 0x384200003c4c0000ull
+#define LIS_ADDI 0x384200003c400000ull
+
 /* Return the host's address of a word, or NULL. The word may not cross a page. */
 static u64 *word(struct board *b, u64 addr)
 {
@@ -33,6 +37,17 @@ u32 read_int(struct board *b, u64 addr)
 	u64 word = read_word(b, addr);
 
 	return is_big_endian ? word >> 32 : word;
+}
+
+/*
+ * Return the function that a block begins, by either entry. On ppc64 callers who have r2 already
+ * leave out the two instructions that load it.
+ */
+u64 function_at(struct board *b, u64 addr)
+{
+	u64 two = local_entry ? read_word(b, addr - local_entry) & 0xffff0000ffff0000ull : 0;
+
+	return two == ADDIS_R12_ADDI || two == LIS_ADDI ? addr - local_entry : addr;
 }
 
 /* Take what the agent says, before it shares memory with the host. */

@@ -18,7 +18,7 @@ bool hook_hidden(struct board *b)
 	bool flush = false;
 
 	for (int i = 0; i < NR_HIDDEN && b->hidden[i]; i++) {
-		*watched(b, b->hidden[i]) |= WATCH_HIDDEN;
+		watch_function(b, b->hidden[i], WATCH_HIDDEN);
 		flush |= hook_block(b, b->hidden[i]);
 	}
 	return flush;
@@ -28,7 +28,7 @@ bool hook_hidden(struct board *b)
 static u64 slot_of(struct board *b)
 {
 	u64 sp = program_stack(b);
-	u64 slot = (sp - REGION_BASE - SLOTS_AT) / SLOT_SIZE;
+	u64 slot = (sp - region_base - SLOTS_AT) / SLOT_SIZE;
 
 	if (sp && slot < NR_SLOTS)
 		return slot;

@@ -88,7 +88,7 @@ static void on_block(void *u, u64 addr, u32 size, void *data)
 		;
 	else if (addr == b->pause)
 		board_stop(b, STOP_PAUSE, addr);
-	else if (addr == b->break_at)
+	else if (addr - b->break_at <= local_entry && function_at(b, addr) == b->break_at)
 		board_stop(b, STOP_BREAK, addr);
 	else if (begun(b) >= b->counter.look && look(b, addr))
 		;

@@ -13,7 +13,7 @@ void watch(struct board *b)
 		u64 addr = b->calls[i];
 
 		if (addr)
-			*watched(b, addr) |= WATCH_CALL;
+			watch_function(b, addr, WATCH_CALL);
 		is_new |= hook_block(b, addr);
 	}
 	is_new |= hook_losses(b) | hook_hidden(b);
@@ -31,11 +31,9 @@ static bool asks(struct board *b, int call)
 	return at == NEVER || !read_word(b, argument(b, 0) + at);
 }
 
-/* Called at a block where a watched function may begin. what: WATCH_* */
-void watch_block(struct board *b, u64 addr, u8 what)
+/* A watched function, or where one returns to, may begin here. what: WATCH_* */
+static void look_at(struct board *b, u64 addr, u8 what)
 {
-	if (!addr || in_program(b)) /* 0 stands for none in the table */
-		return;
 	if (b->asked_at == addr) {
 		b->asked_at = 0;
 		return;
@@ -49,4 +47,14 @@ void watch_block(struct board *b, u64 addr, u8 what)
 			return;
 		}
 	}
+}
+
+/* Called at a block that may be watched: by the addresses of functions, whichever entry this is. */
+void watch_block(struct board *b, u64 addr, u8 what)
+{
+	if (!addr || in_program(b)) /* 0 stands for none in the table */
+		return;
+	look_at(b, function_at(b, addr), what);
+	if (b->stop_at == function_at(b, addr))
+		b->stop_at = addr;
 }

@@ -36,10 +36,13 @@ _NAME = re.compile(
     r"(?:(?P<series>\d+\.\d+)|latest|(?P<suite>[a-z]+(?:-backports|-security)?))"
     r"(?:-(?P<flavour>cloud|rt))?"
 )
+# what names of kernels end in, where that is not the name of the packages' architecture
+_OWN_NAMES = {"powerpc64le": "ppc64el"}
+_ENDINGS = "|".join(sorted({*PACKAGED} - {*_OWN_NAMES.values()} | {*_OWN_NAMES}))
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
     r"linux-image-(?P<release>(?P<version>\d[0-9.+~a-z]*(?:-[0-9.a-z]*\d)?)"
-    rf"(?:-(?P<flavour>cloud|rt))?-(?P<arch>{'|'.join(PACKAGED)}))(?P<unsigned>-unsigned)?"
+    rf"(?:-(?P<flavour>cloud|rt))?-(?P<arch>{_ENDINGS}))(?P<unsigned>-unsigned)?"
 )
 
 
@@ -104,15 +107,16 @@ class Debian:
             raise UnknownNameError(
                 f"{name} is no name of Debian's kernels, as 6.12-cloud is"
             )
+        architecture = _OWN_NAMES.get(wanted["arch"], wanted["arch"])
         found = (
             [
                 offer._replace(name=name)
-                for offer in self._offers(some, wanted["arch"])
+                for offer in self._offers(some, architecture)
                 if offer.release == wanted["release"]
             ]
             for some in (_SHORT, _LONG)
         )
-        return self._newest(found, name, wanted["arch"])
+        return self._newest(found, name, architecture)
 
     def _newest(
         self, found: Iterator[list[Offer]], name: str, architecture: str

@@ -34,6 +34,7 @@ _NAMES = {
     "arm64": "aarch64",
     "riscv64": "riscv64",
     "s390x": "s390x",
+    "ppc64el": "ppc64le",
 }
 
 

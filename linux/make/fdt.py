@@ -11,7 +11,7 @@ from kpfs.base.data_model import BIG_64
 _MAGIC, _VERSION, _COMPATIBLE = 0xD00DFEED, 17, 16
 _BEGIN, _END_NODE, _PROP, _END = 1, 2, 3, 9
 _HEAD = BIG_64.struct("10I")
-_RESERVED = bytes(16)  # an empty list of reserved memory
+_NOTHING = 0, 0  # ends the list of reserved memory
 Value = int | str | bytes | Sequence[int] | Sequence[str]
 
 
@@ -43,8 +43,11 @@ def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 
 
-def device_tree(root: FdtNode) -> bytes:
-    """Return the tree as a kernel takes it."""
+def device_tree(root: FdtNode, reserved: tuple[int, int] | None = None) -> bytes:
+    """Return the tree as a kernel takes it.
+
+    reserved: address and size of memory that the kernel is to leave alone.
+    """
     names: dict[str, int] = {}
     strings = bytearray()
 
@@ -64,12 +67,16 @@ def device_tree(root: FdtNode) -> bytes:
         return out + b"".join(map(node, one.below)) + BIG_64.struct("I").pack(_END_NODE)
 
     structure = node(root) + BIG_64.struct("I").pack(_END)
+    ranges = b"".join(
+        BIG_64.struct("2Q").pack(*each)
+        for each in (*([reserved] if reserved else []), _NOTHING)
+    )
     reserved_at = _HEAD.size
-    structure_at = reserved_at + len(_RESERVED)
+    structure_at = reserved_at + len(ranges)
     strings_at = structure_at + len(structure)
     size = strings_at + len(strings)
     head = _HEAD.pack(
         *(_MAGIC, size, structure_at, strings_at, reserved_at, _VERSION, _COMPATIBLE),
         *(0, len(strings), len(structure)),
     )
-    return head + _RESERVED + structure + bytes(strings)
+    return head + ranges + structure + bytes(strings)

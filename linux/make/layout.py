@@ -25,27 +25,35 @@ def place(
     cmdline: str,
     root: dict[str, Value],
     nodes: Sequence[FdtNode],
+    *,
+    chosen: dict[str, Value] | None = None,
+    start: int = _KERNEL,
+    tree: int = DEVICE_TREE,
+    reserved: tuple[int, int] | None = None,
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry.
 
-    root, nodes: what the architecture's device tree has besides memory and arguments.
+    root, nodes: what the architecture's device tree has besides memory and arguments;
+    chosen: besides these. start, tree: where kernel and tree are to be. reserved:
+    address and size of memory that the kernel leaves alone.
     """
-    image, start = kernel.image, _KERNEL + kernel.text_offset
+    image, start = kernel.image, start + kernel.text_offset
     at = len(ram) - len(initrd) & -mmap.PAGESIZE
-    if start + max(kernel.size, len(image)) > at:
+    if start + max(kernel.size, len(image)) > min(at, tree if tree > start else at):
         raise UnfitError("the kernel needs more memory")
     ram[start : start + len(image)] = image
     ram[at : at + len(initrd)] = initrd
-    chosen: dict[str, Value] = {
+    arguments: dict[str, Value] = {
         "bootargs": cmdline,
         "linux,initrd-start": u64(at),
         "linux,initrd-end": u64(at + len(initrd)),
+        **(chosen or {}),
     }
     memory: dict[str, Value] = {"device_type": "memory", "reg": u64(0, len(ram))}
     cells: dict[str, Value] = {"#address-cells": 2, "#size-cells": 2}
-    below = [FdtNode("chosen", chosen), FdtNode("memory@0", memory), *nodes]
-    tree = device_tree(FdtNode("", root | cells, below))
-    ram[DEVICE_TREE : DEVICE_TREE + len(tree)] = tree
+    below = [FdtNode("chosen", arguments), FdtNode("memory@0", memory), *nodes]
+    blob = device_tree(FdtNode("", root | cells, below), reserved)
+    ram[tree : tree + len(blob)] = blob
     return start
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The ftrace sites and trampolines of a kernel, read from its memory.
 
-Kernel: struct ftrace_page, dyn_ftrace; both have had this form since 5.10.
+Kernel: struct ftrace_page, which has had this form since 5.10, dyn_ftrace
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from kpfs.base.units import WORD
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader
 from kpfs.linux.memory.symbols import CoreSymbols
 
 _PAGE = "LLii"  # next, records, their number, order
-_RECORD = "LL"  # address, flags
+_RECORD = "LL"  # address, flags; more behind them on some architectures
 
 
 MAX_OPS = 1 << 12
@@ -52,14 +53,22 @@ class Trampolines(Reader):
             at = ops.word("next")
 
 
-def ftrace_sites(memory: KernelMemory, symbols: CoreSymbols) -> Iterator[int]:
-    """Return the addresses of all sites, also of modules; raises MemoryFault."""
+def ftrace_sites(
+    memory: KernelMemory, symbols: CoreSymbols, size: int
+) -> Iterator[int]:
+    """Return the addresses of all sites, also of modules; raises MemoryFault.
+
+    size: bytes of a struct dyn_ftrace; 0: unknown.
+    """
     memory = OneLook(memory)
-    head, size = memory.model.struct(_PAGE), memory.model.struct(_RECORD).size
+    head = memory.model.struct(_PAGE)
+    size = max(size, memory.model.struct(_RECORD).size)
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:
         page, records, count, _ = head.unpack(memory.read(page, head.size))
-        yield from memory.model.array("Q", memory.read(records, count * size))[::2]
+        yield from memory.model.array("Q", memory.read(records, count * size))[
+            :: size // WORD
+        ]
 
 
 def without_calls(code: bytes, start: int, sites: Iterator[int], nop: bytes) -> bytes:

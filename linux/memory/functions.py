@@ -24,7 +24,8 @@ from kpfs.linux.memory.symbols import CoreSymbols
 
 _CHUNK = 1 << 20  # bytes of text that are read at a time
 _OVERLAP = 8  # bytes of the longest sequence that makes a call, and more
-_LANDING_PAD = 4  # bytes that a call may pass by
+# bytes that a call may pass by: a landing pad, and on ppc64 what loads r2
+_PASSED_BY, _LANDING_PAD = {"ppc64": 8}, 4
 _REL32 = LITTLE_64.struct("i").unpack
 _REL32_BIG = BIG_64.struct("i").unpack
 _PREFIXES = "__pfx_", "__cfi_"  # no functions: padding before them
@@ -70,6 +71,14 @@ def _s390x_calls(code: bytes) -> Iterator[_Call]:
             yield found.start(), 2 * _REL32_BIG(found[1])[0], 6 * is_call
 
 
+def _ppc64_calls(code: bytes) -> Iterator[_Call]:
+    """Yield bl (a call) and b."""
+    for found in re.finditer(rb"(?s)(?=(...[\x48-\x4b]))", code):
+        word = LITTLE_64.number(found[1])
+        if found.start() % 4 == 0 and not word & 2:
+            yield found.start(), _signed(word & 0x3FF_FFFC, 26), 4 * (word & 1)
+
+
 def _signed(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
 
@@ -80,6 +89,7 @@ _CALLS: dict[str, Callable[[bytes], Iterator[_Call]]] = {
     "arm64": _arm64_calls,
     "riscv64": _riscv64_calls,
     "s390x": _s390x_calls,
+    "ppc64": _ppc64_calls,
 }
 
 
@@ -164,8 +174,9 @@ def index_pieces(
     numbers = {addr: number for number, addr in reversed([*enumerate(addresses)])}
     firsts = [numbers[addr] for addr in addresses]
     pairs, count = set[int](), len(rows)
+    passed_by = _PASSED_BY.get(arch, _LANDING_PAD)
     for at, target in _calls(memory, start, end, _CALLS[arch]):
-        callee = numbers.get(target, numbers.get(target - _LANDING_PAD))
+        callee = numbers.get(target, numbers.get(target - passed_by))
         if callee is not None:
             pairs.add(firsts[bisect_right(addresses, at) - 1] * count + callee)
     called: list[list[int]] = [[] for _ in rows]
@@ -222,7 +233,8 @@ def returns_to(
     arch: LinuxArch.name; callers: names, with a space between them.
     """
     starts = [each.addr for each in symbols.lookup_name(callee)]
-    targets = {*starts, *(start + _LANDING_PAD for start in starts)}
+    passed_by = _PASSED_BY.get(arch, _LANDING_PAD)
+    targets = {*starts, *(start + passed_by for start in starts)}
     for name in callers.split():
         for caller in symbols.lookup_name(name):
             code = memory.read(caller.addr, caller.size)

@@ -18,7 +18,7 @@ from kpfs.linux.memory.symbols import CoreSymbols
 STACK_SIZE = 1 << 14  # bytes, and so aligned
 _CODE = "tTwW"  # kinds of symbols
 # registers by the names of all architectures
-_COUNTERS, _POINTERS = ("rip", "pc", "pswa"), ("rsp", "sp", "x2", "r15")
+_COUNTERS, _POINTERS = ("rip", "pc", "pswa"), ("rsp", "sp", "x2", "r15", "r1")
 
 
 def functions(board: Board, symbols: CoreSymbols, most: int) -> list[str]:

@@ -36,7 +36,8 @@ def parse(data: bytes) -> BzImage:
     """Return the parts. Raises UnfitError if it is no bzImage or cannot be unpacked."""
     if data[_MAGIC : _MAGIC + 4] != b"HdrS":
         raise UnfitError(
-            "this is no kernel for x86-64 (bzImage), arm64, riscv64 or s390x (Image)"
+            "this is no kernel for x86-64 (bzImage), arm64, riscv64 or s390x "
+            "(Image), or ppc64el (vmlinux)"
         )
     if len(data) < _END:
         raise UnfitError("the kernel's file is cut short")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Takes an Image apart, the file of a kernel for arm64, riscv64 or s390x.
+"""Takes an Image apart, the file of a kernel for arm64, riscv64, s390x or ppc64el.
 
 Kernel: Documentation/arch/arm64/booting.rst,
 Documentation/arch/riscv/boot-image-header.rst, libstub/zboot-header.S
@@ -11,8 +11,10 @@ import re
 from typing import NamedTuple
 
 from kpfs.base.data_model import BIG_64, LITTLE_64
+from kpfs.base.elf import EM_PPC64, ElfFile
+from kpfs.base.errors import KernelError
 from kpfs.linux.arch.arch import LinuxArch
-from kpfs.linux.arch.arches import ARM64, RISCV64, S390X
+from kpfs.linux.arch.arches import ARM64, PPC64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import MAX_VMLINUX, is_release
 from kpfs.linux.package.compression import decompress
@@ -23,6 +25,7 @@ _ZBOOT_AT, _ZBOOT, _PAYLOAD = 4, b"zimg", LITTLE_64.struct("8xII")
 _GZIP = b"\x1f\x8b"
 # s390x: where its raw image says what it is, and where its release stands
 _S390_AT, _S390, _S390_RELEASE_AT = 0x10008, b"S390EP", 0x10428
+_ELF = b"\x7fELF\x02\x01"  # ppc64el: vmlinux itself
 _RELEASE = re.compile(rb"Linux version (\S+)")
 
 
@@ -48,12 +51,17 @@ def arch_of(data: bytes) -> LinuxArch | None:
     """Return the architecture of an unpacked Image; None if it is none."""
     if data[_S390_AT : _S390_AT + len(_S390)] == _S390:
         return S390X
+    if data[: len(_ELF)] == _ELF and LITTLE_64.number(data[18:20]) == EM_PPC64:
+        return PPC64
     return _MAGICS.get(data[_MAGIC_AT : _MAGIC_AT + 4])
 
 
 def parse(data: bytes, arch: LinuxArch) -> KernelImage:
     """Return the parts of an unpacked Image.  Raises UnfitError if it is damaged."""
-    if arch is S390X:
+    if arch is PPC64:
+        data, text_offset = _in_memory(data), 0
+        size, found = len(data), _RELEASE.search(data)
+    elif arch is S390X:
         place = BIG_64.number(data[_S390_RELEASE_AT : _S390_RELEASE_AT + 8])
         text_offset, size = 0, len(data)
         found = re.compile(rb"([^\s\0]+)").match(data, place)
@@ -64,3 +72,20 @@ def parse(data: bytes, arch: LinuxArch) -> KernelImage:
     if not is_release(release) or size < len(data) >> 1:
         raise UnfitError("the kernel's file is damaged")
     return KernelImage(release, data, text_offset, size, arch)
+
+
+def _in_memory(data: bytes) -> bytes:
+    """Return an ELF file's segments as they lie in memory, from address 0."""
+    try:
+        segments = ElfFile(data, EM_PPC64).segments
+    except KernelError as error:
+        raise UnfitError(f"the kernel's file is damaged: {error}") from None
+    end = max((one.paddr + one.memsz for one in segments), default=0)
+    if not 0 < end <= MAX_VMLINUX:
+        raise UnfitError("the kernel's file is damaged")
+    memory = bytearray(end)
+    for one in segments:
+        memory[one.paddr : one.paddr + one.filesz] = data[
+            one.offset : one.offset + one.filesz
+        ]
+    return bytes(memory[:end])

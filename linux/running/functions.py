@@ -150,5 +150,7 @@ class PythonFunctions:
             (target, args), self._meant = self._meant, None
             for register, value in zip(arch.arguments, args, strict=False):
                 board.write_reg(register, value)
+            if arch.entry_register is not None:
+                board.write_reg(arch.entry_register, target)
             board.write_reg(arch.counter, target)
         board.set(asked_at=0)

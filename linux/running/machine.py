@@ -333,10 +333,9 @@ class LinuxMachine:
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + abi.SLOT_DATA
         return memoryview(self.region)[at : at + abi.DATA_SIZE]
 
-    @staticmethod
-    def address(slot: int, offset: int) -> int:
+    def address(self, slot: int, offset: int) -> int:
         """Return the task's address of a place in its slot's data."""
-        base = abi.REGION_BASE + abi.SLOTS_AT + slot * abi.SLOT_SIZE
+        base = self.board.arch.region_base + abi.SLOTS_AT + slot * abi.SLOT_SIZE
         return base + abi.SLOT_DATA + offset
 
     def has_done(self, slot: int) -> bool:

@@ -54,7 +54,7 @@ class Meta(NamedTuple):
     release: str
     memory: int  # bytes
     append: str
-    cpu_model: int
+    cpu_model: int | None
     agent: str  # digest of the agent that runs in it
     pause: int  # address at which the agent waits
     words: dict[str, int]  # the board's

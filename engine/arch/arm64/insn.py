@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kpfs.base.ktypes import MASK64
-from kpfs.engine.listing import CapstoneWords
+from kpfs.engine.listing import FIXED_SIZE, FixedSizeWords
 
-SIZE = 4
-BYTES_WIDTH = 3 * SIZE - 1
 _OPCODE = 26  # first bit of the six that tell branches
 _JUMP, _CALL = 5, 37  # b, bl: what follows is how many instructions away
 _BREAKPOINT, _BREAKPOINT_MASK = 0xD4200000, 0xFFE0001F  # brk
 
 
-class Disassembler(CapstoneWords):
+class Disassembler(FixedSizeWords):
     """Words for instructions; capstone is loaded by the first one made."""
 
     def __init__(self) -> None:
@@ -32,6 +30,12 @@ class Disassembler(CapstoneWords):
     def target(self, raw: bytes, addr: int) -> int | None:
         return branch_target(int.from_bytes(raw, "little"), addr)
 
+    def patch(self, raw: bytes) -> str:
+        word = int.from_bytes(raw, "little")
+        if word & _BREAKPOINT_MASK == _BREAKPOINT:
+            return "breakpoint"
+        return {_JUMP: "jump", _CALL: "call"}.get(word >> _OPCODE, "patched")
+
 
 def branch_target(word: int, addr: int) -> int | None:
     """Return where b or bl goes; None for another instruction."""
@@ -39,29 +43,14 @@ def branch_target(word: int, addr: int) -> int | None:
         return None
     distance = word & (1 << _OPCODE) - 1
     distance -= (distance >> _OPCODE - 1) << _OPCODE
-    return (addr + SIZE * distance) & MASK64
+    return (addr + FIXED_SIZE * distance) & MASK64
 
 
 def compared_listing(
     live: bytes, saved: bytes, start: int, name: Callable[[int], str]
 ) -> Iterator[str]:
-    """Yield a line for each instruction from start on, noting those that were others.
+    """Return a line for each instruction from start on, noting those that were others.
 
     name gives what is written behind the target of a jump or call.
     """
-    dis = Disassembler()
-    for at in range(0, len(live), SIZE):
-        raw, was, addr = live[at : at + SIZE], saved[at : at + SIZE], start + at
-        text = dis.named(raw, addr, name)
-        line = f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {text}"
-        if raw != was:
-            line = f"{line:<84} # {_patch(raw)}, was: {dis.text(was, addr)}"
-        yield line
-
-
-def _patch(raw: bytes) -> str:
-    """Return what an instruction that was put in place of another is."""
-    word = int.from_bytes(raw, "little")
-    if word & _BREAKPOINT_MASK == _BREAKPOINT:
-        return "breakpoint"
-    return {_JUMP: "jump", _CALL: "call"}.get(word >> _OPCODE, "patched")
+    return Disassembler().compared(live, saved, start, name)

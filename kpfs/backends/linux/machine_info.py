@@ -138,7 +138,8 @@ class LinuxMachineInfo:
         kernel = self.kernel
         probes = Kprobes(kernel.memory, kernel.symbols, kernel.structures)
         code = probes.unprobed(start, live, kernel.arch.breakpoint_size)
-        sites = ftrace_sites(kernel.memory, kernel.symbols)
+        size = kernel.structures["dyn_ftrace"].size
+        sites = ftrace_sites(kernel.memory, kernel.symbols, size)
         return without_calls(code, start, sites, kernel.arch.ftrace_nop)
 
     def probes(self) -> list[ProbeRow]:

@@ -21,10 +21,12 @@
 #define PT_REGS_LINK 240
 #define PT_REGS_SP 248
 #define PT_REGS_STATUS 264
-#define STATUS_OF_KERNEL 0xf /* the mode */
+#define FROM_KERNEL(status) ((status) & 0xf) /* the mode */
 #include "../link_register.h"
 
 const u32 pause_size = 4;
+const u32 local_entry = 0;
+const u64 region_base = REGION_BASE;
 const u32 nr_modes = 12;
 const u32 page_size = 1024;
 

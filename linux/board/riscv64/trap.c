@@ -10,11 +10,13 @@
 #define PT_REGS_LINK 8
 #define PT_REGS_SP 16
 #define PT_REGS_STATUS 256
-#define STATUS_OF_KERNEL MSTATUS_SPP
+#define FROM_KERNEL(status) ((status) & MSTATUS_SPP)
 #include "../link_register.h"
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
 const u32 pause_size = INSN_SIZE;
+const u32 local_entry = 0;
+const u64 region_base = REGION_BASE;
 const u32 nr_modes = 4;
 const u32 page_size = 4096;
 

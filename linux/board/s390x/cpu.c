@@ -147,7 +147,6 @@ static u32 no_interruption(state_t *s)
 	return 0;
 }
 
-#define TAKE(name, function) { #name, (void *)(function), NULL }
 #define CHANNEL(name) TAKE(helper_##name, no_channel)
 
 static const struct replacement replacements[] = {
@@ -181,12 +180,7 @@ static const struct replacement replacements[] = {
 	TAKE(helper_tpi, no_interruption),
 };
 
-/* Return the functions of libunicorn that this board replaces. */
-__attribute__((visibility("default"))) const struct replacement *board_replacements(u64 *count)
-{
-	*count = sizeof(replacements) / sizeof(*replacements);
-	return replacements;
-}
+REPLACEMENTS(replacements)
 
 /*
  * Have no storage keys: for them libunicorn lets no page be written before its second fault. Their

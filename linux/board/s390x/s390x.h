@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
 #include "../../../emulator/layout_s390x.h"
+#include "../big_endian.h"
 #include "../internal.h"
+#include "../replacement.h"
 #include "arch.h"
 
 #define PSW_PER 0x4000000000000000ull
@@ -73,15 +75,6 @@ struct s390x_api {
 
 extern struct s390x_api s390x_api;
 
-/* A function that takes the place of libunicorn's: emulator/replaced.c. */
-struct replacement {
-	const char *name;
-	void *function;
-	void **original; /* where the address of libunicorn's goes, or NULL */
-};
-
-#define CALLER (uintptr_t)__builtin_return_address(0)
-
 static inline state_t *state(const struct board *b)
 {
 	return (state_t *)(uintptr_t)b->state;
@@ -100,31 +93,6 @@ static inline struct s390x_cpu *own(const struct cpu *c)
 static inline struct s390x_devices *devices(const struct board *b)
 {
 	return (struct s390x_devices *)(uintptr_t)b->devices;
-}
-
-static inline u64 get64(u64 host)
-{
-	return __builtin_bswap64(*(u64 *)(uintptr_t)host);
-}
-
-static inline u16 get16(u64 host)
-{
-	return __builtin_bswap16(*(u16 *)(uintptr_t)host);
-}
-
-static inline void put64(u64 host, u64 value)
-{
-	*(u64 *)(uintptr_t)host = __builtin_bswap64(value);
-}
-
-static inline void put32(u64 host, u32 value)
-{
-	*(u32 *)(uintptr_t)host = __builtin_bswap32(value);
-}
-
-static inline void put16(u64 host, u16 value)
-{
-	*(u16 *)(uintptr_t)host = __builtin_bswap16(value);
 }
 
 /* Return the host's address of the running processor's lowcore. */

@@ -42,6 +42,8 @@ enum { ARGUMENT = 2, LINK = 14, STACK };
 #define COMPLETED 0x00000100a82cfffeull
 
 const u32 pause_size = 2;
+const u32 local_entry = 0;
+const u64 region_base = REGION_BASE;
 const bool is_big_endian = true;
 
 u64 *pc(struct board *b)

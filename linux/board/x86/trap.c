@@ -33,6 +33,8 @@
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
 const u32 pause_size = 2;
+const u32 local_entry = 0;
+const u64 region_base = REGION_BASE;
 const u32 nr_modes = 3;
 const u32 page_size = 4096;
 const bool is_big_endian = false;

@@ -27,6 +27,7 @@ X86_VERDICTS = "OPTIMIZED", "FTRACE", "none", "EILSEQ"
 ARM64_VERDICTS = "none", "EINVAL"
 RISCV64_VERDICTS = "none", "EINVAL", "EILSEQ"
 S390X_VERDICTS = "none", "FTRACE", "EINVAL"
+PPC64_VERDICTS = "OPTIMIZED", "FTRACE", "none", "EINVAL"
 pytestmark = [pytest.mark.long]
 # kernels, and the verdicts that must occur
 KERNELS = [
@@ -34,6 +35,7 @@ KERNELS = [
     pytest.param(harness.ARM64, ARM64_VERDICTS, marks=pytest.mark.arm64_kernel),
     pytest.param(harness.RISCV64, RISCV64_VERDICTS, marks=pytest.mark.riscv64_kernel),
     pytest.param(harness.S390X, S390X_VERDICTS, marks=pytest.mark.s390x_kernel),
+    pytest.param(harness.PPC64, PPC64_VERDICTS, marks=pytest.mark.ppc64_kernel),
 ]
 
 POINTS = int(os.environ.get("KPFS_POINTS", "100"))
@@ -70,6 +72,7 @@ def test_verdicts_are_the_kernels(linux, shell, verdicts):
         *KERNELS[:2],
         pytest.param(*KERNELS[2].values, marks=(*KERNELS[2].marks, pytest.mark.slow)),
         pytest.param(*KERNELS[3].values, marks=(*KERNELS[3].marks, pytest.mark.slow)),
+        pytest.param(*KERNELS[4].values, marks=(*KERNELS[4].marks, pytest.mark.slow)),
     ],
 )
 def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):

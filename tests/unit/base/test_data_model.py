@@ -100,7 +100,10 @@ def test_ftrace_probes_and_calls(memory):
     records = memory.put("4L", 0x100, 0, 0x200, 0)
     page = memory.put("LLii", 0, records, 2, 0)
     memory.put("L", page, name="ftrace_pages_start")
-    assert [*ftrace_sites(memory, memory)] == [0x100, 0x200]
+    assert [*ftrace_sites(memory, memory, 0)] == [0x100, 0x200]
+    longer = memory.put("6L", 0x100, 0, 7, 0x200, 0, 7)
+    memory.put("LLii", 0, longer, 2, 0, at=page)
+    assert [*ftrace_sites(memory, memory, 24)] == [0x100, 0x200]
     head = memory.put("LL", 0, 0, name="kprobe_blacklist")
     node = memory.put("4L", head, head, 0x300, 0x310)
     memory.put("LL", node, node, at=head)

@@ -2,7 +2,7 @@
 """Registers that a kernel has saved.
 
 Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs,
-kpfs.engine.arch.s390x.regs.
+kpfs.engine.arch.s390x.regs, kpfs.engine.arch.ppc64.regs.
 """
 
 from kpfs.engine.arch.arches import TEXT_TOOLS
@@ -50,3 +50,9 @@ def test_registers_of_s390x():
     assert (regs.pswa, regs.r0, regs.r2, regs.r15, regs.orig_gpr2) == (
         *(102, 103, 105, 118, 119),
     )
+
+
+def test_registers_of_ppc64():
+    regs = TEXT_TOOLS["ppc64"]().frame(Memory(), AT)
+    found = regs.gpr0, regs.gpr31, regs.nip, regs.orig_gpr3
+    assert found == (100, 131, 132, 134)

@@ -37,11 +37,7 @@ class Arm64Judge(StepJudge):
         dis = self._dis = self._dis or Disassembler()
         start, end = addr - addr % INSN_SIZE, addr + size
         code = self._tables.read(start, end + -end % INSN_SIZE - start)
-        rows = []
-        for at in range(0, len(code) - INSN_SIZE + 1, INSN_SIZE):
-            raw = code[at : at + INSN_SIZE]
-            rows.append((start + at, raw, dis.named(raw, start + at, name)))
-        return rows
+        return dis.rows(code, start, name)
 
     def jump_label_size(self, code: bytes) -> int:
         return INSN_SIZE

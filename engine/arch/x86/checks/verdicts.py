@@ -38,6 +38,10 @@ class X86Judge:
     """Implements kpfs.engine.judge.DumpJudge.  Context: control."""
 
     kprobes_on_ftrace = True
+    behind_entry = (
+        "behind the landing pad: an indirect call of it is a fault on a processor with "
+        "IBT"
+    )
 
     def __init__(self, tables: Tables) -> None:
         self.text = KernelView(tables)
@@ -51,6 +55,9 @@ class X86Judge:
         self.text.code(addr, 1)
         at, on_entry = arch_adjust_kprobe_addr(self.text, addr, offset)
         return KAddr(at), on_entry
+
+    def kprobe_lookup_name(self, addr: KAddr, offset: int) -> KAddr:
+        return addr
 
     def arch_within_kprobe_blacklist(self, addr: KAddr) -> bool:
         """Return True if addr is in the section of __kprobes functions."""

@@ -56,20 +56,29 @@ def s390x(at, target, tail=False):
     return bytes((0xC0, 0xF4 if tail else 0xE5)) + struct.pack(">i", (target - at) // 2)
 
 
+def ppc64(at, target, tail=False):
+    return struct.pack("<I", 18 << 26 | target - at & 0x3FFFFFC | (not tail))
+
+
 @pytest.mark.parametrize(
     ("arch", "call"),
-    [("x86", x86), ("arm64", arm64), ("riscv64", riscv64), ("s390x", s390x)],
+    [
+        *(("x86", x86), ("arm64", arm64), ("riscv64", riscv64)),
+        *(("s390x", s390x), ("ppc64", ppc64)),
+    ],
 )
 def test_calls_of_each_architecture(tmp_path, arch, call):
     """A call into the middle of a function, or its own begin, is none."""
     place = {name: BASE + SIZE * number for number, name in enumerate(NAMES)}
     text: Any = Text(b"")
+    # what a call passes by: a landing pad, or what loads r2
+    behind = 8 if arch == "ppc64" else 4
     for at, target, tail in (
         (place["caller"], place["callee"], False),
-        (place["caller"] + 8, place["leaf"] + 4, False),  # behind a landing pad
+        (place["caller"] + 8, place["leaf"] + behind, False),
         (place["callee"] + 4, place["caller"], False),
         (place["callee"] + 12, place["tail"], True),
-        (place["tail"], place["leaf"] + 8, False),
+        (place["tail"], place["leaf"] + 12 - behind, False),
         (place["tail"] + 8, place["tail"], True),
     ):
         code = call(at, target, tail)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of kernels for arm64, riscv64 and s390x that are made up here.
+"""Files of kernels for arm64, riscv64, s390x and ppc64el that are made up here.
 
 Tests kpfs.linux.package.kernel_file.
 """
 
 import gzip
 import struct
+from typing import Any
 
 import pytest
 
-from kpfs.linux.arch.arches import ARM64, RISCV64, S390X
+from kpfs.linux.arch.arches import ARM64, PPC64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package import kernel_file
 from kpfs.linux.package.image_file import KernelImage
@@ -72,3 +73,25 @@ def test_a_raw_image_of_s390x():
     data[0x20000] = 0
     with pytest.raises(UnfitError, match="damaged"):
         kernel_file.parse(bytes(data))
+
+
+def vmlinux(filesz=64, memsz=4096, paddr=0x100):
+    text = b"Linux version 6.12.1-powerpc64le (x)".ljust(64, b"\0")
+    head = struct.pack("<16sHHI3QI6H", b"\x7fELF\x02\x01", 2, 21, 1, 0, 64, 0, 0,
+                       *(64, 56, 1, 0, 0, 0))  # fmt: skip
+    return head + struct.pack("<2I6Q", 1, 7, 120, 0, paddr, filesz, memsz, 0) + text
+
+
+def test_a_vmlinux_of_ppc64el():
+    found: Any = kernel_file.parse(vmlinux())
+    assert (found.arch, found.release) == (PPC64, "6.12.1-powerpc64le")
+    assert found.image[0x100:0x10D] == b"Linux version"
+    assert len(found.image) == found.size == 0x1100
+
+
+@pytest.mark.parametrize(
+    "data", [vmlinux()[:100], vmlinux(memsz=1 << 40), vmlinux(filesz=0)]
+)
+def test_a_damaged_vmlinux(data):
+    with pytest.raises(UnfitError, match="damaged"):
+        kernel_file.parse(data)

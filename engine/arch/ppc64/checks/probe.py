@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Judge by bytes and tables alone whether code of ppc64 can be probed at an address.
+
+A trap takes the place of a probed instruction.  The kernel emulates the instruction,
+or steps over a copy of it, and refuses with EINVAL what leaves the kernel or traps.
+What it can emulate from registers alone can be optimised: a jump to a copy of a
+template takes the trap's place.
+
+Kernel: arch/powerpc/kernel/kprobes.c, optprobes.c, lib/sstep.c, include/asm/probes.h
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kpfs.base.data_model import LITTLE_64
+from kpfs.base.errors import KernelError
+from kpfs.engine.judge import Tables
+from kpfs.engine.step import Pattern, refuse
+
+INSN_SIZE = 4
+LOCAL_ENTRY = 8  # bytes of what loads r2, which callers nearby leave out
+_LOADS_R2 = (0x3C4C_0000, 0x3842_0000), (0x3C40_0000, 0x3842_0000)
+_OPCODE, _MINOR, _MINOR_MASK = 26, 1, 0x3FF
+_HIGH = 0xFFFF_0000
+
+
+def _minor(opcode: int, minor: int, name: str) -> Pattern:
+    word = opcode << _OPCODE | minor << _MINOR
+    return Pattern(0x3F << _OPCODE | _MINOR_MASK << _MINOR, word, name)
+
+
+_RETURNS = 18, 38, 39, 50, 51, 82, 274, 306  # rfid and its like
+_SLEEPS = 370, 402, 434, 466, 498  # stop, doze, nap, sleep, rvwinkle
+_REFUSED = (
+    Pattern(0x3F << _OPCODE, 2 << _OPCODE, "a trap"),
+    Pattern(0x3F << _OPCODE, 3 << _OPCODE, "a trap"),
+    Pattern(0x3F << _OPCODE, 17 << _OPCODE, "a system call"),
+    _minor(31, 4, "a trap"),
+    _minor(31, 68, "a trap"),
+    _minor(31, 146, "mtmsr"),
+    _minor(31, 178, "mtmsrd"),
+    *(_minor(19, minor, "a return from an interrupt") for minor in _RETURNS),
+    *(_minor(19, minor, "an instruction that sleeps") for minor in _SLEEPS),
+)
+# what is computed from registers: by opcode, those with a table of their own apart
+_COMPUTED = frozenset((7, 8, *range(10, 16), 18, 20, 21, 23, *range(24, 31)))
+_MADD, _MADDS = 4, (48, 49, 51)  # by the six lowest bits
+_CONDITIONS, _EXTENDED = 19, 31
+_OF_CONDITIONS = frozenset((0, 33, 129, 150, 193, 225, 257, 289, 417, 449))
+_ADDPCIS, _ISEL, _FIVE_BITS = 2, 15, 0x1F
+_ADDEX, _EIGHT_BITS = 170, 0xFF
+_OF_EXTENDED = frozenset(
+    (
+        *(0, 8, 9, 10, 11, 19, 24, 26, 27, 28, 32, 40, 58, 60, 73, 75, 104, 122, 124),
+        *(128, 136, 138, 144, 154, 186, 192, 200, 202, 224, 232, 233, 234, 235, 252),
+        *(265, 266, 267, 284, 316, 378, 412, 444, 457, 459, 476, 489, 491, 506, 508),
+        *(536, 538, 539, 570, 598, 755, 777, 779, 792, 794, 824, 826, 827, 854, 890),
+        *(891, 922, 954, 986),
+    )
+)
+_MOVES, _MOVED = (339, 467), (1, 8, 9)  # mfspr, mtspr: of XER, LR, CTR
+
+
+def prepare_kprobe(tables: Tables, addr: int) -> None:
+    """Raise what the kernel's function raises for the instruction at an address.
+
+    Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
+    """
+    if addr % INSN_SIZE:
+        raise KernelError(errno.EINVAL, "no instruction begins there")
+    refuse(_REFUSED, word_at(tables, addr))
+
+
+def is_computed(word: int) -> bool:
+    """Return True if the kernel emulates it from registers, and goes on behind it.
+
+    Kernel: analyse_instr(), is_conditional_branch()
+    """
+    opcode, minor = word >> _OPCODE, word >> _MINOR & _MINOR_MASK
+    if opcode == _MADD:
+        return word & 0x3F in _MADDS
+    if opcode == _CONDITIONS:
+        return minor in _OF_CONDITIONS or minor & _FIVE_BITS == _ADDPCIS
+    if opcode != _EXTENDED:
+        return opcode in _COMPUTED
+    if minor in _MOVES:
+        return (word >> 16 & 0x1F | word >> 6 & 0x3E0) in _MOVED
+    return (
+        minor in _OF_EXTENDED
+        or minor & _FIVE_BITS == _ISEL
+        or minor & _EIGHT_BITS == _ADDEX
+    )
+
+
+def local_entry(tables: Tables, addr: int) -> int:
+    """Return where callers nearby enter a function, by its address."""
+    first, second = LITTLE_64.struct("II").unpack(tables.read(addr, LOCAL_ENTRY))
+    loads = (first & _HIGH, second & _HIGH) in _LOADS_R2
+    return addr + LOCAL_ENTRY * loads
+
+
+def word_at(tables: Tables, addr: int) -> int:
+    """Return an instruction; MemoryFault where it is unknown."""
+    return LITTLE_64.number(tables.read(addr, INSN_SIZE))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""ppc64el: its registers, by their places in libunicorn's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from kpfs.base import abi
+from kpfs.base.data_model import BIG_64, LITTLE_64
+from kpfs.base.elf import EM_PPC64
+from kpfs.linux.arch.arch import (
+    Engine,
+    FieldAddress,
+    ReadWord,
+    SavedRegisters,
+    fits,
+)
+from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call
+from kpfs.linux.arch.state import StateArch, address_of, word
+
+R = {f"r{n}": 2 + n for n in range(32)}  # UC_PPC_REG_*
+PC, LR = 1, 74
+_S = abi.Ppc64State
+_SPRS, _FLOATS = 1024, 136  # words
+# what an image keeps: without reservations, and what libunicorn makes of MSR
+STATE = {
+    f"at_{at:05x}": at
+    for at in (
+        *range(_S.gpr, _S.reserve_addr, 8),
+        *(_S.msr, _S.nip),
+        *range(_S.spr, _S.spr + 8 * _SPRS, 8),
+        *range(_S.floats, _S.floats + 8 * _FLOATS, 8),
+    )
+}
+_SPR = {"dsisr": 18, "dar": 19, "srr0": 26, "srr1": 27, "pid": 48, "lpcr": 318}
+# what debuggers show, by their names; cr and xer are in pieces
+_DEBUGGED = {
+    **{f"r{n}": _S.gpr + 8 * n for n in range(32)},
+    "pc": _S.nip,
+    "msr": _S.msr,
+    "lr": _S.lr,
+    "ctr": _S.ctr,
+    **{name: _S.spr + 8 * number for name, number in _SPR.items()},
+}
+_CR, _CR_FIELDS = "cr", 8
+_XER, _XER_BITS = "xer", ((_S.so, 31), (_S.ov, 30), (_S.ca, 29))
+_STUB, _B, _B_MASK = LITTLE_64.struct("I"), 18 << 26, 0x03FF_FFFC  # b to the gate
+_OWN = "priority", "message", "taken", "prodded", "argument"
+_DEVICES = "little_endian", "relocated", "table", "table_size"
+# page tables: see linux/board/ppc64/paging.c
+_VALID, _LEAF, _BITS_ABOVE = 1 << 63, 1 << 62, (1 << 62) - 1
+_NEXT_TABLE, _PLACE = 0x0FFF_FFFF_FFFF_FF00, 0x01FF_FFFF_FFFF_F000
+# what a sleeping task has left below its stack pointer: a struct pt_regs in a frame
+_SAVED_LR, _FRAME = 16, 0
+
+
+class LinuxPpc64(StateArch):
+    name = "ppc64"
+    state = STATE
+    engine = 5, 1 << 30 | 1 << 3
+    cpu_model = None  # a POWER10, the only one that works; the board makes it a POWER9
+    exported_as = "ppc64"
+    load_here = b"\xe8\x60\x00\x00"  # ld r3, 0(0): libunicorn begins in big-endian
+    arguments = R["r3"], R["r4"], R["r5"]
+    fourth_argument = R["r6"]
+    result, stack_pointer = R["r3"], R["r1"]
+    counter = PC
+    entry_register = R["r12"]
+    syscall_arguments = 24, 32, 40, 48  # pt_regs.gpr[3] to [6]
+    stub_size, stub_register = _STUB.size, R["r12"]
+    gate = b"\x20\x00\x80\x4e"  # blr
+    cpu_fields: ClassVar = {
+        name: abi.Cpu.own + getattr(abi.Ppc64Cpu, name) for name in _OWN
+    }
+    board_fields: ClassVar = {
+        name: abi.Board.devices + getattr(abi.Ppc64Devices, name) for name in _DEVICES
+    }
+    kept = "now", "deadline", "current", *_DEVICES
+    kept_of_cpu = ("state", "since", "timer", *_OWN)
+    kept_arrays: ClassVar = {}
+    translates = True
+    native = staticmethod(ppc64_call)
+    open_flags = staticmethod(open_flags)
+    syscall_prefix = "sys_"
+    elf_machine = EM_PPC64
+    region_base = abi.REGION_LOW
+    shown = (*_DEBUGGED, _CR, _XER)
+    breakpoint_size, ftrace_nop = 4, b"\x00\x00\x00\x60"
+
+    def stub(self, at: int, gate: int) -> bytes:
+        """Callers by pointer have the address in r12 already."""
+        return _STUB.pack(_B | gate - at & _B_MASK)
+
+    def return_address(self, engine: Engine, memory: ReadWord) -> int:
+        return engine.read_reg(LR)
+
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        engine.write_reg(R["r3"], value)
+        engine.write_reg(PC, engine.read_reg(LR))
+
+    def find_state(self, engine: Engine) -> int:
+        address = address_of(engine)
+        values = {name: 0x5EED_0000_1234_0000 + 4 * reg for name, reg in R.items()}
+        for name, value in values.items():
+            engine.write_reg(R[name], value)
+        known = {name: word(address + _DEBUGGED[name]).value for name in R} == values
+        for name in R:
+            engine.write_reg(R[name], 0)
+        known = known and word(address + _S.engine).value == engine.address
+        return address if known else 0
+
+    def is_sound(self, saved: SavedRegisters) -> bool:
+        values = saved.values
+        return (
+            values.keys() == STATE.keys()
+            and all(fits(number, 64) for number in values.values())
+            and not saved.tables
+            and saved.mode == 0
+        )
+
+    def debugged(self, engine: Engine, name: str) -> int:
+        address = address_of(engine)
+        if name == _CR:
+            fields = [
+                word(address + _S.crf + 4 * n).value & 15 for n in range(_CR_FIELDS)
+            ]
+            return sum(field << 28 - 4 * n for n, field in enumerate(fields))
+        if name == _XER:
+            bits = sum((word(address + at).value & 1) << bit for at, bit in _XER_BITS)
+            return word(address + _S.xer).value | bits
+        return word(address + _DEBUGGED[name]).value
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        address = address_of(engine)
+        if name == _CR:
+            for pair in range(_CR_FIELDS // 2):
+                high, low = value >> 28 - 8 * pair & 15, value >> 24 - 8 * pair & 15
+                word(address + _S.crf + 8 * pair).value = low << 32 | high
+        elif name == _XER:
+            word(address + _S.xer).value = value & ~sum(
+                1 << bit for _, bit in _XER_BITS
+            )
+            for at, bit in _XER_BITS:
+                word(address + at).value = value >> bit & 1
+        else:
+            word(address + _DEBUGGED[name]).value = value
+
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        frame = memory.word(field("thread.ksp"))
+        caller = memory.word(frame + _FRAME)  # _switch() has a frame of its own
+        return {"r1": frame, "pc": memory.word(caller + _SAVED_LR)}
+
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
+        return words["table"]
+
+    def translate(
+        self, read: Callable[[int], int], table: int, addr: int
+    ) -> int | None:
+        entry = _swapped(read(table))
+        bits = 31 + (entry >> 58 & 0x18 | entry >> 5 & 7)
+        addr &= _BITS_ABOVE
+        while True:
+            step = entry & 31
+            if not 5 <= step <= bits:
+                return None
+            bits -= step
+            place = (entry & _NEXT_TABLE) + 8 * (addr >> bits & (1 << step) - 1)
+            entry = _swapped(read(place))
+            if not entry & _VALID:
+                return None
+            if entry & _LEAF:
+                below = (1 << bits) - 1
+                return entry & _PLACE & ~below | addr & below
+
+
+def _swapped(entry: int) -> int:
+    """Return an entry as it is meant: tables are big-endian."""
+    return BIG_64.number(LITTLE_64.raw(entry, 8))

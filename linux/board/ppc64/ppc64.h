@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#pragma once
+#include "../../../emulator/layout_ppc64.h"
+#include "../big_endian.h"
+#include "../internal.h"
+#include "../replacement.h"
+#include "arch.h"
+
+#define MSR_64 (1ull << 63)
+#define MSR_HV (1ull << 60)
+#define MSR_EE (1ull << 15)
+#define MSR_PR (1ull << 14)
+#define MSR_ME (1ull << 12)
+#define MSR_SE (1ull << 10)
+#define MSR_IR (1ull << 5)
+#define MSR_DR (1ull << 4)
+#define MSR_RI (1ull << 1)
+#define MSR_LE (1ull << 0)
+
+enum {
+	DSISR = 18,
+	DAR,
+	DECR = 22,
+	SRR0 = 26,
+	SRR1,
+	PID = 48,
+	TIME_BASE = 268,
+	PVR = 287,
+	PURR = 309,
+	HDECR,
+	LPCR = 318,
+	PIR = 1023
+};
+
+/* libunicorn's numbers of exceptions */
+enum {
+	DATA_STORAGE = 2,
+	CODE_STORAGE,
+	ALIGNMENT = 5,
+	PROGRAM,
+	NO_FLOATS,
+	SYSTEM_CALL,
+	DATA_SEGMENT = 65,
+	CODE_SEGMENT,
+	TRACE = 68,
+	NO_VECTORS = 73,
+	NO_VSX = 94,
+	NO_FACILITY,
+	ILLEGAL,
+};
+
+/* Interrupts, by the addresses of their handlers. */
+#define EXTERNAL 0x500
+#define DECREMENTER 0x900
+
+#define NO_MESSAGE 0xff
+#define KERNEL_MODE 1 /* libunicorn's modes of translation; 0: a program's */
+#define REAL_MODE 2   /* a bit of them */
+
+_Static_assert(sizeof(struct ppc64_cpu) <= NR_OWN * 8, "NR_OWN");
+_Static_assert(sizeof(struct ppc64_devices) <= NR_DEVICES * 8, "NR_DEVICES");
+
+typedef struct ppc64_state state_t;
+
+/* Functions of libunicorn that its interface lacks but its library exports. */
+struct ppc64_api {
+	void (*flush)(void *processor, u16 modes);
+	void (*flush_page)(void *processor, u64 addr);
+	void (*flush_page_of)(void *processor, u64 addr, u16 modes);
+	void (*raise)(void *state, u32 exception, u32 error, uintptr_t from); /* does not return */
+};
+
+extern struct ppc64_api ppc64_api;
+
+static inline state_t *state(const struct board *b)
+{
+	return (state_t *)(uintptr_t)b->state;
+}
+
+static inline struct board *board_of(const state_t *s)
+{
+	return (struct board *)(uintptr_t)s->board;
+}
+
+static inline struct ppc64_cpu *own(const struct cpu *c)
+{
+	return (struct ppc64_cpu *)(uintptr_t)c->own;
+}
+
+static inline struct ppc64_devices *devices(const struct board *b)
+{
+	return (struct ppc64_devices *)(uintptr_t)b->devices;
+}
+
+/* cpu.c */
+u64 read_clock(state_t *s);
+void notify(struct board *b, const struct cpu *c);
+bool is_sent(const struct cpu *c);
+
+/* paging.c */
+void switch_program(state_t *s, u64 number);
+void invalidate_page(state_t *s, u64 operand);
+void flushed(state_t *s);
+void invalidate_segments(state_t *s, u32 hint);
+bool fill(void *processor, u64 addr, int size, int access, int mode, bool probe, uintptr_t from);
+extern bool (*original_fill)(void *processor, u64 addr, int size, int access, int mode, bool probe,
+			     uintptr_t from);
+void flush_all(struct board *b);
+
+/* hypercalls.c */
+u64 hypercall(struct board *b);
+
+/* trap.c */
+void set_msr(state_t *s, u64 msr);
+void pause_thread(state_t *s, u32 exception);
+extern void (*original_raise)(state_t *s, u32 exception);
+bool hook_traps(struct board *b);
