@@ -7,8 +7,10 @@ Kernel: arch/powerpc/kernel/syscalls/syscall.tbl, include/uapi/asm in arch/power
 from __future__ import annotations
 
 import termios
+from collections.abc import Callable, Sequence
 
 from kpfs.base import syscall_numbers as nr
+from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.arch.arch import Args
 from kpfs.linux.arch.first_calls import FIRST_CALLS
 from kpfs.linux.arch.generic_calls import ABSENT
@@ -38,10 +40,10 @@ _NUMBERS = FIRST_CALLS | {
     nr.PWRITEV2: 381, nr.STATX: 383,
 }  # fmt: skip
 # O_DIRECT, O_LARGEFILE, O_DIRECTORY, O_NOFOLLOW: x86-64's and ppc64's
-_OPEN_FLAGS = (0o40000, 0o400000), (0o100000, 0o200000), (0o200000, 0o40000), (
-    0o400000, 0o100000,
-)  # fmt: skip
-_MOVED = sum(flag for flag, _ in _OPEN_FLAGS)
+_OPEN_FLAGS = (
+    *((0o40000, 0o400000), (0o100000, 0o200000)),
+    *((0o200000, 0o40000), (0o400000, 0o100000)),
+)
 # requests of ioctl() whose numbers do not tell what they do with how many bytes
 _REQUESTS = {
     termios.TCGETS: 0x402C_7413, termios.TCSETS: 0x802C_7414,
@@ -55,14 +57,45 @@ _REQUESTS = {
 _PLAIN = 0x54, 0x89  # types of terminals and sockets: the number is all there is
 _DIRECTION, _SIZE, _TYPE = 30, 0x3FFF_0000, 8
 _DIRECTIONS = 1 << 29, 4 << 29, 2 << 29, 6 << 29  # by x86-64's: none, write, read, both
-# struct termios: x86-64 has the line discipline before the characters, no speeds behind
-_FLAGS, _LINE, _TERMIOS = 16, 16, 36
-_SPEED = 38400
+_SET_TERMINAL = {_REQUESTS[each] for each in (termios.TCSETS, termios.TCSETSW)}
+# flags of input, output, control and local modes that are elsewhere
+_TERMINAL_FLAGS = (
+    ((0x400, 0x200), (0x1000, 0x400), (0x200, 0x1000)),
+    ((4, 2), (2, 4)),
+    tuple(
+        (bit, bit << 4) for bit in (0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800)
+    ),
+    (
+        *((1, 0x80), (2, 0x100), (0x10, 2), (0x20, 4), (0x40, 0x10), (0x80, 1 << 31)),
+        *((0x100, 0x40_0000), (0x200, 0x40), (0x400, 0x20), (0x800, 1)),
+        *((0x1000, 0x80_0000), (0x4000, 0x2000_0000), (0x8000, 0x400)),
+    ),
+)
+# by ppc64's places: x86-64's of the special characters
+_CHARACTERS = 0, 1, 2, 3, 4, 6, 11, 5, 16, 7, 14, 12, 10, 8, 9, 15, 13
+_WORDS, _NCCS, _SPEED = 16, 19, 38400
+_MAP_FLAGS = (0x2000, 0x80), (0x4000, 0x40)  # MAP_LOCKED, MAP_NORESERVE
 
 
 def open_flags(flags: int) -> int:
     """Return open()'s flags of x86-64 as ppc64 has them."""
-    return flags & ~_MOVED | sum(new for old, new in _OPEN_FLAGS if flags & old)
+    return _moved(flags, _OPEN_FLAGS)
+
+
+def _moved(flags: int, places: Sequence[tuple[int, int]]) -> int:
+    """Return flags with some of them in other places."""
+    found = flags & ~sum(old for old, _ in places)
+    return found | sum(new for old, new in places if flags & old)
+
+
+def terminal(settings: bytes) -> bytes:
+    """Return a struct termios of x86-64 as ppc64 has it."""
+    words = LITTLE_64.struct("4I").unpack_from(settings)
+    moved = (_moved(*each) for each in zip(words, _TERMINAL_FLAGS, strict=True))
+    line, chars = settings[_WORDS], settings[_WORDS + 1 :]
+    placed = bytes(chars[place] for place in _CHARACTERS).ljust(_NCCS, b"\0")
+    packed = LITTLE_64.struct("4I19sB2I")
+    return packed.pack(*moved, placed, line, _SPEED, _SPEED)
 
 
 def request(number: int) -> int:
@@ -74,12 +107,23 @@ def request(number: int) -> int:
     return _DIRECTIONS[number >> _DIRECTION & 3] | number & _SIZE | number & 0xFFFF
 
 
+# by call: the place of an argument, and what makes it ppc64's
+_CHANGED: dict[int, tuple[int, Callable[[int], int]]] = {
+    nr.OPEN: (1, open_flags),
+    nr.OPENAT: (2, open_flags),
+    nr.PIPE2: (1, open_flags),
+    nr.IOCTL: (1, request),
+    nr.MMAP: (3, lambda flags: _moved(flags, _MAP_FLAGS)),
+}
+
+
 def ppc64_call(number: int, args: Args) -> tuple[int, Args]:
     """Return a call of x86-64 as ppc64 has it."""
-    place = {nr.OPEN: 1, nr.OPENAT: 2, nr.PIPE2: 1, nr.IOCTL: 1}.get(number)
-    if place is not None and len(args) > place and isinstance(args[place], int):
-        change = request if number == nr.IOCTL else open_flags
+    place, change = _CHANGED.get(number, (len(args), int))
+    if place < len(args) and isinstance(args[place], int):
         args = (*args[:place], change(args[place]), *args[place + 1 :])
+    if number == nr.IOCTL and args[1] in _SET_TERMINAL and isinstance(args[2], bytes):
+        args = *args[:2], terminal(args[2])
     elif number == nr.SYNC_FILE_RANGE:  # sync_file_range2()
         fd, at, size, flags = args
         args = fd, flags, at, size

@@ -464,17 +464,25 @@ def test_a_big_endian_kernel():
         assert runs[0] == runs[1]
 
 
-@pytest.mark.s390x_kernel
-def test_a_big_endian_program(kpfs, tmp_path):
+@pytest.mark.parametrize(
+    ("row", "root"),
+    [
+        pytest.param(S390X, harness.s390x_root, marks=pytest.mark.s390x_kernel),
+        pytest.param(PPC64, harness.ppc64_root, marks=pytest.mark.ppc64_kernel),
+    ],
+    ids=("s390x", "ppc64"),
+)
+def test_a_program_of_another_kind(kpfs, tmp_path, row, root):
     """FUSE speaks the kernel's byte order: what a program changes comes back."""
     (tmp_path / "kept").mkdir()
     (tmp_path / "script").write_text(INSIDE)
-    words = "--inside", "--kernel", S390X.kernel, "--root", harness.s390x_root()
+    words = "--inside", "--kernel", row.kernel, "--root", root()
     script = "--rw", tmp_path / "kept", "--", "/bin/sh", "script", "an argument"
     done = kpfs("run", *words, *script, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (3, "")
-    assert done.stdout.splitlines() == ["s390x", "1", "an argument", str(tmp_path)]
-    assert (tmp_path / "kept" / "file").read_text() == "s390x\n"
+    shown = [row.machine, "1", "an argument", str(tmp_path)]
+    assert done.stdout.splitlines() == shown
+    assert (tmp_path / "kept" / "file").read_text() == f"{row.machine}\n"
     assert not (tmp_path / "lost").exists()
 
 

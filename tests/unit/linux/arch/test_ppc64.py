@@ -183,6 +183,16 @@ def test_calls_have_their_numbers():
     assert ppc64_call(nr.IOCTL, (3, 0x40042408, 0)) == (54, (3, 0x80042408, 0))
 
 
+def test_terminals_and_mappings():
+    """Flags, special characters and requests have other places."""
+    like = LITTLE_64.struct("4I").pack(0x400, 4, 0xB0, 0xA) + b"\0" + bytes(range(19))
+    number, (_, how, made) = ppc64_call(nr.IOCTL, (1, termios.TCSETS, like))
+    assert (number, how, len(made)) == (54, 0x802C7414, 44)
+    assert LITTLE_64.struct("4I").unpack_from(made) == (0x200, 2, 0xB00, 0x108)
+    assert (made[16 + 5], made[16 + 12], made[16 + 17 + 2]) == (6, 10, 0)
+    assert ppc64_call(nr.MMAP, (0, 1, 3, 0x2022, -1, 0))[1][3] == 0xA2
+
+
 def kernel(size=0x20000):
     return KernelImage("6.12", bytes(size), 0, size, PPC64)
 
