@@ -37,6 +37,9 @@
 #elif defined(__riscv)
 #define PC 0
 #define BREAKPOINT "\x73\x00\x10\x00"
+#elif defined(__powerpc64__)
+#define PC 32
+#define BREAKPOINT "\x08\x00\xe0\x7f"
 #endif
 
 /* A page of code, which make() replaces by code that returns a number. */
@@ -55,6 +58,8 @@ static size_t make(uint8_t *code, unsigned int number)
 				   0xd65f03c0 }; /* mov w0, #number; ret */
 #elif defined(__riscv)
 	const uint32_t words[] = { 0x513 | number << 20, 0x8067 }; /* li a0, number; ret */
+#elif defined(__powerpc64__)
+	const uint32_t words[] = { 0x38600000 | number, 0x4e800020 }; /* li r3, number; blr */
 #endif
 	memcpy(code, words, sizeof(words));
 	return sizeof(words);
