@@ -35,7 +35,11 @@ KERNELS = [
     pytest.param(harness.ARM64, ARM64_VERDICTS, marks=pytest.mark.arm64_kernel),
     pytest.param(harness.RISCV64, RISCV64_VERDICTS, marks=pytest.mark.riscv64_kernel),
     pytest.param(harness.S390X, S390X_VERDICTS, marks=pytest.mark.s390x_kernel),
-    pytest.param(harness.PPC64, PPC64_VERDICTS, marks=pytest.mark.ppc64_kernel),
+    pytest.param(
+        harness.PPC64,
+        PPC64_VERDICTS,
+        marks=[pytest.mark.ppc64_kernel, pytest.mark.slow],
+    ),
 ]
 
 POINTS = int(os.environ.get("KPFS_POINTS", "100"))
@@ -72,7 +76,7 @@ def test_verdicts_are_the_kernels(linux, shell, verdicts):
         *KERNELS[:2],
         pytest.param(*KERNELS[2].values, marks=(*KERNELS[2].marks, pytest.mark.slow)),
         pytest.param(*KERNELS[3].values, marks=(*KERNELS[3].marks, pytest.mark.slow)),
-        pytest.param(*KERNELS[4].values, marks=(*KERNELS[4].marks, pytest.mark.slow)),
+        KERNELS[4],
     ],
 )
 def test_verdicts_on_modules_are_the_kernels(linux, shell, verdicts):
