@@ -51,8 +51,7 @@ _DEVICES = "little_endian", "relocated", "table", "table_size"
 # page tables: see linux/board/ppc64/paging.c
 _VALID, _LEAF, _BITS_ABOVE = 1 << 63, 1 << 62, (1 << 62) - 1
 _NEXT_TABLE, _PLACE = 0x0FFF_FFFF_FFFF_FF00, 0x01FF_FFFF_FFFF_F000
-# what a sleeping task has left below its stack pointer: a struct pt_regs in a frame
-_SAVED_LR, _FRAME = 16, 0
+_SAVED_LR = 16  # in a frame, whose first word is the address of its caller's
 
 
 class LinuxPpc64(StateArch):
@@ -147,9 +146,9 @@ class LinuxPpc64(StateArch):
             word(address + _DEBUGGED[name]).value = value
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
-        frame = memory.word(field("thread.ksp"))
-        caller = memory.word(frame + _FRAME)  # _switch() has a frame of its own
-        return {"r1": frame, "pc": memory.word(caller + _SAVED_LR)}
+        # _switch() has a frame of its own, and has left its caller's address there
+        frame = memory.word(memory.word(field("thread.ksp")))
+        return {"r1": frame, "pc": memory.word(frame + _SAVED_LR)}
 
     def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
         return words["table"]
