@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.base.typed import NamedTuple, Protocol
 
+SITE = 16  # bytes from a function's begin in which its ftrace site is
+
 
 class Symbols(Protocol):
     """The part of kpfs.engine.machine.Kallsyms that a judge reads."""

@@ -51,8 +51,12 @@ class State:
         optprobes: bool = True,
         kprobes_on_ftrace: bool = True,
         preemption: bool = True,
+        kprobe_lookup_name: Callable[[KAddr, int], KAddr] = _by_symbol,
     ) -> None:
         """The kernel's CONFIG_OPTPROBES, CONFIG_KPROBES_ON_FTRACE, CONFIG_PREEMPTION.
+
+        kprobe_lookup_name: returns where a probe by name begins to count, by the
+        function's address and the offset.
 
         Context: control.  Kernel: init_kprobes(), init_optprobes()
         """
@@ -60,8 +64,7 @@ class State:
         self.arch = arch
         self.optprobes = optprobes
         self.kprobes_on_ftrace = kprobes_on_ftrace
-        # (a function's address, an offset) -> where a probe by name begins to count
-        self.kprobe_lookup_name: Callable[[KAddr, int], KAddr] = _by_symbol
+        self.kprobe_lookup_name = kprobe_lookup_name
         self.preemption = preemption
         self.ftrace_enabled = 1  # the number that was written
         self.kprobe_table: dict[KAddr, Kprobe] = {}

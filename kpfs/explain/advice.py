@@ -14,6 +14,7 @@ from functools import cache, cached_property
 
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import KAddr, Symbol
+from kpfs.engine.judge import SITE
 from kpfs.explain.linux import UnprobedTables
 from kpfs.explain.successors import (
     PART,
@@ -48,7 +49,6 @@ MANY = 50  # names that take longer than a look at all symbols
 # names of system calls' functions, by architecture and age
 CALLS = "__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "sys_"
 _CALL_NAME = re.compile(r"(?:__(?:x64|arm64|riscv|do|se)_sys_|sys_|SyS_)(\w+)$")
-SITE = 16  # bytes from a function's begin in which its ftrace site is
 Others = Callable[[], Iterable[tuple[str, FunctionIndex]]]
 
 

@@ -127,7 +127,9 @@ def judging_state(tables: Tables, arch: Judge) -> State:
 
     The casts are sound because those checks only read tables.
     """
-    state = State(cast(Machine, tables), cast(Arch, _JudgingArch(arch)))
-    state.kprobes_on_ftrace = arch.kprobes_on_ftrace
-    state.kprobe_lookup_name = arch.kprobe_lookup_name
-    return state
+    return State(
+        cast(Machine, tables),
+        cast(Arch, _JudgingArch(arch)),
+        kprobes_on_ftrace=arch.kprobes_on_ftrace,
+        kprobe_lookup_name=arch.kprobe_lookup_name,
+    )

@@ -15,6 +15,7 @@ CMDLINE = (
     "random.trust_bootloader=off rcupdate.rcu_cpu_stall_suppress=1 rdinit=/init quiet "
     "loglevel=1 "
 )
+FIXED_STACKS = CMDLINE + "randomize_kstack_offset=off"
 DEVICE_TREE, _KERNEL = 1 << 20, 1 << 21
 
 

@@ -19,13 +19,12 @@ from kpfs.linux.make import layout
 from kpfs.linux.make.fdt import FdtNode, Value
 from kpfs.linux.package.image_file import KernelImage
 
-CMDLINE = layout.CMDLINE + "randomize_kstack_offset=off"
 VERBOSE = " console=hvc0 loglevel=7"
 # mr r4, r3; li r3, 0; ori r3, r3, H_RTAS; sc 1; blr
 _FIRMWARE = BIG_64.struct("5I").pack(
     0x7C64_1B78, 0x3860_0000, 0x6063_F000, 0x4400_0022, 0x4E80_0020
 )
-_FIRMWARE_SIZE, _ROOM = 0x1_0000, 1 << 20  # the initrd, too, has so much at RAM's end
+_FIRMWARE_SIZE, _MARGIN = 0x1_0000, 1 << 20  # the initrd, too, has so much at RAM's end
 _CALLS = {
     "display-character": abi.RTAS_DISPLAY,
     "get-time-of-day": abi.RTAS_GET_TIME,
@@ -58,7 +57,7 @@ def place(
     ram: mmap.mmap, kernel: KernelImage, initrd: bytes, cmdline: str, cpus: int = 1
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
-    firmware = len(ram) - 2 * _ROOM
+    firmware = len(ram) - 2 * _MARGIN
     root: dict[str, Value] = {
         "compatible": "qemu,pseries",
         "model": "kpfs",
@@ -82,7 +81,7 @@ def place(
 
 
 def _tree_in(ram: mmap.mmap) -> int:
-    return len(ram) - 3 * _ROOM
+    return len(ram) - 3 * _MARGIN
 
 
 def _nodes(cpus: int, firmware: int) -> list[FdtNode]:

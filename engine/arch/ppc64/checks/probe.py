@@ -16,9 +16,9 @@ import errno
 from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import KernelError
 from kpfs.engine.judge import Tables
+from kpfs.engine.listing import FIXED_SIZE
 from kpfs.engine.step import Pattern, refuse
 
-INSN_SIZE = 4
 LOCAL_ENTRY = 8  # bytes of what loads r2, which callers nearby leave out
 _LOADS_R2 = (0x3C4C_0000, 0x3842_0000), (0x3C40_0000, 0x3842_0000)
 _OPCODE, _MINOR, _MINOR_MASK = 26, 1, 0x3FF
@@ -67,7 +67,7 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
 
     Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
     """
-    if addr % INSN_SIZE:
+    if addr % FIXED_SIZE:
         raise KernelError(errno.EINVAL, "no instruction begins there")
     refuse(_REFUSED, word_at(tables, addr))
 
@@ -102,4 +102,4 @@ def local_entry(tables: Tables, addr: int) -> int:
 
 def word_at(tables: Tables, addr: int) -> int:
     """Return an instruction; MemoryFault where it is unknown."""
-    return LITTLE_64.number(tables.read(addr, INSN_SIZE))
+    return LITTLE_64.number(tables.read(addr, FIXED_SIZE))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.ppc64.checks.probe import (
-    INSN_SIZE,
     LOCAL_ENTRY,
     is_computed,
     local_entry,
@@ -15,9 +14,9 @@ from kpfs.engine.arch.ppc64.checks.probe import (
     word_at,
 )
 from kpfs.engine.arch.ppc64.insn import Disassembler
-from kpfs.engine.judge import Jump, StepJudge, Tables, symbol_range
+from kpfs.engine.judge import SITE, Jump, StepJudge, Tables, symbol_range
+from kpfs.engine.listing import FIXED_SIZE
 
-SITE = 16  # bytes from a function's begin in which its ftrace site is
 _OUTSIDE = "it is not in the kernel's own text, from which a jump reaches its buffers"
 _NOT_COMPUTED = "the kernel cannot emulate it from registers, or tell what is next"
 
@@ -67,18 +66,18 @@ class Ppc64Judge(StepJudge):
     def check_jump(self, addr: int) -> Jump:
         start, end = self._text
         if not start <= addr < end:
-            return Jump(INSN_SIZE, _OUTSIDE)
+            return Jump(FIXED_SIZE, _OUTSIDE)
         computed = is_computed(word_at(self._tables, addr))
         why_not = "" if computed else _NOT_COMPUTED
-        return Jump(INSN_SIZE, why_not, most=self.most_jumps)
+        return Jump(FIXED_SIZE, why_not, most=self.most_jumps)
 
     def listing(
         self, addr: int, size: int, name: Callable[[int], str]
     ) -> Sequence[tuple[int, bytes, str]]:
         dis = self._dis = self._dis or Disassembler()
-        start, end = addr - addr % INSN_SIZE, addr + size
-        code = self._tables.read(start, end + -end % INSN_SIZE - start)
+        start, end = addr - addr % FIXED_SIZE, addr + size
+        code = self._tables.read(start, end + -end % FIXED_SIZE - start)
         return dis.rows(code, start, name)
 
     def jump_label_size(self, code: bytes) -> int:
-        return INSN_SIZE
+        return FIXED_SIZE

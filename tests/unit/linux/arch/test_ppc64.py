@@ -51,7 +51,7 @@ def run(board, *code, at=AT, **registers):
         put(board, place, branch(place, PAUSE))
     put(board, PAUSE, NOP)
     board.set(pause=PAUSE)
-    board.flush()  # of what was there before
+    board.flush()
     for name, value in {"msr": MSR, **registers, "pc": at}.items():
         PPC64.set_debugged(board, name, value)
     return board.run()
