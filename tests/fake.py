@@ -12,6 +12,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.ktypes import BlacklistEntry, KAddr, KTime, StaticEvent, Symbol, TaskInfo
@@ -763,7 +764,7 @@ class FakeState(State):
     arch: FakeArch
 
 
-def new_state(machine: FakeMachine | None = None, **config: bool) -> FakeState:
+def new_state(machine: FakeMachine | None = None, **config: Any) -> FakeState:
     machine = machine or FakeMachine()
     return FakeState(machine, FakeArch(machine), **config)
 
