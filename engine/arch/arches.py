@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kpfs.base.typed import NamedTuple, Protocol, cast
+from kpfs.engine.arch.unused import Ways
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.judge import DumpJudge, Judge, Tables
 from kpfs.engine.kprobe import PtRegs
@@ -47,13 +48,35 @@ def _x86() -> MakeArch:
 ARCHES: dict[str, Callable[[], MakeArch]] = {"x86": _x86}
 
 
-def is_unused(
-    code: bytes, at: int, looked_at: Sequence[int], trails: Sequence[Sequence[int]]
-) -> bool:
-    """Return True if no task uses a load's value: see x86/unused.py."""
-    from kpfs.engine.arch.x86 import unused
+def _x86_ways() -> type[Ways]:
+    from kpfs.engine.arch.x86.unused import X86Ways
 
-    return unused.is_unused(code, at, looked_at, trails)
+    return X86Ways
+
+
+def _arm64_ways() -> type[Ways]:
+    from kpfs.engine.arch.arm64.unused import Arm64Ways
+
+    return Arm64Ways
+
+
+_WAYS: dict[str, Callable[[], type[Ways]]] = {"x86": _x86_ways, "arm64": _arm64_ways}
+
+
+def is_unused(
+    code: bytes,
+    at: int,
+    looked_at: Sequence[int],
+    trails: Sequence[Sequence[int]],
+    arch: str,
+) -> bool:
+    """Return True if no task has used what the load at an offset of a function loads.
+
+    looked_at: offsets of the instructions that are noted when a task comes to them.
+    trails: of those that each task has come to behind the load.
+    """
+    ways = _WAYS[arch]()(code, at, looked_at)
+    return all(map(ways.is_unused, trails))
 
 
 class FrameMemory(Protocol):

@@ -29,7 +29,7 @@ _HOW = {
     "rwlock": abi.HOW_RWLOCK, "shared": abi.HOW_SHARED, "tries": abi.HOW_TRIES,
     "fails": abi.HOW_FAILS, "raw": abi.HOW_RAW, "clears": abi.HOW_CLEARS,
     "to_user": abi.HOW_TO_USER, "list": abi.HOW_LIST,
-    "irq": abi.HOW_IRQ, "bh": abi.HOW_BH,
+    "irq": abi.HOW_IRQ, "bh": abi.HOW_BH, "inline": abi.HOW_INLINE,
 }  # fmt: skip
 _AT_ENTRY = "at_entry"
 

@@ -48,6 +48,7 @@ class RacingLoad(NamedTuple):
     at: int  # offset in the code
     looked_at: Sequence[int]  # offsets of the instructions that lookers see
     trails: Sequence[Sequence[int]]  # offsets of those that came next, by task
+    arch: str  # its name
 
 
 class RacePair(NamedTuple):
@@ -129,7 +130,8 @@ class Reports:
         if function is not None:
             begin, code, looked_at = function
             steps = [[step - begin for step in trail] for trail in trails]
-            yield RacingLoad(code.hex(), address - begin, looked_at, steps)
+            at, arch = address - begin, self._kernel.arch.name
+            yield RacingLoad(code.hex(), at, looked_at, steps, arch)
 
     def _changed(self, _number: int, row: FindingRow) -> CheckReport:
         place = self._place(row.at)

@@ -7,6 +7,7 @@ The words come from capstone, imported when the first listing is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from kpfs.base.ktypes import MASK64
 from kpfs.engine.listing import FIXED_SIZE, FixedSizeWords
@@ -35,6 +36,15 @@ class Disassembler(FixedSizeWords):
         if word & _BREAKPOINT_MASK == _BREAKPOINT:
             return "breakpoint"
         return {_JUMP: "jump", _CALL: "call"}.get(word >> _OPCODE, "patched")
+
+
+def detailed() -> Any:
+    """Return capstone's disassembler; its instructions tell of their registers."""
+    import capstone
+
+    made = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    made.detail = True
+    return made
 
 
 def branch_target(word: int, addr: int) -> int | None:

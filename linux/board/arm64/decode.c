@@ -62,6 +62,8 @@ static void exclusive(struct insn *i, u32 word)
 		access(i, word, ATOMIC, (1 << size) << other, 0);
 	if (alone && loads && !other)
 		i->more = MORE_LOADS;
+	else if (loads && (alone ? !(word >> 15 & 1) : word >> 15 & 1)) /* casa, ldaxr */
+		i->more = MORE_ACQUIRES;
 }
 
 static void pair(struct insn *i, u32 word)

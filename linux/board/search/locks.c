@@ -255,9 +255,25 @@ static void sleeps(struct board *b, const struct look *l)
 }
 
 /* Some kernels have the release of a spinlock in line: return whether this may be one. */
-bool may_unlock(const struct insn *i)
+static bool may_unlock(const struct insn *i)
 {
 	return i->bytes == 1 && i->flags & INSN_WRITES && !(i->flags & INSN_ON_STACK);
+}
+
+/* Return whether an instruction may take or release a spinlock in line. */
+bool is_lock_in_line(const struct insn *i)
+{
+	return i->more & MORE_TAKES || may_unlock(i);
+}
+
+static void look_in_line(struct board *b, const struct look *l)
+{
+	static const struct function spinlock = { .how = HOW_SPIN };
+
+	if (may_unlock(l->insn))
+		released(b, l->addr);
+	else if (l->insn->more & MORE_TAKES && !(u32)read_word(b, l->addr))
+		taken(b, &spinlock, l->addr, l->at, false);
 }
 
 bool look_at_locks(struct board *b, struct look *l)
@@ -265,8 +281,8 @@ bool look_at_locks(struct board *b, struct look *l)
 	const struct function *f = l->callee;
 	struct behind *call;
 
-	if (l->bytes && may_unlock(l->insn))
-		released(b, l->addr);
+	if (l->bytes)
+		look_in_line(b, l);
 	if (!f)
 		return false;
 	switch (f->kind) {

@@ -45,7 +45,7 @@ u64 frame_word(struct board *b, u64 top); /* the same as long as a frame is ther
 looker look_hold, look_fault, look_at_memory, look_at_locks;
 behind_looker behind_memory, behind_locks;
 void forget_locks(struct board *b, u64 first, u64 size);
-bool may_unlock(const struct insn *i);
+bool is_lock_in_line(const struct insn *i);
 void check_access(struct board *b, const struct look *l);
 bool may_be_wrong(const struct insn *i);
 void enter_memory(struct board *b, struct look *l); /* a function of the table begins */

@@ -159,6 +159,19 @@ static void look_back(const struct texts *t, struct before *before, struct insn 
 	before->insns[0] = i;
 }
 
+/* A function that calls what waits for a spinlock has tried to take it before, in line. */
+static void look_for_locks(struct board *b, struct insn *all, u64 size)
+{
+	const struct texts *t = texts(b);
+	u64 waits = 0;
+
+	for (u64 k = 0; k < size; k++)
+		waits += all[k].function && t->functions[all[k].function].how & HOW_INLINE;
+	for (u64 k = 0; k < size && waits; k++)
+		if (all[k].more & MORE_ACQUIRES && all[k].bytes == 4)
+			all[k].more |= MORE_TAKES;
+}
+
 /* Make the rows of [first, first + size) in a text, which is one function after the other. */
 API void board_make_rows(struct board *b, u64 number, u64 first, u64 size)
 {
@@ -171,6 +184,7 @@ API void board_make_rows(struct board *b, u64 number, u64 first, u64 size)
 		look_back(texts(b), &before, i, addr);
 		addr += i->size ? i->size : 1;
 	}
+	look_for_locks(b, &rows(text)[first - text->first], size);
 }
 
 /* Return whether an instruction of [first, first + size) leaves that function. */
@@ -433,14 +447,14 @@ static bool look_at_access(struct board *b, struct insn *i, u64 addr)
 {
 	u64 on = texts(b)->on;
 	struct look l = { .insn = i, .at = addr, .phys = NEVER };
-	bool unlocks = on & LOOK_LOCKS && may_unlock(i), again = unlocks;
+	bool locks = on & LOOK_LOCKS && is_lock_in_line(i), again = locks;
 
 	if (on & LOOK_MEMORY && may_be_wrong(i)) {
 		look_up(b, &l);
 		check_access(b, &l);
 		again |= !is_constant(i);
 	}
-	if (unlocks) {
+	if (locks) {
 		look_up(b, &l);
 		look_at_locks(b, &l);
 	}

@@ -51,6 +51,8 @@
 #define MORE_TASK 0x400    /* or the task that runs */
 #define MORE_CPU 0x800     /* or where the data of the processor lie */
 #define MORE_OF_TASK 0x1000 /* its operand is the task that runs */
+#define MORE_ACQUIRES 0x2000 /* an atomic access that others do not come before */
+#define MORE_TAKES 0x4000 /* such a one takes a spinlock, if that is 0 */
 
 /* bits of scale on arm64: the index has 32 bits */
 #define WORD_INDEX 0x40
@@ -106,6 +108,7 @@
 #define HOW_FAILS 0x100000 /* and returns an error if it has not */
 #define HOW_RAW 0x200000 /* FN_ALLOC: what it returns is not filled, unless flags have __GFP_ZERO */
 #define HOW_TO_USER 0x400000 /* FN_COPY: a program can read it then */
+#define HOW_INLINE 0x2000000 /* FN_LOCK: who calls it has tried in line before */
 #define HOW_CLEARS 0x800000 /* it clears what it should have written, if it fails */
 #define HOW_LIST 0x1000000 /* FN_FORGET: of pages that are linked by lru; with HOW_ARRAY: a folio_batch */
 

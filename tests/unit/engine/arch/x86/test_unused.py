@@ -3,13 +3,13 @@
 
 import pytest
 
-from kpfs.engine.arch.x86 import unused
+from kpfs.engine.arch import arches
 
 LOAD = "488b0500000000"  # mov rax, [rip]
 
 
 def is_unused(code, *trails, looked_at):
-    return unused.is_unused(bytes.fromhex(code), 0, [0, *looked_at], trails)
+    return arches.is_unused(bytes.fromhex(code), 0, [0, *looked_at], trails, "x86")
 
 
 @pytest.mark.parametrize(
