@@ -26,7 +26,7 @@ _ATOMIC = "swp", "cas", "ldadd", "ldclr", "ldset", "ldeor", "ldsmax", "ldsmin", 
 
 
 class Arm64Ways(Ways):
-    """Those of arm64."""
+    """The ways through code of arm64."""
 
     longest = 4
 

@@ -32,7 +32,7 @@ _REGISTERS = _numbers()
 
 
 class X86Ways(Ways):
-    """Those of x86-64."""
+    """The ways through code of x86-64."""
 
     longest = 15
 
