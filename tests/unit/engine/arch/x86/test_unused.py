@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Loads that race, with a value that is used or not on the way that ran."""
+"""Loads that race, with a value that is used or not on the way that ran.
+
+Also tests kpfs.engine.arch.unused.
+"""
 
 import pytest
 
