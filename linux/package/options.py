@@ -6,13 +6,12 @@ options.tsv is made by scripts/kernel-options of the kernel's own sources.
 
 from __future__ import annotations
 
-import csv
+import os
 from functools import cache
-from pathlib import Path
 
 from kpfs.linux.package.config import is_on
 
-TABLE = Path(__file__).with_name("options.tsv")
+TABLE = os.path.join(os.path.dirname(__file__), "options.tsv")
 # kinds of features
 FILE, TRACER, TRIGGER, DEFINITION = "file", "tracer", "trigger", "definition"
 PROGRAM, MAP, HELPER, ATTACHMENT = "program", "map", "helper", "attachment"
@@ -24,9 +23,10 @@ def needed() -> dict[tuple[str, str], list[str]]:
 
     A file has the last part of its path, and an event's definition its first letter.
     """
-    with TABLE.open(newline="", encoding="utf-8") as lines:
-        _, *rows = csv.reader(lines, delimiter="\t")
-        return {(row[0], row[1]): row[2].split() for row in rows}
+    # neither csv nor pathlib: a start has no time for them
+    with open(TABLE, encoding="utf-8") as lines:
+        _, *rows = (line.rstrip("\n").split("\t") for line in lines)
+    return {(row[0], row[1]): row[2].split() for row in rows}
 
 
 def lacking_for(config: str, kind: str, name: str) -> str:

@@ -22,7 +22,6 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.store import image, store
-from kpfs.linux.store.modules import ModuleArchive
 from kpfs.linux.store.store import JOIN
 
 if TYPE_CHECKING:
@@ -166,6 +165,8 @@ def unknown(word: str) -> UnfitError:
 
 def _check_module(folder: str, key: str) -> None:
     """Raise UnfitError for MODULE.PARAMETER if the kernel has no such module."""
+    from kpfs.linux.store.modules import ModuleArchive
+
     module, dot, parameter = key.replace("-", "_").partition(".")
     if not dot:
         return

@@ -15,11 +15,11 @@ from kpfs.base.ktypes import KERN_WARNING
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.running.machine import Op, Reply
 from kpfs.linux.store import image, kmod
-from kpfs.linux.store.modules import ModuleArchive, module_name
 
 if TYPE_CHECKING:
     from kpfs.linux.running.linux_kernel import LinuxKernel
     from kpfs.linux.running.tasks import AgentTask
+    from kpfs.linux.store.modules import ModuleArchive
 
 Request = Callable[[Sequence[Op]], Reply]  # makes system calls of a task
 _PIECE = 128 << 10  # bytes of one write
@@ -33,6 +33,8 @@ def load_named(
     Raises KernelError: ENOENT if the package has no such module, EEXIST, or an error of
     load().  Context: the kernel's lock is held.
     """
+    from kpfs.linux.store.modules import module_name
+
     loaded = {module.name for module in kernel.modules()}
     try:
         names = kmod.load_order(kernel.folder, kernel.meta.release, name)
@@ -116,6 +118,8 @@ def make_file(request: Request, data: bytes) -> int:
 
 
 def _archive(folder: str) -> ModuleArchive:
+    from kpfs.linux.store.modules import ModuleArchive
+
     return ModuleArchive(os.path.join(folder, image.MODULES))
 
 

@@ -15,7 +15,6 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kpfs.base import abi, mapping
@@ -168,7 +167,8 @@ def read_meta(folder: str, name: str = "") -> Meta:
 
 def read_config(folder: str) -> str:
     """Return the configuration of a kernel, "" if it has come without one."""
-    return Path(folder, CONFIG).read_text(encoding="utf-8")
+    with open(os.path.join(folder, CONFIG), encoding="utf-8") as file:
+        return file.read()
 
 
 def _is_sound(arch: LinuxArch, meta: Meta) -> bool:
