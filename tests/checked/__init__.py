@@ -16,6 +16,9 @@ _CALLS = {"unlocked_ioctl": "IOCTL", "open": "OPEN", "release": "RELEASE"}
 # what a function of modules is called, with the name in the newest kernels first
 _NAMES = {
     "ALLOC_PAGES": ("alloc_pages_noprof", "alloc_pages", "alloc_pages_current"),
+    "MUTEX_INIT": ("mutex_init_generic", "__mutex_init"),
+    "TIMER_INIT": ("timer_init_key", "init_timer_key"),
+    "TIMER_DELETE": ("timer_delete", "del_timer"),
     "PUT_PAGE": ("__folio_put", "__put_page"),
 }
 
@@ -33,7 +36,6 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
             "-D__mutex_init=mutex_init_generic": symbols.address("mutex_init_generic"),
             "-Dinit_timer_key=timer_init_key": symbols.address("timer_init_key"),
             "-DCACHE_ARGS": symbols.address("__kmem_cache_create_args"),
-            "-DDEL_TIMER": not symbols.address("timer_delete"),
             "-DINLINE_UNLOCK": not symbols.address("_raw_spin_unlock"),
             "-DMENDED": mended,
             "-mstack-protector-guard-symbol=__ref_stack_chk_guard": symbols.address(

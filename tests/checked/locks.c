@@ -4,7 +4,7 @@
 
 struct mutex { long words[16]; };
 
-void __mutex_init(struct mutex *lock, const char *name, void *key);
+void MUTEX_INIT(struct mutex *lock, const char *name, void *key);
 void mutex_lock(struct mutex *lock);
 int mutex_trylock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
@@ -82,8 +82,8 @@ static noinline void mutex_without_interrupts(void)
 static int begin(void)
 {
 	for (int i = 0; i < 8; i++)
-		__mutex_init(&m[i], "m", key);
-	__mutex_init(&outer, "outer", key);
+		MUTEX_INIT(&m[i], "m", key);
+	MUTEX_INIT(&outer, "outer", key);
 	two_locks();
 	three_locks();
 	under_outer();

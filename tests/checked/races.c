@@ -9,10 +9,6 @@
 #define MINOR 255 /* any */
 #define ENOMEM 12
 
-#ifdef DEL_TIMER /* the name before Linux 6.2 */
-#define timer_delete del_timer
-#endif
-
 struct mutex { long words[16]; };
 struct timer {
 	long words[3];
@@ -39,13 +35,13 @@ struct miscdevice {
 
 int misc_register(struct miscdevice *dev);
 void misc_deregister(struct miscdevice *dev);
-void __mutex_init(struct mutex *lock, const char *name, void *key);
+void MUTEX_INIT(struct mutex *lock, const char *name, void *key);
 void mutex_lock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
-void init_timer_key(struct timer *t, void (*function)(struct timer *), unsigned int flags,
-		    const char *name, void *key);
+void TIMER_INIT(struct timer *t, void (*function)(struct timer *), unsigned int flags,
+		const char *name, void *key);
 int mod_timer(struct timer *t, unsigned long expires);
-int timer_delete(struct timer *t);
+int TIMER_DELETE(struct timer *t);
 int timer_delete_sync(struct timer *t);
 extern unsigned long jiffies;
 
@@ -350,7 +346,7 @@ static int begin_session(void *file)
 		return -ENOMEM;
 	}
 	s->magic = 0x5e55;
-	init_timer_key(&s->timer, session_tick, 0, "s", key);
+	TIMER_INIT(&s->timer, session_tick, 0, "s", key);
 	mod_timer(&s->timer, *(volatile unsigned long *)&jiffies + 2);
 	*session_of(file) = s;
 	return 0;
@@ -373,7 +369,7 @@ static int release_session(void *inode, void *file)
 #ifdef MENDED
 	timer_delete_sync(&s->timer);
 #else
-	timer_delete(&s->timer);
+	TIMER_DELETE(&s->timer);
 #endif
 	s->magic = 0xdead;
 	kfree(s->stats);
@@ -422,12 +418,12 @@ static struct miscdevice device = { .minor = MINOR, .name = "races", .fops = &fo
 
 static int begin(void)
 {
-	__mutex_init(&m, "m", key);
-	__mutex_init(&a, "a", key);
-	__mutex_init(&b, "b", key);
-	__mutex_init(&c, "c", key);
-	init_timer_key(&ticker, tick, 0, "t", key);
-	init_timer_key(&locker, take_in_timer, 0, "l", key);
+	MUTEX_INIT(&m, "m", key);
+	MUTEX_INIT(&a, "a", key);
+	MUTEX_INIT(&b, "b", key);
+	MUTEX_INIT(&c, "c", key);
+	TIMER_INIT(&ticker, tick, 0, "t", key);
+	TIMER_INIT(&locker, take_in_timer, 0, "l", key);
 	return misc_register(&device);
 }
 
