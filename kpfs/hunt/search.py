@@ -93,9 +93,10 @@ class Search:
     def _search(self, kernel: PreparedKernel, null: int) -> Tried:
         kinds = self._limits.kinds
         checks = [each for each in CHECKS if each in kinds]
-        command = self._command = SearchedCommand(
-            kernel, self._begun, of=self._task.of, checks=checks
-        )
+        with told_of_kernel():
+            command = self._command = SearchedCommand(
+                kernel, self._begun, of=self._task.of, checks=checks
+            )
         if kinds <= command.left_out.keys():
             raise SetupError("; ".join(command.left_out.values()))
         runs = self._runs = self._new_runs(command)

@@ -528,3 +528,19 @@ def test_a_kernel_with_two_entries_of_functions():
             assert "/proc/version" in [row.fields["file"] for row in runs[-1]]
             assert {row.fields["n"] for row in runs[-1]} == {-100}
         assert runs[0] == runs[1]
+
+
+@pytest.mark.s390x_kernel
+@pytest.mark.parametrize(
+    "words",
+    [["search", "--runs", "1"], ["run", "--inside", "--check", "memory"]],
+    ids=lambda words: words[0],
+)
+def test_checks_want_an_architecture_that_they_know(kpfs, words):
+    root = "--root", harness.s390x_root()
+    done = kpfs(*words, "--kernel", S390X.kernel, *root, "--", "/bin/true")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "kpfs: searches and checks do not know instructions of s390x:"
+        " take a kernel of another architecture ('kpfs kernel list')\n",
+    )
