@@ -436,7 +436,8 @@ class Server(threading.Thread):
         if found is Mark.INTERRUPT:
             self._interrupt(stub)
         elif found is Mark.AGAIN:
-            self._send_raw(self._last)
+            if stub.is_acknowledging:
+                self._send_raw(self._last)
         elif found is Mark.DAMAGED:
             if stub.is_acknowledging:
                 self._send_raw(b"-")
@@ -463,8 +464,26 @@ class Server(threading.Thread):
             self._drop_client()
 
     def _send(self, text: bytes) -> None:
+        self._forget_impatience()
         self._last = encode(text)
         self._send_raw(self._last)
+
+    def _forget_impatience(self) -> None:
+        """Forget that gdb has asked again for the reply that it is about to get.
+
+        It does so each 2 s (its remotetimeout), and would take a second one for the
+        reply to its next packet.
+        """
+        client, ready = self._client, select.poll()
+        if client is None:
+            return
+        ready.register(client, select.POLLIN)
+        if not ready.poll(0):
+            return
+        with contextlib.suppress(OSError):
+            waiting = client.recv(RECEIVE, socket.MSG_PEEK)
+            if asked := len(waiting) - len(waiting.lstrip(b"-")):
+                client.recv(asked)
 
     def _send_raw(self, data: bytes) -> None:
         if self._client is None:

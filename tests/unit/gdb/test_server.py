@@ -12,6 +12,7 @@ from kpfs.base.errors import KernelError, SetupError
 from kpfs.base.lock import Waiter
 from kpfs.emulator.stops import Stop, StopReason
 from kpfs.gdb import server as gdb_server
+from kpfs.gdb.files import VMLINUX
 from kpfs.gdb.packets import encode
 from kpfs.gdb.server import GdbAddress, Server
 from tests import harness
@@ -95,6 +96,26 @@ def test_the_kernel_stands_from_the_attach_to_the_end(debugged, gdb):
     until(lambda: free(debugged))
     assert not debugged.sees_all
     assert gdb.receive() is None
+
+
+@pytest.mark.parametrize("acknowledges", [True, False])
+def test_gdb_that_loses_its_patience(debugged, server, path, monkeypatch, acknowledges):
+    """It asks again for a reply that is being made; there is one nevertheless."""
+    client = Gdb(path)
+    if not acknowledges:
+        client.begin()
+    there_is = client.ask(b"?")
+
+    def slow():
+        client.socket.sendall(b"--")
+        return b"\x7fELF"
+
+    monkeypatch.setattr(debugged, "vmlinux", slow)
+    replies = [client.ask(b"vFile:open:%s,0,0" % VMLINUX.hex().encode())]
+    client.socket.sendall(b"+")
+    replies += [client.ask(b"qC"), client.ask(b"?")]
+    assert replies == [b"F3", b"QC1", there_is]
+    client.close()
 
 
 def test_a_thread_is_parked_at_a_breakpoint(debugged, gdb):
