@@ -123,7 +123,10 @@ class Texts:
         """
         self._kernel, self._board = kernel, kernel.machine.board
         if kernel.arch.name not in ARCHES:
-            raise UnfitError("this architecture's instructions are not looked at")
+            raise UnfitError(
+                f"searches and checks do not know instructions of {kernel.arch.name}:"
+                f" take a kernel for {' or '.join(sorted(ARCHES))}"
+            )
         self.arch = ARCHES[kernel.arch.name]
         self._followers: list[tuple[Follower, Follower]] = []
         self._hooks = hooks
