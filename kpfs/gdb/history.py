@@ -41,8 +41,9 @@ from kpfs.gdb.debugged import HostClock
 MAX_SECTIONS = 200
 PATIENCE = 60.0  # s for a visit to answer
 # The time that checkpoints at the beginning of runs may take, and that of those behind
-# stops: so many s at once, and this share in the long run
-BURST, SHARE = 0.4, 0.04
+# stops: so many s of processor time at once, and this share of time in the long run.
+# What the host takes for them elsewhere, to copy pages and to end processes, is as much.
+BURST, SHARE = 1.0, 0.1
 
 
 class Guide(Protocol):
@@ -228,7 +229,7 @@ class History:
 
     def _checkpoint(self, budget: _Budget) -> None:
         """Fork.  It returns in this process, and in each visit."""
-        begin = time.monotonic()
+        begin = time.thread_time()
         ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
             # other threads are in the middle of something, which no visit needs
@@ -245,7 +246,7 @@ class History:
             self._leave(self._sections.popleft())
         self._reap()
         # pages that are written are copied later, which takes as long again
-        budget.take(2 * (time.monotonic() - begin))
+        budget.take(2 * (time.thread_time() - begin))
 
     def _read_host(self) -> int:
         if self._visiting is not None:
