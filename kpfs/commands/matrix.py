@@ -180,9 +180,9 @@ def main(arguments: Namespace) -> int:
     if arguments.diff:
         _print_differences(rows)
     with contextlib.ExitStack() as reports:  # each, though another one fails
-        if arguments.html:
+        if arguments.html and rows:  # else what an earlier call has written stays
             reports.callback(_write_page, arguments, rows, whole=signalled is None)
-        if arguments.junit:
+        if arguments.junit and rows:
             reports.callback(_write_junit, arguments.junit, arguments.argv, rows)
         if arguments.summary:
             reports.callback(_append_summary, arguments.summary, arguments.argv, rows)

@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import enum
 import errno
+import fcntl
 import os
 import select
 import signal
 import sys
+from collections.abc import Iterator
 from functools import partial
 
 from kpfs.base.errors import SetupError, told_to_user
@@ -35,11 +37,13 @@ def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> in
     if settings.transport == DEVICE:
         check_fuse()
     take_away_dead(target)
-    _check_mount_point(target, name)
-    if foreground:
-        guard.start(log=2)
-        serve(settings, target, lambda: None)
-    else:
+    with contextlib.ExitStack() as alone:
+        alone.enter_context(_alone_at(target))
+        _check_mount_point(target, name)
+        if foreground:
+            guard.start(log=2)
+            serve(settings, target, alone.close)
+            return 0
         with held():
             daemon = start(settings, target, die_with_parent=False)
 
@@ -50,6 +54,19 @@ def mount(settings: Settings, name: str, target: str, *, foreground: bool) -> in
             with ended_by_signals(end):
                 daemon.wait_ready()
     return 0
+
+
+@contextlib.contextmanager
+def _alone_at(target: str) -> Iterator[None]:
+    """Let other mounts at this directory wait, to find the one that is being made."""
+    fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)  # a child may have the description, too
+        os.close(fd)
 
 
 def take_away_dead(target: str) -> None:

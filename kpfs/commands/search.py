@@ -319,7 +319,7 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
         for path in tried.changed[:_SHOWN]
     ]
     if not tried.whole:
-        lines.append("it was over before all had been tried that is not by chance")
+        lines.append("it ended before all systematic runs were made")
     return lines
 
 

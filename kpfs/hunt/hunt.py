@@ -251,10 +251,13 @@ class Hunt:
         for kind, some in ways.items():
             if not self.made.keys() & {*some}:
                 reasons[kind] = "the search ended before"
-        if not self.base.calls:
-            reasons[FAULT] = "no call can fail"
-        if not self.base.accesses:
-            reasons[RACE] = reasons[SCHEDULE] = "nothing is accessed"
+        if not self.base.ns:  # its run is not over
+            reasons = dict.fromkeys(self._limits.kinds, "the search ended before")
+        else:
+            if not self.base.calls:
+                reasons[FAULT] = "no call can fail"
+            if not self.base.accesses:
+                reasons[RACE] = reasons[SCHEDULE] = "nothing is accessed"
         found = {each.kind for each in self.found.values()}
         kinds = self._limits.kinds - found
         return {kind: why for kind, why in reasons.items() if kind in kinds}

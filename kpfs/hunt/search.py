@@ -71,6 +71,7 @@ class Search:
         self._request = request._replace(sysctls=(*sysctls, *request.sysctls))
         self._seed = seed_of(task, self._request)
         self._hunt: Hunt | None = None
+        self._runs: Runs | None = None
         self.seeds: dict[tuple[str, ...], str] = {}  # names, by the keys of findings
         self._told_of: dict[str, list[str]] = {}  # findings, by whole names of seeds
 
@@ -151,7 +152,8 @@ class Search:
 
     def tried(self) -> Tried | None:
         """Return what was done so far; None: nothing was."""
-        self._runs.stop()
+        if self._runs is not None:
+            self._runs.stop()
         return self._hunt.tried() if self._hunt and self._hunt.count else None
 
     def _seed_of_run(self, plan: RunPlan, outcome: RunOutcome) -> Seed:

@@ -6,6 +6,7 @@ Tests kpfs.commands.matrix, kpfs.host.process and kpfs.linux.inside.texts.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -201,6 +202,20 @@ def test_a_script_and_a_signal(kpfs):
         "because: SIGABRT ended it",
         "because: it said: first: it cannot be",
     ]
+
+
+def test_an_interrupt_before_the_first_row_leaves_old_reports(kpfs, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("of last week")
+    words = "--kernels", KERNEL, "--html", page, "--junit", tmp_path / "report.xml"
+    command = "sh", "-c", "echo begun >begun; sleep 60"
+    options = {"cwd": tmp_path, "stderr": subprocess.PIPE, "text": True}
+    with kpfs.started("matrix", *words, "--rw", ".", "--", *command, **options) as run:
+        harness.until((tmp_path / "begun").exists, "it does not begin")
+        run.send_signal(signal.SIGINT)
+        assert "there is no row" in run.stderr.read()
+    assert page.read_text() == "of last week"
+    assert not (tmp_path / "report.xml").exists()
 
 
 def test_the_order_of_reasons():

@@ -64,6 +64,22 @@ def test_a_second_mount_is_refused(kpfs, mount):
     assert (mount / "kprobes/enabled").read_text() == "1\n"
 
 
+def test_of_two_mounts_at_once_one_is_refused(kpfs, tmp_path):
+    target = tmp_path / "both"
+    target.mkdir()
+    mounting = [
+        subprocess.Popen(
+            kpfs.command("mount", target), stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    said = [process.communicate()[1] for process in mounting]
+    assert sorted(process.returncode for process in mounting) == [0, 2]
+    assert "mounted already" in "".join(said)
+    assert kpfs("umount", target).returncode == 0
+    assert not harness.is_mounted(target)
+
+
 def test_two_mounts_are_two_kernels(kpfs):
     one, other = kpfs.mount(), kpfs.mount()
     (one / "kprobes/enabled").write_text("0")

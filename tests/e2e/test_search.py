@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -279,6 +280,17 @@ def test_a_file_that_changes_meanwhile_is_named(kpfs, tmp_path):
     assert done.stderr == (
         f"kpfs: CMD does not do the same twice: {file} changes meanwhile\n"
     )
+
+
+def test_a_search_that_is_interrupted_at_its_beginning(kpfs, counted):
+    """Ctrl-C may come before there are runs."""
+    words = "search", "--kernel", KERNEL, "--", counted, "lost"
+    with kpfs.started(*words, text=True, stderr=subprocess.PIPE) as process:
+        time.sleep(0.4)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == -signal.SIGINT
+    assert "Traceback" not in said
 
 
 def test_an_interrupted_search_keeps_what_it_has_found(kpfs, counted):

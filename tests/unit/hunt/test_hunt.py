@@ -269,6 +269,14 @@ def test_functions_that_no_run_has_reached_are_named():
     assert hunt.tried().functions == 3
 
 
+def test_nothing_was_looked_for_before_the_unchanged_run_has_ended():
+    limits = SearchLimits(frozenset(KINDS), 60.0, 60)
+    fake = FakeRuns(lambda _plan: BASE)
+    hunt = Hunt(fake, limits, NO_LINES, lambda _finding, _runs: None)  # type: ignore[arg-type]
+    before = "the search ended before"
+    assert hunt.tried().left_out == dict.fromkeys(KINDS, before)
+
+
 def test_kinds_that_were_not_looked_for_are_named():
     hunt, _, _ = hunted(lambda _plan: BASE._replace(calls=0))
     assert hunt.tried().left_out == {"fault": "no call can fail"}
