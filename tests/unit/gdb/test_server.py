@@ -100,7 +100,7 @@ def test_the_kernel_stands_from_the_attach_to_the_end(debugged, gdb):
 
 @pytest.mark.parametrize("acknowledges", [True, False])
 def test_gdb_that_loses_its_patience(debugged, server, path, monkeypatch, acknowledges):
-    """It asks again for a reply that is being made; there is one nevertheless."""
+    """A client that asks again for a reply that is being made gets one, nevertheless."""
     client = Gdb(path)
     if not acknowledges:
         client.begin()
