@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpfs.base.errors import KernelError, SetupError
+from kpfs.base.kinds import IBT
 from kpfs.config import OF_KERNEL, CheckChoice, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.host import process
@@ -297,6 +298,8 @@ def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], CheckLin
                 f"{len(races.unknown)} pairs of accesses that race lie in code without "
                 "debug information (build it with -g): READ_ONCE() cannot be seen there"
             )
+        if not checks.looked and not choice.of and IBT not in choice.kinds:
+            notes.append("nothing was checked: CMD loaded no module or BPF program")
         more = [f"{checks.lost} more findings are not told"] if checks.lost else []
         missing = [
             f"--of {name}: CMD loads no module or BPF program of that name, and the "

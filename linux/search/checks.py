@@ -102,6 +102,11 @@ class ModuleChecks:
         return self._texts.missing
 
     @property
+    def looked(self) -> bool:
+        """Return True if there was any text to look at."""
+        return bool(self._texts.all)
+
+    @property
     def lost(self) -> int:
         """Return the number of findings that were too many to be kept."""
         return self._texts.get(abi.Texts.findings_lost)

@@ -159,9 +159,15 @@ def test_modules_of_the_distribution_have_no_errors(kpfs, use):
 def test_what_cannot_be_checked_is_refused(kpfs):
     done = check(kpfs, "memory,luck", "true")
     assert done.returncode == 2
-    assert "no kind 'luck'; there are memory" in done.stderr
+    assert "no kind 'luck'; there are race, memory" in done.stderr
     done = kpfs("run", "--check", "memory", "true")
     assert (done.returncode, done.stderr) == (2, "kpfs: --check is for --inside\n")
+
+
+def test_a_run_without_anything_to_check_says_so(kpfs):
+    done = check(kpfs, "memory,lock", "exit 3")
+    said = "kpfs: nothing was checked: CMD loaded no module or BPF program\n"
+    assert (done.returncode, done.stderr) == (3, said)
 
 
 def test_chosen_functions_of_the_kernel_are_checked(kpfs, tmp_path):
