@@ -119,7 +119,9 @@ class Search:
             os._exit(0)
         if outcome.status < 0:
             raise SetupError(outcome.why.splitlines()[0])
-        raise SetupError(NEVER_BEGAN.format(status=outcome.status))
+        last = outcome.output.strip().splitlines()[-1:]
+        said = f"; it said: {last[0]}" if last else ""
+        raise SetupError(NEVER_BEGAN.format(status=outcome.status) + said)
 
     def _new_runs(self, command: SearchedCommand) -> Runs:
         jobs = self._limits.jobs
