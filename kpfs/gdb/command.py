@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.base import places
 from kpfs.base.errors import SetupError, told_to_user
-from kpfs.gdb.sockets import GdbSocket, sockets
+from kpfs.gdb.sockets import GdbSocket, is_taken, sockets
 from kpfs.host import mounts
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def main(arguments: Namespace) -> int:
     name, words = split(arguments.words)
     target = find(name)
     program = _debugger(target.arch)
+    if is_taken(target.path):
+        raise SetupError(f"gdb: another gdb is attached to pid {target.pid}")
     options = [word for line in _SETTINGS for word in ("-ex", line)]
     attach = "-x", SCRIPT, "-ex", f"target remote {target.path}", "-ex", "kpfs-symbols"
     os.execv(program, [program, "-q", *options, *attach, *words])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import socket
 import stat
 from typing import NamedTuple
@@ -18,6 +19,7 @@ _NAME = re.compile(r"gdb-(\d+)-(\w+)")
 # also of one that has let nobody in yet
 _ANY = re.compile(rf"gdb-(\d+)-\w+({re.escape(NOT_YET)})?")
 LOCALHOST = "127.0.0.1"
+TAKEN = 0.1  # s in which the server of another client closes
 _MAX_PORT, _MAX_DIGITS = 0xFFFF, 20
 
 
@@ -87,4 +89,12 @@ def answers(path: str) -> bool:
         with contextlib.suppress(OSError):
             other.connect(path)
             return True
+    return False
+
+
+def is_taken(path: str) -> bool:
+    """Return True if the server at a socket has a client: it closes all others."""
+    with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(OSError):
+        other.connect(path)
+        return bool(select.select([other], [], [], TAKEN)[0])
     return False

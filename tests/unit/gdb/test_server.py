@@ -15,6 +15,7 @@ from kpfs.gdb import server as gdb_server
 from kpfs.gdb.files import VMLINUX
 from kpfs.gdb.packets import encode
 from kpfs.gdb.server import GdbAddress, Server
+from kpfs.gdb.sockets import is_taken
 from tests import harness
 from tests.there import there
 from tests.unit.gdb.fakes import FakeDebugged, Gdb
@@ -85,6 +86,16 @@ def free(debugged):
         debugged.lock.__exit__()
         return True
     return False
+
+
+def test_others_see_whether_there_is_a_client(server, path):
+    assert not is_taken(path)
+    assert not is_taken(f"{path} of nobody")
+    client = Gdb(path)
+    client.begin()
+    assert is_taken(path)
+    client.close()
+    until(lambda: not is_taken(path))
 
 
 def test_the_kernel_stands_from_the_attach_to_the_end(debugged, gdb):
