@@ -41,8 +41,8 @@ from kpfs.gdb.debugged import HostClock
 MAX_SECTIONS = 200
 PATIENCE = 60.0  # s for a visit to answer
 # The time that checkpoints at the beginning of runs may take, and that of those behind
-# stops: so many s of processor time at once, and this share of time in the long run.
-# What the host takes for them elsewhere, to copy pages and to end processes, is as much.
+# stops: so many s of processor time at once, and this share in the long run. What the
+# host takes for them elsewhere, to copy pages and to end processes, is as much again.
 BURST, SHARE = 1.0, 0.1
 
 

@@ -111,7 +111,7 @@ def test_the_kernel_stands_from_the_attach_to_the_end(debugged, gdb):
 
 @pytest.mark.parametrize("acknowledges", [True, False])
 def test_gdb_that_loses_its_patience(debugged, server, path, monkeypatch, acknowledges):
-    """A client that asks again for a reply that is being made gets one, nevertheless."""
+    """A client that asks again for a reply while it is made gets one."""
     client = Gdb(path)
     if not acknowledges:
         client.begin()
