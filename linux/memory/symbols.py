@@ -86,6 +86,8 @@ class CoreSymbols(SymbolLookup):
         self._ahead.update((os.fsdecode(name), rows) for name, rows in found.items())
 
     def close(self) -> None:
+        """Give both files back at once, not when this object is collected."""
+        vars(self).pop("_by_name", None)
         mapping.unmap(self._text)
 
     def lookup_name(self, name: str) -> Sequence[Symbol]:
