@@ -185,20 +185,21 @@ def test_a_call_that_is_given_up_ends_and_holds_nobody_up():
     import anyio
 
     async def conversation(client):
+        before = {*children(os.getpid())}  # the server, and what other tests have begun
         with anyio.move_on_after(3):
             command = ["sleep", "98"]
             words = {"kernel": harness.KERNEL, "command": command}
             async with anyio.create_task_group() as calls:
                 calls.start_soon(client.call_tool, "run", words)
                 await anyio.sleep(1)
-                begun = children(os.getpid())
+                begun = {*children(os.getpid())} - before
                 assert not (await client.call_tool("kernel_list", {})).is_error
                 await anyio.sleep(PATIENCE)
-        while any(map(there, begun[1:])):  # the first is the server
+        while any(map(there, begun)):
             await anyio.sleep(0.05)
         return len(begun)
 
-    assert talk(conversation) > 1
+    assert talk(conversation) > 0
 
 
 @with_sdk
