@@ -14,7 +14,6 @@ from kpfs.linux.arch.arch import (
     FieldAddress,
     ReadWord,
     SavedRegisters,
-    fits,
 )
 from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call
 from kpfs.linux.arch.state import StateArch, address_of, word
@@ -108,15 +107,6 @@ class LinuxPpc64(StateArch):
             engine.write_reg(R[name], 0)
         known = known and word(address + _S.engine).value == engine.address
         return address if known else 0
-
-    def is_sound(self, saved: SavedRegisters) -> bool:
-        values = saved.values
-        return (
-            values.keys() == STATE.keys()
-            and all(fits(number, 64) for number in values.values())
-            and not saved.tables
-            and saved.mode == 0
-        )
 
     def debugged(self, engine: Engine, name: str) -> int:
         address = address_of(engine)

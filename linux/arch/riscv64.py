@@ -13,7 +13,6 @@ from kpfs.linux.arch.arch import (
     FieldAddress,
     ReadWord,
     SavedRegisters,
-    fits,
 )
 from kpfs.linux.arch.generic_calls import generic_call
 from kpfs.linux.arch.state import StateArch, address_of, word
@@ -124,14 +123,7 @@ class LinuxRiscv64(StateArch):
         return address if known else 0
 
     def is_sound(self, saved: SavedRegisters) -> bool:
-        values = saved.values
-        return (
-            values.keys() == STATE.keys()
-            and all(fits(number, 64) for number in values.values())
-            and values["priv"] in (_USER, _KERNEL)
-            and not saved.tables
-            and saved.mode == 0
-        )
+        return super().is_sound(saved) and saved.values["priv"] in (_USER, _KERNEL)
 
     def debugged(self, engine: Engine, name: str) -> int:
         if name == "x0":

@@ -14,7 +14,6 @@ from kpfs.linux.arch.arch import (
     FieldAddress,
     ReadWord,
     SavedRegisters,
-    fits,
 )
 from kpfs.linux.arch.s390x_calls import s390x_call
 from kpfs.linux.arch.state import StateArch, address_of, word
@@ -116,14 +115,7 @@ class LinuxS390x(StateArch):
         return address if known and word(address + _S.mask).value == MASK_64 else 0
 
     def is_sound(self, saved: SavedRegisters) -> bool:
-        values = saved.values
-        return (
-            values.keys() == STATE.keys()
-            and all(fits(number, 64) for number in values.values())
-            and values[_CC] & 0xFFFF_FFFF < _MOST_CC
-            and not saved.tables
-            and saved.mode == 0
-        )
+        return super().is_sound(saved) and saved.values[_CC] & 0xFFFF_FFFF < _MOST_CC
 
     def debugged(self, engine: Engine, name: str) -> int:
         return word(address_of(engine) + _DEBUGGED[name]).value

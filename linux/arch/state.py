@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kpfs.emulator import libunicorn
-from kpfs.linux.arch.arch import Engine, LinuxArch, SavedRegisters
+from kpfs.linux.arch.arch import Engine, LinuxArch, SavedRegisters, fits
 
 
 class StateArch(LinuxArch):
@@ -28,6 +28,14 @@ class StateArch(LinuxArch):
         address = address_of(engine)
         for name, at in self.state.items():
             word(address + at).value = saved.values[name]
+
+    def is_sound(self, saved: SavedRegisters) -> bool:
+        return (
+            saved.values.keys() == self.state.keys()
+            and all(fits(number, 64) for number in saved.values.values())
+            and not saved.tables
+            and saved.mode == 0
+        )
 
 
 def address_of(engine: Engine) -> int:
