@@ -16,13 +16,13 @@ from kpfs.linux.memory.symbols import CoreSymbols
 MAGIC = 0xEB9F
 _HEADER = "HBBIIIII"  # ..., size of it, types, their size, strings, ...
 _HEAD_WORDS = 3  # words of a type: name, info, size or type
-_STRUCT, _UNION, _ARRAY, _ENUM, _TAG = 4, 5, 3, 6, 17
+_STRUCT, _UNION, _ARRAY, _ENUM, _TAG, _INT = 4, 5, 3, 6, 17, 1
 _POINTER, _FUNC, _PROTOTYPE = 2, 12, 13
 _KEYWORDS = {4: "struct ", 5: "union ", 6: "enum ", 19: "enum "}
 _QUALIFIERS = (9, 10, 11, 18)  # volatile, const, restrict, tag
 _LAST = 19  # the last kind that we know
 # words behind the head of a type of each kind, and for each of its vlen parts
-_FIXED = {1: 1, _ARRAY: 3, 14: 1, 17: 1}
+_FIXED = {_INT: 1, _ARRAY: 3, 14: 1, 17: 1}
 _EACH = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
 _NAMES_ANOTHER = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, tag
 _MAX_DEPTH = 16
@@ -34,7 +34,7 @@ class StructLayout(NamedTuple):
 
     size: int
     at: dict[str, int]  # bytes; those that this kernel has
-    bits: dict[str, tuple[int, int]]  # by field of bits: the first, and how many
+    bits: dict[str, tuple[int, int]]  # of bits or of a byte: the first, and how many
 
     def has(self, field: str) -> bool:
         """Return True if this kernel has the field."""
@@ -114,6 +114,9 @@ class Btf:
             bit, bits, kind = found
             base += bit
             at = self._resolved(kind)
+        words = self._words
+        if words[at + 1] >> 24 & 31 == _INT and words[at + 2] == 1:
+            bits = bits or 8
         layout.at[path] = base // 8
         if bits:
             layout.bits[path] = base % 8, bits

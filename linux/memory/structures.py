@@ -160,7 +160,7 @@ class View:
         return self.number(field, self.model.long)
 
     def bit(self, field: str) -> int:
-        """Return a field of less than 8 bits."""
+        """Return a field of at most 8 bits."""
         first, count = self.layout.bits.get(field, (0, 8))
         return self.number(field, 1) >> first & (1 << count) - 1
 

@@ -62,7 +62,9 @@ class TaskList(Reader):
         start = task.layout.at["comm"]
         comm = task.raw[start : start + _COMM_LEN].partition(b"\0")[0]
         place = "thread_info.cpu" if task.layout.has("thread_info.cpu") else "cpu"
-        runs = task.number("on_cpu", 1)  # newer ones have other flags behind it
+        # an int in older ones, in newer ones a byte before other flags
+        is_byte = "on_cpu" in task.layout.bits
+        runs = task.bit("on_cpu") if is_byte else task.number("on_cpu", 4)
         cpu = task.number(place, 4) if runs else -1
         waits = task.number("__state", 4) | task.number("state", 4)
         state = "D" if waits & _UNINTERRUPTIBLE else "S" if waits else "R"

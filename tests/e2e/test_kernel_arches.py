@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 import pytest
 
 import kpfs as library
+from kpfs.linux.memory.tasks import TaskList
 from tests import harness
 from tests.programs import instructions, static_program
 
@@ -431,6 +432,9 @@ def test_why_a_probe_is_refused(kpfs):
 def test_a_big_endian_kernel():
     """Handlers, single steps, records, modules and determinism of s390x."""
     with library.Kernel(kernel=S390X.kernel, quiet=True) as kernel:
+        told = kernel._session.kernel  # type: ignore[attr-defined]
+        tasks = TaskList(told.memory, told.symbols, told.structures).rows()
+        assert [task.cpu for task in tasks if task.cpu >= 0] == [0]
         seen, place, before = [], f"{S390X.prefix}getppid", kernel.snapshot()
 
         def skip(regs):

@@ -60,6 +60,7 @@ def types():
         ("rows", row, 64),
         ("", union, 192),
         ("flag", number, 3 << 24 | 258),
+        ("byte", made.add(INT, "u8", 1, 8), 272),
         flag=BITS,
     )
     made.members(ENUM, "kinds", 4, ("ONE", 1), ("NONE", 0xFFFFFFFF))
@@ -67,7 +68,7 @@ def types():
 
 
 def test_fields_by_their_paths(types):
-    wanted = "first", "rows", "rows.b", "left", "right.b", "flag", "none", "first.none"
+    wanted = "first", "rows", "rows.b", "left", "right.b", "flag", "byte", "first.none"
     layout = Btf(types.raw()).layouts({"outer": wanted})["outer"]
     assert layout.size == 40
     assert layout.at == {
@@ -77,8 +78,9 @@ def test_fields_by_their_paths(types):
         "left": 24,
         "right.b": 28,
         "flag": 32,
+        "byte": 34,
     }
-    assert layout.bits == {"flag": (2, 3)}
+    assert layout.bits == {"flag": (2, 3), "byte": (0, 8)}
     assert layout.has("rows.b")
     assert not layout.has("none")
 
