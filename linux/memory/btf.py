@@ -34,7 +34,7 @@ class StructLayout(NamedTuple):
 
     size: int
     at: dict[str, int]  # bytes; those that this kernel has
-    bits: dict[str, tuple[int, int]]  # of bits or of a byte: the first, and how many
+    bits: dict[str, tuple[int, int]]  # by field of up to 8: the first, and how many
 
     def has(self, field: str) -> bool:
         """Return True if this kernel has the field."""
