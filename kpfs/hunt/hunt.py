@@ -128,6 +128,9 @@ class Hunt:
         self.times: dict[tuple[str, ...], int] = {}
         self.more: dict[tuple[str, str], int] = {}  # counted alone, by kind and place
         self._sides: dict[tuple[int, int], None] = {}  # pairs that have raced
+        self._suspected: dict[
+            int, None
+        ] = {}  # those that race, or take locks in a circle
         self._made_pairs = set[tuple[tuple[int, int], int, int]]()
         self._lost = 0
         self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found
@@ -305,7 +308,8 @@ class Hunt:
         for finding in self._wrong(plan, outcome):
             self._after.setdefault(finding.key, self.count)
         shared = sorted({*self.base.shared, *outcome.shared})
-        self._note_pairs(outcome)
+        for known in self.base, outcome:
+            self._note_pairs(known)
         self._note_reached(outcome)
         plans = self._directed(shared)
         for _ in range(_AGAIN):  # the last runs may know more pairs
@@ -317,7 +321,9 @@ class Hunt:
 
     def _note_pairs(self, outcome: RunOutcome) -> None:
         for one, other in outcome.pairs:
+            self._suspected[one] = None
             if other:
+                self._suspected[other] = None
                 self._sides |= {(one, other): None, (other, one): None}
 
     def _directed(self, shared: Sequence[int]) -> Iterator[RunPlan]:
@@ -343,10 +349,8 @@ class Hunt:
                 orders = tuple(islice(each, _MOST_ORDERS))
                 yield self._plan("function", orders=orders)
                 yield from self._pairs(1, _LONG_NS)
-        numbers = range(1, _AGAIN + 1)
-        for at in shared:
-            if self._is_ours(at):
-                orders = tuple(Order(number, _LONG_NS, at) for number in numbers)
+        for orders in self._at_places(shared):
+            if self._is_ours(orders[0].at):
                 yield self._plan("place", orders=orders)
                 yield from self._pairs(1, _LONG_NS)
         yield from self._all_pairs()
@@ -374,6 +378,18 @@ class Hunt:
             if number < len(ordered) and ordered[number] < end:
                 found[begin] = ordered[number]
         return found
+
+    def _at_places(self, shared: Sequence[int]) -> Iterator[tuple[Order, ...]]:
+        """Yield waits at one place: each time for long, and then only one time.
+
+        Tasks that wait equally long at a place go on in step.
+        """
+        places = dict.fromkeys([*self._suspected, *shared])
+        numbers = range(1, _AGAIN + 1)
+        for slow in ({*numbers}, *({number} for number in numbers)):
+            waits = [(n, _LONG_NS if n in slow else _LONG_NS // 4) for n in numbers]
+            for at in places:
+                yield tuple(Order(number, ns, at) for number, ns in waits)
 
     def _all_pairs(self) -> Iterator[RunPlan]:
         for number in range(1, _AGAIN + 1):

@@ -52,19 +52,22 @@ class RacingLoad(NamedTuple):
 
 
 class RacePair(NamedTuple):
-    """Two accesses that race, by their addresses."""
+    """Two accesses that race, or one whose time matters, by their addresses."""
 
     at: int
-    other: int
+    other: int  # 0: it is not known
 
 
 def pairs(texts: Texts) -> Iterator[RacePair]:
-    """Yield the pairs that have raced, told or not."""
+    """Yield the pairs that have raced, told or not, and places of circles of locks."""
     for row in texts.findings():
         if row.kind == abi.FOUND_RACE:
             yield RacePair(row.at, row.other)
         elif row.kind == abi.FOUND_CHANGED:
             yield RacePair(row.at, 0)
+        elif row.kind == abi.FOUND_LOCK_ORDER:
+            yield RacePair(row.at, 0)
+            yield RacePair(row.other, 0)
 
 
 def failed(texts: Texts) -> Iterator[str]:

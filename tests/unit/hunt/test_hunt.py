@@ -118,6 +118,40 @@ def test_two_functions_wait_that_use_the_same_bytes():
     assert slow == [1, 11]
 
 
+def test_of_two_tasks_at_one_place_each_is_the_slow_one_in_a_run():
+    known = BASE._replace(shared=[2, 11])
+
+    def outcome(plan: RunPlan) -> RunOutcome:
+        slow = [order.number for order in plan.orders if order.ns == 8_000_000]
+        other = [order.ns for order in plan.orders if order.number == 1]
+        is_wrong = plan.orders and plan.orders[0].at == 11 and 2 in slow
+        return WRONG if is_wrong and other == [2_000_000] else known
+
+    _, fake, found = hunted(outcome, "schedule", runs=20)
+    assert [each.key[1] for each in found] == ["status"]
+    waits = [
+        (plan.orders[0].at, [order.ns // 1_000_000 for order in plan.orders])
+        for plan in fake.plans
+        if plan.way == "place" and len(plan.orders) == 3
+    ]
+    assert waits[:8] == [
+        *((2, [8, 8, 8]), (11, [8, 8, 8])),
+        *((2, [8, 2, 2]), (11, [8, 2, 2])),
+        *((2, [2, 8, 2]), (11, [2, 8, 2])),
+        *((2, [2, 2, 8]), (11, [2, 2, 8])),
+    ]
+
+
+def test_places_that_race_or_take_locks_in_a_circle_come_before_others():
+    raced = BASE._replace(pairs=[RacePair(0x10, 0x20), RacePair(0x30, 0)])
+    known = BASE._replace(shared=[2, 0x20])
+    _, fake, _ = hunted(
+        lambda plan: raced if plan.each_ns else known, "race", "schedule"
+    )
+    places = [plan.orders[0].at for plan in fake.plans[:26] if plan.way == "place"]
+    assert places[:16] == [0x10, 0x20, 0x30, 2] * 4
+
+
 def test_a_function_is_reached_wherever_its_module_was_loaded():
     functions = [(0, 10, "a [m]"), (10, 20, "b [m]"), (100, 110, "a [m]")]
     known = BASE._replace(functions=functions, reached=[105])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from kpfs.base import abi
 from kpfs.linux.search.places import ARCHES
-from kpfs.linux.search.reports import Reports
+from kpfs.linux.search.reports import RacePair, Reports, pairs
 
 
 class Circles:
@@ -58,3 +58,18 @@ def test_other_reports_are_known_by_kind_and_place():
     made = report(abi.FOUND_SLEEP, at=0x20, b=1, c=0)
     assert made.title == "lock: msleep may sleep at f+0x20 [m], with preemption off"
     assert made.key == ("lock", "sleep", "f+0x20 [m]")
+
+
+def test_races_and_circles_of_locks_tell_which_places_matter():
+    rows = [
+        SimpleNamespace(kind=kind, at=number, other=0x10 * number)
+        for number, kind in enumerate(
+            (abi.FOUND_RACE, abi.FOUND_LOCK_ORDER, abi.FOUND_SLEEP, abi.FOUND_CHANGED),
+            1,
+        )
+    ]
+    texts = SimpleNamespace(findings=lambda: rows)
+    found = [*pairs(texts)]  # type: ignore[arg-type]
+    assert found == [
+        *(RacePair(1, 0x10), RacePair(2, 0), RacePair(0x20, 0), RacePair(4, 0))
+    ]
