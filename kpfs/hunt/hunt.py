@@ -128,9 +128,8 @@ class Hunt:
         self.times: dict[tuple[str, ...], int] = {}
         self.more: dict[tuple[str, str], int] = {}  # counted alone, by kind and place
         self._sides: dict[tuple[int, int], None] = {}  # pairs that have raced
-        self._suspected: dict[
-            int, None
-        ] = {}  # those that race, or take locks in a circle
+        # instructions that race, or take locks in a circle
+        self._suspected: dict[int, None] = {}
         self._made_pairs = set[tuple[tuple[int, int], int, int]]()
         self._lost = 0
         self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found

@@ -7,7 +7,7 @@ Its C is in the folders of its name in linux/board and linux/agent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from kpfs.base import abi
@@ -216,6 +216,11 @@ class LinuxArch(ABC):
     def maps(self, entry: int) -> bool:
         """Return True if an entry above the last level maps memory itself."""
         raise NotImplementedError
+
+
+def placed(start: int, structure: object, names: Iterable[str]) -> Fields:
+    """Return the offsets of fields of a structure that begins at start."""
+    return {name: start + getattr(structure, name) for name in names}
 
 
 def fits(number: object, bits: int) -> bool:

@@ -19,6 +19,7 @@ from kpfs.linux.arch.arch import (
     ReadWord,
     SavedRegisters,
     fits,
+    placed,
 )
 from kpfs.linux.arch.generic_calls import generic_call
 
@@ -160,9 +161,7 @@ class LinuxArm64(LinuxArch):
     syscall_arguments = 0, 8, 16, 24  # pt_regs.regs
     stub_size, stub_register = 8, GENERAL["x9"]
     gate = b"\xc0\x03\x5f\xd6"  # ret
-    cpu_fields: ClassVar = {
-        name: abi.Cpu.own + getattr(abi.Arm64Cpu, name) for name in _OWN
-    }
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Arm64Cpu, _OWN)
     board_fields: ClassVar = {
         "distributor": abi.Board.devices + abi.Arm64Devices.distributor
     }

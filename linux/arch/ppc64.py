@@ -9,12 +9,7 @@ from typing import ClassVar
 from kpfs.base import abi
 from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.elf import EM_PPC64
-from kpfs.linux.arch.arch import (
-    Engine,
-    FieldAddress,
-    ReadWord,
-    SavedRegisters,
-)
+from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
 from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call
 from kpfs.linux.arch.state import StateArch, address_of, word
 
@@ -68,12 +63,8 @@ class LinuxPpc64(StateArch):
     syscall_arguments = 24, 32, 40, 48  # pt_regs.gpr[3] to [6]
     stub_size, stub_register = _STUB.size, R["r12"]
     gate = b"\x20\x00\x80\x4e"  # blr
-    cpu_fields: ClassVar = {
-        name: abi.Cpu.own + getattr(abi.Ppc64Cpu, name) for name in _OWN
-    }
-    board_fields: ClassVar = {
-        name: abi.Board.devices + getattr(abi.Ppc64Devices, name) for name in _DEVICES
-    }
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Ppc64Cpu, _OWN)
+    board_fields: ClassVar = placed(abi.Board.devices, abi.Ppc64Devices, _DEVICES)
     kept = "now", "deadline", "current", *_DEVICES
     kept_of_cpu = ("state", "since", "timer", *_OWN)
     kept_arrays: ClassVar = {}

@@ -8,12 +8,7 @@ from typing import ClassVar
 
 from kpfs.base import abi
 from kpfs.base.data_model import LITTLE_64
-from kpfs.linux.arch.arch import (
-    Engine,
-    FieldAddress,
-    ReadWord,
-    SavedRegisters,
-)
+from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
 from kpfs.linux.arch.generic_calls import generic_call
 from kpfs.linux.arch.state import StateArch, address_of, word
 
@@ -73,9 +68,7 @@ class LinuxRiscv64(StateArch):
     syscall_arguments = 35 * 8, 11 * 8, 12 * 8, 13 * 8  # pt_regs.orig_a0, a1 to a3
     stub_size, stub_register = 8, X["x6"]
     gate = b"\x67\x80\x00\x00"  # ret
-    cpu_fields: ClassVar = {
-        name: abi.Cpu.own + getattr(abi.Riscv64Cpu, name) for name in _OWN
-    }
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Riscv64Cpu, _OWN)
     board_fields: ClassVar = {}
     kept = "now", "deadline", "current"
     kept_of_cpu = ("state", "since", "timer", *_OWN)

@@ -9,12 +9,7 @@ from typing import ClassVar
 from kpfs.base import abi
 from kpfs.base.data_model import BIG_64
 from kpfs.base.elf import EM_S390
-from kpfs.linux.arch.arch import (
-    Engine,
-    FieldAddress,
-    ReadWord,
-    SavedRegisters,
-)
+from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
 from kpfs.linux.arch.s390x_calls import s390x_call
 from kpfs.linux.arch.state import StateArch, address_of, word
 
@@ -64,12 +59,8 @@ class LinuxS390x(StateArch):
     syscall_arguments = 152, 48, 56, 64  # pt_regs.orig_gpr2, gprs[3] to [5]
     stub_size, stub_register = _STUB.size, R["r1"]
     gate = b"\x07\xfe"  # br %r14
-    cpu_fields: ClassVar = {
-        name: abi.Cpu.own + getattr(abi.S390xCpu, name) for name in _OWN
-    }
-    board_fields: ClassVar = {
-        name: abi.Board.devices + getattr(abi.S390xDevices, name) for name in _DEVICES
-    }
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.S390xCpu, _OWN)
+    board_fields: ClassVar = placed(abi.Board.devices, abi.S390xDevices, _DEVICES)
     kept = "now", "deadline", "current", *_DEVICES
     kept_of_cpu = ("state", "since", "timer", *_OWN)
     kept_arrays: ClassVar = {}

@@ -25,6 +25,7 @@ from kpfs.linux.arch.arch import (
     ReadWord,
     SavedRegisters,
     fits,
+    placed,
 )
 
 FPU = {"fpcw": 246, "mxcsr": 249}
@@ -73,9 +74,7 @@ class LinuxX86(LinuxArch):
     counter = GENERAL["rip"]
     syscall_arguments = 8 * 14, 8 * 13, 8 * 12, 8 * 7  # pt_regs.di, si, dx, r10
     stub_size, stub_register, gate = 16, GENERAL["rax"], b"\xc3"  # ret
-    cpu_fields: ClassVar = {
-        name: abi.Cpu.own + getattr(abi.X86Cpu, name) for name in _OWN
-    }
+    cpu_fields: ClassVar = placed(abi.Cpu.own, abi.X86Cpu, _OWN)
     board_fields: ClassVar = {"cmos": abi.Board.devices + abi.X86Devices.cmos}
     kept = "now", "deadline", "cmos", "current"
     kept_of_cpu = "state", "since", "timer", "apic_start", "apic_period", "nmi", "cr2"
