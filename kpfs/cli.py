@@ -740,10 +740,22 @@ def run(arguments: Namespace) -> int:
         coverage=_coverage(arguments),
         **_gdb_settings(arguments),
     )
+    if status := _cannot_start(arguments.argv):
+        return status
     watchers = _coverage_files(arguments)
     if page := _web_page(arguments):
         watchers.append(page)
     return run_command(settings, arguments.argv, watchers)
+
+
+def _cannot_start(argv: Sequence[str]) -> int:
+    """Return 0, or the status of a command that cannot be run, and say why."""
+    from kpfs.commands.run import cannot_start
+
+    status, why = cannot_start(argv[0]) if argv else (0, "")
+    if why:
+        print(f"kpfs: {why}", file=sys.stderr)
+    return status
 
 
 def _web_page(arguments: Namespace) -> WebPage | None:
@@ -824,7 +836,6 @@ def run_inside(arguments: Namespace) -> int:
 
 def trace(arguments: Namespace) -> int:
     """``kpfs trace``."""
-    from kpfs.commands.run import cannot_start
     from kpfs.commands.run import run as run_command
     from kpfs.record import command
 
@@ -833,9 +844,7 @@ def trace(arguments: Namespace) -> int:
         mirror=True,
         coverage=_coverage(arguments),
     )
-    status, why = cannot_start(arguments.argv[0]) if arguments.argv else (0, "")
-    if why:
-        print(f"kpfs: {why}", file=sys.stderr)
+    if status := _cannot_start(arguments.argv):
         return status
     missed: list[str] = []
 

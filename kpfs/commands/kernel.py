@@ -364,7 +364,7 @@ def _boot(
         if made.origin != meta.origin:  # not this kernel any more
             store.remove_folder(folder)
             progress.end(
-                f"{other}: removed, as it was of Linux {made.release}; "
+                f"{other}: removed, as it was of the {name} before; "
                 f"'kpfs kernel make {other}' makes it anew"
             )
     saved = SavedKernel(store.folder(name))

@@ -81,7 +81,7 @@ class CommandSession:
         self._client = client
         self._input = b""
         self._command: InsideCommand | None = None
-        # called when the command has ended; OSError
+        # called when the command has run; OSError
         self.on_end: Callable[[], None] = lambda: None
         self.replay: Replay | None = None
 
@@ -108,7 +108,8 @@ class CommandSession:
         if self.replay is not None:
             ended = ended._replace(reasons=[*ended.reasons, *self.replay.told()])
         try:
-            self.on_end()
+            if ended.is_of_a_run():
+                self.on_end()
         except OSError as error:
             ended = Outcome(TROUBLE, f"--coverage: {error.strerror}")
         found = self._found()

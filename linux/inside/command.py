@@ -26,12 +26,12 @@ from kpfs.linux.inside import tree
 from kpfs.linux.inside.diagnosis import diagnose, kernel_log
 from kpfs.linux.inside.hostfiles import VALID, HostFiles
 from kpfs.linux.inside.loop import Worker
-from kpfs.linux.inside.programs import why_not
+from kpfs.linux.inside.programs import own_machine, why_not
 from kpfs.linux.inside.request import RunRequest
 from kpfs.linux.inside.stdio import Input, Output, open_pipe, open_terminal
 from kpfs.linux.inside.waiting import stacks
-from kpfs.linux.running.chosen import set_sysctls
-from kpfs.linux.running.machine import MachineDiedError, Op, Out
+from kpfs.linux.running.chosen import path_of, set_sysctls
+from kpfs.linux.running.machine import MachineDiedError, Op, Out, writing
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.failures import Failures
@@ -47,6 +47,7 @@ _SIGACTION = bytes(32)  # SIG_DFL
 _IGNORED = (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)  # the agent ignores these
 _ROOM = abi.DATA_SIZE - 8192  # bytes of a slot for one piece, beside a path
 _MFD_CLOEXEC = 1
+_MODPROBE = "/sbin/modprobe"  # what the kernel starts for a module that it lacks
 # begin the reasons that are told of each command, and how many are
 _REFUSALS, _MOST_REFUSED = ("write(", "open("), 3
 
@@ -58,6 +59,10 @@ class Outcome(NamedTuple):
     why: str = ""  # a line for the user, if the command is not to blame
     reasons: Sequence[str] = ()  # what the kernel says of it, the best one first
     lost: Sequence[str] = ()  # what it has lost, each with its cause
+
+    def is_of_a_run(self) -> bool:
+        """Return False for a command that could not be executed."""
+        return not self.why or self.status not in (NOT_FOUND, NOT_EXECUTABLE)
 
 
 class InsideCommand:
@@ -117,6 +122,11 @@ class InsideCommand:
         if files.outdated():  # since the kernel was made ready
             agent.attempt(*tree.forget_names(tree.ALL))
         set_hostname(agent, self._request.hostname or socket.gethostname())
+        if machine.board.arch.elf_machine != own_machine() and why_not(
+            agent, _MODPROBE
+        ):
+            # else a program that the kernel cannot run starts it, and so on for 5 s
+            agent.attempt(*writing(path_of("kernel.modprobe"), ""))
 
     def _show_directories(self) -> None:
         """Mount the host directories that the command needs over the kernel's own."""

@@ -32,8 +32,12 @@ def why_not(worker: Worker, path: str) -> str:
 
 def why_not_here(path: str) -> str:
     """Return likewise what is wrong with a program that the host refuses."""
-    own, _ = read_head(_head_here("/proc/self/exe"))
-    return _why_not(path, _head_here, own)
+    return _why_not(path, _head_here, own_machine())
+
+
+def own_machine() -> int:
+    """Return the machine of the host's programs."""
+    return read_head(_head_here("/proc/self/exe"))[0]
 
 
 def _why_not(path: str, read: Callable[[str], bytes], own: int, depth: int = 0) -> str:

@@ -263,9 +263,7 @@ def test_made_twice_it_is_the_same(kpfs, tmp_path, monkeypatch):
             (older / META).write_text(text)
         done = kpfs("kernel", "make", KERNEL, timeout=300)
         assert done.returncode == 0
-        assert (f"{already}: removed, as it was of Linux" in done.stdout) == bool(
-            already
-        )
+        assert (f"{already}: removed, as it was of the" in done.stdout) == bool(already)
         shown = kpfs("kernel", "show", KERNEL).stdout
         digests.add(re.findall(r"digest +(\S+)", shown)[0])
         assert (kernels / KERNEL / FUNCTIONS).exists()

@@ -398,6 +398,18 @@ def test_programs_of_the_wrong_architecture(kpfs, tmp_path, row):
 
 
 @pytest.mark.arm64_kernel
+def test_a_program_that_does_not_run_starts_no_helper(kpfs, tmp_path):
+    """The kernel's own helper would start itself for its format, until 5 s are over."""
+    program = static_program("shows", tmp_path, "aarch64-linux-gnu-")
+    options = "--inside", "--kernel", ARM64.kernel
+    words = f"./{program.name}", "/proc/sys/kernel/modprobe"
+    assert kpfs("run", *options, "--", *words, cwd=tmp_path).stdout == "\n"
+    root = "--root", harness.arm64_root()
+    done = kpfs("run", *options, *root, "--", "cat", words[1])
+    assert done.stdout == "/sbin/modprobe\n"
+
+
+@pytest.mark.arm64_kernel
 def test_bpf_programs_count_exactly(kpfs, tmp_path):
     program = static_program("bpf", tmp_path, "aarch64-linux-gnu-")
     words = "--inside", "--kernel", ARM64.kernel, "--", f"./{program.name}"

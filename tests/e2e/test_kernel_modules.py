@@ -253,6 +253,8 @@ def test_coverage(kpfs, built, tmp_path, inside):
     assert re.findall(r"^SF:.*", text, re.M) == ["SF:dummy"]
     assert text.endswith("end_of_record\n")
     assert {"FNDA:1,dummy_init_module", "FNDA:0,dummy_xmit"} <= set(text.splitlines())
+    assert kpfs(*words[:-1], "nosuch", cwd=built).returncode == 127
+    assert made.read_text() == text
 
 
 def test_coverage_of_a_mount_and_while_events_are_recorded(kpfs, tmp_path):

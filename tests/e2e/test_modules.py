@@ -396,6 +396,9 @@ def test_coverage(kpfs, tmp_path):
     )
     assert int(counts["vfs_open"]) > 0
     assert int(counts["unregister_kprobe"]) == 0
+    text = made.read_text()
+    assert kpfs(*words, "--", "nosuch").returncode == 127
+    assert made.read_text() == text
 
 
 @pytest.mark.parametrize(
