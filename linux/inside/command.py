@@ -122,9 +122,8 @@ class InsideCommand:
         if files.outdated():  # since the kernel was made ready
             agent.attempt(*tree.forget_names(tree.ALL))
         set_hostname(agent, self._request.hostname or socket.gethostname())
-        if machine.board.arch.elf_machine != own_machine() and why_not(
-            agent, _MODPROBE
-        ):
+        is_foreign = machine.board.arch.elf_machine != own_machine()
+        if is_foreign and why_not(agent, _MODPROBE):
             # else a program that the kernel cannot run starts it, and so on for 5 s
             agent.attempt(*writing(path_of("kernel.modprobe"), ""))
 
