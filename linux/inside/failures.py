@@ -172,6 +172,10 @@ class Failures:
                 # made again after the program has raised the limit
                 if self._bpf(*given).words == self._refused.words:
                     self._refused = None
+        elif not self._running and at in self._returns:
+            # behind a tail call, where all system calls return to
+            self._returns.remove(at)
+            self._set()
 
     def _note(self, call: FailedCall) -> None:
         """Keep a call as the last one; one that was made before moves there."""

@@ -31,6 +31,7 @@ ERRORS = """[    3.100000] trace_kprobe: error: Bad probe name
 """
 
 
+END = 0x20  # the place to which bpf(2) returns
 NAMES = {
     "bpf_cmd": {5: "BPF_PROG_LOAD", 18: "BPF_BTF_LOAD"},
     "bpf_prog_type": {2: "BPF_PROG_TYPE_KPROBE"},
@@ -281,7 +282,7 @@ def test_a_call_made_again_and_again_pushes_no_other_out(told):
 @pytest.fixture
 def make(one):
     """Return a function that has a bpf(2) begin and end."""
-    begin, end, registers = 0x10, 0x20, {"rsp": 0x4000, "rsi": 0x1000}
+    begin, registers = 0x10, {"rsp": 0x4000, "rsi": 0x1000}
     board = one._board = Mock()
     one._memory = one._program = Mock()
     one._stops = Mock()
@@ -292,11 +293,11 @@ def make(one):
     board.arch.result = "rax"
     board.read_reg.side_effect = lambda name: registers.get(name, 0)
 
-    def call(command, result, back=(end,)):
+    def call(command, result, back=(END,)):
         registers.update(rdi=command, rax=result & (1 << 64) - 1)
         board.arch.return_address.side_effect = back
         one._asked(begin)
-        one._asked(end)
+        one._asked(END)
 
     return call
 
@@ -308,6 +309,18 @@ def test_types_are_not_read_while_the_command_runs(one, make, monkeypatch):
     make(10, -errno.EPERM)
     word = Enumerator("bpf_cmd", 10)
     assert list(one.calls) == [FailedCall("bpf", (word,), (), errno.EPERM)]
+
+
+def test_other_system_calls_that_return_there_do_not_stop_the_kernel(one, make):
+    def places():
+        return [at for at, _ in one._stops.set.call_args.args[1]]
+
+    make(10, 0)  # by a tail call: all system calls return where it does
+    assert END in places()
+    one._asked(END)
+    assert END not in places()
+    make(10, -errno.EPERM)
+    assert [each.error for each in one.calls] == [errno.EPERM]
 
 
 @pytest.mark.parametrize("charges", [True, False])
