@@ -12,6 +12,7 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
 from kpfs.base import abi, elf
 from kpfs.base.errors import KernelError
@@ -45,6 +46,7 @@ STATES = {
     abi.MODULE_STATE_GOING: "GOING",
 }
 INIT_FREED = "INIT_FREED"
+DROP_ALL = 16  # modules that are freed, after which all translated code is dropped
 _STATE_SHOWN = {"LIVE": "Live", "COMING": "Loading", "GOING": "Unloading"}
 
 _TWO, _THREE = struct.Struct("<2Q"), struct.Struct("<3Q")
@@ -158,6 +160,7 @@ class Modules:
         self._keep_init_names: Callable[[], bool] = lambda: False
         self.text_follower: TextFollower | None = None
         self.taints = 0
+        self._nr_freed = 0
 
     def attach(self, notify: Notifier, keep_init_names: Callable[[], bool]) -> None:
         """Set functions: one is told of modules, one says if init names are kept.
@@ -387,7 +390,8 @@ class Modules:
 
     def _find_export(self, name: str) -> Export | None:
         """Return the kernel's export, else that of the module that was loaded first."""
-        tables = (self._kernel_exports, *(m.exports for m in self._list.values()))
+        of_modules = (module.exports for module in self._list.values())
+        tables = chain((self._kernel_exports,), of_modules)
         return next((table[name] for table in tables if name in table), None)
 
     def _resolve(self, mod: Module, name: str) -> int | None:
@@ -555,7 +559,9 @@ class Modules:
                 if last.layout.percpu:
                     self.percpu.free(last.layout.percpu)
                 # dropped piece by piece, code stays in the emulator's buffer
-                self._cpu.drop_all()
+                self._nr_freed += 1
+                if self._nr_freed % DROP_ALL == 0:
+                    self._cpu.drop_all()
             self._cpu.flush_tlb()
 
         self._later(free)

@@ -158,7 +158,7 @@ class GuestTask:
         with open(f"{SHIPPED}/{module}.ko" if named else module, "rb") as file:
             image = file.read()
         session, log = self._session, self._session.root.guest.log
-        since = max((record.seq for record in log.records()), default=-1) + 1
+        since = log.next_seq()
         with session.call(module):
             try:
                 with session.root.lock:
