@@ -1214,9 +1214,9 @@ class Hold:  # struct hold
 
 
 class Trail:  # struct trail
-    SIZE, __slots__ = 120, ()
-    LAYOUT = "at Q stack Q count Q steps 12Q"
-    at, stack, count, steps = 0, 8, 16, 24
+    SIZE, __slots__ = 216, ()
+    LAYOUT = "at Q stack Q count Q steps 12Q targets 12Q"
+    at, stack, count, steps, targets = 0, 8, 16, 24, 120
 
 
 class Touch:  # struct touch
@@ -1226,12 +1226,12 @@ class Touch:  # struct touch
 
 
 class Holds:  # struct holds
-    SIZE, __slots__ = 431488, ()
-    STRUCT = Struct("<14Q3744s12Q196608s4096Q55296s4096sQ7680sQ131072s")
+    SIZE, __slots__ = 437632, ()
+    STRUCT = Struct("<14Q3744s12Q196608s4096Q55296s4096sQ13824sQ131072s")
     each_ns, nr_orders, next_order, nr_faults, faults, accesses = 0, 8, 16, 24, 32, 64
     calls, held, torn, timers, digest, hold, passes = 72, 80, 88, 96, 104, 112, 3856
     orders, seen, parties, places, nr_trails = 3952, 200560, 233328, 288624, 292720
-    trails, touching, touches = 292728, 300408, 300416
+    trails, touching, touches = 292728, 306552, 306560
 
 
 # linux/agent/region.h

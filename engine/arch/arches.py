@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kpfs.base.typed import NamedTuple, Protocol, cast
-from kpfs.engine.arch.unused import Ways
+from kpfs.engine.arch.unused import Called, Ways
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.judge import DumpJudge, Judge, Tables
 from kpfs.engine.kprobe import PtRegs
@@ -69,13 +69,15 @@ def is_unused(
     looked_at: Sequence[int],
     trails: Sequence[Sequence[int]],
     arch: str,
+    calls: Sequence[Called] = (),
 ) -> bool:
     """Return True if no task has used what the load at an offset of a function loads.
 
     looked_at: offsets of the instructions that are noted when a task comes to them.
     trails: of those that each task has come to behind the load.
+    calls: of the function, as far as anything is known about what they use.
     """
-    ways = _WAYS[arch]()(code, at, looked_at)
+    ways = _WAYS[arch]()(code, at, looked_at, calls)
     return all(map(ways.is_unused, trails))
 
 

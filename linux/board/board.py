@@ -216,6 +216,11 @@ class Board(EngineRegisters):
         words = (ctypes.c_uint64(word) for word in (number, start, size))
         self._board.board_make_rows(self._pointer, *words)
 
+    def decode(self, code: bytes, row: ctypes.Structure) -> None:
+        """Fill the row, struct insn, of the instruction that code begins with."""
+        size = ctypes.c_uint64(len(code))
+        self._board.board_decode(code, size, ctypes.byref(row))
+
     def hook_code(self, first: int, last: int) -> None:
         """Hook the instructions of [first, last]. All code has to be dropped then."""
         words = ctypes.c_uint64(first), ctypes.c_uint64(last)

@@ -25,6 +25,9 @@ _LAST = 19  # the last kind that we know
 _FIXED = {_INT: 1, _ARRAY: 3, 14: 1, 17: 1}
 _EACH = {_STRUCT: 3, _UNION: 3, _ENUM: 2, 13: 2, 15: 3, 19: 3}
 _NAMES_ANOTHER = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, tag
+_HAVE_SIZES = (_INT, _STRUCT, _UNION)
+_REGISTER, _IN_REGISTERS = 8, 16  # bytes of one, and of what functions return in them
+ANY = -1
 _MAX_DEPTH = 16
 _MAX_MEMBERS = 1 << 20  # looked at in all; some 20,000 suffice
 
@@ -183,6 +186,28 @@ class Btf:
         for at in self._starts[1:]:
             if words[at + 1] >> 24 & 31 == _FUNC:
                 yield self._name(words[at]), self._words_of(words[at + 2])
+
+    def arguments(self) -> Iterator[tuple[str, int]]:
+        """Yield the name of each function, and how many registers its arguments take.
+
+        At most so many: on some architectures a structure takes none. ANY: it takes as
+        many as the caller likes, or has to return a structure to where one points.
+        """
+        words, starts = self._words, self._starts
+        for at in starts[1:]:
+            if words[at + 1] >> 24 & 31 == _FUNC:
+                place = starts[words[at + 2]]
+                last = place + 3 + 2 * (words[place + 1] & 0xFFFF)
+                kinds = words[place + 4 : last : 2]
+                is_any = 0 in kinds or self._is_wide(words[place + 2], _IN_REGISTERS)
+                count = sum(1 + self._is_wide(kind, _REGISTER) for kind in kinds)
+                yield self._name(words[at]), ANY if is_any else count
+
+    def _is_wide(self, kind: int, size: int) -> bool:
+        """Return True if a type has more bytes than that."""
+        words, at = self._words, self._resolved(kind) if kind else 0
+        has_size = kind and words[at + 1] >> 24 & 31 in _HAVE_SIZES
+        return bool(has_size) and words[at + 2] > size
 
     def _words_of(self, kind: int, depth: int = 0) -> str:
         """Return a type as C has it, but for the names of arguments and of const."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpfs.base import abi, mapping
@@ -39,6 +39,13 @@ class TrailRow(ctypes.Structure):
     """struct trail."""
 
     _fields_ = fields(abi.Trail)
+
+
+class Trail(NamedTuple):
+    """The way of one task."""
+
+    steps: Sequence[int]  # instructions that it has come to, by address
+    calls: dict[int, int]  # where those of them go that call what a register points to
 
 
 class HeldAccess(NamedTuple):
@@ -147,14 +154,16 @@ class Holds:
         }
         return sorted(found)
 
-    def trails(self, at: int) -> list[list[int]]:
-        """Return instructions that were come to behind a load that has raced."""
+    def trails(self, at: int) -> list[Trail]:
+        """Return the ways that tasks have gone behind a load that has raced."""
         found = []
         for number in range(self._words[_H.nr_trails >> 3]):
             begin = _H.trails + number * abi.Trail.SIZE
             row = TrailRow.from_buffer_copy(self._memory, begin)
             if row.at == at:
-                found.append(list(row.steps[: row.count]))
+                steps, targets = row.steps[: row.count], row.targets[: row.count]
+                calls = {at: to for at, to in zip(steps, targets, strict=True) if to}
+                found.append(Trail(steps, calls))
         return found
 
     def done(self) -> HoldCounts:

@@ -8,11 +8,12 @@ the modules.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.kinds import IBT, LOCK, MEMORY, RACE
+from kpfs.linux.search.callees import CalledCode, Callees
 
 if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
@@ -49,6 +50,13 @@ class RacingLoad(NamedTuple):
     looked_at: Sequence[int]  # offsets of the instructions that lookers see
     trails: Sequence[Sequence[int]]  # offsets of those that came next, by task
     arch: str  # its name
+    calls: Sequence[CalledCode] = ()  # that the function makes
+
+    @classmethod
+    def unpacked(cls, row: Sequence[Any]) -> RacingLoad:
+        """Return what JSON had as a list."""
+        load = cls(*row)
+        return load._replace(calls=[*map(CalledCode.unpacked, load.calls)])
 
 
 class RacePair(NamedTuple):
@@ -93,6 +101,7 @@ class Reports:
         """objects, locks, holds: None if the run has none of them."""
         self._kernel, self._texts = kernel, texts
         self._objects, self._locks, self._holds = objects, locks, holds
+        self._callees = Callees(kernel, texts)
         self._makers: dict[int, Callable[[int, FindingRow], CheckReport]] = {
             abi.FOUND_RACE: self._race,
             abi.FOUND_CHANGED: self._changed,
@@ -132,9 +141,12 @@ class Reports:
         function = self._texts.function_at(address) if trails else None
         if function is not None:
             begin, code, looked_at = function
-            steps = [[step - begin for step in trail] for trail in trails]
+            steps = [[step - begin for step in trail.steps] for trail in trails]
             at, arch = address - begin, self._kernel.arch.name
-            yield RacingLoad(code.hex(), at, looked_at, steps, arch)
+            calls = [*self._callees.of(begin, code)]
+            for place, target in {pair for t in trails for pair in t.calls.items()}:
+                calls.append(self._callees.called(place - begin, target))
+            yield RacingLoad(code.hex(), at, looked_at, steps, arch, calls)
 
     def _changed(self, _number: int, row: FindingRow) -> CheckReport:
         place = self._place(row.at)

@@ -91,7 +91,7 @@ class RunOutcome(NamedTuple):
         """Return the outcome whose _asdict() JSON had."""
         reports = [CheckReport(*report) for report in row["reports"]]
         row["reports"] = [
-            report._replace(loads=[RacingLoad(*load) for load in report.loads])
+            report._replace(loads=[*map(RacingLoad.unpacked, report.loads)])
             for report in reports
         ]
         row["pairs"] = [RacePair(*pair) for pair in row["pairs"]]

@@ -50,13 +50,11 @@ EXPECTED = {
 WAYS = "alone", "busy", "gdb"  # in which findings are seen again
 NO_IBT = "5.10", "6.1"  # kernels that are built without it
 # what is expected of arm64's: no branch is looked at, and the kernel complains in other
-# words. The load of hoist is in a register that may be an argument of mutex_lock(), so
-# the mended one is reported, too. Spinlocks are waited for without PAUSE
+# words. Spinlocks are waited for without PAUSE
 ON_ARM64 = {
     "fails": ("the kernel complains: Unable to handle kernel NULL pointer",),
     "spins": ("lock: 2 locks are taken in a circle", "soft lockup on CPU"),
     "lands": (),
-    "hoist": (),
 }
 ARM64 = "aarch64-linux-gnu-"  # begins the names of its compiler's programs
 

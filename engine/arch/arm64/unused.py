@@ -15,9 +15,6 @@ _NUMBERS = {
     "fp": 29,
     "lr": 30,
 }
-_ARGUMENTS = frozenset(range(9))
-_RESULTS = frozenset(range(2))
-_KEPT = frozenset(range(19, 30))  # by functions that are called
 _CALLS = "bl", "blr"
 _BRANCHES = "cbz", "cbnz", "tbz", "tbnz"
 # capstone says that these write what they compare, and not what they store
@@ -29,6 +26,9 @@ class Arm64Ways(Ways):
     """The ways through code of arm64."""
 
     longest = 4
+    arguments = range(9)  # the last one points to where a structure is to be returned
+    results = frozenset(range(2))
+    kept = frozenset(range(19, 30))
 
     @staticmethod
     def disassembler() -> Any:
@@ -48,13 +48,13 @@ class Arm64Ways(Ways):
         if register in dict(self.registers(insn, 0)):
             return None
         if name in _CALLS:
-            return None if register in _ARGUMENTS | _KEPT else []
+            return self.behind_call(insn, register)
         if name == "ret":
-            return None if register in _RESULTS else []
+            return None if register in self.results else []
         if name in ("b", *_BRANCHES) or name.startswith("b."):
             to = insn.operands[-1].imm
             if name == "b" and not self.is_inside(to):
-                return None if register in _ARGUMENTS | _RESULTS else []
+                return self.behind_jump(insn, register)
             return [to] if name == "b" else [to, behind]
         if name.startswith("br"):
             return None

@@ -9,9 +9,6 @@ from kpfs.engine.arch.unused import Ways
 from kpfs.engine.arch.x86.insn import detailed
 
 _LEGACY = "ax cx dx bx sp bp si di".split()
-_ARGUMENTS = frozenset((7, 6, 2, 1, 8, 9))
-_RESULTS = frozenset((0, 2))
-_KEPT = frozenset((3, 4, 5, 12, 13, 14, 15))  # by functions that are called
 
 
 def _numbers() -> dict[str, tuple[int, bool]]:
@@ -35,6 +32,9 @@ class X86Ways(Ways):
     """The ways through code of x86-64."""
 
     longest = 15
+    arguments = 7, 6, 2, 1, 8, 9
+    results = frozenset((0, 2))
+    kept = frozenset((3, 4, 5, 12, 13, 14, 15))
 
     @staticmethod
     def disassembler() -> Any:
@@ -51,15 +51,15 @@ class X86Ways(Ways):
             return None
         behind = insn.address + insn.size
         if name == "call":
-            return None if register in _ARGUMENTS | _KEPT else []
+            return self.behind_call(insn, register)
         if name == "ret":
-            return None if register in _RESULTS else []
+            return None if register in self.results else []
         if name.startswith("j"):
             if not operands[0].startswith("0x"):
                 return None
             to = int(operands[0], 16)
             if name == "jmp" and not self.is_inside(to):
-                return None if register in _ARGUMENTS | _RESULTS else []
+                return self.behind_jump(insn, register)
             return [to] if name == "jmp" else [to, behind]
         if (register, True) in self.registers(insn, 1):
             return []

@@ -135,16 +135,20 @@ static void follow(struct board *b, u64 at, u64 sp, u64 flags)
 }
 
 /* Note that a task has come to an instruction. */
-static void step(struct board *b, u64 at)
+static void step(struct board *b, u64 at, const struct insn *insn)
 {
 	struct holds *s = holds(b);
 	u64 stack = stack_at(stack_pointer(b));
+	bool calls = insn->flags & INSN_CALLS && insn->flags & INSN_INDIRECT;
 
 	for (u64 i = 0; i < s->nr_trails; i++) {
 		struct trail *t = &s->trails[i];
 
-		if (t->stack == stack && t->count < NR_STEPS)
-			t->steps[t->count++] = at;
+		if (t->stack != stack || t->count == NR_STEPS)
+			continue;
+		t->targets[t->count] =
+			calls && insn->reg != REG_NONE ? register_value(b, insn->reg) : 0;
+		t->steps[t->count++] = at;
 	}
 }
 
@@ -341,7 +345,7 @@ bool look_hold(struct board *b, struct look *l)
 	struct order o;
 
 	if (s && !l->again)
-		step(b, l->at);
+		step(b, l->at, l->insn);
 	if (!s || !(l->insn->flags & (ACCESSES | INSN_CALLS)) || l->insn->flags & INSN_ON_STACK)
 		return false;
 	a = access_of(b, l);

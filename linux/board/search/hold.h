@@ -56,7 +56,8 @@ struct trail {
 	u64 at;    /* the load */
 	u64 stack; /* of the task */
 	u64 count;
-	u64 steps[NR_STEPS]; /* the instructions behind it that lookers have seen */
+	u64 steps[NR_STEPS];   /* the instructions behind it that lookers have seen */
+	u64 targets[NR_STEPS]; /* where those go that call what a register points to; else 0 */
 };
 
 /* Somebody has accessed 8 bytes. */

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kpfs.linux.memory.btf import Btf
+from kpfs.linux.memory.btf import ANY, Btf
 
 INT, STRUCT, UNION, ARRAY, ENUM, TYPEDEF = 1, 4, 5, 3, 6, 8
 BITS = 1 << 31  # flag of a type whose members have sizes in bits
@@ -112,3 +112,29 @@ def test_types_in_a_circle():
     made.members(STRUCT, "ring", 8, ("next", 1, 0))
     with pytest.raises(ValueError, match="circle"):
         Btf(made.raw()).layouts({"ring": ("next.a",)})
+
+
+def test_registers_that_arguments_take(types):
+    number, inner, outer = 1, 2, 7
+    pointer = types.add(2, "", outer)
+    wide = types.members(STRUCT, "wide", 16, ("a", number, 0))
+    names = {
+        "none": (0,),
+        "two": (0, number, pointer),
+        "of_structures": (0, inner, wide, number),
+        "prints": (number, pointer, 0),
+        "returns_two": (wide, number),
+        "returns_much": (outer, number),
+    }
+    for name, (result, *kinds) in names.items():
+        words = [word for kind in kinds for word in (0, kind)]
+        prototype = types.add(13, "", result, *words, parts=len(kinds))
+        types.add(12, name, prototype)
+    assert dict(Btf(types.raw()).arguments()) == {
+        "none": 0,
+        "two": 2,
+        "of_structures": 4,
+        "prints": ANY,
+        "returns_two": 1,
+        "returns_much": ANY,
+    }
