@@ -1047,8 +1047,8 @@ class LockOrder:  # struct lock_order
 
 
 class Locks:  # struct locks
-    SIZE, __slots__ = 307216, ()
-    nr_orders, nr_used, taken, orders, used = 0, 8, 16, 4112, 249872
+    SIZE, __slots__ = 307280, ()
+    nr_orders, nr_used, attempts, taken, orders, used = 0, 8, 16, 80, 4176, 249936
 
 
 # linux/board/search/shadow.h

@@ -173,7 +173,7 @@ class LinuxArm64(LinuxArch):
     elf_machine = 183  # EM_AARCH64
     shown = *_SHOWN, *_SHOWN_SYSTEM
     breakpoint_size, ftrace_nop = 4, b"\x1f\x20\x03\xd5"
-    pauses = ()
+    pauses = b"\x5f\x20\x03\xd5", b"\x3f\x20\x03\xd5"  # wfe, yield
     present, page_address = 1, 0x0000_FFFF_FFFF_F000
 
     @staticmethod

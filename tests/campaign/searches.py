@@ -50,10 +50,9 @@ EXPECTED = {
 WAYS = "alone", "busy", "gdb"  # in which findings are seen again
 NO_IBT = "5.10", "6.1"  # kernels that are built without it
 # what is expected of arm64's: no branch is looked at, and the kernel complains in other
-# words. Spinlocks are waited for without PAUSE
+# words
 ON_ARM64 = {
     "fails": ("the kernel complains: Unable to handle kernel NULL pointer",),
-    "spins": ("lock: 2 locks are taken in a circle", "soft lockup on CPU"),
     "lands": (),
 }
 ARM64 = "aarch64-linux-gnu-"  # begins the names of its compiler's programs

@@ -272,8 +272,20 @@ static void look_in_line(struct board *b, const struct look *l)
 
 	if (may_unlock(l->insn))
 		released(b, l->addr);
-	else if (l->insn->more & MORE_TAKES && !(u32)read_word(b, l->addr))
+	else if (!(l->insn->more & MORE_TAKES))
+		;
+	else if ((u32)read_word(b, l->addr))
+		locks(b)->attempts[b->current] = (struct attempt){ l->addr, l->at };
+	else
 		taken(b, &spinlock, l->addr, l->at, false);
+}
+
+/* Return where a lock is taken: a function that waits for it is called behind an attempt in line. */
+static u64 taken_at(struct board *b, const struct look *l, u64 lock)
+{
+	const struct attempt *last = &locks(b)->attempts[b->current];
+
+	return l->callee->how & HOW_INLINE && last->lock == lock ? last->at : l->at;
 }
 
 bool look_at_locks(struct board *b, struct look *l)
@@ -298,7 +310,7 @@ bool look_at_locks(struct board *b, struct look *l)
 		call = text_behind(b, l);
 		call->data[0] = call_argument(b, f->to);
 		if (!(f->how & HOW_TRIES))
-			taken(b, f, call->data[0], l->at, false);
+			taken(b, f, call->data[0], taken_at(b, l, call->data[0]), false);
 		break;
 	}
 	return false;

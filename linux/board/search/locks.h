@@ -45,9 +45,16 @@ struct used {
 	u64 at[4];     /* of each way */
 };
 
+/* Somebody has tried in line to take a lock that was taken. */
+struct attempt {
+	u64 lock;
+	u64 at;
+};
+
 struct locks {
 	u64 nr_orders;
 	u64 nr_used;
+	struct attempt attempts[MAX_CPUS]; /* the last one of each processor */
 	struct taken taken[NR_TAKEN];
 	struct lock_order orders[NR_ORDERS];
 	struct used used[NR_USED];
