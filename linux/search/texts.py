@@ -324,12 +324,15 @@ class Texts:
         return sum(low.translate(_LOOKED))
 
     def seen(self) -> Iterator[int]:
-        """Yield the addresses of instructions that were about to begin."""
+        """Yield the addresses of instructions that were about to begin.
+
+        Those that access the stack are left out: nothing waits before them.
+        """
         for text, rows in zip(self.all, self._rows, strict=True):
-            high = rows[1 :: abi.Insn.SIZE]  # bytes with the upper flags
-            yield from (
-                text.start + at for at, byte in enumerate(high.translate(_SEEN)) if byte
-            )
+            low, high = rows[:: abi.Insn.SIZE], rows[1 :: abi.Insn.SIZE]
+            for at, byte in enumerate(high.translate(_SEEN)):
+                if byte and not low[at] & abi.INSN_ON_STACK:
+                    yield text.start + at
 
     def functions_of_texts(self) -> Iterator[tuple[int, int, str]]:
         """Yield begin, end and name of the functions with instructions to look at."""
@@ -382,11 +385,13 @@ class Texts:
 
 
 def has_instructions(rows: bytes) -> bool:
-    """Return True if some rows of a function are of instructions to look at."""
-    looked = rows[:: abi.Insn.SIZE].translate(_LOOKED)
+    """Return True if some rows of a function are of instructions that seen() tells."""
+    low = rows[:: abi.Insn.SIZE]
     return any(
-        byte and rows[at * abi.Insn.SIZE :][: abi.Insn.SIZE] != _FILLING
-        for at, byte in enumerate(looked)
+        byte
+        and not low[at] & abi.INSN_ON_STACK
+        and rows[at * abi.Insn.SIZE :][: abi.Insn.SIZE] != _FILLING
+        for at, byte in enumerate(low.translate(_LOOKED))
     )
 
 

@@ -7,6 +7,7 @@ import platform
 
 import pytest
 
+from kpfs.base import abi
 from kpfs.linux.board.board import IMAGE_DIR
 from kpfs.linux.search.texts import InsnRow, LookedText, Texts, has_instructions
 
@@ -16,6 +17,7 @@ from kpfs.linux.search.texts import InsnRow, LookedText, Texts, has_instructions
     [
         ("48c7c700000000 e900000000 0000 0000", False),  # mov, jmp, and what fills
         ("48c7c700000000 0000 488b07 0000", True),  # a load
+        ("488b4424 08 0000", False),  # a word on the stack
     ],
 )
 def test_what_fills_text_is_no_instruction(code, has):
@@ -42,3 +44,12 @@ def test_an_address_belongs_to_the_text_that_was_there_at_that_time():
     assert names == ["first", "second", "second", "third", "third"]
     texts.when = 50
     assert texts.text_at(0x1234) is None
+
+
+def test_instructions_that_access_the_stack_are_no_places_to_wait():
+    flags = abi.INSN_READS, abi.INSN_READS | abi.INSN_ON_STACK, abi.INSN_CALLS
+    rows = (InsnRow * 4)(*(InsnRow(flags=each | abi.INSN_SEEN) for each in flags))
+    texts = object.__new__(Texts)
+    texts.all = [LookedText("m", 0x1000, 0x1004, 0, None, 1)]
+    texts._rows = [bytes(rows)]  # type: ignore[list-item]
+    assert [*texts.seen()] == [0x1000, 0x1002]
