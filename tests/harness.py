@@ -151,27 +151,28 @@ ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcr
 
 def arm64_root() -> Path:
     """Return a folder with programs of arm64, downloaded when it is first needed."""
-    return _made_root("arm64", "bookworm", ARM64_PACKAGES)
+    return made_root("arm64", "bookworm", ARM64_PACKAGES)
 
 
 def riscv64_root() -> Path:
     """Return a folder with busybox of riscv64, downloaded when it is first needed."""
-    return _made_root("riscv64", "sid", ("busybox-static",))
+    return made_root("riscv64", "sid", ("busybox-static",))
 
 
 def s390x_root() -> Path:
     """Return a folder with busybox of s390x, downloaded when it is first needed."""
-    return _made_root("s390x", "bookworm", ("busybox-static",))
+    return made_root("s390x", "bookworm", ("busybox-static",))
 
 
 def ppc64_root() -> Path:
     """Return a folder with busybox of ppc64el, downloaded when it is first needed."""
-    return _made_root("ppc64el", "bookworm", ("busybox-static",))
+    return made_root("ppc64el", "bookworm", ("busybox-static",))
 
 
 @functools.cache
-def _made_root(arch: str, suite: str, names: tuple[str, ...]) -> Path:
-    root = kernels() / f"{arch}-root"
+def made_root(arch: str, suite: str, names: tuple[str, ...], of: str = "root") -> Path:
+    """Return a folder with packages of Debian, downloaded when it is first needed."""
+    root = kernels() / f"{arch}-{of}"
     with exclusive(root.name):
         if not root.exists():
             with tempfile.TemporaryDirectory(dir=kernels()) as scratch:
@@ -188,7 +189,7 @@ def unpack_packages(
         (root / place).mkdir(parents=True)
     for name in ("bin", "sbin", "lib"):
         (root / name).symlink_to(f"usr/{name}")
-    source, wanted = Suite(debian.MIRROR, suite), "|".join(names)
+    source, wanted = Suite(debian.MIRROR, suite), "|".join(map(re.escape, names))
     there = deb_archive.packages(source, arch, debian.KEYS, Access(), wanted)
     for name in names:
         package = fetch.save(there[name].file, str(scratch))

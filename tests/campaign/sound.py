@@ -2,8 +2,9 @@
 """Modules of the distribution in use, with all checks: none of them has a finding.
 
 A use is a short script in a folder that is empty. It fails where a module or a tool is
-missing, and that is told. ``python -m tests.campaign.sound [KERNEL...]`` prints a table
-of kernels and uses; as a part of the campaign it takes the kernel 6.12 alone.
+missing, and that is told. ``python -m tests.campaign.sound [KERNEL...] [USE...]``
+prints a table of kernels and uses; as a part of the campaign it takes the kernel 6.12,
+or that of ``--kernel``. One for arm64 has the programs of arm64's packages.
 In 7.3 scsi_debug has two findings that are real: see docs/explanation/found.md.
 """
 
@@ -17,12 +18,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kpfs.linux.store import store
+from tests import harness
 from tests.campaign.hunt import Hunt, Part
 from tests.harness import Kpfs
 
-KERNELS = ("5.10", "6.1", "6.12", "7.3")
+KERNELS = ("5.10", "6.1", "6.12", "7.3", "6.12-arm64")
 CHECKS = ("memory,lock,ibt", "memory,lock")  # the second one where there is no IBT
 NO_IBT = "CONFIG_X86_KERNEL_IBT"
+ARM64_CHECKS = ("memory,race,lock",)
+TITLES = "memory", "data race", "lock", "ibt"  # begin what is found
+# what the uses need, and what that needs
+ARM64_PACKAGES = tuple(
+    """
+    bash btrfs-progs coreutils dash dmsetup dosfstools e2fsprogs f2fs-tools findutils
+    grep iproute2 kmod libacl1 libattr1 libaudit1 libblkid1 libbpf1 libbsd0 libc6
+    libcap-ng0 libcap2 libcap2-bin libcom-err2 libcrypt1 libdevmapper1.02.1 libedit2
+    libelf1 libexpat1 libext2fs2 libgcc-s1 libgcrypt20 libgmp10 libgpg-error0
+    libgssapi-krb5-2 libicu72 libinih1 libjansson4 libk5crypto3 libkeyutils1 libkmod2
+    libkrb5-3 libkrb5support0 liblz4-1 liblzma5 liblzo2-2 libmd0 libmnl0 libmount1
+    libncursesw6 libnftables1 libnftnl11 libpcre2-8-0 libpython3.11-minimal libreadline8
+    libselinux1 libsepol2 libsmartcols1 libss2 libssl3 libstdc++6 libsystemd0 libtinfo6
+    libtirpc3 libudev1 liburcu8 libuuid1 libxtables12 libxxhash0 libzstd1 mount nftables
+    python3.11-minimal util-linux util-linux-extra xfsprogs zlib1g
+    """.split()
+)
 TIMEOUT = 600
 IN_FOLDER = "mkdir -p /run/use; mount -t tmpfs none /run/use; cd /run/use; mkdir m\n"
 FILES = """
@@ -174,9 +193,13 @@ class Outcome(NamedTuple):
 
 def use(kernel: str, name: str, kpfs: Kpfs) -> Outcome:
     """Run a use with the checks that a kernel can have."""
-    script = f"{IN_FOLDER}{USES[name]}"
-    for checks in CHECKS:
-        words = "run", "--kernel", kernel, "--inside", "--check", checks, "--"
+    script, options = f"{IN_FOLDER}{USES[name]}", []
+    if is_arm64 := "arm64" in kernel:
+        root = harness.made_root("arm64", "bookworm", ARM64_PACKAGES, "tools")
+        script = script.replace("python3 ", "python3.11 ")
+        options = ["--root", str(root)]
+    for checks in ARM64_CHECKS if is_arm64 else CHECKS:
+        words = "run", "--kernel", kernel, *options, "--inside", "--check", checks, "--"
         done = kpfs(*words, "sh", "-c", script, timeout=TIMEOUT)
         if NO_IBT not in done.stderr:
             break
@@ -190,7 +213,7 @@ def use(kernel: str, name: str, kpfs: Kpfs) -> Outcome:
 
 
 def _is_finding(text: str) -> bool:
-    return text.removeprefix("kpfs: ").split(":")[0] in ("memory", "lock", "ibt")
+    return text.removeprefix("kpfs: ").split(":")[0] in TITLES
 
 
 def run(hunt: Hunt) -> None:
@@ -198,7 +221,7 @@ def run(hunt: Hunt) -> None:
     hunt.rng.shuffle(names)
     while hunt.more():
         name = names[hunt.done % len(names)]
-        outcome = use("6.12", name, kpfs)
+        outcome = use(hunt.kernel or "6.12", name, kpfs)
         for finding in outcome.findings:
             hunt.finding(f"{name}: {finding}")
         hunt.did(1, "found" if outcome.findings else outcome.why or "good")
@@ -215,7 +238,7 @@ def table(kpfs: Kpfs, kernels: list[str], names: list[str]) -> Iterator[str]:
     yield from told
 
 
-PART = Part("uses", len(USES), 2, run)
+PART = Part("uses", len(USES), 2, run, kernels=True)
 
 if __name__ == "__main__":
     made = [kernel for kernel in KERNELS if os.path.isdir(store.folder(kernel))]
