@@ -45,7 +45,7 @@ _COMPLAINT = re.compile(
     r"\bBUG\b|\bOops\b|WARNING:|general protection fault|refcount_t: "
     r"|NULL pointer|list_(add|del) corruption|stack-protector|blocked for more than"
     r"|detected stall|Kernel panic|usercopy: |scheduling while atomic|double free"
-    r"|soft lockup"
+    r"|soft lockup|Unable to handle kernel|Internal error: "
 )
 
 
