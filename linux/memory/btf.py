@@ -191,7 +191,8 @@ class Btf:
         """Yield the name of each function, and how many registers its arguments take.
 
         At most so many: on some architectures a structure takes none. ANY: it takes as
-        many as the caller likes, or has to return a structure to where one points.
+        many as the caller likes, or has to return a structure to where one points, or
+        the types tell of none, as of functions in assembly.
         """
         words, starts = self._words, self._starts
         for at in starts[1:]:
@@ -199,7 +200,11 @@ class Btf:
                 place = starts[words[at + 2]]
                 last = place + 3 + 2 * (words[place + 1] & 0xFFFF)
                 kinds = words[place + 4 : last : 2]
-                is_any = 0 in kinds or self._is_wide(words[place + 2], _IN_REGISTERS)
+                is_any = (
+                    not kinds
+                    or 0 in kinds
+                    or self._is_wide(words[place + 2], _IN_REGISTERS)
+                )
                 count = sum(1 + self._is_wide(kind, _REGISTER) for kind in kinds)
                 yield self._name(words[at]), ANY if is_any else count
 

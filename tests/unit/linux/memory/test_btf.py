@@ -131,7 +131,7 @@ def test_registers_that_arguments_take(types):
         prototype = types.add(13, "", result, *words, parts=len(kinds))
         types.add(12, name, prototype)
     assert dict(Btf(types.raw()).arguments()) == {
-        "none": 0,
+        "none": ANY,
         "two": 2,
         "of_structures": 4,
         "prints": ANY,
