@@ -11,7 +11,7 @@ import shlex
 import pytest
 
 from tests import checked, harness
-from tests.e2e.test_checks import MEMORY
+from tests.e2e.test_checks import LOCKS, MEMORY
 from tests.programs import static_program
 
 KERNEL = harness.ARM64_TWO_CPUS
@@ -51,6 +51,12 @@ def test_each_error_of_memory_is_found_and_the_mended_module_has_none(use):
     assert stack[:3] == ["begin", "do_one_initcall", "do_init_module"]
     done = use("memory", "run", "--inside", "--check", "memory,lock", mended=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_each_error_of_locks_is_found(use):
+    done = use("locks", "run", "--inside", "--check", "lock")
+    found = re.findall(r"^kpfs: lock: (.*?) at (\w+)\+\S+ \[", done.stderr, re.M)
+    assert {name: what.replace("_noprof", "") for what, name in found} == LOCKS
 
 
 def test_a_lost_update_is_found_and_seen_again(kpfs, use, tmp_path):
