@@ -2,6 +2,7 @@
 """Fixtures, markers and the rule that no log goes unannounced; see tests/README.md."""
 
 import faulthandler
+import gc
 import logging
 import os
 import re
@@ -67,34 +68,38 @@ def pytest_unconfigure():
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Read no file for ``-m alone`` that does not have the word."""
-    if config.option.markexpr == "alone" and collection_path.suffix == ".py":
+    """Read no file that --quick does not need, or without the word for ``-m alone``."""
+    options = config.option
+    if options.quick and not options.file_or_dir:
+        below = collection_path.relative_to(harness.ROOT / "tests").parts
+        if below and below[0] not in ("unit", "test_layers.py"):
+            return True
+    if options.markexpr == "alone" and collection_path.suffix == ".py":
         return True if b"mark.alone" not in collection_path.read_bytes() else None
     return None
 
 
-def pytest_collection_modifyitems(config, items):
-    """Leave out what --quick does not need, and long tests without --all.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect without the garbage collector, which then leaves alone what is there.
 
-    Tests that are named by files or folders on the command line stay.
+    It would go through the tests, some million objects, again and again.
     """
-    options = config.option
-    if options.file_or_dir or options.all:
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out long tests without --all, but those that are named by their files."""
+    if config.option.file_or_dir or config.option.all:
         return
-    kept = [
-        item
-        for item in items
-        if not item.get_closest_marker("long")
-        and not (options.quick and not _is_quick(item.path))
-    ]
-    left_out = set(items) - set(kept)
-    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-    items[:] = kept
-
-
-def _is_quick(path):
-    below = path.relative_to(harness.ROOT / "tests").parts
-    return below[0] in ("unit", "test_layers.py")
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 @pytest.hookimpl(wrapper=True)

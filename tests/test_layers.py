@@ -157,19 +157,29 @@ def syntax(path):
 
 
 @cache
+def _nodes_by_kind(path):
+    found = defaultdict(list)
+    for node in ast.walk(syntax(path)):
+        found[type(node)].append(node)
+    return found
+
+
+def nodes(path, kind):
+    """All nodes of a kind in a file, wherever they stand."""
+    return _nodes_by_kind(path)[kind]
+
+
+@cache
 def imports(path):
     """The dotted names that a file imports, of whatever form and wherever."""
-    found = set()
-    for node in ast.walk(syntax(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            for alias in node.names:
-                assert alias.name != "*", f"{path}: star import"
-                assert node.module is not None
-                whole = f"{node.module}.{alias.name}"
-                found.add(whole if whole in MODULES else node.module)
+    found = {each.name for node in nodes(path, ast.Import) for each in node.names}
+    for node in nodes(path, ast.ImportFrom):
+        assert node.level == 0, f"{path}: relative import"
+        for alias in node.names:
+            assert alias.name != "*", f"{path}: star import"
+            assert node.module is not None
+            whole = f"{node.module}.{alias.name}"
+            found.add(whole if whole in MODULES else node.module)
     return found
 
 
@@ -317,8 +327,7 @@ def test_third_party_is_kept_in_its_module():
 
 def loads_a_library(node):
     return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
+        isinstance(node.func, ast.Attribute)
         and node.func.attr in ("CDLL", "PyDLL")
         and not (isinstance(node.args[0], ast.Constant) and node.args[0].value is None)
     )
@@ -328,7 +337,7 @@ def test_libraries_are_loaded_by_their_modules():
     loaders = {
         name
         for name in PRODUCT
-        if any(map(loads_a_library, ast.walk(syntax(MODULES[name]))))
+        if any(map(loads_a_library, nodes(MODULES[name], ast.Call)))
     }
     assert loaders == LOADERS
 
@@ -355,8 +364,8 @@ def test_one_room_knows_the_inside_of_libunicorn():
         f"{name}: {node.value!r}"
         for name in sorted(PRODUCT)
         if room(name) != "kpfs.emulator"
-        for node in ast.walk(syntax(MODULES[name]))
-        if isinstance(node, ast.Constant) and node.value in exported
+        for node in nodes(MODULES[name], ast.Constant)
+        if node.value in exported
     ]
     assert wrong == []
 
@@ -435,14 +444,13 @@ def test_unit_tests_are_named_like_modules():
 
 def test_unit_tests_boot_no_guest():
     for path in sorted((TESTS / "unit").rglob("*.py")):
-        tree = syntax(path)
-        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+        functions = nodes(path, ast.FunctionDef)
         asked_for = {arg.arg for function in functions for arg in function.args.args}
         own = {function.name for function in functions}
         classes = {
             alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("kpfs.")
+            for node in nodes(path, ast.ImportFrom)
+            if f"{node.module}".startswith("kpfs.")
             for alias in node.names
         }
         assert BOOTING & (asked_for - own) == set(), path
@@ -464,12 +472,10 @@ def test_the_package_names_its_interface_and_loads_nothing():
 def test_no_import_for_its_side_effect():
     wrong = []
     for name in sorted(SOURCES):
-        tree = syntax(MODULES[name])
-        used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        used = {node.id for node in nodes(MODULES[name], ast.Name)}
         wrong += [
             f"{name}: {alias.name}"
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import)
+            for node in nodes(MODULES[name], ast.Import)
             for alias in node.names
             if (alias.asname or alias.name.split(".")[0]) not in used
         ]
@@ -490,10 +496,9 @@ def mutable_names(tree):
 def test_no_module_level_mutable_state():
     """Module-level tables are constants: named so, and never changed in the module."""
     for name in sorted(SOURCES):
-        tree = syntax(MODULES[name])
-        for table in mutable_names(tree):
+        for table in mutable_names(syntax(MODULES[name])):
             assert table.isupper() or table.startswith("__"), f"{name}.{table}"
-        assert not [n for n in ast.walk(tree) if isinstance(n, ast.Global)], name
+        assert nodes(MODULES[name], ast.Global) == [], name
 
 
 def test_licence():

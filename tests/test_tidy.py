@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import ROOT
-from tests.test_layers import MODULES, PRODUCT, syntax
+from tests.test_layers import MODULES, PRODUCT, nodes, syntax
 
 # pages about the code; others speak of users' files, or of what there was
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/design.md", *ROOT.glob("*/README.md")]
@@ -213,10 +213,9 @@ NUMBERS = {"begin", "commit", "data", "entry", "look", "parts"}
 
 def assigned(module):
     """The targets of assignments in a module."""
-    for node in ast.walk(syntax(MODULES[module])):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                yield from target.elts if isinstance(target, ast.Tuple) else [target]
+    for node in nodes(MODULES[module], ast.Assign):
+        for target in node.targets:
+            yield from target.elts if isinstance(target, ast.Tuple) else [target]
 
 
 def is_of_another(target):
@@ -231,9 +230,8 @@ def test_callables_of_others_stay():
     fields = {
         getattr(node.target, "attr", getattr(node.target, "id", ""))
         for module in PRODUCT_MODULES
-        for node in ast.walk(syntax(MODULES[module]))
-        if isinstance(node, ast.AnnAssign)
-        and "Callable" in ast.unparse(node.annotation)
+        for node in nodes(MODULES[module], ast.AnnAssign)
+        if "Callable" in ast.unparse(node.annotation)
     }
     for module in PRODUCT_MODULES:
         for target in assigned(module):

@@ -14,6 +14,7 @@ import os
 import re
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice, permutations
 from random import Random
@@ -126,6 +127,8 @@ class Hunt:
         self.made: dict[str, int] = {}
         self.found: dict[tuple[str, ...], SearchFinding] = {}
         self.times: dict[tuple[str, ...], int] = {}
+        # numbers of what found has, by kind, and by kind and place
+        self._kept = Counter[str | tuple[str, str]]()
         self.more: dict[tuple[str, str], int] = {}  # counted alone, by kind and place
         self._sides: dict[tuple[int, int], None] = {}  # pairs that have raced
         # instructions that race, or take locks in a circle
@@ -492,11 +495,14 @@ class Hunt:
             self.times[key] = self.times.get(key, 0) + 1
             if key in self.found:
                 continue
-            if self._is_one_of_many(finding):
-                group = finding.kind, finding.place
+            group = finding.kind, finding.place
+            if self._kept[group] >= _MOST_OF_PLACE or (
+                self._kept[finding.kind] >= _MOST_OF_KIND
+            ):
                 self.more[group] = self.more.get(group, 0) + (self.times[key] == 1)
                 continue
             self.found[key] = finding  # also if a signal comes meanwhile
+            self._kept.update((group, finding.kind))
             after = self._after.setdefault(key, self.count)
             alike = small and self._in(key, small.plan, small.outcome)
             small = alike or self._smaller(finding)
@@ -504,11 +510,6 @@ class Hunt:
             # of its outcome, which may be large, nobody needs more
             told = small.outcome._replace(reports=(), pairs=(), reached=(), shared=())
             self.found[key] = small._replace(outcome=told._replace(functions=()))
-
-    def _is_one_of_many(self, finding: SearchFinding) -> bool:
-        alike = [each for each in self.found.values() if each.kind == finding.kind]
-        here = sum(each.place == finding.place for each in alike)
-        return here >= _MOST_OF_PLACE or len(alike) >= _MOST_OF_KIND
 
     def _note_reached(self, outcome: RunOutcome) -> None:
         self._lost = max(self._lost, outcome.lost)
