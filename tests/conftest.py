@@ -2,6 +2,7 @@
 """Fixtures, markers and the rule that no log goes unannounced; see tests/README.md."""
 
 import faulthandler
+import functools
 import gc
 import logging
 import os
@@ -23,16 +24,10 @@ REQUIREMENTS: dict[str, Callable[[], str]] = {
     "user": harness.missing_user,
     "oracle": harness.missing_oracle,
     "browser": browser.missing,
-    "kernel": harness.missing_kernel,
-    "two_cpus": harness.missing_two_cpus,
-    "parameters": harness.missing_parameters,
-    "locked": harness.missing_locked,
-    "arm64_kernel": harness.missing_arm64,
-    "arm64_two_cpus": harness.missing_arm64_two_cpus,
-    "riscv64_kernel": harness.missing_riscv64,
-    "riscv64_two_cpus": harness.missing_riscv64_two_cpus,
-    "s390x_kernel": harness.missing_s390x,
-    "ppc64_kernel": harness.missing_ppc64,
+    **{
+        marker: functools.partial(harness.missing_kernels, *names)
+        for marker, names in harness.KERNELS.items()
+    },
     "slow": lambda: "" if os.environ.get("KPFS_SLOW") else "KPFS_SLOW=1 runs it",
 }
 
@@ -158,8 +153,7 @@ def no_unannounced_log(request, caplog):
 @pytest.fixture(autouse=True)
 def made_kernels(request):
     """Have tests of a Linux kernel find the made ones; no guest is kept ready."""
-    kernels = "kernel", "two_cpus", "arm64_kernel", "riscv64_kernel", "s390x_kernel"
-    if any(map(request.node.get_closest_marker, (*kernels, "ppc64_kernel"))):
+    if any(map(request.node.get_closest_marker, harness.KERNELS)):
         monkeypatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("XDG_DATA_HOME", str(harness.kernels()))
         monkeypatch.setenv("KPFS_WARM", "0")

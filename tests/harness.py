@@ -43,6 +43,24 @@ RISCV64 = "6.12-riscv64"
 RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
 PPC64 = "6.12-ppc64el"
+KERNELS = {  # by markers of the tests that run them
+    "kernel": (KERNEL,),
+    "two_cpus": (TWO_CPUS,),
+    "parameters": (WITH_PARAMETERS,),
+    "locked": LOCKED,
+    "arm64_kernel": (ARM64,),
+    "arm64_two_cpus": (ARM64_TWO_CPUS,),
+    "riscv64_kernel": (RISCV64,),
+    "riscv64_two_cpus": (RISCV64_TWO_CPUS,),
+    "s390x_kernel": (S390X,),
+    "ppc64_kernel": (PPC64,),
+}
+# the packages of those with two CPUs
+PACKAGES = {
+    TWO_CPUS: TWO_CPUS_PACKAGE,
+    ARM64_TWO_CPUS: ARM64,
+    RISCV64_TWO_CPUS: RISCV64,
+}
 
 
 def missing_fuse() -> str:
@@ -81,69 +99,12 @@ def missing_oracle() -> str:
 
 
 @functools.cache
-def missing_kernel() -> str:
-    """Make a Linux kernel if need be; return why there is none, or "".
+def missing_kernels(*names: str) -> str:
+    """Make Linux kernels if need be; return why there are none, or "".
 
-    It is kept for the next run, and made anew if an older kpfs has made it.
+    They are kept for the next run, and made anew if an older kpfs has made them.
     """
-    return missing_fuse() or _missing_image(KERNEL)
-
-
-@functools.cache
-def missing_two_cpus() -> str:
-    """Make a Linux kernel with two CPUs; return why there is none, or ""."""
-    source = "--package", TWO_CPUS_PACKAGE
-    return missing_fuse() or _missing_image(TWO_CPUS, *source, "--cpus", "2")
-
-
-@functools.cache
-def missing_parameters() -> str:
-    """Make a Linux kernel with parameters; return why there is none, or ""."""
-    return missing_kernel() or _missing_image(WITH_PARAMETERS)
-
-
-@functools.cache
-def missing_locked() -> str:
-    """Make kernels that are locked down; return why there is none, or ""."""
-    return missing_kernel() or "".join(map(_missing_image, LOCKED))
-
-
-@functools.cache
-def missing_arm64() -> str:
-    """Make a Linux kernel for arm64; return why there is none, or ""."""
-    return missing_fuse() or _missing_image(ARM64)
-
-
-@functools.cache
-def missing_arm64_two_cpus() -> str:
-    """Make a Linux kernel for arm64 with two CPUs; return why there is none, or ""."""
-    source = "--package", ARM64
-    return missing_fuse() or _missing_image(ARM64_TWO_CPUS, *source, "--cpus", "2")
-
-
-@functools.cache
-def missing_riscv64() -> str:
-    """Make a Linux kernel for riscv64; return why there is none, or ""."""
-    return missing_fuse() or _missing_image(RISCV64)
-
-
-@functools.cache
-def missing_riscv64_two_cpus() -> str:
-    """Make one for riscv64 with two CPUs; return why there is none, or ""."""
-    source = "--package", RISCV64
-    return missing_fuse() or _missing_image(RISCV64_TWO_CPUS, *source, "--cpus", "2")
-
-
-@functools.cache
-def missing_s390x() -> str:
-    """Make a Linux kernel for s390x; return why there is none, or ""."""
-    return missing_fuse() or _missing_image(S390X)
-
-
-@functools.cache
-def missing_ppc64() -> str:
-    """Make a Linux kernel for ppc64el; return why there is none, or ""."""
-    return missing_fuse() or _missing_image(PPC64)
+    return missing_fuse() or "".join(map(_missing_image, names))
 
 
 ARM64_PACKAGES = "libc6", "dash", "busybox", "coreutils", "libselinux1", "libpcre2-8-0"
@@ -199,20 +160,15 @@ def unpack_packages(
     return root
 
 
-def _missing_image(name: str, *options: str) -> str:
+def _missing_image(name: str) -> str:
+    options = ("--package", PACKAGES[name], "--cpus", "2") if name in PACKAGES else ()
     environment = {**os.environ, "XDG_DATA_HOME": str(kernels())}
     command.prepare()
     with exclusive(f"kernel-{name}"):  # other workers want it, too
-        return _make_image(name, options, environment)
-
-
-def _make_image(
-    name: str, options: tuple[str, ...], environment: dict[str, str]
-) -> str:
-    for words in (("show", name), ("make", name, *options)):
-        done = run(KPFS, "kernel", *words, env=environment)
-        if not done.returncode:
-            return ""
+        for words in (("show", name), ("make", name, *options)):
+            done = run(KPFS, "kernel", *words, env=environment)
+            if not done.returncode:
+                return ""
     return done.stderr.strip()
 
 

@@ -42,7 +42,7 @@ def ready(hunt: Hunt, target: Target) -> Pair | None:
     """Make a target's programs ready; None if what they need is not there."""
     (folder := hunt.scratch / target.name).mkdir()
     try:
-        if reason := target.missing():
+        if reason := harness.missing_kernels(target.kernel):
             raise NotHereError(reason)
         programs = build(target, folder)
         if target.qemu:

@@ -79,7 +79,7 @@ class Uses:
         self.tries = Tries(hunt)
         self.scratch = hunt.scratch
         self.made: Path | None = None
-        self.kernel = "" if harness.missing_kernel() else harness.KERNEL
+        self.kernel = "" if harness.missing_kernels(harness.KERNEL) else harness.KERNEL
         environment = self.tries.environment
         environment |= {"KPFS_WARM": "0", "XDG_DATA_HOME": str(harness.kernels())}
         self.table: dict[str, Callable[[list[str]], str]] = {

@@ -72,7 +72,7 @@ class Try(NamedTuple):
 def kernels() -> list[str]:
     """Return the kernels to try: our own, and those that are made or can be made."""
     found = [""]
-    if not harness.missing_kernel():
+    if not harness.missing_kernels(harness.KERNEL):
         found.append(harness.KERNEL)
     if os.path.isdir(harness.kernels() / "kpfs/kernels" / OTHER_KERNEL):
         found.append(OTHER_KERNEL)

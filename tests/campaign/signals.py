@@ -75,7 +75,7 @@ class Signals:
     def __init__(self, hunt: Hunt) -> None:
         self.hunt = hunt
         self.rng = hunt.rng
-        self.kernel = "" if harness.missing_kernel() else harness.KERNEL
+        self.kernel = "" if harness.missing_kernels(harness.KERNEL) else harness.KERNEL
         self.took: dict[str, float] = {}  # s, of commands to which nothing happened
         self.mounted = hunt.scratch / "mounted"
         self.mounted.mkdir()

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.libfuse, pytest.mark.guest]
 
 @pytest.mark.parametrize("kernel", [(), ("--kernel", harness.KERNEL)])
 def test_a_mount(request, kpfs, kernel):
-    if kernel and (missing := harness.missing_kernel()):
+    if kernel and (missing := harness.missing_kernels(harness.KERNEL)):
         pytest.skip(missing)
     if kernel:
         request.getfixturevalue("monkeypatch").setenv(
