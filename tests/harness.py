@@ -163,13 +163,16 @@ def unpack_packages(
 def _missing_image(name: str) -> str:
     options = ("--package", PACKAGES[name], "--cpus", "2") if name in PACKAGES else ()
     environment = {**os.environ, "XDG_DATA_HOME": str(kernels())}
-    command.prepare()
-    with exclusive(f"kernel-{name}"):  # other workers want it, too
+
+    def make(folder: Path) -> None:
+        command.prepare()
         for words in (("show", name), ("make", name, *options)):
             done = run(KPFS, "kernel", *words, env=environment)
             if not done.returncode:
-                return ""
-    return done.stderr.strip()
+                break
+        (folder / "why").write_text(done.stderr.strip() if done.returncode else "")
+
+    return (once(f"kernel-{name}", make) / "why").read_text()
 
 
 def kernels() -> Path:

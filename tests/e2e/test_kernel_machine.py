@@ -77,25 +77,25 @@ def test_text_shows_the_bytes_of_probes(m):
 
 def test_modules_have_text_too(m):
     text = m / "machine" / "text"
-    assert not (text / "xfs_file_open").exists()
-    (m / "machine" / "insmod").write_text("xfs\n")
-    assert "xfs_file_open" in os.listdir(text)
-    before = (text / "xfs:xfs_file_open").read_text()
-    assert before == (text / "xfs_file_open").read_text()
-    assert before.startswith("xfs_file_open [xfs]:\n  ffffffff")
+    assert not (text / "stp_proto_register").exists()
+    (m / "machine" / "insmod").write_text("stp\n")
+    assert "stp_proto_register" in os.listdir(text)
+    before = (text / "stp:stp_proto_register").read_text()
+    assert before == (text / "stp_proto_register").read_text()
+    assert before.startswith("stp_proto_register [stp]:\n  ffffffff")
     assert "was:" not in before
-    assert "<generic_file_open>" in before
-    probe(m, "xfs:xfs_file_open")
-    probe(m, "xfs:xfs_file_open+5")
-    lines = (text / "xfs_file_open").read_text().splitlines()
+    assert "<mutex_lock>" in before
+    probe(m, "stp:stp_proto_register")
+    probe(m, "stp:stp_proto_register+5")
+    lines = (text / "stp_proto_register").read_text().splitlines()
     assert re.search(r" e8 .* call .* # call, was: nop dword", lines[1])
-    assert re.search(r" cc .* int3 .* # breakpoint, was: mov", lines[2])
+    assert re.search(r" cc .* int3 .* # breakpoint, was: push", lines[2])
     assert lines[3 : len(before.splitlines())] == before.splitlines()[3:]
     (m / "tracing" / "events" / "kprobes" / "enable").write_text("0")
-    assert (text / "xfs_file_open").read_text() == before
+    assert (text / "stp_proto_register").read_text() == before
     (m / "tracing" / "kprobe_events").write_text("")
-    (m / "machine" / "rmmod").write_text("xfs")
-    assert not (text / "xfs_file_open").exists()
+    (m / "machine" / "rmmod").write_text("stp")
+    assert not (text / "stp_proto_register").exists()
 
 
 def test_insmod_and_rmmod_refuse(m, tmp_path):
@@ -118,8 +118,13 @@ def test_insmod_and_rmmod_refuse(m, tmp_path):
 
 
 def test_probes_are_those_of_the_list(m):
-    (m / "machine" / "insmod").write_text("xfs")
-    for place in ("vfs_read", "xfs_file_open", "__x64_sys_getppid", "do_sys_openat2+5"):
+    (m / "machine" / "insmod").write_text("stp")
+    for place in (
+        "vfs_read",
+        "stp_proto_register",
+        "__x64_sys_getppid",
+        "do_sys_openat2+5",
+    ):
         probe(m, place)
     probe(m, "vfs_read", "r")
     for _ in range(3):

@@ -96,11 +96,11 @@ def built(tmp_path_factory):
 
 
 def test_a_packaged_module_brings_its_dependencies(sh):
-    lines = sh("modprobe xfs && lsmod; cat /proc/modules; ls -d /sys/module/xfs")
-    assert re.search(r"^xfs +\d+  0$", lines, re.M)
-    assert re.search(r"^libcrc32c +\d+  1 xfs$", lines, re.M)
-    assert re.search(r"^libcrc32c \d+ 1 xfs, Live 0x[0-9a-f]{16}$", lines, re.M)
-    assert lines.endswith("/sys/module/xfs\n")
+    lines = sh("modprobe stp && lsmod; cat /proc/modules; ls -d /sys/module/stp")
+    assert re.search(r"^stp +\d+  0$", lines, re.M)
+    assert re.search(r"^llc +\d+  1 stp$", lines, re.M)
+    assert re.search(r"^llc \d+ 1 stp, Live 0x[0-9a-f]{16}$", lines, re.M)
+    assert lines.endswith("/sys/module/stp\n")
 
 
 def test_built_in_it_is_there(sh):
@@ -108,30 +108,35 @@ def test_built_in_it_is_there(sh):
 
 
 def test_the_package_is_where_kmod_looks(sh, tmp_path):
-    """Options, what nobody uses any more, tables, and modules that are added."""
+    """Options, what nobody uses any more, and tables."""
     (tmp_path / "a.conf").write_text("options loop max_loop=3\n")
     lines = sh(f"""
         modprobe -R fs-squashfs
         modprobe -C {tmp_path} block-major-7-0 max_part=2
         cat /sys/module/loop/parameters/max_loop /sys/module/loop/parameters/max_part
-        modprobe xfs; modprobe -r -v xfs
-        modinfo -F depends xfs
-        cd /lib/modules/$(uname -r)
-        cp kernel/lib/crc7.ko mine.ko && depmod && modprobe -D mine
-        grep -c ^kernel/fs/xfs/ modules.dep
+        modprobe stp; modprobe -r -v stp
+        modinfo -F depends stp
     """).split("\n")
     assert lines[0] == "squashfs"
     assert lines[1:3] == ["3", "3"]  # partitions: 2^n - 1
-    assert lines[3:6] == ["rmmod xfs", "rmmod libcrc32c", "libcrc32c"]
-    assert re.fullmatch("insmod /lib/modules/.*/mine.ko *", lines[6])
-    assert lines[7:] == ["1", ""]
+    assert lines[3:] == ["rmmod stp", "rmmod llc", "llc", ""]
+
+
+def test_a_module_is_added_to_the_package(sh):
+    added, listed = sh("""
+        cd /lib/modules/$(uname -r)
+        cp kernel/lib/crc7.ko mine.ko && depmod && modprobe -D mine
+        grep -c ^kernel/net/802/stp modules.dep
+    """).splitlines()
+    assert re.fullmatch("insmod /lib/modules/.*/mine.ko *", added)
+    assert listed == "1"
 
 
 def test_a_host_without_kmod():
     """The tool that is found then names the package."""
     tool = harness.ROOT / "kpfs/bin/modprobe"
     environment = {**os.environ, "KPFS_KERNEL": "6.1.0-9-amd64"}
-    done = subprocess.run([tool, "xfs"], env=environment, capture_output=True)
+    done = subprocess.run([tool, "stp"], env=environment, capture_output=True)
     said = b"modprobe: kmod is missing (Debian: apt install kmod)\n"
     assert (done.returncode, done.stderr) == (127, said)
 
@@ -141,7 +146,7 @@ def test_a_host_without_kmod():
     [
         ("modprobe nothing", "modprobe: FATAL: Module nothing not found in directory"),
         ("rmmod nothing", "rmmod: ERROR: Module nothing is not currently loaded"),
-        ("rmmod libcrc32c", "rmmod: ERROR: Module libcrc32c is in use by: xfs"),
+        ("rmmod llc", "rmmod: ERROR: Module llc is in use by: stp"),
         (
             "insmod /etc/passwd",
             "insmod: ERROR: could not insert module /etc/passwd: Invalid module format",
@@ -150,7 +155,7 @@ def test_a_host_without_kmod():
     ],
 )
 def test_tools_of_kmod_say_why_they_refuse(kpfs, command, said):
-    first = "modprobe xfs; " if "libcrc32c" in command else ""
+    first = "modprobe stp; " if "llc" in command else ""
     script = f"{first}{command}; echo $?"
     done = kpfs("run", "--kernel", harness.KERNEL, "--", "sh", "-c", script)
     assert (done.stdout, done.stderr.startswith(said)) == ("1\n", True), done.stderr
