@@ -6,6 +6,7 @@ This also tests kpfs.backends.guest.syslog.
 
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -115,7 +116,7 @@ print(klogctl(2, 100))
 
 
 def test_syslog():
-    done = harness.run(harness.KPFS, "run", "--", "python3", "-c", SYSLOG)
+    done = harness.run(harness.KPFS, "run", "--", sys.executable, "-ISc", SYSLOG)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "0 65536 0",
@@ -155,7 +156,7 @@ print(follower.returncode)
 def test_a_reader_follows_the_log():
     """A reader shows each line before the next is written, and a signal ends it."""
     done = harness.run(
-        harness.KPFS, "run", "--quiet-guest", "--", "python3", "-c", FOLLOWED
+        harness.KPFS, "run", "--quiet-guest", "--", sys.executable, "-ISc", FOLLOWED
     )
     assert done.stdout.splitlines() == ["line 0", "line 1", "line 2", "-15"]
 

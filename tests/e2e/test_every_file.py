@@ -49,6 +49,6 @@ print("all")
 def test_every_file_is_read(options, kpfs, monkeypatch):
     for name in ("TRIM_THRESHOLD", "TOP_PAD"):
         monkeypatch.setenv(f"MALLOC_{name}_", "0")
-    done = kpfs("run", *options, "--", sys.executable, "-c", READ_ALL)
+    done = kpfs("run", *options, "--", sys.executable, "-ISc", READ_ALL)
     assert done.stdout == "all\n", done.stderr.splitlines()[-1]
     assert "/machine/vmlinux" in done.stderr

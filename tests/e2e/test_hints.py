@@ -73,7 +73,7 @@ def test_calls_that_reach_the_hosts_kernel(kpfs, options, number, name, status):
     """Such calls attach to probes of the emulated kernel only with --inside."""
     call = f"ctypes.CDLL(None).syscall({number}, -1, 0, 0, 0, 0)"
     script = f"import ctypes; {call}; {call}; raise SystemExit({status})"
-    done = kpfs("run", *options, "--", sys.executable, "-c", script)
+    done = kpfs("run", *options, "--", sys.executable, "-ISc", script)
     said = (
         f"kpfs: {name} reaches this host's kernel: "
         "with kpfs run --kernel NAME --inside it reaches the emulated one\n"

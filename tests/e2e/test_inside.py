@@ -508,7 +508,9 @@ def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
 @pytest.mark.skipif(not shutil.which("modprobe", path=SBIN), reason="no kmod")
 def test_the_kernel_loads_a_module_that_a_user_needs(kpfs):
     python = "import os, socket; os.setuid(1); socket.socket(socket.AF_VSOCK)"
-    done = sh(kpfs, f"python3 -c '{python}' && grep -o '^vsock ' /proc/modules")
+    done = sh(
+        kpfs, f"{sys.executable} -ISc '{python}' && grep -o '^vsock ' /proc/modules"
+    )
     assert (done.stdout, done.stderr) == ("vsock \n", "")
 
 
@@ -718,7 +720,7 @@ def test_a_guest_learns_from_a_command_with_many_names(kpfs, warm, tmp_path, kin
             file.write(b"%d\n" % number)
     os.close(here)
     for _ in range(2):
-        done = inside(kpfs, sys.executable, "-c", READS_ALL, cwd=tmp_path)
+        done = inside(kpfs, sys.executable, "-ISc", READS_ALL, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (0, f"{count}\n"), done.stderr
     assert sh(kpfs, "exit 5").returncode == 5
     assert servers(warm.parent) == server

@@ -63,7 +63,7 @@ def test_an_errno_that_fuse_does_not_take(kpfs):
     with pytest.raises(OSError, match="Operation not supported"):
         (m / "sys" / "kernel" / "nmi_watchdog").write_text("1\n")
     code = "import os; os.write(os.open('/proc/sys/kernel/nmi_watchdog', 1), b'1')"
-    done = run(kpfs, sys.executable, "-c", code)
+    done = run(kpfs, sys.executable, "-ISc", code)
     assert "[Errno 524]" in done.stderr
 
 

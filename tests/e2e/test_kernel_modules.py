@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -85,7 +86,9 @@ def sh(run):
 
 @pytest.fixture
 def python(run):
-    return lambda script, *arguments: run(["python3", "-c", CALL + script], *arguments)
+    return lambda script, *arguments: run(
+        [sys.executable, "-ISc", CALL + script], *arguments
+    )
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +245,9 @@ def test_a_long_read_leaves_the_neighbours_alone(sh, tmp_path):
         f"import os; fd = os.open('{tmp_path}/large', 0); os.read(fd, 1 << 20); "
         "os.lseek(fd, 0, 0); os.readv(fd, [bytearray(1 << 19), bytearray(1 << 19)])"
     )
-    assert sh(f'python3 -c "{read}" | cat; dmesg | tail -n 1').startswith("[")
+    assert sh(f'{sys.executable} -ISc "{read}" | cat; dmesg | tail -n 1').startswith(
+        "["
+    )
 
 
 @pytest.mark.parametrize("inside", [(), ("--inside",)], ids=("files", "inside"))

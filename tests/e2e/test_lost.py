@@ -123,7 +123,17 @@ PROGRAMS = [
 @pytest.mark.parametrize(("kernel", "kind"), PROGRAMS)
 def test_what_bpf_and_perf_lose(kpfs, kernel, kind):
     losing = str(harness.ROOT / "tests" / "programs" / "losing.py")
-    words = "run", "--kernel", kernel, "--inside", sys.executable, losing, kind, "7"
+    words = (
+        "run",
+        "--kernel",
+        kernel,
+        "--inside",
+        sys.executable,
+        "-IS",
+        losing,
+        kind,
+        "7",
+    )
     (line,) = lost(kpfs(*words).stderr)
     assert line.startswith(OF_PROGRAMS.get(kind, OF_PROGRAMS["guard"]))
 

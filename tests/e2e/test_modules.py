@@ -206,7 +206,7 @@ def test_a_mount_survives_an_oops(kpfs, tmp_path):
         cd {target}
         echo {path} > machine/insmod
         for i in 1 2; do {tmp_path}/victim kprobes/list; cat kprobes/list; done
-        python3 -c {shlex.quote(READ_ALL)} kmsg
+        {sys.executable} -ISc {shlex.quote(READ_ALL)} kmsg
         echo oops > machine/rmmod && cat kprobes/list modules
         echo unloaded
     """
@@ -276,7 +276,7 @@ def test_files_of_a_mount(kpfs, tmp_path):
         cd {tmp_path}
         echo ./here.ko who=me > {target}/machine/insmod &&
         cut -d' ' -f1 {target}/modules
-        python3 -c {shlex.quote(WRITE)} {target}/machine/insmod ./here.ko
+        {sys.executable} -ISc {shlex.quote(WRITE)} {target}/machine/insmod ./here.ko
         echo hello > {target}/machine/rmmod && cat {target}/modules
     """
     done = harness.run("sh", "-c", script)

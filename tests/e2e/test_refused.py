@@ -78,7 +78,7 @@ SCRIPT = START + DIRECT + NAMES
 @pytest.mark.parametrize("options", [GUEST, LINUX])
 def test_under_run(kpfs, options):
     where = "/sys/kernel/tracing", "/sys/kernel/debug"
-    command = "run", *options, "--", sys.executable, "-c", SCRIPT, *where
+    command = "run", *options, "--", sys.executable, "-ISc", SCRIPT, *where
     assert kpfs(*command).stdout.splitlines() == REFUSED
 
 
@@ -90,6 +90,6 @@ def test_on_a_mount(kpfs, options):
     mount = kpfs.mount(*options)
     where = str(mount / "tracing"), str(mount)
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *where], capture_output=True, text=True
+        [sys.executable, "-ISc", SCRIPT, *where], capture_output=True, text=True
     )
     assert done.stdout.splitlines() == REFUSED, done.stderr

@@ -311,7 +311,7 @@ def test_an_interrupted_search_keeps_what_it_has_found(kpfs, counted):
 def test_python_says_where_runs_begin(kpfs):
     path = str(harness.ROOT)
     script = f"import sys; sys.path.insert(0, {path!r}); import kpfs; kpfs.mark()"
-    words = "--runs", "4", "--kinds", "schedule", "--", sys.executable, "-c", script
+    words = "--runs", "4", "--kinds", "schedule", "--", sys.executable, "-ISc", script
     done = search(kpfs, *words)
     assert (done.returncode, done.stderr) == (0, "")
 

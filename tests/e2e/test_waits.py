@@ -62,7 +62,7 @@ edge 1 0 0
 
 @pytest.mark.parametrize("where", PLACES)
 def test_waits_with_a_time_limit_end(kpfs, where):
-    done = kpfs("run", *where, "--", sys.executable, "-c", LIMITS)
+    done = kpfs("run", *where, "--", sys.executable, "-ISc", LIMITS)
     assert (done.stdout, done.stderr) == (LIMITS_SAID, "")
 
 
@@ -102,7 +102,7 @@ def by_mount(*options):
     def run(kpfs, words):
         m = kpfs.mount(*ONE_CPU, *options)
         places = str(m / "tracing"), str(m / "kmsg"), ""
-        command = [sys.executable, PROGRAM, *places, *words]
+        command = [sys.executable, "-IS", PROGRAM, *places, *words]
         limit = 10 * harness.TIMEOUT
         return subprocess.run(command, capture_output=True, text=True, timeout=limit)
 
@@ -111,7 +111,7 @@ def by_mount(*options):
 
 def by_run(*options, limit=""):
     def run(kpfs, words):
-        command = sys.executable, PROGRAM, *SEEN[:2], limit, *words
+        command = sys.executable, "-IS", PROGRAM, *SEEN[:2], limit, *words
         return kpfs("run", *options, "--", *command)
 
     return run
