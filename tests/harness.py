@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bench import command
 from kpfs.base.errors import SetupError
@@ -61,6 +63,13 @@ PACKAGES = {
     ARM64_TWO_CPUS: ARM64,
     RISCV64_TWO_CPUS: RISCV64,
 }
+
+
+def on(kernel: str, *values: object, marks: Iterable[Any] = (), id: Any = None) -> Any:
+    """Return a row of parameters: a Linux kernel, with its marker, and more."""
+    (needed,) = (marker for marker, names in KERNELS.items() if kernel in names)
+    marks = getattr(pytest.mark, needed), *marks
+    return pytest.param(kernel, *values, marks=marks, id=id)
 
 
 def missing_fuse() -> str:

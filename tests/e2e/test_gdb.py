@@ -29,8 +29,8 @@ KERNELS = [
     pytest.param(("--kernel", harness.KERNEL), marks=pytest.mark.kernel, id="linux"),
 ]
 OTHERS = [
-    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel, id="arm64"),
-    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel, id="riscv64"),
+    harness.on(harness.ARM64, id="arm64"),
+    harness.on(harness.RISCV64, id="riscv64"),
 ]
 # where stacks of programs end
 ENTRIES = {harness.ARM64: "el0t_64_sync", harness.RISCV64: "handle_exception"}

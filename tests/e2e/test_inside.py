@@ -392,9 +392,7 @@ def test_instructions_that_uprobes_step(kpfs, tmp_path):
     assert done.stdout.splitlines() == ["right 236", "hits 236"]
 
 
-@pytest.mark.parametrize(
-    "kernel", [KERNEL, pytest.param(harness.TWO_CPUS, marks=pytest.mark.two_cpus)]
-)
+@pytest.mark.parametrize("kernel", [KERNEL, harness.on(harness.TWO_CPUS)])
 def test_hardware_watchpoints_of_data(kpfs, tmp_path, kernel):
     program = static_program("watched", tmp_path)
     words = "--kernel", kernel, "--inside", "--", f"./{program.name}"

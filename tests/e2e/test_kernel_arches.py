@@ -168,16 +168,8 @@ def test_a_mount_and_what_machine_has(kpfs, row):
 @pytest.mark.parametrize(
     ("kernel", "root"),
     [
-        pytest.param(
-            harness.ARM64_TWO_CPUS,
-            harness.arm64_root,
-            marks=[pytest.mark.arm64_kernel, pytest.mark.arm64_two_cpus],
-        ),
-        pytest.param(
-            harness.RISCV64_TWO_CPUS,
-            harness.riscv64_root,
-            marks=[pytest.mark.riscv64_kernel, pytest.mark.riscv64_two_cpus],
-        ),
+        harness.on(harness.ARM64_TWO_CPUS, harness.arm64_root),
+        harness.on(harness.RISCV64_TWO_CPUS, harness.riscv64_root),
     ],
 )
 def test_two_processors(kpfs, kernel, root):

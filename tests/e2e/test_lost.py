@@ -61,18 +61,15 @@ CAUSES = {
     "pipe": (LEFT, rf"trace: {NUMBER} records? lost: a reader of trace_pipe"),
 }
 KERNELS = [
-    *(pytest.param(KERNEL, [name], marks=pytest.mark.kernel) for name in CAUSES),
+    *(harness.on(KERNEL, [name]) for name in CAUSES),
     # for the other kernels all in one run, where records that are cleared come last
     pytest.param(
         *("", ["returns", "instance", "overwrite", "cleared"]), marks=pytest.mark.guest
     ),
-    pytest.param(harness.TWO_CPUS, CAUSES, marks=pytest.mark.two_cpus),
-    pytest.param(harness.ARM64, CAUSES, marks=pytest.mark.arm64_kernel),
+    harness.on(harness.TWO_CPUS, CAUSES),
+    harness.on(harness.ARM64, CAUSES),
     # where a function begins, it takes no probes: see linux/README.md
-    pytest.param(
-        *(harness.RISCV64, ["instance", "overwrite", "pipe", "cleared"]),
-        marks=pytest.mark.riscv64_kernel,
-    ),
+    harness.on(harness.RISCV64, ["instance", "overwrite", "pipe", "cleared"]),
 ]
 
 
@@ -112,10 +109,13 @@ OF_PROGRAMS = {
     "perf": "perf: 8 events lost",
 }
 PROGRAMS = [
-    *(pytest.param(KERNEL, kind, marks=pytest.mark.kernel) for kind in OF_PROGRAMS),
+    *(harness.on(KERNEL, kind) for kind in OF_PROGRAMS),
     *(
-        pytest.param(harness.TWO_CPUS, kind, marks=pytest.mark.two_cpus)
-        for kind in (*OF_PROGRAMS, "multi")
+        harness.on(harness.TWO_CPUS, kind, marks=[*marks])
+        for kind, *marks in (
+            *((kind, pytest.mark.long) for kind in OF_PROGRAMS),
+            ("multi",),
+        )
     ),
 ]
 
@@ -170,7 +170,7 @@ def test_hits_while_ftrace_is_off(kpfs):
     "kernel",
     [
         pytest.param("", marks=pytest.mark.guest),
-        pytest.param(KERNEL, marks=pytest.mark.kernel),
+        harness.on(KERNEL),
     ],
 )
 def test_probes_that_are_disarmed(kpfs, kernel):
@@ -226,7 +226,7 @@ def test_a_row_of_matrix(kpfs, tmp_path):
     "kernel",
     [
         pytest.param("", marks=pytest.mark.guest),
-        pytest.param(KERNEL, marks=pytest.mark.kernel),
+        harness.on(KERNEL),
     ],
 )
 def test_the_end_of_trace(kpfs, kernel):
@@ -240,7 +240,7 @@ def test_the_end_of_trace(kpfs, kernel):
     "kernel",
     [
         pytest.param("", marks=pytest.mark.guest),
-        pytest.param(KERNEL, marks=pytest.mark.kernel),
+        harness.on(KERNEL),
     ],
 )
 def test_nothing_is_said_when_nothing_is_lost(kpfs, kernel):
@@ -259,7 +259,7 @@ def test_nothing_is_said_when_nothing_is_lost(kpfs, kernel):
     "kernel",
     [
         pytest.param("", marks=pytest.mark.guest),
-        pytest.param(KERNEL, marks=pytest.mark.kernel),
+        harness.on(KERNEL),
     ],
 )
 def test_in_python(kernel):

@@ -32,10 +32,10 @@ SCRIPTS = {
     "syscalls": f"echo syscalls: >set_event; {DO}; {SHOWN}",
 }
 KERNELS = [
-    pytest.param(KERNEL, marks=pytest.mark.kernel),
-    pytest.param(harness.TWO_CPUS, marks=pytest.mark.two_cpus),
-    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
-    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+    harness.on(KERNEL),
+    harness.on(harness.TWO_CPUS),
+    harness.on(harness.ARM64),
+    harness.on(harness.RISCV64, marks=[pytest.mark.long]),
 ]
 
 

@@ -182,10 +182,8 @@ exit 1
     ("kernel", "root"),
     [
         (harness.KERNEL, None),
-        pytest.param(harness.ARM64, harness.arm64_root, marks=pytest.mark.arm64_kernel),
-        pytest.param(
-            harness.RISCV64, harness.riscv64_root, marks=pytest.mark.riscv64_kernel
-        ),
+        harness.on(harness.ARM64, harness.arm64_root),
+        harness.on(harness.RISCV64, harness.riscv64_root),
     ],
 )
 def test_each_write_has_the_kernels_words_about_it(kpfs, kernel, root):

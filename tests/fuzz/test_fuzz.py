@@ -22,7 +22,7 @@ def test_any_bytes_and_lines_into_any_file(kpfs):
     writes = Writes(mount, 1)
     try:
         replay(mount)
-        for number in range(1000):
+        for number in range(500):
             writes.step(number)
         read_all(str(mount))
         writes.clear()

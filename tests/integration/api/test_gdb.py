@@ -12,7 +12,7 @@ from tests.unit.gdb.fakes import Gdb
 
 KERNELS = [
     pytest.param(None, id="guest"),
-    pytest.param(harness.KERNEL, marks=pytest.mark.kernel, id="linux"),
+    harness.on(harness.KERNEL, id="linux"),
 ]
 FILE = "tracing/trace_clock"
 RDI, RIP = 5, 16  # numbers in the target description

@@ -17,7 +17,7 @@ from tests import harness
 @pytest.fixture(
     params=[
         pytest.param("", id="guest", marks=pytest.mark.guest),
-        pytest.param(harness.KERNEL, id="linux", marks=pytest.mark.kernel),
+        harness.on(harness.KERNEL, id="linux"),
     ]
 )
 def k(request):

@@ -69,9 +69,9 @@ def run(what, kernel, *, limit=0, number=COUNT):
 
 KERNELS = [
     "",
-    pytest.param(harness.KERNEL, marks=pytest.mark.kernel),
-    pytest.param(harness.ARM64, marks=[pytest.mark.arm64_kernel, pytest.mark.slow]),
-    pytest.param(harness.RISCV64, marks=[pytest.mark.riscv64_kernel, pytest.mark.slow]),
+    harness.on(harness.KERNEL),
+    harness.on(harness.ARM64, marks=[pytest.mark.slow]),
+    harness.on(harness.RISCV64, marks=[pytest.mark.slow]),
 ]
 
 

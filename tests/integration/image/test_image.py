@@ -55,12 +55,6 @@ def functions(guest):
     return found
 
 
-def test_images_are_built_of_these_sources():
-    check = [str(ROOT / "scripts" / "build-guest"), "--check"]
-    done = subprocess.run(check, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 MADE_OF = (
     *("guest/src/init/main.c", "scripts/asm-offsets", "scripts/call-graph"),
     "base/abi.py",

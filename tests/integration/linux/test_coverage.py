@@ -16,8 +16,8 @@ import kpfs
 from tests import bare_module, harness
 
 OTHERS = [
-    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
-    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+    harness.on(harness.ARM64),
+    harness.on(harness.RISCV64),
 ]
 LOOPS = """\
 static volatile int steps, never;
@@ -57,7 +57,7 @@ MODULE_LICENSE("GPL");
 """
 
 
-@pytest.fixture(params=[pytest.param(harness.KERNEL, marks=pytest.mark.kernel)])
+@pytest.fixture(params=[harness.on(harness.KERNEL)])
 def k(request):
     with kpfs.Kernel(kernel=request.param) as kernel:
         yield kernel

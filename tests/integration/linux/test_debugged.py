@@ -13,9 +13,9 @@ from kpfs.gdb.debugged import FIRST_TASK, RunState, read_some
 from tests import harness
 
 KERNELS = [
-    pytest.param(harness.KERNEL, marks=pytest.mark.kernel),
-    pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
-    pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+    harness.on(harness.KERNEL),
+    harness.on(harness.ARM64),
+    harness.on(harness.RISCV64),
 ]
 COUNTERS = {"x86": "rip", "arm64": "pc", "riscv64": "pc"}
 # where a task stands that sleeps

@@ -31,15 +31,11 @@ PPC64_VERDICTS = "OPTIMIZED", "FTRACE", "none", "EINVAL"
 pytestmark = [pytest.mark.long]
 # kernels, and the verdicts that must occur
 KERNELS = [
-    pytest.param(harness.KERNEL, X86_VERDICTS, marks=pytest.mark.kernel),
-    pytest.param(harness.ARM64, ARM64_VERDICTS, marks=pytest.mark.arm64_kernel),
-    pytest.param(harness.RISCV64, RISCV64_VERDICTS, marks=pytest.mark.riscv64_kernel),
-    pytest.param(harness.S390X, S390X_VERDICTS, marks=pytest.mark.s390x_kernel),
-    pytest.param(
-        harness.PPC64,
-        PPC64_VERDICTS,
-        marks=[pytest.mark.ppc64_kernel, pytest.mark.slow],
-    ),
+    harness.on(harness.KERNEL, X86_VERDICTS),
+    harness.on(harness.ARM64, ARM64_VERDICTS),
+    harness.on(harness.RISCV64, RISCV64_VERDICTS),
+    harness.on(harness.S390X, S390X_VERDICTS),
+    harness.on(harness.PPC64, PPC64_VERDICTS, marks=[pytest.mark.slow]),
 ]
 
 POINTS = int(os.environ.get("KPFS_POINTS", "100"))

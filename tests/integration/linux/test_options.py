@@ -23,9 +23,9 @@ GROUPS = {"BPF program": options.PROGRAM, "BPF map": options.MAP}
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(harness.KERNEL, marks=pytest.mark.kernel),
-        pytest.param(harness.ARM64, marks=pytest.mark.arm64_kernel),
-        pytest.param(harness.RISCV64, marks=pytest.mark.riscv64_kernel),
+        harness.on(harness.KERNEL),
+        harness.on(harness.ARM64),
+        harness.on(harness.RISCV64),
     ],
 )
 def test_what_needs_an_option_is_not_there_without_it(monkeypatch, name):
