@@ -76,16 +76,17 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collect without the garbage collector, which then leaves alone what is there.
+    """Collect the tests while nothing is collected as garbage; they are the oldest.
 
-    It would go through the tests, some million objects, again and again.
+    The collector would go through them, some million objects, again and again.
     """
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.enable()
         gc.freeze()
+        gc.unfreeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):
