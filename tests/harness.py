@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import hashlib
 import os
 import pwd
 import re
@@ -33,6 +34,7 @@ CONFORMANCE = ROOT / "tests" / "conformance"
 ORACLE = Path(os.environ.get("KPFS_ORACLE", ROOT / "../shared/oracle/run"))
 GRAVE = re.compile(r"kpfs\[\d+\] (WARNING|ERROR|CRITICAL) ")
 NOBODY = 65534
+WEEK = 7 * 86400.0  # s
 KERNEL = "6.1-cloud"  # the smallest that apt offers
 TWO_CPUS, TWO_CPUS_PACKAGE = "6.12-cloud-2", "6.12-cloud"
 WITH_PARAMETERS = f"{KERNEL}+cpus=2+preempt=full"
@@ -221,11 +223,33 @@ def once(name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder that the first worker of this run to ask for it has filled."""
     folder = run_folder() / name
     with exclusive(f"once-{name}"):
-        if not (folder / "made").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            make(folder)
-            (folder / "made").touch()
+        return _filled(folder, make)
+
+
+def kept(what: object, make: Callable[[Path], None]) -> Path:
+    """Return a folder that this run or an earlier one has filled.
+
+    what: all that decides what is made, whose repr() is unambiguous. What no run has
+    asked for in a week goes.
+    """
+    digest = hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+    folder = kernels() / "kept" / digest
+    with exclusive("kept"):
+        if not folder.exists() and folder.parent.exists():
+            for other in folder.parent.iterdir():
+                if other.stat().st_mtime < time.time() - WEEK:
+                    shutil.rmtree(other)
+        _filled(folder, make)
+        os.utime(folder)
+    return folder
+
+
+def _filled(folder: Path, make: Callable[[Path], None]) -> Path:
+    if not (folder / "made").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        make(folder)
+        (folder / "made").touch()
     return folder
 
 

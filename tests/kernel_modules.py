@@ -21,12 +21,16 @@ def headers() -> Path:
     return found
 
 
-def build(folder: Path, sources: Mapping[str, str]) -> Path:
-    """Build modules from C, by their names, into a folder."""
-    for name, source in sources.items():
-        (folder / f"{name}.c").write_text(source)
-    objects = " ".join(f"{name}.o" for name in sources)
-    (folder / "Makefile").write_text(f"obj-m := {objects}\n")
-    make = ["make", "-s", "-C", str(headers()), f"M={folder}", "modules"]
-    subprocess.run(make, check=True, capture_output=True, timeout=120)
-    return folder
+def build(sources: Mapping[str, str]) -> Path:
+    """Build modules from C, by their names; return their folder, which is kept."""
+    below = str(headers())
+
+    def make(folder: Path) -> None:
+        for name, source in sources.items():
+            (folder / f"{name}.c").write_text(source)
+        objects = " ".join(f"{name}.o" for name in sources)
+        (folder / "Makefile").write_text(f"obj-m := {objects}\n")
+        words = ["make", "-s", "-C", below, f"M={folder}", "modules"]
+        subprocess.run(words, check=True, capture_output=True, timeout=120)
+
+    return harness.kept((below, sources), make)

@@ -39,7 +39,6 @@ HEAD = """
     INIT(return register_kretprobe(&rp);) EXIT(unregister_kretprobe(&rp);)
 """
 LICENSE = 'MODULE_LICENSE("GPL");\n'
-WEEK = 7 * 86400.0  # s
 
 
 @functools.cache
@@ -57,7 +56,7 @@ def _folder() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     os.utime(folder)
     for other in folder.parent.iterdir():
-        if other.stat().st_mtime < time.time() - WEEK:
+        if other.stat().st_mtime < time.time() - harness.WEEK:
             shutil.rmtree(other, ignore_errors=True)
     return folder
 

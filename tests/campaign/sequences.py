@@ -61,9 +61,8 @@ class Linux:
     def __init__(self, kpfs: harness.Kpfs) -> None:
         """Skip the test if the headers of the kernel are not there."""
         os.environ["XDG_DATA_HOME"] = str(harness.kernels())
-        (folder := kpfs.scratch / "linux").mkdir()
         source = (modbox.SOURCES / f"{MODULE}.c").read_text()
-        kernel_modules.build(folder, {MODULE: source})
+        folder = kernel_modules.build({MODULE: source})
         self.kpfs, self.module = kpfs, folder / f"{MODULE}.ko"
 
     def said(self, seed: int, steps: int) -> str:

@@ -92,10 +92,9 @@ def python(run):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def built():
     """Modules that were built with the headers of that kernel."""
-    folder = tmp_path_factory.mktemp("modules")
-    return kernel_modules.build(folder, {"slow": SLOW, "probe": PROBE})
+    return kernel_modules.build({"slow": SLOW, "probe": PROBE})
 
 
 def test_a_packaged_module_brings_its_dependencies(sh):

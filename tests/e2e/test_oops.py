@@ -124,9 +124,9 @@ sleep 999
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def built():
     sources = {"killer": KILLER, "loop": LOOP, "falls": FALLS}
-    return kernel_modules.build(tmp_path_factory.mktemp("modules"), sources)
+    return kernel_modules.build(sources)
 
 
 @pytest.mark.parametrize(

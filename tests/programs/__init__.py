@@ -22,9 +22,14 @@ def program(name: str, folder: Path, prefix: str = "", *options: str) -> Path:
     compiler = shutil.which(f"{prefix}gcc" if prefix else os.environ.get("CC", "gcc"))
     if not compiler:
         pytest.skip(f"no C compiler {prefix}")
-    source, made = HERE / f"{name}.c", folder / name
-    words = *options, "-O1", "-Wall", "-Werror", "-o"
-    done = harness.run(compiler, *words, made, source)
-    if done.returncode:
-        pytest.skip(f"{source.name}: {done.stderr.splitlines()[0]}")
-    return made
+    source, words = HERE / f"{name}.c", (*options, "-O1", "-Wall", "-Werror", "-o")
+
+    def make(made: Path) -> None:
+        done = harness.run(compiler, *words, made / name, source)
+        if done.returncode:
+            pytest.skip(f"{source.name}: {done.stderr.splitlines()[0]}")
+
+    texts = [path.read_bytes() for path in (source, *sorted(HERE.glob("*.h")))]
+    stat = os.stat(compiler)
+    what = compiler, stat.st_size, stat.st_mtime_ns, words, name, texts
+    return Path(shutil.copy(harness.kept(what, make) / name, folder))

@@ -55,10 +55,10 @@ INITS = {
 
 
 @pytest.fixture(scope="session")
-def modules(tmp_path_factory):
+def modules():
     """Bytes of modules by name."""
     sources = {name: TEMPLATE % init for name, init in INITS.items()}
-    folder = kernel_modules.build(tmp_path_factory.mktemp("traps"), sources)
+    folder = kernel_modules.build(sources)
     return {name: (folder / f"{name}.ko").read_bytes() for name in sources}
 
 
