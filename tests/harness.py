@@ -381,13 +381,16 @@ def wait_for(fd: int, complaint: str, seconds: float = TIMEOUT) -> None:
 
 
 def until(
-    ready: Callable[[], object], complaint: str, seconds: float = TIMEOUT
+    ready: Callable[[], object],
+    complaint: str,
+    seconds: float = TIMEOUT,
+    every: float = 0.01,
 ) -> None:
-    """Wait until ready() is true."""
+    """Wait until ready() is true, and ask it so often (s)."""
     deadline = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < deadline, complaint
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 def state(pid: int) -> str:

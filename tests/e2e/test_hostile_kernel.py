@@ -76,7 +76,7 @@ def test_a_signal_ends_a_start_that_has_no_end(
     environment = {**os.environ, "MARK": str(tmp_path), "KPFS_WARM": warm}
     command = kpfs.command(*words, "--", "true")
     with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) as child:
-        harness.until(lambda: works(tmp_path), "it does not start")
+        harness.until(lambda: works(tmp_path), "it does not start", every=0.1)
         assert child.poll() is None
         child.send_signal(number)
         assert child.communicate(timeout=harness.TIMEOUT)[1] == b""
