@@ -83,8 +83,9 @@ def test_a_page_stays_small(count):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scripts", [True, False])
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (360, True)])
+@pytest.mark.parametrize(
+    ("width", "dark", "scripts"), [(1200, False, True), (360, True, False)]
+)
 def test_in_a_browser(monkeypatch, tmp_path, width, dark, scripts):
     path = tmp_path / "page.html"
     long = ROWS[2]._replace(output="word" * 500, reasons=["n" * 400, "m" * 400])
