@@ -72,6 +72,14 @@ KERNELS = [
     harness.on(harness.RISCV64, ["instance", "overwrite", "pipe", "cleared"]),
 ]
 
+each_kind = pytest.mark.parametrize(
+    "kernel", [pytest.param("", marks=pytest.mark.guest), harness.on(KERNEL)]
+)
+
+
+def of(kernel):
+    return ("--kernel", kernel) if kernel else ()
+
 
 def lost(text):
     """Return what is said to be lost."""
@@ -85,8 +93,7 @@ def script(*names):
 @pytest.mark.fuse
 @pytest.mark.parametrize(("kernel", "causes"), KERNELS)
 def test_the_end_of_run(kpfs, kernel, causes):
-    options = ("--kernel", kernel) if kernel else ()
-    done = kpfs("run", *options, "--", "sh", "-c", script(*causes))
+    done = kpfs("run", *of(kernel), "--", "sh", "-c", script(*causes))
     for cause in causes:
         assert any(re.match(CAUSES[cause][1], line) for line in lost(done.stderr)), (
             cause,
@@ -166,20 +173,13 @@ def test_hits_while_ftrace_is_off(kpfs):
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        pytest.param("", marks=pytest.mark.guest),
-        harness.on(KERNEL),
-    ],
-)
+@each_kind
 def test_probes_that_are_disarmed(kpfs, kernel):
-    options = ("--kernel", kernel) if kernel else ()
     script = """
     echo p:a vfs_open >/sys/kernel/tracing/kprobe_events
     echo 0 >/sys/kernel/debug/kprobes/enabled
     """
-    done = kpfs("run", *options, "--", "sh", "-c", script)
+    done = kpfs("run", *of(kernel), "--", "sh", "-c", script)
     assert lost(done.stderr) == ["all hits of 1 probe: kprobes/enabled is 0"]
 
 
@@ -222,46 +222,26 @@ def test_a_row_of_matrix(kpfs, tmp_path):
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        pytest.param("", marks=pytest.mark.guest),
-        harness.on(KERNEL),
-    ],
-)
+@each_kind
 def test_the_end_of_trace(kpfs, kernel):
-    options = ("--kernel", kernel) if kernel else ()
-    done = kpfs("trace", *options, "--", "sh", "-c", script("ring"))
+    done = kpfs("trace", *of(kernel), "--", "sh", "-c", script("ring"))
     assert [line for line in lost(done.stderr) if re.match(CAUSES["ring"][1], line)]
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        pytest.param("", marks=pytest.mark.guest),
-        harness.on(KERNEL),
-    ],
-)
+@each_kind
 def test_nothing_is_said_when_nothing_is_lost(kpfs, kernel):
-    options = ("--kernel", kernel) if kernel else ()
     traced = """
     cd /sys/kernel/tracing
     echo 'r:one vfs_open' >kprobe_events
     echo 1 >events/kprobes/enable
     cat /etc/hostname
     """
-    done = kpfs("run", *options, "--", "sh", "-c", traced)
+    done = kpfs("run", *of(kernel), "--", "sh", "-c", traced)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        pytest.param("", marks=pytest.mark.guest),
-        harness.on(KERNEL),
-    ],
-)
+@each_kind
 def test_in_python(kernel):
     with kpfs.Kernel(kernel=kernel) as k:
         assert k.lost() == []
