@@ -9,7 +9,7 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,6 +130,13 @@ class Hunt:
                 processes.end_all(self.scratch)
             if how:
                 self.did(1, how)
+
+    def each_of(self, attempts: Mapping[str, Callable[[], str]]) -> None:
+        """Make these attempts in any order, each once at most."""
+        rows = list(attempts.items())
+        self.rng.shuffle(rows)
+        self.number = min(self.number, len(rows))
+        self.each(lambda: rows[self.done][1](), lambda: rows[self.done][0])
 
     # ---- findings
     def finding(self, what: str, *keep: Path, **texts: str) -> None:

@@ -202,11 +202,7 @@ def elsewhere(uses: Uses, script: str, use: Callable[[list[str]], str]) -> str:
 
 
 def run(hunt: Hunt) -> None:
-    uses = Uses(hunt)
-    table = list(attempts(uses).items())
-    hunt.rng.shuffle(table)
-    hunt.number = min(hunt.number, len(table))
-    hunt.each(lambda: table[hunt.done][1](), lambda: table[hunt.done][0])
+    hunt.each_of(attempts(Uses(hunt)))
 
 
 PART = Part("limited uses", 1000, 1.5, run)

@@ -274,11 +274,7 @@ def rows(tries: Tries) -> dict[str, Callable[[], str]]:
 
 
 def run(hunt: Hunt) -> None:
-    tries = Tries(hunt)
-    table = list(rows(tries).items())
-    hunt.rng.shuffle(table)
-    hunt.number = min(hunt.number, len(table))
-    hunt.each(lambda: table[hunt.done][1](), lambda: table[hunt.done][0])
+    hunt.each_of(rows(Tries(hunt)))
 
 
 PART = Part("restrictions", 1000, 1.5, run)

@@ -25,9 +25,8 @@ class Insn(ctypes.Structure):
     _fields_ = fields(abi.Insn)
 
 
-@pytest.fixture(scope="module")
-def decode():
-    path = os.path.join(IMAGE_DIR, "x86", f"board-{platform.machine()}.so")
+def decoder(arch):
+    path = os.path.join(IMAGE_DIR, arch, f"board-{platform.machine()}.so")
     function = ctypes.CDLL(path).board_decode
 
     def decoded(code):
@@ -36,6 +35,11 @@ def decode():
         return insn
 
     return decoded
+
+
+@pytest.fixture(scope="module")
+def decode():
+    return decoder("x86")
 
 
 @pytest.fixture(scope="module")

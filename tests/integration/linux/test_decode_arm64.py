@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The board's decoder of arm64 agrees with capstone, on code of our own libraries."""
 
-import ctypes
 import os
-import platform
 
 import capstone
 import pytest
@@ -11,7 +9,7 @@ from capstone import arm64
 
 from kpfs.base import abi
 from kpfs.linux.board.board import IMAGE_DIR
-from tests.integration.linux.test_decode import NONE, Insn, text_of
+from tests.integration.linux.test_decode import NONE, decoder, text_of
 
 ROOT = os.path.dirname(os.path.dirname(IMAGE_DIR))
 REGISTERS = [*(f"x{number}" for number in range(29)), "x29", "x30", "sp"]
@@ -24,15 +22,7 @@ SIZES = {"b": 1, "h": 2, "s": 4, "w": 4, "d": 8, "x": 8, "q": 16}
 
 @pytest.fixture(scope="module")
 def decode():
-    path = os.path.join(IMAGE_DIR, "arm64", f"board-{platform.machine()}.so")
-    function = ctypes.CDLL(path).board_decode
-
-    def decoded(code):
-        insn = Insn()
-        function(code, ctypes.c_uint64(len(code)), ctypes.byref(insn))
-        return insn
-
-    return decoded
+    return decoder("arm64")
 
 
 def register(insn, number):
