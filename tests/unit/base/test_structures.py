@@ -40,7 +40,7 @@ def test_one_that_nobody_has_goes(ours):
     gc.disable()
     try:
         made = weakref.ref(ours())
-        gc.collect(0)  # of what is new: all there is takes long
+        gc.collect(0)  # all there is would take long
     except TypeError:
         pytest.skip("it wants arguments")
     finally:
