@@ -10,10 +10,12 @@ import os
 import struct
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kpfs.base.elf import MACHINES
-from kpfs.linux.inside import texts
-from kpfs.linux.inside.loop import Worker
+
+if TYPE_CHECKING:
+    from kpfs.linux.inside.loop import Worker
 
 _HEAD = 4096  # bytes of a program that are read
 _ORDER = {1: "<", 2: ">"}  # by EI_DATA
@@ -26,6 +28,8 @@ _DEEPEST = 4  # scripts whose interpreters are scripts
 
 def why_not(worker: Worker, path: str) -> str:
     """Return what is wrong with a program that execve() refuses; "" if unknown."""
+    from kpfs.linux.inside import texts  # why_not_here() needs none of it
+
     read = partial(texts.read_head, worker, size=_HEAD)
     return _why_not(path, read, worker.board.arch.elf_machine)
 

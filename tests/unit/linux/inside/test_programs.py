@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The heads of programs."""
 
+import os
 import struct
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from kpfs.base.elf import MACHINES
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import read_agent
 from kpfs.linux.inside.programs import read_head
+from tests import harness
 
 
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=ARCHES)
@@ -37,3 +39,20 @@ def test_programs_of_32_bits_and_of_the_other_byte_order():
 def test_no_program(head):
     with pytest.raises((KeyError, struct.error, IndexError)):
         read_head(head)
+
+
+def test_what_the_host_refuses_is_told_without_a_kernel(tmp_path):
+    """``kpfs run`` asks before each command; what Linux kernels need loads long."""
+    (tmp_path / "script").write_text("#!/none\n")
+    code = (
+        "import sys\n"
+        "from kpfs.linux.inside.programs import why_not_here\n"
+        "print(why_not_here('script'))\n"
+        "print([name for name in sys.modules if name.startswith('kpfs.linux.')])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(harness.ROOT)}
+    done = harness.run(sys.executable, "-c", code, cwd=tmp_path, env=environment)
+    assert done.stdout.splitlines() == [
+        "script needs /none, which is not there",
+        "['kpfs.linux.inside', 'kpfs.linux.inside.programs']",
+    ], done.stderr
