@@ -12,7 +12,9 @@ from tests.modbox import need_compiler
 pytestmark = pytest.mark.guest
 
 LIMIT = 0.4  # s
-FEW = (0, 2, 6, 10, 13, 14)
+# these need seconds each; integration/modules/test_lockup.py has such loops, too
+LONG = [pytest.param(number, marks=pytest.mark.long) for number in (0, 2, 10)]
+FEW = (6, 13, 14, *LONG)
 
 
 @pytest.mark.parametrize("number", FEW)
