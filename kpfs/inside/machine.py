@@ -25,7 +25,6 @@ from kpfs.linux.inside.command import TROUBLE, InsideCommand, Outcome
 from kpfs.linux.inside.loop import CallError
 from kpfs.linux.inside.mounted import PreparedKernel
 from kpfs.linux.inside.request import RunRequest
-from kpfs.linux.memory.stack import functions
 from kpfs.linux.store import store
 
 if TYPE_CHECKING:
@@ -133,8 +132,9 @@ class CommandSession:
         if not is_locked_up(dead):
             oops = self._kernel.oopses.first() if "panic" in dead else ""
             return f": {oops}" * bool(oops)
-        board = self._loop.machine.board
-        found = functions(board, self._kernel.symbols, _DEEPEST)
+        from kpfs.linux.running.stacks import Stacks
+
+        found = Stacks(self._kernel).running(_DEEPEST)
         return f"; it was in {', '.join(found)}"
 
     def _begin(self, request: RunRequest, stdio: list[int]) -> InsideCommand:

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from functools import partial
 
 from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.linux.memory.stack import functions_of_sleeper
 from kpfs.linux.memory.tasks import TaskList, TaskRow
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
+from kpfs.linux.running.stacks import Stacks
 
-_DEEPEST = 8  # functions of a stack
+_DEEPEST = 12  # functions of a stack
 _MAX_TASKS = 32  # that are told of
 # the functions by which programs enter the kernel, on all architectures: what lies on
 # the stack behind them is left from earlier calls
@@ -30,17 +30,20 @@ def stacks(kernel: KernelOnBoard, ours: Collection[int]) -> list[str]:
     except (KernelError, MemoryFault):
         return []
     rows.sort(key=lambda row: "DSR".find(row.state) % 4)
-    return [_told(kernel, tasks, row) for row in rows[:_MAX_TASKS]]
+    stacks_of = Stacks(kernel)
+    return [_told(kernel, tasks, stacks_of, row) for row in rows[:_MAX_TASKS]]
 
 
-def _told(kernel: KernelOnBoard, tasks: TaskList, row: TaskRow) -> str:
+def _told(
+    kernel: KernelOnBoard, tasks: TaskList, stacks_of: Stacks, row: TaskRow
+) -> str:
     who = f"{row.comm} (pid {row.pid}, state {row.state})"
     if row.cpu >= 0:
         return f"{who} runs on CPU {row.cpu}"
     try:
         field = partial(tasks.place, row.addr)
         registers = kernel.arch.asleep(field, kernel.memory)
-        names = functions_of_sleeper(kernel.memory, kernel.symbols, registers, _DEEPEST)
+        names = stacks_of.of_sleeper(registers, _DEEPEST)
         entry = (n for n, name in enumerate(names) if name.startswith(_ENTRIES))
         names = names[: next(entry, len(names)) + 1]
     except (MemoryFault, KeyError):

@@ -126,6 +126,11 @@ class SymbolFile:
             frames = b""
         return frames, *self._symbol_table()
 
+    @property
+    def call_frames(self) -> bytes | memoryview:
+        """The contents of .debug_frame."""
+        return self._tables[0]
+
     # ---- the file
     @property
     def size(self) -> int:

@@ -331,7 +331,8 @@ LATE = {  # commands that take their time, and what is told of one of their task
     "is in the kernel": ("cat </dev/zero >/dev/null", r"cat \(pid \d+, state [RS]\)"),
     "waits": (
         "trap '' TERM INT; sleep 1000 | cat >/dev/null & wait",
-        r"cat \(pid \d+, state S\) in __schedule.* < pipe_read.*do_syscall_64\+\w+$",
+        r"cat \(pid \d+, state S\) in __schedule\+\w+ < schedule\+\w+ < "
+        r"pipe_read\+\w+ < vfs_read\+\w+ < ksys_read\+\w+ < do_syscall_64\+\w+$",
     ),
 }
 
