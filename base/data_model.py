@@ -9,6 +9,7 @@ from array import array
 from functools import cache
 
 from kpfs.base.typed import TYPE_CHECKING, NamedTuple
+from kpfs.base.units import WORD
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -26,6 +27,11 @@ class DataModel(NamedTuple):
         form: as of the module struct, but for L and l: a long of the architecture.
         """
         return _packed(self, form)
+
+    @property
+    def letter(self) -> str:
+        """A long as the modules struct and array call it."""
+        return "Q" if self.long == WORD else "I"
 
     def number(self, raw: bytes | memoryview, *, signed: bool = False) -> int:
         """Return the number that bytes are."""
@@ -45,9 +51,9 @@ class DataModel(NamedTuple):
 
 @cache
 def _packed(model: DataModel, form: str) -> struct.Struct:
-    if model.long == 8:
-        form = form.replace("L", "Q").replace("l", "q")
+    form = form.replace("L", model.letter).replace("l", model.letter.lower())
     return struct.Struct(("<" if model.order == "little" else ">") + form)
 
 
 LITTLE_64, BIG_64 = DataModel("little", 8), DataModel("big", 8)
+LITTLE_32 = DataModel("little", 4)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""ELF64 files: segments, sections, symbols, relocations; struct alone.
+"""ELF files: segments, sections, symbols, relocations; struct alone.
 
-Relocations are those of x86-64, and those of line numbers of arm64 and riscv64.
+Relocations are those of x86-64, and those of line numbers of arm64 and riscv64. What
+follows the data model of a file is read and written for 32 bits, too.
 
 Executables (the kernel) are read by segment, relocatable objects (the runtime image,
 modules) are placed section by section and then linked with relocate().
@@ -13,10 +14,11 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kpfs.base.data_model import BIG_64, LITTLE_64
+from kpfs.base.data_model import BIG_64, LITTLE_32, LITTLE_64, DataModel
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import MASK64
-from kpfs.base.typed import Any, NamedTuple
+from kpfs.base.typed import Any, NamedTuple, cast
+from kpfs.base.units import WORD
 
 ET_REL = 1
 PT_LOAD = 1
@@ -45,11 +47,11 @@ R_X86_64_32 = 10
 R_X86_64_32S = 11
 R_X86_64_PC64 = 24
 
-EM_PPC64, EM_S390, EM_X86_64, EM_AARCH64, EM_RISCV = 21, 22, 62, 183, 243
-ANY_MACHINE = 0
+EM_PPC64, EM_S390, EM_ARM, EM_X86_64, EM_AARCH64, EM_RISCV = 21, 22, 40, 62, 183, 243
+ANY_MACHINE, _SMALL = 0, frozenset((EM_ARM,))
 MACHINES = {
     EM_X86_64: "x86-64", EM_AARCH64: "arm64", 3: "i386", 8: "mips", 15: "parisc",
-    20: "ppc", EM_PPC64: "ppc64", EM_S390: "s390x", 40: "arm", 43: "sparc64",
+    20: "ppc", EM_PPC64: "ppc64", EM_S390: "s390x", EM_ARM: "arm", 43: "sparc64",
     50: "ia64",
     EM_RISCV: "riscv64", 258: "loongarch",
 }  # fmt: skip
@@ -65,14 +67,15 @@ _WORDS = {
         **{37 + n: (form, _SUB) for n, form in enumerate((_B, _H, _I, _Q))},
     },
 }
-_ORDER = 5  # EI_DATA
+_CLASS, _ORDER = 4, 5  # EI_CLASS, EI_DATA
 _NAME_MAX = 4096  # bytes of a section's name
-EHDR_FORM, PHDR_FORM = "16sHHI3QI6H", "2I6Q"
-SHDR_FORM, SYM_FORM, RELA_FORM = "2I4Q2I2Q", "IBBHQQ", "QQq"
+EHDR_FORM, PHDR_FORM, PHDR_FORM_32 = "16sHHI3LI6H", "2I6Q", "8I"
+SHDR_FORM, RELA_FORM = "2I4L2I2L", "QQq"
+SYM_FORM, SYM_FORM_32 = "IBBHQQ", "IIIBBH"
 EHDR, PHDR = LITTLE_64.struct(EHDR_FORM), LITTLE_64.struct(PHDR_FORM)
 SHDR, SYM = LITTLE_64.struct(SHDR_FORM), LITTLE_64.struct(SYM_FORM)
 RELA = LITTLE_64.struct(RELA_FORM)
-ORDERS = {1: LITTLE_64, 2: BIG_64}  # by EI_DATA
+MODELS = {(2, 1): LITTLE_64, (2, 2): BIG_64, (1, 1): LITTLE_32}  # by class and order
 
 
 class Segment(NamedTuple):
@@ -116,7 +119,7 @@ class ElfFile:
     """An ELF file in memory, whose parts are cut out when they are asked for."""
 
     def __init__(self, data: bytes, machine: int = EM_X86_64) -> None:
-        """Raises KernelError(ENOEXEC) for what is not ELF64 of this machine.
+        """Raises KernelError(ENOEXEC) for what is no ELF file of this machine.
 
         machine: ANY_MACHINE is for headers and sections alone.
         """
@@ -131,25 +134,30 @@ class ElfFile:
 
     def _read_headers(self) -> None:
         data = self.data
-        model = self.model = ORDERS[data[_ORDER]]
+        model = self.model = MODELS[data[_CLASS], data[_ORDER]]
         head = model.struct(EHDR_FORM).unpack_from(data, 0)
         ident, self.type, machine = head[0], head[1], head[2]
         self.machine: int = machine
         meant = self._machine in (machine, ANY_MACHINE)
-        if ident[:5] != b"\x7fELF\x02" or not meant:
+        bits = 32 if self._machine in _SMALL else 64
+        if self._machine != ANY_MACHINE:
+            meant = meant and model.long * 8 == bits
+        if ident[:4] != b"\x7fELF" or not meant:
             name = MACHINES.get(self._machine, "any machine")
-            raise KernelError(errno.ENOEXEC, f"not an ELF64 file of {name}")
+            raise KernelError(errno.ENOEXEC, f"not an ELF{bits} file of {name}")
         self.entry: int = head[4]
         phoff, shoff = head[5], head[6]
         phnum, shnum, shstrndx = head[10], head[12], head[13]
-        segment = model.struct(PHDR_FORM).unpack_from
+        segment = model.struct(PHDR_FORM if model.long == WORD else PHDR_FORM_32)
+        places = range(phoff, phoff + phnum * segment.size, segment.size)
         self.segments = [
-            Segment(p[1], p[2], p[3], p[4], p[5], p[6])
-            for p in (segment(data, phoff + i * 56) for i in range(phnum))
+            Segment(*(p[1:7] if model.long == WORD else (p[6], *p[1:6])))
+            for p in (segment.unpack_from(data, at) for at in places)
             if p[0] == PT_LOAD
         ]
         section = model.struct(SHDR_FORM)
-        rows = [section.unpack_from(data, shoff + i * 64) for i in range(shnum)]
+        places = range(shoff, shoff + shnum * section.size, section.size)
+        rows = [section.unpack_from(data, at) for at in places]
         names = rows[shstrndx][4] if rows else 0
         self.sections = [Section(self._cstring(names + r[0]), *r[1:]) for r in rows]
 
@@ -183,7 +191,7 @@ class ElfFile:
         if table is None:
             return {}
         names = self.contents(self.sections[table.link]).decode("latin-1")
-        end, rows = names.index, self.rows(table, SYM_FORM)
+        end, rows = names.index, symbol_rows(self.model, self.contents(table))
         return {
             names[name : end("\0", name)]: value
             for name, info, _other, shndx, value, _size in rows
@@ -196,11 +204,44 @@ class ElfFile:
         if table is None:
             return []
         names = self.contents(self.sections[table.link]).decode("latin-1")
-        end, rows = names.index, self.rows(table, SYM_FORM)
+        end, rows = names.index, symbol_rows(self.model, self.contents(table))
         return [
             ElfSymbol(names[at : end("\0", at)], value, size, info >> 4, info & 15, n)
             for at, info, _other, n, value, size in rows
         ]
+
+
+_SymbolRow = tuple[int, int, int, int, int, int]
+
+
+def symbol_rows(model: DataModel, table: bytes) -> Iterable[_SymbolRow]:
+    """Return rows of a symbol table: name, info, other, section, value and size."""
+    if model.long == WORD:
+        return cast("Iterable[_SymbolRow]", model.struct(SYM_FORM).iter_unpack(table))
+    small = model.struct(SYM_FORM_32).iter_unpack(table)
+    return (
+        (name, info, other, section, value, size)
+        for name, value, size, info, other, section in small
+    )
+
+
+def symbol_size(model: DataModel) -> int:
+    """Return the size of a row of a symbol table."""
+    return model.struct(SYM_FORM if model.long == WORD else SYM_FORM_32).size
+
+
+def symbol_info(model: DataModel) -> int:
+    """Return where a row of a symbol table has its info."""
+    return 4 if model.long == WORD else 12
+
+
+def pack_symbol(
+    model: DataModel, name: int, info: int, section: int, value: int, size: int
+) -> bytes:
+    """Return a row of a symbol table."""
+    if model.long == WORD:
+        return model.struct(SYM_FORM).pack(name, info, 0, section, value, size)
+    return model.struct(SYM_FORM_32).pack(name, value, size, info, 0, section)
 
 
 def relocate(

@@ -14,7 +14,8 @@ from kpfs.engine import kprobe
 class Words(Protocol):
     """The memory that a frame lies in."""
 
-    def read_u64(self, addr: int) -> int: ...
+    def read_u64(self, addr: int) -> int:
+        """Return a word, which has fewer bits where registers have."""
 
     def write_u64(self, addr: int, value: int) -> None: ...
 
@@ -24,6 +25,7 @@ class FrameRegs(kprobe.PtRegs):
 
     __slots__ = ("_addr", "_memory")
     NAMES: ClassVar[tuple[str, ...]]  # names of the words, from low to high addresses
+    WORD: ClassVar[int] = WORD  # bytes of one
 
     def __init__(self, memory: Words, addr: int) -> None:
         self._memory = memory
@@ -31,10 +33,10 @@ class FrameRegs(kprobe.PtRegs):
 
     def __getitem__(self, i: int) -> int:
         """Word i of struct pt_regs."""
-        return self._memory.read_u64(self._addr + WORD * i)
+        return self._memory.read_u64(self._addr + self.WORD * i)
 
     def __setitem__(self, i: int, value: int) -> None:
-        self._memory.write_u64(self._addr + WORD * i, value & MASK64)
+        self._memory.write_u64(self._addr + self.WORD * i, value & MASK64)
 
     def __iter__(self) -> Iterator[int]:
         return map(self.__getitem__, range(len(self.NAMES)))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kpfs.base.data_model import BIG_64, LITTLE_64, DataModel
+from kpfs.base.data_model import BIG_64, LITTLE_32, LITTLE_64, DataModel
 from kpfs.base.units import PAGE_SIZE
 from kpfs.session.records import FieldFormat, Record, decode, field_format
 
@@ -58,10 +58,13 @@ def parse_cmdlines(text: str) -> dict[int, str]:
 def model_of(*rings: bytes) -> DataModel:
     """Return the data model of the kernel that has filled pages of rings.
 
-    Their first ones say how many bytes follow, in 64 bits whose high half is 0.
+    Their first ones say how many bytes follow, in a long whose high half is 0. A record
+    behind one of 32 bits is not.
     """
-    size = next((pages[8:12] for pages in rings if pages), b"1")
-    return LITTLE_64 if any(size) else BIG_64
+    size = next((pages[8:16] for pages in rings if pages), b"1")
+    if not any(size[:4]):
+        return BIG_64
+    return LITTLE_32 if any(size[4:]) else LITTLE_64
 
 
 def entries(pages: bytes, model: DataModel) -> Iterator[tuple[int, bytes]]:

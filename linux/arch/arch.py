@@ -50,6 +50,13 @@ class ReadWord(Protocol):
         """Return a word; raises MemoryFault."""
 
 
+class DeclaredLayout(NamedTuple):
+    """A structure as sources of Linux declare it, for kernels without BTF."""
+
+    size: int
+    at: Mapping[str, int]  # offsets of fields
+
+
 class LinuxArch(ABC):
     """An architecture."""
 
@@ -89,6 +96,11 @@ class LinuxArch(ABC):
     # bits of an entry of a page table
     present: ClassVar[int] = 1
     region_base: ClassVar[int] = abi.REGION_BASE  # the agent's address of the region
+    region_phys: ClassVar[int] = abi.REGION_PHYS  # and its physical one
+    # bytes of struct pt_regs, where kernels have no BTF to tell it
+    regs_size: ClassVar[int] = 0
+    declared: ClassVar[Mapping[str, DeclaredLayout]] = {}  # others, likewise
+    max_ram: ClassVar[int] = abi.HOLE_BASE
     page_address: ClassVar[int] = 0
 
     def cpu_field(self, name: str) -> int:
@@ -117,6 +129,11 @@ class LinuxArch(ABC):
     @abstractmethod
     def stub(self, at: int, gate: int) -> bytes:
         """Return code for an address, which loads this and jumps to a gate."""
+
+    def called_with(self, engine: Engine, memory: ReadWord) -> int:
+        """Return the first argument of the system call whose function begins now."""
+        regs = engine.read_reg(self.arguments[0])
+        return memory.word(regs + self.syscall_arguments[0])
 
     @abstractmethod
     def return_address(self, engine: Engine, memory: ReadWord) -> int:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
-from kpfs.base.units import PAGE_SIZE
+from kpfs.base.units import PAGE_SIZE, WORD
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import KernelMemory, pages_of
 from kpfs.linux.running.kernel_on_board import KernelOnBoard
@@ -93,6 +93,8 @@ def _find(source: Source, kernel: KernelOnBoard) -> LinePlaces | None:
     files = symbols.lookup_name(source.file_operations)
     readers = symbols.lookup_name(_READER)
     if len(ops) != 1 or len(readers) != 1 or (source.file_operations and not files):
+        return None
+    if memory.model.long != WORD:  # struct seq_file is another one
         return None
     op, reader = ops[0].addr, readers[0]
     try:

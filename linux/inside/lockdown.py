@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.linux.inside.failed_call import FailedCall, Opened
 from kpfs.linux.memory.lockdown import TRACEFS, LockdownState
-from kpfs.linux.memory.stack import STACK_SIZE
+from kpfs.linux.memory.stack import stack_size
 
 if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
@@ -34,7 +34,8 @@ class Lockdown:
         self._refused: dict[int, str] = {}  # by stacks, until the call has failed
 
     def _stack(self) -> int:
-        return (self._board.read_reg(self._board.arch.stack_pointer) - 1) // STACK_SIZE
+        arch = self._board.arch
+        return (self._board.read_reg(arch.stack_pointer) - 1) // stack_size(arch.model)
 
     def ask(self) -> None:
         """Note whether what the kernel asks for is refused.  Raises MemoryFault.

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import MemoryFault
-from kpfs.base.units import WORD
 from kpfs.linux.inside.failed_call import FailedCall, Opened, Written
 from kpfs.linux.memory.functions import returns_to
 from kpfs.linux.memory.opened_paths import OpenedPaths
-from kpfs.linux.memory.stack import STACK_SIZE
+from kpfs.linux.memory.stack import stack_size
 
 if TYPE_CHECKING:
     from kpfs.linux.running.kernel_on_board import KernelOnBoard
@@ -149,10 +148,11 @@ class Refused:
     def _arguments(self, stack: int) -> list[int]:
         """Return the first arguments that a program has made a call with."""
         arch, size = self._kernel.arch, self._kernel.structures["pt_regs"].size
-        end = (stack | STACK_SIZE - 1) + 1
+        size = size or arch.regs_size
+        end = (stack | stack_size(arch.model) - 1) + 1
         raw = self._memory.read(arch.program_registers(end, size, self._memory), size)
         return [
-            arch.model.number(raw[offset : offset + WORD])
+            arch.model.number(raw[offset : offset + arch.model.long])
             for offset in arch.syscall_arguments
         ]
 
@@ -165,8 +165,9 @@ class Refused:
         path = files.path_of(files.task_on(stack), fd & _INT)
         if not path:
             return None
+        long = self._program.model.long
         if name == "writev":
-            at, size = self._program.word(at), self._program.word(at + 8)
+            at, size = self._program.word(at), self._program.word(at + long)
         text = self._program.read(at, min(size, _MAX_WRITTEN)).decode("latin-1").strip()
         return FailedCall("write", (Written(_shown(path), text),))
 
@@ -209,9 +210,10 @@ class Refused:
         if call.name != "write" or not (at and array.has("err_log") and row.has("loc")):
             return ()
         word, since, first = self._memory.word, self._logged, 0
+        long = self._memory.model.long
         head = last = at + array.at["err_log"]
         for _ in range(_MAX_LOGGED):
-            last = word(last + WORD)  # list_head.prev
+            last = word(last + long)  # list_head.prev
             time = word(last - row.at["list"] + row.at["info.ts"])
             if last == head or time <= since:
                 break
@@ -219,7 +221,7 @@ class Refused:
         if not first:
             return ()
         number = self._memory.read(first + row.at["info.type"], 1)[0]
-        text = word(word(first + row.at["info.errs"]) + WORD * number)
+        text = word(word(first + row.at["info.errs"]) + long * number)
         place = self._memory.string(first + row.at["loc"], _MAX_PATH)
         return (place + self._memory.string(text, _MAX_PATH),)
 

@@ -13,7 +13,6 @@ from kpfs.linux.running.kernel_on_board import KernelOnBoard
 
 SIZE = 4  # bytes of a count
 _COUNT = "nr_running"
-_POINTER = 8
 
 
 def find(kernel: KernelOnBoard) -> list[int]:
@@ -29,7 +28,7 @@ def find(kernel: KernelOnBoard) -> list[int]:
     if field is None:
         return []
     return [
-        board.translate(memory.word(offsets + _POINTER * cpu) + queues + field)
+        board.translate(memory.word(offsets + memory.model.long * cpu) + queues + field)
         for cpu in range(board.get(abi.Board.nr_cpus))
     ]
 

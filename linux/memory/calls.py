@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from kpfs.base.errors import MemoryFault
-from kpfs.base.units import WORD
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import CoreSymbols
 
@@ -33,7 +32,7 @@ def call_numbers(
     if not table:
         return {}
     try:
-        words = memory.read(table[0].addr, table[0].size & -WORD)
+        words = memory.read(table[0].addr, table[0].size & -memory.model.long)
     except MemoryFault:
         return {}
     names = {

@@ -2,7 +2,8 @@
 """The kernel's log, read from its memory, which works for a dead kernel too.
 
 The kernel says in vmcoreinfo, for crash dumps, where the fields of its structures are.
-A log without vmcoreinfo cannot be read. Kernel: kernel/printk/printk_ringbuffer.h.
+A log without vmcoreinfo cannot be read. Kernels without symbols of data (KALLSYMS_ALL)
+do not tell where that is; it is looked for. Kernel: kernel/printk/printk_ringbuffer.h.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from kpfs.linux.memory.symbols import CoreSymbols
 VMCOREINFO_SIZE = 4096
 MAX_RECORDS = 1 << 20
 _OFFSET = re.compile(r"^(?:OFFSET|SIZE)\((\S+)\)=(\d+)$", re.M)
-_STATE_SHIFT, _COMMITTED, _FINALIZED = 62, 1, 2
-_DATA_ID_SIZE = 8
+_RING = re.compile(r"^SYMBOL\(prb\)=([0-9a-f]+)$", re.M)
+_VMCOREINFO = b"OSRELEASE="  # begins it, and its page
+_COMMITTED, _FINALIZED = 1, 2  # in the two highest bits of a state
 _NO_DATA = 1  # in a position: the record has no text
 
 
@@ -55,11 +57,15 @@ class _Ring:
 
     def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
         """Raises KeyError, MemoryFault."""
+        place = symbols.address("vmcoreinfo_data")
+        page = b"" if place else memory.page_that_begins(_VMCOREINFO)
         memory = self.memory = OneLook(memory)
-        at = memory.word(symbols.address("vmcoreinfo_data"))
-        text = memory.read(at, VMCOREINFO_SIZE).split(b"\0")[0].decode("latin-1")
+        page = page or memory.read(memory.word(place), VMCOREINFO_SIZE)
+        text = page.split(b"\0")[0].decode("latin-1")
         self.of = {name: int(value) for name, value in _OFFSET.findall(text)}
-        ring = memory.word(symbols.address("prb"))
+        told = _RING.search(text)
+        ring = memory.word(int(told[1], 16) if told else symbols.address("prb"))
+        self.state_shift = 8 * memory.model.long - 2
         descs = ring + self.of["printk_ringbuffer.desc_ring"]
         texts = ring + self.of["printk_ringbuffer.text_data_ring"]
         self.mask = self._mask(descs, "prb_desc_ring.count_bits")
@@ -89,15 +95,15 @@ class _Ring:
                 found.append(record)
             if number == self.head:
                 break
-            number = (number + 1) & (1 << _STATE_SHIFT) - 1
+            number = (number + 1) & (1 << self.state_shift) - 1
         return found
 
     def _record(self, number: int) -> LogLine | None:
         of, memory = self.of, self.memory
         desc = self.descs + (number & self.mask) * of["prb_desc"]
-        state = self._word(desc, "prb_desc.state_var")
-        if state & (1 << _STATE_SHIFT) - 1 != number or (
-            state >> _STATE_SHIFT not in (_COMMITTED, _FINALIZED)
+        state, shift = self._word(desc, "prb_desc.state_var"), self.state_shift
+        if state & (1 << shift) - 1 != number or (
+            state >> shift not in (_COMMITTED, _FINALIZED)
         ):
             return None
         lpos = desc + of["prb_desc.text_blk_lpos"]
@@ -114,7 +120,7 @@ class _Ring:
             wraps = begin & ~self.text_mask != (end - 1) & ~self.text_mask
             at = 0 if wraps else begin & self.text_mask
             size = number_at(length_at, 2)
-            text = memory.read(self.text + at + _DATA_ID_SIZE, size)
+            text = memory.read(self.text + at + memory.model.long, size)
         return LogLine(
             number_at(of["printk_info.seq"], 8),
             number_at(of["printk_info.ts_nsec"], 8),

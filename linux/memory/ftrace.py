@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from kpfs.base.units import WORD
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader
 from kpfs.linux.memory.symbols import CoreSymbols
@@ -66,8 +65,9 @@ def ftrace_sites(
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:
         page, records, count, _ = head.unpack(memory.read(page, head.size))
-        yield from memory.model.array("Q", memory.read(records, count * size))[
-            :: size // WORD
+        letter, long = memory.model.letter, memory.model.long
+        yield from memory.model.array(letter, memory.read(records, count * size))[
+            :: size // long
         ]
 
 

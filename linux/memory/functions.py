@@ -79,6 +79,18 @@ def _ppc64_calls(code: bytes) -> Iterator[_Call]:
             yield found.start(), _signed(word & 0x3FF_FFFC, 26), 4 * (word & 1)
 
 
+# the last bytes of them: with each condition but "never"
+_BRANCHES = bytes(16 * condition + kind for condition in range(15) for kind in (10, 11))
+
+
+def _armhf_calls(code: bytes) -> Iterator[_Call]:
+    """Yield bl (a call) and b, whatever their condition."""
+    for found in re.finditer(rb"(?s)(?=(...[" + re.escape(_BRANCHES) + rb"]))", code):
+        word = LITTLE_64.number(found[1])
+        if found.start() % 4 == 0:
+            yield found.start(), 8 + _signed(word & 0xFF_FFFF, 24) * 4, word >> 22 & 4
+
+
 def _signed(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
 
@@ -90,6 +102,7 @@ _CALLS: dict[str, Callable[[bytes], Iterator[_Call]]] = {
     "riscv64": _riscv64_calls,
     "s390x": _s390x_calls,
     "ppc64": _ppc64_calls,
+    "armhf": _armhf_calls,
 }
 
 

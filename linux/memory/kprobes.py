@@ -12,7 +12,6 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from kpfs.base.data_model import LITTLE_64
-from kpfs.base.units import WORD
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import MAX_LISTED, Reader, View
 from kpfs.linux.memory.symbols import CoreSymbols
@@ -21,7 +20,6 @@ NAME_MAX = 256
 MAX_PROBES = 1 << 16
 FLAG_GONE, FLAG_DISABLED, FLAG_FTRACE = 1, 2, 8
 JUMP_SIZE = 5
-_NODE_SIZE = 16  # bytes of a struct list_head
 
 
 class ProbeState(NamedTuple):
@@ -45,9 +43,9 @@ def function_ranges(
     struct ei_entry, which begin alike: since 5.10.  Context: lock held.
     """
     memory, at = OneLook(memory), symbols.address(head)
-    pair = memory.model.struct("LL")
+    pair = memory.model.struct("LL")  # as large as a struct list_head
     for node in memory.nodes(at, MAX_LISTED) if at else ():
-        start, end = pair.unpack(memory.read(node + _NODE_SIZE, pair.size))
+        start, end = pair.unpack(memory.read(node + pair.size, pair.size))
         yield start, end
 
 
@@ -59,7 +57,7 @@ class Kprobes(Reader):
     def entries(self) -> Iterator[View]:
         """Yield the entries of kprobe_table in the order of kprobes/list."""
         table = self._symbols.lookup_name("kprobe_table")[0]
-        heads = range(table.addr, table.addr + table.size, WORD)
+        heads = range(table.addr, table.addr + table.size, self._memory.model.long)
         lists = (self._memory.nodes(head, MAX_PROBES) for head in heads)
         at = self._structures["kprobe"].at["hlist"]
         for node in islice(chain.from_iterable(lists), MAX_PROBES):
@@ -125,9 +123,10 @@ class Kprobes(Reader):
         if not found:
             return [0]
         count = self._memory.number(self._symbols.address("nr_cpu_ids"), 4)
-        most = found[0].size // WORD
+        long = self._memory.model.long
+        most = found[0].size // long
         cpus = range(min(count, most))
-        return [self._memory.word(found[0].addr + WORD * cpu) for cpu in cpus]
+        return [self._memory.word(found[0].addr + long * cpu) for cpu in cpus]
 
     def statuses(self, entry: View) -> list[int]:
         """Return each CPU's kprobe_status for this probe, 0 if it is not in one."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from kpfs.base.units import WORD
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.symbols import SymbolLookup
 
@@ -36,7 +35,11 @@ class LockdownState:
 
     def _words(self, number: int) -> str:
         at = self._symbols.address("lockdown_reasons")
-        return self._memory.string(self._memory.word(at + WORD * number)) if at else ""
+        if not at:
+            return ""
+        return self._memory.string(
+            self._memory.word(at + self._memory.model.long * number)
+        )
 
     def refusal(self, number: int) -> str:
         """Return a sentence if what has that number is refused, else ""."""

@@ -93,7 +93,7 @@ def _of_programs(symbols: CoreSymbols, structures: Structures) -> Iterator[_Name
     guard = symbols.address("bpf_prog_active")
     is_inlined = not symbols.address(_RUN)
     for name, of in _GUARDED.items():
-        if of == "fprobe" and not is_inlined:
+        if not guard or (of == "fprobe" and not is_inlined):
             continue
         yield name, Cause.GUARD, of, _site(abi.LOSS_GUARD, place=guard)
     active = structures["bpf_prog"].at.get("active")

@@ -11,7 +11,6 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from kpfs.base import abi
 from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.units import PAGE_SIZE
@@ -92,6 +91,10 @@ class KernelMemory(ABC):
             yield node
             node, most = self.word(node), most - 1
 
+    def page_that_begins(self, start: bytes) -> bytes:
+        """Return the first page of RAM that begins so; raises MemoryFault."""
+        raise MemoryFault(0)
+
     @abstractmethod
     def _piece(self, addr: int, size: int) -> bytes:
         """Return bytes of one page, b"" if the page is missing."""
@@ -129,6 +132,13 @@ class LiveMemory(KernelMemory):
         """The memory of the program that runs, or has called the kernel."""
         return LiveMemory(self._board, Space.PROGRAM)
 
+    def page_that_begins(self, start: bytes) -> bytes:
+        ram, at = self._board.ram, -1
+        while (at := ram.find(start, at + 1)) >= 0:
+            if not at % PAGE_SIZE:
+                return ram[at : at + PAGE_SIZE]
+        raise MemoryFault(0)
+
     def write(self, addr: int, data: bytes) -> None:
         """Change all of these bytes or none; raises MemoryFault.
 
@@ -150,9 +160,9 @@ class LiveMemory(KernelMemory):
     def write_u64(self, addr: int, value: int) -> None:
         self.write_number(addr, value)
 
-    def write_number(self, addr: int, value: int, size: int = 8) -> None:
-        """Write a number of so many bytes; raises MemoryFault."""
-        self.write(addr, self.model.raw(value, size))
+    def write_number(self, addr: int, value: int, size: int = 0) -> None:
+        """Write a number of so many bytes, by default a long; raises MemoryFault."""
+        self.write(addr, self.model.raw(value, size or self.model.long))
 
     def _place(self, addr: int) -> tuple[mmap.mmap | None, int]:
         """Return the mapping that has an address, and the offset in it.
@@ -163,8 +173,8 @@ class LiveMemory(KernelMemory):
         at = board.translate(addr, self._space)
         if at < len(board.ram):
             return board.ram, at
-        if abi.REGION_PHYS <= at < abi.REGION_PHYS + len(board.region):
-            return board.region, at - abi.REGION_PHYS
+        if 0 <= at - board.arch.region_phys < len(board.region):
+            return board.region, at - board.arch.region_phys
         return None, 0
 
     def _piece(self, addr: int, size: int) -> bytes:
@@ -185,4 +195,4 @@ class SavedMemory(KernelMemory):
         return b"" if at is None else os.pread(self._ram, size, at)
 
     def _word_at(self, at: int) -> int:
-        return self.model.number(os.pread(self._ram, 8, at))
+        return self.model.number(os.pread(self._ram, self.model.long, at))

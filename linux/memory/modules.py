@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from kpfs.base.elf import SYM_FORM
+from kpfs.base.elf import symbol_rows, symbol_size
 from kpfs.base.ktypes import FUNCTION_TYPES, KAddr, Symbol
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader, Structures, View
@@ -59,7 +59,7 @@ class LoadedModule:
         size, kinds = structures["module_memory"].size, "MOD_MEM_NUM_TYPES"
         for place in range(0, structures.values[kinds] * size, size):
             base, length = at["mem.base"] + place, at["mem.size"] + place
-            start = number(raw[base : base + 8])
+            start = number(raw[base : base + self._view.model.long])
             length = number(raw[length : length + 4])
             found.append((start, start + length) if length else (0, 0))
         return found
@@ -127,10 +127,10 @@ def _symbols(
 ) -> list[Symbol]:
     kept = View(memory, structures["mod_kallsyms"], view.word("kallsyms"))
     count = kept.number("num_symtab", 4)
-    row = memory.model.struct(SYM_FORM)
-    table = memory.read(kept.word("symtab"), count * row.size)
+    model = memory.model
+    table = memory.read(kept.word("symtab"), count * symbol_size(model))
     types = memory.read(kept.word("typetab"), count)
-    entries = list(row.iter_unpack(table))
+    entries = list(symbol_rows(model, table))
     last = max((entry[0] for entry in entries), default=0)
     strings = kept.word("strtab")
     texts = memory.read(strings, last)
@@ -180,7 +180,7 @@ class ModuleSections(Reader):
             kind, name, place = "bin_attribute", "attr.name", "private"
         listed = self._view("module_sect_attrs", addr).word("grp.bin_attrs")
         for number in range(MAX_SECTIONS):
-            at = self._memory.word(listed + 8 * number)
+            at = self._memory.word(listed + self._memory.model.long * number)
             if not at:
                 break
             row = self._view(kind, at)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 
 from kpfs.base.errors import KernelError
-from kpfs.base.units import WORD
-from kpfs.linux.memory.stack import STACK_SIZE
+from kpfs.linux.memory.stack import stack_size
 from kpfs.linux.memory.structures import Reader
 from kpfs.linux.memory.tasks import TaskList
 
@@ -37,7 +36,8 @@ class OpenedPaths(Reader):
 
         Raises KernelError(ESRCH) if it is on none.
         """
-        begin, field = stack & -STACK_SIZE, self._structures["task_struct"].at["stack"]
+        begin = stack & -stack_size(self._memory.model)
+        field = self._structures["task_struct"].at["stack"]
         tasks = TaskList(self._memory, self._symbols, self._structures)
         for task in tasks.all():
             if self._memory.word(task + field) == begin:
@@ -49,7 +49,7 @@ class OpenedPaths(Reader):
         field = self._structures["task_struct"].at["files"]
         files = self._view("files_struct", self._memory.word(task + field))
         table = self._view("fdtable", files.word("fdt"))
-        return self._memory.word(table.word("fd") + WORD * fd)
+        return self._memory.word(table.word("fd") + self._memory.model.long * fd)
 
     def path_of(self, task: int, fd: int) -> str:
         """Return the path of an open file, "" if it is on no MOUNTED file system."""

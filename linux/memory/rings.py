@@ -16,7 +16,7 @@ from kpfs.linux.memory.structures import Reader, View
 
 MAX_PAGES = 1 << 20
 _FLAGS, _IS_HEAD = 3, 1  # in a pointer to the next page
-_HEAD_SIZE = 16  # a page's time, and the number of bytes that follow
+_TIME = 8  # bytes of a page's time, behind which is the number of bytes that follow
 _SIZE_MASK = (1 << 20) - 1
 
 
@@ -66,7 +66,7 @@ class Rings(Reader):
         rings = self._view("trace_buffer", buffer).word("buffers")
         probes = Kprobes(self._memory, self._symbols, self._structures)
         for cpu, _ in enumerate(probes.cpu_offsets):
-            ring = self._memory.word(rings + 8 * cpu)
+            ring = self._memory.word(rings + self._memory.model.long * cpu)
             if ring:
                 yield cpu, self._view("ring_buffer_per_cpu", ring)
 
@@ -101,10 +101,9 @@ class Rings(Reader):
 
     def _page(self, page: View) -> RingPage:
         at = page.word("page")
-        size = self._memory.word(at + 8) & _SIZE_MASK
-        return RingPage(
-            self._memory.read(at, _HEAD_SIZE + size), page.number("read", 4)
-        )
+        size = self._memory.word(at + _TIME) & _SIZE_MASK
+        size += _TIME + self._memory.model.long
+        return RingPage(self._memory.read(at, size), page.number("read", 4))
 
     def events(self, numbers: frozenset[int]) -> dict[int, tuple[str, str]]:
         """Return group and name of events by the numbers in their records."""

@@ -5,20 +5,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kpfs.base.data_model import DataModel
 from kpfs.base.errors import MemoryFault
-from kpfs.base.units import WORD
 
 if TYPE_CHECKING:
     from kpfs.linux.memory.memory import KernelMemory
 
-STACK_SIZE = 1 << 14  # bytes, and so aligned
+
+def stack_size(model: DataModel) -> int:
+    """Return the bytes of a kernel's stack, to which it is aligned: 16 or 8 KiB."""
+    return model.long << 11
 
 
 def words_above(memory: KernelMemory, at: int) -> list[int]:
     """Return the words of a stack from an address on, [] if it is none."""
     try:
-        raw = memory.read(at, -at % STACK_SIZE)
+        raw = memory.read(at, -at % stack_size(memory.model))
     except MemoryFault:  # it is another stack, or none
         raw = b""
-    words = memory.model.struct("L").iter_unpack(raw[: len(raw) & -WORD])
+    words = memory.model.struct("L").iter_unpack(raw[: len(raw) & -memory.model.long])
     return [word for (word,) in words]

@@ -39,7 +39,6 @@ _PARTS = (
 )
 _BEGINS = "ret_from_fork", "ret_from_fork_kernel_asm", "ret_from_fork_user_asm"
 _TABLES = ".debug_frame", ".symtab", ".strtab", ".shstrtab"
-_INFO = 4  # the place of a symbol's field st_info
 _OBJECTS = frozenset("dDbBrRvV")
 
 
@@ -148,13 +147,13 @@ class SymbolFile:
 
     def _file(self, *, has_memory: bool) -> bytes:
         headers, at = self._headers(has_memory=has_memory)
-        count = len(headers) // elf.SHDR.size
         model = self._memory.model
-        order = next(n for n, each in elf.ORDERS.items() if each == model)
-        ident = bytes((*b"\x7fELF\2", order, 1))
-        head = model.struct(elf.EHDR_FORM).pack(
-            *(ident, _EXEC, self._machine, 1, 0, 0, at, 0),
-            *(elf.EHDR.size, 0, 0, elf.SHDR.size, count, count - 1),
+        first, row = model.struct(elf.EHDR_FORM), model.struct(elf.SHDR_FORM).size
+        count = len(headers) // row
+        kind = next(kind for kind, each in elf.MODELS.items() if each == model)
+        head = first.pack(
+            *(bytes((*b"\x7fELF", *kind, 1)), _EXEC, self._machine, 1, 0, 0, at, 0),
+            *(first.size, 0, 0, row, count, count - 1),
         )
         parts = [self._bytes(part) for part in self._parts] if has_memory else []
         return b"".join(
@@ -168,9 +167,9 @@ class SymbolFile:
 
     def _headers(self, *, has_memory: bool) -> tuple[bytes, int]:
         """Return the headers of all sections, and where they are in the file."""
-        names, at = self._names, PAGE
-        rows = [bytes(elf.SHDR.size)]
-        pack = self._memory.model.struct(elf.SHDR_FORM).pack
+        names, at, model = self._names, PAGE, self._memory.model
+        rows = [bytes(model.struct(elf.SHDR_FORM).size)]
+        pack = model.struct(elf.SHDR_FORM).pack
 
         def row(name: str, kind: int, size: int, flags: int = 0, addr: int = 0,
                 link: int = 0, info: int = 0, entry: int = 0) -> None:  # fmt: skip
@@ -186,10 +185,11 @@ class SymbolFile:
             row(name, kind, end - start, flags, start if flags else 0)
         frames, symbols, strings = self._tables
         # the first ones are local; the low bits say of what a symbol is
-        infos = bytes(symbols[_INFO :: elf.SYM.size])
+        size = elf.symbol_size(model)
+        infos = bytes(symbols[elf.symbol_info(model) :: size])
         local = bisect_left(infos, 1, key=lambda info: info >> 4)
         row(".debug_frame", _PROGBITS, len(frames))
-        links = {"link": len(rows) + 1, "info": local, "entry": elf.SYM.size}
+        links = {"link": len(rows) + 1, "info": local, "entry": size}
         row(".symtab", _SYMTAB, len(symbols), **links)
         row(".strtab", _STRTAB, len(strings))
         row(".shstrtab", _STRTAB, len(names))
@@ -209,12 +209,12 @@ class SymbolFile:
         """Return the symbol table, in which local ones are first, and its strings."""
         rows = list(self._rows())
         places, infos = self._places({addr for addr, _, _ in rows}), _Infos()
-        pack = self._memory.model.struct(elf.SYM_FORM).pack
-        table, strings, at = [bytes(elf.SYM.size)], [b""], 1
+        model = self._memory.model
+        table, strings, at = [bytes(elf.symbol_size(model))], [b""], 1
         local = [row for row in rows if not infos[row[1]] >> 4]
         for addr, kind, name in (*local, *(row for row in rows if infos[row[1]] >> 4)):
             number, size = places.get(addr, (elf.SHN_ABS, 0))
-            table.append(pack(at, infos[kind], 0, number, addr, size))
+            table.append(elf.pack_symbol(model, at, infos[kind], number, addr, size))
             text = name.encode("latin-1")
             strings.append(text)
             at += len(text) + 1

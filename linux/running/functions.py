@@ -142,8 +142,7 @@ class PythonFunctions:
             value = function(*map(board.read_reg, arch.arguments))
             arch.return_now(board, memory, value)
         elif self._meant is None or (
-            memory.word(board.read_reg(arch.arguments[0]) + arch.syscall_arguments[0])
-            != _COOKIE
+            arch.called_with(board, memory) != _COOKIE & (1 << 8 * arch.model.long) - 1
         ):
             return  # it is somebody's own
         else:

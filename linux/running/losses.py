@@ -75,7 +75,10 @@ class Losses:
 
     def _set_sites(self) -> None:
         sites = [place.site for place in self._places[: abi.NR_LOSSES]]
-        set_sites(self._board, sites, self._probes().cpu_offsets)
+        offsets: Sequence[int] = ()
+        with contextlib.suppress(KernelError):  # no BTF: no site needs them
+            offsets = self._probes().cpu_offsets
+        set_sites(self._board, sites, offsets)
 
     def _probes(self) -> Kprobes:
         kernel = self._kernel

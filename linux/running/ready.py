@@ -133,9 +133,10 @@ class ReadyText:
 def _nodes(memory: KernelMemory, each: KernelList, place: Symbol) -> Iterator[bytes]:
     """Yield the bytes that identify each node of a list; a structure has its head."""
     size = each.before + each.behind
-    for head in range(place.addr, place.addr + place.size, 8):
+    long = memory.model.long
+    for head in range(place.addr, place.addr + place.size, long):
         node, left = _word(memory, head), MAX_NODES
-        if _word(memory, node + 8) != head:
+        if _word(memory, node + long) != head:
             continue  # no head: what it points at does not point back
         while node not in (head, 0) and left:
             yield _around(memory, node - each.before, size)
@@ -143,7 +144,7 @@ def _nodes(memory: KernelMemory, each: KernelList, place: Symbol) -> Iterator[by
 
 
 def _word(memory: KernelMemory, addr: int) -> int:
-    return memory.model.number(_around(memory, addr, 8))
+    return memory.model.number(_around(memory, addr, memory.model.long))
 
 
 def _around(memory: KernelMemory, addr: int, size: int) -> bytes:

@@ -16,10 +16,10 @@ from kpfs.backends.linux.answered import LinuxAnsweredCalls
 from kpfs.backends.linux.task_book import MAX_FD, HostFile, LinuxTaskBook
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.data_model import LITTLE_64
+from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.errors import KernelError
 from kpfs.base.syscall_numbers import AT_FDCWD
-from kpfs.base.units import UTS_LENGTH
+from kpfs.base.units import UTS_LENGTH, WORD
 from kpfs.linux.running.machine import STOP, Argument, Op, Out, SlotOffset
 from kpfs.mirror import calls as mirror_calls
 from kpfs.mirror.host import Host
@@ -219,14 +219,7 @@ class LinuxMirror:
                 form *= count if count > 0 else plan.args[-count]
                 values = LITTLE_64.struct(form).unpack_from(memory, plan.args[index])
                 model.struct(form).pack_into(memory, plan.args[index], *values)
-        for at in plan.relocations:
-            word = LITTLE_64.number(memory[at : at + 8]) + base
-            memory[at : at + 8] = model.raw(word, 8)
-            if plan.nr in mirror_calls.VECTORED:  # the room is behind the address
-                size = LITTLE_64.number(memory[at + 8 : at + 16])
-                if plan.nr in mirror_calls.READ_VECTORS:
-                    size = min(size, OUT_MAX)
-                memory[at + 8 : at + 16] = model.raw(size, 8)
+        _relocate(plan, base, model)
         return bytes(memory[: abi.DATA_SIZE])
 
     def place_new(self, task: AgentTask, made: int, plan: Plan) -> list[int]:
@@ -350,6 +343,28 @@ class LinuxMirror:
             words += row.pack(at, size)
             at += size
         return Op(nr.WRITEV, (fd, words + data, len(call.sizes)))
+
+
+def _relocate(plan: Plan, base: int, model: DataModel) -> None:
+    """Give words of the plan's memory the addresses that they are offsets from.
+
+    They are pointers of an array which ends with NULL, or each has its room behind it.
+    Where longs are shorter, an array has its begin, and its rows follow each other.
+    """
+    memory, last, to, long = plan.memory, -1, 0, model.long
+    vectored = plan.nr in mirror_calls.VECTORED
+    row = 2 * WORD if vectored else WORD
+    for at in plan.relocations:
+        to = to + row * long // WORD if at == last + row else at
+        last, second = at, 0
+        word = LITTLE_64.number(memory[at : at + WORD]) + base
+        if vectored:
+            second = LITTLE_64.number(memory[at + WORD : at + row])
+            if plan.nr in mirror_calls.READ_VECTORS:
+                second = min(second, OUT_MAX)
+        memory[to : to + long] = model.raw(word, long)
+        if vectored or long < WORD:
+            memory[to + long : to + 2 * long] = model.raw(second, long)
 
 
 def _size(path: bytes, mode: int) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Numbers of both byte orders, and all readers of a kernel's memory on both."""
+"""Numbers of both byte orders and word sizes, and all readers of memory on each."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 
 from kpfs.backends import raw
 from kpfs.base import elf
-from kpfs.base.data_model import BIG_64, LITTLE_64, DataModel
+from kpfs.base.data_model import BIG_64, LITTLE_32, LITTLE_64
 from kpfs.base.ktypes import KAddr, Symbol
 from kpfs.linux.memory import dmesg, kprobes
 from kpfs.linux.memory.btf import MAGIC, StructLayout, read_btf
@@ -62,17 +62,21 @@ class Packed(KernelMemory):
         return [(row.addr, row.type, row.name) for row in self.names.values()]
 
 
-@pytest.fixture(params=[LITTLE_64, BIG_64], ids=lambda model: model.order)
+MODELS = [LITTLE_64, BIG_64, LITTLE_32]
+
+
+@pytest.fixture(params=MODELS, ids=lambda model: f"{model.order} {model.long}")
 def memory(request):
     return Packed(request.param)
 
 
 def test_words_and_structures(memory):
-    at = memory.put("iHLq", -2, 7, 1 << 40, -1)
-    assert memory.word(at + 6) == 1 << 40
+    long = 1 << 8 * memory.model.long - 24
+    at = memory.put("iHLq", -2, 7, long, -1)
+    assert memory.word(at + 6) == long
     view = View(memory, StructLayout(22, {"a": 0, "b": 4, "c": 6}, {}), at)
     assert [view.number("a", 4), view.number("b", 2), view.word("c")] == [
-        0xFFFF_FFFE, 7, 1 << 40,
+        0xFFFF_FFFE, 7, long,
     ]  # fmt: skip
 
 
@@ -101,9 +105,10 @@ def test_ftrace_probes_and_calls(memory):
     page = memory.put("LLii", 0, records, 2, 0)
     memory.put("L", page, name="ftrace_pages_start")
     assert [*ftrace_sites(memory, memory, 0)] == [0x100, 0x200]
+    row = 3 * memory.model.long
     longer = memory.put("6L", 0x100, 0, 7, 0x200, 0, 7)
     memory.put("LLii", 0, longer, 2, 0, at=page)
-    assert [*ftrace_sites(memory, memory, 24)] == [0x100, 0x200]
+    assert [*ftrace_sites(memory, memory, row)] == [0x100, 0x200]
     head = memory.put("LL", 0, 0, name="kprobe_blacklist")
     node = memory.put("4L", head, head, 0x300, 0x310)
     memory.put("LL", node, node, at=head)
@@ -114,23 +119,25 @@ def test_ftrace_probes_and_calls(memory):
 
 
 def test_the_log(memory):
+    long = memory.model.long
     fields = {
-        "printk_ringbuffer.desc_ring": 0, "printk_ringbuffer.text_data_ring": 40,
+        "printk_ringbuffer.desc_ring": 0,
+        "printk_ringbuffer.text_data_ring": 8 + 4 * long,
         "prb_desc_ring.count_bits": 0, "prb_desc_ring.descs": 8,
-        "prb_desc_ring.infos": 16, "prb_desc_ring.head_id": 24,
-        "prb_desc_ring.tail_id": 32, "prb_data_ring.size_bits": 0,
+        "prb_desc_ring.infos": 8 + long, "prb_desc_ring.head_id": 8 + 2 * long,
+        "prb_desc_ring.tail_id": 8 + 3 * long, "prb_data_ring.size_bits": 0,
         "prb_data_ring.data": 8, "prb_desc.state_var": 0,
-        "prb_desc.text_blk_lpos": 8, "prb_data_blk_lpos.begin": 0,
-        "prb_data_blk_lpos.next": 8, "printk_info.seq": 0, "printk_info.ts_nsec": 8,
+        "prb_desc.text_blk_lpos": long, "prb_data_blk_lpos.begin": 0,
+        "prb_data_blk_lpos.next": long, "printk_info.seq": 0, "printk_info.ts_nsec": 8,
         "printk_info.text_len": 16,
     }  # fmt: skip
     text = "".join(f"OFFSET({name})={at}\n" for name, at in fields.items())
-    text += "SIZE(prb_desc)=24\nSIZE(printk_info)=24\n"
+    text += f"SIZE(prb_desc)={3 * long}\nSIZE(printk_info)=24\n"
     at = memory.put("1024s", text.encode())
     memory.put("L", at, name="vmcoreinfo_data")
     memory.end += 4096
-    number = 1 << 32
-    desc = memory.put("3L", 1 << 62 | number, 0, 16)
+    number = 1 << 4 * long
+    desc = memory.put("3L", 1 << 8 * long - 2 | number, 0, 16)
     info = memory.put("QQHBB4x", 9, 5_000_000_000, 5, 1, 6 << 5)
     data = memory.put("L5s", number, b"hello")
     ring = memory.put("I4x4LI4xL", 4, desc, info, number, number, 4, data)
@@ -141,20 +148,25 @@ def test_the_log(memory):
 
 def test_modules(memory):
     texts = memory.put("16s", b"\0init_it\0")
-    rows = memory.put(elf.SYM_FORM, 1, 0, 0, 1, 0x7010, 8)
+    row, long = elf.pack_symbol(memory.model, 1, 0, 1, 0x7010, 8), memory.model.long
+    rows = memory.put(f"{len(row)}s", row)
     kept = memory.put("LI4xLL", rows, 1, texts, memory.put("1s", b"T"))
     head = memory.put("LL", 0, 0, name="modules")
     module = memory.put("I4xLL8sLLI4xLI", 0, head, head, b"brd", kept, 0x7000, 64, 0, 0)
     memory.put("LL", module + 8, module + 8, at=head)
+    name = 8 + 2 * long
+    mem = name + 8 + long
     layouts = {
-        "module": StructLayout(72, {
-            "state": 0, "list": 8, "name": 24, "kallsyms": 32, "mem": 40,
-            "mem.base": 40, "mem.size": 48,
+        "module": StructLayout(mem + 2 * (long + 8), {
+            "state": 0, "list": 8, "name": name, "kallsyms": name + 8, "mem": mem,
+            "mem.base": mem, "mem.size": mem + long,
         }, {}),
         "mod_kallsyms": StructLayout(
-            32, {"symtab": 0, "num_symtab": 8, "strtab": 16, "typetab": 24}, {}
+            3 * long + 8,
+            {"symtab": 0, "num_symtab": long, "strtab": long + 8,
+             "typetab": 2 * long + 8}, {},
         ),
-        "module_memory": StructLayout(16, {}, {}),
+        "module_memory": StructLayout(long + 8, {}, {}),
     }  # fmt: skip
 
     structures: Any = MagicMock(values={"MOD_TEXT": 0, "MOD_INIT_TEXT": 1})
@@ -174,8 +186,9 @@ def test_files(memory):
         def _frames(self):
             return b""
 
-    made: Any = Plain(memory, memory, Mock(), elf.EM_S390)
-    found: Any = elf.ElfFile(made.content(), elf.EM_S390)
+    machine = elf.EM_S390 if memory.model.long == 8 else elf.EM_ARM
+    made: Any = Plain(memory, memory, Mock(), machine)
+    found: Any = elf.ElfFile(made.content(), machine)
     assert found.model == memory.model
     assert found.contents(found.section(".text"))[:4] == b"text"
     assert found.addresses()["_stext"] == BASE
@@ -190,7 +203,8 @@ def test_records_of_a_trace(memory):
 
     data = memory.model.struct("HBBi").pack(1500, 0, 0, 77)
     at = memory.put("qL", 100, 24)
-    memory.put("III8sI", word(30, 5), 1, word(2, 2), data, word(29, 0), at=at + 16)
+    memory.put("III8sI", word(30, 5), 1, word(2, 2), data, word(29, 0),
+               at=at + 8 + memory.model.long)  # fmt: skip
     page = memory.read(at, 4096)
     (found,) = raw.page_entries(page, memory.model)
     assert found == (100 + 5 + (1 << 27) + 2, data)
@@ -226,11 +240,11 @@ def test_heads(memory):
 def test_a_long_is_as_the_architecture_has_it():
     assert LITTLE_64.struct("iL").pack(-1, 2) == b"\xff" * 4 + b"\2" + bytes(7)
     assert BIG_64.struct("lH").pack(-2, 3) == b"\xff" * 7 + b"\xfe\0\3"
-    assert DataModel("little", 4).struct("Ll").size == 8
+    assert LITTLE_32.struct("Ll").size == 8
     assert BIG_64.struct("Q") is BIG_64.struct("Q")
 
 
-@pytest.mark.parametrize("model", [LITTLE_64, BIG_64])
+@pytest.mark.parametrize("model", MODELS)
 def test_numbers(model):
     assert model.number(model.raw(-2, 4)) == 0xFFFF_FFFE
     assert model.number(model.raw(-2, 4), signed=True) == -2
