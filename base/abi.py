@@ -374,12 +374,20 @@ class Segment:  # struct segment
 
 class X86State:  # struct x86_state
     SIZE, __slots__ = 5504, ()
-    regs, idt, cr = 0, 400, 424
+    regs, hflags, segs, idt, cr = 0, 176, 184, 400, 424
 
 
 # emulator/layout_arm64.h
+ARM64_STATE_R = 0x0
 ARM64_STATE_X = 0x40
 ARM64_STATE_PC = 0x140
+ARM64_STATE_IS_64 = 0x14C
+ARM64_STATE_CPSR = 0x154
+ARM64_STATE_CARRY = 0x208
+ARM64_STATE_OVERFLOW = 0x20C
+ARM64_STATE_NEGATIVE = 0x210
+ARM64_STATE_NOT_ZERO = 0x214
+ARM64_STATE_THUMB = 0x220
 ARM64_STATE_DAIF = 0x230
 ARM64_STATE_SP_EL0 = 0x258
 ARM64_STATE_TTBR0 = 0x308
@@ -1128,9 +1136,9 @@ CLOCK_HZ = 0x3B9A_CA00
 
 
 class Arm64Cpu:  # struct arm64_cpu
-    SIZE, __slots__ = 72, ()
+    SIZE, __slots__ = 80, ()
     timer_control, timer_at, enabled, raised, active, running = 0, 8, 16, 24, 32, 40
-    control, mask, context = 48, 56, 64
+    control, mask, context, domains = 48, 56, 64, 72
 
 
 class Arm64Devices:  # struct arm64_devices
@@ -1237,7 +1245,9 @@ class Holds:  # struct holds
 # linux/agent/region.h
 REGION_BASE = 0x7B70_0000_0000
 REGION_LOW = 0x3B70_0000_0000
+REGION_BASE_32 = 0x6000_0000
 REGION_PHYS = 0x8_0000_0000
+REGION_PHYS_32 = 0x7000_0000
 NR_SLOTS = 512
 SLOT_SIZE = 0x2_4000
 SLOT_DATA = 0x2000

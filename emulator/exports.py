@@ -11,7 +11,8 @@ _OF_ARCH = {  # in the order of the structures of each board
     "x86_64": (),
     "aarch64": (
         *("arm_cpu_do_interrupt_aarch64", "get_arm_cp_reginfo_aarch64"),
-        "arm_cpu_get_phys_page_attrs_debug_aarch64",
+        *("arm_cpu_get_phys_page_attrs_debug_aarch64", "arm_rebuild_hflags_aarch64"),
+        *("reg_read_aarch64", "reg_write_aarch64"),
     ),
     "riscv64": ("riscv_get_csr_ops_riscv64", "riscv_set_csr_ops_riscv64"),
     "s390x": (

@@ -10,6 +10,10 @@
 #define AT(type, base, offset) (*(type *)((char *)(base) + (offset)))
 
 /* An engine (struct uc_struct). */
+#define ENGINE_READ_REGISTER 0x88 /* functions for registers by their numbers */
+#define ENGINE_WRITE_REGISTER 0x90
+#define ENGINE_SET_PC 0xd0
+#define ENGINE_GET_PC 0xd8
 #define ENGINE_PROCESSOR 0x1b8  /* a pointer */
 #define ENGINE_TRANSLATOR 0x300 /* too */
 #define ENGINE_STOPS 0x56d      /* a bool: somebody has asked it to stop */
@@ -28,11 +32,13 @@
 #ifdef __x86_64__
 #define ENGINE_PC_IS_RIGHT 0x3a32 /* a bool: see blocks.c */
 #define TRANSLATOR_DROPPED 0xd8   /* how many blocks were dropped one by one */
+#define TRANSLATOR_ENGINE 0xa970  /* a pointer */
 #define STATE PROCESSOR_STATE
 #define EXCEPTION PROCESSOR_EXCEPTION
 #else
 #define ENGINE_PC_IS_RIGHT 0x5632
 #define TRANSLATOR_DROPPED 0xe0
+#define TRANSLATOR_ENGINE 0xaa90
 #define STATE (PROCESSOR_STATE + MORE_ON_AARCH64)
 #define EXCEPTION (PROCESSOR_EXCEPTION + MORE_ON_AARCH64)
 #endif

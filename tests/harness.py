@@ -47,6 +47,7 @@ RISCV64 = "6.12-riscv64"
 RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
 PPC64 = "6.12-ppc64el"
+ARMHF, I386 = "6.12-armhf", "6.1-i386"
 KERNELS = {  # by markers of the tests that run them
     "kernel": (KERNEL,),
     "two_cpus": (TWO_CPUS,),
@@ -58,6 +59,8 @@ KERNELS = {  # by markers of the tests that run them
     "riscv64_two_cpus": (RISCV64_TWO_CPUS,),
     "s390x_kernel": (S390X,),
     "ppc64_kernel": (PPC64,),
+    "armhf_kernel": (ARMHF,),
+    "i386_kernel": (I386,),
 }
 # the packages of those with two CPUs
 PACKAGES = {
@@ -134,6 +137,16 @@ def riscv64_root() -> Path:
 def s390x_root() -> Path:
     """Return a folder with busybox of s390x, downloaded when it is first needed."""
     return made_root("s390x", "bookworm", ("busybox-static",))
+
+
+def armhf_root() -> Path:
+    """Return a folder with busybox of armhf, downloaded when it is first needed."""
+    return made_root("armhf", "bookworm", ("busybox-static",))
+
+
+def i386_root() -> Path:
+    """Return a folder with busybox of i386, downloaded when it is first needed."""
+    return made_root("i386", "bookworm", ("busybox-static",))
 
 
 def ppc64_root() -> Path:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from kpfs.base.errors import SetupError
 from kpfs.base.typed import NamedTuple, Protocol, cast
 from kpfs.engine.arch.unused import Called, Ways
 from kpfs.engine.arch_hooks import Arch
@@ -92,7 +93,7 @@ class FrameMemory(Protocol):
 class TextTools(NamedTuple):
     """Tools of an architecture for text that need not be running, and for frames."""
 
-    judge: Callable[[Tables], Judge]
+    judge: Callable[[Tables], Judge] | None  # None: there are no rules of it
     # live and saved text, its address, names of addresses -> a listing of both
     compared: Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
     # a struct pt_regs that a kernel has saved: its memory, and the address
@@ -149,6 +150,20 @@ def _ppc64_text() -> TextTools:
     return TextTools(Ppc64Judge, compared_listing, FramePtRegs)
 
 
+def _armhf_text() -> TextTools:
+    from kpfs.engine.arch.armhf.insn import compared_listing
+    from kpfs.engine.arch.armhf.regs import FramePtRegs
+
+    return TextTools(None, compared_listing, FramePtRegs)
+
+
+def _i386_text() -> TextTools:
+    from kpfs.engine.arch.i386.insn import compared_listing
+    from kpfs.engine.arch.i386.regs import FramePtRegs
+
+    return TextTools(None, compared_listing, FramePtRegs)
+
+
 # Machine.arch -> what imports its tools
 TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
     "x86": _x86_text,
@@ -156,11 +171,21 @@ TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
     "riscv64": _riscv64_text,
     "s390x": _s390x_text,
     "ppc64": _ppc64_text,
+    "armhf": _armhf_text,
+    "i386": _i386_text,
 }
 
 
+def check_rules(arch: str) -> None:
+    """Raise SetupError for an architecture whose rules for probes are not known."""
+    if TEXT_TOOLS[arch]().judge is None:
+        raise SetupError(f"kpfs does not know which probes kernels for {arch} refuse")
+
+
 def _judge(arch: str, tables: Tables) -> Judge:
-    return TEXT_TOOLS[arch]().judge(tables)
+    judge = TEXT_TOOLS[arch]().judge
+    assert judge is not None  # see check_rules()
+    return judge(tables)
 
 
 # Machine.arch -> what makes a Judge; DUMP_JUDGES have those of dumps

@@ -23,7 +23,10 @@ _ARCHITECTURES = {
     "riscv64": drgn.Architecture.RISCV64,
     "s390x": drgn.Architecture.S390X,
     "ppc64": drgn.Architecture.PPC64,
+    "armhf": drgn.Architecture.ARM,
+    "i386": drgn.Architecture.I386,
 }
+_SMALL = frozenset(("armhf", "i386"))
 _ORDERS = {"s390x": drgn.PlatformFlags(0)}
 _LITTLE = drgn.PlatformFlags.IS_LITTLE_ENDIAN
 # struct pt_regs of x86-64, by gdb's names
@@ -46,7 +49,9 @@ def make(session: Session, vmlinux: str = "") -> Program:
     """
     debugged = session.debugged()
     order = _ORDERS.get(debugged.arch, _LITTLE)
-    flags = drgn.PlatformFlags.IS_64_BIT | order
+    flags = order
+    if debugged.arch not in _SMALL:
+        flags |= drgn.PlatformFlags.IS_64_BIT
     program = drgn.Program(drgn.Platform(_ARCHITECTURES[debugged.arch], flags))
     info = session.vmcoreinfo()
     if info:

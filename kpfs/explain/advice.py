@@ -40,6 +40,8 @@ _RETURN = {
     "riscv64": b"\x82\x80",
     "s390x": b"\x07\xfe",
     "ppc64": b"\x20\x00\x80\x4e",
+    "armhf": b"\x1e\xff\x2f\xe1",
+    "i386": b"\xc3\xcc",
 }
 _CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
 # jumps through a pointer, and returns of other forms

@@ -13,7 +13,7 @@ from functools import cached_property
 from struct import Struct
 
 from kpfs.base.ktypes import BlacklistEntry, KAddr
-from kpfs.engine.arch.arches import JUDGES
+from kpfs.engine.arch.arches import JUDGES, check_rules
 from kpfs.engine.state import ModuleState
 from kpfs.explain.tables import KernelTables
 from kpfs.linux.memory import modules
@@ -54,6 +54,7 @@ class UnprobedTables(KernelTables):
 
         Context: the lock of that kernel is held.
         """
+        check_rules(saved.arch.name)
         self._saved, self._live = saved.memory, live or saved.memory
         symbols = saved.symbols
         self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")

@@ -186,8 +186,50 @@ _PPC64 = Target(
         TargetFeature(_OWN, _words("dsisr dar srr0 srr1 pid lpcr")),
     ),
 )
+_ARMHF = Target(
+    "arm",
+    "pc",
+    re.compile(rb"\xf8\x01\xf0.", re.DOTALL),  # undefined, under any condition
+    (
+        TargetFeature(
+            "org.gnu.gdb.arm.core",
+            (
+                *_short(" ".join(f"r{n}" for n in range(13))),
+                Register("sp", 32, "data_ptr"),
+                Register("lr", 32, "int32"),
+                Register("pc", 32, "code_ptr"),
+                Register("cpsr", 32, "int32"),
+            ),
+        ),
+    ),
+)
+_I386 = Target(
+    "i386",
+    "eip",
+    re.compile(rb"\xcc"),  # int3
+    (
+        TargetFeature(
+            "org.gnu.gdb.i386.core",
+            (
+                *_short("eax ecx edx ebx"),
+                Register("esp", 32, "data_ptr"),
+                Register("ebp", 32, "data_ptr"),
+                *_short("esi edi"),
+                Register("eip", 32, "code_ptr"),
+                Register("eflags", 32, "i386_eflags"),
+                *_short("cs ss ds es fs gs"),
+                # gdb insists on the floating-point registers, which are not known
+                *(Register(f"st{n}", 80, "i387_ext") for n in range(8)),
+                *_short("fctrl fstat ftag fiseg fioff foseg fooff fop"),
+            ),
+            _FLAGS,
+        ),
+        TargetFeature(_OWN, _short("cr0 cr2 cr3 cr4")),
+    ),
+)
 TARGETS = {
     "x86": _X86, "arm64": _ARM64, "riscv64": _RISCV64, "s390x": _S390X, "ppc64": _PPC64,
+    "armhf": _ARMHF, "i386": _I386,
 }  # fmt: skip
 
 

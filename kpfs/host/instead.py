@@ -19,6 +19,8 @@ _FOREIGN = (
     "-riscv64",
     "-s390x",
     "-ppc64el",
+    "-armhf",
+    "-i386",
 )  # ends of names whose kernels run no program of a host
 
 

@@ -89,6 +89,12 @@ class Registers(Protocol):
     r7: int
     orig_gpr2: int
 
+    # armhf, beside names of others
+    fp: int
+    lr: int
+    cpsr: int
+    orig_r0: int
+
     # ppc64
     gpr0: int
     gpr1: int

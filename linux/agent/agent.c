@@ -14,7 +14,14 @@
 #ifdef __powerpc64__
 #undef REGION_BASE
 #define REGION_BASE REGION_LOW
+#elif __SIZEOF_LONG__ == 4
+#undef REGION_BASE
+#undef REGION_PHYS
+#define REGION_BASE REGION_BASE_32
+#define REGION_PHYS REGION_PHYS_32
 #endif
+
+typedef unsigned long word;
 
 #define NULL ((void *)0)
 #define O_RDWR 2
@@ -64,6 +71,10 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 #include "s390x.h"
 #elif defined(__powerpc64__)
 #include "ppc64.h"
+#elif defined(__arm__)
+#include "armhf.h"
+#elif defined(__i386__)
+#include "i386.h"
 #endif
 
 #ifndef RNDADDENTROPY
@@ -75,14 +86,14 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 
 struct sigaction {
 	void *handler;
-	u64 flags;
+	word flags;
 #ifdef SA_RESTORER /* else the kernel has tasks return from signals by its vDSO */
 #define RESTORER SA_RESTORER, restorer
 	void *restorer;
 #else
 #define RESTORER 0
 #endif
-	u64 mask;
+	word mask[sizeof(u64) / sizeof(word)];
 };
 
 static void die(const char *why)
@@ -96,12 +107,12 @@ static void die(const char *why)
 
 static volatile struct agent_slot *slot_at(long number)
 {
-	return (void *)(REGION_BASE + SLOTS_AT + number * SLOT_SIZE);
+	return (void *)(word)(REGION_BASE + SLOTS_AT + number * SLOT_SIZE);
 }
 
 static volatile struct agent_control *control(void)
 {
-	return (void *)REGION_BASE;
+	return (void *)(word)REGION_BASE;
 }
 
 static void map(u64 size)
@@ -124,8 +135,8 @@ static void on_signal(int number)
 /* A signal only interrupts the call that a task waits in; no call ends a task. */
 static void take_signals(void)
 {
-	struct sigaction interrupts = { on_signal, RESTORER, 0 };
-	struct sigaction ignored = { SIG_IGN, RESTORER, 0 };
+	struct sigaction interrupts = { on_signal, RESTORER, { 0 } };
+	struct sigaction ignored = { SIG_IGN, RESTORER, { 0 } };
 
 	call(SYS_rt_sigaction, SIGUSR1, (long)&interrupts, 0, 8, 0, 0);
 	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, 8, 0, 0); /* no child becomes a zombie */
@@ -198,13 +209,13 @@ static long fork(long me, long slot, u32 tid)
 	struct clone_args how = {
 		.flags = CLONE_VM,
 		.exit_signal = SIGCHLD,
-		.stack = (u64)slot_at(slot),
+		.stack = (word)slot_at(slot),
 		.stack_size = SLOT_STACK,
 	};
 	long pid;
 
 	if (tid) {
-		how.set_tid = (u64)&tid;
+		how.set_tid = (word)&tid;
 		how.set_tid_size = 1;
 	}
 	if (!me)
@@ -222,7 +233,7 @@ static long give_back(u64 size)
 {
 	volatile u8 *at = (void *)MMAP(0, size, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if ((u64)at > -PAGE)
+	if ((word)at > -PAGE)
 		return (long)at;
 	for (u64 i = 0; i < size; i += PAGE)
 		at[i] = 1;
@@ -238,7 +249,7 @@ static u64 argument(volatile struct agent_slot *slot, const volatile struct agen
 	if (kind == ARG_VALUE)
 		return op->args[i];
 	if (kind == ARG_DATA)
-		return (u64)slot + SLOT_DATA + op->args[i];
+		return (word)slot + SLOT_DATA + op->args[i];
 	return slot->ops[kind - ARG_RESULT].ret + op->args[i];
 }
 
@@ -253,6 +264,12 @@ static int wanted(volatile struct agent_slot *slot, const volatile struct agent_
 		if (op->kinds[i] >= ARG_RESULT && slot->ops[op->kinds[i] - ARG_RESULT].ret < 0)
 			return 0;
 	return 1;
+}
+
+/* Return a result as 64 bits: the kernel's errors are negative, and addresses are not. */
+static s64 wide(long result)
+{
+	return (word)result > -PAGE ? result : (s64)(word)result;
 }
 
 /* Make the operations of a slot's request. */
@@ -275,7 +292,7 @@ static void serve(long me)
 		} else if (op->nr == AGENT_GIVE_BACK) {
 			op->ret = give_back(a[0]);
 		} else {
-			op->ret = call(op->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+			op->ret = wide(call(op->nr, a[0], a[1], a[2], a[3], a[4], a[5]));
 		}
 		if (op->ret < 0 && op->flags & OP_STOP)
 			failed = 1;
@@ -290,7 +307,7 @@ static void wake(void)
 		u64 bits = __atomic_exchange_n(&control()->wake[i], 0, __ATOMIC_SEQ_CST);
 
 		for (; bits; bits &= bits - 1) {
-			u32 *futex = &futexes[64 * i + __builtin_ctzl(bits)];
+			u32 *futex = &futexes[64 * i + __builtin_ctzll(bits)];
 
 			++*(volatile u32 *)futex;
 			CALL(SYS_futex, futex, FUTEX_WAKE | FUTEX_PRIVATE, 1);

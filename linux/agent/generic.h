@@ -35,7 +35,9 @@ enum {
 #define CHMOD(path, mode) CALL(SYS_fchmodat, AT_FDCWD, path, mode)
 #define DUP2(from, to) CALL(SYS_dup3, from, to, 0)
 #endif
+#ifndef PORTS
 #define PORTS(use) ((void)(use)) /* there are none */
+#endif
 
 static void say(const char *text)
 {

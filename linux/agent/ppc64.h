@@ -57,15 +57,7 @@ static void send(const char *at, long size)
 
 #include "generic.h"
 
-/* The compiler calls it. */
-__attribute__((used)) void *memcpy(void *to, const void *from, unsigned long size)
-{
-	volatile u8 *at = to;
-
-	for (unsigned long i = 0; i < size; i++)
-		at[i] = ((const u8 *)from)[i];
-	return to;
-}
+#include "memcpy.h"
 
 /* clone3(); the child continues in begin(). */
 static long clone_to(struct clone_args *how, long slot)

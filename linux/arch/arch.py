@@ -70,6 +70,8 @@ class LinuxArch(ABC):
     load_here: ClassVar[bytes] = b""  # loads a word from where it stands
     arguments: ClassVar[Sequence[int]]  # registers with a function's first ones
     fourth_argument: ClassVar[int]  # likewise
+    # functions with any number of arguments find them behind the return address
+    passes_by_stack: ClassVar[bool] = False
     result: ClassVar[int]  # register with what a function returns
     stack_pointer: ClassVar[int]
     counter: ClassVar[int]  # register with the address of the next instruction

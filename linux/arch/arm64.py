@@ -142,6 +142,23 @@ def _keeps_calls(engine: Engine, at: int, exception: int) -> bool:
     )
 
 
+def find_state(engine: Engine, *, kernel_is_64_bit: bool = True) -> int:
+    """Return the address of a new processor's state; 0: it is not where we know.
+
+    It is then as a loader leaves a processor that begins at EL1.
+    """
+    at = libunicorn.state_of(engine.address)
+    exception = libunicorn.processor_of(engine.address)
+    exception += libunicorn.in_processor(abi.PROCESSOR_EXCEPTION)
+    if not _keeps_registers(engine, at) or not _keeps_calls(engine, at, exception):
+        return 0
+    for number in (*GENERAL.values(), PC):
+        engine.write_reg(number, 0)
+    write_system(engine, _SCR_EL3, _NORMAL_WORLD)
+    write_system(engine, _HCR_EL2, _EL1_IS_64_BIT if kernel_is_64_bit else 0)
+    return at
+
+
 def _word(at: int, offset: int) -> int:
     """Return a word of libunicorn's memory."""
     return ctypes.c_uint64.from_address(at + offset).value
@@ -196,17 +213,7 @@ class LinuxArm64(LinuxArch):
         engine.write_reg(PC, engine.read_reg(GENERAL["x30"]))
 
     def find_state(self, engine: Engine) -> int:
-        at = libunicorn.state_of(engine.address)
-        exception = libunicorn.processor_of(engine.address)
-        exception += libunicorn.in_processor(abi.PROCESSOR_EXCEPTION)
-        if not _keeps_registers(engine, at) or not _keeps_calls(engine, at, exception):
-            return 0
-        for number in (*GENERAL.values(), PC):
-            engine.write_reg(number, 0)
-        # as a loader leaves a processor that begins at EL1
-        write_system(engine, _SCR_EL3, _NORMAL_WORLD)
-        write_system(engine, _HCR_EL2, _EL1_IS_64_BIT)
-        return at
+        return find_state(engine)
 
     def features(self, engine: Engine) -> Mapping[int, int]:
         return {}

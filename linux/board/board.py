@@ -85,7 +85,7 @@ class Board(EngineRegisters):
         arch = self.arch
         memory = [
             self._map(0, self.ram),
-            self._map(abi.REGION_PHYS, self.region),
+            self._map(arch.region_phys, self.region),
         ]
         common = *_API, *exports.of_all(arch.exported_as)
         names = (*common, *arch.functions, *exports.of_arch(arch.exported_as))
@@ -157,7 +157,8 @@ class Board(EngineRegisters):
     def execute(self, code: bytes) -> None:
         """Run instructions that need no memory.  The board has not run yet."""
         self.region[: len(code)] = code
-        begin, end = abi.REGION_PHYS, abi.REGION_PHYS + len(code)
+        begin = self.arch.region_phys
+        end = begin + len(code)
         words = ctypes.c_uint64(begin), ctypes.c_uint64(end)
         nothing = ctypes.c_uint64(0), ctypes.c_size_t(0)  # no limit
         error = self._lib.uc_emu_start(self._engine, *words, *nothing)
@@ -273,7 +274,10 @@ class Board(EngineRegisters):
 
     # ---- registers, beside those of EngineRegisters
     def set_mode(self, mode: int) -> None:
-        """Put the processor into the mode that it was saved in: abi.MODE_*."""
+        """Put the processor into the mode that it was saved in: abi.MODE_*.
+
+        Or, on armhf, have it begin in AArch32, at an address.
+        """
         self._board.board_mode(self._pointer, ctypes.c_uint64(mode))
 
     def select(self, cpu: int) -> None:

@@ -6,6 +6,10 @@
 #include "board.h"
 #include "uc.h"
 
+#ifndef BITS
+#define BITS 64 /* of a register; a folder may serve kernels of 32, too, by another library */
+#endif
+
 /* ---- what each architecture has: ARCH/ */
 extern const u32 pause_size; /* bytes of the instruction that the agent pauses at */
 extern const u32 nr_modes;   /* for each of which libunicorn translates addresses */
@@ -14,7 +18,11 @@ extern const bool is_big_endian;
 extern const u64 region_base; /* the agent's address of the region */
 extern const u32 local_entry; /* bytes behind a function's entry at which callers nearby may enter */
 
-#define STACK_BITS 14 /* kernel stacks are 16 KiB, and aligned */
+#if BITS == 32
+#define STACK_BITS 13 /* kernel stacks are 8 KiB, and aligned */
+#else
+#define STACK_BITS 14 /* 16 KiB */
+#endif
 #define STACK_SIZE (1ull << STACK_BITS)
 
 /* Where a function returns to, and the stack pointer there. */

@@ -29,6 +29,8 @@ u64 read_word(struct board *b, u64 addr)
 		at = word(b, low + 8);
 		value |= at ? *at << (64 - shift) : 0;
 	}
+	if (BITS == 32)
+		return (u32)value;
 	return is_big_endian ? __builtin_bswap64(value) : value;
 }
 

@@ -33,6 +33,11 @@ def is_locked_up(reason: str) -> bool:
 
 def _panic_text(board: Board) -> str:
     """Return the format string of the panic() call."""
-    at = board.translate(board.read_reg(board.arch.arguments[0]))
+    arch = board.arch
+    address = board.read_reg(arch.arguments[0])
+    if arch.passes_by_stack:
+        at = board.translate(board.read_reg(arch.stack_pointer) + arch.model.long)
+        address = arch.model.number(board.ram[at : at + arch.model.long])
+    at = board.translate(address)
     text = board.ram[at : at + _PANIC_MAX] if at < len(board.ram) else b""
     return text.split(b"\0")[0].decode("latin-1").strip()

@@ -17,7 +17,7 @@ from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE = layout.CMDLINE + "mitigations=off"
 VERBOSE = f" earlycon=pl011,{abi.UART_BASE:#x} keep_bootcon loglevel=7"
-_GIC = 1  # number of the node
+GIC = 1  # number of the node
 _PPI, _LOW = 1, 0x104  # interrupt of each processor's own; active low
 _TIMER_IRQS = 13, 14, 11, 10  # secure, physical, virtual, of a hypervisor
 
@@ -26,13 +26,15 @@ def place(
     ram: mmap.mmap, kernel: KernelImage, initrd: bytes, cmdline: str, cpus: int = 1
 ) -> int:
     """Lay out everything in RAM, which is zero before; return the kernel's entry."""
-    root: dict[str, Value] = {"compatible": "kpfs,arm64", "interrupt-parent": _GIC}
-    return layout.place(ram, kernel, initrd, cmdline, root, _nodes(cpus))
+    root: dict[str, Value] = {"compatible": "kpfs,arm64", "interrupt-parent": GIC}
+    tree = nodes(cpus, "arm,cortex-a72", "arm,armv8-timer")
+    return layout.place(ram, kernel, initrd, cmdline, root, tree)
 
 
-def _nodes(cpus: int) -> list[FdtNode]:
+def nodes(cpus: int, processor_name: str, timer_name: str) -> list[FdtNode]:
+    """Return the nodes of what the board has, by what the kernel knows them as."""
     processor: dict[str, Value] = {
-        "compatible": "arm,cortex-a72",
+        "compatible": processor_name,
         "enable-method": "psci",
     }
     gic: dict[str, Value] = {
@@ -41,10 +43,10 @@ def _nodes(cpus: int) -> list[FdtNode]:
         "#interrupt-cells": 3,
         "#address-cells": 0,
         "reg": u64(*(abi.GIC_BASE, abi.GIC_SIZE, abi.GIC_CPU_BASE, abi.GIC_CPU_SIZE)),
-        "phandle": _GIC,
+        "phandle": GIC,
     }
     timer: dict[str, Value] = {
-        "compatible": "arm,armv8-timer",
+        "compatible": timer_name,
         "always-on": b"",
         "clock-frequency": abi.CLOCK_HZ,
         "interrupts": [word for irq in _TIMER_IRQS for word in (_PPI, irq, _LOW)],

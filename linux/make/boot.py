@@ -14,7 +14,7 @@ from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make import arm64, cpio, ppc64, riscv64, s390x, x86
+from kpfs.linux.make import arm64, armhf, cpio, i386, ppc64, riscv64, s390x, x86
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.package.kernel_file import KernelFile
 from kpfs.linux.store.image import BootedBoard
@@ -29,7 +29,7 @@ _SINGLE, _LOCKDOWN = " nosmp", " lockdown="
 # by architecture: what a kernel finds at its start
 FIRMWARE: dict[str, Any] = {
     "x86": x86, "arm64": arm64, "riscv64": riscv64, "s390x": s390x,
-    "ppc64": ppc64,
+    "ppc64": ppc64, "armhf": armhf, "i386": i386,
 }  # fmt: skip
 _DIRECTORIES = ("bin", "dev", "proc", "root", "sys", "tmp")
 

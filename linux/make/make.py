@@ -13,7 +13,7 @@ from itertools import chain
 
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
-from kpfs.linux.board.board import MAX_RAM, Board
+from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import boot
 from kpfs.linux.package.config import check_config
@@ -68,12 +68,13 @@ def make(
     known: parameters in append that the kernel must know.  modules: those of an image
     of the same package, which this one shares.
     """
-    if not MIN_MEMORY <= memory <= MAX_RAM or memory % (1 << 20):
-        raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {MAX_RAM >> 20} MiB")
-    if not 1 <= cpus <= abi.MAX_CPUS:
-        raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     check_config(files.config)
     kernel = parse(files.vmlinuz)
+    most = kernel.arch.max_ram
+    if not MIN_MEMORY <= memory <= most or memory % (1 << 20):
+        raise UnfitError(f"memory: {MIN_MEMORY >> 20} to {most >> 20} MiB")
+    if not 1 <= cpus <= abi.MAX_CPUS:
+        raise UnfitError(f"CPUs: 1 to {abi.MAX_CPUS}")
     with (
         store.new_folder(name) as folder,
         _packing(files, folder, kernel.release, modules),

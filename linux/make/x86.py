@@ -51,7 +51,7 @@ def place(
     text = cmdline.encode() + b"\0"
     if len(text) > _MAX_CMDLINE:
         raise UnfitError(f"a command line of more than {_MAX_CMDLINE - 1} bytes")
-    entry = _place_vmlinux(ram, kernel.vmlinux)
+    entry = _place_vmlinux(ram, kernel.vmlinux, kernel.arch.elf_machine)
     _place_page_tables(ram)
     at = len(ram) - len(initrd) & -mmap.PAGESIZE
     ram[at : at + len(initrd)] = initrd
@@ -66,10 +66,10 @@ def place(
     return entry
 
 
-def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes) -> int:
+def _place_vmlinux(ram: mmap.mmap, vmlinux: bytes, machine: int) -> int:
     """Put the kernel at its physical addresses, and return its entry."""
     try:
-        image = ElfFile(vmlinux)
+        image = ElfFile(vmlinux, machine)
     except KernelError as error:
         raise UnfitError(f"the kernel's file is damaged: {error.why}") from None
     for part in image.segments:

@@ -103,6 +103,7 @@ _CALLS: dict[str, Callable[[bytes], Iterator[_Call]]] = {
     "s390x": _s390x_calls,
     "ppc64": _ppc64_calls,
     "armhf": _armhf_calls,
+    "i386": _x86_calls,
 }
 
 

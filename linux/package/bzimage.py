@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.arch.arch import LinuxArch
-from kpfs.linux.arch.arches import X86_64
+from kpfs.linux.arch.arches import I386, X86_64
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.compression import decompress
 
@@ -22,6 +22,7 @@ _PAYLOAD = 0x248
 _END = _PAYLOAD + 8
 _RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,63}")
 SECTOR = 512
+_CLASS, _32_BITS = 4, 1  # EI_CLASS
 MAX_VMLINUX = 512 << 20  # bytes; with all debugging information it has 400 MB
 
 
@@ -37,7 +38,7 @@ def parse(data: bytes) -> BzImage:
     if data[_MAGIC : _MAGIC + 4] != b"HdrS":
         raise UnfitError(
             "this is no kernel for x86-64 (bzImage), arm64, riscv64 or s390x "
-            "(Image), or ppc64el (vmlinux)"
+            "(Image), ppc64el (vmlinux), or armhf (zImage)"
         )
     if len(data) < _END:
         raise UnfitError("the kernel's file is cut short")
@@ -53,7 +54,8 @@ def parse(data: bytes) -> BzImage:
     if vmlinux[:4] != b"\x7fELF":
         raise UnfitError("what the kernel's file holds is damaged")
     end = 0x202 + data[_JUMP]
-    return BzImage(X86_64, release, data[_HEADER:end], vmlinux)
+    arch = I386 if vmlinux[_CLASS] == _32_BITS else X86_64
+    return BzImage(arch, release, data[_HEADER:end], vmlinux)
 
 
 def is_release(text: str) -> bool:

@@ -7,6 +7,7 @@ Documentation/arch/riscv/boot-image-header.rst, libstub/zboot-header.S
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.elf import EM_PPC64, ElfFile
 from kpfs.base.errors import KernelError
 from kpfs.linux.arch.arch import LinuxArch
-from kpfs.linux.arch.arches import ARM64, PPC64, RISCV64, S390X
+from kpfs.linux.arch.arches import ARM64, ARMHF, PPC64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import MAX_VMLINUX, is_release
 from kpfs.linux.package.compression import decompress
@@ -26,6 +27,11 @@ _GZIP = b"\x1f\x8b"
 # s390x: where its raw image says what it is, and where its release stands
 _S390_AT, _S390, _S390_RELEASE_AT = 0x10008, b"S390EP", 0x10428
 _ELF = b"\x7fELF\x02\x01"  # ppc64el: vmlinux itself
+# armhf: a program that unpacks the kernel behind it; what this is linked for, its code
+# tells: sub r8, r8, #TEXT_OFFSET
+_ZIMAGE_AT, _ZIMAGE, _HEAD = 0x24, b"\x18\x28\x6f\x01", 4096
+_PACKED = re.compile(rb"\xfd7zXZ\0|\x1f\x8b\x08")
+_SUB_R8, _ROTATION, _IMMEDIATE = 0xE2488, 7, 0xFF
 _RELEASE = re.compile(rb"Linux version (\S+)")
 
 
@@ -39,12 +45,29 @@ class KernelImage(NamedTuple):
 
 def unpacked(data: bytes) -> bytes:
     """Return an Image, which may be packed by gzip or as an EFI program."""
+    if is_zimage(data):
+        return _payload(data)
     if data[_ZBOOT_AT : _ZBOOT_AT + 4] == _ZBOOT and len(data) >= _PAYLOAD.size:
         offset, size = _PAYLOAD.unpack_from(data)
         data = data[offset : offset + size]
     elif not data.startswith(_GZIP):
         return data
     return decompress(data, "the kernel's file", MAX_VMLINUX)
+
+
+def _payload(data: bytes) -> bytes:
+    """Return what a zImage unpacks, behind code that names magic numbers, too."""
+    for found in _PACKED.finditer(data, _HEAD):
+        with contextlib.suppress(UnfitError):
+            image = decompress(data[found.start() :], "", MAX_VMLINUX)
+            if len(image) > len(data):
+                return image
+    raise UnfitError("the kernel's file is damaged, or packed in an unknown way")
+
+
+def is_zimage(data: bytes) -> bool:
+    """Return True for a kernel of armhf that unpacks itself."""
+    return data[_ZIMAGE_AT : _ZIMAGE_AT + len(_ZIMAGE)] == _ZIMAGE
 
 
 def arch_of(data: bytes) -> LinuxArch | None:
@@ -61,6 +84,9 @@ def parse(data: bytes, arch: LinuxArch) -> KernelImage:
     if arch is PPC64:
         data, text_offset = _in_memory(data), 0
         size, found = len(data), _RELEASE.search(data)
+    elif arch is ARMHF:
+        text_offset, size = _text_offset(data), len(data)
+        found = _RELEASE.search(data)
     elif arch is S390X:
         place = BIG_64.number(data[_S390_RELEASE_AT : _S390_RELEASE_AT + 8])
         text_offset, size = 0, len(data)
@@ -72,6 +98,16 @@ def parse(data: bytes, arch: LinuxArch) -> KernelImage:
     if not is_release(release) or size < len(data) >> 1:
         raise UnfitError("the kernel's file is damaged")
     return KernelImage(release, data, text_offset, size, arch)
+
+
+def _text_offset(data: bytes) -> int:
+    """Return where a kernel of armhf has to lie, from the begin of RAM."""
+    for word in LITTLE_64.array("I", data[:_HEAD]):
+        if word >> 12 == _SUB_R8:
+            rotation = word >> _ROTATION & 30
+            immediate = word & _IMMEDIATE
+            return immediate >> rotation | immediate << 32 - rotation & 0xFFFF_FFFF
+    raise UnfitError("the kernel's file is damaged")
 
 
 def _in_memory(data: bytes) -> bytes:

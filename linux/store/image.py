@@ -184,7 +184,7 @@ def _is_sound(arch: LinuxArch, meta: Meta) -> bool:
         is_release(meta.release)
         and all(text.isprintable() for text in texts)
         and fits(meta.memory, MAX_RAM.bit_length())
-        and 0 < meta.memory <= MAX_RAM
+        and 0 < meta.memory <= arch.max_ram
         and not meta.memory % PAGE_SIZE
         and meta.words.keys() == set(arch.kept)
         and all(fits(number, 64) for number in numbers)

@@ -3,7 +3,8 @@
 
 Tests kpfs.linux.arch.arm64, kpfs.linux.arch.riscv64, kpfs.linux.arch.s390x,
 kpfs.linux.arch.ppc64, kpfs.linux.make.arm64, kpfs.linux.make.riscv64,
-kpfs.linux.make.s390x, kpfs.linux.make.ppc64.
+kpfs.linux.make.s390x, kpfs.linux.make.ppc64, kpfs.linux.arch.armhf,
+kpfs.linux.make.armhf, kpfs.linux.arch.i386, kpfs.linux.make.i386.
 """
 
 import errno
@@ -47,6 +48,7 @@ PPC64 = Row(
     *(harness.PPC64, "ppc64le", "sys_", "trap", "ppc64", 21),
     inside=28,
 )
+ARMHF = Row(harness.ARMHF, "armv7l", "sys_", r"\.inst 0xe7f001f8", "armhf", 40)
 ROWS = [
     pytest.param(ARM64, marks=pytest.mark.arm64_kernel),
     pytest.param(RISCV64, marks=pytest.mark.riscv64_kernel),
@@ -55,6 +57,11 @@ ALL = [
     *ROWS,
     pytest.param(S390X, marks=pytest.mark.s390x_kernel),
     pytest.param(PPC64, marks=pytest.mark.ppc64_kernel),
+]
+I386 = Row(harness.I386, "i686", "__ia32_sys_", "int3", "i386", 3)
+OF_32_BITS = [
+    pytest.param(ARMHF, marks=pytest.mark.armhf_kernel),
+    pytest.param(I386, marks=pytest.mark.i386_kernel),
 ]
 CHANGES = """
 set -e
@@ -124,7 +131,7 @@ each_kernel = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 some_kernels = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
-@each_kernel
+@pytest.mark.parametrize("row", [*ALL, *OF_32_BITS], ids=lambda row: row.name)
 def test_calls_are_made_by_their_meaning(kpfs, tmp_path, row):
     """mkdir(), rename() and rmdir() are not in its table of system calls."""
     words = "--kernel", row.kernel, "--", "sh", "-c", CHANGES, "sh", tmp_path
@@ -250,7 +257,7 @@ def test_instructions_that_programs_may_use(kpfs, tmp_path):
 
 
 @pytest.mark.logs("kernel panic: sysrq")
-@pytest.mark.parametrize("row", ALL[:-1], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [*ALL[:-1], *OF_32_BITS], ids=lambda row: row.name)
 def test_a_dead_kernel_goes_back(row):
     with library.Kernel(kernel=row.kernel, quiet=True) as kernel:
         before = kernel.snapshot()
@@ -465,13 +472,17 @@ def test_a_big_endian_kernel():
         pytest.param(ARM64, harness.arm64_root, marks=pytest.mark.arm64_kernel),
         pytest.param(S390X, harness.s390x_root, marks=pytest.mark.s390x_kernel),
         pytest.param(PPC64, harness.ppc64_root, marks=pytest.mark.ppc64_kernel),
+        pytest.param(ARMHF, harness.armhf_root, marks=pytest.mark.armhf_kernel),
+        pytest.param(I386, harness.i386_root, marks=pytest.mark.i386_kernel),
     ],
-    ids=("arm64", "s390x", "ppc64"),
+    ids=("arm64", "s390x", "ppc64", "armhf", "i386"),
 )
 def test_a_command_inside_has_the_files_of_a_root(kpfs, tmp_path, row, root):
     """FUSE speaks the kernel's byte order: what a program changes comes back."""
     (tmp_path / "kept").mkdir()
-    (tmp_path / "script").write_text(INSIDE)
+    # arm's kernel has no $arg2
+    script = INSIDE.replace("$arg2", "%r1") if row is ARMHF else INSIDE
+    (tmp_path / "script").write_text(script)
     words = "--inside", "--kernel", row.kernel, "--root", root(), "--rw", "kept"
     done = kpfs("run", *words, "--", "sh", "script", "an argument", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (3, "")
@@ -514,6 +525,92 @@ def test_a_kernel_with_two_entries_of_functions():
         assert kernel.read("tracing/kprobe_profile").split() == ["e", "1", "0"]
         event = "p:e do_sys_openat2 file=+0($arg2):ustring n=%gpr3:s32"
         assert_the_same_records(kernel, before, event)
+
+
+@pytest.mark.armhf_kernel
+def test_a_kernel_of_32_bits(kpfs):
+    """Events, handlers and determinism of armhf; Debian builds it without BTF."""
+    with library.Kernel(kernel=ARMHF.kernel, quiet=True) as kernel:
+        seen, place, before = [], f"{ARMHF.prefix}getppid", kernel.snapshot()
+
+        def skip(regs):
+            seen.append(regs.pc - kernel.symbol(place))
+            regs.r0, regs.pc = 77, regs.lr
+            return 1
+
+        probe = kernel.kprobe(place, skip)
+        assert kernel.task(4242).syscall("getppid") == 77
+        probe.unregister()
+        back = kernel.kretprobe(place, lambda regs: seen.append(regs.r0))
+        parent = kernel.task(4242).syscall("getppid")
+        assert seen == [0, parent]
+        assert back.nmissed == 0
+        runs = []
+        for _ in range(2):
+            kernel.restore(before)
+            event = "p:e do_sys_openat2 file=+0(%r1):ustring n=%r0:s32"
+            kernel.write("tracing/kprobe_events", event)
+            kernel.write("tracing/events/kprobes/e/enable", "1")
+            kernel.read("/proc/version")
+            listed = kernel.read("/sys/kernel/debug/kprobes/list")
+            assert re.search(r"do_sys_openat2\+0x0 +\[OPTIMIZED\]", listed)
+            kernel.write("tracing/events/kprobes/e/enable", "0")
+            runs.append(kernel.read("tracing/trace"))
+            assert 'file="/proc/version" n=-100' in runs[-1]
+        assert runs[0] == runs[1]
+        with pytest.raises(OSError, match="this kernel has no BTF"):
+            kernel.trace()
+        with pytest.raises(Exception, match="which probes kernels for armhf refuse"):
+            kernel.explain(place)
+    done = kpfs("explain", "--kernel", ARMHF.kernel, place)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == "kpfs: kpfs does not know which probes kernels for armhf refuse\n"
+    )
+
+
+@pytest.mark.i386_kernel
+def test_a_kernel_for_older_processors():
+    """Arguments, jumps, handlers and determinism of i386, likewise without BTF."""
+    with library.Kernel(kernel=I386.kernel, quiet=True) as kernel:
+        seen, place, before = [], "vfs_open", kernel.snapshot()
+        probe = kernel.kprobe(place, lambda regs: seen.append(regs.ip))
+        kernel.read("/proc/version")
+        probe.unregister()
+        assert seen == [kernel.symbol(place) + 1]  # behind int3, as on x86-64
+        with pytest.raises(OSError, match="no BTF that describes a probe"):
+            kernel.kretprobe(place, lambda regs: seen.append(regs.ax))
+        runs = []
+        for _ in range(2):
+            kernel.restore(before)
+            event = "p:e do_sys_openat2 file=+0($arg2):ustring n=%ax:s32"
+            kernel.write("tracing/kprobe_events", event)
+            kernel.append("tracing/kprobe_events", "p:jump vfs_read+0xf")
+            kernel.write("tracing/events/kprobes/enable", "1")
+            kernel.read("/proc/version")
+            listed = kernel.read("/sys/kernel/debug/kprobes/list")
+            assert re.search(r"vfs_read\+0xf +\[OPTIMIZED\]", listed)
+            assert re.search(r"do_sys_openat2\+0x0 +\[FTRACE\]", listed)
+            kernel.write("tracing/events/kprobes/enable", "0")
+            runs.append(kernel.read("tracing/trace"))
+            assert 'file="/proc/version" n=-100' in runs[-1]
+        assert runs[0] == runs[1]
+
+
+@pytest.mark.armhf_kernel
+def test_the_text_of_a_kernel_of_32_bits(kpfs):
+    m, place = kpfs.mount("--kernel", ARMHF.kernel), f"{ARMHF.prefix}getppid"
+    (m / "tracing" / "kprobe_events").write_text(f"p:e {place}+20\n")
+    (m / "tracing" / "events" / "kprobes" / "e" / "enable").write_text("1\n")
+    (m / "machine" / "syscall").write_text("getppid\n")
+    assert (m / "tracing" / "kprobe_profile").read_text().split() == ["e", "1", "0"]
+    text = (m / "machine" / "text" / place).read_text()
+    assert re.search(r" # (breakpoint|jump), was: mov r1, #1$", text, re.M), text
+    with (m / "machine" / "vmlinux").open("rb") as file:
+        assert file.read(20)[4::14] == bytes((1, ARMHF.elf_machine))
+    (m / "machine" / "reboot").write_text("1\n")
+    assert (m / "tracing" / "kprobe_events").read_text() == ""
 
 
 @pytest.mark.s390x_kernel

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.base.core_file import CopiedMemory, CoreFile, CoreProcessor, MappedRange
-from kpfs.base.errors import MemoryFault
+from kpfs.base.errors import KernelError, MemoryFault
+from kpfs.base.units import WORD
 from kpfs.linux.board.board import written_pages
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def vmcoreinfo(kernel: LinuxKernel) -> bytes:
 
 def core(kernel: LinuxKernel) -> CoreFile:
     """Copy a kernel, alive or dead, as it is at this moment.  Context: lock held."""
+    if kernel.arch.model.long != WORD:
+        raise KernelError(errno.EOPNOTSUPP, "no dumps are made of kernels of 32 bits")
     debugged, board = LinuxDebugged(kernel), kernel.machine.board
     processors = [
         CoreProcessor(thread.pid, registers)

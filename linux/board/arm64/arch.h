@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #pragma once
-/* arm64: where the devices are, and what the board keeps of a processor. */
+/* arm64 and armhf: where the devices are, and what the board keeps of a processor. */
 #include "../board.h"
 
 #define GIC_BASE HOLE_BASE /* the distributor */
@@ -24,6 +24,7 @@ struct arm64_cpu {
 	u64 control;
 	u64 mask;    /* of priorities: 0 keeps all interrupts away */
 	u64 context; /* for whom starts it */
+	u64 domains; /* armhf: what the kernel has written to DACR */
 };
 
 /* board.devices */

@@ -5,9 +5,22 @@
 #include "arch.h"
 
 #define PSTATE_I 0x80
-#define SP 31 /* behind the general registers */
+
+/* The general registers: those of programs and kernels of 32 bits (armhf) stand elsewhere. */
+#if BITS == 32
+typedef u32 general_reg;
+#define REGISTERS ARM64_STATE_R
+#define SP 13
+#define LINK 14
+#else
+typedef u64 general_reg;
+#define REGISTERS ARM64_STATE_X
+#define SP 31
+#define LINK 30
+#endif
 
 /* Exceptions by libunicorn's numbers. */
+#define EXCEPTION_UNDEFINED 1
 #define EXCEPTION_SVC 2
 #define EXCEPTION_IRQ 5
 #define EXCEPTION_SMC 13
@@ -22,13 +35,17 @@ struct arm64_api {
 	void (*do_interrupt)(void *cpu);
 	u8 *(*get_register)(void *registers, u32 key);
 	u64 (*physical_page)(void *cpu, u64 addr, u32 *attributes);
+	void (*rebuild_flags)(void *state);
+	int (*read_register)(void *state, int mode, u32 number, void *value, size_t *size);
+	int (*write_register)(void *state, int mode, u32 number, const void *value, size_t *size,
+			      int *sets_pc);
 };
 
 extern struct arm64_api arm64_api;
 
-static inline u64 *general(const struct board *b)
+static inline general_reg *general(const struct board *b)
 {
-	return &FIELD(u64, b->state + ARM64_STATE_X);
+	return &FIELD(general_reg, b->state + REGISTERS);
 }
 
 static inline struct arm64_cpu *own(const struct cpu *c)

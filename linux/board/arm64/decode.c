@@ -10,7 +10,6 @@
 #include "arm64.h"
 
 #define ZERO 31 /* as an index, and as what is loaded; as a base it is the stack pointer */
-#define LINK 30
 #define SAVED 19 /* the first register that a function leaves as it was */
 #define SP_EL0 0xd5384100u
 #define TPIDR_EL1 0xd538d080u

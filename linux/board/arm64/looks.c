@@ -5,7 +5,6 @@
 
 #define NR_ARGUMENTS 8
 #define FRAME 29
-#define LINK 30
 #define MODULES 0x80000000ull /* modules are so near to the kernel, and below it */
 
 const bool compares_in_registers = true;

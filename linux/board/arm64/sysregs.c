@@ -13,9 +13,16 @@
 #define ROW_DATA 0x20
 #define ROW_READ 0x50
 #define ROW_WRITE 0x58
+#define ROW_FIELD 0x30 /* where the state has it */
 #define TYPE_NO_RAW 0x80
+#define TYPE_64_BIT 4
+#if BITS == 32 /* of coprocessor 15, not secure */
+#define KEY(op0, op1, crn, crm, op2) \
+	(1u << 29 | 15u << 16 | (op0) << 15 | (crn) << 11 | (crm) << 7 | (op1) << 3 | (op2))
+#else
 #define KEY(op0, op1, crn, crm, op2) \
 	(1u << 28 | 0x13u << 16 | (op0) << 14 | (op1) << 11 | (crn) << 7 | (crm) << 3 | (op2))
+#endif
 
 #define TIMER_ENABLE 1
 #define TIMER_MASKED 2
@@ -108,6 +115,8 @@ static void flush_all(void *state, const u8 *row, u64 value)
 	struct board *b = board_of(row);
 
 	(void)state, (void)value;
+	if (BITS == 32 && b->tracks) /* the kernel does this for each page of code that is mapped */
+		return;
 	b->flushes++;
 	uc.ctl(engine(b), UC_CTL_TB_FLUSH);
 }
@@ -135,17 +144,65 @@ static bool patch(struct board *b, u32 key, read_register *read, write_register 
 	void *table = FIELD(void *, b->state + ARM64_REGISTERS);
 	u8 *row = arm64_api.get_register(table, key);
 
+	u32 is_long = row ? FIELD(u32, row + ROW_TYPE) & TYPE_64_BIT : 0;
+
 	/* is it a row, and this one? */
-	if (!row || KEY(row[ROW_CRN + 2], row[ROW_CRN + 3], row[ROW_CRN], row[ROW_CRN + 1],
-			row[ROW_CRN + 4]) != key)
+	if (!row || KEY(BITS == 32 ? is_long / TYPE_64_BIT : row[ROW_CRN + 2], row[ROW_CRN + 3],
+			row[ROW_CRN], row[ROW_CRN + 1], row[ROW_CRN + 4]) != key)
 		return false;
-	FIELD(u32, row + ROW_TYPE) = TYPE_NO_RAW;
+	FIELD(u32, row + ROW_TYPE) = TYPE_NO_RAW | is_long;
 	FIELD(struct board *, row + ROW_DATA) = b;
 	FIELD(read_register *, row + ROW_READ) = read;
 	FIELD(write_register *, row + ROW_WRITE) = write;
 	return true;
 }
 
+#if BITS == 32
+#define DOMAIN_USER_OPEN 4u
+
+static write_register *set_domains;
+
+/*
+ * The kernel takes a program's memory away from itself by DACR at each entry and exit, and libunicorn
+ * forgets all translations of addresses then. Here the domain of programs stays open; the kernel reads
+ * what it wrote.
+ */
+static u64 read_domains(void *state, const u8 *row)
+{
+	(void)state;
+	return own(this_cpu(board_of(row)))->domains;
+}
+
+static void write_domains(void *state, const u8 *row, u64 value)
+{
+	u64 place = (uintptr_t)state + FIELD(u64, row + ROW_FIELD);
+
+	own(this_cpu(board_of(row)))->domains = (u32)value;
+	value = (u32)value | DOMAIN_USER_OPEN;
+	if (FIELD(u32, place) != value)
+		set_domains(state, row, value);
+}
+
+bool patch_registers(struct board *b)
+{
+	const u32 domains = KEY(0, 0, 3, 0, 0);
+	u8 *row = arm64_api.get_register(FIELD(void *, b->state + ARM64_REGISTERS), domains);
+
+	if (!row)
+		return false;
+	set_domains = FIELD(write_register *, row + ROW_WRITE);
+	return patch(b, domains, read_domains, write_domains) &&
+	       patch(b, KEY(0, 0, 14, 0, 0), read_frequency, NULL) &&
+	       patch(b, KEY(1, 0, 0, 14, 0), read_clock, NULL) &&      /* CNTPCT */
+	       patch(b, KEY(1, 1, 0, 14, 0), read_clock, NULL) &&      /* CNTVCT */
+	       patch(b, KEY(0, 0, 14, 3, 0), read_left, write_left) && /* CNTV_TVAL */
+	       patch(b, KEY(0, 0, 14, 3, 1), read_control, write_control) &&
+	       patch(b, KEY(1, 3, 0, 14, 0), read_compare, write_compare) && /* CNTV_CVAL */
+	       patch(b, KEY(0, 0, 7, 5, 1), NULL, flush_line) &&             /* ICIMVAU */
+	       patch(b, KEY(0, 0, 7, 5, 0), NULL, flush_all) &&              /* ICIALLU */
+	       patch(b, KEY(0, 0, 7, 1, 0), NULL, flush_all);                /* ICIALLUIS */
+}
+#else
 bool patch_registers(struct board *b)
 {
 	return patch(b, KEY(3, 3, 14, 0, 0), read_frequency, NULL) &&
@@ -158,3 +215,4 @@ bool patch_registers(struct board *b)
 	       patch(b, KEY(1, 0, 7, 5, 0), NULL, flush_all) &&  /* IC IALLU */
 	       patch(b, KEY(1, 0, 7, 1, 0), NULL, flush_all);    /* IC IALLUIS */
 }
+#endif

@@ -6,10 +6,11 @@
 #include "arm64.h"
 
 #define SYNDROME_IMMEDIATE 0xffff
+#define OF_64 (BITS == 64 ? 0x40000000u : 0) /* in a number: arguments have 64 bits */
 #define PSCI_VERSION 0x84000000u
 #define PSCI_CPU_OFF 0x84000002u
-#define PSCI_CPU_ON 0xc4000003u
-#define PSCI_AFFINITY_INFO 0xc4000004u
+#define PSCI_CPU_ON (0x84000003u | OF_64)
+#define PSCI_AFFINITY_INFO (0x84000004u | OF_64)
 #define PSCI_MIGRATE_INFO_TYPE 0x84000006u
 #define PSCI_FEATURES 0x8400000au
 #define SMCCC_VERSION 0x80000000u
@@ -18,18 +19,47 @@
 #define NOT_SUPPORTED (-1ull)
 #define INVALID (-2ull)
 #define ALREADY_ON (-4ull)
+#define MRC_ID_PFR2 0xee100f93u /* mrc p15, 0, rN, c0, c3, 4 */
+#define MRC_TO(insn) ((insn) >> 12 & 15)
+#define ANY_REGISTER 0xf000u
+#if BITS == 32
+#define PT_REGS_LINK 56
+#define PT_REGS_SP 52
+#define PT_REGS_STATUS 64
+#else
 #define PT_REGS_LINK 240
 #define PT_REGS_SP 248
 #define PT_REGS_STATUS 264
+#endif
 #define FROM_KERNEL(status) ((status) & 0xf) /* the mode */
 #include "../link_register.h"
 
 const u32 pause_size = 4;
 const u32 local_entry = 0;
-const u64 region_base = REGION_BASE;
+const u64 region_base = BITS == 32 ? REGION_BASE_32 : REGION_BASE;
 const u32 nr_modes = 12;
 const u32 page_size = 1024;
 
+#if BITS == 32
+/* The common part wants a place of 64 bits: behind r15 stands x0, which AArch32 does not use. */
+u64 *pc(struct board *b)
+{
+	FIELD(u32, b->state + ARM64_STATE_X) = 0;
+	return (u64 *)&general(b)[15];
+}
+
+u64 linear_pc(const struct board *b)
+{
+	return general(b)[15];
+}
+
+/* Those behind the fourth lie on the stack. */
+u64 argument(const struct board *b, int number)
+{
+	return number < 4 ? general(b)[number] :
+			    read_word((struct board *)b, stack_pointer(b) + 4 * (number - 4));
+}
+#else
 u64 *pc(struct board *b)
 {
 	return &FIELD(u64, b->state + ARM64_STATE_PC);
@@ -44,6 +74,7 @@ u64 argument(const struct board *b, int number)
 {
 	return general(b)[number];
 }
+#endif
 
 u64 result(const struct board *b)
 {
@@ -57,12 +88,12 @@ u64 stack_pointer(const struct board *b)
 
 struct back returns_to(struct board *b)
 {
-	return (struct back){ general(b)[30], stack_pointer(b) };
+	return (struct back){ general(b)[LINK], stack_pointer(b) };
 }
 
 void return_now(struct board *b, u64 value)
 {
-	*pc(b) = general(b)[30];
+	*pc(b) = general(b)[LINK];
 	if (value != NEVER)
 		general(b)[0] = value;
 }
@@ -111,7 +142,7 @@ static u64 cpu_on(struct board *b, u64 number, u64 entry, u64 context)
 	return 0;
 }
 
-static u64 firmware(struct board *b, const u64 *x)
+static u64 firmware(struct board *b, const general_reg *x)
 {
 	switch ((u32)x[0]) {
 	case PSCI_VERSION:
@@ -126,16 +157,33 @@ static u64 firmware(struct board *b, const u64 *x)
 	return NOT_SUPPORTED;
 }
 
+/* Linux 6.12 reads ID_PFR2, which libunicorn lacks in AArch32. Return whether it was that. */
+static bool read_features(struct board *b, u32 kind)
+{
+	u32 insn;
+
+	if (BITS == 64 || kind != EXCEPTION_UNDEFINED)
+		return false;
+	insn = read_int(b, linear_pc(b));
+	if ((insn & ~ANY_REGISTER) != MRC_ID_PFR2)
+		return false;
+	general(b)[MRC_TO(insn)] = 0;
+	*pc(b) += 4;
+	return true;
+}
+
 static void on_exception(uc_engine u, u32 kind, void *data)
 {
 	struct board *b = data;
-	u64 *x = general(b);
+	general_reg *x = general(b);
 
 	(void)u;
 	if (kind == EXCEPTION_SMC) {
 		x[0] = firmware(b, x);
 		return;
 	}
+	if (read_features(b, kind))
+		return;
 	if (kind == EXCEPTION_SVC) {
 		if ((FIELD(u32, b->state + ARM64_STATE_SYNDROME) & SYNDROME_IMMEDIATE) ==
 			    AGENT_SAYS &&

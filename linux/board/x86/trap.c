@@ -5,20 +5,40 @@
  */
 #include "x86.h"
 
-#define FLAT_CODE 0xaf0000
 #define FLAT_DATA 0xcf0000
 #define ACCESS_CODE 0x9b00
 #define ACCESS_DATA 0x9300
 #define ACCESS_DPL 0x6000
-#define KERNEL_CS 0x10
-#define KERNEL_DS 0x18
-#define USER_CS 0x33
-#define USER_DS 0x2b
 #define GATE_PRESENT (1ull << 47)
 #define GATE_DPL (3ull << 45)
 #define ERROR_OF_IDT 2 /* of a selector that stands for a gate */
 #define TSS_SP0 4
 #define TSS_IST1 0x24
+#if BITS == 32
+#define FLAT_CODE 0xcf0000
+#define KERNEL_CS 0x60
+#define KERNEL_DS 0x68
+#define USER_CS 0x73
+#define USER_DS 0x7b
+#define PT_REGS_CS 52
+#define PT_REGS_SP 60
+#define PT_REGS_SIZE 68
+#define NO_ROOM 8 /* bytes at the end of a stack, at least */
+#define GATE_TASK 5
+#define GATE_SIZE 8
+#else
+#define FLAT_CODE 0xaf0000
+#define KERNEL_CS 0x10
+#define KERNEL_DS 0x18
+#define USER_CS 0x33
+#define USER_DS 0x2b
+#define PT_REGS_CS 136
+#define PT_REGS_SP 152
+#define PT_REGS_SIZE 168
+#define NO_ROOM 0
+#define GATE_SIZE 16
+#endif
+#define WORD (BITS / 8)
 #define MAX_LENGTH 15  /* bytes of an instruction */
 #define STRING_PORT 0x6c /* insb; insl, outsb and outsl follow */
 #define REX 0x40
@@ -27,14 +47,11 @@
 #define TWO_BYTES 0x0f /* the opcode goes on */
 #define RDPMC 0x33 /* behind it */
 #define IOPL_SHIFT 12
-#define PT_REGS_CS 136
-#define PT_REGS_SP 152
-#define PT_REGS_SIZE 168
 #define SYSCALL_SIZE 2 /* of syscall, sysenter and int without a prefix */
 
 const u32 pause_size = 2;
 const u32 local_entry = 0;
-const u64 region_base = REGION_BASE;
+const u64 region_base = BITS == 32 ? REGION_BASE_32 : REGION_BASE;
 const u32 nr_modes = 3;
 const u32 page_size = 4096;
 const bool is_big_endian = false;
@@ -51,8 +68,14 @@ u64 linear_pc(const struct board *b)
 
 u64 argument(const struct board *b, int number)
 {
-	static const u8 order[] = { RDI, RSI, RDX, RCX, R8 };
+#if BITS == 32
+	static const u8 order[] = { RAX, RDX, RCX };
 
+	if (number >= 3) /* behind the address to return to */
+		return read_word((struct board *)b, stack_pointer(b) + 4 * (number - 2));
+#else
+	static const u8 order[] = { RDI, RSI, RDX, RCX, R8 };
+#endif
 	return state(b)->regs[order[number]];
 }
 
@@ -68,7 +91,7 @@ u64 stack_pointer(const struct board *b)
 
 static struct back pushed_at(struct board *b, u64 sp)
 {
-	return (struct back){ read_word(b, sp), sp + 8 };
+	return (struct back){ read_word(b, sp), sp + WORD };
 }
 
 struct back returns_to(struct board *b)
@@ -92,7 +115,7 @@ u64 program_stack(struct board *b)
 {
 	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1;
 
-	for (u64 room = 0; room <= 16; room += 16) {
+	for (u64 room = NO_ROOM; room <= 16; room += NO_ROOM ? NO_ROOM : 16) {
 		u64 regs = top - room - PT_REGS_SIZE;
 
 		if ((u16)read_word(b, regs + PT_REGS_CS) == USER_CS)
@@ -167,7 +190,7 @@ static void load_segment(struct segment *s, u32 selector, u32 flags)
 	s->flags = flags;
 }
 
-/* Switch the processor to a mode of 64 bits, with the flat segments that Linux uses. */
+/* Switch the processor to a mode of the kernel's bits, with the flat segments that Linux uses. */
 void set_mode(struct board *b, int mode)
 {
 	struct x86_state *s = state(b);
@@ -177,7 +200,13 @@ void set_mode(struct board *b, int mode)
 		     FLAT_CODE | ACCESS_CODE | dpl);
 	load_segment(&s->segs[SS], mode == MODE_USER ? USER_DS : KERNEL_DS,
 		     FLAT_DATA | ACCESS_DATA | dpl);
+#if BITS == 32
+	s->hflags = (s->hflags & ~3u) | HFLAGS_32 | mode;
+	if (!(s->segs[DS].base | s->segs[ES].base))
+		s->hflags &= ~HFLAG_ADD_SEGMENTS;
+#else
 	s->hflags = (s->hflags & ~(3u | HFLAG_ADD_SEGMENTS)) | HFLAGS_64 | mode;
+#endif
 }
 
 /* Otherwise libunicorn takes the next exception for a double fault. */
@@ -193,11 +222,59 @@ static bool give_up(struct board *b, int vector)
 	return false;
 }
 
-static bool push(struct board *b, u64 *sp, u64 value)
+/* Return a gate, without the high half of a long address. */
+static u64 read_gate(struct board *b, u32 vector)
 {
-	return push_word(b, *sp -= 8, value);
+	u64 at = state(b)->idt.base + GATE_SIZE * vector;
+
+	return BITS == 32 ? read_word(b, at) | read_word(b, at + 4) << 32 : read_word(b, at);
 }
 
+static bool push(struct board *b, u64 *sp, u64 value)
+{
+	*sp -= WORD;
+	if (BITS == 32)
+		*sp = (u32)*sp;
+	return push_word(b, *sp, value);
+}
+
+/* Leave the flags as they are where a handler begins. */
+static void enter_gate(struct board *b, u64 gate, u64 sp, u64 flags)
+{
+	forget_exception(b);
+	state(b)->regs[RSP] = sp;
+	flags &= ~(u64)(FLAGS_TF | FLAGS_NT | FLAGS_RF | FLAGS_VM);
+	if ((gate >> 40 & 15) != 15) /* an interrupt gate */
+		flags &= ~(u64)FLAGS_IF;
+	set_flags(b, flags);
+}
+
+#if BITS == 32
+/* Enter the handler of an exception or interrupt; false if that is impossible. */
+static bool deliver(struct board *b, int vector, bool has_error, u32 error)
+{
+	struct x86_state *s = state(b);
+	u64 gate = 0, sp = (u32)s->regs[RSP], flags = get_flags(b);
+	bool user = (s->hflags & 3) == MODE_USER;
+	u32 ss = s->segs[SS].selector & 0xffff, cs = s->segs[CS].selector & 0xffff;
+
+	if (GATE_SIZE * vector + GATE_SIZE - 1u <= s->idt.limit)
+		gate = read_gate(b, vector);
+	if (!(gate & GATE_PRESENT) || (gate >> 40 & 31) == GATE_TASK)
+		return give_up(b, vector);
+	if (user)
+		sp = read_word(b, s->tr.base + TSS_SP0);
+	if ((user && (!push(b, &sp, ss) || !push(b, &sp, s->regs[RSP]))) || !push(b, &sp, flags) ||
+	    !push(b, &sp, cs) || !push(b, &sp, s->ip) || (has_error && !push(b, &sp, error)))
+		return vector == DF ? give_up(b, vector) : deliver(b, DF, true, 0);
+	if (user)
+		set_mode(b, MODE_KERNEL);
+	load_segment(&s->segs[CS], gate >> 16 & 0xfffc, FLAT_CODE | ACCESS_CODE);
+	enter_gate(b, gate, sp, flags);
+	s->ip = (gate & 0xffff) | (gate >> 32 & 0xffff0000);
+	return true;
+}
+#else
 /* Enter the handler of an exception or interrupt; false if that is impossible. */
 static bool deliver(struct board *b, int vector, bool has_error, u32 error)
 {
@@ -224,15 +301,11 @@ static bool deliver(struct board *b, int vector, bool has_error, u32 error)
 		/* there is no stack, as after too deep a recursion */
 		return vector == DF ? give_up(b, vector) : deliver(b, DF, true, 0);
 	set_mode(b, MODE_KERNEL);
-	forget_exception(b);
-	s->regs[RSP] = sp;
-	flags &= ~(u64)(FLAGS_TF | FLAGS_NT | FLAGS_RF);
-	if ((low >> 40 & 15) != 15) /* an interrupt gate */
-		flags &= ~(u64)FLAGS_IF;
-	set_flags(b, flags);
+	enter_gate(b, low, sp, flags);
 	s->ip = (low & 0xffff) | (low >> 32 & 0xffff0000) | high << 32;
 	return true;
 }
+#endif
 
 bool deliver_interrupt(struct board *b, int number)
 {
@@ -268,8 +341,8 @@ static bool refused(struct board *b, u32 vector)
 	const struct x86_state *s = state(b);
 
 	return is_int(b) && is_user(b) &&
-	       (16 * vector + 15 > s->idt.limit ||
-		(read_word(b, s->idt.base + 16 * vector) & GATE_DPL) != GATE_DPL);
+	       (GATE_SIZE * vector + GATE_SIZE - 1 > s->idt.limit ||
+		(read_gate(b, vector) & GATE_DPL) != GATE_DPL);
 }
 
 /* Return the opcode behind the prefixes of an instruction, and move `at` past it. is_word: 0x66 is one. */

@@ -44,6 +44,7 @@ enum { ES, CS, SS, DS, FS, GS };
 #define HFLAG_INHIBIT_IRQ 8
 #define HFLAG_ADD_SEGMENTS 0x40
 #define HFLAG_CS64 0x8000
+#define HFLAGS_32 0x30 /* code and stack of 32 bits */
 #define HFLAGS_64 (HFLAG_CS64 | 0x30) /* 64-bit code, and what goes with it */
 
 _Static_assert(sizeof(struct x86_cpu) <= NR_OWN * 8, "NR_OWN");

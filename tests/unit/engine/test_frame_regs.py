@@ -2,7 +2,8 @@
 """Registers that a kernel has saved.
 
 Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs,
-kpfs.engine.arch.s390x.regs, kpfs.engine.arch.ppc64.regs.
+kpfs.engine.arch.s390x.regs, kpfs.engine.arch.ppc64.regs,
+kpfs.engine.arch.armhf.regs, kpfs.engine.arch.i386.regs.
 """
 
 from kpfs.engine.arch.arches import TEXT_TOOLS
@@ -56,3 +57,14 @@ def test_registers_of_ppc64():
     regs = TEXT_TOOLS["ppc64"]().frame(Memory(), AT)
     found = regs.gpr0, regs.gpr31, regs.nip, regs.orig_gpr3
     assert found == (100, 131, 132, 134)
+
+
+def test_registers_of_32_bits_lie_closer():
+    memory = Memory()
+    memory.words = {AT + 4 * i: 100 + i for i in range(18)}
+    regs = TEXT_TOOLS["armhf"]().frame(memory, AT)
+    assert (regs.r0, regs.fp, regs.sp, regs.lr, regs.pc) == (100, 111, 113, 114, 115)
+    regs.pc = 7
+    assert (regs[15], regs.orig_r0) == (7, 117)
+    regs = TEXT_TOOLS["i386"]().frame(memory, AT)
+    assert (regs.bx, regs.ax, regs.ip, regs.sp, regs.ss) == (100, 106, 112, 7, 116)

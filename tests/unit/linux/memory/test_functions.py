@@ -60,11 +60,16 @@ def ppc64(at, target, tail=False):
     return struct.pack("<I", 18 << 26 | target - at & 0x3FFFFFC | (not tail))
 
 
+def armhf(at, target, tail=False):
+    kind = 0xEA if tail else 0xEB
+    return struct.pack("<I", kind << 24 | (target - at - 8) // 4 & 0xFFFFFF)
+
+
 @pytest.mark.parametrize(
     ("arch", "call"),
     [
         *(("x86", x86), ("arm64", arm64), ("riscv64", riscv64)),
-        *(("s390x", s390x), ("ppc64", ppc64)),
+        *(("s390x", s390x), ("ppc64", ppc64), ("armhf", armhf)),
     ],
 )
 def test_calls_of_each_architecture(tmp_path, arch, call):

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of kernels for arm64, riscv64, s390x and ppc64el that are made up here.
+"""Files of kernels for arm64, riscv64, s390x, ppc64el and armhf that are made up here.
 
 Tests kpfs.linux.package.kernel_file.
 """
 
 import gzip
+import lzma
 import struct
 from typing import Any
 
 import pytest
 
-from kpfs.linux.arch.arches import ARM64, PPC64, RISCV64, S390X
+from kpfs.linux.arch.arches import ARM64, ARMHF, PPC64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package import kernel_file
 from kpfs.linux.package.image_file import KernelImage
@@ -73,6 +74,28 @@ def test_a_raw_image_of_s390x():
     data[0x20000] = 0
     with pytest.raises(UnfitError, match="damaged"):
         kernel_file.parse(bytes(data))
+
+
+def zimage(release=b"6.12.1-armmp", sub_r8=0xE2488982, pack=lzma.compress):
+    image = bytearray(0x8000)
+    image[64:68] = struct.pack("<I", sub_r8)
+    image[0x2000:0x2020] = (b"Linux version " + release + b" (x)").ljust(32, b"\0")
+    head = bytearray(0x1100)
+    head[0x24:0x28] = b"\x18\x28\x6f\x01"
+    head[0x1010:0x1016] = b"\xfd7zXZ\0"  # the magic number, in code that unpacks
+    return bytes(head) + pack(bytes(image)) + bytes(16)
+
+
+def test_a_kernel_that_unpacks_itself():
+    for pack in (lzma.compress, gzip.compress):
+        found: Any = kernel_file.parse(zimage(pack=pack))
+        assert found.arch is ARMHF
+        assert (found.release, found.text_offset) == ("6.12.1-armmp", 0x208000)
+    found = kernel_file.parse(zimage(sub_r8=0xE2488902))
+    assert found.text_offset == 0x8000
+    for wrong in (zimage(sub_r8=0), zimage(b""), zimage()[:0x1130]):
+        with pytest.raises(UnfitError, match="damaged"):
+            kernel_file.parse(wrong)
 
 
 def vmlinux(filesz=64, memsz=4096, paddr=0x100):

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lists armhf's instructions beside what they once were: see ../x86/compare.py.
+
+Kernels have no Thumb code.  The words come from capstone, imported when the first
+listing is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kpfs.engine.listing import FixedSizeWords
+
+_KIND, _KIND_MASK, _BRANCH, _CALL = 24, 0xF, 0xA, 0xB  # whatever the condition
+_CONDITION, _NEVER = 28, 15
+_DISTANCE, _AHEAD, _U32 = 1 << 24, 8, 0xFFFF_FFFF
+_BREAKPOINT, _UNCONDITIONAL = 0x07F0_01F8, 0x0FFF_FFFF
+
+
+class Disassembler(FixedSizeWords):
+    """Words for instructions; capstone is loaded by the first one made."""
+
+    def __init__(self) -> None:
+        import capstone
+
+        mode = capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN
+        super().__init__(capstone.Cs(capstone.CS_ARCH_ARM, mode))
+
+    def unknown(self, raw: bytes) -> str:
+        return f".inst {int.from_bytes(raw, 'little'):#010x}"
+
+    def target(self, raw: bytes, addr: int) -> int | None:
+        return branch_target(int.from_bytes(raw, "little"), addr)
+
+    def patch(self, raw: bytes) -> str:
+        word = int.from_bytes(raw, "little")
+        if word & _UNCONDITIONAL == _BREAKPOINT:
+            return "breakpoint"
+        kind = word >> _KIND & _KIND_MASK
+        return {_BRANCH: "jump", _CALL: "call"}.get(kind, "patched")
+
+
+def branch_target(word: int, addr: int) -> int | None:
+    """Return where b or bl goes; None for another instruction."""
+    kind = word >> _KIND & _KIND_MASK
+    if kind not in (_BRANCH, _CALL) or word >> _CONDITION == _NEVER:
+        return None
+    distance = word & _DISTANCE - 1
+    distance -= _DISTANCE * (distance >> 23)
+    return addr + _AHEAD + 4 * distance & _U32
+
+
+def compared_listing(
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+) -> Iterator[str]:
+    """Return a line for each instruction from start on, noting those that were others.
+
+    name gives what is written behind the target of a jump or call.
+    """
+    return Disassembler().compared(live, saved, start, name)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""armhf: kernels of 32 bits, on the processor of arm64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_32
+from kpfs.base.elf import EM_ARM
+from kpfs.linux.arch import arm64
+from kpfs.linux.arch.arch import (
+    DeclaredLayout,
+    Engine,
+    FieldAddress,
+    ReadWord,
+    SavedRegisters,
+)
+from kpfs.linux.arch.arm64 import LinuxArm64
+from kpfs.linux.arch.armhf_calls import armhf_call
+from kpfs.linux.arch.state import StateArch, address_of, word
+
+_NAMES = (*(f"r{n}" for n in range(13)), "sp", "lr", "pc")
+# by the numbers of x0 to x15, where the board has them (linux/board/arm64/cpu.c)
+R = {name: arm64.GENERAL["x0"] + n for n, name in enumerate(_NAMES[:15])}
+R["pc"] = arm64.PC
+_VECTORS, _VECTOR_SIZE, _NR_VECTORS, _END = 0xC10, 256, 32, 0x3110
+_VECTOR_PLACES = range(_VECTORS, _VECTORS + _VECTOR_SIZE * _NR_VECTORS, _VECTOR_SIZE)
+_COUNTERS = 0x810  # the performance counters have the host's clock
+# what an image keeps: all of the state that an uc_context has, but what only larger
+# vectors of AArch64 use
+STATE = {
+    f"at_{at:04x}": at
+    for at in (
+        *(at for at in range(0, _VECTORS, 8) if at != _COUNTERS),
+        *(
+            _VECTORS + _VECTOR_SIZE * n + at
+            for n in range(_NR_VECTORS)
+            for at in (0, 8)
+        ),
+        *range(_VECTORS + _VECTOR_SIZE * _NR_VECTORS, _END, 8),
+    )
+}
+_U32 = 0xFFFF_FFFF
+_MODULES = 0xBF00_0000  # see linux/board/arm64/paging.c
+_TABLE = 0xFFFF_C000
+_SECTION, _SUPERSECTION, _SMALL, _KIND = 2, 1 << 18, 2, 3
+_STUB = LITTLE_32.struct("II")  # sub ip, pc, #8; b to the gate
+_SUB_IP_PC_8, _B, _B_MASK = 0xE24F_C008, 0xEA00_0000, 0x00FF_FFFF
+_AHEAD, _INSN = 8, 4  # pc is so far ahead where it is read
+# what a sleeping task has left.  Kernel: struct cpu_context_save
+_SWITCH_FRAME = *(f"r{n}" for n in range(4, 12)), "sp", "pc"
+_CPSR, _AIF = "cpsr", 0x1C0
+# Kernel: struct kprobe, struct arch_probes_insn, struct kretprobe; since 5.10
+_KPROBE = DeclaredLayout(
+    80,
+    {
+        "nmissed": 16, "addr": 20, "symbol_name": 24, "offset": 28, "pre_handler": 32,
+        "post_handler": 36,
+    },
+)  # fmt: skip
+_KRETPROBE = DeclaredLayout(
+    128, {"handler": 80, "entry_handler": 84, "maxactive": 88, "nmissed": 92}
+)
+
+
+class LinuxArmhf(StateArch):
+    name = "armhf"
+    state = STATE
+    model = LITTLE_32
+    engine, cpu_model = LinuxArm64.engine, LinuxArm64.cpu_model
+    exported_as = LinuxArm64.exported_as
+    engine_page = LinuxArm64.engine_page
+    load_here = LinuxArm64.load_here
+    arguments = R["r0"], R["r1"], R["r2"]
+    fourth_argument = R["r3"]
+    result, stack_pointer = R["r0"], R["sp"]
+    counter = R["pc"]
+    syscall_arguments = 68, 4, 8, 12  # pt_regs.ARM_ORIG_r0, uregs[1] to [3]
+    stub_size, stub_register = _STUB.size, R["r12"]
+    gate = b"\x1e\xff\x2f\xe1"  # bx lr
+    cpu_fields: ClassVar = {
+        **LinuxArm64.cpu_fields,
+        "domains": abi.Cpu.own + abi.Arm64Cpu.domains,
+    }
+    board_fields: ClassVar = LinuxArm64.board_fields
+    kept = LinuxArm64.kept
+    kept_of_cpu = (*LinuxArm64.kept_of_cpu, "domains")
+    kept_arrays: ClassVar = {}
+    translates = True
+    native = staticmethod(armhf_call)
+    open_flags = staticmethod(LinuxArm64.open_flags)
+    syscall_prefix = "sys_"
+    elf_machine = EM_ARM
+    region_base, region_phys = abi.REGION_BASE_32, abi.REGION_PHYS_32
+    max_ram = abi.REGION_PHYS_32
+    regs_size = 72
+    declared: ClassVar = {"kprobe": _KPROBE, "kretprobe": _KRETPROBE}
+    shown = *_NAMES, _CPSR
+    breakpoint_size, ftrace_nop = 4, b"\x00\xf0\x20\xe3"
+    pauses = ()
+
+    def stub(self, at: int, gate: int) -> bytes:
+        distance = (gate - at - _INSN - _AHEAD) // _INSN
+        return _STUB.pack(_SUB_IP_PC_8, _B | distance & _B_MASK)
+
+    def return_address(self, engine: Engine, memory: ReadWord) -> int:
+        return engine.read_reg(R["lr"])
+
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        engine.write_reg(R["r0"], value & _U32)
+        engine.write_reg(R["pc"], engine.read_reg(R["lr"]))
+
+    def called_with(self, engine: Engine, memory: ReadWord) -> int:
+        return engine.read_reg(R["r0"])  # no struct pt_regs
+
+    def find_state(self, engine: Engine) -> int:
+        return arm64.find_state(engine, kernel_is_64_bit=False)
+
+    def debugged(self, engine: Engine, name: str) -> int:
+        if name != _CPSR:
+            return engine.read_reg(R[name])
+        return cpsr(address_of(engine))
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        engine.write_reg(R[name], value)
+
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        at = field("thread_info.cpu_context")
+        return {name: memory.word(at + 4 * n) for n, name in enumerate(_SWITCH_FRAME)}
+
+    def in_kernel(self, engine: Engine) -> bool:
+        return engine.read_reg(R["pc"]) >= _MODULES
+
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
+        return saved.values[f"at_{abi.ARM64_STATE_TTBR1:04x}"] & _TABLE
+
+    def translate(
+        self, read: Callable[[int], int], table: int, addr: int
+    ) -> int | None:
+        entry = read(table + 4 * (addr >> 20))
+        if entry & _SECTION:
+            below = (1 << (24 if entry & _SUPERSECTION else 20)) - 1
+            return entry & ~below | addr & below
+        if not entry & _KIND:
+            return None
+        entry = read((entry & -1024) + 4 * (addr >> 12 & 255))
+        if not entry & _KIND:
+            return None
+        below = 4095 if entry & _SMALL else 0xFFFF
+        return entry & ~below & _U32 | addr & below
+
+
+def cpsr(at: int) -> int:
+    """Return the status register of a processor whose state is at an address."""
+
+    def field(offset: int) -> int:
+        return word(at + offset).value & _U32
+
+    flags = (
+        field(abi.ARM64_STATE_NEGATIVE) >> 31,
+        not field(abi.ARM64_STATE_NOT_ZERO),
+        field(abi.ARM64_STATE_CARRY),
+        field(abi.ARM64_STATE_OVERFLOW) >> 31,
+    )
+    found = field(abi.ARM64_STATE_CPSR) | field(abi.ARM64_STATE_DAIF) & _AIF
+    found |= field(abi.ARM64_STATE_THUMB) << 5
+    return found | sum(flag << 31 - n for n, flag in enumerate(flags))

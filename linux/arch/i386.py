@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""i386: kernels of 32 bits, on the processor of x86-64 out of its long mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from kpfs.base import abi
+from kpfs.base.data_model import LITTLE_32
+from kpfs.base.elf import EM_386
+from kpfs.emulator.x86_registers import CONTROL, GENERAL, SEGMENTS
+from kpfs.linux.arch.arch import (
+    DeclaredLayout,
+    Engine,
+    FieldAddress,
+    ReadWord,
+    SavedRegisters,
+)
+from kpfs.linux.arch.i386_calls import i386_call
+from kpfs.linux.arch.state import StateArch
+from kpfs.linux.arch.x86 import LinuxX86
+
+_END = 5528  # bytes of the state that an uc_context has
+STATE = {f"at_{at:04x}": at for at in range(0, _END, 8)}
+_S = abi.X86State
+_U32, _PAE, _LARGE = 0xFFFF_FFFF, 0x20, 0x80
+_PRESENT, _PAGE = 1, 4095
+_STUB = LITTLE_32.struct("BIBi")  # mov $itself, %eax; jmp to the gate
+_MOV_EAX, _JMP, _STUB_END = 0xB8, 0xE9, 10
+_GENERAL = "ax", "cx", "dx", "bx", "sp", "bp", "si", "di"
+_DEBUGGED = {
+    **{f"e{name}": GENERAL[f"r{name}"] for name in (*_GENERAL, "ip")},
+    "eflags": GENERAL["rflags"],
+    **SEGMENTS,
+    **CONTROL,
+}
+# Kernel: struct kprobe, struct kretprobe; since 5.10
+_KPROBE = DeclaredLayout(
+    128,
+    {
+        "nmissed": 16, "addr": 20, "symbol_name": 24, "offset": 28, "pre_handler": 32,
+        "post_handler": 36,
+    },
+)  # fmt: skip
+
+
+class LinuxI386(StateArch, LinuxX86):
+    name = "i386"
+    state = STATE
+    model = LITTLE_32
+    arguments = tuple(GENERAL[name] for name in ("rax", "rdx", "rcx"))
+    passes_by_stack = True
+    syscall_arguments = 0, 4, 8, 12  # pt_regs.bx, cx, dx, si
+    stub_size, stub_register, gate = _STUB_END, GENERAL["rax"], b"\xc3"  # ret
+    translates = True
+    native = staticmethod(i386_call)
+    syscall_prefix = "__ia32_sys_"
+    elf_machine = EM_386
+    region_base, region_phys = abi.REGION_BASE_32, abi.REGION_PHYS_32
+    max_ram = abi.REGION_PHYS_32
+    regs_size = 68
+    declared: ClassVar = {"kprobe": _KPROBE}
+    shown = tuple(_DEBUGGED)
+    features = LinuxX86.features
+
+    def stub(self, at: int, gate: int) -> bytes:
+        return _STUB.pack(_MOV_EAX, at, _JMP, gate - at - _STUB_END)
+
+    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
+        back, sp = self.return_address(engine, memory), GENERAL["rsp"]
+        engine.write_reg(GENERAL["rax"], value & _U32)
+        engine.write_reg(sp, engine.read_reg(sp) + 4)
+        engine.write_reg(self.counter, back)
+
+    def program_registers(self, stack_end: int, size: int, memory: ReadWord) -> int:
+        return stack_end - size - 8
+
+    def debugged(self, engine: Engine, name: str) -> int:
+        return engine.read_reg(_DEBUGGED[name]) & _U32
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        if name in SEGMENTS:  # a selector alone would not say what the segment is
+            raise KeyError(name)
+        engine.write_reg(_DEBUGGED[name], value)
+
+    def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
+        raise KeyError(field)
+
+    def in_kernel(self, engine: Engine) -> bool:
+        return not engine.read_reg(SEGMENTS["cs"]) & 3
+
+    def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:
+        cr3, cr4 = (saved.values[f"at_{_S.cr + 8 * n:04x}"] for n in (3, 4))
+        return cr3 & -32 | bool(cr4 & _PAE)
+
+    def translate(
+        self, read: Callable[[int], int], table: int, addr: int
+    ) -> int | None:
+        has_three, table = table & 1, table & -32
+        bits, size = (9, 8) if has_three else (10, 4)
+        shift = 30 if has_three else 22
+        while True:
+            place = table + size * (addr >> shift & (1 << bits) - 1)
+            entry = read(place)
+            if not entry & _PRESENT:
+                return None
+            below = (1 << shift) - 1
+            if shift == 12 or (shift < 30 and entry & _LARGE):
+                return entry & _U32 & ~below & ~_PAGE | addr & below
+            table, shift = entry & ~_PAGE, shift - bits

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""System calls of x86-64 as i386 and armhf have them: numbers of 64 bits in pairs.
+
+Kernel: syscall_32.tbl of arch/x86, syscall.tbl of arch/arm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kpfs.base import syscall_numbers as nr
+from kpfs.linux.arch.arch import Args
+from kpfs.linux.arch.first_calls import FIRST_CALLS
+from kpfs.linux.arch.generic_calls import ABSENT
+
+# what they have in common besides, with users and times of more bits
+SMALL_CALLS = FIRST_CALLS | {
+    nr.POLL: 168, nr.PRCTL: 172, nr.RT_SIGACTION: 174, nr.PREAD64: 180,
+    nr.PWRITE64: 181, nr.GETCWD: 183, nr.GETRLIMIT: 191, nr.MMAP: 192,
+    nr.TRUNCATE: 193, nr.FTRUNCATE: 194, nr.STAT: 195, nr.LSTAT: 196, nr.FSTAT: 197,
+    nr.LCHOWN: 198, nr.GETUID: 199, nr.GETGID: 200, nr.GETEUID: 201, nr.GETEGID: 202,
+    nr.GETGROUPS: 205, nr.SETGROUPS: 206, nr.FCHOWN: 207, nr.GETRESUID: 209,
+    nr.GETRESGID: 211, nr.CHOWN: 212, nr.FCNTL: 221,
+    nr.CLOCK_GETTIME: 403, nr.CLOCK_SETTIME: 404, nr.CLOCK_GETRES: 406,
+    nr.CLOCK_NANOSLEEP: 407, nr.UTIMENSAT: 412, nr.PSELECT6: 413, nr.PPOLL: 414,
+    nr.RT_SIGTIMEDWAIT: 421, nr.SCHED_RR_GET_INTERVAL: 423,
+}  # fmt: skip
+_PAGE_SHIFT, _MONOTONIC = 12, 1
+_FLAGS = {nr.OPEN: 1, nr.OPENAT: 2, nr.PIPE2: 1}  # the argument that has open()'s flags
+
+
+class SmallCalls(NamedTuple):
+    """The calls of an architecture."""
+
+    numbers: Mapping[int, int]
+    arguments: Mapping[int, Callable[..., Args]]  # what becomes of those of some calls
+    open_flags: Callable[[int], int] = int
+
+    def native(self, number: int, args: Args) -> tuple[int, Args]:
+        """Return a call of x86-64 as the architecture has it."""
+        if number == nr.NANOSLEEP:
+            number, args = nr.CLOCK_NANOSLEEP, (_MONOTONIC, 0, *args)
+        at = _FLAGS.get(number, len(args))
+        if at < len(args) and isinstance(args[at], int):
+            args = (*args[:at], self.open_flags(args[at]), *args[at + 1 :])
+        change = self.arguments.get(number)
+        return self.numbers.get(number, ABSENT), change(*args) if change else args
+
+
+def pair(number: int) -> Args:
+    """Return a number of 64 bits as two arguments."""
+    return number & 0xFFFF_FFFF, number >> 32 & 0xFFFF_FFFF
+
+
+def arguments(gap: Args, statfs_size: int) -> dict[int, Callable[..., Args]]:
+    """Return what becomes of arguments.
+
+    gap: what stands before a pair that would begin at an odd place. statfs_size: bytes
+    of struct statfs64.
+    """
+    return {
+        nr.MMAP: lambda at, size, prot, flags, fd, offset: (
+            *(at, size, prot, flags, fd, offset >> _PAGE_SHIFT),
+        ),
+        nr.PREAD64: lambda fd, out, size, at: (fd, out, size, *gap, *pair(at)),
+        nr.PWRITE64: lambda fd, data, size, at: (fd, data, size, *gap, *pair(at)),
+        nr.TRUNCATE: lambda path, size: (path, *gap, *pair(size)),
+        nr.FTRUNCATE: lambda fd, size: (fd, *gap, *pair(size)),
+        nr.READAHEAD: lambda fd, at, size: (fd, *gap, *pair(at), size),
+        nr.PREADV: lambda fd, vector, count, at, *_: (fd, vector, count, *pair(at)),
+        nr.PWRITEV: lambda fd, vector, count, at, *_: (fd, vector, count, *pair(at)),
+        nr.PREADV2: lambda fd, vector, count, at, _high, flags: (
+            *(fd, vector, count, *pair(at), flags),
+        ),
+        nr.PWRITEV2: lambda fd, vector, count, at, _high, flags: (
+            *(fd, vector, count, *pair(at), flags),
+        ),
+        nr.STATFS: lambda path, out: (path, statfs_size, out),
+        nr.FSTATFS: lambda fd, out: (fd, statfs_size, out),
+    }
