@@ -30,6 +30,7 @@ class Functions:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._all: list[Function] | None = None
+        self._own: dict[KAddr, Function] = {}  # those of no module, which stay
 
     def all(self) -> list[Function]:
         """Return all of them, in the order of available_filter_functions."""
@@ -37,9 +38,15 @@ class Functions:
             machine = self._machine
             self._all = []
             for addr in machine.text.ftrace_locations():
-                symbol = machine.kallsyms.symbol_at(addr)
-                if symbol is not None:
-                    self._all.append(Function(addr, symbol.name, symbol.module))
+                function = self._own.get(addr)
+                if function is None:
+                    symbol = machine.kallsyms.symbol_at(addr)
+                    if symbol is None:
+                        continue
+                    function = Function(addr, symbol.name, symbol.module)
+                    if not function.module:
+                        self._own[addr] = function
+                self._all.append(function)
         return self._all
 
     def modules_changed(self, going: str) -> set[KAddr]:
