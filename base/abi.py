@@ -910,6 +910,7 @@ class Board:  # struct board
 NR_TEXTS = 256
 NR_FUNCTIONS = 2048
 NR_FINDINGS = 256
+NR_COUNTED = 16384
 FINDING_STACK = 48
 INSN_READS = 1
 INSN_WRITES = 2
@@ -1028,14 +1029,21 @@ class Finding:  # struct finding
     block, now, a, b, c, object, stack = 72, 80, 88, 96, 104, 112, 120
 
 
+class Counted:  # struct counted
+    SIZE, __slots__ = 32, ()
+    STRUCT = Struct("<4Q")
+    kind, at, other, block = 0, 8, 16, 24
+
+
 class Texts:  # struct texts
-    SIZE, __slots__ = 618072, ()
+    SIZE, __slots__ = 1142360, ()
     on, current, pid, comm, canary, count_of_preempt, direct = 0, 8, 16, 24, 32, 40, 48
     kernel, kernel_size, kernel_at, nr_texts, nr_functions = 56, 64, 72, 80, 88
     nr_findings, findings_lost, instructions, last, memo_at = 96, 104, 112, 120, 128
     memo_block, memo_cpu, memo_stop, act, act_ip = 136, 144, 152, 160, 168
     act_value, act_sp, kmalloc, shadow, locks, left = 176, 184, 192, 200, 208, 216
-    behind, texts, functions, findings, branches = 600, 5720, 13912, 95832, 224856
+    behind, texts, functions, findings, counted = 600, 5720, 13912, 95832, 224856
+    branches = 749144
 
 
 # linux/board/search/locks.h
@@ -1098,13 +1106,13 @@ class Framed:  # struct framed
 
 
 class Shadow:  # struct shadow
-    SIZE, __slots__ = 26754008, ()
+    SIZE, __slots__ = 20200408, ()
     bytes, no_merge, typesafe, object_size, ctor, align = 0, 8, 16, 24, 32, 40
     usersize, fills, never, variables, nr_variables, pages = 48, 56, 64, 72, 80, 88
     page_size, refcount, lru, free_object, free_pages = 96, 104, 112, 120, 128
     nr_objects, untracked, oldest, newest, kept, keep = 136, 144, 152, 160, 168, 176
     locals, framed, nr_framed, frames, resumed = 184, 192, 200, 208, 12496
-    nr_caches, caches, objects = 13264, 13272, 15320
+    nr_caches, caches, slots, objects = 13264, 13272, 15320, 146392
 
 
 # linux/board/x86/arch.h

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -243,16 +243,21 @@ def _summary_row(tried: Tried) -> dict[str, Any]:
         "accesses": base.accesses,
         "calls": base.calls,
         "found": {kind: number for kind in KINDS if (number := _number(tried, kind))},
-        "more": [
-            {"kind": kind, "place": place, "number": number}
-            for (kind, place), number in tried.more.items()
-        ],
+        "more": _places(tried.more),
         "unknown": tried.unknown,
+        "counted": _places(tried.counted),
         "lost": tried.lost,
         "changed": [*tried.changed],
         "whole": tried.whole,
         "left_out": dict(tried.left_out),
     }
+
+
+def _places(counts: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    return [
+        {"kind": kind, "place": place, "number": number}
+        for (kind, place), number in counts.items()
+    ]
 
 
 def _number(tried: Tried, kind: str) -> int:
@@ -276,6 +281,8 @@ def _of_one_processor(name: str) -> list[str]:
 
 def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
     """Return what was tried and what was not, a line each."""
+    from kpfs.linux.search.reports import counted_words
+
     base, runs = tried.base, sum(tried.runs.values())
     ways = ", ".join(f"{number} {way}" for way, number in tried.runs.items())
     lines = [f"{runs} runs ({ways}) in {tried.seconds:.1f} s"]
@@ -312,8 +319,7 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
             f"{tried.unknown} pairs of accesses that race lie in code without debug "
             "information (build it with -g), so READ_ONCE() cannot be seen there"
         )
-    if tried.lost:
-        lines.append(f"{tried.lost} more findings of one run are not told")
+    lines += counted_words(tried.counted, tried.lost)
     lines += [
         f"{path} has changed meanwhile: later runs, and seeds, are of the new one"
         for path in tried.changed[:_SHOWN]
@@ -325,14 +331,12 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
 
 def _counted_alone(tried: Tried, kind: str) -> str:
     """Return words for the findings of a kind that are not told one by one."""
+    from kpfs.linux.search.reports import counts_by_place
+
     more = {place: n for (one, place), n in tried.more.items() if one == kind}
     if not more:
         return ""
-    places = sorted(more, key=lambda place: -more[place])
-    named = [f"{more[place]} at {place or 'no place'}" for place in places[:_MISSED]]
-    rest = sum(more[place] for place in places[_MISSED:])
-    named += [f"{rest} at {len(places) - _MISSED} other places"] if rest else []
-    return f", of which these are only counted: {', '.join(named)}"
+    return f", of which these are only counted: {counts_by_place(more)}"
 
 
 def _junit(

@@ -27,7 +27,7 @@ from kpfs.coverage.module_lines import ModuleLines
 from kpfs.coverage.told_races import ToldRaces
 from kpfs.hunt.runs import EndedRun, Runs
 from kpfs.linux.search.plan import Order, RunPlan
-from kpfs.linux.search.reports import CheckReport
+from kpfs.linux.search.reports import CheckReport, function_of
 from kpfs.linux.search.searched import RunOutcome
 from kpfs.linux.search.seed import changed_since
 
@@ -50,7 +50,6 @@ _MOST_FAULTS = 400
 _TWO_FAULTS = 0.3  # share of the time left, for runs in which two calls fail
 # findings that are made smaller, told and kept; the others are counted by their places
 _MOST_OF_PLACE, _MOST_OF_KIND = 20, 100
-_FUNCTION = re.compile(r"(\S+?)\+0x[0-9a-f]+( \[\S+\])?")
 _CHANGING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+")
 
 
@@ -67,8 +66,7 @@ class SearchFinding(NamedTuple):
     @property
     def place(self) -> str:
         """The function that the title names first, "" if it names none."""
-        found = _FUNCTION.search(self.title)
-        return f"{found[1]}{found[2] or ''}" if found else ""
+        return function_of(self.title)
 
 
 class SearchLimits(NamedTuple):
@@ -95,7 +93,10 @@ class Tried(NamedTuple):
     missed: Sequence[str]  # functions of the text that no run has reached
     functions: int  # number of all of them
     left_out: Mapping[str, str]  # why, by the kinds that were not looked for
-    lost: int = 0  # findings of one run that were too many to be kept, at most
+    # findings of the run with most of those that were too many to be kept, by kind and
+    # function, and the number of those that were too many even to be counted
+    counted: Mapping[tuple[str, str], int] = MappingProxyType({})
+    lost: int = 0
     changed: Sequence[str] = ()  # files of the command that others have changed
 
 
@@ -134,7 +135,7 @@ class Hunt:
         # instructions that race, or take locks in a circle
         self._suspected: dict[int, None] = {}
         self._made_pairs = set[tuple[tuple[int, int], int, int]]()
-        self._lost = 0
+        self._counted, self._lost = Counter[tuple[str, str]](), 0
         self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
         self.whole, self._two_left = False, False
@@ -245,6 +246,7 @@ class Hunt:
             missed=self._missed(),
             functions=len(self._names()),
             left_out=self._left_out(),
+            counted=self._counted,
             lost=self._lost,
             changed=changed_since(self.base.reads, self._began_at),
         )
@@ -489,6 +491,7 @@ class Hunt:
             os.path.dirname(path) for path in outcome.reads if path.endswith(".ko")
         )
         self._note_reached(outcome)
+        self._note_counted(outcome)
         small: SearchFinding | None = None
         for finding in list(self._found_by(plan, outcome)):
             key = finding.key
@@ -509,13 +512,23 @@ class Hunt:
             self._tell(small, after)
             # of its outcome, which may be large, nobody needs more
             told = small.outcome._replace(reports=(), pairs=(), reached=(), shared=())
-            self.found[key] = small._replace(outcome=told._replace(functions=()))
+            told = told._replace(functions=(), counted=())
+            self.found[key] = small._replace(outcome=told)
 
     def _note_reached(self, outcome: RunOutcome) -> None:
-        self._lost = max(self._lost, outcome.lost)
         self._reached.update(outcome.reached)
         self._interrupts.update(outcome.interrupts)
         self._functions.update({(b, e): name for b, e, name in outcome.functions})
+
+    def _note_counted(self, outcome: RunOutcome) -> None:
+        counted = Counter(
+            (report.kind, function_of(report.title))
+            for report in outcome.counted
+            if report.kind in self._limits.kinds and self._races_told.is_told(report)
+        )
+        if counted.total() > self._counted.total():
+            self._counted = counted
+        self._lost = max(self._lost, outcome.lost)
 
     def _found_by(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
         """Yield what a run has found, with the calls that have failed in it."""

@@ -24,7 +24,7 @@ from kpfs.linux.inside.translate_ahead import TranslateAhead
 from kpfs.linux.search.plan import RunPlan
 from kpfs.linux.search.searched import RunOutcome, SearchedCommand
 
-LESSON = 1000  # blocks that a run has translated from which on they are translated here
+LESSON = 64  # blocks that a run has translated from which on they are translated here
 MAX_SECONDS = 60.0  # this host's time for one run
 _FDS = 2  # descriptors of an outcome, at most
 

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -281,6 +282,7 @@ def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], CheckLin
     from kpfs.coverage.module_lines import ModuleLines
     from kpfs.coverage.told_races import ToldRaces
     from kpfs.linux.search.checks import ModuleChecks
+    from kpfs.linux.search.reports import counted_words, function_of
 
     checks = ModuleChecks(kernel, choice.kinds, of=choice.of)
     lines = ModuleLines(checks.files.by_name)
@@ -288,9 +290,10 @@ def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], CheckLin
     races = ToldRaces(lines)
 
     def told() -> CheckLines:
+        reports = {tuple(report.key): report for report in checks.reports()}
         found = [
             lines.shown(report.text)
-            for report in checks.reports()
+            for report in reports.values()
             if races.is_told(report)
         ]
         notes = []
@@ -301,7 +304,12 @@ def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], CheckLin
             )
         if not checks.looked and not choice.of and IBT not in choice.kinds:
             notes.append("nothing was checked: CMD loaded no module or BPF program")
-        more = [f"{checks.lost} more findings are not told"] if checks.lost else []
+        counted = Counter(
+            (report.kind, function_of(report.title))
+            for report in checks.counted()
+            if races.is_told(report)
+        )
+        more = counted_words(counted, checks.lost)
         missing = [
             f"--of {name}: CMD loads no module or BPF program of that name, and the "
             "kernel has no such function"

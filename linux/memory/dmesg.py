@@ -43,13 +43,18 @@ class LogLine(NamedTuple):
         return f"[{seconds:5}.{us:06}] {self.text}"
 
 
-def read_log(memory: KernelMemory, symbols: CoreSymbols) -> list[LogLine]:
-    """Return all records, oldest first, [] without a log.  Context: lock held."""
+def read_log(
+    memory: KernelMemory, symbols: CoreSymbols, since: int = 0
+) -> list[LogLine]:
+    """Return the records from a number on, oldest first.  Context: lock held.
+
+    []: there is no log.
+    """
     try:
         ring = _Ring(memory, symbols)
     except (MemoryFault, KeyError):
         return []
-    return ring.records()
+    return ring.records(since)
 
 
 class _Ring:
@@ -84,18 +89,20 @@ class _Ring:
         bits = self.memory.number(base + self.of[name], 4)
         return (1 << min(bits, 63)) - 1
 
-    def records(self) -> list[LogLine]:
+    def records(self, since: int) -> list[LogLine]:
+        ids = (1 << self.state_shift) - 1
         found, number = [], self.tail
         for _ in range(MAX_RECORDS):
             try:
                 record = self._record(number)
             except (MemoryFault, KeyError, IndexError):
                 break  # records behind a damaged one are lost
-            if record is not None:
+            if record is not None and record.seq >= since:
                 found.append(record)
-            if number == self.head:
+            step = max(since - record.seq, 1) if record is not None else 1
+            if step > (self.head - number) & ids:
                 break
-            number = (number + 1) & (1 << self.state_shift) - 1
+            number = (number + step) & ids
         return found
 
     def _record(self, number: int) -> LogLine | None:

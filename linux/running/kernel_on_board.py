@@ -76,9 +76,12 @@ class KernelOnBoard:
         for follower in self._board_followers:
             follower(board)
 
-    def dmesg(self) -> list[dmesg.LogLine]:
-        """Return the kernel's log, also of a dead one.  Context: lock held."""
-        return dmesg.read_log(self.memory, self.symbols)
+    def dmesg(self, since: int = 0) -> list[dmesg.LogLine]:
+        """Return the kernel's log, also of a dead one.  Context: lock held.
+
+        since: number of the first record.
+        """
+        return dmesg.read_log(self.memory, self.symbols, since)
 
     def modules(self) -> list[LoadedModule]:
         """Return all modules, also of a dead kernel; [] without BTF.  Lock held."""

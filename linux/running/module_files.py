@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The files of a Linux kernel's modules, which are in its memory as it loads them.
 
-They have the lines of functions, and the places and sizes of variables.
+They have the lines of functions, and the places and sizes of variables. A command may
+load one module after another under the same name: the second file of the name x that
+is another one is called x#2.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 from kpfs.base import abi, elf
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 _LOADS = "load_module"  # has a struct load_info as its first argument
 _KEPT_FILES = 64
+_NUMBER = "#"  # follows the name of a module that several files have
 _VARIABLES = (".data", ".bss", ".data..read_mostly")
 
 
@@ -30,7 +34,8 @@ class ModuleFiles:
     def __init__(self, kernel: KernelOnBoard, *, frames: bool = False) -> None:
         """frames: read which variables functions have on the stack, too."""
         self._kernel = kernel
-        self.by_name: dict[str, elf.ElfFile] = {}  # by the names of modules
+        self.by_name: dict[str, elf.ElfFile] = {}  # the last one is the newest
+        self._loading: dict[int, str] = {}  # names, by the stacks of tasks
         self._reads_frames = frames
         self._frames: dict[str, list[Frame]] = {}
         self._loads = kernel.symbols.address(_LOADS)
@@ -46,34 +51,50 @@ class ModuleFiles:
         address = kernel.machine.board.read_reg(kernel.arch.arguments[0])
         with suppress(MemoryFault):
             info = View(kernel.memory, layout, address)
-            self.keep(kernel.memory.read(info.word("hdr"), info.word("len")))
+            name = self.keep(kernel.memory.read(info.word("hdr"), info.word("len")))
+            self._loading[self._stack()] = name
 
-    def keep(self, data: bytes) -> None:
-        """Keep a file, if it is that of a module."""
+    def _stack(self) -> int:
+        kernel = self._kernel
+        pointer = kernel.machine.board.read_reg(kernel.arch.stack_pointer)
+        return pointer // abi.STACK_SIZE
+
+    def name_of(self, module: LoadedModule) -> str:
+        """Return what the file is called of which the running task makes a module."""
+        name = self._loading.get(self._stack(), module.name)
+        return name if _without_number(name) == module.name else module.name
+
+    def keep(self, data: bytes) -> str:
+        """Keep a file, if it is that of a module. Return its name, "" if it is none."""
         try:
             file = elf.ElfFile(data, self._kernel.arch.elf_machine)
             section = file.section(".modinfo")
             words = file.contents(section).split(b"\0") if section else []
         except KernelError:
-            return
+            return None
         names = [word[5:] for word in words if word.startswith(b"name=")]
-        if names:
-            name = names[0].decode("latin-1")
-            self.by_name.pop(name, None)
-            self.by_name[name] = file
-            if self._reads_frames:  # here, before runs of a search part
-                self._frames[name] = read_frames(file)
-            for name in list(self.by_name)[:-_KEPT_FILES]:
-                del self.by_name[name]
+        if not names:
+            return ""
+        name = self._name_of_file(names[0].decode("latin-1"), data)
+        file = self.by_name.pop(name, file)
+        self.by_name[name] = file
+        if self._reads_frames:  # here, before runs of a search part
+            self._frames[name] = read_frames(file)
+        for oldest in list(self.by_name)[:-_KEPT_FILES]:
+            del self.by_name[oldest]
+        return name
 
-    def sections(self, module: LoadedModule, kind: int) -> dict[int, int]:
-        """Return where sections of a module's file lie, by symbols of one kind.
+    def _name_of_file(self, name: str, data: bytes) -> str:
+        for number in count(1):
+            own = name if number == 1 else f"{name}{_NUMBER}{number}"
+            if own not in self.by_name or self.by_name[own].data == data:
+                return own
+        raise AssertionError
 
-        Empty: the file is not known.
-        """
-        file = self.by_name.get(module.name)
-        if file is None:
-            return {}
+    def sections(
+        self, module: LoadedModule, file: elf.ElfFile, kind: int
+    ) -> dict[int, int]:
+        """Return where sections of a module's file lie, by symbols of one kind."""
         named = {row.name: row.addr for row in module.rows}
         counts: dict[str, int] = {}
         for row in module.rows:
@@ -84,21 +105,30 @@ class ModuleFiles:
                 places.setdefault(sym.shndx, named[sym.name] - sym.value)
         return places
 
-    def frames(self, module: LoadedModule) -> list[Frame]:
-        """Return functions with variables on the stack, at their addresses."""
-        places = self.sections(module, elf.STT_FUNC)
+    def frames(self, module: LoadedModule, name: str) -> list[Frame]:
+        """Return functions with variables on the stack, at their addresses.
+
+        name: of its file.
+        """
+        file = self.by_name.get(name)
+        if file is None:
+            return []
+        places = self.sections(module, file, elf.STT_FUNC)
         return [
             row._replace(entry=places[row.section] + row.entry)
-            for row in self._frames.get(module.name, ())
+            for row in self._frames.get(name, ())
             if row.section in places
         ]
 
-    def variables(self, module: LoadedModule) -> list[tuple[int, int]]:
-        """Return begin and end of a module's variables, as far as they are known."""
-        file = self.by_name.get(module.name)
+    def variables(self, module: LoadedModule, name: str) -> list[tuple[int, int]]:
+        """Return begin and end of a module's variables, as far as they are known.
+
+        name: of its file.
+        """
+        file = self.by_name.get(name)
         if file is None:
             return []
-        places = self.sections(module, elf.STT_OBJECT)
+        places = self.sections(module, file, elf.STT_OBJECT)
         wanted = {
             number: place
             for number, place in places.items()
@@ -110,3 +140,7 @@ class ModuleFiles:
                 begin = wanted[sym.shndx] + sym.value
                 found[begin] = max(found.get(begin, 0), begin + sym.size)
         return sorted(found.items())
+
+
+def _without_number(name: str) -> str:
+    return name.partition(_NUMBER)[0]

@@ -56,6 +56,7 @@ class ModuleChecks:
             self._races = holds = Holds(kernel.machine.board)
         self._accesses = 0  # instructions of all texts
         self._texts = texts = texts or Texts(kernel, of, hooks={*kinds} != {IBT})
+        texts.named = self.files.name_of
         texts.follow(self._begins, self._ends)
         self._objects = Objects(kernel, texts) if MEMORY in kinds else None
         self._locks = Locks(kernel.machine.board, texts) if LOCK in kinds else None
@@ -74,9 +75,10 @@ class ModuleChecks:
         module = text.module
         if module is None or self._objects is None:
             return
-        self._objects.frames.begin_text(text, self.files.frames(module))
+        self._objects.frames.begin_text(text, self.files.frames(module, text.name))
         if text.start == module.text[0]:
-            self._objects.begin_module(text.number, self.files.variables(module))
+            variables = self.files.variables(module, text.name)
+            self._objects.begin_module(text.number, variables)
 
     def _ends(self, text: LookedText) -> None:
         if self._objects is not None:
@@ -96,6 +98,10 @@ class ModuleChecks:
         yield from self._reports.of_findings()
         yield from self._reports.leaks(sorted(self._gone))
 
+    def counted(self) -> Iterator[CheckReport]:
+        """Yield what is known of findings that were too many to be kept."""
+        return self._reports.counted()
+
     @property
     def missing(self) -> list[str]:
         """Return the names of text that nothing had."""
@@ -108,5 +114,5 @@ class ModuleChecks:
 
     @property
     def lost(self) -> int:
-        """Return the number of findings that were too many to be kept."""
+        """Return the number of findings that were too many even to be counted."""
         return self._texts.get(abi.Texts.findings_lost)

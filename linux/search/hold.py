@@ -130,6 +130,8 @@ class Holds:
         self._put(_H.touching, 1)
 
     def _touches(self) -> Iterator[_Touch]:
+        if not self._words[_H.touching >> 3]:
+            return
         begin = _H.touches >> 3
         words = self._words[begin : begin + abi.NR_TOUCHES * _TOUCH_WORDS].tolist()
         for at in range(0, len(words), _TOUCH_WORDS):

@@ -109,9 +109,9 @@ class Objects:
 
     def of_owner(self, owner: int) -> Iterator[ObjectRow]:
         """Yield the objects that a text's module has allocated and nobody has freed."""
-        begin, size = abi.Shadow.objects, abi.Object.SIZE
-        words = memoryview(self._memory)[begin:].cast("Q")
-        step = size >> 3
+        count, step = self._words[abi.Shadow.nr_objects >> 3], abi.Object.SIZE >> 3
+        begin = abi.Shadow.objects >> 3
+        words = self._words[begin : begin + count * step]  # the rest is untouched
         state, whose = abi.Object.state >> 3, abi.Object.owner >> 3
         owners = words[whose::step]
         for number, value in enumerate(words[state::step]):

@@ -7,7 +7,9 @@ the modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpfs.base import abi
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from kpfs.linux.search.texts import FindingRow, Texts
 
 _DEEPEST = 8  # functions of a stack that are told
+_NAMED = 8  # functions of findings that are only counted
+_FUNCTION = re.compile(r"(\S+?)\+0x[0-9a-f]+( \[\S+\])?")
 _HARD_IRQ = 0xFF0000  # in the count of preemption
 _INTERRUPTS = ("an interrupt", "a soft interrupt")
 
@@ -40,6 +44,39 @@ class CheckReport(NamedTuple):
     @property
     def text(self) -> str:
         return "\n    ".join((self.title, *self.lines))
+
+
+def function_of(title: str) -> str:
+    """Return the function that a title names first, "" if it names none."""
+    found = _FUNCTION.search(title)
+    return f"{found[1]}{found[2] or ''}" if found else ""
+
+
+def counts_by_place(counts: Mapping[str, int]) -> str:
+    """Return words for numbers of findings: counts, by their functions."""
+    places = sorted(counts, key=lambda place: -counts[place])
+    named = [f"{counts[place]} at {place or 'no place'}" for place in places[:_NAMED]]
+    rest = sum(counts[place] for place in places[_NAMED:])
+    named += [f"{rest} at {len(places) - _NAMED} other places"] if rest else []
+    return ", ".join(named)
+
+
+def counted_words(counted: Mapping[tuple[str, str], int], lost: int) -> list[str]:
+    """Return lines about findings of one run that were too many to be kept.
+
+    counted: their numbers, by kind and function.  lost: of those not even counted.
+    """
+    by_kind: dict[str, dict[str, int]] = {}
+    for (kind, place), number in counted.items():
+        by_kind.setdefault(kind, {})[place] = number
+    lines = [
+        f"{kind}: {sum(counts.values())} more findings of one run are only counted: "
+        f"{counts_by_place(counts)}"
+        for kind, counts in by_kind.items()
+    ]
+    if lost:
+        lines.append(f"{lost} more findings of one run are not told")
+    return lines
 
 
 class RacingLoad(NamedTuple):
@@ -68,7 +105,7 @@ class RacePair(NamedTuple):
 
 def pairs(texts: Texts) -> Iterator[RacePair]:
     """Yield the pairs that have raced, told or not, and places of circles of locks."""
-    for row in texts.findings():
+    for row in chain(texts.findings(), texts.counted()):
         if row.kind == abi.FOUND_RACE:
             yield RacePair(row.at, row.other)
         elif row.kind == abi.FOUND_CHANGED:
@@ -118,6 +155,18 @@ class Reports:
             if make := self._makers.get(row.kind):
                 self._texts.when = row.block  # another module may be there later
                 yield make(number, row)
+        self._texts.when = None
+
+    def counted(self) -> Iterator[CheckReport]:
+        """Yield what is known of findings that were too many to be kept."""
+        for row in self._texts.counted():
+            if kind := _KINDS.get(row.kind):
+                self._texts.when = row.block
+                places = [self._place(row.at)]
+                places += [self._place(row.other)] if row.other else []
+                title = f"{kind}: {' and '.join(places)}"
+                races = places if kind == RACE else ()
+                yield CheckReport(kind, title, (), (title,), races)
         self._texts.when = None
 
     # ---- races
@@ -335,4 +384,13 @@ _MEMORY = {
     abi.FOUND_STACK: "{} beyond an array on the stack",
     abi.FOUND_GLOBAL: "{} beside a variable",
     abi.FOUND_UNINITIALIZED: "{} that nobody has written",
+}
+_KINDS = {
+    abi.FOUND_RACE: RACE,
+    abi.FOUND_CHANGED: RACE,
+    abi.FOUND_LOCK_ORDER: LOCK,
+    abi.FOUND_LOCK_IN_IRQ: LOCK,
+    abi.FOUND_SLEEP: LOCK,
+    abi.FOUND_IBT: IBT,
+    **dict.fromkeys(_MEMORY, MEMORY),
 }

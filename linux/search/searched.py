@@ -84,7 +84,8 @@ class RunOutcome(NamedTuple):
     failed: Sequence[str] = ()  # calls, as the plan says
     reports: Sequence[CheckReport] = ()
     pairs: Sequence[RacePair] = ()
-    lost: int = 0  # findings that were too many to be kept
+    counted: Sequence[CheckReport] = ()  # findings that were too many to be kept
+    lost: int = 0  # that were too many even to be counted
 
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> RunOutcome:
@@ -94,6 +95,7 @@ class RunOutcome(NamedTuple):
             report._replace(loads=[*map(RacingLoad.unpacked, report.loads)])
             for report in reports
         ]
+        row["counted"] = [CheckReport(*report) for report in row["counted"]]
         row["pairs"] = [RacePair(*pair) for pair in row["pairs"]]
         return cls(**row)
 
@@ -120,6 +122,8 @@ class SearchedCommand:
         kernel.leave_out_modules()
         self.begun: Begin | None = None
         self._since = 0, 0  # blocks and ns where runs begin
+        self._log: list[LogLine] = []  # the kernel's, up to there
+        self._complained: list[str] = []  # in that
         self._marked = False
         self._on_begin, self._way = on_begin, ""
         self._holds = Holds(kernel.machine.board)
@@ -132,6 +136,7 @@ class SearchedCommand:
         fit = [each for each in checks if each not in self.left_out]
         self._checks = ModuleChecks(kernel, fit, self._texts, self._holds)
         self.files = self._checks.files
+        kernel.symbols.symbol_at(0)  # it makes an index, which runs then have
         kernel.loop.on_busy_turn = Spinning(kernel, HANG_NS).end_turn
         calls = [(address, abi.NEVER) for address in self._places]
         kernel.machine.stops.set(self._stopped, calls)
@@ -182,6 +187,8 @@ class SearchedCommand:
             self.begun = place
             machine = self.kernel.machine
             self._since = machine.board.blocks, machine.now()
+            self._log = self.kernel.dmesg()
+            self._complained = _complaints(self._log)
             self.command.limit_to(HANG_NS)
             self._on_begin()
 
@@ -220,16 +227,17 @@ class SearchedCommand:
             status, why = command.ended.status, command.ended.why
             status = -1 if command.timed_out else status
         output = b"".join(_whole(output.copy) for output in command.outputs)
-        log = [line for line in self.kernel.dmesg() if line.ns <= now]
+        known = self._log[-1].seq + 1 if self._log else 0
+        new = [line for line in self.kernel.dmesg(known) if line.ns <= now]
         # the host's clock decides when the end of what has none is noticed
         exact = (blocks, now) if status >= 0 else ()
         done = self._holds.done()
-        facts = status, exact, done.digest, [*map(_shown, log)]
+        facts = status, exact, done.digest, [*map(_shown, (*self._log, *new))]
         digest = hashlib.sha256(repr(facts).encode() + output)
         return RunOutcome(
             status=status,
             why=why,
-            complaints=[row.text for row in log if _COMPLAINT.search(row.text)],
+            complaints=[*self._complained, *_complaints(new)],
             output=output.decode("utf-8", "replace"),
             digest=digest.hexdigest()[:16],
             blocks=blocks - self._since[0],
@@ -246,8 +254,13 @@ class SearchedCommand:
             failed=list(reports.failed(self._texts)),
             reports=list(self._checks.reports()),
             pairs=list(reports.pairs(self._texts)),
+            counted=list(self._checks.counted()),
             lost=self._checks.lost,
         )
+
+
+def _complaints(log: Sequence[LogLine]) -> list[str]:
+    return [line.text for line in log if _COMPLAINT.search(line.text)]
 
 
 def _shown(line: LogLine) -> str:

@@ -84,7 +84,7 @@ class _TextRow(ctypes.Structure):
 class LookedText(NamedTuple):
     """Text that is or was looked at."""
 
-    name: str  # the module or BPF program
+    name: str  # the module's file or BPF program
     start: int
     end: int
     owner: int  # address of its struct module or bpf_ksym
@@ -97,6 +97,15 @@ class LookedText(NamedTuple):
         if symbol is None:
             return self.name, address - self.start
         return symbol.name, address - symbol.addr
+
+
+class CountedRow(NamedTuple):
+    """struct counted."""
+
+    kind: int
+    at: int
+    other: int
+    block: int
 
 
 class FunctionCode(NamedTuple):
@@ -130,6 +139,7 @@ class Texts:
         self.arch = ARCHES[kernel.arch.name]
         self._followers: list[tuple[Follower, Follower]] = []
         self._hooks = hooks
+        self.named: Callable[[LoadedModule], str] = lambda module: module.name
         self._of, self._met = of, set[str]()  # names, and those that have come
         self.all: list[LookedText] = []  # with those that are gone, the last one last
         self._numbers: dict[int, LookedText] = {}  # those that are there, by index
@@ -216,6 +226,16 @@ class Texts:
             at = abi.Texts.findings + number * abi.Finding.SIZE
             yield FindingRow.from_buffer_copy(self._memory, at)
 
+    def counted(self) -> Iterator[CountedRow]:
+        """Yield the findings for which there was no room, with less about them."""
+        if self.get(abi.Texts.nr_findings) < abi.NR_FINDINGS:
+            return
+        begin, size = abi.Texts.counted >> 3, abi.Counted.SIZE >> 3
+        words = self.words[begin : begin + abi.NR_COUNTED * size].tolist()
+        for at in range(0, len(words), size):
+            if words[at]:
+                yield CountedRow(*words[at : at + size])
+
     def follow(self, begins: Follower, ends: Follower) -> None:
         """Have functions called with each text that comes, and with each that goes."""
         self._followers.append((begins, ends))
@@ -272,9 +292,10 @@ class Texts:
     def _add_module(self, module: LoadedModule) -> None:
         if not self._is_asked_for(module.name):
             return
+        name = self.named(module)
         for start, end in (module.text, module.init_text):
             if start < end:
-                self._add(module.name, start, end, module.address, module)
+                self._add(name, start, end, module.address, module)
 
     def _add(
         self,

@@ -23,9 +23,12 @@ _NAMES = {
 }
 
 
-def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path:
-    """Build the module of a source here for a kernel; return its file.
+def build(
+    folder: Path, kernel: str, name: str, *, mended: bool = False, called: str = ""
+) -> Path:
+    """Build the module of a source here, or else in the folder; return its file.
 
+    called: what the module is to be called, "": as its source, with a word if mended.
     It is loaded by force, which busybox's insmod, as on arm64, does without being told.
     """
     saved = SavedKernel(store.folder(kernel))
@@ -59,8 +62,10 @@ def build(folder: Path, kernel: str, name: str, *, mended: bool = False) -> Path
         calls = files["file_operations"].at
         words += [f"-D{name}_AT={calls[member]}" for member, name in _CALLS.items()]
         words.append(f"-DPRIVATE_AT={files['file'].at['private_data']}")
-        file = f"{name}_mended" if mended else name
+        file = called or (f"{name}_mended" if mended else name)
         source = SOURCES / f"{name}.c"
+        if not source.exists():
+            source = folder / f"{name}.c"
         include = f"-I{SOURCES}"
         return bare_module.build(
             folder, saved, source, include, *words, name=file, versions=not is_arm64

@@ -116,6 +116,48 @@ def test_each_error_of_memory_is_found_and_the_mended_module_has_none(kpfs, tmp_
     assert (done.returncode, done.stderr) == (3, "")
 
 
+MANY = """
+#include "kernel.h"
+#define TEN(X) X X X X X X X X X X
+static noinline void many(volatile char *p)
+{
+	TEN(TEN(p[64] = 1; p[65] = 1; p[66] = 1;))
+}
+static int begin(void)
+{
+	void *p = __kmalloc(64, GFP_KERNEL);
+
+	many(p);
+	kfree(p);
+	return 0;
+}
+static void finish(void) {}
+"""
+
+
+def test_findings_that_are_too_many_for_one_run_are_counted_by_place(kpfs, tmp_path):
+    (tmp_path / "many.c").write_text(MANY)
+    done = check(kpfs, "memory", load(checked.build(tmp_path, harness.KERNEL, "many")))
+    assert done.returncode == 1
+    *found, more = done.stderr.splitlines()
+    assert sum(line.startswith("kpfs: memory: write") for line in found) == 256
+    assert more == (
+        "kpfs: memory: 44 more findings of one run are only counted: 44 at many [many]"
+    )
+
+
+def test_two_files_under_one_name_have_their_own_lines(kpfs, tmp_path):
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for folder, name in zip(folders, ("branches", "locks", "memory"), strict=True):
+        folder.mkdir()
+        checked.build(folder, harness.KERNEL, name, called="twin")
+    command = "; ".join(load(folder / "twin.ko") for folder in [*folders, folders[1]])
+    done = check(kpfs, "memory,lock", command)
+    assert done.returncode == 1
+    told = re.findall(r"\[(twin\S*)\] \(\S*/(\w+)\.c:", done.stderr)
+    assert {*told} == {("twin#2", "locks"), ("twin#3", "memory")}
+
+
 def test_each_error_of_locks_is_found_and_the_mended_module_has_none(kpfs, tmp_path):
     module = checked.build(tmp_path, harness.KERNEL, "locks")
     done = check(kpfs, "lock", load(module))

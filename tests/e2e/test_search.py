@@ -126,6 +126,10 @@ def test_one_run_is_checked_for_races(kpfs, tmp_path):
     told = r"^kpfs: data race: lost\+\S+ \[races\] \(\S+races.c:\d+\) \w+ what lost\+"
     assert re.search(told, done.stderr, re.M)
     assert "\n    task " in done.stderr
+    command = races(tmp_path, mended=False)
+    for error in "torn", "elsewhere":
+        done = kpfs(*words, "sh", "-c", command % error)
+        assert re.search(rf"^kpfs: data race: {error}\+", done.stderr, re.M)
     command = races(tmp_path, mended=True) % "all"
     done = kpfs(*words, "sh", "-c", command)
     assert (done.returncode, done.stderr) == (0, "")

@@ -111,9 +111,9 @@ class LinuxCoverage(Collector):
 
     def _image(self, module: LoadedModule) -> CoverableImage:
         """Return functions and lines of a module, as far as they are known."""
-        file = self._files.by_name.get(module.name)
+        file = self._files.by_name.get(self._files.name_of(module))
         if file is not None:
-            places = self._files.sections(module, elf.STT_FUNC)
+            places = self._files.sections(module, file, elf.STT_FUNC)
             return FileImage(module.name, lambda: file, places)
         rows = [
             (row.addr, row.name) for row in module.rows if row.type in FUNCTION_TYPES

@@ -21,6 +21,7 @@
 #define STALE                                                                  \
   10000000ull /* ns after its end in which a task may still come back to its   \
                  wait */
+#define IN_STEP 8 /* the inverse of how far tasks are apart that do the same */
 #define DIGEST 0x100000001b3ull /* FNV-1a's */
 
 static struct holds *holds(const struct board *b)
@@ -296,15 +297,19 @@ static const struct order *find_order(struct holds *s, const struct look *l)
 	return found;
 }
 
-/* Return whether this access is one of those that wait if each one does. */
-static bool is_new(struct holds *s, const struct look *l, const struct access *a)
+/*
+ * Return for how long an access waits if each one does. Tasks that do the same go on almost in
+ * step: so each access of one meets the one of the other and those beside it, as a load and the
+ * store behind it. Where they come again they are further apart each time.
+ */
+static u64 each_wait(struct board *b, const struct look *l, const struct access *a)
 {
+	struct holds *s = holds(b);
 	u8 *often = &s->places[(l->at * 0x9e3779b97f4a7c15ull >> 40) & (NR_PLACES - 1)];
 
 	if (!s->each_ns || a->phys == NEVER || *often >= MOST_HELD)
-		return false;
-	++*often;
-	return true;
+		return 0;
+	return s->each_ns * IN_STEP / (IN_STEP + b->current * (1 + (*often)++ % IN_STEP));
 }
 
 /* The one before was what another task waits for: let that go on. Return ns to wait in turn. */
@@ -331,9 +336,8 @@ static struct order ordered(struct board *b, const struct look *l, const struct 
 	order = find_order(s, l);
 	if (order)
 		return *order;
-	/* not the same on all: else tasks that do the same would go on in step */
-	if (!o.ns && is_new(s, l, a))
-		o.ns = s->each_ns / (1 + b->current);
+	if (!o.ns)
+		o.ns = each_wait(b, l, a);
 	return o;
 }
 

@@ -197,29 +197,32 @@ static void fill(struct board *b, u64 addr, u64 size)
 	}
 }
 
-/* ---- objects, by a hash of their addresses */
+/* ---- objects, one behind the other as they came, and a table by a hash of their addresses */
+static bool has_room(const struct shadow *s)
+{
+	return s->nr_objects < NR_OBJECTS;
+}
+
 static struct object *find(struct shadow *s, u64 addr, bool make)
 {
-	u64 hash = (addr >> 3) * 0x9e3779b97f4a7c15ull >> 48;
+	u64 slot = (addr >> 3) * 0x9e3779b97f4a7c15ull >> 48;
+	struct object *o;
 
-	for (u64 i = 0; i < NR_OBJECTS; i++) {
-		struct object *o = &s->objects[(hash + i) % NR_OBJECTS];
-
+	for (; s->slots[slot]; slot = (slot + 1) % NR_OBJECT_SLOTS) {
+		o = &s->objects[s->slots[slot] - 1];
 		if (o->addr == addr)
 			return o;
-		if (o->addr)
-			continue;
-		if (!make)
-			return NULL;
-		if (s->nr_objects >= NR_OBJECTS / 4 * 3) {
-			s->untracked++;
-			return NULL;
-		}
-		s->nr_objects++;
-		o->addr = addr;
-		return o;
 	}
-	return NULL;
+	if (!make)
+		return NULL;
+	if (!has_room(s)) {
+		s->untracked++;
+		return NULL;
+	}
+	o = &s->objects[s->nr_objects];
+	s->slots[slot] = ++s->nr_objects;
+	o->addr = addr;
+	return o;
 }
 
 static struct object *known(struct shadow *s, u64 addr)
@@ -234,7 +237,7 @@ static struct object *around(struct shadow *s, u64 addr)
 {
 	struct object *found = NULL;
 
-	for (u64 i = 0; i < NR_OBJECTS; i++) {
+	for (u64 i = 0; i < s->nr_objects; i++) {
 		struct object *o = &s->objects[i];
 
 		if (o->state == OBJECT_GONE || addr < o->begin || addr >= o->end)
@@ -568,7 +571,7 @@ static u64 order_of(u64 size)
 static bool can_have_spare(const struct shadow *s, const struct function *f, u64 flags, u64 size)
 {
 	return f->size != NO_ARGUMENT && !(flags & GFP_NO_SPARE) && 2 * size <= MAX_ENLARGED &&
-	       s->nr_objects < NR_OBJECTS / 4 * 3;
+	       has_room(s);
 }
 
 /* Have another function called first; this one's arguments are as they were when it begins again. */
@@ -655,7 +658,7 @@ static bool allocate(struct board *b, struct look *l)
 	else if (f->how & HOW_CACHE)
 		size = (u32)read_word(b, call_argument(b, f->source) + s->object_size);
 	if (f->how & (HOW_ENLARGE | HOW_REDIRECT) && size &&
-	    left_zone(size) + size <= MAX_ENLARGED && s->nr_objects < NR_OBJECTS / 4 * 3) {
+	    left_zone(size) + size <= MAX_ENLARGED && has_room(s)) {
 		left = left_zone(size);
 		right = RED_ZONE + (-size & 7);
 	} else if (f->how & HOW_ORDER && can_have_spare(s, f, flags, size)) {

@@ -5,7 +5,8 @@
  */
 #include "../board.h"
 
-#define NR_OBJECTS 65536
+#define NR_OBJECTS 49152
+#define NR_OBJECT_SLOTS 65536 /* of the table by their addresses: a power of two */
 #define NR_CACHES 64
 #define OBJECT_STACK 16
 #define RED_ZONE 32
@@ -120,6 +121,7 @@ struct shadow {
 	struct resumed resumed[NR_RESUMED];
 	u64 nr_caches;
 	struct own_cache caches[NR_CACHES];
+	u16 slots[NR_OBJECT_SLOTS]; /* by a hash of an address: the object's index, plus 1 */
 	struct object objects[NR_OBJECTS];
 };
 #endif

@@ -339,6 +339,23 @@ u64 keep_task(struct board *b, u64 *pid, u64 comm[2])
 	return task;
 }
 
+/* There is no room for a finding: keep what it is and where, for the host to count it. */
+static void count_finding(struct board *b, u64 kind, u64 at, u64 other)
+{
+	struct texts *t = texts(b);
+	u64 hash = (kind ^ at << 8 ^ other << 32) * 0x9e3779b97f4a7c15ull >> 40;
+
+	for (u64 n = 0; n < NR_COUNTED / 64; n++) {
+		struct counted *c = &t->counted[(hash + n) % NR_COUNTED];
+
+		if (!c->kind)
+			*c = (struct counted){ kind, at, other, begun(b) };
+		if (c->kind == kind && c->at == at && c->other == other)
+			return;
+	}
+	t->findings_lost++;
+}
+
 /* Keep a finding, or count it if it is known. Return it; NULL: there are too many. */
 struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other)
 {
@@ -354,7 +371,7 @@ struct finding *text_report(struct board *b, u64 kind, u64 at, u64 other)
 		}
 	}
 	if (t->nr_findings == NR_FINDINGS) {
-		t->findings_lost++;
+		count_finding(b, kind, at, other);
 		return NULL;
 	}
 	f = &t->findings[t->nr_findings++];

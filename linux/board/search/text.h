@@ -13,6 +13,7 @@
 #define NR_TEXTS 256
 #define NR_FUNCTIONS 2048
 #define NR_FINDINGS 256
+#define NR_COUNTED 16384 /* findings that are only counted: a power of two */
 #define FINDING_STACK 48 /* words of a stack that may be return addresses */
 #define NR_LEFT 4        /* instructions that a processor has left, one in an interrupt of another */
 #define NR_BEHIND 64     /* calls whose returns are awaited */
@@ -190,6 +191,14 @@ struct finding {
 	u64 stack[FINDING_STACK]; /* the words above the stack pointer */
 };
 
+/* One of those for which there was no room. */
+struct counted {
+	u64 kind; /* 0: this one is free */
+	u64 at;
+	u64 other;
+	u64 block;
+};
+
 /* An instruction that a processor has left and is to come back to. */
 struct left {
 	u64 at;
@@ -220,9 +229,9 @@ struct texts {
 	u64 nr_texts;
 	u64 nr_functions;
 	u64 nr_findings;
-	u64 findings_lost;
-	u64 instructions; /* that were looked at */
-	u64 last;         /* index of the text that was found last */
+	u64 findings_lost; /* not even counted */
+	u64 instructions;  /* that were looked at */
+	u64 last;          /* index of the text that was found last */
 
 	/* the instruction that was looked at last, for a debugger stops there, too */
 	u64 memo_at;
@@ -244,6 +253,7 @@ struct texts {
 	struct text texts[NR_TEXTS];
 	struct function functions[NR_FUNCTIONS];
 	struct finding findings[NR_FINDINGS];
+	struct counted counted[NR_COUNTED]; /* by a hash */
 	struct branch_site branches[1 << BRANCH_SITE_BITS];
 };
 

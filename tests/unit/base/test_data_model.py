@@ -144,6 +144,8 @@ def test_the_log(memory):
     memory.put("L", ring, name="prb")
     (line,) = dmesg.read_log(memory, memory)
     assert line.kmsg() == "14,9,5000000,-;hello\n"
+    assert dmesg.read_log(memory, memory, 9) == [line]
+    assert dmesg.read_log(memory, memory, 10) == []
 
 
 def test_modules(memory):

@@ -332,9 +332,17 @@ def test_kinds_that_were_not_looked_for_are_named():
 
 
 def test_the_summary_tells_of_findings_that_were_too_many():
-    hunt, _, _ = hunted(lambda _plan: BASE._replace(lost=7), "lock")
+    counted = [CheckReport("lock", f"lock: f+{at:#x} [m]", (), ("",)) for at in (1, 2)]
+    outcome = BASE._replace(lost=7, counted=counted)
+    hunt, _, _ = hunted(lambda _plan: outcome, "lock")
     lines = summary(hunt.tried(), frozenset({"lock"}))
-    assert "7 more findings of one run are not told" in lines
+    more = "more findings of one run are"
+    assert lines[-2:] == [
+        f"lock: 2 {more} only counted: 2 at f [m]",
+        f"7 {more} not told",
+    ]
+    rows = _summary_row(hunt.tried())["counted"]
+    assert rows == [{"kind": "lock", "place": "f [m]", "number": 2}]
 
 
 def test_the_summary_tells_what_the_kernel_says_of_the_unchanged_run():

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 from kpfs.base import abi
 from kpfs.linux.search.places import ARCHES
-from kpfs.linux.search.reports import RacePair, Reports, pairs
+from kpfs.linux.search.reports import RacePair, Reports, counted_words, pairs
+from kpfs.linux.search.texts import CountedRow
 
 
 class Circles:
@@ -68,8 +69,27 @@ def test_races_and_circles_of_locks_tell_which_places_matter():
             1,
         )
     ]
-    texts = SimpleNamespace(findings=lambda: rows)
+    counted = [CountedRow(abi.FOUND_RACE, 5, 0x50, 1)]
+    texts = SimpleNamespace(findings=lambda: rows, counted=lambda: counted)
     found = [*pairs(texts)]  # type: ignore[arg-type]
     assert found == [
-        *(RacePair(1, 0x10), RacePair(2, 0), RacePair(0x20, 0), RacePair(4, 0))
+        *(RacePair(1, 0x10), RacePair(2, 0), RacePair(0x20, 0), RacePair(4, 0)),
+        RacePair(5, 0x50),
     ]
+
+
+def test_findings_that_were_too_many_are_told_by_kind_and_place():
+    rows = [
+        CountedRow(abi.FOUND_RACE, 1, 2, 0),
+        CountedRow(abi.FOUND_DOUBLE_FREE, 3, 0, 0),
+        CountedRow(abi.FOUND_FAULT, 4, 5, 0),
+    ]
+    texts = SimpleNamespace(counted=lambda: rows, place=lambda at: f"f{at}+0x0 [m]")
+    race, free = Reports(None, texts).counted()  # type: ignore[arg-type]
+    assert (race.kind, race.races) == ("race", ["f1+0x0 [m]", "f2+0x0 [m]"])
+    assert free.title == "memory: f3+0x0 [m]"
+    counts = {("race", f"f{number} [m]"): number for number in range(1, 11)}
+    (line, rest) = counted_words({**counts, ("lock", ""): 1}, 0)
+    assert line.startswith("race: 55 more findings of one run are only counted: 10 at ")
+    assert line.endswith(", 3 at f3 [m], 3 at 2 other places")
+    assert rest.endswith("only counted: 1 at no place")
