@@ -187,7 +187,7 @@ class _Teller:
         words += ["--root", task.root] if task.root != "/" else []
         replay = shlex.join([*words, "--", *task.argv]) if seed else ""
         lines, how = list(finding.lines), finding.plan.how
-        shown = Shown(finding.kind, finding.title, lines, seed, how, replay)
+        shown = Shown(finding.kind, finding.title, lines, seed, how, replay, runs)
         self.shown[finding.key] = shown
         if self._quiet:
             return

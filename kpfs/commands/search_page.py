@@ -21,6 +21,7 @@ class Shown(NamedTuple):
     seed: str
     how: str  # what was done to the run
     replay: str  # the command that shows it again
+    after: int = 0  # number of runs before it was found
     times: int = 1  # that it was found
 
 

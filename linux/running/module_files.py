@@ -71,7 +71,7 @@ class ModuleFiles:
             section = file.section(".modinfo")
             words = file.contents(section).split(b"\0") if section else []
         except KernelError:
-            return None
+            return ""
         names = [word[5:] for word in words if word.startswith(b"name=")]
         if not names:
             return ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kpfs.linux.search.hold import Holds
     from kpfs.linux.search.locks import Locks
     from kpfs.linux.search.objects import ObjectRow, Objects
-    from kpfs.linux.search.texts import FindingRow, Texts
+    from kpfs.linux.search.texts import CountedRow, FindingRow, Texts
 
 _DEEPEST = 8  # functions of a stack that are told
 _NAMED = 8  # functions of findings that are only counted
@@ -105,7 +105,8 @@ class RacePair(NamedTuple):
 
 def pairs(texts: Texts) -> Iterator[RacePair]:
     """Yield the pairs that have raced, told or not, and places of circles of locks."""
-    for row in chain(texts.findings(), texts.counted()):
+    rows: Iterator[FindingRow | CountedRow] = chain(texts.findings(), texts.counted())
+    for row in rows:
         if row.kind == abi.FOUND_RACE:
             yield RacePair(row.at, row.other)
         elif row.kind == abi.FOUND_CHANGED:

@@ -5,19 +5,26 @@ Each error of ``tests/checked/races.c`` is to be found within 20 runs, and nothi
 it is mended. Then each finding is seen again in new processes: by itself, while others
 need the processors, and under gdb, which stops it and goes back. A replay that is
 another run is a finding here.
+
+``python -m tests.campaign.searches [KERNEL...] [ERROR...]`` prints a table: after how
+many runs each error is found in each kernel, and what is said of the mended module.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+from kpfs.linux.store import store
 from tests import checked, harness
 from tests.campaign.hunt import Hunt, Part
 from tests.harness import WrongError
@@ -48,6 +55,9 @@ EXPECTED = {
     "lands": ("ibt: a branch at lands+",),
 }
 WAYS = "alone", "busy", "gdb"  # in which findings are seen again
+KERNELS = ["5.10+cpus=2", "6.1+cpus=2", "6.12+cpus=2", "7.3+cpus=2"]
+# modules whose errors one run shows, as they are loaded
+CHECKED: dict[str, Collection[str]] = {"memory": checked.MEMORY, "locks": checked.LOCKS}
 NO_IBT = "5.10", "6.1"  # kernels that are built without it
 # what is expected of arm64's: no branch is looked at, and the kernel complains in other
 # words
@@ -64,7 +74,9 @@ class Searches:
     def __init__(self, folder: Path, kernel: str) -> None:
         self.folder, self.kernel = folder, kernel
         (folder / "data/kpfs").mkdir(parents=True)
-        kernels = harness.kernels() / "kpfs" / "kernels"
+        made = Path(store.folder(kernel))
+        tests = harness.kernels() / "kpfs" / "kernels"
+        kernels = made.parent.resolve() if made.is_dir() else tests
         (folder / "data/kpfs/kernels").symlink_to(kernels)
         os.environ["XDG_DATA_HOME"] = str(folder / "data")
         self._is_arm64 = "arm64" in kernel
@@ -88,7 +100,7 @@ class Searches:
         root = str(harness.arm64_root())
         return ["--root", root, "--", "/bin/sh", "-c", script]
 
-    def search(self, error: str, *, mended: bool) -> list[dict[str, str]]:
+    def search(self, error: str, *, mended: bool) -> list[dict[str, Any]]:
         """Return the findings of a search."""
         module = checked.build(self.folder, self.kernel, "races", mended=mended)
         kinds = OF_CALLS if error == "fails" else KINDS
@@ -96,10 +108,19 @@ class Searches:
         done = self._kpfs(*words, "--json", *self._command(module, error))
         if done.returncode not in (0, 1):
             raise WrongError(f"{error}: {done.stderr}")
-        found: list[dict[str, str]] = json.loads(done.stdout)["findings"]
+        found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
         return found
 
-    def replay(self, finding: dict[str, str], *, gdb: bool = False) -> None:
+    def check(self, name: str, *, mended: bool) -> set[str]:
+        """Return the functions of a module that one run with checks tells of."""
+        module = checked.build(self.folder, self.kernel, name, mended=mended)
+        command = f"insmod -f {module} && rmmod {module.stem}"
+        words = "run", "--kernel", self.kernel, "--inside", "--check", "memory,lock"
+        done = self._kpfs(*words, "--", "sh", "-c", command)
+        place = rf"^kpfs: (?:memory|lock): .*? at (\w+)\+\S+ \[{module.stem}\]"
+        return {*re.findall(place, done.stderr, re.M)}
+
+    def replay(self, finding: dict[str, Any], *, gdb: bool = False) -> None:
         """See a finding again.  WrongError: it is another run."""
         words = shlex.split(finding["replay"])
         if gdb:
@@ -129,7 +150,7 @@ def busy(number: int) -> Iterator[None]:
 
 def run(hunt: Hunt) -> None:
     searches = Searches(hunt.scratch, hunt.kernel or harness.WITH_PARAMETERS)
-    known: list[dict[str, str]] = []
+    known: list[dict[str, Any]] = []
     for error, expected in searches.expected.items():
         if not expected:
             continue
@@ -155,4 +176,51 @@ def run(hunt: Hunt) -> None:
         hunt.did(1, f"{WAYS[way]}, {finding['kind']}")
 
 
+def _cell(searches: Searches, error: str) -> str:
+    """Return after how many runs an error was found, and what is wrong."""
+    if not (expected := searches.expected[error]):
+        return "-"
+    found = searches.search(error, mended=False)
+    runs = [
+        [each["after"] for each in found if words in each["title"]]
+        for words in expected
+    ]
+    missed = [words for words, after in zip(expected, runs, strict=True) if not after]
+    mended = [each["title"] for each in searches.search(error, mended=True)]
+    told = [*(f"NOT FOUND: {words}" for words in missed)]
+    told += [f"MENDED: {title}" for title in mended]
+    return "; ".join(told) or str(max(map(min, runs)))
+
+
+def _checked_cell(searches: Searches, name: str) -> str:
+    known = CHECKED[name]
+    found = searches.check(name, mended=False)
+    mended = sorted(searches.check(name, mended=True))
+    told = [f"NOT FOUND: {function}" for function in sorted({*known} - found)]
+    told += [f"MENDED: {function}" for function in mended]
+    return "; ".join(told) or f"{len(known)} in 1"
+
+
+def table(kernels: list[str], errors: list[str]) -> Iterator[str]:
+    """Yield the lines of a table: for each error the runs until it is found."""
+    with tempfile.TemporaryDirectory() as scratch:
+        all_of = []
+        for number, kernel in enumerate(kernels):
+            folder = Path(scratch) / str(number)
+            folder.mkdir()
+            all_of.append(Searches(folder, kernel))
+        yield f"{'':10} " + " ".join(f"{kernel:14}" for kernel in kernels)
+        for error in errors:
+            cell = _checked_cell if error in CHECKED else _cell
+            cells = [cell(searches, error) for searches in all_of]
+            yield f"{error:10} " + " ".join(f"{each:14}" for each in cells)
+
+
 PART = Part("replays", 200, 1.5, run, kernels=True)
+
+if __name__ == "__main__":
+    names = [*EXPECTED, *CHECKED]
+    only = [word for word in sys.argv[1:] if word in names]
+    asked = [word for word in sys.argv[1:] if word not in names]
+    for row in table(asked or KERNELS, only or names):
+        print(row, flush=True)

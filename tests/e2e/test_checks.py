@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from tests import checked, harness
+from tests.checked import LOCKS, MEMORY
 
 SBIN = "/usr/sbin:/sbin"
 pytestmark = [
@@ -22,53 +23,6 @@ pytestmark = [
         reason="no gcc or kmod (Debian: apt install gcc kmod)",
     ),
 ]
-# function of tests/checked/memory.c -> what is said of it
-MEMORY = {
-    "write_behind": "write of 1 byte out of bounds",
-    "read_behind": "read of 1 byte out of bounds",
-    "read_before": "read of 1 byte out of bounds",
-    "write_before": "write of 8 bytes out of bounds",
-    "use_after_free": "read of 8 bytes after free",
-    "double_free": "double free",
-    "free_inside": "free of what is no object",
-    "copy_too_much": "write of 34 bytes out of bounds",
-    "set_too_much": "write of 51 bytes out of bounds",
-    "string_too_long": "write of 6 bytes out of bounds",
-    "duplicate_too_short": "read of 1 byte out of bounds",
-    "page_after_free": "read of 1 byte after free",
-    "behind_page": "write of 1 byte out of bounds",
-    "behind_pages": "read of 1 byte out of bounds",
-    "string_behind_page": "write of 97 bytes out of bounds",
-    "struct_page_after_free": "read of 1 byte after free",
-    "page_freed_twice": "double free",
-    "leak_of_page": "leak of 4096 bytes",
-    "vmalloc_after_free": "read of 1 byte after free",
-    "vmalloc_behind": "read of 1 byte out of bounds",
-    "cache_behind": "write of 1 byte out of bounds",
-    "cache_before": "read of 1 byte out of bounds",
-    "cache_after_free": "read of 1 byte after free",
-    "beside_variable": "write of 1 byte beside a variable",
-    "beyond_array": "read of 8 bytes beyond an array on the stack",
-    "before_large": "write of 1 byte out of bounds",
-    "behind_large": "write of 1 byte out of bounds",
-    "set_beyond_variable": "write of 40 bytes beside a variable",
-    "free_variable": "free of what is no object",
-    "free_other_kind": "free of an object of another kind",
-    "lock_after_free": "read of 4 bytes after free",
-    "never_written": "read of 8 bytes that nobody has written",
-    "never_written_in_cache": "read of 1 byte that nobody has written",
-    "never_written_to_user": "read of 24 bytes that nobody has written",
-    "copy_into_neighbour": "write of 40 bytes beyond an array on the stack",
-    "never_written_on_stack": "read of 4 bytes that nobody has written",
-    "stack_to_user": "read of 40 bytes that nobody has written",
-    "leak": "leak of 123 bytes",
-}
-LOCKS = {
-    "two_locks": "2 locks are taken in a circle",
-    "three_locks": "3 locks are taken in a circle",
-    "sleep_under_spinlock": "__kmalloc may sleep",
-    "mutex_without_interrupts": "mutex_lock may sleep",
-}
 # modules of the distribution; each command uses some of them
 USES = {
     "network": """

@@ -11,7 +11,7 @@ import shlex
 import pytest
 
 from tests import checked, harness
-from tests.e2e.test_checks import LOCKS, MEMORY
+from tests.checked import LOCKS, MEMORY
 from tests.programs import static_program
 
 KERNEL = harness.ARM64_TWO_CPUS
