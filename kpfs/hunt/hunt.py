@@ -44,7 +44,8 @@ _MOST_FUNCTIONS = 12  # pairs of functions of which both wait
 _AGAIN = 3  # times that a place is tried which two tasks reach
 _TRIES = 60  # runs to make a finding smaller, and
 SMALLER = "smaller"
-_BY_CHANCE = "walk", "point", "timer"  # ways of runs
+# ways of runs whose result counts
+_SCHEDULES = "pair", "phase", "function", "place", "walk", "point", "timer"
 SHRINK = 0.25  # share of all the time, for all findings together
 _MOST_FAULTS = 400
 _TWO_FAULTS = 0.3  # share of the time left, for runs in which two calls fail
@@ -254,7 +255,7 @@ class Hunt:
     def _left_out(self) -> dict[str, str]:
         """Return why a kind was not looked for, of those that were asked for."""
         reasons = dict(self._unfit)
-        ways = {FAULT: ["fault"], RACE: ["race"], SCHEDULE: _BY_CHANCE}
+        ways = {FAULT: ["fault"], RACE: ["race"], SCHEDULE: _SCHEDULES}
         for kind, some in ways.items():
             if not self.made.keys() & {*some}:
                 reasons[kind] = "the search ended before"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kpfs.base.errors import SetupError
 from kpfs.base.kinds import CHECKS, RACE, SCHEDULE
+from kpfs.base.signals import held
 from kpfs.config import KernelChoice
 from kpfs.coverage.module_lines import ModuleLines
 from kpfs.hunt.hunt import Hunt, SearchFinding, SearchLimits, Tried
@@ -117,7 +118,7 @@ class Search:
         if runs.in_run:
             runs.tell(outcome)
             os._exit(0)
-        if outcome.status < 0:
+        if outcome.why:
             raise SetupError(outcome.why.splitlines()[0])
         last = outcome.output.strip().splitlines()[-1:]
         said = f"; it said: {last[0]}" if last else ""
@@ -173,11 +174,12 @@ class Search:
         told.append("\n    ".join((finding.title, *finding.lines)))
         seed = seed._replace(told=tuple(told))
         name = ""
-        try:
-            with told_of_seeds():
-                self.seeds[finding.key] = name = seeds.keep(seed)
-        finally:  # what was found is told in any case
-            self._told(finding, name, runs)
+        with held():  # a signal would leave half of a seed, or of what is told
+            try:
+                with told_of_seeds():
+                    self.seeds[finding.key] = name = seeds.keep(seed)
+            finally:  # what was found is told in any case
+                self._told(finding, name, runs)
 
 
 @contextlib.contextmanager

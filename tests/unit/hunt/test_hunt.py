@@ -3,12 +3,14 @@
 
 import errno
 import os
+import signal
 from collections.abc import Callable
 
 import pytest
 
 from kpfs.base.errors import SetupError
 from kpfs.base.kinds import KINDS, MEMORY, RACE
+from kpfs.base.signals import SignalledError, raised
 from kpfs.commands.search import _summary_row, _Teller, summary
 from kpfs.coverage.module_lines import ModuleLines
 from kpfs.hunt import hunt as hunt_module
@@ -450,3 +452,21 @@ def test_the_summary_tells_how_many_calls_have_failed():
     )
     hunt, _, _ = hunted(lambda _plan: BASE, "fault", jobs=1)
     assert "fault: nothing found" in summary(hunt.tried(), frozenset({"fault"}))
+
+
+def test_a_signal_waits_until_a_finding_is_kept_and_told(monkeypatch, capsys):
+    def keep(_seed):
+        os.kill(os.getpid(), signal.SIGINT)
+        return "sabcd"
+
+    monkeypatch.setattr("kpfs.linux.search.seed.keep", keep)
+    plan = RunPlan("base", (), 0)
+    race = SearchFinding(RACE, "data race: here", (), ("x",), plan, BASE)
+    search = object.__new__(Search)
+    search.seeds, search._told_of = {}, {}
+    search._told = _Teller(SearchTask("6.12", ("true",)), quiet=False).tell
+    seed = Seed(plan, "", Begin.MARK, "6.12", "", "", ("true",), "/", {}, {})
+    monkeypatch.setattr(search, "_seed_of_run", lambda *_: seed)
+    with raised(), pytest.raises(SignalledError):
+        search._tell(race, 1)
+    assert "seed sabcd: " in capsys.readouterr().out
