@@ -201,6 +201,7 @@ class Found:
     seed: str  # for run_inside() and ``kpfs run --seed``
     how: str  # what was done to the run that shows it
     replay: str  # the command that makes this run again
+    after: int  # runs until it was found
     times: int
 
     def __str__(self) -> str:
