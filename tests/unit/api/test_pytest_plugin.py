@@ -12,7 +12,7 @@ from kpfs.api.commands import Found
 from kpfs.base.errors import SetupError
 
 FOUND = Found(
-    "race", "data race: a reads what b writes", ["CPU 0"], "s1", "", "kpfs", 1
+    "race", "data race: a reads what b writes", ["CPU 0"], "s1", "", "kpfs", 3, 1
 )
 
 
