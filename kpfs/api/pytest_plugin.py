@@ -204,10 +204,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     options = {"seconds": 20.0, **marker.kwargs}
     options["kernel"] = options.get("kernel") or _first_with_two_cpus()
-    # pytest itself, without what would differ from run to run
+    # pytest itself, without what would differ from run to run. Variables are words, as
+    # the line that makes a run again is one for any shell
     words = "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly"
     config = pyfuncitem.config
     command = [
+        "env",
+        f"{_SEARCHED}=1",
+        "PYTHONHASHSEED=0",
         sys.executable,
         "-m",
         "pytest",
@@ -216,9 +220,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         str(config.rootpath),
     ]
     node = f"{pyfuncitem.path}::{pyfuncitem.nodeid.partition('::')[2]}"
-    env = {**os.environ, _SEARCHED: "1", "PYTHONHASHSEED": "0"}
     try:
-        found = search([*command, node], cwd=config.rootpath, env=env, **options)
+        found = search([*command, node], cwd=config.rootpath, **options)
         told = "\n".join(map(str, found))
     except SetupError as error:
         told = str(error)

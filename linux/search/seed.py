@@ -33,7 +33,7 @@ _LARGE = 64 << 20  # bytes; a larger file is known by size and time of change
 _PASSING = frozenset(
     "_ OLDPWD SHLVL COLUMNS LINES WINDOWID TERM_SESSION_ID SSH_CLIENT SSH_CONNECTION "
     "SSH_TTY SSH_AUTH_SOCK DISPLAY XAUTHORITY DBUS_SESSION_BUS_ADDRESS INVOCATION_ID "
-    "JOURNAL_STREAM PYTEST_CURRENT_TEST PYTEST_XDIST_WORKER "
+    "JOURNAL_STREAM PYTEST_CURRENT_TEST PYTEST_VERSION PYTEST_XDIST_WORKER "
     "PYTEST_XDIST_TESTRUNUID STY TMUX TMUX_PANE".split()
 )
 # begin those of CI systems, which differ from job to job
@@ -249,7 +249,8 @@ def find(name: str) -> Seed:
         with open(path) as file:
             return Seed.parsed(file.read())
     except FileNotFoundError:
-        raise SetupError(f"--seed {name}: there is no such seed here") from None
+        where = "file" if "/" in name else f"seed in {_folder()}"
+        raise SetupError(f"--seed {name}: there is no such {where}") from None
     except OSError as error:
         raise SetupError(f"--seed {name}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):

@@ -40,13 +40,15 @@ def test_two_seeds_that_begin_alike_get_longer_names(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [(None, "no such seed"), ("{}", "is not a seed")]
+    ("text", "why"), [(None, "no such file"), ("{}", "is not a seed")]
 )
 def test_wrong_names(tmp_path, text, why):
     if text is not None:
         (tmp_path / "x.json").write_text(text)
     with pytest.raises(SetupError, match=why):
         seeds.find(str(tmp_path / "x.json"))
+    with pytest.raises(SetupError, match=rf"there is no such seed in {tmp_path}"):
+        seeds.find("s0000")
 
 
 def test_variables_of_a_shell_do_not_count():
