@@ -64,7 +64,9 @@ class FuseFiles(ABC, Generic[N]):
         """
         self._nodes = nodes
         self.reads: list[ReadRange] | None = None  # noted if it is a list
-        self.paths: set[str] | None = None  # files that were read, likewise
+        self.paths: set[str] | None = (
+            None  # that were read, directories with a slash, likewise
+        )
         # nodes whose contents the kernel must forget before it gets the present reply
         self.stale: set[int] = set()
         self._answers: Answers[N] = {

@@ -390,6 +390,7 @@ class HostFiles(FuseFiles[HostNode]):
         rows = [(b".", node.identity.inode or 1, folder)]
         rows.append((b"..", 1, folder))
         if not self._is_hidden(node):
+            self._note_listed(node)
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
             fd = os.open(b".", flags, dir_fd=self._folder(node.path))
             try:
@@ -404,6 +405,10 @@ class HostFiles(FuseFiles[HostNode]):
             rows += [(name, *entry) for name, entry in sorted(found.items())]
         node.listing = rows
         return rows
+
+    def _note_listed(self, node: HostNode) -> None:
+        if self.paths is not None and node.path:
+            self.paths.add(os.path.join(os.fsdecode(node.path), ""))
 
     # ---- contents
     def _file(self, node: HostNode, *, write: bool = False) -> int:

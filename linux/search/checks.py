@@ -56,7 +56,7 @@ class ModuleChecks:
             self._races = holds = Holds(kernel.machine.board)
         self._accesses = 0  # instructions of all texts
         self._texts = texts = texts or Texts(kernel, of, hooks={*kinds} != {IBT})
-        texts.named = self.files.name_of
+        texts.call_modules(self.files.name_of)
         texts.follow(self._begins, self._ends)
         self._objects = Objects(kernel, texts) if MEMORY in kinds else None
         self._locks = Locks(kernel.machine.board, texts) if LOCK in kinds else None

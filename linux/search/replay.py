@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kpfs.linux.search.searched import NEVER_BEGAN, SearchedCommand
+from kpfs.linux.search.seed import changed_directories
 
 if TYPE_CHECKING:
     from kpfs.linux.inside.command import InsideCommand
@@ -43,7 +44,11 @@ class Replay:
             return [NEVER_BEGAN.format(status=outcome.status)]
         if outcome.digest == self._seed.digest:
             return self._seed.told
+        changed = "".join(
+            f": {path} has other files in it now"
+            for path in changed_directories(self._seed)[:1]
+        )
         return [
-            f"this is another run than the seed's: its digest is {outcome.digest}, and "
-            f"not {self._seed.digest}"
+            f"this is another run than the seed's{changed}: its digest is "
+            f"{outcome.digest}, and not {self._seed.digest}"
         ]

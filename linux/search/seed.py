@@ -147,23 +147,29 @@ def sources() -> str:
 
 
 def changed_since(paths: Iterable[str], moment: float) -> list[str]:
-    """Return those files that somebody has changed since then: seconds of the epoch."""
+    """Return those files and directories that were changed since then, in seconds."""
     changed = []
     for path in paths:
         with contextlib.suppress(OSError):
             st = os.stat(path)
-            if stat.S_ISREG(st.st_mode) and st.st_mtime > moment:
+            is_read = stat.S_ISREG(st.st_mode) or path.endswith("/")
+            if is_read and st.st_mtime > moment:
                 changed.append(path)
     return changed
 
 
 def digests_of_files(paths: Iterable[str]) -> dict[str, str]:
-    """Return digests of the files that there are."""
+    """Return digests of the files, and of the directories' names, that there are."""
     found = {}
     for path in paths:
         with contextlib.suppress(OSError):
-            found[path] = _file_digest(path)
+            is_listed = path.endswith("/")
+            found[path] = _list_digest(path) if is_listed else _file_digest(path)
     return found
+
+
+def _list_digest(path: str) -> str:
+    return _digest("\0".join(sorted(os.listdir(path))).encode(errors="surrogateescape"))
 
 
 def _file_digest(path: str) -> str:
@@ -205,9 +211,16 @@ def changes(seed: Seed, now: Seed) -> list[str]:
     told += [
         f"{path} has changed" if path in files else f"{path} is missing"
         for path, digest in seed.files.items()
-        if files.get(path) != digest
+        if files.get(path) != digest and not path.endswith("/")
     ]
     return told
+
+
+def changed_directories(seed: Seed) -> list[str]:
+    """Return those that have other names in them now, which may make another run."""
+    listed = {path: digest for path, digest in seed.files.items() if path[-1:] == "/"}
+    now = digests_of_files(listed)
+    return [path for path, digest in listed.items() if now.get(path) != digest]
 
 
 # ---- where they are kept

@@ -139,7 +139,7 @@ class Texts:
         self.arch = ARCHES[kernel.arch.name]
         self._followers: list[tuple[Follower, Follower]] = []
         self._hooks = hooks
-        self.named: Callable[[LoadedModule], str] = lambda module: module.name
+        self._named: Callable[[LoadedModule], str] = lambda module: module.name
         self._of, self._met = of, set[str]()  # names, and those that have come
         self.all: list[LookedText] = []  # with those that are gone, the last one last
         self._numbers: dict[int, LookedText] = {}  # those that are there, by index
@@ -240,6 +240,10 @@ class Texts:
         """Have functions called with each text that comes, and with each that goes."""
         self._followers.append((begins, ends))
 
+    def call_modules(self, named: Callable[[LoadedModule], str]) -> None:
+        """Have a function say what modules that come are called."""
+        self._named = named
+
     # ---- texts
     @property
     def missing(self) -> list[str]:
@@ -292,7 +296,7 @@ class Texts:
     def _add_module(self, module: LoadedModule) -> None:
         if not self._is_asked_for(module.name):
             return
-        name = self.named(module)
+        name = self._named(module)
         for start, end in (module.text, module.init_text):
             if start < end:
                 self._add(name, start, end, module.address, module)

@@ -101,3 +101,14 @@ def test_no_room_for_a_seed_is_said_before_a_search(monkeypatch):
     monkeypatch.setattr(seeds, "_ROOM", 1 << 50)
     with pytest.raises(OSError, match=r"No space left|File too large"):
         seeds.check_room()
+
+
+def test_a_directory_with_other_files_is_told_and_not_refused(tmp_path):
+    folder = f"{tmp_path}/"
+    digests = seeds.digests_of_files([folder])
+    seed = found()._replace(files=digests)
+    assert seeds.changed_directories(seed) == []
+    (tmp_path / "new").touch()
+    assert seeds.changed_directories(seed) == [folder]
+    assert seeds.changes(seed, found()) == []
+    assert seeds.changed_since([folder, str(tmp_path)], 0.0) == [folder]
