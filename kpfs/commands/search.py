@@ -247,6 +247,7 @@ def _summary_row(tried: Tried) -> dict[str, Any]:
         "unknown": tried.unknown,
         "counted": _places(tried.counted),
         "lost": tried.lost,
+        "untracked": tried.untracked,
         "changed": [*tried.changed],
         "whole": tried.whole,
         "left_out": dict(tried.left_out),
@@ -281,7 +282,7 @@ def _of_one_processor(name: str) -> list[str]:
 
 def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
     """Return what was tried and what was not, a line each."""
-    from kpfs.linux.search.reports import counted_words
+    from kpfs.linux.search.reports import UNTRACKED, counted_words
 
     base, runs = tried.base, sum(tried.runs.values())
     ways = ", ".join(f"{number} {way}" for way, number in tried.runs.items())
@@ -320,6 +321,8 @@ def summary(tried: Tried, kinds: frozenset[str]) -> list[str]:
             "information (build it with -g), so READ_ONCE() cannot be seen there"
         )
     lines += counted_words(tried.counted, tried.lost)
+    if tried.untracked:
+        lines.append(UNTRACKED.format(tried.untracked))
     lines += [
         f"{path} has changed meanwhile: later runs, and seeds, are of the new one"
         for path in tried.changed[:_SHOWN]

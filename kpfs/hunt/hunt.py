@@ -99,6 +99,7 @@ class Tried(NamedTuple):
     # function, and the number of those that were too many even to be counted
     counted: Mapping[tuple[str, str], int] = MappingProxyType({})
     lost: int = 0
+    untracked: int = 0  # objects of one run that were too many to be looked at
     changed: Sequence[str] = ()  # files of the command that others have changed
 
 
@@ -138,6 +139,7 @@ class Hunt:
         self._suspected: dict[int, None] = {}
         self._made_pairs = set[tuple[tuple[int, int], int, int]]()
         self._counted, self._lost = Counter[tuple[str, str]](), 0
+        self._untracked = 0
         self._after: dict[tuple[str, ...], int] = {}  # the runs before each was found
         self.base = RunOutcome(-1, "", [], "", "", 0, 0)
         self.whole, self._two_left = False, False
@@ -250,6 +252,7 @@ class Hunt:
             left_out=self._left_out(),
             counted=self._counted,
             lost=self._lost,
+            untracked=self._untracked,
             changed=changed_since(self.base.reads, self._began_at),
         )
 
@@ -532,6 +535,7 @@ class Hunt:
         if counted.total() > self._counted.total():
             self._counted = counted
         self._lost = max(self._lost, outcome.lost)
+        self._untracked = max(self._untracked, outcome.untracked)
 
     def _found_by(self, plan: RunPlan, outcome: RunOutcome) -> Iterator[SearchFinding]:
         """Yield what a run has found, with the calls that have failed in it."""

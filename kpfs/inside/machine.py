@@ -282,7 +282,7 @@ def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], CheckLin
     from kpfs.coverage.module_lines import ModuleLines
     from kpfs.coverage.told_races import ToldRaces
     from kpfs.linux.search.checks import ModuleChecks
-    from kpfs.linux.search.reports import counted_words, function_of
+    from kpfs.linux.search.reports import UNTRACKED, counted_words, function_of
 
     checks = ModuleChecks(kernel, choice.kinds, of=choice.of)
     lines = ModuleLines(checks.files.by_name)
@@ -302,6 +302,8 @@ def _check(kernel: PreparedKernel, choice: CheckChoice) -> Callable[[], CheckLin
                 f"{len(races.unknown)} pairs of accesses that race lie in code without "
                 "debug information (build it with -g): READ_ONCE() cannot be seen there"
             )
+        if checks.untracked:
+            notes.append(UNTRACKED.format(checks.untracked))
         if not checks.looked and not choice.of and IBT not in choice.kinds:
             notes.append("nothing was checked: CMD loaded no module or BPF program")
         counted = Counter(

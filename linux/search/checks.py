@@ -113,6 +113,11 @@ class ModuleChecks:
         return bool(self._texts.all)
 
     @property
+    def untracked(self) -> int:
+        """Return the number of objects that were too many to be looked at."""
+        return 0 if self._objects is None else self._objects.untracked
+
+    @property
     def lost(self) -> int:
         """Return the number of findings that were too many even to be counted."""
         return self._texts.get(abi.Texts.findings_lost)

@@ -102,6 +102,11 @@ class Objects:
         if self._variables.pop(number, None):
             self._tell_variables()
 
+    @property
+    def untracked(self) -> int:
+        """Return the number of objects that were too many to be followed."""
+        return self._words[abi.Shadow.untracked >> 3]
+
     def row(self, number: int) -> ObjectRow:
         """Return an object by its index."""
         at = abi.Shadow.objects + number * abi.Object.SIZE

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kpfs.linux.search.objects import ObjectRow, Objects
     from kpfs.linux.search.texts import CountedRow, FindingRow, Texts
 
+UNTRACKED = "{} objects of one run were too many to be looked at"
 _DEEPEST = 8  # functions of a stack that are told
 _NAMED = 8  # functions of findings that are only counted
 _FUNCTION = re.compile(r"(\S+?)\+0x[0-9a-f]+( \[\S+\])?")

@@ -86,6 +86,7 @@ class RunOutcome(NamedTuple):
     pairs: Sequence[RacePair] = ()
     counted: Sequence[CheckReport] = ()  # findings that were too many to be kept
     lost: int = 0  # that were too many even to be counted
+    untracked: int = 0  # objects that were too many to be looked at
 
     @classmethod
     def unpacked(cls, row: dict[str, Any]) -> RunOutcome:
@@ -256,6 +257,7 @@ class SearchedCommand:
             pairs=list(reports.pairs(self._texts)),
             counted=list(self._checks.counted()),
             lost=self._checks.lost,
+            untracked=self._checks.untracked,
         )
 
 

@@ -335,13 +335,14 @@ def test_kinds_that_were_not_looked_for_are_named():
 
 def test_the_summary_tells_of_findings_that_were_too_many():
     counted = [CheckReport("lock", f"lock: f+{at:#x} [m]", (), ("",)) for at in (1, 2)]
-    outcome = BASE._replace(lost=7, counted=counted)
+    outcome = BASE._replace(lost=7, counted=counted, untracked=9)
     hunt, _, _ = hunted(lambda _plan: outcome, "lock")
     lines = summary(hunt.tried(), frozenset({"lock"}))
     more = "more findings of one run are"
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         f"lock: 2 {more} only counted: 2 at f [m]",
         f"7 {more} not told",
+        "9 objects of one run were too many to be looked at",
     ]
     rows = _summary_row(hunt.tried())["counted"]
     assert rows == [{"kind": "lock", "place": "f [m]", "number": 2}]
