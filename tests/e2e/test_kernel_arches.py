@@ -466,6 +466,22 @@ def test_a_big_endian_kernel():
         assert_the_same_records(kernel, before, event)
 
 
+@pytest.mark.s390x_kernel
+def test_copies_of_calls_lead_nowhere():
+    """The step over one comes before the fault of what is not there."""
+    with library.Kernel(kernel=S390X.kernel, quiet=True) as kernel:
+        memory = kernel._session.kernel.memory  # type: ignore[attr-defined]
+        start = kernel.symbol("vfs_read")
+        text = memory.read(start, 256)
+        back = re.compile(rb"\xc0\xe5[\x80-\xff]...", re.DOTALL)  # brasl %r14
+        calls = [found.start() for found in back.finditer(text)]
+        seen: set[int] = set()
+        for offset in calls:
+            kernel.kprobe("vfs_read", lambda regs: seen.add(regs.pswa), offset=offset)
+        assert "Linux" in kernel.read("/proc/version")
+        assert start + min(calls) + 2 in seen
+
+
 @pytest.mark.parametrize(
     ("row", "root"),
     [

@@ -238,6 +238,8 @@ bool fill(void *cpu, u64 addr, int size, int access, int space, bool probe, uint
 	}
 	if (probe)
 		return false;
+	if (access == FETCH && !from && end_step(b))
+		s390x_api.leave(cpu);
 	if (code != PGM_ADDRESSING)
 		put64(lowcore(b) + EXCEPTION_ADDRESS, why);
 	s->pgm_length = 2;

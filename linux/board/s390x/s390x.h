@@ -136,4 +136,5 @@ u32 signal_processor(state_t *s, u64 order, u32 r1, u32 r3);
 /* trap.c */
 void set_psw(struct board *b, u64 mask, u64 addr);
 void load_psw(state_t *s, u64 mask, u64 addr);
+bool end_step(struct board *b);
 bool hook_traps(struct board *b);

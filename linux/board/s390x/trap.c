@@ -185,6 +185,32 @@ static void interrupt_step(struct board *b, u64 from, u32 length)
 	interrupt_program(b, PGM_PER, length, state(b)->addr);
 }
 
+static void deliver_step(struct board *b)
+{
+	struct s390x_cpu *o = own(this_cpu(b));
+
+	if (is_watched(b, o->step_from))
+		interrupt_step(b, o->step_from, 2);
+	else
+		set_psw(b, s390x_api.psw_mask(state(b)) | PSW_PER, state(b)->addr);
+}
+
+/*
+ * A branch that was stepped over may lead nowhere, as one in a copy does: its step comes before the
+ * fault of what it leads to. Return whether it has been delivered.
+ */
+bool end_step(struct board *b)
+{
+	struct s390x_cpu *o = own(this_cpu(b));
+
+	if (o->step != STEP_ARMED || state(b)->addr == o->step_from)
+		return false;
+	deliver_step(b);
+	if (o->step)
+		run_one_instruction(b);
+	return true;
+}
+
 /* Return whether the instruction that is stepped over has run. */
 static bool has_stepped(const struct board *b)
 {
@@ -220,10 +246,7 @@ bool deliver_interrupt(struct board *b, int code)
 	u64 low = lowcore(b), from = 0;
 
 	if (code == PGM_PER) {
-		if (is_watched(b, o->step_from))
-			interrupt_step(b, o->step_from, 2);
-		else
-			set_psw(b, s390x_api.psw_mask(state(b)) | PSW_PER, state(b)->addr);
+		deliver_step(b);
 		return true;
 	}
 	if (code == EMERGENCY) {
