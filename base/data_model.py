@@ -33,7 +33,9 @@ class DataModel(NamedTuple):
         """A long as the modules struct and array call it."""
         return "Q" if self.long == WORD else "I"
 
-    def number(self, raw: bytes | memoryview, *, signed: bool = False) -> int:
+    def number(
+        self, raw: bytes | bytearray | memoryview, *, signed: bool = False
+    ) -> int:
         """Return the number that bytes are."""
         return int.from_bytes(raw, self.order, signed=signed)
 

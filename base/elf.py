@@ -60,6 +60,8 @@ _B, _H, _I, _Q = "BHIQ"
 _SET, _ADD, _SUB = "set", "add", "sub"
 # relocations of words by machine and kind
 _WORDS = {
+    EM_S390: {4: (_I, _SET), 22: (_Q, _SET)},
+    EM_PPC64: {1: (_I, _SET), 38: (_Q, _SET)},
     EM_AARCH64: {257: (_Q, _SET), 258: (_I, _SET)},
     EM_RISCV: {
         1: (_I, _SET),
@@ -335,7 +337,7 @@ def _relocate_one(
 def _relocate_word(
     elf: ElfFile, image: bytearray, offset: int, kind: int, value: int
 ) -> None:
-    """Relocate a word of line numbers, of arm64 or riscv64."""
+    """Relocate a word of line numbers."""
     if kind not in _WORDS.get(elf.machine, {}):
         raise KernelError(errno.ENOEXEC, f"unknown relocation {kind}")
     letter, what = _WORDS[elf.machine][kind]

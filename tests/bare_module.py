@@ -22,6 +22,8 @@ COMPILERS = {
     "x86": "gcc",
     "arm64": "aarch64-linux-gnu-gcc",
     "riscv64": "riscv64-linux-gnu-gcc",
+    "s390x": "s390x-linux-gnu-gcc",
+    "ppc64": "powerpc64le-linux-gnu-gcc",
 }
 OPTIONS = {
     "x86": (
@@ -34,6 +36,15 @@ OPTIONS = {
     ),
     "riscv64": (
         *("-mcmodel=medany", "-march=rv64imac", "-mabi=lp64", "-fno-stack-protector"),
+        "-mno-relax",
+    ),
+    "s390x": (
+        *("-march=z10", "-mbackchain", "-mpacked-stack", "-msoft-float"),
+        "-fno-stack-protector",
+    ),
+    "ppc64": (
+        *("-mcpu=power8", "-mcmodel=medium", "-msoft-float", "-mno-altivec"),
+        *("-mno-vsx", "-fno-stack-protector"),
     ),
 }
 WORDS = (
@@ -46,7 +57,7 @@ __attribute__((section(".gnu.linkonce.this_module"), used)) static struct {{
 	char first[{name}]; char name[56]; char second[{init} - {name} - 56];
 	int (*init)(void); char third[{exit} - {init} - 8];
 	void (*exit)(void); char rest[{size} - {exit} - 8];
-}} __attribute__((packed)) this_module = {{
+}} __attribute__((packed, aligned(64))) this_module = {{
 	.name = "{module}", .init = begin, .exit = finish
 }};
 asm(".pushsection .modinfo,\\"a\\"; .asciz \\"license=GPL\\", \\"name={module}\\", "
@@ -54,6 +65,7 @@ asm(".pushsection .modinfo,\\"a\\"; .asciz \\"license=GPL\\", \\"name={module}\\
     ".section .plt,\\"ax\\"; .byte 0; .section .init.plt,\\"a\\"; .byte 0;"
     ".section .text.ftrace_trampoline,\\"ax\\"; .byte 0;"
     ".section .init.text.ftrace_trampoline,\\"ax\\"; .byte 0;"
+    ".section .stubs,\\"ax\\"; .balign 8; .quad 0;"
     ".section .got,\\"a\\"; .byte 0; .section .got.plt,\\"a\\"; .byte 0; .popsection");
 """
 

@@ -68,7 +68,7 @@ class _LineReader:
         self._at += size
         if self._at > len(self._data):
             raise ValueError("cut short")
-        return int.from_bytes(self._data[self._at - size : self._at], "little")
+        return self._file.model.number(self._data[self._at - size : self._at])
 
     def _uleb(self) -> int:
         value = shift = 0
