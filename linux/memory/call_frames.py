@@ -1,16 +1,46 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Pieces of .debug_frame.  Document: DWARF 5 section 6.4."""
+"""Makes .debug_frame, and what the text of each architecture has to tell for that.
+
+Document: DWARF 5 section 6.4.
+"""
 
 from __future__ import annotations
 
-from kpfs.base.data_model import LITTLE_64
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from typing import ClassVar, NamedTuple
 
-_ENTRY = LITTLE_64.struct(
-    "IIQQ"
-)  # length, place of the CIE, begin and size of the text
+from kpfs.base.data_model import LITTLE_64, DataModel
+
+_ENTRY = "IIQQ"  # length, place of the CIE, begin and size of the text
+# operations of rules, and of expressions
+DEF_CFA_EXPRESSION, EXPRESSION, BREG, DEREF, PLUS = 0x0F, 0x10, 0x70, 0x06, 0x23
+_ADVANCE, _ADVANCE4, _OFFSET, _UNDEFINED, _SAME = 0x40, 4, 0x80, 0x07, 0x08
+_OFFSET_SIGNED, _DEF_CFA, _MOST_SHORT = 0x11, 0x0C, 0x40
+Row = tuple[int, bytes]  # the number of a unit of text, what holds from there on
+Span = tuple[int, int]  # text, [start, end)
+Spans = Sequence[Span]
+# text by its first symbol and the one behind it, "" for that of one symbol
+Named = Sequence[tuple[str, str]]
+THREADS: Named = tuple(
+    (name, "")
+    for name in (
+        *("ret_from_fork", "ret_from_fork_kernel_asm", "ret_from_fork_user_asm"),
+        *("ret_from_fork_scv", "ret_from_kernel_thread", "start_kernel_thread"),
+        "ret_from_kernel_user_thread",
+    )
+)
 
 
-def head(code: bytes, register: int, *, step: int = 1, signal: bytes = b"") -> bytes:
+def head(
+    code: bytes,
+    register: int,
+    *,
+    step: int = 1,
+    signal: bytes = b"",
+    model: DataModel = LITTLE_64,
+) -> bytes:
     """Return a CIE, where words of 8 bytes are counted downwards.
 
     register: that of the return address.  step: bytes by which the text is counted.
@@ -18,14 +48,17 @@ def head(code: bytes, register: int, *, step: int = 1, signal: bytes = b"") -> b
     """
     body = b"\xff\xff\xff\xff\1" + signal + bytes((0, step, 0x78, register)) + code
     body += bytes(-(len(body) + 4) % 8)
-    return LITTLE_64.raw(len(body), 4) + body
+    return model.raw(len(body), 4) + body
 
 
-def entry(place: int, start: int, end: int, code: bytes) -> bytes:
+def entry(
+    place: int, start: int, end: int, code: bytes, model: DataModel = LITTLE_64
+) -> bytes:
     """Return an FDE.  place: that of its CIE in the section."""
     code += bytes(-(len(code) + 4) % 8)  # DW_CFA_nop
-    size = _ENTRY.size - 4 + len(code)
-    return _ENTRY.pack(size, place, start, end - start) + code
+    packed = model.struct(_ENTRY)
+    size = packed.size - 4 + len(code)
+    return packed.pack(size, place, start, end - start) + code
 
 
 def uleb(value: int) -> bytes:
@@ -42,3 +75,146 @@ def sleb(value: int) -> bytes:
         found.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes((*found, value & 0x7F))
+
+
+@cache
+def cfa(register: int, offset: int) -> bytes:
+    """Return that the caller's stack is so far above a register."""
+    return bytes((_DEF_CFA, register)) + uleb(offset)
+
+
+@cache
+def kept(register: int, above: int) -> bytes:
+    """Return where a register is saved, so many bytes below the caller's stack."""
+    if register < _MOST_SHORT and above >= 0:
+        return bytes((_OFFSET | register,)) + uleb(above // 8)
+    return bytes((_OFFSET_SIGNED, register)) + sleb(above // 8)
+
+
+def cfa_behind(register: int, offset: int, more: int = 0) -> bytes:
+    """Return that the word at a register + offset tells the caller's stack.
+
+    more: bytes by which that is above the word.
+    """
+    place = bytes((BREG + register,)) + sleb(offset) + bytes((DEREF,))
+    if more:
+        place += bytes((PLUS,)) + uleb(more)
+    return bytes((DEF_CFA_EXPRESSION, len(place))) + place
+
+
+def interrupted(
+    base: int, offset: int, stack: bytes, places: Mapping[int, int]
+) -> bytes:
+    """Return the rules by which registers are those of a struct pt_regs.
+
+    It is at the register base + offset.  stack: the rule for the caller's stack.
+    places: in it, by registers.
+    """
+    code = stack
+    for number, at in places.items():
+        place = bytes((BREG + base,)) + sleb(offset + at)
+        code += bytes((EXPRESSION, number, len(place))) + place
+    return code
+
+
+class FunctionFrames(NamedTuple):
+    """A function, and what holds in it.  Begin and end are numbers of units."""
+
+    begin: int
+    end: int
+    rows: Iterable[Row]
+
+
+class Code(ABC):
+    """The instructions of an architecture.  Text is counted by its smallest ones."""
+
+    model: ClassVar[DataModel] = LITTLE_64
+    unit: ClassVar[int]  # bytes
+    # numbers of DWARF: return address, stack pointer, where the text is that was
+    # interrupted; registers of the caller that functions save
+    back: ClassVar[int]
+    stack: ClassVar[int]
+    counter: ClassVar[int]
+    saved: ClassVar[Sequence[int]]
+    knows_leaves: ClassVar[bool] = False  # a function without rows has no frame
+    lasts: ClassVar[Named] = THREADS  # where stacks end
+    interrupts: ClassVar[Named] = ()  # text that has saved a struct pt_regs
+
+    @abstractmethod
+    def functions(self, text: bytes, starts: Sequence[int]) -> Iterator[FunctionFrames]:
+        """Yield those of which something is known.
+
+        starts: where functions begin, in order.
+        """
+
+    @abstractmethod
+    def interrupted(self, record: int, text: bytes) -> bytes:
+        """Return the rules for the text of interrupts, b"" if they are unknown.
+
+        record: the place of a frame record in struct pt_regs, or 0.
+        """
+
+    def cfa(self, offset: int) -> bytes:
+        """Return that the caller's stack is so far above the stack pointer."""
+        return cfa(self.stack, offset)
+
+    @cached_property
+    def unsaved(self) -> bytes:
+        """Return that registers are those of the caller."""
+        return b"".join(bytes((_SAME, number)) for number in self.saved)
+
+    def heads(self) -> Sequence[bytes]:
+        """Return what holds at begins, at ends of stacks, and at interrupts."""
+        begin = self.cfa(0) + self.unsaved
+        last = self.cfa(0) + bytes((_UNDEFINED, self.back))
+        return (
+            head(begin, self.back, step=self.unit, model=self.model),
+            head(last, self.back, step=self.unit, model=self.model),
+            head(begin, self.counter, step=self.unit, signal=b"S", model=self.model),
+        )
+
+
+def debug_frame(
+    code: Code,
+    start: int,
+    text: bytes,
+    functions: Sequence[int],
+    lasts: Spans = (),
+    interrupts: Spans = (),
+    record: int = 0,
+) -> bytes:
+    """Return .debug_frame for text at an address.
+
+    functions: where they begin, in order.  lasts, interrupts: see Code.  record: the
+    place of a frame record in struct pt_regs, if there is one.
+    """
+    unit, heads = code.unit, code.heads()
+    places = [0, len(heads[0]), len(heads[0]) + len(heads[1])]
+    pieces, starts = [*heads], [(at - start) // unit for at in functions]
+    special = sorted((*lasts, *interrupts))
+    for begin, end, rows in code.functions(text, starts):
+        first, behind = start + unit * begin, start + unit * end
+        if any(low <= first < high for low, high in special):
+            continue
+        made = b"".join(_placed(code, begin, rows))
+        if made or code.knows_leaves:
+            pieces.append(entry(places[0], first, behind, made, code.model))
+    for low, high in lasts:
+        pieces.append(entry(places[1], low, high, b"", code.model))
+    for low, high in interrupts:
+        rules = code.interrupted(record, text[low - start : high - start])
+        if rules:
+            pieces.append(entry(places[2], low, high, rules, code.model))
+    return b"".join(pieces)
+
+
+def _placed(code: Code, begin: int, rows: Iterable[Row]) -> Iterator[bytes]:
+    """Yield operations, and between them those that go on in the text."""
+    at = begin
+    for number, row in rows:
+        step, at = number - at, number
+        if step >= _ADVANCE:
+            yield bytes((_ADVANCE4,)) + code.model.raw(step, 4)
+        elif step:
+            yield bytes((_ADVANCE | step,))
+        yield row

@@ -14,26 +14,28 @@ RISC-V ABIs, section "Frame Pointer Convention"; RISC-V Unprivileged ISA, chapte
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from kpfs.base import elf
 from kpfs.base.data_model import LITTLE_64
-from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
+from kpfs.linux.memory.call_frames import (
+    THREADS,
+    Code,
+    FunctionFrames,
+    Row,
+    cfa,
+    cfa_behind,
+    interrupted,
+    kept,
+)
 
 MAX_PROLOGUE = 32  # instructions
 _MAX_EPILOGUE = 20
-
-# DWARF: operations
-_DEF_CFA_EXPRESSION, _EXPRESSION, _BREG, _DEREF = 0x0F, 0x10, 0x70, 0x06
-_ADVANCE, _ADVANCE4, _OFFSET, _UNDEFINED, _SAME = 0x40, 4, 0x80, 0x07, 0x08
-_REMEMBER, _RESTORE, _DEF_CFA = 0x0A, 0x0B, 0x0C
-Row = tuple[int, bytes]  # the number of a unit of text, what holds from there on
+_REMEMBER, _RESTORE = b"\x0a", b"\x0b"  # DWARF: operations
 
 
 class _Step(NamedTuple):
@@ -44,114 +46,22 @@ class _Step(NamedTuple):
     leaves: bool  # it jumps, or returns
 
 
-class _Function(NamedTuple):
-    """A function that keeps a record."""
-
-    begin: int
-    end: int
-    rows: Iterable[Row]
-
-
-class _Code(ABC):
-    """The instructions of an architecture.  Text is counted by its smallest ones."""
-
-    unit: int  # bytes
-    # numbers of DWARF: frame pointer, return address, stack pointer; where the text is
-    # that was interrupted
-    frame: int
-    back: int
-    stack: int
-    counter: int
-
-    @abstractmethod
-    def functions(self, text: bytes, starts: Sequence[int]) -> Iterator[_Function]:
-        """Yield those that keep records.  starts: where functions begin, in order."""
-
-    def cfa(self, offset: int) -> bytes:
-        """Return that the caller's stack is so far above the stack pointer."""
-        return _cfa(self.stack, offset)
-
-    @property
-    def unsaved(self) -> bytes:
-        return bytes((_SAME, self.frame, _SAME, self.back))
-
-    def heads(self) -> Sequence[bytes]:
-        """Return what holds at begins, at ends of stacks, and at interrupts."""
-        begin, unit = self.cfa(0) + self.unsaved, self.unit
-        last = self.cfa(0) + bytes((_UNDEFINED, self.back))
-        return (
-            head(begin, self.back, step=unit),
-            head(last, self.back, step=unit),
-            head(begin, self.counter, step=unit, signal=b"S"),
-        )
+class _RecordCode(Code):
+    """Code whose functions keep frame records."""
 
     def epilogue(self, load: int, stack: int, steps: Iterable[_Step]) -> Iterator[Row]:
         """Yield what holds from where a record is taken away to a jump behind that.
 
         load: the number of what follows.  stack: what is still to be freed.
         """
-        yield load, bytes((_REMEMBER,)) + self.cfa(stack) + self.unsaved
+        yield load, _REMEMBER + self.cfa(stack) + self.unsaved
         behind = load
         for behind, frees, leaves in islice(steps, _MAX_EPILOGUE):
             if frees:
                 yield behind, self.cfa(0)
             if leaves:
                 break
-        yield behind, bytes((_RESTORE,))
-
-
-def debug_frame(
-    machine: int,
-    start: int,
-    text: bytes,
-    functions: Sequence[int],
-    lasts: Sequence[tuple[int, int]] = (),
-    interrupts: Sequence[tuple[int, int]] = (),
-    record: int = 0,
-) -> bytes:
-    """Return .debug_frame for text at an address.
-
-    machine: one of CODES.  functions: where they begin, in order.  lasts: text where
-    stacks end, [start, end).  interrupts: text that has interrupted an arm64 kernel,
-    where x29 points to the record in a struct pt_regs.  record: its place in that.
-    """
-    code = CODES[machine]
-    unit, heads = code.unit, code.heads()
-    pieces, starts = [*heads], [(at - start) // unit for at in functions]
-    for begin, end, rows in code.functions(text, starts):
-        made = b"".join(_placed(begin, rows))
-        if made:
-            pieces.append(entry(0, start + unit * begin, start + unit * end, made))
-    for place, behind in lasts:
-        if behind > place:
-            pieces.append(entry(len(heads[0]), place, behind, b""))
-    for place, behind in interrupts:
-        at = len(heads[0]) + len(heads[1])
-        pieces.append(entry(at, place, behind, _interrupted(record)))
-    return b"".join(pieces)
-
-
-@cache
-def _saved(register: int, above: int) -> bytes:
-    """Return where a register is saved, so many bytes below the caller's stack."""
-    return bytes((_OFFSET | register,)) + uleb(above // 8)
-
-
-@cache
-def _cfa(register: int, offset: int) -> bytes:
-    return bytes((_DEF_CFA, register)) + uleb(offset)
-
-
-def _placed(begin: int, rows: Iterable[Row]) -> Iterator[bytes]:
-    """Yield operations, and between them those that go on in the text."""
-    at = begin
-    for number, code in rows:
-        step, at = number - at, number
-        if step >= _ADVANCE:
-            yield bytes((_ADVANCE4,)) + LITTLE_64.raw(step, 4)
-        elif step:
-            yield bytes((_ADVANCE | step,))
-        yield code
+        yield behind, _RESTORE
 
 
 # ---- arm64
@@ -170,11 +80,15 @@ _X29, _X30, _SP, _PC = 29, 30, 31, 32
 _SP_PLACE, _PC_PLACE = 248, 256  # in struct pt_regs, which begins with x0 to x30
 
 
-class _Arm64(_Code):
+class _Arm64(_RecordCode):
     unit = _WORD
-    frame, back, stack, counter = _X29, _X30, _SP, _PC
+    back, stack, counter = _X30, _SP, _PC
+    saved = _X29, _X30
+    # entries from the kernel itself, then those from programs
+    interrupts = (("el1t_64_sync", "el0t_64_sync"),)
+    lasts = (("el0t_64_sync", "__entry_text_end"), *THREADS)
 
-    def functions(self, text: bytes, starts: Sequence[int]) -> Iterator[_Function]:
+    def functions(self, text: bytes, starts: Sequence[int]) -> Iterator[FunctionFrames]:
         words = LITTLE_64.array("I", text[: len(text) & -_WORD])
         ends = [*starts[1:], len(words)]
         stores, loads = _numbers(_STORE, text), _numbers(_LOAD, text)
@@ -186,7 +100,15 @@ class _Arm64(_Code):
             last, begin, end = number, starts[number], ends[number]
             ours = loads[bisect_left(loads, at) : bisect_left(loads, end)]
             if at - begin < MAX_PROLOGUE:
-                yield _Function(begin, end, self._rows(words, begin, at, end, ours))
+                yield FunctionFrames(
+                    begin, end, self._rows(words, begin, at, end, ours)
+                )
+
+    def interrupted(self, record: int, text: bytes) -> bytes:
+        """Return the rules where x29 points to the record in a struct pt_regs."""
+        places = {number: 8 * number for number in range(_SP)} | {_PC: _PC_PLACE}
+        stack = cfa_behind(_X29, _SP_PLACE - record)
+        return interrupted(_X29, -record, stack, places) if record else b""
 
     def _rows(
         self,
@@ -213,11 +135,11 @@ class _Arm64(_Code):
         above = size - place  # bytes from the record up to the caller's stack
         if above < 2 * 8:
             return
-        yield at + 1, self.cfa(size) + _saved(_X29, above) + _saved(_X30, above - 8)
+        yield at + 1, self.cfa(size) + kept(_X29, above) + kept(_X30, above - 8)
         for number in range(at + 1, min(at + MAX_PROLOGUE, end)):
             word = words[number]
             if word & _SET_FRAME_MASK == _SET_FRAME and word >> 10 & 0xFFF == place:
-                yield number + 1, _cfa(_X29, above)
+                yield number + 1, cfa(_X29, above)
                 break
         for load in loads:
             stack = 0 if words[load] & _INDEXED else size
@@ -246,20 +168,6 @@ def _offset(word: int) -> int:
 def _amount(word: int) -> int:
     """Return what is added or subtracted."""
     return (word >> 10 & 0xFFF) << (12 if word >> 22 & 1 else 0)
-
-
-def _interrupted(record: int) -> bytes:
-    """Return the rules by which all registers are those of a struct pt_regs."""
-
-    def place(offset: int) -> bytes:
-        return bytes((_BREG + _X29,)) + sleb(offset - record)
-
-    stack = place(_SP_PLACE) + bytes((_DEREF,))
-    code = bytes((_DEF_CFA_EXPRESSION, len(stack))) + stack
-    saved = {number: 8 * number for number in range(_SP)}
-    for number, offset in {**saved, _PC: _PC_PLACE}.items():
-        code += bytes((_EXPRESSION, number, len(place(offset)))) + place(offset)
-    return code
 
 
 # ---- riscv64
@@ -314,19 +222,25 @@ class _Kind(Enum):
     LEAVE = 5  # it jumps without keeping a return address, or returns
 
 
-class _Riscv64(_Code):
+class _Riscv64(_RecordCode):
     """A leaf keeps the frame pointer alone, and returns by the register."""
 
     unit = 2
-    frame, back, stack, counter = _S0, _RA, _RISCV_SP, _EPC
+    back, stack, counter = _RA, _RISCV_SP, _EPC
+    saved = _S0, _RA
+    # entries from the kernel and from programs are at one place
+    lasts = (*THREADS, ("handle_exception", ""), ("ret_from_exception", ""))
 
-    def functions(self, text: bytes, starts: Sequence[int]) -> Iterator[_Function]:
+    def functions(self, text: bytes, starts: Sequence[int]) -> Iterator[FunctionFrames]:
         ends = [*starts[1:], len(text) // self.unit]
         for begin, end in zip(starts, ends, strict=True):
             found = _TO_MOVE.match(text, begin * self.unit, end * self.unit)
             if found:
                 rows = self._rows(text, found.end(), end * self.unit)
-                yield _Function(begin, end, rows)
+                yield FunctionFrames(begin, end, rows)
+
+    def interrupted(self, record: int, text: bytes) -> bytes:
+        return b""
 
     def _rows(self, text: bytes, at: int, end: int) -> Iterator[Row]:
         """Yield what holds in a function, which moves the stack pointer at a place.
@@ -344,10 +258,10 @@ class _Riscv64(_Code):
                 row = self.cfa(size)
             elif kind is _Kind.STORE and register in (_RA, _S0) and number < size:
                 saved[register] = number
-                row = _saved(register, size - number)
+                row = kept(register, size - number)
             elif kind is _Kind.FRAME and not has_frame and number <= size:
                 has_frame = True
-                row = _cfa(_S0, size - number)
+                row = cfa(_S0, size - number)
             elif kind in (_Kind.LOAD, _Kind.LEAVE):
                 break
             else:
@@ -421,7 +335,4 @@ def _signed(number: int, bits: int) -> int:
     return number - (number >> bits - 1 << bits)
 
 
-CODES: Mapping[int, _Code] = {
-    elf.EM_AARCH64: _Arm64(),
-    elf.EM_RISCV: _Riscv64(),
-}
+ARM64, RISCV64 = _Arm64(), _Riscv64()

@@ -25,7 +25,17 @@ from typing import NamedTuple
 
 from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.memory.btf import StructLayout
-from kpfs.linux.memory.call_frames import entry, head, sleb, uleb
+from kpfs.linux.memory.call_frames import (
+    BREG,
+    DEF_CFA_EXPRESSION,
+    DEREF,
+    EXPRESSION,
+    PLUS,
+    entry,
+    head,
+    sleb,
+    uleb,
+)
 from kpfs.linux.memory.memory import KernelMemory
 
 _ROW = LITTLE_64.struct("hhH")  # offsets of stack and frame pointer; how they count
@@ -36,12 +46,10 @@ _BLOCK = 256  # rows of one entry, which debuggers interpret from its begin
 _FILLED = 64  # bytes between functions, at most
 _SAMPLE = _ROW.size << 13  # bytes of rows
 
-# DWARF: numbers of registers, operations of rules and of expressions
+# DWARF: numbers of registers, operations of rules
 _RBP, _RSP, _R10, _R13, _RDX, _RIP = 6, 7, 10, 13, 1, 16
 _OFFSET, _UNDEFINED, _SAME, _DEF_CFA = 0x80, 0x07, 0x08, 0x0C
-_DEF_CFA_EXPRESSION, _EXPRESSION = 0x0F, 0x10
 _ADVANCE, _ADVANCE1, _ADVANCE4 = 0x40, 2, 4
-_BREG, _DEREF, _PLUS_UCONST = 0x70, 0x06, 0x23
 # struct pt_regs: numbers of registers in its order; the place of each is 8 bytes more
 _SAVED = 15, 14, 13, 12, _RBP, 3, 11, 10, 9, 8, 0, 2, _RDX, 4, 5
 _IRET = 128  # the place of what an interrupt's frame begins with, rip
@@ -159,14 +167,14 @@ class _Rules(dict[tuple[int, int, int], tuple[Kind, bytes]]):
             frame = self._frame(word >> 4 & 15, frame_offset)
             if base.at or base.behind or offset < 0:
                 place = _place(base, offset)
-                return bytes((_DEF_CFA_EXPRESSION, len(place))) + place + frame
+                return bytes((DEF_CFA_EXPRESSION, len(place))) + place + frame
             return bytes((_DEF_CFA, base.register)) + uleb(offset) + frame
         if kind is Kind.REGS:
             saved = {number: 8 * at for at, number in enumerate(_SAVED)}
         else:
             offset, saved = offset - _IRET, {}
-        stack = _place(base, offset, _IRET + _CFA_IN_IRET) + bytes((_DEREF,))
-        found = bytes((_DEF_CFA_EXPRESSION, len(stack))) + stack
+        stack = _place(base, offset, _IRET + _CFA_IN_IRET) + bytes((DEREF,))
+        found = bytes((DEF_CFA_EXPRESSION, len(stack))) + stack
         for number, at in {**saved, _RIP: _IRET}.items():
             found += _at(number, _place(base, offset, at))
         return found
@@ -184,18 +192,18 @@ class _Rules(dict[tuple[int, int, int], tuple[Kind, bytes]]):
 def _place(base: Base, offset: int, more: int = 0) -> bytes:
     """Return an expression for an address, which is more bytes behind a base."""
     if base.at:
-        found = _place(Base(base.register), offset) + bytes((_DEREF,))
+        found = _place(Base(base.register), offset) + bytes((DEREF,))
     elif base.behind:
-        found = bytes((_BREG + base.register, 0, _DEREF))
+        found = bytes((BREG + base.register, 0, DEREF))
         more += offset
     else:
-        return bytes((_BREG + base.register,)) + sleb(offset + more)
-    return found + bytes((_PLUS_UCONST,)) + uleb(more) if more else found
+        return bytes((BREG + base.register,)) + sleb(offset + more)
+    return found + bytes((PLUS,)) + uleb(more) if more else found
 
 
 def _at(number: int, place: bytes) -> bytes:
     """Return the rule for a register that was saved at a place."""
-    return bytes((_EXPRESSION, number, len(place))) + place
+    return bytes((EXPRESSION, number, len(place))) + place
 
 
 class _Rows:

@@ -11,14 +11,15 @@ Document: elf(5).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from kpfs.base import elf
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
-from kpfs.linux.memory import frame_records, orc
+from kpfs.linux.memory import back_chains, call_frames, frame_records, orc
+from kpfs.linux.memory.call_frames import Code, Named, Spans
 from kpfs.linux.memory.ftrace import Trampoline
 from kpfs.linux.memory.memory import KernelMemory, pages_of
 from kpfs.linux.memory.modules import LoadedModule
@@ -37,7 +38,13 @@ _PARTS = (
     (".bss", _ALLOC | _WRITE, "__bss_start", "__bss_stop"),
     (".BTF", 0, "__start_BTF", "__stop_BTF"),
 )
-_BEGINS = "ret_from_fork", "ret_from_fork_kernel_asm", "ret_from_fork_user_asm"
+# by the architecture, EM_*; x86-64 has tables instead
+_CODES: Mapping[int, Code] = {
+    elf.EM_AARCH64: frame_records.ARM64,
+    elf.EM_RISCV: frame_records.RISCV64,
+    elf.EM_PPC64: back_chains.PPC64,
+    elf.EM_S390: back_chains.S390X,
+}
 _TABLES = ".debug_frame", ".symtab", ".strtab", ".shstrtab"
 _OBJECTS = frozenset("dDbBrRvV")
 
@@ -91,23 +98,22 @@ class SymbolFile:
         """Return .debug_frame, b"" if nothing tells of it; MemoryFault."""
         raise NotImplementedError
 
-    def _records(
+    def _of_text(
         self,
+        code: Code,
         start: int,
         end: int,
-        lasts: Sequence[tuple[int, int]] = (),
-        interrupts: Sequence[tuple[int, int]] = (),
+        lasts: Spans = (),
+        interrupts: Spans = (),
     ) -> bytes:
-        """Return .debug_frame by the records that functions keep on their stacks."""
+        """Return .debug_frame by what the instructions of functions tell."""
         rows = self._rows()
         starts = {
             at for at, kind, _ in rows if kind in FUNCTION_TYPES and start <= at < end
         }
-        text = self._bytes(_Part("", 0, start, end))
-        record = self._structures["pt_regs"].at.get("stackframe", 0)
-        return frame_records.debug_frame(
-            *(self._machine, start, text, sorted(starts), lasts),
-            *(interrupts if record else (), record),
+        return call_frames.debug_frame(
+            *(code, start, self._bytes(_Part("", 0, start, end)), sorted(starts)),
+            *(lasts, interrupts, self._structures["pt_regs"].at.get("stackframe", 0)),
         )
 
     @cached_property
@@ -264,18 +270,21 @@ class Vmlinux(SymbolFile):
     def _frames(self) -> bytes:
         address = self._symbols.address
         text = address("_stext"), address("_etext")
-        if self._machine in frame_records.CODES:
-            # threads begin in these, and entries of riscv64 are at one place
-            names = *_BEGINS, "handle_exception", "ret_from_exception"
-            rows = [row for name in names for row in self._symbols.lookup_name(name)]
-            # entries of arm64 from the kernel itself, then those from programs
-            first, middle = address("el1t_64_sync"), address("el0t_64_sync")
-            lasts = [(middle, address("__entry_text_end") if middle else 0)]
-            lasts += [(row.addr, row.addr + row.size) for row in rows]
-            return self._records(*text, lasts, [(first, middle)])
+        if code := _CODES.get(self._machine):
+            spans = self._spans(code.lasts), self._spans(code.interrupts)
+            return self._of_text(code, *text, *spans)
         found = self._symbols.lookup_name("entry_SYSCALL_64_after_hwframe")
         entry = next(((row.addr, row.addr + row.size) for row in found), (0, 0))
         return self._of_rows(text, system_call=entry)
+
+    def _spans(self, named: Named) -> Spans:
+        """Return the text of those of these symbols that the kernel has."""
+        found = []
+        for first, behind in named:
+            for row in self._symbols.lookup_name(first):
+                end = self._symbols.address(behind) if behind else row.addr + row.size
+                found.append((row.addr, end))
+        return [(start, end) for start, end in found if start < end]
 
     def _of_rows(
         self,
@@ -318,8 +327,8 @@ class ModuleFile(SymbolFile):
 
     def _frames(self) -> bytes:
         module = self._module
-        if self._machine in frame_records.CODES:
-            return self._records(*module.text)
+        if code := _CODES.get(self._machine):
+            return self._of_text(code, *module.text)
         places, count = module.table("arch.orc_unwind_ip", "arch.num_orcs")
         rows, _ = module.table("arch.orc_unwind", "arch.num_orcs")
         text = sorted((module.text, module.init_text))

@@ -6,8 +6,8 @@ With it kpfs.linux.memory.call_frames.
 
 import struct
 
-from kpfs.base.elf import EM_AARCH64, EM_RISCV
-from kpfs.linux.memory.frame_records import debug_frame
+from kpfs.linux.memory.call_frames import debug_frame
+from kpfs.linux.memory.frame_records import ARM64, RISCV64
 
 TEXT = 0xFFFF_8000_0000_1000
 NOP, RET, B, BL = 0xD503_201F, 0xD65F_03C0, 0x1400_0010, 0x9400_0010
@@ -87,7 +87,7 @@ def made(*functions, **more):
         starts.append(at)
         at += 4 * len(function)
     text = struct.pack(f"<{len(words)}I", *words)
-    return entries(debug_frame(EM_AARCH64, TEXT, text, starts, **more))
+    return entries(debug_frame(ARM64, TEXT, text, starts, **more))
 
 
 def test_a_record_that_is_made_as_the_stack_grows():
@@ -145,7 +145,7 @@ def test_a_far_prologue_is_none():
 
 
 def test_stacks_end_where_it_is_said():
-    ((head, start, size, code),) = made((NOP, RET), lasts=[(TEXT, TEXT + 4), (0, 0)])
+    ((head, start, size, code),) = made((NOP, RET), lasts=[(TEXT, TEXT + 4)])
     assert head
     assert (start, size, any(code)) == (TEXT, 4, False)
 
@@ -154,7 +154,7 @@ def test_a_stack_goes_on_where_an_interrupt_came_in():
     """At all registers of a struct pt_regs, whose record x29 points to."""
     text = (NOP).to_bytes(4, "little") * 8
     places = [(TEXT + 8, TEXT + 24)]
-    section = debug_frame(EM_AARCH64, TEXT, text, [TEXT], (), places, 304)
+    section = debug_frame(ARM64, TEXT, text, [TEXT], (), places, 304)
     assert b"\xff\xff\xff\xff\1S\0\4\x78\x20" in section  # where it was, not x30
     _, _, code = section.partition(struct.pack("<QQ", TEXT + 8, 16))
     assert code.startswith(bytes.fromhex("0f038d4806"))  # CFA: the word at x29+248-304
@@ -184,7 +184,7 @@ def riscv(*functions):
     for words in functions:
         starts.append(TEXT + len(text))
         text += b"".join(w.to_bytes(4 if w & 3 == 3 else 2, "little") for w in words)
-    found = entries(debug_frame(EM_RISCV, TEXT, text, starts))
+    found = entries(debug_frame(RISCV64, TEXT, text, starts))
     return [(at - TEXT, size, states(code)) for _, at, size, code in found]
 
 
