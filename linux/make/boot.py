@@ -10,6 +10,7 @@ from typing import Any
 
 from kpfs.base import abi, mapping
 from kpfs.base.elf import ElfFile
+from kpfs.base.typed import Protocol
 from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
@@ -26,8 +27,24 @@ LOOK = 1 << 28  # blocks from one look for a panic to the next; most boots take 
 _PANIC = b"Kernel panic - not syncing: "
 _FORMAT, _LINE = b"%", 200  # what the kernel's text of it goes on with; bytes of a line
 _SINGLE, _LOCKDOWN = " nosmp", " lockdown="
-# by architecture: what a kernel finds at its start
-FIRMWARE: dict[str, Any] = {
+
+
+class Firmware(Protocol):
+    """The module of an architecture: what a kernel finds at its start."""
+
+    CMDLINE: str
+    VERBOSE: str  # parameters by which it prints all
+
+    def place(
+        self, ram: mmap.mmap, kernel: Any, initrd: bytes, cmdline: str, cpus: int = 1
+    ) -> Any:
+        """Lay out everything in RAM, which is zero before; return its entry."""
+
+    def prepare(self, board: Board, entry: Any) -> None:
+        """Put the processor where it begins."""
+
+
+FIRMWARE: dict[str, Firmware] = {
     "x86": x86, "arm64": arm64, "riscv64": riscv64, "s390x": s390x,
     "ppc64": ppc64, "armhf": armhf, "i386": i386,
 }  # fmt: skip
