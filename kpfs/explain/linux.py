@@ -7,11 +7,13 @@ jump_entry, static_call_site, exception_table_entry; all since 5.10.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from struct import Struct
 
+from kpfs.base.errors import SetupError
 from kpfs.base.ktypes import BlacklistEntry, KAddr
 from kpfs.engine.arch.arches import JUDGES, check_rules
 from kpfs.engine.state import ModuleState
@@ -52,11 +54,18 @@ class UnprobedTables(KernelTables):
     ) -> None:
         """live: the memory of a kernel that runs, in which these modules are loaded.
 
+        Raises SetupError: the kernel has no symbols of data.
         Context: the lock of that kernel is held.
         """
         check_rules(saved.arch.name)
         self._saved, self._live = saved.memory, live or saved.memory
         symbols = saved.symbols
+        if not symbols.address("linux_banner"):
+            name = os.path.basename(saved.folder)
+            why = (
+                "was built without CONFIG_KALLSYMS_ALL, and hides where its tables are"
+            )
+            raise SetupError(f"explain: {name} {why}")
         self._text, self._etext = symbols.address("_stext"), symbols.address("_etext")
         config = image.read_config(saved.folder)
         self.config = config  # the options it was built with, "" if it does not say
