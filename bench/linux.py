@@ -45,11 +45,13 @@ LOADER = Path(__file__).with_name("bpf_loader.c")
 TRACING = "/sys/kernel/tracing"
 SWITCH = "/proc/sys/debug/kprobes-optimization"
 SETTLED = 300_000_000  # ns of the guest's, after which a probe is a jump
+# offsets in vfs_read(): the first where an instruction begins, which a jump can replace
+INSIDE = 5, 9, 48
 # name, definition of the event, whether jumps are allowed
 HITS = (
     ("ftrace", "p:e vfs_read", True),
-    ("int3", "p:e vfs_read+5", False),
-    ("optimized", "p:e vfs_read+5", True),
+    ("int3", "p:e vfs_read+{inside}", False),
+    ("optimized", "p:e vfs_read+{inside}", True),
     ("return", "r:e vfs_read", True),
 )
 # of a kernel without jumps, which steps or simulates each probed instruction
@@ -78,7 +80,8 @@ class Shell:
         with self.kernel.lock:
             return self.kernel.tasks.request(self.task, ops).results
 
-    def echo(self, path: str, text: str) -> None:
+    def takes(self, path: str, text: str) -> bool:
+        """Write to a file; return whether the kernel has taken it."""
         data = text.encode() + b"\n"
         how = path.encode() + b"\0", os.O_WRONLY | os.O_TRUNC, 0
         made = self.request(
@@ -86,7 +89,11 @@ class Shell:
             Op(nr.WRITE, (Result(0), data, len(data)), STOP),
             Op(nr.CLOSE, (Result(0),), FINALLY),
         )
-        assert min(made[:2]) >= 0, (path, made)
+        assert made[0] >= 0, (path, made)
+        return made[1] >= 0
+
+    def echo(self, path: str, text: str) -> None:
+        assert self.takes(path, text), path
 
     def pass_time(self, ns: int) -> None:
         with self.kernel.lock:
@@ -98,7 +105,8 @@ class Shell:
         """Switch an event on, and delete it at the end."""
         if self.has_jumps:
             self.echo(SWITCH, f"{jumps:d}")
-        self.echo(f"{TRACING}/kprobe_events", event)
+        definitions = [event.format(inside=offset) for offset in INSIDE]
+        assert any(self.takes(f"{TRACING}/kprobe_events", each) for each in definitions)
         self.echo(f"{TRACING}/events/kprobes/e/enable", "1")
         self.pass_time(SETTLED)
         try:
