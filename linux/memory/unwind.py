@@ -38,15 +38,26 @@ class Numbering(NamedTuple):
     stack: int
     counter: int
     link: int = -1  # the return address when a function begins; -1: it is on the stack
+    above: int = 0  # bytes from a stack pointer to what DWARF calls the caller's stack
 
 
 UNKNOWN = Numbering((), stack=-1, counter=-1)
 _X86 = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip"
 _X = (*(f"x{n}" for n in range(31)),)
+_GPRS, _LR, _NIP = 32, 65, 67  # ppc64
+_R = tuple(f"r{n}" for n in range(_GPRS))
+_S390_GPRS, _PSW_ADDR = 16, 65
 NUMBERINGS = {
     elf.EM_X86_64: Numbering(tuple(_X86.split()), stack=7, counter=16),
     elf.EM_AARCH64: Numbering((*_X, "sp", "pc"), stack=31, counter=32, link=30),
     elf.EM_RISCV: Numbering((*_X, "x31", "pc"), stack=2, counter=32, link=1),
+    elf.EM_PPC64: Numbering(
+        (*_R, *[""] * (_LR - _GPRS), "lr", "", "pc"), stack=1, counter=_NIP, link=_LR
+    ),
+    elf.EM_S390: Numbering(
+        (*_R[:_S390_GPRS], *[""] * (_PSW_ADDR - _S390_GPRS), "pswa"),
+        *(15, _PSW_ADDR, 14, 160),
+    ),
 }
 
 
@@ -124,7 +135,7 @@ class CallFrames:
         else:
             number, offset = state.cfa
             cfa = registers[number] + offset & MASK64
-        found = dict(registers) | {self._numbering.stack: cfa}
+        found = dict(registers) | {self._numbering.stack: cfa - self._numbering.above}
         for number, rule in state.rules.items():
             if rule is None:
                 found.pop(number, None)

@@ -10,6 +10,7 @@ from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.base.errors import MemoryFault
 from kpfs.gdb.debugged import FIRST_TASK, RunState, read_some
+from kpfs.linux.running.stacks import Stacks
 from tests import harness
 
 KERNELS = [
@@ -56,6 +57,14 @@ def test_threads_are_the_processors_and_the_tasks_that_sleep(linux, debugged):
         assert place.startswith(SWITCHES)
         with pytest.raises(KeyError):
             debugged.set_register(thread, counter, 0)
+
+
+def test_stacks_of_tasks_that_sleep_are_whole(linux, debugged):
+    (thread,) = [each for each in debugged.threads() if each.comm == "kthreadd"]
+    names = Stacks(linux).of_sleeper(debugged.registers(thread), 20)
+    places = [name.partition("+")[0] for name in names]  # guesses have a question mark
+    assert "kthreadd" == places[places.index("schedule") + 1]
+    assert places[-1].startswith(("ret_from_fork", "start_kernel_thread"))
 
 
 def test_registers_of_the_processor_are_the_engine_s(linux, debugged):
