@@ -19,7 +19,7 @@ from kpfs.linux.make import layout
 from kpfs.linux.make.fdt import FdtNode, Value
 from kpfs.linux.package.image_file import KernelImage
 
-CMDLINE = layout.FIXED_STACKS
+CMDLINE: str = layout.FIXED_STACKS
 VERBOSE = " console=hvc0 loglevel=7"
 # mr r4, r3; li r3, 0; ori r3, r3, H_RTAS; sc 1; blr
 _FIRMWARE = BIG_64.struct("5I").pack(

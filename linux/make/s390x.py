@@ -15,7 +15,7 @@ from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import layout
 from kpfs.linux.package.image_file import KernelImage
 
-CMDLINE = layout.FIXED_STACKS
+CMDLINE: str = layout.FIXED_STACKS
 VERBOSE = " earlyprintk console=ttysclp0 keep_bootcon loglevel=7"
 _ENTRY = 0x10000
 _INITRD, _CMDLINE_SIZE, _CMDLINE = 0x10408, 0x10430, 0x10480

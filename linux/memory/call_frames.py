@@ -17,7 +17,7 @@ _ENTRY = "IIQQ"  # length, place of the CIE, begin and size of the text
 # operations of rules, and of expressions
 DEF_CFA_EXPRESSION, EXPRESSION, BREG, DEREF, PLUS = 0x0F, 0x10, 0x70, 0x06, 0x23
 _ADVANCE, _ADVANCE4, _OFFSET, _UNDEFINED, _SAME = 0x40, 4, 0x80, 0x07, 0x08
-_OFFSET_SIGNED, _DEF_CFA, _MOST_SHORT = 0x11, 0x0C, 0x40
+OFFSET_SIGNED, _DEF_CFA, _MOST_SHORT = 0x11, 0x0C, 0x40
 Row = tuple[int, bytes]  # the number of a unit of text, what holds from there on
 Span = tuple[int, int]  # text, [start, end)
 Spans = Sequence[Span]
@@ -88,7 +88,7 @@ def kept(register: int, above: int) -> bytes:
     """Return where a register is saved, so many bytes below the caller's stack."""
     if register < _MOST_SHORT and above >= 0:
         return bytes((_OFFSET | register,)) + uleb(above // 8)
-    return bytes((_OFFSET_SIGNED, register)) + sleb(above // 8)
+    return bytes((OFFSET_SIGNED, register)) + sleb(above // 8)
 
 
 def cfa_behind(register: int, offset: int, more: int = 0) -> bytes:

@@ -13,6 +13,14 @@ from typing import NamedTuple
 from kpfs.base import elf
 from kpfs.base.data_model import DataModel
 from kpfs.base.ktypes import MASK64
+from kpfs.linux.memory.call_frames import (
+    BREG,
+    DEF_CFA_EXPRESSION,
+    DEREF,
+    EXPRESSION,
+    OFFSET_SIGNED,
+    PLUS,
+)
 
 _NO_CIE = 0xFFFF_FFFF  # the word of a CIE where an FDE has the place of its own
 _CIE = "II"
@@ -23,9 +31,8 @@ _SIGNAL = ord("S")
 _ADVANCE, _OFFSET, _LOW = 1, 2, 0x3F
 _ADVANCE1, _ADVANCE2, _ADVANCE4 = 0x02, 0x03, 0x04
 _UNDEFINED, _SAME, _REMEMBER, _RESTORE = 0x07, 0x08, 0x0A, 0x0B
-_DEF_CFA, _DEF_CFA_EXPRESSION, _EXPRESSION, _OFFSET_SIGNED = 0x0C, 0x0F, 0x10, 0x11
+_DEF_CFA = 0x0C
 _ADVANCES = {_ADVANCE1: 1, _ADVANCE2: 2, _ADVANCE4: 4}
-_DEREF, _PLUS, _BREG = 0x06, 0x23, 0x70
 
 Words = Mapping[int, int]  # registers by their numbers
 ReadWord = Callable[[int], int]
@@ -180,7 +187,7 @@ class CallFrames:
                 number, at = _uleb(data, at)
                 offset, at = _uleb(data, at)
                 state.cfa = number, offset
-            elif code == _DEF_CFA_EXPRESSION:
+            elif code == DEF_CFA_EXPRESSION:
                 state.cfa, at = _block(data, at)
             elif code == _REMEMBER:
                 kept.append((state.cfa, dict(state.rules)))
@@ -196,9 +203,9 @@ class CallFrames:
             state.rules.pop(number, None)
         elif code == _UNDEFINED:
             state.rules[number] = None
-        elif code == _EXPRESSION:
+        elif code == EXPRESSION:
             state.rules[number], at = _block(self._bytes, at)
-        elif code == _OFFSET_SIGNED:
+        elif code == OFFSET_SIGNED:
             offset, at = _sleb(self._bytes, at)
             state.rules[number] = offset * head.step
         else:
@@ -214,14 +221,14 @@ def _evaluate(expression: bytes, registers: Mapping[int, int], read: ReadWord) -
     at, value = 0, 0
     while at < len(expression):
         code, at = expression[at], at + 1
-        if code == _DEREF:
+        if code == DEREF:
             value = read(value)
-        elif code == _PLUS:
+        elif code == PLUS:
             more, at = _uleb(expression, at)
             value = value + more & MASK64
         else:
             offset, at = _sleb(expression, at)
-            value = registers[code - _BREG] + offset & MASK64
+            value = registers[code - BREG] + offset & MASK64
     return value
 
 
