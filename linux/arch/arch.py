@@ -75,6 +75,7 @@ class LinuxArch(ABC):
     result: ClassVar[int]  # register with what a function returns
     stack_pointer: ClassVar[int]
     counter: ClassVar[int]  # register with the address of the next instruction
+    link: ClassVar[int]  # register with what a function returns to, if there is one
     # register in which callers by pointer give a function its own address
     entry_register: ClassVar[int | None] = None
     syscall_arguments: ClassVar[Sequence[int]]  # offsets of a call's in struct pt_regs
@@ -137,13 +138,14 @@ class LinuxArch(ABC):
         regs = engine.read_reg(self.arguments[0])
         return memory.word(regs + self.syscall_arguments[0])
 
-    @abstractmethod
     def return_address(self, engine: Engine, memory: ReadWord) -> int:
         """Return where a function that begins now returns to; raises MemoryFault."""
+        return engine.read_reg(self.link)
 
-    @abstractmethod
     def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
         """Return a value from a function that begins now; raises MemoryFault."""
+        engine.write_reg(self.result, value)
+        engine.write_reg(self.counter, engine.read_reg(self.link))
 
     def program_registers(self, stack_end: int, size: int, memory: ReadWord) -> int:
         """Return where a task's stack has the registers of its program in a call.

@@ -175,6 +175,7 @@ class LinuxArm64(LinuxArch):
     fourth_argument = GENERAL["x3"]
     result, stack_pointer = GENERAL["x0"], GENERAL["sp"]
     counter = PC
+    link = GENERAL["x30"]
     syscall_arguments = 0, 8, 16, 24  # pt_regs.regs
     stub_size, stub_register = 8, GENERAL["x9"]
     gate = b"\xc0\x03\x5f\xd6"  # ret
@@ -204,13 +205,6 @@ class LinuxArm64(LinuxArch):
     def stub(self, at: int, gate: int) -> bytes:
         distance = (gate - at - _INSN) // _INSN
         return _STUB.pack(_ADR_X9, _B | distance & _B_MASK)
-
-    def return_address(self, engine: Engine, memory: ReadWord) -> int:
-        return engine.read_reg(GENERAL["x30"])
-
-    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
-        engine.write_reg(GENERAL["x0"], value)
-        engine.write_reg(PC, engine.read_reg(GENERAL["x30"]))
 
     def find_state(self, engine: Engine) -> int:
         return find_state(engine)

@@ -77,6 +77,7 @@ class LinuxArmhf(StateArch):
     fourth_argument = R["r3"]
     result, stack_pointer = R["r0"], R["sp"]
     counter = R["pc"]
+    link = R["lr"]
     syscall_arguments = 68, 4, 8, 12  # pt_regs.ARM_ORIG_r0, uregs[1] to [3]
     stub_size, stub_register = _STUB.size, R["r12"]
     gate = b"\x1e\xff\x2f\xe1"  # bx lr
@@ -104,9 +105,6 @@ class LinuxArmhf(StateArch):
     def stub(self, at: int, gate: int) -> bytes:
         distance = (gate - at - _INSN - _AHEAD) // _INSN
         return _STUB.pack(_SUB_IP_PC_8, _B | distance & _B_MASK)
-
-    def return_address(self, engine: Engine, memory: ReadWord) -> int:
-        return engine.read_reg(R["lr"])
 
     def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
         engine.write_reg(R["r0"], value & _U32)

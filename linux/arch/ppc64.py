@@ -11,7 +11,7 @@ from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.elf import EM_PPC64
 from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
 from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call
-from kpfs.linux.arch.state import StateArch, address_of, word
+from kpfs.linux.arch.state import StateArch, address_of, keeps_registers, word
 
 R = {f"r{n}": 2 + n for n in range(32)}  # UC_PPC_REG_*
 PC, LR = 1, 74
@@ -59,6 +59,7 @@ class LinuxPpc64(StateArch):
     fourth_argument = R["r6"]
     result, stack_pointer = R["r3"], R["r1"]
     counter = PC
+    link = LR
     entry_register = R["r12"]
     syscall_arguments = 24, 32, 40, 48  # pt_regs.gpr[3] to [6]
     stub_size, stub_register = _STUB.size, R["r12"]
@@ -81,21 +82,9 @@ class LinuxPpc64(StateArch):
         """Callers by pointer have the address in r12 already."""
         return _STUB.pack(_B | gate - at & _B_MASK)
 
-    def return_address(self, engine: Engine, memory: ReadWord) -> int:
-        return engine.read_reg(LR)
-
-    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
-        engine.write_reg(R["r3"], value)
-        engine.write_reg(PC, engine.read_reg(LR))
-
     def find_state(self, engine: Engine) -> int:
         address = address_of(engine)
-        values = {name: 0x5EED_0000_1234_0000 + 4 * reg for name, reg in R.items()}
-        for name, value in values.items():
-            engine.write_reg(R[name], value)
-        known = {name: word(address + _DEBUGGED[name]).value for name in R} == values
-        for name in R:
-            engine.write_reg(R[name], 0)
+        known = keeps_registers(engine, R, _DEBUGGED)
         known = known and word(address + _S.engine).value == engine.address
         return address if known else 0
 

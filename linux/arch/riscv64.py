@@ -65,6 +65,7 @@ class LinuxRiscv64(StateArch):
     fourth_argument = X["x13"]
     result, stack_pointer = A0, X["x2"]
     counter = PC
+    link = RA
     syscall_arguments = 35 * 8, 11 * 8, 12 * 8, 13 * 8  # pt_regs.orig_a0, a1 to a3
     stub_size, stub_register = 8, X["x6"]
     gate = b"\x67\x80\x00\x00"  # ret
@@ -84,13 +85,6 @@ class LinuxRiscv64(StateArch):
 
     def stub(self, at: int, gate: int) -> bytes:
         return _STUB.pack(_AUIPC_T1, _jump(gate - at - _INSN))
-
-    def return_address(self, engine: Engine, memory: ReadWord) -> int:
-        return engine.read_reg(RA)
-
-    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
-        engine.write_reg(A0, value)
-        engine.write_reg(PC, engine.read_reg(RA))
 
     @staticmethod
     def limits(config: str) -> str:

@@ -11,7 +11,7 @@ from kpfs.base.data_model import BIG_64
 from kpfs.base.elf import EM_S390
 from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
 from kpfs.linux.arch.s390x_calls import s390x_call
-from kpfs.linux.arch.state import StateArch, address_of, word
+from kpfs.linux.arch.state import StateArch, address_of, keeps_registers, word
 
 R = {f"r{n}": 1 + n for n in range(16)}  # UC_S390X_REG_*
 PC, MASK = 65, 66
@@ -56,6 +56,7 @@ class LinuxS390x(StateArch):
     fourth_argument = R["r5"]
     result, stack_pointer = R["r2"], R["r15"]
     counter = PC
+    link = R["r14"]
     syscall_arguments = 152, 48, 56, 64  # pt_regs.orig_gpr2, gprs[3] to [5]
     stub_size, stub_register = _STUB.size, R["r1"]
     gate = b"\x07\xfe"  # br %r14
@@ -78,13 +79,6 @@ class LinuxS390x(StateArch):
     def stub(self, at: int, gate: int) -> bytes:
         return _STUB.pack(_LARL_R1, 0, _JG, (gate - at - _JG_AT) // 2)
 
-    def return_address(self, engine: Engine, memory: ReadWord) -> int:
-        return engine.read_reg(R["r14"])
-
-    def return_now(self, engine: Engine, memory: ReadWord, value: int) -> None:
-        engine.write_reg(R["r2"], value)
-        engine.write_reg(PC, engine.read_reg(R["r14"]))
-
     @staticmethod
     def limits(config: str) -> str:
         if not config or "CONFIG_HAVE_EBPF_JIT=y\n" in config:
@@ -96,13 +90,8 @@ class LinuxS390x(StateArch):
 
     def find_state(self, engine: Engine) -> int:
         address = address_of(engine)
-        values = {name: 0x5EED_0000_1234_0000 + 4 * reg for name, reg in R.items()}
-        for name, value in values.items():
-            engine.write_reg(R[name], value)
-        known = {name: word(address + _DEBUGGED[name]).value for name in R} == values
+        known = keeps_registers(engine, R, _DEBUGGED)
         known = known and word(address + _S.engine).value == engine.address
-        for name in R:
-            engine.write_reg(R[name], 0)
         return address if known and word(address + _S.mask).value == MASK_64 else 0
 
     def is_sound(self, saved: SavedRegisters) -> bool:

@@ -38,6 +38,20 @@ class StateArch(LinuxArch):
         )
 
 
+def keeps_registers(
+    engine: Engine, registers: Mapping[str, int], places: Mapping[str, int]
+) -> bool:
+    """Return True if these are at their places in the state; write 0 to all of them."""
+    address = address_of(engine)
+    values = {name: 0x5EED_0000_1234_0000 + 4 * reg for name, reg in registers.items()}
+    for name, value in values.items():
+        engine.write_reg(registers[name], value)
+    known = {name: word(address + places[name]).value for name in values} == values
+    for reg in registers.values():
+        engine.write_reg(reg, 0)
+    return known
+
+
 def address_of(engine: Engine) -> int:
     """Return the address of an engine's state in this process."""
     return libunicorn.state_of(engine.address)
