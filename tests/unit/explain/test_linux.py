@@ -10,6 +10,7 @@ import pytest
 
 from kpfs.base.errors import SetupError
 from kpfs.explain.linux import UnprobedTables
+from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.memory.symbols import CoreSymbols
 from tests.there import stand_in
 
@@ -17,6 +18,7 @@ from tests.there import stand_in
 def test_a_kernel_without_symbols_of_data_is_refused(tmp_path):
     (tmp_path / "symbols").write_text("c000000000000000 T _stext\n")
     symbols = CoreSymbols(str(tmp_path / "symbols"))
-    saved = SimpleNamespace(memory=None, symbols=symbols, folder="/made/6.1-ppc64el")
+    parts = {"memory": None, "symbols": symbols, "arch": ARCHES["ppc64"]}
+    saved = SimpleNamespace(folder="/made/6.1-ppc64el", **parts)
     with pytest.raises(SetupError, match=r"6\.1-ppc64el was built without"):
         UnprobedTables(stand_in(saved))
