@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Messages about a kernel before it is booted."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import make
 from kpfs.linux.package import packages
@@ -18,7 +21,9 @@ def test_a_kernel_without_symbols_of_kprobes_is_refused():
     make.check_symbols((text + "1 t trace_kprobe_create\n").encode())
 
 
-def test_memory_has_limits():
+def test_memory_has_limits(monkeypatch):
+    kernel = SimpleNamespace(arch=ARCHES["x86"])
+    monkeypatch.setattr(make, "parse", lambda _image: kernel)
     with pytest.raises(UnfitError, match="memory: "):
         make.make("a", packages.KernelFiles(b"", "", {}), memory=1)
 
