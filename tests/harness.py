@@ -194,7 +194,10 @@ def _missing_image(name: str) -> str:
             done = run(KPFS, "kernel", *words, env=environment)
             if not done.returncode:
                 break
-        (folder / "why").write_text(done.stderr.strip() if done.returncode else "")
+        why = done.stderr.strip() if done.returncode else ""
+        # what is not to be had may be skipped, but not what kpfs does wrong
+        assert not why or re.match(r"kpfs: https?://.*$", why), why
+        (folder / "why").write_text(why)
 
     return (once(f"kernel-{name}", make) / "why").read_text()
 
