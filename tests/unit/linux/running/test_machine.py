@@ -81,7 +81,9 @@ class FakeBoard:
         self.counter = SimpleNamespace(hooks_need_no_pc=False)
         self.late = 0
         self.words = {abi.Board.host_turn: 100}
-        self.arch = SimpleNamespace(arguments=(0,), translates=False, model=LITTLE_64)
+        self.arch = SimpleNamespace(
+            arguments=(0,), passes_by_stack=False, translates=False, model=LITTLE_64
+        )
 
     def run(self):
         why, self.words[abi.Board.who], self.blocks = next(self.script)
