@@ -47,6 +47,9 @@ _BY_MSR = {
     "efer": MSRS["efer"],
 }
 SHOWN = *_PLAIN, *_BY_MSR  # registers that debuggers show, by their names there
+# The place of the previous exception in a state that uc_context_save() of 2.1.4 has
+# written, which is verified at the first fault; and that of its error code before it.
+OLD_EXCEPTION, ERROR_CODE_BEFORE = 5536, 112
 # what a task that gives up its processor leaves on its stack, from there upwards
 _SWITCH_FRAME = "r15", "r14", "r13", "r12", "rbx", "rbp", "rip"
 

@@ -29,6 +29,7 @@ from kpfs.base.typed import TYPE_CHECKING, NamedTuple
 from kpfs.base.units import PAGE_SIZE
 from kpfs.emulator.libunicorn import EmulatorError, Stopper, check, load, open_engine
 from kpfs.emulator.regwindow import WINDOW_IP
+from kpfs.emulator.x86_registers import ERROR_CODE_BEFORE, OLD_EXCEPTION
 from kpfs.guest.emu.cpu_registers import (
     FRAME,
     REG_IP,
@@ -55,10 +56,6 @@ _CTL_WRITE = 1 << 30
 _CTL_REMOVE_CACHE = 9 | 2 << 26 | _CTL_WRITE
 _CTL_TB_FLUSH = 10 | _CTL_WRITE
 _CTL_TLB_FLUSH = 11 | _CTL_WRITE
-# Where the previous exception stands in the saved context of unicorn 2.1.4 (verified
-# at the first fault), and the error code before it.
-_EXCEPTION_OFFSET = 5536
-_ERROR_CODE_BEFORE = 112
 _FAULTS_KEPT = frozenset((0, 8, 10, 11, 12, 13, 14))
 
 # Translated code that is dropped in pieces fills libunicorn's buffer until all of it
@@ -334,7 +331,7 @@ class Cpu:
         self._py.uc_context_save(self._uc, self._scratch)
         address = self._scratch.value or 0
         at = self._exception_offset or self._find_exception_field(vector)
-        code = ctypes.c_int32.from_address(address + at - _ERROR_CODE_BEFORE).value
+        code = ctypes.c_int32.from_address(address + at - ERROR_CODE_BEFORE).value
         ctypes.c_int32.from_address(address + at).value = -1
         self._py.uc_context_restore(self._uc, self._scratch)
         return code
@@ -349,7 +346,7 @@ class Cpu:
         def changed(at: int) -> bool:
             return before[at : at + 4] == none and after[at : at + 4] == now
 
-        at = _EXCEPTION_OFFSET
+        at = OLD_EXCEPTION
         if not (at + 4 <= size and changed(at)):
             found = [at for at in range(0, size - 4, 4) if changed(at)]
             if len(found) != 1:

@@ -160,7 +160,7 @@ def test_invalid_instruction_is_vector_6(bare):
 
 
 def test_exception_field_is_found_where_it_is_not_expected(bare, monkeypatch):
-    monkeypatch.setattr(cpu_module, "_EXCEPTION_OFFSET", 4)
+    monkeypatch.setattr(cpu_module, "OLD_EXCEPTION", 4)
     log = fault_skipper(bare, 8)
     bare.run(LOAD_NULL * 3)
     assert [vector for vector, *_ in log] == [14, 14, 14]
