@@ -4,6 +4,7 @@
 import errno
 import os
 import signal
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -457,7 +458,8 @@ def test_the_summary_tells_how_many_calls_have_failed():
 
 def test_a_signal_waits_until_a_finding_is_kept_and_told(monkeypatch, capsys):
     def keep(_seed):
-        os.kill(os.getpid(), signal.SIGINT)
+        # to this thread, which has it wait; others of pytest's would take it at once
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         return "sabcd"
 
     monkeypatch.setattr("kpfs.linux.search.seed.keep", keep)
