@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kpfs.base import abi
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import MASK64
+from kpfs.base.leb128 import read_sleb, read_uleb
 from kpfs.guest.emu.memory import Memory
 
 MAX_DEPTH = 128
@@ -54,19 +55,12 @@ class _Reader:
         return value
 
     def uleb(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.u8()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
+        value, self.at = read_uleb(self.data, self.at)
+        return value
 
     def sleb(self) -> int:
-        start = self.at
-        value = self.uleb()
-        bits = 7 * (self.at - start)
-        return value - (1 << bits) if value >> (bits - 1) & 1 else value
+        value, self.at = read_sleb(self.data, self.at)
+        return value
 
 
 def parse_eh_frame(data: bytes, addr: int) -> list[Fde]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kpfs.base import elf
 from kpfs.base.data_model import DataModel
 from kpfs.base.ktypes import MASK64
+from kpfs.base.leb128 import read_sleb, read_uleb
 from kpfs.linux.memory.call_frames import (
     BREG,
     DEF_CFA_EXPRESSION,
@@ -123,8 +124,8 @@ class CallFrames:
         data, at = self._bytes, at + _VERSION_SIZE
         behind = data.index(0, at)
         is_signal = _SIGNAL in data[at:behind]
-        unit, at = _uleb(data, behind + 1)
-        step, at = _sleb(data, at)
+        unit, at = read_uleb(data, behind + 1)
+        step, at = read_sleb(data, at)
         return _Head(unit, step, data[at], is_signal, at + 1, end)
 
     def caller(
@@ -181,11 +182,11 @@ class CallFrames:
                 if left < 0:
                     return
             elif high == _OFFSET:
-                offset, at = _uleb(data, at)
+                offset, at = read_uleb(data, at)
                 state.rules[low] = offset * head.step
             elif code == _DEF_CFA:
-                number, at = _uleb(data, at)
-                offset, at = _uleb(data, at)
+                number, at = read_uleb(data, at)
+                offset, at = read_uleb(data, at)
                 state.cfa = number, offset
             elif code == DEF_CFA_EXPRESSION:
                 state.cfa, at = _block(data, at)
@@ -198,7 +199,7 @@ class CallFrames:
 
     def _rule(self, state: _State, head: _Head, code: int, at: int) -> int:
         """Apply an operation on one register; return what is behind it."""
-        number, at = _uleb(self._bytes, at)
+        number, at = read_uleb(self._bytes, at)
         if code == _SAME:
             state.rules.pop(number, None)
         elif code == _UNDEFINED:
@@ -206,7 +207,7 @@ class CallFrames:
         elif code == EXPRESSION:
             state.rules[number], at = _block(self._bytes, at)
         elif code == OFFSET_SIGNED:
-            offset, at = _sleb(self._bytes, at)
+            offset, at = read_sleb(self._bytes, at)
             state.rules[number] = offset * head.step
         else:
             raise KeyError(code)
@@ -224,29 +225,14 @@ def _evaluate(expression: bytes, registers: Mapping[int, int], read: ReadWord) -
         if code == DEREF:
             value = read(value)
         elif code == PLUS:
-            more, at = _uleb(expression, at)
+            more, at = read_uleb(expression, at)
             value = value + more & MASK64
         else:
-            offset, at = _sleb(expression, at)
+            offset, at = read_sleb(expression, at)
             value = registers[code - BREG] + offset & MASK64
     return value
 
 
 def _block(data: bytes, at: int) -> tuple[bytes, int]:
-    size, at = _uleb(data, at)
+    size, at = read_uleb(data, at)
     return data[at : at + size], at + size
-
-
-def _uleb(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        value |= (data[at] & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if not data[at - 1] & 0x80:
-            return value, at
-
-
-def _sleb(data: bytes, at: int) -> tuple[int, int]:
-    value, behind = _uleb(data, at)
-    bits = 7 * (behind - at)
-    return value - (value >> bits - 1 << bits), behind
