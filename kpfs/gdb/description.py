@@ -69,6 +69,12 @@ def _short(names: str) -> tuple[Register, ...]:
     return tuple(Register(name, 32, "int32") for name in names.split())
 
 
+_X86_OTHERS = (
+    *_short("cs ss ds es fs gs"),
+    # gdb insists on the floating-point registers, which are not known
+    *(Register(f"st{n}", 80, "i387_ext") for n in range(8)),
+    *_short("fctrl fstat ftag fiseg fioff foseg fooff fop"),
+)
 _X86 = Target(
     "i386:x86-64",
     "rip",
@@ -82,10 +88,7 @@ _X86 = Target(
                 *_words("r8 r9 r10 r11 r12 r13 r14 r15"),
                 Register("rip", 64, "code_ptr"),
                 Register("eflags", 32, "i386_eflags"),
-                *_short("cs ss ds es fs gs"),
-                # gdb insists on the floating-point registers, which are not known
-                *(Register(f"st{n}", 80, "i387_ext") for n in range(8)),
-                *_short("fctrl fstat ftag fiseg fioff foseg fooff fop"),
+                *_X86_OTHERS,
             ),
             _FLAGS,
         ),
@@ -217,10 +220,7 @@ _I386 = Target(
                 *_short("esi edi"),
                 Register("eip", 32, "code_ptr"),
                 Register("eflags", 32, "i386_eflags"),
-                *_short("cs ss ds es fs gs"),
-                # gdb insists on the floating-point registers, which are not known
-                *(Register(f"st{n}", 80, "i387_ext") for n in range(8)),
-                *_short("fctrl fstat ftag fiseg fioff foseg fooff fop"),
+                *_X86_OTHERS,
             ),
             _FLAGS,
         ),
