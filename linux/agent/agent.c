@@ -59,6 +59,7 @@ struct clone_args {
 static u32 futexes[NR_SLOTS];
 static volatile long spinning; /* slot of the task that waits at agent_pause */
 
+#define SYS_clone3 435 /* from here on all architectures number calls alike */
 #define CALL(nr, a, b, c) call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
 #if defined(__x86_64__)
@@ -77,6 +78,18 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 #include "i386.h"
 #endif
 
+#ifdef SYS_open
+#define OPEN(path, flags) CALL(SYS_open, path, flags, 0)
+#define MKDIR(path, mode) CALL(SYS_mkdir, path, mode, 0)
+#define CHMOD(path, mode) CALL(SYS_chmod, path, mode, 0)
+#define DUP2(from, to) CALL(SYS_dup2, from, to, 0)
+#else
+#define AT_FDCWD (-100l)
+#define OPEN(path, flags) CALL(SYS_openat, AT_FDCWD, path, flags)
+#define MKDIR(path, mode) CALL(SYS_mkdirat, AT_FDCWD, path, mode)
+#define CHMOD(path, mode) CALL(SYS_fchmodat, AT_FDCWD, path, mode)
+#define DUP2(from, to) CALL(SYS_dup3, from, to, 0)
+#endif
 #ifndef RNDADDENTROPY
 #define RNDADDENTROPY 0x40085203
 #endif

@@ -26,14 +26,7 @@ enum {
 	SYS_prctl = 167,
 	SYS_munmap = 215,
 	SYS_mmap = 222,
-	SYS_clone3 = 435,
 };
-
-#define AT_FDCWD (-100l)
-#define OPEN(path, flags) CALL(SYS_openat, AT_FDCWD, path, flags)
-#define MKDIR(path, mode) CALL(SYS_mkdirat, AT_FDCWD, path, mode)
-#define CHMOD(path, mode) CALL(SYS_fchmodat, AT_FDCWD, path, mode)
-#define DUP2(from, to) CALL(SYS_dup3, from, to, 0)
 #endif
 #ifndef PORTS
 #define PORTS(use) ((void)(use)) /* there are none */

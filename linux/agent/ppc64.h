@@ -25,20 +25,7 @@ static void send(const char *at, long size)
 	asm volatile(".long 0xe90" : : "r"(r3), "r"(r4) : "memory");
 }
 
-#define SYS_exit 1
-#define SYS_read 3
-#define SYS_write 4
-#define SYS_open 5
-#define SYS_close 6
-#define SYS_chmod 15
-#define SYS_mount 21
-#define SYS_mkdir 39
-#define SYS_ioctl 54
-#define SYS_dup2 63
 #define SYS_mmap 90
-#define SYS_munmap 91
-#define SYS_sched_setscheduler 156
-#define SYS_sched_yield 158
 #define SYS_setresuid 164
 #define SYS_setresgid 169
 #define SYS_prctl 171
@@ -47,16 +34,11 @@ static void send(const char *at, long size)
 #define SYS_futex 221
 #define SYS_sched_setaffinity 222
 #define SYS_sched_getaffinity 223
-#define SYS_clone3 435
 
-#define OPEN(path, flags) CALL(SYS_open, path, flags, 0)
-#define MKDIR(path, mode) CALL(SYS_mkdir, path, mode, 0)
-#define CHMOD(path, mode) CALL(SYS_chmod, path, mode, 0)
-#define DUP2(from, to) CALL(SYS_dup2, from, to, 0)
 #define RNDADDENTROPY 0x80085203
 
+#include "first_calls.h"
 #include "generic.h"
-
 #include "memcpy.h"
 
 /* clone3(); the child continues in begin(). */

@@ -22,34 +22,12 @@ static void send(const char *at, long size)
 	asm volatile(".long 0x83230e90" : : "d"(r2), "d"(r3) : "memory");
 }
 
-#define SYS_exit 1
-#define SYS_read 3
-#define SYS_write 4
-#define SYS_open 5
-#define SYS_close 6
-#define SYS_chmod 15
-#define SYS_mount 21
-#define SYS_mkdir 39
-#define SYS_ioctl 54
-#define SYS_dup2 63
+#include "first_calls.h"
+
 #define SYS_mmap 90
-#define SYS_munmap 91
-#define SYS_sched_setscheduler 156
-#define SYS_sched_yield 158
-#define SYS_prctl 172
-#define SYS_rt_sigaction 174
-#define SYS_capset 185
-#define SYS_setresuid 208
-#define SYS_setresgid 210
 #define SYS_futex 238
 #define SYS_sched_setaffinity 239
 #define SYS_sched_getaffinity 240
-#define SYS_clone3 435
-
-#define OPEN(path, flags) CALL(SYS_open, path, flags, 0)
-#define MKDIR(path, mode) CALL(SYS_mkdir, path, mode, 0)
-#define CHMOD(path, mode) CALL(SYS_chmod, path, mode, 0)
-#define DUP2(from, to) CALL(SYS_dup2, from, to, 0)
 
 #include "generic.h"
 

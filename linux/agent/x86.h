@@ -2,37 +2,30 @@
 #pragma once
 /* The agent's instructions and system calls on x86-64. */
 
-enum {
-	SYS_read = 0,
-	SYS_write = 1,
-	SYS_open = 2,
-	SYS_close = 3,
-	SYS_mmap = 9,
-	SYS_munmap = 11,
-	SYS_rt_sigaction = 13,
-	SYS_ioctl = 16,
-	SYS_sched_yield = 24,
-	SYS_dup2 = 33,
-	SYS_exit = 60,
-	SYS_mkdir = 83,
-	SYS_chmod = 90,
-	SYS_setresuid = 117,
-	SYS_setresgid = 119,
-	SYS_capset = 126,
-	SYS_sched_setscheduler = 144,
-	SYS_prctl = 157,
-	SYS_mount = 165,
-	SYS_iopl = 172,
-	SYS_futex = 202,
-	SYS_sched_setaffinity = 203,
-	SYS_sched_getaffinity = 204,
-	SYS_clone3 = 435,
-};
+#define SYS_read 0
+#define SYS_write 1
+#define SYS_open 2
+#define SYS_close 3
+#define SYS_mmap 9
+#define SYS_munmap 11
+#define SYS_rt_sigaction 13
+#define SYS_ioctl 16
+#define SYS_sched_yield 24
+#define SYS_dup2 33
+#define SYS_exit 60
+#define SYS_mkdir 83
+#define SYS_chmod 90
+#define SYS_setresuid 117
+#define SYS_setresgid 119
+#define SYS_capset 126
+#define SYS_sched_setscheduler 144
+#define SYS_prctl 157
+#define SYS_mount 165
+#define SYS_iopl 172
+#define SYS_futex 202
+#define SYS_sched_setaffinity 203
+#define SYS_sched_getaffinity 204
 
-#define OPEN(path, flags) CALL(SYS_open, path, flags, 0)
-#define MKDIR(path, mode) CALL(SYS_mkdir, path, mode, 0)
-#define CHMOD(path, mode) CALL(SYS_chmod, path, mode, 0)
-#define DUP2(from, to) CALL(SYS_dup2, from, to, 0)
 #define PORTS(use) CALL(SYS_iopl, (use) ? 3 : 0, 0, 0) /* allow in and out */
 
 static long call(long nr, long a, long b, long c, long d, long e, long f)
