@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kpfs.base.data_model import BIG_64, LITTLE_32, LITTLE_64, DataModel
+from kpfs.base.data_model import DataModel
 from kpfs.base.units import PAGE_SIZE
 from kpfs.session.records import FieldFormat, Record, decode, field_format
 
@@ -16,6 +16,7 @@ _SIZE_MASK = (1 << 20) - 1  # the size in it; above are flags of what was missed
 HEAD = "HBBi"  # kernel: struct trace_entry
 _PADDING, _TIME_EXTEND, _TIME_STAMP = 29, 30, 31
 _DELTA_BITS = 27
+_COMMIT = re.compile(r"local_t commit;\toffset:8;\tsize:(\d+);")
 _ID = re.compile(r"^ID: (\d+)$", re.MULTILINE)
 _NAME = re.compile(r"^name: (\S+)$", re.MULTILINE)
 _FIELD = re.compile(
@@ -55,16 +56,18 @@ def parse_cmdlines(text: str) -> dict[int, str]:
     return {int(pid): comm for pid, _, comm in rows}
 
 
-def model_of(*rings: bytes) -> DataModel:
+def model_of(header: str, *rings: bytes) -> DataModel:
     """Return the data model of the kernel that has filled pages of rings.
 
-    Their first ones say how many bytes follow, in a long whose high half is 0. A record
-    behind one of 32 bits is not.
+    header: the text of events/header_page, which tells the size of a long.  The byte
+    order is the one in which the first pages are younger: nanoseconds since the kernel
+    was started leave the highest bytes 0.
     """
-    size = next((pages[8:16] for pages in rings if pages), b"1")
-    if not any(size[:4]):
-        return BIG_64
-    return LITTLE_32 if any(size[4:]) else LITTLE_64
+    found = _COMMIT.search(header)
+    if found is None:
+        raise ValueError(f"no header of pages: {header[:40]!r}")
+    models = (DataModel(order, int(found[1])) for order in ("little", "big"))
+    return min(models, key=lambda model: sum(model.number(p[:8]) for p in rings))
 
 
 def entries(pages: bytes, model: DataModel) -> Iterator[tuple[int, bytes]]:

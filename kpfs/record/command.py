@@ -212,7 +212,9 @@ def _collect(tree: Path, pid: int) -> Recording:
         number = int(path.name.removeprefix("cpu"))
         recording.cpus[number] = _drained(path / "trace_pipe_raw")
     recording.cpus = dict(sorted(recording.cpus.items()))
-    recording.model = raw.model_of(*recording.cpus.values())
+    recording.model = raw.model_of(
+        recording.files["header_page"].decode(), *recording.cpus.values()
+    )
     found = [
         (ts, cpu, data)
         for cpu, pages in recording.cpus.items()

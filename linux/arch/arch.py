@@ -102,6 +102,7 @@ class LinuxArch(ABC):
     region_phys: ClassVar[int] = abi.REGION_PHYS  # and its physical one
     # bytes of struct pt_regs, where kernels have no BTF to tell it
     regs_size: ClassVar[int] = 0
+    regs_align: ClassVar[int] = 16  # bytes; to these it is extended on a stack
     declared: ClassVar[Mapping[str, DeclaredLayout]] = {}  # others, likewise
     max_ram: ClassVar[int] = abi.HOLE_BASE
     page_address: ClassVar[int] = 0
@@ -152,7 +153,7 @@ class LinuxArch(ABC):
 
         size: bytes of struct pt_regs.  Raises MemoryFault.
         """
-        return stack_end - (size + 15 & -16)
+        return stack_end - size - -size % self.regs_align
 
     @staticmethod
     def lacks(instruction: int) -> str:

@@ -57,6 +57,7 @@ class LinuxS390x(StateArch):
     result, stack_pointer = R["r2"], R["r15"]
     counter = PC
     link = R["r14"]
+    regs_size, regs_align = 200, 8
     syscall_arguments = 152, 48, 56, 64  # pt_regs.orig_gpr2, gprs[3] to [5]
     stub_size, stub_register = _STUB.size, R["r1"]
     gate = b"\x07\xfe"  # br %r14

@@ -37,7 +37,6 @@ _REFUSING = (
     *("__bpf_prog_enter", "__bpf_prog_enter_recur", "__bpf_prog_enter_sleepable"),
     "__bpf_prog_enter_sleepable_recur",
 )
-_STEP = 16  # bytes to which a stack is aligned
 
 
 def hide_own_tasks(kernel: KernelOnBoard, *, stand_for_processes: bool) -> None:
@@ -53,6 +52,6 @@ def hide_own_tasks(kernel: KernelOnBoard, *, stand_for_processes: bool) -> None:
         for symbol in symbols.lookup_name(name)[:1]
     ]
     size = kernel.structures["pt_regs"].size or kernel.arch.regs_size
-    set_hidden(board, functions, size + -size % _STEP)
+    set_hidden(board, functions, size + -size % kernel.arch.regs_align)
     for slot in range(abi.NR_SLOTS):
         show(board, slot, seen=stand_for_processes and slot != AGENT)

@@ -37,6 +37,10 @@ KERNELS = [
     harness.on(harness.ARM64),
     harness.on(harness.RISCV64, marks=[pytest.mark.long]),
 ]
+OTHERS = [
+    harness.on(kernel)
+    for kernel in (harness.S390X, harness.PPC64, harness.ARMHF, harness.I386)
+]
 
 
 def traced(kpfs, kernel, *words):
@@ -66,6 +70,21 @@ def test_behind(kpfs, kernel, kind):
     wanted = {"syscalls": "sys_mkdir("}.get(kind, "vfs_mkdir")
     if kernel in (KERNEL, harness.TWO_CPUS):
         assert len([text for text in made if wanted in text]) == 1
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("kernel", OTHERS)
+def test_on_other_architectures(kpfs, kernel):
+    """A task is known by the end of its stack, which each has in its own form."""
+    again = "echo >set_event; echo 1 >tracing_on"
+    both = f"{SCRIPTS['syscalls']}; {again}; {SCRIPTS['entry']}"
+    script = f"cd /sys/kernel/tracing; {both}".replace("ksys_write", "vfs_write")
+    records, _ = traced(kpfs, kernel, "--", "sh", "-c", script)
+    assert not of_own(records)
+    assert not [text for _, text in records if "futex" in text]
+    texts = {text for _, text in records}
+    assert len([text for text in texts if "sys_mkdir(" in text]) == 1
+    assert len([text for text in texts if "vfs_mkdir+" in text]) == 1
 
 
 @pytest.mark.kernel

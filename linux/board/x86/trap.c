@@ -104,13 +104,13 @@ struct back probed_returns(struct board *b, u64 regs)
 	return pushed_at(b, read_word(b, regs + PT_REGS_SP));
 }
 
-/* Newer kernels leave room at the end of a stack. */
 bool in_program(const struct board *b)
 {
 	(void)b;
 	return false;
 }
 
+/* Newer kernels leave room at the end of a stack. */
 u64 program_stack(struct board *b)
 {
 	u64 top = (stack_pointer(b) | (STACK_SIZE - 1)) + 1;

@@ -6,9 +6,10 @@ import struct
 import pytest
 
 from kpfs.backends.raw import entries, model_of, parse_cmdlines, parse_format, records
-from kpfs.base.data_model import BIG_64, LITTLE_64
+from kpfs.base.data_model import BIG_64, LITTLE_32, LITTLE_64, DataModel
 from kpfs.base.units import PAGE_SIZE
 
+BIG_32 = DataModel("big", 4)
 FORMAT = """\
 name: e
 ID: 1500
@@ -51,9 +52,25 @@ def test_times():
     ]
 
 
-def test_the_kernel_s_byte_order():
-    for model in (LITTLE_64, BIG_64):
-        assert model_of(b"", model.struct("QQ").pack(1 << 40, 20)) == model
+HEADER = """\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:{};\tsigned:1;
+"""
+
+
+@pytest.mark.parametrize("missed", [0, -(1 << 31), -(1 << 31) + (1 << 30)])
+@pytest.mark.parametrize("size", [20, 192, PAGE_SIZE - 16])
+@pytest.mark.parametrize("model", [LITTLE_64, BIG_64, LITTLE_32, BIG_32])
+def test_the_kernel_s_data_model(model, size, missed):
+    """The flags of what was missed are added as an int, below 0."""
+    first = model.struct("ql").pack(9 << 30, size + missed)
+    assert model_of(HEADER.format(model.long), b"", first) == model
+
+
+def test_a_kernel_that_recorded_nothing():
+    assert model_of(HEADER.format(8), b"") == LITTLE_64
+    with pytest.raises(ValueError, match="no header of pages: 'x'"):
+        model_of("x")
 
 
 def test_flags_of_what_was_missed_are_no_size():
