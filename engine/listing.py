@@ -51,6 +51,17 @@ class FixedSizeWords(CapstoneWords):
         cut = [(start + at, code[at : at + FIXED_SIZE]) for at in places]
         return [(addr, raw, self.named(raw, addr, name)) for addr, raw in cut]
 
+    def around(
+        self,
+        read: Callable[[int, int], bytes],
+        addr: int,
+        size: int,
+        name: Callable[[int], str],
+    ) -> list[tuple[int, bytes, str]]:
+        """Return rows() of the instructions that touch [addr, addr+size)."""
+        start, end = addr - addr % FIXED_SIZE, addr + size
+        return self.rows(read(start, end + -end % FIXED_SIZE - start), start, name)
+
     def compared(
         self, live: bytes, saved: bytes, start: int, name: Callable[[int], str]
     ) -> Iterator[str]:

@@ -105,7 +105,6 @@ KEEPERS = {
         "kpfs.engine.arch.s390x.insn",
         "kpfs.engine.arch.ppc64.insn",
         "kpfs.engine.arch.armhf.insn",
-        "kpfs.engine.arch.i386.insn",
     ),
     "distributed": ("kpfs.hunt.cluster",),
     "drgn": ("kpfs.api.drgn_program",),

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from kpfs.base.errors import SetupError
 from kpfs.base.typed import NamedTuple, Protocol, cast
 from kpfs.engine.arch.unused import Called, Ways
 from kpfs.engine.arch_hooks import Arch
@@ -93,11 +92,14 @@ class FrameMemory(Protocol):
 class TextTools(NamedTuple):
     """Tools of an architecture for text that need not be running, and for frames."""
 
-    judge: Callable[[Tables], Judge] | None  # None: there are no rules of it
+    judge: Callable[[Tables], Judge]
     # live and saved text, its address, names of addresses -> a listing of both
     compared: Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
     # a struct pt_regs that a kernel has saved: its memory, and the address
     frame: Callable[[FrameMemory, int], PtRegs]
+    # code, its address -> what may be addresses in its instructions, each with True if
+    # it is one of memory that they access
+    named_addresses: Callable[[bytes, int], Iterator[tuple[int, bool]]] | None = None
 
 
 def _x86_judge(tables: Tables) -> DumpJudge:
@@ -151,17 +153,22 @@ def _ppc64_text() -> TextTools:
 
 
 def _armhf_text() -> TextTools:
-    from kpfs.engine.arch.armhf.insn import compared_listing
+    from kpfs.engine.arch.armhf.checks.verdicts import ArmhfJudge
+    from kpfs.engine.arch.armhf.insn import compared_listing, named_addresses
     from kpfs.engine.arch.armhf.regs import FramePtRegs
 
-    return TextTools(None, compared_listing, FramePtRegs)
+    return TextTools(ArmhfJudge, compared_listing, FramePtRegs, named_addresses)
 
 
 def _i386_text() -> TextTools:
-    from kpfs.engine.arch.i386.insn import compared_listing
     from kpfs.engine.arch.i386.regs import FramePtRegs
+    from kpfs.engine.arch.x86.checks.verdicts import X86Judge
+    from kpfs.engine.arch.x86.compare import compared_listing
+    from kpfs.engine.arch.x86.insn import named_addresses
 
-    return TextTools(None, compared_listing, FramePtRegs)
+    listing = partial(compared_listing, bits=32)
+    judge = partial(X86Judge, bits=32)
+    return TextTools(judge, listing, FramePtRegs, named_addresses)
 
 
 # Machine.arch -> what imports its tools
@@ -176,16 +183,8 @@ TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
 }
 
 
-def check_rules(arch: str) -> None:
-    """Raise SetupError for an architecture whose rules for probes are not known."""
-    if TEXT_TOOLS[arch]().judge is None:
-        raise SetupError(f"kpfs does not know which probes kernels for {arch} refuse")
-
-
 def _judge(arch: str, tables: Tables) -> Judge:
-    judge = TEXT_TOOLS[arch]().judge
-    assert judge is not None  # see check_rules()
-    return judge(tables)
+    return TEXT_TOOLS[arch]().judge(tables)
 
 
 # Machine.arch -> what makes a Judge; DUMP_JUDGES have those of dumps

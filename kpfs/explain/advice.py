@@ -44,8 +44,11 @@ _RETURN = {
     "i386": b"\xc3\xcc",
 }
 _CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
-# jumps through a pointer, and returns of other forms
-_LEAVES = re.compile(r"jmp (?!0x)|br |(c\.)?jr |jalr |i?ret|sysret")
+# jumps through a pointer, and returns of other forms: on armhf whatever loads pc
+_LEAVES = re.compile(
+    r"jmp (?!0x)|br |(c\.)?jr |jalr |i?ret|sysret|bx\w* |(pop|ldm)\w* .*\bpc\}"
+    r"|(ldr|mov|add)\w* pc,"
+)
 _TARGET = re.compile(r" <(\S+?)(?:\+0x[0-9a-f]+)?(?: \[\w+\])?>$")
 MANY = 50  # names that take longer than a look at all symbols
 # names of system calls' functions, by architecture and age

@@ -15,10 +15,11 @@ from struct import Struct
 
 from kpfs.base.errors import SetupError
 from kpfs.base.ktypes import BlacklistEntry, KAddr
-from kpfs.engine.arch.arches import JUDGES, check_rules
+from kpfs.engine.arch.arches import JUDGES, TEXT_TOOLS
 from kpfs.engine.state import ModuleState
 from kpfs.explain.tables import KernelTables
 from kpfs.linux.memory import modules
+from kpfs.linux.memory.data_symbols import DataSymbols
 from kpfs.linux.memory.ftrace import ftrace_sites
 from kpfs.linux.memory.kprobes import Kprobes, function_ranges
 from kpfs.linux.memory.memory import KernelMemory
@@ -28,14 +29,16 @@ from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import image
 
 NOT_UNIQUE = b"The symbol is not unique"
-# rows of tables, which begin with a place that is relative to their own address
-_JUMP_ENTRY = "iil"
+# Rows of tables, which begin with a place: relative to their own address, or L.  Where
+# there are several layouts, architecture and configuration decide.
+_JUMP_ENTRIES = "iil", "LLl"
 _INIT = 2  # flag of a jump label's key: it is in init text
 _STATIC_CALL_SITE = "ii"
-_EXCEPTION = "iii"
+_EXCEPTIONS = "iii", "LL"
+_NEEDED = "kprobe_blacklist", "ftrace_pages_start", "__start___ex_table"
 _SAMPLE = 8192  # bytes of a table by which its layout is found
 # struct bug_entry: with the file, with the format's text besides (7.x), without either
-_BUGS = "iiHH", "iiiHH", "ihxx"
+_BUGS = "iiHH", "iiiHH", "ihxx", "LLHH", "LHxx"
 _STATES = {
     modules.LIVE: ModuleState.LIVE,
     modules.COMING: ModuleState.COMING,
@@ -57,10 +60,11 @@ class UnprobedTables(KernelTables):
         Raises SetupError: the kernel has no symbols of data.
         Context: the lock of that kernel is held.
         """
-        check_rules(saved.arch.name)
         self._saved, self._live = saved.memory, live or saved.memory
         symbols = saved.symbols
-        if not symbols.address("linux_banner"):
+        named = TEXT_TOOLS[saved.arch.name]().named_addresses
+        self._data = DataSymbols(self._saved, symbols, named)
+        if not all(map(self._data.address, _NEEDED)):
             name = os.path.basename(saved.folder)
             why = (
                 "was built without CONFIG_KALLSYMS_ALL, and hides where its tables are"
@@ -72,9 +76,10 @@ class UnprobedTables(KernelTables):
         self.kallsyms = AllSymbols(symbols, loaded)
         self._texts = list(self._module_texts(saved))
         self._read_tables(saved.structures["dyn_ftrace"].size)
+        ranges = function_ranges(self._live, self._data, "kprobe_blacklist")
         self._blacklist = [
             BlacklistEntry(KAddr(start), KAddr(end), self.kallsyms.name_of(start))
-            for start, end in function_ranges(self._live, symbols, "kprobe_blacklist")
+            for start, end in ranges
         ]
         self.text = self.log = self
         self.module_states = {each.name: _STATES[each.state] for each in loaded}
@@ -98,9 +103,9 @@ class UnprobedTables(KernelTables):
                 probes = Kprobes(self._live, saved.symbols, saved.structures)
                 yield start, probes.unprobed(start, live, saved.arch.breakpoint_size)
 
-    def _bug_entry(self) -> str:
-        """Return the rows' layout by which most of them lead into text."""
-        start, raw = self._section("bug_table")
+    def _layout(self, name: str, layouts: Sequence[str]) -> str:
+        """Return the layout by which most rows of a section lead into text."""
+        start, raw = self._section(name)
         raw = raw[:_SAMPLE]
 
         def share(row: str) -> float:
@@ -109,29 +114,31 @@ class UnprobedTables(KernelTables):
             ]
             return sum(in_text) / max(len(in_text), 1)
 
-        return max(_BUGS, key=share)
+        return max(layouts, key=share)
 
     def _read_tables(self, record: int) -> None:
         """record: bytes of a struct dyn_ftrace."""
-        bug = self._bug_entry()
-        exceptions = list(self._table("ex_table", _EXCEPTION))
+        bug = self._layout("bug_table", _BUGS)
+        exception = self._layout("ex_table", _EXCEPTIONS)
+        label = self._layout("jump_table", _JUMP_ENTRIES)
+        exceptions = list(self._table("ex_table", exception))
         calls = list(self._table("static_call_sites", _STATIC_CALL_SITE))
         bugs = list(self._table("bug_table", bug))
-        labels = list(self._labels(*self._section("jump_table")))
+        labels = list(self._labels(*self._section("jump_table"), label))
         for each in self.kallsyms.modules:
-            exceptions += self._module_table(each, "extable", "exentries", _EXCEPTION)
+            exceptions += self._module_table(each, "extable", "exentries", exception)
             calls += self._module_table(
                 each, "static_call_sites", "static_call_sites", _STATIC_CALL_SITE
             )
             bugs += self._module_table(each, "bug_table", "bugs", bug)
             start, count = each.table("jump_entries", "num_jump_entries")
-            size = self._live.model.struct(_JUMP_ENTRY).size
+            size = self._live.model.struct(label).size
             raw = self._live.read(start, count * size)
-            labels += self._labels(start, raw)
+            labels += self._labels(start, raw, label)
         self._exceptions, self._static_calls = sorted(exceptions), sorted(calls)
         self._jump_labels, self._bugs = sorted(labels), frozenset(bugs)
         memory = self._live if self.kallsyms.modules else self._saved
-        self._sites = sorted(ftrace_sites(memory, self.kallsyms.kernel, record))
+        self._sites = sorted(ftrace_sites(memory, self._data, record))
 
     def read(self, addr: int, size: int) -> bytes:
         for start, text in self._texts:
@@ -153,8 +160,9 @@ class UnprobedTables(KernelTables):
 
     def takes_shared_names(self) -> bool:
         """Return True if a probe may name several symbols: the refusal's words lack."""
-        start = self.kallsyms.kernel.address("__start_rodata")
-        end = self.kallsyms.kernel.address("__end_rodata")
+        address = self.kallsyms.kernel.address
+        start = address("__start_rodata") or self._etext
+        end = address("__end_rodata") or address("_sinittext")
         return NOT_UNIQUE not in self._saved.read(start, end - start)
 
     @cached_property
@@ -165,7 +173,7 @@ class UnprobedTables(KernelTables):
 
     def _section(self, name: str) -> tuple[int, bytes]:
         """Return address and bytes of the section from __start_NAME to __stop_NAME."""
-        address = self.kallsyms.kernel.address
+        address = self._data.address
         start = address(f"__start_{name}") or address(f"__start___{name}")
         end = address(f"__stop_{name}") or address(f"__stop___{name}")
         return start, self.read(start, end - start)
@@ -181,16 +189,17 @@ class UnprobedTables(KernelTables):
         size = self._live.model.struct(row).size
         return self._targets(start, self._live.read(start, number * size), row)
 
-    def _labels(self, start: int, raw: bytes) -> Iterator[int]:
-        entry = self._live.model.struct(_JUMP_ENTRY)
-        for number, (code, _, key) in enumerate(entry.iter_unpack(raw)):
+    def _labels(self, start: int, raw: bytes, row: str) -> Iterator[int]:
+        places = self._targets(start, raw, row)
+        rows = self._live.model.struct(row).iter_unpack(raw)
+        for place, (_, _, key) in zip(places, rows, strict=True):
             if not key & _INIT:
-                yield start + number * entry.size + code
+                yield place
 
     def _targets(self, start: int, raw: bytes, row: str) -> Iterator[int]:
         packed = self._live.model.struct(row)
         for number, (place, *_) in enumerate(packed.iter_unpack(_whole(raw, packed))):
-            yield start + number * packed.size + place
+            yield place if row[0] == "L" else start + number * packed.size + place
 
     # ---- other questions of the checks
     def ftrace_location(self, start: int, end: int) -> KAddr | None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from kpfs.base import abi
 from kpfs.base.data_model import LITTLE_32
 from kpfs.base.elf import EM_386
+from kpfs.base.x86 import NOP5_32
 from kpfs.emulator.x86_registers import CONTROL, GENERAL, SEGMENTS
 from kpfs.linux.arch.arch import (
     DeclaredLayout,
@@ -60,6 +61,7 @@ class LinuxI386(StateArch, LinuxX86):
     region_base, region_phys = abi.REGION_BASE_32, abi.REGION_PHYS_32
     max_ram = abi.REGION_PHYS_32
     regs_size = 68
+    ftrace_nop = NOP5_32
     declared: ClassVar = {"kprobe": _KPROBE}
     shown = tuple(_DEBUGGED)
     features = LinuxX86.features

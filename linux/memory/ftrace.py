@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from operator import lt
 from typing import NamedTuple
 
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import Reader
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.symbols import Addresses
 
 _PAGE = "LLii"  # next, records, their number, order
 _RECORD = "LL"  # address, flags; more behind them on some architectures
@@ -52,23 +53,33 @@ class Trampolines(Reader):
             at = ops.word("next")
 
 
-def ftrace_sites(
-    memory: KernelMemory, symbols: CoreSymbols, size: int
-) -> Iterator[int]:
+def ftrace_sites(memory: KernelMemory, symbols: Addresses, size: int) -> Iterator[int]:
     """Return the addresses of all sites, also of modules; raises MemoryFault.
 
     size: bytes of a struct dyn_ftrace; 0: unknown.
     """
     memory = OneLook(memory)
     head = memory.model.struct(_PAGE)
-    size = max(size, memory.model.struct(_RECORD).size)
+    letter, long = memory.model.letter, memory.model.long
     page = memory.word(symbols.address("ftrace_pages_start"))
     while page:
         page, records, count, _ = head.unpack(memory.read(page, head.size))
-        letter, long = memory.model.letter, memory.model.long
+        size = size or _record_size(memory, records, count)
         yield from memory.model.array(letter, memory.read(records, count * size))[
             :: size // long
         ]
+
+
+def _record_size(memory: KernelMemory, records: int, count: int) -> int:
+    """Return the bytes of a record: their addresses rise."""
+    letter, long = memory.model.letter, memory.model.long
+    least = memory.model.struct(_RECORD).size
+    for size in least, least + long:  # the last one with a word of the architecture
+        found = memory.model.array(letter, memory.read(records, count * size))
+        addresses = found[:: size // long]
+        if all(map(lt, addresses, addresses[1:])):
+            return size
+    return least
 
 
 def without_calls(code: bytes, start: int, sites: Iterator[int], nop: bytes) -> bytes:

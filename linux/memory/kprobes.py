@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.structures import MAX_LISTED, Reader, View
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.symbols import Addresses
 
 NAME_MAX = 256
 MAX_PROBES = 1 << 16
@@ -35,7 +35,7 @@ class ProbeState(NamedTuple):
 
 
 def function_ranges(
-    memory: KernelMemory, symbols: CoreSymbols, head: str
+    memory: KernelMemory, symbols: Addresses, head: str
 ) -> Iterator[tuple[int, int]]:
     """Yield [start, end) of the functions in a list of which head is the symbol.
 

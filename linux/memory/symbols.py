@@ -21,6 +21,7 @@ from itertools import accumulate, takewhile
 
 from kpfs.base import mapping
 from kpfs.base.ktypes import FUNCTION_TYPES, KAddr, Symbol
+from kpfs.base.typed import Protocol
 
 _KEPT = 256  # names that were looked up
 _MARK = 4096  # bytes between lines whose addresses are kept
@@ -31,6 +32,13 @@ _FUNCTION = re.compile(rb"[0-9a-f]+ [tTwW] (\S+)\n")
 # Returns what a function makes, from an earlier process if that has kept it; None: it
 # could not be kept.
 Keep = Callable[[Callable[[], list[bytes]]], Sequence[bytes | memoryview] | None]
+
+
+class Addresses(Protocol):
+    """Finds what has a name."""
+
+    def address(self, name: str) -> int:
+        """Return its address, 0 if there is none."""
 
 
 class SymbolLookup(ABC):

@@ -19,19 +19,19 @@ NOTES = {0xCC: "breakpoint", 0xE8: "call", 0xE9: "jump"}
 
 
 def compared_listing(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+    live: bytes, saved: bytes, start: int, name: Callable[[int], str], bits: int = 64
 ) -> Iterator[str]:
     """Yield a line for each instruction from start on, noting those that were others.
 
-    name gives what is written behind the target of a jump or call.
+    name gives what is written behind the target of a jump or call.  bits: see insn.py.
     """
-    dis, at = Disassembler(), 0
+    dis, at = Disassembler(bits), 0
     while at < len(live):
         row = dis.line(saved[at : at + MAX_INSN_SIZE], start + at, name)
         end = at + len(row.raw)
         if live[at:end] != saved[at:end]:
             patch = dis.line(live[at : at + MAX_INSN_SIZE], start + at)
-            end = _whole(saved, start, at, at + len(patch.raw))
+            end = _whole(saved, at, at + len(patch.raw), bits)
             was = "; ".join(
                 each.text for each in disassemble(saved[at:end], start + at, dis)
             )
@@ -42,9 +42,9 @@ def compared_listing(
         at = end
 
 
-def _whole(code: bytes, start: int, at: int, until: int) -> int:
+def _whole(code: bytes, at: int, until: int, bits: int) -> int:
     """Return the end of the instruction that has the last byte before until."""
     while at < until:
-        insn = decode(code, start + at, at)
+        insn = decode(code, at, at, bits)
         at += insn.length if insn else 1
     return min(at, len(code))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Decode one x86-64 instruction as far as kprobes cares: length, opcode, operands.
+"""Decode one x86 instruction as far as kprobes cares: length, opcode, operands.
 
 Two decoders stand behind it.  The length of an instruction and where its opcode, ModRM
 byte, displacement and immediate lie come from a small table of our own, because what
 the kernel's decoder takes for an instruction is what counts (SERIALIZE, undefined
 opcodes, padding), and because it is 10 times as fast.  The words of a listing come from
 capstone, imported when the first listing is asked for.
+
+bits: 64, or 32 for the code of a kernel for i386.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from kpfs.base.typed import Any, NamedTuple
+from kpfs.base.typed import Any, NamedTuple, cast
 
 MAX_INSN_SIZE = 15
 BYTES_WIDTH = 3 * 11  # width of a line's bytes, for most instructions
@@ -24,6 +26,10 @@ LEGACY_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
 # ud2 followed by a word: "the hypervisor is to emulate the next instruction"
 _EMULATE_PREFIXES = (b"\x0f\x0bxen", b"\x0f\x0bkvm")
 _EMULATE_PREFIX_SIZE = 5
+
+_PER_CPU = frozenset(b"\x64\x65")  # segments of a processor: FS, GS
+_TO_ADDRESS = b"\xa0", b"\xa1", b"\xa2", b"\xa3"  # mov between a register and memory
+_U32 = 0xFFFF_FFFF
 
 # What follows an opcode.  The low bits are flags, the others name an immediate.
 _MODRM = 1
@@ -104,6 +110,12 @@ def _one_byte_table() -> bytes:
     return bytes(t)
 
 
+def _one_byte_table_32() -> bytes:
+    t = bytearray(_one_byte_table())
+    _fill(t, _MODRM, 0x62, 0xC4, 0xC5)  # BOUND LES LDS, where they are no prefixes
+    return bytes(t)
+
+
 def _two_byte_table() -> bytes:
     """Opcodes 0f xx."""
     t = bytearray(256)
@@ -116,7 +128,7 @@ def _two_byte_table() -> bytes:
     return bytes(t)
 
 
-_ONE_BYTE = _one_byte_table()
+_ONE_BYTE = {64: _one_byte_table(), 32: _one_byte_table_32()}
 _TWO_BYTE = _two_byte_table()
 _0F38 = bytes([_MODRM]) * 256
 _0F3A = bytes([_MODRM | _IMM8]) * 256
@@ -128,7 +140,7 @@ _VEX_SIZE = {0xC5: 2, 0xC4: 3, 0x62: 4}
 _SHIFT_REGS = {0x71: b"\2\4\6", 0x72: b"\0\1\2\4\6", 0x73: b"\2\3\6\7"}
 
 
-def decode(code: bytes, addr: int, pos: int = 0) -> Insn | None:
+def decode(code: bytes, addr: int, pos: int = 0, bits: int = 64) -> Insn | None:
     """Return the instruction at code[pos:], which lies at addr; None if there is none.
 
     None as well when the instruction is longer than 15 bytes or than the code given.
@@ -136,36 +148,37 @@ def decode(code: bytes, addr: int, pos: int = 0) -> Insn | None:
     """
     window = code[pos : pos + MAX_INSN_SIZE]
     try:
-        return _decode(window, addr)
+        return _decode(window, addr, bits)
     except IndexError:
         return None
 
 
-def _decode(b: bytes, addr: int) -> Insn | None:
+def _decode(b: bytes, addr: int, bits: int) -> Insn | None:
     i = start = _EMULATE_PREFIX_SIZE if b[:5] in _EMULATE_PREFIXES else 0
     while b[i] in LEGACY_PREFIXES:
         i += 1
     prefixes = b[start:i]
     rex = vex = 0
-    if b[i] & 0xF0 == 0x40:
+    if bits == 64 and b[i] & 0xF0 == 0x40:
         rex = b[i]
         i += 1
-    if b[i] in _VEX_SIZE:
+    if b[i] in _VEX_SIZE and (bits == 64 or b[i + 1] >> 6 == 3):
         vex = _VEX_SIZE[b[i]]
         table = _vex_map(b, i)
         wide = vex > 2 and b[i + 2] & 0x80  # VEX.W
         opcode = b[i + vex : i + vex + 1]
     else:
         wide = rex & 8
-        opcode, table = _opcode(b, i)
+        opcode, table = _opcode(b, i, bits)
     if table is None:
         return None
     attr = table[opcode[-1]]
     i += vex + len(opcode)
-    opnd, addr_bytes = 8 if wide or attr & _FORCE64 else 4, 8
+    opnd = 8 if wide or (bits == 64 and attr & _FORCE64) else 4
+    addr_bytes = bits // 8
     if prefixes:
         opnd = 2 if opnd == 4 and 0x66 in prefixes else opnd
-        addr_bytes = 4 if 0x67 in prefixes else 8
+        addr_bytes //= 2 if 0x67 in prefixes else 1
     return _operands(b, i, addr, attr, (prefixes, rex, vex, opcode), opnd, addr_bytes)
 
 
@@ -182,7 +195,7 @@ def _operands(
     modrm, disp, disp_off, disp_size = -1, 0, 0, 0
     if attr & _MODRM:
         modrm = b[i]
-        disp_size, i = _displacement(b, i + 1, modrm)
+        disp_size, i = _displacement(b, i + 1, modrm, addr_bytes)
         if disp_size:
             disp_off = i
             disp = int.from_bytes(b[i : i + disp_size], "little", signed=True)
@@ -202,10 +215,10 @@ def _operands(
     )  # fmt: skip
 
 
-def _opcode(b: bytes, i: int) -> tuple[bytes, bytes]:
+def _opcode(b: bytes, i: int, bits: int) -> tuple[bytes, bytes]:
     """Opcode bytes at b[i:] without VEX, and the table of their map."""
     if b[i] != 0x0F:
-        return b[i : i + 1], _ONE_BYTE
+        return b[i : i + 1], _ONE_BYTE[bits]
     table = _ESCAPED.get(b[i + 1])
     if table is None:
         return b[i : i + 2], _TWO_BYTE
@@ -219,11 +232,13 @@ def _vex_map(b: bytes, i: int) -> bytes | None:
     return _VEX_MAPS.get(b[i + 1] & (0x1F if b[i] == 0xC4 else 0x07))
 
 
-def _displacement(b: bytes, i: int, modrm: int) -> tuple[int, int]:
+def _displacement(b: bytes, i: int, modrm: int, addr_bytes: int) -> tuple[int, int]:
     """Return (size of the displacement, its place) given the place behind ModRM."""
     mod, rm = modrm >> 6, modrm & 7
     if mod == 3:
         return 0, i
+    if addr_bytes == 2:
+        return (2 if rm == 6 else 0) if mod == 0 else mod, i
     base = rm
     if rm == 4:
         base = b[i] & 7
@@ -254,11 +269,11 @@ def _immediate(
     return {0: (0, 0), _IMM8: (1, 1), _IMM16: (2, 2), _ENTER: (2, 3)}[kind]
 
 
-def decode_all(code: bytes, addr: int, size: int) -> Iterator[Insn]:
+def decode_all(code: bytes, addr: int, size: int, bits: int = 64) -> Iterator[Insn]:
     """Decode what starts in the first size bytes, up to bytes that do not decode."""
     pos = 0
     while pos < size:
-        insn = decode(code, addr + pos, pos)
+        insn = decode(code, addr + pos, pos, bits)
         if insn is None:
             return
         yield insn
@@ -280,17 +295,18 @@ class Line(NamedTuple):
 class Disassembler:
     """Words for instructions; capstone is loaded by the first one made."""
 
-    def __init__(self) -> None:
+    def __init__(self, bits: int = 64) -> None:
         import capstone
 
-        self._cs: Any = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        mode = capstone.CS_MODE_64 if bits == 64 else capstone.CS_MODE_32
+        self.bits, self._cs = bits, cast(Any, capstone.Cs(capstone.CS_ARCH_X86, mode))
 
     def __eq__(self, other: object) -> bool:
         """Return True for another one: what one has found holds for all."""
-        return isinstance(other, Disassembler)
+        return isinstance(other, Disassembler) and self.bits == other.bits
 
     def __hash__(self) -> int:
-        return hash(Disassembler)
+        return hash((Disassembler, self.bits))
 
     def text(self, raw: bytes, addr: int) -> str | None:
         """Mnemonic and operands of exactly these bytes, None if capstone has none."""
@@ -312,7 +328,7 @@ class Disassembler:
     @lru_cache(_MOST_KNOWN)  # noqa: B019 (it is one for all, and bounded)
     def _line(self, code: bytes, addr: int) -> tuple[Line, int | None]:
         """Return a line, and the target of a direct branch."""
-        insn = decode(code, addr)
+        insn = decode(code, addr, bits=self.bits)
         raw = insn.raw if insn else code[:1]
         text = self.text(raw, addr) if insn else None
         if text is None:
@@ -359,3 +375,14 @@ def is_direct_branch(insn: Insn) -> bool:
     if op == 0x0F:
         return insn.opcode[1] & 0xF0 == 0x80
     return op & 0xF0 == 0x70 or 0xE0 <= op <= 0xE3 or op in (0xE8, 0xE9, 0xEB)
+
+
+def named_addresses(code: bytes, addr: int) -> Iterator[tuple[int, bool]]:
+    """Yield what may be addresses in code of i386, and if they are of memory there."""
+    for insn in decode_all(code, addr, len(code), 32):
+        if _PER_CPU.intersection(insn.prefixes):
+            continue
+        if insn.disp_size == 4 and insn.modrm >> 6 == 0:
+            yield insn.disp & _U32, True
+        if insn.imm_size == 4 and not is_direct_branch(insn):
+            yield insn.imm & _U32, insn.opcode in _TO_ADDRESS

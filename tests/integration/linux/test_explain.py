@@ -27,6 +27,8 @@ X86_VERDICTS = "OPTIMIZED", "FTRACE", "none", "EILSEQ"
 ARM64_VERDICTS = "none", "EINVAL"
 RISCV64_VERDICTS = "none", "EINVAL", "EILSEQ"
 S390X_VERDICTS = "none", "FTRACE", "EINVAL"
+ARMHF_VERDICTS = "OPTIMIZED", "EINVAL"
+I386_VERDICTS = X86_VERDICTS
 PPC64_VERDICTS = "OPTIMIZED", "FTRACE", "none", "EINVAL"
 pytestmark = [pytest.mark.long]
 # kernels, and the verdicts that must occur
@@ -36,6 +38,8 @@ KERNELS = [
     harness.on(harness.RISCV64, RISCV64_VERDICTS),
     harness.on(harness.S390X, S390X_VERDICTS),
     harness.on(harness.PPC64, PPC64_VERDICTS, marks=[pytest.mark.slow]),
+    harness.on(harness.ARMHF, ARMHF_VERDICTS),
+    harness.on(harness.I386, I386_VERDICTS),
 ]
 
 POINTS = int(os.environ.get("KPFS_POINTS", "100"))

@@ -108,6 +108,7 @@ def test_ftrace_probes_and_calls(memory):
     row = 3 * memory.model.long
     longer = memory.put("6L", 0x100, 0, 7, 0x200, 0, 7)
     memory.put("LLii", 0, longer, 2, 0, at=page)
+    assert [*ftrace_sites(memory, memory, 0)] == [0x100, 0x200]
     assert [*ftrace_sites(memory, memory, row)] == [0x100, 0x200]
     head = memory.put("LL", 0, 0, name="kprobe_blacklist")
     node = memory.put("4L", head, head, 0x300, 0x310)

@@ -35,9 +35,7 @@ class Arm64Judge(StepJudge):
         self, addr: int, size: int, name: Callable[[int], str]
     ) -> Sequence[tuple[int, bytes, str]]:
         dis = self._dis = self._dis or Disassembler()
-        start, end = addr - addr % INSN_SIZE, addr + size
-        code = self._tables.read(start, end + -end % INSN_SIZE - start)
-        return dis.rows(code, start, name)
+        return dis.around(self._tables.read, addr, size, name)
 
     def jump_label_size(self, code: bytes) -> int:
         return INSN_SIZE

@@ -133,7 +133,7 @@ def covered_region(
         if number is not None:
             insn: Insn | None = fn.insns[number]
         else:
-            insn = decode(fn.code, at, at - fn.start)
+            insn = decode(fn.code, at, at - fn.start, text.bits)
         if insn is None:
             return Obstacle(Why.UNDECODABLE, at)
         try:

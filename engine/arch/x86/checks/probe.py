@@ -27,7 +27,7 @@ from functools import cached_property
 
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.typed import NamedTuple
-from kpfs.base.x86 import NOP5
+from kpfs.base.x86 import NOP5, NOP5_32
 from kpfs.engine.arch.x86.insn import (
     INT3_INSN_OPCODE,
     LEGACY_PREFIXES,
@@ -58,7 +58,7 @@ class DecodedFunction:
         "live", "size", "start",
     )  # fmt: skip
 
-    def __init__(self, code: bytes, start: int, size: int) -> None:
+    def __init__(self, code: bytes, start: int, size: int, bits: int = 64) -> None:
         """code may go on behind the function: its last instruction may, too."""
         self.start = start
         self.size = size
@@ -66,7 +66,7 @@ class DecodedFunction:
         self.live = code  # as it was read, with ftrace sites as they were
         # address of the first instruction with a fix-up
         self.fixup: int | None = None
-        self.insns = list(decode_all(code, start, size))
+        self.insns = list(decode_all(code, start, size, bits))
         # the addresses at which an instruction starts, each with its number
         self.index = {insn.addr: i for i, insn in enumerate(self.insns)}
         end = self.insns[-1].next_addr if self.insns else start
@@ -112,10 +112,17 @@ class KernelView:
     """Kernel text as the checks see it: tables, and the bytes without probes."""
 
     def __init__(
-        self, tables: Tables, original: Callable[[int, int], bytes] | None = None
+        self,
+        tables: Tables,
+        original: Callable[[int, int], bytes] | None = None,
+        bits: int = 64,
     ) -> None:
-        """original: reads text without probes, by default as the tables have it."""
-        self.tables = tables
+        """original: reads text without probes, by default as the tables have it.
+
+        bits: of the kernel's words.
+        """
+        self.tables, self.bits = tables, bits
+        self._nop = NOP5 if bits == 64 else NOP5_32
         self._original = original or tables.read
         self.rules = Rules()
         self._functions: dict[int, DecodedFunction] = {}
@@ -143,7 +150,7 @@ class KernelView:
             return code
         patched = bytearray(code)
         while site is not None:
-            patched[site - addr : site - addr + len(NOP5)] = NOP5
+            patched[site - addr : site - addr + len(self._nop)] = self._nop
             site = self.tables.text.ftrace_location(site + 1, last)
         return bytes(patched[: len(code)])
 
@@ -159,10 +166,15 @@ class KernelView:
 
     @cached_property
     def indirect_thunks(self) -> tuple[int, int]:
-        """[first, last] of the retpoline thunks, (0, 0) if there are none."""
-        return symbol_range(
-            self.tables, "__indirect_thunk_start", "__indirect_thunk_end"
-        )
+        """[first, last] of the retpoline thunks, (0, 0) if there are none.
+
+        If text ends behind them, kallsyms may have only _etext there.
+        Kernel: scripts/kallsyms.c, symbol_valid()
+        """
+        start, end = "__indirect_thunk_start", "__indirect_thunk_end"
+        if not self.tables.kallsyms.lookup_name(end):
+            end = "_etext"
+        return symbol_range(self.tables, start, end)
 
     def function(self, addr: int) -> DecodedFunction | None:
         """Return the decoded function around addr, None if no symbol covers it.
@@ -179,7 +191,8 @@ class KernelView:
         fn = self._functions.get(sym.addr)
         if fn is None or fn.live != live:
             code = self._with_nops(sym.addr, live)
-            fn = self._functions[sym.addr] = DecodedFunction(code, sym.addr, sym.size)
+            fn = DecodedFunction(code, sym.addr, sym.size, self.bits)
+            self._functions[sym.addr] = fn
             fn.live, fn.fixup = live, self._first_fixup(fn)
         return fn
 
@@ -289,7 +302,7 @@ def prepare_kprobe(text: KernelView, addr: int) -> Prepared:
         and not is_prefix(insn)
         and not (fn.fixup is not None and has_fixup(addr, addr + 1))
     )
-    kind = emulation(insn)
+    kind = emulation(insn, text.bits)
     if insn.length == MAX_INSN_SIZE and text.rules.trap_behind:
         raise KernelError(errno.ENOSPC, "too long for a breakpoint behind its copy")
     return Prepared(insn, kind, boostable)
@@ -423,7 +436,7 @@ _NOT_EMULATED = {
 }
 
 
-def emulation(insn: Insn) -> Emulation:
+def emulation(insn: Insn, bits: int = 64) -> Emulation:
     """Return the way to get the instruction's effect at a hit; EOPNOTSUPP: none.
 
     The operands are in the Insn: imm is the distance of a jump, opcode[-1] & 15 the
@@ -443,17 +456,18 @@ def emulation(insn: Insn) -> Emulation:
             raise KernelError(errno.EOPNOTSUPP, "virtualisation instruction")
         return Emulation.NONE
     if op == 0xFF:
-        return _indirect_emulation(insn)
+        return _indirect_emulation(insn, bits)
     return _EMULATION.get(op, Emulation.NONE)
 
 
-def _indirect_emulation(insn: Insn) -> Emulation:
+def _indirect_emulation(insn: Insn, bits: int) -> Emulation:
     if not 2 <= insn.reg <= 5:
         return Emulation.NONE
     if insn.reg & 1:
         raise KernelError(errno.EOPNOTSUPP, "far call or jump")
-    if insn.addr_bytes != 8:
-        raise KernelError(errno.EOPNOTSUPP, "indirect branch with 32-bit address")
+    if 8 * insn.addr_bytes != bits:
+        why = f"indirect branch with {8 * insn.addr_bytes}-bit address"
+        raise KernelError(errno.EOPNOTSUPP, why)
     if insn.modrm >> 6 != 3:
         raise KernelError(errno.EOPNOTSUPP, "call or jump through memory")
     return Emulation.CALL_INDIRECT if insn.reg == 2 else Emulation.JMP_INDIRECT
@@ -462,6 +476,6 @@ def _indirect_emulation(insn: Insn) -> Emulation:
 def decode_at(text: KernelView, addr: int) -> Insn | None:
     """Return the instruction at addr, whatever function it is in, or None."""
     try:
-        return decode(text.code(addr, MAX_INSN_SIZE), addr)
+        return decode(text.code(addr, MAX_INSN_SIZE), addr, bits=text.bits)
     except MemoryFault:
         return None

@@ -29,7 +29,8 @@ from kpfs.engine.judge import Jump, Tables
 FUNCTION_ALIGN = 16
 _UD2 = b"\x0f\x0b"
 _PADDING = (b"\xcc", b"\x90", b"\x0f\x1f")  # int3 and nops
-_JUMP_LABEL_SHORT = (b"\x66\x90", b"\xeb")  # the 2-byte nop and the jump in its place
+# the 2-byte nop, that of i386, and the jump in its place
+_JUMP_LABEL_SHORT = (b"\x66\x90", b"\x89\xf6", b"\xeb")
 # ret, iret, jmp, and call, which may be of a function that does not return
 _MAY_END_FUNCTION = frozenset(b"\xc2\xc3\xca\xcb\xcf\xe8\xe9\xea\xeb")
 
@@ -43,8 +44,8 @@ class X86Judge:
         "IBT"
     )
 
-    def __init__(self, tables: Tables) -> None:
-        self.text = KernelView(tables)
+    def __init__(self, tables: Tables, bits: int = 64) -> None:
+        self.text = KernelView(tables, bits=bits)
         self._dis: Disassembler | None = None
 
     def follow(self, release: str, config: str) -> None:
@@ -88,7 +89,7 @@ class X86Judge:
         self, addr: int, size: int, name: Callable[[int], str]
     ) -> Sequence[Line]:
         """List instructions as decoding the function from its start cuts them."""
-        self._dis = self._dis or Disassembler()
+        self._dis = self._dis or Disassembler(self.text.bits)
         fn = self.text.function(addr)
         start = addr
         if fn is not None and addr not in fn.index:

@@ -5,9 +5,11 @@ from functools import partial
 
 import pytest
 
-from kpfs.base.errors import SetupError
-from kpfs.engine.arch.arches import check_rules
-from kpfs.engine.arch.armhf.insn import branch_target, compared_listing
+from kpfs.engine.arch.armhf.insn import (
+    branch_target,
+    compared_listing,
+    named_addresses,
+)
 from tests.unit.engine.arch.text_tables import compared
 
 START = 0xC0300000
@@ -52,7 +54,16 @@ def test_targets_of_branches(word, target):
     assert branch_target(word, START) == target
 
 
-def test_no_rules_for_probes_are_known():
-    with pytest.raises(SetupError, match="which probes kernels for armhf refuse"):
-        check_rules("armhf")
-    check_rules("arm64")
+def test_addresses_that_instructions_name():
+    code = bytes.fromhex(
+        "a81606e3"  # movw r1, #0x66a8
+        "00f020e3"  # nop
+        "31114ce3"  # movt r1, #0xc131
+        "102091e5"  # ldr r2, [r1, #16]
+        "042012e5"  # ldr r2, [r2, #-4], whose r2 is not known
+        "00309fe5"  # ldr r3, [pc]
+        "1eff2fe1"  # bx lr
+        "5c2c6ac1"
+    )
+    found = list(named_addresses(code, START))
+    assert found == [(0xC13166A8, False), (0xC13166B8, True), (0xC16A2C5C, False)]

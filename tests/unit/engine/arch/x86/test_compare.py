@@ -22,6 +22,19 @@ def test_the_same():
     ]
 
 
+def test_code_of_i386():
+    """Some of it would be prefixes on x86-64."""
+    saved = bytes.fromhex("40 3e8d742600 55 89e5 57 56")
+    live = bytes.fromhex("40 3e8d742600 e900010000")
+    lines = [" ".join(x.split()) for x in compared_listing(live, saved, START, hex, 32)]
+    assert lines == [
+        "0000000000001000 40 inc eax",
+        "0000000000001001 3e 8d 74 26 00 lea esi, ds:[esi]",
+        "0000000000001006 e9 00 01 00 00 jmp 0x110b "
+        "# jump, was: push ebp; mov ebp, esp; push edi; push esi",
+    ]
+
+
 def test_a_call_and_a_breakpoint():
     lines = listing("e8fb0f0000 cc 4889e5 90 c3")
     assert lines[0].endswith("call 0x2000 # call, was: nop dword ptr [rax + rax]")

@@ -14,8 +14,10 @@ from kpfs.engine.arch.x86.insn import (
     decode_all,
     disassemble,
     is_direct_branch,
+    named_addresses,
 )
 from kpfs.explain.image import read_functions
+from tests.there import there
 
 SAMPLE = Path(__file__).parents[4] / "data" / "optim"
 ADDR = 0xFFFF_FFFF_8100_0000
@@ -70,6 +72,34 @@ def test_length_and_opcode(code, length, opcode):
 
 
 @pytest.mark.parametrize(
+    ("code", "length", "opcode"),
+    [
+        ("40", 1, "40"),  # inc %eax
+        ("8b442404", 4, "8b"),
+        ("3e8d742600", 5, "8d"),  # the ftrace nop
+        ("a111223344", 5, "a1"),
+        ("67a11122", 4, "a1"),
+        ("678b461122", 4, "8b"),  # mov 0x11(%bp)
+        ("678b061122", 5, "8b"),  # mov 0x2211
+        ("678b8e1122", 5, "8b"),
+        ("678b07", 3, "8b"),  # mov (%bx)
+        ("c50511223344", 6, "c5"),  # lds
+        ("c405" + "11223344", 6, "c4"),  # les
+        ("6211", 2, "62"),  # bound
+        ("c5f877", 3, "77"),  # vzeroupper
+        ("66e81122", 4, "e8"),  # the prefix shortens it
+        ("9a112233440800", 7, "9a"),
+        ("66b81122", 4, "b8"),
+    ],
+)
+def test_code_of_i386(code, length, opcode):
+    insn = there(decode(bytes.fromhex(code + "90" * 8), 0xC1000000, bits=32))
+    assert insn.length == length
+    assert insn.opcode.hex() == opcode
+    assert Disassembler(32).text(insn.raw, insn.addr)
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "",
@@ -116,6 +146,20 @@ def test_target(code, target):
 def test_no_direct_branch():
     for code in ("ffe0", "c3", "c5fd70c11b", "0f1f440000", "f30f38f6c1"):
         assert not is_direct_branch(one(code))
+
+
+def test_addresses_that_instructions_of_i386_name():
+    code = bytes.fromhex(
+        "64a10008e8c1"  # mov %fs:0xc1e80800, %eax
+        "b8e0d5c4c1"  # mov $0xc1c4d5e0, %eax
+        "8b1d786eedc1"  # mov 0xc1ed6e78, %ebx
+        "a144708dc1"  # mov 0xc18d7044, %eax
+        "8d8698feffff"  # lea -0x168(%esi), %eax
+        "e80b000000"
+        "c3"
+    )
+    found = list(named_addresses(code, 0xC1000000))
+    assert found == [(0xC1C4D5E0, False), (0xC1ED6E78, True), (0xC18D7044, True)]
 
 
 def test_word_behind_ud2_belongs_to_the_instruction():
