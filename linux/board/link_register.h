@@ -3,7 +3,7 @@
 /*
  * What architectures have in common whose calls leave the return address in a register. Before this
  * they say where a struct pt_regs has that one, the stack pointer, and the status, and how the
- * status tells that the kernel itself was interrupted.
+ * status tells that the kernel itself was interrupted; FLAGS_IN_STATE if they have swap_flags().
  */
 #include "internal.h"
 
@@ -36,12 +36,14 @@ bool is_woken(const struct board *b)
 	return true;
 }
 
+#ifndef FLAGS_IN_STATE
 /* libunicorn gives them to its translator itself. */
 u32 swap_flags(struct board *b, u32 flags)
 {
 	(void)b;
 	return flags;
 }
+#endif
 
 /* All addresses are in one space. */
 u64 board_walk_in(const struct board *b, u64 addr, int space)

@@ -122,10 +122,7 @@ class InsideCommand:
         if files.outdated():  # since the kernel was made ready
             agent.attempt(*tree.forget_names(tree.ALL))
         set_hostname(agent, self._request.hostname or socket.gethostname())
-        is_foreign = machine.board.arch.elf_machine != own_machine()
-        if is_foreign and why_not(agent, _MODPROBE):
-            # else a program that the kernel cannot run starts it, and so on for 5 s
-            agent.attempt(*writing(path_of("kernel.modprobe"), ""))
+        leave_out_modprobe(agent)
 
     def _show_directories(self) -> None:
         """Mount the host directories that the command needs over the kernel's own."""
@@ -512,6 +509,17 @@ def set_clock(agent: Worker) -> None:
 def set_hostname(agent: Worker, name: str) -> None:
     raw = os.fsencode(name)
     agent.call(Op(nr.SETHOSTNAME, (raw, len(raw))))
+
+
+def leave_out_modprobe(agent: Worker) -> None:
+    """Have the kernel start no modprobe if it is for another architecture.
+
+    A program that the kernel cannot run starts it, it would start itself, and so on for
+    5 s.
+    """
+    is_foreign = agent.board.arch.elf_machine != own_machine()
+    if is_foreign and why_not(agent, _MODPROBE):
+        agent.attempt(*writing(path_of("kernel.modprobe"), ""))
 
 
 def set_up(worker: Worker, ends: Sequence[int], files: tuple[int, int]) -> None:

@@ -11,7 +11,12 @@ import resource
 import socket
 
 from kpfs.base import syscall_numbers as nr
-from kpfs.linux.inside.command import set_clock, set_hostname, set_up
+from kpfs.linux.inside.command import (
+    leave_out_modprobe,
+    set_clock,
+    set_hostname,
+    set_up,
+)
 from kpfs.linux.inside.loop import Loop, Worker
 from kpfs.linux.inside.stdio import open_pipe
 from kpfs.linux.inside.tree import NEW
@@ -27,6 +32,7 @@ def rehearse(loop: Loop, worker: Worker) -> None:
     machine.skip(0)
     set_clock(loop.agent)
     set_hostname(loop.agent, socket.gethostname())
+    leave_out_modprobe(loop.agent)
     ends = open_pipe(worker)
     command = worker.fork("kpfs-command")
     worker.attempt(Op(nr.SETPGID, (command.pid, command.pid)))

@@ -11,6 +11,7 @@
 #define PT_REGS_SP 8
 #define PT_REGS_STATUS 264
 #define FROM_KERNEL(msr) (!((msr) & MSR_PR))
+#define FLAGS_IN_STATE
 #include "../link_register.h"
 
 #define INSN_SIZE 4
@@ -98,6 +99,16 @@ void set_msr(state_t *s, u64 msr)
 	s->hflags = (msr & IN_HFLAGS) | s->hflags_more;
 	s->code_mode = mode | (msr & MSR_IR ? 0 : REAL_MODE);
 	s->data_mode = mode | (msr & MSR_DR ? 0 : REAL_MODE);
+}
+
+/* libunicorn's translator looks at MSR itself, which has more than the flags. */
+u32 swap_flags(struct board *b, u32 flags)
+{
+	state_t *s = state(b);
+	u32 was = s->hflags;
+
+	set_msr(s, (s->msr & ~(u64)(u32)IN_HFLAGS) | (flags & (u32)IN_HFLAGS));
+	return was;
 }
 
 /* Go to a handler. at: where to go on; cause: bits of SRR1. */

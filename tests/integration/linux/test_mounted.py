@@ -204,6 +204,30 @@ def test_code_is_translated_ahead(ready, begin):
     assert opens(guest, "/etc/passwd")
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [*map(harness.on, (harness.ARM64, harness.RISCV64, harness.S390X, harness.PPC64))],
+)
+def test_code_of_other_architectures_is_translated_ahead(kernel, begin):
+    """libunicorn takes rights and modes from the block's flags, or the processor's."""
+    guest = begin(store.folder(kernel))
+    board = guest.loop.machine.board
+    rehearse(guest.loop, guest.worker)
+    fd = lesson(board, 0)
+    assert fd is not None
+    board.flush()
+    ahead = TranslateAhead(board)
+    ahead.add(fd)
+    while ahead.pending:
+        ahead.step()
+    count = board.translated
+    assert count > 3_000
+    rehearse(guest.loop, guest.worker)
+    assert board.translated < count * 1.5
+    # /bin/true is of this host, whatever the kernel runs
+    assert "request_module" not in str([line.text for line in guest.dmesg()])
+
+
 def test_a_directory_of_modules_is_listed_ahead(ready, begin):
     guest = begin(ready)
     release = image.read_meta(ready).release
