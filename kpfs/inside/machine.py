@@ -19,7 +19,7 @@ from kpfs.base.kinds import IBT
 from kpfs.config import OF_KERNEL, CheckChoice, CoverageChoice, GdbChoice, KernelChoice
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.host import process
-from kpfs.linux.board.stops import is_locked_up
+from kpfs.linux.board.stops import is_end, is_locked_up
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.inside import mounted
 from kpfs.linux.inside.command import TROUBLE, InsideCommand, Outcome
@@ -99,7 +99,10 @@ class CommandSession:
             ended = command.run()
             rest = None if command.is_written else command.write_rest
         except (KernelError, CallError) as error:
+            dead = self._loop.machine.dead
             why = f"the kernel died: {error}{self._where()}"
+            if is_end(dead):
+                why = f"the kernel ended with CMD: {dead}"
             ended = Outcome(TROUBLE, why, [why])
         except UnfitError as error:  # a sysctl does not take its value
             ended = Outcome(TROUBLE, str(error))

@@ -7,6 +7,13 @@ from kpfs.base import abi
 from kpfs.linux.board.board import Board
 
 _PANIC_MAX = 100
+# the last functions that a kernel calls before its machine would end: what that does
+ENDS = {
+    "machine_restart": "it restarted its machine",
+    "machine_emergency_restart": "it restarted its machine",
+    "machine_power_off": "it switched its machine off",
+    "machine_halt": "it halted its machine",
+}
 
 
 def reason(board: Board, why: int) -> str:
@@ -29,6 +36,11 @@ def reason(board: Board, why: int) -> str:
 def is_locked_up(reason: str) -> bool:
     """Return True for the reason() of a lockup."""
     return " lockup" in reason
+
+
+def is_end(reason: str) -> bool:
+    """Return True for a reason of ENDS: the kernel has done as it was told."""
+    return reason in ENDS.values()
 
 
 def _panic_text(board: Board) -> str:

@@ -63,6 +63,7 @@ class PreparedKernel(KernelOnBoard):
     ) -> None:
         super().__init__(saved)
         self.machine = LinuxMachine(board, quiet=quiet)
+        self.machine.end_where(self.symbols.address)
         self.memory = LiveMemory(board)
         self.served = FileSources(host, PackageFiles(self.folder, self.meta.release))
         self._own: frozenset[int] = frozenset()  # modules for the host's files

@@ -97,6 +97,7 @@ class LinuxKernel(KernelOnBoard):
         board = image.load(self.saved.file, self.meta)
         on_turn = self.lock.hand_on
         self.machine = LinuxMachine(board, quiet=self._quiet, on_turn=on_turn)
+        self.machine.end_where(self.symbols.address)
         self._next_look = self._last_news = 0.0
         self.watch.always = False
         self._look_at(board)

@@ -25,7 +25,7 @@ from kpfs.base.units import MAX_ERRNO
 from kpfs.linux.arch.arch import Args
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.call_stops import CallStops
-from kpfs.linux.board.stops import reason
+from kpfs.linux.board.stops import ENDS, reason
 
 AGENT = 0  # its slot
 STOP, FINALLY = abi.OP_STOP, abi.OP_FINALLY  # flags of an operation
@@ -247,6 +247,21 @@ class LinuxMachine:
         self.board = board
         self.region = board.region
         self._words = memoryview(board.region).cast("B").cast("Q")
+
+    def end_where(self, address_of: Callable[[str], int]) -> None:
+        """Be dead as soon as the kernel restarts, halts or switches off its machine.
+
+        There is nothing to restart by: boards differ in what kernels then try for how
+        long. address_of: returns the address of a function, 0 if there is none.
+        """
+        ends = {address_of(name): why for name, why in ENDS.items()}
+
+        def end(at: int) -> None:
+            self.board.set(asked_at=0)  # ask again if it goes on from an earlier state
+            self.dead = ends[at]
+            raise MachineDiedError(self.dead)
+
+        self.stops.set(end, [(at, abi.NEVER) for at in ends if at])
 
     # ---- requests
     def clear(self, slot: int, name: bytes, uid: int, gid: int) -> None:
