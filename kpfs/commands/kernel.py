@@ -372,6 +372,7 @@ def _boot(
     # without fuse or overlay there is no --inside
     with contextlib.suppress(UnfitError, OSError):
         mounted.make(saved)
+    _ = saved.structures["task_struct"]  # found now where the kernel has no BTF
     if not chosen.parts(name)[1]:  # the functions are those without parameters
         progress.say("indexing its functions")
         _ = saved.functions  # are compared when one is missing elsewhere

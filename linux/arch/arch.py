@@ -50,13 +50,6 @@ class ReadWord(Protocol):
         """Return a word; raises MemoryFault."""
 
 
-class DeclaredLayout(NamedTuple):
-    """A structure as sources of Linux declare it, for kernels without BTF."""
-
-    size: int
-    at: Mapping[str, int]  # offsets of fields
-
-
 class LinuxArch(ABC):
     """An architecture."""
 
@@ -103,7 +96,11 @@ class LinuxArch(ABC):
     # bytes of struct pt_regs, where kernels have no BTF to tell it
     regs_size: ClassVar[int] = 0
     regs_align: ClassVar[int] = 16  # bytes; to these it is extended on a stack
-    declared: ClassVar[Mapping[str, DeclaredLayout]] = {}  # others, likewise
+    # a bit behind the address of an instruction's copy tells if that may jump back
+    boosts: ClassVar[bool] = False
+    # the fields of task_struct that asleep() needs, by their distance from the one that
+    # has the stack pointer
+    switch_fields: ClassVar[Mapping[str, int]] = {"thread.sp": 0}
     max_ram: ClassVar[int] = abi.HOLE_BASE
     page_address: ClassVar[int] = 0
 

@@ -189,6 +189,7 @@ class LinuxArm64(LinuxArch):
     translates = True
     syscall_prefix = "__arm64_sys_"
     elf_machine = 183  # EM_AARCH64
+    switch_fields: ClassVar = {"thread.cpu_context": -8 * _SWITCH_FRAME.index("sp")}
     shown = *_SHOWN, *_SHOWN_SYSTEM
     breakpoint_size, ftrace_nop = 4, b"\x1f\x20\x03\xd5"
     pauses = b"\x5f\x20\x03\xd5", b"\x3f\x20\x03\xd5"  # wfe, yield

@@ -11,7 +11,6 @@ from kpfs.base.data_model import LITTLE_32
 from kpfs.base.elf import EM_ARM
 from kpfs.linux.arch import arm64
 from kpfs.linux.arch.arch import (
-    DeclaredLayout,
     Engine,
     FieldAddress,
     ReadWord,
@@ -52,17 +51,6 @@ _AHEAD, _INSN = 8, 4  # pc is so far ahead where it is read
 # what a sleeping task has left.  Kernel: struct cpu_context_save
 _SWITCH_FRAME = *(f"r{n}" for n in range(4, 12)), "sp", "pc"
 _CPSR, _AIF = "cpsr", 0x1C0
-# Kernel: struct kprobe, struct arch_probes_insn, struct kretprobe; since 5.10
-_KPROBE = DeclaredLayout(
-    80,
-    {
-        "nmissed": 16, "addr": 20, "symbol_name": 24, "offset": 28, "pre_handler": 32,
-        "post_handler": 36,
-    },
-)  # fmt: skip
-_KRETPROBE = DeclaredLayout(
-    128, {"handler": 80, "entry_handler": 84, "maxactive": 88, "nmissed": 92}
-)
 
 
 class LinuxArmhf(StateArch):
@@ -97,7 +85,9 @@ class LinuxArmhf(StateArch):
     region_base, region_phys = abi.REGION_BASE_32, abi.REGION_PHYS_32
     max_ram = abi.REGION_PHYS_32
     regs_size = 72
-    declared: ClassVar = {"kprobe": _KPROBE, "kretprobe": _KRETPROBE}
+    switch_fields: ClassVar = {
+        "thread_info.cpu_context": -4 * _SWITCH_FRAME.index("sp")
+    }
     shown = *_NAMES, _CPSR
     breakpoint_size, ftrace_nop = 4, b"\x00\xf0\x20\xe3"
     pauses = ()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
 from kpfs.base import abi
 from kpfs.base.data_model import LITTLE_32
@@ -12,7 +11,6 @@ from kpfs.base.elf import EM_386
 from kpfs.base.x86 import NOP5_32
 from kpfs.emulator.x86_registers import CONTROL, GENERAL, SEGMENTS
 from kpfs.linux.arch.arch import (
-    DeclaredLayout,
     Engine,
     FieldAddress,
     ReadWord,
@@ -36,14 +34,8 @@ _DEBUGGED = {
     **SEGMENTS,
     **CONTROL,
 }
-# Kernel: struct kprobe, struct kretprobe; since 5.10
-_KPROBE = DeclaredLayout(
-    128,
-    {
-        "nmissed": 16, "addr": 20, "symbol_name": 24, "offset": 28, "pre_handler": 32,
-        "post_handler": 36,
-    },
-)  # fmt: skip
+# what a sleeping task has left.  Kernel: struct inactive_task_frame
+_SWITCH_FRAME = "eflags", "esi", "edi", "ebx", "ebp", "eip"
 
 
 class LinuxI386(StateArch, LinuxX86):
@@ -62,7 +54,6 @@ class LinuxI386(StateArch, LinuxX86):
     max_ram = abi.REGION_PHYS_32
     regs_size = 68
     ftrace_nop = NOP5_32
-    declared: ClassVar = {"kprobe": _KPROBE}
     shown = tuple(_DEBUGGED)
     features = LinuxX86.features
 
@@ -87,7 +78,9 @@ class LinuxI386(StateArch, LinuxX86):
         engine.write_reg(_DEBUGGED[name], value)
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
-        raise KeyError(field)
+        sp = memory.word(field("thread.sp"))
+        found = {name: memory.word(sp + 4 * n) for n, name in enumerate(_SWITCH_FRAME)}
+        return found | {"esp": sp + 4 * len(_SWITCH_FRAME)}
 
     def in_kernel(self, engine: Engine) -> bool:
         return not engine.read_reg(SEGMENTS["cs"]) & 3

@@ -76,6 +76,7 @@ class LinuxPpc64(StateArch):
     syscall_prefix = "sys_"
     elf_machine = EM_PPC64
     region_base = abi.REGION_LOW
+    switch_fields: ClassVar = {"thread.ksp": 0}
     shown = (*_DEBUGGED, _CR, _XER)
     breakpoint_size, ftrace_nop = 4, b"\x00\x00\x00\x60"
 

@@ -78,6 +78,7 @@ class LinuxRiscv64(StateArch):
     native = staticmethod(generic_call)
     syscall_prefix = "__riscv_sys_"
     elf_machine = 243  # EM_RISCV
+    switch_fields: ClassVar = {"thread.ra": -8, "thread.sp": 0, "thread.s": 8}
     shown = *_DEBUGGED, "x0"
     breakpoint_size, ftrace_nop = 4, b"\x13\x00\x00\x00" * 2
     pauses = ()

@@ -70,6 +70,7 @@ class LinuxS390x(StateArch):
     native = staticmethod(s390x_call)
     syscall_prefix = "__s390x_sys_"
     elf_machine = EM_S390
+    switch_fields: ClassVar = {"thread.ksp": 0}
     shown = tuple(_DEBUGGED)
     breakpoint_size, ftrace_nop = 2, b"\xc0\x04\x00\x00\x00\x00"
     pauses = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, count, islice, takewhile
 from typing import NamedTuple
 
 from kpfs.base.data_model import LITTLE_64
@@ -49,6 +49,11 @@ def function_ranges(
         yield start, end
 
 
+def cpu_offset(cpu: int) -> str:
+    """Return the name among the values of the offset of a processor's data."""
+    return f"__per_cpu_offset[{cpu}]"
+
+
 class Kprobes(Reader):
     """All registered probes of a kernel."""
 
@@ -56,8 +61,8 @@ class Kprobes(Reader):
 
     def entries(self) -> Iterator[View]:
         """Yield the entries of kprobe_table in the order of kprobes/list."""
-        table = self._symbols.lookup_name("kprobe_table")[0]
-        heads = range(table.addr, table.addr + table.size, self._memory.model.long)
+        table, size = self._structures.data("kprobe_table")
+        heads = range(table, table + size, self._memory.model.long)
         lists = (self._memory.nodes(head, MAX_PROBES) for head in heads)
         at = self._structures["kprobe"].at["hlist"]
         for node in islice(chain.from_iterable(lists), MAX_PROBES):
@@ -121,12 +126,14 @@ class Kprobes(Reader):
         """The offset of each possible CPU's per-CPU data."""
         found = self._symbols.lookup_name("__per_cpu_offset")
         if not found:
-            return [0]
-        count = self._memory.number(self._symbols.address("nr_cpu_ids"), 4)
+            values = self._structures.values
+            names = takewhile(values.__contains__, map(cpu_offset, count()))
+            return [values[name] for name in names] or [0]
+        cpus = self._memory.number(self._symbols.address("nr_cpu_ids"), 4)
         long = self._memory.model.long
         most = found[0].size // long
-        cpus = range(min(count, most))
-        return [self._memory.word(found[0].addr + long * cpu) for cpu in cpus]
+        places = range(found[0].addr, found[0].addr + long * min(cpus, most), long)
+        return [*map(self._memory.word, places)]
 
     def statuses(self, entry: View) -> list[int]:
         """Return each CPU's kprobe_status for this probe, 0 if it is not in one."""

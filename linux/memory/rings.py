@@ -14,6 +14,7 @@ from kpfs.base.errors import KernelError
 from kpfs.linux.memory.kprobes import NAME_MAX, Kprobes
 from kpfs.linux.memory.structures import Reader, View
 
+TRACING = "/sys/kernel/tracing"
 MAX_PAGES = 1 << 20
 _FLAGS, _IS_HEAD = 3, 1  # in a pointer to the next page
 _TIME = 8  # bytes of a page's time, behind which is the number of bytes that follow

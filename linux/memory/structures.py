@@ -8,10 +8,10 @@ import errno
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from kpfs.base.errors import KernelError
-from kpfs.linux.memory.btf import NOWHERE, Btf, StructLayout, read_btf
+from kpfs.base.errors import KernelError, SetupError
+from kpfs.linux.memory.btf import NOWHERE, StructLayout, read_btf
 from kpfs.linux.memory.memory import MAX_BYTES, KernelMemory, OneLook
 from kpfs.linux.memory.symbols import CoreSymbols
 
@@ -101,44 +101,70 @@ VALUES = (
 Keep = Callable[[Callable[[], Sequence[bytes]]], Sequence[bytes | memoryview]]
 
 
+class Tables(NamedTuple):
+    """The layouts, constants and places of a kernel's data, as far as known."""
+
+    layouts: dict[str, StructLayout]
+    values: dict[str, int]  # constants, by name
+    # where data are that kallsyms lacks, and their sizes
+    data: dict[str, tuple[int, int]]
+
+
+def no_tables() -> Tables:
+    """Return that nothing is known."""
+    return Tables({}, {}, {})
+
+
 class Structures:
-    """The layouts of a kernel's structures, which are empty if it has no BTF."""
+    """The layouts of a kernel's structures, by BTF or as they were found."""
 
     def __init__(
         self,
         memory: KernelMemory,
         symbols: CoreSymbols,
         keep: Keep = lambda make: make(),
+        find: Callable[[], Tables] = no_tables,
     ) -> None:
-        """memory: the memory of the image; keep: see KeptFile.get()."""
+        """memory: the memory of the image; keep: see KeptFile.get().
+
+        find: finds the layouts of a kernel without BTF; SetupError.
+        """
         self._memory, self._symbols, self._keep = memory, symbols, keep
+        self._find = find
 
     @cached_property
-    def _found(self) -> tuple[dict[str, StructLayout], dict[str, int]]:
-        layouts, values = json.loads(bytes(self._keep(self._pieces)[0]))
-        return {name: StructLayout(*row) for name, row in layouts.items()}, values
+    def _found(self) -> Tables:
+        try:
+            (piece,) = self._keep(self._pieces)
+        except SetupError:  # no room to find them: the next process tries again
+            return no_tables()
+        layouts, values, data = json.loads(bytes(piece))
+        rows = {name: StructLayout(*row) for name, row in layouts.items()}
+        return Tables(rows, values, {name: (*row,) for name, row in data.items()})
 
     def _pieces(self) -> Sequence[bytes]:
-        """Return the layouts and values as a KeptFile has them."""
-        found: tuple[dict[str, StructLayout], dict[str, int]] = {}, {}
-        btf: Btf | None = read_btf(self._memory, self._symbols)
-        with contextlib.suppress(ValueError, IndexError):  # damaged
-            if btf is not None:
-                found = btf.layouts(FIELDS), btf.values(VALUES)
+        """Return the tables as a KeptFile has them."""
+        found, btf = no_tables(), read_btf(self._memory, self._symbols)
+        if btf is None:
+            found = self._find()
+        else:
+            with contextlib.suppress(ValueError, IndexError):  # damaged
+                found = Tables(btf.layouts(FIELDS), btf.values(VALUES), {})
         return [json.dumps(found).encode()]
 
-    @property
-    def known(self) -> bool:
-        """True if the kernel describes any of them."""
-        return bool(self._found[0])
-
     def __getitem__(self, name: str) -> StructLayout:
-        return self._found[0].get(name, NOWHERE)
+        return self._found.layouts.get(name, NOWHERE)
 
     @property
     def values(self) -> dict[str, int]:
         """The constants of VALUES that this kernel has."""
-        return self._found[1]
+        return self._found.values
+
+    def data(self, name: str) -> tuple[int, int]:
+        """Return where data are, by kallsyms or as found, and their size; (0, 0)."""
+        for symbol in self._symbols.lookup_name(name)[:1]:
+            return symbol.addr, symbol.size
+        return self._found.data.get(name, (0, 0))
 
 
 class View:
@@ -181,10 +207,12 @@ class Reader:
     def __init__(
         self, memory: KernelMemory, symbols: CoreSymbols, structures: Structures
     ) -> None:
-        """Raises KernelError(EOPNOTSUPP) if the kernel does not describe `needs`."""
+        """Raises KernelError(EOPNOTSUPP) if `needs` is not known of the kernel."""
         name, field = self.needs
         if not structures[name].has(field):
-            raise KernelError(errno.EOPNOTSUPP, "this kernel has no BTF")
+            raise KernelError(
+                errno.EOPNOTSUPP, f"no BTF, and no struct {name} was found"
+            )
         self._memory, self._symbols = OneLook(memory, self.most), symbols
         self._structures = structures
 

@@ -42,7 +42,7 @@ class TaskList(Reader):
         """Yield the addresses of the first tasks of all processes."""
         at = self._structures["task_struct"].at["tasks"]
         for node in self._memory.nodes(
-            self._symbols.address("init_task") + at, MAX_TASKS
+            self._structures.data("init_task")[0] + at, MAX_TASKS
         ):
             yield node - at
 

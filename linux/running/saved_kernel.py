@@ -16,6 +16,7 @@ from kpfs.linux.store.kept import KeptFile
 
 if TYPE_CHECKING:
     from kpfs.linux.memory.functions import FunctionIndex
+    from kpfs.linux.memory.structures import Tables
     from kpfs.linux.memory.vmlinux import Vmlinux
 
 TABLES = "vmlinux"  # the name in the folder of symbols and call frames
@@ -37,7 +38,13 @@ class SavedKernel:
         table = self.arch.page_table(self.meta.processors[0].saved(), self.meta.words)
         self.memory = SavedMemory(self.file.fileno(), self.arch, table)
         keep = KeptFile(folder, STRUCTURES, self.meta).get
-        self.structures = Structures(self.memory, self.symbols, keep)
+        self.structures = Structures(self.memory, self.symbols, keep, self._find)
+
+    def _find(self) -> Tables:
+        """Find the layouts of a kernel without BTF, which takes half a second."""
+        from kpfs.linux.running.layouts import find_layouts
+
+        return find_layouts(self.file, self.meta, self.symbols)
 
     def close(self) -> None:
         """Close its files. Nothing of it may be used afterwards."""

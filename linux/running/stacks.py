@@ -30,7 +30,8 @@ _DEEPEST = 64  # frames that are followed
 
 
 # registers by the names of all architectures
-_COUNTERS, _POINTERS = ("rip", "pc", "pswa"), ("rsp", "sp", "x2", "r15", "r1")
+_COUNTERS = "rip", "eip", "pc", "pswa"
+_POINTERS = "rsp", "esp", "sp", "x2", "r15", "r1"
 
 
 class Stacks:

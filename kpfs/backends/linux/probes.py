@@ -15,12 +15,11 @@ from kpfs.backends.handlers import UserHandler
 from kpfs.backends.linux.access import LinuxAccess
 from kpfs.base.errors import KernelError
 from kpfs.engine.arch.arches import TEXT_TOOLS
-from kpfs.linux.memory.btf import StructLayout
 from kpfs.linux.running.functions import Function
 from kpfs.session.probes import Probe, ProbeDefinition, Registers
 
 _INT = 4
-_NO_BTF = "this kernel has no BTF that describes a probe"
+_UNKNOWN = "no BTF, and no structure of probes was found"
 
 
 class LinuxProbe(Probe):
@@ -32,24 +31,17 @@ class LinuxProbe(Probe):
         self._returns = asked.maxactive is not None
         self.kind = "r" if self._returns else "k"
         structure = "kretprobe" if self._returns else "kprobe"
-        self._layout, self._kp = map(self._layout_of, (structure, "kprobe"))
+        structures = session.kernel.structures
+        self._layout, self._kp = structures[structure], structures["kprobe"]
         self._at = 0  # address of the structure
         self._functions: list[int] = []  # addresses of the handlers
         session.do(self.place, lambda: self._register(asked))
-
-    def _layout_of(self, structure: str) -> StructLayout:
-        """Return a layout by BTF; where that is missing, as the sources declare it."""
-        kernel = self._session.kernel
-        if kernel.structures.known or structure not in kernel.arch.declared:
-            return kernel.structures[structure]
-        size, at = kernel.arch.declared[structure]
-        return StructLayout(size, dict(at), {})
 
     def _register(self, asked: ProbeDefinition) -> None:
         symbol, offset, handlers, maxactive = asked
         size = self._layout.size
         if not self._kp.has("symbol_name") or not all(map(self._layout.has, handlers)):
-            raise KernelError(errno.EOPNOTSUPP, _NO_BTF)
+            raise KernelError(errno.EOPNOTSUPP, _UNKNOWN)
         name = os.fsencode(symbol) + b"\0" if isinstance(symbol, str) else b""
         at = self._at = self._call("vzalloc", size + len(name)) & (1 << 64) - 1
         if not at:
@@ -78,18 +70,6 @@ class LinuxProbe(Probe):
             self._free()
             raise
         self.address = memory.word(at + self._kp.at["addr"])
-        if not self._is_right(symbol, offset):
-            self._do("unregister")
-            self._free()
-            raise KernelError(errno.EOPNOTSUPP, _NO_BTF)
-
-    def _is_right(self, symbol: str | int, offset: int) -> bool:
-        """Return True if the kernel has the probe's address where it was declared."""
-        kernel = self._session.kernel
-        if kernel.structures.known or isinstance(symbol, int):
-            return True
-        start = kernel.symbols.address(symbol)
-        return not start or self.address == start + offset
 
     def _called(self, handler: Callable[[Registers], object]) -> Function:
         """Return the function that the kernel calls, with a probe and registers."""

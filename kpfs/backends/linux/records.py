@@ -9,13 +9,11 @@ from collections.abc import Callable
 from kpfs.backends import raw
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.linux.memory.memory import looking
-from kpfs.linux.memory.rings import Rings
+from kpfs.linux.memory.rings import TRACING, Rings
 from kpfs.linux.memory.trace_files import TraceFile
 from kpfs.linux.running.linux_kernel import LinuxKernel
 from kpfs.linux.running.tasks import AgentTask
 from kpfs.session.records import Record
-
-TRACING = "/sys/kernel/tracing"
 
 
 def records(kernel: LinuxKernel, instance: str = "") -> list[Record]:

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The layouts that are found in a kernel are those that its own BTF has.
+
+Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts and
+kpfs.linux.running.probe_layouts, by kpfs.linux.running.layouts.
+"""
+
+import pytest
+
+from kpfs.linux.memory.kprobes import Kprobes, cpu_offset
+from kpfs.linux.running.layouts import find_layouts
+from kpfs.linux.running.saved_kernel import SavedKernel
+from kpfs.linux.store import store
+from tests import harness
+
+KERNELS = [
+    harness.on(harness.KERNEL),
+    harness.on(harness.TWO_CPUS),
+    harness.on(harness.ARM64),
+    harness.on(harness.S390X),
+    harness.on(harness.PPC64),
+]
+# fields that have other names in some kernels
+NAMES = {"cpu": "thread_info.cpu", "ainsn.insn": "ainsn.api.insn"}
+LARGER = {"task_struct"}  # the kernel allocates fewer bytes than it declares
+WITHOUT_JUMPS = {harness.S390X, harness.ARM64}
+STRUCTURES = {
+    *("task_struct", "signal_struct", "kprobe", "kretprobe", "trace_kprobe"),
+    *("trace_probe_event", "trace_event_call"),
+}
+
+
+def found_in(saved):
+    return find_layouts(saved.file, saved.meta, saved.symbols)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_layouts_are_found_as_btf_has_them(name):
+    saved = SavedKernel(store.folder(name))
+    found = found_in(saved)
+    jumps = set() if name in WITHOUT_JUMPS else {"optimized_kprobe"}
+    assert found.layouts.keys() == STRUCTURES | jumps
+    for structure, layout in found.layouts.items():
+        told = saved.structures[structure]
+        for field, at in layout.at.items():
+            there = field if told.has(field) else NAMES[field]
+            assert (structure, field, at) == (structure, field, told.at[there])
+            if field in told.bits and field in layout.bits:
+                assert layout.bits[field] == tuple(told.bits[field])
+        assert layout.size <= told.size or structure in LARGER
+    for data, (addr, size) in found.data.items():
+        (symbol, *_) = saved.symbols.lookup_name(data)
+        assert (data, addr) == (data, symbol.addr)
+        assert size <= symbol.size
+    offsets = Kprobes(saved.memory, saved.symbols, saved.structures).cpu_offsets
+    for cpu, offset in enumerate(offsets):
+        assert found.values[cpu_offset(cpu)] == offset
+
+
+@pytest.mark.parametrize("name", [harness.on(harness.ARMHF), harness.on(harness.I386)])
+def test_kernels_of_32_bits_show_the_same_each_time(name):
+    saved = SavedKernel(store.folder(name))
+    found = found_in(saved)
+    assert found.layouts.keys() == STRUCTURES | {"optimized_kprobe"}
+    assert found == found_in(saved)
