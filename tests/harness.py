@@ -48,6 +48,7 @@ RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
 PPC64 = "6.12-ppc64el"
 ARMHF, I386 = "6.12-armhf", "6.1-i386"
+FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386
 KERNELS = {  # by markers of the tests that run them
     "kernel": (KERNEL,),
     "two_cpus": (TWO_CPUS,),

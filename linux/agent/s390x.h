@@ -56,7 +56,9 @@ static long share(u64 size)
 
 #define SHARE share
 
-#define SA_RESTORER 0x04000000
+#define SA_SIGINFO 4
+/* Two forms of frames are there: rt_sigreturn() returns from those with a siginfo. */
+#define SA_RESTORER (0x04000000 | SA_SIGINFO)
 extern void restorer(void);
 asm("restorer: svc 173");
 

@@ -21,5 +21,7 @@ __attribute__((used)) int __ctzdi2(u64 bits)
 	return (u32)bits ? __builtin_ctz(bits) : 32 + __builtin_ctz(bits >> 32);
 }
 
-#define SA_RESTORER 0x04000000
+#define SA_SIGINFO 4
+/* Two forms of frames are there: rt_sigreturn() returns from those with a siginfo. */
+#define SA_RESTORER (0x04000000 | SA_SIGINFO)
 extern void restorer(void);
