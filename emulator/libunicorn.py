@@ -208,9 +208,22 @@ def without_gil() -> ctypes.CDLL:
     return ctypes.CDLL(library._name, handle=library._handle)
 
 
-def address(library: ctypes.PyDLL, name: str) -> ctypes.c_void_p:
+def address(library: ctypes.CDLL, name: str) -> ctypes.c_void_p:
     """Return the address of a function of libunicorn."""
     return ctypes.cast(library[name], ctypes.c_void_p)
+
+
+def called(name: str) -> ctypes.c_void_p:
+    """Return the address of the function that libunicorn calls by a name.
+
+    That is one of this folder's own in place of libunicorn's, if there is one: who
+    calls the latter keeps from it what libunicorn forgets.
+    """
+    library, blocks = load()
+    with contextlib.suppress(AttributeError):
+        if blocks is not None:
+            return address(blocks, name)
+    return address(library, name)
 
 
 def open_engine(arch: int, mode: int, cpu_model: int | None = None) -> int:

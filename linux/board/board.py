@@ -88,10 +88,14 @@ class Board(EngineRegisters):
             self._map(arch.region_phys, self.region),
         ]
         common = *_API, *exports.of_all(arch.exported_as)
-        names = (*common, *arch.functions, *exports.of_arch(arch.exported_as))
-        api = (ctypes.c_void_p * len(names))(
-            *[ctypes.cast(self._lib[name], ctypes.c_void_p) for name in names]
-        )
+        found = [
+            *[
+                libunicorn.address(self._lib, name)
+                for name in (*common, *arch.functions)
+            ],
+            *map(libunicorn.called, exports.of_arch(arch.exported_as)),
+        ]
+        api = (ctypes.c_void_p * len(found))(*found)
         self._replace(api)
         arch.prepare(self)
         trial = self.execute, arch.load_here

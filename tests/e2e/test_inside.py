@@ -383,7 +383,7 @@ def test_code_that_is_written_anew(kpfs, tmp_path):
     """On x86-64 no instruction says that code has changed."""
     program = static_program("rewrite", tmp_path)
     done = inside(kpfs, "--", f"./{program.name}", cwd=tmp_path)
-    ways = "files", "mappings", "pages", "debugger"
+    ways = "files", "mappings", "pages", "processes", "debugger"
     assert done.stdout.splitlines() == [f"{way} 59" for way in ways]
 
 

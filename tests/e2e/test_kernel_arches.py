@@ -132,6 +132,7 @@ touch lost
 uname -m >kept/file
 exit 3
 """
+WRITTEN_ANEW = "files", "mappings", "pages", "processes", "debugger"
 each_kernel = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 some_kernels = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
@@ -195,7 +196,7 @@ def test_two_processors(kpfs, kernel, root):
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("rewrite", ["files 59", "mappings 59", "pages 59", "debugger 59"]),
+        ("rewrite", [f"{way} 59" for way in WRITTEN_ANEW]),
         ("stepped", ["right 236", "hits 236"]),
     ],
 )

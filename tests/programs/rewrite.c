@@ -6,6 +6,7 @@
  *   files     a program is overwritten in place, and executed anew
  *   mappings  code is written by one mapping of its memory, and called by another
  *   pages     other pages, with other code, take the place of those that it ran in
+ *   processes two have other code at one address, and take turns
  *   debugger  a tracer writes a breakpoint, and, once that is hit, what was there
  *
  * Each time the code returns another number. Prints how often that was right.
@@ -40,6 +41,9 @@
 #elif defined(__powerpc64__)
 #define PC 32
 #define BREAKPOINT "\x08\x00\xe0\x7f"
+#elif defined(__s390x__)
+#define PC 1
+#define BREAKPOINT "\x00\x01"
 #endif
 
 /* A page of code, which make() replaces by code that returns a number. */
@@ -60,6 +64,10 @@ static size_t make(uint8_t *code, unsigned int number)
 	const uint32_t words[] = { 0x513 | number << 20, 0x8067 }; /* li a0, number; ret */
 #elif defined(__powerpc64__)
 	const uint32_t words[] = { 0x38600000 | number, 0x4e800020 }; /* li r3, number; blr */
+#elif defined(__s390x__)
+	const uint8_t words[] = {
+		0xa7, 0x29, 0, number, 0x07, 0xfe
+	}; /* lghi %r2, number; br %r14 */
 #endif
 	memcpy(code, words, sizeof(words));
 	return sizeof(words);
@@ -158,6 +166,34 @@ static int pages(void)
 	return right;
 }
 
+static int processes(void)
+{
+	const int access = PROT_READ | PROT_WRITE | PROT_EXEC;
+	uint8_t *code = mmap(NULL, PAGE, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int right = 0, to[2], back[2];
+	pid_t child;
+
+	if (pipe(to) || pipe(back))
+		return -1;
+	child = fork();
+	__builtin___clear_cache((char *)code, (char *)code + make(code, !child));
+	for (int i = 0; i < TIMES; i++) {
+		int answer = ((int (*)(void))code)(), others;
+
+		if (!child && (read(to[0], &others, sizeof(others)) <= 0 ||
+			       write(back[1], &answer, sizeof(answer)) <= 0))
+			break;
+		if (child && (write(to[1], &answer, sizeof(answer)) <= 0 ||
+			      read(back[0], &others, sizeof(others)) <= 0))
+			break;
+		right += answer == 0 && others == 1;
+	}
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	return right;
+}
+
 __attribute__((noinline)) static int next(int number)
 {
 	asm volatile("");
@@ -221,6 +257,7 @@ int main(int argc, char **argv)
 	printf("files %d\n", files());
 	printf("mappings %d\n", mappings());
 	printf("pages %d\n", pages());
+	printf("processes %d\n", processes());
 	printf("debugger %d\n", debugger());
 	return 0;
 }
