@@ -9,6 +9,9 @@ def many(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
+NOT_COUNTED = "not counted, as this kernel has no BTF: "  # begins a line
+
+
 def missed_returns(name: str, count: int, maxactive: int, enough: int = 0) -> str:
     """Tell of a return probe.  enough: the maxactive that would do; 0: not known."""
     raised = f"maxactive={enough} would do" if enough else "raise it"

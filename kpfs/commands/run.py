@@ -203,8 +203,11 @@ def run(
 
 def _lost() -> list[str]:
     """Return what the kernel has lost, each with its cause."""
+    from kpfs.base.losses import NOT_COUNTED
+
     with contextlib.suppress(OSError), open(f"{TREE}/machine/lost") as file:
-        return file.read().splitlines()
+        rows = file.read().splitlines()
+        return [row for row in rows if not row.startswith(NOT_COUNTED)]
     return []
 
 

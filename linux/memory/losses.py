@@ -56,6 +56,30 @@ _PERF = tuple(f"perf_output_begin{which}" for which in ("", "_forward", "_backwa
 _EVENT = 2  # the number of perf_output_begin()'s argument, since 5.10.3
 
 
+# what is counted only where these structures and data are known
+_NEEDED = {
+    "missed returns and skipped hits": ("kretprobe", "nmissed"),
+    "records of rings": ("ring_buffer_per_cpu", "overrun"),
+    "lines left in trace_pipe": ("trace_iterator", "tr"),
+    "runs of BPF programs": ("bpf_prog_aux", "name"),
+    "events of perf": ("perf_event", "rb"),
+}
+_SWITCHES = "ftrace_enabled", "kprobes_all_disarmed"
+
+
+def uncounted(symbols: CoreSymbols, structures: Structures) -> list[str]:
+    """Return which losses are not counted in a kernel that lacks BTF."""
+    if symbols.address("__start_BTF"):
+        return []
+    found = [
+        what
+        for what, (name, field) in _NEEDED.items()
+        if not structures[name].has(field)
+    ]
+    has_switches = all(structures.data(name)[0] for name in _SWITCHES)
+    return found + ["hits while ftrace or all probes are off"] * (not has_switches)
+
+
 def find(symbols: CoreSymbols, structures: Structures) -> Iterator[LossPlace]:
     """Yield the functions that this kernel has, as far as it describes them."""
     for name, cause, of, site in (

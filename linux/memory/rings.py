@@ -48,7 +48,7 @@ class Rings(Reader):
 
     def buffers(self) -> Iterator[tuple[str, int]]:
         """Yield the name of each array and the address of its buffer."""
-        arrays = self._symbols.address("ftrace_trace_arrays")
+        arrays = self._structures.data("ftrace_trace_arrays")[0]
         for array in self._listed("trace_array", arrays):
             name = array.word("name")
             shown = self._memory.string(name, NAME_MAX) if name else ""
@@ -112,7 +112,7 @@ class Rings(Reader):
         memory, values = self._memory, self._structures.values
         tracepoint = values.get("TRACE_EVENT_FL_TRACEPOINT", 0)
         custom = values.get("TRACE_EVENT_FL_CUSTOM", 0)
-        head = self._symbols.address("ftrace_events")
+        head = self._structures.data("ftrace_events")[0]
         for call in self._listed("trace_event_call", head):
             number = call.number("event.type", 4)
             if number in numbers:

@@ -22,6 +22,7 @@ from kpfs.linux.running.probe_layouts import (
     find_probes,
     find_return_probes,
 )
+from kpfs.linux.running.ring_layouts import find_rings
 from kpfs.linux.running.task_layouts import find_tasks
 from kpfs.linux.running.trial import UnseenError, trial_of
 from kpfs.linux.store.image import Meta
@@ -37,7 +38,7 @@ def _until_unseen() -> Iterator[None]:
 def find_layouts(ram: IO[bytes], meta: Meta, symbols: CoreSymbols) -> Tables:
     """Return what a kernel shows of its layouts.  Raises UnfitError."""
     found = no_tables()
-    for find in (find_tasks, find_probes, find_return_probes, find_jumps):
+    for find in (find_tasks, find_probes, find_return_probes, find_jumps, find_rings):
         with trial_of(ram, meta, symbols) as trial, _until_unseen():
             find(trial, found)
     return found

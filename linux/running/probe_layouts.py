@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from kpfs.base import abi
@@ -17,7 +18,7 @@ from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.memory.btf import StructLayout
 from kpfs.linux.memory.kprobes import FLAG_DISABLED, cpu_offset
 from kpfs.linux.memory.rings import TRACING
-from kpfs.linux.memory.structures import Tables
+from kpfs.linux.memory.structures import MAX_LISTED, Tables
 from kpfs.linux.running.machine import Op
 from kpfs.linux.running.trial import Trial, UnseenError, first
 
@@ -25,6 +26,8 @@ _GROUP, _NAME, _RETURN = "kpfs_trial", "kpfs_one", "kpfs_two"
 _EVENTS, _LIST = f"{TRACING}/kprobe_events", "/sys/kernel/debug/kprobes/list"
 _EVENT = f"{TRACING}/events/{_GROUP}/{_NAME}"
 _REGISTER, _REGISTER_RETURN = "register_kprobe", "register_kretprobe"
+_AVAILABLE, _TRACEPOINT = f"{TRACING}/available_events", "TRACE_EVENT_FL_TRACEPOINT"
+_FLAGS, _MANY = 1 << 12, 400  # events that are looked at; their flags are below this
 _ADD_EVENT = "trace_add_event_call"
 _OTHERS = "vfs_read", "vfs_write", "do_sys_openat2"  # some place there takes a jump
 _OFFSETS = range(1, 64)  # tried for an event, in a function
@@ -113,8 +116,8 @@ def _kprobe(trial: Trial, made: _MadeEvent) -> dict[str, int]:
     handler = trial.function("kprobe_dispatcher")
     found = {
         "list": first(at for at in range(0, _SIZE, long) if is_node(at)),
-        "addr": trial.offset([disabled], lambda _, word: word == made.place),
-        "pre_handler": trial.offset([disabled], lambda _, word: word == handler),
+        "addr": trial.equal([disabled], [made.place]),
+        "pre_handler": trial.equal([disabled], [handler]),
         "symbol_name": trial.offset(
             [disabled], lambda _, word: trial.string(word) == made.function
         ),
@@ -196,15 +199,37 @@ def _add_call(trial: Trial, tables: Tables, call: int, class_: int) -> None:
     number = int(trial.text(f"{_EVENT}/id"))
     found = {
         "list": 0,
-        "class": trial.offset([raw], lambda _, word: word == class_),
+        "class": trial.equal([raw], [class_]),
         "name": trial.offset([raw], lambda _, word: trial.string(word) == _NAME),
-        "event.type": trial.offset([raw], lambda _, word: word == number, 4),
+        "event.type": trial.equal([raw], [number], 4),
     }
     head = trial.memory.word(call + long)  # the newest comes first
     if trial.memory.word(head) != call:
         raise UnseenError
     tables.data["ftrace_events"] = head, 2 * long
+    found["flags"], tables.values[_TRACEPOINT] = _flags(trial, call, found["name"])
     _add(tables, "trace_event_call", found)
+
+
+def _flags(trial: Trial, call: int, name: int) -> tuple[int, int]:
+    """Return where an event has its flags, and the one of tracepoints.
+
+    All of these have it, and no event of a probe has.
+    """
+    known = {row.partition(":")[2] for row in trial.text(_AVAILABLE).splitlines()}
+    others = [
+        trial.raw(node, _SIZE)
+        for node in islice(trial.memory.nodes(call, MAX_LISTED), _MANY)
+        if trial.string(trial.there(trial.there(node + name))) in known
+    ]
+    own = trial.raw(call, _SIZE)
+    for at in trial.offsets([own], lambda _, flags: 0 < flags < _FLAGS, 4):
+        common = ~trial.number(own, at, 4)
+        for each in others:
+            common &= trial.number(each, at, 4)
+        if others and 0 < common < _FLAGS:
+            return at, 1 << common.bit_length() - 1
+    raise UnseenError
 
 
 def _per_cpu(trial: Trial, counts: int) -> Sequence[int]:
@@ -239,9 +264,9 @@ def find_return_probes(trial: Trial, tables: Tables) -> None:
     at = tables.layouts["kprobe"].at["addr"]
     if not start <= trial.number(raw, at) < start + _MARK:
         raise UnseenError
-    found = {"kp": 0, "handler": trial.offset([raw], lambda _, word: word == handler)}
+    found = {"kp": 0, "handler": trial.equal([raw], [handler])}
     found["entry_handler"] = found["handler"] + trial.long
-    found["maxactive"] = trial.offset([raw], lambda _, word: word == _INSTANCES, 4)
+    found["maxactive"] = trial.equal([raw], [_INSTANCES], 4)
     found["nmissed"] = found["maxactive"] + 4  # an int, as the one before
     event = tables.layouts["trace_kprobe"].at  # has a field between the two
     size = event["nhit"] - event["rp.kp"]

@@ -55,7 +55,7 @@ def find_tasks(trial: Trial, tables: Tables) -> None:
     made = _make(trial, size)
     raws = [memory.read(task, size) for task in made.addrs]
     at = {"comm": raws[0].index(_NAMES[0].encode())}
-    at["pid"] = trial.offset(raws, lambda n, number: number == made.pids[n], 4)
+    at["pid"] = trial.equal(raws, made.pids, 4)
     at["tasks"], tasks = _all_tasks(trial, made, at["pid"], size)
     init = tasks.pop(0)
     del tasks[_AGENT]
@@ -145,14 +145,15 @@ def _of_files(
 
     counts = trial.offset(raws, lambda n, *pair: [*pair] == rows[n].switches, count=2)
     found = {
-        "flags": trial.offset(raws, lambda n, number: number == rows[n].flags, 4),
+        "flags": trial.equal(raws, [row.flags for row in rows], 4),
         "__state": trial.offset(raws, has_state, 4),
         "mm": trial.offset(raws, are_spaces, count=2),
         "nvcsw": counts,
         "nivcsw": counts + trial.long,
     }
-    if any(row.cpu for row in rows):  # else it need not be known
-        found["cpu"] = trial.offset(raws, lambda n, number: number == rows[n].cpu, 4)
+    cpus = [row.cpu for row in rows]
+    if any(cpus):  # else it need not be known
+        found["cpu"] = trial.equal(raws, cpus, 4)
     return found
 
 

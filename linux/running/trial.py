@@ -196,6 +196,12 @@ class Trial:
         """Return the first of these offsets."""
         return first(self.offsets(raws, fits, size, count))
 
+    def equal(
+        self, raws: Sequence[bytes], numbers: Sequence[int], size: int = 0
+    ) -> int:
+        """Return the first offset at which each structure has its number."""
+        return self.offset(raws, lambda n, number: number == numbers[n], size)
+
     def number(self, raw: bytes, at: int, size: int = 0) -> int:
         """Return a number in a structure, by default a long."""
         return self.model.number(raw[at : at + (size or self.long)])

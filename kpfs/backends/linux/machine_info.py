@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, cast
 
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import Symbol
+from kpfs.base.losses import NOT_COUNTED
 from kpfs.base.units import PAGE_SIZE
 from kpfs.fs.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
 from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
 from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, ProbeState
+from kpfs.linux.memory.losses import uncounted
 from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.modules import AllSymbols
 from kpfs.linux.memory.structures import View
@@ -154,7 +156,9 @@ class LinuxMachineInfo:
         return "".join(f"{name} {value}\n" for name, value in rows.items())
 
     def lost(self) -> list[str]:
-        return self.kernel.losses.told()
+        kernel, told = self.kernel, self.kernel.losses.told()
+        unknown = uncounted(kernel.symbols, kernel.structures)
+        return told + [f"{NOT_COUNTED}{', '.join(unknown)}"] * bool(unknown)
 
     def coverage(self) -> str:
         return self._coverage.report().tracefile() if self._coverage else ""

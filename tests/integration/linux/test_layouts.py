@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The layouts that are found in a kernel are those that its own BTF has.
 
-Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts and
-kpfs.linux.running.probe_layouts, by kpfs.linux.running.layouts.
+Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts,
+kpfs.linux.running.probe_layouts and kpfs.linux.running.ring_layouts.
 """
 
 import pytest
@@ -26,8 +26,10 @@ LARGER = {"task_struct"}  # the kernel allocates fewer bytes than it declares
 WITHOUT_JUMPS = {harness.S390X, harness.ARM64}
 STRUCTURES = {
     *("task_struct", "signal_struct", "kprobe", "kretprobe", "trace_kprobe"),
-    *("trace_probe_event", "trace_event_call"),
+    *("trace_probe_event", "trace_event_call", "trace_array", "trace_buffer"),
+    *("ring_buffer_per_cpu", "buffer_page"),
 }
+VALUES = ("TRACE_EVENT_FL_TRACEPOINT",)
 
 
 def found_in(saved):
@@ -54,7 +56,8 @@ def test_layouts_are_found_as_btf_has_them(name):
         assert size <= symbol.size
     offsets = Kprobes(saved.memory, saved.symbols, saved.structures).cpu_offsets
     for cpu, offset in enumerate(offsets):
-        assert found.values[cpu_offset(cpu)] == offset
+        assert found.values.pop(cpu_offset(cpu)) == offset
+    assert found.values == {name: saved.structures.values[name] for name in VALUES}
 
 
 @pytest.mark.parametrize("name", [harness.on(harness.ARMHF), harness.on(harness.I386)])
