@@ -432,6 +432,23 @@ class Ppc64State:  # struct ppc64_state
     engine = 80032
 
 
+# emulator/layout_mips64.h
+MIPS64_TLB_ENTRIES = 64
+MIPS64_TLB_SIZE = 5120
+
+
+class Mips64State:  # struct mips64_state
+    SIZE, __slots__ = 16120, ()
+    gpr, pc, hi, lo, others1, fpr, others2 = 0, 256, 264, 296, 328, 824, 1336
+    fcr31, others3, context, others4, wired = 1352, 1356, 1480, 1488, 1552
+    others5, hwrena, badvaddr, others6, entryhi = 1556, 1600, 1608, 1616, 1656
+    others7, compare, status, others8, cause, epc = 1664, 1672, 1676, 1680, 1692, 1696
+    id, ebase, others9, coherence, config, others10 = 1704, 1712, 1720, 1728, 1736, 1756
+    reserved, others11, error_code, hflags, others12 = 1920, 1928, 15936, 15940, 15944
+    others13, tlb, others14, board, others15 = 15992, 16000, 16008, 16016, 16024
+    engine = 16112
+
+
 # emulator/stops.h
 STOPPED_AT_PLACE = 1
 STOPPED_BY_STEP = 2
@@ -850,7 +867,7 @@ CPU_OFF = 3
 
 
 class Cpu:  # struct cpu
-    SIZE, __slots__ = 696, ()
+    SIZE, __slots__ = 5432, ()
     state, context, start, since, called, late, timer = 0, 8, 16, 24, 32, 40, 48
     own = 56
 
@@ -887,7 +904,7 @@ class Holder:  # struct holder
 
 
 class Board:  # struct board
-    SIZE, __slots__ = 106928, ()
+    SIZE, __slots__ = 125872, ()
     counter, uc, state, ram, ram_size, nr_cpus, pause = 0, 200, 208, 216, 224, 232, 240
     break_at, calls, call_zeros, counts, tracks = 248, 256, 640, 1024, 1032
     call_agent, turn_ticks, slow_at, now, settled = 1040, 1048, 1056, 1064, 1072
@@ -903,7 +920,7 @@ class Board:  # struct board
     new_return, holders, devices, console_size = 37344, 37352, 38376, 38504
     debug_size, debug_limit, debug, syscalls = 38512, 38520, 38528, 38536
     exceptions, interrupts, halts, flushes, strays = 38544, 38552, 38560, 38568, 38576
-    stray_at, turns, reset, cpus, console = 38584, 38592, 38600, 38608, 41392
+    stray_at, turns, reset, cpus, console = 38584, 38592, 38600, 38608, 60336
 
 
 # linux/board/search/text.h
@@ -1198,6 +1215,21 @@ class Ppc64Devices:  # struct ppc64_devices
     little_endian, relocated, table, table_size = 0, 8, 16, 24
 
 
+# linux/board/mips64/arch.h
+MIPS64_CONSOLE = 0x8000_0000
+MIPS64_NS_PER_COUNT = 10
+
+
+class Mips64Cpu:  # struct mips64_cpu
+    SIZE, __slots__ = 5136, ()
+    raised, enabled, tlb = 0, 8, 16
+
+
+class Mips64Devices:  # struct mips64_devices
+    SIZE, __slots__ = 32, ()
+    random, last_random, kernel_table, fetches = 0, 8, 16, 24
+
+
 # linux/board/search/hold.h
 NR_ORDERS = 4096
 NR_FAULTS = 4
@@ -1253,6 +1285,7 @@ class Holds:  # struct holds
 # linux/agent/region.h
 REGION_BASE = 0x7B70_0000_0000
 REGION_LOW = 0x3B70_0000_0000
+REGION_LOWEST = 0xB7_0000_0000
 REGION_BASE_32 = 0x6000_0000
 REGION_PHYS = 0x8_0000_0000
 REGION_PHYS_32 = 0x7000_0000

@@ -48,12 +48,12 @@ R_X86_64_32S = 11
 R_X86_64_PC64 = 24
 
 EM_PPC64, EM_S390, EM_ARM, EM_X86_64, EM_AARCH64, EM_RISCV = 21, 22, 40, 62, 183, 243
-EM_386 = 3
+EM_386, EM_MIPS = 3, 8
 ANY_MACHINE, _SMALL = 0, frozenset((EM_ARM, EM_386))
 MACHINES = {
-    EM_X86_64: "x86-64", EM_AARCH64: "arm64", EM_386: "i386", 8: "mips", 15: "parisc",
-    20: "ppc", EM_PPC64: "ppc64", EM_S390: "s390x", EM_ARM: "arm", 43: "sparc64",
-    50: "ia64",
+    EM_X86_64: "x86-64", EM_AARCH64: "arm64", EM_386: "i386", EM_MIPS: "mips",
+    15: "parisc", 20: "ppc", EM_PPC64: "ppc64", EM_S390: "s390x", EM_ARM: "arm",
+    43: "sparc64", 50: "ia64",
     EM_RISCV: "riscv64", 258: "loongarch",
 }  # fmt: skip
 _B, _H, _I, _Q = "BHIQ"

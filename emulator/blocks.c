@@ -202,6 +202,7 @@ COUNT(aarch64)
 COUNT(riscv64)
 COUNT(s390x)
 COUNT(ppc64)
+COUNT(mips64el)
 
 typedef void trace(int32_t size, uint32_t kind, void *engine, uint64_t address);
 
@@ -357,6 +358,7 @@ ORIGINALS(ORIGINAL("helper_uc_tracecode", original_trace),
 	  ORIGINAL("helper_check_exit_request_riscv64", original_riscv64),
 	  ORIGINAL("helper_check_exit_request_s390x", original_s390x),
 	  ORIGINAL("helper_check_exit_request_ppc64", original_ppc64),
+	  ORIGINAL("helper_check_exit_request_mips64el", original_mips64el),
 	  ORIGINAL("helper_set_dr_x86_64", original_set_dr),
 	  ORIGINAL("helper_rdmsr_x86_64", original_read_msr));
 

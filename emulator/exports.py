@@ -26,6 +26,10 @@ _OF_ARCH = {  # in the order of the structures of each board
         *("tlb_flush_by_mmuidx_ppc64", "tlb_flush_page_ppc64"),
         *("tlb_flush_page_by_mmuidx_ppc64", "raise_exception_err_ra_ppc64"),
     ),
+    "mips64el": (
+        *("mips_cpu_do_interrupt_mips64el", "cpu_restore_state_mips64el"),
+        *("cpu_loop_exit_mips64el", "cpu_loop_exit_noexc_mips64el"),
+    ),
 }
 
 

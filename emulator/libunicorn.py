@@ -28,7 +28,7 @@ from kpfs.base.typed import NamedTuple
 _IMAGE_DIR = os.path.join(os.path.dirname(__file__), "image")
 VERSION = 0x020104FF  # the one whose inside is known here
 # as libunicorn's functions name them
-_ARCHES = "x86_64", "aarch64", "riscv64", "s390x", "ppc64"
+_ARCHES = "x86_64", "aarch64", "riscv64", "s390x", "ppc64", "mips64el"
 EXIT_CHECK = "helper_check_exit_request_"  # and the architecture: see blocks.c
 _MANY = 1 << 20  # blocks, more than execute() takes
 CODE_SIZE = 1 << 30  # bytes for translated code that libunicorn maps for an engine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Functions of libunicorn that boards replace by their own: on s390x and ppc64, those that
- * are stubs there.
+ * Functions of libunicorn that boards replace by their own: on s390x, ppc64 and mips64, those that
+ * are stubs there, and some others.
  *
  * libunicorn calls the function here of each name, as blocks.c tells, which jumps on to the one in
  * its place: libunicorn's own, until a board puts one there (libunicorn.py, replace()). A jump
@@ -79,6 +79,24 @@ REPLACED(helper_slbia)
 REPLACED(ppc_cpu_tlb_fill_ppc64)
 /* priorities of threads */
 REPLACED(helper_raise_exception_ppc64)
+
+/* mips64: clocks */
+REPLACED(helper_mfc0_count_mips64el)
+REPLACED(helper_mtc0_count_mips64el)
+REPLACED(helper_mtc0_compare_mips64el)
+REPLACED(helper_rdhwr_cc_mips64el)
+/* exceptions and interrupts */
+REPLACED(do_raise_exception_err_mips64el)
+REPLACED(cpu_loop_exit_restore_mips64el)
+REPLACED(cpu_mips_store_status_mips64el)
+REPLACED(cpu_mips_store_cause_mips64el)
+REPLACED(helper_wait_mips64el)
+/* addresses and code */
+REPLACED(cpu_mips_get_random_mips64el)
+REPLACED(mips_cpu_tlb_fill_mips64el)
+REPLACED(tlb_set_page_mips64el)
+REPLACED(helper_cache_mips64el)
+REPLACED(gen_intermediate_code_mips64el)
 
 /*
  * Return whether libunicorn calls other libraries' functions where it means its own of an address:

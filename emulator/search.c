@@ -264,6 +264,7 @@ SEARCH(aarch64, 1024)
 SEARCH(riscv64, 4096)
 SEARCH(s390x, 4096)
 SEARCH(ppc64, 4096)
+SEARCH(mips64el, 4096)
 
 API void *helper_lookup_tb_ptr_x86_64(void *state)
 {
@@ -293,4 +294,4 @@ API void *helper_lookup_tb_ptr_x86_64(void *state)
 		ORIGINAL("helper_lookup_tb_ptr_" #arch, of_##arch.next)
 
 ORIGINALS(SEARCHING(x86_64), SEARCHING(aarch64), SEARCHING(riscv64), SEARCHING(s390x),
-	  SEARCHING(ppc64));
+	  SEARCHING(ppc64), SEARCHING(mips64el));

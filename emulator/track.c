@@ -57,8 +57,8 @@ struct functions {
 	uint64_t before; /* bytes before a store that it changes, too */
 };
 
-/* x86_64, aarch64, riscv64, s390x, ppc64; on s390x no block contains an illegal instruction at its end */
-static struct functions of[5] = { [3] = { .before = 1 } };
+/* x86_64, aarch64, riscv64, s390x, ppc64, mips64el; on s390x no block contains an illegal instruction at its end */
+static struct functions of[6] = { [3] = { .before = 1 } };
 
 static inline uint16_t *page_at(const struct engine *e, uint64_t at)
 {
@@ -205,6 +205,7 @@ TRACK(aarch64, 1)
 TRACK(riscv64, 2)
 TRACK(s390x, 3)
 TRACK(ppc64, 4)
+TRACK(mips64el, 5)
 
 /*
  * Have an engine notice all stores to what lies below a place in RAM. pages: a zero for each page;
@@ -260,4 +261,4 @@ API bool track_works(const void *engine, int number, uint64_t addr, const void *
 		ORIGINAL("probe_access_" #arch, of[number].probe)
 
 ORIGINALS(TRACKING(x86_64, 0), TRACKING(aarch64, 1), TRACKING(riscv64, 2), TRACKING(s390x, 3),
-	  TRACKING(ppc64, 4));
+	  TRACKING(ppc64, 4), TRACKING(mips64el, 5));

@@ -47,7 +47,7 @@ RISCV64 = "6.12-riscv64"
 RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
 PPC64 = "6.12-ppc64el"
-ARMHF, I386 = "6.12-armhf", "6.1-i386"
+ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
 FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386
 KERNELS = {  # by markers of the tests that run them
     "kernel": (KERNEL,),
@@ -62,6 +62,7 @@ KERNELS = {  # by markers of the tests that run them
     "ppc64_kernel": (PPC64,),
     "armhf_kernel": (ARMHF,),
     "i386_kernel": (I386,),
+    "mips64_kernel": (MIPS64,),
 }
 # the packages of those with two CPUs
 PACKAGES = {

@@ -6,6 +6,7 @@ import random
 import re
 
 from kpfs.base.errors import KernelError
+from kpfs.engine.arch.mips64.checks.verdicts import Mips64Judge
 from kpfs.engine.register import kprobe_addr
 from kpfs.explain.linux import UnprobedTables
 from kpfs.explain.verdicts import errno_name, judge, judging_state
@@ -34,6 +35,8 @@ def choose(symbols, names, image, number, seed):
             continue
         if chance.random() < 0.2:
             addr = symbol.addr + chance.randrange(symbol.size)
+            # the kernel of mips64 takes any, and its text is spoiled then
+            addr -= addr % 4 * isinstance(image.judge, Mips64Judge)
         else:
             rows = image.judge.listing(symbol.addr, symbol.size, hex)
             addr = chance.choice([row[0] for row in rows])

@@ -104,6 +104,7 @@ KEEPERS = {
         "kpfs.engine.arch.riscv64.insn",
         "kpfs.engine.arch.s390x.insn",
         "kpfs.engine.arch.ppc64.insn",
+        "kpfs.engine.arch.mips64.insn",
         "kpfs.engine.arch.armhf.insn",
     ),
     "distributed": ("kpfs.hunt.cluster",),
@@ -349,7 +350,7 @@ def exported_names():
     strings = file.section(".dynstr")
     assert strings
     names = set(file.contents(strings).decode("latin-1").split("\0"))
-    inner = re.compile("(.*)_(x86_64|aarch64|riscv64|s390x|ppc64)")
+    inner = re.compile("(.*)_(x86_64|aarch64|riscv64|s390x|ppc64|mips64el)")
     bare = {found[1] for found in map(inner.fullmatch, names) if found}
     return {
         name

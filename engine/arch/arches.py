@@ -171,6 +171,14 @@ def _i386_text() -> TextTools:
     return TextTools(judge, listing, FramePtRegs, named_addresses)
 
 
+def _mips64_text() -> TextTools:
+    from kpfs.engine.arch.mips64.checks.verdicts import Mips64Judge
+    from kpfs.engine.arch.mips64.insn import compared_listing, named_addresses
+    from kpfs.engine.arch.mips64.regs import FramePtRegs
+
+    return TextTools(Mips64Judge, compared_listing, FramePtRegs, named_addresses)
+
+
 # Machine.arch -> what imports its tools
 TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
     "x86": _x86_text,
@@ -180,6 +188,7 @@ TEXT_TOOLS: dict[str, Callable[[], TextTools]] = {
     "ppc64": _ppc64_text,
     "armhf": _armhf_text,
     "i386": _i386_text,
+    "mips64": _mips64_text,
 }
 
 

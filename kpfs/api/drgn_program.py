@@ -25,6 +25,7 @@ _ARCHITECTURES = {
     "ppc64": drgn.Architecture.PPC64,
     "armhf": drgn.Architecture.ARM,
     "i386": drgn.Architecture.I386,
+    "mips64": drgn.Architecture.UNKNOWN,  # drgn has none of it
 }
 _SMALL = frozenset(("armhf", "i386"))
 _ORDERS = {"s390x": drgn.PlatformFlags(0)}

@@ -41,7 +41,7 @@ Boot a kernel and keep it as NAME; several names make several at once.  A name t
 whose kernel is downloaded, whatever this host is, and this needs no root:
 
   6.1  6.12-cloud  7.2-rt  latest  6.12-arm64  -riscv64  -s390x      of Debian
-  6.12-ppc64el  6.12-armhf  6.1-i386                                 likewise
+  6.12-ppc64el  6.12-armhf  6.1-i386  6.1-mips64el                   likewise
   debian:sid  debian:trixie-cloud                                    of one suite
   ubuntu:24.04  ubuntu:24.04-aws  fedora:43  opensuse:tumbleweed
   alma:9  amazon:2023  amazon:2023-6.12  arch:linux  arch:linux-lts  of others

@@ -42,6 +42,7 @@ _RETURN = {
     "ppc64": b"\x20\x00\x80\x4e",
     "armhf": b"\x1e\xff\x2f\xe1",
     "i386": b"\xc3\xcc",
+    "mips64": b"\x08\x00\xe0\x03",
 }
 _CALL = re.compile(r"(call|bl|blr|c\.jalr|(c\.)?jal ra,.*|jalr ra,.*)\b")
 # jumps through a pointer, and returns of other forms: on armhf whatever loads pc

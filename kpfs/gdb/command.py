@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # debuggers by architecture, the best first
 _NATIVE = {
     "x86": "x86_64", "arm64": "aarch64", "riscv64": "riscv64", "s390x": "s390x",
-    "ppc64": "ppc64le", "armhf": "arm", "i386": "i686",
+    "ppc64": "ppc64le", "armhf": "arm", "i386": "i686", "mips64": "mips64el",
 }  # fmt: skip
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands.gdb")
 _GDB, _MULTIARCH = "gdb", "gdb-multiarch"

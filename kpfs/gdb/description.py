@@ -227,9 +227,31 @@ _I386 = Target(
         TargetFeature(_OWN, _short("cr0 cr2 cr3 cr4")),
     ),
 )
+_MIPS64 = Target(
+    "mips:isa64r2",
+    "pc",
+    re.compile(rb"[\x0d\x4d\x8d\xcd]..[\x00-\x03]", re.DOTALL),  # break
+    (
+        TargetFeature(
+            "org.gnu.gdb.mips.cpu",
+            (
+                *_words(" ".join(f"r{n}" for n in range(32)) + " lo hi"),
+                Register("pc", 64, "code_ptr"),
+            ),
+        ),
+        TargetFeature("org.gnu.gdb.mips.cp0", _words("status badvaddr cause")),
+        TargetFeature(
+            "org.gnu.gdb.mips.fpu",
+            (
+                *(Register(f"f{n}", 64, "ieee_double") for n in range(32)),
+                *_words("fcsr fir"),
+            ),
+        ),
+    ),
+)
 TARGETS = {
     "x86": _X86, "arm64": _ARM64, "riscv64": _RISCV64, "s390x": _S390X, "ppc64": _PPC64,
-    "armhf": _ARMHF, "i386": _I386,
+    "armhf": _ARMHF, "i386": _I386, "mips64": _MIPS64,
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ _FOREIGN = (
     "-ppc64el",
     "-armhf",
     "-i386",
+    "-mips64el",
 )  # ends of names whose kernels run no program of a host
 
 

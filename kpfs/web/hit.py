@@ -33,7 +33,7 @@ STACK, CODE = 12, 16  # words of the stack, bytes of an instruction, that are ke
 SLOT, DETOUR, TRAMPOLINE = 0x30, 0x400, 0x60
 STACK_POINTERS = {
     "x86": "rsp", "arm64": "sp", "riscv64": "x2", "s390x": "r15", "ppc64": "r1",
-    "armhf": "sp", "i386": "esp",
+    "armhf": "sp", "i386": "esp", "mips64": "r29",
 }  # fmt: skip
 RETURN_REGISTERS = {
     "arm64": "x30",
@@ -41,6 +41,7 @@ RETURN_REGISTERS = {
     "s390x": "r14",
     "ppc64": "lr",
     "armhf": "lr",
+    "mips64": "r31",
 }  # x86 has it on the stack
 FIRST = {"breakpoint": "trap", "jump": "jump", "ftrace": "call"}  # phase by kind
 # functions of arm64 and riscv64 through which an exception comes and goes

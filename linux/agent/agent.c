@@ -14,6 +14,11 @@
 #ifdef __powerpc64__
 #undef REGION_BASE
 #define REGION_BASE REGION_LOW
+#elif defined(__mips__)
+#undef REGION_BASE
+#undef REGION_PHYS
+#define REGION_BASE REGION_LOWEST
+#define REGION_PHYS REGION_PHYS_32
 #elif __SIZEOF_LONG__ == 4
 #undef REGION_BASE
 #undef REGION_PHYS
@@ -25,13 +30,19 @@ typedef unsigned long word;
 
 #define NULL ((void *)0)
 #define O_RDWR 2
+#ifndef __mips__ /* which has numbers of its own */
+#define NR_SIGNALS 64
 #define O_SYNC 04010000
+#define MAP_ANONYMOUS 0x20
+#define SIGCHLD 17
+#define SIGUSR1 10
+#define SIGXFSZ 25
+#endif
 #define O_CLOEXEC 02000000
 #define PROT_RW 3
 #define MAP_SHARED 1
 #define MAP_PRIVATE 2
 #define MAP_FIXED 0x10
-#define MAP_ANONYMOUS 0x20
 #define SCHED_OTHER 0
 #define SCHED_IDLE 5
 #define FUTEX_WAIT 0
@@ -39,10 +50,7 @@ typedef unsigned long word;
 #define FUTEX_PRIVATE 128
 #define CLONE_VM 0x100
 #define PR_SET_NAME 15
-#define SIGCHLD 17
-#define SIGUSR1 10
 #define SIGPIPE 13
-#define SIGXFSZ 25
 #define SIG_IGN ((void *)1)
 #define PR_SET_KEEPCAPS 8
 #define CAP_VERSION 0x20080522
@@ -76,6 +84,8 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 #include "armhf.h"
 #elif defined(__i386__)
 #include "i386.h"
+#elif defined(__mips__)
+#include "mips64.h"
 #endif
 
 #ifdef SYS_open
@@ -98,15 +108,22 @@ static volatile long spinning; /* slot of the task that waits at agent_pause */
 #endif
 
 struct sigaction {
+#ifdef __mips__
+#define ACTION(handler) { RESTORER, handler, { 0 } }
+	word flags;
+	void *handler;
+#else
+#define ACTION(handler) { handler, RESTORER, { 0 } }
 	void *handler;
 	word flags;
+#endif
 #ifdef SA_RESTORER /* else the kernel has tasks return from signals by its vDSO */
 #define RESTORER SA_RESTORER, restorer
 	void *restorer;
 #else
 #define RESTORER 0
 #endif
-	word mask[sizeof(u64) / sizeof(word)];
+	word mask[NR_SIGNALS / 8 / sizeof(word)];
 };
 
 static void die(const char *why)
@@ -148,13 +165,15 @@ static void on_signal(int number)
 /* A signal only interrupts the call that a task waits in; no call ends a task. */
 static void take_signals(void)
 {
-	struct sigaction interrupts = { on_signal, RESTORER, { 0 } };
-	struct sigaction ignored = { SIG_IGN, RESTORER, { 0 } };
+	struct sigaction interrupts = ACTION(on_signal);
+	struct sigaction ignored = ACTION(SIG_IGN);
+	const long size = sizeof(ignored.mask);
 
-	call(SYS_rt_sigaction, SIGUSR1, (long)&interrupts, 0, 8, 0, 0);
-	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, 8, 0, 0); /* no child becomes a zombie */
-	call(SYS_rt_sigaction, SIGPIPE, (long)&ignored, 0, 8, 0, 0);
-	call(SYS_rt_sigaction, SIGXFSZ, (long)&ignored, 0, 8, 0, 0);
+	call(SYS_rt_sigaction, SIGUSR1, (long)&interrupts, 0, size, 0, 0);
+	call(SYS_rt_sigaction, SIGCHLD, (long)&ignored, 0, size, 0,
+	     0); /* no child becomes a zombie */
+	call(SYS_rt_sigaction, SIGPIPE, (long)&ignored, 0, size, 0, 0);
+	call(SYS_rt_sigaction, SIGXFSZ, (long)&ignored, 0, size, 0, 0);
 }
 
 /* Become another user that may still choose the pids of children. */

@@ -18,6 +18,7 @@ typedef uint64_t u64;
 
 #define REGION_BASE 0x7b7000000000ull /* the agent's virtual address of it */
 #define REGION_LOW 0x3b7000000000ull /* the same, where programs have only 64 TiB */
+#define REGION_LOWEST 0xb700000000ull /* and where they have 1 TiB */
 #define REGION_BASE_32 0x60000000 /* and where they have 2 to 3 GiB */
 #define REGION_PHYS 0x800000000ull /* its physical address */
 #define REGION_PHYS_32 0x70000000 /* and where addresses have 32 bits: RAM ends before it */

@@ -50,6 +50,12 @@ class ReadWord(Protocol):
         """Return a word; raises MemoryFault."""
 
 
+class Readable(Protocol):
+    """The kernel's RAM."""
+
+    def __getitem__(self, place: slice, /) -> bytes: ...
+
+
 class LinuxArch(ABC):
     """An architecture."""
 
@@ -84,6 +90,7 @@ class LinuxArch(ABC):
     kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths
     translates: ClassVar[bool] = False  # native() changes some calls
     syscall_prefix: ClassVar[str]  # begins the names of functions of system calls
+    first_call: ClassVar[int] = 0  # the number of the first one in its table
     elf_machine: ClassVar[int]
     shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers
     breakpoint_size: ClassVar[int]
@@ -203,6 +210,10 @@ class LinuxArch(ABC):
     def in_kernel(self, engine: Engine) -> bool:
         """Return True if the kernel runs, no program."""
         return bool(engine.read_reg(self.counter) >> 63)
+
+    def learn(self, engine: Engine, ram: Readable) -> Mapping[str, int]:
+        """Return words of the board, by name, that a booted kernel's memory tells."""
+        return {}
 
     @abstractmethod
     def page_table(self, saved: SavedRegisters, words: Mapping[str, int]) -> int:

@@ -7,13 +7,11 @@ Kernel: arch/powerpc/kernel/syscalls/syscall.tbl, include/uapi/asm in arch/power
 from __future__ import annotations
 
 import termios
-from collections.abc import Callable, Sequence
 
 from kpfs.base import syscall_numbers as nr
-from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.arch.arch import Args
+from kpfs.linux.arch.changed import ChangedCalls, Terminal, moved
 from kpfs.linux.arch.first_calls import FIRST_CALLS
-from kpfs.linux.arch.generic_calls import ABSENT
 
 _NUMBERS = FIRST_CALLS | {
     nr.LCHOWN: 16, nr.GETUID: 24, nr.GETGID: 47, nr.GETEUID: 49, nr.GETEGID: 50,
@@ -54,10 +52,6 @@ _REQUESTS = {
     termios.FIOCLEX: 0x2000_6601, termios.FIONCLEX: 0x2000_6602,
     termios.TIOCOUTQ: 0x4004_7473, 0x5441: 0x2000_5441,  # TIOCGPTPEER
 }  # fmt: skip
-_PLAIN = 0x54, 0x89  # types of terminals and sockets: the number is all there is
-_DIRECTION, _SIZE, _TYPE = 30, 0x3FFF_0000, 8
-_DIRECTIONS = 1 << 29, 4 << 29, 2 << 29, 6 << 29  # by x86-64's: none, write, read, both
-_SET_TERMINAL = {_REQUESTS[each] for each in (termios.TCSETS, termios.TCSETSW)}
 # flags of input, output, control and local modes that are elsewhere
 _TERMINAL_FLAGS = (
     ((0x400, 0x200), (0x1000, 0x400), (0x200, 0x1000)),
@@ -73,58 +67,32 @@ _TERMINAL_FLAGS = (
 )
 # by ppc64's places: x86-64's of the special characters
 _CHARACTERS = 0, 1, 2, 3, 4, 6, 11, 5, 16, 7, 14, 12, 10, 8, 9, 15, 13
-_WORDS, _NCCS, _SPEED = 16, 19, 38400
+_TERMINAL = Terminal(_TERMINAL_FLAGS, _CHARACTERS, 19, 38400)
 _MAP_FLAGS = (0x2000, 0x80), (0x4000, 0x40)  # MAP_LOCKED, MAP_NORESERVE
 
 
 def open_flags(flags: int) -> int:
     """Return open()'s flags of x86-64 as ppc64 has them."""
-    return _moved(flags, _OPEN_FLAGS)
+    return moved(flags, _OPEN_FLAGS)
 
 
-def _moved(flags: int, places: Sequence[tuple[int, int]]) -> int:
-    """Return flags with some of them in other places."""
-    found = flags & ~sum(old for old, _ in places)
-    return found | sum(new for old, new in places if flags & old)
-
-
-def terminal(settings: bytes) -> bytes:
-    """Return a struct termios of x86-64 as ppc64 has it."""
-    words = LITTLE_64.struct("4I").unpack_from(settings)
-    moved = (_moved(*each) for each in zip(words, _TERMINAL_FLAGS, strict=True))
-    line, chars = settings[_WORDS], settings[_WORDS + 1 :]
-    placed = bytes(chars[place] for place in _CHARACTERS).ljust(_NCCS, b"\0")
-    packed = LITTLE_64.struct("4I19sB2I")
-    return packed.pack(*moved, placed, line, _SPEED, _SPEED)
-
-
-def request(number: int) -> int:
-    """Return a request of ioctl() as ppc64 has it."""
-    if (found := _REQUESTS.get(number)) is not None:
-        return found
-    if number >> _TYPE in _PLAIN:
-        return number
-    return _DIRECTIONS[number >> _DIRECTION & 3] | number & _SIZE | number & 0xFFFF
-
-
-# by call: the place of an argument, and what makes it ppc64's
-_CHANGED: dict[int, tuple[int, Callable[[int], int]]] = {
-    nr.OPEN: (1, open_flags),
-    nr.OPENAT: (2, open_flags),
-    nr.PIPE2: (1, open_flags),
-    nr.IOCTL: (1, request),
-    nr.MMAP: (3, lambda flags: _moved(flags, _MAP_FLAGS)),
-}
+_CALLS = ChangedCalls(
+    _NUMBERS,
+    _REQUESTS,
+    _TERMINAL,
+    {
+        nr.OPEN: [(1, open_flags)],
+        nr.OPENAT: [(2, open_flags)],
+        nr.PIPE2: [(1, open_flags)],
+        nr.MMAP: [(3, lambda flags: moved(flags, _MAP_FLAGS))],
+    },
+)
+request, terminal = _CALLS.request, _TERMINAL.of
 
 
 def ppc64_call(number: int, args: Args) -> tuple[int, Args]:
     """Return a call of x86-64 as ppc64 has it."""
-    place, change = _CHANGED.get(number, (len(args), int))
-    if place < len(args) and isinstance(args[place], int):
-        args = (*args[:place], change(args[place]), *args[place + 1 :])
-    if number == nr.IOCTL and args[1] in _SET_TERMINAL and isinstance(args[2], bytes):
-        args = *args[:2], terminal(args[2])
-    elif number == nr.SYNC_FILE_RANGE:  # sync_file_range2()
+    if number == nr.SYNC_FILE_RANGE:  # sync_file_range2()
         fd, at, size, flags = args
         args = fd, flags, at, size
-    return _NUMBERS.get(number, ABSENT), args
+    return _CALLS.native(number, args)

@@ -33,7 +33,7 @@ typedef uint64_t u64;
 #define HOLE_BASE 0x80000000ull /* from here up to 4 GiB only devices answer */
 #define HOLE_END 0x100000000ull
 #define MAX_CPUS 4
-#define NR_OWN 80 /* words of an architecture's struct for a processor */
+#define NR_OWN 672 /* words of an architecture's struct for a processor */
 #define NR_DEVICES 16 /* and of that for what all processors share */
 #define CONSOLE_SIZE 0x10000
 #define NR_CALLS 48

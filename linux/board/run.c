@@ -218,7 +218,7 @@ static u64 run_once(struct board *b)
 	b->stop_at = NEVER;
 	before_run(b);
 	go_on_in_block(b);
-	b->error = uc.emu_start(engine(b), *pc(b), 1, 0, 0);
+	b->error = uc.emu_start(engine(b), *pc(b), nowhere, 0, 0);
 	after_run(b);
 	left_block(b, linear_pc(b));
 	settle(b);

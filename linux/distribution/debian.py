@@ -37,7 +37,12 @@ _NAME = re.compile(
     r"(?:-(?P<flavour>cloud|rt))?"
 )
 # what names of kernels end in, where that is not the name of the packages' architecture
-_OWN_NAMES = {"powerpc64le": "ppc64el", "armmp": "armhf", "686-pae": "i386"}
+_OWN_NAMES = {
+    "powerpc64le": "ppc64el",
+    "armmp": "armhf",
+    "686-pae": "i386",
+    "mips64r2el": "mips64el",
+}
 _ENDINGS = "|".join(sorted({*PACKAGED} - {*_OWN_NAMES.values()} | {*_OWN_NAMES}))
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(

@@ -15,7 +15,7 @@ from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.board.board import Board, read_agent
 from kpfs.linux.board.stops import reason
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.make import arm64, armhf, cpio, i386, ppc64, riscv64, s390x, x86
+from kpfs.linux.make import arm64, armhf, cpio, i386, mips64, ppc64, riscv64, s390x, x86
 from kpfs.linux.memory.memory import LiveMemory
 from kpfs.linux.package.kernel_file import KernelFile
 from kpfs.linux.store.image import BootedBoard
@@ -46,7 +46,7 @@ class Firmware(Protocol):
 
 FIRMWARE: dict[str, Firmware] = {
     "x86": x86, "arm64": arm64, "riscv64": riscv64, "s390x": s390x,
-    "ppc64": ppc64, "armhf": armhf, "i386": i386,
+    "ppc64": ppc64, "armhf": armhf, "i386": i386, "mips64": mips64,
 }  # fmt: skip
 _DIRECTORIES = ("bin", "dev", "proc", "root", "sys", "tmp")
 
@@ -78,7 +78,9 @@ def boot(
         firmware.prepare(board, entry)
         pause = _agent_symbol(arch, agent, "agent_pause")
         board.set(pause=pause)
-        return BootedBoard(board, pause, _run(board, progress, _LOCKDOWN in cmdline))
+        symbols = _run(board, progress, _LOCKDOWN in cmdline)
+        board.set(**arch.learn(board, ram))
+        return BootedBoard(board, pause, symbols)
     except BaseException:
         board.close()
         raise

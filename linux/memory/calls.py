@@ -20,11 +20,11 @@ NAMES = {
 
 
 def call_numbers(
-    memory: KernelMemory, symbols: CoreSymbols, prefix: str
+    memory: KernelMemory, symbols: CoreSymbols, prefix: str, first: int = 0
 ) -> dict[str, int]:
     """Return the number of each system call by name; {} if the kernel has no table.
 
-    prefix: of the functions, LinuxArch.syscall_prefix.
+    prefix: of the functions, LinuxArch.syscall_prefix.  first: the first number.
 
     Context: the machine's lock is held.
     """
@@ -41,7 +41,8 @@ def call_numbers(
         if name != prefix + ABSENT
     }
     numbers: dict[str, int] = {}
-    for number, (address,) in enumerate(memory.model.struct("L").iter_unpack(words)):
+    rows = memory.model.struct("L").iter_unpack(words)
+    for number, (address,) in enumerate(rows, first):
         name = names.get(address, "")
         if name:
             numbers.setdefault(NAMES.get(name, name), number)

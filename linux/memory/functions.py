@@ -95,6 +95,15 @@ def _signed(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
 
 
+def _mips64_calls(code: bytes, begin: int) -> Iterator[_Call]:
+    """Yield jal (a call) and j, which have the low bits of their target."""
+    for found in re.finditer(rb"(?s)(?=(...[\x08-\x0f]))", code):
+        at, word = found.start(), LITTLE_64.number(found[1])
+        if at % 4 == 0:
+            far = ((word << 2) - begin - at) & 0xFFF_FFFF
+            yield at, _signed(far, 28), word >> 23 & 8
+
+
 # by architecture: yields the calls in code
 _CALLS: dict[str, Callable[[bytes], Iterator[_Call]]] = {
     "x86": _x86_calls,
@@ -105,6 +114,11 @@ _CALLS: dict[str, Callable[[bytes], Iterator[_Call]]] = {
     "armhf": _armhf_calls,
     "i386": _x86_calls,
 }
+
+
+def _calls_in(arch: str, code: bytes, begin: int) -> Iterator[_Call]:
+    """Return the calls in code that begins at an address."""
+    return _mips64_calls(code, begin) if arch == "mips64" else _CALLS[arch](code)
 
 
 class FunctionIndex:
@@ -189,7 +203,7 @@ def index_pieces(
     firsts = [numbers[addr] for addr in addresses]
     pairs, count = set[int](), len(rows)
     passed_by = _PASSED_BY.get(arch, _LANDING_PAD)
-    for at, target in _calls(memory, start, end, _CALLS[arch]):
+    for at, target in _calls(memory, start, end, arch):
         callee = numbers.get(target, numbers.get(target - passed_by))
         if callee is not None:
             pairs.add(firsts[bisect_right(addresses, at) - 1] * count + callee)
@@ -227,7 +241,7 @@ def _calls(
     memory: KernelMemory,
     start: int,
     end: int,
-    calls: Callable[[bytes], Iterator[_Call]],
+    arch: str,
 ) -> Iterator[tuple[int, int]]:
     """Yield the addresses of calls and of their targets, as far as text is there."""
     for begin in range(start, end, _CHUNK):
@@ -235,7 +249,7 @@ def _calls(
             code = memory.read(begin, min(_CHUNK + _OVERLAP, end - begin))
         except MemoryFault:
             continue
-        for at, distance, _ in calls(code):
+        for at, distance, _ in _calls_in(arch, code, begin):
             yield begin + at, begin + at + distance
 
 
@@ -252,6 +266,6 @@ def returns_to(
     for name in callers.split():
         for caller in symbols.lookup_name(name):
             code = memory.read(caller.addr, caller.size)
-            for at, distance, size in _CALLS[arch](code):
+            for at, distance, size in _calls_in(arch, code, caller.addr):
                 if size and caller.addr + at + distance in targets:
                     yield caller.addr + at + size

@@ -38,7 +38,7 @@ def parse(data: bytes) -> BzImage:
     if data[_MAGIC : _MAGIC + 4] != b"HdrS":
         raise UnfitError(
             "this is no kernel for x86-64 (bzImage), arm64, riscv64 or s390x "
-            "(Image), ppc64el (vmlinux), or armhf (zImage)"
+            "(Image), ppc64el, mips64el (vmlinux, vmlinuz), or armhf (zImage)"
         )
     if len(data) < _END:
         raise UnfitError("the kernel's file is cut short")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Takes an Image apart, the file of a kernel for arm64, riscv64, s390x or ppc64el.
+"""Takes an Image apart, the file of a kernel for another architecture than x86-64.
 
 Kernel: Documentation/arch/arm64/booting.rst,
 Documentation/arch/riscv/boot-image-header.rst, libstub/zboot-header.S
@@ -12,10 +12,10 @@ import re
 from typing import NamedTuple
 
 from kpfs.base.data_model import BIG_64, LITTLE_64
-from kpfs.base.elf import EM_PPC64, ElfFile
+from kpfs.base.elf import EM_MIPS, EM_PPC64, ElfFile
 from kpfs.base.errors import KernelError
 from kpfs.linux.arch.arch import LinuxArch
-from kpfs.linux.arch.arches import ARM64, ARMHF, PPC64, RISCV64, S390X
+from kpfs.linux.arch.arches import ARM64, ARMHF, MIPS64, PPC64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package.bzimage import MAX_VMLINUX, is_release
 from kpfs.linux.package.compression import decompress
@@ -26,11 +26,12 @@ _ZBOOT_AT, _ZBOOT, _PAYLOAD = 4, b"zimg", LITTLE_64.struct("8xII")
 _GZIP = b"\x1f\x8b"
 # s390x: where its raw image says what it is, and where its release stands
 _S390_AT, _S390, _S390_RELEASE_AT = 0x10008, b"S390EP", 0x10428
-_ELF = b"\x7fELF\x02\x01"  # ppc64el: vmlinux itself
+# ppc64el: vmlinux itself; mips64el: a program that unpacks the kernel behind it
+_ELF = b"\x7fELF\x02\x01"
 # armhf: a program that unpacks the kernel behind it; what this is linked for, its code
 # tells: sub r8, r8, #TEXT_OFFSET
 _ZIMAGE_AT, _ZIMAGE, _HEAD = 0x24, b"\x18\x28\x6f\x01", 4096
-_PACKED = re.compile(rb"\xfd7zXZ\0|\x1f\x8b\x08")
+_PACKED = re.compile(rb"\xfd7zXZ\0|\x1f\x8b\x08|\x28\xb5\x2f\xfd")
 _SUB_R8, _ROTATION, _IMMEDIATE = 0xE2488, 7, 0xFF
 _RELEASE = re.compile(rb"Linux version (\S+)")
 
@@ -45,7 +46,7 @@ class KernelImage(NamedTuple):
 
 def unpacked(data: bytes) -> bytes:
     """Return an Image, which may be packed by gzip or as an EFI program."""
-    if is_zimage(data):
+    if packed_arch(data):
         return _payload(data)
     if data[_ZBOOT_AT : _ZBOOT_AT + 4] == _ZBOOT and len(data) >= _PAYLOAD.size:
         offset, size = _PAYLOAD.unpack_from(data)
@@ -56,7 +57,7 @@ def unpacked(data: bytes) -> bytes:
 
 
 def _payload(data: bytes) -> bytes:
-    """Return what a zImage unpacks, behind code that names magic numbers, too."""
+    """Return what a program unpacks, behind code that names magic numbers, too."""
     for found in _PACKED.finditer(data, _HEAD):
         with contextlib.suppress(UnfitError):
             image = decompress(data[found.start() :], "", MAX_VMLINUX)
@@ -65,16 +66,23 @@ def _payload(data: bytes) -> bytes:
     raise UnfitError("the kernel's file is damaged, or packed in an unknown way")
 
 
-def is_zimage(data: bytes) -> bool:
-    """Return True for a kernel of armhf that unpacks itself."""
-    return data[_ZIMAGE_AT : _ZIMAGE_AT + len(_ZIMAGE)] == _ZIMAGE
+def packed_arch(data: bytes) -> LinuxArch | None:
+    """Return the architecture of a kernel that unpacks itself; None for another."""
+    if data[_ZIMAGE_AT : _ZIMAGE_AT + len(_ZIMAGE)] == _ZIMAGE:
+        return ARMHF
+    return MIPS64 if _machine(data) == EM_MIPS else None
+
+
+def _machine(data: bytes) -> int | None:
+    """Return the machine of an ELF file of 64 bits, little-endian; None for another."""
+    return LITTLE_64.number(data[18:20]) if data[: len(_ELF)] == _ELF else None
 
 
 def arch_of(data: bytes) -> LinuxArch | None:
     """Return the architecture of an unpacked Image; None if it is none."""
     if data[_S390_AT : _S390_AT + len(_S390)] == _S390:
         return S390X
-    if data[: len(_ELF)] == _ELF and LITTLE_64.number(data[18:20]) == EM_PPC64:
+    if _machine(data) == EM_PPC64:
         return PPC64
     return _MAGICS.get(data[_MAGIC_AT : _MAGIC_AT + 4])
 
@@ -87,6 +95,8 @@ def parse(data: bytes, arch: LinuxArch) -> KernelImage:
     elif arch is ARMHF:
         text_offset, size = _text_offset(data), len(data)
         found = _RELEASE.search(data)
+    elif arch is MIPS64:
+        text_offset, size, found = 0, len(data), _RELEASE.search(data)
     elif arch is S390X:
         place = BIG_64.number(data[_S390_RELEASE_AT : _S390_RELEASE_AT + 8])
         text_offset, size = 0, len(data)

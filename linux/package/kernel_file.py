@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from kpfs.linux.arch.arches import ARMHF
 from kpfs.linux.package import bzimage, image_file
 
 KernelFile = bzimage.BzImage | image_file.KernelImage
@@ -12,7 +11,7 @@ KernelFile = bzimage.BzImage | image_file.KernelImage
 def parse(data: bytes) -> KernelFile:
     """Return the parts.  Raises UnfitError if it is none or cannot be unpacked."""
     image = image_file.unpacked(data)
-    arch = ARMHF if image_file.is_zimage(data) else image_file.arch_of(image)
+    arch = image_file.packed_arch(data) or image_file.arch_of(image)
     if arch is not None:
         return image_file.parse(image, arch)
     return bzimage.parse(data)

@@ -4,7 +4,8 @@
 Tests kpfs.linux.arch.arm64, kpfs.linux.arch.riscv64, kpfs.linux.arch.s390x,
 kpfs.linux.arch.ppc64, kpfs.linux.make.arm64, kpfs.linux.make.riscv64,
 kpfs.linux.make.s390x, kpfs.linux.make.ppc64, kpfs.linux.arch.armhf,
-kpfs.linux.make.armhf, kpfs.linux.arch.i386, kpfs.linux.make.i386.
+kpfs.linux.make.armhf, kpfs.linux.arch.i386, kpfs.linux.make.i386,
+kpfs.linux.arch.mips64, kpfs.linux.make.mips64.
 """
 
 import errno
@@ -63,10 +64,12 @@ ALL = [
     pytest.param(S390X, marks=pytest.mark.s390x_kernel),
     pytest.param(PPC64, marks=pytest.mark.ppc64_kernel),
 ]
+MIPS64 = Row(harness.MIPS64, "mips64", "sys_", "break", "mips64", 8)
 I386 = Row(harness.I386, "i686", "__ia32_sys_", "int3", "i386", 3)
-OF_32_BITS = [
+WITHOUT_TYPES = [
     pytest.param(ARMHF, marks=pytest.mark.armhf_kernel),
     pytest.param(I386, marks=pytest.mark.i386_kernel),
+    pytest.param(MIPS64, marks=pytest.mark.mips64_kernel),
 ]
 CHANGES = """
 set -e
@@ -137,7 +140,7 @@ each_kernel = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 some_kernels = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
-@pytest.mark.parametrize("row", [*ALL, *OF_32_BITS], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [*ALL, *WITHOUT_TYPES], ids=lambda row: row.name)
 def test_calls_are_made_by_their_meaning(kpfs, tmp_path, row):
     """mkdir(), rename() and rmdir() are not in its table of system calls."""
     words = "--kernel", row.kernel, "--", "sh", "-c", CHANGES, "sh", tmp_path
@@ -263,7 +266,7 @@ def test_instructions_that_programs_may_use(kpfs, tmp_path):
 
 
 @pytest.mark.logs("kernel panic: sysrq", "it restarted its machine")
-@pytest.mark.parametrize("row", [*ALL, *OF_32_BITS], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [*ALL, *WITHOUT_TYPES], ids=lambda row: row.name)
 def test_a_dead_kernel_goes_back(row):
     with library.Kernel(kernel=row.kernel, quiet=True) as kernel:
         before = kernel.snapshot()
@@ -648,6 +651,48 @@ def test_the_text_of_a_kernel_of_32_bits(kpfs):
         assert file.read(20)[4::14] == bytes((1, ARMHF.elf_machine))
     (m / "machine" / "reboot").write_text("1\n")
     assert (m / "tracing" / "kprobe_events").read_text() == ""
+
+
+@pytest.mark.mips64_kernel
+def test_a_kernel_with_numbers_of_its_own(kpfs):
+    """Arguments, handlers, refusals and determinism of mips64el, without BTF."""
+    with library.Kernel(kernel=MIPS64.kernel, quiet=True) as kernel:
+        seen, place, before = [], f"{MIPS64.prefix}getppid", kernel.snapshot()
+
+        def skip(regs):
+            seen.append(regs.c0_epc - kernel.symbol(place))
+            regs.r2, regs.c0_epc = 77, regs.r31
+            return 1
+
+        probe = kernel.kprobe(place, skip)
+        assert kernel.task(4242).syscall("getppid") == 77
+        probe.unregister()
+        back = kernel.kretprobe(place, lambda regs: seen.append(regs.r2))
+        inside = kernel.kprobe(place, lambda regs: seen.append(8), offset=8)
+        parent = kernel.task(4242).syscall("getppid")
+        assert seen == [0, 8, parent]
+        assert (back.nmissed, inside.nmissed) == (0, 0)
+        runs = []
+        for _ in range(2):
+            kernel.restore(before)
+            event = "p:e do_sys_openat2 file=+0(%r5):ustring n=%r4:s32"
+            kernel.write("tracing/kprobe_events", event)
+            kernel.append("tracing/kprobe_events", "r:back do_sys_openat2 $retval:s32")
+            kernel.write("tracing/events/kprobes/enable", "1")
+            kernel.read("/proc/version")
+            with pytest.raises(OSError, match="/sys/none") as missing:
+                kernel.read("/sys/none")
+            assert missing.value.errno == errno.ENOENT
+            kernel.write("tracing/events/kprobes/enable", "0")
+            runs.append(kernel.read("tracing/trace"))
+            assert 'file="/proc/version" n=-100' in runs[-1]
+            assert re.search(r"back: \(\S+ <- do_sys_openat2\) arg1=\d+\n", runs[-1])
+        assert runs[0] == runs[1]
+        with pytest.raises(OSError, match="arch_prepare_kretprobe"):
+            kernel.kprobe("arch_prepare_kretprobe", skip)
+    done = kpfs("explain", "--kernel", MIPS64.kernel, f"{place}+8")
+    assert done.returncode == 0
+    assert "no jump optimisation; this instruction is" in done.stdout
 
 
 @pytest.mark.s390x_kernel

@@ -195,8 +195,8 @@ class LinuxMachineInfo:
             raise KernelError(errno.EPERM, f"{name}: the task could not go on")
         if not self._numbers:
             kernel = self.kernel
-            prefix = kernel.arch.syscall_prefix
-            self._numbers = call_numbers(kernel.memory, kernel.symbols, prefix)
+            named = kernel.arch.syscall_prefix, kernel.arch.first_call
+            self._numbers = call_numbers(kernel.memory, kernel.symbols, *named)
         if not self._numbers:
             raise KernelError(errno.EOPNOTSUPP, "this kernel lacks KALLSYMS_ALL")
         number = self._numbers.get(name)

@@ -37,6 +37,7 @@
 const u32 pause_size = 4;
 const u32 local_entry = 0;
 const u64 region_base = BITS == 32 ? REGION_BASE_32 : REGION_BASE;
+const u64 nowhere = 1;
 const u32 nr_modes = 12;
 const u32 page_size = 1024;
 

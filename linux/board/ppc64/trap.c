@@ -46,6 +46,7 @@ enum { STACK = 1, ARGUMENT = 3 };
 const u32 pause_size = INSN_SIZE;
 const u32 local_entry = 8;
 const u64 region_base = REGION_LOW;
+const u64 nowhere = 1;
 
 void (*original_raise)(state_t *s, u32 exception);
 

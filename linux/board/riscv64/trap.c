@@ -17,6 +17,7 @@
 const u32 pause_size = INSN_SIZE;
 const u32 local_entry = 0;
 const u64 region_base = REGION_BASE;
+const u64 nowhere = 1;
 const u32 nr_modes = 4;
 const u32 page_size = 4096;
 

@@ -29,6 +29,7 @@ RISCV64_VERDICTS = "none", "EINVAL", "EILSEQ"
 S390X_VERDICTS = "none", "FTRACE", "EINVAL"
 ARMHF_VERDICTS = "OPTIMIZED", "EINVAL"
 I386_VERDICTS = X86_VERDICTS
+MIPS64_VERDICTS = "none", "EINVAL"
 PPC64_VERDICTS = "OPTIMIZED", "FTRACE", "none", "EINVAL"
 pytestmark = [pytest.mark.long]
 # kernels, and the verdicts that must occur
@@ -40,6 +41,7 @@ KERNELS = [
     harness.on(harness.PPC64, PPC64_VERDICTS, marks=[pytest.mark.slow]),
     harness.on(harness.ARMHF, ARMHF_VERDICTS),
     harness.on(harness.I386, I386_VERDICTS),
+    harness.on(harness.MIPS64, MIPS64_VERDICTS),
 ]
 
 POINTS = int(os.environ.get("KPFS_POINTS", "100"))

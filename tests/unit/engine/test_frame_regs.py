@@ -3,7 +3,8 @@
 
 Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs,
 kpfs.engine.arch.s390x.regs, kpfs.engine.arch.ppc64.regs,
-kpfs.engine.arch.armhf.regs, kpfs.engine.arch.i386.regs.
+kpfs.engine.arch.armhf.regs, kpfs.engine.arch.i386.regs,
+kpfs.engine.arch.mips64.regs.
 """
 
 from kpfs.engine.arch.arches import TEXT_TOOLS
@@ -13,7 +14,7 @@ AT = 0x1000
 
 class Memory:
     def __init__(self):
-        self.words = {AT + 8 * i: 100 + i for i in range(36)}
+        self.words = {AT + 8 * i: 100 + i for i in range(38)}
 
     def read_u64(self, addr):
         return self.words[addr]
@@ -51,6 +52,12 @@ def test_registers_of_s390x():
     assert (regs.pswa, regs.r0, regs.r2, regs.r15, regs.orig_gpr2) == (
         *(102, 103, 105, 118, 119),
     )
+
+
+def test_registers_of_mips64():
+    regs = TEXT_TOOLS["mips64"]().frame(Memory(), AT)
+    found = regs.r0, regs.r31, regs.c0_status, regs.c0_epc
+    assert found == (100, 131, 132, 137)
 
 
 def test_registers_of_ppc64():

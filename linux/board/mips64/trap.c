@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Exceptions and interrupts. libunicorn enters them by a function that its library exports. It calls
+ * that only for exceptions that no hook hears, and a hook finds a wrong address in PC. So the board
+ * replaces the function by which all code raises exceptions.
+ */
+#include "mips64.h"
+
+#define PT_REGS_LINK 248
+#define PT_REGS_SP 232
+#define PT_REGS_STATUS 256
+#define FROM_KERNEL(status) (!((status) & STATUS_MODE))
+#include "../link_register.h"
+
+#define INSN_SIZE 4
+#define AGENT_SAYS 0x7c00003fu /* address and size of what the agent says */
+
+enum { RESULT = 2, ARGUMENT = 4, STACK = 29, LINK = 31 };
+
+const u32 pause_size = INSN_SIZE;
+const u32 local_entry = 0;
+const u64 region_base = REGION_LOWEST;
+const u64 nowhere = 0; /* libunicorn translates any other one, and raises exceptions for it */
+
+void (*original_raise)(state_t *s, u32 exception, int error, uintptr_t from);
+void (*original_leave)(void *processor, uintptr_t from);
+
+u64 *pc(struct board *b)
+{
+	return &state(b)->pc;
+}
+
+u64 linear_pc(const struct board *b)
+{
+	return state(b)->pc;
+}
+
+u64 argument(const struct board *b, int number)
+{
+	return state(b)->gpr[ARGUMENT + number];
+}
+
+u64 result(const struct board *b)
+{
+	return state(b)->gpr[RESULT];
+}
+
+u64 stack_pointer(const struct board *b)
+{
+	return state(b)->gpr[STACK];
+}
+
+struct back returns_to(struct board *b)
+{
+	return (struct back){ state(b)->gpr[LINK], stack_pointer(b) };
+}
+
+void return_now(struct board *b, u64 value)
+{
+	state(b)->pc = state(b)->gpr[LINK];
+	if (value != NEVER)
+		state(b)->gpr[RESULT] = value;
+}
+
+bool takes_interrupts(const struct board *b)
+{
+	return (state(b)->status & STATUS_MASKS) == STATUS_IE;
+}
+
+static void enter(struct board *b, u32 exception, int error)
+{
+	AT(u32, processor(b), EXCEPTION) = exception;
+	state(b)->error_code = error;
+	mips64_api.interrupt(processor(b));
+}
+
+bool deliver_interrupt(struct board *b, int number)
+{
+	enter(b, number, 0);
+	return true;
+}
+
+void before_run(struct board *b)
+{
+	(void)b;
+}
+
+void after_run(struct board *b)
+{
+	(void)b;
+}
+
+/* Leave libunicorn from within an instruction, which does not return. */
+void end_run(struct board *b)
+{
+	AT(u32, processor(b), EXCEPTION) = HALT;
+	mips64_api.end_run(processor(b));
+}
+
+/* Return whether the agent, before the host sees its memory, has something to say. */
+static bool hears(struct board *b)
+{
+	state_t *s = state(b);
+
+	if (!b->debug_limit || FROM_KERNEL(s->status) || read_int(b, s->pc) != AGENT_SAYS)
+		return false;
+	hear(b, argument(b, 0), argument(b, 1));
+	s->pc += INSN_SIZE;
+	return true;
+}
+
+/* from: where in translated code, or 0 */
+void raise_exception(state_t *s, u32 exception, int error, uintptr_t from)
+{
+	struct board *b = board_of(s);
+
+	if (!b) {
+		original_raise(s, exception, error, from);
+		__builtin_unreachable();
+	}
+	if (from)
+		mips64_api.restore(processor(b), from, true);
+	if (exception >= FIRST_END) {
+		AT(u32, processor(b), EXCEPTION) = exception;
+		mips64_api.end_run(processor(b));
+	}
+	AT(u32, engine(b), ENGINE_INVALID) = 0; /* set for a missing page, it would end the run */
+	if (exception == RESERVED_INSTRUCTION && hears(b))
+		mips64_api.begin_block(processor(b));
+	left_block(b, s->pc + 1);
+	if (exception == SYSTEM_CALL)
+		b->syscalls++;
+	else
+		b->exceptions++;
+	if (faults_again(b)) {
+		b->vector = exception;
+		board_stop(b, STOP_FAULT, s->pc);
+		end_run(b);
+	}
+	enter(b, exception, error);
+	mips64_api.begin_block(processor(b));
+	__builtin_unreachable();
+}
+
+/* ll and sc, which translate addresses themselves, leave by it with the exception set. */
+void leave_block(void *cpu, uintptr_t from)
+{
+	state_t *s = AT(state_t *, cpu, STATE);
+	u32 exception = AT(u32, cpu, EXCEPTION);
+
+	if (board_of(s) && exception < FIRST_END)
+		raise_exception(s, exception, s->error_code, from);
+	original_leave(cpu, from);
+	__builtin_unreachable();
+}
