@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from kpfs.base.units import PAGE_SIZE
 
@@ -53,20 +53,42 @@ def settle_heap() -> None:
 class HeapTrimmer:
     """Gives back memory that threads have freed, when the process has grown.
 
-    glibc keeps what is freed in the heap of each thread.
+    glibc keeps what is freed in the heap of each thread.  What others use at a look
+    counts as grown when it is given back later, so each half of them that goes is a
+    reason for another look.
     """
 
     def __init__(self) -> None:
-        self._before = _resident()
+        self._least = self._before = _resident()
+        self._users: set[int] = set()  # those at the last look who are left
+        self._few = 0  # so many are left at the next look
 
-    def look(self) -> None:
-        """Give memory back if there may be much.  Context: no lock is held."""
-        if _resident() <= self._before + GROWN:
+    def look(self, users: Iterable[int] = ()) -> None:
+        """Give memory back if there may be much.  Context: no lock is held.
+
+        users: numbers of those that still use memory which they will free.
+        """
+        self._users = set(users)
+        self._few = len(self._users) // 2
+        self._trim(self._before)
+
+    def gone(self, user: int) -> None:
+        """Look again if so many are gone.  Context: no lock is held."""
+        if user not in self._users:
+            return
+        self._users.discard(user)
+        if len(self._users) <= self._few:
+            self._few //= 2
+            self._trim(self._least)
+
+    def _trim(self, before: int) -> None:
+        if _resident() <= before + GROWN:
             return
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:  # musl has none
             trim(ctypes.c_size_t(0))
         self._before = _resident()
+        self._least = min(self._least, self._before)
 
 
 def _resident() -> int:

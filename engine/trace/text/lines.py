@@ -127,6 +127,19 @@ class Lines:
             self.known = {}
         return self._size
 
+    def retire(self) -> None:
+        """Keep nothing any more, as others are made of what there is by now.
+
+        Readers that have it still may go on.  Context: control.
+        """
+        self._kept = self._size = 0
+        self._pages.clear()
+        self._blocks.clear()
+        self._new_pages.clear()
+        self._new_blocks.clear()
+        self._printers.clear()
+        self.known = {}
+
     # ---- pages and blocks
 
     def records(self, cpu: int, page: CopiedPage) -> PageRecords:
@@ -281,6 +294,8 @@ class SharedLines:
         """Return the lines to use now; in_ns: see Lines.  Context: control."""
         lines = self._last() if self._last else None
         if lines is None or lines.wants_ns != in_ns or not lines.current():
+            if lines is not None:  # its readers may wait for long
+                lines.retire()
             lines = Lines(tr, in_ns)
             self._last = ref(lines)
         return lines

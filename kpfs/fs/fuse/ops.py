@@ -419,7 +419,9 @@ class Operations(Generic[E, F]):
         self.tree.release(self.files.pop(fh))
         if self.read_since > LONG:  # long texts are made of many objects
             self.read_since = 0
-            self.heap.look()
+            self.heap.look(self.files)
+        else:
+            self.heap.gone(fh)
 
 
 def text(name: bytes) -> str:

@@ -99,5 +99,18 @@ assert _resident() < full - MUCH, (full, _resident())
 small = _resident()
 heap.look()  # has not grown since
 assert abs(_resident() - small) < GROWN
+held = [[bytearray(5000) for _ in range(MUCH // 5000)] for _ in range(2)]
+above = bytearray(5000)
+full = _resident()
+heap.look(users=(1, 2))
+held.pop()
+heap.gone(7)  # did not use it
+assert _resident() > full - GROWN
+heap.gone(1)
+assert _resident() < full - MUCH // 2, (full, _resident())
+full = _resident()
+held.pop()
+heap.gone(2)
+assert _resident() < full - MUCH // 2, (full, _resident())
 goes_on.set()
 """

@@ -308,6 +308,23 @@ def test_lines_are_kept_for_the_next_reader_if_they_are_few(monkeypatch):
     assert few() is None
 
 
+def test_lines_that_are_out_of_date_keep_no_text():
+    """Others are made for each new name of a task, and many readers may wait."""
+    recorder, shared = Recorder(1, size=400_000), SharedLines()
+    recorder.write(9000)
+    ts = recorder.trace.ts
+    readers = [TraceIterator(ts, shared=shared) for _ in range(3)]
+    for reader in readers:
+        for _ in range(4):
+            assert reader.read(20_000)
+        old = shared.get(ts, ts.ring.in_ns)
+        assert old.put_in_order() > 60_000
+        ts.options.set("sym-addr", not ts.options["sym-addr"])
+        assert shared.get(ts, ts.ring.in_ns) is not old
+        assert not old.put_in_order()
+    assert all(reader.read(20_000) for reader in readers)
+
+
 def test_an_overtaken_reader_copies_hardly_any_page(monkeypatch):
     """Each at another record, so that they go the same way after a while only."""
     recorder, shared = Recorder(1, nr_cpus=2, size=100_000), SharedLines()
