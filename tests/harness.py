@@ -48,7 +48,7 @@ RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
 PPC64 = "6.12-ppc64el"
 ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
-FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386
+FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386, MIPS64
 KERNELS = {  # by markers of the tests that run them
     "kernel": (KERNEL,),
     "two_cpus": (TWO_CPUS,),
@@ -149,6 +149,11 @@ def armhf_root() -> Path:
 def i386_root() -> Path:
     """Return a folder with busybox of i386, downloaded when it is first needed."""
     return made_root("i386", "bookworm", ("busybox-static",))
+
+
+def mips64_root() -> Path:
+    """Return a folder with busybox of mips64el, downloaded when it is first needed."""
+    return made_root("mips64el", "bookworm", ("busybox-static",))
 
 
 def ppc64_root() -> Path:

@@ -90,6 +90,8 @@ class LinuxArch(ABC):
     kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths
     translates: ClassVar[bool] = False  # native() changes some calls
     syscall_prefix: ClassVar[str]  # begins the names of functions of system calls
+    errors: ClassVar[Mapping[int, int]] = {}  # its numbers of errors, by others'
+    signals: ClassVar[Mapping[int, int]] = {}  # others' numbers of signals, by its own
     first_call: ClassVar[int] = 0  # the number of the first one in its table
     elf_machine: ClassVar[int]
     shown: ClassVar[Sequence[str]]  # registers, by the names of debuggers

@@ -17,7 +17,7 @@ from kpfs.linux.arch.arch import (
     SavedRegisters,
     placed,
 )
-from kpfs.linux.arch.mips64_calls import mips64_call, open_flags
+from kpfs.linux.arch.mips64_calls import ERRORS, SIGNALS, mips64_call, open_flags
 from kpfs.linux.arch.state import StateArch, address_of, keeps_registers, word
 
 GPR = {f"r{n}": 2 + n for n in range(32)}  # UC_MIPS_REG_*
@@ -75,6 +75,7 @@ class LinuxMips64(StateArch):
     translates = True
     native = staticmethod(mips64_call)
     open_flags = staticmethod(open_flags)
+    errors, signals = ERRORS, SIGNALS
     syscall_prefix, first_call = "sys_", 5000
     elf_machine = EM_MIPS
     region_base, region_phys = abi.REGION_LOWEST, abi.REGION_PHYS_32

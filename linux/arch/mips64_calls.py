@@ -7,7 +7,9 @@ include/uapi/asm there
 
 from __future__ import annotations
 
+import errno
 import termios
+from collections.abc import Mapping
 from typing import Any
 
 from kpfs.base import syscall_numbers as nr
@@ -58,6 +60,14 @@ _NUMBERS = {
     nr.PIDFD_OPEN: 5434, nr.CLONE3: 5435, nr.CLOSE_RANGE: 5436, nr.OPENAT2: 5437,
     nr.PIDFD_GETFD: 5438, nr.FACCESSAT2: 5439,
 }  # fmt: skip
+# errors of files by x86-64's numbers; agent/errors_mips.h has all, the other way round
+ERRORS: Mapping[int, int] = {
+    errno.EDEADLK: 45, errno.ENOLCK: 46, errno.EBADMSG: 77, errno.ENAMETOOLONG: 78,
+    errno.EOVERFLOW: 79, errno.EILSEQ: 88, errno.ENOSYS: 89, errno.ELOOP: 90,
+    errno.ENOTEMPTY: 93, errno.EOPNOTSUPP: 122, errno.EUCLEAN: 135,
+    errno.EREMOTEIO: 140, errno.ETIMEDOUT: 145, errno.ESTALE: 151,
+    errno.ECANCELED: 158, errno.EDQUOT: 1133,
+}  # fmt: skip
 # O_CREAT, O_EXCL, O_NOCTTY, O_APPEND, O_NONBLOCK, O_DSYNC, FASYNC, O_DIRECT,
 # O_LARGEFILE, O_SYNC: x86-64's and mips's
 _OPEN_FLAGS = (
@@ -76,6 +86,7 @@ _SIGNALS = {
     7: 10, 10: 16, 12: 17, 17: 18, 18: 25, 19: 23, 20: 24, 21: 26, 22: 27, 23: 21,
     24: 30, 25: 31, 26: 28, 27: 29, 28: 20, 29: 22, 30: 19, 31: 12,
 }  # fmt: skip
+SIGNALS: Mapping[int, int] = {theirs: ours for ours, theirs in _SIGNALS.items()}
 _SIGNAL_SET = 16  # bytes
 _SOCKET_TYPES = {1: 2, 2: 1}  # SOCK_STREAM, SOCK_DGRAM
 _SOCKET_TYPE = 15

@@ -64,7 +64,7 @@ static int add_row(const void *key, const struct block *block, struct list *list
 
 	(void)key;
 	list->skip -= !is_new;
-	if (at >= list->board->ram_size || block->cs_base ||
+	if (at >= list->board->ram_size || block->cs_base || block->flags & not_ahead ||
 	    block->kind & FLAGS_OF_KIND & ~PARALLEL || *byte & bit)
 		return 0;
 	*byte |= bit;

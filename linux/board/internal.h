@@ -16,6 +16,7 @@ extern const u32 nr_modes;   /* for each of which libunicorn translates addresse
 extern const u32 page_size;  /* libunicorn's */
 extern const bool is_big_endian;
 extern const u64 region_base; /* the agent's address of the region */
+extern const u32 not_ahead;   /* flags of blocks whose code depends on more of the state */
 extern const u64 nowhere;     /* the address at which libunicorn is to end a run: never reached */
 extern const u32 local_entry; /* bytes behind a function's entry at which callers nearby may enter */
 

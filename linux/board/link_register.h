@@ -8,6 +8,10 @@
 #include "internal.h"
 
 const bool is_big_endian = false;
+#ifndef NOT_AHEAD
+#define NOT_AHEAD 0
+#endif
+const u32 not_ahead = NOT_AHEAD;
 
 bool in_program(const struct board *b)
 {

@@ -310,12 +310,16 @@ class InsideCommand:
         if pid != self._command.pid:
             self._wait()
         elif os.WIFSTOPPED(status):
-            self.on_stop(os.WSTOPSIG(status))
+            self.on_stop(self._signal_of(os.WSTOPSIG(status)))
             self._wait()
         elif os.WIFSIGNALED(status):
-            self._status = 128 + os.WTERMSIG(status)
+            self._status = 128 + self._signal_of(os.WTERMSIG(status))
         else:
             self._status = os.WEXITSTATUS(status)
+
+    def _signal_of(self, number: int) -> int:
+        """Return a signal of the kernel by the host's number."""
+        return self._worker.arch.signals.get(number, number)
 
     def signal(self, number: int, *, group: bool) -> None:
         """Send the command a signal, or its whole process group.

@@ -12,11 +12,13 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.fuse_wire import DirectoryEntry, Opcode, ReadRequest, taking
+from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.inside import fuse_order
 
 N = TypeVar("N")  # a node of the tree, for which the protocol has a number
@@ -55,7 +57,10 @@ class FuseFiles(ABC, Generic[N]):
     """Answers FUSE requests. Context: one thread."""
 
     wanted = WANTED  # flags of FUSE
-    model: DataModel = LITTLE_64  # the kernel's, which FileServer sets
+    # the kernel's: see serve()
+    model: DataModel = LITTLE_64
+    errors: Mapping[int, int] = MappingProxyType({})
+    exclusive = os.O_EXCL
 
     def __init__(self, nodes: dict[int, N], answers: Answers[N]) -> None:
         """answers: of further requests, by opcode.
@@ -77,6 +82,11 @@ class FuseFiles(ABC, Generic[N]):
             Opcode.READDIRPLUS: taking(wire.parse_read, self._readdirplus),
             **answers,
         }
+
+    def serve(self, arch: LinuxArch) -> None:
+        """Answer a kernel of an architecture from now on."""
+        self.model, self.errors = arch.model, arch.errors
+        self.exclusive = arch.open_flags(os.O_EXCL)
 
     def _note_read(self, path: str, offset: int, size: int) -> None:
         if self.paths is not None:
@@ -137,6 +147,7 @@ class FuseFiles(ABC, Generic[N]):
             size, error = 0, -errno.ESTALE
         except (ValueError, TypeError, OverflowError, struct.error):
             size, error = 0, -errno.EINVAL
+        error = -self.errors.get(-error, -error)
         answer = wire.ANSWER.pack(head + size, error, unique)
         reply.put(0, fuse_order.head(answer, self.model))
         return head + size

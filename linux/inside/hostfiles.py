@@ -508,7 +508,7 @@ class HostFiles(FuseFiles[HostNode]):
         try:
             os.close(os.open(name, new, mode & ~umask, dir_fd=self._changed(path)))
         except FileExistsError:
-            if flags & os.O_EXCL:
+            if flags & self.exclusive:
                 raise
         return self._entry(path) + wire.OPEN_ANSWER.pack(0, 0, 0)
 

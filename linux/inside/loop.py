@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import DataModel
+from kpfs.linux.arch.arch import LinuxArch
 from kpfs.linux.board.board import Board
 from kpfs.linux.board.own import show
 from kpfs.linux.inside import runnable
@@ -60,6 +61,10 @@ class Worker:
     @property
     def board(self) -> Board:
         return self._loop.machine.board
+
+    @property
+    def arch(self) -> LinuxArch:
+        return self.board.arch
 
     @property
     def model(self) -> DataModel:

@@ -151,7 +151,7 @@ class FileServer:
             "allow_other,default_permissions"
         )
         mount(worker, "kpfs", path, "fuse", nr.MS_NODEV | flags, options)
-        files.model = worker.model
+        files.serve(worker.arch)
         server = cls(worker, files, Ends(device, allocate(worker, BUFFER)))
         server._next(0)
         return server
@@ -162,7 +162,7 @@ class FileServer:
     ) -> FileServer:
         """Return a server that goes on from what packed() told."""
         worker = loop.adopt(facts["slot"], facts["pid"])
-        files.model = worker.model
+        files.serve(worker.arch)
         server = cls(worker, files, Ends(facts["device"], facts["buffer"]))
         server._asked = facts["asked"]
         loop.expect(worker.slot, server._serve)

@@ -513,14 +513,16 @@ def test_copies_of_calls_lead_nowhere():
         pytest.param(PPC64, harness.ppc64_root, marks=pytest.mark.ppc64_kernel),
         pytest.param(ARMHF, harness.armhf_root, marks=pytest.mark.armhf_kernel),
         pytest.param(I386, harness.i386_root, marks=pytest.mark.i386_kernel),
+        pytest.param(MIPS64, harness.mips64_root, marks=pytest.mark.mips64_kernel),
     ],
-    ids=("arm64", "s390x", "ppc64", "armhf", "i386"),
+    ids=("arm64", "s390x", "ppc64", "armhf", "i386", "mips64"),
 )
 def test_a_command_inside_has_the_files_of_a_root(kpfs, tmp_path, row, root):
     """FUSE speaks the kernel's byte order: what a program changes comes back."""
     (tmp_path / "kept").mkdir()
-    # arm's kernel has no $arg2
-    script = INSIDE.replace("$arg2", "%r1") if row is ARMHF else INSIDE
+    # these kernels have no $arg2
+    second = {ARMHF: "%r1", MIPS64: "%r5"}.get(row, "$arg2")
+    script = INSIDE.replace("$arg2", second)
     (tmp_path / "script").write_text(script)
     words = "--inside", "--kernel", row.kernel, "--root", root(), "--rw", "kept"
     done = kpfs("run", *words, "--", "sh", "script", "an argument", cwd=tmp_path)

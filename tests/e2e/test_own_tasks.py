@@ -80,7 +80,9 @@ def test_on_other_architectures(kpfs, kernel):
     assert not of_own(records)
     assert not [text for _, text in records if "futex" in text]
     texts = {text for _, text in records}
-    assert len([text for text in texts if "sys_mkdir(" in text]) == 1
+    # mips64's kernel has the event of this call for n32's number of it alone
+    found = len([text for text in texts if "sys_mkdir(" in text])
+    assert found == (kernel != harness.MIPS64)
     assert len([text for text in texts if "vfs_mkdir+" in text]) == 1
 
 

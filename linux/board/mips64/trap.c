@@ -10,6 +10,7 @@
 #define PT_REGS_SP 232
 #define PT_REGS_STATUS 256
 #define FROM_KERNEL(status) (!((status) & STATUS_MODE))
+#define NOT_AHEAD 0x87f800 /* a block begins in a delay slot: the branch's target is in the state */
 #include "../link_register.h"
 
 #define INSN_SIZE 4

@@ -45,6 +45,7 @@ const u32 pause_size = 2;
 const u32 local_entry = 0;
 const u64 region_base = REGION_BASE;
 const u64 nowhere = 1;
+const u32 not_ahead = 0;
 const bool is_big_endian = true;
 
 u64 *pc(struct board *b)

@@ -53,6 +53,7 @@ const u32 pause_size = 2;
 const u32 local_entry = 0;
 const u64 region_base = BITS == 32 ? REGION_BASE_32 : REGION_BASE;
 const u64 nowhere = 1;
+const u32 not_ahead = 0;
 const u32 nr_modes = 3;
 const u32 page_size = 4096;
 const bool is_big_endian = false;

@@ -206,7 +206,13 @@ def test_code_is_translated_ahead(ready, begin):
 
 @pytest.mark.parametrize(
     "kernel",
-    [*map(harness.on, (harness.ARM64, harness.RISCV64, harness.S390X, harness.PPC64))],
+    [
+        harness.on(kernel)
+        for kernel in (
+            *(harness.ARM64, harness.RISCV64, harness.S390X, harness.PPC64),
+            harness.MIPS64,
+        )
+    ],
 )
 def test_code_of_other_architectures_is_translated_ahead(kernel, begin):
     """libunicorn takes rights and modes from the block's flags, or the processor's."""

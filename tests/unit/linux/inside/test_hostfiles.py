@@ -11,6 +11,7 @@ import pytest
 
 from kpfs.base import fuse_wire as wire
 from kpfs.base.fuse_wire import Opcode
+from kpfs.linux.arch.arches import MIPS64
 from kpfs.linux.inside import files, hostfiles
 from kpfs.linux.inside.files import MAX_IO
 from kpfs.linux.inside.hostfiles import HostFiles
@@ -322,6 +323,19 @@ def test_forgotten_file_is_closed(tmp_path):
 
 def test_unserved_request_is_not_repeated():
     assert host().ask(14, wire.ROOT)[0] == errno.ENOSYS  # OPEN
+
+
+def test_a_kernel_with_numbers_of_its_own(tmp_path):
+    """mips64 has other numbers of errors, and of flags that open() has."""
+    client = host(tmp_path)
+    client.files.serve(MIPS64)
+    assert client.ask(14, wire.ROOT)[0] == 89  # ENOSYS
+    (tmp_path / "file").touch()
+    body = wire.CREATE_REQUEST.pack(0x400, 0o100644, 0o022) + b"file\0"
+    top = client.node(tmp_path)
+    assert client.ask(Opcode.CREATE, top, body)[0] == errno.EEXIST
+    (tmp_path / "folder" / "below").mkdir(parents=True)
+    assert client.ask(Opcode.RMDIR, top, b"folder\0")[0] == 93  # ENOTEMPTY
 
 
 # ---- a kernel that means harm
