@@ -151,7 +151,7 @@ def loaded_modules(
     Raises MemoryFault. Context: the machine's lock is held.
     """
     memory = OneLook(memory)
-    layout, head = structures["module"], symbols.address("modules")
+    layout, head = structures["module"], structures.data("modules")[0]
     if not layout.has("kallsyms") or not head:
         return []
     nodes = memory.nodes(head, MAX_MODULES)
@@ -167,7 +167,7 @@ class ModuleSections(Reader):
 
     def rows(self) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield the name of each module, and addresses by names of sections."""
-        for module in self._listed("module", self._symbols.address("modules")):
+        for module in self._listed("module", self._structures.data("modules")[0]):
             if module.number("state", 4) != UNFORMED:
                 name = self._memory.string(module.place("name"), NAME_MAX)
                 yield name, dict(self._sections(module.word("sect_attrs")))

@@ -17,6 +17,7 @@ from kpfs.base.errors import KernelError
 from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.structures import Tables, no_tables
 from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.running.module_layouts import find_modules
 from kpfs.linux.running.probe_layouts import (
     find_jumps,
     find_probes,
@@ -27,6 +28,11 @@ from kpfs.linux.running.task_layouts import find_tasks
 from kpfs.linux.running.trial import UnseenError, trial_of
 from kpfs.linux.store.image import Meta
 
+_FINDERS = (
+    *(find_tasks, find_probes, find_return_probes, find_jumps, find_rings),
+    find_modules,
+)
+
 
 @contextmanager
 def _until_unseen() -> Iterator[None]:
@@ -35,10 +41,12 @@ def _until_unseen() -> Iterator[None]:
         yield
 
 
-def find_layouts(ram: IO[bytes], meta: Meta, symbols: CoreSymbols) -> Tables:
+def find_layouts(
+    folder: str, ram: IO[bytes], meta: Meta, symbols: CoreSymbols
+) -> Tables:
     """Return what a kernel shows of its layouts.  Raises UnfitError."""
     found = no_tables()
-    for find in (find_tasks, find_probes, find_return_probes, find_jumps, find_rings):
-        with trial_of(ram, meta, symbols) as trial, _until_unseen():
+    for find in _FINDERS:
+        with trial_of(folder, ram, meta, symbols) as trial, _until_unseen():
             find(trial, found)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,16 +13,14 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.ktypes import KERN_WARNING
 from kpfs.linux.errors import UnfitError
-from kpfs.linux.running.machine import Op, Reply
+from kpfs.linux.running.inserting import Request, insert
+from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image, kmod
 
 if TYPE_CHECKING:
     from kpfs.linux.running.linux_kernel import LinuxKernel
     from kpfs.linux.running.tasks import AgentTask
     from kpfs.linux.store.modules import ModuleArchive
-
-Request = Callable[[Sequence[Op]], Reply]  # makes system calls of a task
-_PIECE = 128 << 10  # bytes of one write
 
 
 def load_named(
@@ -73,7 +71,7 @@ def load_at_start(folder: str, request: Request, names: Sequence[str]) -> None:
                     raise UnfitError(f"{name} needs the module {missing}") from None
     for name, data in files.items():
         try:
-            made = _insert(request, data)
+            made = insert(request, data)
         except KernelError as error:
             made = -error.errno
         if made < 0 and made != -errno.EEXIST:
@@ -88,7 +86,7 @@ def load(kernel: LinuxKernel, task: AgentTask, data: bytes, words: bytes = b"") 
     held.
     """
     seen = {record.seq for record in kernel.dmesg()}
-    made = _insert(partial(kernel.tasks.request, task), data, words)
+    made = insert(partial(kernel.tasks.request, task), data, words)
     if made < 0:
         new = [record for record in kernel.dmesg() if record.seq not in seen]
         said = [r.text for r in new if r.priority & 7 <= KERN_WARNING]
@@ -101,30 +99,7 @@ def unload(kernel: LinuxKernel, task: AgentTask, name: str) -> None:
     kernel.tasks.call(task, removing, why=name)
 
 
-def make_file(request: Request, data: bytes) -> int:
-    """Make a nameless file with these data; return a task's descriptor of it.
-
-    Raises KernelError.  ENOMEM: the kernel has no room for it.
-    """
-    (fd,) = request([Op(nr.MEMFD_CREATE, (b"module\0", 0))]).results
-    if fd < 0:
-        raise KernelError(-fd, "no file in the guest")
-    for at in range(0, len(data), _PIECE):
-        part = data[at : at + _PIECE]
-        if request([Op(nr.WRITE, (fd, part, len(part)))]).results != [len(part)]:
-            request([Op(nr.CLOSE, (fd,))])
-            raise KernelError(errno.ENOMEM, "no room for a file in the guest")
-    return fd
-
-
 def _archive(folder: str) -> ModuleArchive:
     from kpfs.linux.store.modules import ModuleArchive
 
     return ModuleArchive(os.path.join(folder, image.MODULES))
-
-
-def _insert(request: Request, data: bytes, words: bytes = b"") -> int:
-    """Have a task load a module's file; return what finit_module(2) returns."""
-    fd = make_file(request, data)
-    loading = Op(nr.FINIT_MODULE, (fd, words + b"\0", 0))
-    return request([loading, Op(nr.CLOSE, (fd,))]).results[0]

@@ -44,7 +44,7 @@ class SavedKernel:
         """Find the layouts of a kernel without BTF, which takes half a second."""
         from kpfs.linux.running.layouts import find_layouts
 
-        return find_layouts(self.file, self.meta, self.symbols)
+        return find_layouts(self.folder, self.file, self.meta, self.symbols)
 
     def close(self) -> None:
         """Close its files. Nothing of it may be used afterwards."""

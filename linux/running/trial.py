@@ -22,8 +22,10 @@ from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.memory.memory import LiveMemory, pages_of
 from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.running.inserting import insert
 from kpfs.linux.running.machine import AGENT, LinuxMachine, Op, Out, Reply, writing
 from kpfs.linux.store import image
+from kpfs.linux.store.modules import ModuleArchive
 
 _SLABS, _OBJECT_SIZE = "/proc/slabinfo", 3  # a column of it
 _MAX_NAME = 64
@@ -48,7 +50,9 @@ class SeenCall(NamedTuple):
 class Trial:
     """A kernel on trial.  All methods may raise UnseenError and MachineDiedError."""
 
-    def __init__(self, board: Board, symbols: CoreSymbols) -> None:
+    def __init__(self, folder: str, board: Board, symbols: CoreSymbols) -> None:
+        """folder: of the kernel."""
+        self._folder = folder
         self.board, self.symbols, self.arch = board, symbols, board.arch
         self.machine, self.memory = LinuxMachine(board, quiet=True), LiveMemory(board)
         self.model, self.long = board.arch.model, board.arch.model.long
@@ -138,6 +142,20 @@ class Trial:
         instead = f"{arch.syscall_prefix}getppid"
         self.calls((instead,), lambda: self.run(Op(nr.GETPPID)), divert)
 
+    def module(self, names: Iterable[str]) -> tuple[str, bytes]:
+        """Return the first of these modules that the kernel's package has, its file."""
+        with ModuleArchive(os.path.join(self._folder, image.MODULES)) as archive:
+            return first(
+                (name, archive.read(name))
+                for name in names
+                if name in archive and not archive.needed(name)
+            )
+
+    def insert(self, data: bytes) -> None:
+        """Load a module's file."""
+        if insert(lambda ops: self.run(*ops), data) < 0:
+            raise UnseenError
+
     def _functions(self, name: str) -> Sequence[Symbol]:
         return self.symbols.functions_made_of([name])
 
@@ -215,12 +233,14 @@ def first(found: Iterable[T]) -> T:
 
 
 @contextmanager
-def trial_of(ram: IO[bytes], meta: image.Meta, symbols: CoreSymbols) -> Iterator[Trial]:
+def trial_of(
+    folder: str, ram: IO[bytes], meta: image.Meta, symbols: CoreSymbols
+) -> Iterator[Trial]:
     """Run a kernel from its image.  Raises UnfitError."""
     try:
         board = image.load(ram, meta)
     except (EmulatorError, OSError, MemoryError) as error:
         raise UnfitError(f"no machine to look at: {error}") from None
-    trial = Trial(board, symbols)
+    trial = Trial(folder, board, symbols)
     with closing(trial.machine):
         yield trial

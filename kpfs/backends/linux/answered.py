@@ -20,8 +20,8 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import KernelError
 from kpfs.base.lock import Waiter
 from kpfs.base.units import MODULE_MAX
+from kpfs.linux.running.inserting import make_file
 from kpfs.linux.running.linux_kernel import LinuxKernel
-from kpfs.linux.running.loading import make_file
 from kpfs.linux.running.machine import FINALLY, STOP, Argument, Op, Out, Reply, Result
 from kpfs.linux.running.tasks import KILLED, AgentTask, Tasks
 from kpfs.mirror.calls import BAD_ADDRESS

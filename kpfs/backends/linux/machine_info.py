@@ -20,6 +20,7 @@ from kpfs.base.units import PAGE_SIZE
 from kpfs.fs.machine import ProbeRow, is_function
 from kpfs.fs.syscall_line import Buffer, SyscallLine
 from kpfs.linux.memory.calls import call_numbers
+from kpfs.linux.memory.data_symbols import DataSymbols
 from kpfs.linux.memory.ftrace import ftrace_sites, without_calls
 from kpfs.linux.memory.kprobes import FLAG_FTRACE, Kprobes, ProbeState
 from kpfs.linux.memory.losses import uncounted
@@ -137,12 +138,17 @@ class LinuxMachineInfo:
 
     def _unpatched(self, start: int, live: bytes) -> bytes:
         """Return a module's text, which the image lacks, without probes and calls."""
+        from kpfs.engine.arch.arches import TEXT_TOOLS
+
         kernel = self.kernel
         probes = Kprobes(kernel.memory, kernel.symbols, kernel.structures)
         code = probes.unprobed(start, live, kernel.arch.breakpoint_size)
         size = kernel.structures["dyn_ftrace"].size
-        sites = ftrace_sites(kernel.memory, kernel.symbols, size)
-        return without_calls(code, start, sites, kernel.arch.ftrace_nop)
+        named = TEXT_TOOLS[kernel.arch.name]().named_addresses
+        data = DataSymbols(kernel.saved_memory, kernel.symbols, named)
+        sites = [*ftrace_sites(kernel.memory, data, size)]
+        nop = kernel.saved_memory.read(sites[0], len(kernel.arch.ftrace_nop))
+        return without_calls(code, start, iter(sites), nop)
 
     def probes(self) -> list[ProbeRow]:
         kernel = self.kernel

@@ -2,13 +2,16 @@
 """The layouts that are found in a kernel are those that its own BTF has.
 
 Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts,
-kpfs.linux.running.probe_layouts and kpfs.linux.running.ring_layouts.
+kpfs.linux.running.probe_layouts, kpfs.linux.running.ring_layouts,
+kpfs.linux.running.module_layouts and kpfs.linux.running.inserting.
 """
 
 import pytest
 
 from kpfs.linux.memory.kprobes import Kprobes, cpu_offset
+from kpfs.linux.memory.modules import ModuleSections
 from kpfs.linux.running.layouts import find_layouts
+from kpfs.linux.running.loading import load_named
 from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import store
 from tests import harness
@@ -27,21 +30,23 @@ WITHOUT_JUMPS = {harness.S390X, harness.ARM64}
 STRUCTURES = {
     *("task_struct", "signal_struct", "kprobe", "kretprobe", "trace_kprobe"),
     *("trace_probe_event", "trace_event_call", "trace_array", "trace_buffer"),
-    *("ring_buffer_per_cpu", "buffer_page"),
+    *("ring_buffer_per_cpu", "buffer_page", "load_info", "module", "mod_kallsyms"),
+    *("module_sect_attrs", "module_sect_attr"),
 }
-VALUES = ("TRACE_EVENT_FL_TRACEPOINT",)
+SINCE_6_4 = "module_memory"
 
 
 def found_in(saved):
-    return find_layouts(saved.file, saved.meta, saved.symbols)
+    return find_layouts(saved.folder, saved.file, saved.meta, saved.symbols)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_layouts_are_found_as_btf_has_them(name):
     saved = SavedKernel(store.folder(name))
     found = found_in(saved)
-    jumps = set() if name in WITHOUT_JUMPS else {"optimized_kprobe"}
-    assert found.layouts.keys() == STRUCTURES | jumps
+    others = set() if name in WITHOUT_JUMPS else {"optimized_kprobe"}
+    others |= {SINCE_6_4} if saved.structures[SINCE_6_4].size else set()
+    assert found.layouts.keys() == STRUCTURES | others
     for structure, layout in found.layouts.items():
         told = saved.structures[structure]
         for field, at in layout.at.items():
@@ -57,12 +62,35 @@ def test_layouts_are_found_as_btf_has_them(name):
     offsets = Kprobes(saved.memory, saved.symbols, saved.structures).cpu_offsets
     for cpu, offset in enumerate(offsets):
         assert found.values.pop(cpu_offset(cpu)) == offset
-    assert found.values == {name: saved.structures.values[name] for name in VALUES}
+    values = saved.structures.values
+    assert "TRACE_EVENT_FL_TRACEPOINT" in found.values
+    assert found.values == {name: values[name] for name in found.values}
 
 
 @pytest.mark.parametrize("name", [harness.on(harness.ARMHF), harness.on(harness.I386)])
 def test_kernels_of_32_bits_show_the_same_each_time(name):
     saved = SavedKernel(store.folder(name))
     found = found_in(saved)
-    assert found.layouts.keys() == STRUCTURES | {"optimized_kprobe"}
+    others = {"optimized_kprobe"} | ({SINCE_6_4} & found.layouts.keys())
+    assert found.layouts.keys() == STRUCTURES | others
     assert found == found_in(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [harness.on(harness.ARMHF, "overlay"), harness.on(harness.I386, "fuse")],
+)
+def test_modules_are_read_without_btf(boot, name, module):
+    linux = boot(name)
+    with linux.lock:
+        load_named(linux, linux.tasks.agent, module)
+        (loaded,) = linux.modules()
+        start, end = loaded.text
+        listed = linux.tasks.read_file("/proc/modules").decode().split()
+        assert (loaded.name, start) == (listed[0], int(listed[5], 16))
+        functions = [row for row in loaded.rows if row.type in "tT"]
+        assert len(functions) > 100
+        assert all(loaded.is_text(row.addr) for row in functions if row.addr < end)
+        reader = ModuleSections(linux.memory, linux.symbols, linux.structures)
+        ((_, sections),) = reader.rows()
+        assert start <= sections[".text"] < end
