@@ -40,7 +40,8 @@ class Row(NamedTuple):
     @property
     def compiler(self) -> str:
         """The begin of the names of its tools."""
-        return f"{self.machine.replace('ppc', 'powerpc')}-linux-gnu-"
+        machine = self.machine.replace("ppc", "powerpc")
+        return "arm-linux-gnueabihf-" if self is ARMHF else f"{machine}-linux-gnu-"
 
 
 ARM64 = Row(harness.ARM64, "aarch64", "__arm64_sys_", "brk #4", "arm64", 183)
@@ -66,9 +67,12 @@ ALL = [
 ]
 MIPS64 = Row(harness.MIPS64, "mips64", "sys_", "break", "mips64", 8)
 I386 = Row(harness.I386, "i686", "__ia32_sys_", "int3", "i386", 3)
-WITHOUT_TYPES = [
+OF_32_BITS = [
     pytest.param(ARMHF, marks=pytest.mark.armhf_kernel),
     pytest.param(I386, marks=pytest.mark.i386_kernel),
+]
+WITHOUT_TYPES = [
+    *OF_32_BITS,
     pytest.param(MIPS64, marks=pytest.mark.mips64_kernel),
 ]
 CHANGES = """
@@ -195,7 +199,7 @@ def test_two_processors(kpfs, kernel, root):
     assert done.stdout.split() == ["[000]", "[001]", *("0", "0-1") * 2]
 
 
-@each_kernel
+@pytest.mark.parametrize("row", [*ALL, *OF_32_BITS], ids=lambda row: row.name)
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
@@ -212,6 +216,16 @@ def test_code_that_is_written_anew(kpfs, tmp_path, row, name, lines):
     words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
     done = kpfs("run", *words, cwd=tmp_path)
     assert done.stdout.splitlines() == lines
+
+
+@pytest.mark.parametrize("row", OF_32_BITS, ids=lambda row: row.name)
+def test_numbers_of_tasks_that_are_preempted(kpfs, tmp_path, row):
+    """Likewise one that is stepped through, where the kernel has single steps."""
+    program = static_program("preempted", tmp_path, row.compiler)
+    words = "--inside", "--kernel", row.kernel, "--", f"./{program.name}"
+    done = kpfs("run", *words, cwd=tmp_path)
+    stepped = "stepped none" if row is ARMHF else "stepped 1"
+    assert done.stdout.splitlines() == ["preempted 1", "together 4", stepped]
 
 
 @some_kernels
@@ -404,6 +418,9 @@ def test_a_program_that_does_not_run_starts_no_helper(kpfs, tmp_path):
     assert done.stdout == "/sbin/modprobe\n"
 
 
+WITHOUT_BTF = "skip btf", "skip fentry", "skip fexit"
+
+
 @pytest.mark.parametrize(
     ("row", "skipped"),
     [
@@ -413,6 +430,14 @@ def test_a_program_that_does_not_run_starts_no_helper(kpfs, tmp_path):
         pytest.param(
             *(PPC64, {"skip fentry", "skip fexit"}),
             marks=[pytest.mark.ppc64_kernel, pytest.mark.long],
+        ),
+        pytest.param(
+            *(ARMHF, {"skip kprobe.multi", *WITHOUT_BTF}),
+            marks=pytest.mark.armhf_kernel,
+        ),
+        pytest.param(
+            *(I386, {"skip kprobe.multi", *WITHOUT_BTF}),
+            marks=pytest.mark.i386_kernel,
         ),
     ],
 )

@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,6 +45,12 @@
 #elif defined(__s390x__)
 #define PC 1
 #define BREAKPOINT "\x00\x01"
+#elif defined(__i386__)
+#define PC 12
+#define BREAKPOINT "\xcc"
+#elif defined(__arm__)
+#define PC 15
+#define BREAKPOINT "\xf0\x01\xf0\xe7"
 #endif
 
 /* A page of code, which make() replaces by code that returns a number. */
@@ -55,7 +62,7 @@ __attribute__((aligned(PAGE), noinline)) static int answer(void)
 
 static size_t make(uint8_t *code, unsigned int number)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 	const uint8_t words[] = { 0xb8, number, 0, 0, 0, 0xc3 }; /* mov $number, %eax; ret */
 #elif defined(__aarch64__)
 	const uint32_t words[] = { 0x52800000 | number << 5,
@@ -68,6 +75,8 @@ static size_t make(uint8_t *code, unsigned int number)
 	const uint8_t words[] = {
 		0xa7, 0x29, 0, number, 0x07, 0xfe
 	}; /* lghi %r2, number; br %r14 */
+#elif defined(__arm__)
+	const uint32_t words[] = { 0xe3a00000 | number, 0xe12fff1e }; /* mov r0, #number; bx lr */
 #endif
 	memcpy(code, words, sizeof(words));
 	return sizeof(words);
@@ -76,7 +85,7 @@ static size_t make(uint8_t *code, unsigned int number)
 /* Return where an address of this program lies in its file. */
 static off_t place(const void *address)
 {
-	const Elf64_Phdr *row = (void *)getauxval(AT_PHDR);
+	const ElfW(Phdr) *row = (void *)getauxval(AT_PHDR);
 
 	for (; row->p_type != PT_LOAD || !(row->p_flags & PF_X); row++)
 		;
