@@ -60,6 +60,7 @@ class EventFile:
         self.filter_prog: KAddr | None = None
         self.guest: KpFile | None = None
         self._written: tuple[int, ...] = ()  # the words of its struct kp_file
+        self.following = -1  # the first of these; -1: they are to be written
 
     def enable_text(self) -> str:
         """Return the text of its enable file.  Kernel: event_enable_read()."""
@@ -80,6 +81,7 @@ class EventFile:
 
     def sync(self) -> None:
         """Tell guest code which arrays want records of the event."""
+        self.following = -1
         self._files.sync(self.event)
 
     def flip(self, enable: bool) -> bool:
@@ -92,7 +94,7 @@ class EventFile:
         self.soft_disabled = not enable
         if self.guest is not None:
             self.guest.flags = self.guest_flags()
-            self._written = ()
+            self._written, self.following = (), -1
         return True
 
     def hold(self, on: bool) -> None:
@@ -125,6 +127,7 @@ class EventFile:
         if words != self._written:
             guest.next, guest.array, guest.filter, guest.triggers, guest.flags = words
             self._written = words
+        self.following = following
         return guest.addr
 
     def write_description(self) -> None:
@@ -139,7 +142,7 @@ class EventFile:
         runtime, guest = self.array.runtime, self.guest
         free_filter(runtime, self.filter, self.filter_prog)
         self.filter = self.filter_prog = self.guest = None
-        self._written = ()
+        self._written, self.following = (), -1
         if guest is not None:
             runtime.after_quiescence(lambda: runtime.free(guest))
 
@@ -202,8 +205,11 @@ class EventFiles:
             flags |= EVENT_RECORD
             filter_prog = live[0].filter_prog or 0
         else:
-            for file in reversed(live):
-                chain = file.write_guest(chain)
+            for file in reversed(live):  # where these are many, most have not changed
+                if (known := file.guest) is None or file.following != chain:
+                    chain = file.write_guest(chain)
+                else:
+                    chain = known.addr
         if event.describe() is not None:
             for file in files:
                 file.write_description()

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One event in several trace arrays."""
 
+import contextlib
 import errno
+import random
 
 import pytest
 
@@ -48,3 +50,37 @@ def test_an_instance_takes_its_triggers_with_it(trace):
     assert (armed(trace, "a"), armed(trace, "b"), b.event.refcnt) == (False, False, 0)
     assert instance.array_events.files() == []
     assert trace.write("-:a\n-:b") == ""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_guest_code_finds_each_array_that_has_the_event_on(trace, seed):
+    """Files that have not changed are left as they are, whatever else changes."""
+    trace.write("p:a vfs_read")
+    event, rng = trace.event("a"), random.Random(seed)
+    arrays = [trace.ts, *(trace.ts.mkdir(f"i{n}") for n in range(5))]
+    files = [array.find_event_file("kprobes", "a") for array in arrays]
+    (guest,) = event.guest_events()
+    for _ in range(200):
+        array, file = rng.choice([*zip(arrays, files, strict=True)])
+        if rng.random() < 0.7:
+            array.array_events.enable_store(event, rng.choice((b"0", b"1")))
+        elif rng.random() < 0.5:
+            wanted = rng.choice((b"0", b"common_pid > 1"))
+            array.array_events.filter_store(event, wanted)
+        else:
+            with contextlib.suppress(KernelError):  # there is one already, or none
+                wanted = rng.choice((b"stacktrace", b"!stacktrace"))
+                trace.ts.triggers.store(file, wanted)
+        on = [file for file in files if file.enabled]
+        at, found = guest.files, []
+        while at:
+            record = next(file.guest for file in on if file.guest.addr == at)
+            words = record.array, record.filter, record.triggers, record.flags
+            found.append(words)
+            at = record.next
+        assert found == [
+            (f.array.guest.addr, f.filter_prog or 0, f.triggers, f.guest_flags())
+            for f in on
+            if guest.files
+        ]
+        assert guest.files or len(on) <= 1
