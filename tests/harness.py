@@ -47,6 +47,7 @@ RISCV64 = "6.12-riscv64"
 RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
 PPC64 = "6.12-ppc64el"
+S390X_TWO_CPUS, PPC64_TWO_CPUS = f"{S390X}+cpus=2", f"{PPC64}+cpus=2"
 ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
 FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386, MIPS64
 KERNELS = {  # by markers of the tests that run them
@@ -60,6 +61,8 @@ KERNELS = {  # by markers of the tests that run them
     "riscv64_two_cpus": (RISCV64_TWO_CPUS,),
     "s390x_kernel": (S390X,),
     "ppc64_kernel": (PPC64,),
+    "s390x_two_cpus": (S390X_TWO_CPUS,),
+    "ppc64_two_cpus": (PPC64_TWO_CPUS,),
     "armhf_kernel": (ARMHF,),
     "i386_kernel": (I386,),
     "mips64_kernel": (MIPS64,),

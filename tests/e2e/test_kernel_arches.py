@@ -190,6 +190,8 @@ def test_a_mount_and_what_machine_has(kpfs, row):
     [
         harness.on(harness.ARM64_TWO_CPUS, harness.arm64_root),
         harness.on(harness.RISCV64_TWO_CPUS, harness.riscv64_root),
+        harness.on(harness.S390X_TWO_CPUS, harness.s390x_root),
+        harness.on(harness.PPC64_TWO_CPUS, harness.ppc64_root),
     ],
 )
 def test_two_processors(kpfs, kernel, root):
@@ -438,6 +440,11 @@ WITHOUT_BTF = "skip btf", "skip fentry", "skip fexit"
         pytest.param(
             *(I386, {"skip kprobe.multi", *WITHOUT_BTF}),
             marks=pytest.mark.i386_kernel,
+        ),
+        # without a compiler
+        pytest.param(
+            *(S390X, {"skip jit", "skip fentry", "skip fexit"}),
+            marks=pytest.mark.s390x_kernel,
         ),
     ],
 )
