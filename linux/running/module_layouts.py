@@ -8,6 +8,7 @@ and its file how large they are.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from kpfs.base.elf import ANY_MACHINE, SHF_EXECINSTR, ElfFile, Section
 from kpfs.base.units import PAGE_SIZE
@@ -186,18 +187,20 @@ def _memories(
     found = {"base": 0, "size": size, "text_size": size + 4}
     is_old = holds(text, size, [module])  # else that is in the next one
     other = min(at for name, at in places.items() if name.startswith(_INIT))
-    step = first(
+    steps = (
         each
-        for each in range(size + 4, _SIZE, 4)
-        if not each % long and holds(text + each, size, [other if is_old else module])
+        for each in range(-(-(size + 4) // long) * long, _SIZE, long)
+        if holds(text + each, size, [other if is_old else module])
     )
     if is_old:
-        both = (("core", text), ("init", text + step))
+        # powerpc has no memory that goes after the start
+        both = [("core", text), *(("init", text + step) for step in islice(steps, 1))]
         return {
             f"{name}_layout.{field}": base + at
             for name, base in both
             for field, at in found.items()
         }
+    step = first(steps)
     tables.values.update(_KINDS)
     tables.layouts["module_memory"] = StructLayout(step, {}, {})
     return {"mem": text, "mem.base": text, "mem.size": text + size}

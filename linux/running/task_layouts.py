@@ -61,10 +61,11 @@ def find_tasks(trial: Trial, tables: Tables) -> None:
     del tasks[_AGENT]
     told, sleepers = list[_Told](), list[bytes]()
     for pid, task in tasks.items():
-        row = _told(trial, pid)
-        if row.state in _STATES:
+        row, raw = _told(trial, pid), memory.read(task, size)
+        has_run = row != _told(trial, pid)
+        if row.state in _STATES and not has_run:
             told.append(row)
-            sleepers.append(memory.read(task, size))
+            sleepers.append(raw)
     at |= _of_files(trial, told, sleepers)
     # each but the first has begun on the stack of the one before
     at["stack"] = trial.offset(
