@@ -20,7 +20,6 @@ CMDLINE: str = layout.FIXED_STACKS
 VERBOSE = f" earlycon=uart8250,mmio,{abi.MIPS64_CONSOLE:#x} keep_bootcon loglevel=7"
 _UNMAPPED = 0xFFFF_FFFF_8000_0000  # the segment where the kernel is
 _BY_TREE = -2 & MASK64  # what a0 says of a1
-_ENTRY = 0x10_0000
 _TREE_BEFORE_END = 1 << 20  # the initrd, too, has so much at RAM's end
 _CLOCK, _CONTROLLER = 1, 2  # phandles
 _COUNTS = 2  # cycles of a processor for one count
@@ -56,7 +55,7 @@ def place(
     ]
     return layout.place(
         *(ram, kernel, initrd, cmdline, root, nodes),
-        start=_ENTRY,
+        start=0,
         tree=_tree_in(ram),
     )
 

@@ -28,6 +28,7 @@ _GZIP = b"\x1f\x8b"
 _S390_AT, _S390, _S390_RELEASE_AT = 0x10008, b"S390EP", 0x10428
 # ppc64el: vmlinux itself; mips64el: a program that unpacks the kernel behind it
 _ELF = b"\x7fELF\x02\x01"
+_ENTRY_AT, _LOADED = 24, 0x1FFF_0000
 # armhf: a program that unpacks the kernel behind it; what this is linked for, its code
 # tells: sub r8, r8, #TEXT_OFFSET
 _ZIMAGE_AT, _ZIMAGE, _HEAD = 0x24, b"\x18\x28\x6f\x01", 4096
@@ -87,8 +88,11 @@ def arch_of(data: bytes) -> LinuxArch | None:
     return _MAGICS.get(data[_MAGIC_AT : _MAGIC_AT + 4])
 
 
-def parse(data: bytes, arch: LinuxArch) -> KernelImage:
-    """Return the parts of an unpacked Image.  Raises UnfitError if it is damaged."""
+def parse(data: bytes, arch: LinuxArch, packed: bytes = b"") -> KernelImage:
+    """Return the parts of an unpacked Image.  Raises UnfitError if it is damaged.
+
+    packed: the program that unpacks it, where there is one.
+    """
     if arch is PPC64:
         data, text_offset = _in_memory(data), 0
         size, found = len(data), _RELEASE.search(data)
@@ -96,7 +100,10 @@ def parse(data: bytes, arch: LinuxArch) -> KernelImage:
         text_offset, size = _text_offset(data), len(data)
         found = _RELEASE.search(data)
     elif arch is MIPS64:
-        text_offset, size, found = 0, len(data), _RELEASE.search(data)
+        size, found = len(data), _RELEASE.search(data)
+        # the program itself begins behind it
+        entry = LITTLE_64.number(packed[_ENTRY_AT : _ENTRY_AT + 8])
+        text_offset = entry - size & _LOADED
     elif arch is S390X:
         place = BIG_64.number(data[_S390_RELEASE_AT : _S390_RELEASE_AT + 8])
         text_offset, size = 0, len(data)

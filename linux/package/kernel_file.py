@@ -13,5 +13,5 @@ def parse(data: bytes) -> KernelFile:
     image = image_file.unpacked(data)
     arch = image_file.packed_arch(data) or image_file.arch_of(image)
     if arch is not None:
-        return image_file.parse(image, arch)
+        return image_file.parse(image, arch, data)
     return bzimage.parse(data)

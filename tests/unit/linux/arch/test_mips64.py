@@ -172,7 +172,7 @@ def test_terminals():
 
 def test_what_a_kernel_finds():
     ram = mmap.mmap(-1, 8 << 20)
-    kernel = KernelImage("6.1", bytes(0x20000), 0, 0x20000, MIPS64)
+    kernel = KernelImage("6.1", bytes(0x20000), 0x100000, 0x20000, MIPS64)
     assert firmware.place(ram, kernel, b"initrd", "quiet", 2) == 0x100000
     tree = (8 << 20) - (3 << 20)
     assert ram[tree : tree + 4] == b"\xd0\x0d\xfe\xed"

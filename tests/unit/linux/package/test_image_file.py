@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kpfs.linux.arch.arches import ARM64, ARMHF, PPC64, RISCV64, S390X
+from kpfs.linux.arch.arches import ARM64, ARMHF, MIPS64, PPC64, RISCV64, S390X
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.package import kernel_file
 from kpfs.linux.package.image_file import KernelImage
@@ -39,6 +39,19 @@ def test_its_parts(data):
     assert found.arch is ARM64
     assert found.release == "6.12.0-1-cloud-arm64"
     assert (found.image, found.text_offset, found.size) == (image(), 0x80000, 1 << 20)
+
+
+def test_a_kernel_of_mips64el_lies_before_the_program_that_unpacks_it():
+    kernel = BANNER.ljust(0x2_1234, b"\0")
+    place = b"\x7fELF\x02\x01", 8, 0xFFFF_FFFF_8414_0000
+    head = struct.pack("<6s12xH4xQ", *place).ljust(5000, b"\0")
+    data = head + b"\xfd7zXZ\0 said" + lzma.compress(kernel)
+    found = kernel_file.parse(data + b"more")
+    assert isinstance(found, KernelImage)
+    assert (found.arch, found.image) == (MIPS64, kernel)
+    assert found.text_offset == 0x411_0000
+    with pytest.raises(UnfitError, match="damaged"):
+        kernel_file.parse(data[:-40])
 
 
 def test_the_architecture_is_that_of_its_magic():
