@@ -7,6 +7,7 @@ If a call needs files of the host, they are made in the kernel first, without co
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kpfs.linux.running.tasks import AgentTask
     from kpfs.mirror.kernel import Commit, Replayed
 
+_EXEC = "/sys/kernel/tracing/events/sched/sched_process_exec/enable"
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
 NO_PROGRAMS = (
     "sched_process_exec does not fire: without --inside, the kernel has no contents of "
@@ -185,7 +187,9 @@ class LinuxMirror:
         kernel = self.kernel
         at = kernel.symbols.address("__tracepoint_sched_process_exec")
         key = kernel.structures["tracepoint"].at.get("key")
-        if not at or key is None:
+        if not at or key is None:  # no symbols of data, or no BTF
+            with contextlib.suppress(KernelError):
+                return kernel.tasks.read_file(_EXEC).startswith(b"1")
             return False
         return bool(kernel.memory.number(at + key, 4))  # static_key.enabled
 
