@@ -9,22 +9,32 @@ part.  Documents: elf(5), core(5), Linux's Documentation/admin-guide/kdump/.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kpfs.base.elf import EHDR, PHDR, PT_LOAD
+from kpfs.base.data_model import BIG_64, DataModel
+from kpfs.base.elf import EHDR_FORM, PHDR_FORM, PT_LOAD
 from kpfs.base.units import PAGE_SIZE
 
 HEAD_SIZE = 0x2_0000
-_NOTE = struct.Struct("<III")
-_IDENT = b"\x7fELF\2\1\1".ljust(16, b"\0")
+_NOTE = "III"
+_IDENT = b"\x7fELF\2"
 _ET_CORE, _PT_NOTE, _ALL = 4, 4, 7
 _NT_PRSTATUS, _NT_AUXV = 1, 6
 # struct elf_prstatus: before the registers, with the pid in it, and behind them
-_PRSTATUS, _PRSTATUS_END = struct.Struct("<32xI76x"), bytes(8)
+_PRSTATUS, _PRSTATUS_END = "32xI76x", bytes(8)
+_NONE = ""  # a register that is not known, or a word that is none
 # machine: the registers in the order of struct elf_prstatus, by gdb's names
 _REGISTERS: Mapping[int, tuple[str, ...]] = {
+    21: (
+        *(f"r{n}" for n in range(32)),
+        *("pc", "msr", _NONE, "ctr", "lr", "xer", "cr", _NONE, _NONE, "dar", "dsisr"),
+        *(_NONE for _ in range(5)),
+    ),
+    22: (
+        *("pswm", "pswa", *(f"r{n}" for n in range(16))),
+        *(_NONE for _ in range(9)),  # access registers, and what r2 was in a call
+    ),
     62: (
         *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax"),
         *("rcx", "rdx", "rsi", "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss"),
@@ -70,34 +80,37 @@ class CoreFile:
     def __init__(
         self,
         machine: int,
+        model: DataModel,
         memory: PhysicalMemory,
         segments: Sequence[MappedRange],
         processors: Sequence[CoreProcessor],
         vmcoreinfo: bytes,
     ) -> None:
-        """machine: EM_*.  vmcoreinfo: b"" for a kernel that has none."""
+        """machine: EM_*, of 64 bits.  vmcoreinfo: b"" for a kernel that has none."""
         self._memory = memory
         notes = b"".join(
-            _note("CORE", _NT_PRSTATUS, _prstatus(machine, number, cpu))
+            _note(model, "CORE", _NT_PRSTATUS, _prstatus(machine, model, number, cpu))
             for number, cpu in enumerate(processors)
         )
         if vmcoreinfo:
-            notes += _note("VMCOREINFO", 0, vmcoreinfo)
+            notes += _note(model, "VMCOREINFO", 0, vmcoreinfo)
         else:  # drgn wants it where there is no VMCOREINFO
-            notes += _note("CORE", _NT_AUXV, bytes(16))
+            notes += _note(model, "CORE", _NT_AUXV, bytes(16))
         count = 1 + len(segments)
-        at = EHDR.size + count * PHDR.size
-        rows = [PHDR.pack(_PT_NOTE, 0, at, 0, 0, len(notes), len(notes), 4)]
+        first, row = model.struct(EHDR_FORM), model.struct(PHDR_FORM)
+        at = first.size + count * row.size
+        rows = [row.pack(_PT_NOTE, 0, at, 0, 0, len(notes), len(notes), 4)]
         rows += [
-            PHDR.pack(
+            row.pack(
                 *(PT_LOAD, _ALL, HEAD_SIZE + physical, virtual, physical),
                 *(size, size, 0),
             )
             for virtual, physical, size in segments
         ]
-        head = EHDR.pack(
-            *(_IDENT, _ET_CORE, machine, 1, 0, EHDR.size, 0, 0),
-            *(EHDR.size, PHDR.size, count, 0, 0, 0),
+        head = first.pack(
+            _IDENT + (b"\2\1" if model == BIG_64 else b"\1\1"),
+            *(_ET_CORE, machine, 1, 0, first.size, 0, 0),
+            *(first.size, row.size, count, 0, 0, 0),
         )
         self._head = b"".join((head, *rows, notes)).ljust(HEAD_SIZE, b"\0")
         assert len(self._head) == HEAD_SIZE
@@ -150,9 +163,9 @@ def zeros(_at: int, size: int) -> bytes:
     return bytes(size)
 
 
-def _note(name: str, kind: int, content: bytes) -> bytes:
+def _note(model: DataModel, name: str, kind: int, content: bytes) -> bytes:
     raw = name.encode() + b"\0"
-    head = _NOTE.pack(len(raw), len(content), kind)
+    head = model.struct(_NOTE).pack(len(raw), len(content), kind)
     return (
         head
         + raw.ljust(-(-len(raw) // 4) * 4, b"\0")
@@ -161,9 +174,10 @@ def _note(name: str, kind: int, content: bytes) -> bytes:
     )
 
 
-def _prstatus(machine: int, number: int, cpu: CoreProcessor) -> bytes:
+def _prstatus(machine: int, model: DataModel, number: int, cpu: CoreProcessor) -> bytes:
     """Return struct elf_prstatus.  gdb wants each thread to have another pid."""
     names = _REGISTERS[machine]
     words = [cpu.registers.get(name, 0) & (1 << 64) - 1 for name in names]
     pid = cpu.pid or number
-    return _PRSTATUS.pack(pid) + struct.pack(f"<{len(words)}Q", *words) + _PRSTATUS_END
+    packed = model.struct(f"{len(words)}Q").pack(*words)
+    return model.struct(_PRSTATUS).pack(pid) + packed + _PRSTATUS_END

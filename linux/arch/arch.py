@@ -111,6 +111,8 @@ class LinuxArch(ABC):
     # has the stack pointer
     switch_fields: ClassVar[Mapping[str, int]] = {"thread.sp": 0}
     max_ram: ClassVar[int] = abi.HOLE_BASE
+    # where memory is mapped, if the kernel does not say it
+    page_offset: ClassVar[int] = 0
     page_address: ClassVar[int] = 0
 
     def cpu_field(self, name: str) -> int:

@@ -62,6 +62,7 @@ class LinuxPpc64(StateArch):
     link = LR
     entry_register = R["r12"]
     regs_size = 384
+    page_offset = 0xC000_0000_0000_0000
     syscall_arguments = 24, 32, 40, 48  # pt_regs.gpr[3] to [6]
     stub_size, stub_register = _STUB.size, R["r12"]
     gate = b"\x20\x00\x80\x4e"  # blr

@@ -81,6 +81,7 @@ class LinuxX86(LinuxArch):
     kept_arrays: ClassVar = {"apic": abi.NR_APIC_REGS, "pending": 4}
     syscall_prefix = "__x64_sys_"
     elf_machine = 62  # EM_X86_64
+    page_offset = 0xFFFF_8880_0000_0000  # without CONFIG_RANDOMIZE_MEMORY
     boosts = True
     shown = x86_registers.SHOWN
     breakpoint_size, ftrace_nop = 1, b"\x0f\x1f\x44\x00\x00"

@@ -37,16 +37,19 @@ print("all")
 """
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param((), id="guest", marks=pytest.mark.guest),
-        pytest.param(
-            ("--kernel", harness.KERNEL), id="linux", marks=pytest.mark.kernel
-        ),
-    ],
-)
-def test_every_file_is_read(options, kpfs, monkeypatch):
+KERNELS = [
+    pytest.param("", id="guest", marks=pytest.mark.guest),
+    harness.on(harness.KERNEL),
+    *(
+        harness.on(kernel, marks=[pytest.mark.long] * (number < 2))
+        for number, kernel in enumerate(harness.FOREIGN)
+    ),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_file_is_read(kernel, kpfs, monkeypatch):
+    options = ("--kernel", kernel) if kernel else ()
     for name in ("TRIM_THRESHOLD", "TOP_PAD"):
         monkeypatch.setenv(f"MALLOC_{name}_", "0")
     done = kpfs("run", *options, "--", sys.executable, "-ISc", READ_ALL)

@@ -13,6 +13,7 @@ from kpfs.base.core_file import (
     MappedRange,
     zeros,
 )
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.elf import EM_X86_64
 from kpfs.base.units import PAGE_SIZE
 from kpfs.guest.emu.frozen import copied
@@ -37,7 +38,7 @@ def core(kernel: GuestKernel) -> CoreFile:
         if thread.cpu >= 0
     ]
     ram = CopiedMemory(memory.size, pages, zeros)
-    return CoreFile(EM_X86_64, ram, segments(memory), processors, b"")
+    return CoreFile(EM_X86_64, LITTLE_64, ram, segments(memory), processors, b"")
 
 
 def segments(memory: Memory) -> list[MappedRange]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_VMCOREINFO = 1 << 16
 _NUMBER = re.compile(rb"^NUMBER\((\w+)\)=(-?(?:0x)?[0-9a-f]+)$", re.M)
-_X86_PAGE_OFFSET = 0xFFFF_8880_0000_0000  # without CONFIG_RANDOMIZE_MEMORY
+_IDENTITY = re.compile(rb"^IDENTITYBASE=([0-9a-f]+)$", re.M)  # s390x since 6.10
 
 
 def vmcoreinfo(kernel: LinuxKernel) -> bytes:
@@ -49,8 +49,8 @@ def core(kernel: LinuxKernel) -> CoreFile:
     pages = dict(written_pages(board.ram))
     ram = CopiedMemory(len(board.ram), pages, kernel.read_saved)
     info = vmcoreinfo(kernel)
-    machine = kernel.arch.elf_machine
-    return CoreFile(machine, ram, _segments(kernel, info), processors, info)
+    machine, model = kernel.arch.elf_machine, kernel.arch.model
+    return CoreFile(machine, model, ram, _segments(kernel, info), processors, info)
 
 
 def _segments(kernel: LinuxKernel, info: bytes) -> list[MappedRange]:
@@ -72,7 +72,9 @@ def _linear(kernel: LinuxKernel, info: bytes) -> int:
         offset, base = numbers[b"PAGE_OFFSET"], numbers.get(b"phys_ram_base", 0)
     elif b"VA_BITS" in numbers:  # arm64
         offset, base = -1 << numbers[b"VA_BITS"], numbers.get(b"PHYS_OFFSET", 0)
+    elif found := _IDENTITY.search(info):
+        offset, base = int(found[1], 16), 0
     else:
-        at, base = kernel.symbols.address("page_offset_base"), 0
-        offset = kernel.memory.word(at) if at else _X86_PAGE_OFFSET
+        at, base = kernel.symbols.address("page_offset_base"), 0  # x86-64
+        offset = kernel.memory.word(at) if at else kernel.arch.page_offset
     return (offset - base) & (1 << 64) - 1

@@ -15,6 +15,7 @@ from kpfs.base.core_file import (
     MappedRange,
     zeros,
 )
+from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.units import PAGE_SIZE
 
 INFO = b"OSRELEASE=6.1\nPAGESIZE=4096\n"
@@ -32,7 +33,8 @@ def made(info=INFO, machine=62):
         MappedRange(0x1000, 0, SIZE),
     ]
     cpus = [CoreProcessor(0, {"rip": 0x1234, "rsp": -1}), CoreProcessor(77, {})]
-    return CoreFile(machine, memory(), segments, cpus, info)
+    order = BIG_64 if machine == 22 else LITTLE_64
+    return CoreFile(machine, order, memory(), segments, cpus, info)
 
 
 def test_memory_is_copied_over_what_is_below():
@@ -67,12 +69,16 @@ def test_readelf_reads_it(tmp_path):
     assert "LOAD 0x021000 0x0000000070000000 0x0000000000001000 0x001000" in said
 
 
-@pytest.mark.parametrize(("machine", "words"), [(62, 27), (183, 34), (243, 32)])
+SIZES = [(62, 27), (183, 34), (243, 32), (21, 48), (22, 27)]  # words of elf_gregset_t
+
+
+@pytest.mark.parametrize(("machine", "words"), SIZES)
 def test_registers_are_those_of_each_architecture(machine, words):
     raw = made(machine=machine).read(0, HEAD_SIZE)
-    offset, size = struct.unpack_from("<Q8x8xQ", raw, 64 + 8)
+    order = ">" if machine == 22 else "<"
+    offset, size = struct.unpack_from(f"{order}Q8x8xQ", raw, 64 + 8)
     notes = raw[offset : offset + size]
-    name_size, desc_size, kind = struct.unpack_from("<III", notes)
+    name_size, desc_size, kind = struct.unpack_from(f"{order}III", notes)
     assert (name_size, desc_size, kind) == (5, 112 + 8 * words + 8, 1)
     if machine == 62:
         registers = struct.unpack_from(f"<{words}Q", notes, 20 + 112)
