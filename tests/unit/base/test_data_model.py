@@ -175,6 +175,7 @@ def test_modules(memory):
     structures: Any = MagicMock(values={"MOD_TEXT": 0, "MOD_INIT_TEXT": 1})
     structures.values["MOD_MEM_NUM_TYPES"] = 2
     structures.__getitem__.side_effect = layouts.__getitem__
+    structures.data.side_effect = lambda name: [memory.address(name)]
     (found,) = loaded_modules(memory, memory, structures)
     assert (found.name, found.text) == ("brd", (0x7000, 0x7040))
     assert found.lookup_name("init_it")[0].addr == 0x7010
