@@ -26,6 +26,11 @@ _PRSTATUS, _PRSTATUS_END = "32xI76x", bytes(8)
 _NONE = ""  # a register that is not known, or a word that is none
 # machine: the registers in the order of struct elf_prstatus, by gdb's names
 _REGISTERS: Mapping[int, tuple[str, ...]] = {
+    8: (
+        *(f"r{n}" for n in range(32)),
+        *("lo", "hi", "pc", "badvaddr", "status", "cause"),
+        *(_NONE for _ in range(7)),
+    ),
     21: (
         *(f"r{n}" for n in range(32)),
         *("pc", "msr", _NONE, "ctr", "lr", "xer", "cr", _NONE, _NONE, "dar", "dsisr"),

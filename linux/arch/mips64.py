@@ -78,6 +78,7 @@ class LinuxMips64(StateArch):
     errors, signals = ERRORS, SIGNALS
     syscall_prefix, first_call = "sys_", 5000
     elf_machine = EM_MIPS
+    page_offset = 0x9800_0000_0000_0000  # CAC_BASE
     region_base, region_phys = abi.REGION_LOWEST, abi.REGION_PHYS_32
     max_ram = abi.REGION_PHYS_32
     regs_size = 304 + _BEHIND_REGS

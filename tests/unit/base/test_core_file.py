@@ -69,7 +69,14 @@ def test_readelf_reads_it(tmp_path):
     assert "LOAD 0x021000 0x0000000070000000 0x0000000000001000 0x001000" in said
 
 
-SIZES = [(62, 27), (183, 34), (243, 32), (21, 48), (22, 27)]  # words of elf_gregset_t
+SIZES = [
+    (62, 27),
+    (183, 34),
+    (243, 32),
+    (21, 48),
+    (22, 27),
+    (8, 45),
+]  # words of elf_gregset_t
 
 
 @pytest.mark.parametrize(("machine", "words"), SIZES)
