@@ -20,19 +20,22 @@ NAMES = {
 
 
 def call_numbers(
-    memory: KernelMemory, symbols: CoreSymbols, prefix: str, first: int = 0
+    memory: KernelMemory,
+    symbols: CoreSymbols,
+    table: tuple[int, int],
+    prefix: str,
+    first: int = 0,
 ) -> dict[str, int]:
     """Return the number of each system call by name; {} if the kernel has no table.
 
-    prefix: of the functions, LinuxArch.syscall_prefix.  first: the first number.
+    table: its address and size.  prefix: of the functions, LinuxArch.syscall_prefix.
+    first: the first number.
 
     Context: the machine's lock is held.
     """
-    table = symbols.lookup_name("sys_call_table")
-    if not table:
-        return {}
+    start, size = table
     try:
-        words = memory.read(table[0].addr, table[0].size & -memory.model.long)
+        words = memory.read(start, size & -memory.model.long)
     except MemoryFault:
         return {}
     names = {

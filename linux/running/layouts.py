@@ -17,6 +17,7 @@ from kpfs.base.errors import KernelError
 from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.structures import Tables, no_tables
 from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.running.call_layouts import find_calls
 from kpfs.linux.running.module_layouts import find_modules
 from kpfs.linux.running.probe_layouts import (
     find_jumps,
@@ -30,7 +31,7 @@ from kpfs.linux.store.image import Meta
 
 _FINDERS = (
     *(find_tasks, find_probes, find_return_probes, find_jumps, find_rings),
-    find_modules,
+    *(find_modules, find_calls),
 )
 
 

@@ -36,7 +36,6 @@ _INSTANCES = 77  # a return probe is to have
 _HITS = 5
 _SIZE = 512  # bytes that are looked at
 _TABLE_BITS, _GOLDEN = 6, {8: 0x61C8864680B583EB, 4: 0x61C88647}  # hash_ptr()
-_DATA = 32 << 20  # bytes of data behind the text
 
 
 class _MadeEvent(NamedTuple):
@@ -238,9 +237,7 @@ def _per_cpu(trial: Trial, counts: int) -> Sequence[int]:
     The kernel has a table of them: numbers of pages, by which the counts are right.
     """
     cpus, found = trial.board.get(abi.Board.nr_cpus), set[tuple[int, ...]]()
-    start = trial.symbols.address("_etext") & -PAGE_SIZE
-    for at in range(start, start + _DATA, PAGE_SIZE):
-        words = trial.words(at, PAGE_SIZE)
+    for _, words in trial.data():
         for place, word in enumerate(words):
             if word and not word % PAGE_SIZE:
                 found.add(tuple(words[place : place + cpus]))

@@ -15,8 +15,7 @@ from typing import IO, NamedTuple, TypeVar
 from kpfs.base import abi
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.errors import MemoryFault
-from kpfs.base.ktypes import Symbol
-from kpfs.base.units import NSEC
+from kpfs.base.units import NSEC, PAGE_SIZE
 from kpfs.emulator.libunicorn import EmulatorError
 from kpfs.linux.board.board import Board
 from kpfs.linux.errors import UnfitError
@@ -29,6 +28,7 @@ from kpfs.linux.store.modules import ModuleArchive
 
 _SLABS, _OBJECT_SIZE = "/proc/slabinfo", 3  # a column of it
 _MAX_NAME = 64
+_DATA = 32 << 20  # bytes of data behind the text
 _ROOM = 32 << 10  # bytes of one read
 _PATIENCE = 10 * NSEC  # ns in the kernel's time
 _LETTERS = {1: "B", 4: "I", 8: "Q"}  # for array, by the size of a number
@@ -114,7 +114,7 @@ class Trial:
         seen, board = {name: list[SeenCall]() for name in functions}, self.board
         registers, names = self.arch.arguments[:3], dict[int, str]()
         for name in functions:
-            names.update((row.addr, name) for row in self._functions(name))
+            names.update(dict.fromkeys(self.functions(name), name))
 
         def asked(at: int) -> None:
             found = tuple(map(board.read_reg, registers))
@@ -156,12 +156,13 @@ class Trial:
         if insert(lambda ops: self.run(*ops), data) < 0:
             raise UnseenError
 
-    def _functions(self, name: str) -> Sequence[Symbol]:
-        return self.symbols.functions_made_of([name])
+    def functions(self, name: str) -> list[int]:
+        """Return where the functions of a name begin, and what compilers made of it."""
+        return [row.addr for row in self.symbols.functions_made_of([name])]
 
     def function(self, name: str) -> int:
         """Return where a function begins."""
-        return first(row.addr for row in self._functions(name))
+        return first(self.functions(name))
 
     def object_size(self, cache: str) -> int:
         """Return the size of the objects in a cache."""
@@ -180,6 +181,12 @@ class Trial:
     def words(self, addr: int, size: int) -> Sequence[int]:
         """Return the longs in so many bytes, as far as they are there."""
         return self.model.array(self.model.letter, self.raw(addr, size))
+
+    def data(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """Yield the address of each page behind the kernel's text, and its longs."""
+        start = self.symbols.address("_etext") & -PAGE_SIZE
+        for at in range(start, start + _DATA, PAGE_SIZE):
+            yield at, self.words(at, PAGE_SIZE)
 
     def string(self, addr: int) -> str:
         """Return the text at an address, "" if there is no memory."""

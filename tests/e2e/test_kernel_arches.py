@@ -649,6 +649,7 @@ def test_a_kernel_for_older_processors():
         kernel.read("/proc/version")
         back.unregister()
         assert seen[1:] == [0]
+        assert kernel.task(4242).syscall("getpid") == 4242
         runs = []
         for _ in range(2):
             kernel.restore(before)

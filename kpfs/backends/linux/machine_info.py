@@ -202,9 +202,10 @@ class LinuxMachineInfo:
         if not self._numbers:
             kernel = self.kernel
             named = kernel.arch.syscall_prefix, kernel.arch.first_call
-            self._numbers = call_numbers(kernel.memory, kernel.symbols, *named)
+            table = kernel.structures.data("sys_call_table")
+            self._numbers = call_numbers(kernel.memory, kernel.symbols, table, *named)
         if not self._numbers:
-            raise KernelError(errno.EOPNOTSUPP, "this kernel lacks KALLSYMS_ALL")
+            raise KernelError(errno.EOPNOTSUPP, "no table of system calls was found")
         number = self._numbers.get(name)
         if number is None:
             raise KernelError(errno.ENOSYS, f"no system call {name}")

@@ -3,7 +3,8 @@
 
 Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts,
 kpfs.linux.running.probe_layouts, kpfs.linux.running.ring_layouts,
-kpfs.linux.running.module_layouts and kpfs.linux.running.inserting.
+kpfs.linux.running.module_layouts, kpfs.linux.running.call_layouts and
+kpfs.linux.running.inserting.
 """
 
 import pytest

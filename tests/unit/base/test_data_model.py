@@ -115,8 +115,8 @@ def test_ftrace_probes_and_calls(memory):
     memory.put("LL", node, node, at=head)
     found = kprobes.function_ranges(memory, memory, "kprobe_blacklist")
     assert [*found] == [(0x300, 0x310)]
-    memory.put("3L", 0x5000, 0x5020, 0x5010, name="sys_call_table")
-    assert call_numbers(memory, memory, "sys_") == {"a": 0, "c": 1, "b": 2}
+    table = memory.put("3L", 0x5000, 0x5020, 0x5010), 3 * memory.model.long
+    assert call_numbers(memory, memory, table, "sys_") == {"a": 0, "c": 1, "b": 2}
 
 
 def test_the_log(memory):
