@@ -42,6 +42,9 @@
 #elif defined(__powerpc64__)
 #define PC 32
 #define BREAKPOINT "\x08\x00\xe0\x7f"
+#elif defined(__mips__)
+#define PC 34
+#define BREAKPOINT "\x0d\x00\x00\x00"
 #elif defined(__s390x__)
 #define PC 1
 #define BREAKPOINT "\x00\x01"
@@ -75,6 +78,8 @@ static size_t make(uint8_t *code, unsigned int number)
 	const uint8_t words[] = {
 		0xa7, 0x29, 0, number, 0x07, 0xfe
 	}; /* lghi %r2, number; br %r14 */
+#elif defined(__mips__)
+	const uint32_t words[] = { 0x24020000 | number, 0x03e00008, 0 }; /* li v0, number; jr ra */
 #elif defined(__arm__)
 	const uint32_t words[] = { 0xe3a00000 | number, 0xe12fff1e }; /* mov r0, #number; bx lr */
 #endif

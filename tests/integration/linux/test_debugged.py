@@ -21,7 +21,9 @@ KERNELS = [
     harness.on(harness.PPC64),
 ]
 # their stacks are guessed, and kallsyms has no data
-KERNELS_OF_32_BITS = [harness.on(harness.ARMHF), harness.on(harness.I386)]
+KERNELS_OF_32_BITS = [
+    harness.on(kernel) for kernel in (harness.ARMHF, harness.I386, harness.MIPS64)
+]
 # by architecture: where it counts, and some other register
 REGISTERS = {
     "x86": ("rip", "rbx"),
@@ -31,6 +33,7 @@ REGISTERS = {
     "ppc64": ("pc", "r9"),
     "armhf": ("pc", "r9"),
     "i386": ("eip", "ebx"),
+    "mips64": ("pc", "r9"),
 }
 # where a task stands that sleeps
 SWITCHES = "__schedule", "__switch_to", "ret_from_fork"
