@@ -24,11 +24,12 @@ _INIT = ".init"  # begins the names of sections that go
 _MAGIC, _MAX_SYMBOLS = b"\x7fELF", 1 << 16
 # enum mod_mem_type has had these values since 6.4
 _KINDS = {"MOD_TEXT": 0, "MOD_INIT_TEXT": 4, "MOD_MEM_NUM_TYPES": 7}
+_JUMPS = "__jump_table"
 _EXCEPTIONS, _NOTE = "__ex_table", b".note.gnu.build-id"
 _SIGNED = b"~Module signature appended~\n"
 # by section: the fields of its address and of the number of its rows
 _TABLES = {
-    "__jump_table": ("jump_entries", "num_jump_entries"),
+    _JUMPS: ("jump_entries", "num_jump_entries"),
     _EXCEPTIONS: ("extable", "num_exentries"),
     "__bug_table": ("bug_table", "num_bugs"),
     ".static_call_sites": ("static_call_sites", "num_static_call_sites"),
@@ -77,9 +78,7 @@ def find_modules(trial: Trial, tables: Tables) -> None:
     for each in sections:
         if each.name in _TABLES:
             field, count = _TABLES[each.name]
-            found[field], found[count] = _table(
-                trial, coming, places[each.name], each.size
-            )
+            found[field], found[count] = _table(trial, coming, places[each.name], each)
     code = {name: at for name, at in places.items() if name not in _TABLES}
     found |= _memories(trial, tables, coming, module, code)
     _add_sections(trial, tables, found, live, places)
@@ -151,13 +150,16 @@ def _kallsyms(trial: Trial, live: bytes, name: str) -> int:
     return trial.offset([live], has_symbols)
 
 
-def _table(trial: Trial, coming: bytes, table: int, size: int) -> tuple[int, int]:
+def _table(
+    trial: Trial, coming: bytes, table: int, section: Section
+) -> tuple[int, int]:
     """Return the fields of a table's address and of the number of its rows, nearby."""
+    rows = (8 + trial.long,) if section.name == _JUMPS else _ROWS
     for at in trial.offsets([coming], lambda _, word: word == table):
         near = range(at - _NEAR * trial.long, at + _NEAR * trial.long, 4)
         for each in sorted(near, key=lambda each: abs(each - at)):
             count = trial.number(coming, each, 4)
-            if count in (size // row for row in _ROWS):
+            if count in (section.size // row for row in rows):
                 return at, each
     raise UnseenError
 
