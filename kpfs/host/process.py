@@ -79,16 +79,19 @@ class HeapTrimmer:
         self._users.discard(user)
         if len(self._users) <= self._few:
             self._few //= 2
-            self._trim(self._least)
+            # many short readers of a small process are not to trim it all the time
+            if self._trim(2 * self._least) and not self._users:
+                self._least = self._before
 
-    def _trim(self, before: int) -> None:
+    def _trim(self, before: int) -> bool:
         if _resident() <= before + GROWN:
-            return
+            return False
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:  # musl has none
             trim(ctypes.c_size_t(0))
         self._before = _resident()
         self._least = min(self._least, self._before)
+        return True
 
 
 def _resident() -> int:
