@@ -379,7 +379,11 @@ def is_hidden(path: str) -> bool:
 
 
 def enter(worker: Worker) -> None:
-    """Make NEW the root of a worker, and so of all that it forks."""
+    """Make NEW the root of a worker, and so of all that it forks.
+
+    Mounts are shared, as systemd has them: tools look for that in mountinfo.
+    """
     worker.call(Op(nr.CHDIR, (NEW.encode() + b"\0",)))
     mount(worker, ".", "/", "none", nr.MS_MOVE)
     worker.call(Op(nr.CHROOT, (b".\0",)), Op(nr.CHDIR, (b"/\0",)))
+    mount(worker, "none", "/", "none", nr.MS_REC | nr.MS_SHARED)

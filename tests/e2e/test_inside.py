@@ -212,13 +212,15 @@ def test_sys_proc_and_the_network_are_the_guests(kpfs):
         kpfs,
         "cd /sys; ls -d fs/bpf kernel/debug/kprobes kernel/tracing/kprobe_events;"
         "cat fs/cgroup/cgroup.controllers >/dev/null; echo x >/dev/null;"
-        "cat /proc/sys/kernel/osrelease; cat class/net/lo/operstate; tty",
+        "cat /proc/sys/kernel/osrelease; cat class/net/lo/operstate; tty;"
+        "grep -vc ' shared:[0-9]* - ' /proc/self/mountinfo",
         input="",
     )
-    *files, release, loopback, terminal = done.stdout.splitlines()
+    *files, release, loopback, terminal, private = done.stdout.splitlines()
     assert files == ["fs/bpf", "kernel/debug/kprobes", "kernel/tracing/kprobe_events"]
     assert release.startswith("6.1.")
     assert (loopback, terminal) == ("unknown", "not a tty")
+    assert private == "0"  # mounts are those of a system of systemd
 
 
 def test_arguments_and_environment_may_be_long(kpfs, tmp_path):
