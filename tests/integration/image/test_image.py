@@ -204,3 +204,11 @@ def test_a_function_that_can_be_probed_is_never_inlined():
     if not shutil.which("readelf"):
         pytest.skip("readelf is missing (Debian: binutils)")
     assert inlined_and_kept(ROOT / "guest" / "image" / "vmlinux.debug") == set()
+
+
+def test_libraries_of_arm64_hosts_need_none_of_the_compilers():
+    """Python there has no libgcc: one that needs it is not loaded, and nobody tells."""
+    folders = "emulator/image", "kpfs/mirror/image", "linux/image/*"
+    images = [path for each in folders for path in ROOT.glob(f"{each}/*-aarch64.so")]
+    assert len(images) >= 9
+    assert [path.name for path in images if b"__aarch64_" in path.read_bytes()] == []
