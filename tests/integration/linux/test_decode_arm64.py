@@ -16,7 +16,8 @@ REGISTERS = [*(f"x{number}" for number in range(29)), "x29", "x30", "sp"]
 WORDS = [*(f"w{number}" for number in range(31)), "wzr"]
 READS, WRITES, LOCKED = abi.INSN_READS, abi.INSN_WRITES, abi.INSN_LOCKED
 ALIASES = {"fp": "x29", "lr": "x30"}
-LEFT_OUT = "prfm", "ld1", "st1", "ld2", "st2", "ld4", "st4"
+# the last two have rows by the loads before them
+LEFT_OUT = "prfm", "ld1", "st1", "ld2", "st2", "ld4", "st4", "stxr", "stlxr"
 SIZES = {"b": 1, "h": 2, "s": 4, "w": 4, "d": 8, "x": 8, "q": 16}
 
 
@@ -49,6 +50,8 @@ def differs(insn, row):
     if not memory or name.startswith(LEFT_OUT):
         return "accesses" * bool(row.flags & (READS | WRITES))
     access = READS if name.startswith("ld") else WRITES
+    if name.startswith(("ldxr", "ldaxr")):  # with the store that follows
+        access = READS | WRITES
     if row.flags & (READS | WRITES) != access or row.bytes != size_of(insn):
         return f"access {row.flags & 3} of {row.bytes}"
     at, (operand,) = memory[0].mem, memory
