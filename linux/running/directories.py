@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.structures import Structures
 from kpfs.linux.running.heads import Heads
 from kpfs.linux.running.machine import Op, only_look
 
@@ -28,12 +28,12 @@ class Directories:
         self,
         board: Board,
         saved: KernelMemory,
-        symbols: CoreSymbols,
+        structures: Structures,
         on_change: Callable[[], None],
     ) -> None:
         """saved: the image's memory; on_change: called when something may differ."""
         self.on_change = on_change
-        self._heads = Heads(board, saved, symbols, HEADS)
+        self._heads = Heads(board, saved, structures, HEADS)
         self.as_made = self._heads.unchanged()
 
     def ran(self, ops: Sequence[Op]) -> None:

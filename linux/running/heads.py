@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.structures import Structures
 
 _HEAD = "2L"  # next, prev
 
@@ -20,7 +20,7 @@ class Heads:
         self,
         board: Board,
         saved: KernelMemory,
-        symbols: CoreSymbols,
+        structures: Structures,
         names: Iterable[str],
     ) -> None:
         """saved: the memory of the image."""
@@ -29,7 +29,7 @@ class Heads:
         self._known = True
         for name in names:
             try:
-                address = symbols.address(name)
+                address, _ = structures.data(name)
                 head = saved.read(address, pair.size)
             except MemoryFault:  # an older kernel has none of that name
                 self._known = False

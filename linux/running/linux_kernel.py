@@ -161,10 +161,10 @@ class LinuxKernel(KernelOnBoard):
         self.memory = LiveMemory(board)
         saved = self.saved.file.fileno()
         self.watch.enter(
-            lambda: ChangedText(board, saved, self.saved_memory, self.symbols)
+            lambda: ChangedText(board, saved, self.saved_memory, self.structures)
         )
         memories = self.saved_memory, self.memory
-        self.ready = ReadyTexts(self._texts, *memories, self.symbols)
+        self.ready = ReadyTexts(self._texts, *memories, self.structures)
         self.on_board(board)
 
     # ---- requests: implements TasksOwner
@@ -203,7 +203,7 @@ class LinuxKernel(KernelOnBoard):
     def follow_directories(self, on_change: Callable[[], None]) -> None:
         """Call a function, under the lock, when directories may have changed."""
         self.directories = Directories(
-            self.machine.board, self.saved_memory, self.symbols, on_change
+            self.machine.board, self.saved_memory, self.structures, on_change
         )
 
     # ---- time

@@ -23,9 +23,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kpfs.base.errors import MemoryFault
-from kpfs.base.ktypes import Symbol
 from kpfs.linux.memory.memory import KernelMemory, OneLook
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.structures import Structures
 from kpfs.linux.store import image
 
 PIECE = 64 << 10
@@ -77,24 +76,20 @@ class ReadyText:
         lists: tuple[KernelList, ...],
         saved: KernelMemory,
         memory: KernelMemory,
-        symbols: CoreSymbols,
+        structures: Structures,
     ) -> None:
         """shown: the text with addresses, as it is in the saved kernel."""
         self._shown = shown
         self._hidden = b""
         self.has_addresses = ADDRESS.match(shown) is not None
-        self._lists, self._symbols = lists, symbols
+        self._lists, self._structures = lists, structures
         self._saved, self._memory = saved, memory
         self._tails: tuple[bytes, dict[bool, bytes]] = b"", {}
 
     @cached_property
-    def _places(self) -> list[tuple[KernelList, Symbol]]:
-        """Return the lists that this kernel has, each with the symbol of its head."""
-        return [
-            (each, symbol)
-            for each in self._lists
-            for symbol in self._symbols.lookup_name(each.symbol)[:1]
-        ]
+    def _places(self) -> list[tuple[KernelList, int, int]]:
+        """Return the lists that this kernel has: where their heads are, and sizes."""
+        return [(each, *self._structures.data(each.symbol)) for each in self._lists]
 
     @cached_property
     def _first(self) -> bytes:
@@ -130,11 +125,13 @@ class ReadyText:
         )
 
 
-def _nodes(memory: KernelMemory, each: KernelList, place: Symbol) -> Iterator[bytes]:
+def _nodes(
+    memory: KernelMemory, each: KernelList, addr: int, length: int
+) -> Iterator[bytes]:
     """Yield the bytes that identify each node of a list; a structure has its head."""
     size = each.before + each.behind
     long = memory.model.long
-    for head in range(place.addr, place.addr + place.size, long):
+    for head in range(addr, addr + length, long):
         node, left = _word(memory, head), MAX_NODES
         if _word(memory, node + long) != head:
             continue  # no head: what it points at does not point back
@@ -208,11 +205,11 @@ class ReadyTexts:
         texts: dict[str, mmap.mmap],
         saved: KernelMemory,
         memory: KernelMemory,
-        symbols: CoreSymbols,
+        structures: Structures,
     ) -> None:
         """texts: of open_texts(); saved, memory: the kernel's memory then and now."""
         self._texts = {
-            name: ReadyText(text, LISTS[name], saved, memory, symbols)
+            name: ReadyText(text, LISTS[name], saved, memory, structures)
             for name, text in texts.items()
         }
 

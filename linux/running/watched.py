@@ -22,10 +22,11 @@ from kpfs.base.skip_policy import EVERY, NONE, Seen
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.board.board import Board
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import CoreSymbols
+from kpfs.linux.memory.structures import Structures
 from kpfs.linux.running.heads import Heads
 
 PIECE = 16 * PAGE_SIZE  # bytes that are compared at once
+_LISTS = ("modules",)
 UNWATCHED = 0.05  # s between looks whether all watchers have stopped
 
 
@@ -73,19 +74,19 @@ class ChangedText:
     """Compares the text of a machine, locked and standing, with its image."""
 
     def __init__(
-        self, board: Board, saved: int, memory: KernelMemory, symbols: CoreSymbols
+        self, board: Board, saved: int, memory: KernelMemory, structures: Structures
     ) -> None:
         """saved: a descriptor of the image's memory; memory: shows it."""
         self._ram = board.ram
         self._address = board.ram_address
         self._saved = saved
-        start, end = symbols.address("_stext"), symbols.address("_etext")
+        start, end = (structures.data(name)[0] for name in ("_stext", "_etext"))
         self._begin = board.translate(start) if start else 0
         self._end = self._begin + end - start
         # contiguous in RAM, as far as its ends tell
         known = 0 < start < end and board.translate(end - 1) == self._end - 1
         known &= not self._begin % PAGE_SIZE and self._end <= len(self._ram)
-        self._modules = Heads(board, memory, symbols, ("modules",)) if known else None
+        self._modules = Heads(board, memory, structures, _LISTS) if known else None
         self._differs = self._begin  # the page of the last change
 
     def found(self) -> bool:

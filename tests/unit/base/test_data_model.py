@@ -235,7 +235,8 @@ def test_what_system_calls_return(memory):
 def test_heads(memory):
     at = memory.put("LL", BASE, BASE, name="empty")
     board: Any = SimpleNamespace(ram=memory.bytes, translate=lambda at: at - BASE)
-    heads = Heads(board, memory, memory, ["empty"])
+    places: Any = SimpleNamespace(data=lambda name: (memory.address(name), 16))
+    heads = Heads(board, memory, places, ["empty"])
     assert heads.unchanged()
     memory.put("L", 0, at=at)
     assert not heads.unchanged()

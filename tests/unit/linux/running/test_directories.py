@@ -20,7 +20,7 @@ def opened(flags):
 
 
 class Guest:
-    """A board, saved memory and symbols; each list is empty."""
+    """A board, saved memory and structures; each list is empty."""
 
     model = LITTLE_64
 
@@ -35,8 +35,8 @@ class Guest:
         """Set a list head's pointers."""
         self.ram[at : at + 16] = where.to_bytes(8, "little") * 2
 
-    def address(self, name):
-        return 0 if name == self.missing else AT[name]
+    def data(self, name):
+        return (0, 0) if name == self.missing else (AT[name], 16)
 
     def translate(self, address):
         return address
