@@ -125,7 +125,10 @@ def _value(field: FieldFormat, data: bytes, model: DataModel) -> Value:
         return model.number(raw, signed=field.signed)
     if array["of"].endswith("char"):
         return _text(raw)
-    size = field.size // int(array["count"])
+    if array["count"]:
+        size = field.size // int(array["count"])
+    else:  # arrays of probes, whose types are u8 to s64
+        size = int(array["of"].lstrip("usx")) // 8
     letter = _LETTER[size] if field.signed else _LETTER[size].upper()
     count = len(raw) // size  # a record may end before its array does
     return list(model.struct(f"{count}{letter}").unpack_from(raw))

@@ -29,6 +29,8 @@ RECORD = Record(
         ("pid_t", "a", 4, True, struct.pack("<i", -3), -3),
         ("char", "comm[16]", 16, True, b"sh\0junk".ljust(16, b"\0"), "sh"),
         ("u16[3]", "a", 6, False, struct.pack("<3H", 1, 2, 65535), [1, 2, 65535]),
+        ("u16", "a[]", 6, False, struct.pack("<3H", 1, 2, 65535), [1, 2, 65535]),
+        ("s64", "a[]", 16, True, struct.pack("<2q", -1, 2), [-1, 2]),
         ("long", "args[2]", 16, True, struct.pack("<2q", -1, 2), [-1, 2]),
         ("unsigned long", "caller[8]", 64, False, struct.pack("<2Q", 1, 2), [1, 2]),
         ("char", "buf[]", 0, True, b"marked\n\0\0", "marked\n"),
