@@ -98,6 +98,8 @@ class LinuxArch(ABC):
     breakpoint_size: ClassVar[int]
     pauses: ClassVar[Sequence[bytes]]  # instructions that loops have which wait
     ftrace_nop: ClassVar[bytes]  # a place where ftrace puts no call
+    # where a jump to a tracepoint's calls has gone again, if not ftrace_nop as before
+    jump_nop: ClassVar[bytes] = b""
     # bits of an entry of a page table
     present: ClassVar[int] = 1
     region_base: ClassVar[int] = abi.REGION_BASE  # the agent's address of the region

@@ -90,6 +90,7 @@ class LinuxArmhf(StateArch):
     }
     shown = *_NAMES, _CPSR
     breakpoint_size, ftrace_nop = 4, b"\x00\xf0\x20\xe3"
+    jump_nop = b"\x00\x00\xa0\xe1"  # mov r0, r0
     pauses = ()
 
     def stub(self, at: int, gate: int) -> bytes:

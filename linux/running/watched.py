@@ -79,6 +79,7 @@ class ChangedText:
         """saved: a descriptor of the image's memory; memory: shows it."""
         self._ram = board.ram
         self._address = board.ram_address
+        self._nops = board.arch.jump_nop, board.arch.ftrace_nop
         self._saved = saved
         start, end = (structures.data(name)[0] for name in ("_stext", "_etext"))
         self._begin = board.translate(start) if start else 0
@@ -102,10 +103,15 @@ class ChangedText:
     def _is_changed(self, at: int) -> bool:
         """Return True if a piece of text has changed."""
         size = min(PIECE, self._end - at)
-        if self._ram[at : at + size] != os.pread(self._saved, size, at):
-            self._differs = at
-            return True
-        return False
+        now, before = self._ram[at : at + size], os.pread(self._saved, size, at)
+        if now == before or self._with_one_nop(now) == self._with_one_nop(before):
+            return False
+        self._differs = at
+        return True
+
+    def _with_one_nop(self, code: bytes) -> bytes:
+        other, nop = self._nops
+        return code.replace(other, nop) if other else code
 
     def _copied(self) -> Iterator[tuple[int, int]]:
         """Yield the parts of the text that this process has copied: begin, end."""

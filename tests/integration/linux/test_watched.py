@@ -11,6 +11,7 @@ import pytest
 from kpfs.base import pagemap
 from kpfs.base.skip_policy import NONE
 from kpfs.linux.running import watched
+from tests import harness
 from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel
@@ -101,3 +102,20 @@ def test_reboot_ends_all(boot):
     with linux.lock:
         linux.reboot()
     assert is_unwatched(linux)
+
+
+@pytest.mark.parametrize("name", [harness.on(harness.ARMHF)])
+def test_watchers_and_entries_are_seen_without_symbols_of_data(boot, name):
+    """Calls are left out, and names kept, as with other kernels."""
+    linux = boot(name)
+    with linux.lock:
+        linux.follow_directories(lambda: None)
+    shell = Process(linux, 4_000_001)
+    assert is_unwatched(linux)
+    shell.echo(f"{TRACING}/events/raw_syscalls/enable", "1")
+    assert not is_unwatched(linux)
+    shell.echo(f"{TRACING}/events/raw_syscalls/enable", "0")
+    assert ends(linux)
+    assert linux.directories.as_made
+    shell.echo(EVENTS, "p:e vfs_read")
+    assert not linux.directories.as_made
