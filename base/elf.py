@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ELF files: segments, sections, symbols, relocations; struct alone.
 
-Relocations are those of x86-64, and those of line numbers of arm64 and riscv64. What
+Relocations are those of x86-64, and those of line numbers of other architectures. What
 follows the data model of a file is read and written for 32 bits, too.
 
 Executables (the kernel) are read by segment, relocatable objects (the runtime image,
@@ -25,6 +25,7 @@ PT_LOAD = 1
 SHT_SYMTAB = 2
 SHT_RELA = 4
 SHT_NOBITS = 8
+SHT_REL = 9
 SHF_WRITE = 1
 SHF_ALLOC = 2
 SHF_EXECINSTR = 4
@@ -69,11 +70,15 @@ _WORDS = {
         **{33 + n: (form, _ADD) for n, form in enumerate((_B, _H, _I, _Q))},
         **{37 + n: (form, _SUB) for n, form in enumerate((_B, _H, _I, _Q))},
     },
+    # those of 32 bits have the addend where the word is to be
+    EM_ARM: {2: (_I, _ADD)},
+    EM_386: {1: (_I, _ADD)},
+    EM_MIPS: {2: (_I, _SET), 18: (_Q, _SET)},
 }
 _CLASS, _ORDER = 4, 5  # EI_CLASS, EI_DATA
 _NAME_MAX = 4096  # bytes of a section's name
 EHDR_FORM, PHDR_FORM, PHDR_FORM_32 = "16sHHI3LI6H", "2I6Q", "8I"
-SHDR_FORM, RELA_FORM = "2I4L2I2L", "QQq"
+SHDR_FORM, RELA_FORM, _REL_FORM = "2I4L2I2L", "QQq", "II"
 SYM_FORM, SYM_FORM_32 = "IBBHQQ", "IIIBBH"
 EHDR, PHDR = LITTLE_64.struct(EHDR_FORM), LITTLE_64.struct(PHDR_FORM)
 SHDR, SYM = LITTLE_64.struct(SHDR_FORM), LITTLE_64.struct(SYM_FORM)
@@ -271,8 +276,9 @@ def relocate(
         values.append(value)
         if value is not None and sym.name and 0 < sym.shndx < SHN_LORESERVE:
             own[sym.name] = value
+    wanted_type = SHT_REL if elf.machine in _SMALL else SHT_RELA
     for section in elf.sections:
-        if section.type == SHT_RELA and section.info in images:
+        if section.type == wanted_type and section.info in images:
             _apply(elf, section, places, images[section.info], symbols, values)
     return images, own
 
@@ -302,8 +308,7 @@ def _apply(
     values: Sequence[int | None],
 ) -> None:
     base = places[section.info]
-    for offset, info, addend in elf.rows(section, RELA_FORM):
-        kind, index = info & 0xFFFF_FFFF, info >> 32
+    for offset, kind, index, addend in _relocations(elf, section):
         value = values[index]
         if value is None:
             raise KernelError(errno.ENOENT, f"unknown symbol {symbols[index].name}")
@@ -315,6 +320,19 @@ def _apply(
         except struct.error:
             why = f"relocation {kind} against {symbols[index].name} does not fit"
             raise KernelError(errno.ENOEXEC, why) from None
+
+
+def _relocations(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the offset, kind, symbol and addend of each row."""
+    if section.type == SHT_REL:
+        for offset, info in elf.rows(section, _REL_FORM):
+            yield offset, info & 0xFF, info >> 8, 0
+        return
+    for offset, info, addend in elf.rows(section, RELA_FORM):
+        kind, index = info & 0xFFFF_FFFF, info >> 32
+        if elf.machine == EM_MIPS:  # the symbol comes first, then up to three kinds
+            kind, index = index >> 24, kind
+        yield offset, kind, index, addend
 
 
 def _relocate_one(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Find the source line of each instruction, by DWARF's .debug_line.
 
-Versions 2 to 5, of 64-bit addresses.  Each unit of compilation has a table of
+Versions 2 to 5.  Each unit of compilation has a table of
 directories, one of files, and a program for a small machine, whose registers are an
 address, a file and a line; its operations move these and emit rows.  A row holds up to
 the next row of its sequence.

@@ -148,8 +148,9 @@ some_kernels = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 @pytest.mark.parametrize("row", [*ALL, *WITHOUT_TYPES], ids=lambda row: row.name)
 def test_calls_are_made_by_their_meaning(kpfs, tmp_path, row):
     """mkdir(), rename() and rmdir() are not in its table of system calls."""
-    words = "--kernel", row.kernel, "--", "sh", "-c", CHANGES, "sh", tmp_path
-    done = kpfs("run", *words)
+    made = tmp_path / "made"
+    words = "--kernel", row.kernel, "--coverage", made, "--", "sh", "-c", CHANGES
+    done = kpfs("run", *words, "sh", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == row.machine
     hits = re.findall(r" (mkdir|mv|rmdir|cat)-\d+ .*: (\w+) <-", done.stdout)
@@ -158,6 +159,7 @@ def test_calls_are_made_by_their_meaning(kpfs, tmp_path, row):
         *(("rmdir", "do_rmdir"), ("cat", "vfs_open")),
     } <= set(hits)
     assert re.search(r"^dummy \d+ 0 - Live 0x", done.stdout, re.M)
+    assert "FNDA:1,dummy_init_module" in made.read_text().splitlines()
 
 
 @each_kernel

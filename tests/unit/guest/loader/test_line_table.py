@@ -29,15 +29,16 @@ __attribute__((section(".init.text"))) int second(void) { return first(9); }
 """
 
 
-def compiled(folder, *options):
-    for tool in ("gcc", "objdump"):
+def compiled(folder, *options, prefix="", machine=elf.EM_X86_64):
+    """prefix: of a compiler for another machine."""
+    for tool in (f"{prefix}gcc", "objdump"):
         if not shutil.which(tool):
             pytest.skip(f"{tool} is missing (Debian: gcc binutils)")
     (folder / "near.h").write_text(HEADER)
     (folder / "t.c").write_text(SOURCE)
-    words = "gcc", "-O2", "-c", *options, "t.c", "-o", "t.o"
+    words = f"{prefix}gcc", "-O2", "-c", *options, "t.c", "-o", "t.o"
     subprocess.run(words, cwd=folder, check=True)
-    return elf.ElfFile((folder / "t.o").read_bytes())
+    return elf.ElfFile((folder / "t.o").read_bytes(), machine)
 
 
 def places(file):
@@ -51,7 +52,28 @@ def places(file):
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
 def test_lines_of_a_relocatable_file(tmp_path, version):
-    file = compiled(tmp_path, f"-gdwarf-{version}")
+    check_lines(compiled(tmp_path, f"-gdwarf-{version}"), tmp_path, version)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "machine"),
+    [
+        ("aarch64-linux-gnu-", elf.EM_AARCH64),
+        ("riscv64-linux-gnu-", elf.EM_RISCV),
+        ("s390x-linux-gnu-", elf.EM_S390),
+        ("powerpc64le-linux-gnu-", elf.EM_PPC64),
+        ("arm-linux-gnueabihf-", elf.EM_ARM),
+        ("i686-linux-gnu-", elf.EM_386),
+        ("mips64el-linux-gnuabi64-", elf.EM_MIPS),
+    ],
+)
+def test_lines_of_other_machines(tmp_path, prefix, machine):
+    marm = ("-marm",) * (machine == elf.EM_ARM)
+    file = compiled(tmp_path, "-gdwarf-4", "-O0", *marm, prefix=prefix, machine=machine)
+    check_lines(file, tmp_path, 4)
+
+
+def check_lines(file, tmp_path, version):
     found = spans(file, places(file))
     names = {os.path.basename(span.file) for span in found}
     assert names == {"t.c", "near.h"}
