@@ -84,7 +84,9 @@ def stack_trace(session: Session, program: Program, pid: int) -> StackTrace:
     with debugged.lock:
         found = next((t for t in debugged.threads() if t.pid == pid), None)
         registers = {} if found is None else debugged.registers(found)
-    if not registers or debugged.arch != "x86":
+    if debugged.arch != "x86":
+        raise LookupError(f"no stacks by drgn of kernels for {debugged.arch}")
+    if not registers:
         raise LookupError(f"no registers of a task {pid}")
     words = [registers.get(name, 0) & ALL for name in _PT_REGS]
     raw = struct.pack(f"<{len(words)}Q", *words)

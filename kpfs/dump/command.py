@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
 from kpfs.base.aside import replacing
-from kpfs.base.errors import told_to_user
+from kpfs.base.errors import SetupError, told_to_user
 from kpfs.base.signals import raised
 from kpfs.base.units import PAGE_SIZE
 from kpfs.commands.mount_choice import find_tree
@@ -24,12 +25,24 @@ def main(arguments: Namespace) -> int:
     with told_to_user(str(tree / "machine/vmcore")):
         core = os.open(tree / "machine/vmcore", os.O_RDONLY)
     try:
+        _make(core)
         with told_to_user(arguments.file), raised():
             with replacing(arguments.file, 0o600) as out:
                 copy_sparse(core, out.fileno())
     finally:
         os.close(core)
     return 0
+
+
+def _make(core: int) -> None:
+    """Have the kernel's dump made, by the first read; SetupError: there is none."""
+    try:
+        os.pread(core, 1, 0)
+    except OSError as error:
+        why = f"no dump can be made of this kernel: {error.strerror}"
+        if error.errno == errno.EOPNOTSUPP:
+            why = "no dumps are made of kernels of 32 bits: take one of 64 bits"
+        raise SetupError(why) from None
 
 
 def copy_sparse(source: int, target: int) -> None:

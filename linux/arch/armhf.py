@@ -50,7 +50,7 @@ _SUB_IP_PC_8, _B, _B_MASK = 0xE24F_C008, 0xEA00_0000, 0x00FF_FFFF
 _AHEAD, _INSN = 8, 4  # pc is so far ahead where it is read
 # what a sleeping task has left.  Kernel: struct cpu_context_save
 _SWITCH_FRAME = *(f"r{n}" for n in range(4, 12)), "sp", "pc"
-_CPSR, _AIF = "cpsr", 0x1C0
+_CPSR, _AIF, _SVC = "cpsr", 0x1C0, 0x13
 
 
 class LinuxArmhf(StateArch):
@@ -117,7 +117,8 @@ class LinuxArmhf(StateArch):
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         at = field("thread_info.cpu_context")
-        return {name: memory.word(at + 4 * n) for n, name in enumerate(_SWITCH_FRAME)}
+        found = {name: memory.word(at + 4 * n) for n, name in enumerate(_SWITCH_FRAME)}
+        return found | {_CPSR: _SVC}  # not saved; gdb shows no stack without it
 
     def in_kernel(self, engine: Engine) -> bool:
         return engine.read_reg(R["pc"]) >= _MODULES

@@ -16,10 +16,10 @@ from kpfs.linux.memory.memory import KernelMemory, OneLook
 from kpfs.linux.memory.symbols import CoreSymbols
 
 VMCOREINFO_SIZE = 4096
+VMCOREINFO = b"OSRELEASE="  # begins it, and its page
 MAX_RECORDS = 1 << 20
 _OFFSET = re.compile(r"^(?:OFFSET|SIZE)\((\S+)\)=(\d+)$", re.M)
 _RING = re.compile(r"^SYMBOL\(prb\)=([0-9a-f]+)$", re.M)
-_VMCOREINFO = b"OSRELEASE="  # begins it, and its page
 _COMMITTED, _FINALIZED = 1, 2  # in the two highest bits of a state
 _NO_DATA = 1  # in a position: the record has no text
 
@@ -63,7 +63,7 @@ class _Ring:
     def __init__(self, memory: KernelMemory, symbols: CoreSymbols) -> None:
         """Raises KeyError, MemoryFault."""
         place = symbols.address("vmcoreinfo_data")
-        page = b"" if place else memory.page_that_begins(_VMCOREINFO)
+        page = b"" if place else memory.page_that_begins(VMCOREINFO)
         memory = self.memory = OneLook(memory)
         page = page or memory.read(memory.word(place), VMCOREINFO_SIZE)
         text = page.split(b"\0")[0].decode("latin-1")

@@ -515,6 +515,27 @@ def test_kernels_of_other_architectures(kpfs, runtime, kernel):
     assert tuple(ends) == ENTRIES[kernel]
 
 
+@pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="no gdb-multiarch")
+@pytest.mark.parametrize(
+    ("kernel", "saved"),
+    [
+        harness.on(harness.ARMHF, "r11", id="armhf"),
+        harness.on(harness.I386, "ebp", id="i386"),
+    ],
+)
+def test_kernels_of_32_bits(kpfs, runtime, kernel, saved):
+    """Steps there and back, and the registers of a task that sleeps."""
+    m = kpfs.mount("--gdb", "--quiet-guest", "--kernel", kernel)
+    with Reader(m / "tracing" / "trace_clock"):
+        look = _KTHREADD, f"print ${saved}", "print $pc", "backtrace"
+        lines = "break *vfs_read", "continue", *THERE_AND_BACK, *look
+        said = gdb(kpfs, m, *lines)
+    back, on = went_there_and_back(said)
+    assert re.search(r"\$1 = .*<vfs_read\+", back)
+    assert re.search(r"\$2 = .*\d+\n\$3 = .*<__schedule\+", on)
+    assert re.search(r"#0 .* __schedule ", on)
+
+
 def test_going_back_over_a_write_brings_the_value_before_it(kpfs, m):
     with Reader(m / "tracing" / "trace_clock"):
         said = gdb(

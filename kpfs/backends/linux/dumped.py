@@ -12,6 +12,7 @@ from kpfs.base.core_file import CopiedMemory, CoreFile, CoreProcessor, MappedRan
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.base.units import WORD
 from kpfs.linux.board.board import written_pages
+from kpfs.linux.memory.dmesg import VMCOREINFO
 
 if TYPE_CHECKING:
     from kpfs.linux.running.linux_kernel import LinuxKernel
@@ -28,6 +29,8 @@ def vmcoreinfo(kernel: LinuxKernel) -> bytes:
     """
     at, memory = kernel.symbols.address, kernel.memory
     try:
+        if not at("vmcoreinfo_data"):  # no symbols of data
+            return memory.page_that_begins(VMCOREINFO).split(b"\0")[0]
         size = memory.word(at("vmcoreinfo_size"))
         if not 0 < size <= MAX_VMCOREINFO:
             return b""

@@ -8,6 +8,7 @@ import pytest
 
 from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import LinuxDebugged
+from kpfs.backends.linux.dumped import vmcoreinfo
 from kpfs.base.errors import MemoryFault
 from kpfs.gdb.debugged import FIRST_TASK, RunState, read_some
 from kpfs.linux.running.stacks import Stacks
@@ -92,6 +93,15 @@ def test_memory_is_read_and_written_by_virtual_address(linux, debugged):
     assert read_some(debugged, banner, 13) == b"Xinux version"
     with pytest.raises(MemoryFault):
         debugged.read(1 << 36, 1)
+
+
+@pytest.mark.parametrize(
+    "linux", [*KERNELS[:1], *KERNELS_OF_32_BITS[:1]], indirect=True
+)
+def test_what_a_kernel_says_of_itself_for_dumps(linux):
+    with linux.lock:
+        said = vmcoreinfo(linux)
+    assert said.startswith(f"OSRELEASE={linux.meta.release}\n".encode())
 
 
 @pytest.mark.kernel

@@ -53,3 +53,24 @@ def test_a_dump_that_fails_leaves_no_half_of_a_file(tmp_path, capsys, monkeypatc
     assert capsys.readouterr().err == f"kpfs: {core}: No space left on device\n"
     assert core.read_text() == "of yesterday"
     assert sorted(os.listdir(tmp_path)) == ["core", "tree"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EOPNOTSUPP, "no dumps are made of kernels of 32 bits: take one of 64"),
+        (errno.ENOMEM, "no dump can be made of this kernel: Cannot allocate memory"),
+    ],
+)
+def test_a_kernel_without_a_dump_is_told(tmp_path, capsys, monkeypatch, number, said):
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "machine/vmcore").touch()
+    monkeypatch.setattr(command, "find_tree", lambda _name, _for: tmp_path)
+
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "pread", fail)
+    assert cli.main(["dump", str(tmp_path / "core")]) == 2
+    assert capsys.readouterr().err.startswith(f"kpfs: {said}")
+    assert not (tmp_path / "core").exists()
