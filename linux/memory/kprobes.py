@@ -90,8 +90,8 @@ class Kprobes(Reader):
             return None
         return self._view("optimized_kprobe", entry.addr - layout.at["kp"])
 
-    def event(self, probe: ProbeState) -> tuple[str, int] | None:
-        """Return a probe's event as GROUP/NAME, and how often it was hit."""
+    def event(self, probe: ProbeState) -> tuple[str, int | None] | None:
+        """Return a probe's event as GROUP/NAME, and how often it was hit, if known."""
         memory, kind = self._memory, "kretprobe" if probe.is_return else "kprobe"
         mine = self.handlers(probe)[:1] == [self._symbols.address(f"{kind}_dispatcher")]
         layout = self._structures["trace_kprobe"]
@@ -101,7 +101,8 @@ class Kprobes(Reader):
         shared = self._view("trace_probe_event", event.word("tp.event"))
         group = memory.string(shared.word("class.system"), NAME_MAX)
         name = memory.string(shared.word("call.name"), NAME_MAX)
-        hits = sum(memory.word(event.word("nhit") + at) for at in self.cpu_offsets)
+        offsets, nhit = self._known_offsets, event.word("nhit")
+        hits = sum(memory.word(nhit + at) for at in offsets) if offsets else None
         return f"{group}/{name}", hits
 
     def _kretprobe(self, probe: ProbeState) -> View:
@@ -121,14 +122,18 @@ class Kprobes(Reader):
         return [addr for addr in found if addr]
 
     # ---- CPUs
-    @cached_property
+    @property
     def cpu_offsets(self) -> list[int]:
-        """The offset of each possible CPU's per-CPU data."""
+        """The offset of each possible CPU's per-CPU data, 0 for one that is unknown."""
+        return self._known_offsets or [0]
+
+    @cached_property
+    def _known_offsets(self) -> list[int]:
         found = self._symbols.lookup_name("__per_cpu_offset")
         if not found:
             values = self._structures.values
             names = takewhile(values.__contains__, map(cpu_offset, count()))
-            return [values[name] for name in names] or [0]
+            return [values[name] for name in names]
         cpus = self._memory.number(self._symbols.address("nr_cpu_ids"), 4)
         long = self._memory.model.long
         most = found[0].size // long
