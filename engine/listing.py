@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
 
-FIXED_SIZE = 4  # bytes of an instruction of arm64 and ppc64
+from kpfs.engine.judge import StepJudge
+
+FIXED_SIZE = 4  # bytes of an instruction of arm64, armhf, mips64 and ppc64
 
 
 class CapstoneWords:
@@ -76,6 +79,24 @@ class FixedSizeWords(CapstoneWords):
     def patch(self, raw: bytes) -> str:
         """Return what an instruction that was put in place of another is."""
         raise NotImplementedError
+
+
+class FixedSizeJudge(StepJudge):
+    """The part of a Judge of instructions of four bytes.  Context: control."""
+
+    disassembler: ClassVar[Callable[[], FixedSizeWords]]
+
+    @cached_property
+    def _words(self) -> FixedSizeWords:
+        return type(self).disassembler()
+
+    def listing(
+        self, addr: int, size: int, name: Callable[[int], str]
+    ) -> Sequence[tuple[int, bytes, str]]:
+        return self._words.around(self._tables.read, addr, size, name)
+
+    def jump_label_size(self, code: bytes) -> int:
+        return FIXED_SIZE
 
 
 def instructions(

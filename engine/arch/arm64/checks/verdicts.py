@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from kpfs.engine.arch.arm64.checks.probe import (
     INSN_SIZE,
     prepare_kprobe,
@@ -12,15 +10,14 @@ from kpfs.engine.arch.arm64.checks.probe import (
     word_at,
 )
 from kpfs.engine.arch.arm64.insn import Disassembler
-from kpfs.engine.judge import Jump, StepJudge, Tables
+from kpfs.engine.judge import Jump
+from kpfs.engine.listing import FixedSizeJudge
 
 
-class Arm64Judge(StepJudge):
+class Arm64Judge(FixedSizeJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    def __init__(self, tables: Tables) -> None:
-        super().__init__(tables)
-        self._dis: Disassembler | None = None
+    disassembler = Disassembler
 
     def check_instruction(self, addr: int) -> None:
         prepare_kprobe(self._tables, addr)
@@ -30,12 +27,3 @@ class Arm64Judge(StepJudge):
         return Jump(
             INSN_SIZE, f"arm64 has no jump optimisation; this instruction is {way}"
         )
-
-    def listing(
-        self, addr: int, size: int, name: Callable[[int], str]
-    ) -> Sequence[tuple[int, bytes, str]]:
-        dis = self._dis = self._dis or Disassembler()
-        return dis.around(self._tables.read, addr, size, name)
-
-    def jump_label_size(self, code: bytes) -> int:
-        return INSN_SIZE

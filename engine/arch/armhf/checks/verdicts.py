@@ -3,23 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.armhf.checks.probe import prepare_kprobe
 from kpfs.engine.arch.armhf.insn import Disassembler
-from kpfs.engine.judge import Jump, StepJudge, Tables, symbol_range
-from kpfs.engine.listing import FIXED_SIZE
+from kpfs.engine.judge import Jump, Tables, symbol_range
+from kpfs.engine.listing import FIXED_SIZE, FixedSizeJudge
 
 _REFUSED_TEXT = "irqentry_text", "entry_text", "idmap_text"
 
 
-class ArmhfJudge(StepJudge):
+class ArmhfJudge(FixedSizeJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
+
+    disassembler = Disassembler
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
-        self._dis: Disassembler | None = None
         self._refused = [
             symbol_range(tables, f"__{name}_start", f"__{name}_end")
             for name in _REFUSED_TEXT
@@ -43,12 +42,3 @@ class ArmhfJudge(StepJudge):
         """Judge the jump, which takes the place of one instruction, whichever it is."""
         why_not = "" if self._jumps else "the kernel lacks CONFIG_OPTPROBES"
         return Jump(FIXED_SIZE, why_not)
-
-    def listing(
-        self, addr: int, size: int, name: Callable[[int], str]
-    ) -> Sequence[tuple[int, bytes, str]]:
-        dis = self._dis = self._dis or Disassembler()
-        return dis.around(self._tables.read, addr, size, name)
-
-    def jump_label_size(self, code: bytes) -> int:
-        return FIXED_SIZE

@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from kpfs.engine.arch.mips64.checks.probe import prepare_kprobe, way_of, word_at
 from kpfs.engine.arch.mips64.insn import Disassembler
-from kpfs.engine.judge import Jump, StepJudge, Tables
-from kpfs.engine.listing import FIXED_SIZE
+from kpfs.engine.judge import Jump
+from kpfs.engine.listing import FIXED_SIZE, FixedSizeJudge
 
 _NO_JUMPS = "mips64 has no jump optimisation; this instruction is"
 _SPOILS = "the kernel does not see that no instruction begins there, and spoils two"
 
 
-class Mips64Judge(StepJudge):
+class Mips64Judge(FixedSizeJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    def __init__(self, tables: Tables) -> None:
-        super().__init__(tables)
-        self._dis: Disassembler | None = None
+    disassembler = Disassembler
 
     def check_instruction(self, addr: int) -> None:
         prepare_kprobe(self._tables, addr)
@@ -29,14 +25,3 @@ class Mips64Judge(StepJudge):
             return Jump(FIXED_SIZE, _SPOILS)
         way = way_of(word_at(self._tables, addr))
         return Jump(FIXED_SIZE, f"{_NO_JUMPS} {way.value}")
-
-    def listing(
-        self, addr: int, size: int, name: Callable[[int], str]
-    ) -> Sequence[tuple[int, bytes, str]]:
-        dis = self._dis = self._dis or Disassembler()
-        start, end = addr - addr % FIXED_SIZE, addr + size
-        code = self._tables.read(start, end + -end % FIXED_SIZE - start)
-        return dis.rows(code, start, name)
-
-    def jump_label_size(self, code: bytes) -> int:
-        return FIXED_SIZE

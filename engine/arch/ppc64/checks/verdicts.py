@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.ppc64.checks.probe import (
     LOCAL_ENTRY,
@@ -14,19 +12,20 @@ from kpfs.engine.arch.ppc64.checks.probe import (
     word_at,
 )
 from kpfs.engine.arch.ppc64.insn import Disassembler
-from kpfs.engine.judge import SITE, Jump, StepJudge, Tables, symbol_range
-from kpfs.engine.listing import FIXED_SIZE
+from kpfs.engine.judge import SITE, Jump, Tables, symbol_range
+from kpfs.engine.listing import FIXED_SIZE, FixedSizeJudge
 
 _OUTSIDE = "it is not in the kernel's own text, from which a jump reaches its buffers"
 _NOT_COMPUTED = "the kernel cannot emulate it from registers, or tell what is next"
 
 
-class Ppc64Judge(StepJudge):
+class Ppc64Judge(FixedSizeJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
+
+    disassembler = Disassembler
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
-        self._dis: Disassembler | None = None
         self.behind_entry = "behind what loads r2, which callers nearby leave out"
         self.most_jumps = 0
         self._head = symbol_range(tables, "_stext", "__head_end")
@@ -70,12 +69,3 @@ class Ppc64Judge(StepJudge):
         computed = is_computed(word_at(self._tables, addr))
         why_not = "" if computed else _NOT_COMPUTED
         return Jump(FIXED_SIZE, why_not, most=self.most_jumps)
-
-    def listing(
-        self, addr: int, size: int, name: Callable[[int], str]
-    ) -> Sequence[tuple[int, bytes, str]]:
-        dis = self._dis = self._dis or Disassembler()
-        return dis.around(self._tables.read, addr, size, name)
-
-    def jump_label_size(self, code: bytes) -> int:
-        return FIXED_SIZE
