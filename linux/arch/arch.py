@@ -163,7 +163,11 @@ class LinuxArch(ABC):
 
         size: bytes of struct pt_regs.  Raises MemoryFault.
         """
-        return stack_end - size - -size % self.regs_align
+        return stack_end - self.regs_room(size)
+
+    def regs_room(self, size: int) -> int:
+        """Return how far before a stack's end a struct pt_regs of this size begins."""
+        return size + -size % self.regs_align
 
     @staticmethod
     def lacks(instruction: int) -> str:

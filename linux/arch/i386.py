@@ -66,8 +66,8 @@ class LinuxI386(StateArch, LinuxX86):
         engine.write_reg(sp, engine.read_reg(sp) + 4)
         engine.write_reg(self.counter, back)
 
-    def program_registers(self, stack_end: int, size: int, memory: ReadWord) -> int:
-        return stack_end - size - 8
+    def regs_room(self, size: int) -> int:
+        return size + 8
 
     def debugged(self, engine: Engine, name: str) -> int:
         return engine.read_reg(_DEBUGGED[name]) & _U32

@@ -47,7 +47,7 @@ _PHYSICAL, _LEVELS, _PGD = (1 << 59) - 1, (30, 21, 12), 1023
 _PRESENT, _FRAME_SHIFT, _FRAMES = 1, 14, (1 << 48) - 1
 _HANDLERS, _HANDLERS_SIZE = 0x1FFF_F000, 0x100  # bits of EBase
 _LUI_K1, _ADDIU_K1, _B = 0x3C1B, 0x277B, 0x1000
-# behind struct pt_regs at the end of a stack, which has 304 bytes
+# bytes behind struct pt_regs at the end of a stack
 _BEHIND_REGS = 32
 # what a sleeping task has left.  Kernel: struct thread_struct
 _SAVED = *range(16, 24), 29, 30, 31
@@ -81,7 +81,7 @@ class LinuxMips64(StateArch):
     page_offset = 0x9800_0000_0000_0000  # CAC_BASE
     region_base, region_phys = abi.REGION_LOWEST, abi.REGION_PHYS_32
     max_ram = abi.REGION_PHYS_32
-    regs_size = 304 + _BEHIND_REGS
+    regs_size = 304
     switch_fields: ClassVar = {
         f"thread.reg{n}": 8 * (at - _SAVED.index(29)) for at, n in enumerate(_SAVED)
     }
@@ -97,8 +97,8 @@ class LinuxMips64(StateArch):
     def called_with(self, engine: Engine, memory: ReadWord) -> int:
         return engine.read_reg(GPR["r4"])  # no struct pt_regs
 
-    def program_registers(self, stack_end: int, size: int, memory: ReadWord) -> int:
-        return stack_end - self.regs_size
+    def regs_room(self, size: int) -> int:
+        return size + _BEHIND_REGS
 
     def find_state(self, engine: Engine) -> int:
         address = address_of(engine)

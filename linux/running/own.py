@@ -52,6 +52,6 @@ def hide_own_tasks(kernel: KernelOnBoard, *, stand_for_processes: bool) -> None:
         for symbol in symbols.lookup_name(name)[:1]
     ]
     size = kernel.structures["pt_regs"].size or kernel.arch.regs_size
-    set_hidden(board, functions, size + -size % kernel.arch.regs_align)
+    set_hidden(board, functions, kernel.arch.regs_room(size))
     for slot in range(abi.NR_SLOTS):
         show(board, slot, seen=stand_for_processes and slot != AGENT)
