@@ -30,7 +30,7 @@ _AVAILABLE, _TRACEPOINT = f"{TRACING}/available_events", "TRACE_EVENT_FL_TRACEPO
 _FLAGS, _MANY = 1 << 12, 400  # events that are looked at; their flags are below this
 _ADD_EVENT = "trace_add_event_call"
 _OTHERS = "vfs_read", "vfs_write", "do_sys_openat2"  # some place there takes a jump
-_OFFSETS = range(1, 64)  # tried for an event, in a function
+_WITHIN = 64  # bytes of a function in which places are tried for an event
 _MARK = 16  # bytes of what a function may begin with before its probe
 _INSTANCES = 77  # a return probe is to have
 _HITS = 5
@@ -78,13 +78,21 @@ def _add(tables: Tables, name: str, at: dict[str, int], size: int = 8) -> None:
     tables.layouts[name] = StructLayout(max(at.values()) + size, at, {})
 
 
+def _offsets(trial: Trial) -> range:
+    """Return the offsets at which instructions may begin, but for a function's first.
+
+    Not all kernels refuse others: mips64el's would spoil two instructions there.
+    """
+    return range(trial.arch.breakpoint_size, _WITHIN, trial.arch.breakpoint_size)
+
+
 def _make(
-    trial: Trial, function: str, name: str = _NAME, offsets: Iterable[int] = _OFFSETS
+    trial: Trial, function: str, name: str = _NAME, offsets: Iterable[int] = ()
 ) -> _MadeEvent:
     """Make an event at the first place of a function that takes a plain probe."""
     start = trial.function(function)
-    code = trial.memory.read(start, _OFFSETS.stop + _MARK)
-    for offset in offsets:
+    code = trial.memory.read(start, _WITHIN + _MARK)
+    for offset in offsets or _offsets(trial):
         words = f"p:{_GROUP}/{name} {function}+{offset}"
 
         def define(words: str = words) -> None:
@@ -275,7 +283,7 @@ def find_jumps(trial: Trial, tables: Tables) -> None:
     at, long = tables.layouts["kprobe"].at, trial.long
     trial.function("optimized_callback")  # else nothing becomes a jump
     for number, function in enumerate(_OTHERS):
-        for offset in _OFFSETS:
+        for offset in _offsets(trial):
             with suppress(UnseenError):
                 made = _make(trial, function, f"jump{number}", (offset,))
                 entry = _entry(trial, made.probe, at["list"])

@@ -27,7 +27,7 @@ KERNELS = [
 # fields that have other names in some kernels
 NAMES = {"cpu": "thread_info.cpu", "ainsn.insn": "ainsn.api.insn"}
 LARGER = {"task_struct"}  # the kernel allocates fewer bytes than it declares
-WITHOUT_JUMPS = {harness.S390X, harness.ARM64}
+WITHOUT_JUMPS = {harness.S390X, harness.ARM64, harness.MIPS64}
 STRUCTURES = {
     *("task_struct", "signal_struct", "kprobe", "kretprobe", "trace_kprobe"),
     *("trace_probe_event", "trace_event_call", "trace_array", "trace_buffer"),
@@ -68,18 +68,27 @@ def test_layouts_are_found_as_btf_has_them(name):
     assert found.values == {name: values[name] for name in found.values}
 
 
-@pytest.mark.parametrize("name", [harness.on(harness.ARMHF), harness.on(harness.I386)])
-def test_kernels_of_32_bits_show_the_same_each_time(name):
+@pytest.mark.parametrize(
+    "name",
+    [harness.on(name) for name in (harness.ARMHF, harness.I386, harness.MIPS64)],
+)
+def test_kernels_without_btf_show_the_same_each_time(name):
     saved = SavedKernel(store.folder(name))
     found = found_in(saved)
-    others = {"optimized_kprobe"} | ({SINCE_6_4} & found.layouts.keys())
+    others = set() if name in WITHOUT_JUMPS else {"optimized_kprobe"}
+    others |= {SINCE_6_4} & found.layouts.keys()
     assert found.layouts.keys() == STRUCTURES | others
+    assert cpu_offset(0) in found.values
     assert found == found_in(saved)
 
 
 @pytest.mark.parametrize(
     ("name", "module"),
-    [harness.on(harness.ARMHF, "overlay"), harness.on(harness.I386, "fuse")],
+    [
+        harness.on(harness.ARMHF, "overlay"),
+        harness.on(harness.I386, "fuse"),
+        harness.on(harness.MIPS64, "overlay"),
+    ],
 )
 def test_modules_are_read_without_btf(boot, name, module):
     linux = boot(name)
