@@ -187,9 +187,12 @@ class Sigio(Poll):
         self.taken = bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ASYNC)
 
     def wait(self, _seconds):
-        found = signal.sigtimedwait([signal.SIGIO], SHORT)
-        # one that a process has sent has a code of 0 or less
-        told = found is not None and found.si_code > 0
+        # sigtimedwait() of CPython tells a signal that was none, if its time ends just
+        # as the kernel wakes the task for a completion of io_uring
+        time.sleep(SHORT)
+        told = signal.SIGIO in signal.sigpending()
+        if told:
+            signal.sigwait([signal.SIGIO])
         return IN if told or self.taken else 0
 
 
