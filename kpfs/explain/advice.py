@@ -106,8 +106,9 @@ class Advice:
         return f"{LACKING} {option}" if option else ""
 
     def _untyped(self, symbol: Symbol) -> str:
-        if symbol.module:
-            return self._lacking("DEBUG_INFO_BTF_MODULES")
+        untyped = self._lacking("DEBUG_INFO_BTF")
+        if untyped or symbol.module:
+            return untyped or self._lacking("DEBUG_INFO_BTF_MODULES")
         if self._saved.functions.prototype(symbol.name):
             return ""
         return "no prototype in BTF"

@@ -97,7 +97,7 @@ def _explainer(saved: SavedKernel, tables: UnprobedTables, others: Others) -> Ex
     state.module_states.update(tables.module_states)
     explainer = Explainer(state, tables.judge, cache(tables.takes_shared_names))
     explainer.advice = Advice(saved, tables, others)
-    lockdown = LockdownState(saved.memory, saved.symbols)
+    lockdown = LockdownState(saved.memory, saved.structures)
     explainer.locked = lockdown.refusal_of(KPROBES)
     return explainer
 

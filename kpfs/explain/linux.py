@@ -61,7 +61,7 @@ class UnprobedTables(KernelTables):
         Context: the lock of that kernel is held.
         """
         self._saved, self._live = saved.memory, live or saved.memory
-        symbols = saved.symbols
+        symbols, self._structures = saved.symbols, saved.structures
         named = TEXT_TOOLS[saved.arch.name]().named_addresses
         self._data = DataSymbols(self._saved, symbols, named)
         if not all(map(self._data.address, _NEEDED)):
@@ -168,7 +168,7 @@ class UnprobedTables(KernelTables):
     @cached_property
     def ftrace_is_off(self) -> bool:
         """True if no ftrace site is a call, whatever is registered there."""
-        at = self.kallsyms.kernel.address("ftrace_enabled")
+        at, _ = self._structures.data("ftrace_enabled")
         return bool(at) and not any(self._live.read(at, 4))
 
     def _section(self, name: str) -> tuple[int, bytes]:

@@ -27,7 +27,7 @@ class Lockdown:
 
     def __init__(self, kernel: KernelOnBoard) -> None:
         self._board = kernel.machine.board
-        self._state = LockdownState(kernel.memory, kernel.symbols)
+        self._state = LockdownState(kernel.memory, kernel.structures)
         self.places = [
             each.addr for each in kernel.symbols.lookup_name("security_locked_down")
         ]

@@ -9,19 +9,19 @@ from __future__ import annotations
 from functools import cached_property
 
 from kpfs.linux.memory.memory import KernelMemory
-from kpfs.linux.memory.symbols import SymbolLookup
+from kpfs.linux.memory.structures import Structures
 
 LOCKED = "the kernel is locked down"  # begins each sentence
 # the kernel's words for what it may refuse
 TRACEFS, KPROBES = "use of tracefs", "use of kprobes"
-_MAX_REASONS = 64
+MAX_REASONS = 64
 
 
 class LockdownState:
     """The state of a kernel in its memory, which may change at any time."""
 
-    def __init__(self, memory: KernelMemory, symbols: SymbolLookup) -> None:
-        self._memory, self._symbols = memory, symbols
+    def __init__(self, memory: KernelMemory, structures: Structures) -> None:
+        self._memory, self._structures = memory, structures
 
     @property
     def level(self) -> int:
@@ -31,10 +31,10 @@ class LockdownState:
 
     @cached_property
     def _level_at(self) -> int:  # a symbol takes a millisecond to find
-        return self._symbols.address("kernel_locked_down")
+        return self._structures.data("kernel_locked_down")[0]
 
     def _words(self, number: int) -> str:
-        at = self._symbols.address("lockdown_reasons")
+        at, _ = self._structures.data("lockdown_reasons")
         if not at:
             return ""
         return self._memory.string(
@@ -50,7 +50,7 @@ class LockdownState:
 
     def refusal_of(self, what: str) -> str:
         """Return the same for what the kernel calls so."""
-        for number in range(1, min(self.level, _MAX_REASONS) + 1):
+        for number in range(1, min(self.level, MAX_REASONS) + 1):
             if self._words(number) == what:
                 return self.refusal(number)
         return ""

@@ -18,6 +18,13 @@ from kpfs.linux.memory.memory import looking
 from kpfs.linux.memory.structures import Tables, no_tables
 from kpfs.linux.memory.symbols import CoreSymbols
 from kpfs.linux.running.call_layouts import find_calls
+from kpfs.linux.running.data_layouts import (
+    find_ftrace_switch,
+    find_lockdown,
+    find_probes_switch,
+    find_programs,
+    find_slots,
+)
 from kpfs.linux.running.module_layouts import find_modules
 from kpfs.linux.running.probe_layouts import (
     find_jumps,
@@ -31,7 +38,8 @@ from kpfs.linux.store.image import Meta
 
 _FINDERS = (
     *(find_tasks, find_probes, find_return_probes, find_jumps, find_rings),
-    *(find_modules, find_calls),
+    *(find_modules, find_calls, find_ftrace_switch, find_probes_switch),
+    *(find_lockdown, find_slots, find_programs),
 )
 
 

@@ -188,7 +188,7 @@ class Losses:
         new: the address of a probe that comes or goes, or 0.
         """
         kernel, unhit = self._kernel, set[int]()
-        at = kernel.symbols.address("ftrace_enabled")
+        at = kernel.structures.data("ftrace_enabled")[0]
         if not kernel.memory.number(at, 4):
             for entry in self._probes().entries():
                 flags = entry.number("flags", 4)
@@ -224,7 +224,7 @@ class Losses:
     def _of_disarmed(self) -> Iterator[str]:
         """Tell of probes that are switched off, all at once."""
         kernel = self._kernel
-        at = kernel.symbols.address("kprobes_all_disarmed")
+        at = kernel.structures.data("kprobes_all_disarmed")[0]
         with contextlib.suppress(MemoryFault, KernelError):
             if at and kernel.memory.read(at, 1) != b"\0":
                 count = sum(1 for _ in self._probes())

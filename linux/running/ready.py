@@ -30,7 +30,8 @@ from kpfs.linux.store import image
 PIECE = 64 << 10
 MAX_NODES = 4096
 MAX_TAIL = 64 << 20  # bytes
-ADDRESS = re.compile(rb"^[0-9a-f]{16}", re.M)
+# an address of 64 or 32 bits that begins a line, before the type of a symbol
+ADDRESS = re.compile(rb"^(?:[0-9a-f]{8}){1,2}(?= \w )", re.M)
 # reads so many bytes at an offset of the kernel's own file
 Real = Callable[[int, int], bytes]
 
@@ -64,7 +65,7 @@ PATHS = {
 
 def hide(lines: bytes | mmap.mmap) -> bytes:
     """Return lines with zeros for the addresses they begin with."""
-    return ADDRESS.sub(b"0" * 16, lines)
+    return ADDRESS.sub(lambda found: b"0" * len(found[0]), lines)
 
 
 class ReadyText:

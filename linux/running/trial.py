@@ -28,7 +28,7 @@ from kpfs.linux.store.modules import ModuleArchive
 
 _SLABS, _OBJECT_SIZE = "/proc/slabinfo", 3  # a column of it
 _MAX_NAME = 64
-_DATA = 32 << 20  # bytes of data behind the text
+_DATA = 48 << 20  # bytes of data behind the text
 _ROOM = 32 << 10  # bytes of one read
 _PATIENCE = 10 * NSEC  # ns in the kernel's time
 _LETTERS = {1: "B", 4: "I", 8: "Q"}  # for array, by the size of a number
@@ -59,10 +59,10 @@ class Trial:
         self._slots = AGENT
 
     # ---- to run
-    def run(self, *ops: Op, slot: int = AGENT) -> Reply:
-        """Make system calls of a task."""
+    def run(self, *ops: Op, slot: int = AGENT, memory: bytes = b"") -> Reply:
+        """Make system calls of a task.  memory: see LinuxMachine.start()."""
         machine = self.machine
-        places = machine.start(slot, ops)
+        places = machine.start(slot, ops, memory)
         if not machine.run(slot):
             until = machine.now() + _PATIENCE
             machine.advance(until, lambda: machine.has_done(slot))
@@ -182,11 +182,16 @@ class Trial:
         """Return the longs in so many bytes, as far as they are there."""
         return self.model.array(self.model.letter, self.raw(addr, size))
 
-    def data(self) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield the address of each page behind the kernel's text, and its longs."""
+    def pages(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the address of each page behind the kernel's text, and its bytes."""
         start = self.symbols.address("_etext") & -PAGE_SIZE
         for at in range(start, start + _DATA, PAGE_SIZE):
-            yield at, self.words(at, PAGE_SIZE)
+            yield at, self.raw(at, PAGE_SIZE)
+
+    def data(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """Yield the same with the longs of each page."""
+        for at, page in self.pages():
+            yield at, self.model.array(self.model.letter, page)
 
     def string(self, addr: int) -> str:
         """Return the text at an address, "" if there is no memory."""

@@ -72,9 +72,8 @@ KERNELS = [
     harness.on(harness.RISCV64, ["instance", "overwrite", "pipe", "cleared"]),
 ]
 
-each_kind = pytest.mark.parametrize(
-    "kernel", [pytest.param("", marks=pytest.mark.guest), harness.on(KERNEL)]
-)
+EACH = [pytest.param("", marks=pytest.mark.guest), harness.on(KERNEL)]
+each_kind = pytest.mark.parametrize("kernel", EACH)
 
 
 def of(kernel):
@@ -173,7 +172,7 @@ def test_hits_while_ftrace_is_off(kpfs):
 
 
 @pytest.mark.fuse
-@each_kind
+@pytest.mark.parametrize("kernel", [*EACH, harness.on(harness.I386)])
 def test_probes_that_are_disarmed(kpfs, kernel):
     script = """
     echo p:a vfs_open >/sys/kernel/tracing/kprobe_events

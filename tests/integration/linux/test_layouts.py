@@ -3,8 +3,8 @@
 
 Tests kpfs.linux.running.trial, kpfs.linux.running.task_layouts,
 kpfs.linux.running.probe_layouts, kpfs.linux.running.ring_layouts,
-kpfs.linux.running.module_layouts, kpfs.linux.running.call_layouts and
-kpfs.linux.running.inserting.
+kpfs.linux.running.module_layouts, kpfs.linux.running.call_layouts,
+kpfs.linux.running.data_layouts and kpfs.linux.running.inserting.
 """
 
 import pytest
@@ -35,6 +35,11 @@ STRUCTURES = {
     *("module_sect_attrs", "module_sect_attr"),
 }
 SINCE_6_4 = "module_memory"
+DATA = {
+    *("ftrace_enabled", "kprobes_all_disarmed", "kernel_locked_down"),
+    "lockdown_reasons",
+}
+LISTS = {"kprobe_insn_slots", "bpf_kallsyms"}  # s390x has no compiler, and others
 
 
 def found_in(saved):
@@ -56,6 +61,7 @@ def test_layouts_are_found_as_btf_has_them(name):
             if field in told.bits and field in layout.bits:
                 assert layout.bits[field] == tuple(told.bits[field])
         assert layout.size <= told.size or structure in LARGER
+    assert found.data.keys() >= DATA | (LISTS if name != harness.S390X else set())
     for data, (addr, size) in found.data.items():
         (symbol, *_) = saved.symbols.lookup_name(data)
         assert (data, addr) == (data, symbol.addr)
@@ -79,6 +85,7 @@ def test_kernels_without_btf_show_the_same_each_time(name):
     others |= {SINCE_6_4} & found.layouts.keys()
     assert found.layouts.keys() == STRUCTURES | others
     assert cpu_offset(0) in found.values
+    assert found.data.keys() > DATA | LISTS
     assert found == found_in(saved)
 
 

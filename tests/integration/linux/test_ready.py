@@ -12,6 +12,8 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.linux.running.files import MountedFile, OpenFiles
 from kpfs.linux.running.machine import Op
 from kpfs.linux.store import image
+from tests import harness
+from tests.integration.linux.conftest import Process
 
 pytestmark = pytest.mark.kernel
 
@@ -19,7 +21,7 @@ KALLSYMS = "/proc/kallsyms"
 FUNCTIONS = "/sys/kernel/tracing/available_filter_functions"
 SIZE = 128 << 10
 EVENTS = "/sys/kernel/tracing/kprobe_events"
-SETUID = 105
+SETUID, SETUID32 = 105, 213
 
 
 class Reader:
@@ -64,6 +66,28 @@ def test_symbols_of_probes(reader, shell):
     assert "kprobe_insn_page" not in before
     assert "kprobe_insn_page\t[__builtin__kprobes]" in after
     assert after == shell.read(KALLSYMS)
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [harness.on(harness.ARMHF, "vfs_read+8"), harness.on(harness.I386, "vfs_read+5")],
+)
+def test_symbols_of_kernels_of_32_bits(boot, name, point):
+    linux = boot(name)
+    reader, root, other = (
+        Reader(linux),
+        *(Process(linux, 4_000_001 + n) for n in (0, 1)),
+    )
+    assert other.call(Op(SETUID32, (1000,), native=True)).results == [0]
+    hidden = reader.read(other, KALLSYMS)
+    assert reader.taken < len(hidden) / 10
+    assert hidden == other.read(KALLSYMS)
+    assert hidden.startswith("00000000 ")
+    assert "kprobe_insn_page" not in reader.read(root, KALLSYMS)
+    root.echo(EVENTS, f"p:e {point}")
+    shown = reader.read(root, KALLSYMS)
+    assert "kprobe_insn_page\t[__builtin__kprobes]" in shown
+    assert shown == root.read(KALLSYMS)
 
 
 def test_addresses_are_hidden_from_users(reader, process):
