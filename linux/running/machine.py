@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
 from time import monotonic_ns, thread_time
@@ -115,10 +114,10 @@ _LOOKS = frozenset(
 
 def only_look(ops: Sequence[Op]) -> bool:
     """Return True if operations change neither a directory nor what the kernel does."""
-    return all(
-        op.nr in _LOOKS or (op.nr == nr.OPENAT and _opens_only(op.args[2]))
-        for op in ops
-    )
+    for number, args, _, _ in ops:  # a generator takes as long as the rest
+        if number not in _LOOKS and (number != nr.OPENAT or not _opens_only(args[2])):
+            return False
+    return True
 
 
 def _opens_only(flags: Argument) -> bool:
@@ -144,17 +143,17 @@ class Batch:
         self.size = len(memory)  # with the room that no data are written to
         self.places: list[ArgumentOffset] = []  # the arguments that are there, in order
         packed = []
-        for op in ops:
-            values, kinds = [0] * abi.NR_ARGS, bytearray(abi.NR_ARGS)
-            number, args = op.nr, op.args
-            if native is not None and not op.native and number < abi.AGENT_FORK:
+        for number, args, flags, is_native in ops:
+            if native is not None and not is_native and number < abi.AGENT_FORK:
                 number, args = native(number, args)
+            values, kinds = [0] * abi.NR_ARGS, b""  # what lacks is ARG_VALUE, 0
             for i, argument in enumerate(args):
                 if isinstance(argument, int):
-                    values[i] = argument & MASK64  # the kind is ARG_VALUE, 0
+                    values[i] = argument & MASK64
                 else:
-                    values[i], kinds[i] = self._place(argument)
-            packed.append(pack(number, *values, 0, bytes(kinds), op.flags, 0))
+                    values[i], kind = self._place(argument)
+                    kinds = kinds.ljust(i, b"\0") + bytes((kind,))
+            packed.append(pack(number, *values, 0, kinds, flags, 0))
         self.count = len(packed)
         self.ops = b"".join(packed)
 
@@ -213,6 +212,8 @@ class LinuxMachine:
         """
         self._model = board.arch.model
         self._slot_head = self._model.struct(_SLOT_HEAD)
+        self._word = self._model.struct("Q")
+        self._ret = self._model.struct(_RET)
         self._use(board)
         self.quiet = quiet
         self._native = board.arch.native if board.arch.translates else None
@@ -322,15 +323,11 @@ class LinuxMachine:
         return self._current
 
     def _control(self, at: int) -> int:
-        return self._swapped(self._words[at >> 3])
+        found: int = self._word.unpack_from(self.region, at)[0]
+        return found
 
     def _set_control(self, at: int, value: int) -> None:
-        self._words[at >> 3] = self._swapped(value)
-
-    def _swapped(self, word: int) -> int:
-        """Return a word of the region, which has the kernel's byte order."""
-        is_host = self._model.order == sys.byteorder
-        return word if is_host else LITTLE_64.number(self._model.raw(word, 8))
+        self._word.pack_into(self.region, at, value)
 
     def give_way(self) -> None:
         """Make the task at its pause sleep when the machine goes on."""
@@ -365,15 +362,15 @@ class LinuxMachine:
 
         The kernel may have any number there.  None is an error that no kernel has.
         """
-        return [
-            -errno.EIO if value < -MAX_ERRNO else value
-            for value in self.values(slot, count)
-        ]
+        found = self.values(slot, count)
+        if min(found, default=0) < -MAX_ERRNO:
+            return [-errno.EIO if value < -MAX_ERRNO else value for value in found]
+        return found
 
     def values(self, slot: int, count: int) -> list[int]:
         """Return results() as they are, as of calls that return addresses."""
         at = abi.SLOTS_AT + slot * abi.SLOT_SIZE + _I.ops + abi.AgentOp.ret
-        unpack = self._model.struct(_RET).unpack_from
+        unpack = self._ret.unpack_from
         return [
             unpack(self.region, at + number * abi.AgentOp.SIZE)[0]
             for number in range(count)
@@ -392,10 +389,12 @@ class LinuxMachine:
             self.stops.answer()
         if self._between_turns is not None:
             self._between_turns()
+        if why == abi.STOP_PAUSE:
+            self._current = self.board.get(abi.Board.who)
+            return why
+        self._current = AGENT
         if why == abi.STOP_TURN and self._is_locked_out():
-            why = abi.STOP_LOCKUP
-        at_pause = why == abi.STOP_PAUSE
-        self._current = self.board.get(abi.Board.who) if at_pause else AGENT
+            return abi.STOP_LOCKUP
         return why
 
     def run(self, slot: int) -> bool:
