@@ -49,6 +49,7 @@ S390X = "6.12-s390x"
 PPC64 = "6.12-ppc64el"
 S390X_TWO_CPUS, PPC64_TWO_CPUS = f"{S390X}+cpus=2", f"{PPC64}+cpus=2"
 ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
+ARMHF_TWO_CPUS, I386_TWO_CPUS = f"{ARMHF}+cpus=2", f"{I386}+cpus=2"
 FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386, MIPS64
 KERNELS = {  # by markers of the tests that run them
     "kernel": (KERNEL,),
@@ -65,6 +66,8 @@ KERNELS = {  # by markers of the tests that run them
     "ppc64_two_cpus": (PPC64_TWO_CPUS,),
     "armhf_kernel": (ARMHF,),
     "i386_kernel": (I386,),
+    "armhf_two_cpus": (ARMHF_TWO_CPUS,),
+    "i386_two_cpus": (I386_TWO_CPUS,),
     "mips64_kernel": (MIPS64,),
 }
 # the packages of those with two CPUs

@@ -34,15 +34,17 @@ _SHORT = (
 _LONG = "sid", "forky", "trixie", "bookworm", "bullseye"
 _NAME = re.compile(
     r"(?:(?P<series>\d+\.\d+)|latest|(?P<suite>[a-z]+(?:-backports|-security)?))"
-    r"(?:-(?P<flavour>cloud|rt))?"
+    r"(?:-(?P<flavour>cloud|rt|686))?"
 )
 # what names of kernels end in, where that is not the name of the packages' architecture
 _OWN_NAMES = {
     "powerpc64le": "ppc64el",
     "armmp": "armhf",
     "686-pae": "i386",
+    "686": "i386",
     "mips64r2el": "mips64el",
 }
+_FLAVOURS = {"686": "686"}  # those of them that name a further flavour
 _ENDINGS = "|".join(sorted({*PACKAGED} - {*_OWN_NAMES.values()} | {*_OWN_NAMES}))
 # linux-image-6.1.0-47-cloud-amd64, linux-image-6.12.107+deb12-amd64-unsigned
 _PACKAGE = re.compile(
@@ -154,7 +156,7 @@ class Debian:
                 assert found
                 series = ".".join(found["version"].split(".")[:2]).partition("+")[0]
                 arch = architecture if architecture != DEFAULT else ""
-                parts = series.partition("-")[0], found["flavour"], arch
+                parts = series.partition("-")[0], _flavour(found), arch
                 name = "-".join(filter(None, parts))
                 row = offer._replace(name=name)
                 best[name] = newest([row, best.get(name, row)], name, "")
@@ -217,9 +219,14 @@ def _plain(name: str) -> re.Match[str] | None:
     return None if found and found["series"] in UBUNTU else found
 
 
+def _flavour(package: re.Match[str]) -> str | None:
+    """Return the flavour in a package's name, as names of kernels have it."""
+    return package["flavour"] or _FLAVOURS.get(package["arch"])
+
+
 def _matches(offer: Offer, series: str | None, flavour: str | None) -> bool:
     found = _PACKAGE.fullmatch(f"linux-image-{offer.release}")
     assert found
-    if found["flavour"] != flavour:
+    if _flavour(found) != flavour:
         return False
     return not series or bool(re.match(re.escape(series) + r"(?!\d)", found["version"]))

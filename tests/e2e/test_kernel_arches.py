@@ -195,6 +195,8 @@ def test_a_mount_and_what_machine_has(kpfs, row):
         harness.on(harness.RISCV64_TWO_CPUS, harness.riscv64_root),
         harness.on(harness.S390X_TWO_CPUS, harness.s390x_root),
         harness.on(harness.PPC64_TWO_CPUS, harness.ppc64_root),
+        harness.on(harness.ARMHF_TWO_CPUS, harness.armhf_root),
+        harness.on(harness.I386_TWO_CPUS, harness.i386_root),
     ],
 )
 def test_two_processors(kpfs, kernel, root):

@@ -114,6 +114,25 @@ def test_the_index_of_another_architecture(archive, access):
 
 
 @pytest.mark.usefixtures("kernels")
+def test_flavours_of_i386(archive, access):
+    """686-pae is the ordinary one, as nearly all processors have it."""
+    releases = "6.1.0-9-686-pae", "6.1.0-10-686", "6.1.0-11-rt-686-pae"
+    put(
+        archive,
+        "/debian-security/dists/bookworm-security",
+        *(stanza(f"linux-image-{release}", "6.1.90-1") for release in releases),
+        architecture="i386",
+    )
+    names = "6.1-i386", "6.1-686-i386", "6.1-rt-i386"
+    found = [distributions.find(name, access).release for name in names]
+    assert found == [*releases]
+    there = {
+        offer.name: offer.release for offer in distributions.available("debian", access)
+    }
+    assert [there[name] for name in names] == found
+    assert distributions.find("6.1.0-10-686", access).release == releases[1]
+
+
 def test_an_architecture_that_cannot_be_read_hides_no_other(archive, access):
     place = "/debian/dists/sid"
     for architecture, name in (("riscv64", "7.2.1-riscv64"), ("s390x", "7.2.2-s390x")):
