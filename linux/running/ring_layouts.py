@@ -32,7 +32,8 @@ _PIECE, _READS = 200, 6  # bytes of text at once: some records, and not a page
 
 def find_rings(trial: Trial, tables: Tables) -> None:
     """Add trace arrays, buffers, rings and pages.  Raises UnseenError."""
-    long = trial.long
+    long, mask = trial.long, trial.model.raw(1, trial.long)
+    trial.run(Op(nr.SCHED_SETAFFINITY, (0, len(mask), mask)))  # whose ring is looked at
     made = Op(nr.MKDIR, (_INSTANCE.encode() + b"\0", 0o700))
     seen = trial.calls(_GETS_ARRAY, lambda: _begin(trial, made))
     arrays = [call.arguments[0] for calls in seen.values() for call in calls]
