@@ -103,6 +103,10 @@ class CommandSession:
             why = f"the kernel died: {error}{self._where()}"
             if is_end(dead):
                 why = f"the kernel ended with CMD: {dead}"
+            if self._command:
+                rest = None if self._command.is_written else self._command.write_out
+                if not self._command.is_read:
+                    why += "; the end of its output may be lost, as it was not read"
             ended = Outcome(TROUBLE, why, [why])
         except UnfitError as error:  # a sysctl does not take its value
             ended = Outcome(TROUBLE, str(error))

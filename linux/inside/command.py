@@ -8,6 +8,7 @@ import math
 import mmap
 import os
 import resource
+import select
 import signal
 import socket
 import termios
@@ -99,6 +100,7 @@ class InsideCommand:
         self._told_to_end = False  # by a signal
         self._left: list[int] = []  # bytes to write, at the last look
         self._moved = 0.0  # when that has changed; s
+        self._closed = set[int]()  # descriptors of the host
         self._prepare_guest(files)
         if files.root == b"/":
             files.allow(request.writable)
@@ -463,16 +465,36 @@ class InsideCommand:
         """Return True if all of its output is written, or can never be."""
         return not any(output.left for output in self.outputs)
 
-    def write_rest(self) -> None:
-        """Write the rest of the output, however late it is read. MachineDiedError.
+    @property
+    def is_read(self) -> bool:
+        """Return False if the kernel may have output that nobody has read."""
+        return all(output.is_read for output in self.outputs)
 
-        Whoever reads what is written already sees its end.
-        """
-        null = os.open(os.devnull, os.O_RDWR)
-        written = [output.fd for output in self.outputs if not output.left]
-        for fd in (*self._stdio, *written):
-            os.dup2(null, fd)
-        self._loop.run(lambda: self.is_written)
+    def write_rest(self) -> None:
+        """Write the rest of the output, however late it is read. MachineDiedError."""
+        self._loop.run(self._lets_go)
+
+    def write_out(self) -> None:
+        """Write what was read of the output of a kernel that is dead, likewise."""
+        while not self._lets_go():
+            poll = select.poll()
+            for output in self.outputs:
+                if output.left:
+                    poll.register(output.fd, select.POLLOUT)
+            poll.poll()
+            for output in self.outputs:
+                output.write_out()
+
+    def _lets_go(self) -> bool:
+        """Have readers of what is written see its end; return True when all is."""
+        written = {output.fd for output in self.outputs if not output.left}
+        if new := {*self._stdio, *written} - self._closed:
+            null = os.open(os.devnull, os.O_RDWR)
+            for fd in new:
+                os.dup2(null, fd)
+            os.close(null)
+            self._closed |= new
+        return self.is_written
 
 
 class _Strings(NamedTuple):

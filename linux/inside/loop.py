@@ -9,6 +9,7 @@ inside the kernel.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import select
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from kpfs.linux.running.machine import (
     AGENT,
     ArgumentOffset,
     LinuxMachine,
+    MachineDiedError,
     Op,
     Reply,
     Unrest,
@@ -32,6 +34,7 @@ from kpfs.linux.running.machine import (
 LEAD_NS = 60_000_000  # by which the kernel's clock may lead the host's unnoticed
 BEHIND_NS = 10_000_000
 LATE_NS = 1_000_000_000
+OUTLIVED_NS = 1_000_000  # for which processors run on when one has ended the kernel
 REST_MS = 10  # longest sleep while nothing happens
 MAX_PAUSES = 100  # without a look at the host; not by its clock: see --quiet-guest
 # If no other task runs, fewer blocks of code than this run between two pauses of the
@@ -267,13 +270,17 @@ class Loop:
         self._pauses += 1
         if self._pauses > MAX_PAUSES:  # which a kernel may make for ever
             self._look(0)
-        why = machine.step()
+        try:
+            why = machine.step()
+            if why not in (abi.STOP_TURN, abi.STOP_PAUSE):
+                raise machine.died(why)
+        except MachineDiedError:
+            self._outlive_one()
+            raise
         if why == abi.STOP_TURN:
             self._end_turn()
             return False
         self._unrest.end()
-        if why != abi.STOP_PAUSE:
-            raise machine.died(why)
         current = machine.current()
         if current:
             has_finished = current in self._then and self._finish(current)
@@ -282,6 +289,35 @@ class Loop:
             return False
         finished = [self._finish(slot) for slot in list(self._then)]
         return not any(finished)
+
+    def _outlive_one(self) -> None:
+        """Run the other processors for a moment after one has ended the kernel.
+
+        They go on until that one stops them. So a worker on one of them comes to read
+        what the command has just written.
+        """
+        machine, board = self.machine, self.machine.board
+        why, ended = machine.dead, board.get(abi.Board.current)
+        others = [
+            number
+            for number in range(board.get(abi.Board.nr_cpus))
+            if number != ended and board.get_cpu(number, abi.Cpu.state) != abi.CPU_OFF
+        ]
+        if not others or board.get(abi.Board.holds):  # a search compares runs
+            return
+        board.set_cpu(ended, state=abi.CPU_OFF)
+        board.set_cpu(others[0], state=abi.CPU_RUNS)
+        board.select(others[0])
+        until = machine.now() + OUTLIVED_NS
+        with contextlib.suppress(MachineDiedError):
+            while machine.now() < until and machine.step() == abi.STOP_PAUSE:
+                slot = machine.current()
+                if slot in self._then:
+                    self._finish(slot)
+                machine.give_way()
+        board.set_cpu(ended, state=abi.CPU_RUNS)
+        board.select(ended)
+        machine.dead = why
 
     def _end_turn(self) -> None:
         """Look at the host at the end of a turn, in which no worker has paused.

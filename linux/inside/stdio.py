@@ -20,6 +20,7 @@ from kpfs.linux.running.machine import Op, Out, SlotOffset
 _CHUNK = 1 << 16
 _SAFE = select.PIPE_BUF  # bytes that never block after poll() reported room
 _PIPE, _INT = "2i", "i"
+_FIRST = 1  # the lowest priority of SCHED_FIFO, which all ordinary tasks give way to
 TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441  # Python's termios lacks them
 _AGAIN = {errno.EAGAIN, errno.EINTR}
 
@@ -74,7 +75,13 @@ class Input:
 
 
 class Output:
-    """Copies from a descriptor of a worker to one of the host."""
+    """Copies from a descriptor of a worker to one of the host.
+
+    The worker runs as soon as there is something to read, before any ordinary task:
+    what the command has written last is what is asked for when the kernel dies, and no
+    kernel hands it out afterwards. While the host takes nothing, it reads ahead for the
+    same reason, up to _CHUNK.
+    """
 
     def __init__(self, loop: Loop, worker: Worker, source: int, fd: int) -> None:
         self._loop = loop
@@ -87,6 +94,8 @@ class Output:
         self.ended = False
         self.copy = -1  # a file that gets all of it, too
         self.lost = ""  # why some of it could not be written
+        first = worker.model.struct(_INT).pack(_FIRST)
+        worker.attempt(Op(nr.SCHED_SETSCHEDULER, (0, os.SCHED_FIFO, first)))
         self._next()
 
     def finish(self) -> None:
@@ -107,47 +116,70 @@ class Output:
     @property
     def left(self) -> int:
         """Return how many bytes are to be written of what was there at finish()."""
-        return 0 if self.ended else len(self._pending) + max(self._left, 0)
+        return len(self._pending) + (0 if self.ended else max(self._left, 0))
+
+    @property
+    def is_read(self) -> bool:
+        """Return True unless the kernel may have more that nobody has read."""
+        return self.ended or self._worker.busy
 
     def _next(self) -> None:
-        self._worker.start(
-            [Op(nr.READ, (self._source, SlotOffset(0), _CHUNK))], self._came
-        )
+        """Read on, unless the worker does already, or enough is to be written."""
+        if not self.is_read and len(self._pending) < _CHUNK:
+            self._worker.start(
+                [Op(nr.READ, (self._source, SlotOffset(0), _CHUNK))], self._came
+            )
 
     def _came(self) -> None:
         count = self._worker.results(1)[0]
-        if count == -errno.EINTR:
+        if self.ended:
+            self._close()
+        elif count == -errno.EINTR:
             self._next()
         elif count <= 0:  # EIO: no task has the terminal open
             self.ended = True
         else:
-            self._pending = bytes(self._worker.memory[:count])
+            data = bytes(self._worker.memory[:count])
+            self._pending += data
             self._left -= count
             if self.copy >= 0:
-                os.write(self.copy, self._pending)
+                os.write(self.copy, data)
             self._flush()
 
     def _flush(self) -> None:
         """Write as much as the host takes now, and the rest when it takes more."""
         self._loop.unwatch(self.fd)
+        if not self._write():
+            self._loop.watch(self.fd, select.POLLOUT, self._flush)
+        self._next()
+
+    def write_out(self) -> None:
+        """Write as much as the host takes now. Context: the kernel is dead."""
+        self.ended = True
+        self._write()
+
+    def _write(self) -> bool:
+        """Return False if the host does not take all of it now."""
         poll = select.poll()
         if not self._waits:
             poll.register(self.fd, select.POLLOUT)
         try:
             while self._pending:
                 if not self._waits and not poll.poll(0):
-                    self._loop.watch(self.fd, select.POLLOUT, self._flush)
-                    return
+                    return False
                 size = len(self._pending) if self._waits else _SAFE
                 self._pending = self._pending[os.write(self.fd, self._pending[:size]) :]
         except OSError as error:  # closing the pipe gives the command SIGPIPE
             if error.errno != errno.EPIPE:  # else nobody reads on
                 self.lost = os.strerror(error.errno or errno.EIO)
             self._pending = b""
-            self.ended = True
-            self._worker.start([Op(nr.CLOSE, (self._source,))], _nothing)
-            return
-        self._next()
+            was_ended, self.ended = self.ended, True
+            if not was_ended and not self._worker.busy:
+                self._close()
+        return True
+
+    def _close(self) -> None:
+        self._worker.start([Op(nr.CLOSE, (self._source,))], _nothing)
 
 
 def open_pipe(worker: Worker) -> tuple[int, int]:
