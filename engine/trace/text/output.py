@@ -111,7 +111,7 @@ class TracePipe:
     def _take(self, count: int) -> TakenPages:
         """Copies of as many pages as text of count characters is likely to need."""
         tr, limit = self._ts, count // (2 * PAGE_SIZE) + 1
-        rings = [r for r in tr.ring.cpus if self._cpu in (None, r.cpu) and r.entries]
+        rings = list(self._rings())  # empty ones, too: _begun has their numbers
         found = [list(islice(ring.unread(), limit + 1)) for ring in rings]
         whole = {i for i, pages in enumerate(found) if len(pages) <= limit}
         if self._lines is None or not self._lines.current():

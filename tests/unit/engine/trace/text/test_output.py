@@ -198,6 +198,44 @@ def test_reads_of_any_size_see_all(trace, size):
     assert text == whole
 
 
+ORDERS = {
+    "the first CPU first": [0] * 20 + [1] * 400,
+    "the second CPU first": [1] * 20 + [0] * 400,
+    "in turns, then one": [0, 1] * 100 + [1] * 300,
+    "in turns": [0, 1] * 200,
+}
+
+
+def fill_in(trace, order):
+    """Write records of CPUs, one microsecond apart; return their lines."""
+    trace.ts.ring.expand()
+    trace.write("p:e vfs_read")
+    one = record(trace.event("e").id, addr(trace, "vfs_read"))
+    writers = [Writer(trace, cpu) for cpu in range(2)]
+    for i, cpu in enumerate(ORDERS[order]):
+        writers[cpu].write(1000 * i, one)
+    return body(trace)
+
+
+@pytest.mark.parametrize("size", [100, 4096, 30000])
+@pytest.mark.parametrize("order", ORDERS)
+def test_records_of_a_cpu_end_between_two_reads(trace, order, size):
+    whole, pipe, text = fill_in(trace, order), TracePipe(trace.ts), ""
+    while piece := pipe.read(size):
+        text += piece
+    assert text == whole
+
+
+@pytest.mark.parametrize("cpu", [0, 1])
+@pytest.mark.parametrize("order", ORDERS)
+def test_records_of_a_cpu_go_between_two_reads(trace, order, cpu):
+    whole, pipe = fill_in(trace, order), TracePipe(trace.ts)
+    rest = whole.removeprefix(pipe.read(4096))
+    trace.ts.ring.cpus[cpu].reset()
+    left = [line for line in rest.splitlines(True) if f"[00{cpu}]" not in line]
+    assert pipe.read(1 << 20) == "".join(left)
+
+
 def test_prepared_text_is_read(trace):
     trace.ts.ring.expand()
     fill(trace, 500)
