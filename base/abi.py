@@ -1218,16 +1218,20 @@ class Ppc64Devices:  # struct ppc64_devices
 # linux/board/mips64/arch.h
 MIPS64_CONSOLE = 0x8000_0000
 MIPS64_NS_PER_COUNT = 10
+MIPS64_MANAGERS = 0x8001_0000
+MIPS64_GIC = 0x8002_0000
+MIPS64_GIC_SIZE = 0x2_0000
 
 
 class Mips64Cpu:  # struct mips64_cpu
-    SIZE, __slots__ = 5136, ()
-    raised, enabled, tlb = 0, 8, 16
+    SIZE, __slots__ = 5168, ()
+    raised, enabled, receives, reset_base, chosen, chosen_power = 0, 8, 16, 24, 32, 40
+    tlb = 48
 
 
 class Mips64Devices:  # struct mips64_devices
-    SIZE, __slots__ = 32, ()
-    random, last_random, kernel_table, fetches = 0, 8, 16, 24
+    SIZE, __slots__ = 48, ()
+    random, last_random, kernel_table, fetches, sent, unmasked = 0, 8, 16, 24, 32, 40
 
 
 # linux/board/search/hold.h

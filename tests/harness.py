@@ -50,6 +50,7 @@ PPC64 = "6.12-ppc64el"
 S390X_TWO_CPUS, PPC64_TWO_CPUS = f"{S390X}+cpus=2", f"{PPC64}+cpus=2"
 ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
 ARMHF_TWO_CPUS, I386_TWO_CPUS = f"{ARMHF}+cpus=2", f"{I386}+cpus=2"
+MIPS64_TWO_CPUS = f"{MIPS64}+cpus=2"
 FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386, MIPS64
 KERNELS = {  # by markers of the tests that run them
     "kernel": (KERNEL,),
@@ -69,6 +70,7 @@ KERNELS = {  # by markers of the tests that run them
     "armhf_two_cpus": (ARMHF_TWO_CPUS,),
     "i386_two_cpus": (I386_TWO_CPUS,),
     "mips64_kernel": (MIPS64,),
+    "mips64_two_cpus": (MIPS64_TWO_CPUS,),
 }
 # the packages of those with two CPUs
 PACKAGES = {

@@ -39,8 +39,8 @@ _SHORT = {"status": _S.status, "cause": _S.cause, "fcsr": _S.fcr31}
 _U32 = 0xFFFF_FFFF
 _STUB = LITTLE_64.struct("III")  # lui t8, HIGH; j to the gate; ori t8, t8, LOW
 _LUI_T8, _ORI_T8, _J, _J_BITS = 0x3C18_0000, 0x3718_0000, 2 << 26, 26
-_OWN = "raised", "enabled"
-_DEVICES = "random", "last_random", "kernel_table"
+_OWN = "raised", "enabled", "receives", "reset_base", "chosen", "chosen_power"
+_DEVICES = "random", "last_random", "kernel_table", "sent", "unmasked"
 # page tables: see linux/board/mips64/paging.c
 _SEGMENTS, _SEGMENT_BITS = (0x7_FFFF_FFFC, 0x7_FFFF_FFFD), 29
 _PHYSICAL, _LEVELS, _PGD = (1 << 59) - 1, (30, 21, 12), 1023

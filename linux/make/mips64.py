@@ -13,7 +13,7 @@ from kpfs.base.ktypes import MASK64
 from kpfs.linux.arch import mips64
 from kpfs.linux.board.board import Board
 from kpfs.linux.make import layout
-from kpfs.linux.make.fdt import FdtNode, Value
+from kpfs.linux.make.fdt import FdtNode, Value, u64
 from kpfs.linux.package.image_file import KernelImage
 
 CMDLINE: str = layout.FIXED_STACKS
@@ -43,6 +43,12 @@ def place(
         "#address-cells": 0,
         "phandle": _CONTROLLER,
     }
+    sent: dict[str, Value] = {
+        "compatible": "mti,gic",
+        "reg": u64(abi.MIPS64_GIC, abi.MIPS64_GIC_SIZE),
+        "interrupt-controller": b"",
+        "#interrupt-cells": 3,
+    }
     root: dict[str, Value] = {
         "compatible": "kpfs,mips64",
         "model": "kpfs",
@@ -52,6 +58,7 @@ def place(
         layout.processors(cpus, FdtNode("", processor)),
         FdtNode("clock", clock),
         FdtNode("interrupt-controller", controller),
+        FdtNode(f"interrupt-controller@{abi.MIPS64_GIC:x}", sent),
     ]
     return layout.place(
         *(ram, kernel, initrd, cmdline, root, nodes),

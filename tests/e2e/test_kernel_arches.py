@@ -197,6 +197,7 @@ def test_a_mount_and_what_machine_has(kpfs, row):
         harness.on(harness.PPC64_TWO_CPUS, harness.ppc64_root),
         harness.on(harness.ARMHF_TWO_CPUS, harness.armhf_root),
         harness.on(harness.I386_TWO_CPUS, harness.i386_root),
+        harness.on(harness.MIPS64_TWO_CPUS, harness.mips64_root),
     ],
 )
 def test_two_processors(kpfs, kernel, root):

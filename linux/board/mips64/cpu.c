@@ -16,6 +16,8 @@
 #define NR_ENTRIES 128
 #define CONFIG1_ENTRIES (63u << 25)
 #define CONFIG3_ULRI (1u << 13)
+#define CONFIG3_MANAGER (1u << 29)
+#define MANAGER_SHIFT 4
 #define CONFIG3_MORE (1u << 31)
 #define CONFIG4_ENTRIES 0x4001u
 
@@ -32,7 +34,11 @@ bool pending(const struct cpu *c)
 
 void reset_cpu(struct cpu *c)
 {
-	*own(c) = (struct mips64_cpu){ 0 };
+	struct mips64_cpu *o = own(c);
+
+	o->raised &= SENT;
+	o->enabled = 0;
+	__builtin_memset(o->tlb, 0, sizeof(o->tlb));
 	c->timer = NEVER;
 }
 
@@ -60,6 +66,7 @@ int next_interrupt(struct board *b)
 void start_cpu(struct board *b)
 {
 	uc.context_restore(engine(b), (void *)(uintptr_t)b->reset);
+	state(b)->ebase |= b->current;
 	state(b)->pc = this_cpu(b)->start;
 }
 
@@ -205,10 +212,12 @@ bool init_arch(struct board *b, const void *api)
 	s->board = (uintptr_t)b;
 	devices(b)->random = 1;
 	s->config[1] |= CONFIG1_ENTRIES;
-	s->config[3] |= CONFIG3_ULRI | CONFIG3_MORE;
+	s->config[3] |= CONFIG3_ULRI | CONFIG3_MANAGER | CONFIG3_MORE;
+	s->coherence = MIPS64_MANAGERS >> MANAGER_SHIFT;
 	s->config[4] = CONFIG4_ENTRIES;
 	AT(u32, s->tlb, 0) = AT(u32, s->tlb, 4) = NR_ENTRIES;
 	set_status(s, STATUS_KX);
 	return !uc.mmio_map(engine(b), MIPS64_CONSOLE, page_size, read_port, b, write_port, b) &&
-	       map_hole(b, MIPS64_CONSOLE + page_size, HOLE_END);
+	       map_hole(b, MIPS64_CONSOLE + page_size, MIPS64_MANAGERS) && map_managers(b) &&
+	       map_hole(b, MIPS64_GIC + MIPS64_GIC_SIZE, HOLE_END);
 }

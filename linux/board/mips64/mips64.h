@@ -10,6 +10,7 @@
 #define STATUS_KX 0x80u
 #define INTERRUPTS 0xff00u /* in Status and Cause */
 #define SOFTWARE 0x300u
+#define SENT 0x400u
 #define TIMER 0x8000u
 #define CAUSE_TIMER (1u << 30)
 
@@ -60,6 +61,9 @@ extern bool (*original_fill)(void *processor, u64 addr, int size, int access, in
 			     uintptr_t from);
 void set_page(void *processor, u64 addr, u64 at, int rights, int mode, u64 size);
 extern void (*original_set_page)(void *processor, u64 addr, u64 at, int rights, int mode, u64 size);
+
+/* managers.c */
+bool map_managers(struct board *b);
 
 /* trap.c */
 void end_run(struct board *b);
