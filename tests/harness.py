@@ -46,7 +46,7 @@ ARM64_TWO_CPUS = "6.12-cloud-arm64-2"
 RISCV64 = "6.12-riscv64"
 RISCV64_TWO_CPUS = "6.12-riscv64-2"
 S390X = "6.12-s390x"
-PPC64 = "6.12-ppc64el"
+PPC64, OLD_PPC64 = "6.12-ppc64el", "6.1-ppc64el"
 S390X_TWO_CPUS, PPC64_TWO_CPUS = f"{S390X}+cpus=2", f"{PPC64}+cpus=2"
 ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
 ARMHF_TWO_CPUS, I386_TWO_CPUS = f"{ARMHF}+cpus=2", f"{I386}+cpus=2"
@@ -63,6 +63,7 @@ KERNELS = {  # by markers of the tests that run them
     "riscv64_two_cpus": (RISCV64_TWO_CPUS,),
     "s390x_kernel": (S390X,),
     "ppc64_kernel": (PPC64,),
+    "old_ppc64_kernel": (OLD_PPC64,),
     "s390x_two_cpus": (S390X_TWO_CPUS,),
     "ppc64_two_cpus": (PPC64_TWO_CPUS,),
     "armhf_kernel": (ARMHF,),

@@ -146,10 +146,10 @@ def _s390x_text() -> TextTools:
 
 def _ppc64_text() -> TextTools:
     from kpfs.engine.arch.ppc64.checks.verdicts import Ppc64Judge
-    from kpfs.engine.arch.ppc64.insn import compared_listing
+    from kpfs.engine.arch.ppc64.insn import compared_listing, named_addresses
     from kpfs.engine.arch.ppc64.regs import FramePtRegs
 
-    return TextTools(Ppc64Judge, compared_listing, FramePtRegs)
+    return TextTools(Ppc64Judge, compared_listing, FramePtRegs, named_addresses)
 
 
 def _armhf_text() -> TextTools:

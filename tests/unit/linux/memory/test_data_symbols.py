@@ -60,4 +60,4 @@ def test_addresses(data, name, addr):
 
 
 def test_instructions_of_others_are_not_read(data):
-    assert not data("ppc64").address("ftrace_pages_start")
+    assert not data("s390x").address("ftrace_pages_start")

@@ -5,7 +5,11 @@ from functools import partial
 
 import pytest
 
-from kpfs.engine.arch.ppc64.insn import branch_target, compared_listing
+from kpfs.engine.arch.ppc64.insn import (
+    branch_target,
+    compared_listing,
+    named_addresses,
+)
 from tests.unit.engine.arch.text_tables import compared
 
 START = 0xC000000000100000
@@ -47,3 +51,29 @@ def test_text_that_was_patched(patch, was, note):
 )
 def test_targets_of_branches(word, target):
     assert branch_target(word, START) == target
+
+
+def test_addresses_that_instructions_name():
+    code = bytes.fromhex(
+        "ea004c3c"  # addis r2, r12, 234
+        "90a74238"  # addi r2, r2, -22640
+        "6801223d"  # addis r9, r2, 360
+        "78fbe37f"  # mr r3, r31
+        "38dce9eb"  # ld r31, -9160(r9)
+        "0100293d"  # addis r9, r9, 1
+        "708b8938"  # addi r4, r9, -29840
+        "0000843c"  # addis r4, r4, 0
+        "01000048"  # bl
+        "0400a4e8"  # ld r5, 4(r4), whose r4 the call has changed
+        "0800a238"  # addi r5, r2, 8, which survives it
+        "000065f8"  # std r3, 0(r5)
+        "10006038"  # li r3, 16
+    )
+    toc = START + (234 << 16) - 22640
+    found = list(named_addresses(code, START))
+    assert found == [
+        (toc + (360 << 16) - 9160, True),
+        (toc + (361 << 16) - 29840, False),
+        (toc + 8, False),
+        (toc + 8, True),
+    ]
