@@ -12,8 +12,9 @@ from functools import cache, cached_property
 from typing import ClassVar, NamedTuple
 
 from kpfs.base.data_model import LITTLE_64, DataModel
+from kpfs.base.units import WORD
 
-_ENTRY = "IIQQ"  # length, place of the CIE, begin and size of the text
+_ENTRY = "IILL"  # length, place of the CIE, begin and size of the text
 # operations of rules, and of expressions
 DEF_CFA_EXPRESSION, EXPRESSION, BREG, DEREF, PLUS = 0x0F, 0x10, 0x70, 0x06, 0x23
 _ADVANCE, _ADVANCE4, _OFFSET, _UNDEFINED, _SAME = 0x40, 4, 0x80, 0x07, 0x08
@@ -41,12 +42,13 @@ def head(
     signal: bytes = b"",
     model: DataModel = LITTLE_64,
 ) -> bytes:
-    """Return a CIE, where words of 8 bytes are counted downwards.
+    """Return a CIE, where longs are counted downwards.
 
     register: that of the return address.  step: bytes by which the text is counted.
     signal: S if places of the caller are no return addresses.
     """
-    body = b"\xff\xff\xff\xff\1" + signal + bytes((0, step, 0x78, register)) + code
+    body = b"\xff\xff\xff\xff\1" + signal + bytes((0, step)) + sleb(-model.long)
+    body += bytes((register,)) + code
     body += bytes(-(len(body) + 4) % 8)
     return model.raw(len(body), 4) + body
 
@@ -84,11 +86,21 @@ def cfa(register: int, offset: int) -> bytes:
 
 
 @cache
-def kept(register: int, above: int) -> bytes:
+def kept(register: int, above: int, long: int = WORD) -> bytes:
     """Return where a register is saved, so many bytes below the caller's stack."""
     if register < _MOST_SHORT and above >= 0:
-        return bytes((_OFFSET | register,)) + uleb(above // 8)
-    return bytes((OFFSET_SIGNED, register)) + sleb(above // 8)
+        return bytes((_OFFSET | register,)) + uleb(above // long)
+    return bytes((OFFSET_SIGNED, register)) + sleb(above // long)
+
+
+def same(register: int) -> bytes:
+    """Return that a register is that of the caller."""
+    return bytes((_SAME, register))
+
+
+def undefined(register: int) -> bytes:
+    """Return that a register is not known: of the return address, a stack ends."""
+    return bytes((_UNDEFINED, register))
 
 
 def cfa_behind(register: int, offset: int, more: int = 0) -> bytes:
@@ -159,14 +171,19 @@ class Code(ABC):
         return cfa(self.stack, offset)
 
     @cached_property
+    def begin(self) -> bytes:
+        """Return what holds where a function begins."""
+        return self.cfa(0) + self.unsaved
+
+    @cached_property
     def unsaved(self) -> bytes:
         """Return that registers are those of the caller."""
-        return b"".join(bytes((_SAME, number)) for number in self.saved)
+        return b"".join(map(same, self.saved))
 
     def heads(self) -> Sequence[bytes]:
         """Return what holds at begins, at ends of stacks, and at interrupts."""
-        begin = self.cfa(0) + self.unsaved
-        last = self.cfa(0) + bytes((_UNDEFINED, self.back))
+        begin = self.begin
+        last = self.cfa(0) + undefined(self.back)
         return (
             head(begin, self.back, step=self.unit, model=self.model),
             head(last, self.back, step=self.unit, model=self.model),

@@ -51,12 +51,15 @@ class Numbering(NamedTuple):
 
 UNKNOWN = Numbering((), stack=-1, counter=-1)
 _X86 = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip"
+_I386, _SP = "eax ecx edx ebx esp ebp esi edi eip", 13
 _X = (*(f"x{n}" for n in range(31)),)
 _GPRS, _LR, _NIP = 32, 65, 67  # ppc64
 _R = tuple(f"r{n}" for n in range(_GPRS))
 _S390_GPRS, _PSW_ADDR = 16, 65
 NUMBERINGS = {
     elf.EM_X86_64: Numbering(tuple(_X86.split()), stack=7, counter=16),
+    elf.EM_386: Numbering(tuple(_I386.split()), stack=4, counter=8),
+    elf.EM_ARM: Numbering((*_R[:_SP], "sp", "lr", "pc"), stack=13, counter=15, link=14),
     elf.EM_AARCH64: Numbering((*_X, "sp", "pc"), stack=31, counter=32, link=30),
     elf.EM_RISCV: Numbering((*_X, "x31", "pc"), stack=2, counter=32, link=1),
     elf.EM_PPC64: Numbering(

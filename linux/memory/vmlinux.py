@@ -18,7 +18,14 @@ from typing import NamedTuple
 from kpfs.base import elf
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import FUNCTION_TYPES
-from kpfs.linux.memory import back_chains, call_frames, frame_records, orc
+from kpfs.linux.memory import (
+    back_chains,
+    call_frames,
+    frame_pointers,
+    frame_records,
+    orc,
+    unwind_tables,
+)
 from kpfs.linux.memory.call_frames import Code, Named, Spans
 from kpfs.linux.memory.ftrace import Trampoline
 from kpfs.linux.memory.memory import KernelMemory, pages_of
@@ -40,6 +47,7 @@ _PARTS = (
 )
 # by the architecture, EM_*; x86-64 has tables instead
 _CODES: Mapping[int, Code] = {
+    elf.EM_386: frame_pointers.I386,
     elf.EM_AARCH64: frame_records.ARM64,
     elf.EM_RISCV: frame_records.RISCV64,
     elf.EM_PPC64: back_chains.PPC64,
@@ -270,6 +278,9 @@ class Vmlinux(SymbolFile):
     def _frames(self) -> bytes:
         address = self._symbols.address
         text = address("_stext"), address("_etext")
+        if self._machine == elf.EM_ARM:
+            lasts = self._spans(unwind_tables.LASTS)
+            return unwind_tables.debug_frame(self._memory, *text, lasts)
         if code := _CODES.get(self._machine):
             spans = self._spans(code.lasts), self._spans(code.interrupts)
             return self._of_text(code, *text, *spans)

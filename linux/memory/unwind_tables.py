@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Call frame information for debuggers, made of the tables of 32-bit Arm kernels.
+
+A kernel without frame pointers has a row for each function: where it begins, and how
+the registers of its caller are found, in codes of a byte. The table lies behind the
+text, without a symbol that kallsyms lists. It is known by its rows, which are in order.
+
+Document: Exception Handling ABI for the Arm Architecture, sections 6 and 10.3.
+Kernel: arch/arm/kernel/unwind.c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+from kpfs.base.data_model import LITTLE_32
+from kpfs.base.errors import MemoryFault
+from kpfs.base.units import PAGE_SIZE
+from kpfs.linux.memory.call_frames import (
+    THREADS,
+    Named,
+    Spans,
+    cfa,
+    entry,
+    head,
+    kept,
+    same,
+    undefined,
+)
+from kpfs.linux.memory.memory import KernelMemory
+
+LASTS: Named = (
+    *THREADS,
+    *((name, "") for name in ("ret_fast_syscall", "__sys_trace_return")),
+)
+_LONG = LITTLE_32.long
+_SP, _LR = 13, 14
+_ROW, _SAMPLE = 2 * _LONG, 32  # bytes; rows by which a table is known
+_MOST = 16 << 20  # bytes behind the text in which the table is sought
+_CANNOT, _INLINE = 1, 1 << 31
+# the least codes of kinds, and others by themselves
+_POP_MANY, _SET_STACK, _POP = 0x80, 0x90, 0xA0
+_FINISH, _POP_FIRST, _LARGE = 0xB0, 0xB1, 0xB2
+_LARGE_BASE = 0x204  # bytes
+_SAVED = b"".join(map(same, (*range(4, 12), _LR)))
+
+
+class _UnknownError(Exception):
+    """Codes do not tell where the caller's registers are."""
+
+
+class _Row(NamedTuple):
+    """A row of the table."""
+
+    begin: int  # where a function begins
+    codes: bytes  # b"": nothing calls it
+
+
+def debug_frame(memory: KernelMemory, start: int, end: int, lasts: Spans = ()) -> bytes:
+    """Return .debug_frame for the text of [start, end); MemoryFault."""
+    begin = cfa(_SP, 0) + _SAVED
+    heads = [
+        head(code, _LR, model=LITTLE_32)
+        for code in (begin, cfa(_SP, 0) + undefined(_LR))
+    ]
+    pieces, last = [*heads], len(heads[0])
+    for row, following in pairwise((*_rows(memory, start, end), _Row(end, b""))):
+        if any(low <= row.begin < high for low, high in lasts):
+            continue
+        if row.codes and (rules := _rules(row.codes)):
+            pieces.append(entry(0, row.begin, following.begin, rules, LITTLE_32))
+    for low, high in lasts:
+        pieces.append(entry(last, low, high, b"", LITTLE_32))
+    return b"".join(pieces)
+
+
+def _rows(memory: KernelMemory, start: int, end: int) -> Iterator[_Row]:
+    """Yield the rows for text.  Raises MemoryFault: there is no table."""
+    at = _table(memory, start, end)
+    while True:
+        begin, word = _leads(at, memory.word(at)), memory.word(at + _LONG)
+        if not start <= begin < end:
+            return
+        if word == _CANNOT:
+            codes = b""
+        elif word & _INLINE:
+            codes = _codes(word, b"")
+        else:
+            place = _leads(at + _LONG, word)
+            first = memory.word(place)
+            more = first >> 16 & 0xFF if first >> 24 & 0xF else 0
+            words = (memory.word(place + _LONG * (n + 1)) for n in range(more))
+            rest = b"".join(word.to_bytes(_LONG, "big") for word in words)
+            codes = _codes(first, rest)
+        yield _Row(begin, codes)
+        at += _ROW
+
+
+def _codes(first: int, rest: bytes) -> bytes:
+    """Return the codes of a row.  first: of the three or two of them in a word."""
+    raw = first.to_bytes(_LONG, "big")
+    return raw[2 if first >> 24 & 0xF else 1 :] + rest
+
+
+def _leads(at: int, word: int) -> int:
+    """Return where a word leads, which counts from its own place in 31 bits."""
+    offset = word & (1 << 31) - 1
+    return at + offset - (offset >> 30 << 31) & (1 << 32) - 1
+
+
+def _table(memory: KernelMemory, start: int, end: int) -> int:
+    """Return where the table begins: its rows are in the order of the text."""
+
+    def function(at: int) -> int:
+        begin = _leads(at, memory.word(at))
+        return begin if start <= begin < end else 0
+
+    def is_table(at: int) -> bool:
+        begins = [function(at + number * _ROW) for number in range(_SAMPLE)]
+        return all(0 < one < other for one, other in pairwise(begins))
+
+    for page in range(end & -PAGE_SIZE, end + _MOST, PAGE_SIZE):
+        with suppress(MemoryFault):
+            for at in (page, page + _LONG):
+                if is_table(at):
+                    while 0 < function(at - _ROW) < function(at):
+                        at -= _ROW
+                    return at
+    raise MemoryFault(end)
+
+
+class _Unwound:
+    """The places of a caller's registers, as far as codes have told."""
+
+    def __init__(self) -> None:
+        # what DWARF calls the caller's stack when all codes are done
+        self.base, self.above = _SP, 0
+        self.saved: dict[int, tuple[int, int]] = {}
+
+    def pop(self, mask: int, first: int) -> None:
+        """Take registers off the stack, the first of which has bit 0."""
+        for bit in range(mask.bit_length()):
+            if mask >> bit & 1:
+                self.saved[first + bit] = self.base, self.above
+                self.above += _LONG
+
+    def apply(self, code: int, left: Iterator[int]) -> bool:
+        """Apply a code, whose operands are left; return False at the last one."""
+        if code < _POP_MANY:
+            size = ((code & 0x3F) + 1) * _LONG
+            self.above += -size if code & 0x40 else size
+        elif code < _SET_STACK:
+            mask = (code & 0xF) << 8 | next(left, 0)
+            if not mask:
+                raise _UnknownError  # the caller cannot be found
+            self.pop(mask, 4)
+        elif code < _POP:
+            self.base, self.above = code & 0xF, 0
+        elif code < _FINISH:
+            self.pop((1 << (code & 7) + 1) - 1, 4)
+            self.pop(code >> 3 & 1, _LR)
+        elif code == _POP_FIRST:
+            self.pop(next(left, 0) & 0xF, 0)
+        elif code == _LARGE:
+            self.above += _LARGE_BASE + _uleb(left) * _LONG
+        elif code != _FINISH:
+            raise _UnknownError  # registers that the kernel does not use
+        return code != _FINISH
+
+
+def _rules(codes: bytes) -> bytes:
+    """Return the rules that hold in a function; b"" if they are not known."""
+    found, left = _Unwound(), iter(codes)
+    try:
+        while found.apply(next(left, _FINISH), left):
+            pass
+    except _UnknownError:
+        return b""
+    if any(base != found.base for base, _ in found.saved.values()):
+        return b""  # no offset from the caller's stack tells where they are
+    made = cfa(found.base, found.above)
+    for number, (_, place) in sorted(found.saved.items()):
+        made += kept(number, found.above - place, _LONG)
+    return made
+
+
+def _uleb(left: Iterator[int]) -> int:
+    value, shift = 0, 0
+    for byte in left:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return value
