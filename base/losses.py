@@ -10,6 +10,10 @@ def many(count: int, what: str) -> str:
 
 
 NOT_COUNTED = "not counted, as this kernel has no BTF: "  # begins a line
+UNCALLED_LSM = (
+    "all hits of BPF programs of type LSM: this kernel was started without BPF's "
+    "security module; NAME+lsm=bpf is one with it"
+)
 
 
 def missed_returns(name: str, count: int, maxactive: int, enough: int = 0) -> str:

@@ -41,6 +41,7 @@ _RESETS = (
 # from the first use of the first one on, the others tell which probes are not hit
 _SWITCH, _FTRACE = "ftrace_enable_sysctl", ("arch_ftrace_update_code", _PROBED_IP)
 _REMOVED, _PIPE_CLOSED = "instance_rmdir", "tracing_release_pipe"
+_LSM_LOADED = "bpf_lsm_verify_prog"  # a program of type LSM is loaded
 
 
 class Losses:
@@ -57,12 +58,13 @@ class Losses:
         self._maxactive: dict[str, int] = {}  # by names
         self._removed: dict[int, str] = {}  # instances that are, by their rings
         self._forgotten: Counter[tuple[str, str]] = Counter()  # by ring and reason
+        self._has_lsm = False  # a program of that type was loaded
         self._places = list(self._found)
         self._set_sites()
         mark_told(board)
         self._kernel.machine.stops.follow_losses(self._name)
         self._asked: dict[int, str] = {}
-        self._ask((*_RESETS, _REMOVED, _PIPE_CLOSED, _SWITCH))
+        self._ask((*_RESETS, _REMOVED, _PIPE_CLOSED, _SWITCH, _LSM_LOADED))
 
     def _ask(self, names: Sequence[str]) -> None:
         """Be asked before these functions, too."""
@@ -150,6 +152,8 @@ class Losses:
                 name = self._kernel.memory.string(first, NAME_MAX)
                 rings = dict(self._rings().buffers())
                 self._removed = {rings.get(name, 0): name}
+            elif self._asked[at] == _LSM_LOADED:
+                self._has_lsm = True
             elif self._asked[at] == _PIPE_CLOSED:
                 self._leave_lines(second)
             elif self._asked[at] == _SWITCH:
@@ -219,7 +223,7 @@ class Losses:
             before = found.get(what)
             found[what] = row if before is None else _sum(before, row)
         lines = [self._line(*what, row) for what, row in found.items()]
-        return [*lines, *self._of_rings(), *self._of_disarmed()]
+        return [*lines, *self._of_rings(), *self._of_disarmed(), *self._of_lsm()]
 
     def _of_disarmed(self) -> Iterator[str]:
         """Tell of probes that are switched off, all at once."""
@@ -229,6 +233,16 @@ class Losses:
             if at and kernel.memory.read(at, 1) != b"\0":
                 count = sum(1 for _ in self._probes())
                 yield from [losses.disarmed(count)] * bool(count)
+
+    def _of_lsm(self) -> Iterator[str]:
+        """Tell of programs of BPF's security module that nobody calls.
+
+        They are loaded and attached without an error even if it was not started.
+        """
+        memory, at = self._kernel.memory, self._kernel.symbols.address("lsm_names")
+        if self._has_lsm and at:
+            names = memory.string(memory.word(at)).split(",")
+            yield from [losses.UNCALLED_LSM] * ("bpf" not in names)
 
     def _line(self, cause: Cause, name: str, row: LostRow) -> str:
         if cause is Cause.INSTANCES:

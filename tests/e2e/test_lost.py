@@ -12,7 +12,9 @@ import sys
 import pytest
 
 import kpfs
+from kpfs.base import losses
 from tests import harness
+from tests.programs import static_program
 
 KERNEL = harness.KERNEL
 RETURNS = """
@@ -238,6 +240,22 @@ def test_nothing_is_said_when_nothing_is_lost(kpfs, kernel):
     """
     done = kpfs("run", *of(kernel), "--", "sh", "-c", traced)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [("", True), pytest.param("+lsm=bpf", False, marks=pytest.mark.slow)],
+)
+def test_programs_of_a_security_module_that_was_not_started(
+    kpfs, tmp_path, module, told
+):
+    program = static_program("bpf", tmp_path)
+    words = "run", "--kernel", f"{KERNEL}{module}", "--make", "--inside", "--"
+    done = kpfs(*words, program, "lsm")
+    hits = "FAILED lsm: 0 hits instead of 100\n" if told else "ok lsm\n"
+    assert (done.stdout, done.returncode) == (hits, int(told))
+    assert (f"kpfs: lost: {losses.UNCALLED_LSM}\n" in done.stderr) == told
 
 
 @each_kind

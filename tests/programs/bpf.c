@@ -434,9 +434,9 @@ static int btf_function(const char *function)
 
 #define NO_TRAMPOLINES 524 /* the kernel's ENOTSUPP, which it should keep for itself */
 
-static void test_trampoline(const char *name, int attach, int btf_id)
+static void test_trampoline(const char *name, int type, int attach, int btf_id)
 {
-	int program = load_counter(BPF_PROG_TYPE_TRACING, attach, btf_id);
+	int program = load_counter(type, attach, btf_id);
 	union bpf_attr attr = { 0 };
 
 	if (program < 0 && errno == ENOMEM && access(COMPILER, F_OK)) {
@@ -470,8 +470,8 @@ static void test_btf(void)
 		return;
 	}
 	ok("btf");
-	test_trampoline("fentry", BPF_TRACE_FENTRY, id);
-	test_trampoline("fexit", BPF_TRACE_FEXIT, id);
+	test_trampoline("fentry", BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, id);
+	test_trampoline("fexit", BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT, id);
 }
 
 /* ---- links */
@@ -718,7 +718,7 @@ static void test_all(bool jit)
 	test_trace_printk();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	counter = map_create(BPF_MAP_TYPE_ARRAY, 4, 8, 1);
@@ -726,6 +726,12 @@ int main(void)
 	if (counter < 0 || version < 0) {
 		perror("bpf");
 		return 2;
+	}
+	if (argc > 1 && !strcmp(argv[1], "lsm")) {
+		int id = btf_function("bpf_lsm_file_permission");
+
+		test_trampoline("lsm", BPF_PROG_TYPE_LSM, BPF_LSM_MAC, id);
+		return failures != 0;
 	}
 	for (int jit = 1; jit >= 0; jit--) {
 		printf("jit %s\n", jit ? "on" : "off");
