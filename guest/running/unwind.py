@@ -10,11 +10,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
 from kpfs.base import abi
+from kpfs.base.cfi import CfiRules, Cie
+from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import MemoryFault
 from kpfs.base.ktypes import MASK64
 from kpfs.base.leb128 import read_sleb, read_uleb
@@ -25,7 +26,9 @@ RBX, RBP, RSP, RA = 3, 6, 7, 16
 # the registers' words in struct pt_regs, by DWARF's numbers
 PT_REGS_WORDS = {15: 0, 14: 1, 13: 2, 12: 3, RBP: 4, RBX: 5, RSP: 19, RA: 16}
 _PCREL, _ABSOLUTE = 0x1B, 0x00
-_U32, _I32, _U64 = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<Q")
+_HEAD = struct.Struct("<II")  # bytes that follow, and back to the CIE
+# begin and size of the text
+_PLACES = {_PCREL: struct.Struct("<iI"), _ABSOLUTE: struct.Struct("<QQ")}
 
 
 class Fde(NamedTuple):
@@ -33,174 +36,51 @@ class Fde(NamedTuple):
 
     start: int
     end: int
-    data_align: int
-    initial: bytes  # instructions common to many functions
+    cie: Cie
     program: bytes
-
-
-class _Reader:
-    """Bytes with a position."""
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data = data
-        self.at = at
-
-    def u8(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def take(self, fmt: struct.Struct) -> int:
-        value: int = fmt.unpack_from(self.data, self.at)[0]
-        self.at += fmt.size
-        return value
-
-    def uleb(self) -> int:
-        value, self.at = read_uleb(self.data, self.at)
-        return value
-
-    def sleb(self) -> int:
-        value, self.at = read_sleb(self.data, self.at)
-        return value
 
 
 def parse_eh_frame(data: bytes, addr: int) -> list[Fde]:
     """Return the entries of a section .eh_frame that lies at addr, by address."""
     result = []
-    cies: dict[int, tuple[int, int, bytes]] = {}
+    cies: dict[int, tuple[int, Cie]] = {}
     at = 0
     while at + 8 <= len(data):
-        length = _U32.unpack_from(data, at)[0]
+        length, back = _HEAD.unpack_from(data, at)
         if not length:
             break
         start, end = at + 4, at + 4 + length
-        back = _U32.unpack_from(data, start)[0]
         if not back:
             cies[at] = _parse_cie(data[:end], start + 4)
         elif start - back in cies:
-            encoding, align, initial = cies[start - back]
-            r = _Reader(data[:end], start + 4)
+            encoding, cie = cies[start - back]
+            begin = start + 4
+            form = _PLACES[encoding]
+            first, size = form.unpack_from(data, begin)
             if encoding == _PCREL:
-                first = r.take(_I32) + addr + start + 4
-                size = r.take(_U32)
-            else:
-                first, size = r.take(_U64), r.take(_U64)
-            r.at += r.uleb()  # augmentation data
-            first &= MASK64
-            result.append(Fde(first, first + size, align, initial, data[r.at : end]))
+                first = first + addr + begin & MASK64
+            size_of_more, begin = read_uleb(data, begin + form.size)
+            program = data[begin + size_of_more : end]
+            result.append(Fde(first, first + size, cie, program))
         at = end
     result.sort()
     return result
 
 
-def _parse_cie(data: bytes, at: int) -> tuple[int, int, bytes]:
-    """Return (encoding of addresses, data alignment, initial instructions)"""
+def _parse_cie(data: bytes, at: int) -> tuple[int, Cie]:
+    """Return the encoding of addresses, and what follows the augmentation."""
     end = data.index(b"\0", at + 1)
     augmentation = data[at + 1 : end]
-    r = _Reader(data, end + 1)
-    r.uleb()  # code alignment: 1
-    align = r.sleb()
-    r.uleb()  # column of the return address
+    code_align, at = read_uleb(data, end + 1)
+    data_align, at = read_sleb(data, at)
+    back, at = read_uleb(data, at)
     encoding = _ABSOLUTE
     if augmentation.startswith(b"z"):
-        size = r.uleb()
+        size, at = read_uleb(data, at)
         if b"R" in augmentation:
-            encoding = data[r.at]
-        r.at += size
-    return encoding, align, data[r.at :]
-
-
-class Cfa(IntEnum):
-    """Call frame instructions: DW_CFA_*.  Document: DWARF 5, 7.24."""
-
-    NOP = 0x00
-    ADVANCE_LOC1 = 0x02  # then 2 and 4 bytes
-    ADVANCE_LOC4 = 0x04
-    OFFSET_EXTENDED = 0x05
-    RESTORE_EXTENDED = 0x06
-    UNDEFINED = 0x07
-    REMEMBER_STATE = 0x0A
-    RESTORE_STATE = 0x0B
-    DEF_CFA = 0x0C
-    DEF_CFA_REGISTER = 0x0D
-    DEF_CFA_OFFSET = 0x0E
-    GNU_ARGS_SIZE = 0x2E
-    # in the two high bits; the low ones are the operand
-    ADVANCE_LOC = 0x40
-    OFFSET = 0x80
-    RESTORE = 0xC0
-
-
-class _CfiRules:
-    """Rules that find the caller's registers, at one instruction."""
-
-    def __init__(self) -> None:
-        self.cfa: tuple[int, int] | None = (RSP, 8)
-        self.saved: dict[int, int] = {RA: -8}
-        self._stack: list[tuple[tuple[int, int] | None, dict[int, int]]] = []
-        self._initial: dict[int, int] = {}
-
-    def run(self, fde: Fde, pc: int) -> None:
-        self._run(fde.initial, fde.data_align, 0, 0)
-        self._initial = dict(self.saved)
-        self._run(fde.program, fde.data_align, fde.start, pc)
-
-    def _run(self, program: bytes, align: int, loc: int, pc: int) -> None:
-        """Carry out the call frame instructions up to pc."""
-        r = _Reader(program)
-        while r.at < len(program):
-            op = r.u8()
-            high, low = op & 0xC0, op & 0x3F
-            step = 0
-            if high == Cfa.ADVANCE_LOC:
-                step = low
-            elif high == Cfa.OFFSET:
-                self.saved[low] = r.uleb() * align
-            elif high == Cfa.RESTORE:
-                self._restore(low)
-            elif Cfa.ADVANCE_LOC1 <= op <= Cfa.ADVANCE_LOC4:
-                size = 1 << (op - Cfa.ADVANCE_LOC1)
-                step = int.from_bytes(program[r.at : r.at + size], "little")
-                r.at += size
-            elif not self._other(op, r, align):
-                self.cfa = None
-                return
-            loc += step
-            if step and loc > pc:
-                return
-
-    def _restore(self, reg: int) -> None:
-        if reg in self._initial:
-            self.saved[reg] = self._initial[reg]
-        else:
-            self.saved.pop(reg, None)
-
-    def _other(self, op: int, r: _Reader, align: int) -> bool:
-        """Carry out one of the rare instructions; False if it is unknown to us."""
-        if op == Cfa.NOP:
-            return True
-        if op == Cfa.REMEMBER_STATE:
-            self._stack.append((self.cfa, dict(self.saved)))
-        elif op == Cfa.RESTORE_STATE:
-            self.cfa, self.saved = self._stack.pop()
-        elif op == Cfa.DEF_CFA:
-            reg = r.uleb()
-            self.cfa = reg, r.uleb()
-        elif op == Cfa.DEF_CFA_REGISTER and self.cfa:
-            self.cfa = r.uleb(), self.cfa[1]
-        elif op == Cfa.DEF_CFA_OFFSET and self.cfa:
-            self.cfa = self.cfa[0], r.uleb()
-        elif op == Cfa.RESTORE_EXTENDED:
-            self._restore(r.uleb())
-        elif op == Cfa.UNDEFINED:
-            self.saved.pop(r.uleb(), None)
-        elif op == Cfa.GNU_ARGS_SIZE:
-            r.uleb()
-        elif op == Cfa.OFFSET_EXTENDED:
-            reg = r.uleb()
-            self.saved[reg] = r.uleb() * align
-        else:
-            return False
-        return True
+            encoding = data[at]
+        at += size
+    return encoding, Cie(code_align, data_align, back, data[at:])
 
 
 class Unwinder:
@@ -270,19 +150,12 @@ class Unwinder:
             if self._is_regs_frame(pc):
                 return self.from_pt_regs(regs[RSP]), True
             return None
-        rules = _CfiRules()
-        rules.run(fde, pc)
-        if rules.cfa is None:
-            return None
-        cfa = regs[rules.cfa[0]] + rules.cfa[1] & MASK64
         read = self._memory.read_u64
-        caller = dict(regs)
-        for reg, offset in rules.saved.items():
-            caller[reg] = read(cfa + offset & MASK64)
-        if RA not in rules.saved or not caller[RA]:
+        rules = CfiRules(fde.cie, fde.program, pc - fde.start, LITTLE_64)
+        caller = rules.caller(regs, read, RSP)
+        if not caller.get(RA):
             return None
-        caller[RSP] = cfa
-        caller[RA] = self._real_return(caller[RA], cfa - 8)
+        caller[RA] = self._real_return(caller[RA], caller[RSP] - 8)
         return caller, False
 
     def from_pt_regs(self, addr: int) -> dict[int, int]:

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import ClassVar, NamedTuple
 
+from kpfs.base.cfi import Cfa, CfaOp
 from kpfs.base.data_model import LITTLE_64, DataModel
 from kpfs.base.units import WORD
 
 _ENTRY = "IILL"  # length, place of the CIE, begin and size of the text
-# operations of rules, and of expressions
-DEF_CFA_EXPRESSION, EXPRESSION, BREG, DEREF, PLUS = 0x0F, 0x10, 0x70, 0x06, 0x23
-_ADVANCE, _ADVANCE4, _OFFSET, _UNDEFINED, _SAME = 0x40, 4, 0x80, 0x07, 0x08
-OFFSET_SIGNED, _DEF_CFA, _MOST_SHORT = 0x11, 0x0C, 0x40
+_MOST_SHORT = 0x40  # registers of the short form
 Row = tuple[int, bytes]  # the number of a unit of text, what holds from there on
 Span = tuple[int, int]  # text, [start, end)
 Spans = Sequence[Span]
@@ -82,25 +80,25 @@ def sleb(value: int) -> bytes:
 @cache
 def cfa(register: int, offset: int) -> bytes:
     """Return that the caller's stack is so far above a register."""
-    return bytes((_DEF_CFA, register)) + uleb(offset)
+    return bytes((Cfa.DEF_CFA, register)) + uleb(offset)
 
 
 @cache
 def kept(register: int, above: int, long: int = WORD) -> bytes:
     """Return where a register is saved, so many bytes below the caller's stack."""
     if register < _MOST_SHORT and above >= 0:
-        return bytes((_OFFSET | register,)) + uleb(above // long)
-    return bytes((OFFSET_SIGNED, register)) + sleb(above // long)
+        return bytes((Cfa.OFFSET | register,)) + uleb(above // long)
+    return bytes((Cfa.OFFSET_EXTENDED_SF, register)) + sleb(above // long)
 
 
 def same(register: int) -> bytes:
     """Return that a register is that of the caller."""
-    return bytes((_SAME, register))
+    return bytes((Cfa.SAME_VALUE, register))
 
 
 def undefined(register: int) -> bytes:
     """Return that a register is not known: of the return address, a stack ends."""
-    return bytes((_UNDEFINED, register))
+    return bytes((Cfa.UNDEFINED, register))
 
 
 def cfa_behind(register: int, offset: int, more: int = 0) -> bytes:
@@ -108,10 +106,10 @@ def cfa_behind(register: int, offset: int, more: int = 0) -> bytes:
 
     more: bytes by which that is above the word.
     """
-    place = bytes((BREG + register,)) + sleb(offset) + bytes((DEREF,))
+    place = bytes((CfaOp.BREG0 + register,)) + sleb(offset) + bytes((CfaOp.DEREF,))
     if more:
-        place += bytes((PLUS,)) + uleb(more)
-    return bytes((DEF_CFA_EXPRESSION, len(place))) + place
+        place += bytes((CfaOp.PLUS_UCONST,)) + uleb(more)
+    return bytes((Cfa.DEF_CFA_EXPRESSION, len(place))) + place
 
 
 def interrupted(
@@ -124,8 +122,8 @@ def interrupted(
     """
     code = stack
     for number, at in places.items():
-        place = bytes((BREG + base,)) + sleb(offset + at)
-        code += bytes((EXPRESSION, number, len(place))) + place
+        place = bytes((CfaOp.BREG0 + base,)) + sleb(offset + at)
+        code += bytes((Cfa.EXPRESSION, number, len(place))) + place
     return code
 
 
@@ -230,8 +228,8 @@ def _placed(code: Code, begin: int, rows: Iterable[Row]) -> Iterator[bytes]:
     at = begin
     for number, row in rows:
         step, at = number - at, number
-        if step >= _ADVANCE:
-            yield bytes((_ADVANCE4,)) + code.model.raw(step, 4)
+        if step >= Cfa.ADVANCE_LOC:
+            yield bytes((Cfa.ADVANCE_LOC4,)) + code.model.raw(step, 4)
         elif step:
-            yield bytes((_ADVANCE | step,))
+            yield bytes((Cfa.ADVANCE_LOC | step,))
         yield row

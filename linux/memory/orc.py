@@ -23,14 +23,10 @@ from itertools import chain
 from operator import add, sub
 from typing import NamedTuple
 
+from kpfs.base.cfi import Cfa, CfaOp
 from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.memory.btf import StructLayout
 from kpfs.linux.memory.call_frames import (
-    BREG,
-    DEF_CFA_EXPRESSION,
-    DEREF,
-    EXPRESSION,
-    PLUS,
     entry,
     head,
     sleb,
@@ -48,8 +44,6 @@ _SAMPLE = _ROW.size << 13  # bytes of rows
 
 # DWARF: numbers of registers, operations of rules
 _RBP, _RSP, _R10, _R13, _RDX, _RIP = 6, 7, 10, 13, 1, 16
-_OFFSET, _UNDEFINED, _SAME, _DEF_CFA = 0x80, 0x07, 0x08, 0x0C
-_ADVANCE, _ADVANCE1, _ADVANCE4 = 0x40, 2, 4
 # struct pt_regs: numbers of registers in its order; the place of each is 8 bytes more
 _SAVED = 15, 14, 13, 12, _RBP, 3, 11, 10, 9, 8, 0, 2, _RDX, 4, 5
 _IRET = 128  # the place of what an interrupt's frame begins with, rip
@@ -167,14 +161,14 @@ class _Rules(dict[tuple[int, int, int], tuple[Kind, bytes]]):
             frame = self._frame(word >> 4 & 15, frame_offset)
             if base.at or base.behind or offset < 0:
                 place = _place(base, offset)
-                return bytes((DEF_CFA_EXPRESSION, len(place))) + place + frame
-            return bytes((_DEF_CFA, base.register)) + uleb(offset) + frame
+                return bytes((Cfa.DEF_CFA_EXPRESSION, len(place))) + place + frame
+            return bytes((Cfa.DEF_CFA, base.register)) + uleb(offset) + frame
         if kind is Kind.REGS:
             saved = {number: 8 * at for at, number in enumerate(_SAVED)}
         else:
             offset, saved = offset - _IRET, {}
-        stack = _place(base, offset, _IRET + _CFA_IN_IRET) + bytes((DEREF,))
-        found = bytes((DEF_CFA_EXPRESSION, len(stack))) + stack
+        stack = _place(base, offset, _IRET + _CFA_IN_IRET) + bytes((CfaOp.DEREF,))
+        found = bytes((Cfa.DEF_CFA_EXPRESSION, len(stack))) + stack
         for number, at in {**saved, _RIP: _IRET}.items():
             found += _at(number, _place(base, offset, at))
         return found
@@ -183,27 +177,27 @@ class _Rules(dict[tuple[int, int, int], tuple[Kind, bytes]]):
         """Return the rule for the frame pointer."""
         base = self._bases.get(number)
         if base == _PREV_SP and offset <= 0 and not offset % 8:
-            return bytes((_OFFSET | _RBP,)) + uleb(-offset // 8)
+            return bytes((Cfa.OFFSET | _RBP,)) + uleb(-offset // 8)
         if base == Base(_RBP):
             return _at(_RBP, _place(base, offset))
-        return bytes((_SAME, _RBP))
+        return bytes((Cfa.SAME_VALUE, _RBP))
 
 
 def _place(base: Base, offset: int, more: int = 0) -> bytes:
     """Return an expression for an address, which is more bytes behind a base."""
     if base.at:
-        found = _place(Base(base.register), offset) + bytes((DEREF,))
+        found = _place(Base(base.register), offset) + bytes((CfaOp.DEREF,))
     elif base.behind:
-        found = bytes((BREG + base.register, 0, DEREF))
+        found = bytes((CfaOp.BREG0 + base.register, 0, CfaOp.DEREF))
         more += offset
     else:
-        return bytes((BREG + base.register,)) + sleb(offset + more)
-    return found + bytes((PLUS,)) + uleb(more) if more else found
+        return bytes((CfaOp.BREG0 + base.register,)) + sleb(offset + more)
+    return found + bytes((CfaOp.PLUS_UCONST,)) + uleb(more) if more else found
 
 
 def _at(number: int, place: bytes) -> bytes:
     """Return the rule for a register that was saved at a place."""
-    return bytes((EXPRESSION, number, len(place))) + place
+    return bytes((Cfa.EXPRESSION, number, len(place))) + place
 
 
 class _Rows:
@@ -260,12 +254,12 @@ class _Steps(dict[int, bytes]):
     """Operations that go on by so many bytes of text."""
 
     def __missing__(self, step: int) -> bytes:
-        if step < _ADVANCE:
-            found = bytes((_ADVANCE | step,))
+        if step < Cfa.ADVANCE_LOC:
+            found = bytes((Cfa.ADVANCE_LOC | step,))
         elif step < 1 << 8:
-            found = bytes((_ADVANCE1, step))
+            found = bytes((Cfa.ADVANCE_LOC1, step))
         else:
-            found = bytes((_ADVANCE4,)) + LITTLE_64.raw(step, 4)
+            found = bytes((Cfa.ADVANCE_LOC4,)) + LITTLE_64.raw(step, 4)
         self[step] = found
         return found
 
@@ -278,8 +272,8 @@ def _entry(kind: Kind, start: int, end: int, code: bytes) -> bytes:
 
 
 # what holds where an entry says nothing: a call has just been made
-_CALLED = bytes((_DEF_CFA, _RSP, 8, _OFFSET | _RIP, 1))
-_LAST = bytes((_DEF_CFA, _RSP, 8, _UNDEFINED, _RIP))
+_CALLED = bytes((Cfa.DEF_CFA, _RSP, 8, Cfa.OFFSET | _RIP, 1))
+_LAST = bytes((Cfa.DEF_CFA, _RSP, 8, Cfa.UNDEFINED, _RIP))
 _HEADS = (
     head(_CALLED, _RIP),
     head(_CALLED, _RIP, signal=b"S"),

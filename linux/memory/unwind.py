@@ -1,41 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Finds the callers of functions by .debug_frame, such as vmlinux.py makes it.
 
-Document: DWARF 5 sections 6.4 and 2.5.
+Document: DWARF 5 section 6.4.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kpfs.base import elf
+from kpfs.base.cfi import CfiRules, Cie, Words
 from kpfs.base.data_model import DataModel
-from kpfs.base.ktypes import MASK64
 from kpfs.base.leb128 import read_sleb, read_uleb
-from kpfs.linux.memory.call_frames import (
-    BREG,
-    DEF_CFA_EXPRESSION,
-    DEREF,
-    EXPRESSION,
-    OFFSET_SIGNED,
-    PLUS,
-)
 
 _NO_CIE = 0xFFFF_FFFF  # the word of a CIE where an FDE has the place of its own
 _CIE = "II"
 _FDE = "IILL"  # bytes behind the first word, place of the CIE, begin and size of text
 _VERSION_SIZE = 1  # bytes, behind the two words
 _SIGNAL = ord("S")
-# operations: those with an operand in their six low bits, then the others
-_ADVANCE, _OFFSET, _LOW = 1, 2, 0x3F
-_ADVANCE1, _ADVANCE2, _ADVANCE4 = 0x02, 0x03, 0x04
-_UNDEFINED, _SAME, _REMEMBER, _RESTORE = 0x07, 0x08, 0x0A, 0x0B
-_DEF_CFA = 0x0C
-_ADVANCES = {_ADVANCE1: 1, _ADVANCE2: 2, _ADVANCE4: 4}
-
-Words = Mapping[int, int]  # registers by their numbers
 ReadWord = Callable[[int], int]
 
 
@@ -82,20 +66,8 @@ class CallerFrame(NamedTuple):
 class _Head(NamedTuple):
     """A CIE."""
 
-    unit: int  # bytes of text
-    step: int  # bytes of stack
-    back: int  # number of the return address
+    cie: Cie
     is_signal: bool
-    begin: int  # where its operations are
-    end: int
-
-
-class _State:
-    """The rules that hold at a place."""
-
-    def __init__(self) -> None:
-        self.cfa: tuple[int, int] | bytes = b""  # register and offset, or expression
-        self.rules: dict[int, int | bytes | None] = {}  # offset, expression, undefined
 
 
 class CallFrames:
@@ -129,113 +101,32 @@ class CallFrames:
         is_signal = _SIGNAL in data[at:behind]
         unit, at = read_uleb(data, behind + 1)
         step, at = read_sleb(data, at)
-        return _Head(unit, step, data[at], is_signal, at + 1, end)
+        return _Head(Cie(unit, step, data[at], data[at + 1 : end]), is_signal)
 
     def caller(
-        self, registers: Mapping[int, int], read: ReadWord, *, is_call: bool
+        self, registers: Words, read: ReadWord, *, is_call: bool
     ) -> CallerFrame | None:
         """Return the caller of the function that registers are in, None if it has none.
 
         is_call: the registers are those of a call, which is before the counter.
         KeyError: nothing is known of that text, or of a register.  MemoryFault.
         """
-        counter = registers[self._numbering.counter]
-        state, head = self._state_at(counter - is_call)
-        if isinstance(state.cfa, bytes):
-            cfa = _evaluate(state.cfa, registers, read)
-        else:
-            number, offset = state.cfa
-            cfa = registers[number] + offset & MASK64
-        found = dict(registers) | {self._numbering.stack: cfa - self._numbering.above}
-        for number, rule in state.rules.items():
-            if rule is None:
-                found.pop(number, None)
-            elif isinstance(rule, bytes):
-                found[number] = read(_evaluate(rule, registers, read))
-            else:
-                found[number] = read(cfa + rule & MASK64)
-        if head.back not in found:
+        numbers = self._numbering
+        rules, head = self._rules_at(registers[numbers.counter] - is_call)
+        found = rules.caller(registers, read, numbers.stack, numbers.above)
+        if head.cie.return_column not in found:
             return None
-        found[self._numbering.counter] = found[head.back]
+        found[numbers.counter] = found[head.cie.return_column]
         return CallerFrame(found, head.is_signal)
 
-    def _state_at(self, at: int) -> tuple[_State, _Head]:
+    def _rules_at(self, at: int) -> tuple[CfiRules, _Head]:
         """Return the rules at an address.  Raises KeyError."""
         number = bisect_right(self._starts, at) - 1
         start, end, place, begin, behind = self._rows[number] if number >= 0 else _NONE
         if not start <= at < end:
             raise KeyError(at)
-        head, state = self._heads[place], _State()
-        self._execute(state, head, head.begin, head.end, 0)
-        self._execute(state, head, begin, behind, at - start)
-        return state, head
-
-    def _execute(
-        self, state: _State, head: _Head, at: int, end: int, left: int
-    ) -> None:
-        """Apply operations up to left bytes of text behind their begin."""
-        data, kept = self._bytes, [(state.cfa, state.rules)]
-        while at < end:
-            code, at = data[at], at + 1
-            high, low = code >> 6, code & _LOW
-            if high == _ADVANCE or code in _ADVANCES:
-                size = _ADVANCES.get(code, 0)
-                step = self._model.number(data[at : at + size]) if size else low
-                at, left = at + size, left - step * head.unit
-                if left < 0:
-                    return
-            elif high == _OFFSET:
-                offset, at = read_uleb(data, at)
-                state.rules[low] = offset * head.step
-            elif code == _DEF_CFA:
-                number, at = read_uleb(data, at)
-                offset, at = read_uleb(data, at)
-                state.cfa = number, offset
-            elif code == DEF_CFA_EXPRESSION:
-                state.cfa, at = _block(data, at)
-            elif code == _REMEMBER:
-                kept.append((state.cfa, dict(state.rules)))
-            elif code == _RESTORE:
-                state.cfa, state.rules = kept.pop()
-            elif code:
-                at = self._rule(state, head, code, at)
-
-    def _rule(self, state: _State, head: _Head, code: int, at: int) -> int:
-        """Apply an operation on one register; return what is behind it."""
-        number, at = read_uleb(self._bytes, at)
-        if code == _SAME:
-            state.rules.pop(number, None)
-        elif code == _UNDEFINED:
-            state.rules[number] = None
-        elif code == EXPRESSION:
-            state.rules[number], at = _block(self._bytes, at)
-        elif code == OFFSET_SIGNED:
-            offset, at = read_sleb(self._bytes, at)
-            state.rules[number] = offset * head.step
-        else:
-            raise KeyError(code)
-        return at
+        head, program = self._heads[place], self._bytes[begin:behind]
+        return CfiRules(head.cie, program, at - start, self._model), head
 
 
 _NONE = 0, 0, 0, 0, 0
-
-
-def _evaluate(expression: bytes, registers: Mapping[int, int], read: ReadWord) -> int:
-    """Return the value of an expression over one register.  KeyError, MemoryFault."""
-    at, value = 0, 0
-    while at < len(expression):
-        code, at = expression[at], at + 1
-        if code == DEREF:
-            value = read(value)
-        elif code == PLUS:
-            more, at = read_uleb(expression, at)
-            value = value + more & MASK64
-        else:
-            offset, at = read_sleb(expression, at)
-            value = registers[code - BREG] + offset & MASK64
-    return value
-
-
-def _block(data: bytes, at: int) -> tuple[bytes, int]:
-    size, at = read_uleb(data, at)
-    return data[at : at + size], at + size
