@@ -2,12 +2,13 @@
 """The past of a kernel, to go back to.
 
 A run of the kernel depends on nothing but its state at the beginning. So this process
-forks when a run begins, and where one goes on behind a stop. The child is a
-*checkpoint*: it keeps all there was, Python's objects too, at the cost of a
-millisecond, and waits. To look at a moment of the past, the checkpoint before it forks
-in its turn: that process is a *visit*. It repeats the run up to that moment, exactly,
-and answers questions there. The kernel itself stands still meanwhile: it is the
-present, to which one comes back by going on.
+forks when a run begins, and where one goes on behind a stop, if the debugger has
+written there or much has run since the last fork. The child is a *checkpoint*: it keeps
+all there was, Python's objects too, at the cost of a millisecond, and waits. To look at
+a moment of the past, the checkpoint before it forks in its turn: that process is a
+*visit*. It repeats the run up to that moment, exactly, and answers questions there. The
+kernel itself stands still meanwhile: it is the present, to which one comes back by
+going on.
 
     the kernel      --+-----------+------------+--------> the present
     checkpoints       o           o            o
@@ -17,7 +18,8 @@ present, to which one comes back by going on.
 What must always hold:
 - The time from one checkpoint to the next is a *section*. Sections follow one another
   without a gap, else those before it are forgotten: what others do to the kernel
-  between two runs is in the state at the next checkpoint alone.
+  between two runs, and the debugger at a stop, is in the state at the next checkpoint
+  alone.
 - A checkpoint and its visits touch nothing of the world: all their descriptors lead to
   /dev/null, but for a socket to this process, at whose end they end.
 - A visit never leaves the run in which it was forked.
@@ -44,6 +46,8 @@ PATIENCE = 60.0  # s for a visit to answer
 # stops: so many s of processor time at once, and this share in the long run. What the
 # host takes for them elsewhere, to copy pages and to end processes, is as much again.
 BURST, SHARE = 1.0, 0.1
+# blocks from a checkpoint to the next one behind a stop: a visit repeats as many
+LONG = 20_000
 
 
 class Guide(Protocol):
@@ -182,6 +186,7 @@ class History:
         self._host = clock.host if clock else time.monotonic_ns
         self._sections: deque[_Section] = deque()
         self._current: _Section | None = None  # section of the run that is under way
+        self._made_at = 0  # the block at which the last checkpoint was made
         self._gone: set[int] = set()  # pids of checkpoints that were left
         self._of_runs, self._of_stops = _Budget(), _Budget()
         self._visiting: _Visiting | None = None  # this process is a visit
@@ -219,13 +224,20 @@ class History:
             # if the host has ended the run, it would go on with this block
             section.end = Moment(self._stops.blocks + 1, self._stops.place())
 
-    def go_on(self, moment: Moment) -> None:
-        """Make a checkpoint where a run goes on behind a stop."""
-        if not self._stops.counts() or not self._of_stops.is_left():
+    def go_on(self, moment: Moment, *, has_written: bool = False) -> None:
+        """Make a checkpoint where a run goes on behind a stop, if it is of use.
+
+        has_written: the debugger has changed memory or registers there.
+        """
+        is_old = self._current is None or self._stops.blocks - self._made_at >= LONG
+        if not is_old and not has_written:
             return
-        if self._current is not None:
-            self._current.end = moment
-        self._checkpoint(self._of_stops)
+        if self._stops.counts() and self._of_stops.is_left():
+            if self._current is not None:
+                self._current.end = moment
+            self._checkpoint(self._of_stops)
+        elif has_written:
+            self._forget()
 
     def _checkpoint(self, budget: _Budget) -> None:
         """Fork.  It returns in this process, and in each visit."""
@@ -242,6 +254,7 @@ class History:
         theirs.close()
         self._current = _Section(ours, pid)
         self._sections.append(self._current)
+        self._made_at = self._stops.blocks
         if len(self._sections) > MAX_SECTIONS:
             self._leave(self._sections.popleft())
         self._reap()

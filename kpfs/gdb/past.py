@@ -61,10 +61,17 @@ class Past:
         self._stub = stub
         self._visit: Visit | None = None
         self._history = History(stub.stops, _Guide(stub), debugged.clock)
-        self.go_on = self._history.go_on
         stub.goes_back = True
         help_ = "how far back one can go"
         stub.monitor.more["history"] = Command(help_, self._describe)
+
+    def go_on(self, moment: Moment) -> None:
+        """Note that a run goes on behind a stop.
+
+        Context: the thread that runs it.
+        """
+        has_written, self._stub.has_written = self._stub.has_written, False
+        self._history.go_on(moment, has_written=has_written)
 
     def close(self) -> None:
         self._leave()

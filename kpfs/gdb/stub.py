@@ -95,6 +95,7 @@ class Stub:
         self.monitor = Monitor(debugged)
         self.goes_back = False  # there is a history
         self.is_past = False  # the kernel is one of the past, which cannot be changed
+        self.has_written = False  # to memory or registers, since somebody set it so
         self.is_acknowledging = True  # packets are confirmed, until gdb does without
         self._says_swbreak = False
         self._signal, self._reason = _SIGINT, b""
@@ -298,9 +299,13 @@ class Stub:
             value = self._number(data[at : at + register.size])
             at += register.size
             if register.name in values and values[register.name] != value:
-                self._debugged.set_register(thread, register.name, value)
+                self._set_register(thread, register.name, value)
         self._known.pop(thread.number, None)
         return OK
+
+    def _set_register(self, thread: DebugThread, name: str, value: int) -> None:
+        self.has_written = True
+        self._debugged.set_register(thread, name, value)
 
     def _number(self, raw: bytes) -> int:
         return int.from_bytes(raw, self._target.order)
@@ -314,7 +319,7 @@ class Stub:
             return REFUSED
         thread = self._chosen()
         value = self._number(data)
-        self._debugged.set_register(thread, register.name, value)
+        self._set_register(thread, register.name, value)
         self._known.pop(thread.number, None)
         return OK
 
@@ -351,6 +356,7 @@ class Stub:
         if self.is_past:
             return REFUSED
         if data:
+            self.has_written = True
             self._debugged.write(at, data)
         self._forget()  # memory has the registers of tasks that sleep
         return OK
@@ -362,7 +368,7 @@ class Stub:
         if where:
             if thread is None:
                 raise _RefusedError(NO_THREAD)
-            self._debugged.set_register(thread, self._target.counter, number_of(where))
+            self._set_register(thread, self._target.counter, number_of(where))
         steps = range(0)
         if action != b"c":
             if thread is None or thread.cpu < 0 or thread.state is RunState.OFF:

@@ -50,6 +50,7 @@ class Session:
         self.guest = self.box.kernel.guest
         self.stops = self.guest.cpus.debug()
         self.history = History(self.stops, Guide(self.box), self.guest.clock)
+        self.has_written = False
         self.script = script(self)
         self.stops.on_stop = self._stopped
         for place in places:
@@ -60,7 +61,8 @@ class Session:
             self.stops.stepping = self.script.send(stop)
         except StopIteration:
             self.stops.clear()
-        self.history.go_on(stop.moment)
+        written, self.has_written = self.has_written, False
+        self.history.go_on(stop.moment, has_written=written)
 
     def run(self, *paths):
         next(self.script)
@@ -74,6 +76,16 @@ class Session:
 
     def registers(self):
         return self.guest.cpus.read_regs()
+
+    def write(self):
+        """Change memory that the kernel does not use, as a debugger may."""
+        self.guest.memory.write(self.unused, b"\1")
+        self.has_written = True
+
+    @property
+    def unused(self):
+        """Return an address below the stack."""
+        return self.registers()[19] - 1024
 
 
 def debug(script, *paths, **options):
@@ -177,6 +189,52 @@ def test_without_checkpoints_nothing_is_known(monkeypatch):
         stop = yield
         assert session.history.depth == 0
         assert session.history.back(None, stop.moment, {}, step=True) is None
+
+    debug(script)
+
+
+@pytest.mark.parametrize("long", [0, 1 << 30], ids=["a_section_each", "one_section"])
+@pytest.mark.parametrize("budget", [1000, -1000], ids=["checkpoint", "none"])
+def test_what_the_debugger_writes_is_never_lost(monkeypatch, long, budget):
+    """A visit would repeat the run without it."""
+    monkeypatch.setattr("kpfs.gdb.history.LONG", long)
+
+    def script(session):
+        stop = yield
+        for _ in range(4):
+            stop = yield True
+        session.history._of_stops._left = budget
+        before, unused = stop.moment, session.unused
+        session.write()
+        stop = yield True
+        arrival = session.history.back(None, stop.moment, {}, step=True)
+        assert (arrival is None) == (budget < 0)
+        if arrival is None:
+            return
+        ram = session.guest.memory.translate(unused, 1)
+        assert arrival.visit.moment in (before, None)
+        assert arrival.visit.ask(f"guest.memory.ram[{ram}]") == 1
+        arrival.visit.close()
+
+    debug(script)
+
+
+def test_steps_in_one_section_are_gone_back(monkeypatch):
+    monkeypatch.setattr("kpfs.gdb.history.LONG", 1 << 30)
+
+    def script(session):
+        stop = yield
+        depth, moments = session.history.depth, []
+        for _ in range(8):
+            moments.append(stop.moment)
+            stop = yield True
+        assert session.history.depth == depth
+        visit, present = None, stop.moment
+        for moment in reversed(moments):
+            arrival = session.history.back(visit, present, {}, step=True)
+            visit = arrival.visit
+            assert visit.moment == moment
+        arrival.visit.close()
 
     debug(script)
 

@@ -278,6 +278,28 @@ def test_a_snapshot_is_gone_back_to(stub, ask, debugged, monitor):
         assert debugged.memory[:2] == b"\0\1"
 
 
+@pytest.mark.parametrize(
+    ("packet", "writes"),
+    [
+        (b"M1000,1:ff", True),
+        (b"X1000,1:a", True),
+        (b"P10=0807060504030201", True),
+        (b"c1000", True),
+        (b"s1000", True),
+        (b"m1000,1", False),
+        (b"X1000,0:", False),  # by which gdb asks whether there is X
+        (b"g", False),
+        (b"p10", False),
+        (b"Z0,1000,1", False),
+        (b"c", False),
+        (b"vCont;s:1", False),
+    ],
+)
+def test_what_writes_is_known(stub, ask, packet, writes):
+    ask(packet)
+    assert stub.has_written == writes
+
+
 def test_monitor(stub, monitor):
     assert monitor(b"say") == "so\n"
     assert monitor(b"refuse") == "refuse: ENOMEM: no room\n"
