@@ -19,6 +19,7 @@ OPTIONS = (
     *("--disable-dev-shm-usage", "--remote-debugging-pipe"),
 )
 PATIENCE = 60  # s
+TRIES = 50  # to click at what moves
 KEYS = {"Tab": 9, "Enter": 13, "Home": 36, "End": 35, "ArrowRight": 39}
 
 
@@ -30,8 +31,9 @@ def missing():
 class Page:
     """A page in a browser."""
 
-    def __init__(self, call, session, told):
+    def __init__(self, call, session, told, scripts):
         self._call, self._session, self._told = call, session, told
+        self.scripts = scripts  # they run
 
     def do(self, method, **parameters):
         return self._call(method, parameters, self._session)
@@ -67,15 +69,29 @@ class Page:
             self.do("Input.dispatchKeyEvent", type="keyUp", **key)
 
     def click(self, selector):
-        """Click in the middle of the first element that matches."""
-        x, y = self.value(
-            f"(e => (e.scrollIntoView(), e = e.getBoundingClientRect(),"
-            f" [e.x + e.width / 2, e.y + e.height / 2]))"
-            f"(document.querySelector({json.dumps(selector)}))"
-        )
-        for kind in ("mousePressed", "mouseReleased"):
-            options = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
-            self.do("Input.dispatchMouseEvent", **options)
+        """Click in the middle of the first element that matches.
+
+        Where scripts run they may move or replace it meanwhile: then once more.
+        """
+        wanted = json.dumps(selector)
+        missed = "window.clickedAt === null"
+        for _ in range(TRIES):
+            x, y = self.value(
+                f"(e => (window.clickedAt = null, e.scrollIntoView(),"
+                f" e = e.getBoundingClientRect(),"
+                f" [e.x + e.width / 2, e.y + e.height / 2]))"
+                f"(document.querySelector({wanted}))"
+            )
+            self.value(
+                f"document.addEventListener('click', e => window.clickedAt ="
+                f" e.target.closest({wanted}), {{capture: true, once: true}})"
+            )
+            options = {"x": x, "y": y, "button": "left", "clickCount": 1}
+            for kind in ("mousePressed", "mouseReleased"):
+                self.do("Input.dispatchMouseEvent", type=kind, **options)
+            if not self.scripts or not self.value(missed):
+                return
+        raise AssertionError(f"{selector} cannot be clicked")
 
 
 @contextlib.contextmanager
@@ -128,7 +144,9 @@ def opened(path, profile, *, width=1200, dark=False, scripts=True):
     try:
         target = call("Target.createTarget", {"url": "about:blank"})["targetId"]
         how = {"targetId": target, "flatten": True}
-        page = Page(call, call("Target.attachToTarget", how)["sessionId"], told)
+        page = Page(
+            call, call("Target.attachToTarget", how)["sessionId"], told, scripts
+        )
         for part in ("Page", "Runtime", "Log"):
             page.do(f"{part}.enable")
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
