@@ -12,20 +12,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kpfs.base.data_model import BIG_64, DataModel
-from kpfs.base.elf import EHDR_FORM, PHDR_FORM, PT_LOAD
-from kpfs.base.units import PAGE_SIZE
+from kpfs.base.data_model import DataModel
+from kpfs.base.elf import EHDR_FORM, MODELS, PT_LOAD, pack_segment, segment_size
+from kpfs.base.units import PAGE_SIZE, WORD
 
 HEAD_SIZE = 0x2_0000
 _NOTE = "III"
-_IDENT = b"\x7fELF\2"
 _ET_CORE, _PT_NOTE, _ALL = 4, 4, 7
 _NT_PRSTATUS, _NT_AUXV = 1, 6
-# struct elf_prstatus: before the registers, with the pid in it, and behind them
-_PRSTATUS, _PRSTATUS_END = "32xI76x", bytes(8)
+# struct elf_prstatus by the size of a long: before the registers, with the pid in it
+_PRSTATUS = {WORD: "32xI76x", 4: "24xI44x"}
 _NONE = ""  # a register that is not known, or a word that is none
 # machine: the registers in the order of struct elf_prstatus, by gdb's names
 _REGISTERS: Mapping[int, tuple[str, ...]] = {
+    3: (
+        *("ebx", "ecx", "edx", "esi", "edi", "ebp", "eax", "ds", "es", "fs", "gs"),
+        *("orig_eax", "eip", "cs", "eflags", "esp", "ss"),
+    ),
+    40: (*(f"r{n}" for n in range(13)), "sp", "lr", "pc", "cpsr", _NONE),
     8: (
         *(f"r{n}" for n in range(32)),
         *("lo", "hi", "pc", "badvaddr", "status", "cause"),
@@ -91,7 +95,7 @@ class CoreFile:
         processors: Sequence[CoreProcessor],
         vmcoreinfo: bytes,
     ) -> None:
-        """machine: EM_*, of 64 bits.  vmcoreinfo: b"" for a kernel that has none."""
+        """machine: EM_*.  vmcoreinfo: b"" for a kernel that has none."""
         self._memory = memory
         notes = b"".join(
             _note(model, "CORE", _NT_PRSTATUS, _prstatus(machine, model, number, cpu))
@@ -100,22 +104,22 @@ class CoreFile:
         if vmcoreinfo:
             notes += _note(model, "VMCOREINFO", 0, vmcoreinfo)
         else:  # drgn wants it where there is no VMCOREINFO
-            notes += _note(model, "CORE", _NT_AUXV, bytes(16))
+            notes += _note(model, "CORE", _NT_AUXV, bytes(2 * model.long))
         count = 1 + len(segments)
-        first, row = model.struct(EHDR_FORM), model.struct(PHDR_FORM)
-        at = first.size + count * row.size
-        rows = [row.pack(_PT_NOTE, 0, at, 0, 0, len(notes), len(notes), 4)]
+        first, row = model.struct(EHDR_FORM), segment_size(model)
+        at = first.size + count * row
+        rows = [pack_segment(model, _PT_NOTE, 0, at, 0, 0, len(notes), 4)]
         rows += [
-            row.pack(
-                *(PT_LOAD, _ALL, HEAD_SIZE + physical, virtual, physical),
-                *(size, size, 0),
+            pack_segment(
+                model, PT_LOAD, _ALL, HEAD_SIZE + physical, virtual, physical, size, 0
             )
             for virtual, physical, size in segments
         ]
+        kind = next(kind for kind, each in MODELS.items() if each == model)
         head = first.pack(
-            _IDENT + (b"\2\1" if model == BIG_64 else b"\1\1"),
+            bytes((*b"\x7fELF", *kind, 1)),
             *(_ET_CORE, machine, 1, 0, first.size, 0, 0),
-            *(first.size, row.size, count, 0, 0, 0),
+            *(first.size, row, count, 0, 0, 0),
         )
         self._head = b"".join((head, *rows, notes)).ljust(HEAD_SIZE, b"\0")
         assert len(self._head) == HEAD_SIZE
@@ -181,8 +185,8 @@ def _note(model: DataModel, name: str, kind: int, content: bytes) -> bytes:
 
 def _prstatus(machine: int, model: DataModel, number: int, cpu: CoreProcessor) -> bytes:
     """Return struct elf_prstatus.  gdb wants each thread to have another pid."""
-    names = _REGISTERS[machine]
-    words = [cpu.registers.get(name, 0) & (1 << 64) - 1 for name in names]
-    pid = cpu.pid or number
-    packed = model.struct(f"{len(words)}Q").pack(*words)
-    return model.struct(_PRSTATUS).pack(pid) + packed + _PRSTATUS_END
+    names, mask = _REGISTERS[machine], (1 << 8 * model.long) - 1
+    words = [cpu.registers.get(name, 0) & mask for name in names]
+    packed = model.struct(f"{len(words)}L").pack(*words)
+    begin = model.struct(_PRSTATUS[model.long]).pack(cpu.pid or number)
+    return begin + packed + bytes(model.long)

@@ -243,6 +243,28 @@ def symbol_info(model: DataModel) -> int:
     return 4 if model.long == WORD else 12
 
 
+def segment_size(model: DataModel) -> int:
+    """Return the size of a program header in a file."""
+    return model.struct(PHDR_FORM if model.long == WORD else PHDR_FORM_32).size
+
+
+def pack_segment(
+    model: DataModel,
+    kind: int,
+    flags: int,
+    offset: int,
+    virtual: int,
+    physical: int,
+    size: int,
+    align: int,
+) -> bytes:
+    """Return a program header of a part that is as large in the file as in memory."""
+    places = offset, virtual, physical, size, size
+    if model.long == WORD:
+        return model.struct(PHDR_FORM).pack(kind, flags, *places, align)
+    return model.struct(PHDR_FORM_32).pack(kind, *places, flags, align)
+
+
 def pack_symbol(
     model: DataModel, name: int, info: int, section: int, value: int, size: int
 ) -> bytes:

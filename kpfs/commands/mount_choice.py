@@ -26,6 +26,6 @@ def find_tree(name: str, command: str) -> Path:
             found = ", ".join(trees) or "nothing is mounted (kpfs mount DIR)"
             raise SetupError(f"{command}: say which DIR: {found}")
         tree = Path(trees[0])
-    if not (tree / "kprobes/list").exists():
+    if not (tree / "machine").is_dir():  # which a dead kernel has, too
         raise SetupError(f"{command}: {tree}: no files of kpfs")
     return tree

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -40,8 +39,6 @@ def _make(core: int) -> None:
         os.pread(core, 1, 0)
     except OSError as error:
         why = f"no dump can be made of this kernel: {error.strerror}"
-        if error.errno == errno.EOPNOTSUPP:
-            why = "no dumps are made of kernels of 32 bits: take one of 64 bits"
         raise SetupError(why) from None
 
 

@@ -83,7 +83,7 @@ class LinuxArmhf(StateArch):
     syscall_prefix = "sys_"
     elf_machine = EM_ARM
     region_base, region_phys = abi.REGION_BASE_32, abi.REGION_PHYS_32
-    max_ram = abi.REGION_PHYS_32
+    max_ram, page_offset = abi.REGION_PHYS_32, 0xC000_0000
     regs_size = 72
     switch_fields: ClassVar = {
         "thread_info.cpu_context": -4 * _SWITCH_FRAME.index("sp")

@@ -51,7 +51,7 @@ class LinuxI386(StateArch, LinuxX86):
     syscall_prefix = "__ia32_sys_"
     elf_machine = EM_386
     region_base, region_phys = abi.REGION_BASE_32, abi.REGION_PHYS_32
-    max_ram = abi.REGION_PHYS_32
+    max_ram, page_offset = abi.REGION_PHYS_32, 0xC000_0000
     regs_size = 68
     ftrace_nop = NOP5_32
     shown = tuple(_DEBUGGED)

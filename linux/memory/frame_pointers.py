@@ -39,6 +39,7 @@ _CHANGES = re.compile(
     rb"|(?P<end>[\x5d\xc9])(?:\xc3|\xc2..|\xe9....|\xeb.|\xff[\xe0-\xe7])",
     re.DOTALL,
 )
+_CALL, _PROLOGUE = b"\xe8", b"\x55\x89\xe5"
 _PUSHED = cfa(_ESP, 2 * _LONG) + kept(_EBP, 2 * _LONG, _LONG)
 _FRAME = cfa(_EBP, 2 * _LONG) + kept(_EBP, 2 * _LONG, _LONG)
 # places in struct pt_regs
@@ -78,19 +79,23 @@ class _I386(Code):
                 yield FunctionFrames(begin, end, rows)
 
     def _rows(self, text: bytes, begin: int, end: int) -> Iterator[Row]:
-        at = begin
+        at, code = begin, text[begin:end]
+        has_frame = False
         if found := _BEGIN.match(text, begin, end):
             yield found.end("push"), _PUSHED
             at = found.end()
+        # a part that is jumped to, and calls others with the frame of where it was
+        if found or (_CALL in code and _PROLOGUE not in code):
             yield at, _FRAME
+            has_frame = True
         for found in _CHANGES.finditer(text, at, end):
             if found["push"]:
                 yield found.end("push"), _PUSHED
                 yield found.end(), _FRAME
-            elif at > begin:
+                has_frame = True
+            elif has_frame:
                 yield found.end("end"), self._entered
                 yield found.end(), _FRAME
-            at = found.end()
 
     def interrupted(self, record: int, text: bytes) -> bytes:
         stack = cfa_behind(_ESP, _REGS_SP)

@@ -11,7 +11,7 @@ Kernel: arch/arm/kernel/unwind.c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
@@ -45,6 +45,9 @@ _CANNOT, _INLINE = 1, 1 << 31
 _POP_MANY, _SET_STACK, _POP = 0x80, 0x90, 0xA0
 _FINISH, _POP_FIRST, _LARGE = 0xB0, 0xB1, 0xB2
 _LARGE_BASE = 0x204  # bytes
+_PROLOGUE = 32  # bytes that are looked at
+_PUSH, _PUSH_LR, _SUB, _SUB_MASK = 0xE92D, 0xE52D_E004, 0xE24D_D000, 0xFFFF_F000
+_ADVANCE = 0x40
 _SAVED = b"".join(map(same, (*range(4, 12), _LR)))
 
 
@@ -70,10 +73,12 @@ def debug_frame(memory: KernelMemory, start: int, end: int, lasts: Spans = ()) -
     for row, following in pairwise((*_rows(memory, start, end), _Row(end, b""))):
         if any(low <= row.begin < high for low, high in lasts):
             continue
-        if row.codes and (rules := _rules(row.codes)):
+        if row.codes and (found := _unwound(row.codes)):
+            code = memory.read(row.begin, min(_PROLOGUE, following.begin - row.begin))
+            rules = _rules(found, [*memory.model.array("I", code)])
             pieces.append(entry(0, row.begin, following.begin, rules, LITTLE_32))
-    for low, high in lasts:
-        pieces.append(entry(last, low, high, b"", LITTLE_32))
+    for low, high in lasts:  # calls may return to their first instruction
+        pieces.append(entry(last, low - _LONG, high, b"", LITTLE_32))
     return b"".join(pieces)
 
 
@@ -171,20 +176,51 @@ class _Unwound:
         return code != _FINISH
 
 
-def _rules(codes: bytes) -> bytes:
-    """Return the rules that hold in a function; b"" if they are not known."""
+def _unwound(codes: bytes) -> _Unwound | None:
+    """Return what the codes of a function tell, None if that is not enough."""
     found, left = _Unwound(), iter(codes)
     try:
         while found.apply(next(left, _FINISH), left):
             pass
     except _UnknownError:
-        return b""
-    if any(base != found.base for base, _ in found.saved.values()):
-        return b""  # no offset from the caller's stack tells where they are
-    made = cfa(found.base, found.above)
-    for number, (_, place) in sorted(found.saved.items()):
-        made += kept(number, found.above - place, _LONG)
-    return made
+        return None
+    # only offsets from the caller's stack can be told
+    return found if {base for base, _ in found.saved.values()} <= {found.base} else None
+
+
+def _rules(found: _Unwound, code: Sequence[int]) -> bytes:
+    """Return the rules that hold in a function.  code: how it begins.
+
+    They hold behind its prologue, which saves registers and then makes room.
+    """
+    saved = b"".join(
+        kept(number, found.above - place, _LONG)
+        for number, (_, place) in sorted(found.saved.items())
+    )
+    made = b""
+    push = next((n for n, word in enumerate(code) if _is_push(word)), None)
+    if push is not None:
+        made += _advance(push + 1)
+        room = code[push + 1] if push + 1 < len(code) else 0
+        if found.base == _SP and room & _SUB_MASK == _SUB:
+            made += cfa(_SP, found.above - _immediate(room)) + saved + _advance(1)
+    return made + cfa(found.base, found.above) + saved
+
+
+def _is_push(word: int) -> bool:
+    """Return True for push {...} of several registers, and of lr alone."""
+    return word >> 16 == _PUSH or word == _PUSH_LR
+
+
+def _immediate(word: int) -> int:
+    """Return the number in an instruction, which is 8 bits that are turned."""
+    number, turn = word & 0xFF, (word >> 8 & 0xF) * 2
+    return (number >> turn | number << 32 - turn) & (1 << 32) - 1
+
+
+def _advance(instructions: int) -> bytes:
+    """Return the operation that goes on in the text."""
+    return bytes((_ADVANCE | instructions * _LONG,))
 
 
 def _uleb(left: Iterator[int]) -> int:

@@ -34,6 +34,24 @@ def test_gdb_reads_a_dump_of_the_guest_kernel(kpfs, tmp_path):
     assert "<vfs_read>:" in said.stdout
 
 
+@pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="no gdb-multiarch")
+@pytest.mark.parametrize("kernel", map(harness.on, (harness.ARMHF, harness.I386)))
+def test_gdb_reads_a_dump_of_a_dead_kernel_of_32_bits(kpfs, tmp_path, kernel):
+    kpfs.announce("the guest is dead")
+    script = f"""cd {tmp_path}
+    (echo c >$KPFS/proc/sysrq-trigger) 2>/dev/null
+    {harness.KPFS} dump core; cp $KPFS/machine/vmlinux ."""
+    kpfs("run", "--quiet-guest", "--kernel", kernel, "--", "bash", "-c", script)
+    words = "gdb-multiarch", "-batch", "-nx", "-ex", "bt"
+    said = harness.run(*words, tmp_path / "vmlinux", tmp_path / "core").stdout
+    names = re.findall(r"^#\d+ .*? in ([\w.]+) \(\)$", said, re.M)
+    assert [name.removesuffix(".cold") for name in names[1:8]] == [
+        *("panic", "sysrq_handle_crash", "__handle_sysrq", "write_sysrq_trigger"),
+        *("proc_reg_write", "vfs_write", "ksys_write"),
+    ]
+    assert "corrupt" not in said
+
+
 @pytest.mark.kernel
 def test_crash_and_readelf_read_a_dump_of_a_linux_kernel(kpfs, tmp_path):
     core = tmp_path / "core"

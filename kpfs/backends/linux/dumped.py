@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import errno
 import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.base.core_file import CopiedMemory, CoreFile, CoreProcessor, MappedRange
-from kpfs.base.errors import KernelError, MemoryFault
-from kpfs.base.units import WORD
+from kpfs.base.errors import MemoryFault
+from kpfs.base.units import PAGE_SIZE, WORD
 from kpfs.linux.board.board import written_pages
 from kpfs.linux.memory.dmesg import VMCOREINFO
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kpfs.linux.running.linux_kernel import LinuxKernel
 
 MAX_VMCOREINFO = 1 << 16
+_MOST_RANGES, _NOWHERE = 3000, 0xFFFF_FFFF  # in dumps of 32 bits
 _NUMBER = re.compile(rb"^NUMBER\((\w+)\)=(-?(?:0x)?[0-9a-f]+)$", re.M)
 _IDENTITY = re.compile(rb"^IDENTITYBASE=([0-9a-f]+)$", re.M)  # s390x since 6.10
 
@@ -41,8 +43,6 @@ def vmcoreinfo(kernel: LinuxKernel) -> bytes:
 
 def core(kernel: LinuxKernel) -> CoreFile:
     """Copy a kernel, alive or dead, as it is at this moment.  Context: lock held."""
-    if kernel.arch.model.long != WORD:
-        raise KernelError(errno.EOPNOTSUPP, "no dumps are made of kernels of 32 bits")
     debugged, board = LinuxDebugged(kernel), kernel.machine.board
     processors = [
         CoreProcessor(thread.pid, registers)
@@ -59,13 +59,38 @@ def core(kernel: LinuxKernel) -> CoreFile:
 def _segments(kernel: LinuxKernel, info: bytes) -> list[MappedRange]:
     """Return the kernel's image, and all memory where the kernel has mapped it."""
     board, address = kernel.machine.board, kernel.symbols.address
-    size = len(board.ram)
+    size, translate = len(board.ram), board.translate
     found = []
     start, end = address("_stext") & -4096, address("_end")
-    physical = board.translate(start) if start else size
+    physical = translate(start) if start else size
     if physical < size and start < end:
         found.append(MappedRange(start, physical, min(end - start, size - physical)))
-    return [*found, MappedRange(_linear(kernel, info), 0, size)]
+    linear = _linear(kernel, info)
+    if kernel.arch.model.long == WORD:
+        return [*found, MappedRange(linear, 0, size)]
+    found += islice(_mapped(translate, linear, size), _MOST_RANGES)
+    low = found[0].size
+    if low < size:  # behind it the kernel maps what it just uses
+        found.append(MappedRange(_NOWHERE, low, size - low))
+    return found
+
+
+def _mapped(
+    translate: Callable[[int], int], start: int, size: int
+) -> Iterator[MappedRange]:
+    """Yield what page tables of 32 bits map of so much memory, from an address on."""
+    first, before, length = 0, 0, 0
+    for at in range(start, 1 << 32, PAGE_SIZE):
+        physical = translate(at)
+        if length and physical == before + length:
+            length += PAGE_SIZE
+            continue
+        if length:
+            yield MappedRange(first, before, length)
+        is_there = physical < size
+        first, before, length = at, physical, PAGE_SIZE * is_there
+    if length:
+        yield MappedRange(first, before, length)
 
 
 def _linear(kernel: LinuxKernel, info: bytes) -> int:
@@ -80,4 +105,4 @@ def _linear(kernel: LinuxKernel, info: bytes) -> int:
     else:
         at, base = kernel.symbols.address("page_offset_base"), 0  # x86-64
         offset = kernel.memory.word(at) if at else kernel.arch.page_offset
-    return (offset - base) & (1 << 64) - 1
+    return (offset - base) & (1 << 8 * kernel.arch.model.long) - 1

@@ -15,7 +15,7 @@ from kpfs.base.core_file import (
     MappedRange,
     zeros,
 )
-from kpfs.base.data_model import BIG_64, LITTLE_64
+from kpfs.base.data_model import BIG_64, LITTLE_32, LITTLE_64
 from kpfs.base.units import PAGE_SIZE
 
 INFO = b"OSRELEASE=6.1\nPAGESIZE=4096\n"
@@ -33,8 +33,8 @@ def made(info=INFO, machine=62):
         MappedRange(0x1000, 0, SIZE),
     ]
     cpus = [CoreProcessor(0, {"rip": 0x1234, "rsp": -1}), CoreProcessor(77, {})]
-    order = BIG_64 if machine == 22 else LITTLE_64
-    return CoreFile(machine, order, memory(), segments, cpus, info)
+    model = {22: BIG_64, 3: LITTLE_32, 40: LITTLE_32}.get(machine, LITTLE_64)
+    return CoreFile(machine, model, memory(), segments, cpus, info)
 
 
 def test_memory_is_copied_over_what_is_below():
@@ -55,10 +55,11 @@ def test_parts_of_the_file_are_those_of_the_whole():
     assert core.read(core.size, 10) == b""
 
 
-def test_readelf_reads_it(tmp_path):
+@pytest.mark.parametrize(("machine", "digits"), [(62, 16), (3, 8)])
+def test_readelf_reads_it(tmp_path, machine, digits):
     if not shutil.which("readelf"):
         pytest.skip("readelf is missing (Debian: binutils)")
-    (tmp_path / "core").write_bytes(made().read(0, 1 << 30))
+    (tmp_path / "core").write_bytes(made(machine=machine).read(0, 1 << 30))
     words = "readelf", "-W", "-h", "-l", "-n", tmp_path / "core"
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stderr == ""
@@ -66,7 +67,8 @@ def test_readelf_reads_it(tmp_path):
     assert "Type: CORE" in said
     assert said.count("NT_PRSTATUS") == 2
     assert "VMCOREINFO" in said
-    assert "LOAD 0x021000 0x0000000070000000 0x0000000000001000 0x001000" in said
+    places = " ".join(f"0x{at:0{digits}x}" for at in (0x7000_0000, 0x1000))
+    assert f"LOAD 0x021000 {places} 0x01000" in said or f"{places} 0x001000" in said
 
 
 SIZES = [
@@ -91,6 +93,14 @@ def test_registers_are_those_of_each_architecture(machine, words):
         registers = struct.unpack_from(f"<{words}Q", notes, 20 + 112)
         assert registers[16] == 0x1234
         assert registers[19] == (1 << 64) - 1
+
+
+@pytest.mark.parametrize(("machine", "words"), [(3, 17), (40, 18)])
+def test_registers_of_32_bits(machine, words):
+    raw = made(machine=machine).read(0, HEAD_SIZE)
+    offset, size = struct.unpack_from("<I8xI", raw, 52 + 4)
+    notes = raw[offset : offset + size]
+    assert struct.unpack_from("<III", notes) == (5, 72 + 4 * words + 4, 1)
 
 
 def test_a_kernel_without_vmcoreinfo_has_an_empty_auxv():

@@ -15,8 +15,7 @@ def trees(tmp_path, monkeypatch):
     monkeypatch.delenv("KPFS", raising=False)
     entries = []
     for number, name in enumerate("ab"):
-        (tmp_path / name / "kprobes").mkdir(parents=True)
-        (tmp_path / name / "kprobes/list").touch()
+        (tmp_path / name / "machine").mkdir(parents=True)
         target = str(tmp_path / name)
         entries.append(MountEntry(number, 1, target, "fuse.kpfs", f"kpfs:{number + 1}"))
     monkeypatch.setattr(mounts, "table", lambda: entries)

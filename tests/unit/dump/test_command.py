@@ -55,14 +55,9 @@ def test_a_dump_that_fails_leaves_no_half_of_a_file(tmp_path, capsys, monkeypatc
     assert sorted(os.listdir(tmp_path)) == ["core", "tree"]
 
 
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (errno.EOPNOTSUPP, "no dumps are made of kernels of 32 bits: take one of 64"),
-        (errno.ENOMEM, "no dump can be made of this kernel: Cannot allocate memory"),
-    ],
-)
-def test_a_kernel_without_a_dump_is_told(tmp_path, capsys, monkeypatch, number, said):
+def test_a_kernel_without_a_dump_is_told(tmp_path, capsys, monkeypatch):
+    number, why = errno.ENOMEM, "Cannot allocate memory"
+    said = f"no dump can be made of this kernel: {why}"
     (tmp_path / "machine").mkdir()
     (tmp_path / "machine/vmcore").touch()
     monkeypatch.setattr(command, "find_tree", lambda _name, _for: tmp_path)

@@ -55,6 +55,8 @@ def section():
         words[place] = 0x8101_0000 | int.from_bytes(first, "big")
         words[place + 4] = int.from_bytes(rest, "big")
     words[TABLE + 36] = 0x8000_0000 | int.from_bytes(REFUSED, "big")
+    code = START + 6 * SIZE
+    words.update({code: 0xE92D_4030, code + 4: 0xE24D_D008})  # push, sub sp, sp, #8
     lasts = [(START + 5 * SIZE, START + 6 * SIZE)]
     return debug_frame(Memory(words), START, END, lasts)
 
@@ -63,8 +65,8 @@ def section():
 def caller(section):
     frames = CallFrames(section, LITTLE_32, NUMBERINGS[elf.EM_ARM])
 
-    def ask(number, words=(), **registers):
-        known = {SP: STACK, 11: STACK + 0x40, LR: 7, PC: START + SIZE * number + 8}
+    def ask(number, words=(), at=8):
+        known = {SP: STACK, 11: STACK + 0x40, LR: 7, PC: START + SIZE * number + at}
         found = frames.caller(known, dict(words).__getitem__, is_call=True)
         return found and found.registers
 
@@ -79,6 +81,15 @@ def test_callers(caller):
     top = STACK + 0x208
     found = caller(3, {top: 1, top + 4: 2, top + 8: 0x1234})
     assert [found[n] for n in (0, 1, SP, PC)] == [1, 2, top + 12, 0x1234]
+
+
+def test_prologues(caller):
+    found = caller(6, at=4)  # the instruction before counts, as in calls
+    assert [found[n] for n in (SP, PC)] == [STACK, 7]
+    found = caller(6, {STACK: 4, STACK + 4: 5, STACK + 8: 0x1234}, at=5)
+    assert [found[n] for n in (4, SP, PC)] == [4, STACK + 12, 0x1234]
+    found = caller(6, {STACK + 8: 4, STACK + 12: 5, STACK + 16: 0x1234}, at=12)
+    assert [found[n] for n in (4, SP, PC)] == [4, STACK + 20, 0x1234]
 
 
 def test_where_nothing_calls_and_stacks_end(caller):
