@@ -55,26 +55,36 @@ def test_the_guest_kernel_sees_each_call_that_it_has(kpfs, options):
     assert results["pwrite64"] == "3"
 
 
-OF_EXEC = [harness.on(harness.KERNEL), harness.on(harness.ARMHF)]  # one has no BTF
+SILENT = {
+    "sched/sched_process_exec": ["sched_process_exec does not fire: "],
+    "signal": ["signal_generate misses ", "signal_deliver misses "],
+    "sched/sched_switch": [],
+}
+TOLD = [
+    *(harness.on(harness.KERNEL, events) for events in SILENT),
+    harness.on(harness.KERNEL, "exceptions/page_fault_user"),
+    *(harness.on(harness.ARMHF, events) for events in SILENT),  # which has no BTF
+]
 
 
-@pytest.mark.parametrize("kernel", OF_EXEC)
-def test_a_user_is_told_that_programs_do_not_start(kpfs, kernel):
-    """The event that one has started cannot fire: its file has no contents."""
-    script = """
+@pytest.mark.parametrize(("kernel", "events"), TOLD)
+def test_a_user_is_told_which_events_programs_do_not_set_off(kpfs, kernel, events):
+    """Files of programs have no contents, and signals and memory are the host's."""
+    script = f"""
 cd /sys/kernel/tracing
 /bin/true
-echo 1 >events/sched/sched_process_exec/enable
+echo 1 >events/{events}/enable
 /bin/true
-grep -c sched_process_exec: trace
+/bin/true
+grep -cE '(sched_process_exec|signal_.*|page_fault_user):' trace
 """
     done = kpfs("run", "--kernel", kernel, "--", "sh", "-c", f"{script}exit 0")
     assert done.stdout == "0\n"
-    assert done.stderr.startswith("kpfs: sched_process_exec does not fire: ")
-    assert done.stderr.count("\n") == 1
-    quiet = script.replace("sched/sched_process_exec", "sched/sched_switch")
-    done = kpfs("run", "--kernel", kernel, "--", "sh", "-c", f"{quiet}exit 0")
-    assert (done.stdout, done.stderr) == ("0\n", "")
+    lines = done.stderr.splitlines()
+    wanted = SILENT.get(events, ["page_fault_user misses programs: "])
+    assert len(lines) == len(wanted)
+    for line, begin in zip(lines, wanted, strict=True):
+        assert line.startswith(f"kpfs: {begin}")
 
 
 KERNELS = [(), pytest.param(("--kernel", harness.TWO_CPUS), marks=pytest.mark.two_cpus)]

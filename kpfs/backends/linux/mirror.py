@@ -37,12 +37,17 @@ if TYPE_CHECKING:
     from kpfs.linux.running.tasks import AgentTask
     from kpfs.mirror.kernel import Commit, Replayed
 
-_EXEC = "/sys/kernel/tracing/events/sched/sched_process_exec/enable"
+_EVENTS = "/sys/kernel/tracing/set_event"  # those that are on
 OUT_MAX = abi.DATA_SIZE - abi.USER_BUFFER  # bytes that a call can write
-NO_PROGRAMS = (
-    "sched_process_exec does not fire: without --inside, the kernel has no contents of "
-    "programs, and execve(2) fails there after the look-up"
-)
+_SIGNALS = "misses signals of programs: without --inside, they are the host's"
+# events that programs do not set off, and why
+SILENT = {
+    "sched_process_exec": "does not fire: without --inside, the kernel has no contents "
+    "of programs, and execve(2) fails there after the look-up",
+    "signal_generate": _SIGNALS,
+    "signal_deliver": _SIGNALS,
+    "page_fault_user": "misses programs: without --inside, their memory is the host's",
+}
 UTS_NAMES = (0, 2, 3, 4)  # fields of uname(2): sysname, release, version, machine
 _IOV, _PAIR = "2L", "2i"
 # numbers in what arguments of the host's calls point to: the argument, their form, and
@@ -98,7 +103,7 @@ class LinuxMirror:
     ) -> None:
         """listener: the supervisor's.  tell: tells the user something at the end."""
         self._tell = tell
-        self._told = False  # that programs do not start in the kernel
+        self._silent = dict(SILENT)  # those that nobody was told of
         self.kernel, self.lock = kernel, kernel.lock
         self.skip_policy = kernel.skip_policy
         self.files = files
@@ -164,9 +169,9 @@ class LinuxMirror:
             self.note_descriptors(task, made, plan)
         if number in _CHANGE_DIRECTORY:
             has.cwd = b""  # the host will say which one it is now
-        elif number in mirror_calls.EXECS and not self._told and self._sees_programs():
-            self._told = True
-            self._tell(NO_PROGRAMS)
+        elif number in mirror_calls.EXECS and self._silent:
+            for event in self._awaited():
+                self._tell(f"{event} {self._silent.pop(event)}")
 
     def note_descriptors(self, task: AgentTask, made: int, plan: Plan) -> None:
         """Note which descriptors a task has after a call, and give them their numbers.
@@ -182,16 +187,22 @@ class LinuxMirror:
             (has.open.discard if plan.nr == nr.CLOSE else has.open.add)(spare_fd)
             has.pairs.pop(spare_fd, None)
 
-    def _sees_programs(self) -> bool:
-        """Return True if somebody waits for the event that a program has started."""
-        kernel = self.kernel
-        at = kernel.symbols.address("__tracepoint_sched_process_exec")
+    def _awaited(self) -> list[str]:
+        """Return which silent events somebody waits for."""
+        kernel, names = self.kernel, list(self._silent)
         key = kernel.structures["tracepoint"].at.get("key")
-        if not at or key is None:  # no symbols of data, or no BTF
+        found = [kernel.symbols.address(f"__tracepoint_{name}") for name in names]
+        if not any(found) or key is None:  # no symbols of data, or no BTF
             with contextlib.suppress(KernelError):
-                return kernel.tasks.read_file(_EXEC).startswith(b"1")
-            return False
-        return bool(kernel.memory.number(at + key, 4))  # static_key.enabled
+                lines = kernel.tasks.read_file(_EVENTS).decode("latin-1").split()
+                on = {line.partition(":")[2] for line in lines}
+                return [name for name in names if name in on]
+            return []
+        return [
+            name
+            for name, at in zip(names, found, strict=True)
+            if at and kernel.memory.number(at + key, 4)  # static_key.enabled
+        ]
 
     def arguments(self, number: int, plan: Plan) -> list[Argument]:
         """Return the plan's arguments; what the call writes stays within the slot."""
