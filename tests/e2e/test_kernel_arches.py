@@ -447,6 +447,10 @@ WITHOUT_BTF = "skip btf", "skip fentry", "skip fexit"
             *(I386, {"skip kprobe.multi", *WITHOUT_BTF}),
             marks=pytest.mark.i386_kernel,
         ),
+        pytest.param(
+            *(MIPS64, {"skip kprobe.multi", "skip tracepoint", *WITHOUT_BTF}),
+            marks=[pytest.mark.mips64_kernel, pytest.mark.long],
+        ),
         # without a compiler
         pytest.param(
             *(S390X, {"skip jit", "skip fentry", "skip fexit"}),

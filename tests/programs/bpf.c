@@ -708,8 +708,12 @@ static void test_all(bool jit)
 	close(program);
 	test_kprobe_multi();
 	program = load_counter(BPF_PROG_TYPE_TRACEPOINT, 0, 0);
+#ifdef __mips__
+	skip("tracepoint", "the event of a call knows n32's number alone");
+#else
 	check_hits("tracepoint", attach_tracepoint(program, "syscalls/sys_enter_getppid"),
 		   call_getppid);
+#endif
 	close(program);
 	test_raw_tracepoint();
 	test_btf();

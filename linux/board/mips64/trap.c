@@ -12,11 +12,15 @@
 #define FROM_KERNEL(status) (!((status) & STATUS_MODE))
 #define NOT_AHEAD 0x87f800 /* a block begins in a delay slot: the branch's target is in the state */
 #include "../link_register.h"
+#define PC pc
+#define LINK gpr[31]
+#define STACK gpr[29]
+#define RESULT gpr[2]
+#define ARGUMENTS gpr[4]
+#include "../registers.h"
 
 #define INSN_SIZE 4
 #define AGENT_SAYS 0x7c00003fu /* address and size of what the agent says */
-
-enum { RESULT = 2, ARGUMENT = 4, STACK = 29, LINK = 31 };
 
 const u32 pause_size = INSN_SIZE;
 const u32 local_entry = 0;
@@ -25,43 +29,6 @@ const u64 nowhere = 0; /* libunicorn translates any other one, and raises except
 
 void (*original_raise)(state_t *s, u32 exception, int error, uintptr_t from);
 void (*original_leave)(void *processor, uintptr_t from);
-
-u64 *pc(struct board *b)
-{
-	return &state(b)->pc;
-}
-
-u64 linear_pc(const struct board *b)
-{
-	return state(b)->pc;
-}
-
-u64 argument(const struct board *b, int number)
-{
-	return state(b)->gpr[ARGUMENT + number];
-}
-
-u64 result(const struct board *b)
-{
-	return state(b)->gpr[RESULT];
-}
-
-u64 stack_pointer(const struct board *b)
-{
-	return state(b)->gpr[STACK];
-}
-
-struct back returns_to(struct board *b)
-{
-	return (struct back){ state(b)->gpr[LINK], stack_pointer(b) };
-}
-
-void return_now(struct board *b, u64 value)
-{
-	state(b)->pc = state(b)->gpr[LINK];
-	if (value != NEVER)
-		state(b)->gpr[RESULT] = value;
-}
 
 bool takes_interrupts(const struct board *b)
 {

@@ -13,6 +13,12 @@
 #define FROM_KERNEL(msr) (!((msr) & MSR_PR))
 #define FLAGS_IN_STATE
 #include "../link_register.h"
+#define PC nip
+#define LINK lr
+#define STACK gpr[1]
+#define RESULT gpr[3]
+#define ARGUMENTS gpr[3]
+#include "../registers.h"
 
 #define INSN_SIZE 4
 #define KEPT_CAUSE 0x783f0000ull /* bits of MSR in whose place SRR1 says what happened */
@@ -41,7 +47,7 @@
 #define SRR1_TRAP 0x20000
 #define SRR1_STEP 0x40000000
 
-enum { STACK = 1, ARGUMENT = 3 };
+enum { ARGUMENT = 3 };
 
 const u32 pause_size = INSN_SIZE;
 const u32 local_entry = 8;
@@ -49,43 +55,6 @@ const u64 region_base = REGION_LOW;
 const u64 nowhere = 1;
 
 void (*original_raise)(state_t *s, u32 exception);
-
-u64 *pc(struct board *b)
-{
-	return &state(b)->nip;
-}
-
-u64 linear_pc(const struct board *b)
-{
-	return state(b)->nip;
-}
-
-u64 argument(const struct board *b, int number)
-{
-	return state(b)->gpr[ARGUMENT + number];
-}
-
-u64 result(const struct board *b)
-{
-	return argument(b, 0);
-}
-
-u64 stack_pointer(const struct board *b)
-{
-	return state(b)->gpr[STACK];
-}
-
-struct back returns_to(struct board *b)
-{
-	return (struct back){ state(b)->lr, stack_pointer(b) };
-}
-
-void return_now(struct board *b, u64 value)
-{
-	state(b)->nip = state(b)->lr;
-	if (value != NEVER)
-		state(b)->gpr[ARGUMENT] = value;
-}
 
 bool takes_interrupts(const struct board *b)
 {

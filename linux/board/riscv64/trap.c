@@ -12,6 +12,12 @@
 #define PT_REGS_STATUS 256
 #define FROM_KERNEL(status) ((status) & MSTATUS_SPP)
 #include "../link_register.h"
+#define PC pc
+#define LINK x[RA]
+#define STACK x[SP]
+#define RESULT x[A0]
+#define ARGUMENTS x[A0]
+#include "../registers.h"
 #define AGENT_SAYS 0x0000000b /* custom-0: address and size of what the agent says */
 
 const u32 pause_size = INSN_SIZE;
@@ -20,43 +26,6 @@ const u64 region_base = REGION_BASE;
 const u64 nowhere = 1;
 const u32 nr_modes = 4;
 const u32 page_size = 4096;
-
-u64 *pc(struct board *b)
-{
-	return &state(b)->pc;
-}
-
-u64 linear_pc(const struct board *b)
-{
-	return state(b)->pc;
-}
-
-u64 argument(const struct board *b, int number)
-{
-	return state(b)->x[A0 + number];
-}
-
-u64 result(const struct board *b)
-{
-	return argument(b, 0);
-}
-
-u64 stack_pointer(const struct board *b)
-{
-	return state(b)->x[SP];
-}
-
-struct back returns_to(struct board *b)
-{
-	return (struct back){ state(b)->x[RA], stack_pointer(b) };
-}
-
-void return_now(struct board *b, u64 value)
-{
-	*pc(b) = state(b)->x[RA];
-	if (value != NEVER)
-		state(b)->x[A0] = value;
-}
 
 static bool in_user(const struct board *b)
 {

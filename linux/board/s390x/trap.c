@@ -36,8 +36,6 @@
 #define PROGRAM_OLD 0x150
 #define TO_NEW 0x80 /* from an old PSW to the new one */
 
-enum { ARGUMENT = 2, LINK = 14, STACK };
-
 /* bits of the program interruptions whose old PSW is behind the instruction, below 0x40 */
 #define COMPLETED 0x00000100a82cfffeull
 
@@ -48,35 +46,12 @@ const u64 nowhere = 1;
 const u32 not_ahead = 0;
 const bool is_big_endian = true;
 
-u64 *pc(struct board *b)
-{
-	return &state(b)->addr;
-}
-
-u64 linear_pc(const struct board *b)
-{
-	return state(b)->addr;
-}
-
-u64 argument(const struct board *b, int number)
-{
-	return state(b)->r[ARGUMENT + number];
-}
-
-u64 result(const struct board *b)
-{
-	return argument(b, 0);
-}
-
-u64 stack_pointer(const struct board *b)
-{
-	return state(b)->r[STACK];
-}
-
-struct back returns_to(struct board *b)
-{
-	return (struct back){ state(b)->r[LINK], stack_pointer(b) };
-}
+#define PC addr
+#define LINK r[14]
+#define STACK r[15]
+#define RESULT r[2]
+#define ARGUMENTS r[2]
+#include "../registers.h"
 
 struct back probed_returns(struct board *b, u64 regs)
 {
@@ -90,13 +65,6 @@ u64 program_stack(struct board *b)
 	if (!b->regs_size || !(read_word(b, regs + PT_REGS_MASK) & PSW_PROGRAM))
 		return 0;
 	return read_word(b, regs + PT_REGS_SP);
-}
-
-void return_now(struct board *b, u64 value)
-{
-	state(b)->addr = state(b)->r[LINK];
-	if (value != NEVER)
-		state(b)->r[ARGUMENT] = value;
 }
 
 bool in_program(const struct board *b)
