@@ -29,6 +29,7 @@ HIT_PATIENCE = 30.0  # s for the probe to be hit, and for a call to return
 ANSWER = 10.0  # s for a reply
 MOST = 6000  # instructions
 STACK, CODE = 12, 16  # words of the stack, bytes of an instruction, that are kept
+STACK_SIZE = 8 * STACK  # bytes
 # bytes behind the address of a slot, a detour buffer and a trampoline that belong to it
 SLOT, DETOUR, TRAMPOLINE = 0x30, 0x400, 0x60
 STACK_POINTERS = {
@@ -72,6 +73,7 @@ class _Client:
         self._registers = list(TARGETS[arch].registers)
         self._counter = TARGETS[arch].counter
         self._stack = STACK_POINTERS[arch]
+        self._last_sp = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         self._reader = PacketReader()
@@ -84,11 +86,14 @@ class _Client:
     def close(self) -> None:
         self._socket.close()
 
-    def send(self, packet: bytes) -> None:
-        self._socket.sendall(encode(packet))
+    def send(self, *packets: bytes) -> None:
+        self._socket.sendall(b"".join(map(encode, packets)))
 
     def ask(self, packet: bytes) -> bytes:
         self.send(packet)
+        return self._answer()
+
+    def _answer(self) -> bytes:
         answer = self.wait(ANSWER)
         if answer is None:
             raise RefusedError("the kernel does not answer")
@@ -110,20 +115,35 @@ class _Client:
 
     def moment(self) -> _Moment:
         """Return what is known where the processor stands; keep the code there."""
-        raw, at, found = self.ask(b"g").decode(), 0, dict[str, int]()
+        # both at once: the stack is most likely near where it was before
+        near = max(self._last_sp - STACK_SIZE, 0)
+        self.send(b"g", _read(near, 3 * STACK_SIZE))
+        raw, at, found = self._answer().decode(), 0, dict[str, int]()
+        around = _bytes_of(self._answer())
         for each in self._registers:
             digits = raw[at : at + 2 * each.size]
             at += 2 * each.size
             with suppress(ValueError):  # x: not known
                 found[each.name] = int.from_bytes(bytes.fromhex(digits), "little")
-        pc, sp = found[self._counter], found[self._stack]
+        pc, self._last_sp = found[self._counter], (sp := found[self._stack])
         if pc not in self.code:
             self.code[pc] = self.memory(pc, CODE)
-        return _Moment(pc, sp, found, self.memory(sp, 8 * STACK))
+        stack = around[sp - near :][:STACK_SIZE] if sp >= near else b""
+        if len(stack) < STACK_SIZE:
+            stack = self.memory(sp, STACK_SIZE)
+        return _Moment(pc, sp, found, stack)
 
     def memory(self, address: int, size: int) -> bytes:
-        answer = self.ask(b"m%x,%x" % (address, size))
-        return b"" if answer[:1] == b"E" else bytes.fromhex(answer.decode())
+        return _bytes_of(self.ask(_read(address, size)))
+
+
+def _read(address: int, size: int) -> bytes:
+    """Return the packet that asks for memory."""
+    return b"m%x,%x" % (address, size)
+
+
+def _bytes_of(answer: bytes) -> bytes:
+    return b"" if answer[:1] == b"E" else bytes.fromhex(answer.decode())
 
 
 class HitRecorder:
