@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from time import sleep, thread_time
 
 from bench import mirror, qemu_kernel
-from bench.command import Command
+from bench.command import Command, NotHereError
 from bench.row import Group, Row, least, medians, seconds
 from kpfs.base import syscall_numbers as nr
 from kpfs.base.ktypes import Caller
@@ -41,7 +40,6 @@ TOOLS = (
 )
 LEARNING, LONGEST = 3, 20  # s: of a ready guest, to get to know commands and to stay
 BESIDE = ("6.1", "6.1-cloud", "6.12")  # in which the loader of BPF runs, where made
-LOADER = Path(__file__).with_name("bpf_loader.c")
 TRACING = "/sys/kernel/tracing"
 SWITCH = "/proc/sys/debug/kprobes-optimization"
 SETTLED = 300_000_000  # ns of the guest's, after which a probe is a jump
@@ -171,17 +169,15 @@ def matrix(name: str, repeats: int) -> Iterator[Row]:
     note = f"a loader of BPF in {', '.join(kernels)}"
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
-        loader = Path(scratch) / "loader"
-        build = ["gcc", "-O2", "-static", "-o", str(loader), str(LOADER)]
         try:
-            subprocess.run(build, check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            yield Row("kernel_matrix_warm", None, "s", note="no C compiler")
+            loader = qemu_kernel.build(scratch, "bpf_loader")
+        except NotHereError as error:
+            yield Row("kernel_matrix_warm", None, "s", note=str(error))
             return
 
         def run(kept: int) -> None:
             env = {**os.environ, "XDG_RUNTIME_DIR": scratch, "KPFS_WARM": str(kept)}
-            words = "matrix", "--kernels", ",".join(kernels), "--", "./loader"
+            words = "matrix", "--kernels", ",".join(kernels), "--", loader
             done = kpfs(*words, env=env, cwd=scratch)
             assert done.returncode == 0, done.stdout + done.stderr
 

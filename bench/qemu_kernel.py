@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.command import NotHereError
+from kpfs.linux.arch.arches import X86_64
 from kpfs.linux.distribution import distributions, fetch
 from kpfs.linux.make import cpio
 from kpfs.linux.package import packages
@@ -22,6 +23,17 @@ QEMU = "qemu-system-x86_64"
 TIMEOUT = 180  # s
 FIRST_LIST = "first_list"  # seconds to it, in what figures() gives
 OPEN_READ_CLOSE = "open_read_close"
+# as Debian's compilers are called
+TRIPLETS = {
+    "x86": "x86_64-linux-gnu",
+    "i386": "i686-linux-gnu",
+    "arm64": "aarch64-linux-gnu",
+    "armhf": "arm-linux-gnueabihf",
+    "mips64": "mips64el-linux-gnuabi64",
+    "ppc64": "powerpc64le-linux-gnu",
+    "riscv64": "riscv64-linux-gnu",
+    "s390x": "s390x-linux-gnu",
+}
 BEGIN = "@@@"  # the console may show something of before
 APPEND = "console=ttyS0 quiet loglevel=1 nokaslr"
 SETUP = """#!/bin/busybox sh
@@ -37,14 +49,15 @@ sh /getppid.sh | sed s/^/{BEGIN}/
 """
 
 
-def build(folder: str, name: str = "getppid") -> str:
-    """The program of bench/NAME.c, static, below a folder."""
+def build(folder: str, name: str = "getppid", arch: str = X86_64.name) -> str:
+    """The program of bench/NAME.c, static, below a folder, for an architecture."""
     program = f"{folder}/{name}"
-    words = ["gcc", "-O2", "-static", "-o", program, str(HERE / f"{name}.c")]
+    compiler = f"{TRIPLETS[arch]}-gcc"
+    words = [compiler, "-O2", "-static", "-o", program, str(HERE / f"{name}.c")]
     try:
         subprocess.run(words, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise NotHereError("gcc cannot make a static program") from error
+        raise NotHereError(f"{compiler} cannot make a static program") from error
     return program
 
 

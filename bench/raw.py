@@ -13,7 +13,7 @@ from bench import qemu_kernel
 from bench.command import Command
 from bench.qemu_kernel import build
 from bench.row import Group, Row
-from kpfs.linux.store import store
+from kpfs.linux.store import image, store
 
 # what bench/raw.c does
 KINDS = (
@@ -30,7 +30,7 @@ def inside(name: str, repeats: int) -> dict[str, float]:
     least: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as scratch:
         kpfs = Command(Path(scratch))
-        build(scratch, "raw")
+        build(scratch, "raw", image.read_meta(store.folder(name)).arch)
         words = "run", "--kernel", name, "--inside", "--", "./raw", str(repeats)
         with subprocess.Popen(
             kpfs.command(*words), stdout=subprocess.PIPE, text=True, cwd=scratch
