@@ -10,8 +10,7 @@ from kpfs import cli
 
 @pytest.mark.parametrize("missing", ["rich", "textual"])
 def test_without_the_library(tmp_path, monkeypatch, capsys, missing):
-    (tmp_path / "kprobes").mkdir()
-    (tmp_path / "kprobes/list").touch()
+    (tmp_path / "machine").mkdir()
     for name in list(sys.modules):
         if name == "kpfs.top.screen" or name.partition(".")[0] == missing:
             monkeypatch.delitem(sys.modules, name)
