@@ -52,6 +52,8 @@ ARMHF, I386, MIPS64 = "6.12-armhf", "6.1-i386", "6.1-mips64el"
 ARMHF_TWO_CPUS, I386_TWO_CPUS = f"{ARMHF}+cpus=2", f"{I386}+cpus=2"
 MIPS64_TWO_CPUS = f"{MIPS64}+cpus=2"
 FOREIGN = ARM64, RISCV64, S390X, PPC64, ARMHF, I386, MIPS64
+# of these, the ones for all: another byte order, and longs of 32 bits
+EXEMPLARS = S390X, ARMHF
 KERNELS = {  # by markers of the tests that run them
     "kernel": (KERNEL,),
     "two_cpus": (TWO_CPUS,),
@@ -86,6 +88,12 @@ def on(kernel: str, *values: object, marks: Iterable[Any] = (), id: Any = None) 
     (needed,) = (marker for marker, names in KERNELS.items() if kernel in names)
     marks = getattr(pytest.mark, needed), *marks
     return pytest.param(kernel, *values, marks=marks, id=id)
+
+
+def on_each(kernels: Iterable[str]) -> list[Any]:
+    """Return a row for each kernel.  Those of FOREIGN that are no exemplar are slow."""
+    rare = {*FOREIGN} - {*EXEMPLARS}
+    return [on(each, marks=[pytest.mark.slow] * (each in rare)) for each in kernels]
 
 
 def missing_fuse() -> str:

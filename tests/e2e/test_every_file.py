@@ -40,10 +40,7 @@ print("all")
 KERNELS = [
     pytest.param("", id="guest", marks=pytest.mark.guest),
     harness.on(harness.KERNEL),
-    *(
-        harness.on(kernel, marks=[pytest.mark.long] * (number < 2))
-        for number, kernel in enumerate(harness.FOREIGN)
-    ),
+    *harness.on_each(harness.FOREIGN),
 ]
 
 

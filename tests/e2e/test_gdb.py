@@ -30,9 +30,9 @@ KERNELS = [
 ]
 OTHERS = [
     harness.on(harness.ARM64, id="arm64"),
-    harness.on(harness.RISCV64, id="riscv64"),
+    harness.on(harness.RISCV64, id="riscv64", marks=[pytest.mark.slow]),
     harness.on(harness.S390X, id="s390x"),
-    harness.on(harness.PPC64, id="ppc64"),
+    harness.on(harness.PPC64, id="ppc64", marks=[pytest.mark.slow]),
 ]
 # where stacks of programs end, and those of threads
 ENTRIES = {

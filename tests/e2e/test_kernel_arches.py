@@ -437,7 +437,7 @@ WITHOUT_BTF = "skip btf", "skip fentry", "skip fexit"
         # without trampolines
         pytest.param(
             *(PPC64, {"skip fentry", "skip fexit"}),
-            marks=[pytest.mark.ppc64_kernel, pytest.mark.long],
+            marks=[pytest.mark.ppc64_kernel, pytest.mark.slow],
         ),
         pytest.param(
             *(ARMHF, {"skip kprobe.multi", *WITHOUT_BTF}),
@@ -445,11 +445,11 @@ WITHOUT_BTF = "skip btf", "skip fentry", "skip fexit"
         ),
         pytest.param(
             *(I386, {"skip kprobe.multi", *WITHOUT_BTF}),
-            marks=pytest.mark.i386_kernel,
+            marks=[pytest.mark.i386_kernel, pytest.mark.slow],
         ),
         pytest.param(
             *(MIPS64, {"skip kprobe.multi", "skip tracepoint", *WITHOUT_BTF}),
-            marks=[pytest.mark.mips64_kernel, pytest.mark.long],
+            marks=[pytest.mark.mips64_kernel, pytest.mark.slow],
         ),
         # without a compiler
         pytest.param(

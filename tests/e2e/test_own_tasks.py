@@ -37,7 +37,7 @@ KERNELS = [
     harness.on(harness.ARM64),
     harness.on(harness.RISCV64, marks=[pytest.mark.long]),
 ]
-OTHERS = [harness.on(kernel) for kernel in harness.FOREIGN[2:]]
+OTHERS = harness.on_each(harness.FOREIGN[2:])
 
 
 def traced(kpfs, kernel, *words):

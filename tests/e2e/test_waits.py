@@ -66,7 +66,7 @@ def test_waits_with_a_time_limit_end(kpfs, where):
     assert (done.stdout, done.stderr) == (LIMITS_SAID, "")
 
 
-@pytest.mark.parametrize("kernel", [harness.on(kernel) for kernel in harness.FOREIGN])
+@pytest.mark.parametrize("kernel", harness.on_each(harness.FOREIGN))
 def test_signals_end_waits_on_each_architecture(kpfs, kernel):
     """The task that waits would be made anew for each poller, and so on."""
     test_waits_with_a_time_limit_end(kpfs, ("--kernel", kernel))

@@ -358,7 +358,7 @@ def test_two_pages_see_a_linux_kernel_die_and_come_back(kpfs, tmp_path, monkeypa
         ),
         pytest.param(
             *(("--kernel", harness.RISCV64), "vfs_read+8"),  # which lowers sp
-            marks=[pytest.mark.riscv64_kernel, pytest.mark.long],
+            marks=[pytest.mark.riscv64_kernel, pytest.mark.slow],
         ),
     ],
     indirect=["m"],

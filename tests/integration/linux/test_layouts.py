@@ -17,13 +17,12 @@ from kpfs.linux.running.saved_kernel import SavedKernel
 from kpfs.linux.store import store
 from tests import harness
 
-KERNELS = [
-    harness.on(harness.KERNEL),
-    harness.on(harness.TWO_CPUS),
-    harness.on(harness.ARM64),
-    harness.on(harness.S390X),
-    harness.on(harness.PPC64),
-]
+KERNELS = harness.on_each(
+    (
+        *(harness.KERNEL, harness.TWO_CPUS),
+        *(harness.ARM64, harness.S390X, harness.PPC64),
+    )
+)
 # fields that have other names in some kernels
 NAMES = {"cpu": "thread_info.cpu", "ainsn.insn": "ainsn.api.insn"}
 LARGER = {"task_struct"}  # the kernel allocates fewer bytes than it declares
@@ -76,10 +75,7 @@ def test_layouts_are_found_as_btf_has_them(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        harness.on(name)
-        for name in (harness.ARMHF, harness.I386, harness.MIPS64_TWO_CPUS)
-    ],
+    harness.on_each((harness.ARMHF, harness.I386, harness.MIPS64_TWO_CPUS)),
 )
 def test_kernels_without_btf_show_the_same_each_time(name):
     saved = SavedKernel(store.folder(name))

@@ -17,9 +17,12 @@ from tests.there import stand_in
 
 def test_a_kernel_without_symbols_of_data_is_refused(tmp_path):
     (tmp_path / "symbols").write_text("c000000000000000 T _stext\n")
-    symbols = CoreSymbols(str(tmp_path / "symbols"))
-    parts = {"memory": None, "symbols": symbols, "structures": None}
-    parts["arch"] = ARCHES["ppc64"]
-    saved = SimpleNamespace(folder="/made/6.1-ppc64el", **parts)
+    saved = SimpleNamespace(
+        folder="/made/6.1-ppc64el",
+        memory=None,
+        symbols=CoreSymbols(str(tmp_path / "symbols")),
+        structures=None,
+        arch=ARCHES["ppc64"],
+    )
     with pytest.raises(SetupError, match=r"6\.1-ppc64el was built without"):
         UnprobedTables(stand_in(saved))
