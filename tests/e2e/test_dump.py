@@ -35,7 +35,7 @@ def test_gdb_reads_a_dump_of_the_guest_kernel(kpfs, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="no gdb-multiarch")
-@pytest.mark.parametrize("kernel", map(harness.on, (harness.ARMHF, harness.I386)))
+@pytest.mark.parametrize("kernel", harness.on_each((harness.ARMHF, harness.I386)))
 def test_gdb_reads_a_dump_of_a_dead_kernel_of_32_bits(kpfs, tmp_path, kernel):
     kpfs.announce("the guest is dead")
     script = f"""cd {tmp_path}
