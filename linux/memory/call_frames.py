@@ -78,6 +78,16 @@ def sleb(value: int) -> bytes:
 
 
 @cache
+def advance(step: int, model: DataModel = LITTLE_64) -> bytes:
+    """Return that what follows holds so many units of text further on."""
+    if step < Cfa.ADVANCE_LOC:
+        return bytes((Cfa.ADVANCE_LOC | step,))
+    if step < 1 << 8:
+        return bytes((Cfa.ADVANCE_LOC1, step))
+    return bytes((Cfa.ADVANCE_LOC4,)) + model.raw(step, 4)
+
+
+@cache
 def cfa(register: int, offset: int) -> bytes:
     """Return that the caller's stack is so far above a register."""
     return bytes((Cfa.DEF_CFA, register)) + uleb(offset)
@@ -228,8 +238,6 @@ def _placed(code: Code, begin: int, rows: Iterable[Row]) -> Iterator[bytes]:
     at = begin
     for number, row in rows:
         step, at = number - at, number
-        if step >= Cfa.ADVANCE_LOC:
-            yield bytes((Cfa.ADVANCE_LOC4,)) + code.model.raw(step, 4)
-        elif step:
-            yield bytes((Cfa.ADVANCE_LOC | step,))
+        if step:
+            yield advance(step, code.model)
         yield row

@@ -27,6 +27,7 @@ from kpfs.base.cfi import Cfa, CfaOp
 from kpfs.base.data_model import LITTLE_64
 from kpfs.linux.memory.btf import StructLayout
 from kpfs.linux.memory.call_frames import (
+    advance,
     entry,
     head,
     sleb,
@@ -244,27 +245,8 @@ class _Rows:
         starts = self._starts
         steps = map(sub, starts[begin + 1 : end], starts[begin:end])
         rules = [rule for _, rule in self._found[begin:end]]
-        more = chain.from_iterable(
-            zip(map(_STEPS.__getitem__, steps), rules[1:], strict=True)
-        )
+        more = chain.from_iterable(zip(map(advance, steps), rules[1:], strict=True))
         return _entry(Kind.CALL, starts[begin], starts[end], rules[0] + b"".join(more))
-
-
-class _Steps(dict[int, bytes]):
-    """Operations that go on by so many bytes of text."""
-
-    def __missing__(self, step: int) -> bytes:
-        if step < Cfa.ADVANCE_LOC:
-            found = bytes((Cfa.ADVANCE_LOC | step,))
-        elif step < 1 << 8:
-            found = bytes((Cfa.ADVANCE_LOC1, step))
-        else:
-            found = bytes((Cfa.ADVANCE_LOC4,)) + LITTLE_64.raw(step, 4)
-        self[step] = found
-        return found
-
-
-_STEPS = _Steps()
 
 
 def _entry(kind: Kind, start: int, end: int, code: bytes) -> bytes:

@@ -23,6 +23,7 @@ from kpfs.linux.memory.call_frames import (
     THREADS,
     Named,
     Spans,
+    advance,
     cfa,
     entry,
     head,
@@ -47,7 +48,6 @@ _FINISH, _POP_FIRST, _LARGE = 0xB0, 0xB1, 0xB2
 _LARGE_BASE = 0x204  # bytes
 _PROLOGUE = 32  # bytes that are looked at
 _PUSH, _PUSH_LR, _SUB, _SUB_MASK = 0xE92D, 0xE52D_E004, 0xE24D_D000, 0xFFFF_F000
-_ADVANCE = 0x40
 _SAVED = b"".join(map(same, (*range(4, 12), _LR)))
 
 
@@ -200,10 +200,10 @@ def _rules(found: _Unwound, code: Sequence[int]) -> bytes:
     made = b""
     push = next((n for n, word in enumerate(code) if _is_push(word)), None)
     if push is not None:
-        made += _advance(push + 1)
+        made += advance((push + 1) * _LONG)
         room = code[push + 1] if push + 1 < len(code) else 0
         if found.base == _SP and room & _SUB_MASK == _SUB:
-            made += cfa(_SP, found.above - _immediate(room)) + saved + _advance(1)
+            made += cfa(_SP, found.above - _immediate(room)) + saved + advance(_LONG)
     return made + cfa(found.base, found.above) + saved
 
 
@@ -216,11 +216,6 @@ def _immediate(word: int) -> int:
     """Return the number in an instruction, which is 8 bits that are turned."""
     number, turn = word & 0xFF, (word >> 8 & 0xF) * 2
     return (number >> turn | number << 32 - turn) & (1 << 32) - 1
-
-
-def _advance(instructions: int) -> bytes:
-    """Return the operation that goes on in the text."""
-    return bytes((_ADVANCE | instructions * _LONG,))
 
 
 def _uleb(left: Iterator[int]) -> int:
