@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, Protocol
 
 from kpfs.base.ktypes import MASK64
 from kpfs.base.units import WORD
@@ -27,6 +27,10 @@ class FrameRegs(kprobe.PtRegs):
     NAMES: ClassVar[tuple[str, ...]]  # names of the words, from low to high addresses
     WORD: ClassVar[int] = WORD  # bytes of one
 
+    def __init_subclass__(cls) -> None:
+        for i, name in enumerate(cls.NAMES):
+            setattr(cls, name, _register(i))
+
     def __init__(self, memory: Words, addr: int) -> None:
         self._memory = memory
         self._addr = addr
@@ -46,8 +50,8 @@ class FrameRegs(kprobe.PtRegs):
         return f"<PtRegs {' '.join(f'{n}={v:#x}' for n, v in words)}>"
 
 
-def register(i: int) -> int:
-    """A property that is register i, annotated as the int that a reader gets."""
+def _register(i: int) -> property:
+    """Return a property that is word i."""
 
     def get(regs: FrameRegs) -> int:
         return regs[i]
@@ -55,4 +59,4 @@ def register(i: int) -> int:
     def put(regs: FrameRegs, value: int) -> None:
         regs[i] = value
 
-    return cast(int, property(get, put, doc=f"Register {i} of the frame, unsigned."))
+    return property(get, put, doc=f"Register {i} of the frame, unsigned.")

@@ -3,21 +3,53 @@
 
 from __future__ import annotations
 
+import errno
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from kpfs.engine.judge import StepJudge
+from kpfs.base.errors import KernelError
+from kpfs.engine.judge import Jump, StepJudge, Tables
+from kpfs.engine.step import StepMethod
 
+NO_PROBES_ON_FTRACE = ", and this kernel has no probes on these"
 FIXED_SIZE = 4  # bytes of an instruction of arm64, armhf, mips64 and ppc64
 
 
-class CapstoneWords:
+class CapstoneWords(ABC):
     """Words for instructions."""
 
-    def __init__(self, cs: Any) -> None:
-        """cs: capstone.Cs of the architecture."""
-        self._cs = cs
+    unit: ClassVar[int]  # bytes; instructions begin at multiples of it
+    longest: ClassVar[int]  # bytes
+    # text that was never patched tells where instructions begin, as a breakpoint may be
+    # shorter than the one that it stands in
+    cut_by_saved: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._cs = self.capstone()
+
+    @staticmethod
+    @abstractmethod
+    def capstone() -> Any:
+        """Import capstone, and return its disassembler of the architecture."""
+
+    @staticmethod
+    @abstractmethod
+    def size_of(raw: bytes) -> int:
+        """Return the size of the instruction that begins with these bytes."""
+
+    @abstractmethod
+    def unknown(self, raw: bytes) -> str:
+        """Return the words for an instruction that capstone does not know."""
+
+    @abstractmethod
+    def target(self, raw: bytes, addr: int) -> int | None:
+        """Return where an instruction goes that has its target in itself."""
+
+    @abstractmethod
+    def patch(self, raw: bytes) -> str:
+        """Return what an instruction that was put in place of another is."""
 
     def text(self, raw: bytes, addr: int) -> str:
         """Return mnemonic and operands, unknown() if capstone has none."""
@@ -31,29 +63,6 @@ class CapstoneWords:
         text = self.text(raw, addr)
         return text if target is None else f"{text} <{name(target)}>"
 
-    def unknown(self, raw: bytes) -> str:
-        """Return the words for an instruction that capstone does not know."""
-        raise NotImplementedError
-
-    def target(self, raw: bytes, addr: int) -> int | None:
-        """Return where an instruction goes that has its target in itself."""
-        raise NotImplementedError
-
-
-class FixedSizeWords(CapstoneWords):
-    """Words for instructions of four bytes."""
-
-    def rows(
-        self, code: bytes, start: int, name: Callable[[int], str]
-    ) -> list[tuple[int, bytes, str]]:
-        """Return address, bytes and words of each instruction.
-
-        start: address of code.  name: as named() has it.
-        """
-        places = range(0, len(code) - FIXED_SIZE + 1, FIXED_SIZE)
-        cut = [(start + at, code[at : at + FIXED_SIZE]) for at in places]
-        return [(addr, raw, self.named(raw, addr, name)) for addr, raw in cut]
-
     def around(
         self,
         read: Callable[[int, int], bytes],
@@ -61,34 +70,77 @@ class FixedSizeWords(CapstoneWords):
         size: int,
         name: Callable[[int], str],
     ) -> list[tuple[int, bytes, str]]:
-        """Return rows() of the instructions that touch [addr, addr+size)."""
-        start, end = addr - addr % FIXED_SIZE, addr + size
-        return self.rows(read(start, end + -end % FIXED_SIZE - start), start, name)
+        """Return address, bytes and words of what touches [addr, addr+size).
+
+        name: as named() has it.
+        """
+        start, end = addr - addr % self.unit, addr + size
+        code = read(start, end + -end % self.unit - start)
+        rows = []
+        for at, raw in instructions(code, self.size_of):
+            if len(raw) < self.size_of(raw):
+                raw = read(start + at, self.size_of(raw))
+            rows.append((start + at, raw, self.named(raw, start + at, name)))
+        return rows
 
     def compared(
         self, live: bytes, saved: bytes, start: int, name: Callable[[int], str]
     ) -> Iterator[str]:
-        """Yield a line for each instruction, noting those that were others."""
-        for addr, raw, text in self.rows(live, start, name):
-            was = saved[addr - start :][:FIXED_SIZE]
-            line = f"  {addr:016x}  {raw.hex(' '):<{3 * FIXED_SIZE - 1}} {text}"
-            if raw != was:
-                line = f"{line:<84} # {self.patch(raw)}, was: {self.text(was, addr)}"
+        """Yield a line for each instruction, noting those that were others.
+
+        name: as named() has it.
+        """
+        width = 3 * self.longest - 1
+        for at, cut in instructions(saved if self.cut_by_saved else live, self.size_of):
+            addr, raw = start + at, live[at : at + len(cut)]
+            line = f"  {addr:016x}  {raw.hex(' '):<{width}} "
+            line += self.named(raw, addr, name)
+            if raw != saved[at : at + len(cut)]:
+                was = self.text(saved[at : at + self.size_of(saved[at:])], addr)
+                line = f"{line:<84} # {self.patch(raw)}, was: {was}"
             yield line
 
+
+class FixedSizeWords(CapstoneWords):
+    """Words for instructions of four bytes, which are little-endian numbers."""
+
+    unit = longest = FIXED_SIZE
+    directive: ClassVar[str]  # makes an instruction of a number, in assembly
+
+    @staticmethod
+    def size_of(raw: bytes) -> int:
+        return FIXED_SIZE
+
+    @staticmethod
+    @abstractmethod
+    def branch_target(word: int, addr: int) -> int | None:
+        """Return where an instruction goes that has its target in itself."""
+
+    def unknown(self, raw: bytes) -> str:
+        return f"{self.directive} {_number(raw):#010x}"
+
+    def target(self, raw: bytes, addr: int) -> int | None:
+        return self.branch_target(_number(raw), addr)
+
     def patch(self, raw: bytes) -> str:
+        return self.kind(_number(raw))
+
+    @abstractmethod
+    def kind(self, word: int) -> str:
         """Return what an instruction that was put in place of another is."""
-        raise NotImplementedError
 
 
-class FixedSizeJudge(StepJudge):
-    """The part of a Judge of instructions of four bytes.  Context: control."""
+class ListingJudge(StepJudge):
+    """The part of a Judge whose listings are an architecture's words.
 
-    disassembler: ClassVar[Callable[[], FixedSizeWords]]
+    Context: control.
+    """
+
+    words: ClassVar[type[CapstoneWords]]
 
     @cached_property
-    def _words(self) -> FixedSizeWords:
-        return type(self).disassembler()
+    def _words(self) -> CapstoneWords:
+        return self.words()
 
     def listing(
         self, addr: int, size: int, name: Callable[[int], str]
@@ -96,7 +148,57 @@ class FixedSizeJudge(StepJudge):
         return self._words.around(self._tables.read, addr, size, name)
 
     def jump_label_size(self, code: bytes) -> int:
-        return FIXED_SIZE
+        return self.words.longest
+
+
+def no_jump(arch: str, size: int, way: StepMethod) -> Jump:
+    """Return the verdict on a jump where the kernel never puts any.
+
+    size: bytes of the instruction.  way: how it has its effect instead.
+    """
+    return Jump(
+        size, f"{arch} has no jump optimisation; this instruction is {way.value}"
+    )
+
+
+def word_at(tables: Tables, addr: int) -> int:
+    """Return an instruction of four bytes; MemoryFault where it is unknown."""
+    return _number(tables.read(addr, FIXED_SIZE))
+
+
+def _number(raw: bytes) -> int:
+    return int.from_bytes(raw, "little")
+
+
+def refuse_misplaced(addr: int) -> None:
+    """Raise EINVAL where no instruction of four bytes begins."""
+    if addr % FIXED_SIZE:
+        raise KernelError(errno.EINVAL, "no instruction begins there")
+
+
+def refuse_ftrace(tables: Tables, addr: int, why: str = "") -> None:
+    """Raise EINVAL where ftrace puts a call.  why: is said, too."""
+    if tables.text.ftrace_location(addr, addr) == addr:
+        raise KernelError(errno.EINVAL, f"ftrace puts its calls there{why}")
+
+
+def begins_at(tables: Tables, addr: int, words: type[CapstoneWords]) -> bool | None:
+    """Return True if an instruction begins there, counted from its function's begin.
+
+    None: it may, as no function is known there.
+    """
+    symbol = tables.kallsyms.symbol_at(addr)
+    if addr % words.unit:
+        return False
+    if symbol is None:
+        return None
+    return ends_whole(tables.read(symbol.addr, addr - symbol.addr), words.size_of)
+
+
+def insn_at(tables: Tables, addr: int, words: type[CapstoneWords]) -> bytes:
+    """Return an instruction; MemoryFault where it is unknown."""
+    size = words.size_of(tables.read(addr, words.unit))
+    return tables.read(addr, size)
 
 
 def instructions(

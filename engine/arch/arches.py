@@ -11,6 +11,7 @@ from kpfs.engine.arch.unused import Called, Ways
 from kpfs.engine.arch_hooks import Arch
 from kpfs.engine.judge import DumpJudge, Judge, Tables
 from kpfs.engine.kprobe import PtRegs
+from kpfs.engine.listing import CapstoneWords
 from kpfs.engine.machine import Machine
 from kpfs.engine.runtime.runtime import Runtime
 
@@ -89,6 +90,11 @@ class FrameMemory(Protocol):
     def write_u64(self, addr: int, value: int) -> None: ...
 
 
+# code, its address -> what may be addresses in its instructions, each with True if it
+# is one of memory that they access
+NamedAddresses = Callable[[bytes, int], Iterator[tuple[int, bool]]]
+
+
 class TextTools(NamedTuple):
     """Tools of an architecture for text that need not be running, and for frames."""
 
@@ -97,9 +103,7 @@ class TextTools(NamedTuple):
     compared: Callable[[bytes, bytes, int, Callable[[int], str]], Iterator[str]]
     # a struct pt_regs that a kernel has saved: its memory, and the address
     frame: Callable[[FrameMemory, int], PtRegs]
-    # code, its address -> what may be addresses in its instructions, each with True if
-    # it is one of memory that they access
-    named_addresses: Callable[[bytes, int], Iterator[tuple[int, bool]]] | None = None
+    named_addresses: NamedAddresses | None = None
 
 
 def _x86_judge(tables: Tables) -> DumpJudge:
@@ -120,63 +124,79 @@ def _x86_text() -> TextTools:
     return TextTools(_x86_judge, compared_listing, frame)
 
 
+def _tools(
+    judge: Callable[[Tables], Judge],
+    words: Callable[[], CapstoneWords],
+    frame: Callable[[FrameMemory, int], PtRegs],
+    named_addresses: NamedAddresses | None = None,
+) -> TextTools:
+    """Return the tools where the words for instructions are capstone's."""
+
+    def compared(
+        live: bytes, saved: bytes, start: int, name: Callable[[int], str]
+    ) -> Iterator[str]:
+        return words().compared(live, saved, start, name)
+
+    return TextTools(judge, compared, frame, named_addresses)
+
+
 def _arm64_text() -> TextTools:
     from kpfs.engine.arch.arm64.checks.verdicts import Arm64Judge
-    from kpfs.engine.arch.arm64.insn import compared_listing
-    from kpfs.engine.arch.arm64.regs import FramePtRegs
+    from kpfs.engine.arch.arm64.insn import Disassembler
+    from kpfs.engine.arch.frames import Arm64Regs
 
-    return TextTools(Arm64Judge, compared_listing, FramePtRegs)
+    return _tools(Arm64Judge, Disassembler, Arm64Regs)
 
 
 def _riscv64_text() -> TextTools:
+    from kpfs.engine.arch.frames import Riscv64Regs
     from kpfs.engine.arch.riscv64.checks.verdicts import Riscv64Judge
-    from kpfs.engine.arch.riscv64.insn import compared_listing
-    from kpfs.engine.arch.riscv64.regs import FramePtRegs
+    from kpfs.engine.arch.riscv64.insn import Disassembler
 
-    return TextTools(Riscv64Judge, compared_listing, FramePtRegs)
+    return _tools(Riscv64Judge, Disassembler, Riscv64Regs)
 
 
 def _s390x_text() -> TextTools:
+    from kpfs.engine.arch.frames import S390xRegs
     from kpfs.engine.arch.s390x.checks.verdicts import S390xJudge
-    from kpfs.engine.arch.s390x.insn import compared_listing
-    from kpfs.engine.arch.s390x.regs import FramePtRegs
+    from kpfs.engine.arch.s390x.insn import Disassembler
 
-    return TextTools(S390xJudge, compared_listing, FramePtRegs)
+    return _tools(S390xJudge, Disassembler, S390xRegs)
 
 
 def _ppc64_text() -> TextTools:
+    from kpfs.engine.arch.frames import Ppc64Regs
     from kpfs.engine.arch.ppc64.checks.verdicts import Ppc64Judge
-    from kpfs.engine.arch.ppc64.insn import compared_listing, named_addresses
-    from kpfs.engine.arch.ppc64.regs import FramePtRegs
+    from kpfs.engine.arch.ppc64.insn import Disassembler, named_addresses
 
-    return TextTools(Ppc64Judge, compared_listing, FramePtRegs, named_addresses)
+    return _tools(Ppc64Judge, Disassembler, Ppc64Regs, named_addresses)
 
 
 def _armhf_text() -> TextTools:
     from kpfs.engine.arch.armhf.checks.verdicts import ArmhfJudge
-    from kpfs.engine.arch.armhf.insn import compared_listing, named_addresses
-    from kpfs.engine.arch.armhf.regs import FramePtRegs
+    from kpfs.engine.arch.armhf.insn import Disassembler, named_addresses
+    from kpfs.engine.arch.frames import ArmhfRegs
 
-    return TextTools(ArmhfJudge, compared_listing, FramePtRegs, named_addresses)
+    return _tools(ArmhfJudge, Disassembler, ArmhfRegs, named_addresses)
 
 
 def _i386_text() -> TextTools:
-    from kpfs.engine.arch.i386.regs import FramePtRegs
+    from kpfs.engine.arch.frames import I386Regs
     from kpfs.engine.arch.x86.checks.verdicts import X86Judge
     from kpfs.engine.arch.x86.compare import compared_listing
     from kpfs.engine.arch.x86.insn import named_addresses
 
     listing = partial(compared_listing, bits=32)
     judge = partial(X86Judge, bits=32)
-    return TextTools(judge, listing, FramePtRegs, named_addresses)
+    return TextTools(judge, listing, I386Regs, named_addresses)
 
 
 def _mips64_text() -> TextTools:
+    from kpfs.engine.arch.frames import Mips64Regs
     from kpfs.engine.arch.mips64.checks.verdicts import Mips64Judge
-    from kpfs.engine.arch.mips64.insn import compared_listing, named_addresses
-    from kpfs.engine.arch.mips64.regs import FramePtRegs
+    from kpfs.engine.arch.mips64.insn import Disassembler, named_addresses
 
-    return TextTools(Mips64Judge, compared_listing, FramePtRegs, named_addresses)
+    return _tools(Mips64Judge, Disassembler, Mips64Regs, named_addresses)
 
 
 # Machine.arch -> what imports its tools

@@ -6,7 +6,6 @@ The words come from capstone, imported when the first listing is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from kpfs.base.ktypes import MASK64
@@ -17,32 +16,9 @@ _JUMP, _CALL = 5, 37  # b, bl: what follows is how many instructions away
 _BREAKPOINT, _BREAKPOINT_MASK = 0xD4200000, 0xFFE0001F  # brk
 
 
-class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
-    def __init__(self) -> None:
-        import capstone
-
-        super().__init__(capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM))
-
-    def unknown(self, raw: bytes) -> str:
-        return f".inst {int.from_bytes(raw, 'little'):#010x}"
-
-    def target(self, raw: bytes, addr: int) -> int | None:
-        return branch_target(int.from_bytes(raw, "little"), addr)
-
-    def patch(self, raw: bytes) -> str:
-        word = int.from_bytes(raw, "little")
-        if word & _BREAKPOINT_MASK == _BREAKPOINT:
-            return "breakpoint"
-        return {_JUMP: "jump", _CALL: "call"}.get(word >> _OPCODE, "patched")
-
-
 def detailed() -> Any:
     """Return capstone's disassembler; its instructions tell of their registers."""
-    import capstone
-
-    made = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    made = Disassembler.capstone()
     made.detail = True
     return made
 
@@ -56,11 +32,19 @@ def branch_target(word: int, addr: int) -> int | None:
     return (addr + FIXED_SIZE * distance) & MASK64
 
 
-def compared_listing(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    """Return a line for each instruction from start on, noting those that were others.
+class Disassembler(FixedSizeWords):
+    """Words for instructions; capstone is loaded by the first one made."""
 
-    name gives what is written behind the target of a jump or call.
-    """
-    return Disassembler().compared(live, saved, start, name)
+    directive = ".inst"
+    branch_target = staticmethod(branch_target)
+
+    @staticmethod
+    def capstone() -> Any:
+        import capstone
+
+        return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+
+    def kind(self, word: int) -> str:
+        if word & _BREAKPOINT_MASK == _BREAKPOINT:
+            return "breakpoint"
+        return {_JUMP: "jump", _CALL: "call"}.get(word >> _OPCODE, "patched")

@@ -7,7 +7,8 @@ listing is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from kpfs.engine.listing import FixedSizeWords
 
@@ -18,29 +19,6 @@ _PC = 15
 _MOVW, _MOVT = 0xE30, 0xE34  # the upper bits, as in those below: without a condition
 _LDR, _LDR_MASK, _LOAD, _UP = 0xE500_0000, 0xFF20_0000, 1 << 20, 1 << 23
 _BREAKPOINT, _UNCONDITIONAL = 0x07F0_01F8, 0x0FFF_FFFF
-
-
-class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
-    def __init__(self) -> None:
-        import capstone
-
-        mode = capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN
-        super().__init__(capstone.Cs(capstone.CS_ARCH_ARM, mode))
-
-    def unknown(self, raw: bytes) -> str:
-        return f".inst {int.from_bytes(raw, 'little'):#010x}"
-
-    def target(self, raw: bytes, addr: int) -> int | None:
-        return branch_target(int.from_bytes(raw, "little"), addr)
-
-    def patch(self, raw: bytes) -> str:
-        word = int.from_bytes(raw, "little")
-        if word & _UNCONDITIONAL == _BREAKPOINT:
-            return "breakpoint"
-        kind = word >> _KIND & _KIND_MASK
-        return {_BRANCH: "jump", _CALL: "call"}.get(kind, "patched")
 
 
 def branch_target(word: int, addr: int) -> int | None:
@@ -87,11 +65,21 @@ def named_addresses(code: bytes, addr: int) -> Iterator[tuple[int, bool]]:
             known.pop(rd, None)
 
 
-def compared_listing(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    """Return a line for each instruction from start on, noting those that were others.
+class Disassembler(FixedSizeWords):
+    """Words for instructions; capstone is loaded by the first one made."""
 
-    name gives what is written behind the target of a jump or call.
-    """
-    return Disassembler().compared(live, saved, start, name)
+    directive = ".inst"
+    branch_target = staticmethod(branch_target)
+
+    @staticmethod
+    def capstone() -> Any:
+        import capstone
+
+        mode = capstone.CS_MODE_ARM | capstone.CS_MODE_LITTLE_ENDIAN
+        return capstone.Cs(capstone.CS_ARCH_ARM, mode)
+
+    def kind(self, word: int) -> str:
+        if word & _UNCONDITIONAL == _BREAKPOINT:
+            return "breakpoint"
+        kind = word >> _KIND & _KIND_MASK
+        return {_BRANCH: "jump", _CALL: "call"}.get(kind, "patched")

@@ -6,7 +6,8 @@ The words come from capstone, imported when the first listing is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from kpfs.base.ktypes import MASK64
 from kpfs.engine.listing import FIXED_SIZE, FixedSizeWords
@@ -24,28 +25,6 @@ _KEPT = frozenset((*range(16, 24), 28, 29, 30))
 _SIGNS = frozenset((0, 1, 2, 3, 0x10, 0x11, 0x12, 0x13, 0x1C))
 _FLOAT_BRANCH = 8
 _MINOR, _BREAK = 0x3F, 0x0D  # the six bits that tell break
-
-
-class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
-    def __init__(self) -> None:
-        import capstone
-
-        mode = capstone.CS_MODE_MIPS64 | capstone.CS_MODE_LITTLE_ENDIAN
-        super().__init__(capstone.Cs(capstone.CS_ARCH_MIPS, mode))
-
-    def unknown(self, raw: bytes) -> str:
-        return f".word {int.from_bytes(raw, 'little'):#010x}"
-
-    def target(self, raw: bytes, addr: int) -> int | None:
-        return branch_target(int.from_bytes(raw, "little"), addr)
-
-    def patch(self, raw: bytes) -> str:
-        word = int.from_bytes(raw, "little")
-        if is_breakpoint(word):
-            return "breakpoint"
-        return {_J: "jump", _JAL: "call"}.get(word >> _OPCODE, "patched")
 
 
 def is_breakpoint(word: int) -> bool:
@@ -123,11 +102,20 @@ def _addresses(code: bytes) -> Iterator[tuple[int, bool]]:
         calls = opcode == _JAL or (opcode == _SPECIAL and word & _MINOR == _JALR)
 
 
-def compared_listing(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    """Return a line for each instruction from start on, noting those that were others.
+class Disassembler(FixedSizeWords):
+    """Words for instructions; capstone is loaded by the first one made."""
 
-    name gives what is written behind the target of a jump or call.
-    """
-    return Disassembler().compared(live, saved, start, name)
+    directive = ".word"
+    branch_target = staticmethod(branch_target)
+
+    @staticmethod
+    def capstone() -> Any:
+        import capstone
+
+        mode = capstone.CS_MODE_MIPS64 | capstone.CS_MODE_LITTLE_ENDIAN
+        return capstone.Cs(capstone.CS_ARCH_MIPS, mode)
+
+    def kind(self, word: int) -> str:
+        if is_breakpoint(word):
+            return "breakpoint"
+        return {_J: "jump", _JAL: "call"}.get(word >> _OPCODE, "patched")

@@ -6,7 +6,8 @@ The words come from capstone, imported when the first listing is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from kpfs.base.ktypes import MASK64
 from kpfs.engine.listing import FixedSizeWords
@@ -18,30 +19,6 @@ _BREAKPOINT = 0x7FE00008  # trap
 _ADDI, _ADDIS = 14, 15
 _STORES, _LOADS = frozenset((36, 38, 44, 52, 54, 62)), frozenset((32, 34, 40, 42, 58))
 _TOC, _ENTRY, _FIRST_KEPT = 2, 12, 14  # registers; the last one and above survive calls
-
-
-class Disassembler(FixedSizeWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
-    def __init__(self) -> None:
-        import capstone
-
-        mode = capstone.CS_MODE_64 | capstone.CS_MODE_LITTLE_ENDIAN
-        super().__init__(capstone.Cs(capstone.CS_ARCH_PPC, mode))
-
-    def unknown(self, raw: bytes) -> str:
-        return f".long {int.from_bytes(raw, 'little'):#010x}"
-
-    def target(self, raw: bytes, addr: int) -> int | None:
-        return branch_target(int.from_bytes(raw, "little"), addr)
-
-    def patch(self, raw: bytes) -> str:
-        word = int.from_bytes(raw, "little")
-        if word == _BREAKPOINT:
-            return "breakpoint"
-        if word >> _OPCODE == _BRANCH:
-            return "call" if word & _CALL else "jump"
-        return "patched"
 
 
 def branch_target(word: int, addr: int) -> int | None:
@@ -83,11 +60,22 @@ def named_addresses(code: bytes, addr: int) -> Iterator[tuple[int, bool]]:
             known.pop(ra, None)
 
 
-def compared_listing(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    """Return a line for each instruction from start on, noting those that were others.
+class Disassembler(FixedSizeWords):
+    """Words for instructions; capstone is loaded by the first one made."""
 
-    name gives what is written behind the target of a jump or call.
-    """
-    return Disassembler().compared(live, saved, start, name)
+    directive = ".long"
+    branch_target = staticmethod(branch_target)
+
+    @staticmethod
+    def capstone() -> Any:
+        import capstone
+
+        mode = capstone.CS_MODE_64 | capstone.CS_MODE_LITTLE_ENDIAN
+        return capstone.Cs(capstone.CS_ARCH_PPC, mode)
+
+    def kind(self, word: int) -> str:
+        if word == _BREAKPOINT:
+            return "breakpoint"
+        if word >> _OPCODE == _BRANCH:
+            return "call" if word & _CALL else "jump"
+        return "patched"

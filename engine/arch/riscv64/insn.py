@@ -6,12 +6,11 @@ The words come from capstone, imported when the first listing is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from typing import Any
 
-from kpfs.engine.listing import CapstoneWords, instructions
+from kpfs.engine.listing import CapstoneWords
 
 SHORT, LONG = 2, 4  # sizes of instructions
-BYTES_WIDTH = 3 * LONG - 1
 _BREAKPOINTS = {b"\x02\x90", b"\x73\x00\x10\x00"}  # c.ebreak, ebreak
 _OPCODE, _JAL, _JALR, _AUIPC, _BRANCH = 0x7F, 0x6F, 0x67, 0x17, 0x63
 # by the bits of _C_MASK: c.j; c.beqz and c.bnez
@@ -24,28 +23,6 @@ _C_J_PARTS = (
     *((11, 1, 4), (3, 3, 1)),
 )
 _C_BRANCH_PARTS = (12, 1, 8), (5, 2, 6), (2, 1, 5), (10, 2, 3), (3, 2, 1)
-
-
-def size_of(raw: bytes) -> int:
-    """Return the size of the instruction that begins with these bytes."""
-    return LONG if raw[0] & 3 == 3 else SHORT
-
-
-class Disassembler(CapstoneWords):
-    """Words for instructions; capstone is loaded by the first one made."""
-
-    def __init__(self) -> None:
-        import capstone
-
-        mode = capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC
-        super().__init__(capstone.Cs(capstone.CS_ARCH_RISCV, mode))
-
-    def unknown(self, raw: bytes) -> str:
-        return f".insn {int.from_bytes(raw, 'little'):#0{2 + 2 * len(raw)}x}"
-
-    def target(self, raw: bytes, addr: int) -> int | None:
-        distance = branch_distance(raw)
-        return None if distance is None else addr + distance
 
 
 def _field(word: int, *parts: tuple[int, int, int]) -> int:
@@ -76,28 +53,31 @@ def branch_distance(raw: bytes) -> int | None:
     return None
 
 
-def compared_listing(
-    live: bytes, saved: bytes, start: int, name: Callable[[int], str]
-) -> Iterator[str]:
-    """Yield a line for each instruction from start on, noting those that were others.
+class Disassembler(CapstoneWords):
+    """Words for instructions; capstone is loaded by the first one made."""
 
-    name gives what is written behind the target of a jump or branch.
-    """
-    dis = Disassembler()
-    for at, raw in instructions(live, size_of):
-        addr, was = start + at, saved[at : at + len(raw)]
-        line = (
-            f"  {addr:016x}  {raw.hex(' '):<{BYTES_WIDTH}} {dis.named(raw, addr, name)}"
-        )
-        if raw != was:
-            before = saved[at : at + size_of(saved[at:])]
-            line = f"{line:<84} # {_patch(raw)}, was: {dis.text(before, addr)}"
-        yield line
+    unit, longest = SHORT, LONG
 
+    @staticmethod
+    def capstone() -> Any:
+        import capstone
 
-def _patch(raw: bytes) -> str:
-    """Return what an instruction that was put in place of another is."""
-    if raw in _BREAKPOINTS:
-        return "breakpoint"
-    opcode = raw[0] & _OPCODE
-    return "call" if opcode in (_JALR, _AUIPC, _JAL) and len(raw) == LONG else "patched"
+        mode = capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC
+        return capstone.Cs(capstone.CS_ARCH_RISCV, mode)
+
+    @staticmethod
+    def size_of(raw: bytes) -> int:
+        return LONG if raw[0] & 3 == 3 else SHORT
+
+    def unknown(self, raw: bytes) -> str:
+        return f".insn {int.from_bytes(raw, 'little'):#0{2 + 2 * len(raw)}x}"
+
+    def target(self, raw: bytes, addr: int) -> int | None:
+        distance = branch_distance(raw)
+        return None if distance is None else addr + distance
+
+    def patch(self, raw: bytes) -> str:
+        if raw in _BREAKPOINTS:
+            return "breakpoint"
+        is_call = raw[0] & _OPCODE in (_JALR, _AUIPC, _JAL) and len(raw) == LONG
+        return "call" if is_call else "patched"

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Registers that a kernel has saved.
 
-Tests kpfs.engine.arch.arm64.regs, kpfs.engine.arch.riscv64.regs,
-kpfs.engine.arch.s390x.regs, kpfs.engine.arch.ppc64.regs,
-kpfs.engine.arch.armhf.regs, kpfs.engine.arch.i386.regs,
-kpfs.engine.arch.mips64.regs.
+Tests kpfs.engine.arch.frames.
 """
 
 from kpfs.engine.arch.arches import TEXT_TOOLS

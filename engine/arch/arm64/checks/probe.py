@@ -13,9 +13,9 @@ import errno
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.judge import Tables
+from kpfs.engine.listing import FIXED_SIZE, refuse_ftrace, refuse_misplaced, word_at
 from kpfs.engine.step import Pattern, StepMethod, refuse
 
-INSN_SIZE = 4
 ATOMIC_INSNS = 32  # looked at before a probe; kernel: MAX_ATOMIC_CONTEXT_SIZE
 
 
@@ -81,10 +81,8 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
 
     Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
     """
-    if addr % INSN_SIZE:
-        raise KernelError(errno.EINVAL, "no instruction begins there")
-    if tables.text.ftrace_location(addr, addr) == addr:
-        raise KernelError(errno.EINVAL, "ftrace puts its calls there")
+    refuse_misplaced(addr)
+    refuse_ftrace(tables, addr)
     if tables.text.has_exception_entry(addr, addr + 1):
         raise KernelError(errno.EINVAL, "the exception table has the instruction")
     way_of(word_at(tables, addr))
@@ -101,18 +99,13 @@ def exclusive_before(tables: Tables, addr: int) -> int:
     """
     symbol = tables.kallsyms.symbol_at(addr)
     offset = addr - symbol.addr if symbol else 0
-    count = min(offset // INSN_SIZE, ATOMIC_INSNS)
-    start = addr - count * INSN_SIZE
-    raw = tables.read(start, count * INSN_SIZE) if count else b""
-    for at in reversed(range(0, len(raw), INSN_SIZE)):
-        word = int.from_bytes(raw[at : at + INSN_SIZE], "little")
+    count = min(offset // FIXED_SIZE, ATOMIC_INSNS)
+    start = addr - count * FIXED_SIZE
+    raw = tables.read(start, count * FIXED_SIZE) if count else b""
+    for at in reversed(range(0, len(raw), FIXED_SIZE)):
+        word = int.from_bytes(raw[at : at + FIXED_SIZE], "little")
         if STORE_EXCLUSIVE.matches(word):
             return 0
         if LOAD_EXCLUSIVE.matches(word):
             return start + at
     return 0
-
-
-def word_at(tables: Tables, addr: int) -> int:
-    """Return an instruction; MemoryFault where it is unknown."""
-    return int.from_bytes(tables.read(addr, INSN_SIZE), "little")

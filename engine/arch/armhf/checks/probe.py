@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kpfs.base.errors import KernelError
 from kpfs.engine.judge import Tables
-from kpfs.engine.listing import FIXED_SIZE
+from kpfs.engine.listing import refuse_ftrace, refuse_misplaced, word_at
 from kpfs.engine.step import Pattern
 
 MAX_STACK = 64  # bytes below the stack pointer.  Kernel: MAX_STACK_SIZE
@@ -195,10 +195,8 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
 
     Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
     """
-    if addr % FIXED_SIZE:
-        raise KernelError(errno.EINVAL, "no instruction begins there")
-    if tables.text.ftrace_location(addr, addr) == addr:
-        raise KernelError(errno.EINVAL, "ftrace puts its calls there")
+    refuse_misplaced(addr)
+    refuse_ftrace(tables, addr)
     decode(word_at(tables, addr))
 
 
@@ -232,8 +230,3 @@ def stack_use(word: int) -> int:
     if _STRH_BELOW_SP.matches(word):
         return word >> 4 & 0xF0 | word & 15
     return 0
-
-
-def word_at(tables: Tables, addr: int) -> int:
-    """Return an instruction; MemoryFault where it is unknown."""
-    return int.from_bytes(tables.read(addr, FIXED_SIZE), "little")

@@ -7,15 +7,15 @@ from kpfs.base.ktypes import KAddr
 from kpfs.engine.arch.armhf.checks.probe import prepare_kprobe
 from kpfs.engine.arch.armhf.insn import Disassembler
 from kpfs.engine.judge import Jump, Tables, symbol_range
-from kpfs.engine.listing import FIXED_SIZE, FixedSizeJudge
+from kpfs.engine.listing import FIXED_SIZE, ListingJudge
 
 _REFUSED_TEXT = "irqentry_text", "entry_text", "idmap_text"
 
 
-class ArmhfJudge(FixedSizeJudge):
+class ArmhfJudge(ListingJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    disassembler = Disassembler
+    words = Disassembler
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import errno
 
-from kpfs.base.data_model import LITTLE_64
 from kpfs.base.errors import KernelError, MemoryFault
 from kpfs.engine.arch.mips64.insn import has_delay_slot
 from kpfs.engine.judge import Tables
-from kpfs.engine.listing import FIXED_SIZE
+from kpfs.engine.listing import FIXED_SIZE, NO_PROBES_ON_FTRACE, refuse_ftrace, word_at
 from kpfs.engine.step import Pattern, StepMethod, refuse
 
 _OPCODE = 0x3F << 26
@@ -39,9 +38,7 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
 
     Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
     """
-    if tables.text.ftrace_location(addr, addr) == addr:
-        why = "ftrace puts its calls there, and this kernel has no probes on these"
-        raise KernelError(errno.EINVAL, why)
+    refuse_ftrace(tables, addr, NO_PROBES_ON_FTRACE)
     way_of(word_at(tables, addr))
     try:
         before = word_at(tables, addr - FIXED_SIZE)
@@ -50,8 +47,3 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
     if has_delay_slot(before):
         why = "it is in the delay slot of the branch before it"
         raise KernelError(errno.EINVAL, why)
-
-
-def word_at(tables: Tables, addr: int) -> int:
-    """Return an instruction; MemoryFault where it is unknown."""
-    return LITTLE_64.number(tables.read(addr, FIXED_SIZE))

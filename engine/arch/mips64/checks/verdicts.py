@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from kpfs.engine.arch.mips64.checks.probe import prepare_kprobe, way_of, word_at
+from kpfs.engine.arch.mips64.checks.probe import prepare_kprobe, way_of
 from kpfs.engine.arch.mips64.insn import Disassembler
 from kpfs.engine.judge import Jump
-from kpfs.engine.listing import FIXED_SIZE, FixedSizeJudge
+from kpfs.engine.listing import FIXED_SIZE, ListingJudge, no_jump, word_at
 
-_NO_JUMPS = "mips64 has no jump optimisation; this instruction is"
 _SPOILS = "the kernel does not see that no instruction begins there, and spoils two"
 
 
-class Mips64Judge(FixedSizeJudge):
+class Mips64Judge(ListingJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    disassembler = Disassembler
+    words = Disassembler
 
     def check_instruction(self, addr: int) -> None:
         prepare_kprobe(self._tables, addr)
@@ -23,5 +22,4 @@ class Mips64Judge(FixedSizeJudge):
     def check_jump(self, addr: int) -> Jump:
         if addr % FIXED_SIZE:
             return Jump(FIXED_SIZE, _SPOILS)
-        way = way_of(word_at(self._tables, addr))
-        return Jump(FIXED_SIZE, f"{_NO_JUMPS} {way.value}")
+        return no_jump("mips64", FIXED_SIZE, way_of(word_at(self._tables, addr)))

@@ -11,12 +11,9 @@ Kernel: arch/powerpc/kernel/kprobes.c, optprobes.c, lib/sstep.c, include/asm/pro
 
 from __future__ import annotations
 
-import errno
-
 from kpfs.base.data_model import LITTLE_64
-from kpfs.base.errors import KernelError
 from kpfs.engine.judge import Tables
-from kpfs.engine.listing import FIXED_SIZE
+from kpfs.engine.listing import refuse_misplaced, word_at
 from kpfs.engine.step import Pattern, refuse
 
 LOCAL_ENTRY = 8  # bytes of what loads r2, which callers nearby leave out
@@ -67,8 +64,7 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
 
     Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
     """
-    if addr % FIXED_SIZE:
-        raise KernelError(errno.EINVAL, "no instruction begins there")
+    refuse_misplaced(addr)
     refuse(_REFUSED, word_at(tables, addr))
 
 
@@ -98,8 +94,3 @@ def local_entry(tables: Tables, addr: int) -> int:
     first, second = LITTLE_64.struct("II").unpack(tables.read(addr, LOCAL_ENTRY))
     loads = (first & _HIGH, second & _HIGH) in _LOADS_R2
     return addr + LOCAL_ENTRY * loads
-
-
-def word_at(tables: Tables, addr: int) -> int:
-    """Return an instruction; MemoryFault where it is unknown."""
-    return LITTLE_64.number(tables.read(addr, FIXED_SIZE))

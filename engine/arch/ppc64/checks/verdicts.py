@@ -9,20 +9,19 @@ from kpfs.engine.arch.ppc64.checks.probe import (
     is_computed,
     local_entry,
     prepare_kprobe,
-    word_at,
 )
 from kpfs.engine.arch.ppc64.insn import Disassembler
 from kpfs.engine.judge import SITE, Jump, Tables, symbol_range
-from kpfs.engine.listing import FIXED_SIZE, FixedSizeJudge
+from kpfs.engine.listing import FIXED_SIZE, ListingJudge, word_at
 
 _OUTSIDE = "it is not in the kernel's own text, from which a jump reaches its buffers"
 _NOT_COMPUTED = "the kernel cannot emulate it from registers, or tell what is next"
 
 
-class Ppc64Judge(FixedSizeJudge):
+class Ppc64Judge(ListingJudge):
     """Implements kpfs.engine.judge.Judge.  Context: control."""
 
-    disassembler = Disassembler
+    words = Disassembler
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)

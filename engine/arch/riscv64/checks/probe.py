@@ -12,9 +12,9 @@ from __future__ import annotations
 import errno
 
 from kpfs.base.errors import KernelError
-from kpfs.engine.arch.riscv64.insn import LONG, SHORT, size_of
+from kpfs.engine.arch.riscv64.insn import Disassembler
 from kpfs.engine.judge import Tables
-from kpfs.engine.listing import ends_whole
+from kpfs.engine.listing import NO_PROBES_ON_FTRACE, begins_at, insn_at, refuse_ftrace
 from kpfs.engine.step import Pattern, StepMethod, refuse
 
 _REFUSED = (
@@ -47,23 +47,7 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
 
     Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
     """
-    if tables.text.ftrace_location(addr, addr) == addr:
-        why = "ftrace puts its calls there, and this kernel has no probes on these"
-        raise KernelError(errno.EINVAL, why)
-    if not begins_at(tables, addr):
+    refuse_ftrace(tables, addr, NO_PROBES_ON_FTRACE)
+    if begins_at(tables, addr, Disassembler) is False:
         raise KernelError(errno.EILSEQ, "no instruction begins there")
-    way_of(insn_at(tables, addr))
-
-
-def begins_at(tables: Tables, addr: int) -> bool:
-    """Return True if an instruction begins there, counted from its function's begin."""
-    symbol = tables.kallsyms.symbol_at(addr)
-    if addr % SHORT or symbol is None:
-        return not addr % SHORT
-    return ends_whole(tables.read(symbol.addr, addr - symbol.addr), size_of)
-
-
-def insn_at(tables: Tables, addr: int) -> bytes:
-    """Return an instruction; MemoryFault where it is unknown."""
-    raw = tables.read(addr, SHORT)
-    return raw if size_of(raw) == SHORT else tables.read(addr, LONG)
+    way_of(insn_at(tables, addr, Disassembler))

@@ -13,9 +13,9 @@ import errno
 
 from kpfs.base.data_model import BIG_64
 from kpfs.base.errors import KernelError
-from kpfs.engine.arch.s390x.insn import UNIT, size_of
+from kpfs.engine.arch.s390x.insn import Disassembler
 from kpfs.engine.judge import Tables
-from kpfs.engine.listing import ends_whole
+from kpfs.engine.listing import begins_at
 from kpfs.engine.step import Pattern, refuse
 
 # by the first two bytes
@@ -46,19 +46,6 @@ def prepare_kprobe(tables: Tables, addr: int) -> None:
 
     Raises MemoryFault if its bytes are not there.  Kernel: arch_prepare_kprobe()
     """
-    if not begins_at(tables, addr):
+    if not begins_at(tables, addr, Disassembler):
         raise KernelError(errno.EINVAL, "no instruction begins there")
-    refuse(_REFUSED, BIG_64.number(tables.read(addr, UNIT)))
-
-
-def begins_at(tables: Tables, addr: int) -> bool:
-    """Return True if an instruction begins there, counted from its function's begin."""
-    symbol = tables.kallsyms.symbol_at(addr)
-    if addr % UNIT or symbol is None:
-        return False
-    return ends_whole(tables.read(symbol.addr, addr - symbol.addr), size_of)
-
-
-def insn_at(tables: Tables, addr: int) -> bytes:
-    """Return an instruction; MemoryFault where it is unknown."""
-    return tables.read(addr, size_of(tables.read(addr, UNIT)))
+    refuse(_REFUSED, BIG_64.number(tables.read(addr, Disassembler.unit)))

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from kpfs.engine.arch.arm64.insn import branch_target, compared_listing
+from kpfs.engine.arch.arm64.insn import Disassembler, branch_target
 from tests.unit.engine.arch.text_tables import compared
 
 START = 0xFFFF800080000000
@@ -13,7 +13,7 @@ NOP, RET = "1f2003d5", "c0035fd6"
 BRK, BACK, CALL = "800020d4", "ffffff17", "02000094"  # brk #4; b .-4; bl .+8
 
 
-listing = partial(compared, compared_listing, START)
+listing = partial(compared, Disassembler().compared, START)
 
 
 def test_text_as_it_was():

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from kpfs.engine.arch.armhf.insn import (
+    Disassembler,
     branch_target,
-    compared_listing,
     named_addresses,
 )
 from tests.unit.engine.arch.text_tables import compared
@@ -16,7 +16,7 @@ START = 0xC0300000
 PUSH, NOP, BREAK = "10402de9", "00f020e3", "f801f0e7"
 
 
-listing = partial(compared, compared_listing, START)
+listing = partial(compared, Disassembler().compared, START)
 
 
 def test_text_as_it_was():

@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 
-from kpfs.engine.arch.mips64.insn import branch_target, compared_listing, has_delay_slot
+from kpfs.engine.arch.mips64.insn import Disassembler, branch_target, has_delay_slot
 from tests.unit.engine.arch.text_tables import compared
 
 START = 0xFFFF_FFFF_8011_0000
 NOP, JR, BREAK, MOVE = "00000000", "0800e003", "0d000500", "25108000"
-listing = partial(compared, compared_listing, START)
+listing = partial(compared, Disassembler().compared, START)
 
 
 def test_text_as_it_was():

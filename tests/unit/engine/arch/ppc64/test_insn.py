@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from kpfs.engine.arch.ppc64.insn import (
+    Disassembler,
     branch_target,
-    compared_listing,
     named_addresses,
 )
 from tests.unit.engine.arch.text_tables import compared
@@ -16,7 +16,7 @@ START = 0xC000000000100000
 NOP, BLR, TRAP, MFLR = "00000060", "2000804e", "0800e07f", "a602087c"
 
 
-listing = partial(compared, compared_listing, START)
+listing = partial(compared, Disassembler().compared, START)
 
 
 def test_text_as_it_was():

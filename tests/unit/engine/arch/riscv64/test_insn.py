@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from kpfs.engine.arch.riscv64.insn import branch_distance, compared_listing
+from kpfs.engine.arch.riscv64.insn import Disassembler, branch_distance
 from tests.unit.engine.arch.text_tables import compared
 
 START = 0xFFFFFFFF80000000
@@ -13,7 +13,7 @@ NOP, C_NOP, RET = "13000000", "0100", "8280"
 EBREAK, C_EBREAK, AUIPC = "73001000", "0290", "97020000"
 
 
-listing = partial(compared, compared_listing, START)
+listing = partial(compared, Disassembler().compared, START)
 
 
 def test_text_as_it_was():

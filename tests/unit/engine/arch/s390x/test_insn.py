@@ -5,14 +5,14 @@ from functools import partial
 
 import pytest
 
-from kpfs.engine.arch.s390x.insn import branch_target, compared_listing
+from kpfs.engine.arch.s390x.insn import Disassembler, branch_target
 from tests.unit.engine.arch.text_tables import compared
 
 START = 0x3FFE0100000
 NOP, RET, BREAK, STMG = "c00400000000", "07fe", "0002", "eb6ff0480024"
 
 
-listing = partial(compared, compared_listing, START)
+listing = partial(compared, Disassembler().compared, START)
 
 
 def test_text_as_it_was():
