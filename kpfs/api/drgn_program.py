@@ -12,6 +12,8 @@ from drgn import Program as Program
 from drgn import StackTrace as StackTrace
 
 from kpfs.base.errors import MemoryFault
+from kpfs.base.units import WORD
+from kpfs.gdb.description import TARGETS
 
 if TYPE_CHECKING:
     from kpfs.session.session import Session
@@ -27,9 +29,6 @@ _ARCHITECTURES = {
     "i386": drgn.Architecture.I386,
     "mips64": drgn.Architecture.UNKNOWN,  # drgn has none of it
 }
-_SMALL = frozenset(("armhf", "i386"))
-_ORDERS = {"s390x": drgn.PlatformFlags(0)}
-_LITTLE = drgn.PlatformFlags.IS_LITTLE_ENDIAN
 # struct pt_regs of x86-64, by gdb's names
 _PT_REGS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx",
@@ -49,9 +48,10 @@ def make(session: Session, vmlinux: str = "") -> Program:
     raises for a wrong file.
     """
     debugged = session.debugged()
-    order = _ORDERS.get(debugged.arch, _LITTLE)
-    flags = order
-    if debugged.arch not in _SMALL:
+    model, flags = TARGETS[debugged.arch].model, drgn.PlatformFlags(0)
+    if model.order == "little":
+        flags |= drgn.PlatformFlags.IS_LITTLE_ENDIAN
+    if model.long == WORD:
         flags |= drgn.PlatformFlags.IS_64_BIT
     program = drgn.Program(drgn.Platform(_ARCHITECTURES[debugged.arch], flags))
     info = session.vmcoreinfo()

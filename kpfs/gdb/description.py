@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+from kpfs.base.data_model import BIG_64, LITTLE_32, LITTLE_64, DataModel
 
 _OWN = "org.kpfs.control"
 _FLAGS = """<flags id="i386_eflags" size="4">{}</flags>""".format(
@@ -52,7 +54,7 @@ class Target(NamedTuple):
     counter: str  # the name of the register with the next instruction's address
     breakpoint: re.Pattern[bytes]  # instructions that gdb would take for its own
     features: tuple[TargetFeature, ...]
-    order: Literal["little", "big"] = "little"
+    model: DataModel = LITTLE_64
 
     @property
     def registers(self) -> Iterator[Register]:
@@ -167,7 +169,7 @@ _S390X = Target(
         ),
         TargetFeature(_OWN, _words(" ".join(f"cr{n}" for n in range(16)) + " prefix")),
     ),
-    "big",
+    BIG_64,
 )
 _PPC64 = Target(
     "powerpc:common64",
@@ -205,6 +207,7 @@ _ARMHF = Target(
             ),
         ),
     ),
+    LITTLE_32,
 )
 _I386 = Target(
     "i386",
@@ -226,6 +229,7 @@ _I386 = Target(
         ),
         TargetFeature(_OWN, _short("cr0 cr2 cr3 cr4")),
     ),
+    LITTLE_32,
 )
 _MIPS64 = Target(
     "mips:isa64r2",
@@ -280,4 +284,4 @@ def pack(register: Register, values: Mapping[str, int], target: Target) -> str:
     if value is None:
         return "xx" * register.size
     mask = (1 << register.bits) - 1
-    return (value & mask).to_bytes(register.size, target.order).hex()
+    return (value & mask).to_bytes(register.size, target.model.order).hex()

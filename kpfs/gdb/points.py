@@ -55,7 +55,7 @@ class Points:
 
     def __init__(self, debugged: Debugged) -> None:
         self._debugged, target = debugged, TARGETS[debugged.arch]
-        self._registers, self._order = list(target.registers), target.order
+        self._registers, self._order = list(target.registers), target.model.order
         self._breakpoints: dict[int, list[bytes]] = {}  # conditions by address
         self._pieces: dict[int, Piece] = {}  # watchpoints' pieces, by numbers in stops
         self._numbers = 0  # number of pieces so far

@@ -308,7 +308,7 @@ class Stub:
         self._debugged.set_register(thread, name, value)
 
     def _number(self, raw: bytes) -> int:
-        return int.from_bytes(raw, self._target.order)
+        return int.from_bytes(raw, self._target.model.order)
 
     def _write_register(self, text: bytes) -> bytes:
         number, _, digits = text.partition(b"=")

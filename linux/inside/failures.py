@@ -60,7 +60,7 @@ _SEARCHES = frozenset((1, 3, 4, 11, 12, 21, 23, 24, 25, 27, 31))
 _LOG_LEVEL, _LOG_SIZE, _LOG_BUF, _PROG_NAME, _MAP_NAME = 24, 28, 32, 48, 28
 _NAME_SIZE = 16
 # struct perf_event_attr
-_CONFIG1 = 56
+_CONFIG, _CONFIG1 = 8, 56
 # libbpf puts this call into a program in place of what the kernel's types lack
 _NO_HELPER = "invalid func unknown#"
 _NO_RELOCATION = "invalid func unknown#195896080"
@@ -227,7 +227,7 @@ class Failures:
             name = self._program.string(place, 128)
             what = repr(name) if "/" in name else SymbolName(name)  # a program's file
         except MemoryFault:
-            what = f"config {self._program.word(attr + 8):#x}"
+            what = f"config {self._program.number(attr + _CONFIG, 8):#x}"
         return FailedCall("perf_event_open", (kind, what), ())
 
     def _u32(self, at: int) -> int:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _HEAD = 4096  # bytes of a program that are read
 _ORDER = {1: "<", 2: ">"}  # by EI_DATA
 _MACHINE_AT = 18
+# by EI_CLASS: e_phoff, e_phentsize and e_phnum; p_type, p_offset and p_filesz
+_LAYOUTS = {1: ("28xI10xHH", "2I8xI"), 2: ("32xQ14xHH", "I4xQ16xQ")}
 _INTERPRETER = 3  # PT_INTERP
 _SCRIPT = b"#!"
 _BLANKS = b" \t"
@@ -82,13 +84,11 @@ def read_head(head: bytes) -> tuple[int, str]:
     """
     if head[:4] != b"\x7fELF":
         raise KeyError(head[:4])
-    order = _ORDER[head[5]]
+    order, (table, segment) = _ORDER[head[5]], _LAYOUTS[head[4]]
     (machine,) = struct.unpack_from(f"{order}H", head, _MACHINE_AT)
-    if head[4] == 1:  # ELFCLASS32
-        return machine, ""
-    at, size, count = struct.unpack_from(f"{order}32xQ14xHH", head)
+    at, size, count = struct.unpack_from(order + table, head)
     for number in range(count):
-        row = struct.unpack_from(f"{order}I4xQ16xQ", head, at + number * size)
+        row = struct.unpack_from(order + segment, head, at + number * size)
         kind, offset, length = row
         if kind == _INTERPRETER:
             return machine, os.fsdecode(head[offset : offset + length].rstrip(b"\0"))

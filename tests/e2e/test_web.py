@@ -32,6 +32,7 @@ with_axe = pytest.mark.skipif(
     not importlib.util.find_spec("axe_core_python"),
     reason="missing: the package axe-core-python",
 )
+SLOW = pytest.mark.slow
 STEP = "document.querySelector('#probes td:last-child button')"
 TEXT = "document.getElementById('text').innerText"
 PATCHES = (
@@ -349,22 +350,29 @@ def test_two_pages_see_a_linux_kernel_die_and_come_back(kpfs, tmp_path, monkeypa
         until(one, ALIVE, lambda said: said != "live")
 
 
+def on_kernel(kernel, place, *marks):
+    """Return the parameters of a hit of a place in a kernel."""
+    return pytest.param(("--kernel", kernel), place, marks=marks, id=kernel)
+
+
 @pytest.mark.parametrize(
     ("m", "place"),
     [
-        pytest.param(
-            *(("--kernel", harness.ARM64), "vfs_read+16"),
-            marks=pytest.mark.arm64_kernel,
-        ),
-        pytest.param(
-            *(("--kernel", harness.RISCV64), "vfs_read+8"),  # which lowers sp
-            marks=[pytest.mark.riscv64_kernel, pytest.mark.slow],
-        ),
+        on_kernel(harness.ARM64, "vfs_read+16", pytest.mark.arm64_kernel),
+        on_kernel(harness.S390X, "vfs_read+6", pytest.mark.s390x_kernel),
+        on_kernel(harness.I386, "vfs_read+6", pytest.mark.i386_kernel),
+        on_kernel(harness.RISCV64, "vfs_read+8", pytest.mark.riscv64_kernel, SLOW),
+        on_kernel(harness.PPC64, "vfs_read+32", pytest.mark.ppc64_kernel, SLOW),
+        on_kernel(harness.ARMHF, "vfs_read", pytest.mark.armhf_kernel, SLOW),
+        on_kernel(harness.MIPS64, "vfs_read", pytest.mark.mips64_kernel, SLOW),
     ],
     indirect=["m"],
 )
 @pytest.mark.usefixtures("busy")
 def test_a_hit_on_another_architecture(kpfs, m, place):
+    optimization = m / "sys/debug/kprobes-optimization"
+    if optimization.exists():
+        optimization.write_text("0")
     define(m, f"p {place}")
     with served(kpfs, m) as (address, _):
         seen: dict[str, Any] = {}
@@ -372,14 +380,25 @@ def test_a_hit_on_another_architecture(kpfs, m, place):
             seen |= found
             if "state" in seen:
                 break
-        assert set(seen["state"]["switches"]) == {"enabled", "tracing"}
+        assert "enabled" in seen["state"]["switches"]
         assert "# breakpoint, was: " in seen["text"]
         (probe,) = seen["state"]["probes"]
         asked = json.dumps({"address": probe["address"], "type": "k"})
         status, said = ask(address, "hit", "POST", asked)
         assert status == 200, said
-        phases = [step["phase"] for step in json.loads(said)["steps"]]
-        assert [*dict.fromkeys(phases)] == ["trap", "handler", "step", "fixup", "done"]
+    hit = json.loads(said)
+    steps, at = hit["steps"], int(probe["address"], 16)
+    phases = [*dict.fromkeys(step["phase"] for step in steps)]
+    # ppc64 emulates the instruction, and i386 jumps back behind its copy
+    others = [
+        ["trap", "handler", "done"],
+        ["trap", "handler", "step", "boost", "done"],
+    ]
+    assert phases in (["trap", "handler", "step", "fixup", "done"], *others)
+    assert at in [int(value, 16) for value in steps[0]["set"].values()]
+    words = {int(word, 16) for step in steps for word in step.get("stack", [])}
+    assert max(words) < 1 << 8 * hit["long"]
+    assert any(word >> 22 == at >> 22 for word in words)  # addresses of returns
 
 
 @with_browser

@@ -18,7 +18,7 @@ const SAID = {
 };
 const FLAGS = { CF: 0, PF: 2, AF: 4, ZF: 6, SF: 7, TF: 8, IF: 9, DF: 10, OF: 11 };
 const AROUND = 9;
-let moments = [], starts = [], watched = "", latest = { probes: [] };
+let moments = [], starts = [], long = 8, watched = "", latest = { probes: [] };
 
 $("states").innerHTML = await (await fetch("states.svg")).text();
 
@@ -41,6 +41,7 @@ export async function record(probe) {
 	$("hit-said").textContent = found ? `${found.place}: ${found.steps.length} instructions, by ${found.kind}. The kernel has gone on since.` : "No hit was recorded.";
 	if (!found) return;
 	let registers = {}, stack = [];
+	long = found.long;
 	moments = found.steps.map((step) => {
 		registers = { ...registers, ...step.set };
 		stack = step.stack ?? stack;
@@ -70,7 +71,7 @@ function go(i) {
 	const flags = m.registers.eflags && Object.entries(FLAGS).filter(([, bit]) => (parseInt(m.registers.eflags, 16) >> bit) & 1).map(([name]) => name);
 	$("registers").replaceChildren(...names.map((name) => make("span", { class: i && name in m.set ? "new" : "" },
 		make("b", {}, name), ` ${m.registers[name]}${name === "eflags" ? ` ${flags.join(" ")}` : ""}`)));
-	$("stack").textContent = m.stack.map((word, n) => `${n ? "  " : "▸ "}sp+${(8 * n).toString(16).padEnd(3)} ${word.padStart(16, "0")}`).join("\n");
+	$("stack").textContent = m.stack.map((word, n) => `${n ? "  " : "▸ "}sp+${(long * n).toString(16).padEnd(3)} ${word.padStart(2 * long, "0")}`).join("\n");
 }
 const at = () => Number($("slider").value);
 const part = (way) => go(way > 0 ? starts.find((s) => s > at()) ?? moments.length - 1 : starts.findLast((s) => s < at()) ?? 0);

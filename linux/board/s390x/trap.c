@@ -235,12 +235,20 @@ bool deliver_interrupt(struct board *b, int code)
 	return !(state(b)->mask & PSW_WAIT);
 }
 
+/* Return whether a debugger has stopped in a block that goes on, and is not counted again. */
+static bool goes_on(const struct board *b)
+{
+	const struct stops *stops = (const struct stops *)(uintptr_t)b->stops;
+
+	return begun(b) == b->entered && state(b)->addr == stops->address;
+}
+
 void before_run(struct board *b)
 {
 	struct s390x_cpu *o = own(this_cpu(b));
 
 	if (o->step == STEP_ARMED) {
-		o->step_block = begun(b) + 1;
+		o->step_block = begun(b) + !goes_on(b);
 		run_one_instruction(b);
 	}
 	devices(b)->running = true;

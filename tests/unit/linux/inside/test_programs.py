@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kpfs.base.elf import MACHINES
+from kpfs.base.elf import EHDR_FORM, MACHINES, MODELS, pack_segment, segment_size
 from kpfs.linux.arch.arches import ARCHES
 from kpfs.linux.board.board import read_agent
 from kpfs.linux.inside.programs import read_head
@@ -26,11 +26,19 @@ def test_a_program_with_an_interpreter():
     assert Path(interpreter).exists()
 
 
-def test_programs_of_32_bits_and_of_the_other_byte_order():
-    head = b"\x7fELF\x01\x01".ljust(16, b"\0") + struct.pack("<HH", 2, 40)
-    assert read_head(head) == (40, "")
-    head = b"\x7fELF\x02\x02".ljust(16, b"\0") + struct.pack(">HH", 2, 22)
-    assert read_head(head.ljust(64, b"\0")) == (22, "")
+@pytest.mark.parametrize("model", MODELS.values())
+def test_programs_of_either_size_and_byte_order(model):
+    order, size = 1 + (model.order == "big"), segment_size(model)
+    ident = (b"\x7fELF" + bytes((model.long // 4, order))).ljust(16, b"\0")
+    ehdr, name = model.struct(EHDR_FORM), b"/lib/ld.so.1\0"
+
+    def head(count):
+        rest = ehdr.size, 0, 0, ehdr.size, size, count, 0, 0, 0
+        return ehdr.pack(ident, 2, 40, 1, 0, *rest)
+
+    segment = pack_segment(model, 3, 4, ehdr.size + size, 0, 0, len(name), 1)
+    assert read_head(head(0) + segment + name) == (40, "")
+    assert read_head(head(1) + segment + name) == (40, "/lib/ld.so.1")
 
 
 @pytest.mark.parametrize(
