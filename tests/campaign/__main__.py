@@ -30,6 +30,7 @@ PARTS = (
     *("fuzz", "load", "kills", "hits", "modules", "elf", "hostile", "restrictions"),
     *("limits", "product", "signals", "users", "together"),
     *("board", "region", "files", "archives", "descriptors", "floats", "instructions"),
+    "selftests",
     *("rewriting", "searches", "sequences", "sound", "steady", "verdicts"),
 )
 GRACE = 120  # s that a part may take beyond its share, as it ends what it is at

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import qemu_kernel
-from bench.command import NotHereError
 from kpfs.linux.make import cpio
 from tests import harness
 from tests.programs import program
+from tests.qemu import QemuKernel
 
 OPTIONS = "-nostdlib -static -no-pie -fno-pie -fno-stack-protector"
 TIMEOUT = 10 * harness.TIMEOUT
@@ -23,11 +21,6 @@ SEGV = re.compile(r"\w+ (status|signal) b\b")
 VAGUE = re.compile(r"\w+ (status b$|signal b code 80 |signal b .* trap [0d] )")
 WRITES = re.compile(r"(trap e error )\w+")  # what reads and writes may fault as a read
 LINE = re.compile(r"\w+ (signal|status|stepped) .*")
-# what libunicorn's processors have, too
-QEMU_ARM64 = "qemu-system-aarch64 -M virt -cpu cortex-a72"
-QEMU_RISCV64 = "qemu-system-riscv64 -M virt -cpu rv64,h=off," + ",".join(
-    f"zb{letter}=off" for letter in "abcs"
-)
 
 
 class Target(NamedTuple):
@@ -37,15 +30,15 @@ class Target(NamedTuple):
     kernel: str
     options: str
     prefix: str = ""  # begins the compiler's name
-    qemu: str = ""  # "": this host runs them
+    qemu: bool = False  # else this host runs them
 
 
 X86_64 = Target("x86-64", harness.KERNEL, "-m64 -fcf-protection=none")
 I386 = Target("i386", harness.KERNEL, "-m32 -fcf-protection=none")
-ARM64 = Target("arm64", harness.ARM64, "", "aarch64-linux-gnu-", QEMU_ARM64)
+ARM64 = Target("arm64", harness.ARM64, "", "aarch64-linux-gnu-", True)
 RISCV64 = Target(
     *("riscv64", harness.RISCV64, "-Wl,--no-relax"),
-    *("riscv64-linux-gnu-", QEMU_RISCV64),
+    *("riscv64-linux-gnu-", True),
 )
 TARGETS = X86_64, I386, ARM64, RISCV64
 
@@ -61,21 +54,15 @@ class Qemu:
 
     def __init__(self, target: Target, programs: Path) -> None:
         """Fetch the kernel.  Raises NotHereError."""
-        self.words = target.qemu.split()
-        if not shutil.which(self.words[0]):
-            raise NotHereError(f"{self.words[0]} missing")
-        self.kernel = programs.with_name("vmlinuz")
-        self.kernel.write_bytes(qemu_kernel.fetch_kernel(target.kernel))
+        self.kernel = QemuKernel(target.kernel, programs.parent)
         self.initrd = programs.with_name("initrd")
         first = cpio.CpioEntry("init", cpio.PROGRAM, programs.read_bytes())
         self.initrd.write_bytes(cpio.archive([first]))
 
     def said(self, first: int, count: int) -> str:
         """Return the lines of some programs."""
-        append = f"quiet loglevel=1 norandmaps -- {first} {count}"
-        files = "-kernel", self.kernel, "-initrd", self.initrd, "-append", append
-        words = "-m", "512M", "-nographic", "-no-reboot"
-        console = harness.run(*self.words, *words, *files, timeout=TIMEOUT).stdout
+        append = f"norandmaps -- {first} {count}"
+        console = self.kernel.said(self.initrd, append, TIMEOUT)
         return "\n".join(match[0] for match in LINE.finditer(console))
 
 
