@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from collections.abc import Sequence
 
 from kpfs.base import abi, host_process
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 INIT_PID = 1
 NO_WORDS = (0, 0, 0, 0, 0, 0, 0)
+_U64 = struct.Struct("<Q")
 
 Arg = int | bytes | str
 
@@ -35,8 +37,9 @@ class HostTask:
         self.comm = task.comm
         self.comm_fd = -1  # /proc/PID/comm: also tells when the process is gone
         self.raw_comm = b""  # its last words
-        self._memory = memory
-        self._files_at, self._files_id = addr + info.task_files, info.files_id
+        self._memory, self._ram = memory, memory.ram
+        self._files_at, self._files_id = at + info.task_files, info.files_id
+        self._files = self._table_at = 0  # the last table, and where its number is
         self.req_at = at + info.task_req
         self.nested_at = at + info.task_nested
         self.cpu_at = at + info.task_cpu
@@ -56,8 +59,14 @@ class HostTask:
     @property
     def table(self) -> int:
         """Return the number of its table of descriptors, which no other ever has."""
-        files = 0 if self.gone else self._memory.read_u64(self._files_at)
-        return self._memory.read_u64(files + self._files_id) if files else 0
+        files: int = 0 if self.gone else _U64.unpack_from(self._ram, self._files_at)[0]
+        if not files:
+            return 0
+        if files != self._files:
+            self._table_at = self._memory.translate(files + self._files_id, 8)
+            self._files = files
+        number: int = _U64.unpack_from(self._ram, self._table_at)[0]
+        return number
 
     @property
     def buffer(self) -> int:

@@ -39,7 +39,8 @@ ONLINE = b"/sys/devices/system/cpu/online\0"
 _READ_SIZE = 64 << 10
 _SYSINFO = "14L"
 _PREFETCHED = 8  # modules that are unpacked before they are packed
-_FREE_SHARE = 7 / 8  # part of the free memory that is zeroed
+_FREE_SHARE = 7 / 8  # part of the free memory that is zeroed at most
+_USED = 96 << 20  # bytes of it; what has been used comes first, up to 50 MB by a boot
 
 
 def check_symbols(symbols: bytes) -> None:
@@ -184,7 +185,8 @@ def _give_back(machine: LinuxMachine) -> None:
     machine.start(AGENT, [Op(nr.SYSINFO, (Out(sysinfo.size),))])
     machine.run(AGENT)
     free = sysinfo.unpack(machine.data(AGENT, 0, sysinfo.size))[5]
-    machine.start(AGENT, [Op(abi.AGENT_GIVE_BACK, (int(free * _FREE_SHARE) & -4096,))])
+    size = min(int(free * _FREE_SHARE), _USED) & -4096
+    machine.start(AGENT, [Op(abi.AGENT_GIVE_BACK, (size,))])
     machine.run(AGENT)
     # machines begin with an empty slot
     slot = abi.SLOTS_AT + AGENT * abi.SLOT_SIZE

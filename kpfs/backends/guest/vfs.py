@@ -324,10 +324,12 @@ class Vfs:
         shares its open file, so that the other one, if it lives, makes the call.
         """
         task = self.calls.task(caller)
-        if task.table not in self.descriptors(opened):
-            task = next((other for other, _fd in self._holders(opened)), task)
-        there = task.table in opened.fds and offset == opened.handle.next
-        fd = self._descriptor(task, opened)
+        fd = self.descriptors(opened).get(task.table)
+        if fd is None:
+            task, fd = next(iter(self._holders(opened)), (task, None))
+        there = fd is not None and offset == opened.handle.next
+        if fd is None:
+            fd = self._descriptor(task, opened)
         if not there and not opened.nonseekable and not opened.flags & os.O_APPEND:
             self.calls.call(task, "lseek", fd, offset, os.SEEK_SET)
         return task, fd
