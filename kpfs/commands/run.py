@@ -42,6 +42,7 @@ TREE = f"{DEBUGFS}/kpfs"  # the whole tree; KPFS in the environment of the comma
 # environment of the command; perf takes the last two before it looks itself
 PLACES = {"KPFS": TREE, "DEBUGFS_PATH": DEBUGFS, "TRACEFS_PATH": "/sys/kernel/tracing"}
 SYSLOG = "/var/log/messages"  # with LEGACY_SYMBOLS
+CONFIG_GZ = "/proc/config.gz"
 MODULES = "/lib/modules"  # make builds modules in RELEASE/build
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OWN_BUILD = f"{HERE}/kbuild"
@@ -55,7 +56,7 @@ BINDS = (
     ("kallsyms", "/proc/kallsyms"),
     ("version", "/proc/version"),
     ("cmdline", "/proc/cmdline"),
-    ("config.gz", "/proc/config.gz"),
+    ("config.gz", CONFIG_GZ),
     ("module", "/sys/module"),
     ("modules", "/proc/modules"),
     ("kmsg", "/dev/kmsg"),
@@ -306,6 +307,7 @@ def provide_modules(name: str) -> str:
     with told_to_user():
         folder = chosen.folder(name)
         release = image.read_meta(folder).release
+        provide_config(folder, image.config_place(folder, release))
         headers = os.path.realpath(f"{MODULES}/{release}/build")
         if not os.path.isdir(headers):
             headers = f"/usr/src/linux-headers-{release}"
@@ -323,6 +325,30 @@ def provide_modules(name: str) -> str:
             else:
                 os.symlink(entry.path, target)
         return release
+
+
+def provide_config(folder: str, place: str) -> None:
+    """Show a Linux kernel's configuration at its place in /boot, unless that is "".
+
+    A host that has /proc/config.gz cannot be without it, and programs look there first.
+    So it is then the same text.
+    """
+    from kpfs.linux.store import image
+
+    if place:
+        mounts.provide_in_root(place, mounts.make_file)
+        if os.path.isfile(place):  # a chroot may have no /boot
+            mounts.bind(os.path.join(folder, image.CONFIG), place)
+            mounts.make_read_only(place)
+    if os.path.isfile(CONFIG_GZ):
+        import gzip
+
+        packed = f"{DEBUGFS}/config.gz"
+        with open(packed, "wb") as file:
+            file.write(gzip.compress(image.read_config(folder).encode(), 1))
+        os.chmod(packed, 0o444)
+        mounts.bind(packed, CONFIG_GZ)
+        os.unlink(packed)
 
 
 def bind_linux(host_uname: bool) -> None:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Serves /lib/modules/RELEASE of a kernel's package to the kernel, by FUSE.
+"""Serves the files of a kernel's package to the kernel, by FUSE.
+
+They are /lib/modules/RELEASE, and /boot/config-RELEASE, in which programs look up how
+the kernel was configured: libbpf for externs of BPF programs, LTP, SystemTap.
 
 This tree lies below the host's, in an overlay: a file that both have is the host's.
-Nothing in it ever changes.  It is unpacked when somebody first looks into it.
+Nothing in it ever changes.  Modules are unpacked when somebody first looks for them.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from kpfs.linux.inside.files import (
     check_name,
     statfs_answer,
 )
+from kpfs.linux.store import image
 
 VALID = 1 << 30  # s for which the kernel may keep what it was told
 TIME = 315532800  # s; 1980-01-01, as archives have it
@@ -46,8 +50,9 @@ class PackageFiles(FuseFiles[str]):
         self._folder, self._release = folder, release
         # hosts have one or the other, or both by a link
         self._tops = f"lib/modules/{release}", f"usr/lib/modules/{release}"
+        self._config = image.config_place(folder, release).strip("/")
         self._above: dict[str, set[str]] = {}  # directories above: what is in them
-        for path in self._tops:
+        for path in (*self._tops, self._config):
             while path:
                 path, _, name = path.rpartition("/")
                 self._above.setdefault(path, set()).add(name)
@@ -83,6 +88,8 @@ class PackageFiles(FuseFiles[str]):
 
     def _file(self, path: str) -> str:
         """Return the host's file for a path; "" for a path outside of the package."""
+        if path == self._config:
+            return os.path.join(self._folder, image.CONFIG)
         for top in self._tops:
             if path == top or path.startswith(f"{top}/"):
                 return os.path.join(self._place, path[len(top) + 1 :])
@@ -91,7 +98,8 @@ class PackageFiles(FuseFiles[str]):
     def _entries(self, path: str) -> list[tuple[str, bool]]:
         """Return the names in a directory, sorted, each with whether it is one."""
         if path in self._above:
-            return [(name, True) for name in sorted(self._above[path])]
+            names = sorted(self._above[path])
+            return [(name, f"{path}/{name}" != self._config) for name in names]
         with os.scandir(self._file(path)) as entries:
             return sorted((entry.name, entry.is_dir()) for entry in entries)
 

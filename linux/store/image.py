@@ -171,6 +171,12 @@ def read_config(folder: str) -> str:
         return file.read()
 
 
+def config_place(folder: str, release: str) -> str:
+    """Return where programs look for a kernel's configuration, "" if it has none."""
+    there = os.path.getsize(os.path.join(folder, CONFIG))
+    return f"/boot/config-{release}" * bool(there)
+
+
 def _is_sound(arch: LinuxArch, meta: Meta) -> bool:
     """Return True if a machine can safely be given all this.
 

@@ -387,6 +387,7 @@ class FilesAttack(Attack):
         """Make an archive of modules, as one of a stranger's image may be."""
         image = folder / "aside"
         image.mkdir()
+        (image / "config").write_text("CONFIG_KPROBES=y\n")
         with zipfile.ZipFile(image / "modules", "w") as archive:
             for name in ("kernel/x.ko", "../../../x.ko", "/etc/x.ko", "modules.order"):
                 archive.writestr(name, "text")

@@ -496,12 +496,13 @@ def test_modules_of_the_package_are_found_by_the_hosts_tools(kpfs):
     insmod $modules/kernel/drivers/net/dummy.ko* && grep -c ^dummy /proc/modules
     modprobe no-such-module; echo $?
     touch $modules/mine; ls $modules | grep -x mine
+    grep CONFIG_KPROBES= /boot/config-$(uname -r)
     """
     done = sh(kpfs, script, env={**os.environ, "PATH": "/usr/bin:/bin"})
     lines = done.stdout.splitlines()
     assert re.fullmatch(r"insmod /lib/modules/.*/btrfs\.ko(\.xz)? *", lines[0])
     assert set(lines[1].split(",")) == {"dm-mod", "dm-log", "dm-region-hash"}
-    assert lines[2:] == ["1", "1", "1", "mine"]
+    assert lines[2:] == ["1", "1", "1", "mine", "CONFIG_KPROBES=y"]
     assert done.stderr.count("\n") == 1
     assert "no-such-module not found" in done.stderr
 

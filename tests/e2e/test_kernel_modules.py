@@ -134,6 +134,17 @@ def test_a_module_is_added_to_the_package(sh):
     assert listed == "1"
 
 
+def test_the_configuration_is_that_of_the_kernel(sh):
+    """A host that has /proc/config.gz shows the kernel's there, not its own."""
+    script = """
+        config=/boot/config-$(uname -r)
+        grep CONFIG_KPROBES= $config
+        test ! -e /proc/config.gz || zcat /proc/config.gz | cmp - $config
+        test ! -w $config || : >>$config
+    """
+    assert "CONFIG_KPROBES=y" in sh(script).split("\n")
+
+
 def test_a_host_without_kmod():
     """The tool that is found then names the package."""
     tool = harness.ROOT / "kpfs/bin/modprobe"

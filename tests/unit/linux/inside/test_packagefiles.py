@@ -28,6 +28,7 @@ def no_programs(monkeypatch):
 
 @pytest.fixture
 def archive(tmp_path):
+    (tmp_path / "config").write_text("CONFIG_HZ=250\n")
     path = tmp_path / "modules"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("kernel/fs/a.ko.xz", DATA)
@@ -54,7 +55,9 @@ def test_directories_and_files(client):
     assert list_of(TOP) == [b".", b"..", b"kernel", b"modules.order"]
     assert list_of(f"{TOP}/kernel") == [b".", b"..", b"b.ko", b"fs"]
     assert b"a.ko.xz" in list_of(f"{TOP}/kernel/fs", Opcode.READDIRPLUS)
+    assert list_of("boot") == [b".", b"..", b"config-1.2.3"]
     assert client.node("usr/bin") == 0
+    assert client.node("boot/config-9.9.9") == 0
     assert client.node(f"{TOP}/none") == 0
 
 
@@ -72,6 +75,16 @@ def test_contents(client):
     assert read(MAX_IO, MAX_IO) == (0, DATA[MAX_IO:])
     assert read(len(DATA), 4096) == (0, b"")
     assert read(5, 3) == (0, DATA[5:8])
+
+
+def test_the_configuration_is_there_before_modules_are_unpacked(client, archive):
+    archive.unlink()
+    assert client.read(client.node("boot/config-1.2.3")) == (0, b"CONFIG_HZ=250\n")
+
+
+def test_a_kernel_without_its_configuration_has_no_such_file(archive):
+    archive.with_name("config").write_text("")
+    assert Client(PackageFiles(str(archive.parent), "1.2.3")).node("boot") == 0
 
 
 def test_nothing_is_changed(client):
