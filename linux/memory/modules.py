@@ -68,6 +68,12 @@ class LoadedModule:
         """Return the address of one of its tables, and the number of its rows."""
         return self._view.word(field), self._view.number(count, 4)
 
+    def sections(self, memory: KernelMemory, structures: Structures) -> dict[str, int]:
+        """Return addresses by names of sections; {} if they are not known."""
+        if not self._view.layout.has("sect_attrs"):
+            return {}
+        return dict(_sections(memory, structures, self._view.word("sect_attrs")))
+
     @property
     def fingerprint(self) -> tuple[int, int, str, tuple[int, int], int]:
         """A value that changes when the module is loaded anew or begins to run."""
@@ -170,21 +176,26 @@ class ModuleSections(Reader):
         for module in self._listed("module", self._structures.data("modules")[0]):
             if module.number("state", 4) != UNFORMED:
                 name = self._memory.string(module.place("name"), NAME_MAX)
-                yield name, dict(self._sections(module.word("sect_attrs")))
+                memory, addr = self._memory, module.word("sect_attrs")
+                yield name, dict(_sections(memory, self._structures, addr))
 
-    def _sections(self, addr: int) -> Iterator[tuple[str, int]]:
-        if not addr or not self._structures["module_sect_attrs"].has("grp.bin_attrs"):
-            return
-        kind, name, place = "module_sect_attr", "battr.attr.name", "address"
-        if not self._structures[kind].has(place):  # since Linux 6.14
-            kind, name, place = "bin_attribute", "attr.name", "private"
-        listed = self._view("module_sect_attrs", addr).word("grp.bin_attrs")
-        for number in range(MAX_SECTIONS):
-            at = self._memory.word(listed + self._memory.model.long * number)
-            if not at:
-                break
-            row = self._view(kind, at)
-            yield self._memory.string(row.word(name), NAME_MAX), row.word(place)
+
+def _sections(
+    memory: KernelMemory, structures: Structures, addr: int
+) -> Iterator[tuple[str, int]]:
+    """Yield names and addresses of a struct module_sect_attrs."""
+    if not addr or not structures["module_sect_attrs"].has("grp.bin_attrs"):
+        return
+    kind, name, place = "module_sect_attr", "battr.attr.name", "address"
+    if not structures[kind].has(place):  # since Linux 6.14
+        kind, name, place = "bin_attribute", "attr.name", "private"
+    listed = View(memory, structures["module_sect_attrs"], addr).word("grp.bin_attrs")
+    for number in range(MAX_SECTIONS):
+        at = memory.word(listed + memory.model.long * number)
+        if not at:
+            break
+        row = View(memory, structures[kind], at)
+        yield memory.string(row.word(name), NAME_MAX), row.word(place)
 
 
 class AllSymbols(SymbolLookup):

@@ -4,6 +4,7 @@
 A kernel without frame pointers has a row for each function: where it begins, and how
 the registers of its caller are found, in codes of a byte. The table lies behind the
 text, without a symbol that kallsyms lists. It is known by its rows, which are in order.
+A module has a section with such a table for each section of its text.
 
 Document: Exception Handling ABI for the Arm Architecture, sections 6 and 10.3.
 Kernel: arch/arm/kernel/unwind.c
@@ -11,13 +12,14 @@ Kernel: arch/arm/kernel/unwind.c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from kpfs.base.data_model import LITTLE_32
 from kpfs.base.errors import MemoryFault
+from kpfs.base.leb128 import read_uleb
 from kpfs.base.units import PAGE_SIZE
 from kpfs.linux.memory.call_frames import (
     THREADS,
@@ -37,6 +39,7 @@ LASTS: Named = (
     *THREADS,
     *((name, "") for name in ("ret_fast_syscall", "__sys_trace_return")),
 )
+SECTION = ".ARM.exidx"  # begins the names of such sections of a module
 _LONG = LITTLE_32.long
 _SP, _LR = 13, 14
 _ROW, _SAMPLE = 2 * _LONG, 32  # bytes; rows by which a table is known
@@ -63,31 +66,47 @@ class _Row(NamedTuple):
 
 
 def debug_frame(memory: KernelMemory, start: int, end: int, lasts: Spans = ()) -> bytes:
-    """Return .debug_frame for the text of [start, end); MemoryFault."""
+    """Return .debug_frame for the kernel's text of [start, end); MemoryFault."""
+    text, table = [(start, end)], (_table(memory, start, end), 1 << 32)
+    return _frames(memory, text, _rows(memory, table, text), lasts)
+
+
+def module_frame(memory: KernelMemory, texts: Spans, tables: Spans) -> bytes:
+    """Return .debug_frame for a module's texts, each of whose tables has a section."""
+    rows = (_rows(memory, table, texts) for table in tables)
+    return _frames(memory, texts, sorted(chain.from_iterable(rows)))
+
+
+def _frames(
+    memory: KernelMemory, texts: Spans, rows: Iterable[_Row], lasts: Spans = ()
+) -> bytes:
+    """Return .debug_frame.  rows: in the order of the texts."""
     begin = cfa(_SP, 0) + _SAVED
     heads = [
         head(code, _LR, model=LITTLE_32)
         for code in (begin, cfa(_SP, 0) + undefined(_LR))
     ]
-    pieces, last = [*heads], len(heads[0])
-    for row, following in pairwise((*_rows(memory, start, end), _Row(end, b""))):
-        if any(low <= row.begin < high for low, high in lasts):
-            continue
-        if row.codes and (found := _unwound(row.codes)):
-            code = memory.read(row.begin, min(_PROLOGUE, following.begin - row.begin))
-            rules = _rules(found, [*memory.model.array("I", code)])
-            pieces.append(entry(0, row.begin, following.begin, rules, LITTLE_32))
+    pieces, last, rows = [*heads], len(heads[0]), [*rows]
+    for start, end in texts:
+        own = (row for row in rows if start <= row.begin < end)
+        for row, following in pairwise((*own, _Row(end, b""))):
+            if any(low <= row.begin < high for low, high in lasts):
+                continue
+            if row.codes and (found := _unwound(row.codes)):
+                size = min(_PROLOGUE, following.begin - row.begin)
+                code = memory.model.array("I", memory.read(row.begin, size))
+                rules = _rules(found, code)
+                pieces.append(entry(0, row.begin, following.begin, rules, LITTLE_32))
     for low, high in lasts:  # calls may return to their first instruction
         pieces.append(entry(last, low - _LONG, high, b"", LITTLE_32))
     return b"".join(pieces)
 
 
-def _rows(memory: KernelMemory, start: int, end: int) -> Iterator[_Row]:
-    """Yield the rows for text.  Raises MemoryFault: there is no table."""
-    at = _table(memory, start, end)
-    while True:
+def _rows(memory: KernelMemory, table: tuple[int, int], texts: Spans) -> Iterator[_Row]:
+    """Yield the rows of a table, as long as they are of these texts.  MemoryFault."""
+    for at in range(*table, _ROW):
         begin, word = _leads(at, memory.word(at)), memory.word(at + _LONG)
-        if not start <= begin < end:
+        if not any(start <= begin < end for start, end in texts):
             return
         if word == _CANNOT:
             codes = b""
@@ -101,7 +120,6 @@ def _rows(memory: KernelMemory, start: int, end: int) -> Iterator[_Row]:
             rest = b"".join(word.to_bytes(_LONG, "big") for word in words)
             codes = _codes(first, rest)
         yield _Row(begin, codes)
-        at += _ROW
 
 
 def _codes(first: int, rest: bytes) -> bytes:
@@ -140,7 +158,8 @@ def _table(memory: KernelMemory, start: int, end: int) -> int:
 class _Unwound:
     """The places of a caller's registers, as far as codes have told."""
 
-    def __init__(self) -> None:
+    def __init__(self, codes: bytes) -> None:
+        self._codes, self._at = codes, 0
         # what DWARF calls the caller's stack when all codes are done
         self.base, self.above = _SP, 0
         self.saved: dict[int, tuple[int, int]] = {}
@@ -152,13 +171,18 @@ class _Unwound:
                 self.saved[first + bit] = self.base, self.above
                 self.above += _LONG
 
-    def apply(self, code: int, left: Iterator[int]) -> bool:
-        """Apply a code, whose operands are left; return False at the last one."""
+    def _next(self) -> int:
+        self._at += 1
+        return self._codes[self._at - 1]
+
+    def apply(self) -> bool:
+        """Apply the next code; return False at the last.  IndexError: it is cut."""
+        code = self._next() if self._at < len(self._codes) else _FINISH
         if code < _POP_MANY:
             size = ((code & 0x3F) + 1) * _LONG
             self.above += -size if code & 0x40 else size
         elif code < _SET_STACK:
-            mask = (code & 0xF) << 8 | next(left, 0)
+            mask = (code & 0xF) << 8 | self._next()
             if not mask:
                 raise _UnknownError  # the caller cannot be found
             self.pop(mask, 4)
@@ -168,9 +192,10 @@ class _Unwound:
             self.pop((1 << (code & 7) + 1) - 1, 4)
             self.pop(code >> 3 & 1, _LR)
         elif code == _POP_FIRST:
-            self.pop(next(left, 0) & 0xF, 0)
+            self.pop(self._next() & 0xF, 0)
         elif code == _LARGE:
-            self.above += _LARGE_BASE + _uleb(left) * _LONG
+            number, self._at = read_uleb(self._codes, self._at)
+            self.above += _LARGE_BASE + number * _LONG
         elif code != _FINISH:
             raise _UnknownError  # registers that the kernel does not use
         return code != _FINISH
@@ -178,11 +203,11 @@ class _Unwound:
 
 def _unwound(codes: bytes) -> _Unwound | None:
     """Return what the codes of a function tell, None if that is not enough."""
-    found, left = _Unwound(), iter(codes)
+    found = _Unwound(codes)
     try:
-        while found.apply(next(left, _FINISH), left):
+        while found.apply():
             pass
-    except _UnknownError:
+    except (_UnknownError, IndexError):
         return None
     # only offsets from the caller's stack can be told
     return found if {base for base, _ in found.saved.values()} <= {found.base} else None
@@ -216,13 +241,3 @@ def _immediate(word: int) -> int:
     """Return the number in an instruction, which is 8 bits that are turned."""
     number, turn = word & 0xFF, (word >> 8 & 0xF) * 2
     return (number >> turn | number << 32 - turn) & (1 << 32) - 1
-
-
-def _uleb(left: Iterator[int]) -> int:
-    value, shift = 0, 0
-    for byte in left:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    return value

@@ -338,6 +338,11 @@ class ModuleFile(SymbolFile):
 
     def _frames(self) -> bytes:
         module = self._module
+        if self._machine == elf.EM_ARM:
+            texts = sorted((module.text, module.init_text))
+            return unwind_tables.module_frame(
+                self._memory, texts, self._unwind_tables()
+            )
         if code := _CODES.get(self._machine):
             return self._of_text(code, *module.text)
         places, count = module.table("arch.orc_unwind_ip", "arch.num_orcs")
@@ -346,6 +351,16 @@ class ModuleFile(SymbolFile):
         table = orc.OrcTable(places, rows, count)
         layout = self._structures["orc_entry"]
         return orc.debug_frame(self._memory, layout, table, text)
+
+    def _unwind_tables(self) -> list[tuple[int, int]]:
+        """Return where the unwind tables are: each ends before what follows."""
+        sections = self._module.sections(self._memory, self._structures)
+        ends = sorted((*sections.values(), *(end for _, end in self._module.parts)))
+        return [
+            (at, next((end for end in ends if end > at), at))
+            for name, at in sections.items()
+            if name.startswith(unwind_tables.SECTION)
+        ]
 
 
 class TrampolineFile(Vmlinux):

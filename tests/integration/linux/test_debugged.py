@@ -9,8 +9,13 @@ import pytest
 from kpfs.backends.linux.coverage import LinuxCoverage
 from kpfs.backends.linux.debugged import LinuxDebugged
 from kpfs.backends.linux.dumped import vmcoreinfo
+from kpfs.base import elf
 from kpfs.base.errors import MemoryFault
 from kpfs.gdb.debugged import FIRST_TASK, RunState, read_some
+from kpfs.linux.memory.modules import loaded_modules
+from kpfs.linux.memory.unwind import NUMBERINGS, CallFrames
+from kpfs.linux.memory.vmlinux import ModuleFile
+from kpfs.linux.running.loading import load_named
 from kpfs.linux.running.stacks import Stacks
 from tests import harness
 
@@ -74,6 +79,24 @@ def test_stacks_of_tasks_that_sleep_are_whole(linux, debugged):
     places = [name.partition("+")[0] for name in names]  # guesses have a question mark
     assert "kthreadd" == places[places.index("schedule") + 1]
     assert places[-1].startswith(("ret_from_fork", "start_kernel_thread"))
+
+
+@pytest.mark.parametrize("linux", [harness.on(harness.ARMHF)], indirect=True)
+def test_callers_of_a_modules_functions_are_known(linux):
+    """Each section of its text has an unwind table of its own."""
+    with linux.lock:
+        load_named(linux, linux.tasks.agent, "dummy")
+        parts = linux.memory, linux.symbols, linux.structures
+        (module,) = [each for each in loaded_modules(*parts) if each.name == "dummy"]
+        file = ModuleFile(linux.memory, module, linux.structures, elf.EM_ARM)
+        section = file.call_frames
+    frames = CallFrames(section, linux.memory.model, NUMBERINGS[elf.EM_ARM])
+    places = [row.addr for row in module.rows if row.type == "t" and row.addr]
+    assert len(places) > 5
+    for place in places:
+        if module.is_text(place):
+            known = {**dict.fromkeys(range(15), 0), 15: place + 4}
+            assert frames.caller(known, lambda _: 7, is_call=False)
 
 
 def test_registers_of_the_processor_are_the_engine_s(linux, debugged):

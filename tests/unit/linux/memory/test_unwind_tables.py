@@ -10,7 +10,7 @@ from kpfs.base.data_model import LITTLE_32
 from kpfs.base.errors import MemoryFault
 from kpfs.linux.memory.memory import KernelMemory
 from kpfs.linux.memory.unwind import NUMBERINGS, CallFrames
-from kpfs.linux.memory.unwind_tables import debug_frame
+from kpfs.linux.memory.unwind_tables import debug_frame, module_frame
 
 START, END, TABLE, LONG = 0xC030_0000, 0xC030_4000, 0xC030_5004, 0xC030_6000
 STACK = 0xC200_0100
@@ -97,6 +97,27 @@ def test_where_nothing_calls_and_stacks_end(caller):
         with pytest.raises(KeyError):
             caller(number)
     assert caller(5) is None
+
+
+def test_each_section_of_a_modules_text_has_a_table():
+    init, texts = START + 0x2000, [(START, START + 0x1000), (END - 0x1000, END)]
+    words = {}
+    for at, begins in ((TABLE, (START, START + SIZE)), (LONG, (END - 0x1000, init))):
+        for number, begin in enumerate(begins):
+            words[at + 8 * number] = leading(at + 8 * number, begin)
+            words[at + 8 * number + 4] = 0x8000_0000 | int.from_bytes(POPS, "big")
+    tables = [(LONG, LONG + 16), (TABLE, TABLE + 8)]
+    section = module_frame(Memory(words), texts, tables)
+    frames = CallFrames(section, LITTLE_32, NUMBERINGS[elf.EM_ARM])
+
+    def caller(place):
+        known = {SP: STACK, LR: 7, PC: place + 8}
+        return frames.caller(known, lambda at: at, is_call=True).registers[PC]
+
+    ends = START, START + SIZE, END - 0x1000, END - 0x100  # all functions reach there
+    assert [caller(place) for place in ends] == [STACK + 16] * 4
+    with pytest.raises(KeyError):
+        caller(init)  # a row of no text
 
 
 def test_without_a_table():
