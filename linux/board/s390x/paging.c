@@ -15,7 +15,8 @@
 #include "../../agent/region.h"
 #include "s390x.h"
 
-#define FETCH 2 /* a kind of access */
+#define STORE 1 /* kinds of access */
+#define FETCH 2
 #define RIGHT_TO_EXECUTE 4
 #define READ_AND_WRITE 3
 #define INVALID 0x20
@@ -32,6 +33,13 @@
 #define SEGMENT_SHIFT 20
 #define STEP 11 /* bits of an address below each level */
 #define EXCEPTION_ADDRESS 0xa8
+#define PROTECTED 512 /* bytes of each page of the lowcore */
+/* libunicorn's TLB: a mask and a table for each space, in words before the state; its entries */
+#define TLB_BEFORE 10
+#define TLB_ENTRY 64
+#define TLB_WRITE 8
+#define TLB_INVALID 0x800
+#define TLB_CHECKED 0x400ull /* stores may be to code */
 
 const u32 nr_modes = 4;
 const u32 page_size = PAGE;
@@ -210,6 +218,21 @@ static int find(struct board *b, u64 addr, int size, int access, int space, u64 
 	return !code && *at >= b->ram_size ? PGM_ADDRESSING : code;
 }
 
+/*
+ * Return whether the TLB has an entry for a store to a page whose first bytes are protected, and to
+ * others of it. Such an entry is kept invalid, so that libunicorn asks before each store; it goes by
+ * what the entry says all the same.
+ */
+static bool is_beside_protected(const state_t *s, u64 addr, int access, int space)
+{
+	const u64 *tlb = (const u64 *)s - TLB_BEFORE + 2 * space;
+	u64 page = addr & -PAGE, mask = tlb[0] / TLB_ENTRY;
+	u64 at = tlb[1] + ((addr / PAGE) & mask) * TLB_ENTRY + TLB_WRITE;
+
+	return access == STORE && addr < LOWCORE_SIZE && addr - page >= PROTECTED &&
+	       (*(const u64 *)(uintptr_t)at & ~TLB_CHECKED) == (page | TLB_INVALID);
+}
+
 /* Translate an address for libunicorn, or raise an exception. from: in translated code, or 0. */
 bool fill(void *cpu, u64 addr, int size, int access, int space, bool probe, uintptr_t from)
 {
@@ -226,6 +249,8 @@ bool fill(void *cpu, u64 addr, int size, int access, int space, bool probe, uint
 		devices(b)->primary = s->cr[1];
 		forget(b, 1 << PRIMARY);
 	}
+	if (is_beside_protected(s, addr, access, space))
+		return true;
 	if (access == FETCH && !from && !probe)
 		refuse_empty_block(b, addr, space);
 	code = find(b, addr, size, access, space, &at, &rights, &why);

@@ -165,6 +165,23 @@ def test_a_breakpoint_that_is_taken_away_is_gone(make):
         assert word(board, 0x158) == 0
 
 
+@pytest.mark.parametrize("page", [0, 0x1000])
+def test_a_store_to_protected_bytes_faults_behind_others_to_their_page(make, page):
+    board = make()
+    stores = [f"e3202{at:03x}0024" for at in (0x200, 0x208, 0x1F8, 0x210)]
+    given = {"r2": page, "cr0": 1 << 28}  # low-address protection
+    # stg r2, at(r2) for each
+    assert run(board, "".join(stores), **given) == abi.STOP_PAUSE
+    assert board.ram[0x8E:0x90].hex() == "0004"
+    assert word(board, 0x158) == AT + 3 * 6
+    for at in (0x200, 0x208):
+        assert word(board, page + at) == page
+        put(board, page + at, "11" * 8)
+    assert run(board, "".join(stores[:2]), AT + 64) == abi.STOP_PAUSE
+    assert [word(board, page + at) for at in (0x200, 0x208)] == [page] * 2
+    assert word(board, page + 0x210) == 0
+
+
 def test_calls_have_their_numbers():
     assert s390x_call(nr.OPEN, (b"x", 0)) == (5, (b"x", 0))
     number, (packed,) = s390x_call(nr.MMAP, (0, 4096, 3, 2, -1, 0))
