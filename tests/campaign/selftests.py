@@ -31,9 +31,11 @@ from kpfs.linux.distribution import deb_archive, debian, fetch
 from kpfs.linux.distribution.deb_archive import Suite
 from kpfs.linux.distribution.fetch import MissingError
 from kpfs.linux.distribution.offer import Access
+from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import cpio
 from tests import harness
 from tests.campaign.hunt import Hunt, Part
+from tests.harness import WrongError
 from tests.qemu import QemuKernel
 
 KERNELS = ("6.12-s390x", "6.12-ppc64el", "6.12-armhf", "6.1-i386", "6.1-mips64el")
@@ -84,6 +86,11 @@ class Compared(NamedTuple):
         """Return the tests for which QEMU has no verdict."""
         there = self.qemu.verdicts
         return [test for test in self.inside.verdicts if _lacks(there.get(test))]
+
+    def equal(self) -> list[str]:
+        """Return the tests that end inside as in QEMU."""
+        both = self.inside.verdicts.items() & self.qemu.verdicts.items()
+        return [test for test, verdict in both if not _lacks(verdict)]
 
     def differences(self) -> list[str]:
         """Return a line for each test that ends inside otherwise than in QEMU."""
@@ -207,7 +214,10 @@ class Ftracetest:
             child.returncode = os.waitstatus_to_exitcode(status)
             console.seek(0)
             late = self.stopped or child.returncode in (124, 137)
-            verdicts = read_verdicts(tests, console.read(), late=late)
+            said = console.read()
+            verdicts = read_verdicts(tests, said, late=late)
+        if not verdicts and not self.stopped:
+            raise WrongError(f"no test has begun: {said[-300:].strip()}")
         return Runs(verdicts, usage.ru_utime + usage.ru_stime)
 
 
@@ -256,12 +266,20 @@ def source(series: str) -> Path:
 def run(hunt: Hunt) -> None:
     for kernel in [hunt.kernel] if hunt.kernel else KERNELS:
         (scratch := hunt.scratch / kernel).mkdir()
-        suite = Ftracetest(kernel, scratch)
+        try:
+            suite = Ftracetest(kernel, scratch)
+        except NotHereError as error:
+            hunt.did(0, f"without {kernel}: {error}")
+            continue
         for folder, tests in suite.folders().items():
             if not hunt.more():
                 return
             some = dict(itertools.islice(tests.items(), hunt.left(len(tests))))
-            compared = suite.compare(folder, some)
+            try:
+                compared = suite.compare(folder, some)
+            except WrongError as error:
+                hunt.finding(f"{kernel}: {error}")
+                break
             for line in compared.differences():
                 hunt.finding(f"{kernel}: {line}")
             hunt.did(len(some), kernel)
@@ -287,7 +305,7 @@ def table(kernel: str, wanted: Sequence[str]) -> None:
             inside, qemu = compared.inside, compared.qemu
             differences, alone = compared.differences(), compared.only_inside()
             count = len(inside.verdicts)
-            equal = count - len(differences) - len(alone)
+            equal = len(compared.equal())
             kinds = Counter(inside.verdicts.values()).items()
             said = ", ".join(f"{n} {kind}" for kind, n in kinds)
             numbers = count, equal, len(differences)
@@ -296,7 +314,7 @@ def table(kernel: str, wanted: Sequence[str]) -> None:
             for line in differences:
                 print(f"  {line}")
             for test in alone:
-                why = qemu.verdicts.get(test, LOST)
+                why = qemu.verdicts.get(test, MISSING)
                 print(f"  {test}: {inside.verdicts[test]}, not in QEMU: {why}")
 
 
@@ -304,4 +322,7 @@ PART = Part("tests", 1000, 4.0, run, kernels=True)
 
 
 if __name__ == "__main__":
-    table(sys.argv[1], sys.argv[2:])
+    try:
+        table(sys.argv[1], sys.argv[2:])
+    except (NotHereError, UnfitError, WrongError) as error:
+        sys.exit(str(error))

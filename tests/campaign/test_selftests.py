@@ -37,6 +37,7 @@ def test_a_difference_is_one_where_qemu_has_a_verdict():
     qemu = Runs({"x": "PASS", "y": "PASS", "z": LOST, "w": "PASS"}, 2.0)
     compared = Compared("a", inside, qemu)
     assert compared.only_inside() == ["z"]
+    assert compared.equal() == ["x"]
     lines = ["y: FAIL, in QEMU PASS", f"w: {LOST}, in QEMU PASS"]
     assert compared.differences() == lines
 
