@@ -87,7 +87,7 @@ class LinuxArch(ABC):
     # kept in images, in this order: words of the board, of each processor, arrays
     kept: ClassVar[Sequence[str]]
     kept_of_cpu: ClassVar[Sequence[str]]
-    kept_arrays: ClassVar[Mapping[str, int]]  # with their lengths
+    kept_arrays: ClassVar[Mapping[str, int]] = {}  # with their lengths
     translates: ClassVar[bool] = False  # native() changes some calls
     syscall_prefix: ClassVar[str]  # begins the names of functions of system calls
     errors: ClassVar[Mapping[int, int]] = {}  # its numbers of errors, by others'

@@ -185,7 +185,6 @@ class LinuxArm64(LinuxArch):
     }
     kept = "now", "deadline", "distributor", "current"
     kept_of_cpu = ("state", "since", "timer", *_OWN)
-    kept_arrays: ClassVar = {}
     translates = True
     syscall_prefix = "__arm64_sys_"
     elf_machine = 183  # EM_AARCH64

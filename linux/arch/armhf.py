@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import LITTLE_32
 from kpfs.base.elf import EM_ARM
 from kpfs.linux.arch import arm64
@@ -17,7 +18,8 @@ from kpfs.linux.arch.arch import (
     SavedRegisters,
 )
 from kpfs.linux.arch.arm64 import LinuxArm64
-from kpfs.linux.arch.armhf_calls import armhf_call
+from kpfs.linux.arch.call_numbers import call_numbers
+from kpfs.linux.arch.small_calls import SmallCalls, arguments, pair
 from kpfs.linux.arch.state import StateArch, address_of, word
 
 _NAMES = (*(f"r{n}" for n in range(13)), "sp", "lr", "pc")
@@ -51,6 +53,14 @@ _AHEAD, _INSN = 8, 4  # pc is so far ahead where it is read
 # what a sleeping task has left.  Kernel: struct cpu_context_save
 _SWITCH_FRAME = *(f"r{n}" for n in range(4, 12)), "sp", "pc"
 _CPSR, _AIF, _SVC = "cpsr", 0x1C0, 0x13
+# a pair begins at an even register
+_ARGUMENTS = arguments((0,), 88) | {
+    nr.FADVISE64: lambda fd, at, size, advice: (fd, advice, *pair(at), *pair(size)),
+    nr.SYNC_FILE_RANGE: lambda fd, at, size, flags: (
+        *(fd, flags, *pair(at), *pair(size)),
+    ),
+}
+_CALLS = SmallCalls(call_numbers("armhf"), _ARGUMENTS, LinuxArm64.open_flags)
 
 
 class LinuxArmhf(StateArch):
@@ -75,10 +85,8 @@ class LinuxArmhf(StateArch):
     }
     board_fields: ClassVar = LinuxArm64.board_fields
     kept = LinuxArm64.kept
-    kept_of_cpu = (*LinuxArm64.kept_of_cpu, "domains")
-    kept_arrays: ClassVar = {}
     translates = True
-    native = staticmethod(armhf_call)
+    native = _CALLS.native
     open_flags = staticmethod(LinuxArm64.open_flags)
     syscall_prefix = "sys_"
     elf_machine = EM_ARM

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import LITTLE_32
 from kpfs.base.elf import EM_386
 from kpfs.base.x86 import NOP5_32
@@ -16,7 +17,8 @@ from kpfs.linux.arch.arch import (
     ReadWord,
     SavedRegisters,
 )
-from kpfs.linux.arch.i386_calls import i386_call
+from kpfs.linux.arch.call_numbers import call_numbers
+from kpfs.linux.arch.small_calls import SmallCalls, arguments, pair
 from kpfs.linux.arch.state import StateArch
 from kpfs.linux.arch.x86 import LinuxX86
 
@@ -36,6 +38,13 @@ _DEBUGGED = {
 }
 # what a sleeping task has left.  Kernel: struct inactive_task_frame
 _SWITCH_FRAME = "eflags", "esi", "edi", "ebx", "ebp", "eip"
+_ARGUMENTS = arguments((), 84) | {
+    nr.FADVISE64: lambda fd, at, size, advice: (fd, *pair(at), *pair(size), advice),
+    nr.SYNC_FILE_RANGE: lambda fd, at, size, flags: (
+        *(fd, *pair(at), *pair(size), flags),
+    ),
+}
+_CALLS = SmallCalls(call_numbers("i386"), _ARGUMENTS)
 
 
 class LinuxI386(StateArch, LinuxX86):
@@ -47,7 +56,7 @@ class LinuxI386(StateArch, LinuxX86):
     syscall_arguments = 0, 4, 8, 12  # pt_regs.bx, cx, dx, si
     stub_size, stub_register, gate = _STUB_END, GENERAL["rax"], b"\xc3"  # ret
     translates = True
-    native = staticmethod(i386_call)
+    native = _CALLS.native
     syscall_prefix = "__ia32_sys_"
     elf_machine = EM_386
     region_base, region_phys = abi.REGION_BASE_32, abi.REGION_PHYS_32
@@ -55,7 +64,7 @@ class LinuxI386(StateArch, LinuxX86):
     regs_size = 68
     ftrace_nop = NOP5_32
     shown = tuple(_DEBUGGED)
-    features = LinuxX86.features
+    features, find_state = LinuxX86.features, LinuxX86.find_state
 
     def stub(self, at: int, gate: int) -> bytes:
         return _STUB.pack(_MOV_EAX, at, _JMP, gate - at - _STUB_END)

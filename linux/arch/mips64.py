@@ -18,7 +18,7 @@ from kpfs.linux.arch.arch import (
     placed,
 )
 from kpfs.linux.arch.mips64_calls import ERRORS, SIGNALS, mips64_call, open_flags
-from kpfs.linux.arch.state import StateArch, address_of, keeps_registers, word
+from kpfs.linux.arch.state import StateArch, address_of, word
 
 GPR = {f"r{n}": 2 + n for n in range(32)}  # UC_MIPS_REG_*
 COUNTER = 1
@@ -26,8 +26,7 @@ _S = abi.Mips64State
 # what an image keeps, beside the TLB: all that an uc_context has
 STATE = {f"at_{at:04x}": at for at in range(0, _S.tlb - 8, 8)}
 _TLB = {f"tlb_{at:04x}": at for at in range(0, abi.MIPS64_TLB_SIZE, 8)}
-# what debuggers show, by their names
-_DEBUGGED = {
+_PLACES = {
     **{f"r{n}": _S.gpr + 8 * n for n in range(32)},
     "lo": _S.lo,
     "hi": _S.hi,
@@ -55,7 +54,9 @@ _SAVED = *range(16, 24), 29, 30, 31
 
 class LinuxMips64(StateArch):
     name = "mips64"
-    state = STATE
+    state, places = STATE, _PLACES
+    registers: ClassVar = {name: GPR[name] for name in GPR if name != "r0"}
+    engine_place = _S.engine
     engine, cpu_model = (3, 8), 7  # UC_ARCH_MIPS, UC_MODE_MIPS64; a 5KEf
     exported_as = "mips64el"
     load_here = b"\x00\x00\x02\x8c"  # lw v0, 0(zero)
@@ -69,9 +70,6 @@ class LinuxMips64(StateArch):
     gate = b"\x08\x00\xe0\x03"  # jr ra
     cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Mips64Cpu, _OWN)
     board_fields: ClassVar = placed(abi.Board.devices, abi.Mips64Devices, _DEVICES)
-    kept = "now", "deadline", "current", *_DEVICES
-    kept_of_cpu = ("state", "since", "timer", *_OWN)
-    kept_arrays: ClassVar = {}
     translates = True
     native = staticmethod(mips64_call)
     open_flags = staticmethod(open_flags)
@@ -85,7 +83,7 @@ class LinuxMips64(StateArch):
     switch_fields: ClassVar = {
         f"thread.reg{n}": 8 * (at - _SAVED.index(29)) for at, n in enumerate(_SAVED)
     }
-    shown = (*_DEBUGGED, *_SHORT)
+    shown = (*_PLACES, *_SHORT)
     breakpoint_size, ftrace_nop = 4, b"\x00\x00\x00\x00"
     pauses = ()
 
@@ -99,14 +97,6 @@ class LinuxMips64(StateArch):
 
     def regs_room(self, size: int) -> int:
         return size + _BEHIND_REGS
-
-    def find_state(self, engine: Engine) -> int:
-        address = address_of(engine)
-        known = keeps_registers(
-            engine, {name: GPR[name] for name in GPR if name != "r0"}, _DEBUGGED
-        )
-        known = known and word(address + _S.engine).value == engine.address
-        return address if known else 0
 
     def save(self, engine: Engine) -> SavedRegisters:
         saved = super().save(engine)
@@ -129,10 +119,7 @@ class LinuxMips64(StateArch):
     def debugged(self, engine: Engine, name: str) -> int:
         if name in _SHORT:
             return word(address_of(engine) + _SHORT[name]).value & _U32
-        return word(address_of(engine) + _DEBUGGED[name]).value
-
-    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
-        word(address_of(engine) + _DEBUGGED[name]).value = value
+        return super().debugged(engine, name)
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         found = {f"r{n}": memory.word(field(f"thread.reg{n}")) for n in _SAVED}

@@ -11,7 +11,7 @@ from kpfs.base.data_model import BIG_64, LITTLE_64
 from kpfs.base.elf import EM_PPC64
 from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
 from kpfs.linux.arch.ppc64_calls import open_flags, ppc64_call
-from kpfs.linux.arch.state import StateArch, address_of, keeps_registers, word
+from kpfs.linux.arch.state import StateArch, address_of, word
 
 R = {f"r{n}": 2 + n for n in range(32)}  # UC_PPC_REG_*
 PC, LR = 1, 74
@@ -28,8 +28,8 @@ STATE = {
     )
 }
 _SPR = {"dsisr": 18, "dar": 19, "srr0": 26, "srr1": 27, "pid": 48, "lpcr": 318}
-# what debuggers show, by their names; cr and xer are in pieces
-_DEBUGGED = {
+# beside them debuggers show cr and xer, which are in pieces
+_PLACES = {
     **{f"r{n}": _S.gpr + 8 * n for n in range(32)},
     "pc": _S.nip,
     "msr": _S.msr,
@@ -50,7 +50,8 @@ _SAVED_LR = 16  # in a frame, whose first word is the address of its caller's
 
 class LinuxPpc64(StateArch):
     name = "ppc64"
-    state = STATE
+    state, registers, places = STATE, R, _PLACES
+    engine_place = _S.engine
     engine = 5, 1 << 30 | 1 << 3
     cpu_model = None  # a POWER10, the only one that works; the board makes it a POWER9
     exported_as = "ppc64"
@@ -68,9 +69,6 @@ class LinuxPpc64(StateArch):
     gate = b"\x20\x00\x80\x4e"  # blr
     cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Ppc64Cpu, _OWN)
     board_fields: ClassVar = placed(abi.Board.devices, abi.Ppc64Devices, _DEVICES)
-    kept = "now", "deadline", "current", *_DEVICES
-    kept_of_cpu = ("state", "since", "timer", *_OWN)
-    kept_arrays: ClassVar = {}
     translates = True
     native = staticmethod(ppc64_call)
     open_flags = staticmethod(open_flags)
@@ -78,18 +76,12 @@ class LinuxPpc64(StateArch):
     elf_machine = EM_PPC64
     region_base = abi.REGION_LOW
     switch_fields: ClassVar = {"thread.ksp": 0}
-    shown = (*_DEBUGGED, _CR, _XER)
+    shown = (*_PLACES, _CR, _XER)
     breakpoint_size, ftrace_nop = 4, b"\x00\x00\x00\x60"
 
     def stub(self, at: int, gate: int) -> bytes:
         """Callers by pointer have the address in r12 already."""
         return _STUB.pack(_B | gate - at & _B_MASK)
-
-    def find_state(self, engine: Engine) -> int:
-        address = address_of(engine)
-        known = keeps_registers(engine, R, _DEBUGGED)
-        known = known and word(address + _S.engine).value == engine.address
-        return address if known else 0
 
     def debugged(self, engine: Engine, name: str) -> int:
         address = address_of(engine)
@@ -101,7 +93,7 @@ class LinuxPpc64(StateArch):
         if name == _XER:
             bits = sum((word(address + at).value & 1) << bit for at, bit in _XER_BITS)
             return word(address + _S.xer).value | bits
-        return word(address + _DEBUGGED[name]).value
+        return super().debugged(engine, name)
 
     def set_debugged(self, engine: Engine, name: str, value: int) -> None:
         address = address_of(engine)
@@ -116,7 +108,7 @@ class LinuxPpc64(StateArch):
             for at, bit in _XER_BITS:
                 word(address + at).value = value >> bit & 1
         else:
-            word(address + _DEBUGGED[name]).value = value
+            super().set_debugged(engine, name, value)
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         # _switch() has a frame of its own, and has left its caller's address there

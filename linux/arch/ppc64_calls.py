@@ -10,33 +10,9 @@ import termios
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.arch.arch import Args
+from kpfs.linux.arch.call_numbers import call_numbers
 from kpfs.linux.arch.changed import ChangedCalls, Terminal, moved
-from kpfs.linux.arch.first_calls import FIRST_CALLS
 
-_NUMBERS = FIRST_CALLS | {
-    nr.LCHOWN: 16, nr.GETUID: 24, nr.GETGID: 47, nr.GETEUID: 49, nr.GETEGID: 50,
-    nr.GETRLIMIT: 76, nr.GETGROUPS: 80, nr.SETGROUPS: 81, nr.FCHOWN: 95,
-    nr.GETRESUID: 165, nr.POLL: 167, nr.GETRESGID: 170, nr.PRCTL: 171,
-    nr.RT_SIGACTION: 173, nr.RT_SIGTIMEDWAIT: 176, nr.PREAD64: 179, nr.PWRITE64: 180,
-    nr.CHOWN: 181, nr.GETCWD: 182, nr.READAHEAD: 191, nr.GETDENTS64: 202,
-    nr.GETTID: 207, nr.GETXATTR: 212, nr.LGETXATTR: 213, nr.FGETXATTR: 214,
-    nr.LISTXATTR: 215, nr.LLISTXATTR: 216, nr.FLISTXATTR: 217,
-    nr.SCHED_SETAFFINITY: 222, nr.SCHED_GETAFFINITY: 223, nr.FADVISE64: 233,
-    nr.EXIT_GROUP: 234, nr.EPOLL_CREATE: 236, nr.EPOLL_CTL: 237, nr.CLOCK_SETTIME: 245,
-    nr.CLOCK_GETTIME: 246, nr.CLOCK_GETRES: 247, nr.CLOCK_NANOSLEEP: 248,
-    nr.TGKILL: 250, nr.INOTIFY_INIT: 275, nr.PSELECT6: 280, nr.PPOLL: 281,
-    nr.SPLICE: 283, nr.OPENAT: 286, nr.MKDIRAT: 287, nr.MKNODAT: 288, nr.FCHOWNAT: 289,
-    nr.NEWFSTATAT: 291, nr.UNLINKAT: 292, nr.RENAMEAT: 293, nr.LINKAT: 294,
-    nr.SYMLINKAT: 295, nr.READLINKAT: 296, nr.FCHMODAT: 297, nr.FACCESSAT: 298,
-    nr.GETCPU: 302, nr.EPOLL_PWAIT: 303, nr.UTIMENSAT: 304, nr.TIMERFD_CREATE: 306,
-    nr.EVENTFD: 307, nr.SYNC_FILE_RANGE: 308, nr.EVENTFD2: 314, nr.EPOLL_CREATE1: 315,
-    nr.DUP3: 316, nr.PIPE2: 317, nr.INOTIFY_INIT1: 318, nr.PREADV: 320, nr.PWRITEV: 321,
-    nr.PRLIMIT64: 325, nr.SOCKET: 326, nr.SOCKETPAIR: 333, nr.SENDTO: 335,
-    nr.RECVFROM: 337, nr.SHUTDOWN: 338, nr.SYNCFS: 348, nr.FINIT_MODULE: 353,
-    nr.KCMP: 354, nr.SCHED_GETATTR: 356, nr.RENAMEAT2: 357, nr.GETRANDOM: 359,
-    nr.MEMFD_CREATE: 360, nr.BPF: 361, nr.EXECVEAT: 362, nr.PREADV2: 380,
-    nr.PWRITEV2: 381, nr.STATX: 383,
-}  # fmt: skip
 # O_DIRECT, O_LARGEFILE, O_DIRECTORY, O_NOFOLLOW: x86-64's and ppc64's
 _OPEN_FLAGS = (
     *((0o40000, 0o400000), (0o100000, 0o200000)),
@@ -77,7 +53,7 @@ def open_flags(flags: int) -> int:
 
 
 _CALLS = ChangedCalls(
-    _NUMBERS,
+    call_numbers("ppc64"),
     _REQUESTS,
     _TERMINAL,
     {

@@ -71,9 +71,6 @@ class LinuxRiscv64(StateArch):
     gate = b"\x67\x80\x00\x00"  # ret
     cpu_fields: ClassVar = placed(abi.Cpu.own, abi.Riscv64Cpu, _OWN)
     board_fields: ClassVar = {}
-    kept = "now", "deadline", "current"
-    kept_of_cpu = ("state", "since", "timer", *_OWN)
-    kept_arrays: ClassVar = {}
     translates = True
     native = staticmethod(generic_call)
     syscall_prefix = "__riscv_sys_"
@@ -82,7 +79,6 @@ class LinuxRiscv64(StateArch):
     shown = *_DEBUGGED, "x0"
     breakpoint_size, ftrace_nop = 4, b"\x13\x00\x00\x00" * 2
     pauses = ()
-    present = 1
 
     def stub(self, at: int, gate: int) -> bytes:
         return _STUB.pack(_AUIPC_T1, _jump(gate - at - _INSN))

@@ -7,11 +7,20 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from kpfs.base import abi
+from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import BIG_64
 from kpfs.base.elf import EM_S390
-from kpfs.linux.arch.arch import Engine, FieldAddress, ReadWord, SavedRegisters, placed
-from kpfs.linux.arch.s390x_calls import s390x_call
-from kpfs.linux.arch.state import StateArch, address_of, keeps_registers, word
+from kpfs.linux.arch.arch import (
+    Args,
+    Engine,
+    FieldAddress,
+    ReadWord,
+    SavedRegisters,
+    placed,
+)
+from kpfs.linux.arch.call_numbers import call_numbers
+from kpfs.linux.arch.generic_calls import ABSENT
+from kpfs.linux.arch.state import StateArch, word
 
 R = {f"r{n}": 1 + n for n in range(16)}  # UC_S390X_REG_*
 PC, MASK = 65, 66
@@ -33,8 +42,8 @@ _OWN = (
     *("step", "step_from", "step_block"),
 )
 _DEVICES = "space", "primary"
-# what debuggers show, by their names
-_DEBUGGED = {
+_CALLS = call_numbers("s390x")
+_PLACES = {
     "pswm": _S.mask,
     "pswa": _S.addr,
     **{f"r{n}": _S.r + 8 * n for n in range(16)},
@@ -45,7 +54,8 @@ _DEBUGGED = {
 
 class LinuxS390x(StateArch):
     name = "s390x"
-    state = STATE
+    state, registers, places = STATE, R, _PLACES
+    engine_place = _S.engine
     model = BIG_64
     engine = 9, 1 << 30
     cpu_model = 36  # UC_CPU_S390X_QEMU, nearly a z13
@@ -63,17 +73,18 @@ class LinuxS390x(StateArch):
     gate = b"\x07\xfe"  # br %r14
     cpu_fields: ClassVar = placed(abi.Cpu.own, abi.S390xCpu, _OWN)
     board_fields: ClassVar = placed(abi.Board.devices, abi.S390xDevices, _DEVICES)
-    kept = "now", "deadline", "current", *_DEVICES
-    kept_of_cpu = ("state", "since", "timer", *_OWN)
-    kept_arrays: ClassVar = {}
     translates = True
-    native = staticmethod(s390x_call)
     syscall_prefix = "__s390x_sys_"
     elf_machine = EM_S390
     switch_fields: ClassVar = {"thread.ksp": 0}
-    shown = tuple(_DEBUGGED)
     breakpoint_size, ftrace_nop = 2, b"\xc0\x04\x00\x00\x00\x00"
     pauses = ()
+
+    @staticmethod
+    def native(number: int, args: Args) -> tuple[int, Args]:
+        if number == nr.MMAP:  # it takes a structure
+            args = (BIG_64.struct("6Q").pack(*(arg & (1 << 64) - 1 for arg in args)),)
+        return _CALLS.get(number, ABSENT), args
 
     def prepare(self, engine: Engine) -> None:
         engine.write_reg(MASK, MASK_64)
@@ -91,19 +102,11 @@ class LinuxS390x(StateArch):
         )
 
     def find_state(self, engine: Engine) -> int:
-        address = address_of(engine)
-        known = keeps_registers(engine, R, _DEBUGGED)
-        known = known and word(address + _S.engine).value == engine.address
-        return address if known and word(address + _S.mask).value == MASK_64 else 0
+        address = super().find_state(engine)
+        return address if address and word(address + _S.mask).value == MASK_64 else 0
 
     def is_sound(self, saved: SavedRegisters) -> bool:
         return super().is_sound(saved) and saved.values[_CC] & 0xFFFF_FFFF < _MOST_CC
-
-    def debugged(self, engine: Engine, name: str) -> int:
-        return word(address_of(engine) + _DEBUGGED[name]).value
-
-    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
-        word(address_of(engine) + _DEBUGGED[name]).value = value
 
     def asleep(self, field: FieldAddress, memory: ReadWord) -> dict[str, int]:
         frame = memory.word(field("thread.ksp"))

@@ -11,21 +11,8 @@ from typing import NamedTuple
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.arch.arch import Args
-from kpfs.linux.arch.first_calls import FIRST_CALLS
 from kpfs.linux.arch.generic_calls import ABSENT
 
-# what they have in common besides, with users and times of more bits
-SMALL_CALLS = FIRST_CALLS | {
-    nr.POLL: 168, nr.PRCTL: 172, nr.RT_SIGACTION: 174, nr.PREAD64: 180,
-    nr.PWRITE64: 181, nr.GETCWD: 183, nr.GETRLIMIT: 191, nr.MMAP: 192,
-    nr.TRUNCATE: 193, nr.FTRUNCATE: 194, nr.STAT: 195, nr.LSTAT: 196, nr.FSTAT: 197,
-    nr.LCHOWN: 198, nr.GETUID: 199, nr.GETGID: 200, nr.GETEUID: 201, nr.GETEGID: 202,
-    nr.GETGROUPS: 205, nr.SETGROUPS: 206, nr.FCHOWN: 207, nr.GETRESUID: 209,
-    nr.GETRESGID: 211, nr.CHOWN: 212, nr.FCNTL: 221,
-    nr.CLOCK_GETTIME: 403, nr.CLOCK_SETTIME: 404, nr.CLOCK_GETRES: 406,
-    nr.CLOCK_NANOSLEEP: 407, nr.UTIMENSAT: 412, nr.PSELECT6: 413, nr.PPOLL: 414,
-    nr.RT_SIGTIMEDWAIT: 421, nr.SCHED_RR_GET_INTERVAL: 423,
-}  # fmt: skip
 _PAGE_SHIFT, _MONOTONIC = 12, 1
 _FLAGS = {nr.OPEN: 1, nr.OPENAT: 2, nr.PIPE2: 1}  # the argument that has open()'s flags
 

@@ -15,6 +15,31 @@ class StateArch(LinuxArch):
     """An architecture of which an image keeps words of the state."""
 
     state: ClassVar[Mapping[str, int]]  # offsets of the words, by name
+    registers: ClassVar[Mapping[str, int]]  # libunicorn's numbers, by name
+    places: ClassVar[Mapping[str, int]]  # what debuggers show, in the state, by name
+    engine_place: ClassVar[int]  # where it has a pointer to the engine
+
+    def __init_subclass__(cls) -> None:
+        """Have images keep what a board adds to registers, and debuggers show it."""
+        added = vars(cls)
+        if "board_fields" in added and "kept" not in added:
+            cls.kept = "now", "deadline", "current", *cls.board_fields
+        if "cpu_fields" in added:
+            cls.kept_of_cpu = "state", "since", "timer", *cls.cpu_fields
+        if "places" in added and "shown" not in added:
+            cls.shown = tuple(cls.places)
+
+    def find_state(self, engine: Engine) -> int:
+        address = address_of(engine)
+        known = _keeps_registers(engine, self.registers, self.places)
+        known = known and word(address + self.engine_place).value == engine.address
+        return address if known else 0
+
+    def debugged(self, engine: Engine, name: str) -> int:
+        return word(address_of(engine) + self.places[name]).value
+
+    def set_debugged(self, engine: Engine, name: str, value: int) -> None:
+        word(address_of(engine) + self.places[name]).value = value
 
     def features(self, engine: Engine) -> Mapping[int, int]:
         return {}
@@ -38,7 +63,7 @@ class StateArch(LinuxArch):
         )
 
 
-def keeps_registers(
+def _keeps_registers(
     engine: Engine, registers: Mapping[str, int], places: Mapping[str, int]
 ) -> bool:
     """Return True if these are at their places in the state; write 0 to all of them."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of armhf without a kernel: registers, Thumb code, calls, page tables.
 
-Also tests kpfs.linux.arch.armhf_calls, kpfs.linux.arch.small_calls,
+Also tests kpfs.linux.arch.small_calls,
 kpfs.linux.make.armhf.
 """
 
@@ -15,7 +15,6 @@ from kpfs.base import syscall_numbers as nr
 from kpfs.base.data_model import LITTLE_32
 from kpfs.linux.arch import armhf
 from kpfs.linux.arch.arches import ARMHF
-from kpfs.linux.arch.armhf_calls import armhf_call
 from kpfs.linux.arch.state import word
 from kpfs.linux.make import armhf as firmware
 from kpfs.linux.package.image_file import KernelImage
@@ -135,7 +134,7 @@ def test_pages_are_found_by_both_walks(make):
     ],
 )
 def test_calls_have_their_numbers_and_arguments(number, args, found):
-    assert armhf_call(number, args) == found
+    assert ARMHF.native(number, args) == found
 
 
 def test_a_stub_tells_its_address_and_jumps():

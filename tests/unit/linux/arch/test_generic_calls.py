@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Calls of x86-64 as kernels have them that came later."""
+"""Calls of x86-64 as kernels have them that came later, and numbers of all.
+
+Also tests kpfs.linux.arch.call_numbers.
+"""
 
 import os
 
@@ -7,6 +10,7 @@ import pytest
 
 from kpfs.base import syscall_numbers as nr
 from kpfs.linux.arch.arches import ARM64, RISCV64
+from kpfs.linux.arch.call_numbers import call_numbers
 from kpfs.linux.arch.generic_calls import ABSENT, generic_call
 from kpfs.mirror.calls import CALLS
 
@@ -67,3 +71,21 @@ def test_each_mirrored_call_is_there():
         if generic_call(number, tuple(0 for _ in call.args))[0] == ABSENT
     ]
     assert absent == []
+
+
+@pytest.mark.parametrize(
+    ("table", "first", "read", "statx"),
+    [
+        ("generic", 0, 63, 291),
+        ("i386", 0, 3, 383),
+        ("armhf", 0, 3, 397),
+        ("s390x", 0, 3, 379),
+        ("ppc64", 0, 3, 383),
+        ("mips64", 5000, 5000, 5326),
+    ],
+)
+def test_numbers_of_an_architecture(table, first, read, statx):
+    numbers = call_numbers(table)
+    assert (numbers[nr.READ], numbers[nr.STATX]) == (read, statx)
+    assert numbers[nr.CLONE3] == first + nr.CLONE3
+    assert len(numbers) == len(set(numbers.values())), "two calls have one number"

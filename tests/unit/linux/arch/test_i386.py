@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of i386 without a kernel: its first state, gates, page tables, calls.
 
-Also tests kpfs.linux.arch.i386_calls, kpfs.linux.make.i386.
+Also tests kpfs.linux.make.i386.
 """
 
 import pytest
@@ -12,7 +12,6 @@ from kpfs.base.data_model import LITTLE_32
 from kpfs.emulator.x86_registers import CONTROL, GENERAL
 from kpfs.linux.arch import x86
 from kpfs.linux.arch.arches import I386
-from kpfs.linux.arch.i386_calls import i386_call
 from kpfs.linux.arch.state import address_of, word
 from kpfs.linux.make import i386 as firmware
 from kpfs.linux.store import processor
@@ -128,7 +127,7 @@ def test_pages_are_found_by_both_walks(make, has_three):
     ],
 )
 def test_calls_have_their_numbers_and_arguments(number, args, found):
-    assert i386_call(number, args) == found
+    assert I386.native(number, args) == found
 
 
 def test_a_stub_tells_its_address_and_jumps():

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of ppc64el without a kernel: registers, clocks, calls, page tables.
 
-Also tests kpfs.linux.arch.ppc64_calls, kpfs.linux.arch.first_calls,
-kpfs.linux.make.ppc64.
+Also tests kpfs.linux.arch.ppc64_calls, kpfs.linux.make.ppc64.
 """
 
 import mmap

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board of s390x without a kernel: registers, clock, calls, interruptions, spaces.
 
-Also tests kpfs.linux.arch.s390x_calls, kpfs.linux.arch.state, kpfs.linux.make.s390x.
+Also tests kpfs.linux.arch.state, kpfs.linux.make.s390x.
 """
 
 import ctypes
@@ -16,7 +16,6 @@ from kpfs.emulator import libunicorn
 from kpfs.emulator.libunicorn import EmulatorError, Replacement
 from kpfs.linux.arch import s390x
 from kpfs.linux.arch.arches import S390X
-from kpfs.linux.arch.s390x_calls import s390x_call
 from kpfs.linux.errors import UnfitError
 from kpfs.linux.make import s390x as firmware
 from kpfs.linux.package.image_file import KernelImage
@@ -183,11 +182,11 @@ def test_a_store_to_protected_bytes_faults_behind_others_to_their_page(make, pag
 
 
 def test_calls_have_their_numbers():
-    assert s390x_call(nr.OPEN, (b"x", 0)) == (5, (b"x", 0))
-    number, (packed,) = s390x_call(nr.MMAP, (0, 4096, 3, 2, -1, 0))
+    assert S390X.native(nr.OPEN, (b"x", 0)) == (5, (b"x", 0))
+    number, (packed,) = S390X.native(nr.MMAP, (0, 4096, 3, 2, -1, 0))
     assert number == 90
     assert BIG_64.struct("5Qq").unpack(packed)[:2] == (0, 4096)
-    assert s390x_call(9999, ()) == (0xFFF, ())
+    assert S390X.native(9999, ()) == (0xFFF, ())
 
 
 def kernel(size=0x20000, most=64):
